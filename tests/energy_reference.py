@@ -47,19 +47,6 @@ def sinkhorn_dual(p: Parameters) -> Energy:
     return value
 
 
-def nodes(
-    mean: np.ndarray, factor: np.ndarray, order: int
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""Gauss--Hermite points $\alpha + Yz$ and their weights, `order` on each axis."""
-    z, w = np.polynomial.hermite_e.hermegauss(order)
-    axes = [z] * factor.shape[1]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, len(axes))
-    weights = np.ones(1)
-    for _ in axes:
-        weights = np.outer(weights, w / w.sum()).ravel()
-    return mean + grid @ factor.T, weights
-
-
 def tables(p: Parameters, x: np.ndarray, score: Callable) -> np.ndarray:
     """All scores at once, for the many nodes of a quadrature."""
     q, k = x @ p.Q.T, x @ p.K.T

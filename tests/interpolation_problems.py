@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from reference import log_sum
 
 KINDS = ("clusters", "lonely", "heavy-tailed", "outliers", "ring", "far", "steps")
 THIN = ("lines", "duplicates", "inner", "needle")
@@ -112,7 +113,7 @@ class Problem(NamedTuple):
         S = (self.x - w @ y) @ self.A.T @ (y - w @ y).T
         own, g, root, m = S[counted], np.zeros(len(y)), np.sqrt(w), np.zeros(len(y))
         for step in range(50):
-            P = np.exp(own + g[None] - _log_sums(own + g[None], w)[:, None]) * w[None]
+            P = np.exp(own + g[None] - log_sum(own + g[None], w)[:, None]) * w[None]
             m = P.T @ w / w  # the masses of columns
             if np.max(np.abs(np.log(m))) < 1e-10:
                 break
@@ -122,11 +123,6 @@ class Problem(NamedTuple):
             newton = np.linalg.solve(H + np.outer(root, root), root * (1 - m)) / root
             g = g + (newton if step > 30 else -np.log(m))
         logs = S + g[None]
-        P = np.exp(logs - _log_sums(logs, w)[:, None]) * w[None]
+        P = np.exp(logs - log_sum(logs, w)[:, None]) * w[None]
         assert np.max(np.abs(np.log(m))) < 1e-10
         return P @ y @ self.V.T
-
-
-def _log_sums(S: np.ndarray, w: np.ndarray) -> np.ndarray:
-    top = S.max(axis=1)
-    return top + np.log(np.exp(S - top[:, None]) @ w)

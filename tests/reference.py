@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from meanfield.theorems.reference.formulas import sqrtm_psd as square_root
+
 Matrix = np.ndarray
 Vector = np.ndarray
 
@@ -338,8 +340,3 @@ CLOSED: dict[str, Closed] = {
     "linear-expansion": lambda p, S, alpha: (S @ p.K.T @ p.Q, alpha / p.epsilon),
     "relu": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon / 2, 0 * alpha),
 }
-
-
-def square_root(S: Matrix) -> Matrix:
-    values, U = np.linalg.eigh(S)
-    return (U * np.sqrt(np.maximum(values, 0))) @ U.T

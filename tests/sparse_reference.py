@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from reference import Parameters
 
+from meanfield.theorems.reference.sparse import balanced as balanced
+
 Matrix = np.ndarray
 Vector = np.ndarray
 
@@ -43,14 +45,6 @@ class Sequence:
     def pooled_before(self) -> Matrix:
         b, whole = self.length, self.weights[:, None] * self.states
         return np.array([whole[: i * b + 1].sum(0) for i in range(self.blocks)])
-
-
-def balanced(S: Matrix, passes: int) -> Matrix:
-    """Columns, then rows, by plain division."""
-    for _ in range(passes):
-        S = S / S.sum(axis=0, keepdims=True)
-        S = S / S.sum(axis=1, keepdims=True)
-    return S
 
 
 def balanced_causally(S: Matrix, passes: int) -> Matrix:

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import ot
 import pytest
-from energy_reference import nodes
 from jaxtyping import Array
 from reference import plan_potentials
 
@@ -17,6 +16,7 @@ from meanfield.energies._entropic import converged_value
 from meanfield.errors import SimulationFailed
 from meanfield.flows import flow
 from meanfield.measures import Gaussian, Points
+from meanfield.theorems.reference.measures import hermite_nodes as nodes
 from meanfield.tokens import Tokens
 
 EPSILON = 0.8

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from energy_cases import PAIRS, POTENTIALS, gradient, made, reference, value, variation
-from energy_reference import nodes, sinkhorn
+from energy_reference import sinkhorn
 from helpers import CASES, Case, assert_close, case, gaussian
 from reference import Parameters, dot, plan_potentials, squared_distance, table
 from scipy.stats import multivariate_normal
@@ -28,6 +28,7 @@ from meanfield.errors import (
 )
 from meanfield.measures import Blocked, Gaussian, Points
 from meanfield.scores import Dot, Masked
+from meanfield.theorems.reference.measures import hermite_nodes as nodes
 from meanfield.tokens import Tokens
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import ot
 import pytest
-from energy_reference import interaction, nodes
+from energy_reference import interaction
 from helpers import assert_close, case, gaussian, small_scores
 from jaxtyping import Array
 from reference import Parameters, squared_distance, velocity
@@ -40,6 +40,7 @@ from meanfield.fields import Affine
 from meanfield.flows import flow
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import Dot
+from meanfield.theorems.reference.measures import hermite_nodes as nodes
 from meanfield.tokens import Tokens
 
 POTENTIALS = 1e-9  # log marginals to eps^(2/3) = 4e-11, as sup norms of this size

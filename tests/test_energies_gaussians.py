@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from energy_cases import PAIRS, gradient, made, slopes, variation
-from energy_reference import nodes, on_nodes
+from energy_reference import on_nodes
 from helpers import gaussian, small_scores
 from jaxtyping import Array
 from reference import Parameters, plan_potentials, square_root
@@ -17,6 +17,7 @@ from meanfield.energies import Interaction, SinkhornEnergy, energies
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, Dot, SquaredDistance
 from meanfield.scores._quadratic import Factors
+from meanfield.theorems.reference.measures import hermite_nodes as nodes
 from meanfield.tokens import Tokens
 
 PARTS = ("A", "B", "C", "a", "c", "constant", "bilinear", "dimension")

@@ -14,6 +14,7 @@ from meanfield.theorems import (
     Case,
     Check,
     Counterexample,
+    Identity,
     Statement,
     chosen,
     measured,
@@ -58,6 +59,16 @@ def test_gap_is_relative_to_the_reference_and_refuses_other_shapes() -> None:
     assert made.observed == pytest.approx(0.1)
     with pytest.raises(ValueError, match="Shapes"):
         gap("x", [1.0], [[1.0]], tolerance=1, why="")
+
+
+def test_an_identity_compares_both_sides_on_every_case() -> None:
+    cases = {"small": [1.0, 2.0], "large": [10.0, 20.0]}
+    shifted = lambda x: [x[0] + 1, x[1]]
+    small, large = Identity(shifted, lambda x: x, cases, tolerance=0.1, why="")
+    assert (small.label, large.label) == ("small", "large")
+    assert (small.observed, large.observed) == pytest.approx((0.5, 0.05))
+    assert small.excess > small.tolerance
+    assert large.holds
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])

@@ -3,6 +3,7 @@ from ._case import Size as Size
 from ._check import Ascent as Ascent
 from ._check import Check as Check
 from ._check import Fit as Fit
+from ._identity import Identity as Identity
 from ._report import described as described
 from ._report import read_report as read_report
 from ._report import report as report

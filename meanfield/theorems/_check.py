@@ -1,7 +1,7 @@
 """What is measured: a number, what it is held against, and the evidence for it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from meanfield.errors import InvalidInputError
@@ -121,3 +121,7 @@ class Check(NamedTuple):
             return None
         ratio = self.observed / self.bound
         return ratio if self.relation == "<=" else (1 / ratio if ratio else None)
+
+
+Checks = Iterable[Check]
+"""What a measurement returns, or yields one by one."""

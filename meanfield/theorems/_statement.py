@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from meanfield._registry import Registry
 
 from ._case import Case
-from ._check import Check
+from ._check import Check, Checks
 
-Measurement = Callable[..., tuple[Check, ...]]
+Measurement = Callable[..., Checks]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -29,8 +29,8 @@ class Counterexample(NamedTuple):
         ('printed', 'corrected')
     """
 
-    printed: tuple[Check, ...]
-    corrected: tuple[Check, ...]
+    printed: Checks
+    corrected: Checks
 
 
 class Control(NamedTuple):
@@ -121,7 +121,7 @@ class Statement:
 
     def __call__(self, case: Case, **changed: Any) -> tuple[Check, ...]:
         """The measurement, with some of its keywords changed."""
-        return self.measure(case, **changed)
+        return tuple(self.measure(case, **changed))
 
     def refuted_if(
         self, text: str, *, seen_by: tuple[str, ...] = (), **broken: Any
@@ -144,7 +144,7 @@ class Statement:
                     f"`{self.id}` has no keyword `{name}` that a control could change; "
                     f"it has {', '.join(known) or 'none'}."
                 )
-        measure = lambda case: _seen(self.measure(case, **broken), seen_by)
+        measure = lambda case: _seen(self(case, **broken), seen_by)
         self.control = Control(text, measure, broken)
 
     def refuted_by(self, text: str) -> Callable[[Measurement], Measurement]:

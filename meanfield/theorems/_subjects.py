@@ -46,9 +46,8 @@ def _words(module: ModuleType) -> frozenset[str]:
     words, reached = set[str](), [module]
     for code in reached:  # which grows meanwhile
         nodes = list(ast.walk(ast.parse(inspect.getsource(code))))
-        names = {node.id for node in nodes if isinstance(node, ast.Name)}
         constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
-        ours = {name: value for name, value in _ours(code).items() if name in names}
+        ours = _ours(code, nodes)
         words |= {*ours, *(value for value in constants if isinstance(value, str))}
         compiled = map(_unwrapped, ours.values())
         borrowed = filter(inspect.isfunction, compiled)
@@ -65,8 +64,20 @@ def _unwrapped(value: object) -> object:
     return inspect.unwrap(value) if callable(value) else value
 
 
-def _ours(code: ModuleType | FunctionType) -> dict[str, object]:
-    """What of this package the code can name."""
-    names = vars(code) if inspect.ismodule(code) else code.__globals__
+def _ours(code: ModuleType | FunctionType, nodes: list[ast.AST]) -> dict[str, object]:
+    """The names of this package in the code, those behind `module.` included."""
+    known = vars(code) if inspect.ismodule(code) else code.__globals__
+    names = {
+        node.id: known.get(node.id) for node in nodes if isinstance(node, ast.Name)
+    }
+    modules = {name: value for name, value in names.items() if inspect.ismodule(value)}
+    behind = {
+        node.attr: getattr(modules[node.value.id], node.attr)
+        for node in nodes
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in modules
+    }
     home = lambda value: str(getattr(value, "__module__", ""))
-    return {k: v for k, v in names.items() if home(v).startswith("meanfield.")}
+    both = {**names, **behind}
+    return {k: v for k, v in both.items() if home(v).startswith("meanfield.")}

@@ -10,7 +10,7 @@ from meanfield._registry import suggestion
 from meanfield.errors import UnknownNameError
 
 from ._case import Case, Size
-from ._check import Check
+from ._check import Check, Checks
 from ._statement import Statement, statements
 
 Role = Literal["statement", "control", "printed", "corrected"]
@@ -149,9 +149,9 @@ def _comparison(made: Statement, case: Case) -> list[Trial]:
     ]
 
 
-def _trial(role: Role, measure: Callable[[], tuple[Check, ...]]) -> Trial:
+def _trial(role: Role, measure: Callable[[], Checks]) -> Trial:
     try:
-        checks = measure()
+        checks = tuple(measure())
     except BROKEN as error:
         return Trial(role, (), passed=False, error=_said(error))
     must_hold = role in ("statement", "corrected")

@@ -7,10 +7,8 @@ from jaxtyping import Array
 
 from meanfield.dynamics import Cross
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference.alternation import potentials, settled
@@ -37,7 +35,7 @@ SOLVED = "marginals solved to 4e-11, over a spectral gap of a half, times 1/ε"
     ),
     hypotheses=r"$\mu$, $\nu$ of any weights, of one mass",
 )
-def crossing(case: Case, *, iterations: int | None = None) -> tuple[Check, ...]:
+def crossing(case: Case, *, iterations: int | None = None) -> Checks:
     """Five weighted queries that look at seven weighted keys, against NumPy.
 
     Sinkhorn's plan by alternation of rectangular matrices; and Gaussians of rank two
@@ -46,19 +44,16 @@ def crossing(case: Case, *, iterations: int | None = None) -> tuple[Check, ...]:
     # `iterations` are those of the library's Sinkhorn.
     p, queries, keys = _draw(case)
     found = {name: np.asarray(v) for name, v in _crossed(p, queries, keys, iterations)}
-    checks = [
+    yield from (
         close(name, found[name], att.FORMULAS[name](p, keys, queries.x))
         for name in ROWWISE
-    ]
+    )
     expected = _plan(p, queries, keys) @ keys.x @ p.V.T / p.epsilon
     mean = keys.share @ keys.x @ p.V.T / p.epsilon
     known = {"tolerance": 1e-9, "why": SOLVED}
-    return (
-        *checks,
-        gap("Sinkhorn", found["sinkhorn"], expected, **known),
-        gap("Sinkhorn, mean", queries.share @ found["sinkhorn"], mean, **known),
-        *_gaussians(case, iterations),
-    )
+    yield gap("Sinkhorn", found["sinkhorn"], expected, **known)
+    yield gap("Sinkhorn, mean", queries.share @ found["sinkhorn"], mean, **known)
+    yield from _gaussians(case, iterations)
 
 
 crossing.refuted_if(
@@ -108,7 +103,7 @@ def _on_gaussians(
     return [Cross(each, nu).field(0.0, mu)(tokens) for each in (softmax, doubly)]
 
 
-def _gaussians(case: Case, iterations: int | None) -> tuple[Check, ...]:
+def _gaussians(case: Case, iterations: int | None) -> Checks:
     """Closed forms at the nodes of the queries, against clouds."""
     rng = case.rng("Gaussians")
     p = att.generic(rng, 2, 3)
@@ -125,7 +120,5 @@ def _gaussians(case: Case, iterations: int | None) -> tuple[Check, ...]:
     why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
     known = {"tolerance": 1e-9, "why": why}
     one = att.softmax(p, keys, x[near])
-    return (
-        gap("softmax, Gaussians", softmax, one, **known),
-        gap("Sinkhorn, Gaussians", doubly, expected, **known),
-    )
+    yield gap("softmax, Gaussians", softmax, one, **known)
+    yield gap("Sinkhorn, Gaussians", doubly, expected, **known)

@@ -12,10 +12,8 @@ from jaxtyping import Array, Float
 from meanfield.attention import Attention, Linear, LinearExpansion, Softmax, attentions
 from meanfield.measures import Gaussian
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, bounded, close, gap, order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.draws import small_draws
@@ -32,7 +30,7 @@ SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
     r"$N(\alpha, \Sigma)$ it is $\frac1\epsilon V(\Sigma + \alpha\alpha^\top)Ax$.",
     hypotheses=r"any $\Sigma \succeq 0$, any $k$",
 )
-def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> tuple[Check, ...]:
+def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
     r"""Closed form and points against sums over three Hermite nodes for each axis.
 
     Three are exact. In dimension 1, 3 and 2, there with a singular covariance; biases.
@@ -85,9 +83,8 @@ def _problem(rng: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
     return Problem(att.generic(rng, k, d), *(rng.normal(size=size) for size in sizes))
 
 
-def _linear(case: Case, power: float) -> tuple[Check, ...]:
+def _linear(case: Case, power: float) -> Checks:
     r"""Both forms against sums of $x_jx_j^\top$, about `power` times the mean."""
-    checks = []
     for shape in SHAPES:
         case_rng, label = case.rng(f"{shape}"), f"d = {shape[1]}, rank {shape[2]}"
         at = _problem(case_rng, shape)
@@ -98,11 +95,8 @@ def _linear(case: Case, power: float) -> tuple[Check, ...]:
         made = p.attention("linear")
         closed = att.on_gaussian(made, at.gaussian, at.where)
         on_nodes = att.velocity(made, Cloud(x, w), at.where)
-        checks += [
-            close(f"Gaussian, {label}", closed, expected),
-            close(f"points, {label}", on_nodes, expected),
-        ]
-    return tuple(checks)
+        yield close(f"Gaussian, {label}", closed, expected)
+        yield close(f"points, {label}", on_nodes, expected)
 
 
 def _with_biases(case: Case, gain: float) -> Check:
@@ -125,15 +119,13 @@ def _with_biases(case: Case, gain: float) -> Check:
     r"V\mathrm{Cov}_\mu Ax + R_\epsilon(x)$ with $R_\epsilon = \frac12\epsilon V "
     r"\kappa_3(Ax, Ax, \cdot) + O(\epsilon^2)$; $\kappa_3$ is the third cumulant.",
 )
-def expansion(case: Case, *, origin: float = 1.0) -> tuple[Check, ...]:
+def expansion(case: Case, *, origin: float = 1.0) -> Checks:
     """Orders of the library's softmax minus two terms, and minus the third cumulant."""
     R = _remainder(case, origin)
     rest = R.values - EPSILONS[:, None, None] * R.leading
     sizes = [np.max(np.abs(each), axis=(1, 2)) for each in (R.values, rest)]
-    return (
-        order("order of the remainder", EPSILONS, sizes[0], 1.0),
-        order("order without its leading part", EPSILONS, sizes[1], 2.0),
-    )
+    yield order("order of the remainder", EPSILONS, sizes[0], 1.0)
+    yield order("order without its leading part", EPSILONS, sizes[1], 2.0)
 
 
 expansion.refuted_if(r"$\int yy^\top d\mu$ in place of the covariance", origin=0.0)
@@ -249,10 +241,9 @@ def _of_queries(at: Cloud, Ax: np.ndarray) -> np.ndarray:
     r"softmax field with $(\epsilon Q, K, V/\epsilon)$.",
     hypotheses=r"any $\Sigma \succeq 0$, any $k$",
 )
-def gaussian(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
+def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     """Closed forms against both couplings over Hermite nodes; singular Σ; biases."""
     # The value is divided by the bandwidth to the power `power`.
-    checks = []
     for shape in SHAPES:
         at = _problem(case.rng(f"{shape}"), shape)
         p, label = at.p, f"expansion, d = {shape[1]}, rank {shape[2]}"
@@ -261,8 +252,9 @@ def gaussian(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
         told = p._replace(V=p.V * p.epsilon ** (1 - power))
         made = told.attention("linear-expansion")
         actual = att.on_gaussian(made, at.gaussian, at.where)
-        checks.append(close(label, actual, expected))
-    return (*checks, _biased(case, power), _as_softmax(case, power))
+        yield close(label, actual, expected)
+    yield _biased(case, power)
+    yield _as_softmax(case, power)
 
 
 gaussian.refuted_if(r"the value is not divided by $\epsilon$", power=0.0)

@@ -10,10 +10,8 @@ from meanfield.attention import Attention, plans
 from meanfield.dynamics import Prefix, Window, causal
 from meanfield.measures import Blocked
 from meanfield.scores import Masked
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
@@ -53,7 +51,7 @@ def _places(at: Cloud) -> np.ndarray:
 )
 def masked(
     case: Case, *, sees: Sees = before, near: Sees = within, places: Places = _places
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's two ways, Prefix and Masked, against loops over what is seen.
 
     Softmax, L2, expansion, sigmoid and Sinkhorn; unequal weights, unsorted positions
@@ -144,20 +142,18 @@ def _library(p: Parameters, at: Cloud) -> dict[str, Array]:
     return found | {"softmax, masked, in blocks": masked}
 
 
-def _velocities(case: Case, sees: Sees, near: Sees) -> tuple[Check, ...]:
+def _velocities(case: Case, sees: Sees, near: Sees) -> Checks:
     """All of them against (2.7), in NumPy."""
     rng = case.rng("sequence")
     p, at = att.generic(rng, 2, 3), _sequence(rng, N)
     at.w[np.argmin(_places(at))] = 0.0  # the first of all sees nothing, and stays
-    checks = []
     for label, actual in _library(p, at).items():
         some = near if "window" in label else sees
         expected = _restricted(label.split(",")[0], p, at, some)
         if label == "sigmoid, masked":  # a link alone does not renormalise
             share = np.array([_seen(at, some, i).w.sum() for i in range(N)])
             expected = expected * (share / at.w.sum())[:, None]
-        checks.append(close(label, actual, expected))
-    return tuple(checks)
+        yield close(label, actual, expected)
 
 
 @eqx.filter_jit
@@ -169,7 +165,7 @@ def _matrices(p: Parameters, at: Cloud) -> tuple[Array, Array]:
     return one, other
 
 
-def _plans(case: Case, sees: Sees) -> tuple[Check, ...]:
+def _plans(case: Case, sees: Sees) -> Checks:
     """The matrices of both ways, zero where nothing may be seen."""
     rng = case.rng("matrices")
     p, at = att.generic(rng, 2, 3), _sequence(rng, 4)
@@ -179,10 +175,8 @@ def _plans(case: Case, sees: Sees) -> tuple[Check, ...]:
     kernel = np.exp(sk.scores_of(p, at)) * at.w * allowed
     expected = kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1e-300)
     prefix, masked = _matrices(p, at)
-    return (
-        close("matrix of Prefix", prefix, expected),
-        close("matrix of the mask", masked, expected),
-    )
+    yield close("matrix of Prefix", prefix, expected)
+    yield close("matrix of the mask", masked, expected)
 
 
 def _sinkhorn(case: Case) -> Check:

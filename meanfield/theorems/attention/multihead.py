@@ -6,10 +6,8 @@ from jaxtyping import Array
 
 from meanfield.attention import plans
 from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stacked
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import close, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
@@ -30,7 +28,7 @@ H, D = 3, 6
     r"are the rows of square matrices $Q$, $K$.",
     hypotheses=r"heads of any variant; also Gaussians, whose fields add up",
 )
-def heads(case: Case) -> tuple[Check, ...]:
+def heads(case: Case) -> Checks:
     """The library's heads and sums against NumPy's, head by head.
 
     Three slices of square Q and K with weighted tokens; sums of unlike terms and of
@@ -44,7 +42,7 @@ def heads(case: Case) -> tuple[Check, ...]:
 
 
 @heads.refuted_by("each head takes all the rows of Q and K; a head counts half")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     whole, right = _sliced(case.rng("points"))
     full = [whole._replace(V=p.V) for p in right]
     return (*_points(case, full), _plans(case, full), _on_gaussian(case, 0.5))

@@ -10,10 +10,9 @@ from scipy import integrate
 from meanfield.attention import attentions
 from meanfield.errors import NotClosedError
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._identity import Identity
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -42,24 +41,27 @@ QUADRATURE = (
     r"affine.",
     hypotheses=r"ReLU: $\alpha \neq 0$",
 )
-def nongaussian(case: Case) -> tuple[Check, ...]:
+def nongaussian(case: Case) -> Checks:
     """Second differences of the library's field, whose values SciPy's quad confirms.
 
     On the line, a Gaussian as 120 weighted nodes; a curved field has a second
     difference above 1 % of its size. The library refuses all three closed forms.
     """
-    at, checks = _line(case, 1.0), []
-    for name in ("exp", "sigmoid", "relu"):
-        expected, label = _by_quad(at, name), f"velocity, {name}"
-        checks.append(
-            gap(label, _field(at, name), expected, tolerance=1e-10, why=QUADRATURE)
-        )
-    curved = _curved(case, ("exp", "sigmoid", "relu"), 1.0)
-    return (*checks, *curved, _offered(case))
+    at = _line(case, 1.0)
+    names = ("exp", "sigmoid", "relu")
+    yield from Identity(
+        left=lambda name: _field(at, name),
+        right=lambda name: _by_quad(at, name),
+        cases={f"velocity, {name}": name for name in names},
+        tolerance=1e-10,
+        why=QUADRATURE,
+    )
+    yield from _curved(case, names, 1.0)
+    yield _offered(case)
 
 
 @nongaussian.refuted_by("linear attention, and ReLU with mean zero: both are affine")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     return _curved(case, ("linear", "relu"), 0.0)
 
 
@@ -134,16 +136,12 @@ def _by_quad(at: Line, name: str) -> np.ndarray:
     return float(at.p.V[0, 0]) * np.array([integral(x) for x in X])
 
 
-def _curved(case: Case, names: tuple[str, ...], share: float) -> tuple[Check, ...]:
+def _curved(case: Case, names: tuple[str, ...], share: float) -> Checks:
     at = _line(case, share)
-    checks = []
     for name in names:
         f = _field(at, name)
         bend = abs(f[0] - 2 * f[1] + f[2]) / np.max(np.abs(f))
-        checks.append(
-            bounded(f"relative second difference, {name}", bend, ">=", CURVED)
-        )
-    return tuple(checks)
+        yield bounded(f"relative second difference, {name}", bend, ">=", CURVED)
 
 
 def _offered(case: Case) -> Check:
@@ -169,7 +167,7 @@ def _offered(case: Case) -> Check:
     hypotheses=r"mean zero, any $\Sigma \succeq 0$; any even measure in place of it",
     remark=r"From $y \to -y$: the positive part keeps half of the linear kernel.",
 )
-def centred_relu(case: Case, *, share: float = 0.0) -> tuple[Check, ...]:
+def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
     """Closed form and its covariance rate against positive parts over nodes, in NumPy.
 
     Six Hermite nodes on each axis are an even measure, for which the claim is exact;
@@ -205,9 +203,8 @@ def _rate(p: Parameters, mu: Gaussian) -> Float[Array, "d d"]:
     return half + half.T
 
 
-def _on_points(case: Case, share: float) -> tuple[Check, ...]:
+def _on_points(case: Case, share: float) -> Checks:
     """The library on an even cloud against the closed form, with `share` of a mean."""
-    checks = []
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
         x, w = hermite_nodes(share * law.mean, law.factor, 6)
@@ -215,11 +212,10 @@ def _on_points(case: Case, share: float) -> tuple[Check, ...]:
         made = p.attention("relu")
         found = att.velocity(made, Cloud(x, w), att.bare(probes))
         label = f"points, d = {shape[1]}, rank {shape[2]}"
-        checks.append(close(label, found, closed))
-    return tuple(checks)
+        yield close(label, found, closed)
 
 
-def _closed(case: Case, shape: tuple[int, int, int]) -> tuple[Check, ...]:
+def _closed(case: Case, shape: tuple[int, int, int]) -> Checks:
     """The library's closed form against positive parts over even nodes, in NumPy."""
     (p, law, probes), label = _start(case, shape), f"d = {shape[1]}, rank {shape[2]}"
     law = law._replace(mean=np.zeros(shape[1]))
@@ -228,10 +224,8 @@ def _closed(case: Case, shape: tuple[int, int, int]) -> tuple[Check, ...]:
     found = np.asarray(att.on_gaussian(made, law.gaussian, att.bare(probes)))
     expected = att.FORMULAS["relu"](p, Cloud(x, w), probes)
     half = (x * w[:, None]).T @ att.FORMULAS["relu"](p, Cloud(x, w), x)
-    return (
-        close(f"Gaussian, {label}", found, expected),
-        close(f"Σ', {label}", _rate(p, law.gaussian), half + half.T),
-    )
+    yield close(f"Gaussian, {label}", found, expected)
+    yield close(f"Σ', {label}", _rate(p, law.gaussian), half + half.T)
 
 
 def _refused(case: Case) -> Check:

@@ -8,10 +8,8 @@ import numpy as np
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -20,10 +18,6 @@ from meanfield.theorems.reference import sinkhorn as sk
 COUNTS = (1, 2, 3, 4, 5)
 Weigh = Callable[[Cloud], np.ndarray]
 Found = list[tuple[np.ndarray, np.ndarray]]
-
-
-def _own(at: Cloud) -> np.ndarray:
-    return at.share
 
 
 @statement(
@@ -36,7 +30,7 @@ def _own(at: Cloud) -> np.ndarray:
     r"$(x - x')\cdot A^\top(y - y')/\epsilon$ on the support.",
     hypotheses=r"$\epsilon > 0$; $\mu$ of compact support",
 )
-def iterates(case: Case, *, weigh: Weigh = _own) -> tuple[Check, ...]:
+def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     """The library's half-steps against NumPy's, its limit against Newton's method.
 
     Matrices and velocities, these at other points too, after one to five half-steps;
@@ -47,14 +41,10 @@ def iterates(case: Case, *, weigh: Weigh = _own) -> tuple[Check, ...]:
     return (*_iterates(made, weigh), *_limits(case, weigh), _rate(made))
 
 
-def _equal(at: Cloud) -> np.ndarray:
-    return np.full(len(at.w), 1 / len(at.w))
-
-
 iterates.refuted_if(
     "integrals against the counting measure: the weights are forgotten",
     seen_by=("matrix after …", "velocity…", "κ, …", "marginals, …"),
-    weigh=_equal,
+    weigh=lambda at: np.full(len(at.w), 1 / len(at.w)),
 )
 
 
@@ -75,20 +65,17 @@ def _iterated(case: Case) -> Iterates:
     return Iterates(p, at, probes, [(np.asarray(m), np.asarray(v)) for m, v in found])
 
 
-def _iterates(made: Iterates, weigh: Weigh) -> list[Check]:
+def _iterates(made: Iterates, weigh: Weigh) -> Checks:
     """The library's half-steps against alternating normalisation by loops."""
     p, at, probes, found = made
     w, scores = weigh(at), sk.scores_of(p, at)
-    rows, checks = att.scores_of(p, at.x, probes.x), []
+    rows = att.scores_of(p, at.x, probes.x)
     for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
         exact = sk.density(scores, w, count, scores) * w
         moved = (sk.density(scores, w, count, rows) * w) @ at.x @ p.V.T / p.epsilon
         told = {"tolerance": ROUNDING, "why": EXACT}
-        checks += [
-            gap(f"matrix after {count}", matrix, exact, **told),
-            gap(f"velocity after {count}", velocity, moved, **told),
-        ]
-    return checks
+        yield gap(f"matrix after {count}", matrix, exact, **told)
+        yield gap(f"velocity after {count}", velocity, moved, **told)
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
@@ -112,9 +99,8 @@ def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
     return {label: (made, at) for label, made in (wide | small).items()}
 
 
-def _limits(case: Case, weigh: Weigh) -> list[Check]:
+def _limits(case: Case, weigh: Weigh) -> Checks:
     """The library's limit against Newton's method, and its marginals."""
-    checks = []
     for label, (p, at) in _problems(case).items():
         w = weigh(at)
         scores = sk.scores_of(p, at)
@@ -122,12 +108,9 @@ def _limits(case: Case, weigh: Weigh) -> list[Check]:
         ((matrix, velocity),) = att.half_steps(p, at, at, (None,))
         sums = np.concatenate([np.asarray(matrix).sum(1), w @ np.asarray(matrix) / w])
         moved = (exact * w) @ at.x @ p.V.T / p.epsilon
-        checks += [
-            gap(f"κ, {label}", np.asarray(matrix) / w, exact, **solved.within),
-            gap(f"velocity, {label}", velocity, moved, **solved.within),
-            gap(f"marginals, {label}", sums, np.ones(14), **solved.within),
-        ]
-    return checks
+        yield gap(f"κ, {label}", np.asarray(matrix) / w, exact, **solved.within)
+        yield gap(f"velocity, {label}", velocity, moved, **solved.within)
+        yield gap(f"marginals, {label}", sums, np.ones(14), **solved.within)
 
 
 def _rate(made: Iterates) -> Check:
@@ -154,7 +137,7 @@ def _rate(made: Iterates) -> Check:
 )
 def minimiser(
     case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's plan among 500 couplings, random ones and ones next to the minimum.
 
     Costs in NumPy: none lies below, each lies above by its divergence, and the plan's
@@ -172,11 +155,9 @@ def minimiser(
     excess = above - epsilon * sk.divergence(others, plan)
     f, g = ref.sinkhorn_potentials(scores, w)
     told = {"tolerance": 20 * solved.error, "why": f"{solved.why}; potentials below 20"}
-    return (
-        gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **told),
-        bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **told),
-        gap("dual value", primal(plan), epsilon * w @ (f + g), **told),
-    )
+    yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **told)
+    yield bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **told)
+    yield gap("dual value", primal(plan), epsilon * w @ (f + g), **told)
 
 
 minimiser.refuted_if(
@@ -191,7 +172,7 @@ minimiser.refuted_if(
     claim=r"$\kappa^\infty$ depends on $Q$ and $K$ through $A = K^\top Q$ alone, also "
     r"for the score $-\frac12|Qx - Ky|^2/\epsilon$.",
 )
-def invariance(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
+def invariance(case: Case, *, count: int | None = None) -> Checks:
     """The library's plans for three scores of one A against Newton's, in NumPy."""
     rng = case.rng("invariance")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)

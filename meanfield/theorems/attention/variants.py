@@ -8,10 +8,8 @@ import numpy as np
 from meanfield.attention import Attention, Pointwise, Softmax
 from meanfield.measures import Blocked, Points
 from meanfield.scores import Dot, SquaredDistance
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, close, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
@@ -36,7 +34,7 @@ def same(p: Parameters) -> Parameters:
     r"\epsilon$, which depends on $Q$, $K$ through $A = K^\top Q$ alone.",
     hypotheses=r"any $n$, $d$, $k$, any weights $w$; equal weights in the paper",
 )
-def softmax(case: Case, *, change: Change = same) -> tuple[Check, ...]:
+def softmax(case: Case, *, change: Change = same) -> Checks:
     """The library's velocities and matrix, dense and in blocks, against NumPy loops.
 
     Weights differ, queries are not tokens, k < d; then $(A, I)$ for $(Q, K)$; biases;
@@ -52,15 +50,15 @@ def softmax(case: Case, *, change: Change = same) -> tuple[Check, ...]:
     blocks = att.velocity(made, at, probes, BLOCKS)
     linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
     matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
-    return (
-        close("(Q, K), k < d", att.velocity(made, at, probes), expected),
-        close("(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected),
-        close("in blocks of three", blocks, expected),
-        close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid),
-        close("its matrix P", att.matrices(made, at)[0], matrix),
-        _biased(case, change),
-        _excluding(case, change),
+    yield close("(Q, K), k < d", att.velocity(made, at, probes), expected)
+    yield close(
+        "(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected
     )
+    yield close("in blocks of three", blocks, expected)
+    yield close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid)
+    yield close("its matrix P", att.matrices(made, at)[0], matrix)
+    yield _biased(case, change)
+    yield _excluding(case, change)
 
 
 softmax.refuted_if(
@@ -103,9 +101,7 @@ def _excluding(case: Case, change: Change) -> Check:
     r"$\dot x_i = \Gamma_X(x_i)$ of the tokens, and likewise with weights "
     r"$\sum_j w_j\delta_{x_j}$, for every variant of attention.",
 )
-def particles(
-    case: Case, *, measure: Callable[[Cloud], Points] = att.points
-) -> tuple[Check, ...]:
+def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) -> Checks:
     """The measure's velocity at its atoms against the system's loops, in NumPy.
 
     All eight variants with unequal weights that do not sum to one as given; softmax and
@@ -155,18 +151,16 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ...]:
+def _variants(case: Case, measure: Callable[[Cloud], Points]) -> Checks:
     rng = case.rng("variants")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
     actual = att.variants(tuple(FORMULAS), p, at, measure)
     solved = sk.converged(sk.scores_of(p, at), at.share)
     accuracy = {"sinkhorn": (solved.error, solved.why)}
-    checks = []
     for name, formula in FORMULAS.items():
         tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
         told = {"tolerance": tolerance, "why": why}
-        checks.append(gap(name, actual[name], formula(p, at, at.x), **told))
-    return tuple(checks)
+        yield gap(name, actual[name], formula(p, at, at.x), **told)
 
 
 @statement(
@@ -175,7 +169,7 @@ def _variants(case: Case, measure: Callable[[Cloud], Points]) -> tuple[Check, ..
     claim=r"L2 attention, $\kappa_\mu(x, y) \propto e^{-|Qx - Ky|^2/\epsilon}$ "
     r"normalised over $y$, depends on $Q$ and $K$ and not only on $A = K^\top Q$.",
 )
-def l2(case: Case, *, name: str = "l2") -> tuple[Check, ...]:
+def l2(case: Case, *, name: str = "l2") -> Checks:
     r"""The library's velocities with (Q, K), (A, I) and (RQ, RK) against NumPy loops.
 
     The first two have one $A$ and must differ by more than 1e-3, a billion roundings;
@@ -197,7 +191,7 @@ l2.refuted_if(
 )
 
 
-def _against_l2(case: Case, name: str) -> tuple[Check, ...]:
+def _against_l2(case: Case, name: str) -> Checks:
     """Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart."""
     rng = case.rng("l2")
     p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
@@ -207,12 +201,10 @@ def _against_l2(case: Case, name: str) -> tuple[Check, ...]:
     rotated = att.variants((name,), turned, at)[name]
     expected = att.l2(p, at, at.x)
     apart = np.max(np.abs(found[0] - found[1])) / np.max(np.abs(expected))
-    return (
-        close("(Q, K)", found[0], expected),
-        close("(A, I)", found[1], att.l2(p.reduced, at, at.x)),
-        close("(RQ, RK) with R orthogonal", rotated, expected),
-        bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3),
-    )
+    yield close("(Q, K)", found[0], expected)
+    yield close("(A, I)", found[1], att.l2(p.reduced, at, at.x))
+    yield close("(RQ, RK) with R orthogonal", rotated, expected)
+    yield bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3)
 
 
 def _not_normalised(case: Case) -> Check:

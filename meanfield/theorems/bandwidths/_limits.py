@@ -11,7 +11,7 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Check
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Law, Parameters
 

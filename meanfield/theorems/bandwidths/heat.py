@@ -2,22 +2,11 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Law, Parameters
 
-from ._limits import (
-    BANDWIDTHS,
-    SCALAR,
-    WIDER,
-    density,
-    extrapolated,
-    on_density,
-    on_gaussian,
-    root_mean_square,
-)
+from . import _limits as limits
 
 FLOOR = 1e-10  # rounding of 1/ε times numbers of order ten, extrapolated
 INNER = 0.6
@@ -31,7 +20,7 @@ INNER = 0.6
     remark="S2: positive definite alone does not do; a skew part changes the limit, "
     "which the control measures.",
 )
-def leading(case: Case, *, antisymmetric: float = 0.0) -> tuple[Check, ...]:
+def leading(case: Case, *, antisymmetric: float = 0.0) -> Checks:
     """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
 
     Four bandwidths, each half of the last: the extrapolated limit against $W_V$, which
@@ -39,14 +28,12 @@ def leading(case: Case, *, antisymmetric: float = 0.0) -> tuple[Check, ...]:
     weighted tokens of (1 - x²)⁴(1 + 0.6 sin 3x), the order of the largest error where
     |x| < 0.6.
     """
-    x, _, _ = density(240)
+    x, _, _ = limits.density(240)
     inside = np.abs(x) < INNER
-    far = WIDER[:, None] * on_density(SCALAR, 240)
+    far = limits.WIDER[:, None] * limits.on_density(limits.SCALAR, 240)
     errors = np.max(np.abs(far[:, inside]), axis=1)
-    return (
-        *_leading(case, antisymmetric=antisymmetric),
-        order("order of sup |ε T - W_V x|, density", WIDER, errors, 1.0),
-    )
+    yield from _leading(case, antisymmetric=antisymmetric)
+    yield order("order of sup |ε T - W_V x|, density", limits.WIDER, errors, 1.0)
 
 
 leading.refuted_if(
@@ -73,21 +60,19 @@ def _weights(case: Case, *, antisymmetric: float) -> Parameters:
     return Parameters(np.linalg.solve(K.T, A), K, V)
 
 
-def _leading(case: Case, *, antisymmetric: float) -> tuple[Check, ...]:
+def _leading(case: Case, *, antisymmetric: float) -> Checks:
     r"""$\epsilon T$ of a Gaussian against $W_Vx$."""
     mu, weights = _normal(case), _weights(case, antisymmetric=antisymmetric)
-    linear, centre = on_gaussian(weights, mu)
-    e = BANDWIDTHS
-    errors = root_mean_square(e[:, None, None] * linear, e[:, None] * centre, mu)
-    return (
-        extrapolated(
-            "limit of ε T, linear part",
-            e[:, None, None] * linear + weights.V,
-            weights.V,
-            floor=FLOOR,
-        ),
-        order("order of |ε T - W_V x| in L²(μ), Gaussian", e, errors, 1.0),
+    linear, centre = limits.on_gaussian(weights, mu)
+    e = limits.BANDWIDTHS
+    errors = limits.root_mean_square(e[:, None, None] * linear, e[:, None] * centre, mu)
+    yield limits.extrapolated(
+        "limit of ε T, linear part",
+        e[:, None, None] * linear + weights.V,
+        weights.V,
+        floor=FLOOR,
     )
+    yield order("order of |ε T - W_V x| in L²(μ), Gaussian", e, errors, 1.0)
 
 
 @statement(
@@ -106,7 +91,7 @@ def _leading(case: Case, *, antisymmetric: float) -> tuple[Check, ...]:
     r"$\sqrt\epsilon$ slow the limit in $L^2(\mu)$: for $(1-x^2)^4$ the error falls "
     r"like $\epsilon^{3/4}$, and like $\epsilon$ only inside.",
 )
-def heat(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
+def heat(case: Case, *, widening: float = 1.0) -> Checks:
     """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
 
     A linear drift takes the leading term away. The Gaussian's extrapolated limit, and
@@ -114,10 +99,8 @@ def heat(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
     of the error where |x| < 0.6, and its decay in all of L²(μ).
     """
     weights = _tied(_weights(case, antisymmetric=0.0))
-    return (
-        *_gaussian_limit(case, weights, half=0.5, widening=widening),
-        *_density_limit(case, v=1.0, half=0.5, widening=widening),
-    )
+    yield from _gaussian_limit(case, weights, half=0.5, widening=widening)
+    yield from _density_limit(case, v=1.0, half=0.5, widening=widening)
 
 
 heat.refuted_if(
@@ -140,16 +123,10 @@ heat.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     weights = _tied(_weights(case, antisymmetric=0.0))
-    return Counterexample(
-        printed=(
-            _gaussian_limit(case, weights, half=1.0)[0],
-            _singular(case, second=1.0),
-        ),
-        corrected=(
-            _gaussian_limit(case, weights, half=0.5)[0],
-            _singular(case, second=0.0),
-        ),
-    )
+    printed, _ = _gaussian_limit(case, weights, half=1.0)
+    corrected, _ = _gaussian_limit(case, weights, half=0.5)
+    singular = [_singular(case, second=second) for second in (1.0, 0.0)]
+    return Counterexample((printed, singular[0]), (corrected, singular[1]))
 
 
 def _tied(weights: Parameters) -> Parameters:
@@ -158,59 +135,61 @@ def _tied(weights: Parameters) -> Parameters:
 
 def _gaussian_limit(
     case: Case, weights: Parameters, *, half: float, widening: float = 1.0
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""Of a Gaussian, against `half` $W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$."""
     mu = _normal(case)
-    linear, centre = on_gaussian(weights, mu, widening=widening)
+    linear, centre = limits.on_gaussian(weights, mu, widening=widening)
     limit = -half * weights.V @ np.linalg.inv(mu.covariance @ weights.Q.T @ weights.K)
-    errors = root_mean_square(linear - limit, centre, mu)
-    return (
-        extrapolated("limit of T̄, linear part, Gaussian", linear, limit, floor=FLOOR),
-        order("order of the error in L²(μ), Gaussian", BANDWIDTHS, errors, 1.0),
+    errors = limits.root_mean_square(linear - limit, centre, mu)
+    yield limits.extrapolated(
+        "limit of T̄, linear part, Gaussian", linear, limit, floor=FLOOR
     )
+    yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)
 
 
 def _density_limit(
     case: Case, *, v: float, half: float, widening: float = 1.0
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""The same on a grid, for $|x| < 0.6$ and in all of $L^2(\mu)$."""
     n = case.pick(240, 480)
-    x, w, slope = density(n)
-    weights = SCALAR._replace(V=v * SCALAR.V)
-    actual = on_density(weights, n, widening=widening)
+    x, w, slope = limits.density(n)
+    weights = limits.SCALAR._replace(V=v * limits.SCALAR.V)
+    actual = limits.on_density(weights, n, widening=widening)
     limit = -v * half * slope  # W_V/(W_Q W_K) is -v
     errors = actual - limit
     inside = np.abs(x) < INNER
     inner = np.max(np.abs(errors[:, inside]), axis=1)
     whole = np.sqrt(errors**2 @ w)
     speed = np.sqrt(limit**2 @ w)
-    return (
-        order("order of the largest error, |x| < 0.6, density", WIDER, inner, 1.0),
-        bounded(
-            "error in L²(μ), ε = 0.005 over ε = 0.04, density",
-            whole[-1] / whole[0],
-            "<=",
-            8**-0.5,
-            why="layers √ε at the ends, where ρ vanishes like u⁴, leave 8^(-3/4) "
-            "in the end, approached from above: half of an order is asked",
-        ),
-        bounded(
-            "error in L²(μ) over the limit, ε = 0.005, density",
-            whole[-1] / speed,
-            "<=",
-            0.1,
-            why="layers of width √ε hold ε^(3/4) = 0.02, times a factor of order one",
-        ),
+    yield order(
+        "order of the largest error, |x| < 0.6, density", limits.WIDER, inner, 1.0
+    )
+    yield bounded(
+        "error in L²(μ), ε = 0.005 over ε = 0.04, density",
+        whole[-1] / whole[0],
+        "<=",
+        8**-0.5,
+        why="layers √ε at the ends, where ρ vanishes like u⁴, leave 8^(-3/4) "
+        "in the end, approached from above: half of an order is asked",
+    )
+    yield bounded(
+        "error in L²(μ) over the limit, ε = 0.005, density",
+        whole[-1] / speed,
+        "<=",
+        0.1,
+        why="layers of width √ε hold ε^(3/4) = 0.02, times a factor of order one",
     )
 
 
 def _singular(case: Case, *, second: float) -> Check:
     """A = diag(1, 0, 0.7) and Σ diagonal: the limit, `second` times in coordinate 2."""
     A, s = np.diag([1.0, 0.0, 0.7]), case.rng("variances").uniform(0.5, 2, size=3)
-    linear, _ = on_gaussian(Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s)))
+    linear, _ = limits.on_gaussian(
+        Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s))
+    )
     limit = np.diag(0.5 / s**2 * np.array([1, second, 1]))
     label = "limit of T̄, W_KᵀW_Q = diag(1, 0, 0.7)"
-    return extrapolated(label, linear, limit, floor=FLOOR)
+    return limits.extrapolated(label, linear, limit, floor=FLOOR)
 
 
 @statement(
@@ -222,24 +201,22 @@ def _singular(case: Case, *, second: float) -> Check:
     ),
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, any $W_V$",
 )
-def general(case: Case) -> tuple[Check, ...]:
+def general(case: Case) -> Checks:
     """As for Theorem 1, with $W_V$ unrelated to $W_Q$ and $W_K$.
 
     On the line $W_V = 0.6 W_Q W_K$.
     """
-    return (
-        *_gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5),
-        *_density_limit(case, v=-0.6, half=0.5),
-    )
+    yield from _gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5)
+    yield from _density_limit(case, v=-0.6, half=0.5)
 
 
 @general.refuted_by(r"$W_V$ is taken for $-W_K^\top W_Q$ in the limit alone")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     weights = _weights(case, antisymmetric=0.0)
     mu = _normal(case)
-    linear, _ = on_gaussian(weights, mu)
+    linear, _ = limits.on_gaussian(weights, mu)
     limit = np.linalg.inv(mu.covariance) / 2
-    return (extrapolated("limit of T̄, linear part", linear, limit, floor=FLOOR),)
+    yield limits.extrapolated("limit of T̄, linear part", linear, limit, floor=FLOOR)
 
 
 @general.misprinted(
@@ -250,7 +227,6 @@ def _(case: Case) -> tuple[Check, ...]:
 )
 def _(case: Case) -> Counterexample:
     weights = _weights(case, antisymmetric=0.0)
-    return Counterexample(
-        printed=_gaussian_limit(case, weights, half=1.0)[:1],
-        corrected=_gaussian_limit(case, weights, half=0.5)[:1],
-    )
+    printed, _ = _gaussian_limit(case, weights, half=1.0)
+    corrected, _ = _gaussian_limit(case, weights, half=0.5)
+    return Counterexample((printed,), (corrected,))

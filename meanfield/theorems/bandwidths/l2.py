@@ -12,25 +12,18 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Law, Parameters
 from meanfield.tokens import Tokens
 
-from ._limits import (
-    BANDWIDTHS,
-    Array,
-    extrapolated,
-    root_mean_square,
-)
+from . import _limits as limits
 
 FLOOR = 1e-9  # rounding: scores of 1e3 have 1e-13, times 1/ε, extrapolated
 # Kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact.
 EXTENT, STEP = 4.5, 0.03
 
-Matrix = Callable[[Parameters], Array]
+Matrix = Callable[[Parameters], limits.Array]
 
 
 @statement(
@@ -42,9 +35,7 @@ Matrix = Callable[[Parameters], Array]
         r"invertible, $\rho(W_K^{-1}W_Qx) > 0$"
     ),
 )
-def leading(
-    case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q
-) -> tuple[Check, ...]:
+def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
     """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
 
     They are a grid in the plane that holds a mixture of two Gaussians; $W_Q$ and $W_K$
@@ -53,10 +44,10 @@ def leading(
     probed = _probed(case)
     limit = probed.x @ matrix(probed.weights).T
     errors = np.linalg.norm(probed.velocities - limit, axis=(1, 2))
-    return (
-        extrapolated("limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR),
-        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
+    yield limits.extrapolated(
+        "limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR
     )
+    yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 
 
 leading.refuted_if(
@@ -89,7 +80,7 @@ class Mixture(NamedTuple):
     shares: tuple[float, float]
     parts: tuple[Law, Law]
 
-    def densities(self, y: Array) -> Array:
+    def densities(self, y: limits.Array) -> limits.Array:
         """Of each part, its mass included, `(2, n)`."""
         found = []
         for share, part in zip(self.shares, self.parts, strict=True):
@@ -98,7 +89,7 @@ class Mixture(NamedTuple):
             found.append(share * np.exp(-np.sum(z**2, axis=0) / 2) / size)
         return np.stack(found)
 
-    def slope(self, y: Array) -> Array:
+    def slope(self, y: limits.Array) -> limits.Array:
         r"""$\nabla\rho/\rho$."""
         rho = self.densities(y)
         pulls = [
@@ -150,9 +141,9 @@ class Probed(NamedTuple):
 
     weights: Parameters
     mixture: Mixture
-    x: Array
-    y: Array
-    velocities: Array
+    x: limits.Array
+    y: limits.Array
+    velocities: limits.Array
 
 
 def _probed(case: Case) -> Probed:
@@ -164,12 +155,12 @@ def _probed(case: Case) -> Probed:
     mu = Points.weighted(grid, mixture.densities(grid).sum(axis=0))
     y = rng.uniform(-0.8, 0.8, size=(6, 2))
     x = np.linalg.solve(weights.Q, weights.K @ y.T).T
-    epsilon = jnp.asarray(BANDWIDTHS)
+    epsilon = jnp.asarray(limits.BANDWIDTHS)
     velocities = np.asarray(_at_queries(weights, mu, jnp.asarray(x), epsilon))
     return Probed(weights, mixture, x, y, velocities)
 
 
-def _corrected(W: Parameters) -> Array:
+def _corrected(W: Parameters) -> limits.Array:
     return -W.Q.T @ np.linalg.inv(W.K.T)
 
 
@@ -190,8 +181,8 @@ def remainder(
     case: Case,
     *,
     matrix: Matrix = _corrected,
-    read_at: Callable[[Probed], Array] = lambda probed: probed.y,
-) -> tuple[Check, ...]:
+    read_at: Callable[[Probed], limits.Array] = lambda probed: probed.y,
+) -> Checks:
     """L2 attention of a mixture on a grid, and of a Gaussian in closed form.
 
     The extrapolated limit at six points and the order of the error, for 90 000 weighted
@@ -223,10 +214,9 @@ def _(case: Case) -> Counterexample:
     probed = _probed(case)
     Q, K = probed.weights[:2]
     printed = -Q.T @ np.linalg.inv(K)
-    return Counterexample(
-        printed=_remainder(probed, matrix=printed, y=probed.y)[:1],
-        corrected=_remainder(probed, matrix=_corrected(probed.weights), y=probed.y),
-    )
+    wrong, _ = _remainder(probed, matrix=printed, y=probed.y)
+    right = _remainder(probed, matrix=_corrected(probed.weights), y=probed.y)
+    return Counterexample((wrong,), right)
 
 
 @eqx.filter_jit
@@ -241,25 +231,25 @@ def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
     return eqx.filter_vmap(at)(epsilon)
 
 
-def _remainder(probed: Probed, *, matrix: Array, y: Array) -> tuple[Check, ...]:
+def _remainder(probed: Probed, *, matrix: limits.Array, y: limits.Array) -> Checks:
     r"""$\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
     leading = probed.x @ probed.weights.Q.T @ probed.weights.Q
-    actual = (probed.velocities + leading) / BANDWIDTHS[:, None, None]
+    actual = (probed.velocities + leading) / limits.BANDWIDTHS[:, None, None]
     limit = probed.mixture.slope(y) @ matrix.T
     errors = np.linalg.norm(actual - limit, axis=(1, 2))
     # The rounding of the velocities is divided by ε once more.
-    return (
-        extrapolated("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR),
-        order("order of the error, mixture", BANDWIDTHS, errors, 1.0),
-    )
+    yield limits.extrapolated("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR)
+    yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 
 
-def _gaussian(case: Case) -> tuple[Check, ...]:
+def _gaussian(case: Case) -> Checks:
     """The same in d = 3, of a Gaussian in closed form."""
     rng = case.rng("gaussian")
     Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
     mu = Law(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
-    field = _affine(Parameters(Q, K, -Q.T @ K), mu.gaussian, jnp.asarray(BANDWIDTHS))
+    field = _affine(
+        Parameters(Q, K, -Q.T @ K), mu.gaussian, jnp.asarray(limits.BANDWIDTHS)
+    )
     linear, offset = np.asarray(field.linear), np.asarray(field.offset)
     M, keys = (
         Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance),
@@ -267,8 +257,8 @@ def _gaussian(case: Case) -> tuple[Check, ...]:
     )
     limit, constant = M @ keys, -M @ mu.mean
     centre = (linear - limit) @ mu.mean + offset - constant
-    errors = root_mean_square(linear - limit, centre, mu)
-    return (
-        extrapolated("limit of T̄¹, linear part, Gaussian", linear, limit, floor=FLOOR),
-        order("order of the error in L²(μ), Gaussian", BANDWIDTHS, errors, 1.0),
+    errors = limits.root_mean_square(linear - limit, centre, mu)
+    yield limits.extrapolated(
+        "limit of T̄¹, linear part, Gaussian", linear, limit, floor=FLOOR
     )
+    yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)

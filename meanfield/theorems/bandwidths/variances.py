@@ -7,21 +7,10 @@ from jaxtyping import Array as JaxArray
 
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import order
-from meanfield.theorems._statement import Counterexample, statement
 
-from ._limits import (
-    BANDWIDTHS,
-    SCALAR,
-    WIDER,
-    Array,
-    density,
-    extrapolated,
-    on_density,
-    remainder,
-)
+from . import _limits as limits
 
 
 @statement(
@@ -33,7 +22,7 @@ from ._limits import (
     ),
     hypotheses=r"$W_V = -W_QW_K < 0$; the linear drift $-W_Vx/\epsilon$ is added",
 )
-def variance(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
+def variance(case: Case, *, widening: float = 1.0) -> Checks:
     """Flows of a Gaussian to t = 1, and rates of a density on a grid.
 
     Attention and linear drift at bandwidths that halve: the extrapolated gain in
@@ -41,11 +30,11 @@ def variance(case: Case, *, widening: float = 1.0) -> tuple[Check, ...]:
     (1 - x²)⁴(1 + 0.6 sin 3x), weighted tokens on a grid.
     """
     gains, rates = _growth(case, widening=1.0), _rate(widening=1.0)
-    return (
-        _limit(case, widening=widening, gain=1.0),
-        order("order of |gain - 1|, Gaussian", BANDWIDTHS, np.abs(gains - 1), 1.0),
-        order("order of |rate - 1|, density", WIDER, np.abs(rates - 1), 1.0),
+    yield _limit(case, widening=widening, gain=1.0)
+    yield order(
+        "order of |gain - 1|, Gaussian", limits.BANDWIDTHS, np.abs(gains - 1), 1.0
     )
+    yield order("order of |rate - 1|, density", limits.WIDER, np.abs(rates - 1), 1.0)
 
 
 variance.refuted_if(
@@ -71,28 +60,30 @@ def _grown(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> JaxArray:
     """The variance at t = 1 at each bandwidth."""
 
     def one(e: JaxArray) -> JaxArray:
-        dynamics = remainder(SCALAR, e, widening)
+        dynamics = limits.remainder(limits.SCALAR, e, widening)
         return flow(dynamics, mu, np.array([0.0, 1.0])).final.covariance[0, 0]
 
     return eqx.filter_vmap(one)(epsilon)
 
 
-def _growth(case: Case, *, widening: float) -> Array:
+def _growth(case: Case, *, widening: float) -> limits.Array:
     """How much variance a Gaussian gains in one unit of time, at each bandwidth."""
     mean, deviation = case.rng("start").uniform(0.5, 1.0, size=2)
     mu = Gaussian(jnp.asarray([mean]), jnp.asarray([[deviation]]))
-    final = _grown(mu, jnp.asarray(BANDWIDTHS), jnp.asarray(widening))
+    final = _grown(mu, jnp.asarray(limits.BANDWIDTHS), jnp.asarray(widening))
     return np.asarray(final) - deviation**2
 
 
-def _rate(*, widening: float) -> Array:
+def _rate(*, widening: float) -> limits.Array:
     r"""$2\int(x - m)\bar T\,d\mu$ for the density on a grid."""
-    x, w, _ = density(240)
-    return 2 * on_density(SCALAR, 240, widening=widening) @ (w * (x - w @ x))
+    x, w, _ = limits.density(240)
+    return (
+        2 * limits.on_density(limits.SCALAR, 240, widening=widening) @ (w * (x - w @ x))
+    )
 
 
 def _limit(case: Case, *, widening: float, gain: float) -> Check:
     values = _growth(case, widening=widening)
     label = "limit of the variance gained by t = 1"
     # Adaptive steps to 4e-10, 40 of them, extrapolated with weights of sum 6.
-    return extrapolated(label, values, np.array(gain), floor=1e-7)
+    return limits.extrapolated(label, values, np.array(gain), floor=1e-7)

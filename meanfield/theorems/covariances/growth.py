@@ -3,29 +3,12 @@
 import numpy as np
 
 from meanfield.endings import Status
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, counted, gap, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    Paths,
-    centred,
-    moments,
-    of_blow_ups,
-    resting,
-    with_scores,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 
-from .pictures import (
-    EYE,
-    LONG,
-    first_covariance,
-    l2_paths,
-    negative_form,
-    softmax_paths,
-)
+from . import pictures
 
 RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
 
@@ -39,7 +22,7 @@ RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
     ),
     hypotheses=r"$V = I$; for heads $A = \sum_h A^{(h)}$; for L2, $K$ invertible",
 )
-def diverging(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
+def diverging(case: Case, *, sign: float = 1.0) -> Checks:
     """Flows in d = 2, A not symmetric.
 
     Endings and blow-up times of one head and of two; under L2 the size reached,
@@ -51,39 +34,49 @@ def diverging(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
 diverging.refuted_if("A + Aᵀ is negative", seen_by=("two…", "softmax…"), sign=-1.0)
 
 
-def _rising_heads(case: Case, sign: float) -> tuple[Check, ...]:
+def _rising_heads(case: Case, sign: float) -> Checks:
     """Two heads with V = I each, whose forms add up to a definite one."""
     rng, problems, heads = case.rng("rising"), [], []
     for _ in range(case.pick(8, 16)):
-        whole = with_scores(rng, EYE, -sign * negative_form(rng), first_covariance(rng))
+        whole = lib.with_scores(
+            rng,
+            pictures.EYE,
+            -sign * pictures.negative_form(rng),
+            pictures.first_covariance(rng),
+        )
         part = 0.5 * rng.normal(size=(2, 2))
         shares = (part, whole.A - part)
         problems.append(whole)
-        heads.append([one_head(rng, EYE, share)[0] for share in shares])
-    ones = softmax_paths(case, problems, RISE)
-    start = centred(np.stack([p.factor for p in problems]))
+        heads.append([one_head(rng, pictures.EYE, share)[0] for share in shares])
+    ones = pictures.softmax_paths(case, problems, RISE)
+    start = lib.centred(np.stack([p.factor for p in problems]))
     twos = two_heads(heads, start, RISE)
     escapes = np.array([p.escape for p in problems])
     known = escapes if sign > 0 else np.full(len(problems), np.nan)
-    checks = []
     for label, run in (("softmax", ones), ("two heads", twos)):
         missing = run.ended_otherwise(Status.BLOW_UP)
-        checks.append(counted(f"{label}: runs without blow-up", missing))
+        yield counted(f"{label}: runs without blow-up", missing)
         if np.all(np.isfinite(known)):
-            checks.append(of_blow_ups(run, known, label)[1])
-    return tuple(checks)
+            yield list(lib.of_blow_ups(run, known, label))[1]
 
 
-def _l2_risen(case: Case) -> tuple[Paths, np.ndarray]:
+def _l2_risen(case: Case) -> tuple[lib.Paths, np.ndarray]:
     """Eight flows of L2 with K invertible, and their growth rates over the bound."""
     rng, n = case.rng("L2 rising"), 8
-    K = rng.normal(size=(n, 2, 2)) / 3 + EYE
+    K = rng.normal(size=(n, 2, 2)) / 3 + pictures.EYE
     A = np.stack(
-        [-negative_form(rng) / 2 + 0.2 * np.array([[0, 1], [-1, 0]]) for _ in range(n)]
+        [
+            -pictures.negative_form(rng) / 2 + 0.2 * np.array([[0, 1], [-1, 0]])
+            for _ in range(n)
+        ]
     )
-    factor = np.linalg.cholesky(np.stack([first_covariance(rng) for _ in range(n)]))
+    factor = np.linalg.cholesky(
+        np.stack([pictures.first_covariance(rng) for _ in range(n)])
+    )
     Q = np.linalg.solve(np.swapaxes(K, 1, 2), A)
-    run = l2_paths((Q, K, np.stack([EYE] * n)), factor, np.linspace(0, 1e3, 9))
+    run = pictures.l2_paths(
+        (Q, K, np.stack([pictures.EYE] * n)), factor, np.linspace(0, 1e3, 9)
+    )
     first = np.linalg.norm(factor, 2, axis=(1, 2)) ** 2
     last = np.linalg.norm(run.covariances[:, -1], 2, axis=(1, 2))
     low = np.linalg.norm(K, -2, axis=(1, 2)) ** 2
@@ -92,18 +85,18 @@ def _l2_risen(case: Case) -> tuple[Paths, np.ndarray]:
     return run, np.log(last / first) / elapsed / rate
 
 
-def _l2_rising(case: Case) -> tuple[Check, ...]:
+def _l2_rising(case: Case) -> Checks:
     """L2 with K invertible: past any size, but never faster than exponentially."""
     run, rate = _l2_risen(case)
     size = np.linalg.norm(run.covariances[:, -1], 2, axis=(1, 2))
     least = "half of the bound squared, for one direction of two"
     most = "the bound squared, and what one step grows"
     finite = np.sum(np.isfinite(run.t_star))
-    return (
-        bounded("L2: least size when stopped", np.min(size), ">=", 0.5e6, why=least),
-        bounded("L2: greatest size when stopped", np.max(size), "<=", 1e7, why=most),
-        counted("L2: runs with a finite blow-up time", finite),
-        bounded("L2: rate of growth over its bound", np.max(rate), "<=", 1, **FLOWN),
+    yield bounded("L2: least size when stopped", np.min(size), ">=", 0.5e6, why=least)
+    yield bounded("L2: greatest size when stopped", np.max(size), "<=", 1e7, why=most)
+    yield counted("L2: runs with a finite blow-up time", finite)
+    yield bounded(
+        "L2: rate of growth over its bound", np.max(rate), "<=", 1, **lib.FLOWN
     )
 
 
@@ -118,17 +111,17 @@ def _l2_rising(case: Case) -> tuple[Check, ...]:
     ),
     hypotheses=r"centred; for small $\Sigma$, times when softmax cannot blow up yet",
 )
-def similar(case: Case, *, speed: float = 2.0) -> tuple[Check, ...]:
+def similar(case: Case, *, speed: float = 2.0) -> Checks:
     """The library's flows of both, from the same starts, with the same matrices.
 
     From δΣ₀ with V/δ, which take a time of order one: the order in δ of the distance
     of L2 at t to softmax at 2t, and that against DOP853. As in the figure: limits at
     t = 1e6 on the ray, and both beyond the time at which softmax blows up.
     """
-    checks = []
     for i in range(case.pick(1, 4)):
-        checks += _small(case, i, speed)
-    return (*checks, *_one_ray(case), *_only_softmax(case))
+        yield from _small(case, i, speed)
+    yield from _one_ray(case)
+    yield from _only_softmax(case)
 
 
 similar.refuted_if("At the same times", seen_by=("draw…",), speed=1.0)
@@ -139,20 +132,22 @@ def _small(case: Case, draw: int, speed: float) -> tuple[Check, Check]:
     rng, T = case.rng(f"similar {draw}"), np.linspace(0, 0.6, 9)
     deltas = 0.02 * 0.5 ** np.arange(8)
     Q, K, V = (M / np.linalg.norm(M, 2) for M in rng.normal(size=(3, 2, 2)))
-    Y = np.linalg.cholesky(first_covariance(rng))
+    Y = np.linalg.cholesky(pictures.first_covariance(rng))
     Y *= 0.6 / np.linalg.norm(Y, 2)
     copies, scales = lambda M: np.stack([M] * 8), deltas[:, None, None]
     starts, values = np.sqrt(scales) * Y, V / scales
-    slow = two_heads(_single(copies(Q), copies(K), values), centred(starts), speed * T)
-    fast = l2_paths((copies(Q), copies(K), values), starts, T)
-    _, expected = moments([(V, K.T @ Q)], (np.zeros(2), Y), speed * T)
+    slow = two_heads(
+        _single(copies(Q), copies(K), values), lib.centred(starts), speed * T
+    )
+    fast = pictures.l2_paths((copies(Q), copies(K), values), starts, T)
+    _, expected = lib.moments([(V, K.T @ Q)], (np.zeros(2), Y), speed * T)
     known, found = (run.covariances / scales[:, None] for run in (slow, fast))
     size = np.max(np.abs(expected))
     apart = np.abs(found - known).max(axis=(1, 2, 3)) / size
     names = ("‖Σ₀‖", "distance")
     return (
         order(f"draw {draw}", deltas, apart, 1.0, names=names),
-        gap(f"softmax, {draw}", known, np.stack([expected] * 8), **FLOWN),
+        gap(f"softmax, {draw}", known, np.stack([expected] * 8), **lib.FLOWN),
     )
 
 
@@ -166,7 +161,7 @@ def _single(Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> list[list[Head]]:
 def _of_a_row(case: Case, sign: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Factors of trace one, and Q = ±K of one row, as in Figure 5(b)."""
     rng = case.rng("figure")
-    Sigma = np.stack([first_covariance(rng) for _ in range(8)])
+    Sigma = np.stack([pictures.first_covariance(rng) for _ in range(8)])
     factor = np.linalg.cholesky(
         Sigma / np.trace(Sigma, axis1=1, axis2=2)[:, None, None]
     )
@@ -179,11 +174,13 @@ def _of_a_row(case: Case, sign: float) -> tuple[np.ndarray, np.ndarray, np.ndarr
 def _one_ray(case: Case) -> tuple[Check, Check]:
     """Limits of both, against the formula for softmax."""
     factor, Q, K = _of_a_row(case, -1.0)
-    V = np.stack([EYE] * 8)
-    slow = two_heads(_single(Q, K, V), centred(factor), LONG).covariances[:, -1]
-    fast = l2_paths((Q, K, V), factor, LONG).covariances[:, -1]
+    V = np.stack([pictures.EYE] * 8)
+    slow = two_heads(_single(Q, K, V), lib.centred(factor), pictures.LONG).covariances[
+        :, -1
+    ]
+    fast = pictures.l2_paths((Q, K, V), factor, pictures.LONG).covariances[:, -1]
     normals = np.stack([-K[:, 0, 1], K[:, 0, 0]], axis=-1)[:, :, None]
-    rests = [resting(Y, n) for Y, n in zip(factor, normals, strict=True)]
+    rests = [lib.resting(Y, n) for Y, n in zip(factor, normals, strict=True)]
     why = "what decays is 1/(2|q|²t) < 1e-5 at t = 1e6, over limits of 0.05 at least"
     decayed = {"tolerance": 2e-4, "why": why}
     return (
@@ -195,13 +192,15 @@ def _one_ray(case: Case) -> tuple[Check, Check]:
 def _only_softmax(case: Case) -> tuple[Check, Check]:
     """Q = K: softmax blows up; L2 is regular beyond that time, and grows by |V|."""
     factor, Q, K = _of_a_row(case, 1.0)
-    V = np.stack([EYE] * 8)
-    slow = two_heads(_single(Q, K, V), centred(factor), RISE)
-    fast = l2_paths((Q, K, V), factor, RISE)
+    V = np.stack([pictures.EYE] * 8)
+    slow = two_heads(_single(Q, K, V), lib.centred(factor), RISE)
+    fast = pictures.l2_paths((Q, K, V), factor, RISE)
     size = np.linalg.norm(fast.covariances, 2, axis=(2, 3))
     ratio = size / (size[:, :1] * np.exp(2 * RISE))
     missing = slow.ended_otherwise(Status.BLOW_UP)
     return (
         counted("softmax runs without blow-up", missing),
-        bounded("L2 over its bound", np.max(ratio[:, RISE <= 1.6]), "<=", 1, **FLOWN),
+        bounded(
+            "L2 over its bound", np.max(ratio[:, RISE <= 1.6]), "<=", 1, **lib.FLOWN
+        ),
     )

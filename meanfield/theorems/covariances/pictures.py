@@ -6,23 +6,11 @@ from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import BlowUp
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, counted, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
 from meanfield.theorems.gaussians.line import line_paths
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    Paths,
-    Problem,
-    centred,
-    compared,
-    of_blow_ups,
-    paths,
-    resting,
-    with_scores,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e3, 1e6])
 SLOW = {
@@ -43,7 +31,7 @@ EYE = np.eye(2)
     ),
     hypotheses=r"$V = I$, of each head, and then $A = \sum_h A^{(h)}$",
 )
-def sinking(case: Case) -> tuple[Check, ...]:
+def sinking(case: Case) -> Checks:
     """Flows in d = 2, A not symmetric.
 
     Under softmax, of one head and of two whose forms are of any sign and add up to A,
@@ -53,7 +41,7 @@ def sinking(case: Case) -> tuple[Check, ...]:
 
 
 @sinking.refuted_by("A has negative eigenvalues, but A + Aᵀ does not")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     A = np.array([[-0.5, 2.0], [0.0, -0.7]])
     problems = [p._replace(A=A) for p in _sinking(case, EYE)]
     runs = (softmax_paths(case, problems, TURNING), _shared(case, problems))
@@ -81,7 +69,7 @@ def _(case: Case) -> Counterexample:
         ),
         corrected=(
             *_all_vanish(case, _sinking(case, EYE)),
-            *of_blow_ups(line, np.full(8, 0.5), "d = 1, against t = 1/2"),
+            *lib.of_blow_ups(line, np.full(8, 0.5), "d = 1, against t = 1/2"),
         ),
     )
 
@@ -90,18 +78,18 @@ def l2_paths(
     parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
     factor: np.ndarray,
     ts: np.ndarray,
-) -> Paths:
+) -> lib.Paths:
     """The library's L2 flows in the plane, to any time or to a size of a thousand."""
     made = [attentions["l2"](*each) for each in zip(*parameters, strict=True)]
     dynamics = LogTime(stacked(made))
-    return paths(dynamics, centred(factor), np.log1p(ts), stop=BlowUp(1e3))
+    return lib.paths(dynamics, lib.centred(factor), np.log1p(ts), stop=BlowUp(1e3))
 
 
-def softmax_paths(case: Case, problems: list[Problem], ts: np.ndarray) -> Paths:
+def softmax_paths(case: Case, problems: list[lib.Problem], ts: np.ndarray) -> lib.Paths:
     """The library's softmax flows in the plane, until they rest, to any time."""
     rng = case.rng("keys")
     heads = [one_head(rng, p.V, p.A) for p in problems]
-    return two_heads(heads, centred(np.stack([p.factor for p in problems])), ts)
+    return two_heads(heads, lib.centred(np.stack([p.factor for p in problems])), ts)
 
 
 def first_covariance(rng: np.random.Generator) -> np.ndarray:
@@ -116,26 +104,28 @@ def negative_form(rng: np.random.Generator) -> np.ndarray:
     return -B @ B.T - 0.4 * EYE
 
 
-def _sinking(case: Case, value: np.ndarray) -> list[Problem]:
+def _sinking(case: Case, value: np.ndarray) -> list[lib.Problem]:
     """A + Aᵀ ≺ 0 under V = I, then V replaced."""
     rng, made = case.rng("sinking"), []
     for _ in range(case.pick(8, 16)):
-        drawn = with_scores(rng, EYE, negative_form(rng), first_covariance(rng))
+        drawn = lib.with_scores(rng, EYE, negative_form(rng), first_covariance(rng))
         made.append(drawn._replace(V=value))
     return made
 
 
-def _shared(case: Case, problems: list[Problem]) -> Paths:
+def _shared(case: Case, problems: list[lib.Problem]) -> lib.Paths:
     """The library's flows of two heads with V each, whose forms add up to A."""
     rng, heads = case.rng("shares"), []
     for p in problems:
         part = rng.normal(size=(2, 2))
         shares = (part, p.A - part)
         heads.append([one_head(rng, p.V, share)[0] for share in shares])
-    return two_heads(heads, centred(np.stack([p.factor for p in problems])), TURNING)
+    return two_heads(
+        heads, lib.centred(np.stack([p.factor for p in problems])), TURNING
+    )
 
 
-def _vanishing(run: Paths, problems: list[Problem], name: str) -> Check:
+def _vanishing(run: lib.Paths, problems: list[lib.Problem], name: str) -> Check:
     """‖Σ(t)‖ against what 1/‖Σ₀‖ + tλ_min(−H) allows."""
     ratios = []
     for Sigmas, p in zip(run.covariances, problems, strict=True):
@@ -143,7 +133,7 @@ def _vanishing(run: Paths, problems: list[Problem], name: str) -> Check:
         sizes = np.linalg.norm(Sigmas, 2, axis=(1, 2))
         ratios.append(sizes * (1 / np.linalg.norm(p.covariance, 2) + TURNING * low))
     label = f"size over its bound, {name}"
-    return bounded(label, np.max(ratios), "<=", 1, **FLOWN)
+    return bounded(label, np.max(ratios), "<=", 1, **lib.FLOWN)
 
 
 def _l2_left(case: Case, A: list[np.ndarray]) -> Check:
@@ -157,21 +147,19 @@ def _l2_left(case: Case, A: list[np.ndarray]) -> Check:
     return counted("L2 runs that do not vanish", np.sum(left))
 
 
-def _blown(run: Paths, name: str) -> Check:
+def _blown(run: lib.Paths, name: str) -> Check:
     count = int(np.sum(run.code == int(Status.BLOW_UP)))
     return counted(f"softmax runs that blow up, {name}", count)
 
 
-def _all_vanish(case: Case, problems: list[Problem]) -> tuple[Check, ...]:
+def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
     runs = {
         "one head": softmax_paths(case, problems, TURNING),
         "two heads": _shared(case, problems),
     }
-    return (
-        _l2_left(case, [p.A for p in problems]),
-        *(_blown(run, name) for name, run in runs.items()),
-        *(_vanishing(run, problems, name) for name, run in runs.items()),
-    )
+    yield _l2_left(case, [p.A for p in problems])
+    yield from (_blown(run, name) for name, run in runs.items())
+    yield from (_vanishing(run, problems, name) for name, run in runs.items())
 
 
 @statement(
@@ -189,9 +177,7 @@ def _all_vanish(case: Case, problems: list[Problem]) -> tuple[Check, ...]:
     r"$r = |Kn|$ the limit is approached as $t^{2\gamma-1}$, $\gamma = r^2/(\kappa + "
     r"2r^2)$, which may take long.",
 )
-def to_a_ray(
-    case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)
-) -> tuple[Check, ...]:
+def to_a_ray(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
     """Flows to t = 1e6: the ranks of their ends, and these against the limits.
 
     Under softmax, and under L2 with K invertible. For A with a skew part, whose factors
@@ -199,44 +185,44 @@ def to_a_ray(
     """
     still, turned = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
     rows = [_row_by_row(p) for p in still]
-    start = centred(np.stack([p.factor for p in still]))
+    start = lib.centred(np.stack([p.factor for p in still]))
     run = two_heads(rows, start, LONG)
     final = run.covariances[:, -1]
     ranks = np.sum(np.linalg.eigvalsh(final) > 1e-3, axis=1)
     normals = [np.linalg.eigh(p.H)[1][:, [-1]] for p in still]
-    expected = [resting(p.factor, N) for p, N in zip(still, normals, strict=True)]
+    expected = [lib.resting(p.factor, N) for p, N in zip(still, normals, strict=True)]
     turning = softmax_paths(case, turned, TURNING)
     why = "what decays is 1/(λt) < 2e-6 at t = 1e6, over limits of 0.2 at least"
     decayed = {"tolerance": 2e-5, "why": why}
-    return (
-        counted("limits whose rank is not one", np.sum(ranks != 1)),
-        gap("limits", final, np.stack(expected), **decayed),
-        gap("limits under L2", _l2_rest(case, still), np.stack(expected), **SLOW),
-        gap(
-            "on the way, A not symmetric", *compared(turning, turned, TURNING), **FLOWN
-        ),
+    yield counted("limits whose rank is not one", np.sum(ranks != 1))
+    yield gap("limits", final, np.stack(expected), **decayed)
+    yield gap("limits under L2", _l2_rest(case, still), np.stack(expected), **SLOW)
+    yield gap(
+        "on the way, A not symmetric",
+        *lib.compared(turning, turned, TURNING),
+        **lib.FLOWN,
     )
 
 
 to_a_ray.refuted_if(
-    "A + Aᵀ has rank two: the limits are zero",
-    seen_by=("limits…",),
-    sizes=(-1.0, -0.2),
+    "A + Aᵀ has rank two: the limits are zero", seen_by=("limits…",), sizes=(-1.0, -0.2)
 )
 
 
-def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[Problem]:
+def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Problem]:
     """V = I and A + Aᵀ of these eigenvalues, A turned by a skew part."""
     rng, made = case.rng("thin"), []
     for _ in range(case.pick(8, 16)):
         U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
         W = skew * rng.uniform(0.2, 0.5) * np.array([[0, 1], [-1, 0]])
         H = (U * (np.array(sizes) * rng.uniform(0.5, 1.5))) @ U.T
-        made.append(Problem(EYE, H / 2 + W, np.linalg.cholesky(first_covariance(rng))))
+        made.append(
+            lib.Problem(EYE, H / 2 + W, np.linalg.cholesky(first_covariance(rng)))
+        )
     return made
 
 
-def _l2_rest(case: Case, problems: list[Problem]) -> np.ndarray:
+def _l2_rest(case: Case, problems: list[lib.Problem]) -> np.ndarray:
     """Where L2 flows of these forms are at t = 1e6; queries as in `_row_by_row`.
 
     The keys have a row more, so that K is invertible: it is short, for what decays to
@@ -252,7 +238,7 @@ def _l2_rest(case: Case, problems: list[Problem]) -> np.ndarray:
     return run.covariances[:, -1]
 
 
-def _row_by_row(problem: Problem) -> list[Head]:
+def _row_by_row(problem: lib.Problem) -> list[Head]:
     """A symmetric negative form as −QᵀQ, so that rounding leaves its kernel alone."""
     values, U = np.linalg.eigh(problem.A)
     Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T

@@ -9,10 +9,8 @@ import numpy as np
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, counted, gap, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
 from meanfield.theorems.library.gaussian_flows import moments
 from meanfield.theorems.library.measures import eigenpairs, families
@@ -40,7 +38,7 @@ def euler(
     *,
     turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
     twice: float = 2,
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's clipped Euler steps, their lengths halved, V not commuting.
 
     The order against DOP853 at t = 0.4; every ending, count of steps and last
@@ -124,9 +122,7 @@ def _member(V: np.ndarray, A: np.ndarray, Sigma: np.ndarray, dt: float) -> tuple
     return Sigma, LIMIT, int(Status.MAX_STEPS)
 
 
-def _steps(
-    case: Case, *, turn: Callable[[np.ndarray], np.ndarray]
-) -> tuple[Check, ...]:
+def _steps(case: Case, *, turn: Callable[[np.ndarray], np.ndarray]) -> Checks:
     """The library against references whose A is `turn(A)`."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
@@ -141,14 +137,12 @@ def _steps(
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
     one = "members that end otherwise, or after other steps"
     two = "least eigenvalue of those clipped"
-    return (
-        _first_order(
-            family, A, frames[np.arange(4), np.searchsorted(steps, family.counts)]
-        ),
-        counted(one, off),
-        gap("where they end", end.final, final, **ROUNDING),
-        gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR),
+    yield _first_order(
+        family, A, frames[np.arange(4), np.searchsorted(steps, family.counts)]
     )
+    yield counted(one, off)
+    yield gap("where they end", end.final, final, **ROUNDING)
+    yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)
 
 
 def _first_order(family: _Family, A: np.ndarray, reached: np.ndarray) -> Check:

@@ -9,8 +9,7 @@ from scipy.special import beta, betaincinv
 from meanfield.energies import Entropy, GradientFlow, QuadraticPotential
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import gap
 from meanfield.theorems.library.attentions import gaussian
 from meanfield.theorems.library.energies import ROUNDING, spd
@@ -45,11 +44,7 @@ def drift(case: Case) -> Check:
     down = lambda z: np.sum(ref.quadratic(z, -precision, mean) + ref.quadratic(z, H, c))
     why = ROUNDING + ", times the condition of Σ, at most 1e3"
     return gap(
-        "Fokker–Planck velocity",
-        velocity,
-        -ref.slope(down, x),
-        tolerance=1e-9,
-        why=why,
+        "Fokker–Planck velocity", velocity, -ref.slope(down, x), tolerance=1e-9, why=why
     )
 
 
@@ -60,14 +55,13 @@ def _ornstein_uhlenbeck(case: Case) -> tuple[np.ndarray, ...]:
     return H, rng.normal(size=2), rng.normal(size=2), Y
 
 
-def carried(case: Case) -> tuple[Check, ...]:
+def carried(case: Case) -> Checks:
     r"""The library's flows of Gaussians; `H` zero is the heat equation.
 
     $\alpha = c + e^{-Ht}(\alpha_0 - c)$, $\Sigma = e^{-Ht}\Sigma_0e^{-Ht} +
     2\int_0^te^{-2Hs}ds$.
     """
     H, c, mean, Y = _ornstein_uhlenbeck(case)
-    checks = []
     for label, matrix in (("Fokker–Planck", H), ("heat", 0 * H)):
         mu, at = gaussian(mean, Y), jnp.asarray(Y)
         _, (means, factors) = _fokker_planck(
@@ -84,11 +78,8 @@ def carried(case: Case) -> tuple[Check, ...]:
             E @ Y @ Y.T @ E + (U * n) @ U.T for E, n in zip(shrink, noise, strict=True)
         ]
         centres = [c + E @ (mean - c) for E in shrink]
-        checks += [
-            gap(f"{label} flow, mean", means, np.stack(centres), **FLOWN),
-            gap(f"{label} flow, covariance", found, np.stack(expected), **FLOWN),
-        ]
-    return tuple(checks)
+        yield gap(f"{label} flow, mean", means, np.stack(centres), **FLOWN)
+        yield gap(f"{label} flow, covariance", found, np.stack(expected), **FLOWN)
 
 
 def spread(*, power: float) -> Check:

@@ -21,10 +21,8 @@ from meanfield.energies import (
 )
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap, order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import spd
 from meanfield.theorems.library.measures import of_gaussian, roots
 from meanfield.theorems.reference import energies as ref
@@ -52,7 +50,7 @@ _squared = jax.jit(bures_squared)
     hypotheses=r"$D = W_2$, Gaussians",
     aliases=("castin2025:eq-5.2", "castin2025:eq-5.3"),
 )
-def minimising_movement(case: Case, *, step: Step = jko_step) -> tuple[Check, ...]:
+def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     r"""The library's implicit steps against closed forms in NumPy.
 
     Of a quadratic potential with four rates: the resolvent, and, with $1/\tau$ steps,
@@ -100,7 +98,7 @@ def _map(S0: np.ndarray, S1: np.ndarray) -> np.ndarray:
     return inverse @ sqrtm_psd(root @ S1 @ root) @ inverse
 
 
-def _steps(case: Case, step: Step) -> tuple[Check, ...]:
+def _steps(case: Case, step: Step) -> Checks:
     """Steps of a quadratic potential."""
     rng, tau = case.rng("step"), 0.1
     rates = np.array([2.0, 1.0, 0.5, 0.25])
@@ -115,14 +113,12 @@ def _steps(case: Case, step: Step) -> tuple[Check, ...]:
     kept = U.T @ (np.asarray(after.mean) - c) / (U.T @ (mean - c))
     errors = np.abs(kept ** (1 / (tau * rates)) - np.exp(-1))
     known = {"tolerance": 1e-11, "why": NEWTON}
-    return (
-        gap("mean after a step", after.mean, c + shrink @ (mean - c), **known),
-        gap("covariance after a step", after.covariance, Sigma, **known),
-        order("steps to time 1", tau * rates, errors, 1, names=("τ", "error")),
-    )
+    yield gap("mean after a step", after.mean, c + shrink @ (mean - c), **known)
+    yield gap("covariance after a step", after.covariance, Sigma, **known)
+    yield order("steps to time 1", tau * rates, errors, 1, names=("τ", "error"))
 
 
-def _implicit(case: Case, step: Step) -> tuple[Check, ...]:
+def _implicit(case: Case, step: Step) -> Checks:
     """The Euler–Lagrange equation of a step of the Sinkhorn energy, slopes in NumPy."""
     rng, tau = case.rng("implicit"), 0.3
     Q, K = rng.normal(size=(2, 2, 2)) / 2
@@ -133,13 +129,11 @@ def _implicit(case: Case, step: Step) -> tuple[Check, ...]:
     by_mean, by_covariance = ref.gaussian_slopes(alpha, Sigma, K.T @ Q / 0.7)
     back = np.eye(2) + 2 * tau * by_covariance
     known = {"tolerance": 1e-11, "why": NEWTON}
-    return (
-        gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **known),
-        gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **known),
-    )
+    yield gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **known)
+    yield gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **known)
 
 
-def _action(case: Case) -> tuple[Check, ...]:
+def _action(case: Case) -> Checks:
     r"""The action over $[0, \tau]$ of the straight path, and of 50 others."""
     rng, tau = case.rng("action"), 0.3
     S0, S1 = spd(rng, 3), spd(rng, 3)
@@ -151,10 +145,8 @@ def _action(case: Case) -> tuple[Check, ...]:
         R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         speed = (roots[0] @ R @ roots[1] - np.eye(3)) / tau
         others.append(tau * np.trace(speed @ S0 @ speed.T))
-    return (
-        gap("D²/τ", known, action, tolerance=1e-11, why=MATRICES),
-        bounded("least action of other paths", min(others) / known, ">=", 1.0),
-    )
+    yield gap("D²/τ", known, action, tolerance=1e-11, why=MATRICES)
+    yield bounded("least action of other paths", min(others) / known, ">=", 1.0)
 
 
 @statement(
@@ -164,7 +156,7 @@ def _action(case: Case) -> tuple[Check, ...]:
     r"out; of Diracs on the line, $d_{A,V}(\delta_p, \delta_q) = \int_p^q "
     r"e^{a x^2/2} dx / \sqrt{B}$, which is not invariant by translation.",
 )
-def translation(case: Case, *, centred: float = 1) -> tuple[Check, ...]:
+def translation(case: Case, *, centred: float = 1) -> Checks:
     """Clouds by POT; the library's Bures distance against the cost of a map.
 
     Lengths of Diracs in the library's twisted metric, by Gauss–Legendre, against
@@ -205,7 +197,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _translation(case: Case, *, centred: float) -> tuple[Check, ...]:
+def _translation(case: Case, *, centred: float) -> Checks:
     """$D^2$, and $D^2$ of the measures moved by a share of their means."""
     rng = case.rng("clouds")
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
@@ -220,10 +212,8 @@ def _translation(case: Case, *, centred: float) -> tuple[Check, ...]:
     images = b + (nodes - centred * a) @ T.T
     cost = w @ np.sum((images - nodes) ** 2, axis=1)
     expected = _bures(S0, S1) + np.sum((a - b) ** 2)
-    return (
-        gap("clouds", wasserstein(x, y) ** 2, moved, tolerance=1e-11, why=MATRICES),
-        gap("Gaussians", expected, cost, tolerance=1e-11, why=MATRICES),
-    )
+    yield gap("clouds", wasserstein(x, y) ** 2, moved, tolerance=1e-11, why=MATRICES)
+    yield gap("Gaussians", expected, cost, tolerance=1e-11, why=MATRICES)
 
 
 @eqx.filter_jit
@@ -251,16 +241,12 @@ def _twisted(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
     return float((q - p) / 2 * weights @ np.asarray(speeds))
 
 
-def _lengths() -> tuple[Check, ...]:
-    checks = []
+def _lengths() -> Checks:
     for p in (0.0, 2.0):
         exact, _ = quad(lambda x: np.exp(0.4 * x**2) / np.sqrt(1.7), p, p + 1)
         found = _twisted(p, p + 1, a=0.8, B=1.7)
         why = "Gauss–Legendre with 24 nodes of an entire function: rounding"
-        checks.append(
-            gap(f"d(δ_{p:g}, δ_{p + 1:g})", found, exact, tolerance=1e-11, why=why)
-        )
-    return tuple(checks)
+        yield gap(f"d(δ_{p:g}, δ_{p + 1:g})", found, exact, tolerance=1e-11, why=why)
 
 
 def _squares(case: Case, *, power: float) -> Check:

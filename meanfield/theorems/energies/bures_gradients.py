@@ -12,10 +12,8 @@ from scipy.linalg import solve_continuous_lyapunov
 from meanfield.attention import attentions
 from meanfield.energies import SinkhornEnergy, bures_squared
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, gap, order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import on_gaussian, spd
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference.formulas import sqrtm_psd
@@ -40,7 +38,7 @@ CLOUD = (
     hypotheses=r"$A = A^\top = -V$ for the attention; any $A$ and $\Sigma \succeq 0$ "
     "for the flow",
 )
-def gaussian_flow(case: Case) -> tuple[Check, ...]:
+def gaussian_flow(case: Case) -> Checks:
     """The library's Sinkhorn attention and gradient flow, in three dimensions.
 
     Against complex-step slopes of a closed form in NumPy; and, on a Gaussian of rank
@@ -52,17 +50,15 @@ def gaussian_flow(case: Case) -> tuple[Check, ...]:
 
 
 @gaussian_flow.refuted_by(r"$A$ is not symmetric; still $V = -A$")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
     A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
     by_mean, S = ref.gaussian_slopes(mean, Sigma, A)
     field = _attention(*map(jnp.asarray, (Q, K, -K.T @ Q, mean, Y)))
     rate = -2 * (S @ Sigma + Sigma @ S)
     known = {"tolerance": 1e-10, "why": CLOSED}
-    return (
-        gap("α' of Sinkhorn attention", field[0], -by_mean, **known),
-        gap("Σ' of Sinkhorn attention", field[1], rate, **known),
-    )
+    yield gap("α' of Sinkhorn attention", field[0], -by_mean, **known)
+    yield gap("Σ' of Sinkhorn attention", field[1], rate, **known)
 
 
 @gaussian_flow.misprinted(
@@ -101,7 +97,7 @@ def _attention(Q: Array, K: Array, V: Array, mean: Array, factor: Array) -> tupl
 
 def _rates(
     case: Case, *, sign: float, inverse: float
-) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
+) -> tuple[tuple[Check, ...], Checks]:
     r"""Of the attention with $A = A^\top = -V$, and of the library's gradient flow."""
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
     K = _mirrored(Q, K)
@@ -148,7 +144,7 @@ def _by_bandwidth(Q: Array, K: Array, mean: Array, Sigma: Array) -> Array:
     return jax.grad(energy)(jnp.asarray(EPSILON))
 
 
-def _brute_force(case: Case) -> tuple[Check, ...]:
+def _brute_force(case: Case) -> Checks:
     """The library's flow on a singular Gaussian against slopes of a cloud's energy."""
     Q, K, mean, Y = small(case, "cloud")
     A = K.T @ Q / EPSILON
@@ -165,13 +161,11 @@ def _brute_force(case: Case) -> tuple[Check, ...]:
     sharp = lambda epsilon: _cloud_energy(mean, Y, K.T @ Q / epsilon)
     bandwidth = ref.slope(sharp, np.array(EPSILON))
     known = {"tolerance": 1e-9, "why": CLOUD}
-    return (
-        gap("α', singular Σ", said.mean_rate, -by_mean, **known),
-        gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **known),
-        gap("first variation, singular Σ", variation, level - level[0], **known),
-        gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **known),
-        gap("its slope in ε, singular Σ", sharper, bandwidth, **known),
-    )
+    yield gap("α', singular Σ", said.mean_rate, -by_mean, **known)
+    yield gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **known)
+    yield gap("first variation, singular Σ", variation, level - level[0], **known)
+    yield gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **known)
+    yield gap("its slope in ε, singular Σ", sharper, bandwidth, **known)
 
 
 def _length(Sigma: np.ndarray, H: np.ndarray) -> float:
@@ -187,9 +181,7 @@ def _length(Sigma: np.ndarray, H: np.ndarray) -> float:
     hypotheses=r"$\Sigma \succ 0$",
     aliases=("castin2025:bures-inverse",),
 )
-def bures_metric(
-    case: Case, *, length: Callable[..., float] = _length
-) -> tuple[Check, ...]:
+def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
     """The library's squared distances, extrapolated to zero, and their order.
 
     Against SciPy's solution of the Lyapunov equation; a distance to a singular
@@ -218,8 +210,8 @@ bures_metric.refuted_if(
     r"$\Sigma'$ at a random Gaussian",
 )
 def _(case: Case) -> Counterexample:
-    wrong, right = (_metric(case, each)[0] for each in (_doubled, _length))
-    half, whole = (_rates(case, sign=1, inverse=inverse)[0][1] for inverse in (1, 2))
+    wrong, right = (next(iter(_metric(case, each))) for each in (_doubled, _length))
+    half, whole = (_rates(case, sign=1, inverse=i)[0][1] for i in (1, 2))
     return Counterexample((wrong, half), (right, whole))
 
 
@@ -237,7 +229,7 @@ def _doubled(Sigma: np.ndarray, H: np.ndarray) -> float:
     return np.sum(solve_continuous_lyapunov(Sigma, H) * H)
 
 
-def _metric(case: Case, length: Callable[..., float]) -> tuple[Check, ...]:
+def _metric(case: Case, length: Callable[..., float]) -> Checks:
     """The quotients towards a squared length: extrapolated, and the order."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
@@ -255,10 +247,8 @@ def _metric(case: Case, length: Callable[..., float]) -> tuple[Check, ...]:
     )
     # The error of `right` is of first order, but its term is odd in H and may vanish.
     away = np.abs(even - expected)
-    return (
-        gap("limit", twice[-1], expected, tolerance=error, why=why),
-        order("mean of ±h", h, away, 2, names=("h", "error")),
-    )
+    yield gap("limit", twice[-1], expected, tolerance=error, why=why)
+    yield order("mean of ±h", h, away, 2, names=("h", "error"))
 
 
 def _closed_distance(case: Case) -> Check:

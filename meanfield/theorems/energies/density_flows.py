@@ -15,18 +15,9 @@ from meanfield.energies import (
     energies,
 )
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.energies import (
-    ROUNDED,
-    ROUNDING,
-    on_gaussian,
-    potential_of,
-    setting,
-    spd,
-)
+from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
 from ._moving import carried, drift, spread
@@ -46,7 +37,7 @@ GRID = (
     r"porous medium equations are its Wasserstein flows.",
     hypotheses=r"$W$ even",
 )
-def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> tuple[Check, ...]:
+def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     r"""Entropy, a quadratic potential and $W = e^{-z^2/0.8}$ on a Gaussian of the line.
 
     The library's variations, paired with a change of density on a grid, against a
@@ -115,13 +106,13 @@ def _paired(line: _Line) -> tuple[float, float]:
         energies["interaction-l2"](one, one, one, epsilon=0.8),
     )
     mean, factor = np.array([line.mean]), np.array([[line.deviation]])
-    known = [on_gaussian(e, mean, factor, probes=line.x[:, None]) for e in parts]
+    known = [lib.on_gaussian(e, mean, factor, probes=line.x[:, None]) for e in parts]
     variation = sum(each.variation for each in known)
     total = sum(float(each.energy) for each in known)
     return total, float(line.step * line.nu @ variation)
 
 
-def _mccann(case: Case, *, odd: float) -> tuple[Check, ...]:
+def _mccann(case: Case, *, odd: float) -> Checks:
     r"""$U' + V + W * \rho$ paired with `nu`; `odd` weighs an odd part of W."""
     line = _Line(case.rng("line"))
     even = lambda z: np.exp(-(z**2) / 0.8)
@@ -130,10 +121,8 @@ def _mccann(case: Case, *, odd: float) -> tuple[Check, ...]:
     total, paired = _paired(line)
     formula = paired + line.step**2 * line.nu @ odd_part(z) @ line.rho
     expected = line.along(lambda z: even(z) + odd_part(z))
-    return (
-        gap("derivative of F", formula, expected, tolerance=1e-11, why=GRID),
-        gap("F", total, line.energy(even, line.rho), tolerance=1e-11, why=GRID),
-    )
+    yield gap("derivative of F", formula, expected, tolerance=1e-11, why=GRID)
+    yield gap("F", total, line.energy(even, line.rho), tolerance=1e-11, why=GRID)
 
 
 def _porous(case: Case, *, power: float) -> Check:
@@ -142,7 +131,7 @@ def _porous(case: Case, *, power: float) -> Check:
     rho = lambda z: np.sum(np.exp(-(z**2)) * (2 + np.sin(z)), axis=1)
     flux = rho(x) * ref.along(lambda z: m * rho(z) ** (m - 1) / (m - 1), x, 0 * x + 1)
     expected = ref.along(lambda z: rho(z) ** power, x, 0 * x + 1)
-    return gap("porous medium flux", flux, expected, tolerance=1e-13, why=ROUNDING)
+    return gap("porous medium flux", flux, expected, tolerance=1e-13, why=lib.ROUNDING)
 
 
 def _lopsided(case: Case, *, mirrored: float) -> Check:
@@ -164,29 +153,27 @@ def _lopsided(case: Case, *, mirrored: float) -> Check:
 )
 def wasserstein_gradient(
     case: Case, *, metric: Callable[[], AbstractMetric] = Wasserstein
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's flow of a quadratic potential, on points and on a Gaussian.
 
     Against the gradient of the potential, and the moments of its linear flow, in NumPy;
     with a Hessian that is not the identity and a centre that is not zero.
     """
     rng = case.rng("potential")
-    s, H, c = setting(rng), spd(rng, 2), rng.normal(size=2)
-    energy, _, down = potential_of(H, c, x=s.x, w=s.w, metric=metric())
+    s, H, c = lib.setting(rng), lib.spd(rng, 2), rng.normal(size=2)
+    energy, _, down = lib.potential_of(H, c, x=s.x, w=s.w, metric=metric())
     gradient = ref.slope(lambda z: np.sum(ref.quadratic(z, H, c)), s.x)
     mean, Y = rng.normal(size=2), rng.normal(size=(2, 3))
-    said = on_gaussian(QuadraticPotential(H, c), mean, Y, probes=s.x)
+    said = lib.on_gaussian(QuadraticPotential(H, c), mean, Y, probes=s.x)
     half = H @ Y @ Y.T
     moment = energies["second-moment"](H, H, H)
-    plain = on_gaussian(moment, mean, Y, probes=s.x)
+    plain = lib.on_gaussian(moment, mean, Y, probes=s.x)
     size = (mean @ mean + np.sum(Y**2)) / 2
-    return (
-        gap("second moment", plain.energy, size, **ROUNDED),
-        gap("velocity of points", down, -gradient, **ROUNDED),
-        gap("mean of a Gaussian", said.mean_rate, -H @ (mean - c), **ROUNDED),
-        gap("covariance", said.covariance_rate, -(half + half.T), **ROUNDED),
-        gap("energy", energy, s.w @ ref.quadratic(s.x, H, c), **ROUNDED),
-    )
+    yield gap("second moment", plain.energy, size, **lib.ROUNDED)
+    yield gap("velocity of points", down, -gradient, **lib.ROUNDED)
+    yield gap("mean of a Gaussian", said.mean_rate, -H @ (mean - c), **lib.ROUNDED)
+    yield gap("covariance", said.covariance_rate, -(half + half.T), **lib.ROUNDED)
+    yield gap("energy", energy, s.w @ ref.quadratic(s.x, H, c), **lib.ROUNDED)
 
 
 wasserstein_gradient.refuted_if(
@@ -204,7 +191,7 @@ wasserstein_gradient.refuted_if(
 )
 def heat_flow(
     case: Case, *, energy: Callable[[int], AbstractEnergy] = lambda _: Entropy()
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""The library's flow of the entropy on Gaussians of one to three dimensions.
 
     Against $\Sigma' = 2I$; entropy, its first variation $\log\rho$ and its dissipation
@@ -220,13 +207,12 @@ heat_flow.refuted_if(
 )
 
 
-def _heat(case: Case, energy: Callable[[int], AbstractEnergy]) -> tuple[Check, ...]:
-    checks = []
+def _heat(case: Case, energy: Callable[[int], AbstractEnergy]) -> Checks:
     for d in (1, 2, 3):
         rng = case.rng(f"d={d}")
         mean, Y = rng.normal(size=d), rng.normal(size=(d, d)) / 2 + np.eye(d)
         x = rng.normal(size=(4, d))
-        said = on_gaussian(energy(d), mean, Y, probes=x)
+        said = lib.on_gaussian(energy(d), mean, Y, probes=x)
         Sigma = Y @ Y.T
         z, log_det = x - mean, np.linalg.slogdet(2 * np.pi * Sigma)[1]
         log_rho = -(np.sum((z @ np.linalg.inv(Sigma)) * z, axis=1) + log_det) / 2
@@ -234,18 +220,15 @@ def _heat(case: Case, energy: Callable[[int], AbstractEnergy]) -> tuple[Check, .
         tolerance = 1e-13 * np.linalg.cond(Sigma)
         why = "rounding of 1e2 operations times the condition of Σ: 1e-13 cond"
         known = {"tolerance": tolerance, "why": why}
-        checks += [
-            gap(f"Σ', d = {d}", said.covariance_rate, 2 * np.eye(d), **known),
-            gap(f"log ρ, d = {d}", said.variation, log_rho, **known),
-            gap(f"entropy, d = {d}", said.energy, entropy, scale=1.0, **known),
-            gap(f"dissipation, d = {d}", said.power, loss, **known),
-        ]
-    return tuple(checks)
+        yield gap(f"Σ', d = {d}", said.covariance_rate, 2 * np.eye(d), **known)
+        yield gap(f"log ρ, d = {d}", said.variation, log_rho, **known)
+        yield gap(f"entropy, d = {d}", said.energy, entropy, scale=1.0, **known)
+        yield gap(f"dissipation, d = {d}", said.power, loss, **known)
 
 
 def _singular(case: Case) -> Check:
     """The entropy of a Gaussian of rank one in the plane, which has no density."""
     mean, y = case.rng("singular").normal(size=(2, 2))
-    flat = on_gaussian(Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2)))
+    flat = lib.on_gaussian(Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2)))
     finite = np.sum(flat.energy < np.inf)
     return bounded("finite entropies without a density", finite, "<=", 0)

@@ -17,22 +17,9 @@ from meanfield.energies import (
 )
 from meanfield.measures import Points
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.energies import (
-    POTENTIALS,
-    ROUNDED,
-    ROUNDING,
-    interaction_of,
-    on_gaussian,
-    potential_of,
-    setting,
-    sinkhorn_of,
-    spd,
-    twisted_of,
-)
+from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
 PRINTED = r"$F(\mu + h\nu) = F(\mu) + h \int \delta F(\mu) \, d\mu + o(h)$."
@@ -46,19 +33,17 @@ DATA = r"$F(\mu) = \frac12\int x^2 d\mu$, $\mu = \delta_1$, $\nu = \delta_2 - \d
     claim=CORRECTED,
     hypotheses=r"$\nu$ of total mass zero",
 )
-def first_variation(case: Case, *, keys: float = 0.5) -> tuple[Check, ...]:
+def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     """The library's variations, paired with a change of weights.
 
     Of an interaction with non-symmetric scores, of the Sinkhorn energy and of a
     quadratic potential, against complex steps of NumPy's energies in the weights; of
     interactions of a Gaussian, by L2 and with biases, against a Gauss–Hermite cloud.
     """
-    return (
-        *_variations(case, keys=keys),
-        _potential_pairing(case),
-        *_any_potential(case),
-        *_of_gaussian(case),
-    )
+    yield from _variations(case, keys=keys)
+    yield _potential_pairing(case)
+    yield from _any_potential(case)
+    yield from _of_gaussian(case)
 
 
 first_variation.refuted_if(
@@ -81,57 +66,55 @@ def _moved(function: Callable, x: np.ndarray, w: np.ndarray, nu: np.ndarray) -> 
     return float(ref.along(lambda weights: function(x, weights), w, nu))
 
 
-def _variations(case: Case, *, keys: float) -> tuple[Check, ...]:
+def _variations(case: Case, *, keys: float) -> Checks:
     """Pairings with `nu` against derivatives in the weights.
 
     `keys` is how much of the variation sees tokens as keys; a half by symmetry.
     """
     rng = case.rng("tokens")
-    s = setting(rng)
+    s = lib.setting(rng)
     s = s._replace(probes=s.x)
     nu = rng.normal(size=len(s.w))
     nu = nu - np.mean(nu)
     scores = ref.bilinear(s.scaled_A)
-    exp, doubly = interaction_of(s)[0], sinkhorn_of(s)
+    exp, doubly = lib.interaction_of(s)[0], lib.sinkhorn_of(s)
     one_sided = (2 * keys - 1) * (np.exp(scores(s.x, s.x)) @ s.w - exp.variation)
     f, g = ref.scaled(s.x, s.w, scores)
     lopsided = (1 - 2 * keys) * (f - g) / 2
     along = lambda energy: _moved(lambda x, w: energy(x, w, scores), s.x, s.w, nu)
-    return (
-        gap(
-            "interaction",
-            nu @ (exp.variation - one_sided),
-            along(ref.interaction),
-            tolerance=1e-12,
-            why=ROUNDING,
-        ),
-        gap(
-            "Sinkhorn energy",
-            nu @ (doubly.variation + lopsided),
-            along(ref.sinkhorn),
-            scale=float(np.abs(nu) @ np.abs(doubly.variation)),
-            tolerance=1e-9,
-            why=POTENTIALS + ", relative to the terms of a pairing that may cancel",
-        ),
+    yield gap(
+        "interaction",
+        nu @ (exp.variation - one_sided),
+        along(ref.interaction),
+        tolerance=1e-12,
+        why=lib.ROUNDING,
+    )
+    yield gap(
+        "Sinkhorn energy",
+        nu @ (doubly.variation + lopsided),
+        along(ref.sinkhorn),
+        scale=float(np.abs(nu) @ np.abs(doubly.variation)),
+        tolerance=1e-9,
+        why=lib.POTENTIALS + ", relative to the terms of a pairing that may cancel",
     )
 
 
 def _potential_pairing(case: Case) -> Check:
     rng = case.rng("potential")
-    s, H = setting(rng), spd(rng, 2)
+    s, H = lib.setting(rng), lib.spd(rng, 2)
     c, nu = rng.normal(size=2), rng.normal(size=len(s.w))
-    _, variation, _ = potential_of(H, c, x=s.x, w=s.w)
+    _, variation, _ = lib.potential_of(H, c, x=s.x, w=s.w)
     expected = _moved(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
-    return gap("potential", nu @ np.asarray(variation), expected, **ROUNDED)
+    return gap("potential", nu @ np.asarray(variation), expected, **lib.ROUNDED)
 
 
-def _of_gaussian(case: Case) -> tuple[Check, ...]:
+def _of_gaussian(case: Case) -> Checks:
     r"""Interactions of a Gaussian and of a cloud.
 
     By $-|Qx - Ky|^2/\epsilon$, and by $(Qx + q)\cdot(Ky + k)/\epsilon$.
     """
     rng = case.rng("Gaussian")
-    mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(spd(rng, 2))
+    mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(lib.spd(rng, 2))
     Q, K = rng.normal(size=(2, 3, 2))
     Q, K = (M / (4 * np.linalg.norm(M @ Y, 2)) for M in (Q, K))
     q, k = case.rng("biases").normal(size=(2, 3)) / 4
@@ -139,10 +122,8 @@ def _of_gaussian(case: Case) -> tuple[Check, ...]:
     by_distance = energies["interaction-l2"](Q, K, np.eye(2), epsilon=0.7)
     by_product = Interaction(Dot(Q, K, 0.7, query_bias=q, key_bias=k))
     product = lambda x, y: (x @ Q.T + q) @ (y @ K.T + k).T / 0.7
-    return (
-        *_against_cloud("L2", by_distance, ref.distance(Q, K, 0.7), measure),
-        *_against_cloud("dot", by_product, product, measure),
-    )
+    yield from _against_cloud("L2", by_distance, ref.distance(Q, K, 0.7), measure)
+    yield from _against_cloud("dot", by_product, product, measure)
 
 
 def _against_cloud(
@@ -150,33 +131,31 @@ def _against_cloud(
     energy: AbstractEnergy,
     scores: ref.Scores,
     measure: tuple[np.ndarray, np.ndarray, np.ndarray],
-) -> tuple[Check, ...]:
+) -> Checks:
     (mean, Y, probes), (z, w) = measure, ref.standard_nodes(2, 16)
     cloud = lambda m, factor: ref.interaction(m + z @ factor.T, w, scores)
     level = ref.interaction_variation(probes, mean + z @ Y.T, w, scores)
     turn = ref.slope(lambda factor: cloud(mean, factor), Y) @ Y.T
     down = -ref.slope(lambda m: cloud(m, Y), mean)
-    said = on_gaussian(energy, mean, Y, probes=probes)
+    said = lib.on_gaussian(energy, mean, Y, probes=probes)
     why = "16 Gauss–Hermite nodes of tilts with |QY|, |KY| ≤ 1/4: 1e-12 and rounding"
     known = {"tolerance": 1e-10, "why": why}
-    return (
-        gap(f"Gaussian, {name}, δF", said.variation, level, **known),
-        gap(f"Gaussian, {name}, F", said.energy, cloud(mean, Y), **known),
-        gap(f"Gaussian, {name}, α'", said.mean_rate, down, **known),
-        gap(f"Gaussian, {name}, Σ'", said.covariance_rate, -(turn + turn.T), **known),
-    )
+    yield gap(f"Gaussian, {name}, δF", said.variation, level, **known)
+    yield gap(f"Gaussian, {name}, F", said.energy, cloud(mean, Y), **known)
+    yield gap(f"Gaussian, {name}, α'", said.mean_rate, down, **known)
+    yield gap(f"Gaussian, {name}, Σ'", said.covariance_rate, -(turn + turn.T), **known)
 
 
 def _any_potential(case: Case) -> tuple[Check, Check]:
     r"""$\int U d\mu$ of waves less a quadratic potential: its flow's velocity."""
-    s = setting(case.rng("any potential"))
+    s = lib.setting(case.rng("any potential"))
     value, down = _of_any(jnp.asarray(s.x), jnp.asarray(s.w))
     height = lambda x: 1.5 * np.sin(x) * x[:, ::-1] ** 2 - x * x / 2
     energy = lambda x: s.w @ np.sum(height(x), axis=1)
     expected = -ref.slope(energy, s.x) / s.w[:, None]
     return (
-        gap("any potential, velocity", down, expected, **ROUNDED),
-        gap("any potential, energy", value, energy(s.x), **ROUNDED),
+        gap("any potential, velocity", down, expected, **lib.ROUNDED),
+        gap("any potential, energy", value, energy(s.x), **lib.ROUNDED),
     )
 
 
@@ -192,10 +171,10 @@ def _second_moment(*, along_mu: float) -> Check:
     r"""The derivative 3/2 against $\int\delta F$ over `nu`, or over the measure."""
     x, w = np.array([[1.0], [2.0]]), np.array([1.0, 0.0])
     nu = np.array([-1.0, 1.0])
-    _, variation, _ = potential_of(np.eye(1), np.zeros(1), x=x, w=w)
+    _, variation, _ = lib.potential_of(np.eye(1), np.zeros(1), x=x, w=w)
     paired = (along_mu * w + (1 - along_mu) * nu) @ np.asarray(variation)
     expected = _moved(lambda x, w: w @ np.sum(x * x, axis=1) / 2, x, w, nu)
-    return gap("derivative", paired, expected, tolerance=1e-14, why=ROUNDING)
+    return gap("derivative", paired, expected, tolerance=1e-14, why=lib.ROUNDING)
 
 
 def _misprint() -> Counterexample:
@@ -210,7 +189,7 @@ def _misprint() -> Counterexample:
     hypotheses=r"$G(v) = Bv / \int e^{s(x, y)} d\mu(y)$, $B \succ 0$",
     aliases=("castin2025:eq-5.5", "castin2025:eq-5.6", "castin2025:eq-5.7"),
 )
-def metric_flow(case: Case, *, transposed: float = 0) -> tuple[Check, ...]:
+def metric_flow(case: Case, *, transposed: float = 0) -> Checks:
     """The twisted flow of an interaction with non-symmetric scores.
 
     A complex step of NumPy's energy along the library's velocities, and the library's
@@ -218,19 +197,17 @@ def metric_flow(case: Case, *, transposed: float = 0) -> tuple[Check, ...]:
     """
     # `transposed` weighs the mass of a token that is seen as a key.
     rng = case.rng("tokens")
-    s, B = setting(rng), spd(rng, 2)
+    s, B = lib.setting(rng), lib.spd(rng, 2)
     s = s._replace(probes=s.x)
     scores = ref.bilinear(s.scaled_A)
     slope = ref.slope(lambda x: ref.interaction(x, s.w, scores), s.x) / s.w[:, None]
     kernel = np.exp(scores(s.x, s.x))
     mass = (1 - transposed) * (kernel @ s.w) + transposed * (kernel.T @ s.w)
     expected = -s.w @ (np.sum((slope @ B) * slope, axis=1) / mass)
-    said = twisted_of(s, B)
+    said = lib.twisted_of(s, B)
     moved = ref.along(lambda x: ref.interaction(x, s.w, scores), s.x, said.descent)
-    return (
-        gap("dF/dt along the library's flow", moved, expected, **ROUNDED),
-        gap("the library's dissipation", said.power, expected, **ROUNDED),
-    )
+    yield gap("dF/dt along the library's flow", moved, expected, **lib.ROUNDED)
+    yield gap("the library's dissipation", said.power, expected, **lib.ROUNDED)
 
 
 metric_flow.refuted_if(

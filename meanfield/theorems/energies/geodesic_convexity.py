@@ -9,10 +9,8 @@ from jaxtyping import Array
 
 from meanfield.attention import attentions
 from meanfield.measures import Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import ROUNDED, ROUNDING, spd
 from meanfield.theorems.reference import energies as ref
 
@@ -36,9 +34,7 @@ WAY = 0.1  # that an atom may go along a chord: beyond .3 or so E may be convex
     remark=r"The six integrals are in an arrangement of our own; what the erratum "
     r"concerns, the factor $G(x, y)$ of the last, does not depend on it.",
 )
-def second_variation(
-    case: Case, *, prepare: Prepare = lambda m: m.symmetric
-) -> tuple[Check, ...]:
+def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
     """The six integrals, with the library's softmax attention, on weighted atoms.
 
     Against the second derivative of the library's energy along the geodesics of its
@@ -47,11 +43,14 @@ def second_variation(
     m = motion(case.rng("motion 0")).symmetric
     said = geodesic(m)
     energy = ref.interaction(m.x, m.w, ref.bilinear(m.A))
-    return (
-        *_formula(case, prepare, last=1),
-        gap("E", said.energy, energy, **ROUNDED),
-        gap("dE", said.slope, _slope(m, m.z), **ROUNDED),
-        gap("d²E", said.second, _bend(m), **ROUNDED),
+    yield from _formula(case, prepare, last=1)
+    yield gap("E", said.energy, energy, **ROUNDED)
+    yield gap("dE", said.slope, _slope(m, m.z), **ROUNDED)
+    yield gap(
+        "d²E",
+        said.second,
+        ref.along(lambda z: _slope(m, z), m.z, velocity(m, m.z)),
+        **ROUNDED,
     )
 
 
@@ -80,11 +79,6 @@ def _slope(m: Motion, z: np.ndarray) -> np.ndarray:
     G = np.exp(ref.bilinear(m.A)(x, x))
     gradient = (G * m.w[None, :]) @ x @ m.A
     return m.w @ np.sum(velocity(m, z)[0] * gradient, axis=1)
-
-
-def _bend(m: Motion) -> np.ndarray:
-    """Its derivative, by a complex step."""
-    return ref.along(lambda z: _slope(m, z), m.z, velocity(m, m.z))
 
 
 @eqx.filter_jit
@@ -117,15 +111,13 @@ def _integrals(m: Motion, *, last: float) -> float:
     return float((np.sum(pairs * (doubles + sixth)) - w @ (drift**2 / g)) / 4)
 
 
-def _formula(case: Case, prepare: Prepare, *, last: float) -> tuple[Check, ...]:
-    checks = []
+def _formula(case: Case, prepare: Prepare, *, last: float) -> Checks:
     for k in range(case.pick(3, 10)):
         m = prepare(motion(case.rng(f"motion {k}")))
         exact = geodesic(m).second
         why = ROUNDING + "; the six cancel by less than ten"
         found = _integrals(m, last=last)
-        checks.append(gap(f"d²E, draw {k + 1}", found, exact, tolerance=1e-11, why=why))
-    return tuple(checks)
+        yield gap(f"d²E, draw {k + 1}", found, exact, tolerance=1e-11, why=why)
 
 
 @statement(
@@ -135,14 +127,11 @@ def _formula(case: Case, prepare: Prepare, *, last: float) -> tuple[Check, ...]:
     r"((z^\top V^\top B^{-1} V z) I - V) B \nabla\psi$.",
     hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
 )
-def at_diracs(
-    case: Case, *, prepare: Prepare = lambda m: m.symmetric
-) -> tuple[Check, ...]:
+def at_diracs(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
     """One atom: the formula and the six integrals, the library's softmax in them.
 
     Against the second derivative of the library's energy along its geodesic.
     """
-    checks = []
     for k in range(4):
         m = prepare(motion(case.rng(f"Dirac {k}"), n=1))
         (z,), (p,) = m.x, m.p
@@ -151,11 +140,8 @@ def at_diracs(
         form = p @ (turn * np.eye(2) - V) @ m.B @ p
         formula = np.exp(-m.A @ z @ z) * form / 4
         exact, whole = geodesic(m).second, _integrals(m, last=1)
-        checks += [
-            gap(f"Dirac {k + 1}", formula, exact, **ROUNDED),
-            gap(f"six integrals {k + 1}", whole, exact, **ROUNDED),
-        ]
-    return tuple(checks)
+        yield gap(f"Dirac {k + 1}", formula, exact, **ROUNDED)
+        yield gap(f"six integrals {k + 1}", whole, exact, **ROUNDED)
 
 
 at_diracs.refuted_if("$A$ is not symmetric", prepare=lambda m: m)
@@ -168,7 +154,7 @@ at_diracs.refuted_if("$A$ is not symmetric", prepare=lambda m: m)
     hypotheses=r"$V \succ 0$ commutes with $B \succ 0$, $A = -B^{-1}V$",
     remark=r"C32: the text says so for any parameters; its proof covers these.",
 )
-def not_convex(case: Case, *, sign: float = 1) -> tuple[Check, ...]:
+def not_convex(case: Case, *, sign: float = 1) -> Checks:
     """Second derivatives of the library's energy along its geodesics.
 
     At Diracs and at clusters of six atoms near the origin; and the energy at the middle
@@ -180,11 +166,9 @@ def not_convex(case: Case, *, sign: float = 1) -> tuple[Check, ...]:
     clusters = [draw(f"{k}", 6) for k in range(count)]
     chords = [_chord(m) for m in clusters[:3]]
     near = "−1 at the origin itself; within .02 of it by less than a tenth"
-    return (
-        bounded("largest d²E at Diracs", _bends(diracs), "<=", -0.9, why=near),
-        bounded("largest d²E at clusters", _bends(clusters), "<=", -0.9, why=near),
-        bounded("least rise over a chord", min(chords), ">=", 0),
-    )
+    yield bounded("largest d²E at Diracs", _bends(diracs), "<=", -0.9, why=near)
+    yield bounded("largest d²E at clusters", _bends(clusters), "<=", -0.9, why=near)
+    yield bounded("least rise over a chord", min(chords), ">=", 0)
 
 
 not_convex.refuted_if(r"$V \prec 0$", sign=-1)

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems.library.energies import ROUNDED
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
@@ -24,7 +22,7 @@ SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
     r"G(y, x) \rho(y) dy = 0$.",
     hypotheses=r"$B$ symmetric positive definite, any $A$",
 )
-def geodesics(case: Case, *, nonlocal_term: float = 1) -> tuple[Check, ...]:
+def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     """Atoms and momenta under the two equations in NumPy, against the library's metric.
 
     Its geodesics are the Hamiltonian flow of its squared length, by derivatives of it:
@@ -33,11 +31,9 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> tuple[Check, ...]:
     positive second variation.
     """
     m = motion(case.rng("motion"))
-    return (
-        *_equations(m, nonlocal_term=nonlocal_term),
-        _conserved(m, nonlocal_term=nonlocal_term),
-        *_stationary(case, m),
-    )
+    yield from _equations(m, nonlocal_term=nonlocal_term)
+    yield _conserved(m, nonlocal_term=nonlocal_term)
+    yield from _stationary(case, m)
 
 
 geodesics.refuted_if(
@@ -71,19 +67,17 @@ def _potential_change(m: Motion, at: np.ndarray) -> np.ndarray:
     return -np.sum((slopes @ m.B) * slopes, axis=1) / (4 * here) + seen / 4
 
 
-def _equations(m: Motion, *, nonlocal_term: float) -> tuple[Check, ...]:
+def _equations(m: Motion, *, nonlocal_term: float) -> Checks:
     """Of momenta along characteristics; and the library's Hamiltonian flow."""
     found = geodesic(m)
     closed = velocity(m, m.z, nonlocal_term=nonlocal_term)
     transported = ref.slope(lambda at: np.sum(_potential_change(m, at)), m.x)
     transported = transported + closed[0] @ m.H
     squares = np.sum((m.p @ m.B) * m.p, axis=1)
-    return (
-        gap("p' by the equation of ψ", transported, closed[1], **ROUNDED),
-        gap("x' by the library", found.velocity[0], closed[0], **ROUNDED),
-        gap("p' by the library", found.velocity[1], closed[1], **ROUNDED),
-        gap("length", found.length, m.w @ (squares / m.masses) / 4, **ROUNDED),
-    )
+    yield gap("p' by the equation of ψ", transported, closed[1], **ROUNDED)
+    yield gap("x' by the library", found.velocity[0], closed[0], **ROUNDED)
+    yield gap("p' by the library", found.velocity[1], closed[1], **ROUNDED)
+    yield gap("length", found.length, m.w @ (squares / m.masses) / 4, **ROUNDED)
 
 
 def _conserved(m: Motion, *, nonlocal_term: float) -> Check:

@@ -11,10 +11,8 @@ from jaxtyping import Array
 from meanfield.attention import Attention, attentions
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.reference import formulas
 from meanfield.theorems.reference.formulas import sqrtm_psd
 
@@ -72,16 +70,13 @@ def _flow(attention: Attention, mean: Array, factors: Array) -> Array:
     hypotheses=r"$\Sigma' = L\Sigma + \Sigma L^\top$ and $t$ before a blow-up; if "
     r"$\Sigma$ is singular, determinant and trace are those on its support",
 )
-def constant_rank(
-    case: Case, *, carry: Callable[..., np.ndarray] = _flown
-) -> tuple[Check, ...]:
+def constant_rank(case: Case, *, carry: Callable[..., np.ndarray] = _flown) -> Checks:
     r"""The library's flow of Sinkhorn attention, from covariances of rank 3 and 2.
 
     Products of the singular values of its factor against the trace of $VM_\Sigma$,
     integrated by SciPy along a flow in NumPy.
     """
     Q, K, V, starts, ends = _run(case, carry)
-    checks = []
     for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
         found = np.linalg.svd(end, compute_uv=False)
         before = np.linalg.svd(Y, compute_uv=False)
@@ -90,13 +85,11 @@ def constant_rank(
         actual = 2 * np.sum(np.log(found[:rank]))
         tolerance = 10 * RTOL * float(found[0] / found[rank - 1])
         label = f"log det, rank {rank}"
-        checks.append(
-            gap(label, actual, expected, tolerance=tolerance, why=SOLVER, scale=1.0)
-        )
+        yield gap(label, actual, expected, tolerance=tolerance, why=SOLVER, scale=1.0)
     why = "rounding of the factor: 1e-16 times its size and the growth of the flow"
     third = np.linalg.svd(ends[1], compute_uv=False)[2]
     left = bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
-    return (*checks, left)
+    yield left
 
 
 constant_rank.refuted_if(

@@ -1,7 +1,5 @@
 """The energy of Sinkhorn attention."""
 
-from collections.abc import Callable
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -12,19 +10,9 @@ from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import SinkhornEnergy
 from meanfield.measures import Points
 from meanfield.scores import Dot, SquaredDistance
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import asymmetry, bounded, gap
-from meanfield.theorems._statement import statement
-from meanfield.theorems.library.energies import (
-    POTENTIAL,
-    POTENTIALS,
-    Setting,
-    arrays_of,
-    setting,
-    sinkhorn_of,
-    sinkhorn_push,
-)
+from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.sinkformers.gradients import (
     doubly_normalised,
@@ -49,17 +37,15 @@ BFGS = (
     r"\int (|Qx|^2 + |Kx|^2) d\mu$, $\kappa^0 = e^{-|Qx - Ky|^2/2\epsilon}$.",
     hypotheses=SYMMETRIC + r", $A = K^\top Q$",
 )
-def sinkformer(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
+def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     r"""The library's attention, flow and energy on weighted tokens, $\epsilon \neq 1$.
 
     Against complex steps through 500 Sinkhorn iterations in NumPy; and the asymmetry of
     the Jacobian of the field. How the field changes as the atoms move, by the library's
     own derivative, against such steps too, here for any parameters.
     """
-    pushed = _pushed(general(setting(case.rng("tokens"))))
-    return (*_flow(prepare(setting(case.rng("tokens")))), pushed)
+    pushed = _pushed(general(lib.setting(case.rng("tokens"))))
+    return (*_flow(prepare(lib.setting(case.rng("tokens")))), pushed)
 
 
 sinkformer.refuted_if(
@@ -69,14 +55,14 @@ sinkformer.refuted_if(
 )
 
 
-def _flow(s: Setting) -> tuple[Check, ...]:
+def _flow(s: lib.Setting) -> Checks:
     fields, slopes = doubly_normalised(s)
-    J = jacobian(lambda z: sinkhorn_of(z).field, s)
+    J = jacobian(lambda z: lib.sinkhorn_of(z).field, s)
     curl = bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
     return (*fields, *slopes, curl)
 
 
-def _pushed(s: Setting) -> Check:
+def _pushed(s: lib.Setting) -> Check:
     """The derivative of the field at the probes while atoms move along the probes."""
     scores = ref.bilinear(s.scaled_A)
 
@@ -86,9 +72,9 @@ def _pushed(s: Setting) -> Check:
         return (seen / seen.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
 
     expected = ref.along(velocity, s.x, s.probes)
-    why = POTENTIALS + ", and ten times that in one derivative more"
+    why = lib.POTENTIALS + ", and ten times that in one derivative more"
     label = "derivative along moving atoms"
-    return gap(label, sinkhorn_push(s), expected, tolerance=1e-8, why=why)
+    return gap(label, lib.sinkhorn_push(s), expected, tolerance=1e-8, why=why)
 
 
 @statement(
@@ -99,7 +85,7 @@ def _pushed(s: Setting) -> Check:
     r"(|Qx|^2 + |Kx|^2) d\mu$.",
     hypotheses=r"any $Q$ and $K$",
 )
-def two_kernels(case: Case, *, quadratic: float = 0.25) -> tuple[Check, ...]:
+def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     """The library's energy against relative entropies to both kernels, in NumPy.
 
     And its Sinkhorn attention with both scores against one plan; parameters are not
@@ -116,7 +102,7 @@ two_kernels.refuted_if(
 
 
 @eqx.filter_jit
-def _by_distance(s: Setting, epsilon: Array) -> tuple[Array, Array]:
+def _by_distance(s: lib.Setting, epsilon: Array) -> tuple[Array, Array]:
     r"""Sinkhorn attention with scores $-|Qx - Ky|^2/2\epsilon$, and `dual`."""
     mu = Points.weighted(s.x, s.w)
     score = SquaredDistance(s.Q, s.K, 2 * epsilon)
@@ -127,7 +113,7 @@ def _by_distance(s: Setting, epsilon: Array) -> tuple[Array, Array]:
 
 
 @eqx.filter_jit
-def _unfinished(s: Setting, epsilon: Array) -> tuple[Array, Array, Array]:
+def _unfinished(s: lib.Setting, epsilon: Array) -> tuple[Array, Array, Array]:
     """After one pass: the plan, the log-marginal that it reports, and `primal`."""
     mu = Points.weighted(s.x, s.w)
     attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
@@ -137,31 +123,29 @@ def _unfinished(s: Setting, epsilon: Array) -> tuple[Array, Array, Array]:
     return plans(attention, 0.0, mu)[0], convergence.residual, energy.primal(mu)
 
 
-def _of_one_pass(case: Case) -> tuple[Check, ...]:
+def _of_one_pass(case: Case) -> Checks:
     r"""$-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged."""
-    s = setting(case.rng("tokens"))
-    found = _unfinished(arrays_of(s), jnp.asarray(s.epsilon))
+    s = lib.setting(case.rng("tokens"))
+    found = _unfinished(lib.arrays_of(s), jnp.asarray(s.epsilon))
     rows, reported, primal = (np.asarray(each) for each in found)
     logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
     size = np.sum(np.abs(terms))  # The terms may cancel.
     known = {"tolerance": 1e-12, "why": "rounding of 36 terms, nothing is iterated"}
-    return (
-        gap("energy after one pass", primal, -np.sum(terms), scale=size, **known),
-        gap("log-marginal reported then", reported, left, scale=1.0, **known),
-        bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it"),
-    )
+    yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **known)
+    yield gap("log-marginal reported then", reported, left, scale=1.0, **known)
+    yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
 
 
-def _by_distance_of(s: Setting) -> tuple[np.ndarray, float]:
-    field, dual = _by_distance(arrays_of(s), jnp.asarray(s.epsilon))
+def _by_distance_of(s: lib.Setting) -> tuple[np.ndarray, float]:
+    field, dual = _by_distance(lib.arrays_of(s), jnp.asarray(s.epsilon))
     return np.asarray(field), float(dual)
 
 
-def _two_kernels(case: Case, *, quadratic: float) -> tuple[Check, ...]:
+def _two_kernels(case: Case, *, quadratic: float) -> Checks:
     """The library's energy by both kernels; `quadratic` is the term's factor 1/4ε."""
-    s = setting(case.rng("tokens"))
+    s = lib.setting(case.rng("tokens"))
     s = s._replace(probes=s.x)
     dot = ref.bilinear(s.scaled_A)
     squares = ref.distance(s.Q, s.K, 2 * s.epsilon)
@@ -169,16 +153,14 @@ def _two_kernels(case: Case, *, quadratic: float) -> tuple[Check, ...]:
     by_dot = -ref.relative_entropy(s.x, s.w, dot, dot) / 2
     by_squares = -ref.relative_entropy(s.x, s.w, squares, squares) / 2
     by_squares += quadratic * (s.w @ sizes) / s.epsilon
-    said, (field, dual) = sinkhorn_of(s), _by_distance_of(s)
+    said, (field, dual) = lib.sinkhorn_of(s), _by_distance_of(s)
     plan = ref.plan(s.x, s.w, dot) * s.w[None, :]
     velocity = plan @ s.x @ s.V.T / s.epsilon
-    return (
-        gap("energy, squared distances", said.energy, by_squares, **POTENTIAL),
-        gap("energy, dot products", said.energy, by_dot, **POTENTIAL),
-        gap("dual energy", dual, by_dot, **POTENTIAL),
-        gap("field, squared distances", field, velocity, **POTENTIAL),
-        gap("field, dot products", said.field, velocity, **POTENTIAL),
-    )
+    yield gap("energy, squared distances", said.energy, by_squares, **lib.POTENTIAL)
+    yield gap("energy, dot products", said.energy, by_dot, **lib.POTENTIAL)
+    yield gap("dual energy", dual, by_dot, **lib.POTENTIAL)
+    yield gap("field, squared distances", field, velocity, **lib.POTENTIAL)
+    yield gap("field, dot products", said.field, velocity, **lib.POTENTIAL)
 
 
 @statement(
@@ -189,22 +171,20 @@ def _two_kernels(case: Case, *, quadratic: float) -> tuple[Check, ...]:
     hypotheses=r"$c$ symmetric, $1/\epsilon$ in it; $f^c(x) = -\log\int "
     r"e^{c(x, x') + f(x')} d\mu(x')$",
 )
-def semi_dual(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
+def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     """The library's energy and potential against a maximum found by SciPy's BFGS.
 
     The potential against its own c-transform, the plan it makes against its marginals,
     and the value against 200 perturbed potentials, in NumPy.
     """
-    s = prepare(setting(case.rng("tokens")))
+    s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
     descent = lambda f: (-_dual(f, s), -ref.slope(lambda f: _dual(f, s), f))
     n = len(s.w)
     found = minimize(
         descent, np.zeros(n), jac=True, method="BFGS", options={"gtol": 1e-9}
     )
-    said = sinkhorn_of(s)
+    said = lib.sinkhorn_of(s)
     f = -said.variation  # the library's potential, both halves of it the same
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     transform = -np.log(kernel @ (s.w * np.exp(f)))
@@ -214,13 +194,11 @@ def semi_dual(
     ahead = np.max(others) + 2 * said.energy
     marginals = np.concatenate([plan @ s.w, s.w @ plan])
     optimum = found.x - s.w @ found.x
-    return (
-        gap("f = f^c", transform, f, **POTENTIAL),
-        gap("marginals of e^{c + f + f}", marginals, np.ones(2 * n), **POTENTIAL),
-        gap("optimal f", f - s.w @ f, optimum, scale=1.0, tolerance=1e-7, why=BFGS),
-        gap("maximum", -2 * said.energy, -found.fun, tolerance=1e-9, why=BFGS),
-        bounded("200 perturbations over the maximum", ahead, "<=", 0, **POTENTIAL),
-    )
+    yield gap("f = f^c", transform, f, **lib.POTENTIAL)
+    yield gap("marginals of e^{c + f + f}", marginals, np.ones(2 * n), **lib.POTENTIAL)
+    yield gap("optimal f", f - s.w @ f, optimum, scale=1.0, tolerance=1e-7, why=BFGS)
+    yield gap("maximum", -2 * said.energy, -found.fun, tolerance=1e-9, why=BFGS)
+    yield bounded("200 perturbations over the maximum", ahead, "<=", 0, **lib.POTENTIAL)
 
 
 semi_dual.refuted_if(
@@ -230,7 +208,7 @@ semi_dual.refuted_if(
 )
 
 
-def _dual(f: np.ndarray, s: Setting) -> np.ndarray:
+def _dual(f: np.ndarray, s: lib.Setting) -> np.ndarray:
     r"""$\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$ over keys."""
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     return s.w @ (f - np.log(kernel @ (s.w * np.exp(f))))
@@ -242,23 +220,19 @@ def _dual(f: np.ndarray, s: Setting) -> np.ndarray:
     claim=r"$F^\infty = -\int f d\mu$ where $f = f^c$.",
     hypotheses=r"$c$ symmetric; $f^c$ as in eq. (8)",
 )
-def dual_identity(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
+def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     """The library's energy, its dual and the integral of its first variation.
 
     Against a potential that 200 averagings of $f$ and $f^c$ find in NumPy.
     """
-    s = prepare(setting(case.rng("tokens")))
+    s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
-    value, said = -(s.w @ _averaged(s)), sinkhorn_of(s)
+    value, said = -(s.w @ _averaged(s)), lib.sinkhorn_of(s)
     _, dual = _by_distance_of(s)
     why = "of second order in the error 4e-11 of the potentials: rounding of 36 terms"
-    return (
-        gap("energy", said.energy, value, **POTENTIAL),
-        gap("∫δF dμ", s.w @ said.variation, value, **POTENTIAL),
-        gap("dual", dual, value, tolerance=1e-12, why=why),
-    )
+    yield gap("energy", said.energy, value, **lib.POTENTIAL)
+    yield gap("∫δF dμ", s.w @ said.variation, value, **lib.POTENTIAL)
+    yield gap("dual", dual, value, tolerance=1e-12, why=why)
 
 
 dual_identity.refuted_if(
@@ -266,7 +240,7 @@ dual_identity.refuted_if(
 )
 
 
-def _averaged(s: Setting) -> np.ndarray:
+def _averaged(s: lib.Setting) -> np.ndarray:
     """The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy."""
     kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
     for _ in range(200):

@@ -6,10 +6,8 @@ import numpy as np
 
 from meanfield.energies import AbstractEnergy, Interaction, SinkhornEnergy
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import on_gaussian
 from meanfield.theorems.reference import energies as ref
 
@@ -31,7 +29,7 @@ def _sinkhorn(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
 )
 def separation(
     case: Case, *, make: Callable[..., AbstractEnergy] = _sinkhorn
-) -> tuple[Check, ...]:
+) -> Checks:
     """A mixed difference of the library's energy over two means and two factors.
 
     And its difference between the means against the quadratic form in NumPy; singular
@@ -43,24 +41,19 @@ def separation(
     E = np.array([[_value(energy, m, factor) for factor in factors] for m in means])
     mixed = E[0, 0] - E[0, 1] - E[1, 0] + E[1, 1]
     phi = [m @ A @ m / (2 * EPSILON) for m in means]
-    return (
-        bounded("mixed difference", mixed, "=", 0, tolerance=1e-12, why=ROUNDING),
-        gap(
-            "part of the mean",
-            E[0, 0] - E[1, 0],
-            phi[0] - phi[1],
-            tolerance=1e-12,
-            why=ROUNDING,
-        ),
+    yield bounded("mixed difference", mixed, "=", 0, tolerance=1e-12, why=ROUNDING)
+    yield gap(
+        "part of the mean",
+        E[0, 0] - E[1, 0],
+        phi[0] - phi[1],
+        tolerance=1e-12,
+        why=ROUNDING,
     )
 
 
-def _interaction(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
-    return Interaction(Dot(Q, K, EPSILON))
-
-
 separation.refuted_if(
-    "the interaction energy in place of the Sinkhorn energy", make=_interaction
+    "the interaction energy in place of the Sinkhorn energy",
+    make=lambda Q, K: Interaction(Dot(Q, K, EPSILON)),
 )
 
 
@@ -91,9 +84,7 @@ def _keyed(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
     hypotheses=r"the cost of $OT_\epsilon$ is $|Qx - Ky|^2 / 2\epsilon$",
     aliases=("castin2025:eq-5.13",),
 )
-def entropic_bures(
-    case: Case, *, apart: Callable[..., float] = _keyed
-) -> tuple[Check, ...]:
+def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Checks:
     r"""Entropic transport between Gauss–Hermite nodes, by Sinkhorn in NumPy.
 
     Between two Gaussians at two pairs of means; and of a Gaussian to itself, against
@@ -109,11 +100,9 @@ def entropic_bures(
     mixed = 2 * mean @ K.T @ Q @ mean
     expected = (-own + traces + mixed) / (4 * EPSILON)
     known = {"tolerance": 1e-9, "why": CLOUD}
-    return (
-        gap("B² at other means", squares[1], squares[0], **known),
-        gap(
-            "the library's energy", _value(_sinkhorn(Q, K), mean, Y), expected, **known
-        ),
+    yield gap("B² at other means", squares[1], squares[0], **known)
+    yield gap(
+        "the library's energy", _value(_sinkhorn(Q, K), mean, Y), expected, **known
     )
 
 

@@ -13,10 +13,8 @@ from meanfield.attention import attentions
 from meanfield.energies import Interaction
 from meanfield.measures import Gaussian
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.energies import ROUNDING, on_gaussian, spd
 from meanfield.theorems.reference import energies as ref
 
@@ -35,14 +33,14 @@ QUADRATURE = (
     r"A^\top)^{-1} (A + \Sigma^{-1}) - \Sigma^{-1}] \alpha)$.",
     hypotheses=r"$\Sigma^{-1} \succ A\Sigma A^\top$; else $F = +\infty$",
 )
-def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
     """The formula, and the library's energy, flow and first variation of a Gaussian.
 
     Against integrals over one variable in closed form and over Gauss–Hermite nodes in
     the other, with complex-step slopes; parameters are not symmetric, means not zero.
     """
-    first, second = (_in_dimension(case, d, half=half) for d in (1, 2))
-    return first + second
+    for d in (1, 2):
+        yield from _in_dimension(case, d, half=half)
 
 
 interaction_of_gaussian.refuted_if(
@@ -95,7 +93,7 @@ def _printed_energy(
     return float(np.exp(half * mean @ inner @ mean) / np.sqrt(determinant) / 2)
 
 
-def _in_dimension(case: Case, d: int, *, half: float) -> tuple[Check, ...]:
+def _in_dimension(case: Case, d: int, *, half: float) -> Checks:
     Q, K, mean, Y = _half(case.rng(f"d={d}"), d)
     A, nodes = K.T @ Q / 0.7, ref.standard_nodes(d, NODES)
     F = lambda m, factor: ref.interaction_gaussian(nodes, m, factor, A)
@@ -108,13 +106,11 @@ def _in_dimension(case: Case, d: int, *, half: float) -> tuple[Check, ...]:
     said = on_gaussian(Interaction(Dot(Q, K, 0.7)), mean, Y, probes=probes)
     formula = _printed_energy(mean, Y @ Y.T, A, half=half)
     known = {"tolerance": 1e-9, "why": QUADRATURE}
-    return (
-        gap(f"formula, d = {d}", formula, expected, **known),
-        gap(f"energy, d = {d}", said.energy, expected, **known),
-        gap(f"α', d = {d}", said.mean_rate, -by_mean, **known),
-        gap(f"Σ', d = {d}", said.covariance_rate, -(turn + turn.T), **known),
-        gap(f"δF, d = {d}", said.variation, level, **known),
-    )
+    yield gap(f"formula, d = {d}", formula, expected, **known)
+    yield gap(f"energy, d = {d}", said.energy, expected, **known)
+    yield gap(f"α', d = {d}", said.mean_rate, -by_mean, **known)
+    yield gap(f"Σ', d = {d}", said.covariance_rate, -(turn + turn.T), **known)
+    yield gap(f"δF, d = {d}", said.variation, level, **known)
 
 
 def _truncated(product: float, radius: float) -> float:
@@ -131,7 +127,7 @@ def _truncated(product: float, radius: float) -> float:
     r"$-\nabla_\alpha F$.",
     hypotheses=r"$B = -v/a > 0$, $a^2 s^2 < 1$",
 )
-def line_flow(case: Case, *, weighed: float = 1) -> tuple[Check, ...]:
+def line_flow(case: Case, *, weighed: float = 1) -> Checks:
     """The twisted metric by SciPy's quadrature; slopes of the library's energy.
 
     Together against the variance's rate under the library's softmax attention; and the
@@ -151,11 +147,9 @@ def line_flow(case: Case, *, weighed: float = 1) -> tuple[Check, ...]:
     expected = 2 * line.a * line.v * line.s**2
     why = "a difference of fourth order, h = 1e-4: h⁴ and rounding 1e-16/h; quadrature"
     known = {"tolerance": 1e-9, "why": why + " to 1e-12"}
-    return (
-        gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **known),
-        gap("M_s", M, closed, **known),
-        gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING),
-    )
+    yield gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **known)
+    yield gap("M_s", M, closed, **known)
+    yield gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING)
 
 
 line_flow.refuted_if(

@@ -1,20 +1,10 @@
 """Softmax attention as a gradient flow in a twisted metric."""
 
-from collections.abc import Callable
-
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.energies import (
-    ROUNDED,
-    Setting,
-    setting,
-    spd,
-    twisted_of,
-)
+from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
 
@@ -26,8 +16,8 @@ from meanfield.theorems.reference import energies as ref
     hypotheses=r"$A$ symmetric; $B$ symmetric positive definite",
 )
 def twisted_flow(
-    case: Case, *, prepare: Callable[[Setting], Setting] = Setting.with_symmetry
-) -> tuple[Check, ...]:
+    case: Case, *, prepare: lib.Preparation = lib.Setting.with_symmetry
+) -> Checks:
     r"""The library's twisted flow and softmax attention, $V = -BA^\top$.
 
     At probes off the weighted atoms, $\epsilon \neq 1$, against softmax in NumPy; the
@@ -36,17 +26,15 @@ def twisted_flow(
     s, B = _with_metric(case)
     s = prepare(s)
     scores = ref.bilinear(s.scaled_A)
-    said = twisted_of(s, B)
+    said = lib.twisted_of(s, B)
     level = ref.interaction_variation(s.probes, s.x, s.w, scores)
     slope = ref.slope(
         lambda p: np.sum(ref.interaction_variation(p, s.x, s.w, scores)), s.probes
     )
-    return (
-        *_twisted_flow(s, B),
-        gap("δF", said.variation, level, **ROUNDED),
-        gap("∇δF", said.gradient, slope, **ROUNDED),
-        gap("F", said.energy, ref.interaction(s.x, s.w, scores), **ROUNDED),
-    )
+    yield from _twisted_flow(s, B)
+    yield gap("δF", said.variation, level, **lib.ROUNDED)
+    yield gap("∇δF", said.gradient, slope, **lib.ROUNDED)
+    yield gap("F", said.energy, ref.interaction(s.x, s.w, scores), **lib.ROUNDED)
 
 
 twisted_flow.refuted_if(
@@ -63,27 +51,24 @@ twisted_flow.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     s, B = _with_metric(case)
-    return Counterexample(
-        _twisted_flow(s, B)[:1], _twisted_flow(s.with_symmetry(), B)[:1]
-    )
+    (printed, _), (corrected, _) = (_twisted_flow(z, B) for z in (s, s.with_symmetry()))
+    return Counterexample((printed,), (corrected,))
 
 
-def _softmax(s: Setting, V: np.ndarray) -> np.ndarray:
+def _softmax(s: lib.Setting, V: np.ndarray) -> np.ndarray:
     """Softmax attention at the probes, in NumPy."""
     plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]
     return (plan / np.sum(plan, axis=1, keepdims=True)) @ s.x @ V.T
 
 
-def _twisted_flow(s: Setting, B: np.ndarray) -> tuple[Check, ...]:
+def _twisted_flow(s: lib.Setting, B: np.ndarray) -> Checks:
     r"""With $V = -BA^\top/\epsilon$: the flow of the library against softmax, twice."""
     V = -B @ s.scaled_A.T
-    said, expected = twisted_of(s.with_value(V), B), _softmax(s, V)
-    return (
-        gap("−G(∇δF) by the library", said.descent, expected, **ROUNDED),
-        gap("softmax by the library", said.field, expected, **ROUNDED),
-    )
+    said, expected = lib.twisted_of(s.with_value(V), B), _softmax(s, V)
+    yield gap("−G(∇δF) by the library", said.descent, expected, **lib.ROUNDED)
+    yield gap("softmax by the library", said.field, expected, **lib.ROUNDED)
 
 
-def _with_metric(case: Case) -> tuple[Setting, np.ndarray]:
+def _with_metric(case: Case) -> tuple[lib.Setting, np.ndarray]:
     rng = case.rng("tokens")
-    return setting(rng), spd(rng, 2)
+    return lib.setting(rng), lib.spd(rng, 2)

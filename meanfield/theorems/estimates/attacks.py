@@ -16,8 +16,7 @@ from meanfield._typing import PRNGKey
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import (
     ascend,
     attacked,
@@ -177,7 +176,7 @@ def estimates(
     factor: float = 1.0,
     first: int = 0,
     begin: Callable[[PRNGKey], dict[str, Array]] = start,
-) -> tuple[Check, ...]:
+) -> Checks:
     """Ascents of each of the ratios that `log_ratio(p, which, factor)` knows.
 
     Args:

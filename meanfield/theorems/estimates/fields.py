@@ -5,27 +5,11 @@ import numpy as np
 from jaxtyping import Array
 
 from meanfield.attention import attentions
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library.measures import of_points
 
-from .attacks import (
-    BANDWIDTH,
-    ON_BALL,
-    TWO_ON_BALL,
-    Parameters,
-    Scene,
-    aligned,
-    attained,
-    estimates,
-    log_sizes,
-    norm,
-    scene,
-    start,
-    unit,
-)
+from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
 LIGHT = 1e-12  # the share of an atom that all others outweigh
@@ -43,19 +27,21 @@ LIMIT = (
         r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
         r"(1 + 2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp."
     ),
-    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
+    hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
 )
 def softmax_estimates(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
-) -> tuple[Check, ...]:
+) -> Checks:
     """Gradient ascent of each log-ratio through the library's field and derivatives.
 
     Measure, probe, matrices, radius and bandwidth are free; (iii) moves one atom, where
     W_1 is its share times its way. Then equality: a Dirac, halves at opposite points,
     a light atom opposite to a heavy one.
     """
-    found = estimates(case, softmax, labels=THREE, bounds=bounds, factor=factor)
-    return found + _softmax_equalities(case)
+    yield from attacks.estimates(
+        case, softmax, labels=THREE, bounds=bounds, factor=factor
+    )
+    yield from _softmax_equalities(case)
 
 
 softmax_estimates.refuted_if(
@@ -66,42 +52,44 @@ softmax_estimates.refuted_if(
 )
 
 
-def softmax(p: Parameters, which: Array, factor: Array) -> Array:
+def softmax(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
-    s = scene(p)
+    s = attacks.scene(p)
     tilt = 2 * s.a * s.R * s.reach
     spread = jnp.log1p(tilt) + factor * tilt
     return _three("softmax", p, s, (1.0, spread))[which]
 
 
-def _three(name: str, p: Parameters, s: Scene, constants: tuple[float, Array]) -> Array:
+def _three(
+    name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple[float, Array]
+) -> Array:
     r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
     c, log_spread = constants
     make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
     dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
-    sizes = jnp.stack(log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
+    sizes = jnp.stack(attacks.log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
     slope = jnp.log(c * s.a * s.R**2)
     return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
 
 
-def _softmax_equalities(case: Case) -> tuple[Check, ...]:
-    data = aligned(case.rng("equality"))
+def _softmax_equalities(case: Case) -> Checks:
+    data = attacks.aligned(case.rng("equality"))
     signs = np.array([[1], [-1], [-1], [-1]])
     rest = (1 - LIGHT) / 3
     near = data.v / (data.a * data.R)
     light = data.at(signs * data.u, [LIGHT, rest, rest, rest], x=near)
-    return (
-        attained(case, "(i) reached", softmax, p=data.dirac(x=data.v), which=0),
-        attained(case, "(ii) reached", softmax, p=data.pair(), which=1),
-        attained(
-            case,
-            "(iii) reached in a limit",
-            softmax,
-            p=light,
-            which=2,
-            tolerance=1e-9,
-            why=LIMIT,
-        ),
+    yield attacks.attained(
+        case, "(i) reached", softmax, p=data.dirac(x=data.v), which=0
+    )
+    yield attacks.attained(case, "(ii) reached", softmax, p=data.pair(), which=1)
+    yield attacks.attained(
+        case,
+        "(iii) reached in a limit",
+        softmax,
+        p=light,
+        which=2,
+        tolerance=1e-9,
+        why=LIMIT,
     )
 
 
@@ -114,18 +102,16 @@ def _softmax_equalities(case: Case) -> tuple[Check, ...]:
         r"|x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all $x$. "
         r"The first two are sharp."
     ),
-    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
+    hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
 )
 def l2_estimates(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
-) -> tuple[Check, ...]:
+) -> Checks:
     """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
-    data = aligned(case.rng("equality"))
-    return (
-        *estimates(case, l2, labels=THREE, bounds=bounds, factor=factor),
-        attained(case, "(i) reached", l2, p=data.dirac(x=data.v), which=0),
-        attained(case, "(ii) reached", l2, p=data.pair(), which=1),
-    )
+    data = attacks.aligned(case.rng("equality"))
+    yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
+    yield attacks.attained(case, "(i) reached", l2, p=data.dirac(x=data.v), which=0)
+    yield attacks.attained(case, "(ii) reached", l2, p=data.pair(), which=1)
 
 
 l2_estimates.refuted_if(
@@ -138,7 +124,7 @@ l2_estimates.refuted_if(
 
 def printed_l2_slope(case: Case) -> Counterexample:
     """The derivative at the middle of two atoms against $|V||A|R^2$ and twice that."""
-    p = unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
+    p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     slope = 2 * np.exp(log_ratio_at(case, l2, p, given=(1, 1.0)))
     why = "rounding"
     return Counterexample(
@@ -160,9 +146,9 @@ L2_MISPRINT = {
 l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
 
 
-def l2(p: Parameters, which: Array, factor: Array) -> Array:
+def l2(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     r"""Ratios (i)–(iii) of Lemma B.3; `factor` multiplies the exponent of (iii)."""
-    s = scene(p)
+    s = attacks.scene(p)
     slope = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
     spread = jnp.log1p(slope) + factor * (s.q * s.reach + s.k * s.R) ** 2
     return _three("l2", p, s, (2.0, spread))[which]
@@ -176,22 +162,22 @@ def l2(p: Parameters, which: Array, factor: Array) -> Array:
         r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
         r"(1 + \|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp."
     ),
-    hypotheses=TWO_ON_BALL + BANDWIDTH,
+    hypotheses=attacks.TWO_ON_BALL + attacks.BANDWIDTH,
 )
 def sigmoid_estimates(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
-) -> tuple[Check, ...]:
+) -> Checks:
     """As for Lemma B.2; equality at a Dirac, far from the probe and orthogonal to it.
 
     Where the score is 40 the sigmoid is one to the last digit.
     """
-    data = aligned(case.rng("equality"))
+    data = attacks.aligned(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
-    return (
-        *estimates(case, sigmoid, labels=THREE, bounds=bounds, factor=factor),
-        attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0),
-        attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1),
+    yield from attacks.estimates(
+        case, sigmoid, labels=THREE, bounds=bounds, factor=factor
     )
+    yield attacks.attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0)
+    yield attacks.attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1)
 
 
 sigmoid_estimates.refuted_if(
@@ -215,7 +201,7 @@ sigmoid_estimates.refuted_if(
     counterexample=r"$A = V = I$, $R = 1$, $x = (40, 0)$, the Dirac at $(0, 1)$ moved",
 )
 def _(case: Case) -> Counterexample:
-    p = unit([(0, 1)] * 4, x=np.array([40.0, 0.0]))
+    p = attacks.unit([(0, 1)] * 4, x=np.array([40.0, 0.0]))
     rate = 11 * np.exp(log_ratio_at(case, sigmoid, p, given=(2, 1.0)))
     why = "rounding"
     return Counterexample(
@@ -224,9 +210,9 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def sigmoid(p: Parameters, which: Array, factor: Array) -> Array:
+def sigmoid(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     r"""Ratios (i)–(iii) of Lemma B.7; `factor` multiplies the quarter of (iii)."""
-    s = scene(p)
+    s = attacks.scene(p)
     spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
     return _three("sigmoid", p, s, (0.25, spread))[which]
 
@@ -236,20 +222,18 @@ def sigmoid(p: Parameters, which: Array, factor: Array) -> Array:
     source="Lemma B.1, App. B.1",
     claim=r"$\|\mathrm{Var}\,\mu\| \leq R^2$, with equality for "
     r"$(\delta_{Ru} + \delta_{-Ru})/2$.",
-    hypotheses=ON_BALL,
+    hypotheses=attacks.ON_BALL,
 )
-def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> tuple[Check, ...]:
+def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
     """Ascent of the log-ratio over weights and atoms, then the case of equality.
 
     And the library's moments, norms and restrictions of a weighted cloud in NumPy.
     """
-    data = aligned(case.rng("equality"))
+    data = attacks.aligned(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))
-    return (
-        ascend(case, "variance", variance, start, bound=bound),
-        bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding"),
-        *of_points(case),
-    )
+    yield ascend(case, "variance", variance, attacks.start, bound=bound)
+    yield bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding")
+    yield from of_points(case)
 
 
 variance_in_a_ball.refuted_if(
@@ -257,7 +241,7 @@ variance_in_a_ball.refuted_if(
 )
 
 
-def variance(p: Parameters) -> Array:
+def variance(p: attacks.Parameters) -> Array:
     r"""The ratio of $\|\mathrm{Var}\,\mu\|$ to $R^2$."""
-    s = scene(p)
-    return jnp.log(norm(s.mu.covariance)) - 2 * jnp.log(s.R)
+    s = attacks.scene(p)
+    return jnp.log(attacks.norm(s.mu.covariance)) - 2 * jnp.log(s.R)

@@ -17,26 +17,11 @@ from jaxtyping import Array
 
 from meanfield.attention import Scalings, scalings
 from meanfield.scores import SquaredDistance
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, log_ratio_at
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.tokens import Tokens
 
-from .attacks import (
-    FAR,
-    LIMIT,
-    Parameters,
-    Scene,
-    aligned,
-    attained,
-    estimates,
-    moved,
-    scene,
-    size,
-    solved,
-    unit,
-)
+from . import attacks
 
 SOLVED = "potentials solved for to 4e-11 in logarithms, twice, and rounding"
 ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$, $\epsilon = 1$"
@@ -54,7 +39,7 @@ ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$, $\epsilon = 1$"
     remark="No ascent passed the quarter that a Dirac reaches: the best constant of "
     "(ii) looks like a half in place of two.",
 )
-def density(case: Case, *, factor: float = 1.0) -> tuple[Check, ...]:
+def density(case: Case, *, factor: float = 1.0) -> Checks:
     """Gradient ascent of ratios built from the library's converged potentials.
 
     (i) as the share of the exponent: e to (log density / exponent) against e. Then a
@@ -62,11 +47,13 @@ def density(case: Case, *, factor: float = 1.0) -> tuple[Check, ...]:
     """
     p = _opposite(case, 1.0)
     quarter = np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
-    return (
-        *estimates(case, plan, labels=DENSITY, bounds=(1, 1), factor=factor),
-        attained(case, "(i) reached", plan, p=p, which=0, tolerance=1e-9, why=SOLVED),
-        bounded("(ii) at a Dirac", quarter, "=", 0.25, tolerance=1e-9, why=SOLVED),
+    yield from attacks.estimates(
+        case, plan, labels=DENSITY, bounds=(1, 1), factor=factor
     )
+    yield attacks.attained(
+        case, "(i) reached", plan, p=p, which=0, tolerance=1e-9, why=SOLVED
+    )
+    yield bounded("(ii) at a Dirac", quarter, "=", 0.25, tolerance=1e-9, why=SOLVED)
 
 
 DENSITY = ("(i) density", "(ii) its derivative")
@@ -89,7 +76,7 @@ density.refuted_if("the exponents are halved", seen_by=DENSITY, factor=0.5)
 )
 def _(case: Case) -> Counterexample:
     S, R, e = 16.0, 1 / 16, np.eye(2)[0]
-    p = unit([(-1, 0)] * 4, x=FAR * e, y=FAR * e)
+    p = attacks.unit([(-1, 0)] * 4, x=attacks.FAR * e, y=attacks.FAR * e)
     p |= {"Q": S / 2 * p["Q"], "K": S / 2 * p["K"], "log_radius": np.log(R)}
     claimed = 2 * S**2 * R * np.e
     slope = claimed * np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
@@ -105,17 +92,17 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def plan(p: Parameters, which: Array, factor: Array) -> Array:
+def plan(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     r"""Ratios of Lemmas B.5 (two), A.1 (three) and A.2, by the library's potentials.
 
     `factor` multiplies exponents. A bound on a logarithm is compared by the share of
     it that is used: $e^{l/L}$ against $e$ for $l \leq L$.
     """
-    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
+    s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     score = SquaredDistance(p["Q"], p["K"], 2 * epsilon)
-    pair, log_distance = moved(s)
+    pair, log_distance = attacks.moved(s)
     found = jax.vmap(
-        lambda atoms: scalings(score, s.mu.at(atoms), max_iterations=LIMIT)
+        lambda atoms: scalings(score, s.mu.at(atoms), max_iterations=attacks.LIMIT)
     )(pair)
     (f, df), (g, dg) = (
         _sampled(found, s, Scalings.rows),
@@ -127,17 +114,21 @@ def plan(p: Parameters, which: Array, factor: Array) -> Array:
     both, sum_norm = f[0, 0] + g[0, 1], s.q + s.k
     most = factor * sum_norm**2 * s.R**2
     log_bounds = jnp.log(jnp.stack([2 * sum_norm, s.q, s.k]) * sum_norm * s.R)
-    log_sizes = jnp.log(jnp.stack([size(slope + dg[1]), size(df[0]), size(dg[1])]))
+    log_sizes = jnp.log(
+        jnp.stack(
+            [attacks.size(slope + dg[1]), attacks.size(df[0]), attacks.size(dg[1])]
+        )
+    )
     from_slope, of_f, of_g = log_sizes - log_bounds
     steepness = both + cost - most + from_slope
     stability = jnp.log(_apart(f[1] - f[0], g[1] - g[0])) - log_distance
     ratios = [(both + cost) / most - 1, steepness, both / most - 1, of_f, of_g]
     ratios.append(stability - _log_stability(s, factor))
-    return jnp.stack(ratios)[which] + solved(found.convergence)
+    return jnp.stack(ratios)[which] + attacks.solved(found.convergence)
 
 
 def _sampled(
-    found: Scalings, s: Scene, potential: Callable[[Scalings, Tokens], Array]
+    found: Scalings, s: attacks.Scene, potential: Callable[[Scalings, Tokens], Array]
 ) -> tuple[Array, Array]:
     """A potential of both measures at both probes, and its slopes for the first."""
 
@@ -167,7 +158,7 @@ def _extremes(values: Array) -> tuple[Array, Array]:
     return values[jnp.argmax(values)], values[jnp.argmin(values)]
 
 
-def _log_stability(s: Scene, factor: Array) -> Array:
+def _log_stability(s: attacks.Scene, factor: Array) -> Array:
     t = s.a * s.R**2
     contraction = jnp.log1p(2 / (1 - jnp.tanh(factor * t)))
     return jnp.log(2 * s.a * s.R) + 4 * factor * t + contraction
@@ -178,11 +169,13 @@ def _opposite(case: Case, ratio: float) -> dict[str, np.ndarray]:
 
     $\|K\|$ is `ratio` times $\|Q\|$.
     """
-    data = aligned(case.rng("opposite"))
+    data = attacks.aligned(case.rng("opposite"))
     Q = data.matrices["Q"]
     w = np.linalg.svd(Q)[2][0]
     K = ratio * Q @ (2 * np.outer(w, w) - np.eye(2))
-    made = data.at(np.tile(-w, (4, 1)), [0.1, 0.2, 0.3, 0.4], x=FAR * w, y=FAR * w)
+    made = data.at(
+        np.tile(-w, (4, 1)), [0.1, 0.2, 0.3, 0.4], x=attacks.FAR * w, y=attacks.FAR * w
+    )
     return made | {"K": K}
 
 
@@ -201,7 +194,7 @@ def _opposite(case: Case, ratio: float) -> dict[str, np.ndarray]:
 )
 def potentials(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
-) -> tuple[Check, ...]:
+) -> Checks:
     """Gradient ascent of ratios built from the library's potentials, at any bandwidth.
 
     (A.4) as the share of the bound: e to (sum / bound) against e. Then a Dirac seen
@@ -210,15 +203,15 @@ def potentials(
     alike, unlike = _opposite(case, 1.0), _opposite(case, 1.7)
     numbered = enumerate(zip(POTENTIALS, (alike, unlike, unlike), strict=True), 2)
     reached = (
-        attained(
+        attacks.attained(
             case, f"{label} reached", plan, p=p, which=i, tolerance=1e-9, why=SOLVED
         )
         for i, (label, p) in numbered
     )
-    checks = estimates(
+    yield from attacks.estimates(
         case, plan, labels=POTENTIALS, bounds=bounds, factor=factor, first=2
     )
-    return (*checks, *reached)
+    yield from reached
 
 
 POTENTIALS = ("(A.4) sum of potentials", "Lipschitz f", "Lipschitz g")
@@ -242,7 +235,7 @@ potentials.refuted_if(
     counterexample=r"$Q = 10$, $K = 1$, $R = 1$, $\mu = (\delta_{-1} + \delta_1)/2$",
 )
 def _(case: Case) -> Counterexample:
-    p = unit([(1, 0), (-1, 0), (1, 0), (-1, 0)], x=FAR * np.eye(2)[0])
+    p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)], x=attacks.FAR * np.eye(2)[0])
     p["Q"] = np.diag([10.0, 0.0])[[0, 1, 1]]
     slope = 110 * np.exp(log_ratio_at(case, plan, p, given=(3, 1.0)))
     tolerance = 1e-7
@@ -271,13 +264,15 @@ def _(case: Case) -> Counterexample:
     ),
     remark=r"The paper claims that $C$ exists; this one, from a contraction, is ours.",
 )
-def stability(case: Case, *, bound: float = 1.0) -> tuple[Check, ...]:
+def stability(case: Case, *, bound: float = 1.0) -> Checks:
     """Gradient ascent of the ratio over pairs of measures that differ by one atom.
 
     W_1 is its share times its way, at least 1e-3; the sup norms are taken over two
     free probes, which bounds them from below.
     """
-    return estimates(case, plan, labels=("stability",), bounds=(bound,), first=5)
+    return attacks.estimates(
+        case, plan, labels=("stability",), bounds=(bound,), first=5
+    )
 
 
 stability.refuted_if("the constant is halved", bound=0.5)

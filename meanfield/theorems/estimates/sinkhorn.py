@@ -13,24 +13,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from meanfield.attention import Attention, Sinkhorn, attentions
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
-from meanfield.theorems._statement import statement
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.tokens import Tokens
 
-from .attacks import (
-    LIMIT,
-    Parameters,
-    Scene,
-    aligned,
-    attained,
-    estimates,
-    moved,
-    norm,
-    scene,
-    size,
-    solved,
-)
+from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
 
@@ -56,20 +42,18 @@ THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
         "exponents p < 2 that the proof of Theorem 3.1 leaves open."
     ),
 )
-def sinkhorn_estimates(
-    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)
-) -> tuple[Check, ...]:
+def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> Checks:
     """Gradient ascent through the library's converged field.
 
     (iii) compares two measures that differ by one atom, where W_1 is its share times
     its way. Then equality at a Dirac and at halves at opposite points.
     """
-    data = aligned(case.rng("equality"))
-    return (
-        *estimates(case, sinkhorn, labels=THREE, bounds=bounds),
-        attained(case, "(i) reached", sinkhorn, p=data.dirac(x=data.v), which=0),
-        attained(case, "(ii) reached", sinkhorn, p=data.pair(), which=1),
+    data = attacks.aligned(case.rng("equality"))
+    yield from attacks.estimates(case, sinkhorn, labels=THREE, bounds=bounds)
+    yield attacks.attained(
+        case, "(i) reached", sinkhorn, p=data.dirac(x=data.v), which=0
     )
+    yield attacks.attained(case, "(ii) reached", sinkhorn, p=data.pair(), which=1)
 
 
 sinkhorn_estimates.refuted_if(
@@ -77,12 +61,12 @@ sinkhorn_estimates.refuted_if(
 )
 
 
-def sinkhorn(p: Parameters, which: Array, factor: Array) -> Array:
+def sinkhorn(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     """Ratios (i)–(iii) of Lemma B.6; `factor` multiplies the exponents of (iii)."""
-    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
+    s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     made = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)
-    dynamics = Attention(made.score, Sinkhorn(max_iterations=LIMIT), made.value)
-    pair, log_distance = moved(s)
+    dynamics = Attention(made.score, Sinkhorn(max_iterations=attacks.LIMIT), made.value)
+    pair, log_distance = attacks.moved(s)
     fields = jax.vmap(lambda atoms: dynamics.field(0.0, s.mu.at(atoms)))(pair)
 
     def velocities(x: Array) -> tuple[Array, Array]:
@@ -93,15 +77,15 @@ def sinkhorn(p: Parameters, which: Array, factor: Array) -> Array:
     log_v = jnp.log(s.v / epsilon)
     ratios = jnp.stack(
         [
-            jnp.log(size(here)) - jnp.log(s.R),
-            jnp.log(norm(slopes[0])) - jnp.log(s.a * s.R**2),
-            jnp.log(size(there - here)) - log_distance - _log_spread(s, factor),
+            jnp.log(attacks.size(here)) - jnp.log(s.R),
+            jnp.log(attacks.norm(slopes[0])) - jnp.log(s.a * s.R**2),
+            jnp.log(attacks.size(there - here)) - log_distance - _log_spread(s, factor),
         ]
     )
-    return ratios[which] - log_v + solved(fields.convergence)
+    return ratios[which] - log_v + attacks.solved(fields.convergence)
 
 
-def _log_spread(s: Scene, factor: Array) -> Array:
+def _log_spread(s: attacks.Scene, factor: Array) -> Array:
     t, far = s.a * s.R**2, 2 * s.a * s.R * (s.reach + s.R)
     of_potential = jnp.log(2 * t) + 4 * factor * t - jnp.log1p(-jnp.tanh(t))
     return jnp.logaddexp(of_potential, factor * far + jnp.log1p(far))

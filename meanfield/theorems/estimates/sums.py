@@ -11,29 +11,11 @@ from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.dynamics import Heads, stacked
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.tokens import Tokens
 
-from .attacks import (
-    ATTAINED,
-    BANDWIDTH,
-    ON_BALL,
-    TWO_ON_BALL,
-    D,
-    Parameters,
-    aligned,
-    attained,
-    estimates,
-    log_sizes,
-    norm,
-    scene,
-    size,
-    start,
-    unit,
-)
+from . import attacks
 from .fields import L2_MISPRINT, THREE, l2, printed_l2_slope, sigmoid, softmax
 from .sinkhorn import sinkhorn
 
@@ -48,26 +30,26 @@ UNNORMALISED = ("exp", "linear", "relu")
         r"$e^s$, and $\leq \|V\| \|A\| R^3$ for weights $s$ and $\max(s, 0)$. A Dirac "
         r"reaches each."
     ),
-    hypotheses=ON_BALL + BANDWIDTH,
+    hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
     aliases=("castin2025:unnormalised-lin", "castin2025:unnormalised-relu"),
 )
 def unnormalised_sizes(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
-) -> tuple[Check, ...]:
+) -> Checks:
     """Gradient ascent over measure, probe in the ball, matrices and bandwidth.
 
     Then equality: the Dirac at the top left singular vector of A, which V stretches the
     most, seen from the right one, both on the sphere.
     """
-    data = aligned(case.rng("equality"))
+    data = attacks.aligned(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
     names = UNNORMALISED
-    return (
-        *estimates(case, unnormalised, labels=names, bounds=bounds, factor=factor),
-        *(
-            attained(case, f"{name} reached", unnormalised, p=p, which=which)
-            for which, name in enumerate(names)
-        ),
+    yield from attacks.estimates(
+        case, unnormalised, labels=names, bounds=bounds, factor=factor
+    )
+    yield from (
+        attacks.attained(case, f"{name} reached", unnormalised, p=p, which=which)
+        for which, name in enumerate(names)
     )
 
 
@@ -79,17 +61,17 @@ unnormalised_sizes.refuted_if(
 )
 
 
-def unnormalised(p: Parameters, which: Array, factor: Array) -> Array:
+def unnormalised(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     r"""Ratios of $|\Gamma(x)|$ in the ball, in the order of `UNNORMALISED`.
 
     `factor` multiplies the exponent of the first bound.
     """
-    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
+    s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     made = [
         attentions[n](p["Q"], p["K"], p["V"], epsilon=epsilon) for n in UNNORMALISED
     ]
     at = Tokens(s.inside[None, :])
-    sizes = [size(each.field(0.0, s.mu)(at)[0]) for each in made]
+    sizes = [attacks.size(each.field(0.0, s.mu)(at)[0]) for each in made]
     score = s.a * s.R**2
     bounds = jnp.stack([factor * score, jnp.log(score), jnp.log(score)])
     return (jnp.log(jnp.stack(sizes)) - bounds - jnp.log(s.v * s.R))[which]
@@ -103,25 +85,25 @@ def unnormalised(p: Parameters, which: Array, factor: Array) -> Array:
         r"in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
         r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$."
     ),
-    hypotheses=TWO_ON_BALL + ", $p \\geq 1$" + BANDWIDTH,
+    hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
 )
-def heads_estimates(case: Case, *, factor: float = 1.0) -> tuple[Check, ...]:
+def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
     """Gradient ascent through the library's sum of two heads, all matrices free.
 
     Then equality of (i) and (ii): two heads that are multiples of one.
     """
-    data = aligned(case.rng("equality"))
+    data = attacks.aligned(case.rng("equality"))
     scale = np.array([1.0, 2.5])[:, None, None]
 
     def doubled(p: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(D)] * 2)}
+        once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
         return p | once | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
     named = {"labels": THREE, "bounds": (1, 1, 1), "begin": start_heads}
     return (
-        *estimates(case, heads, factor=factor, **named),
-        attained(case, "(i) reached", heads, p=doubled(data.dirac()), which=0),
-        attained(case, "(ii) reached", heads, p=doubled(data.pair()), which=1),
+        *attacks.estimates(case, heads, factor=factor, **named),
+        attacks.attained(case, "(i) reached", heads, p=doubled(data.dirac()), which=0),
+        attacks.attained(case, "(ii) reached", heads, p=doubled(data.pair()), which=1),
     )
 
 
@@ -130,35 +112,35 @@ heads_estimates.refuted_if(
 )
 
 
-def heads(p: Parameters, which: Array, factor: Array) -> Array:
+def heads(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     """Ratios (i)–(iii) of Lemma B.4 for two heads, values `W V`.
 
     Bounds sum over heads; at `factor` zero only the larger head is left.
     """
-    s, epsilon = scene(_one_head(p)), jnp.exp(p["log_epsilon"])
+    s, epsilon = attacks.scene(_one_head(p)), jnp.exp(p["log_epsilon"])
     values = p["W"] @ p["V"]
     members = [
         attentions["softmax"](p["Q"][h], p["K"][h], values[h], epsilon=epsilon)
         for h in range(2)
     ]
-    sizes = jnp.stack(log_sizes(Heads(stacked(members)), s.mu, s.x))
+    sizes = jnp.stack(attacks.log_sizes(Heads(stacked(members)), s.mu, s.x))
     A = jnp.swapaxes(p["K"], 1, 2) @ p["Q"]
-    v, a = jax.vmap(norm)(values), jax.vmap(norm)(A) / epsilon
+    v, a = jax.vmap(attacks.norm)(values), jax.vmap(attacks.norm)(A) / epsilon
     tilt = 2 * a * s.R * s.reach
     each = jnp.stack([v * s.R, v * a * s.R**2, jnp.exp(jnp.log(v) + tilt) * (1 + tilt)])
     bounds = factor * jnp.sum(each, axis=1) + (1 - factor) * jnp.max(each, axis=1)
     return (sizes - jnp.log(bounds))[which]
 
 
-def _one_head(p: Parameters) -> dict[str, Array]:
+def _one_head(p: attacks.Parameters) -> dict[str, Array]:
     return {name: x[0] if name in ("Q", "K", "V") else x for name, x in p.items()}
 
 
 def start_heads(key: PRNGKey) -> dict[str, Array]:
     """As for one head, with matrices for two and one more factor of the value."""
-    first, second = (start(k) for k in jax.random.split(key))
+    first, second = (attacks.start(k) for k in jax.random.split(key))
     both = {name: jnp.stack([first[name], second[name]]) for name in ("Q", "K", "V")}
-    return first | both | {"W": jnp.reshape(second["z"], (2, D, D))}
+    return first | both | {"W": jnp.reshape(second["z"], (2, attacks.D, attacks.D))}
 
 
 @statement(
@@ -171,16 +153,18 @@ def start_heads(key: PRNGKey) -> dict[str, Array]:
         r"\Gamma_\nu(x)| \leq c(x, R) W_p(\mu, \nu)$, with $c(x, R)$ of Lemmas B.2 to "
         r"B.7."
     ),
-    hypotheses=TWO_ON_BALL + BANDWIDTH + r"; Sinkhorn then with $V/\epsilon$",
+    hypotheses=attacks.TWO_ON_BALL
+    + attacks.BANDWIDTH
+    + r"; Sinkhorn then with $V/\epsilon$",
     aliases=("castin2025:thm-3.1-estimates",),
     remark="C26 corrects (ii) for L2. C6: for Sinkhorn (iii) holds with W₁, Lemma B.6.",
 )
-def field_estimates(case: Case) -> tuple[Check, ...]:
+def field_estimates(case: Case) -> Checks:
     """The ascents of Lemmas B.2 to B.7 through the library's fields; new starts."""
     return tuple(
         check
         for name, log_ratio, _, begin in VARIANTS
-        for check in estimates(
+        for check in attacks.estimates(
             case, log_ratio, labels=_labels(name), bounds=(1, 1, 1), begin=begin
         )
     )
@@ -190,11 +174,11 @@ def field_estimates(case: Case) -> tuple[Check, ...]:
     "constants of (i) and (ii) are halved, (iii) loses the factor that depends on x, "
     "and the larger head stands for the sum"
 )
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     return tuple(
         check
         for name, log_ratio, bounds, begin in VARIANTS
-        for check in estimates(
+        for check in attacks.estimates(
             case,
             log_ratio,
             labels=_labels(name),
@@ -210,10 +194,10 @@ field_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
 
 HALVES = (0.5, 0.5, 1.0)
 VARIANTS = (  # with the bounds of the control, and where ascents start
-    ("softmax", softmax, HALVES, start),
-    ("L2", l2, HALVES, start),
-    ("Sinkhorn", sinkhorn, HALVES, start),
-    ("sigmoid", sigmoid, HALVES, start),
+    ("softmax", softmax, HALVES, attacks.start),
+    ("L2", l2, HALVES, attacks.start),
+    ("Sinkhorn", sinkhorn, HALVES, attacks.start),
+    ("sigmoid", sigmoid, HALVES, attacks.start),
     ("multi-head", heads, (1.0, 1.0, 1.0), start_heads),
 )
 
@@ -230,25 +214,25 @@ def _labels(name: str) -> tuple[str, ...]:
         r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
         r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached."
     ),
-    hypotheses=ON_BALL + BANDWIDTH,
+    hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
 )
 def continuity_in_parameters(
     case: Case, *, bounds: tuple[float, ...] = (1.0, 1.0)
-) -> tuple[Check, ...]:
+) -> Checks:
     """Gradient ascent over measure, probe and both matrices, in the library's fields.
 
     The weight as the exponential of the library's score; it is reached at the points
     where A is most negative.
     """
-    data = aligned(case.rng("equality"))
+    data = attacks.aligned(case.rng("equality"))
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}
     ratio = np.exp(log_ratio_at(case, parameters, p, given=(1,)))
-    return (
-        *(
-            ascend(case, label, parameters, start_parameters, given=(i,), bound=bound)
-            for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True))
-        ),
-        bounded("weight reached", ratio, "=", 1.0, tolerance=1e-12, why=ATTAINED),
+    yield from (
+        ascend(case, label, parameters, start_parameters, given=(i,), bound=bound)
+        for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True))
+    )
+    yield bounded(
+        "weight reached", ratio, "=", 1.0, tolerance=1e-12, why=attacks.ATTAINED
     )
 
 
@@ -267,33 +251,35 @@ continuity_in_parameters.refuted_if(
     counterexample=r"$A = I$, $R = 1$, $x = e_1$, $y = -e_1$",
 )
 def _(case: Case) -> Counterexample:
-    e = np.eye(D)[0]
-    p = unit([(1, 0)] * 4, x=e, y=-40 * e)
+    e = np.eye(attacks.D)[0]
+    p = attacks.unit([(1, 0)] * 4, x=e, y=-40 * e)
     p["other_Q"] = p["Q"]
     weight = np.exp(-1 - log_ratio_at(case, parameters, p, given=(1,)))
-    check = partial(bounded, "weight", weight, ">=", tolerance=1e-12, why=ATTAINED)
+    check = partial(
+        bounded, "weight", weight, ">=", tolerance=1e-12, why=attacks.ATTAINED
+    )
     return Counterexample(printed=(check(np.e),), corrected=(check(1 / np.e),))
 
 
-def parameters(p: Parameters, which: Array) -> Array:
+def parameters(p: attacks.Parameters, which: Array) -> Array:
     r"""Ratios for two matrices $A_1$, $A_2$, and for one weight."""
-    s, epsilon = scene(p), jnp.exp(p["log_epsilon"])
+    s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     made = [
         attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
         for Q in (p["Q"], p["other_Q"])
     ]
     at = Tokens(s.x[None, :])
     first, second = (each.field(0.0, s.mu)(at)[0] for each in made)
-    other = norm(p["K"].T @ p["other_Q"]) / epsilon
-    apart = norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
+    other = attacks.norm(p["K"].T @ p["other_Q"]) / epsilon
+    apart = attacks.norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
     exponent = (s.a + other) * s.R * s.reach
     bound = jnp.log(2 * s.v * apart * s.R**2 * s.reach) + exponent
     score = Dot(p["Q"], p["K"], epsilon)(at, Tokens(s.other[None, :]))[0, 0]
     weight = -s.a * s.R * s.reach - score
-    return jnp.stack([jnp.log(size(first - second)) - bound, weight])[which]
+    return jnp.stack([jnp.log(attacks.size(first - second)) - bound, weight])[which]
 
 
 def start_parameters(key: PRNGKey) -> dict[str, Array]:
     """As for one field, with one more matrix."""
-    first, second = (start(k) for k in jax.random.split(key))
+    first, second = (attacks.start(k) for k in jax.random.split(key))
     return first | {"other_Q": second["Q"]}

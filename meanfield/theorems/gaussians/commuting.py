@@ -5,24 +5,9 @@ import numpy as np
 from jax import random
 from jaxtyping import Array
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, counted, gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    LONG,
-    TOLERANCE,
-    WHY_FLOW,
-    Paths,
-    Problem,
-    compared,
-    long_paths,
-    of_blow_ups,
-    resting,
-    rotation,
-    with_scores,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 
 
 @statement(
@@ -38,7 +23,7 @@ from meanfield.theorems.library.gaussian_flows import (
         r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and with $H$"
     ),
 )
-def commuting(case: Case) -> tuple[Check, ...]:
+def commuting(case: Case) -> Checks:
     """Flows in d = 3 to t = 1e8 against the formula.
 
     V is a multiple of I on a plane where Σ₀ and H do not commute, or a rotation of
@@ -46,23 +31,21 @@ def commuting(case: Case) -> tuple[Check, ...]:
     the error that the flow states, ranks and limits.
     """
     triples, kernels = _triples(case)
-    run = long_paths(case, "triples", triples, LONG)
+    run = lib.long_paths(case, "triples", triples, lib.LONG)
     escapes = np.array([each.escape for each in triples])
-    return (
-        gap("covariance", *compared(run, triples, LONG), **FLOWN),
-        *of_blow_ups(run, escapes, "d = 3"),
-        *_limits(run, triples, kernels),
-    )
+    yield gap("covariance", *lib.compared(run, triples, lib.LONG), **lib.FLOWN)
+    yield from lib.of_blow_ups(run, escapes, "d = 3")
+    yield from _limits(run, triples, kernels)
 
 
 @commuting.refuted_by("V no longer commutes: it is sheared, with A and Σ₀ as they were")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     triples, _ = _triples(case)
     shear = np.eye(3) + 0.3 * np.diag([1.0, 1.0], 1)
     sheared = [each._replace(V=each.V @ shear) for each in triples]
     ts = np.linspace(0, 0.2, 9)  # long before any blow-up
-    run = long_paths(case, "triples", sheared, ts)
-    return (gap("covariance", *compared(run, sheared, ts), **FLOWN),)
+    run = lib.long_paths(case, "triples", sheared, ts)
+    yield gap("covariance", *lib.compared(run, sheared, ts), **lib.FLOWN)
 
 
 @commuting.misprinted(
@@ -73,7 +56,7 @@ def _(case: Case) -> tuple[Check, ...]:
 )
 def _(case: Case) -> Counterexample:
     triples, _ = _triples(case)
-    run = long_paths(case, "triples", triples, LONG)
+    run = lib.long_paths(case, "triples", triples, lib.LONG)
     escapes = np.array([each.escape for each in triples])
     up = [i for i, t in enumerate(escapes) if np.isfinite(t)]
     beyond = [
@@ -92,38 +75,38 @@ def _(case: Case) -> Counterexample:
         ),
         corrected=(
             bounded("time reached over t*", reached, "<=", 1, **rounding),
-            gap("covariance", *compared(run, triples, LONG), **FLOWN),
+            gap("covariance", *lib.compared(run, triples, lib.LONG), **lib.FLOWN),
         ),
     )
 
 
-def _generic(rng: np.random.Generator, plane: np.ndarray, last: float) -> Problem:
+def _generic(rng: np.random.Generator, plane: np.ndarray, last: float) -> lib.Problem:
     """`V` a multiple of I on a plane, where Σ₀ is generic and `H` as given."""
-    U, B = rotation(rng, 3), rng.normal(size=(2, 2))
+    U, B = lib.rotation(rng, 3), rng.normal(size=(2, 2))
     v, w, s = rng.uniform(0.5, 1.5, size=3)
     whole = lambda M, m: (
         U @ np.block([[M, np.zeros((2, 1))], [np.zeros((1, 2)), m]]) @ U.T
     )
     Sigma = whole(B @ B.T / 2 + 0.3 * np.eye(2), s)
-    return with_scores(rng, whole(v * np.eye(2), w), whole(plane, last), Sigma)
+    return lib.with_scores(rng, whole(v * np.eye(2), w), whole(plane, last), Sigma)
 
 
-def _turning(rng: np.random.Generator, h: float, last: float) -> Problem:
+def _turning(rng: np.random.Generator, h: float, last: float) -> lib.Problem:
     """`V` turns a plane on which Σ₀ and `H` are multiples of I: it is not symmetric.
 
     With `last` the larger: a blow-up of the plane would be unstable in other
     directions, and no solver could follow the formula to its end.
     """
-    U, angle = rotation(rng, 3), rng.uniform(0.3, 1.2)
+    U, angle = lib.rotation(rng, 3), rng.uniform(0.3, 1.2)
     v, w, s, r = rng.uniform(0.5, 1.5, size=4)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     V = np.zeros((3, 3))
     V[:2, :2], V[2, 2] = v * turn, w
     H, Sigma = np.diag([h, h, last]), np.diag([s, s, r])
-    return with_scores(rng, *(U @ M @ U.T for M in (V, H, Sigma)))
+    return lib.with_scores(rng, *(U @ M @ U.T for M in (V, H, Sigma)))
 
 
-def _triples(case: Case) -> tuple[list[Problem], list[int]]:
+def _triples(case: Case) -> tuple[list[lib.Problem], list[int]]:
     """Eight commuting triples or more, and the dimension of the kernel of each `H`."""
     rng, made, kernels = case.rng("triples"), [], []
     for _ in range(case.pick(1, 4)):
@@ -149,23 +132,21 @@ def _kernel(H: np.ndarray) -> np.ndarray:
     return U[:, np.abs(values) < 1e-10]
 
 
-def _limits(
-    run: Paths, triples: list[Problem], kernels: list[int]
-) -> tuple[Check, ...]:
+def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> Checks:
     """What rests at t = 1e8: its rank, and where."""
     still = [i for i, each in enumerate(triples) if not np.isfinite(each.escape)]
     final = run.covariances[:, -1]
     rank = [int(np.sum(np.linalg.eigvalsh(final[i]) > 1e-4)) for i in still]
     wrong = sum(r != kernels[i] for r, i in zip(rank, still, strict=True))
-    expected = [resting(triples[i].factor, _kernel(triples[i].H)) for i in still]
-    decay = f"{WHY_FLOW}; what decays is below 1e-8/0.2 then"
+    expected = [lib.resting(triples[i].factor, _kernel(triples[i].H)) for i in still]
+    decay = f"{lib.WHY_FLOW}; what decays is below 1e-8/0.2 then"
     grown = [run.covariances[i, -1].max() for i in range(len(final)) if i not in still]
-    return (
-        counted("ranks of limits that are not dim ker H", wrong),
-        gap("limits", final[still], np.stack(expected), tolerance=TOLERANCE, why=decay),
-        bounded(
-            "least size at a blow-up", min(grown), ">=", 1e4, why="it is unbounded"
-        ),
+    yield counted("ranks of limits that are not dim ker H", wrong)
+    yield gap(
+        "limits", final[still], np.stack(expected), tolerance=lib.TOLERANCE, why=decay
+    )
+    yield bounded(
+        "least size at a blow-up", min(grown), ">=", 1e4, why="it is unbounded"
     )
 
 
@@ -178,27 +159,27 @@ def _limits(
     ),
     hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
 )
-def joint(case: Case, *, shared: float = 1) -> tuple[Check, ...]:
+def joint(case: Case, *, shared: float = 1) -> Checks:
     """Flows in d = 3 to t = 2, V a multiple of I, A not symmetric, in that basis."""
     # `H` is diagonal in the basis of Σ₀, or `1 - shared` away from it.
     rng, problems, bases = case.rng("joint"), [], []
     ts = np.linspace(0, 2, 9)
     for _ in range(case.pick(8, 32)):
-        U, other = rotation(rng, 3), rotation(rng, 3)
+        U, other = lib.rotation(rng, 3), lib.rotation(rng, 3)
         basis = np.linalg.qr(shared * U + (1 - shared) * other)[0]
         basis = U if shared == 1 else basis
         s, h = rng.uniform(0.3, 1, size=3), rng.uniform(-1.5, 0.45, size=3)
         V, Sigma = rng.uniform(0.5, 1.5) * np.eye(3), (U * s) @ U.T
-        problems.append(with_scores(rng, V, (basis * h) @ basis.T, Sigma))
+        problems.append(lib.with_scores(rng, V, (basis * h) @ basis.T, Sigma))
         bases.append((U, s, h))
-    run = long_paths(case, "joint", problems, ts)
+    run = lib.long_paths(case, "joint", problems, ts)
     ratios = []
     for Sigmas, (U, s, h) in zip(run.covariances, bases, strict=True):
         lines = [np.diag(1 / (1 / s - t * h)) for t in ts]
         ratios.append([(U.T @ M @ U, L) for M, L in zip(Sigmas, lines, strict=True)])
     found = np.array(ratios)
-    return (
-        gap("covariance in the joint basis", found[:, :, 0], found[:, :, 1], **FLOWN),
+    yield gap(
+        "covariance in the joint basis", found[:, :, 0], found[:, :, 1], **lib.FLOWN
     )
 
 
@@ -220,7 +201,7 @@ REVERSED = [(1, 3), (2, 2), (3, 1)]
 )
 def weyl(
     case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
-) -> tuple[Check, ...]:
+) -> Checks:
     """Eigenvalues of the library's flows in d = 3 against those of Ω₀ − tH.
 
     The inequality by gradient ascent over Ω₀ and H, t absorbed.
@@ -258,12 +239,12 @@ def _inverse_spectra(case: Case) -> tuple[np.ndarray, np.ndarray]:
         B, S = rng.normal(size=(2, 3, 3))
         V = rng.uniform(0.5, 1.5) * np.eye(3)
         problems.append(
-            with_scores(
+            lib.with_scores(
                 rng, V, -S @ S.T / 2 + 0.1 * np.eye(3), B @ B.T / 3 + 0.2 * np.eye(3)
             )
         )
     ts = np.linspace(0, 0.8, 9)
-    run = long_paths(case, "weyl", problems, ts)
+    run = lib.long_paths(case, "weyl", problems, ts)
     Omega = [np.linalg.inv(p.covariance) - t * p.H for p in problems for t in ts]
     return _eigenvalues(run.covariances).reshape(-1, 3), _eigenvalues(np.stack(Omega))
 
@@ -273,7 +254,7 @@ def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
     of_Sigma, of_Omega = _inverse_spectra(case)
     products = [of_Sigma[:, i - 1] * of_Omega[:, j - 1] for i, j in pairs]
     actual = np.stack(products)
-    return gap("products of eigenvalues", actual, np.ones_like(actual), **FLOWN)
+    return gap("products of eigenvalues", actual, np.ones_like(actual), **lib.FLOWN)
 
 
 def _excess(at: dict[str, Array], base: Array) -> Array:

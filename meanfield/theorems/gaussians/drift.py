@@ -20,19 +20,10 @@ from scipy.optimize import root_scalar
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Drift, Sum, stacked
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Law
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    centred,
-    of_blow_ups,
-    paths,
-    rotation,
-    sized,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
@@ -73,31 +64,25 @@ class _Problem(NamedTuple):
     ),
     hypotheses=r"$V = I$, $\Sigma_0 = YY^\top$ of any rank",
 )
-def precision(
-    case: Case, *, turn: Turn = lambda M: M, share: float = 1.0
-) -> tuple[Check, ...]:
+def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Checks:
     """Flows of random A, M and b in d = 3, at full size 1 too, to t = 1 or a blow-up.
 
     Covariances against van Loan's exponential, blow-up times against a root of it,
     means against DOP853 on the equations of α and Σ.
     """
-    checks: list[Check] = []
     for d in case.pick((3,), (1, 3)):
         problems = _draws(case, d)
         start = np.stack([p.law.mean for p in problems]), _factors(problems)
-        run = paths(_beside(problems), start, UNIT)
+        run = lib.paths(_beside(problems), start, UNIT)
         times = np.array([_escape(p) for p in problems])
         seen = [UNIT[NEAR * t >= UNIT] for t in times]
         turned = [p._replace(M=turn(p.M)) for p in problems]
         covariances = tuple(map(_covariances, turned, seen))
         pushed = [p._replace(b=share * p.b) for p in problems]
         means = tuple(map(_means, pushed, seen))
-        checks += [
-            _compared(f"covariance, d = {d}", run.covariances, covariances),
-            _compared(f"mean, d = {d}", run.means, means),
-            *of_blow_ups(run, times, f"d = {d}"),
-        ]
-    return tuple(checks)
+        yield _compared(f"covariance, d = {d}", run.covariances, covariances)
+        yield _compared(f"mean, d = {d}", run.means, means)
+        yield from lib.of_blow_ups(run, times, f"d = {d}")
 
 
 def _compared(label: str, flown: np.ndarray, expected: tuple[np.ndarray, ...]) -> Check:
@@ -106,7 +91,7 @@ def _compared(label: str, flown: np.ndarray, expected: tuple[np.ndarray, ...]) -
     pairs = list(zip(flown, expected, sizes, strict=True))
     left = [path[: len(each)] / size for path, each, size in pairs]
     right = [each / size for _, each, size in pairs]
-    return gap(label, np.concatenate(left), np.concatenate(right), **FLOWN)
+    return gap(label, np.concatenate(left), np.concatenate(right), **lib.FLOWN)
 
 
 precision.refuted_if(
@@ -129,25 +114,23 @@ precision.refuted_if(
     ),
     hypotheses=r"softmax, $V = I$, a drift $Mx$, $\Sigma_0 = YY^\top \succ 0$",
 )
-def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> tuple[Check, ...]:
+def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
     """Flows in d = 3 to t = 40: limits, and starts a tenth to either side of the limit.
 
     P and J from SciPy's solver of Lyapunov equations; times of blow-ups from a root.
     """
     outward = _sided(case, 1.0)
-    still = paths(_beside(outward), centred(_factors(outward)), LATE)
+    still = lib.paths(_beside(outward), lib.centred(_factors(outward)), LATE)
     rest = [np.linalg.inv(_lyapunov(p, -p.S)) for p in outward]
     inward = [_start_at(p, share) for p in _sided(case, -1.0) for share in (0.9, 1.1)]
-    run = paths(_beside(inward), centred(_factors(inward)), LATE)
+    run = lib.paths(_beside(inward), lib.centred(_factors(inward)), LATE)
     share = np.array([_share(p) for p in inward]) * about
     ends = [_escape(p, LATE[-1]) for p in inward]
     times = np.where(share > 1, np.minimum(ends, LATE[-1]), np.inf)
     below = run.covariances[::2, -1]
-    return (
-        gap("limits", still.covariances[:, -1], scale * np.stack(rest), **FLOWN),
-        gap("covariances below", below, 0 * below, scale=1.0, **FLOWN),
-        *of_blow_ups(run, times, "either side"),
-    )
+    yield gap("limits", still.covariances[:, -1], scale * np.stack(rest), **lib.FLOWN)
+    yield gap("covariances below", below, 0 * below, scale=1.0, **lib.FLOWN)
+    yield from lib.of_blow_ups(run, times, "either side")
 
 
 limits.refuted_if(
@@ -176,7 +159,7 @@ def _draws(case: Case, d: int) -> list[_Problem]:
     """Random problems, half of low rank; half blow up, well before the end."""
     rng, made, half = case.rng(f"d = {d}"), {True: [], False: []}, case.pick(4, 16)
     while min(map(len, made.values())) < half:
-        A, M = sized(rng.normal(size=(2, d, d)), rng.uniform(0.5, 2))
+        A, M = lib.sized(rng.normal(size=(2, d, d)), rng.uniform(0.5, 2))
         Y = rng.normal(size=(d, d)) / np.sqrt(d)
         Y[:, 0] *= d == 1 or rng.integers(2)
         b, mean = rng.normal(size=(2, d)) / 2
@@ -191,7 +174,7 @@ def _sided(case: Case, sign: float) -> list[_Problem]:
     """`M` with its spectrum on one side, `A + Aᵀ` definite of the other sign."""
     rng, made = case.rng(f"side {sign}"), []
     for _ in range(case.pick(4, 16)):
-        U, W = rotation(rng, 3), rng.normal(size=(2, 3, 3)) / 3
+        U, W = lib.rotation(rng, 3), rng.normal(size=(2, 3, 3)) / 3
         M = sign * ((U * rng.uniform(0.4, 1, size=3)) @ U.T + W[0] - W[0].T)
         A = -sign * ((U.T * rng.uniform(0.3, 1, size=3)) @ U) + W[1] - W[1].T
         Y = np.linalg.cholesky((U * rng.uniform(0.3, 1, size=3)) @ U.T)

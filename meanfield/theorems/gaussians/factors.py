@@ -6,19 +6,9 @@ import numpy as np
 
 from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import statement
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    Problem,
-    long_paths,
-    moments,
-    paths,
-    sized,
-    softmax_stack,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
@@ -39,14 +29,14 @@ ROUNDING = {
 )
 def rank_one(
     case: Case, *, value: Callable[[np.ndarray], np.ndarray] = lambda V: V
-) -> tuple[Check, ...]:
+) -> Checks:
     """Flows in d = 4 from square factors of rank one against DOP853 on u.
 
     And that the rank stays one.
     """
     rng = case.rng("rank one")
     problems = [_thin(rng, 1) for _ in range(case.pick(8, 24))]
-    run = long_paths(case, "rank one", problems, UNIT)
+    run = lib.long_paths(case, "rank one", problems, UNIT)
     expected = []
     for each in problems:
         size, direction = np.linalg.eigh(each.covariance)
@@ -54,15 +44,15 @@ def rank_one(
         rate = lambda _, u, A=A, V=V: (u @ A @ u) * (V @ u)
         u = ref.integrated(rate, u0, UNIT)
         expected.append(u[:, :, None] * u[:, None, :])
-    return (
-        gap("covariance against uuᵀ", run.covariances, np.stack(expected), **FLOWN),
-        bounded(
-            "second eigenvalue over the first",
-            _beyond(run.covariances, 1),
-            "<=",
-            0,
-            **ROUNDING,
-        ),
+    yield gap(
+        "covariance against uuᵀ", run.covariances, np.stack(expected), **lib.FLOWN
+    )
+    yield bounded(
+        "second eigenvalue over the first",
+        _beyond(run.covariances, 1),
+        "<=",
+        0,
+        **ROUNDING,
     )
 
 
@@ -71,11 +61,11 @@ rank_one.refuted_if(
 )
 
 
-def _thin(rng: np.random.Generator, rank: int) -> Problem:
+def _thin(rng: np.random.Generator, rank: int) -> lib.Problem:
     """Generic V and A in d = 4, and a square factor."""
-    V, A = sized(rng.normal(size=(2, 4, 4)), 0.8)
+    V, A = lib.sized(rng.normal(size=(2, 4, 4)), 0.8)
     thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
-    return Problem(V, A, sized(rng.normal(size=(4, rank)) @ thin.T, 0.8))
+    return lib.Problem(V, A, lib.sized(rng.normal(size=(4, rank)) @ thin.T, 0.8))
 
 
 def _beyond(covariances: np.ndarray, rank: int) -> float:
@@ -100,7 +90,7 @@ def factors(
     *,
     turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
     two: float = 2,
-) -> tuple[Check, ...]:
+) -> Checks:
     """Flows in d = 4 of rank two, with means.
 
     Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
@@ -132,44 +122,38 @@ def _l2_rate(
     return rate
 
 
-def _l2_factor(case: Case, *, two: float) -> tuple[Check, ...]:
+def _l2_factor(case: Case, *, two: float) -> Checks:
     rng, n, epsilon = case.rng("L2"), case.pick(6, 24), 0.8
-    Q, K = sized(rng.normal(size=(2, n, 3, 4)), 0.6)
-    V = sized(rng.normal(size=(n, 4, 4)), 0.6)
-    factor = sized(rng.normal(size=(n, 4, 2)), 0.8)
+    Q, K = lib.sized(rng.normal(size=(2, n, 3, 4)), 0.6)
+    V = lib.sized(rng.normal(size=(n, 4, 4)), 0.6)
+    factor = lib.sized(rng.normal(size=(n, 4, 2)), 0.8)
     mean = 0.5 * rng.normal(size=(n, 4))
     made = [
         attentions["l2"](*part, epsilon=epsilon) for part in zip(Q, K, V, strict=True)
     ]
-    run = paths(stacked(made), (mean, factor), UNIT)
+    run = lib.paths(stacked(made), (mean, factor), UNIT)
     found = []
     for q, k, v, m, Y in zip(Q, K, V, mean, factor, strict=True):
         rate = _l2_rate(q / np.sqrt(epsilon), k / np.sqrt(epsilon), v, two=two)
         found.append(ref.integrated(rate, np.column_stack([m, Y @ Y.T]), UNIT))
     expected = np.stack(found)
-    return (
-        gap("L2, mean", run.means, expected[..., 0], **FLOWN),
-        gap("L2, covariance", run.covariances, expected[..., 1:], **FLOWN),
-    )
+    yield gap("L2, mean", run.means, expected[..., 0], **lib.FLOWN)
+    yield gap("L2, covariance", run.covariances, expected[..., 1:], **lib.FLOWN)
 
 
-def _softmax_factor(
-    case: Case, *, turn: Callable[[np.ndarray], np.ndarray]
-) -> tuple[Check, ...]:
+def _softmax_factor(case: Case, *, turn: Callable[[np.ndarray], np.ndarray]) -> Checks:
     rng = case.rng("softmax")
     problems = [_thin(rng, 2) for _ in range(case.pick(8, 24))]
     mean = 0.5 * rng.normal(size=(len(problems), 4))
-    dynamics = LogTime(softmax_stack(rng, problems))
+    dynamics = LogTime(lib.softmax_stack(rng, problems))
     factor = np.stack([each.factor for each in problems])
-    run = paths(dynamics, (mean, factor), np.log1p(UNIT))
+    run = lib.paths(dynamics, (mean, factor), np.log1p(UNIT))
     pairs = [
-        moments([(p.V, turn(p.A))], (m, p.factor), UNIT)
+        lib.moments([(p.V, turn(p.A))], (m, p.factor), UNIT)
         for p, m in zip(problems, mean, strict=True)
     ]
     means, covariances = (np.stack(part) for part in zip(*pairs, strict=True))
     low = _beyond(run.covariances, 2)
-    return (
-        gap("softmax, mean", run.means, means, **FLOWN),
-        gap("softmax, covariance", run.covariances, covariances, **FLOWN),
-        bounded("third eigenvalue over the first", low, "<=", 0, **ROUNDING),
-    )
+    yield gap("softmax, mean", run.means, means, **lib.FLOWN)
+    yield gap("softmax, covariance", run.covariances, covariances, **lib.FLOWN)
+    yield bounded("third eigenvalue over the first", low, "<=", 0, **ROUNDING)

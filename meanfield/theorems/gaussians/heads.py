@@ -12,18 +12,9 @@ from meanfield.dynamics import Heads, LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import Steady
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, counted, gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    Paths,
-    centred,
-    moments,
-    paths,
-    sized,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
@@ -46,7 +37,7 @@ Head = tuple[np.ndarray, np.ndarray, np.ndarray]  # Q, K, V
 )
 def heads(
     case: Case, *, values: Callable[["_Draws"], np.ndarray] = lambda draws: draws.value
-) -> tuple[Check, ...]:
+) -> Checks:
     """Flows of two heads in d = 2 with means against DOP853 on the equations.
 
     The field against the sum over heads of softmax on Gauss–Hermite nodes in NumPy.
@@ -85,9 +76,11 @@ class _Draws:
 
     def __init__(self, case: Case) -> None:
         rng, n = case.rng("heads"), case.pick(8, 24)
-        self.Q, self.K, self.V, self.W = sized(rng.normal(size=(4, n, 2, 2, 2)), 0.8)
+        self.Q, self.K, self.V, self.W = lib.sized(
+            rng.normal(size=(4, n, 2, 2, 2)), 0.8
+        )
         self.mean = rng.normal(size=(n, 2)) / 2
-        self.factor = sized(rng.normal(size=(n, 2, 2)), 0.7)
+        self.factor = lib.sized(rng.normal(size=(n, 2, 2)), 0.7)
         self.probes = rng.normal(size=(3, 2))
 
     @property
@@ -95,7 +88,7 @@ class _Draws:
         """$V^{(h)}$ after §2.7: the outer value times the inner one."""
         return self.W @ self.V
 
-    def run(self) -> Paths:
+    def run(self) -> lib.Paths:
         """The library's flows."""
         parts = zip(self.Q, self.K, self.value, strict=True)
         heads = [list(zip(*part, strict=True)) for part in parts]
@@ -105,7 +98,7 @@ class _Draws:
         """Moments by the printed equations with these values."""
         A = np.swapaxes(self.K, -1, -2) @ self.Q
         found = [
-            moments(list(zip(v, a, strict=True)), (m, Y), UNIT)
+            lib.moments(list(zip(v, a, strict=True)), (m, Y), UNIT)
             for v, a, m, Y in zip(values, A, self.mean, self.factor, strict=True)
         ]
         return np.stack([m for m, _ in found]), np.stack([S for _, S in found])
@@ -115,12 +108,12 @@ def two_heads(
     members: Sequence[Sequence[Head]],
     start: tuple[np.ndarray, np.ndarray],
     ts: np.ndarray,
-) -> Paths:
+) -> lib.Paths:
     """The library's flows of two heads in the plane, until they rest, to any time."""
     make = attentions["softmax"]
     stacks = [stacked([make(*head) for head in heads]) for heads in members]
     dynamics = LogTime(Heads(stacked(stacks)))
-    run = paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4))
+    run = lib.paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4))
     return run._replace(
         stop_time=np.expm1(run.stop_time),
         t_star=np.expm1(run.t_star),
@@ -128,13 +121,11 @@ def two_heads(
     )
 
 
-def _moments(draws: _Draws, values: np.ndarray) -> tuple[Check, ...]:
+def _moments(draws: _Draws, values: np.ndarray) -> Checks:
     run = draws.run()
     means, covariances = draws.equations(values)
-    return (
-        gap("mean", run.means, means, **FLOWN),
-        gap("covariance", run.covariances, covariances, **FLOWN),
-    )
+    yield gap("mean", run.means, means, **lib.FLOWN)
+    yield gap("covariance", run.covariances, covariances, **lib.FLOWN)
 
 
 @eqx.filter_jit
@@ -178,7 +169,7 @@ def _field(draws: _Draws, values: np.ndarray) -> Check:
 )
 def plane(
     case: Case, *, values: tuple[np.ndarray, np.ndarray] = CUT, second: float = 0.8
-) -> tuple[Check, ...]:
+) -> Checks:
     """Limits of 32 random starts of trace one, with and without a second head.
 
     Singular values of their coordinates $(a - b, 2c, a + b)$, the closed form of
@@ -195,14 +186,12 @@ def plane(
     }
     line, ray = "a plane, not a line", both.covariances[:, -1]
     off, away = np.max(np.abs(final[:, 0] @ q)), np.max(np.abs(ray @ q))
-    return (
-        bounded("third singular value over the first", flat, "<=", 0, **left),
-        bounded("qᵀΣe₁", off, "<=", 0, **left),
-        bounded("second singular value over the first", wide, ">=", 0.1, why=line),
-        counted("runs that do not come to rest", run.ended_otherwise(Status.STEADY)),
-        bounded("two heads: width of the ray", _widths(ray)[1], "<=", 0, **left),
-        bounded("two heads: Σq", away, "<=", 0, **left),
-    )
+    yield bounded("third singular value over the first", flat, "<=", 0, **left)
+    yield bounded("qᵀΣe₁", off, "<=", 0, **left)
+    yield bounded("second singular value over the first", wide, ">=", 0.1, why=line)
+    yield counted("runs that do not come to rest", run.ended_otherwise(Status.STEADY))
+    yield bounded("two heads: width of the ray", _widths(ray)[1], "<=", 0, **left)
+    yield bounded("two heads: Σq", away, "<=", 0, **left)
 
 
 plane.refuted_if(
@@ -222,7 +211,7 @@ def _widths(covariances: np.ndarray) -> np.ndarray:
 
 def _at_rest(
     case: Case, values: tuple[np.ndarray, np.ndarray], second: float
-) -> tuple[Paths, np.ndarray]:
+) -> tuple[lib.Paths, np.ndarray]:
     """Flows of two heads, of q and a multiple, from starts of trace one; and `q`."""
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
@@ -233,7 +222,7 @@ def _at_rest(
     rows = (q, second * q)
     members = [[(M, -M, V) for M, V in zip(rows, values, strict=True)]] * n
     ts = np.array([0.0, 1.0, 5.0, 20.0, 50.0, 100.0, 300.0, 600.0, 1e3])
-    return two_heads(members, centred(factor), ts), q[0]
+    return two_heads(members, lib.centred(factor), ts), q[0]
 
 
 def one_head(rng: np.random.Generator, V: np.ndarray, A: np.ndarray) -> list[Head]:

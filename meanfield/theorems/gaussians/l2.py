@@ -2,19 +2,10 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Member
-from meanfield.theorems.library.ensembles import (
-    Moments,
-    ensemble,
-    members,
-    paths,
-    rates,
-    solved,
-)
+from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.measures import without_mass
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
@@ -39,7 +30,7 @@ ROUNDING = "solutions of systems of condition below 1e3 in float64"
     r"bandwidth $\epsilon$ divides $K^\top Q$ and $K^\top K$",
     remark=r"C32: the print omits $\Sigma \succ 0$.",
 )
-def closure(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
+def closure(case: Case, *, curvature: float = 2.0) -> Checks:
     """The formula against the library, and against L2 softmax over nodes in NumPy.
 
     By inverses, and without where the covariance is singular; the nodes are those of
@@ -80,28 +71,24 @@ def _with_inverse(m: Member, probes: np.ndarray, curvature: float) -> np.ndarray
     return (start[None, :] + 2 * probes @ m.A.T / m.epsilon) @ P.T @ m.V.T
 
 
-def _closure(case: Case, *, curvature: float) -> tuple[Check, ...]:
-    checks = []
+def _closure(case: Case, *, curvature: float) -> Checks:
     shapes = [(1, 1, 1), (2, 3, 2), (3, 2, 3), (3, 2, 2), (5, 3, 5)]
     for d, k, r in shapes:
         rng = case.rng(f"d={d}, k={k}, r={r}")
-        stack = ensemble(rng, (d, k, r), case.pick(2, 6), reach=REACH)
+        stack = lib.ensemble(rng, (d, k, r), case.pick(2, 6), reach=REACH)
         z = rng.uniform(-1, 1, size=(len(stack.V), 4, r))
         probes = stack.mean[:, None, :] + z @ np.swapaxes(stack.factor, 1, 2)
-        found = rates("l2", stack, probes).velocity
+        found = lib.rates("l2", stack, probes).velocity
         form = _with_inverse if r == d else _inverse_free
-        pairs = list(zip(members(stack), probes, strict=True))
+        pairs = list(zip(lib.members(stack), probes, strict=True))
         expected = np.array([form(m, x, curvature) for m, x in pairs])
         name = f"d = {d}, k = {k}, rank {r}"
-        checks.append(
-            gap(f"library, {name}", found, expected, tolerance=1e-12, why=ROUNDING)
-        )
+        yield gap(f"library, {name}", found, expected, tolerance=1e-12, why=ROUNDING)
         if d <= 3:
             brute = np.array([_by_nodes(m, x) for m, x in pairs])
-            checks.append(
-                gap(f"nodes, {name}", brute, expected, tolerance=1e-11, why=QUADRATURE)
+            yield gap(
+                f"nodes, {name}", brute, expected, tolerance=1e-11, why=QUADRATURE
             )
-    return tuple(checks)
 
 
 def _by_nodes(m: Member, probes: np.ndarray) -> np.ndarray:
@@ -117,23 +104,23 @@ def _by_nodes(m: Member, probes: np.ndarray) -> np.ndarray:
     hypotheses=r"$\Sigma \succ 0$ (C32); $A = K^\top Q$",
     aliases=("castin2025:eq-4.3",),
 )
-def moments(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
+def moments(case: Case, *, curvature: float = 2.0) -> Checks:
     """The rates of the formula against the library's and against those of particles.
 
     The particles are Gauss–Hermite nodes in NumPy; the library's flow is held against
     DOP853 on the formula, in moments and not factors.
     """
-    small = ensemble(case.rng("rates"), (2, 3, 2), case.pick(8, 50), reach=REACH)
-    at = [(m, (m.mean, m.covariance)) for m in members(small)]
+    small = lib.ensemble(case.rng("rates"), (2, 3, 2), case.pick(8, 50), reach=REACH)
+    at = [(m, (m.mean, m.covariance)) for m in lib.members(small)]
     formula = [_moment_rates(m, here, curvature) for m, here in at]
     brute = [_node_rates(m) for m, _ in at[: case.pick(3, 12)]]
-    library = rates("l2", small)
+    library = lib.rates("l2", small)
     mean, covariance = (np.array(each) for each in zip(*formula, strict=True))
     ts = np.linspace(0, 0.5, 6)
-    stack = ensemble(case.rng("flow"), (2, 2, 2), 4)
-    run = paths("l2", stack, ts)
+    stack = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
+    run = lib.paths("l2", stack, ts)
     rate = lambda m: lambda at: _moment_rates(m, at, curvature)
-    runs = [solved(rate(m), (m.mean, m.covariance), ts) for m in members(stack)]
+    runs = [lib.solved(rate(m), (m.mean, m.covariance), ts) for m in lib.members(stack)]
     alphas, Sigmas = (np.array(each) for each in zip(*runs, strict=True))
     loose = {"tolerance": run.tolerance(10), "why": "steps of 4e-10, amplified tenfold"}
     exact = {"tolerance": 1e-12, "why": ROUNDING}
@@ -142,15 +129,13 @@ def moments(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
         "why": QUADRATURE + ", over nodes eight deviations out",
     }
     by_mean, by_covariance = (np.array(each) for each in zip(*brute, strict=True))
-    return (
-        gap("Σ', library", library.covariance, covariance, **exact),
-        gap("(YYᵀ)', library", library.moved, covariance, **exact),
-        gap("α', library", library.mean, mean, **exact),
-        gap("Σ', nodes", by_covariance, covariance[: len(brute)], **nodes),
-        gap("α', nodes", by_mean, mean[: len(brute)], **nodes),
-        gap("Σ(t), library", run.covariance, Sigmas, **loose),
-        gap("α(t), library", run.mean, alphas, **loose),
-    )
+    yield gap("Σ', library", library.covariance, covariance, **exact)
+    yield gap("(YYᵀ)', library", library.moved, covariance, **exact)
+    yield gap("α', library", library.mean, mean, **exact)
+    yield gap("Σ', nodes", by_covariance, covariance[: len(brute)], **nodes)
+    yield gap("α', nodes", by_mean, mean[: len(brute)], **nodes)
+    yield gap("Σ(t), library", run.covariance, Sigmas, **loose)
+    yield gap("α(t), library", run.mean, alphas, **loose)
 
 
 moments.refuted_if("the factor 2 is dropped before KᵀK", curvature=1.0)
@@ -166,10 +151,10 @@ moments.refuted_if("the factor 2 is dropped before KᵀK", curvature=1.0)
     counterexample="random Q, K, V and Σ in the plane: the print is not symmetric",
 )
 def _(case: Case) -> Counterexample:
-    stack = ensemble(case.rng("printed"), (2, 3, 2), case.pick(8, 50))
-    library = rates("l2", stack).covariance
+    stack = lib.ensemble(case.rng("printed"), (2, 3, 2), case.pick(8, 50))
+    library = lib.rates("l2", stack).covariance
     printed, corrected = [], []
-    for m in members(stack):
+    for m in lib.members(stack):
         S, A = m.covariance, m.A / m.epsilon
         R = np.linalg.inv(np.eye(2) + 2 * S @ m.K.T @ m.K / m.epsilon)
         first = 2 * m.V @ R @ S @ A @ S
@@ -187,7 +172,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _moment_rates(m: Member, at: Moments, curvature: float) -> Moments:
+def _moment_rates(m: Member, at: lib.Moments, curvature: float) -> lib.Moments:
     r"""$VP(\Sigma^{-1} + 2A)\alpha$ and $L\Sigma + \Sigma L^\top$, $L = 2VPA$."""
     mean, covariance = at
     P = _tilt(m, covariance, curvature)
@@ -197,7 +182,7 @@ def _moment_rates(m: Member, at: Moments, curvature: float) -> Moments:
     return m.V @ P @ (start + 2 * m.A @ mean / m.epsilon), half + half.T
 
 
-def _node_rates(m: Member) -> Moments:
+def _node_rates(m: Member) -> lib.Moments:
     """The same from particles at the nodes."""
     x, w = hermite_nodes(m.mean, m.factor, NODES[2])
     v = ref.normalised_velocity(_distances(m, x, x), w, m.V, x)

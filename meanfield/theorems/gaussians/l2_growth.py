@@ -12,19 +12,10 @@ from meanfield.attention import attentions
 from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Member
-from meanfield.theorems.library.ensembles import (
-    Paths,
-    ensemble,
-    line,
-    members,
-    paths,
-    spectrum,
-)
+from meanfield.theorems.library import ensembles as lib
 
 ENDING = "an ending is counted: nothing is added"
 
@@ -39,7 +30,7 @@ ENDING = "an ending is counted: nothing is added"
     remark="C11: for other singular K there is blow-up in finite time, so L2 attention "
     "does not rule out divergence.",
 )
-def growth(case: Case) -> tuple[Check, ...]:
+def growth(case: Case) -> Checks:
     """Adam ascends both ratios through the library's affine field, in the plane.
 
     From random matrices of sizes about e; then the library's flow of four members is
@@ -47,36 +38,32 @@ def growth(case: Case) -> tuple[Check, ...]:
     """
     ts = np.linspace(0, 5, 6)
     stack = _drawn(case)
-    run = paths("l2", stack, ts)
+    run = lib.paths("l2", stack, ts)
     early = np.count_nonzero(run.code != Status.FINISHED)
-    return (
-        ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2)),
-        ascend(case, "|LΣ|, Q = K a row", _by_value, _start(Y=2, Q=1, V=2)),
-        bounded("flows that end early", early, "<=", 0, why=ENDING),
-        bounded(
-            "|Σ(t)| over Grönwall's bound",
-            _envelope(stack, run, ts),
-            "<=",
-            1,
-            tolerance=run.tolerance(10),
-            why="equality at t = 0; later steps of 4e-10, amplified tenfold",
-        ),
+    yield ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2))
+    yield ascend(case, "|LΣ|, Q = K a row", _by_value, _start(Y=2, Q=1, V=2))
+    yield bounded("flows that end early", early, "<=", 0, why=ENDING)
+    yield bounded(
+        "|Σ(t)| over Grönwall's bound",
+        _envelope(stack, run, ts),
+        "<=",
+        1,
+        tolerance=run.tolerance(10),
+        why="equality at t = 0; later steps of 4e-10, amplified tenfold",
     )
 
 
 @growth.refuted_by(
     "K is a row, with the positive eigenvalue of KᵀK for the smallest; then Q ≠ K"
 )
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     keys = jax.random.split(case.key("rows"), 200)
     drawn = jax.vmap(_start(Y=2, Q=1, K=1, V=2))(keys)
     both = jax.jit(jax.vmap(lambda at: (_by_smallest(at), _by_value(at))))(drawn)
     first, second = (float(np.exp(np.max(ratios))) for ratios in both)
     why = "the ratios at random draws need no ascent to pass one"
-    return (
-        bounded("|Σ'|, K a row", first, "<=", 1, tolerance=1e-9, why=why),
-        bounded("|LΣ|, rows Q ≠ K", second, "<=", 1, tolerance=1e-9, why=why),
-    )
+    yield bounded("|Σ'|, K a row", first, "<=", 1, tolerance=1e-9, why=why)
+    yield bounded("|LΣ|, rows Q ≠ K", second, "<=", 1, tolerance=1e-9, why=why)
 
 
 @growth.misprinted(
@@ -92,7 +79,7 @@ def _(case: Case) -> Counterexample:
     """The library's flow to t = 4, its blow-up time, and the closed form before it."""
     del case
     ts = np.array([0, 0.5 * _T_STAR, 0.9 * _T_STAR, 0.95 * _T_STAR, _T_STAR + 1, 5])
-    run = paths("l2", _near_singular([0.0, 0.1, 0.3, 1.0]), ts)
+    run = lib.paths("l2", _near_singular([0.0, 0.1, 0.3, 1.0]), ts)
     early = run.code != Status.FINISHED
     before = ts[:4]
     b = 1 / (2 - 2 * before / 3)
@@ -135,7 +122,7 @@ def _linear(at: dict[str, Array]) -> Array:
 
 
 def _norm(M: Array) -> Array:
-    return jnp.sqrt(spectrum(M)[1])
+    return jnp.sqrt(lib.spectrum(M)[1])
 
 
 def _by_smallest(at: dict[str, Array]) -> Array:
@@ -148,7 +135,7 @@ def _by_smallest(at: dict[str, Array]) -> Array:
 
 def _smallest_positive(K: Array) -> Array:
     """Of the eigenvalues of KᵀK: that of KKᵀ, where K is a row."""
-    return jnp.sum(K**2) if K.shape[0] == 1 else spectrum(K)[0]
+    return jnp.sum(K**2) if K.shape[0] == 1 else lib.spectrum(K)[0]
 
 
 def _by_value(at: dict[str, Array]) -> Array:
@@ -173,7 +160,7 @@ def _start(**rows: int) -> Callable[[PRNGKey], dict[str, Array]]:
 
 def _drawn(case: Case) -> Member:
     """K invertible, twice; a rank-one Q = K; K nearly singular on the data of C11."""
-    made = ensemble(case.rng("flow"), (2, 2, 2), 4)
+    made = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
     Q, K, V, factor = (M.copy() for M in (made.Q, made.K, made.V, made.factor))
     Q[2, 1] = 0
     K[2] = Q[2]
@@ -183,11 +170,11 @@ def _drawn(case: Case) -> Member:
     return made._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
 
 
-def _envelope(stack: Member, run: Paths, ts: np.ndarray) -> float:
+def _envelope(stack: Member, run: lib.Paths, ts: np.ndarray) -> float:
     """The largest covariance over what Grönwall allows, at any frame."""
     size = lambda M: np.linalg.norm(M, 2)
     worst = 0.0
-    for i, m in enumerate(members(stack)):
+    for i, m in enumerate(lib.members(stack)):
         smallest = np.linalg.eigvalsh(m.K.T @ m.K)[0]
         invertible = smallest > 1e-9
         rate = size(m.V) * (size(m.A) / smallest if invertible else 1.0)
@@ -221,15 +208,15 @@ def _near_singular(kappas: list[float]) -> Member:
     r"\infty$ if $av > 0$, at the rate $2av/k^2$, and $s \to 0$ if $av < 0$.",
     hypotheses=r"$k \neq 0$; $a = kq$; a bandwidth divides $a$ and $k^2$",
 )
-def scalars(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
+def scalars(case: Case, *, curvature: float = 2.0) -> Checks:
     r"""The library's flow of four Gaussians on the line, to time 8.
 
     The times are recovered from the first integral $1/s_0 - 1/s + 2k^2\log(s/s_0) =
     4avt$; the growth rate over the last half must be its limit; for av < 0 a bound on
     s(T), which tends to zero, follows from the integral.
     """
-    stack = line(case.rng("line"))
-    run = paths("l2", stack, _LINE_TS)
+    stack = lib.line(case.rng("line"))
+    run = lib.paths("l2", stack, _LINE_TS)
     s = run.covariance[:, :, 0, 0]
     eps = stack.epsilon[:, None]
     square = curvature * stack.K[:, :, 0] ** 2 / eps
@@ -239,21 +226,19 @@ def scalars(case: Case, *, curvature: float = 2.0) -> tuple[Check, ...]:
     decay = 1 + np.abs(rate[2:, 0]) * _LINE_TS[-1] * s[2:, 0]
     left = s[2:, -1] / s[2:, 0] * decay
     bracket = 1 + square[2:, 0] * s[2:, 0] * np.log(decay)
-    return (
-        gap(
-            "time from its first integral",
-            elapsed,
-            np.broadcast_to(_LINE_TS, elapsed.shape),
-            tolerance=run.tolerance(100),
-            why="steps of 4e-10, amplified by 1/s and the growth of log s, below 100",
-        ),
-        _late_growth(s[:2], rate[:2] / square[:2], slack),
-        bounded(
-            "decay: s(T)(1 + 4|av|Ts₀)/s₀ over 1 + 2k²s₀ log(1 + 4|av|Ts₀)",
-            np.max(left / bracket),
-            "<=",
-            1,
-        ),
+    yield gap(
+        "time from its first integral",
+        elapsed,
+        np.broadcast_to(_LINE_TS, elapsed.shape),
+        tolerance=run.tolerance(100),
+        why="steps of 4e-10, amplified by 1/s and the growth of log s, below 100",
+    )
+    yield _late_growth(s[:2], rate[:2] / square[:2], slack)
+    yield bounded(
+        "decay: s(T)(1 + 4|av|Ts₀)/s₀ over 1 + 2k²s₀ log(1 + 4|av|Ts₀)",
+        np.max(left / bracket),
+        "<=",
+        1,
     )
 
 

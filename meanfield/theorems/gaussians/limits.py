@@ -3,21 +3,9 @@
 import numpy as np
 
 from meanfield.endings import Status
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, counted, gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    LONG,
-    Problem,
-    compared,
-    long_paths,
-    of_blow_ups,
-    resting,
-    rotation,
-    with_scores,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 
 SHORT = np.array([0.0, 0.1, 1.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
 SUNK = {
@@ -34,20 +22,20 @@ ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
     claim=r"The limits have $\mathrm{rk}\,\Sigma_* = d - \mathrm{rk}\,A$.",
     hypotheses=r"softmax, $V = I$, $A = A^\top \preceq 0$, $\Sigma_0 \succ 0$",
 )
-def flattened(case: Case) -> tuple[Check, ...]:
+def flattened(case: Case) -> Checks:
     r"""Flows in d = 3 to t = 1e8, A of rank one and two: their ranks there.
 
     And the limits themselves against $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, with N
     the kernel of A.
     """
     problems = _flat_draws(case)
-    ranks, limits = _flattened(case, problems, LONG)
-    expected = np.stack([resting(p.factor, _kernel(p.A)) for p in problems])
-    return ranks, gap("limits", limits, expected, **FLOWN)
+    ranks, limits = _flattened(case, problems, lib.LONG)
+    expected = np.stack([lib.resting(p.factor, _kernel(p.A)) for p in problems])
+    return ranks, gap("limits", limits, expected, **lib.FLOWN)
 
 
 @flattened.refuted_by("A has a skew part, which raises its rank and moves no limit")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     skew = np.array([[0.0, 0.2, -0.1], [-0.2, 0.0, 0.3], [0.1, -0.3, 0.0]])
     turned = [p._replace(A=p.A + skew) for p in _flat_draws(case)]
     return _flattened(case, turned, SHORT)[:1]
@@ -62,7 +50,7 @@ def _(case: Case) -> tuple[Check, ...]:
 def _(case: Case) -> Counterexample:
     A = -np.diag([1.0, 0.0, 0.0])
     problems = [p._replace(A=A) for p in _flat_draws(case)]
-    _, limits = _flattened(case, problems, LONG)
+    _, limits = _flattened(case, problems, lib.LONG)
     ranks = _ranks(limits)
     return Counterexample(
         printed=(bounded("largest rank", max(ranks), "<=", 1, why="a count"),),
@@ -79,10 +67,12 @@ def _start(rng: np.random.Generator, d: int) -> np.ndarray:
     return B @ B.T / d + 0.2 * np.eye(d)
 
 
-def _sinking(rng: np.random.Generator, d: int, rank: int) -> Problem:
+def _sinking(rng: np.random.Generator, d: int, rank: int) -> lib.Problem:
     """`V = I`, `A` symmetric and negative of that rank."""
-    U, sizes = rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
-    return Problem(np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(_start(rng, d)))
+    U, sizes = lib.rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
+    return lib.Problem(
+        np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(_start(rng, d))
+    )
 
 
 def _ranks(covariances: np.ndarray) -> np.ndarray:
@@ -90,17 +80,17 @@ def _ranks(covariances: np.ndarray) -> np.ndarray:
 
 
 def _flattened(
-    case: Case, problems: list[Problem], ts: np.ndarray
+    case: Case, problems: list[lib.Problem], ts: np.ndarray
 ) -> tuple[Check, np.ndarray]:
     """Limits whose rank is not d − rk A, and all limits."""
-    run = long_paths(case, "limits", problems, ts)
+    run = lib.long_paths(case, "limits", problems, ts)
     predicted = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
     wrong = int(np.sum(_ranks(run.covariances[:, -1]) != predicted))
     label = "limits whose rank is not d − rk A"
     return counted(label, wrong), run.covariances[:, -1]
 
 
-def _flat_draws(case: Case) -> list[Problem]:
+def _flat_draws(case: Case) -> list[lib.Problem]:
     rng = case.rng("flat")
     return [_sinking(rng, 3, 1 + i % 2) for i in range(case.pick(8, 32))]
 
@@ -119,40 +109,38 @@ def _kernel(A: np.ndarray) -> np.ndarray:
     ),
     hypotheses=r"$V = I$",
 )
-def rising(case: Case) -> tuple[Check, ...]:
+def rising(case: Case) -> Checks:
     """Flows in d = 3, A + Aᵀ of every signature but the negative: how they end.
 
     And when, within the error that they state; the way there against the formula.
     """
     problems = _rising(case)
-    run = long_paths(case, "rising", problems, LONG)
+    run = lib.long_paths(case, "rising", problems, lib.LONG)
     escapes = np.array([p.escape for p in problems])
-    return (
-        gap("covariance", *compared(run, problems, LONG), **FLOWN),
-        *of_blow_ups(run, escapes, "V = I"),
-    )
+    yield gap("covariance", *lib.compared(run, problems, lib.LONG), **lib.FLOWN)
+    yield from lib.of_blow_ups(run, escapes, "V = I")
 
 
 @rising.refuted_by("Σ₀ is singular, and misses the one positive eigenvector")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     problems = []
     for each in _rising(case):
         values, U = np.linalg.eigh(each.H)
         H = (U * np.minimum(values, -0.2)) @ U.T + 0.5 * np.outer(U[:, 2], U[:, 2])
         start = U @ np.diag([0.7, 0.4, 0.0])
-        problems.append(Problem(each.V, H / 2, start))
-    run = long_paths(case, "rising", problems, LONG)
+        problems.append(lib.Problem(each.V, H / 2, start))
+    run = lib.long_paths(case, "rising", problems, lib.LONG)
     missing = run.ended_otherwise(Status.BLOW_UP)
-    return (counted("wrong endings, V = I", missing),)
+    yield counted("wrong endings, V = I", missing)
 
 
-def _rising(case: Case) -> list[Problem]:
+def _rising(case: Case) -> list[lib.Problem]:
     """`A + Aᵀ` with a positive eigenvalue at least, indefinite as often as not."""
     rng, made = case.rng("rising"), []
     for i in range(case.pick(8, 32)):
-        U, values = rotation(rng, 3), rng.uniform(0.3, 1.2, size=3)
+        U, values = lib.rotation(rng, 3), rng.uniform(0.3, 1.2, size=3)
         values *= np.array([1, (-1) ** i, (-1) ** (i // 2)])
-        made.append(with_scores(rng, np.eye(3), (U * values) @ U.T, _start(rng, 3)))
+        made.append(lib.with_scores(rng, np.eye(3), (U * values) @ U.T, _start(rng, 3)))
     return made
 
 
@@ -168,20 +156,16 @@ def _rising(case: Case) -> list[Problem]:
     remark=r"$(\Sigma^{-1})' = -(\Sigma^{-1}V\Sigma A + A\Sigma V\Sigma^{-1})$ keeps "
     r"$N^\top\Sigma^{-1}N$, and $\mathrm{tr}\,V^{-1}\Sigma$ falls until $Q\Sigma = 0$.",
 )
-def half_rank(case: Case, *, rows: int = 0) -> tuple[Check, ...]:
+def half_rank(case: Case, *, rows: int = 0) -> Checks:
     """Ranks and limits of four flows for each V, to t = 1e8, for d = 3 and d = 4.
 
     And d = 5 at full size.
     """
-    checks = []
     for d in case.pick((3, 4), (3, 4, 5)):
         problems, limits = _figure(case, d, rows=rows)
-        expected = np.stack([resting(p.factor, _kernel(p.A)) for p in problems])
-        checks += [
-            _halves(d, limits),
-            gap(f"limits, d = {d}", limits, expected, **SUNK),
-        ]
-    return tuple(checks)
+        expected = np.stack([lib.resting(p.factor, _kernel(p.A)) for p in problems])
+        yield _halves(d, limits)
+        yield gap(f"limits, d = {d}", limits, expected, **SUNK)
 
 
 half_rank.refuted_if("Q has a row more", seen_by=("limits of other…",), rows=1)
@@ -202,14 +186,14 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _figure(case: Case, d: int, *, rows: int) -> tuple[list[Problem], np.ndarray]:
+def _figure(case: Case, d: int, *, rows: int) -> tuple[list[lib.Problem], np.ndarray]:
     """Flows for A = −QᵀQ where Q has ⌊d/2⌋ rows, or more, and where they end."""
     rng = case.rng(f"figure, d = {d}")
     problems = [_sinking(rng, d, d // 2 + rows) for _ in range(8)]
     for i in range(4, 8):
-        W = rotation(rng, d) * rng.uniform(0.6, 1, size=d)
+        W = lib.rotation(rng, d) * rng.uniform(0.6, 1, size=d)
         problems[i] = problems[i]._replace(V=W @ W.T)
-    run = long_paths(case, f"figure, d = {d}", problems, LONG)
+    run = lib.long_paths(case, f"figure, d = {d}", problems, lib.LONG)
     return problems, run.covariances[:, -1]
 
 

@@ -6,17 +6,9 @@ from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
 from meanfield.flows import Steady
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, counted, gap
-from meanfield.theorems._statement import statement
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    Paths,
-    centred,
-    of_blow_ups,
-    paths,
-)
+from meanfield.theorems.library import gaussian_flows as lib
 
 LINE = np.array([0.0, 0.1, 0.2, 0.4, 0.6, 0.9, 1.3, 2.0, 1e7])
 RTOL = 1e-12
@@ -32,7 +24,7 @@ REST = 1e-2
     ),
     hypotheses=r"$d = 1$, $s_0 > 0$, $a = K^\top Q$",
 )
-def on_a_line(case: Case, *, twice: float = 2) -> tuple[Check, ...]:
+def on_a_line(case: Case, *, twice: float = 2) -> Checks:
     """Flows of both signs, K and Q with two rows, against the formula.
 
     Up to nine tenths of the blow-up; how each ends; its blow-up time within the
@@ -49,14 +41,14 @@ on_a_line.refuted_if(
 )
 
 
-def line_paths(Q: np.ndarray, K: np.ndarray, V: np.ndarray, s: np.ndarray) -> Paths:
+def line_paths(Q: np.ndarray, K: np.ndarray, V: np.ndarray, s: np.ndarray) -> lib.Paths:
     """The library's flows in d = 1 from variances `s`, until they rest."""
     made = [attentions["softmax"](*each) for each in zip(Q, K, V, strict=True)]
-    start = centred(np.sqrt(s)[:, None, None])
-    return paths(stacked(made), start, LINE, stop=Steady(REST), rtol=RTOL)
+    start = lib.centred(np.sqrt(s)[:, None, None])
+    return lib.paths(stacked(made), start, LINE, stop=Steady(REST), rtol=RTOL)
 
 
-def _on_a_line(case: Case) -> tuple[np.ndarray, np.ndarray, Paths]:
+def _on_a_line(case: Case) -> tuple[np.ndarray, np.ndarray, lib.Paths]:
     """Rates `av` of flows in d = 1, of both signs, with first variances.
 
     Seven, which leaves the library a block that is not full.
@@ -69,20 +61,18 @@ def _on_a_line(case: Case) -> tuple[np.ndarray, np.ndarray, Paths]:
     return np.sum(Q * K, axis=(1, 2)) * V[:, 0, 0], s, line_paths(Q, K, V, s)
 
 
-def _line(
-    rates: np.ndarray, s: np.ndarray, run: Paths, *, twice: float
-) -> tuple[Check, ...]:
+def _line(rates: np.ndarray, s: np.ndarray, run: lib.Paths, *, twice: float) -> Checks:
     slopes = twice * rates * s
     escapes = np.where(slopes > 0, 1 / np.where(slopes > 0, slopes, 1), np.inf)
     known = LINE[None, :] <= 0.9 * escapes[:, None]
     known &= np.arange(len(LINE))[None, :] < run.saved[:, None]
     expected = s[:, None] / np.where(known, 1 - slopes[:, None] * LINE[None, :], 1)
     ratio = np.where(known, run.covariances[:, :, 0, 0] / expected, 1)
-    variance = gap("variance over the formula", ratio, np.ones_like(ratio), **FLOWN)
-    return (variance, *of_blow_ups(run, escapes, "d = 1"))
+    variance = gap("variance over the formula", ratio, np.ones_like(ratio), **lib.FLOWN)
+    return (variance, *lib.of_blow_ups(run, escapes, "d = 1"))
 
 
-def _ends(rates: np.ndarray, s: np.ndarray, run: Paths) -> tuple[Check, ...]:
+def _ends(rates: np.ndarray, s: np.ndarray, run: lib.Paths) -> Checks:
     r"""Times of blow-ups; and $\sqrt{s}$, the way left, where the others rest."""
     exact = 1 / (2 * rates * s)[rates > 0]
     left = np.sqrt(run.covariances[rates < 0, -1, 0, 0] / s[rates < 0])
@@ -91,9 +81,7 @@ def _ends(rates: np.ndarray, s: np.ndarray, run: Paths) -> tuple[Check, ...]:
     )
     law = "1e-12 of a step, 1e3 steps; the growth law is exact but for its last e-folds"
     restless = np.sum(run.code[rates < 0] != int(Status.STEADY))
-    return (
-        gap("blow-up time", run.t_star[rates > 0], exact, tolerance=3e-9, why=law),
-        counted("runs that do not rest", restless),
-        bounded("way left at rest", np.max(left), "<=", REST, why=why),
-        bounded("the same", np.min(left), ">=", REST / 4, why=why),
-    )
+    yield gap("blow-up time", run.t_star[rates > 0], exact, tolerance=3e-9, why=law)
+    yield counted("runs that do not rest", restless)
+    yield bounded("way left at rest", np.max(left), "<=", REST, why=why)
+    yield bounded("the same", np.min(left), ">=", REST / 4, why=why)

@@ -11,10 +11,8 @@ from jaxtyping import Array
 from meanfield.attention import Attention, attentions
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ascend, bounded
-from meanfield.theorems._statement import statement
 
 ROUNDING = {
     "tolerance": 1e-12,
@@ -37,7 +35,7 @@ def stationary(
     *,
     form: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda _, A: A + A.T,
     side: Callable[[np.ndarray], np.ndarray] = lambda V: V,
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's Σ' in d = 4 at isotropic vectors, and in the kernel of V.
 
     The lower bound elsewhere by gradient ascent over Q, K, V and u.
@@ -85,7 +83,7 @@ def _at_rest(
     *,
     form: Callable[[np.ndarray, np.ndarray], np.ndarray],
     side: Callable[[np.ndarray], np.ndarray],
-) -> tuple[Check, ...]:
+) -> Checks:
     """Σ' where `form(V, A)` vanishes on `u`, and where `V` or its mirror kills it."""
     rng, isotropic, killed = case.rng("at rest"), [], []
     for _ in range(20):
@@ -94,7 +92,6 @@ def _at_rest(
         isotropic.append((Q, K, V, _isotropic(rng, form(V, K.T @ Q))))
         u = rng.normal(size=4)
         killed.append((Q, K, side(V - np.outer(V @ u, u) / (u @ u)), u))
-    checks = []
     for label, data in (("uᵀ(A + Aᵀ)u = 0", isotropic), ("Vu = 0", killed)):
         parts = [np.stack(part) for part in zip(*data, strict=True)]
         rates = np.asarray(_rates(*(jnp.asarray(part) for part in parts)))
@@ -103,8 +100,7 @@ def _at_rest(
             for Q, K, V, u in data
         ]
         worst = np.max(np.abs(rates) / np.array(size)[:, None, None])
-        checks.append(bounded(f"Σ' where {label}", worst, "<=", 0, **ROUNDING))
-    return tuple(checks)
+        yield bounded(f"Σ' where {label}", worst, "<=", 0, **ROUNDING)
 
 
 def _moves(case: Case) -> Check:
@@ -137,7 +133,7 @@ def cone(
     spectrum: Callable[[np.ndarray], np.ndarray] = lambda A: np.linalg.eigvalsh(
         A + np.swapaxes(A, 1, 2)
     ),
-) -> tuple[Check, ...]:
+) -> Checks:
     """The sign of the library's tr Σ' = 2|u|²uᵀAu over 1500 random u in d = 3.
 
     Against the signature of A + Aᵀ for forms with large skew parts; kernels of
@@ -208,7 +204,7 @@ def _flat(case: Case) -> Check:
     hypotheses=r"$V = I$, $A = A^\top$ with $\#_\pm$ eigenvalues of either sign",
     remark="C9: in the proof the last group of eigenvalues is −1, not 0.",
 )
-def widest(case: Case, *, excess: int = 1) -> tuple[Check, ...]:
+def widest(case: Case, *, excess: int = 1) -> Checks:
     """In d = 5, covariances of the rank of the bound, built to rest.
 
     For three signatures; and for frames of rank one more, gradient descent on the

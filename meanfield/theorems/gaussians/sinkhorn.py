@@ -9,22 +9,10 @@ from scipy.linalg import sqrtm
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.measures.sampling import gauss_hermite
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Member
-from meanfield.theorems.library.ensembles import (
-    Moments,
-    attention,
-    ensemble,
-    gaussian,
-    members,
-    on_device,
-    paths,
-    rates,
-    solved,
-)
+from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 
@@ -56,7 +44,7 @@ def transposed_gram(A: np.ndarray, S: np.ndarray) -> np.ndarray:
     hypotheses=r"$A = K^\top Q$ and $\Sigma$ invertible",
     remark="The convention mirrors that of Theorem A.3; both are right.",
 )
-def closure(case: Case, *, gram: Gram = transposed_gram) -> tuple[Check, ...]:
+def closure(case: Case, *, gram: Gram = transposed_gram) -> Checks:
     """The formula by SciPy's matrix root against the library's closed form.
 
     And against log-domain Sinkhorn over Gauss–Hermite nodes in NumPy; means are not
@@ -113,38 +101,28 @@ def _closure(
     form: Callable[[Member, np.ndarray, Gram], np.ndarray],
     gram: Gram,
     shapes: list[tuple[int, int, int]],
-) -> tuple[Check, ...]:
-    checks = []
+) -> Checks:
     for d, k, r in shapes:
         rng = case.rng(f"d={d}, k={k}, r={r}")
-        small = ensemble(rng, (d, k, r), 1, reach=REACH)
-        wide = ensemble(rng, (d, k, r), case.pick(4, 20))
+        small = lib.ensemble(rng, (d, k, r), 1, reach=REACH)
+        wide = lib.ensemble(rng, (d, k, r), case.pick(4, 20))
         stack = Member(*map(np.concatenate, zip(small, wide, strict=True)))
         x = stack.mean[:, None, :] + rng.normal(size=(len(stack.V), 3, d))
         pairs = [
             (m, form(m, m.covariance, gram), y)
-            for m, y in zip(members(stack), x, strict=True)
+            for m, y in zip(lib.members(stack), x, strict=True)
         ]
         expected = np.array([_velocity(m, M, y) for m, M, y in pairs])
-        found = rates("sinkhorn", stack, x).velocity
+        found = lib.rates("sinkhorn", stack, x).velocity
         name = f"d = {d}, k = {k}, rank {r}"
-        checks.append(
-            gap(
-                f"library, {name}",
-                found,
-                expected,
-                tolerance=_slack(stack),
-                why=ROUNDING,
-            )
+        yield gap(
+            f"library, {name}", found, expected, tolerance=_slack(stack), why=ROUNDING
         )
         if r <= 2:
             m, M, _ = pairs[0]
             nodes, _, velocity = _by_nodes(m)
             exact = _velocity(m, M, nodes)
-            checks.append(
-                gap(f"nodes, {name}", velocity, exact, tolerance=1e-9, why=QUADRATURE)
-            )
-    return tuple(checks)
+            yield gap(f"nodes, {name}", velocity, exact, tolerance=1e-9, why=QUADRATURE)
 
 
 @statement(
@@ -155,20 +133,20 @@ def _closure(
     r"\frac{\epsilon^2}{4}I)^{1/2} + \frac{\epsilon}{2}I]^{-1}\Sigma^{1/2}A$.",
     hypotheses=r"any rank of $A$ and $\Sigma$; any number of rows of Q and K",
 )
-def inverse_free(case: Case) -> tuple[Check, ...]:
+def inverse_free(case: Case) -> Checks:
     """The formula in NumPy against the library's closed form.
 
     Against brute-force Sinkhorn on Gauss–Hermite nodes too, and against the library's
     Sinkhorn on its own nodes; k below d, singular covariances, means not zero.
     """
-    checks = _closure(case, _inverse_free, transposed_gram, _ANY_RANK)
-    return (*checks, _on_nodes(case, transposed_gram))
+    yield from _closure(case, _inverse_free, transposed_gram, _ANY_RANK)
+    yield _on_nodes(case, transposed_gram)
 
 
 @inverse_free.refuted_by("AᵀΣA stands for AΣAᵀ in M: A for Aᵀ")
-def _(case: Case) -> tuple[Check, ...]:
-    checks = _closure(case, _inverse_free, plain_gram, _ANY_RANK[1:])
-    return (*checks, _on_nodes(case, plain_gram))
+def _(case: Case) -> Checks:
+    yield from _closure(case, _inverse_free, plain_gram, _ANY_RANK[1:])
+    yield _on_nodes(case, plain_gram)
 
 
 def _inverse_free(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
@@ -182,7 +160,7 @@ def _inverse_free(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
 @eqx.filter_jit
 def _on_points(m: Member, order: int) -> tuple[Array, Array]:
     """The library's Sinkhorn on its own nodes, in one pass, and the nodes."""
-    mu, made = gauss_hermite(gaussian(m), order=order), attention("sinkhorn", m)
+    mu, made = gauss_hermite(lib.gaussian(m), order=order), lib.attention("sinkhorn", m)
     once = Attention(made.score, Sinkhorn(max_iterations=1), made.value)
     return once.field(0.0, mu)(mu.tokens), mu.tokens.x
 
@@ -192,9 +170,9 @@ def _on_nodes(case: Case, gram: Gram) -> Check:
 
     One pass is enough: the first guess is the potential of a Gaussian of these moments.
     """
-    stack = ensemble(case.rng("points"), (3, 2, 2), 1, reach=REACH)
-    (m,) = members(stack)
-    velocity, x = _on_points(on_device(m), NODES)
+    stack = lib.ensemble(case.rng("points"), (3, 2, 2), 1, reach=REACH)
+    (m,) = lib.members(stack)
+    velocity, x = _on_points(lib.on_device(m), NODES)
     expected = _velocity(m, _inverse_free(m, m.covariance, gram), np.asarray(x))
     why = "quadrature of the potential that the first guess is, 1e-12"
     return gap("library on nodes", velocity, expected, tolerance=1e-9, why=why)
@@ -212,38 +190,38 @@ _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
     hypotheses=r"$A$ and $\Sigma$ invertible, or $M_\Sigma$ in its inverse-free form "
     r"(C32, N1)",
 )
-def moments(case: Case, *, power: float = 1.0) -> tuple[Check, ...]:
+def moments(case: Case, *, power: float = 1.0) -> Checks:
     """The rate of the formula against the library's, by field and by factor.
 
     Against the covariance of brute-force Sinkhorn velocities at Gauss–Hermite nodes;
     and the library's flow against DOP853 on the formula.
     """
     # The rate of the covariance has 1/ε to the power `power`.
-    small = ensemble(case.rng("rates"), (2, 3, 2), 4, reach=REACH)
+    small = lib.ensemble(case.rng("rates"), (2, 3, 2), 4, reach=REACH)
     rate = lambda m: (
         lambda at: _moment_rates(m, at, transposed_gram, float(m.epsilon) ** -power)
     )
-    formula = [rate(m)((m.mean, m.covariance)) for m in members(small)]
-    library = rates("sinkhorn", small)
-    (m, *_) = members(small)
+    formula = [rate(m)((m.mean, m.covariance)) for m in lib.members(small)]
+    library = lib.rates("sinkhorn", small)
+    (m, *_) = lib.members(small)
     x, w, v = _by_nodes(m)
     half = (v * w[:, None]).T @ (x - m.mean)
     covariance = np.array([each for _, each in formula])
-    stack, ts = ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 0.8, 6)
-    run = paths("sinkhorn", stack, ts)
-    Sigmas = [solved(rate(m), (m.mean, m.covariance), ts)[1] for m in members(stack)]
+    stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 0.8, 6)
+    run = lib.paths("sinkhorn", stack, ts)
+    Sigmas = [
+        lib.solved(rate(m), (m.mean, m.covariance), ts)[1] for m in lib.members(stack)
+    ]
     exact = {"tolerance": 1e-10, "why": ROUNDING}
-    return (
-        gap("Σ', library", library.covariance, covariance, **exact),
-        gap("(YYᵀ)', library", library.moved, covariance, **exact),
-        gap("Σ', nodes", half + half.T, covariance[0], tolerance=1e-9, why=QUADRATURE),
-        gap(
-            "Σ(t), library",
-            run.covariance,
-            np.array(Sigmas),
-            tolerance=run.tolerance(10),
-            why="steps of 4e-10, amplified tenfold",
-        ),
+    yield gap("Σ', library", library.covariance, covariance, **exact)
+    yield gap("(YYᵀ)', library", library.moved, covariance, **exact)
+    yield gap("Σ', nodes", half + half.T, covariance[0], tolerance=1e-9, why=QUADRATURE)
+    yield gap(
+        "Σ(t), library",
+        run.covariance,
+        np.array(Sigmas),
+        tolerance=run.tolerance(10),
+        why="steps of 4e-10, amplified tenfold",
     )
 
 
@@ -264,7 +242,7 @@ def _(case: Case) -> Counterexample:
     I = np.eye(2)
     m = Member(np.zeros(2), np.linalg.cholesky(S), A, I, I, np.array(1.0))
     stack = Member(*(np.stack([part] * 4) for part in m))
-    library = rates("sinkhorn", stack).covariance[0]
+    library = lib.rates("sinkhorn", stack).covariance[0]
     x, w = hermite_nodes(m.mean, m.factor, 24)
     v = ref.sinkhorn_velocity((x @ A.T) @ x.T, w, I, x, 1.0)
     half = (v * w[:, None]).T @ x
@@ -286,7 +264,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _moment_rates(m: Member, at: Moments, gram: Gram, factor: float) -> Moments:
+def _moment_rates(m: Member, at: lib.Moments, gram: Gram, factor: float) -> lib.Moments:
     r"""$V\alpha/\epsilon$, and $VM\Sigma + \Sigma M^\top V^\top$ times a factor."""
     mean, S = at
     half = factor * m.V @ _inverse_free(m, S, gram) @ S

@@ -12,22 +12,11 @@ from meanfield.attention import attentions
 from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ascend, bounded, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Member
+from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.draws import tokens
-from meanfield.theorems.library.ensembles import (
-    attention,
-    ensemble,
-    line,
-    members,
-    on_device,
-    paths,
-    rates,
-    spectrum,
-)
 
 ENDING = "an ending is counted: nothing is added"
 ROUNDING = "sums of a few products in float64"
@@ -39,17 +28,19 @@ ROUNDING = "sums of a few products in float64"
     claim=r"$\alpha(t) = e^{tV/\epsilon}\alpha_0$, whatever the covariance.",
     hypotheses=r"converged Sinkhorn; any $A$ and $\Sigma$",
 )
-def mean(case: Case, *, iterations: int | None = None) -> tuple[Check, ...]:
+def mean(case: Case, *, iterations: int | None = None) -> Checks:
     """The library's mean velocity against Vα/ε, its flow against SciPy's exponential.
 
     Mean velocities of Gaussians of rank two in dimension three and of 30 weighted
     points; flows of four Gaussians in the plane, two of the same mean.
     """
-    stack, ts = ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 0.8, 6)
+    stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 0.8, 6)
     twin = Member(*(part[[0, 0, 2, 3]] for part in stack))
     twin = twin._replace(factor=stack.factor)
-    run = paths("sinkhorn", twin, ts)
-    expected = [[expm(t * m.V / m.epsilon) @ m.mean for t in ts] for m in members(twin)]
+    run = lib.paths("sinkhorn", twin, ts)
+    expected = [
+        [expm(t * m.V / m.epsilon) @ m.mean for t in ts] for m in lib.members(twin)
+    ]
     flowing = gap(
         "α(t), library",
         run.mean,
@@ -71,28 +62,26 @@ mean.refuted_if(
 def _point_rate(x: Array, w: Array, m: Member, iterations: int | None) -> Array:
     r"""$\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
     mu = Points.weighted(x, w)
-    field = attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
+    field = lib.attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
     return mu.weights @ field(mu.tokens)
 
 
-def _mean_rates(case: Case, iterations: int | None) -> tuple[Check, ...]:
+def _mean_rates(case: Case, iterations: int | None) -> Checks:
     """Mean velocities of a Gaussian and of points against Vα/ε."""
-    stack = ensemble(case.rng("rates"), (3, 2, 2), 4)
-    found = rates("sinkhorn", stack, iterations=iterations).mean
-    expected = np.array([m.V @ m.mean / m.epsilon for m in members(stack)])
-    (m, *_) = members(stack)
+    stack = lib.ensemble(case.rng("rates"), (3, 2, 2), 4)
+    found = lib.rates("sinkhorn", stack, iterations=iterations).mean
+    expected = np.array([m.V @ m.mean / m.epsilon for m in lib.members(stack)])
+    (m, *_) = lib.members(stack)
     x, w = tokens(case.rng("points"), 30, 3)
     at = jnp.asarray(x), jnp.asarray(w)
-    on_points = _point_rate(*at, on_device(m), iterations)
-    return (
-        gap("α', library", found, expected, tolerance=1e-12, why=ROUNDING),
-        gap(
-            "mean velocity of 30 points, library",
-            on_points,
-            m.V @ (w @ x) / m.epsilon,
-            tolerance=1e-9,
-            why="the library's tolerance on log-marginals, 4e-11, times |x|",
-        ),
+    on_points = _point_rate(*at, lib.on_device(m), iterations)
+    yield gap("α', library", found, expected, tolerance=1e-12, why=ROUNDING)
+    yield gap(
+        "mean velocity of 30 points, library",
+        on_points,
+        m.V @ (w @ x) / m.epsilon,
+        tolerance=1e-9,
+        why="the library's tolerance on log-marginals, 4e-11, times |x|",
     )
 
 
@@ -103,7 +92,7 @@ def _mean_rates(case: Case, iterations: int | None) -> tuple[Check, ...]:
     r"$s \to \infty$ if $av > 0$, $s \to 0$ if $av < 0$.",
     hypotheses=r"$a = kq \neq 0$; a bandwidth divides $a$ under the root",
 )
-def scalars(case: Case, *, four: float = 4.0) -> tuple[Check, ...]:
+def scalars(case: Case, *, four: float = 4.0) -> Checks:
     r"""The library's flow of four Gaussians on the line, to time 8.
 
     The times are recovered from the first integral of the claim, worked out by hand;
@@ -113,8 +102,8 @@ def scalars(case: Case, *, four: float = 4.0) -> tuple[Check, ...]:
     """
     # With u = 2|a|s/ε the first integral is asinh u − (1 + √(1 + u²))/u = ±2|v|t/ε + c;
     # the sign is that of av.
-    stack = line(case.rng("line"))
-    run = paths("sinkhorn", stack, _TS)
+    stack = lib.line(case.rng("line"))
+    run = lib.paths("sinkhorn", stack, _TS)
     s = run.covariance[:, :, 0, 0]
     a, v = stack.A[:, :, 0], stack.V[:, :, 0]
     eps = stack.epsilon[:, None]
@@ -130,18 +119,12 @@ def scalars(case: Case, *, four: float = 4.0) -> tuple[Check, ...]:
     steps = run.tolerance(100)
     amplified = "steps of 4e-10, amplified by 1/s and the growth of log s, below 100"
     falling = "decay to zero: s₀/s(T) over 1 + 4|av|Ts₀/ε²(2 + u₀)"
-    return (
-        gap(
-            "time from its first integral",
-            elapsed,
-            full,
-            tolerance=steps,
-            why=amplified,
-        ),
-        _late_growth(s[:2], u[:2], (root * np.abs(v / a))[:2]),
-        bounded(falling, least, ">=", 1),
-        bounded("flows that end early", early, "<=", 0, why=ENDING),
+    yield gap(
+        "time from its first integral", elapsed, full, tolerance=steps, why=amplified
     )
+    yield _late_growth(s[:2], u[:2], (root * np.abs(v / a))[:2])
+    yield bounded(falling, least, ">=", 1)
+    yield bounded("flows that end early", early, "<=", 0, why=ENDING)
 
 
 scalars.refuted_if(
@@ -171,40 +154,38 @@ def _late_growth(s: np.ndarray, u: np.ndarray, limit: np.ndarray) -> Check:
     r"|\Sigma|$: the Sinkhorn flow of Gaussians is global in every dimension.",
     hypotheses="any Q, K, V, Σ and ε",
 )
-def bound(case: Case) -> tuple[Check, ...]:
+def bound(case: Case) -> Checks:
     """Adam ascends the ratio through the library's affine field, in the plane.
 
     From matrices of sizes about e and bandwidths down to 0.01. The library's flows of
     four Gaussians to time three are held against Grönwall's exponential, and their
     endings counted.
     """
-    stack, ts = ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 3, 6)
-    run = paths("sinkhorn", stack._replace(Q=3 * stack.Q), ts)
+    stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 3, 6)
+    run = lib.paths("sinkhorn", stack._replace(Q=3 * stack.Q), ts)
     size = lambda M: np.linalg.norm(M, 2, axis=(-2, -1))
     rate = 2 * size(stack.V) / stack.epsilon
     allowed = size(stack.covariance)[:, None] * np.exp(rate[:, None] * ts)
     early = np.count_nonzero(run.code != Status.FINISHED)
-    return (
-        ascend(case, "|Σ'|", lambda at: _log_ratio(at, None), _start),
-        bounded("flows that end early", early, "<=", 0, why=ENDING),
-        bounded(
-            "|Σ(t)| over Grönwall's bound",
-            np.max(size(run.covariance) / allowed),
-            "<=",
-            1,
-            tolerance=run.tolerance(10),
-            why="equality at t = 0; later steps of 4e-10, amplified tenfold",
-        ),
+    yield ascend(case, "|Σ'|", lambda at: _log_ratio(at, None), _start)
+    yield bounded("flows that end early", early, "<=", 0, why=ENDING)
+    yield bounded(
+        "|Σ(t)| over Grönwall's bound",
+        np.max(size(run.covariance) / allowed),
+        "<=",
+        1,
+        tolerance=run.tolerance(10),
+        why="equality at t = 0; later steps of 4e-10, amplified tenfold",
     )
 
 
 @bound.refuted_by("Sinkhorn stops after its first half-step, which is softmax")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     drawn = jax.vmap(_start)(jax.random.split(case.key("softmax"), 100))
     ratios = jax.jit(jax.vmap(lambda at: _log_ratio(at, 1)))(drawn)
     top = float(np.exp(np.max(ratios)))
     why = "the ratio at random draws needs no ascent to pass one"
-    return (bounded("|Σ'|, one half-step", top, "<=", 1, tolerance=1e-9, why=why),)
+    yield bounded("|Σ'|, one half-step", top, "<=", 1, tolerance=1e-9, why=why)
 
 
 def _log_ratio(at: dict[str, Array], iterations: int | None) -> Array:
@@ -216,7 +197,7 @@ def _log_ratio(at: dict[str, Array], iterations: int | None) -> Array:
     field = made.field(0.0, Gaussian(jnp.zeros(2), at["Y"]))
     assert isinstance(field, Affine)
     Sigma = at["Y"] @ at["Y"].T
-    norm = lambda M: jnp.sqrt(spectrum(M)[1])
+    norm = lambda M: jnp.sqrt(lib.spectrum(M)[1])
     rate = norm(field.covariance_rate(Sigma))
     return jnp.log(rate * eps / (2 * norm(at["V"]) * norm(Sigma)))
 

@@ -13,18 +13,11 @@ from meanfield.attention import Attention
 from meanfield.dynamics import Interpolated, Layers, Sum, stacked
 from meanfield.flows import flow
 from meanfield.measures.sampling import gauss_hermite
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Member
+from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.library.ensembles import attention, gaussian, on_device
-from meanfield.theorems.library.gaussian_flows import (
-    FLOWN,
-    TOLERANCE,
-    WHY_FLOW,
-    moments_rate,
-)
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
@@ -47,13 +40,12 @@ Turn = Callable[[np.ndarray], np.ndarray]
     claim=r"$\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)$.",
     hypotheses=r"any $\Sigma \succeq 0$, $A = K^\top Q/\epsilon$",
 )
-def closure(case: Case, *, nodes: int = NODES) -> tuple[Check, ...]:
+def closure(case: Case, *, nodes: int = NODES) -> Checks:
     """The library's closed form against softmax over Gauss–Hermite nodes in NumPy.
 
     And the library's field of its own nodes against the formula; rank-deficient Σ,
     Q and K with other than d rows, ε ≠ 1, probes off the support.
     """
-    checks = []
     for d, k, r in SHAPES:
         rng = case.rng(f"d={d}")
         draw = _small(rng, d, k, r)
@@ -64,16 +56,10 @@ def closure(case: Case, *, nodes: int = NODES) -> tuple[Check, ...]:
         brute = ref.normalised_velocity(scores, w, draw.V, x)
         affine = draw.mean + probes @ (draw.covariance @ (draw.A / draw.epsilon)).T
         bound = {"tolerance": 1e-11, "why": QUADRATURE}
-        checks += [
-            gap(f"closed form against a cloud, d = {d}", closed, brute, **bound),
-            gap(
-                f"cloud against V(α + ΣAx), d = {d}",
-                of_nodes,
-                affine @ draw.V.T,
-                **bound,
-            ),
-        ]
-    return tuple(checks)
+        yield gap(f"closed form against a cloud, d = {d}", closed, brute, **bound)
+        yield gap(
+            f"cloud against V(α + ΣAx), d = {d}", of_nodes, affine @ draw.V.T, **bound
+        )
 
 
 closure.refuted_if(
@@ -122,7 +108,7 @@ def _velocities(draw: Member, probes: Array, order: int) -> tuple[Array, Array]:
     hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
     aliases=("castin2025:eq-4.1",),
 )
-def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> tuple[Check, ...]:
+def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> Checks:
     """The library's flow in d = 2 against DOP853 on the printed equations.
 
     Under two heads, one in two layers and one interpolated between three nodes. The
@@ -148,21 +134,19 @@ def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> tuple[Check, ...]:
         float(np.max(np.abs(a - few)) / np.max(np.abs(fine))) for a in (coarse, fine)
     )
     why = (
-        f"{WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against 144 "
-        f"{by_nodes:.1e}"
+        f"{lib.WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against "
+        f"144 {by_nodes:.1e}"
     )
-    return (
-        gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **FLOWN),
-        gap(
-            "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **FLOWN
-        ),
-        gap(
-            "printed equations against tokens",
-            equations,
-            fine,
-            tolerance=TOLERANCE + by_steps + by_nodes,
-            why=why,
-        ),
+    yield gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **lib.FLOWN)
+    yield gap(
+        "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **lib.FLOWN
+    )
+    yield gap(
+        "printed equations against tokens",
+        equations,
+        fine,
+        tolerance=lib.TOLERANCE + by_steps + by_nodes,
+        why=why,
     )
 
 
@@ -220,7 +204,7 @@ def _by_equations(depth: _Depth, *, turn: Turn) -> np.ndarray:
     def advance(y: np.ndarray, layer: int, left: float, right: float) -> np.ndarray:
         def rate(t: float, y: np.ndarray) -> np.ndarray:
             heads = [(p.V, turn(p.A / p.epsilon)) for p in depth.heads(t, layer)]
-            return moments_rate(heads)(t, y)
+            return lib.moments_rate(heads)(t, y)
 
         return ref.integrated(rate, y, np.array([left, right]))[-1]
 

@@ -1,5 +1,6 @@
 """What the library says of energies, compiled once, and the draws it is asked about."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -82,6 +83,9 @@ class Setting(NamedTuple):
     def with_value(self, V: np.ndarray) -> "Setting":
         """The same with another value matrix."""
         return self._replace(V=V)
+
+
+Preparation = Callable[[Setting], Setting]
 
 
 def setting(rng: np.random.Generator, n: int = 6, d: int = 2) -> Setting:

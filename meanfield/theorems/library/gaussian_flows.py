@@ -11,8 +11,7 @@ from meanfield.dynamics import AbstractDynamics, LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import AbstractStop, adaptive, ensemble
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks
 from meanfield.theorems._protocols import bounded, counted
 from meanfield.theorems.reference import formulas as ref
 
@@ -213,7 +212,7 @@ def compared(
     return np.stack(left), np.stack(right)
 
 
-def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> tuple[Check, ...]:
+def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> Checks:
     """Members with a finite time end in a blow-up then, within the error they state.
 
     They stop there, and frames that they do not reach repeat the last. And what they
@@ -227,23 +226,21 @@ def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> tuple[Check, ...]:
     off = np.abs(run.t_star - times)[finite] / stated
     none = "the time lies within the error that the flow itself reports"
     size = np.max(stated / (1 + times[finite]))
-    return (
-        counted(f"wrong endings, {label}", wrong),
-        bounded(
-            f"error of the blow-up time over that stated, {label}",
-            np.max(off),
-            "<=",
-            1,
-            why=none,
-        ),
-        bounded(
-            f"error stated over 1 + the blow-up time, {label}",
-            size,
-            "<=",
-            0,
-            tolerance=TOLERANCE,
-            why=f"{WHY_FLOW}; the clock may be log(1 + t)",
-        ),
+    yield counted(f"wrong endings, {label}", wrong)
+    yield bounded(
+        f"error of the blow-up time over that stated, {label}",
+        np.max(off),
+        "<=",
+        1,
+        why=none,
+    )
+    yield bounded(
+        f"error stated over 1 + the blow-up time, {label}",
+        size,
+        "<=",
+        0,
+        tolerance=TOLERANCE,
+        why=f"{WHY_FLOW}; the clock may be log(1 + t)",
     )
 
 

@@ -15,8 +15,7 @@ from meanfield.linalg import eigh, psd_sqrt, sqrt_one_plus_four, tilt
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.families import family
 from meanfield.measures.sampling import clouds, gaussian_draw
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import bounded, close, gap, z_score
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.reference import formulas as ref
@@ -81,7 +80,7 @@ def _of_gaussian(
     return made.mean, made.factor, mu.norm(motion), mu.error_norm(motion)
 
 
-def of_gaussian(case: Case) -> list[Check]:
+def of_gaussian(case: Case) -> Checks:
     r"""The Gaussian of given moments; $\int|v|^2d\mu$ of an affine field over nodes."""
     rng = case.rng("Gaussian")
     mean, b = rng.normal(size=(2, 3))
@@ -91,11 +90,9 @@ def of_gaussian(case: Case) -> list[Check]:
     at, root, *sizes = _of_gaussian(mu, jnp.asarray(covariance), field)
     x, w = hermite_nodes(mean, factor, 2)
     speed = np.sqrt(w @ np.sum((x @ L.T + b) ** 2, axis=1))
-    return [
-        close("mean given", at, mean),
-        close("root of the covariance given", root, ref.sqrtm_psd(covariance)),
-        close("norm of a motion", np.stack(sizes), np.stack([speed, speed])),
-    ]
+    yield close("mean given", at, mean)
+    yield close("root of the covariance given", root, ref.sqrtm_psd(covariance))
+    yield close("norm of a motion", np.stack(sizes), np.stack([speed, speed]))
 
 
 @eqx.filter_jit
@@ -140,7 +137,7 @@ def _scores(name: str, law: _Law, x: np.ndarray) -> Check:
     return z_score(f"moments, {name}", found, float(expected[far]), float(errors[far]))
 
 
-def starts(case: Case) -> list[Check]:
+def starts(case: Case) -> Checks:
     """Moments of what the library draws; what lies on a sphere and in pairs."""
     rng = case.rng("starts")
     mean, factor = rng.normal(size=3), rng.normal(size=(3, 3))
@@ -151,19 +148,16 @@ def starts(case: Case) -> list[Check]:
     told = x | {"moons": x["moons"] * turned}
     told["antithetic"] = x["antithetic"][: DRAWS // 2]
     laws = _laws(mean, factor @ factor.T)
-    checks = [_scores(name, law, told[name]) for name, law in laws.items()]
+    yield from (_scores(name, law, told[name]) for name, law in laws.items())
     group = np.arange(DRAWS) % 4
     about = np.stack([np.mean(x["mixture"][group == g], axis=0) for g in range(4)])
     apart = np.sum((x["mixture"] - about[group]) ** 2)
     freedom = 3 * (DRAWS - 4)
     error = 0.0625 * np.sqrt(2 / freedom)
     sizes = np.linalg.norm(x["sphere"], axis=1)
-    return [
-        *checks,
-        z_score("variance in a mixture", apart / freedom, 0.0625, error),
-        close("sizes on the sphere", sizes, np.ones(DRAWS)),
-        close("pairs", np.sum(x["antithetic"], axis=0) + 1, np.ones(3)),
-    ]
+    yield z_score("variance in a mixture", apart / freedom, 0.0625, error)
+    yield close("sizes on the sphere", sizes, np.ones(DRAWS))
+    yield close("pairs", np.sum(x["antithetic"], axis=0) + 1, np.ones(3))
 
 
 @jax.jit
@@ -171,19 +165,16 @@ def _eigenpairs(S: Array) -> tuple[Array, Array]:
     return jax.vmap(eigh)(S)
 
 
-def eigenpairs(case: Case) -> list[Check]:
+def eigenpairs(case: Case) -> Checks:
     """The library's eigenvalues, in order, and eigenvectors, in d = 2 and beyond."""
-    rng, checks = case.rng("eigenpairs"), []
+    rng = case.rng("eigenpairs")
     for d in (2, 3):
         B = rng.normal(size=(64, d, d))
         S = B + np.swapaxes(B, 1, 2)
         values, U = (np.asarray(part) for part in _eigenpairs(jnp.asarray(S)))
-        checks += [
-            close(f"eigenvalues, d = {d}", values, np.linalg.eigvalsh(S)),
-            close(f"SU = UΛ, d = {d}", S @ U, U * values[:, None, :]),
-            close(f"UᵀU, d = {d}", np.swapaxes(U, 1, 2) @ U, 0 * S + np.eye(d)),
-        ]
-    return checks
+        yield close(f"eigenvalues, d = {d}", values, np.linalg.eigvalsh(S))
+        yield close(f"SU = UΛ, d = {d}", S @ U, U * values[:, None, :])
+        yield close(f"UᵀU, d = {d}", np.swapaxes(U, 1, 2) @ U, 0 * S + np.eye(d))
 
 
 @jax.jit
@@ -191,7 +182,7 @@ def _random(key: Array) -> tuple[Array, Array]:
     return family("random:6:0.7", 3, key=key), jax.random.normal(key, (6, 3, 3))
 
 
-def families(case: Case) -> list[Check]:
+def families(case: Case) -> Checks:
     r"""Families of covariances of trace one: a grid in the disc, and Wishart draws."""
     key = case.key("families")
     line = np.linspace(-0.9, 0.9, 5)
@@ -203,11 +194,9 @@ def families(case: Case) -> list[Check]:
     found, G = (np.asarray(part) for part in _random(key))
     wishart = G @ np.swapaxes(G, 1, 2)
     traces = np.trace(wishart, axis1=1, axis2=2)[:, None, None]
-    return [
-        close("grid in the cone", np.stack([a - b, 2 * c, a + b], axis=1), disc),
-        close("grid, symmetric", grid[:, 1, 0], c),
-        close("random covariances", found, 0.7 * wishart / traces),
-    ]
+    yield close("grid in the cone", np.stack([a - b, 2 * c, a + b], axis=1), disc)
+    yield close("grid, symmetric", grid[:, 1, 0], c)
+    yield close("random covariances", found, 0.7 * wishart / traces)
 
 
 RESIDUALS, TOLERANCES = np.array([1e-3, 1e-4, 1e-6]), np.array([1e-2, 1e-5, 1e-5])
@@ -260,7 +249,7 @@ def _roots(S: Array, M: Array, along: Array) -> tuple[Array, Array]:
     )
 
 
-def roots(case: Case) -> list[Check]:
+def roots(case: Case) -> Checks:
     r"""$S^{1/2}$ and $(I + 4MM^\top)^{1/2}$ with two derivatives, by SciPy's Sylvester.
 
     Of $R^2 = S(t)$: $RR' + R'R = S'$ and $RR'' + R''R = S'' - 2R'^2$.
@@ -272,7 +261,6 @@ def roots(case: Case) -> list[Check]:
         "of S": (S, spread, 0 * S),
         "of I + 4MMᵀ": (np.eye(3) + 4 * M @ M.T, 4 * (half + half.T), 8 * N @ N.T),
     }
-    checks = []
     for actual, (label, (square, first, second)) in zip(
         found, lines.items(), strict=True
     ):
@@ -280,7 +268,4 @@ def roots(case: Case) -> list[Check]:
         slope = solve_sylvester(R, R, first)
         bend = solve_sylvester(R, R, second - 2 * slope @ slope)
         expected = np.stack([R, slope, bend])
-        checks.append(
-            gap(f"root {label}", actual, expected, tolerance=1e-10, why=SOLVED)
-        )
-    return checks
+        yield gap(f"root {label}", actual, expected, tolerance=1e-10, why=SOLVED)

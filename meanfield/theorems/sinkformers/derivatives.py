@@ -7,10 +7,8 @@ import numpy as np
 from jaxtyping import Array
 
 from meanfield.measures import Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -35,7 +33,7 @@ MANY = 801
     remark=r"$\frac{d}{d\lambda}\lambda^{k}$ has the factor $k$: derivatives converge "
     "later than the attention itself.",
 )
-def derivatives(case: Case, *, followed: float = 1.0) -> tuple[Check, ...]:
+def derivatives(case: Case, *, followed: float = 1.0) -> Checks:
     """Derivatives of the library's velocities as weighted atoms move.
 
     Forward through 9 and 11 half-steps, and of the limit, against complex steps
@@ -52,20 +50,18 @@ def derivatives(case: Case, *, followed: float = 1.0) -> tuple[Check, ...]:
     second = np.linalg.svd(root[:, None] * kappa.kappa * root[None, :])[1][1] ** 2
     bound = second * (1 + 1 / (COUNTS[0] // 2))
     why = "singular values below the second, whose share is below λ by then"
-    return (
-        *(
-            close(f"through {n} half-steps", each, _complex(p, at, away, n, followed))
-            for n, each in zip(COUNTS, unrolled, strict=True)
-        ),
-        gap("of the limit", limit, exact, tolerance=1e-8, why=kappa.why),
-        bounded(
-            "left by a full step",
-            far[1] / far[0],
-            "<=",
-            bound,
-            tolerance=0.2 * bound,
-            why=why,
-        ),
+    yield from (
+        close(f"through {n} half-steps", each, _complex(p, at, away, n, followed))
+        for n, each in zip(COUNTS, unrolled, strict=True)
+    )
+    yield gap("of the limit", limit, exact, tolerance=1e-8, why=kappa.why)
+    yield bounded(
+        "left by a full step",
+        far[1] / far[0],
+        "<=",
+        bound,
+        tolerance=0.2 * bound,
+        why=why,
     )
 
 

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ORDER_TOLERANCE, bounded, close, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -33,7 +31,7 @@ ENOUGH = 0.001  # of the sum of a column
         "in training, and five are then far from the limit."
     ),
 )
-def few(case: Case, *, counts: tuple[int, int] = (3, 5)) -> tuple[Check, ...]:
+def few(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
     """The library's matrices after three and five half-steps, scores scaled.
 
     Their column sums, by the deviation of the scores: the order, where that is small,
@@ -50,18 +48,16 @@ def few(case: Case, *, counts: tuple[int, int] = (3, 5)) -> tuple[Check, ...]:
     large = [_columns(case, s, counts) for s in LARGE]
     names = ("deviation of scores", "error of columns")
     left = [np.max(far[1]) for far, _ in large]
-    return (
-        *(
-            order(f"order after {n} half-steps", SMALL, far, n, names=names)._replace(
-                tolerance=ORDER_TOLERANCE, why=WHOLE
-            )
-            for n, far in zip((3, 5), np.transpose(small), strict=True)
-        ),
-        *(check for _, check in large),
-        bounded("columns after five, s = 1/4", left[0], "<=", ENOUGH),
-        bounded("columns after five, s = 2", left[1], ">=", 20 * ENOUGH),
-        bounded("columns after five, s = 8", left[2], ">=", 100 * ENOUGH),
+    yield from (
+        order(f"order after {n} half-steps", SMALL, far, n, names=names)._replace(
+            tolerance=ORDER_TOLERANCE, why=WHOLE
+        )
+        for n, far in zip((3, 5), np.transpose(small), strict=True)
     )
+    yield from (check for _, check in large)
+    yield bounded("columns after five, s = 1/4", left[0], "<=", ENOUGH)
+    yield bounded("columns after five, s = 2", left[1], ">=", 20 * ENOUGH)
+    yield bounded("columns after five, s = 8", left[2], ">=", 100 * ENOUGH)
 
 
 few.refuted_if("two half-steps fewer", seen_by=("order…",), counts=(1, 3))

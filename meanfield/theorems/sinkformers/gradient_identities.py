@@ -4,32 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.energies import (
-    POTENTIAL,
-    POTENTIALS,
-    ROUNDED,
-    Said,
-    Setting,
-    interaction_of,
-    setting,
-    sinkhorn_of,
-)
+from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
 
-from .gradients import (
-    NOT_SYMMETRIC,
-    SYMMETRIC,
-    doubly_normalised,
-    general,
-    row_normalised,
-    symmetric,
-    unnormalised,
-)
+from . import gradients
 
 STEP, TIME = 1e-3, 0.2
 DIFFERENCE = (
@@ -45,7 +26,7 @@ DIFFERENCE = (
     r"-\nabla f$.",
     hypotheses=r"$c$ symmetric",
 )
-def slope_of_potential(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
+def slope_of_potential(case: Case, *, normalised: float = 1) -> Checks:
     """The library's first variation and gradient at probes off the atoms.
 
     Against the plan, extended to the probes, applied to slopes of scores, in NumPy.
@@ -59,7 +40,7 @@ slope_of_potential.refuted_if(
 )
 
 
-def _averages(s: Setting, *, normalised: float) -> np.ndarray:
+def _averages(s: lib.Setting, *, normalised: float) -> np.ndarray:
     r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
 
     `normalised` 1 takes $k^\infty$, 0 takes $k^1$.
@@ -83,14 +64,14 @@ def _averages(s: Setting, *, normalised: float) -> np.ndarray:
 
 def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
     r"""Of the library's $f = -\delta F$, against the average of slopes."""
-    s = symmetric(setting(case.rng("tokens")))
-    said, expected = sinkhorn_of(s), _averages(s, normalised=normalised)
+    s = gradients.symmetric(lib.setting(case.rng("tokens")))
+    said, expected = lib.sinkhorn_of(s), _averages(s, normalised=normalised)
     f = ref.potential_at(s.probes, s.x, s.w, ref.bilinear(s.scaled_A))
     levels = -np.sum(f, axis=0) / 2
     return (
-        gap("∇f", -said.gradient, -sign * expected, **POTENTIAL),
-        gap("−∇_W F∞", said.descent, -sign * expected, **POTENTIAL),
-        gap("f", -said.variation, -levels, **POTENTIAL),
+        gap("∇f", -said.gradient, -sign * expected, **lib.POTENTIAL),
+        gap("−∇_W F∞", said.descent, -sign * expected, **lib.POTENTIAL),
+        gap("f", -said.variation, -levels, **lib.POTENTIAL),
     )
 
 
@@ -99,35 +80,35 @@ def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
     source="§4",
     claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
     r"along $T^\infty$.",
-    hypotheses=SYMMETRIC,
+    hypotheses=gradients.SYMMETRIC,
 )
 def dissipation(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
+    case: Case, *, prepare: lib.Preparation = gradients.symmetric
+) -> Checks:
     """Differences of NumPy's energies along Runge–Kutta steps of the library's fields.
 
     After a while; and the library's `dissipation` there, both against the mean square
     of the velocity.
     """
-    s = setting(case.rng("tokens"))
+    s = lib.setting(case.rng("tokens"))
     # Far apart, exponentials are too stiff for these steps.
     s = prepare(s._replace(x=s.x / 2))
     divided = s.with_value(s.V / s.epsilon)
-    zero = _loss(divided, lambda z: interaction_of(z)[0], ref.interaction)
-    infinite = _loss(s, sinkhorn_of, ref.sinkhorn)
+    zero = _loss(divided, lambda z: lib.interaction_of(z)[0], ref.interaction)
+    infinite = _loss(s, lib.sinkhorn_of, ref.sinkhorn)
     names = ["F⁰: "] * 2 + ["F∞: "] * 2
     return tuple(
         check._replace(label=name + check.label)
-        for name, check in zip(names, zero + infinite, strict=True)
+        for name, check in zip(names, (*zero, *infinite), strict=True)
     )
 
 
-dissipation.refuted_if(NOT_SYMMETRIC, prepare=general)
+dissipation.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
 
 
 def _stepped(
-    s: Setting, said_of: Callable[[Setting], Said], shift: float
-) -> tuple[np.ndarray, Said]:
+    s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], shift: float
+) -> tuple[np.ndarray, lib.Said]:
     """The tokens, moved for a time by Runge–Kutta over the library's field."""
 
     def velocity(t: float, x: np.ndarray) -> np.ndarray:
@@ -139,8 +120,8 @@ def _stepped(
 
 
 def _loss(
-    s: Setting, said_of: Callable[[Setting], Said], energy: Callable
-) -> tuple[Check, ...]:
+    s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], energy: Callable
+) -> Checks:
     r"""$dF/dt$ after a while along the attention, against $-\int|T|^2d\mu$."""
     x, _ = _stepped(s, said_of, TIME)
     s = s._replace(x=x, probes=x)
@@ -152,15 +133,13 @@ def _loss(
     found = (8 * (values[1] - values[-1]) - (values[2] - values[-2])) / (12 * STEP)
     said = said_of(s)
     expected = -s.w @ np.sum(said.field**2, axis=1)
-    return (
-        gap("dF/dt", found, expected, tolerance=1e-7, why=DIFFERENCE),
-        gap(
-            "library's dissipation",
-            said.power,
-            expected,
-            tolerance=1e-8,
-            why=POTENTIALS,
-        ),
+    yield gap("dF/dt", found, expected, tolerance=1e-7, why=DIFFERENCE)
+    yield gap(
+        "library's dissipation",
+        said.power,
+        expected,
+        tolerance=1e-8,
+        why=lib.POTENTIALS,
     )
 
 
@@ -169,42 +148,42 @@ def _loss(
     source="Proposition 2, $k = 0$",
     claim=r"$\delta F^0 = \int k^0(\cdot, x') d\mu(x')$ and $\nabla_W F^0 = -\int k^0 "
     r"W_V x' d\mu(x') = -T^0$.",
-    hypotheses=SYMMETRIC,
+    hypotheses=gradients.SYMMETRIC,
     repeats="sander2022:prop-2-T0",
 )
 def slides_zero(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
+    case: Case, *, prepare: lib.Preparation = gradients.symmetric
+) -> Checks:
     r"""The library's variation, gradient flow and attention at probes off the atoms.
 
     Against $\int k^0d\mu$ and its complex-step gradient in NumPy.
     """
-    s = prepare(setting(case.rng("tokens")))
-    fields, slopes = unnormalised(s)
-    said, _ = interaction_of(s)
+    s = prepare(lib.setting(case.rng("tokens")))
+    fields, slopes = gradients.unnormalised(s)
+    said, _ = lib.interaction_of(s)
     mass = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) @ s.w
-    level = gap("δF⁰", said.variation, mass, **ROUNDED)
+    level = gap("δF⁰", said.variation, mass, **lib.ROUNDED)
     return (level, *fields, *slopes)
 
 
-slides_zero.refuted_if(NOT_SYMMETRIC, seen_by=("δF⁰", "attention"), prepare=general)
+slides_zero.refuted_if(
+    gradients.NOT_SYMMETRIC, seen_by=("δF⁰", "attention"), prepare=gradients.general
+)
 
 
 @statement(
     "uw2023:prop-2-k1",
     source="Proposition 2, $k = 1$",
     claim=r"$-\nabla \log \int k^0 d\mu = \int k^1 W_V x' d\mu(x') = T^1$.",
-    hypotheses=SYMMETRIC,
+    hypotheses=gradients.SYMMETRIC,
     repeats="sander2022:prop-2-T0",
 )
-def slides_one(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
+def slides_one(case: Case, *, prepare: lib.Preparation = gradients.symmetric) -> Checks:
     """The library's softmax attention against a complex step of the log of a mass."""
-    return (row_normalised(prepare(setting(case.rng("tokens")))),)
+    yield gradients.row_normalised(prepare(lib.setting(case.rng("tokens"))))
 
 
-slides_one.refuted_if(NOT_SYMMETRIC, prepare=general)
+slides_one.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
 
 
 @statement(
@@ -212,19 +191,17 @@ slides_one.refuted_if(NOT_SYMMETRIC, prepare=general)
     source=r"Proposition 2, $k = \infty$",
     claim=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
     r"F^\infty$.",
-    hypotheses=SYMMETRIC,
+    hypotheses=gradients.SYMMETRIC,
 )
-def slides_infinite(case: Case, *, normalised: float = 1) -> tuple[Check, ...]:
+def slides_infinite(case: Case, *, normalised: float = 1) -> Checks:
     """The library's potential, gradient flow and Sinkhorn attention.
 
     At probes off the atoms, against averages over the plan in NumPy and complex-step
     gradients.
     """
-    s = symmetric(setting(case.rng("tokens")))
-    return (
-        *_potential_slopes(case, sign=1, normalised=normalised),
-        *doubly_normalised(s)[0],
-    )
+    s = gradients.symmetric(lib.setting(case.rng("tokens")))
+    yield from _potential_slopes(case, sign=1, normalised=normalised)
+    yield from gradients.doubly_normalised(s)[0]
 
 
 slides_infinite.refuted_if(
@@ -243,16 +220,18 @@ slides_infinite.refuted_if(
 def _(case: Case) -> Counterexample:
     wrong = _potential_slopes(case, sign=-1, normalised=1)[0]
     right = _potential_slopes(case, sign=1, normalised=1)[0]
-    s = symmetric(setting(case.rng("tokens")))
-    return Counterexample((wrong, _of_zero(case)), (right, doubly_normalised(s)[0][0]))
+    s = gradients.symmetric(lib.setting(case.rng("tokens")))
+    return Counterexample(
+        (wrong, _of_zero(case)), (right, next(iter(gradients.doubly_normalised(s)[0])))
+    )
 
 
 def _of_zero(case: Case) -> Check:
     """Sinkhorn attention against minus the gradient of the interaction energy."""
-    s = symmetric(setting(case.rng("tokens")))
+    s = gradients.symmetric(lib.setting(case.rng("tokens")))
     total = lambda p: np.sum(
         ref.interaction_variation(p, s.x, s.w, ref.bilinear(s.scaled_A))
     )
     down = -ref.slope(total, s.probes)
-    field = sinkhorn_of(s).field
-    return gap("T∞", field, down, **POTENTIAL)
+    field = lib.sinkhorn_of(s).field
+    return gap("T∞", field, down, **lib.POTENTIAL)

@@ -4,19 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import Counterexample, statement
-from meanfield.theorems.library.energies import (
-    POTENTIAL,
-    ROUNDED,
-    Said,
-    Setting,
-    interaction_of,
-    setting,
-    sinkhorn_of,
-)
+from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
 Variation = Callable[..., np.ndarray]
@@ -25,7 +15,7 @@ SYMMETRIC = r"$W_K^\top W_Q = W_Q^\top W_K = -W_V$"
 NOT_SYMMETRIC = r"$W_K^\top W_Q$ is not symmetric; still $W_V = -W_K^\top W_Q$"
 
 
-def symmetric(s: Setting) -> Setting:
+def symmetric(s: lib.Setting) -> lib.Setting:
     """Keys and values for which the statements hold."""
     return s.with_symmetry()
 
@@ -38,25 +28,21 @@ def symmetric(s: Setting) -> Setting:
     hypotheses=SYMMETRIC,
     aliases=("sander2022:prop-2-T1", "sander2022:prop-2-Tinf"),
 )
-def proposition_2(
-    case: Case, *, prepare: Callable[[Setting], Setting] = symmetric
-) -> tuple[Check, ...]:
+def proposition_2(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     r"""Three attentions and two gradient flows against gradients in NumPy.
 
     At probes off the weighted atoms, the library's fields against minus complex-step
     gradients of the first variations; its energies and its gradients at the atoms
     against NumPy's energies and $\nabla_{x_i}F/w_i$.
     """
-    s = prepare(setting(case.rng("tokens")))
+    s = prepare(lib.setting(case.rng("tokens")))
     zero, infinite = unnormalised(s), doubly_normalised(s)
-    return (
-        *_renamed(zero[0] + zero[1], "T⁰"),
-        row_normalised(s)._replace(label="T¹: attention"),
-        *_renamed(infinite[0] + infinite[1], "T∞"),
-    )
+    yield from _renamed((*zero[0], *zero[1]), "T⁰")
+    yield row_normalised(s)._replace(label="T¹: attention")
+    yield from _renamed((*infinite[0], *infinite[1]), "T∞")
 
 
-def general(s: Setting) -> Setting:
+def general(s: lib.Setting) -> lib.Setting:
     """Only $V = -A$, with nothing symmetric."""
     return s.with_value(-s.A)
 
@@ -66,7 +52,7 @@ proposition_2.refuted_if(
 )
 
 
-def _gradient(variation: Variation, s: Setting) -> np.ndarray:
+def _gradient(variation: Variation, s: lib.Setting) -> np.ndarray:
     r"""$\nabla\delta F$ at the probes, in NumPy."""
     scores = ref.bilinear(s.scaled_A)
     total = lambda p: np.sum(variation(p, s.x, s.w, scores))
@@ -74,55 +60,51 @@ def _gradient(variation: Variation, s: Setting) -> np.ndarray:
 
 
 def descends(
-    s: Setting, said: Said, variation: Variation, *, tolerance: float, why: str
-) -> tuple[Check, ...]:
+    s: lib.Setting, said: lib.Said, variation: Variation, *, tolerance: float, why: str
+) -> Checks:
     """The field of the attention, and that of the flow, against minus the gradient."""
     down = -_gradient(variation, s)
-    return (
-        gap("attention", said.field, down, tolerance=tolerance, why=why),
-        gap("gradient flow", said.descent, down, tolerance=tolerance, why=why),
-    )
+    yield gap("attention", said.field, down, tolerance=tolerance, why=why)
+    yield gap("gradient flow", said.descent, down, tolerance=tolerance, why=why)
 
 
 def slopes(
-    s: Setting, said: Said, energy: Energy, *, tolerance: float, why: str
-) -> tuple[Check, ...]:
+    s: lib.Setting, said: lib.Said, energy: Energy, *, tolerance: float, why: str
+) -> Checks:
     r"""The energy, and its Wasserstein gradient at the atoms, $\nabla_{x_i}F/w_i$."""
     scores = ref.bilinear(s.scaled_A)
     value = lambda x: energy(x, s.w, scores)
     expected = ref.slope(value, s.x) / s.w[:, None]
-    return (
-        gap("energy", said.energy, value(s.x), tolerance=tolerance, why=why),
-        gap("∇F at atoms", said.at_atoms, expected, tolerance=tolerance, why=why),
-    )
+    yield gap("energy", said.energy, value(s.x), tolerance=tolerance, why=why)
+    yield gap("∇F at atoms", said.at_atoms, expected, tolerance=tolerance, why=why)
 
 
-def unnormalised(s: Setting) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
+def unnormalised(s: lib.Setting) -> tuple[Checks, Checks]:
     """Of $F^0$: the fields, then the energy with its slopes."""
     s = s.with_value(s.V / s.epsilon)
-    said, _ = interaction_of(s)
-    fields = descends(s, said, ref.interaction_variation, **ROUNDED)
-    return fields, slopes(s, said, ref.interaction, **ROUNDED)
+    said, _ = lib.interaction_of(s)
+    fields = descends(s, said, ref.interaction_variation, **lib.ROUNDED)
+    return fields, slopes(s, said, ref.interaction, **lib.ROUNDED)
 
 
-def doubly_normalised(s: Setting) -> tuple[tuple[Check, ...], tuple[Check, ...]]:
+def doubly_normalised(s: lib.Setting) -> tuple[Checks, Checks]:
     r"""Of $F^\infty$: the fields, then the energy with its slopes."""
-    said = sinkhorn_of(s)
-    fields = descends(s, said, ref.sinkhorn_variation, **POTENTIAL)
-    return fields, slopes(s, said, ref.sinkhorn, **POTENTIAL)
+    said = lib.sinkhorn_of(s)
+    fields = descends(s, said, ref.sinkhorn_variation, **lib.POTENTIAL)
+    return fields, slopes(s, said, ref.sinkhorn, **lib.POTENTIAL)
 
 
-def row_normalised(s: Setting) -> Check:
+def row_normalised(s: lib.Setting) -> Check:
     r"""The field of softmax attention against $-\nabla\log\int k^0d\mu$."""
     s = s.with_value(s.V / s.epsilon)
-    _, field = interaction_of(s)
+    _, field = lib.interaction_of(s)
     scores = ref.bilinear(s.scaled_A)
     log_mass = lambda p: np.sum(np.log(np.exp(scores(p, s.x)) @ s.w))
     down = -ref.slope(log_mass, s.probes)
-    return gap("softmax", field, down, **ROUNDED)
+    return gap("softmax", field, down, **lib.ROUNDED)
 
 
-def _renamed(checks: tuple[Check, ...], name: str) -> tuple[Check, ...]:
+def _renamed(checks: Checks, name: str) -> Checks:
     return tuple(check._replace(label=f"{name}: {check.label}") for check in checks)
 
 
@@ -132,12 +114,12 @@ def _renamed(checks: tuple[Check, ...], name: str) -> tuple[Check, ...]:
     claim=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
     hypotheses=SYMMETRIC + r", $n$ tokens of equal weight",
 )
-def factor(case: Case, *, power: float = 1) -> tuple[Check, ...]:
+def factor(case: Case, *, power: float = 1) -> Checks:
     """The library's gradient of the interaction energy, equal weights.
 
     Against a sum over pairs in NumPy.
     """
-    return (_factor(case, power=power),)
+    yield _factor(case, power=power)
 
 
 factor.refuted_if(r"the sum is divided by $\sqrt n$ in place of $n$", power=0.5)
@@ -156,10 +138,10 @@ def _(case: Case) -> Counterexample:
 
 def _factor(case: Case, *, power: float) -> Check:
     r"""$\nabla_WF^0(x_i)$ of equal weights against $-n^{-p}\sum_jK^0_{ij}W_Vx_j$."""
-    s = symmetric(setting(case.rng("tokens")))
+    s = symmetric(lib.setting(case.rng("tokens")))
     n = len(s.x)
-    said, _ = interaction_of(s._replace(w=np.full(n, 1 / n)))
+    said, _ = lib.interaction_of(s._replace(w=np.full(n, 1 / n)))
     W_V = -s.scaled_A
     rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
     expected = -np.array(rows) / n**power
-    return gap("∇F⁰ at atoms", said.at_atoms, expected, **ROUNDED)
+    return gap("∇F⁰ at atoms", said.at_atoms, expected, **lib.ROUNDED)

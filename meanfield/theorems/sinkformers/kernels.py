@@ -9,10 +9,8 @@ from scipy.special import logsumexp
 
 from meanfield.attention import scalings
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -40,7 +38,7 @@ Updates = Callable[[np.ndarray, float, int], np.ndarray]
     r"$g \leftarrow \log 1 - \mathrm{LSE}_i(C_{ij} + f_i)$ in turn give "
     r"$K^\ell = e^{C + f \oplus g}$, whose rows, or columns, sum to one.",
 )
-def log_domain(case: Case, *, updates: Updates = _by_logs) -> tuple[Check, ...]:
+def log_domain(case: Case, *, updates: Updates = _by_logs) -> Checks:
     """The library's matrices after one to four updates, and its limiting potentials.
 
     Against NumPy's updates; the potentials with unequal weights, at tokens and
@@ -80,7 +78,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _log_domain(case: Case, updates: Updates, target: float) -> tuple[Check, ...]:
+def _log_domain(case: Case, updates: Updates, target: float) -> Checks:
     p, at = seven_tokens(case, "log domain")
     C, found = sk.scores_of(p, at), att.half_steps(p, at, at, COUNTS)
     return tuple(
@@ -98,7 +96,7 @@ def _potentials(score: Dot, at: Cloud, probes: Cloud) -> tuple[Array, ...]:
     return *(found.rows(x) for x in places), *(found.columns(x) for x in places)
 
 
-def _converged(case: Case) -> tuple[Check, ...]:
+def _converged(case: Case) -> Checks:
     r"""$f \oplus g$ between tokens, f and g at probes; biases and unequal weights."""
     rng = case.rng("potentials")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
@@ -112,11 +110,9 @@ def _converged(case: Case) -> tuple[Check, ...]:
     exact = np.log(solved.kappa) - s(at.x, at.x)
     seeing = np.exp(s(probes.x, at.x) + g[None, :]) @ w
     seen = w @ np.exp(s(at.x, probes.x) + f[:, None])
-    return (
-        gap("f ⊕ g", f[:, None] + g[None, :], exact, **told),
-        gap("f elsewhere", f_probes, -np.log(seeing), **told),
-        gap("g elsewhere", g_probes, -np.log(seen), **told),
-    )
+    yield gap("f ⊕ g", f[:, None] + g[None, :], exact, **told)
+    yield gap("f elsewhere", f_probes, -np.log(seeing), **told)
+    yield gap("g elsewhere", g_probes, -np.log(seen), **told)
 
 
 @statement(
@@ -127,9 +123,7 @@ def _converged(case: Case) -> tuple[Check, ...]:
     r"$\int k^\ell(x_i, x)x\,d\mu(x)$ is $\sum_j K^\ell_{ij}x_j$, and $\frac1n$ of "
     r"that for $\ell = 0$.",
 )
-def discrete(
-    case: Case, *, zeroth: float = 1 / 7, later: float = 1.0
-) -> tuple[Check, ...]:
+def discrete(case: Case, *, zeroth: float = 1 / 7, later: float = 1.0) -> Checks:
     """The library's kernels and velocities for 0 to 4 half-steps, against NumPy's."""
     p, at = seven_tokens(case, "kernels")
     C, p = sk.scores_of(p, at), p._replace(V=p.V * p.epsilon)  # the library divides
@@ -137,20 +131,15 @@ def discrete(
     K = np.exp(C)
     kernel = 7 * np.asarray(att.matrices(exponential, at)[0])
     velocity = att.velocity(exponential, at, at)
-    checks = [
-        close("k⁰", kernel, 7 * zeroth * K),
-        close("velocity, ℓ = 0", velocity, zeroth * K @ at.x @ p.V.T),
-    ]
+    yield close("k⁰", kernel, 7 * zeroth * K)
+    yield close("velocity, ℓ = 0", velocity, zeroth * K @ at.x @ p.V.T)
     for count, (matrix, moved) in zip(
         COUNTS, att.half_steps(p, at, at, COUNTS), strict=True
     ):
         K, V = _by_logs(C, 1.0, count), p.V / p.epsilon
         kernel = 7 * np.asarray(matrix)
-        checks += [
-            close(f"k, ℓ = {count}", kernel, 7 * later * K),
-            close(f"velocity, ℓ = {count}", moved, later * K @ at.x @ V.T),
-        ]
-    return tuple(checks)
+        yield close(f"k, ℓ = {count}", kernel, 7 * later * K)
+        yield close(f"velocity, ℓ = {count}", moved, later * K @ at.x @ V.T)
 
 
 discrete.refuted_if(

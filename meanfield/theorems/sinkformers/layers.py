@@ -11,10 +11,8 @@ from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import Interaction
 from meanfield.flows import fixed, flow
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close, gap, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -32,7 +30,7 @@ DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
     r"step $h$ tend to this flow at order one.",
     hypotheses=r"any number of half-steps in $K$; three here",
 )
-def layers(case: Case, *, gain: float = 1.0) -> tuple[Check, ...]:
+def layers(case: Case, *, gain: float = 1.0) -> Checks:
     r"""The library's Euler steps of length one against layers, in NumPy.
 
     With $W_V$ times 1/16, tokens after each of 64; then 8 to 64 layers with $W_V$
@@ -50,10 +48,8 @@ def layers(case: Case, *, gain: float = 1.0) -> tuple[Check, ...]:
         x = x + _rate(p, x) / DEPTHS[1]
         layers.append(x)
     names = ("h", "error")
-    return (
-        close("64 layers", frames[1], np.stack(layers)),
-        order("order in h of 1/h layers", 1 / DEPTHS, errors, 1.0, names=names),
-    )
+    yield close("64 layers", frames[1], np.stack(layers))
+    yield order("order in h of 1/h layers", 1 / DEPTHS, errors, 1.0, names=names)
 
 
 layers.refuted_if(
@@ -90,16 +86,14 @@ def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
     claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
     repeats="sander2022:eq-3",
 )
-def stochastic(case: Case, *, count: int = 1) -> tuple[Check, ...]:
+def stochastic(case: Case, *, count: int = 1) -> Checks:
     """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
     rng = case.rng("rows")
     p, at = att.generic(rng, 3, 2), att.cloud(rng, 6, 2)
     ((matrix, _),) = att.half_steps(p, at, at, (count,))
     softmax = ref.row_softmax(sk.scores_of(p, at), at.share)
-    return (
-        close("row sums", np.asarray(matrix).sum(axis=1), np.ones(6)),
-        close("softmax of the scores", matrix, softmax),
-    )
+    yield close("row sums", np.asarray(matrix).sum(axis=1), np.ones(6))
+    yield close("softmax of the scores", matrix, softmax)
 
 
 stochastic.refuted_if("one half-step more, which normalises columns", count=2)
@@ -117,7 +111,7 @@ def assumed(
     tie: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda S, Q: (
         (S + S.T) @ Q / 2
     ),
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
 
     $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
@@ -133,11 +127,9 @@ def assumed(
     kernel = np.array([[np.exp(-x @ p.V @ y) for y in at.x] for x in at.x])
     moved = (kernel * at.share) @ at.x @ p.V.T
     found, velocity = _unnormalised(p, at)
-    return (
-        close("k⁰(x, x')", found, kernel),
-        close("symmetric", found, np.asarray(found).T),
-        close("velocity", velocity, moved),
-    )
+    yield close("k⁰(x, x')", found, kernel)
+    yield close("symmetric", found, np.asarray(found).T)
+    yield close("velocity", velocity, moved)
 
 
 assumed.refuted_if(
@@ -160,7 +152,7 @@ def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
     r"$x \mapsto \int h(x, x')\,d\mu(x') + \int h(x', x)\,d\mu(x')$.",
     hypotheses=r"$h$ symmetric or not",
 )
-def double_integral(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
+def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     """The library's variation of the interaction energy against NumPy's differences.
 
     The energy is half the double integral of $h = e^s$, $s$ biased and not symmetric;

@@ -7,10 +7,9 @@ import numpy as np
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import Dot, SquaredDistance
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._identity import Identity
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -41,7 +40,7 @@ def columns(K: np.ndarray) -> np.ndarray:
 )
 def alternation(
     case: Case, *, first: Normalise = rows, then: Normalise = columns
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's matrices after one to six half-steps against NumPy's.
 
     Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
@@ -106,7 +105,7 @@ def _iterates(case: Case, first: Normalise, then: Normalise) -> list[Check]:
     ]
 
 
-def _sums(case: Case) -> tuple[Check, ...]:
+def _sums(case: Case) -> Checks:
     """Marginals of the library's iterates and of its limit, and the rate."""
     p, at = seven_tokens(case, "iterates")
     C = sk.scores_of(p, at)
@@ -119,12 +118,12 @@ def _sums(case: Case) -> tuple[Check, ...]:
     why = f"rounding of logarithms, 1e-14, over the distance {far[1]:.1g}"
     label, ratio = "share left by a full step", max(far[1] / far[0], far[2] / far[1])
     rounding = 1e-14 / far[1]
-    return (
-        close("row sums, odd", np.stack([M.sum(1) for M in odd]), np.ones((3, 7))),
-        close("column sums, even", np.stack([M.sum(0) for M in even]), np.ones((3, 7))),
-        gap("sums of the limit", both, np.ones(14), **solved.within),
-        bounded(label, ratio, "<=", sk.birkhoff(C), tolerance=rounding, why=why),
+    yield close("row sums, odd", np.stack([M.sum(1) for M in odd]), np.ones((3, 7)))
+    yield close(
+        "column sums, even", np.stack([M.sum(0) for M in even]), np.ones((3, 7))
     )
+    yield gap("sums of the limit", both, np.ones(14), **solved.within)
+    yield bounded(label, ratio, "<=", sk.birkhoff(C), tolerance=rounding, why=why)
 
 
 @statement(
@@ -133,7 +132,7 @@ def _sums(case: Case) -> tuple[Check, ...]:
     claim=r"$\mathrm{Sinkhorn}(C + f \oplus g) = \mathrm{Sinkhorn}(C)$; so the scores "
     r"$-\frac12|W_Qx - W_Kx'|^2$ and $W_Qx\cdot W_Kx'$ give one matrix.",
 )
-def shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
+def shifts(case: Case, *, count: int | None = None) -> Checks:
     """The library's plans of two shifted scores against NumPy's plan of the bare one.
 
     Squared distances, whose f and g are quadratic; and biases of queries and keys,
@@ -145,7 +144,7 @@ def shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
 shifts.refuted_if("one half-step, softmax, which normalises rows alone", count=1)
 
 
-def _shifted(case: Case, name: str, count: int | None) -> tuple[Check, ...]:
+def _shifted(case: Case, name: str, count: int | None) -> Checks:
     r"""The library's matrices of scores that differ from C by $f \oplus g$."""
     p, at = seven_tokens(case, name)
     rng, epsilon = case.rng(f"{name}, biases"), float(p.epsilon)
@@ -155,11 +154,8 @@ def _shifted(case: Case, name: str, count: int | None) -> tuple[Check, ...]:
         "with biases": Dot(p.Q, p.K, epsilon, query_bias=q, key_bias=k),
     }
     solved = sk.converged(sk.scores_of(p, at), at.share)
-    checks = []
-    for label, score in made.items():
-        found = att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
-        checks.append(gap(label, found, solved.kappa / 7, **solved.within))
-    return tuple(checks)
+    plan = lambda score: att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
+    return Identity(plan, lambda _: solved.kappa / 7, made, **solved.within)
 
 
 @statement(
@@ -169,7 +165,7 @@ def _shifted(case: Case, name: str, count: int | None) -> tuple[Check, ...]:
     hypotheses=r"as sander2022, Proposition 1",
     repeats="sander2022:prop-1",
 )
-def same_shifts(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
+def same_shifts(case: Case, *, count: int | None = None) -> Checks:
     """As for sander2022, Proposition 1, on other tokens and parameters."""
     return _shifted(case, "slides", count)
 
@@ -187,7 +183,7 @@ same_shifts.refuted_if("two half-steps, stopped before the limit", count=2)
 )
 def least(
     case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's matrix among 500 others, random ones and ones next to the minimum.
 
     Divergences in NumPy: none is below, each is above by its divergence from it.
@@ -196,10 +192,8 @@ def least(
     far, own, apart = _divergences(case, _matrix(change(p), at))
     told = _told(p, at)
     excess = far - own - apart
-    return (
-        bounded("smallest KL above K's", float(np.min(far - own)), ">=", 0.0, **told),
-        gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **told),
-    )
+    yield bounded("smallest KL above K's", float(np.min(far - own)), ">=", 0.0, **told)
+    yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **told)
 
 
 least.refuted_if(
@@ -239,7 +233,7 @@ def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
     claim=r"$K^\infty$ of the scores $C + f \oplus g$ is $\mathrm{argmin}\,\mathrm{KL}"
     r"(K, e^C)$ over doubly stochastic $K$, where $f$ and $g$ add one number to all.",
 )
-def proof(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
+def proof(case: Case, *, count: int | None = None) -> Checks:
     """The library's matrix of biased scores against divergences from the bare kernel.
 
     500 other matrices; none is nearer to the kernel without biases.
@@ -251,12 +245,10 @@ def proof(case: Case, *, count: int | None = None) -> tuple[Check, ...]:
     far, own, apart = _divergences(case, np.asarray(found))
     told = _told(p, at)
     excess = far - own - apart
-    return (
-        bounded(
-            "least of KL − KL(K∞, e^C)", float(np.min(far - own)), ">=", 0.0, **told
-        ),
-        gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **told),
+    yield bounded(
+        "least of KL − KL(K∞, e^C)", float(np.min(far - own)), ">=", 0.0, **told
     )
+    yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **told)
 
 
 proof.refuted_if(

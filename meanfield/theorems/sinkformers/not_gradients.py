@@ -9,16 +9,9 @@ from jaxtyping import Array
 
 from meanfield.measures import Points
 from meanfield.scores import Dot
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import asymmetry, bounded, gap
-from meanfield.theorems._statement import statement
-from meanfield.theorems.library.energies import (
-    Setting,
-    interaction_of,
-    setting,
-    sinkhorn_of,
-)
+from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.tokens import Tokens
 
@@ -39,7 +32,7 @@ DIFFERENCE = (
     remark="S8: the printed proof forgets that a first variation is known up to a "
     "constant of μ; the cyclic sum does not see such a constant.",
 )
-def proposition_3(case: Case) -> tuple[Check, ...]:
+def proposition_3(case: Case) -> Checks:
     r"""Asymmetry of $w_i\partial v_i/\partial x_j$ of the library's fields.
 
     Softmax's held against complex steps; and the sum, round a triangle, of the
@@ -49,11 +42,11 @@ def proposition_3(case: Case) -> tuple[Check, ...]:
 
 
 @proposition_3.refuted_by("softmax is replaced by Sinkhorn, and by no normalisation")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     return gradients_instead(case)
 
 
-def jacobian(field: Callable[[Setting], np.ndarray], s: Setting) -> np.ndarray:
+def jacobian(field: Callable[[lib.Setting], np.ndarray], s: lib.Setting) -> np.ndarray:
     """Central differences of $w_iv_i$ with respect to $x_j$, the library's fields."""
     columns = []
     for unit in STEP * np.eye(s.x.size).reshape(-1, *s.x.shape):
@@ -65,11 +58,11 @@ def jacobian(field: Callable[[Setting], np.ndarray], s: Setting) -> np.ndarray:
 
 def _asymmetries(case: Case) -> tuple[dict[str, float], Check]:
     """Of the Jacobians of $w_iv_i$ in $x_j$; and softmax's against complex steps."""
-    s = symmetric(setting(case.rng("tokens")))
+    s = symmetric(lib.setting(case.rng("tokens")))
     found = {
-        "exp": jacobian(lambda z: interaction_of(z)[0].field, s),
-        "softmax": jacobian(lambda z: interaction_of(z)[1], s),
-        "sinkhorn": jacobian(lambda z: sinkhorn_of(z).field, s),
+        "exp": jacobian(lambda z: lib.interaction_of(z)[0].field, s),
+        "softmax": jacobian(lambda z: lib.interaction_of(z)[1], s),
+        "sinkhorn": jacobian(lambda z: lib.sinkhorn_of(z).field, s),
     }
 
     def softmax(x: np.ndarray) -> np.ndarray:
@@ -127,25 +120,21 @@ def _obstruction(normalise: Callable[[np.ndarray], np.ndarray]) -> tuple[Check, 
     )
 
 
-def not_a_gradient(case: Case) -> tuple[Check, ...]:
+def not_a_gradient(case: Case) -> Checks:
     """What shows that softmax is no gradient, and that the other two are."""
     sizes, same = _asymmetries(case)
-    return (
-        same,
-        bounded("asymmetry of T¹", sizes["softmax"], ">=", 1e-2),
-        bounded("of T⁰", sizes["exp"], "<=", 0, tolerance=1e-5, why=DIFFERENCE),
-        bounded("of T∞", sizes["sinkhorn"], "<=", 0, tolerance=1e-5, why=DIFFERENCE),
-        *_obstruction(lambda logs: logs),
-    )
+    yield same
+    yield bounded("asymmetry of T¹", sizes["softmax"], ">=", 1e-2)
+    yield bounded("of T⁰", sizes["exp"], "<=", 0, tolerance=1e-5, why=DIFFERENCE)
+    yield bounded("of T∞", sizes["sinkhorn"], "<=", 0, tolerance=1e-5, why=DIFFERENCE)
+    yield from _obstruction(lambda logs: logs)
 
 
-def gradients_instead(case: Case) -> tuple[Check, ...]:
+def gradients_instead(case: Case) -> Checks:
     """The same of Sinkhorn and of unnormalised attention, which are gradients."""
     sizes, _ = _asymmetries(case)
-    return (
-        bounded("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2),
-        _obstruction(np.exp)[0],
-    )
+    yield bounded("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2)
+    yield _obstruction(np.exp)[0]
 
 
 @statement(
@@ -155,11 +144,11 @@ def gradients_instead(case: Case) -> tuple[Check, ...]:
     hypotheses=SYMMETRIC + ", generic",
     repeats="sander2022:prop-3",
 )
-def proposition_3_of_slides(case: Case) -> tuple[Check, ...]:
+def proposition_3_of_slides(case: Case) -> Checks:
     """As for sander2022:prop-3, on another draw."""
     return not_a_gradient(case)
 
 
 @proposition_3_of_slides.refuted_by("softmax is replaced by Sinkhorn, or by exp alone")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     return gradients_instead(case)

@@ -12,10 +12,8 @@ from jaxtyping import Array
 from meanfield.attention import plans
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded
-from meanfield.theorems._statement import statement
 from meanfield.theorems.library.slices import between, sliced
 
 FEW, MANY = 50, 1000
@@ -44,7 +42,7 @@ def _in_turn(A: Array, B: Array, y: Array) -> Array:
 )
 def operations(
     case: Case, *, answer: Answer = _velocities, apply: Apply = _in_turn
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""XLA's own count for programs of 50 and of 1000 tokens.
 
     The library's velocities along a slice with $\tau = 1$, whose cost it needs,
@@ -53,10 +51,8 @@ def operations(
     del case
     hard = [_of_hard_sorts(answer, n) / (n * np.log2(n)) for n in (FEW, MANY)]
     soft = [_of_soft_sorts(apply, n) / n**2 for n in (FEW, MANY)]
-    return (
-        bounded("growth over N log N, hard", hard[1] / hard[0], "<=", 1, **GROWTH),
-        bounded("growth over N², soft", soft[1] / soft[0], "<=", 1, **GROWTH),
-    )
+    yield bounded("growth over N log N, hard", hard[1] / hard[0], "<=", 1, **GROWTH)
+    yield bounded("growth over N², soft", soft[1] / soft[0], "<=", 1, **GROWTH)
 
 
 def _lowered(program: Callable[[Array], Array], n: int) -> Any:

@@ -5,18 +5,10 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, gap, order
-from meanfield.theorems._statement import Counterexample, statement
+from meanfield.theorems.library import slices as lib
 from meanfield.theorems.library.attentions import bare
-from meanfield.theorems.library.slices import (
-    between,
-    coupling,
-    directions,
-    pair_plans,
-    sliced,
-)
 from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.measures import wasserstein
 
@@ -42,28 +34,29 @@ def _half_circle(count: int) -> np.ndarray:
     r"\frac1N\sum_i|x_i - y_{\pi(i)}|^p$, with $\pi(i)$ of the same rank as $i$.",
     hypotheses=r"hard sorting, equal weights, projections of either side distinct",
 )
-def along(case: Case, *, partner: Matching = ref.partner) -> tuple[Check, ...]:
+def along(case: Case, *, partner: Matching = ref.partner) -> Checks:
     r"""Costs of the library's plans of four slices against sums along permutations.
 
     For p = 1, 2, 3; and the library's own, p = 2, as its weights
     $\sigma_l \propto e^{-\tau D_l}$ show them, read off its plan of all four.
     """
     rng = case.rng("slices")
-    at, rows, tau = bare(rng.normal(size=(12, 4))), directions(rng, 4), 0.7
+    at, rows, tau = bare(rng.normal(size=(12, 4))), lib.directions(rng, 4), 0.7
     x, y = at.x[:, :2], at.x[:, 2:]
     orders = [partner(x @ theta, y @ theta) for theta in rows]
-    plans = np.array([coupling(sliced(between(2), row[None]), at) for row in rows])
-    checks = []
+    plans = np.array(
+        [lib.coupling(lib.sliced(lib.between(2), row[None]), at) for row in rows]
+    )
     for p in (1, 2, 3):
         table = ref.powers(x, y, p)
         costs = np.array([table[np.arange(12), pi].mean() for pi in orders])
-        checks.append(close(f"p = {p}", np.sum(table * plans, axis=(1, 2)), costs))
+        yield close(f"p = {p}", np.sum(table * plans, axis=(1, 2)), costs)
     squares = np.array([np.mean(np.sum((x - y[pi]) ** 2, axis=1)) for pi in orders])
-    together = coupling(sliced(between(2), rows, tau), at)
+    together = lib.coupling(lib.sliced(lib.between(2), rows, tau), at)
     shares = np.linalg.lstsq(plans.reshape(4, -1).T, together.ravel())[0]
     logs = np.log(shares / shares[0])
     differences = -tau * (squares - squares[0])
-    return (*checks, gap("the library's own", logs, differences, **ROUNDED))
+    yield gap("the library's own", logs, differences, **ROUNDED)
 
 
 along.refuted_if(
@@ -74,7 +67,7 @@ along.refuted_if(
 
 def _mean_plan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The library's, of eight slices."""
-    return pair_plans(x, y, _half_circle(8), jnp.zeros(()))
+    return lib.pair_plans(x, y, _half_circle(8), jnp.zeros(()))
 
 
 def _nearest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -89,7 +82,7 @@ def _nearest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     claim=r"$D_p(\mu, \nu) = (\sum_{ij}|x_i - y_j|^p\bar\gamma_{ij})^{1/p} \geq "
     r"W_p(\mu, \nu)$, with equality for translates.",
 )
-def above(case: Case, *, plan: Matching = _mean_plan) -> tuple[Check, ...]:
+def above(case: Case, *, plan: Matching = _mean_plan) -> Checks:
     """300 pairs of three tokens in the plane, and as many translates.
 
     The library's plans of eight slices against $W_p$ from all permutations, p = 1, 2,
@@ -100,16 +93,12 @@ def above(case: Case, *, plan: Matching = _mean_plan) -> tuple[Check, ...]:
     v = rng.normal(size=(300, 1, 2))
     y[300:] = x[300:, ::-1] + v
     plans, lengths = plan(x, y), np.linalg.norm(v[:, 0], axis=1)
-    checks = []
     for p in (1, 2, 3):
         W = ref.cheapest_permutation(ref.powers(x, y, p)) ** (1 / p)
         D = _distances(x, y, plans, p)
         ratio = np.max(W[:300] / D[:300])
-        checks += [
-            bounded(f"largest W/D, p = {p}", ratio, "<=", 1, **ROUNDED),
-            gap(f"D of translates, p = {p}", D[300:], lengths, **ROUNDED),
-        ]
-    return tuple(checks)
+        yield bounded(f"largest W/D, p = {p}", ratio, "<=", 1, **ROUNDED)
+        yield gap(f"D of translates, p = {p}", D[300:], lengths, **ROUNDED)
 
 
 above.refuted_if("each query takes the nearest key: no coupling", plan=_nearest)
@@ -128,7 +117,7 @@ NEAR = 0.01  # by how much two places are apart that exchange their ranks
     remark="On each slice it is the p-norm of differences of sorted tokens; so it is "
     "on all of them together, by Minkowski's inequality.",
 )
-def metric(case: Case, *, tau: float = 0.0) -> tuple[Check, ...]:
+def metric(case: Case, *, tau: float = 0.0) -> Checks:
     """The library's plans between 200 triples of three tokens, by eight slices.
 
     The middle cloud is moved at random wherever that brings the sides nearer to
@@ -137,7 +126,7 @@ def metric(case: Case, *, tau: float = 0.0) -> tuple[Check, ...]:
     """
     rng = case.rng("triples")
     x, y, z = rng.normal(size=(3, 200, 3, 2))
-    rows, moves = directions(rng, 8), case.pick(12, 60)
+    rows, moves = lib.directions(rng, 8), case.pick(12, 60)
     ratio = _excess((x, y, z), rows, tau, 2)
     for _ in range(moves):
         near = y + 0.3 * rng.normal(size=y.shape)
@@ -146,14 +135,12 @@ def metric(case: Case, *, tau: float = 0.0) -> tuple[Check, ...]:
         ratio = np.maximum(ratio, trial)
     top = [np.max(_excess((x, y, z), rows, tau, p)) for p in (1, 2)]
     there, back, none = _sides((x, y, x), rows, tau, 2)
-    return (
-        bounded("triangles, p = 1", top[0], "<=", 1, **ROUNDED),
-        bounded("triangles, p = 2", top[1], "<=", 1, **ROUNDED),
-        bounded("two exchanges", _exchanges(tau), "<=", 1, **ROUNDED),
-        gap("D(μ, ν) and D(ν, μ)", there, back, **ROUNDED),
-        gap("D(μ, μ)", none, np.zeros(200), **ROUNDED),
-        bounded("least D(μ, ν)", np.min(there), ">=", 1e-3),
-    )
+    yield bounded("triangles, p = 1", top[0], "<=", 1, **ROUNDED)
+    yield bounded("triangles, p = 2", top[1], "<=", 1, **ROUNDED)
+    yield bounded("two exchanges", _exchanges(tau), "<=", 1, **ROUNDED)
+    yield gap("D(μ, ν) and D(ν, μ)", there, back, **ROUNDED)
+    yield gap("D(μ, μ)", none, np.zeros(200), **ROUNDED)
+    yield bounded("least D(μ, ν)", np.min(there), ">=", 1e-3)
 
 
 Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -163,7 +150,7 @@ def _sides(triple: Triple, rows: np.ndarray, tau: float, p: int) -> np.ndarray:
     """$D$ between the first and second, second and third, first and third clouds."""
     x, y, z = triple
     starts, ends = np.concatenate([x, y, x]), np.concatenate([y, z, z])
-    plans = pair_plans(starts, ends, rows, jnp.asarray(tau))
+    plans = lib.pair_plans(starts, ends, rows, jnp.asarray(tau))
     return _distances(starts, ends, plans, p).reshape(3, -1)
 
 
@@ -194,7 +181,7 @@ metric.refuted_if(r"$\tau = 10$", seen_by=("two exchanges",), tau=10.0)
 def _(case: Case) -> Counterexample:
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 2.0]]), (200, 1, 1))
     itself = lambda rows: _sides((x, x, x), rows, 0.0, 2)[0, 0]
-    rows = directions(case.rng("generic"), 8)
+    rows = lib.directions(case.rng("generic"), 8)
     return Counterexample(
         printed=(
             bounded("D₂(μ, μ), a tie", itself(AXES), "<=", 0, **ROUNDED),
@@ -222,7 +209,7 @@ EXCHANGED = np.array([1, 2, 4, 8])  # arcs on which two places exchange their ra
 )
 def equivalence(
     case: Case, *, slices: Callable[[int], np.ndarray] = _half_circle
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""The library's plan of 1024 slices, on 1, 2, 4 or 8 of which ranks are exchanged.
 
     There the mean over slices is that over directions. $W_2$ by POT.
@@ -230,11 +217,9 @@ def equivalence(
     del case
     epsilon, D, W = _turned(slices(ARCS))
     exact = np.sqrt(epsilon**2 + np.arctan(2 * epsilon) / np.pi)
-    return (
-        gap("D₂", D, exact, **ROUNDED),
-        gap("W₂", W, epsilon, **ROUNDED),
-        order("order of D₂ in W₂", W, D, 0.5, names=("W₂", "D₂")),
-    )
+    yield gap("D₂", D, exact, **ROUNDED)
+    yield gap("W₂", W, epsilon, **ROUNDED)
+    yield order("order of D₂ in W₂", W, D, 0.5, names=("W₂", "D₂"))
 
 
 def _turned(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -242,7 +227,7 @@ def _turned(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     epsilon = np.tan(np.pi * EXCHANGED / ARCS) / 2
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0]]), (4, 1, 1))
     y = x + epsilon[:, None, None] * np.array([[1.0, 0.0], [-1.0, 0.0]])
-    D = _distances(x, y, pair_plans(x, y, rows), 2)
+    D = _distances(x, y, lib.pair_plans(x, y, rows), 2)
     return epsilon, D, np.array([wasserstein(*pair) for pair in zip(x, y, strict=True)])
 
 

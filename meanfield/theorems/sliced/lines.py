@@ -4,20 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud
+from meanfield.theorems.library import slices as lib
 from meanfield.theorems.library.attentions import bare
-from meanfield.theorems.library.slices import (
-    between,
-    coupling,
-    directions,
-    plan_across,
-    sliced,
-    themselves,
-)
 from meanfield.theorems.reference import slices as ref
 
 PROGRAMME = {
@@ -33,7 +24,7 @@ PROGRAMME = {
     r"every $p \geq 1$, reached by the one plan that keeps the order; between atoms of "
     r"equal weight it is the map $T = F_2^{-1}\circ F_1$.",
 )
-def on_the_line(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
+def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     """The library's plan between nine tokens on the line and nine others.
 
     Its costs for p = 1, 2, 3 against a linear programme and NumPy's quantiles, weights
@@ -42,21 +33,18 @@ def on_the_line(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
     # `sign` multiplies the keys that the library sees.
     rng = case.rng("line")
     z, w = rng.normal(size=(9, 2)), rng.uniform(0.2, 1.8, size=9)
-    p, share = between(1), w / w.sum()
-    attention, (a, b) = sliced(p._replace(K=sign * p.K), np.ones((1, 1))), z.T
-    plan = coupling(attention, Cloud(z, w))
-    checks = []
+    p, share = lib.between(1), w / w.sum()
+    attention, (a, b) = lib.sliced(p._replace(K=sign * p.K), np.ones((1, 1))), z.T
+    plan = lib.coupling(attention, Cloud(z, w))
     for power in (1, 2, 3):
         cost = np.abs(a[:, None] - b[None, :]) ** power
         actual, least = np.sum(plan * cost), ref.programme(cost, share, share)[1]
         exact = ref.quantile_cost(a, b, share, power)
-        checks += [
-            gap(f"cost, p = {power}", actual, least, **PROGRAMME),
-            close(f"quantiles, p = {power}", actual, exact),
-        ]
+        yield gap(f"cost, p = {power}", actual, least, **PROGRAMME)
+        yield close(f"quantiles, p = {power}", actual, exact)
     ranks = np.argsort(np.argsort(a))
-    image = 9 * coupling(attention, bare(z)) @ b
-    return (*checks, close("T = F₂⁻¹∘F₁", image, np.sort(b)[ranks]))
+    image = 9 * lib.coupling(attention, bare(z)) @ b
+    yield close("T = F₂⁻¹∘F₁", image, np.sort(b)[ranks])
 
 
 on_the_line.refuted_if("keys are matched in decreasing order", sign=-1.0)
@@ -70,7 +58,7 @@ on_the_line.refuted_if("keys are matched in decreasing order", sign=-1.0)
     r"$\Lambda$ is optimal between the projections, $P$ and $Q$ are their masses. Its "
     r"marginals are $p$ and $q$, also where projections coincide.",
 )
-def lifted(case: Case, *, shift: float = 0.0) -> tuple[Check, ...]:
+def lifted(case: Case, *, shift: float = 0.0) -> Checks:
     """The library's plans between clouds of integer coordinates and random weights.
 
     Along both axes and a diagonal, where many projections coincide; against POT's plan
@@ -83,17 +71,14 @@ def lifted(case: Case, *, shift: float = 0.0) -> tuple[Check, ...]:
         Cloud(z + shift * rng.normal(size=z.shape), rng.uniform(0.2, 1.8, size=12))
         for z in (x, y)
     )
-    p, q, checks = queries.share, keys.share, []
+    p, q = queries.share, keys.share
     for theta in np.array([[1, 0], [0, 1], [1, 1]]):
-        attention = sliced(themselves(2), theta[None].astype(float))
-        plan = plan_across(attention, queries, keys)
+        attention = lib.sliced(lib.themselves(2), theta[None].astype(float))
+        plan = lib.plan_across(attention, queries, keys)
         label = f"θ = ({theta[0]}, {theta[1]})"
-        checks += [
-            close(f"row sums, {label}", plan.sum(axis=1), p),
-            close(f"column sums, {label}", plan.sum(axis=0), q),
-            close(f"u_θ, {label}", plan, ref.lifted(x @ theta, y @ theta, p, q)),
-        ]
-    return tuple(checks)
+        yield close(f"row sums, {label}", plan.sum(axis=1), p)
+        yield close(f"column sums, {label}", plan.sum(axis=0), q)
+        yield close(f"u_θ, {label}", plan, ref.lifted(x @ theta, y @ theta, p, q))
 
 
 lifted.refuted_if(
@@ -116,7 +101,7 @@ def _probability(rng: np.random.Generator) -> np.ndarray:
 )
 def expected(
     case: Case, *, sigma: Callable[[np.random.Generator], np.ndarray] = _probability
-) -> tuple[Check, ...]:
+) -> Checks:
     """Means of the library's plans along four directions, with random shares.
 
     Unequal weights; marginals, and for equal shares the library's plan of all four
@@ -124,17 +109,17 @@ def expected(
     """
     rng = case.rng("slices")
     at = Cloud(rng.normal(size=(12, 4)), rng.uniform(0.2, 1.8, size=12))
-    rows, shares = directions(rng, 4), sigma(rng)
-    plans = np.array([coupling(sliced(between(2), row[None]), at) for row in rows])
+    rows, shares = lib.directions(rng, 4), sigma(rng)
+    plans = np.array(
+        [lib.coupling(lib.sliced(lib.between(2), row[None]), at) for row in rows]
+    )
     mean, w = np.tensordot(shares, plans, 1), at.share
     exact = [ref.lifted(at.x[:, :2] @ v, at.x[:, 2:] @ v, w, w) for v in rows]
-    together = coupling(sliced(between(2), rows), at)
-    return (
-        close("row sums", mean.sum(axis=1), w),
-        close("column sums", mean.sum(axis=0), w),
-        close("mean of plans", mean, np.tensordot(shares / shares.sum(), exact, 1)),
-        close("four slices at once", together, np.mean(exact, axis=0)),
-    )
+    together = lib.coupling(lib.sliced(lib.between(2), rows), at)
+    yield close("row sums", mean.sum(axis=1), w)
+    yield close("column sums", mean.sum(axis=0), w)
+    yield close("mean of plans", mean, np.tensordot(shares / shares.sum(), exact, 1))
+    yield close("four slices at once", together, np.mean(exact, axis=0))
 
 
 expected.refuted_if(
@@ -153,28 +138,22 @@ Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
     r"of keys, $U = \frac1N A^\top B$ is the optimal plan of the slice, lifted.",
     hypotheses=r"equal weights; projections of either side distinct",
 )
-def by_permutations(
-    case: Case, *, product: Product = lambda A, B: A.T @ B
-) -> tuple[Check, ...]:
+def by_permutations(case: Case, *, product: Product = lambda A, B: A.T @ B) -> Checks:
     """The product, in NumPy, against the library's plan and a linear programme.
 
     Twelve tokens in the plane, three directions; and by ranks, one pair at a time.
     """
     rng = case.rng("ranks")
     at, even = bare(rng.normal(size=(12, 4))), np.full(12, 1 / 12)
-    checks = []
-    for k, theta in enumerate(directions(rng, 3), 1):
+    for k, theta in enumerate(lib.directions(rng, 3), 1):
         a, b = at.x[:, :2] @ theta, at.x[:, 2:] @ theta
         U = product(ref.permutation(a), ref.permutation(b)) / 12
         least = ref.programme((a[:, None] - b[None, :]) ** 2, even, even)[0]
         partners = np.eye(12)[ref.partner(a, b)] / 12
-        plan = coupling(sliced(between(2), theta[None]), at)
-        checks += [
-            close(f"U and the library, slice {k}", U, plan),
-            gap(f"U and the programme, slice {k}", U, least, **PROGRAMME),
-            close(f"U and ranks, slice {k}", U, partners),
-        ]
-    return tuple(checks)
+        plan = lib.coupling(lib.sliced(lib.between(2), theta[None]), at)
+        yield close(f"U and the library, slice {k}", U, plan)
+        yield gap(f"U and the programme, slice {k}", U, least, **PROGRAMME)
+        yield close(f"U and ranks, slice {k}", U, partners)
 
 
 by_permutations.refuted_if(
@@ -192,12 +171,12 @@ COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
     r"N\,|[\frac{i-1}N, \frac iN]\cap[\frac{j-1}M, \frac jM]|$ is the optimal plan of "
     r"the slice, and its marginals are uniform.",
 )
-def overlaps(case: Case, *, table: Table = ref.overlap) -> tuple[Check, ...]:
+def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
     """The product against the library's plan and a linear programme; 6 × 4 to 2 × 12.
 
     The library is given the queries as tokens, and the keys as another measure.
     """
-    attention, checks = sliced(themselves(1), np.ones((1, 1))), []
+    attention = lib.sliced(lib.themselves(1), np.ones((1, 1)))
     for n, m in COUNTS:
         rng = case.rng(f"{n} by {m}")
         a, b = rng.normal(size=n), rng.normal(size=m)
@@ -205,13 +184,12 @@ def overlaps(case: Case, *, table: Table = ref.overlap) -> tuple[Check, ...]:
         U = A.T @ table(n, m) @ B / n
         cost, even = (a[:, None] - b[None, :]) ** 2, (np.ones(n) / n, np.ones(m) / m)
         sides = bare(a[:, None]), bare(b[:, None])
-        checks += [
-            close(f"row sums, {n} × {m}", U.sum(axis=1), even[0]),
-            close(f"column sums, {n} × {m}", U.sum(axis=0), even[1]),
-            gap(f"programme, {n} × {m}", U, ref.programme(cost, *even)[0], **PROGRAMME),
-            close(f"library, {n} × {m}", plan_across(attention, *sides), U),
-        ]
-    return tuple(checks)
+        yield close(f"row sums, {n} × {m}", U.sum(axis=1), even[0])
+        yield close(f"column sums, {n} × {m}", U.sum(axis=0), even[1])
+        yield gap(
+            f"programme, {n} × {m}", U, ref.programme(cost, *even)[0], **PROGRAMME
+        )
+        yield close(f"library, {n} × {m}", lib.plan_across(attention, *sides), U)
 
 
 def _hat(n: int, m: int) -> np.ndarray:
@@ -244,12 +222,12 @@ def _(case: Case) -> Counterexample:
     return Counterexample(_sums(inverted), _sums(ref.overlap))
 
 
-def _sums(table: Table) -> tuple[Check, ...]:
+def _sums(table: Table) -> Checks:
     """What makes I a table of overlaps: the identity for N = M, and both its sums."""
     rows, columns = table(6, 4).sum(axis=1), table(6, 4).sum(axis=0)
-    return (
-        close("I and the identity, 5 × 5", table(5, 5), np.eye(5)),
-        close("row sums of I, 6 × 4", rows, np.ones(6)),
-        close("column sums of I over N/M, 6 × 4", columns / 1.5, np.ones(4)),
-        close("column sums of I over N/M, 4 × 6", table(4, 6).sum(0) * 1.5, np.ones(6)),
+    yield close("I and the identity, 5 × 5", table(5, 5), np.eye(5))
+    yield close("row sums of I, 6 × 4", rows, np.ones(6))
+    yield close("column sums of I over N/M, 6 × 4", columns / 1.5, np.ones(4))
+    yield close(
+        "column sums of I over N/M, 4 × 6", table(4, 6).sum(0) * 1.5, np.ones(6)
     )

@@ -3,10 +3,8 @@
 import numpy as np
 
 from meanfield.attention import attentions
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -23,7 +21,7 @@ N, HALF_STEPS = 7, 5
     r"similarities: in the log domain $f \leftarrow \log 1 - \mathrm{LSE}_j(C_{ij} + "
     r"g_j)$ and $g$ likewise, so that rows and columns sum to one.",
 )
-def sinkhorn(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
+def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
     """The library's matrix after five half-steps against NumPy's updates.
 
     Rows come first and last; both sums of its limit.
@@ -32,10 +30,8 @@ def sinkhorn(case: Case, *, sign: float = 1.0) -> tuple[Check, ...]:
     ((limit, _),) = att.half_steps(p, at, at, (None,))
     sums = [np.asarray(limit).sum(axis=axis) for axis in (0, 1)]
     within = sk.converged(sk.scores_of(p, at), at.share).within
-    return (
-        *_alternating(case, sign, 1.0),
-        gap("sums of the limit", sums, np.ones((2, N)), **within),
-    )
+    yield from _alternating(case, sign, 1.0)
+    yield gap("sums of the limit", sums, np.ones((2, N)), **within)
 
 
 def _tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
@@ -43,17 +39,15 @@ def _tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
     return att.generic(rng, 2, 3), att.bare(rng.normal(size=(N, 3)))
 
 
-def _alternating(case: Case, sign: float, target: float) -> tuple[Check, ...]:
+def _alternating(case: Case, sign: float, target: float) -> Checks:
     r"""Five updates of $e^{\pm C/\epsilon}$ to sums of `target`, and the library's."""
     p, at = _tokens(case, "sinkhorn")
     C, ones = sign * sk.scores_of(p, at), np.ones(N)
     f, g = after(potentials(C, ones, ones), HALF_STEPS)
     K = target * np.exp(C + f[:, None] + g[None, :])
     ((matrix, _),) = att.half_steps(p, at, at, (HALF_STEPS,))
-    return (
-        close("matrix", K, matrix),
-        close("row sums", K.sum(axis=1), ones),
-    )
+    yield close("matrix", K, matrix)
+    yield close("row sums", K.sum(axis=1), ones)
 
 
 sinkhorn.refuted_if(
@@ -78,7 +72,7 @@ def _(case: Case) -> Counterexample:
     claim=r"Rows of differential attention, $\mathrm{softmax}(s_1) - "
     r"\lambda\,\mathrm{softmax}(s_2)$, sum to $1 - \lambda$.",
 )
-def differential(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
+def differential(case: Case, *, share: float = 1.0) -> Checks:
     r"""The library's matrix of seven weighted tokens, $\lambda = 0.3$.
 
     Its rows, and NumPy's difference of two softmaxes, each of its own queries and keys.
@@ -94,10 +88,8 @@ def differential(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
     )
     matrix = np.asarray(att.matrices(attention, at)[0])
     maps = [ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second)]
-    return (
-        close("row sums", matrix.sum(axis=1), np.full(N, 0.7)),
-        close("matrix", matrix, maps[0] - 0.3 * maps[1]),
-    )
+    yield close("row sums", matrix.sum(axis=1), np.full(N, 0.7))
+    yield close("matrix", matrix, maps[0] - 0.3 * maps[1])
 
 
 differential.refuted_if(r"the second map is added", share=-1.0)
@@ -111,7 +103,7 @@ differential.refuted_if(r"the second map is added", share=-1.0)
     r"$(\mathrm{softmax}(s_1) - \lambda\,\mathrm{softmax}(s_2))V$ has in the "
     r"coordinates that $V$ writes: whatever $\lambda$ is.",
 )
-def normalised(case: Case, *, kept: float = 0.8) -> tuple[Check, ...]:
+def normalised(case: Case, *, kept: float = 0.8) -> Checks:
     r"""The library's velocities of seven weighted tokens, $\lambda_0 = 0.2$.
 
     V writes two of three coordinates; against NumPy's difference of two softmaxes, each
@@ -139,11 +131,9 @@ def normalised(case: Case, *, kept: float = 0.8) -> tuple[Check, ...]:
     squares = np.mean(plain[:, :2] ** 2, axis=1)
     sizes = 0.8 / np.sqrt(1 + 1e-5 / squares)
     shapes = plain / np.sqrt(squares)[:, None]
-    return (
-        close("velocities", found, sizes[:, None] * shapes),
-        close("root mean squares", np.sqrt(np.mean(found[:, :2] ** 2, axis=1)), sizes),
-        close("coordinates that V does not write", found[:, 2] + 1, np.ones(N)),
-    )
+    yield close("velocities", found, sizes[:, None] * shapes)
+    yield close("root mean squares", np.sqrt(np.mean(found[:, :2] ** 2, axis=1)), sizes)
+    yield close("coordinates that V does not write", found[:, 2] + 1, np.ones(N))
 
 
 normalised.refuted_if(

@@ -2,10 +2,8 @@
 
 from fractions import Fraction
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded
-from meanfield.theorems._statement import Counterexample, statement
 
 START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
 
@@ -17,18 +15,16 @@ START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
     r"at $1.33 \cdot 10^{-7}$, and passes $10^{-6}$ at the 31st; to end there it must "
     r"start at $7.5 \cdot 10^{-3}$.",
 )
-def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> tuple[Check, ...]:
+def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
     """Step by step, in exact fractions."""
     del case
     digits = {"tolerance": 5e-3, "why": "three digits are claimed"}
     last = _temperatures(factor)[-1]
     steps = next(k for k, t in enumerate(_temperatures(factor)) if t <= END)
     start = END / (last / START)
-    return (
-        bounded("10⁷ times the last", last * 10**7, "=", 1.329, **digits),
-        bounded("steps to 10⁻⁶", steps, "=", 31, why="a count"),
-        bounded("10³ times the start", start * 10**3, "=", 7.523, **digits),
-    )
+    yield bounded("10⁷ times the last", last * 10**7, "=", 1.329, **digits)
+    yield bounded("steps to 10⁻⁶", steps, "=", 31, why="a count")
+    yield bounded("10³ times the start", start * 10**3, "=", 7.523, **digits)
 
 
 def _temperatures(factor: Fraction) -> list[Fraction]:

@@ -6,10 +6,8 @@ import numpy as np
 from scipy.optimize import linprog
 
 from meanfield.attention import Attention
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library.attentions import bare, generic
 from meanfield.theorems.library.slices import between, coupling, directions, sliced
@@ -38,7 +36,7 @@ def _spaced(rng: np.random.Generator) -> np.ndarray:
 )
 def soft_sort(
     case: Case, *, entries: Callable[[np.random.Generator], np.ndarray] = _spaced
-) -> tuple[Check, ...]:
+) -> Checks:
     """Twelve numbers, t = 0.1, 0.05, 0.025 and p = 1, 2, in NumPy, against sorting.
 
     The product against the library's plan of a slice.
@@ -48,7 +46,6 @@ def soft_sort(
     at = bare(np.zeros((N, 4)))
     at.x[:, 0], at.x[:, 2] = a, b
     plan, hard = coupling(sliced(between(2), np.eye(2)[:1]), at), ref.permutation(a)
-    checks = []
     for p in (1, 2):
         decay = np.exp(-(GAP**p) / np.array(TEMPERATURES))
         pairs = [[ref.soft_permutation(v, t, p) for v in (a, b)] for t in TEMPERATURES]
@@ -59,11 +56,10 @@ def soft_sort(
             "least over error": decay / N / error,
             "AᵀB over most": product / ((N**2 - 1) * decay),
         }
-        checks += [
+        yield from (
             bounded(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
             for label, ratio in ratios.items()
-        ]
-    return tuple(checks)
+        )
 
 
 def _tied(rng: np.random.Generator) -> np.ndarray:
@@ -77,11 +73,6 @@ soft_sort.refuted_if(
     seen_by=("error over most…",),
     entries=_tied,
 )
-
-
-def _slices(p: Parameters, rows: np.ndarray) -> Attention:
-    """The library's attention along slices."""
-    return sliced(p, rows)
 
 
 def _softmax(p: Parameters, rows: np.ndarray) -> Attention:
@@ -99,18 +90,16 @@ def _softmax(p: Parameters, rows: np.ndarray) -> Attention:
     r"coincide",
 )
 def doubly_stochastic(
-    case: Case, *, attention: Callable[[Parameters, np.ndarray], Attention] = _slices
-) -> tuple[Check, ...]:
+    case: Case, *, attention: Callable[[Parameters, np.ndarray], Attention] = sliced
+) -> Checks:
     """The library's plan of twelve tokens along four slices: its sums, its entries."""
     rng = case.rng("tokens")
     p, at, rows = generic(rng, 2, 4), bare(rng.normal(size=(N, 4))), directions(rng, 4)
     plan = N * coupling(attention(p, rows), at)
-    return (
-        close("row sums", plan.sum(axis=1), np.ones(N)),
-        close("column sums", plan.sum(axis=0), np.ones(N)),
-        close("LNG in whole numbers", 4 * plan, np.round(4 * plan)),
-        bounded("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N),
-    )
+    yield close("row sums", plan.sum(axis=1), np.ones(N))
+    yield close("column sums", plan.sum(axis=0), np.ones(N))
+    yield close("LNG in whole numbers", 4 * plan, np.round(4 * plan))
+    yield bounded("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N)
 
 
 doubly_stochastic.refuted_if(
@@ -135,19 +124,17 @@ def _soft_plan(case: Case, t: float) -> tuple[np.ndarray, np.ndarray]:
     r"divided by their sums.",
     hypotheses=r"$t > 0$, generic entries",
 )
-def soft_marginals(case: Case, *, t: float = 0.5) -> tuple[Check, ...]:
+def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
     """Sums of the product of twelve queries and keys at t = 1/2, in NumPy."""
     plan, A = _soft_plan(case, t)
     rows, columns = plan.sum(axis=1), plan.sum(axis=0)
     quotients = (plan / rows[:, None]).sum(axis=0)
     away = lambda sums: np.max(np.abs(sums - 1))
-    return (
-        close("mass", plan.sum() / N, 1.0),
-        close("row sums and column sums of A", rows, A.sum(axis=0)),
-        bounded("largest |row sum − 1|", away(rows), ">=", 0.01),
-        bounded("largest |column sum − 1|", away(columns), ">=", 0.01),
-        bounded("the same, rows divided", away(quotients), ">=", 0.01),
-    )
+    yield close("mass", plan.sum() / N, 1.0)
+    yield close("row sums and column sums of A", rows, A.sum(axis=0))
+    yield bounded("largest |row sum − 1|", away(rows), ">=", 0.01)
+    yield bounded("largest |column sum − 1|", away(columns), ">=", 0.01)
+    yield bounded("the same, rows divided", away(quotients), ">=", 0.01)
 
 
 soft_marginals.refuted_if(
@@ -179,7 +166,7 @@ def _(case: Case) -> Counterexample:
     claim="A matrix that is lower triangular and doubly stochastic is the identity; so "
     "no causal attention is doubly stochastic and looks back.",
 )
-def triangular(case: Case, *, above: int = 0) -> tuple[Check, ...]:
+def triangular(case: Case, *, above: int = 0) -> Checks:
     """The largest mass off the diagonal, and each entry there, by linear programmes.
 
     Six rows; `above` diagonals above the main one may be used too.
@@ -192,10 +179,8 @@ def triangular(case: Case, *, above: int = 0) -> tuple[Check, ...]:
     mass = _most(off, j <= i + above)
     entries = [_most(entry, j <= i + above) for entry in single]
     slack = {"tolerance": 1e-9, "why": "SciPy's linear solver ends at a vertex"}
-    return (
-        bounded("mass off the diagonal", mass, "<=", 0, **slack),
-        bounded("largest entry off the diagonal", max(entries), "<=", 0, **slack),
-    )
+    yield bounded("mass off the diagonal", mass, "<=", 0, **slack)
+    yield bounded("largest entry off the diagonal", max(entries), "<=", 0, **slack)
 
 
 def _most(weights: np.ndarray, pattern: np.ndarray) -> float:

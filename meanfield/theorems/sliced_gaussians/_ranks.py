@@ -14,7 +14,7 @@ from scipy import stats
 from meanfield.attention import Attention
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Check
 from meanfield.theorems._protocols import SIGMAS
 from meanfield.theorems._vocabulary import Law, Parameters
 from meanfield.theorems.library import attentions as att

@@ -3,24 +3,11 @@
 import numpy as np
 from scipy.special import softmax
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close
-from meanfield.theorems._statement import statement
 from meanfield.theorems.library import attentions as att
 
-from ._ranks import (
-    Sliced,
-    attention,
-    closed_form,
-    costs,
-    drawn,
-    matched,
-    of_clouds,
-    score_of_means,
-    slopes,
-    velocities,
-)
+from . import _ranks as ranks
 
 SLICES, TAU = 3, 0.8
 
@@ -34,29 +21,29 @@ SLICES, TAU = 3, 0.8
     r"$\sigma_l \propto e^{-\tau D_l/\epsilon}$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, as for N2",
 )
-def cost(case: Case, *, two: float = 2.0) -> tuple[Check, ...]:
+def cost(case: Case, *, two: float = 2.0) -> Checks:
     r"""Two sorts a slice, in NumPy: 32 clouds of 5 000 tokens, and the formula.
 
     In standard errors from cloud to cloud. With $\tau = 0.8$ and ε = 0.7, the library's
     closed form against slopes weighted by the formula; its velocities of a thousand
     tokens against those weighted by the costs of the sorts.
     """
-    at = drawn(case.rng("costs"), (3, 2, 3), SLICES)
+    at = ranks.drawn(case.rng("costs"), (3, 2, 3), SLICES)
     rng, epsilon = case.rng("costs: clouds"), float(at.p.epsilon)
-    exact = costs(at.p, at.directions, at.law, two)
-    draws = of_clouds(rng, at.law, 5000, case.pick(32, 128))
+    exact = ranks.costs(at.p, at.directions, at.law, two)
+    draws = ranks.of_clouds(rng, at.law, 5000, case.pick(32, 128))
     means, fewer = (np.stack([_costs(at, x) for x in part]) for part in draws)
     x = draws[0][0][:1000]
     shares = softmax(-TAU * exact / epsilon)
-    expected = np.tensordot(shares, slopes(at.p, at.directions, at.law.covariance), 1)
-    linear, _ = closed_form(at, TAU)
-    moved = velocities(at, x, softmax(-TAU * _costs(at, x) / epsilon))
-    library = att.velocity(attention(at, TAU), att.bare(x), att.bare(x))
-    return (
-        score_of_means("costs of slices", means, fewer, exact),
-        close("closed form, τ = 0.8", linear, at.p.V @ expected),
-        close("1000 tokens, τ = 0.8", library, moved),
+    expected = np.tensordot(
+        shares, ranks.slopes(at.p, at.directions, at.law.covariance), 1
     )
+    linear, _ = ranks.closed_form(at, TAU)
+    moved = ranks.velocities(at, x, softmax(-TAU * _costs(at, x) / epsilon))
+    library = att.velocity(ranks.attention(at, TAU), att.bare(x), att.bare(x))
+    yield ranks.score_of_means("costs of slices", means, fewer, exact)
+    yield close("closed form, τ = 0.8", linear, at.p.V @ expected)
+    yield close("1000 tokens, τ = 0.8", library, moved)
 
 
 cost.refuted_if(
@@ -66,8 +53,8 @@ cost.refuted_if(
 )
 
 
-def _costs(at: Sliced, x: np.ndarray) -> np.ndarray:
+def _costs(at: ranks.Sliced, x: np.ndarray) -> np.ndarray:
     """The mean of |Qx − Ky|² over the pairs of each slice, by two sorts."""
     p = at.p
-    apart = [x @ p.Q.T - matched(p, u, x) @ p.K.T for u in at.directions]
+    apart = [x @ p.Q.T - ranks.matched(p, u, x) @ p.K.T for u in at.directions]
     return np.mean(np.sum(np.square(apart), axis=2), axis=1)

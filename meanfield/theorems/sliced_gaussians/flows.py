@@ -5,25 +5,13 @@ from collections.abc import Callable
 import numpy as np
 
 from meanfield.flows import fixed, flow
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 
-from ._ranks import (
-    Array,
-    Sliced,
-    attention,
-    drawn,
-    of_clouds,
-    residuals,
-    score_of_means,
-    slopes,
-    velocities,
-)
+from . import _ranks as ranks
 
 SLICES, SPAN = 2, np.array([0.0, 1.0])
 STEPS = (4, 8, 16)  # of tokens, to time one
@@ -49,7 +37,7 @@ FLOWN = "steps of 4e-10 of the library's flow and of 1e-11 of SciPy's, added up"
     remark="In that limit the states and the partners of a token are jointly normal, "
     "so that it stays Gaussian.",
 )
-def flowing(case: Case, *, pair: Pair = lambda p: p) -> tuple[Check, ...]:
+def flowing(case: Case, *, pair: Pair = lambda p: p) -> Checks:
     r"""Two sorts a slice and a step, in NumPy, to t = 1, by 4, 8 and 16 steps.
 
     The covariances of 16 clouds of 8 000 tokens against the recursion, in standard
@@ -58,16 +46,14 @@ def flowing(case: Case, *, pair: Pair = lambda p: p) -> tuple[Check, ...]:
     recursion alone against that flow, as a power of $h$; and the library's steps of a
     thousand tokens.
     """
-    at = drawn(case.rng("flow"), (2, 2, 2), SLICES)
+    at = ranks.drawn(case.rng("flow"), (2, 2, 2), SLICES)
     exact, closed = _solved(at, pair), _library(at)
     fine = [_recursion(at, count, pair) for count in FINE]
     errors = [float(np.max(np.abs(S - exact))) for S in fine]
     coarse = np.stack([_recursion(at, count, pair) for count in STEPS])
-    return (
-        gap("Σ(1), library", closed, exact, tolerance=1e-7, why=FLOWN),
-        *_of_tokens(case, at, coarse, exact),
-        order("order of the recursion", 1 / FINE, errors, 1.0, names=("h", "error")),
-    )
+    yield gap("Σ(1), library", closed, exact, tolerance=1e-7, why=FLOWN)
+    yield from _of_tokens(case, at, coarse, exact)
+    yield order("order of the recursion", 1 / FINE, errors, 1.0, names=("h", "error"))
 
 
 flowing.refuted_if(
@@ -78,11 +64,11 @@ flowing.refuted_if(
 
 
 def _of_tokens(
-    case: Case, at: Sliced, coarse: Array, exact: Array
-) -> tuple[Check, ...]:
+    case: Case, at: ranks.Sliced, coarse: ranks.Array, exact: ranks.Array
+) -> Checks:
     """Covariances of clouds beside the recursion's, and beside the flow's for h → 0."""
     rng = case.rng("flow: clouds")
-    draws = of_clouds(rng, at.law, 8000, case.pick(16, 64))
+    draws = ranks.of_clouds(rng, at.law, 8000, case.pick(16, 64))
     ends, fewer = (
         np.stack([[_covariance(at, x, count) for count in STEPS] for x in part])
         for part in draws
@@ -92,63 +78,70 @@ def _of_tokens(
         np.stack([_neville(each) for each in part]) for part in (ends, fewer)
     )
     steps = [
-        score_of_means(f"Σ of tokens, h = 1/{count}", ends[:, i], fewer[:, i], S)
+        ranks.score_of_means(f"Σ of tokens, h = 1/{count}", ends[:, i], fewer[:, i], S)
         for i, (count, S) in enumerate(zip(STEPS, coarse, strict=True))
     ]
-    last = score_of_means("Σ of tokens, h → 0", limits, few_limits, exact, bias=bias)
+    last = ranks.score_of_means(
+        "Σ of tokens, h → 0", limits, few_limits, exact, bias=bias
+    )
     return (*steps, last, _stepped(at, draws[0][0][:1000]))
 
 
-def _steps(at: Sliced, x: Array, count: int) -> Array:
+def _steps(at: ranks.Sliced, x: ranks.Array, count: int) -> ranks.Array:
     """Tokens at time one, after so many of Euler's steps."""
     for _ in range(count):
-        x = x + velocities(at, x) / count
+        x = x + ranks.velocities(at, x) / count
     return x
 
 
-def _covariance(at: Sliced, x: Array, count: int) -> Array:
+def _covariance(at: ranks.Sliced, x: ranks.Array, count: int) -> ranks.Array:
     return np.cov(_steps(at, x, count).T, ddof=0)
 
 
-def _stepped(at: Sliced, x: Array) -> Check:
+def _stepped(at: ranks.Sliced, x: ranks.Array) -> Check:
     """The library's steps of tokens against NumPy's."""
-    run = flow(attention(at), att.uniform(att.bare(x)), SPAN, stepping=fixed(1 / 8))
+    run = flow(
+        ranks.attention(at), att.uniform(att.bare(x)), SPAN, stepping=fixed(1 / 8)
+    )
     expected = _steps(at, x, 8)
     return gap("1000 tokens, h = 1/8", run.last, expected, tolerance=1e-10, why=SORTED)
 
 
-def _slope(at: Sliced, Sigma: Array, pair: Pair) -> Array:
-    return at.p.V @ np.mean(slopes(pair(at.p), at.directions, Sigma), axis=0)
+def _slope(at: ranks.Sliced, Sigma: ranks.Array, pair: Pair) -> ranks.Array:
+    return at.p.V @ np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)
 
 
-def _recursion(at: Sliced, count: int, pair: Pair) -> Array:
+def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> ranks.Array:
     """The covariance at time one of infinitely many tokens, in so many steps."""
     Sigma, h, V = at.law.covariance, 1 / count, at.p.V
     for _ in range(count):
         L = _slope(at, Sigma, pair)
-        left = np.sum(residuals(pair(at.p), at.directions, Sigma), axis=0) / SLICES**2
+        left = (
+            np.sum(ranks.residuals(pair(at.p), at.directions, Sigma), axis=0)
+            / SLICES**2
+        )
         second = L @ Sigma @ L.T + V @ left @ V.T
         Sigma = Sigma + h * (L @ Sigma + Sigma @ L.T) + h**2 * second
     return Sigma
 
 
-def _solved(at: Sliced, pair: Pair) -> Array:
+def _solved(at: ranks.Sliced, pair: Pair) -> ranks.Array:
     """The covariance at time one of the flow, by DOP853."""
 
-    def rate(_: float, Sigma: Array) -> Array:
+    def rate(_: float, Sigma: ranks.Array) -> ranks.Array:
         half = _slope(at, Sigma, pair) @ Sigma
         return half + half.T
 
     return ref.integrated(rate, at.law.covariance, SPAN)[-1]
 
 
-def _library(at: Sliced) -> Array:
-    run = flow(attention(at), at.law.gaussian, SPAN)
+def _library(at: ranks.Sliced) -> ranks.Array:
+    run = flow(ranks.attention(at), at.law.gaussian, SPAN)
     Y = np.asarray(run.coordinates[1])[-1]
     return Y @ Y.T
 
 
-def _neville(values: Array) -> Array:
+def _neville(values: ranks.Array) -> ranks.Array:
     """The value at step zero from those at a step, its half and its quarter."""
     first = 2 * values[1:] - values[:-1]
     return (4 * first[1] - first[0]) / 3

@@ -12,10 +12,8 @@ from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import ascend, bounded, close
-from meanfield.theorems._statement import statement
 from meanfield.theorems.library.ensembles import STEP, spectrum
 
 from ._ranks import Sliced, attention, closed_form, drawn
@@ -34,7 +32,7 @@ STEPPED = "equality at t = 0; later steps of 4e-10, amplified tenfold"
     remark=r"$L\Sigma = \sum_l\sigma_lYa_lb_l^\top Y^\top$ with unit vectors "
     r"$a_l \propto Y^\top K^\top\theta_l$ and $b_l \propto Y^\top Q^\top\theta_l$.",
 )
-def bound(case: Case) -> tuple[Check, ...]:
+def bound(case: Case) -> Checks:
     """Adam ascends the ratio through the library's affine field, in the plane.
 
     On the two axes, from matrices of sizes about e. A library flow in d = 3 to time
@@ -42,23 +40,21 @@ def bound(case: Case) -> tuple[Check, ...]:
     """
     at = drawn(case.rng("flow"), (3, 2, 2), SLICES)
     _, middle = closed_form(at, TAU)
-    return (
-        ascend(case, "|Σ'|", _sliced_ratio, _start),
-        close("α'", middle, at.p.V @ at.law.mean),
-        *_flown(at),
-    )
+    yield ascend(case, "|Σ'|", _sliced_ratio, _start)
+    yield close("α'", middle, at.p.V @ at.law.mean)
+    yield from _flown(at)
 
 
 @bound.refuted_by("softmax instead, whose slopes no spread divides")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     starts = jax.vmap(_start)(jax.random.split(case.key("softmax"), 100))
     ratios = eqx.filter_jit(jax.vmap(lambda at: _log_ratio("softmax", at)))(starts)
     top = float(np.exp(np.max(ratios)))
     why = "the ratio at random draws needs no ascent to pass one"
-    return (bounded("|Σ'|, softmax", top, "<=", 1, tolerance=1e-9, why=why),)
+    yield bounded("|Σ'|, softmax", top, "<=", 1, tolerance=1e-9, why=why)
 
 
-def _flown(at: Sliced) -> tuple[Check, ...]:
+def _flown(at: Sliced) -> Checks:
     """How a flow to time three ends, and its covariances beside Grönwall's bound."""
     ts, Sigma = np.linspace(0, 3, 6), at.law.covariance
     run = flow(attention(at, TAU), at.law.gaussian, ts)
@@ -68,10 +64,8 @@ def _flown(at: Sliced) -> tuple[Check, ...]:
     allowed = size(Sigma) * np.exp(2 * size(at.p.V) * ts)
     early, over = int(run.code) != Status.FINISHED, np.max(reached / allowed)
     slack = {"tolerance": STEP * int(run.n_accepted) * 10, "why": STEPPED}
-    return (
-        bounded("flows that end early", early, "<=", 0, why=ENDING),
-        bounded("|Σ(t)| over Grönwall's bound", over, "<=", 1, **slack),
-    )
+    yield bounded("flows that end early", early, "<=", 0, why=ENDING)
+    yield bounded("|Σ(t)| over Grönwall's bound", over, "<=", 1, **slack)
 
 
 def _sliced_ratio(at: dict[str, Array]) -> Array:

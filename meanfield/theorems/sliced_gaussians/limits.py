@@ -4,28 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 
-from ._ranks import (
-    Array,
-    Sliced,
-    attention,
-    closed_form,
-    cloud,
-    costs,
-    drawn,
-    matched,
-    of_clouds,
-    residuals,
-    score_of_means,
-    slopes,
-    velocities,
-)
+from . import _ranks as ranks
 
 SHAPES = ((3, 2, 3), (4, 3, 2))  # d, k, and the rank of the covariance
 SLICES = 3
@@ -46,7 +30,7 @@ FEW = 1000  # tokens that the library moves, too
 )
 def weak(
     case: Case, *, pair: Callable[[Parameters], Parameters] = lambda p: p
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""Two sorts a slice, in NumPy: 32 clouds of 10 000 tokens, and the closed form.
 
     Covariances of $v$ with $x$, and with $\sin(a\cdot x)$, $\cos(a\cdot x)$ and
@@ -66,47 +50,45 @@ weak.refuted_if(
 
 
 def _weak(
-    case: Case,
-    shape: tuple[int, int, int],
-    pair: Callable[[Parameters], Parameters],
-) -> tuple[Check, ...]:
-    at = drawn(case.rng(f"{shape}"), shape, SLICES)
+    case: Case, shape: tuple[int, int, int], pair: Callable[[Parameters], Parameters]
+) -> Checks:
+    at = ranks.drawn(case.rng(f"{shape}"), shape, SLICES)
     d, rng, Sigma = shape[0], case.rng(f"{shape}: clouds"), at.law.covariance
-    mean = np.mean(slopes(pair(at.p), at.directions, Sigma), axis=0)
-    linear, middle = closed_form(at)
-    x = cloud(rng, at.law, FEW)
+    mean = np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)
+    linear, middle = ranks.closed_form(at)
+    x = ranks.cloud(rng, at.law, FEW)
     a = rng.normal(size=d) / np.sqrt(np.trace(Sigma))
-    draws = of_clouds(rng, at.law, 10_000, case.pick(32, 128))
+    draws = ranks.of_clouds(rng, at.law, 10_000, case.pick(32, 128))
     means, fewer = (np.stack([_against(at, y, a) for y in part]) for part in draws)
     expected = _stein(at, a) @ (at.p.V @ mean @ Sigma).T
     name = f"d = {d}, rank {shape[2]}"
-    return (
-        close(f"closed form, {name}", linear, at.p.V @ mean),
-        close(f"its value at the mean, {name}", middle, at.p.V @ at.law.mean),
-        close(f"{FEW} tokens, {name}", _library(at, x), velocities(at, x)),
-        score_of_means(f"Cov(v, x), {name}", means[:, :d], fewer[:, :d], expected[:d]),
-        score_of_means(
-            f"Cov(v, ·) of sin, cos and |x|², {name}",
-            means[:, d:],
-            fewer[:, d:],
-            expected[d:],
-        ),
+    yield close(f"closed form, {name}", linear, at.p.V @ mean)
+    yield close(f"its value at the mean, {name}", middle, at.p.V @ at.law.mean)
+    yield close(f"{FEW} tokens, {name}", _library(at, x), ranks.velocities(at, x))
+    yield ranks.score_of_means(
+        f"Cov(v, x), {name}", means[:, :d], fewer[:, :d], expected[:d]
+    )
+    yield ranks.score_of_means(
+        f"Cov(v, ·) of sin, cos and |x|², {name}",
+        means[:, d:],
+        fewer[:, d:],
+        expected[d:],
     )
 
 
-def _library(at: Sliced, x: Array) -> Array:
+def _library(at: ranks.Sliced, x: ranks.Array) -> ranks.Array:
     """The library's velocities of tokens."""
-    return np.asarray(att.velocity(attention(at), att.bare(x), att.bare(x)))
+    return np.asarray(att.velocity(ranks.attention(at), att.bare(x), att.bare(x)))
 
 
-def _against(at: Sliced, x: Array, a: Array) -> Array:
+def _against(at: ranks.Sliced, x: ranks.Array, a: ranks.Array) -> ranks.Array:
     """Covariances of velocities with the coordinates and three functions."""
     s = x @ a
     values = np.column_stack([x, np.sin(s), np.cos(s), np.sum(x**2, axis=1)])
-    return (values - values.mean(axis=0)).T @ velocities(at, x) / len(x)
+    return (values - values.mean(axis=0)).T @ ranks.velocities(at, x) / len(x)
 
 
-def _stein(at: Sliced, a: Array) -> Array:
+def _stein(at: ranks.Sliced, a: ranks.Array) -> ranks.Array:
     r"""$E\nabla\varphi$ of these functions, in rows."""
     alpha, Sigma = at.law.mean, at.law.covariance
     fading = np.exp(-a @ Sigma @ a / 2)
@@ -114,16 +96,14 @@ def _stein(at: Sliced, a: Array) -> Array:
     return np.stack([*np.eye(len(a)), *waves, 2 * alpha])
 
 
-def _on_the_line(case: Case) -> tuple[Check, ...]:
+def _on_the_line(case: Case) -> Checks:
     """In d = 1 with keys in the order of queries, each token is its own partner."""
-    at = drawn(case.rng("line"), (1, 1, 1), 1)
+    at = ranks.drawn(case.rng("line"), (1, 1, 1), 1)
     at = at._replace(p=at.p._replace(K=at.p.Q * 1.7))
-    x = cloud(case.rng("line: tokens"), at.law, 200)
-    linear, _ = closed_form(at)
-    return (
-        close("d = 1: closed form", linear, at.p.V),
-        close("d = 1: 200 tokens", _library(at, x), x @ at.p.V.T),
-    )
+    x = ranks.cloud(case.rng("line: tokens"), at.law, 200)
+    linear, _ = ranks.closed_form(at)
+    yield close("d = 1: closed form", linear, at.p.V)
+    yield close("d = 1: 200 tokens", _library(at, x), x @ at.p.V.T)
 
 
 @statement(
@@ -135,27 +115,29 @@ def _on_the_line(case: Case) -> tuple[Check, ...]:
     r"which is not zero in $d > 1$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort, generic distinct slices",
 )
-def pointwise(case: Case, *, power: int = 2) -> tuple[Check, ...]:
+def pointwise(case: Case, *, power: int = 2) -> Checks:
     r"""The library's velocities of 32 clouds against its closed form, token by token.
 
     The mean square over 4 000 tokens, in standard errors from cloud to cloud; its limit
     is a hundredth of $\mathrm{tr}\,V\Sigma V^\top$ at least.
     """
-    at = drawn(case.rng("pointwise"), SHAPES[0], SLICES)
+    at = ranks.drawn(case.rng("pointwise"), SHAPES[0], SLICES)
     rng, V = case.rng("pointwise: clouds"), at.p.V
-    linear, middle = closed_form(at)
-    left = residuals(at.p, at.directions, at.law.covariance)
+    linear, middle = ranks.closed_form(at)
+    left = ranks.residuals(at.p, at.directions, at.law.covariance)
     expected = np.trace(V @ left.sum(axis=0) @ V.T) / SLICES**power
 
-    def square(x: Array) -> float:
+    def square(x: ranks.Array) -> float:
         away = _library(at, x) - middle - (x - at.law.mean) @ linear.T
         return float(np.mean(np.sum(away**2, axis=1)))
 
-    draws = of_clouds(rng, at.law, 4000, case.pick(32, 128))
+    draws = ranks.of_clouds(rng, at.law, 4000, case.pick(32, 128))
     squares, fewer = (np.array([square(x) for x in part]) for part in draws)
     size = np.trace(V @ at.law.covariance @ V.T)
     return (
-        score_of_means("mean square of v − v̄", squares, fewer, np.array(expected)),
+        ranks.score_of_means(
+            "mean square of v − v̄", squares, fewer, np.array(expected)
+        ),
         bounded("its limit over tr VΣVᵀ", expected / size, ">=", 0.01),
     )
 
@@ -177,29 +159,29 @@ pointwise.refuted_if(
     remark=r"Each slice has $\mathrm{tr}\,L = 1$, so that "
     r"$\mathrm{tr}(I - L) = d - 1$ exactly.",
 )
-def parallel(case: Case, *, turn: float = 0.0) -> tuple[Check, ...]:
+def parallel(case: Case, *, turn: float = 0.0) -> Checks:
     r"""The library's matrix and velocities of 50 tokens with keys that are queries.
 
     Against the identity and $Vx$; the trace of its closed form against that of $V = I$,
     and the closed form of $D_l$, which is at least $2(\mathrm{tr}\,S - |S|)$.
     """
     rng = case.rng("parallel")
-    at = drawn(rng, (3, 3, 3), SLICES)
+    at = ranks.drawn(rng, (3, 3, 3), SLICES)
     keys = at.p.Q + turn * rng.normal(size=(3, 3))
     at = at._replace(p=at.p._replace(K=keys, V=np.eye(3)))
-    x = cloud(rng, at.law, 50)
-    (matrix,) = np.asarray(att.matrices(attention(at), att.bare(x)))
-    apart = [at.p.Q @ (x - matched(at.p, u, x)).T for u in at.directions]
-    linear, _ = closed_form(at)
+    x = ranks.cloud(rng, at.law, 50)
+    (matrix,) = np.asarray(att.matrices(ranks.attention(at), att.bare(x)))
+    apart = [at.p.Q @ (x - ranks.matched(at.p, u, x)).T for u in at.directions]
+    linear, _ = ranks.closed_form(at)
     S = at.p.Q @ at.law.covariance @ at.p.Q.T
     least = 2 * (np.trace(S) - np.linalg.norm(S, 2))
-    lowest = np.min(costs(at.p, at.directions, at.law))
-    return (
-        close("attention matrix", matrix, np.eye(50)),
-        close("velocity", _library(at, x), x),
-        gap("|Qx − Ky|", apart, np.zeros_like(apart), tolerance=0, why=THEMSELVES),
-        close("tr L, closed form", np.trace(linear), 1.0),
-        bounded("least Dₗ, closed form, over 2(tr S − |S|)", lowest / least, ">=", 1.0),
+    lowest = np.min(ranks.costs(at.p, at.directions, at.law))
+    yield close("attention matrix", matrix, np.eye(50))
+    yield close("velocity", _library(at, x), x)
+    yield gap("|Qx − Ky|", apart, np.zeros_like(apart), tolerance=0, why=THEMSELVES)
+    yield close("tr L, closed form", np.trace(linear), 1.0)
+    yield bounded(
+        "least Dₗ, closed form, over 2(tr S − |S|)", lowest / least, ">=", 1.0
     )
 
 

@@ -16,10 +16,8 @@ import numpy as np
 from scipy.special import ndtri, softmax
 
 from meanfield.attention import Attention, attentions
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 
@@ -53,7 +51,7 @@ def soft(
     case: Case,
     *,
     rows: Callable[[Array, Array], Array] = lambda moved, sums: moved / sums[:, None],
-) -> tuple[Check, ...]:
+) -> Checks:
     r"""The definition of the plan by trapezoids, in d = 1, and of rank two in d = 3.
 
     At t = 1, 0.3 and 0.1: the library's closed form, velocities before and after rows
@@ -61,13 +59,14 @@ def soft(
     library's closed form of three slices, which those costs weigh. On the line the
     published velocities of 1 000 shuffled quantiles, sorted, too.
     """
-    checks = [
+    yield from (
         check
         for shape in SHAPES
         for t in TEMPERATURES
         for check in _by_nodes(_spread_out(case, shape), t, rows)
-    ]
-    return (*checks, _by_shares(case), *_by_quantiles(case))
+    )
+    yield _by_shares(case)
+    yield from _by_quantiles(case)
 
 
 soft.refuted_if(
@@ -225,9 +224,7 @@ def _plan(exact: _Soft) -> _Plan:
     return _Plan(x, mass, share, (A, B), near)
 
 
-def _by_nodes(
-    at: Sliced, t: float, rows: Callable[[Array, Array], Array]
-) -> tuple[Check, ...]:
+def _by_nodes(at: Sliced, t: float, rows: Callable[[Array, Array], Array]) -> Checks:
     """The plan, and the library's closed form, against ours."""
     exact, (p, law, _) = _Soft(at, t), at
     plan = _plan(exact)
@@ -236,13 +233,11 @@ def _by_nodes(
     slope, middle = moved_by(_variant("esp-soft", at, t), law)
     library = middle + (x - law.mean) @ slope.T
     name, why = f"d = {len(law.mean)}, t = {t}", {"tolerance": 1e-11, "why": TRAPEZOID}
-    return (
-        gap(f"library, {name}", library, own, **ROUNDING),
-        gap(f"velocity, normalised, {name}", rows(moved, sums), own, **why),
-        gap(f"velocity, published, {name}", moved, own * apart[:, None], **why),
-        gap(f"sums of rows, {name}", sums, apart, **why),
-        gap(f"costs, {name}", plan.costs(p), exact.costs(), **why),
-    )
+    yield gap(f"library, {name}", library, own, **ROUNDING)
+    yield gap(f"velocity, normalised, {name}", rows(moved, sums), own, **why)
+    yield gap(f"velocity, published, {name}", moved, own * apart[:, None], **why)
+    yield gap(f"sums of rows, {name}", sums, apart, **why)
+    yield gap(f"costs, {name}", plan.costs(p), exact.costs(), **why)
 
 
 def _by_shares(case: Case) -> Check:
@@ -256,7 +251,7 @@ def _by_shares(case: Case) -> Check:
     return gap("three slices, τ = 0.8", slope, at.p.V @ np.sum(parts, 0), **ROUNDING)
 
 
-def _by_quantiles(case: Case) -> tuple[Check, ...]:
+def _by_quantiles(case: Case) -> Checks:
     """Shuffled quantiles on the line, sorted, as published, at t = 0.3."""
     at, t = _spread_out(case, SHAPES[0]), 0.3
     exact, rng = _Soft(at, t), case.rng("shuffle")
@@ -271,11 +266,9 @@ def _by_quantiles(case: Case) -> tuple[Check, ...]:
     size = np.max(np.abs(expected))
     why = {"tolerance": 2 * np.max(np.abs(full - half)) / size, "why": QUANTILES}
     spread = np.ptp(exact.sums(probes))
-    return (
-        gap("library, 1000 quantiles, t = 0.3", library, full, **ROUNDING),
-        gap("1000 quantiles, published, t = 0.3", full, expected, **why),
-        bounded("sums of rows: largest less smallest, t = 0.3", spread, ">=", 0.01),
-    )
+    yield gap("library, 1000 quantiles, t = 0.3", library, full, **ROUNDING)
+    yield gap("1000 quantiles, published, t = 0.3", full, expected, **why)
+    yield bounded("sums of rows: largest less smallest, t = 0.3", spread, ">=", 0.01)
 
 
 def _published(exact: _Soft, z: Array, probes: Array) -> Array:

@@ -4,7 +4,7 @@ import functools
 
 import numpy as np
 
-from meanfield.theorems._case import Case
+from meanfield.theorems._prelude import Case
 
 from ._particles import Array, Members, generic, trajectories
 

@@ -11,13 +11,7 @@ import numpy as np
 from jaxtyping import Array as JaxArray
 
 from meanfield.attention import attentions
-from meanfield.dynamics import (
-    AbstractDynamics,
-    Heads,
-    Interpolated,
-    Layers,
-    Sum,
-)
+from meanfield.dynamics import AbstractDynamics, Heads, Interpolated, Layers, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.theorems.reference import formulas as ref

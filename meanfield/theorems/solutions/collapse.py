@@ -11,10 +11,8 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ascend, attacked, bounded, close, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.ensembles import spectrum
@@ -47,7 +45,7 @@ def diameter(x: Array) -> float:
     r"$\tanh\frac\omega4$ apart. Hard sliced attention sees ranks and no sizes: no "
     r"cubic rate, and one slice only permutes tokens.",
 )
-def collapse(case: Case, *, skip: float = 0.0) -> tuple[Check, ...]:
+def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     r"""Layers of the library: softmax attacked by ascent, random clouds, and sizes.
 
     Adam ascends the ratio to the tanh for three tokens in the plane; two on a line
@@ -56,15 +54,13 @@ def collapse(case: Case, *, skip: float = 0.0) -> tuple[Check, ...]:
     layers of softmax against NumPy's.
     """
     # `skip` times the tokens themselves is added to a layer.
-    return (
-        ascend(
-            case, "D after over |V| tanh(|A|D²/4ε) D", _log_ratio, _start, given=(skip,)
-        ),
-        _pair(skip),
-        *_brute_force(case, skip),
-        *_orders(case, skip),
-        _three_layers(case, skip),
+    yield ascend(
+        case, "D after over |V| tanh(|A|D²/4ε) D", _log_ratio, _start, given=(skip,)
     )
+    yield _pair(skip)
+    yield from _brute_force(case, skip)
+    yield from _orders(case, skip)
+    yield _three_layers(case, skip)
 
 
 collapse.refuted_if(
@@ -126,7 +122,7 @@ def _pair(skip: float) -> Check:
     return close("two tokens on a line: the bound is reached", after, _reach(p, D) * D)
 
 
-def _brute_force(case: Case, skip: float) -> tuple[Check, ...]:
+def _brute_force(case: Case, skip: float) -> Checks:
     """The largest ratios over clouds, by all pairs of rows."""
     ratios = np.array(
         [
@@ -150,17 +146,16 @@ def _ratios(p: Parameters, at: Cloud, name: str, skip: float) -> list[float]:
     return [after / (delta * D), delta / _reach(p, D)]
 
 
-def _orders(case: Case, skip: float) -> tuple[Check, ...]:
+def _orders(case: Case, skip: float) -> Checks:
     """Diameters after a layer as powers of those before, for clouds that shrink."""
     p, at = _drawn(case, "order")
-    middle, checks = at.share @ at.x, []
+    middle = at.share @ at.x
     for name in NORMALISED:
         clouds = [at._replace(x=middle + h * (at.x - middle)) for h in SIZES]
         before = [diameter(each.x) for each in clouds]
         after = [diameter(_layer(p, name, each, skip)) for each in clouds]
         label = f"order of D after in D, {name}"
-        checks.append(order(label, before, after, 3.0, names=("D", "D after")))
-    return tuple(checks)
+        yield order(label, before, after, 3.0, names=("D", "D after"))
 
 
 def _three_layers(case: Case, skip: float) -> Check:
@@ -181,7 +176,7 @@ def _three_layers(case: Case, skip: float) -> Check:
     hypotheses=r"P as for token-collapse",
     remark=r"$D' \geq -|V|\tanh(|A|D^2/4\epsilon)D \geq -cD^3$, as for layers.",
 )
-def skipping(case: Case, *, drift: float = 0.0) -> tuple[Check, ...]:
+def skipping(case: Case, *, drift: float = 0.0) -> Checks:
     r"""Flows of softmax by the library: eight clouds, and two tokens on a line.
 
     Clouds of six weighted tokens in d = 3 with values of either sign, to t = 4: the
@@ -196,23 +191,19 @@ def skipping(case: Case, *, drift: float = 0.0) -> tuple[Check, ...]:
     ts = 10.0 ** np.arange(1, 4.5, 0.5)
     late = _fallen(np.concatenate([[0.0], ts]), drift)
     label = "order in t of a pair's diameter"
-    return (
-        bounded(
-            "least D(t) over its bound",
-            np.min(ratios),
-            ">=",
-            1.0,
-            tolerance=1e-7,
-            why=FLOWN,
-        ),
-        order(label, ts, late, -0.5, names=("t", "D")),
+    yield bounded(
+        "least D(t) over its bound",
+        np.min(ratios),
+        ">=",
+        1.0,
+        tolerance=1e-7,
+        why=FLOWN,
     )
+    yield order(label, ts, late, -0.5, names=("t", "D"))
 
 
 skipping.refuted_if(
-    "a drift towards zero is added",
-    seen_by=("least D(t) over its bound",),
-    drift=-1.0,
+    "a drift towards zero is added", seen_by=("least D(t) over its bound",), drift=-1.0
 )
 
 

@@ -12,10 +12,8 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Layers, Sum, stacked
 from meanfield.flows import fixed, flow
 from meanfield.measures import Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems.library.measures import starts
 from meanfield.theorems.reference.measures import wasserstein
 
@@ -53,7 +51,7 @@ FINE = f"{CELLS}² cells for the continuum: their own distance to it is below 1e
     ),
     hypotheses=r"compact supports; here $\rho \propto (1-4x^2)^2(1-4y^2)^2$, $p = 1$",
 )
-def limit(case: Case, *, cut: Cut = cells) -> tuple[Check, ...]:
+def limit(case: Case, *, cut: Cut = cells) -> Checks:
     """Clouds of 9 to 64 tokens under five attentions in the plane.
 
     A cloud has a token for each cell of equal mass, at a lower quantile or, another
@@ -62,11 +60,11 @@ def limit(case: Case, *, cut: Cut = cells) -> tuple[Check, ...]:
     after. On the line, the library's fixed steps over two layers; moments of the
     clouds that it draws, which are to tend to those of their laws.
     """
-    checks = [_on_a_line()]
+    yield _on_a_line()
     middle, lower = (carried(cut, at) for at in (0.5, LOWER))
     for name in KINDS:
-        checks += _followed(name, middle[name], lower[name])
-    return (*checks, *starts(case))
+        yield from _followed(name, middle[name], lower[name])
+    yield from starts(case)
 
 
 limit.refuted_if(
@@ -78,7 +76,7 @@ limit.refuted_if(
 
 def _followed(
     name: str, middle: list[tuple[Array, Array]], lower: list[tuple[Array, Array]]
-) -> list[Check]:
+) -> Checks:
     """Distances of lower tokens to the continuum, and to those in the middle."""
     whole, C = continuum(name), growth_bound(name)
     first = np.array([wasserstein(cloud(n, LOWER), whole[0], 1) for n in SIDES])
@@ -89,14 +87,12 @@ def _followed(
     nine, at_last = lower[0]
     alone = followed(name, nine, np.full(9, 1 / 9))
     label, less = f"W_1 to the continuum, {name}", "3/8 and what differs in growth"
-    return [
-        gap(f"9 tokens at t, {name}", at_last, alone, tolerance=1e-9, why=STEPPED),
-        bounded(
-            f"growth of {label}", max(far / first), "<=", C, tolerance=1e-2, why=FINE
-        ),
-        bounded(f"{label}: of 64 tokens over 9", left, "<=", 0.45, why=less),
-        bounded(f"growth of W_1 of both, {name}", ratio, "<=", C),
-    ]
+    yield gap(f"9 tokens at t, {name}", at_last, alone, tolerance=1e-9, why=STEPPED)
+    yield bounded(
+        f"growth of {label}", max(far / first), "<=", C, tolerance=1e-2, why=FINE
+    )
+    yield bounded(f"{label}: of 64 tokens over 9", left, "<=", 0.45, why=less)
+    yield bounded(f"growth of W_1 of both, {name}", ratio, "<=", C)
 
 
 def _on_a_line() -> Check:

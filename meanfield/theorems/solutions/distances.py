@@ -7,10 +7,9 @@ from jaxtyping import Array as JaxArray
 
 from meanfield._pot import ot
 from meanfield.measures import Points
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check, Relation
+from meanfield.theorems._check import Relation
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems.reference.measures import wasserstein
 
 Array = np.ndarray
@@ -28,7 +27,7 @@ PROGRAMME = "an optimal basis of a linear programme is exact up to rounding: 1e-
     ),
     hypotheses=r"both measures have the law $\theta$ of positions",
 )
-def definition(case: Case, *, theta: Array | None = None) -> tuple[Check, ...]:
+def definition(case: Case, *, theta: Array | None = None) -> Checks:
     """The integral of W_2 of conditionals, against other ways to the same number.
 
     Conditionals and law are those of the library's weighted tokens at four positions of
@@ -36,28 +35,25 @@ def definition(case: Case, *, theta: Array | None = None) -> tuple[Check, ...]:
     that keep positions, against the closed form with one atom for each position, and
     against W_2 of positions and states together, which it equals for small moves.
     """
-    checks = [_identity(case, theta=theta)]
+    yield _identity(case, theta=theta)
     squares = (POSITIONS[:, None] - POSITIONS[None, :]) ** 2
     for spread, relation, tolerance, why in (FAR, NEAR):
         pair, w = _clouds(case, spread)
         d = np.sqrt(_squared(pair, w, theta=None))
         W = np.sqrt(_programme(pair, w, across=squares))
         label = f"W_2 / d, moved by {spread:g}"
-        checks.append(bounded(label, W / d, relation, 1, tolerance=tolerance, why=why))
+        yield bounded(label, W / d, relation, 1, tolerance=tolerance, why=why)
     (x, y), w = _clouds(case, 0.3)
     first = np.unique(POSITIONS, return_index=True)[1]
     alone = np.zeros(len(w))
     alone[first] = w[first] / w[first].sum()
-    checks.append(
-        gap(
-            "d² with one atom for each position",
-            _squared((x, y), alone, theta=None),
-            alone @ np.sum((x - y) ** 2, axis=1),
-            tolerance=1e-12,
-            why=PROGRAMME,
-        )
+    yield gap(
+        "d² with one atom for each position",
+        _squared((x, y), alone, theta=None),
+        alone @ np.sum((x - y) ** 2, axis=1),
+        tolerance=1e-12,
+        why=PROGRAMME,
     )
-    return tuple(checks)
 
 
 definition.refuted_if(
@@ -134,7 +130,7 @@ NEAR: tuple[float, Relation, float, str] = (
     ),
     hypotheses=r"$p \ge 1$, $\delta > 0$",
 )
-def closed(case: Case, *, inner: float = 1.2) -> tuple[Check, ...]:
+def closed(case: Case, *, inner: float = 1.2) -> Checks:
     """W_p by linear programmes for random pairs, against what lies outside.
 
     Five and four weighted atoms, p = 1, 2, 3; and a Dirac on the sphere of which a

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems.reference.measures import wasserstein
 
 from ._masked import EPSILON, Line, velocities
@@ -24,7 +22,7 @@ from ._masked import EPSILON, Line, velocities
         "from above show the discontinuity."
     ),
 )
-def discontinuity(case: Case, *, s: float = 0.5) -> tuple[Check, ...]:
+def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """The library's masked field at s = ½ of two atoms, the second at ½ + 1/n.
 
     In the limit it is at ½: the jump against its closed form, and W_2 by linear
@@ -39,15 +37,13 @@ def discontinuity(case: Case, *, s: float = 0.5) -> tuple[Check, ...]:
             w=np.array([0.75, 1 / n, 0.25 - 1 / n]), s=np.array([0.25, 1.0, 0.9])
         )
         gaps.append(np.ptp(velocities([seen, unseen], 0.4, 0.75)) / (1.3 * n / 0.75))
-    return (
-        *_jump(case, s=s),
-        gap(
-            "printed sequence: jump at s = ¾ over 4n|V|/3",
-            gaps,
-            np.ones(3),
-            tolerance=1e-12,
-            why="rounding of a sum of three terms",
-        ),
+    yield from _jump(case, s=s)
+    yield gap(
+        "printed sequence: jump at s = ¾ over 4n|V|/3",
+        gaps,
+        np.ones(3),
+        tolerance=1e-12,
+        why="rounding of a sum of three terms",
     )
 
 
@@ -56,7 +52,7 @@ discontinuity.refuted_if(
 )
 
 
-def _jump(case: Case, *, s: float) -> tuple[Check, ...]:
+def _jump(case: Case, *, s: float) -> Checks:
     """The field at (s, 0.3) of halves at positions 0 and ½ + 1/n, and in the limit."""
     rng = case.rng("jump")
     Q, K, V = rng.uniform(0.5, 1.5, size=3)
@@ -72,16 +68,14 @@ def _jump(case: Case, *, s: float) -> tuple[Check, ...]:
     gone = np.abs(found[:-1] - found[-1])
     jump = V * share * (x[1] - x[0])
     why = "rounding of a sum of two terms"
-    return (
-        gap(
-            "jump of the field at n = 10, 100, 1000",
-            gone,
-            np.full(3, jump),
-            tolerance=1e-13,
-            why=why,
-        ),
-        bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0),
-        order(
-            "order of W_2 in 1/n", [1 / n for n in counts], W, 1.0, names=("1/n", "W₂")
-        ),
+    yield gap(
+        "jump of the field at n = 10, 100, 1000",
+        gone,
+        np.full(3, jump),
+        tolerance=1e-13,
+        why=why,
+    )
+    yield bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0)
+    yield order(
+        "order of W_2 in 1/n", [1 / n for n in counts], W, 1.0, names=("1/n", "W₂")
     )

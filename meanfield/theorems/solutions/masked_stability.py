@@ -5,24 +5,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import expm
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, gap, order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 
-from ._masked import (
-    EPSILON,
-    FRAMES,
-    Array,
-    Line,
-    carried,
-    distance,
-    log_pointwise,
-    reference,
-    start,
-    velocities,
-)
+from . import _masked as masked
 
 COUNTS = (10, 30, 90)
 POWERS = (1.5, 2.0, 3.0)
@@ -48,7 +35,7 @@ WHY = (
 )
 def powers(
     case: Case, *, factor: Callable[[float], float] = lambda p: p / (p - 1)
-) -> tuple[Check, ...]:
+) -> Checks:
     """Masked flows of 10, 30 and 90 tokens with A = 0, V = 1, one of them moved.
 
     Filled up with tokens of no weight; against the exponential of the matrix of
@@ -56,21 +43,19 @@ def powers(
     singular vector in which d_2 grows most.
     """
     lines = _means(case)
-    paths = carried(lines)
+    paths = masked.carried(lines)
     expected = expm(_averages(COUNTS[-1])) @ lines[5].x
-    return (
-        gap("90 tokens at t = 1", paths[5][-1], expected, tolerance=ERROR, why=WHY),
-        *(
-            bounded(
-                f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant",
-                np.max(_ratios(lines, paths, p)) / np.exp(factor(p)),
-                "<=",
-                1.0,
-                tolerance=2e-5,
-                why=f"{WHY}, over a distance of 90 to the power of -2/3 at least",
-            )
-            for p in POWERS
-        ),
+    yield gap("90 tokens at t = 1", paths[5][-1], expected, tolerance=ERROR, why=WHY)
+    yield from (
+        bounded(
+            f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant",
+            np.max(_ratios(lines, paths, p)) / np.exp(factor(p)),
+            "<=",
+            1.0,
+            tolerance=2e-5,
+            why=f"{WHY}, over a distance of 90 to the power of -2/3 at least",
+        )
+        for p in POWERS
     )
 
 
@@ -93,7 +78,7 @@ powers.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     lines = _means(case)
-    paths = carried(lines)
+    paths = masked.carried(lines)
     first, second = (_ratios(lines, paths, p)[:3] for p in (1.0, 2.0))
     harmonic = [1 + np.sum(1 / np.arange(1, n + 1)) for n in COUNTS]
     least = np.min(first / harmonic)
@@ -106,12 +91,12 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _averages(n: int) -> Array:
+def _averages(n: int) -> masked.Array:
     """The mean of the tokens up to each one."""
     return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
 
 
-def _means(case: Case) -> list[Line]:
+def _means(case: Case) -> list[masked.Line]:
     """Pairs with A = 0, V = 1, equal weights: the first token moved by 1.
 
     The last pair is moved along the direction in which $d_2$ grows most.
@@ -122,15 +107,17 @@ def _means(case: Case) -> list[Line]:
     for n, away in moves:
         x = case.rng(f"n={n}").uniform(-1, 1, size=n)
         w, s = np.full(n, 1 / n), np.arange(1, n + 1) / n
-        lines += [Line(0.0, 0.0, 1.0, y, w, s) for y in (x, x + away)]
+        lines += [masked.Line(0.0, 0.0, 1.0, y, w, s) for y in (x, x + away)]
     return lines
 
 
-def _ratios(lines: list[Line], paths: list[Array], p: float) -> Array:
+def _ratios(
+    lines: list[masked.Line], paths: list[masked.Array], p: float
+) -> masked.Array:
     """$d_p(1)/d_p(0)$ of the pairs."""
     found = []
     for i in range(0, len(lines), 2):
-        at = lambda t, i=i: distance(paths[i][t], paths[i + 1][t], lines[i].w, p)
+        at = lambda t, i=i: masked.distance(paths[i][t], paths[i + 1][t], lines[i].w, p)
         found.append(at(-1) / at(0))
     return np.array(found)
 
@@ -151,34 +138,32 @@ def _ratios(lines: list[Line], paths: list[Array], p: float) -> Array:
     ),
     remark="The 2 is Hardy's: averages over earlier positions are bounded on $L^2$.",
 )
-def existence(case: Case) -> tuple[Check, ...]:
+def existence(case: Case) -> Checks:
     """Masked flows of 10, 30 and 90 tokens of unequal weight, one of them moved.
 
     Against NumPy's DOP853, against R(t), d by its closed form; and the estimate at a
     position by an ascent over parameters, atoms, weights and moves.
     """
     lines = _attending(case)
-    paths = carried(lines)
+    paths = masked.carried(lines)
     which = (1, 6)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
-    return (
-        gap(
-            "10 tokens at t = 1",
-            np.stack([paths[i][-1] for i in which]),
-            np.stack([reference(lines[i]) for i in which]),
-            tolerance=ERROR,
-            why=WHY,
-        ),
-        _inside(lines, paths),
-        *_growth(lines, paths, hardy=2.0),
-        ascend(case, label, log_pointwise, start, steps=80),
+    yield gap(
+        "10 tokens at t = 1",
+        np.stack([paths[i][-1] for i in which]),
+        np.stack([masked.reference(lines[i]) for i in which]),
+        tolerance=ERROR,
+        why=WHY,
     )
+    yield _inside(lines, paths)
+    yield from _growth(lines, paths, hardy=2.0)
+    yield ascend(case, label, masked.log_pointwise, masked.start, steps=80)
 
 
 @existence.refuted_by("without Hardy's factor 2, which A = 0 shows at 90 tokens")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     lines = _means(case)
-    return tuple(_growth(lines, carried(lines), hardy=1.0)[2:])
+    return list(_growth(lines, masked.carried(lines), hardy=1.0))[2:]
 
 
 @existence.misprinted(
@@ -210,7 +195,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _attending(case: Case) -> list[Line]:
+def _attending(case: Case) -> list[masked.Line]:
     """Pairs with A ≠ 0 and unequal weights, and one run with V < 0."""
     lines = []
     for n in COUNTS:
@@ -218,38 +203,38 @@ def _attending(case: Case) -> list[Line]:
         x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
         s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
         x = np.clip(x, -0.9, 0.9)
-        lines += [Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
+        lines += [masked.Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
     rng = case.rng("V < 0")
     x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
-    lines.append(Line(0.8, EPSILON, -1.3, x, np.full(10, 0.1), s))
+    lines.append(masked.Line(0.8, masked.EPSILON, -1.3, x, np.full(10, 0.1), s))
     return [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
 
 
-def _growth(lines: list[Line], paths: list[Array], *, hardy: float) -> list[Check]:
+def _growth(
+    lines: list[masked.Line], paths: list[masked.Array], *, hardy: float
+) -> Checks:
     r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
-    checks = []
     for i in range(0, 6, 2):
         line, pair = lines[i], (paths[i], paths[i + 1])
-        d = np.array([distance(x, y, line.w, 2.0) for x, y in zip(*pair, strict=True)])
-        R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
-        a = abs(line.Q * line.K) / EPSILON * R**2
-        checks.append(
-            bounded(
-                f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}",
-                np.max(np.log(d[1:] / d[0]) / FRAMES[1:]),
-                "<=",
-                line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a),
-                tolerance=1e-2,
-                why=f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4",
-            )
+        d = np.array(
+            [masked.distance(x, y, line.w, 2.0) for x, y in zip(*pair, strict=True)]
         )
-    return checks
+        R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
+        a = abs(line.Q * line.K) / masked.EPSILON * R**2
+        yield bounded(
+            f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}",
+            np.max(np.log(d[1:] / d[0]) / masked.FRAMES[1:]),
+            "<=",
+            line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a),
+            tolerance=1e-2,
+            why=f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4",
+        )
 
 
-def _inside(lines: list[Line], paths: list[Array]) -> Check:
+def _inside(lines: list[masked.Line], paths: list[masked.Array]) -> Check:
     shares = [
         np.abs(path[1:]).max(axis=1)
-        / (np.abs(path[0]).max() * np.exp(abs(line.V) * FRAMES[1:]))
+        / (np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:]))
         for line, path in zip(lines, paths, strict=True)
     ]
     why = f"{WHY}; tokens at one point reach it"
@@ -260,17 +245,21 @@ def _inside(lines: list[Line], paths: list[Array]) -> Check:
 SHARES = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
-def _early(case: Case) -> tuple[Array, float]:
+def _early(case: Case) -> tuple[masked.Array, float]:
     r"""$|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$."""
     rng = case.rng("shares")
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
     V, R, x, h = 1.2, 1.0, 0.5, 0.3
     later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
     lines = [
-        Line(Q, K, V, np.array([y, later, 0.0]), np.array([eta, 1 - eta, 0.0]), s)
+        masked.Line(
+            Q, K, V, np.array([y, later, 0.0]), np.array([eta, 1 - eta, 0.0]), s
+        )
         for eta in SHARES
         for y in (0.2, 0.2 + h)
     ]
-    apart = np.abs(np.diff(velocities(lines, x, 0.0).reshape(-1, 2), axis=1))[:, 0]
-    a = Q * K * R * x / EPSILON
+    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2), axis=1))[
+        :, 0
+    ]
+    a = Q * K * R * x / masked.EPSILON
     return apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)

@@ -2,23 +2,11 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap, order
-from meanfield.theorems._statement import statement
 from meanfield.theorems.reference.measures import wasserstein
 
-from ._frozen import (
-    ERROR,
-    FRAMES,
-    WHY,
-    Array,
-    Curve,
-    Run,
-    carried,
-    constants,
-    reference,
-)
+from . import _frozen as frozen
 
 N = 4
 TOGETHER = np.zeros(N)
@@ -37,21 +25,32 @@ LAST = 0.3
     hypotheses=r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$; masked attention likewise",
     aliases=("castin2025:lemma-B.9", "castin2025:lemma-B.12"),
 )
-def contained(case: Case, *, radius: float = 1.0) -> tuple[Check, ...]:
+def contained(case: Case, *, radius: float = 1.0) -> Checks:
     """Tokens carried by the library's fields of prescribed curves, masked and not.
 
     Atoms turn on spheres of radius R(t): tokens against NumPy's DOP853, against R(t),
     and atoms and tokens on one line with V = 0.7 I, which reach it.
     """
     runs = _spheres(case, radius=radius)
-    paths = carried(runs)
+    paths = frozen.carried(runs)
     shares = _share(runs, paths)
-    expected = np.stack([reference(run) for run in runs[:2]])
+    expected = np.stack([frozen.reference(run) for run in runs[:2]])
     reached = "|x|/R(t) on a line"
-    return (
-        bounded("largest |x|/R(t)", shares.max(), "<=", 1.0, tolerance=ERROR, why=WHY),
-        bounded(reached, shares[-1], "=", 1.0, tolerance=ERROR, why=WHY),
-        gap("tokens at t = 1", paths[:2, -1], expected, tolerance=ERROR, why=WHY),
+    yield bounded(
+        "largest |x|/R(t)",
+        shares.max(),
+        "<=",
+        1.0,
+        tolerance=frozen.ERROR,
+        why=frozen.WHY,
+    )
+    yield bounded(reached, shares[-1], "=", 1.0, tolerance=frozen.ERROR, why=frozen.WHY)
+    yield gap(
+        "tokens at t = 1",
+        paths[:2, -1],
+        expected,
+        tolerance=frozen.ERROR,
+        why=frozen.WHY,
     )
 
 
@@ -60,24 +59,28 @@ contained.refuted_if(
 )
 
 
-def _parameters(rng: np.random.Generator, scale: float) -> tuple[Array, Array, Array]:
+def _parameters(
+    rng: np.random.Generator, scale: float
+) -> tuple[frozen.Array, frozen.Array, frozen.Array]:
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     return scale * Q, scale * K, V
 
 
-def _curve(rng: np.random.Generator, radius: Array, growth: float) -> Curve:
+def _curve(
+    rng: np.random.Generator, radius: frozen.Array, growth: float
+) -> frozen.Curve:
     phase = rng.uniform(0, 2 * np.pi, size=N)
-    return Curve(radius, np.array(growth), phase, rng.uniform(-3, 3, size=N))
+    return frozen.Curve(radius, np.array(growth), phase, rng.uniform(-3, 3, size=N))
 
 
-def _start(rng: np.random.Generator) -> tuple[Array, Array, Array]:
+def _start(rng: np.random.Generator) -> tuple[frozen.Array, frozen.Array, frozen.Array]:
     """Tokens of which the furthest is at distance one, weights, distinct positions."""
     x, w = rng.normal(size=(N, 2)), rng.uniform(0.2, 1.8, size=N)
     x /= np.linalg.norm(x, axis=1).max()
     return x, w / w.sum(), np.sort(rng.uniform(size=N))
 
 
-def _spheres(case: Case, *, radius: float) -> list[Run]:
+def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
     """Curves on growing spheres, masked and not; the last carries along a line."""
     rng = case.rng("spheres")
     runs = []
@@ -86,18 +89,18 @@ def _spheres(case: Case, *, radius: float) -> list[Run]:
         growth = float(np.linalg.norm(parameters[2], 2))
         curve = _curve(rng, np.full(N, radius), growth)
         x, w, position = _start(rng)
-        runs += [Run(*parameters, curve, x, w, s) for s in (TOGETHER, position)]
+        runs += [frozen.Run(*parameters, curve, x, w, s) for s in (TOGETHER, position)]
     Q, K, _ = _parameters(rng, 1.0)
     x, w, position = _start(rng)
-    line = Curve(np.full(N, radius), np.array(0.7), np.ones(N), TOGETHER)
+    line = frozen.Curve(np.full(N, radius), np.array(0.7), np.ones(N), TOGETHER)
     x = np.broadcast_to([np.cos(1), np.sin(1)], x.shape)
-    return [*runs, Run(Q, K, 0.7 * np.eye(2), line, x, w, position)]
+    return [*runs, frozen.Run(Q, K, 0.7 * np.eye(2), line, x, w, position)]
 
 
-def _share(runs: list[Run], paths: Array) -> Array:
+def _share(runs: list[frozen.Run], paths: frozen.Array) -> frozen.Array:
     """The largest |x|/R(t) over later frames, run by run."""
     growth = np.array([np.linalg.norm(run.V, 2) for run in runs])
-    R = np.exp(growth[:, None] * FRAMES[None, :])
+    R = np.exp(growth[:, None] * frozen.FRAMES[None, :])
     return (np.linalg.norm(paths, axis=-1).max(axis=-1) / R)[:, 1:].max(axis=1)
 
 
@@ -120,15 +123,15 @@ def _share(runs: list[Run], paths: Array) -> Array:
         "inequality replaces it, with its factor p/(p - 1) = 2."
     ),
 )
-def contraction(case: Case, *, one: float = 1.0) -> tuple[Check, ...]:
+def contraction(case: Case, *, one: float = 1.0) -> Checks:
     """Tokens carried by the fields of two constant curves of four atoms.
 
     The largest distance up to T, by linear programmes, against f; its order in T; and
     Diracs with A = 0 and V = 0.7 I, which reach the bound.
     """
     pairs = _pairs(case)
-    paths = carried([run for pair in pairs for run in pair])
-    at = [int(np.flatnonzero(T == FRAMES)[0]) for T in HORIZONS]
+    paths = frozen.carried([run for pair in pairs for run in pair])
+    at = [int(np.flatnonzero(T == frozen.FRAMES)[0]) for T in HORIZONS]
     orders = [
         order(
             f"order of D_2,T(F(μ), F(ν)) in T, {label}",
@@ -155,7 +158,7 @@ contraction.refuted_if(
 )
 
 
-def _pairs(case: Case) -> list[tuple[Run, Run]]:
+def _pairs(case: Case) -> list[tuple[frozen.Run, frozen.Run]]:
     """Curves in pairs: constant, then growing; and Diracs with A = 0, V = 0.7 I."""
     rng = case.rng("pairs")
     pairs = []
@@ -167,66 +170,69 @@ def _pairs(case: Case) -> list[tuple[Run, Run]]:
         curves = [_curve(rng, rng.uniform(0.3, 1, size=N), growth) for _ in range(2)]
         pairs.append(
             tuple(
-                Run(Q, K, V, c._replace(turn=turn * c.turn), x, w, masked * position)
+                frozen.Run(
+                    Q, K, V, c._replace(turn=turn * c.turn), x, w, masked * position
+                )
                 for c in curves
             )
         )
     x, w, _ = _start(rng)
     zero = np.zeros((2, 2))
     diracs = [
-        Curve(np.full(N, r), np.array(0.0), np.ones(N), TOGETHER) for r in (0.9, 0.2)
+        frozen.Curve(np.full(N, r), np.array(0.0), np.ones(N), TOGETHER)
+        for r in (0.9, 0.2)
     ]
-    runs = [Run(zero, zero, 0.7 * np.eye(2), c, x, w, TOGETHER) for c in diracs]
+    runs = [frozen.Run(zero, zero, 0.7 * np.eye(2), c, x, w, TOGETHER) for c in diracs]
     return [*pairs, (runs[0], runs[1])]
 
 
-def _distance(first: Run, y: Array, z: Array, p: float) -> float:
+def _distance(first: frozen.Run, y: frozen.Array, z: frozen.Array, p: float) -> float:
     """W_p; for masked runs $d_p$, since every position holds one atom."""
     if np.ptp(first.position) == 0:
         return wasserstein(y, z, p, weights=(first.w, first.w))
     return float(first.w @ np.linalg.norm(y - z, axis=1) ** p) ** (1 / p)
 
 
-def _rates(run: Run, T: float, *, one: float) -> tuple[float, float]:
+def _rates(run: frozen.Run, T: float, *, one: float) -> tuple[float, float]:
     r"""$C_1$ and $C_2R^2$ at $R(T)$, with `one` for the 1 in $1 + 2\|A\|R^2$."""
     v = float(np.linalg.norm(run.V, 2))
-    full, grown = constants(run, np.exp(v * T))
+    full, grown = frozen.constants(run, np.exp(v * T))
     return full - (1 - one) * v * np.exp(2 * grown / v), grown
 
 
-def _factor(run: Run, T: float, *, one: float) -> float:
+def _factor(run: frozen.Run, T: float, *, one: float) -> float:
     r"""$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$ at $R(T)$, twice that if masked."""
     first, grown = _rates(run, T, one=one)
     hardy = 1 if np.ptp(run.position) == 0 else 2
     return hardy * first * (np.expm1(grown * T) / grown if grown else T)
 
 
-def _moved(pair: tuple[Run, Run], paths: Array, p: float) -> Array:
+def _moved(
+    pair: tuple[frozen.Run, frozen.Run], paths: frozen.Array, p: float
+) -> frozen.Array:
     """The distance of the carried tokens at each frame."""
     return np.array([_distance(pair[0], y, z, p) for y, z in zip(*paths, strict=True)])
 
 
-def _contraction(case: Case, *, one: float) -> tuple[Check, ...]:
+def _contraction(case: Case, *, one: float) -> Checks:
     pairs = _pairs(case)
-    paths = carried([run for pair in pairs for run in pair])
-    checks = []
+    paths = frozen.carried([run for pair in pairs for run in pair])
     for i, p in ((0, 1.0), (0, 2.0), (1, 2.0), (3, 1.0), (3, 2.0)):
         pair = pairs[i]
         start = _distance(pair[0], pair[0].curve.at(0.0), pair[1].curve.at(0.0), p)
         moved = _moved(pair, paths[2 * i : 2 * i + 2], p)
         label = ("free", "masked", "", "Diracs")[i]
-        checks += [
+        yield from (
             bounded(
                 f"D_{p:g},T(F(μ), F(ν)) / D_{p:g},T(μ, ν), {label}, T = {T}",
-                moved[FRAMES <= T].max() / start,
+                moved[frozen.FRAMES <= T].max() / start,
                 "<=",
                 _factor(pair[0], T, one=one),
-                tolerance=2 * ERROR / start,
-                why=f"{WHY}, twice, over the distance of the curves",
+                tolerance=2 * frozen.ERROR / start,
+                why=f"{frozen.WHY}, twice, over the distance of the curves",
             )
             for T in HORIZONS[::3]
-        ]
-    return tuple(checks)
+        )
 
 
 @statement(
@@ -242,18 +248,17 @@ def _contraction(case: Case, *, one: float) -> tuple[Check, ...]:
         r"$C_1$ and $C_2$ of Theorem 3.1, with $R$ at the last time"
     ),
 )
-def flows_apart(case: Case, *, one: float = 1.0) -> tuple[Check, ...]:
+def flows_apart(case: Case, *, one: float = 1.0) -> Checks:
     """Tokens carried by two curves of four atoms that turn and move outwards.
 
     To t = 0.3; W_1 by linear programmes at 8 Gauss–Legendre nodes; and two Diracs with
     A = 0 and V = 0.7 I, which reach the bound.
     """
     pairs = _pairs(case)
-    paths = carried([run for pair in pairs for run in pair])
-    end = int(np.flatnonzero(FRAMES == LAST)[0])
+    paths = frozen.carried([run for pair in pairs for run in pair])
+    end = int(np.flatnonzero(frozen.FRAMES == LAST)[0])
     nodes, weights = np.polynomial.legendre.leggauss(8)
     s, ds = LAST / 2 * (1 + nodes), LAST / 2 * weights
-    checks = []
     for i in (2, 3):
         pair = pairs[i]
         first, grown = _rates(pair[0], LAST, one=one)
@@ -261,17 +266,14 @@ def flows_apart(case: Case, *, one: float = 1.0) -> tuple[Check, ...]:
         W = [_distance(pair[0], first_at(t), second_at(t), 1.0) for t in s]
         bound = first * float(ds @ (np.exp(grown * (LAST - s)) * W))
         apart = np.linalg.norm(paths[2 * i, end] - paths[2 * i + 1, end], axis=1)
-        checks.append(
-            bounded(
-                f"sup of |φ_t(μ) - φ_t(ν)|, {('', '', 'growing', 'Diracs')[i]}",
-                apart.max(),
-                "<=",
-                bound,
-                tolerance=2 * ERROR,
-                why=f"{WHY}, twice; W_1 at 8 Gauss–Legendre nodes is below that",
-            )
+        yield bounded(
+            f"sup of |φ_t(μ) - φ_t(ν)|, {('', '', 'growing', 'Diracs')[i]}",
+            apart.max(),
+            "<=",
+            bound,
+            tolerance=2 * frozen.ERROR,
+            why=f"{frozen.WHY}, twice; W_1 at 8 Gauss–Legendre nodes is below that",
         )
-    return tuple(checks)
 
 
 flows_apart.refuted_if(

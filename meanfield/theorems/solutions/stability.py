@@ -2,45 +2,17 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
-from meanfield.theorems._protocols import (
-    ascend,
-    bounded,
-    log_ratio_at,
-    order,
-)
-from meanfield.theorems._statement import statement
+from meanfield.theorems._prelude import Case, Check, Checks, statement
+from meanfield.theorems._protocols import ascend, bounded, log_ratio_at, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 from meanfield.theorems.reference.measures import wasserstein
 
-from ._members import (
-    BASE,
-    MOVED,
-    SHIFTS,
-    SLOW,
-    SLOW_MOVED,
-    STILL,
-    TRANSLATED,
-    flown,
-)
-from ._particles import (
-    ADAPTIVE,
-    ADAPTIVE_ERROR,
-    EPSILON,
-    FRAMES,
-    KINDS,
-    Array,
-    Members,
-    at_times,
-    constants,
-    operator_norm,
-    radii,
-)
+from . import _members as members
+from . import _particles as particles
 from ._short import light, log_ratio, start
 
 TIMES = np.linspace(0, 1, 41)
-PAIRS = ((SLOW, SLOW_MOVED), (STILL, TRANSLATED))
+PAIRS = ((members.SLOW, members.SLOW_MOVED), (members.STILL, members.TRANSLATED))
 ATTACKED = "(1/T) log W_1(T)/W_1(0) over C_1 + C_2 R²"
 NEAR = 0.85  # of the bound, which equality of C_1 alone leaves for ‖A‖R² = 0.6
 
@@ -65,7 +37,7 @@ NEAR = 0.85  # of the bound, which equality of C_1 alone leaves for ‖A‖R² =
         r"+ \frac{2u}{1 - \tanh u})e^{4u}$, $u = \|A\|R^2$, for $\epsilon = 1$."
     ),
 )
-def stability(case: Case, *, first: float = 1.0) -> tuple[Check, ...]:
+def stability(case: Case, *, first: float = 1.0) -> Checks:
     """Ascents over short flows of each attention, and flows to t = 1 of pairs.
 
     Ascents vary parameters, atoms, weights and moves. A light atom that moves and pulls
@@ -75,25 +47,29 @@ def stability(case: Case, *, first: float = 1.0) -> tuple[Check, ...]:
     of W_2(1) in W_2(0) as tokens are moved less; and a translated cloud with A = 0,
     V = 0.9 I, whose rate is C_1.
     """
-    runs, paths = flown(case)
-    checks = [*_attacked(case, first=first), *_pulled(case)]
-    for name in KINDS:
-        checks.append(_proportional(name, runs, paths[name]))
+    runs, paths = members.flown(case)
+    yield from _attacked(case, first=first)
+    yield from _pulled(case)
+    for name in particles.KINDS:
+        yield _proportional(name, runs, paths[name])
         for p in (1.0, 2.0):
-            checks += _growth(name, runs, paths[name], first=first, p=p)
+            yield from _growth(name, runs, paths[name], first=first, p=p)
     rate = _log_growth(paths["softmax"], runs, PAIRS[-1], 2.0)
-    why = f"{ADAPTIVE}, over a distance of 0.5, over t = 0.2"
+    why = f"{particles.ADAPTIVE}, over a distance of 0.5, over t = 0.2"
     reached = bounded(
         "(1/t) log W_2(t)/W_2(0), translated", rate, "=", 0.9, tolerance=2e-6, why=why
     )
-    return (*checks, reached)
+    yield reached
 
 
 stability.refuted_if(
     "without C_1: as if the field did not depend on the measure",
     seen_by=(
         f"{ATTACKED}, …",
-        *(f"largest (1/t) log W_2(t)/W_2(0), {name}, translated" for name in KINDS),
+        *(
+            f"largest (1/t) log W_2(t)/W_2(0), {name}, translated"
+            for name in particles.KINDS
+        ),
     ),
     first=0.0,
 )
@@ -110,7 +86,7 @@ def _attacked(case: Case, *, first: float) -> list[Check]:
             given=(which, first),
             steps=case.pick(60, 400),
         )
-        for which, name in enumerate(KINDS)
+        for which, name in enumerate(particles.KINDS)
     ]
 
 
@@ -119,7 +95,7 @@ def _pulled(case: Case) -> list[Check]:
     why = "near equality, which is of C_1 alone"
     shares = {
         name: np.exp(log_ratio_at(case, log_ratio, light(0.6), given=(which, 1.0)))
-        for which, name in enumerate(KINDS)
+        for which, name in enumerate(particles.KINDS)
     }
     return [
         bounded(f"the same of a light atom, {name}", shares[name], ">=", NEAR, why=why)
@@ -127,52 +103,70 @@ def _pulled(case: Case) -> list[Check]:
     ]
 
 
-def _rates(name: str, runs: Members, m: int, R: float) -> tuple[float, float]:
+def _rates(name: str, runs: particles.Members, m: int, R: float) -> tuple[float, float]:
     r"""The largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads."""
-    Q, K, V = (at_times(name, getattr(runs, part)[m], TIMES) for part in "QKV")
-    v = operator_norm(KINDS[name].value_scale * V)
-    a = operator_norm(np.swapaxes(K, -1, -2) @ Q) / EPSILON * R**2
-    q, k = (operator_norm(part) * R / np.sqrt(EPSILON) for part in (Q, K))
-    first, second = constants("softmax" if name == "multi-head" else name, v, a, q, k)
+    Q, K, V = (
+        particles.at_times(name, getattr(runs, part)[m], TIMES) for part in "QKV"
+    )
+    v = particles.operator_norm(particles.KINDS[name].value_scale * V)
+    a = particles.operator_norm(np.swapaxes(K, -1, -2) @ Q) / particles.EPSILON * R**2
+    q, k = (
+        particles.operator_norm(part) * R / np.sqrt(particles.EPSILON)
+        for part in (Q, K)
+    )
+    first, second = particles.constants(
+        "softmax" if name == "multi-head" else name, v, a, q, k
+    )
     return float(np.max(first.sum(1))), float(np.max(second.sum(1)))
 
 
-def _log_growth(paths: Array, runs: Members, pair: tuple[int, int], p: float) -> float:
+def _log_growth(
+    paths: particles.Array, runs: particles.Members, pair: tuple[int, int], p: float
+) -> float:
     """The largest log W_p(t)/W_p(0) over t, for frames after the first, over t."""
     both = (runs.w[pair[0]], runs.w[pair[1]])
     W = [
         wasserstein(paths[pair[0], i], paths[pair[1], i], p, weights=both)
-        for i in range(len(FRAMES))
+        for i in range(len(particles.FRAMES))
     ]
-    return float(np.max(np.log(np.array(W[1:]) / W[0]) / np.array(FRAMES[1:])))
+    return float(
+        np.max(np.log(np.array(W[1:]) / W[0]) / np.array(particles.FRAMES[1:]))
+    )
 
 
 def _growth(
-    name: str, runs: Members, paths: Array, *, first: float, p: float
-) -> tuple[Check, ...]:
+    name: str,
+    runs: particles.Members,
+    paths: particles.Array,
+    *,
+    first: float,
+    p: float,
+) -> Checks:
     r"""Growth rates of the pairs against $C_1 + C_2R^2$, `first` times $C_1$."""
-    checks = []
     for label, pair in zip(("generic", "translated"), PAIRS, strict=True):
-        R = max(radii(name, runs, m, size=operator_norm)[-1] for m in pair)
-        C1, C2 = _rates(name, runs, pair[0], R)
-        checks.append(
-            bounded(
-                f"largest (1/t) log W_{p:g}(t)/W_{p:g}(0), {name}, {label}",
-                _log_growth(paths, runs, pair, p),
-                "<=",
-                first * C1 + C2,
-                tolerance=5 * ADAPTIVE_ERROR / SHIFTS[-1],
-                why=f"{ADAPTIVE}, over a distance of 1e-3, over t = 0.2",
-            )
+        R = max(
+            particles.radii(name, runs, m, size=particles.operator_norm)[-1]
+            for m in pair
         )
-    return tuple(checks)
+        C1, C2 = _rates(name, runs, pair[0], R)
+        yield bounded(
+            f"largest (1/t) log W_{p:g}(t)/W_{p:g}(0), {name}, {label}",
+            _log_growth(paths, runs, pair, p),
+            "<=",
+            first * C1 + C2,
+            tolerance=5 * particles.ADAPTIVE_ERROR / members.SHIFTS[-1],
+            why=f"{particles.ADAPTIVE}, over a distance of 1e-3, over t = 0.2",
+        )
 
 
-def _proportional(name: str, runs: Members, paths: Array) -> Check:
+def _proportional(name: str, runs: particles.Members, paths: particles.Array) -> Check:
     """W_2 at t = 1 against W_2 at t = 0, as tokens are moved less and less."""
-    both = (runs.w[BASE], runs.w[BASE])
+    both = (runs.w[members.BASE], runs.w[members.BASE])
     start, end = (
-        [wasserstein(paths[BASE, i], paths[m, i], weights=both) for m in MOVED]
+        [
+            wasserstein(paths[members.BASE, i], paths[m, i], weights=both)
+            for m in members.MOVED
+        ]
         for i in (0, -1)
     )
     label = f"order of W_2(1) in W_2(0), {name}"
@@ -189,13 +183,13 @@ def _proportional(name: str, runs: Members, paths: Array) -> Check:
     hypotheses=r"supports in $B_{R_0}$, softmax; $C_1$ and $C_2$ of Theorem 3.1, "
     r"both at $R(T)$",
 )
-def growth(case: Case, *, first: float = 1.0) -> tuple[Check, ...]:
+def growth(case: Case, *, first: float = 1.0) -> Checks:
     """The rate of W_1 over a short time, by an ascent as for Theorem 3.1.
 
     Over parameters, atoms, weights and directions, through the library's field.
     """
-    given = (list(KINDS).index("softmax"), first)
-    return (ascend(case, ATTACKED, log_ratio, start, given=given, steps=100),)
+    given = (list(particles.KINDS).index("softmax"), first)
+    yield ascend(case, ATTACKED, log_ratio, start, given=given, steps=100)
 
 
 growth.refuted_if(

@@ -4,23 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 
+from . import _particles as particles
 from ._members import BASE, SHEARED, TOGETHER, flown
-from ._particles import (
-    ADAPTIVE,
-    ADAPTIVE_ERROR,
-    ADAPTIVE_SINKHORN,
-    KINDS,
-    Array,
-    Members,
-    operator_norm,
-    radii,
-    reference,
-)
 
 REACHED = ("softmax", "L2", "Sinkhorn", "multi-head")  # sigmoid weights stay below 1
 
@@ -38,8 +26,10 @@ REACHED = ("softmax", "L2", "Sinkhorn", "multi-head")  # sigmoid weights stay be
     ),
 )
 def support(
-    case: Case, *, size: Callable[[Array], Array] = operator_norm
-) -> tuple[Check, ...]:
+    case: Case,
+    *,
+    size: Callable[[particles.Array], particles.Array] = particles.operator_norm,
+) -> Checks:
     """Flows of weighted tokens under five fields, with parameters that change in time.
 
     They are linear between nodes, or constant: final tokens against NumPy's DOP853 on
@@ -47,14 +37,12 @@ def support(
     tokens at one point, V a multiple of I.
     """
     runs, paths = flown(case)
-    return (
-        *_inside(case, size=size),
-        *(_compared(name, runs, paths[name]) for name in KINDS),
-        *(_reached(name, runs, paths[name]) for name in REACHED),
-    )
+    yield from _inside(case, size=size)
+    yield from (_compared(name, runs, paths[name]) for name in particles.KINDS)
+    yield from (_reached(name, runs, paths[name]) for name in REACHED)
 
 
-def _spectral_radius(matrices: Array) -> Array:
+def _spectral_radius(matrices: particles.Array) -> particles.Array:
     return np.max(np.abs(np.linalg.eigvals(matrices)), axis=-1)
 
 
@@ -78,7 +66,7 @@ def _(case: Case) -> Counterexample:
     runs, paths = flown(case)
     final = np.linalg.norm(paths["multi-head"][TOGETHER, -1], axis=1)
     one, two = (
-        radii(name, runs, TOGETHER, size=operator_norm)[-1]
+        particles.radii(name, runs, TOGETHER, size=particles.operator_norm)[-1]
         for name in ("softmax", "multi-head")
     )
     return Counterexample(
@@ -93,23 +81,31 @@ def _(case: Case) -> Counterexample:
                 final.max() / two,
                 "<=",
                 1.0,
-                tolerance=ADAPTIVE_ERROR,
-                why=ADAPTIVE,
+                tolerance=particles.ADAPTIVE_ERROR,
+                why=particles.ADAPTIVE,
             ),
         ),
     )
 
 
 def _fill(
-    name: str, runs: Members, paths: Array, *, size: Callable[[Array], Array]
+    name: str,
+    runs: particles.Members,
+    paths: particles.Array,
+    *,
+    size: Callable[[particles.Array], particles.Array],
 ) -> float:
     r"""The largest $|x_i(t)| / R(t)$ over runs and later frames."""
     sizes = np.linalg.norm(paths, axis=-1).max(axis=-1)
-    R = np.stack([radii(name, runs, m, size=size) for m in range(len(runs.x))])
+    R = np.stack(
+        [particles.radii(name, runs, m, size=size) for m in range(len(runs.x))]
+    )
     return float(np.max((sizes / R)[:, 1:]))
 
 
-def _inside(case: Case, *, size: Callable[[Array], Array]) -> tuple[Check, ...]:
+def _inside(
+    case: Case, *, size: Callable[[particles.Array], particles.Array]
+) -> Checks:
     runs, paths = flown(case)
     return tuple(
         bounded(
@@ -117,33 +113,33 @@ def _inside(case: Case, *, size: Callable[[Array], Array]) -> tuple[Check, ...]:
             _fill(name, runs, paths[name], size=size),
             "<=",
             1.0,
-            tolerance=ADAPTIVE_ERROR,
-            why=ADAPTIVE,
+            tolerance=particles.ADAPTIVE_ERROR,
+            why=particles.ADAPTIVE,
         )
-        for name in KINDS
+        for name in particles.KINDS
     )
 
 
-def _compared(name: str, runs: Members, paths: Array) -> Check:
+def _compared(name: str, runs: particles.Members, paths: particles.Array) -> Check:
     """Where the library and NumPy carry the same tokens."""
     which = (BASE, SHEARED)
     return gap(
         f"tokens at t = 1, {name}",
         np.stack([paths[m, -1] for m in which]),
-        np.stack([reference(name, runs, m) for m in which]),
-        tolerance=ADAPTIVE_ERROR,
-        why=ADAPTIVE_SINKHORN if name == "Sinkhorn" else ADAPTIVE,
+        np.stack([particles.reference(name, runs, m) for m in which]),
+        tolerance=particles.ADAPTIVE_ERROR,
+        why=particles.ADAPTIVE_SINKHORN if name == "Sinkhorn" else particles.ADAPTIVE,
     )
 
 
-def _reached(name: str, runs: Members, paths: Array) -> Check:
+def _reached(name: str, runs: particles.Members, paths: particles.Array) -> Check:
     sizes = np.linalg.norm(paths[TOGETHER], axis=-1).max(axis=-1)
-    R = radii(name, runs, TOGETHER, size=operator_norm)
+    R = particles.radii(name, runs, TOGETHER, size=particles.operator_norm)
     return bounded(
         f"|x|/R at t = 1 of tokens at one point, {name}",
         (sizes / R)[-1],
         "=",
         1.0,
-        tolerance=ADAPTIVE_ERROR,
-        why=ADAPTIVE,
+        tolerance=particles.ADAPTIVE_ERROR,
+        why=particles.ADAPTIVE,
     )

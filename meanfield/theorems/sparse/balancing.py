@@ -6,10 +6,8 @@ from itertools import permutations
 import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
 
@@ -27,7 +25,7 @@ CONVERGED = {
     claim=r"Alternating normalisation of $e^R$ tends to a doubly stochastic $S(R)$; "
     r"that $e^R > 0$ suffices.",
 )
-def limit(case: Case, *, passes: int = PASSES) -> tuple[Check, ...]:
+def limit(case: Case, *, passes: int = PASSES) -> Checks:
     """The library's matrix of 8 × 8 normal scores after 500 passes: both its sums.
 
     And NumPy's by plain division.
@@ -35,11 +33,9 @@ def limit(case: Case, *, passes: int = PASSES) -> tuple[Check, ...]:
     logs = case.rng("scores").normal(size=(N, N))
     S = seq.balance(logs, passes)
     exact = ref.balanced(np.exp(logs), PASSES)
-    return (
-        gap("column sums", S.sum(axis=0), np.ones(N), **CONVERGED),
-        close("row sums", S.sum(axis=1), np.ones(N)),
-        gap("S", S, exact, **CONVERGED),
-    )
+    yield gap("column sums", S.sum(axis=0), np.ones(N), **CONVERGED)
+    yield close("row sums", S.sum(axis=1), np.ones(N))
+    yield gap("S", S, exact, **CONVERGED)
 
 
 limit.refuted_if("one pass, which ends on rows", seen_by=("column sums", "S"), passes=1)
@@ -64,16 +60,14 @@ def _without_support(rng: np.random.Generator) -> np.ndarray:
 )
 def support(
     case: Case, *, matrix: Callable[[np.random.Generator], np.ndarray] = _triangle
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's balancing of a positive triangle, 4 × 4, after 20 000 passes."""
     X = matrix(case.rng("triangle"))
     with np.errstate(divide="ignore"):
         S = seq.balance(np.log(X), 20_000)
     slow = {"tolerance": 2e-3, "why": "what vanishes does as one over the passes"}
-    return (
-        gap("column sums", S.sum(axis=0), np.ones(4), **slow),
-        gap("the identity", S, np.eye(4), **slow),
-    )
+    yield gap("column sums", S.sum(axis=0), np.ones(4), **slow)
+    yield gap("the identity", S, np.eye(4), **slow)
 
 
 support.refuted_if(
@@ -89,14 +83,12 @@ support.refuted_if(
 )
 def normalisations(
     case: Case, *, rows: Step = ref.by_rows, columns: Step = ref.by_columns
-) -> tuple[Check, ...]:
+) -> Checks:
     """Sums of both in NumPy, 8 × 8; and the library's pass, columns and then rows."""
     X = np.exp(case.rng("scores").normal(size=(N, N)))
-    return (
-        close("row sums of F_r", rows(X).sum(axis=1), np.ones(N)),
-        close("column sums of F_c", columns(X).sum(axis=0), np.ones(N)),
-        close("F_r after F_c", rows(columns(X)), seq.balance(np.log(X), 1)),
-    )
+    yield close("row sums of F_r", rows(X).sum(axis=1), np.ones(N))
+    yield close("column sums of F_c", columns(X).sum(axis=0), np.ones(N))
+    yield close("F_r after F_c", rows(columns(X)), seq.balance(np.log(X), 1))
 
 
 normalisations.refuted_if(
@@ -115,10 +107,6 @@ def _(case: Case) -> Counterexample:
     return Counterexample(printed[:2], normalisations(case)[:2])
 
 
-def _logs_of_sums(X: np.ndarray) -> np.ndarray:
-    return np.log(np.exp(X).sum(axis=1, keepdims=True))
-
-
 def _misplaced(X: np.ndarray) -> np.ndarray:
     return X.sum(axis=1, keepdims=True)
 
@@ -129,15 +117,15 @@ def _misplaced(X: np.ndarray) -> np.ndarray:
     claim=r"In the log domain rows are normalised as $X - \log((e^X1)1^\top)$, and "
     r"columns likewise.",
 )
-def log_domain(case: Case, *, sums: Step = _logs_of_sums) -> tuple[Check, ...]:
+def log_domain(
+    case: Case, *, sums: Step = lambda X: np.log(np.exp(X).sum(axis=1, keepdims=True))
+) -> Checks:
     """One step in NumPy, 8 × 8: its row sums; one pass against the library's."""
     X = case.rng("scores").normal(size=(N, N))
     step = lambda Y: Y - sums(Y)
     once = np.exp(step(step(X.T).T))
-    return (
-        close("row sums", np.exp(step(X)).sum(axis=1), np.ones(N)),
-        close("one pass and the library", once, seq.balance(X, 1)),
-    )
+    yield close("row sums", np.exp(step(X)).sum(axis=1), np.ones(N))
+    yield close("one pass and the library", once, seq.balance(X, 1))
 
 
 log_domain.refuted_if(r"the exponential is of $X1$", sums=_misplaced)
@@ -171,19 +159,19 @@ PROGRAMME = {"tolerance": 1e-9, "why": "nonnegative least squares end at roundin
     claim=r"Doubly stochastic matrices are the convex combinations of permutation "
     r"matrices (Birkhoff, von Neumann).",
 )
-def birkhoff(case: Case) -> tuple[Check, ...]:
+def birkhoff(case: Case) -> Checks:
     """Least squares over the 24 permutations of four, for five balanced matrices."""
     rng = case.rng("scores")
     each = [seq.balance(2 * rng.normal(size=(4, 4)), 2000) for _ in range(5)]
     far = max(_residual(ORDERS, S) for S in each)
-    return (bounded("distance to combinations", far, "<=", 0, **PROGRAMME),)
+    yield bounded("distance to combinations", far, "<=", 0, **PROGRAMME)
 
 
 @birkhoff.refuted_by("rows sum to one and columns do not")
-def _(case: Case) -> tuple[Check, ...]:
+def _(case: Case) -> Checks:
     S = ref.by_rows(np.exp(2 * case.rng("scores").normal(size=(4, 4))))
     far = _residual(ORDERS, S)
-    return (bounded("distance to combinations", far, "<=", 0, **PROGRAMME),)
+    yield bounded("distance to combinations", far, "<=", 0, **PROGRAMME)
 
 
 @birkhoff.misprinted(
@@ -212,7 +200,7 @@ SHARES = (1.0, 0.3, 0.1, 0.03)
     claim=r"With Gumbel noise $\epsilon$, $S((R + \epsilon)/\tau)$ tends to a "
     r"permutation as $\tau \to 0$, almost surely.",
 )
-def gumbel(case: Case, *, noise: float = 1.0) -> tuple[Check, ...]:
+def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     r"""The library's $S$ after 3000 passes, $\tau$ = 1, 0.3, 0.1, 0.03 of the gap.
 
     Of scores with equal rows, between which noise decides. The gap is that between the
@@ -228,9 +216,9 @@ def gumbel(case: Case, *, noise: float = 1.0) -> tuple[Check, ...]:
         for share in SHARES
     ]
     slack = {"tolerance": 0.02, "why": "e^(−1/0.03) of the second, and balancing ends"}
-    return (
-        bounded("distance at the smallest τ", far[-1], "<=", 0, **slack),
-        bounded("distance there over that at the largest", far[-1] / far[0], "<=", 0.1),
+    yield bounded("distance at the smallest τ", far[-1], "<=", 0, **slack)
+    yield bounded(
+        "distance there over that at the largest", far[-1] / far[0], "<=", 0.1
     )
 
 

@@ -6,10 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, counted
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
 
@@ -28,7 +26,7 @@ def _tokens(case: Case) -> np.ndarray:
     claim=r"The pooled block is $\psi_P(X)_i = \sum_{iB \leq j < (i+1)B} X_j$: each "
     r"token is counted once.",
 )
-def pooling(case: Case, *, more: int = 0) -> tuple[Check, ...]:
+def pooling(case: Case, *, more: int = 0) -> Checks:
     """The library's sums of 6 blocks of 4 tokens against slices in NumPy.
 
     Their total against that of the tokens, and how often each token is counted.
@@ -36,16 +34,12 @@ def pooling(case: Case, *, more: int = 0) -> tuple[Check, ...]:
     # `more` is added to the upper index of NumPy's sums.
     x = _tokens(case)
     own = ref.block_sums(x, B, more)
-    return (
-        close("ψ and the library", own, seq.sums(x, BLOCKS)),
-        close("total", own.sum(axis=0), x.sum(axis=0)),
-        counted("tokens counted twice", _repeated(more)),
+    yield close("ψ and the library", own, seq.sums(x, BLOCKS))
+    yield close("total", own.sum(axis=0), x.sum(axis=0))
+    yield counted(
+        "tokens counted twice",
+        np.sum(ref.block_sums(np.eye(N), B, more).sum(axis=0) > 1),
     )
-
-
-def _repeated(more: int) -> int:
-    """How many tokens are in two sums."""
-    return int(np.sum(ref.block_sums(np.eye(N), B, more).sum(axis=0) > 1))
 
 
 pooling.refuted_if("the upper index is one more", more=1)
@@ -75,16 +69,12 @@ def _relu(z: jax.Array) -> jax.Array:
     r"$ the sorting network $P(X) = \sigma(\sigma(X W_P)W_B)$ maps the $N_B$ pooled "
     r"blocks to a square matrix $R$; for $\sigma$ the positive part $R \geq 0$.",
 )
-def network(
-    case: Case, *, link: Link = _relu, columns: int = BLOCKS
-) -> tuple[Check, ...]:
+def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
     """The library's network on 6 pooled blocks, against products in NumPy."""
     R, expected = _scores(case, link, columns)
-    return (
-        bounded("columns of R over rows", R.shape[1] / len(R), "=", 1, why="a count"),
-        counted("negative entries", np.sum(R < 0)),
-        close("R", R, expected),
-    )
+    yield bounded("columns of R over rows", R.shape[1] / len(R), "=", 1, why="a count")
+    yield counted("negative entries", np.sum(R < 0))
+    yield close("R", R, expected)
 
 
 def _scores(case: Case, link: Link, columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,9 +86,7 @@ def _scores(case: Case, link: Link, columns: int) -> tuple[np.ndarray, np.ndarra
 
 
 network.refuted_if(
-    r"$\sigma$ is the identity",
-    seen_by=("negative entries", "R"),
-    link=lambda z: z,
+    r"$\sigma$ is the identity", seen_by=("negative entries", "R"), link=lambda z: z
 )
 
 
@@ -120,7 +108,7 @@ def _(case: Case) -> Counterexample:
     claim=r"The causal pool $\psi_P(X)_i = \sum_{j=0}^{iB} X_j$ ends with the first "
     r"token of block $i$, and does not depend on later ones.",
 )
-def causal_pooling(case: Case, *, more: int = 0) -> tuple[Check, ...]:
+def causal_pooling(case: Case, *, more: int = 0) -> Checks:
     """The library's sums for 6 blocks of 4 tokens against slices in NumPy.
 
     And what all sums change by when later tokens are moved.
@@ -128,10 +116,8 @@ def causal_pooling(case: Case, *, more: int = 0) -> tuple[Check, ...]:
     # `more` is added to the upper index of NumPy's sums.
     x = _tokens(case)
     own = ref.sums_before(x, B, more)
-    return (
-        close("ψ and the library", own, seq.sums_so_far(x, BLOCKS)),
-        counted("later tokens that are read", _later(more)),
-    )
+    yield close("ψ and the library", own, seq.sums_so_far(x, BLOCKS))
+    yield counted("later tokens that are read", _later(more))
 
 
 def _later(more: int) -> int:

@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, counted, order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
@@ -51,9 +49,7 @@ def _leak(
     r"sums over rows up to $i$, the sorted block $i$ of $RB(X)$ does not depend on "
     r"later blocks.",
 )
-def causal(
-    case: Case, *, balancing: ref.Balancing = ref.balanced_so_far
-) -> tuple[Check, ...]:
+def causal(case: Case, *, balancing: ref.Balancing = ref.balanced_so_far) -> Checks:
     """Differences in NumPy, of 15 tokens in 5 blocks, when one later block is moved.
 
     The library's balanced matrix against NumPy's, and its row sums.
@@ -61,10 +57,8 @@ def causal(
     x, W = _drawn(case)
     logs = ref.sums_before(x, B) @ W
     S = balancing(np.exp(logs), PASSES)
-    return (
-        close("R and the library", S, seq.balance_causally(logs, PASSES)),
-        bounded("dependence on later blocks", _leak(x, W, balancing), "<=", 0),
-    )
+    yield close("R and the library", S, seq.balance_causally(logs, PASSES))
+    yield bounded("dependence on later blocks", _leak(x, W, balancing), "<=", 0)
 
 
 causal.refuted_if(
@@ -106,12 +100,12 @@ def _(case: Case) -> Counterexample:
 )
 def degenerate(
     case: Case, *, mask: Callable[[np.ndarray], np.ndarray] = np.tril
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's balancing of a masked 5 × 5 matrix, k = 500 to 4000."""
     counts = (500, 1000, 2000, 4000)
     errors = [_from_identity(case, mask, count) for count in counts]
-    return (
-        order("order in 1/k", [1 / k for k in counts], errors, 1, names=("1/k", "gap")),
+    yield order(
+        "order in 1/k", [1 / k for k in counts], errors, 1, names=("1/k", "gap")
     )
 
 
@@ -147,7 +141,7 @@ def _(case: Case) -> Counterexample:
     source="§3.3.3",
     claim=r"Entries that are masked stay zero, however often the matrix is balanced.",
 )
-def masked(case: Case, *, hidden: float = -np.inf) -> tuple[Check, ...]:
+def masked(case: Case, *, hidden: float = -np.inf) -> Checks:
     """The library's balancing of 6 × 6 scores with random masks, 1 to 100 passes.
 
     The diagonal is not masked; entries of the lower triangle by causal balancing, too.
@@ -161,10 +155,8 @@ def masked(case: Case, *, hidden: float = -np.inf) -> tuple[Check, ...]:
         positive.append(np.sum(S[mask] > 0))
     above = np.where(np.triu(np.ones((6, 6)), 1) > 0, hidden, rng.normal(size=(6, 6)))
     lower = seq.balance_causally(above, 10)
-    return (
-        counted("masked entries that are positive", sum(positive)),
-        counted("entries above the diagonal", np.sum(np.triu(lower, 1) > 0)),
-    )
+    yield counted("masked entries that are positive", sum(positive))
+    yield counted("entries above the diagonal", np.sum(np.triu(lower, 1) > 0))
 
 
 masked.refuted_if(
@@ -182,7 +174,7 @@ masked.refuted_if(
     hypotheses=r"pools end with the first token of their block; a query sees the "
     r"places of its block up to its own",
 )
-def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> tuple[Check, ...]:
+def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> Checks:
     """The library's velocities of 15 tokens in 5 blocks: derivatives and differences.
 
     Both by every later token, also of the same block; exactly zero is claimed.
@@ -196,10 +188,8 @@ def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> tuple[Check,
         y = x + 10 * (np.arange(N) == later)[:, None]
         change = seq.moved(name, p, y, **options) - v
         changes.append(float(np.max(np.abs(change[:later]))))
-    return (
-        bounded("derivative by later tokens", np.max(np.triu(J, 1)), "<=", 0),
-        bounded("change by later tokens", max(changes), "<=", 0),
-    )
+    yield bounded("derivative by later tokens", np.max(np.triu(J, 1)), "<=", 0)
+    yield bounded("change by later tokens", max(changes), "<=", 0)
 
 
 no_leak.refuted_if("the sort is not causal", name="sparse-sinkhorn")

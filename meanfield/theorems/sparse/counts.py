@@ -5,10 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, order
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems.library import sequences as seq
 
 LENGTH, BLOCKS = 1024, 64
@@ -34,7 +32,7 @@ def _local(blocks: int) -> int:
     claim=r"At $\ell = 1024$ and $N_B = 64$, so $B = 16$, sparse attention stores "
     r"$N_BB^2 + N_B^2 = 20480$ scores, fewer than $\ell^2$ by a factor of 51.2.",
 )
-def memory(case: Case, *, blocks: int = BLOCKS) -> tuple[Check, ...]:
+def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     """The nonzero entries of the library's matrix, and those of a sorting matrix.
 
     And the formula.
@@ -42,10 +40,10 @@ def memory(case: Case, *, blocks: int = BLOCKS) -> tuple[Check, ...]:
     # `blocks` are those that are counted.
     del case
     stored = _local(blocks) + BLOCKS**2
-    return (
-        bounded("scores stored", stored, "=", BLOCKS * B**2 + BLOCKS**2, why="a count"),
-        bounded("factor", LENGTH**2 / stored, "=", 51.2, **DIGITS),
+    yield bounded(
+        "scores stored", stored, "=", BLOCKS * B**2 + BLOCKS**2, why="a count"
     )
+    yield bounded("factor", LENGTH**2 / stored, "=", 51.2, **DIGITS)
 
 
 memory.refuted_if("the pairs of one block alone are counted", blocks=1)
@@ -90,7 +88,7 @@ def _stored(length: int, blocks: Cut) -> int:
     r"tokens, is linear in $\ell$.",
     hypotheses=r"$N_B = O(\sqrt\ell)$",
 )
-def sortcut(case: Case, *, blocks: Cut = _root) -> tuple[Check, ...]:
+def sortcut(case: Case, *, blocks: Cut = _root) -> Checks:
     """The order of the count from 2¹⁰ to 2¹⁶ tokens, a budget of 64 of them.
 
     And the count for 64 tokens in 8 blocks, by the entries of the library's matrix.
@@ -99,10 +97,8 @@ def sortcut(case: Case, *, blocks: Cut = _root) -> tuple[Check, ...]:
     counts = [_stored(length, blocks) for length in SIZES]
     x = np.random.default_rng(0).normal(size=(64, 1))
     own = seq.weights("sortcut", seq.idle(1), x, order=np.arange(8), budget=2)
-    return (
-        bounded("scores of 64 tokens over ℓN_k", np.count_nonzero(own) / 1024, "=", 1),
-        order("order in ℓ", SIZES, counts, 1, names=("ℓ", "scores")),
-    )
+    yield bounded("scores of 64 tokens over ℓN_k", np.count_nonzero(own) / 1024, "=", 1)
+    yield order("order in ℓ", SIZES, counts, 1, names=("ℓ", "scores"))
 
 
 sortcut.refuted_if(

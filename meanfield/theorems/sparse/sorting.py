@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, counted
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import sequences as seq
@@ -35,7 +33,7 @@ def _sorting(x: np.ndarray, W: np.ndarray, tau: float = 1.0) -> np.ndarray:
     claim=r"$RX$ has the blocks of $X$, in another order, if and only if $R$ is a "
     r"permutation; another doubly stochastic $R$ mixes them.",
 )
-def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> tuple[Check, ...]:
+def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     """The library's `sparse-sinkhorn` of blocks of one token and scores of zero.
 
     It moves token $i$ by row $i$ of $RX$: for a permutation, by the tokens in that
@@ -48,11 +46,9 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> tuple[Check,
     hard = seq.moved("sparse-sinkhorn", p, x, order=ORDER)
     soft = seq.moved("sparse-sinkhorn", p, x, **learned)
     mixed = ref.balanced(np.exp(x @ W), PASSES) @ x
-    return (
-        close("RX of a permutation", hard, x[list(ORDER)]),
-        close("RX of a balanced matrix", soft, mixed),
-        bounded("distance from all blocks", _apart(soft, x), ">=", APART),
-    )
+    yield close("RX of a permutation", hard, x[list(ORDER)])
+    yield close("RX of a balanced matrix", soft, mixed)
+    yield bounded("distance from all blocks", _apart(soft, x), ">=", APART)
 
 
 def _apart(places: np.ndarray, x: np.ndarray) -> float:
@@ -94,9 +90,7 @@ def _(case: Case) -> Counterexample:
     r"\lfloor i/b\rfloor$ and $-\infty$ elsewhere, and $Y = \mathrm{Softmax}(A)\,"
     r"\psi_S(V)$: a token gives no weight to places outside of its block.",
 )
-def local(
-    case: Case, *, outside: float = -np.inf, length: int = B
-) -> tuple[Check, ...]:
+def local(case: Case, *, outside: float = -np.inf, length: int = B) -> Checks:
     """The library's matrix of 16 tokens in blocks of 4, against dense ones in NumPy.
 
     How much weight leaves the block in these, and how many pairs are scored.
@@ -110,11 +104,9 @@ def local(
     own = seq.weights("sparse-sinkhorn", p, x, W_B=W, passes=PASSES)
     one = lambda s: np.isfinite(s) & (s != outside)
     pairs = int(np.sum(one(_scores(p, x, psi, -np.inf, length))))
-    return (
-        close("matrix", own, rows @ psi),
-        bounded("weight outside", np.max((rows * other).sum(axis=1)), "<=", 0),
-        bounded("pairs that are scored", pairs, "=", N * B, why="a count"),
-    )
+    yield close("matrix", own, rows @ psi)
+    yield bounded("weight outside", np.max((rows * other).sum(axis=1)), "<=", 0)
+    yield bounded("pairs that are scored", pairs, "=", N * B, why="a count")
 
 
 def _scores(
@@ -149,7 +141,7 @@ def _(case: Case) -> Counterexample:
     claim=r"The mixture $Y = \mathrm{Softmax}(A)\psi_S(V) + "
     r"\mathrm{Softmax}(QK^\top)V$ has all $\ell^2$ scores.",
 )
-def mixture(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
+def mixture(case: Case, *, share: float = 1.0) -> Checks:
     """The library's matrix of 16 tokens: NumPy's sum, and how many entries are zero."""
     # `share` multiplies NumPy's second term.
     p, x, W = _drawn(case)
@@ -159,11 +151,9 @@ def mixture(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
     expected = sparse + share * full
     own = seq.weights("sparse-sinkhorn-mixture", p, x, W_B=W, passes=PASSES)
     hard = seq.weights("sparse-sinkhorn", p, x, order=ORDER) + share * full
-    return (
-        close("matrix", own, expected),
-        close("row sums", expected.sum(axis=1), np.full(N, 2.0)),
-        counted("pairs without a score", np.sum(hard == 0)),
-    )
+    yield close("matrix", own, expected)
+    yield close("row sums", expected.sum(axis=1), np.full(N, 2.0))
+    yield counted("pairs without a score", np.sum(hard == 0))
 
 
 mixture.refuted_if("softmax is left out", share=0.0)
@@ -175,7 +165,7 @@ mixture.refuted_if("softmax is left out", share=0.0)
     claim=r"SortCut, $Y = \mathrm{Softmax}(Q\psi_S(K)_{[:n]}^\top)\psi_S(V)_{[:n]}$, "
     r"is softmax attention if $n = \ell$ and $R$ is a permutation.",
 )
-def sortcut(case: Case, *, budget: int = BLOCKS) -> tuple[Check, ...]:
+def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     """The library's `sortcut` of 16 tokens in a hard order against NumPy's softmax.
 
     Its matrix and its velocities.
@@ -183,10 +173,8 @@ def sortcut(case: Case, *, budget: int = BLOCKS) -> tuple[Check, ...]:
     p, x, _ = _drawn(case)
     options = {"order": ORDER, "budget": budget}
     full = ref.row_softmax(x @ p.Q.T @ (x @ p.K.T).T / p.epsilon)
-    return (
-        close("matrix", seq.weights("sortcut", p, x, **options), full),
-        close("velocity", seq.moved("sortcut", p, x, **options), full @ x @ p.V.T),
-    )
+    yield close("matrix", seq.weights("sortcut", p, x, **options), full)
+    yield close("velocity", seq.moved("sortcut", p, x, **options), full @ x @ p.V.T)
 
 
 sortcut.refuted_if("one block is cut off", budget=BLOCKS - 1)

@@ -16,15 +16,8 @@ from scipy.linalg import sqrtm
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._vocabulary import Member
-from meanfield.theorems.library.ensembles import (
-    attention,
-    ensemble,
-    gaussian,
-    members,
-    on_device,
-    rates,
-    within,
-)
+from meanfield.theorems.library import ensembles as lib
+from meanfield.theorems.library.ensembles import within
 from meanfield.theorems.reference import alternation
 from meanfield.theorems.reference.measures import hermite_nodes
 
@@ -60,8 +53,8 @@ def pairs(
 
     $\|QY\|^2$ and $\|KZ\|^2$, and those of the means, are at most `reach` ε.
     """
-    first = ensemble(rng, (d, k, d), count, reach=reach)
-    second = ensemble(rng, (d, k, d), count, reach=reach)
+    first = lib.ensemble(rng, (d, k, d), count, reach=reach)
+    second = lib.ensemble(rng, (d, k, d), count, reach=reach)
     second = second._replace(epsilon=first.epsilon)
     tame = np.eye(k, d) * np.minimum(1, np.sqrt(reach)) / 2
     return Pair(
@@ -102,7 +95,7 @@ def slopes(stack: Pair, **options: int | None) -> np.ndarray:
     $T = \mathrm{Cov}(y, x)\Sigma^{-1} = G^{-1}A$.
     """
     d = stack.alpha.shape[1]
-    linear = np.asarray(rates("sinkhorn", product(stack), None, **options).linear)
+    linear = np.asarray(lib.rates("sinkhorn", product(stack), None, **options).linear)
     return linear[:, d:, :d] * stack.epsilon[:, None, None]
 
 
@@ -204,19 +197,19 @@ class OnNodes(NamedTuple):
 
 @eqx.filter_jit
 def _self_plan(m: Member) -> tuple[Array, Array, Array]:
-    mu = gauss_hermite(gaussian(m), order=16)
-    return plans(attention("sinkhorn", m), 0.0, mu)[0], mu.tokens.x, mu.weights
+    mu = gauss_hermite(lib.gaussian(m), order=16)
+    return plans(lib.attention("sinkhorn", m), 0.0, mu)[0], mu.tokens.x, mu.weights
 
 
 def on_nodes(rng: np.random.Generator) -> OnNodes:
     """Of a generic Gaussian; `central` marks nodes within two deviations."""
-    (m,) = members(ensemble(rng, (2, 3, 2), 1, reach=0.25))
+    (m,) = lib.members(lib.ensemble(rng, (2, 3, 2), 1, reach=0.25))
     within = lambda M: (
         M * np.sqrt(0.25 * m.epsilon) / np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
     )
     tame = np.eye(3, 2) / 3
     m = m._replace(Q=within(m.Q + tame), K=within(m.K + tame))
-    plan, x, w = map(np.asarray, _self_plan(on_device(m)))
+    plan, x, w = map(np.asarray, _self_plan(lib.on_device(m)))
     S = m.covariance
     far = np.linalg.solve(m.factor, (x - m.mean).T)
     central = np.max(np.abs(far), axis=0) < 2

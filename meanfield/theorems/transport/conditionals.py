@@ -4,10 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import Counterexample, statement
 
 from ._couplings import SOLVED, closed_C, on_nodes, recursion
 
@@ -20,7 +18,7 @@ from ._couplings import SOLVED, closed_C, on_nodes, recursion
     r"G^{-1})$.",
     hypotheses=r"$\Sigma \succ 0$, $A$ invertible",
 )
-def conditioned(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+def conditioned(case: Case, *, half: float = 0.5) -> Checks:
     """Rows and columns of the library's plan of a Gaussian with itself, on its nodes.
 
     At nodes within two deviations: conditional means against the closed form by SciPy's

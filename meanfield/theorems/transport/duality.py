@@ -12,10 +12,8 @@ from scipy.optimize import minimize
 from meanfield.attention import Attention, Sinkhorn, plans, scalings
 from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import statement
 from meanfield.theorems.library.draws import tokens
 from meanfield.theorems.reference.formulas import distance_scores
 
@@ -36,7 +34,7 @@ SOLVED = {"tolerance": 1e-9, "why": "the library solves log-marginals to 4e-11"}
 )
 def duality(
     case: Case, *, known: Callable[[np.ndarray], np.ndarray] = lambda w: w
-) -> tuple[Check, ...]:
+) -> Checks:
     """The library's potentials and plan of two weighted clouds, by their product.
 
     Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
@@ -54,14 +52,12 @@ def duality(
     column = -np.log(q.w @ np.exp(p.scores + f[:, None]))
     primal = np.sum(p.plan * (np.log(p.plan / np.outer(q.w, q.v)) - p.scores))
     twice = {"tolerance": 1e-9, "why": "BFGS to slopes of 1e-10; library to 4e-11"}
-    return (
-        gap("f from g, (A.2)", f, row, **SOLVED),
-        gap("g from f, (A.2)", g, column, **SOLVED),
-        gap("∫f dμ + ∫g dν, (A.3)", q.w @ f + q.v @ g, -best.fun, **twice),
-        gap("cost + KL of the plan", primal, -best.fun, **twice),
-        gap("first marginal", p.plan.sum(axis=1), q.w, **SOLVED),
-        gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVED),
-    )
+    yield gap("f from g, (A.2)", f, row, **SOLVED)
+    yield gap("g from f, (A.2)", g, column, **SOLVED)
+    yield gap("∫f dμ + ∫g dν, (A.3)", q.w @ f + q.v @ g, -best.fun, **twice)
+    yield gap("cost + KL of the plan", primal, -best.fun, **twice)
+    yield gap("first marginal", p.plan.sum(axis=1), q.w, **SOLVED)
+    yield gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVED)
 
 
 duality.refuted_if(
@@ -140,7 +136,7 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     r"and no others.",
     hypotheses=r"$\mu$- and $\nu$-almost everywhere; bounded cost",
 )
-def unique(case: Case, *, full_steps: int | None = None) -> tuple[Check, ...]:
+def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     """The library's potentials, from its own guess, and NumPy's from random starts.
 
     They differ by one constant with opposite signs. The linearisation of (A.2) at the
@@ -151,11 +147,9 @@ def unique(case: Case, *, full_steps: int | None = None) -> tuple[Check, ...]:
     backward = p.plan.T / p.plan.sum(axis=0)[:, None]
     linear = np.block([[np.eye(5), forward], [backward, np.eye(6)]])
     values = np.linalg.svd(linear, compute_uv=False)
-    return (
-        *_unique(case, full_steps),
-        bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED),
-        bounded("second smallest", values[-2], ">=", 1e-6),
-    )
+    yield from _unique(case, full_steps)
+    yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
+    yield bounded("second smallest", values[-2], ">=", 1e-6)
 
 
 unique.refuted_if(
@@ -165,7 +159,7 @@ unique.refuted_if(
 )
 
 
-def _unique(case: Case, full_steps: int | None) -> tuple[Check, ...]:
+def _unique(case: Case, full_steps: int | None) -> Checks:
     """The library's potentials against Sinkhorn from random starts."""
     p = _problem(case)
     starts = case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
@@ -174,10 +168,8 @@ def _unique(case: Case, full_steps: int | None) -> tuple[Check, ...]:
     shift = f[:, :1] - p.f[0, 0]
     library = p.f[None, :, 0] + shift
     sums = p.f[:, 0][:, None] + p.g[0][None, :]
-    return (
-        gap("f up to a constant η", f, library, **SOLVED),
-        gap("g up to −η", g, p.g[None, 0] - shift, **SOLVED),
-        gap(
-            "f + g", f[:, :, None] + g[:, None, :], np.array([sums] * len(f)), **SOLVED
-        ),
+    yield gap("f up to a constant η", f, library, **SOLVED)
+    yield gap("g up to −η", g, p.g[None, 0] - shift, **SOLVED)
+    yield gap(
+        "f + g", f[:, :, None] + g[:, None, :], np.array([sums] * len(f)), **SOLVED
     )

@@ -4,25 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import statement
 
-from ._couplings import (
-    ROUNDING,
-    SOLVED,
-    Nodes,
-    Pair,
-    by_nodes,
-    closed_C,
-    each,
-    on_nodes,
-    pairs,
-    recursion,
-    rounding,
-    slopes,
-)
+from . import _couplings as couplings
 
 REACH = 0.25
 ORDER = 16
@@ -31,11 +16,7 @@ QUADRATURE = (
     "1e-12 by self-convergence; Sinkhorn to 1e-14"
 )
 NEAR = {"tolerance": 1e-9, "why": QUADRATURE}
-View = Callable[[Pair], Pair]
-
-
-def _as_is(p: Pair) -> Pair:
-    return p
+View = Callable[[couplings.Pair], couplings.Pair]
 
 
 @statement(
@@ -47,7 +28,7 @@ def _as_is(p: Pair) -> Pair:
     r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$.",
     hypotheses=r"$\Sigma, \Omega \succ 0$ (C32), $A = K^\top Q$ invertible",
 )
-def optimal(case: Case, *, view: View = _as_is) -> tuple[Check, ...]:
+def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
     """The formula by SciPy's root against the library and against brute force.
 
     The library couples the product of the two Gaussians with itself, queries reading
@@ -56,37 +37,33 @@ def optimal(case: Case, *, view: View = _as_is) -> tuple[Check, ...]:
     exponential moment, which tells a Gaussian from other plans of these moments.
     """
     # The formula is that of `view(p)`, the plans are those of `p`.
-    checks = []
-    cross = lambda p: closed_C(view(p), 0.5) @ np.linalg.inv(p.A).T
+    cross = lambda p: couplings.closed_C(view(p), 0.5) @ np.linalg.inv(p.A).T
     for d, k in ((2, 2), (3, 4)):
-        stack = pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
-        T = np.array([cross(p) @ np.linalg.inv(p.Sigma) for p in each(stack)])
-        exact = {"tolerance": rounding(stack), "why": ROUNDING}
-        checks.append(gap(f"slope of E[y | x], d = {d}", slopes(stack), T, **exact))
+        stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
+        T = np.array([cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.each(stack)])
+        exact = {"tolerance": couplings.rounding(stack), "why": couplings.ROUNDING}
+        yield gap(f"slope of E[y | x], d = {d}", couplings.slopes(stack), T, **exact)
     p = _small(case)
     covariance = np.block([[p.Sigma, cross(p).T], [cross(p), p.Omega]])
-    found = by_nodes(p, None, ORDER)
-    return (
-        *checks,
-        gap("covariance of the plan, nodes", found.covariance, covariance, **NEAR),
-        _moment(found, p, covariance),
+    found = couplings.by_nodes(p, None, ORDER)
+    yield gap("covariance of the plan, nodes", found.covariance, covariance, **NEAR)
+    yield _moment(found, p, covariance)
+
+
+optimal.refuted_if(
+    "A stands for its transpose in C",
+    view=lambda pair: pair._replace(Q=pair.K, K=pair.Q),
+)
+
+
+def _small(case: Case) -> couplings.Pair:
+    """One pair whose plan few nodes resolve."""
+    return next(
+        couplings.each(couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH))
     )
 
 
-def _flipped(p: Pair) -> Pair:
-    """Q and K exchanged, the measures not: A becomes its transpose."""
-    return p._replace(Q=p.K, K=p.Q)
-
-
-optimal.refuted_if("A stands for its transpose in C", view=_flipped)
-
-
-def _small(case: Case) -> Pair:
-    """One pair whose plan few nodes resolve."""
-    return next(each(pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)))
-
-
-def _moment(found: Nodes, p: Pair, covariance: np.ndarray) -> Check:
+def _moment(found: couplings.Nodes, p: couplings.Pair, covariance: np.ndarray) -> Check:
     """An exponential moment of a plan on nodes, against that of a Gaussian."""
     u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
     left = np.exp(found.x @ u) @ found.plan @ np.exp(found.y @ v)
@@ -102,7 +79,7 @@ def _moment(found: Nodes, p: Pair, covariance: np.ndarray) -> Check:
     r"$-A^\top$, $-A$, $G$, the limits of the recursion (A.9).",
     hypotheses=r"$\Sigma, \Omega \succ 0$; any rank of $A$",
 )
-def inverted(case: Case, *, sign: float = -1.0) -> tuple[Check, ...]:
+def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     """The formula, F and G by the recursion in NumPy, against three plans.
 
     The library's cross-covariance of two Gaussians in dimension three, A of rank two;
@@ -111,16 +88,16 @@ def inverted(case: Case, *, sign: float = -1.0) -> tuple[Check, ...]:
     """
 
     # The off-diagonal blocks have the sign `sign`.
-    def covariance(p: Pair) -> np.ndarray:
-        F, G = recursion(p, 2000)
+    def covariance(p: couplings.Pair) -> np.ndarray:
+        F, G = couplings.recursion(p, 2000)
         blocks = np.block([[F, sign * p.A.T], [sign * p.A, G]])
         return p.epsilon * np.linalg.inv(blocks)
 
-    stack = pairs(case.rng("pairs"), 3, 2, case.pick(4, 20))
-    full = np.array([covariance(p) for p in each(stack)])
-    cross = slopes(stack) @ stack.Sigma
-    library, p = on_nodes(case.rng("self")), _small(case)
-    found = by_nodes(p, None, ORDER).covariance
+    stack = couplings.pairs(case.rng("pairs"), 3, 2, case.pick(4, 20))
+    full = np.array([covariance(p) for p in couplings.each(stack)])
+    cross = couplings.slopes(stack) @ stack.Sigma
+    library, p = couplings.on_nodes(case.rng("self")), _small(case)
+    found = couplings.by_nodes(p, None, ORDER).covariance
     return (
         gap(
             "Cov(y, x), library, d = 3, A of rank two",
@@ -134,7 +111,7 @@ def inverted(case: Case, *, sign: float = -1.0) -> tuple[Check, ...]:
             "Cov(π), library",
             library.nodes.covariance,
             covariance(library.pair),
-            **SOLVED,
+            **couplings.SOLVED,
         ),
     )
 
@@ -153,30 +130,33 @@ inverted.refuted_if("the off-diagonal blocks lose their sign", sign=1.0)
     r"likewise.",
     hypotheses=r"$\Sigma, \Omega \succ 0$",
 )
-def closed(case: Case, *, half: float = 0.5) -> tuple[Check, ...]:
+def closed(case: Case, *, half: float = 0.5) -> Checks:
     """$C_F$ and $C_G$ from the library's slopes of E[x | y] and E[y | x].
 
     Against the closed forms by SciPy's root, and in the quadratic equations; and $C_F$
     from the recursion in NumPy.
     """
     # `half` is the share of ε that stands in the closed forms.
-    stack = pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
+    stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
     mirror = stack.mirrored
-    exact = {"tolerance": rounding(stack), "why": ROUNDING}
-    checks = []
+    exact = {"tolerance": couplings.rounding(stack), "why": couplings.ROUNDING}
     for name, p in (("C_F", stack), ("C_G", mirror)):
         # F⁻¹Aᵀ is the slope of E[x | y]: that of the mirrored pair.
-        found = p.Omega @ p.A @ slopes(p.mirrored)
+        found = p.Omega @ p.A @ couplings.slopes(p.mirrored)
         square = p.Omega @ p.A @ p.Sigma @ np.swapaxes(p.A, 1, 2)
         eps = 2 * half * p.epsilon[:, None, None]
-        closed = np.array([closed_C(each_pair, half) for each_pair in each(p)])
-        checks.append(gap(f"{name}, library", found, closed, **exact))
+        closed = np.array(
+            [couplings.closed_C(each_pair, half) for each_pair in couplings.each(p)]
+        )
+        yield gap(f"{name}, library", found, closed, **exact)
         left = found @ found + eps * found
-        checks.append(gap(f"{name}² + ε{name}, library", left, square, **exact))
-    F, _ = zip(*(recursion(p, 2000) for p in each(stack)), strict=True)
+        yield gap(f"{name}² + ε{name}, library", left, square, **exact)
+    F, _ = zip(
+        *(couplings.recursion(p, 2000) for p in couplings.each(stack)), strict=True
+    )
     C = stack.Omega @ stack.A @ np.linalg.solve(np.array(F), np.swapaxes(stack.A, 1, 2))
-    closed = np.array([closed_C(p, half) for p in each(stack)])
-    return (*checks, gap("C_F, recursion", C, closed, **exact))
+    closed = np.array([couplings.closed_C(p, half) for p in couplings.each(stack)])
+    yield gap("C_F, recursion", C, closed, **exact)
 
 
 closed.refuted_if(

@@ -9,19 +9,10 @@ from jaxtyping import Array
 
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.scores import SquaredDistance, Transposed
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
-from meanfield.theorems._statement import Counterexample, statement
 from meanfield.theorems._vocabulary import Member
-from meanfield.theorems.library.ensembles import (
-    attention,
-    ensemble,
-    gaussian,
-    members,
-    on_device,
-    rates,
-)
+from meanfield.theorems.library import ensembles as lib
 from meanfield.tokens import Tokens
 
 from ._couplings import Pair, by_nodes, each, pairs, recursion, slopes
@@ -45,7 +36,7 @@ NEAR = {
     hypotheses=r"$\Sigma \succ 0$, centred, $X' \succ 0$; means add a linear term",
     remark="In (i) the variable of the image is y, printed as x.",
 )
-def mapped(case: Case, *, square: float = 1.0) -> tuple[Check, ...]:
+def mapped(case: Case, *, square: float = 1.0) -> Checks:
     r"""The library's log-integrals over its own Gauss–Hermite nodes, both half-steps.
 
     With scores $-|Qx - Ky|^2/2\epsilon$ and indefinite X, against the quadratic worked
@@ -53,9 +44,8 @@ def mapped(case: Case, *, square: float = 1.0) -> tuple[Check, ...]:
     potential; for other means and potentials the linear term too.
     """
     rng = case.rng("quadratics")
-    stack = ensemble(rng, (2, 3, 2), 2, reach=REACH)
-    checks = []
-    for m, name in zip(members(stack), ("centred", "any mean"), strict=True):
+    stack = lib.ensemble(rng, (2, 3, 2), 2, reach=REACH)
+    for m, name in zip(lib.members(stack), ("centred", "any mean"), strict=True):
         centred = name == "centred"
         m = m._replace(mean=np.zeros(2) if centred else m.mean)
         raw = rng.normal(size=(2, 2))
@@ -65,14 +55,13 @@ def mapped(case: Case, *, square: float = 1.0) -> tuple[Check, ...]:
         slope = np.zeros(2) if centred else rng.normal(size=2) / 4
         probes = rng.normal(size=(6, 2))
         given = [jnp.asarray(part) for part in (X, slope, probes)]
-        found = _transforms(on_device(m), *given)
+        found = _transforms(lib.on_device(m), *given)
         for actual, n, way in zip(
             found, (m, m._replace(Q=m.K, K=m.Q)), ("keys", "queries"), strict=True
         ):
             expected = _transformed(n, X, slope, square=square)(probes)
             label = f"T of a quadratic, {name}, to {way}"
-            checks.append(gap(label, actual, expected, **NEAR))
-    return tuple(checks)
+            yield gap(label, actual, expected, **NEAR)
 
 
 mapped.refuted_if(
@@ -85,7 +74,7 @@ def _transforms(
     m: Member, X: Array, slope: Array, probes: Array
 ) -> tuple[Array, Array]:
     """$T$ of a quadratic, to keys and to queries, by the library on its own nodes."""
-    mu = gauss_hermite(gaussian(m), order=ORDER)
+    mu = gauss_hermite(lib.gaussian(m), order=ORDER)
     x = mu.tokens.x
     given = -((x @ X) * x).sum(axis=1) / 2 + x @ slope
     score = SquaredDistance(m.Q, m.K, 2 * jnp.asarray(m.epsilon))
@@ -137,7 +126,7 @@ def _in_turn(p: Pair, steps: int) -> np.ndarray:
     hypotheses=r"$\Sigma, \Omega \succ 0$; from $g = 0$ and a half-step of rows, "
     r"$G_0 = \epsilon\Omega^{-1}$ and $F_0 = \epsilon\Sigma^{-1} + A^\top G_0^{-1}A$",
 )
-def halves(case: Case, *, rule: Rule = _in_turn) -> tuple[Check, ...]:
+def halves(case: Case, *, rule: Rule = _in_turn) -> Checks:
     """Slopes of E[y | x] after 3, 5, … half-steps are $G_n^{-1}A$, G by the recursion.
 
     Against the library's closed form of truncated Sinkhorn for two Gaussians (by
@@ -145,8 +134,7 @@ def halves(case: Case, *, rule: Rule = _in_turn) -> tuple[Check, ...]:
     log-domain Sinkhorn between Gauss–Hermite nodes in NumPy; and E[y | x] itself, means
     not zero, by the library and between nodes.
     """
-    by_slopes = _by_library(case, rule) + _by_clouds(case, rule)
-    return by_slopes + _means(case)
+    return (*_by_library(case, rule), *_by_clouds(case, rule), *_means(case))
 
 
 def _mistaken(p: Pair, steps: int) -> np.ndarray:
@@ -191,58 +179,50 @@ def _at_once(p: Pair, steps: int) -> np.ndarray:
 
 @eqx.filter_jit
 def _on_points(m: Member, probes: Array, iterations: int) -> Array:
-    mu = gauss_hermite(gaussian(m), order=16)
-    made = attention("sinkhorn", m, iterations=iterations)
+    mu = gauss_hermite(lib.gaussian(m), order=16)
+    made = lib.attention("sinkhorn", m, iterations=iterations)
     return made.field(0.0, mu)(Tokens(probes)) * m.epsilon
 
 
-def _by_library(case: Case, rule: Rule) -> tuple[Check, ...]:
+def _by_library(case: Case, rule: Rule) -> Checks:
     """The library's closed form after half-steps against the slopes of a rule."""
     stack = pairs(case.rng("pairs"), 2, 3, case.pick(4, 20))
-    checks = []
     for n in case.pick((1, 2), (1, 2, 3)):
         found = slopes(stack, iterations=2 * n + 1)
         expected = [np.linalg.solve(rule(p, n), p.A) for p in each(stack)]
         label = f"G⁻¹A, library, {2 * n + 1} half-steps"
-        checks.append(gap(label, found, np.array(expected), **EXACT))
-    return tuple(checks)
+        yield gap(label, found, np.array(expected), **EXACT)
 
 
-def _by_clouds(case: Case, rule: Rule) -> tuple[Check, ...]:
+def _by_clouds(case: Case, rule: Rule) -> Checks:
     """The same on nodes: by NumPy for a pair, by the library for one Gaussian."""
     p, q = each(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)
     m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
-    given = on_device(m)
+    given = lib.on_device(m)
     probes = jnp.asarray(np.vstack([m.mean, m.mean + np.eye(2)]))
-    checks = []
     for n in case.pick((1, 2), (1, 2, 3)):
         moved = np.asarray(_on_points(given, probes, 2 * n + 1))
         slope = lambda r, n=n: np.linalg.solve(rule(r, n), r.A)
         ours, theirs = by_nodes(p, n).slope, (moved[1:] - moved[:1]).T
         at = f"{2 * n + 1} half-steps"
-        checks += [
-            gap(f"G⁻¹A, nodes, {at}", ours, slope(p), **NEAR),
-            gap(f"G⁻¹A, library on nodes, {at}", theirs, slope(q), **NEAR),
-        ]
-    return tuple(checks)
+        yield gap(f"G⁻¹A, nodes, {at}", ours, slope(p), **NEAR)
+        yield gap(f"G⁻¹A, library on nodes, {at}", theirs, slope(q), **NEAR)
 
 
-def _means(case: Case) -> tuple[Check, ...]:
+def _means(case: Case) -> Checks:
     """E[y | x] itself after half-steps, means not zero: the library's closed form."""
     q = next(each(pairs(case.rng("means"), 2, 3, 1, reach=0.25)))
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)
     m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
     stack = Member(*(np.stack([part]) for part in m))
-    checks = []
     for n in case.pick((1,), (1, 2)):
         found = by_nodes(q, n)
         w = found.plan.sum(axis=1)
         near = np.argsort(w)[-6:]
         brute = found.plan[near] @ found.y / w[near, None]
-        moved = rates("sinkhorn", stack, found.x[None, near], iterations=2 * n + 1)
+        moved = lib.rates("sinkhorn", stack, found.x[None, near], iterations=2 * n + 1)
         label = f"E[y | x], library, {2 * n + 1} half-steps"
-        checks.append(gap(label, moved.velocity[0] * q.epsilon, brute, **NEAR))
-    return tuple(checks)
+        yield gap(label, moved.velocity[0] * q.epsilon, brute, **NEAR)

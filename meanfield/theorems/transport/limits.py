@@ -3,10 +3,8 @@
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from meanfield.theorems._case import Case
-from meanfield.theorems._check import Check
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems._statement import Counterexample, statement
 
 from ._couplings import Pair, each, pairs, recursion, slopes
 
@@ -23,7 +21,7 @@ EXACT = {"tolerance": 1e-10, "why": "inverses of matrices of condition below 1e5
     remark="C25: the map contracts in the affine-invariant (Thompson) metric; the "
     "print claims it for the operator norm, where it need not.",
 )
-def limits(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
+def limits(case: Case, *, share: float = 1.0) -> Checks:
     """The library's converged slopes against G⁻¹A and F⁻¹Aᵀ of 3000 steps in NumPy.
 
     And the library after 1, 3 and 7 half-steps: the Thompson distance of its G to the
@@ -32,10 +30,8 @@ def limits(case: Case, *, share: float = 1.0) -> tuple[Check, ...]:
     tame = pairs(case.rng("approach"), 2, 2, case.pick(4, 20))
     ratio = _approach(tame._replace(epsilon=tame.epsilon / 2))
     label = "ratio of successive Thompson distances, library"
-    return (
-        *_limits(case, share),
-        bounded(label, ratio, "<=", 1.0, tolerance=1e-9, why=STRICT),
-    )
+    yield from _limits(case, share)
+    yield bounded(label, ratio, "<=", 1.0, tolerance=1e-9, why=STRICT)
 
 
 limits.refuted_if(
@@ -81,20 +77,16 @@ def _thompson(G: np.ndarray, H: np.ndarray) -> float:
     return float(np.max(np.abs(np.log(eigvalsh((G + G.T) / 2, H)))))
 
 
-def _limits(case: Case, share: float) -> tuple[Check, ...]:
+def _limits(case: Case, share: float) -> Checks:
     """The library's limit against the recursion's, the share of ε given."""
-    checks = []
     for d, k in ((2, 2), (3, 2)):
         stack = pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
         other = stack._replace(epsilon=share * stack.epsilon)
         F, G = zip(*(recursion(p, 3000) for p in each(other)), strict=True)
         limit = np.linalg.solve(np.array(G), stack.A)
         mirror = np.linalg.solve(np.array(F), np.swapaxes(stack.A, 1, 2))
-        checks += [
-            gap(f"G⁻¹A, library, d = {d}", slopes(stack), limit, **EXACT),
-            gap(f"F⁻¹Aᵀ, library, d = {d}", slopes(stack.mirrored), mirror, **EXACT),
-        ]
-    return tuple(checks)
+        yield gap(f"G⁻¹A, library, d = {d}", slopes(stack), limit, **EXACT)
+        yield gap(f"F⁻¹Aᵀ, library, d = {d}", slopes(stack.mirrored), mirror, **EXACT)
 
 
 def _approach(stack: Pair) -> float:

@@ -1,0 +1,41 @@
+"""Evidence for an equation: its two sides, computed apart."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ._check import Check
+from ._protocols import EXACT, ROUNDING, gap
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Two ways to the same arrays, compared on every case; iterates over the checks.
+
+    Attributes:
+        left: the first way, often the library's: an array, of a case.
+        right: the second way, which does not use the first.
+        cases: what both ways are given, by the label of the check.
+        tolerance: of the largest difference, relative to the largest entry of `right`.
+        why: how the tolerance was derived.
+
+    Examples:
+        >>> import math
+        >>> from meanfield.theorems import Identity
+        >>> double = lambda x: 2 * math.sin(x) * math.cos(x)
+        >>> cases = {"at one": 1.0, "at two": 2.0}
+        >>> sines = Identity(lambda x: math.sin(2 * x), double, cases)
+        >>> [check.holds for check in sines]
+        [True, True]
+    """
+
+    left: Callable[[Any], Any]
+    right: Callable[[Any], Any]
+    cases: Mapping[str, Any]
+    tolerance: float = ROUNDING
+    why: str = EXACT
+
+    def __iter__(self) -> Iterator[Check]:
+        for label, case in self.cases.items():
+            sides = self.left(case), self.right(case)
+            yield gap(label, *sides, tolerance=self.tolerance, why=self.why)

@@ -1,0 +1,7 @@
+"""The names with which every statement is written."""
+
+from ._case import Case as Case
+from ._check import Check as Check
+from ._check import Checks as Checks
+from ._statement import Counterexample as Counterexample
+from ._statement import statement as statement
