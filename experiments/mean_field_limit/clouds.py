@@ -14,7 +14,7 @@ from meanfield.distances import wasserstein
 from meanfield.flows import Trajectory, adaptive, ensemble, flow
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.measures.edges import averages, even
-from meanfield.theorems.solutions.stability import constants
+from meanfield.theorems.solutions._particles import constants
 from meanfield.tokens import Tokens
 
 A, T = -0.3, 1.0  # of the draws: scores 0.3 times minus the product, values themselves
