@@ -269,6 +269,7 @@ def test_keys_play_step_and_reset(open_page: Callable[..., Browser]):
     window.wait("document.getElementById('play').ariaLabel === 'Play'")
     window.key("End")
     window.wait("Number(document.getElementById('time').value) > 0.99")
+    assert text(window, "clock") != "t = 0"
 
 
 @pytest.mark.parametrize("width", [400, 1280])
