@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import AbstractTask, Item, Items, Split, judged, tasks
 from meanfield.training.networks import (
     Encoder,
     Perceptron,
@@ -24,7 +24,6 @@ from meanfield.training.networks import (
     self_attention,
 )
 
-from ._classes import judged
 from ._images import moved, turned
 from ._mnist import BLACK, SIDE, digits, fold
 from .patches import PatchNetwork, refuse_patch

@@ -18,11 +18,10 @@ from typing_extensions import override
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import AbstractTask, Item, Items, Split, judged, tasks
 from meanfield.training.networks import Encoder, Variant, before, self_attention
 from meanfield.training.networks._sequence import in_sequence
 
-from ._classes import judged
 from ._images import moved, patches_of
 from ._mnist import BLACK, SIDE, digits, fold
 

@@ -26,7 +26,14 @@ from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Dense, Points
 from meanfield.tokens import Tokens
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import (
+    AbstractTask,
+    Item,
+    Items,
+    Split,
+    cross_entropy,
+    tasks,
+)
 from meanfield.training.networks import (
     Decoder,
     DecoderBlock,
@@ -38,7 +45,6 @@ from meanfield.training.networks import (
     sinusoids,
 )
 
-from ._classes import cross_entropy
 from ._edits import edit_distance
 
 D, WIDTH, HEADS, LAYERS, WIDER = 64, 16, 4, 2, 4
