@@ -5,7 +5,7 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
-from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.fields import AbstractExplicit, AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Points, Power
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
@@ -116,7 +116,7 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
         return linear_in_queries(score)
 
 
-class ExpansionField(AbstractBarycentre):
+class ExpansionField(AbstractExplicit, AbstractBarycentre):
     r"""$x \mapsto \bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, over what counts."""
 
     score: AbstractScore
@@ -140,11 +140,6 @@ class ExpansionField(AbstractBarycentre):
     def weights(self) -> Float[Array, "n n"]:
         scores, w = self.score(self.mu.tokens, self.mu.tokens), self.mu.weights
         return (1 + scores - scores @ w[:, None]) * w[None, :]
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 @variant("linear", "permutation", "orthogonal", cost="$n d^2$")

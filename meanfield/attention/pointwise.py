@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
-from meanfield.fields import AbstractField, Convergence
+from meanfield.fields import AbstractExplicit, AbstractField
 from meanfield.measures import (
     AbstractMeasure,
     Gaussian,
@@ -65,7 +65,7 @@ class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
         return jnp.asarray(self.bounded)
 
 
-class LinkedMean(AbstractBarycentre):
+class LinkedMean(AbstractExplicit, AbstractBarycentre):
     r"""$x \mapsto \int y\, \varphi(s(x, y))\, d\mu(y)$."""
 
     link: Link
@@ -80,11 +80,6 @@ class LinkedMean(AbstractBarycentre):
     def weights(self) -> Float[Array, "n n"]:
         scores = self.score(self.mu.tokens, self.mu.tokens)
         return self.link(scores) * self.mu.weights[None, :]
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def _sigmoid(scores: Array) -> Array:

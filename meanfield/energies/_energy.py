@@ -14,7 +14,7 @@ from typing_extensions import override
 from meanfield._registry import Registry
 from meanfield._typing import Scalar
 from meanfield.errors import InvalidInputError
-from meanfield.fields import Convergence, worst_of
+from meanfield.fields import AbstractExplicit, Convergence, worst_of
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
@@ -287,7 +287,7 @@ class CombinedVariation(AbstractVariation):
         return worst_of(known) if known else None
 
 
-class QuadraticVariation(AbstractVariation):
+class QuadraticVariation(AbstractExplicit, AbstractVariation):
     r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
 
     Attributes:
@@ -304,11 +304,6 @@ class QuadraticVariation(AbstractVariation):
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         z = tokens.x - self.centre[None, :]
         return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 Factory = Callable[..., AbstractEnergy]

@@ -11,7 +11,7 @@ from typing_extensions import override
 from meanfield._array import float_array, is_concrete, real_array
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
@@ -69,7 +69,7 @@ class Potential(AbstractEnergy):
         return PotentialVariation(self.function)
 
 
-class PotentialVariation(AbstractVariation):
+class PotentialVariation(AbstractExplicit, AbstractVariation):
     """$U$ at tokens."""
 
     function: Callable[[Float[Array, " d"]], Float[Array, ""]]
@@ -77,11 +77,6 @@ class PotentialVariation(AbstractVariation):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         return jax.vmap(self.function)(tokens.x)
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 class QuadraticPotential(AbstractEnergy):
