@@ -98,16 +98,14 @@ class SparseOptions:
         scale = jnp.asarray(number("noise", self.noise), dtype)
         noise = scale * jax.random.gumbel(gumbel, (count, count), dtype)
         tau = jnp.asarray(positive("temperature", self.temperature), dtype)
-        return network, noise, tau, self._passes()
+        passes = _count("passes", self.passes, least=0, most=MOST_PASSES)
+        return network, noise, tau, passes
 
     def _count(self) -> int | None:
         """How many blocks are asked for."""
         if self.blocks is None:
             return None
         return _count("blocks", self.blocks, least=1, most=MOST_BLOCKS)
-
-    def _passes(self) -> int:
-        return _count("passes", self.passes, least=0, most=MOST_PASSES)
 
 
 def _fitting(network: SortingNetwork, d: int) -> SortingNetwork:

@@ -100,7 +100,9 @@ class Escape(AbstractJudge[Growth]):
         near = blows_up(record, since)
         near |= exhausted(record, since, _time_error(growth.blur, step.t))
         near = (step.keep & near) | _breaks(record, step)
-        asks = near | (step.keep & certain(record) & self._is_large(step.y))
+        # The next look may be too near to the largest number.
+        is_large = self._room(step.y) <= 2 * BLIND
+        asks = near | (step.keep & certain(record) & is_large)
         far = jnp.where(asks, self._goes_on(growth, step, asks), growth.goes_on)
         growth = growth._replace(goes_on=far)
         if not self.dynamics.jumps.shape[0]:
@@ -155,10 +157,6 @@ class Escape(AbstractJudge[Growth]):
         """E-folds from its size to where moments are beyond all numbers."""
         size = self.mu0.at(y).size
         return jnp.log(jnp.finfo(size.dtype).max) / 2 - jnp.log(size)
-
-    def _is_large(self, y: PyTree[Array]) -> Array:
-        """Whether the next look may be too near to the largest number."""
-        return self._room(y) <= 2 * BLIND
 
     def _longer(self, growth: Growth, step: Attempt) -> Growth:
         """What is remembered after a step that was accepted."""

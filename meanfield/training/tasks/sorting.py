@@ -155,7 +155,8 @@ class Sorting(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        train = np.split(_order(self._pool), FOLDS)
+        order = np.random.default_rng(1).permutation(self._pool)
+        train = np.split(order, FOLDS)
         tests = np.arange(FOLDS * self.examined).reshape(FOLDS, -1) + self._pool
         train.pop(seed % FOLDS)
         return Split(np.concatenate(train), tests[seed % FOLDS])
@@ -238,10 +239,6 @@ class Sorting(AbstractTask):
 
 
 tasks.register("sorting")(Sorting)
-
-
-def _order(count: int) -> Int[np.ndarray, " count"]:
-    return np.random.default_rng(1).permutation(count)
 
 
 @functools.cache
