@@ -31,7 +31,7 @@ from ._energy import (
     energy_of_measure,
 )
 from ._entropic import converged_value, is_small, leading_order, mean_over
-from .sinkhorn import SinkhornEnergy
+from .self_transport import SinkhornEnergy
 
 PASSES = 1000  # of Sinkhorn's iteration, after which it reports itself unconverged
 

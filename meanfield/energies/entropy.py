@@ -13,7 +13,7 @@ from meanfield.linalg import solve_positive
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cells import CellVariation, diffusing, log_density
+from ._cell_variation import CellVariation, diffusing, log_density
 from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 
 

@@ -12,7 +12,7 @@ from meanfield.fields import AbstractExplicit
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cells import CellVariation, cell_density, diffusing, log_density
+from ._cell_variation import CellVariation, cell_density, diffusing, log_density
 from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 from .entropy import Entropy, LogDensity
 

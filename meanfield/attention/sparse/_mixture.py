@@ -10,8 +10,8 @@ from meanfield.measures import Points
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._coupling import AbstractSparse, Sparse
 from ._sorting import AbstractSorting
+from ._sparse import AbstractSparse, Sparse
 
 
 class SparseMixture(AbstractSparse):

@@ -20,7 +20,7 @@ from meanfield.measures.reductions.exact import (
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cells import Cells, Sums, counted, seen, weighed
+from ._cell_reductions import Cells, Sums, counted, seen, weighed
 from ._choice import Extent, roomy
 from ._frame import framed
 from ._gauss import GaussLayout, Nearness, cheapest_gauss, nearness

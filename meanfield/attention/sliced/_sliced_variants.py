@@ -12,7 +12,7 @@ from meanfield.attention._options import with_keywords
 from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore, Dot
 
-from ._coupling import HardSlices
+from ._hard import HardSlices
 from ._slices import directions
 from ._soft import GaussianSoftSlices, PublishedSoftSlices, SoftSlices
 from ._soft_mean import LineDistance, LineSquare

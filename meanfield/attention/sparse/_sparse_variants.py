@@ -5,10 +5,10 @@ from meanfield.attention._attention import Attention, variant
 from meanfield.attention._options import with_keywords
 from meanfield.scores import Dot
 
-from ._coupling import CausalSparse, Sparse
 from ._mixture import SparseMixture
-from ._options import SparseOptions
 from ._sortcut import SortCut
+from ._sparse import CausalSparse, Sparse
+from ._sparse_options import SparseOptions
 
 COST = r"$nb + n^2/b + N_k(n/b)^2$ in blocks of $b$ tokens"
 
