@@ -30,9 +30,7 @@ class SlicedOptions:
     slices: str | int | Numbers = "axis"
     tau: Scalar = 0.0
 
-    def weighted(
-        self, score: Dot
-    ) -> tuple[Float[Array, "l k"], Float[Array, ""] | None]:
+    def arrays(self, score: Dot) -> tuple[Float[Array, "l k"], Float[Array, ""] | None]:
         r"""The directions of slices, and $\tau$ unless it is known to be zero."""
         dtype = score.Q.dtype
         rows = directions(self.slices, score.Q.shape[0]).astype(dtype)
@@ -73,7 +71,7 @@ def esp(
         InvalidInputError: if shapes do not fit, or there are no such slices.
     """
     score = Dot(Q, K, epsilon)
-    rows, inverse = options.weighted(score)
+    rows, inverse = options.arrays(score)
     return Attention(score, HardSlices(rows, inverse), V)
 
 
@@ -113,7 +111,7 @@ def esp_soft(
             temperature is not positive, or `power` is neither 1 nor 2.
     """
     score = Dot(Q, K, epsilon)
-    rows, inverse = options.weighted(score)
+    rows, inverse = options.arrays(score)
     near = _near(power, temperature, score)
     if isinstance(near, LineSquare):
         return Attention(score, GaussianSoftSlices(rows, near, inverse), V)
@@ -153,7 +151,7 @@ def esp_soft_published(
             temperature is not positive, or `power` is neither 1 nor 2.
     """
     score = Dot(Q, K, epsilon)
-    rows, inverse = options.weighted(score)
+    rows, inverse = options.arrays(score)
     near = _near(power, temperature, score)
     return Attention(score, PublishedSoftSlices(rows, near, inverse), V)
 
