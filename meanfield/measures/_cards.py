@@ -51,8 +51,7 @@ def _of_points(mu: Points) -> Card | None:
     }
     if mu.tokens.position is not None:
         facts["positions"] = "yes"
-    draw = lambda: _display.cloud(x[counted], mean, covariance)
-    return Card("Points", facts, draw)
+    return Card("Points", facts, lambda: _display.cloud(x[counted], mean, covariance))
 
 
 def _of_gaussian(mu: Gaussian) -> Card | None:

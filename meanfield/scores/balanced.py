@@ -68,9 +68,8 @@ class Balanced(AbstractQuadraticScore):
 
     def scaled(self, fraction: Float[Array, ""]) -> "Balanced":
         """`fraction` times the score."""
-        numbers = lambda s: (s.dot.epsilon, s.scale)
         values = self.dot.epsilon / fraction, self.scale * fraction
-        return eqx.tree_at(numbers, self, values)
+        return eqx.tree_at(lambda s: (s.dot.epsilon, s.scale), self, values)
 
     @property
     def transposed(self) -> "Balanced":

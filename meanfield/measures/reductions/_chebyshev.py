@@ -163,9 +163,8 @@ def coarsely(tree: PyTree) -> PyTree:
         >>> coarsely(mu).reduction.counts
         (21,)
     """
-    interpolates = lambda leaf: isinstance(leaf, Chebyshev)
     replace = lambda leaf: leaf.coarser if isinstance(leaf, Chebyshev) else leaf
-    return jax.tree.map(replace, tree, is_leaf=interpolates)
+    return jax.tree.map(replace, tree, is_leaf=lambda leaf: isinstance(leaf, Chebyshev))
 
 
 def _finite(top: Array) -> Array:
