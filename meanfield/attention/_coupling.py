@@ -141,6 +141,24 @@ class AbstractRowwise(AbstractCoupling):
         return self.linearly_bounded(score, keys)
 
 
+class AbstractCubic(AbstractRowwise):
+    """A coupling whose weights grow as scores do, and a velocity as their product."""
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Never: it is cubic."""
+        return jnp.zeros((), bool)
+
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """If scores are linear in the query: so are the weights, or they are less."""
+        return jnp.asarray(isinstance(score, Dot))
+
+
 class AbstractGaussianCoupling(AbstractCoupling):
     """A coupling whose barycentre of a Gaussian is affine; the type is the promise.
 
@@ -315,11 +333,6 @@ def unsaid(coupling: AbstractCoupling) -> UnsupportedError:
         "another measure; a coupling whose rows stand alone does by deriving from "
         "`AbstractRowwise`, another by its method `across`."
     )
-
-
-def linear_in_queries(score: AbstractScore) -> Bool[Array, ""]:
-    """Whether a score is known to grow no faster than the query, keys fixed."""
-    return jnp.asarray(isinstance(score, Dot))
 
 
 def require_dot(score: AbstractScore, coupling: str) -> Dot:

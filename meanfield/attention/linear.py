@@ -1,27 +1,26 @@
 """Linear attention, and the first-order expansion of softmax."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import AbstractExplicit, AbstractField, Affine
-from meanfield.measures import AbstractMeasure, Gaussian, Points, Power
+from meanfield.measures import Gaussian, Points, Power
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
 from ._coupling import (
     AbstractBarycentre,
+    AbstractCubic,
     AbstractGaussianCoupling,
-    AbstractRowwise,
-    linear_in_queries,
     require_dot,
 )
 from .pointwise import LinkedMean
 
 
-class Linear(AbstractGaussianCoupling, AbstractRowwise):
+class Linear(AbstractGaussianCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = s(x, y)$: no exponential, no normalisation.
 
     Examples:
@@ -48,22 +47,8 @@ class Linear(AbstractGaussianCoupling, AbstractRowwise):
         linear = second @ dot.A + jnp.outer(mu.mean, dot.c)
         return Affine(linear, second @ dot.a + dot.constant * mu.mean)
 
-    @override
-    def linearly_bounded(
-        self, score: AbstractScore, mu: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """Never: it is cubic."""
-        return jnp.zeros((), bool)
 
-    @override
-    def bounded_across(
-        self, score: AbstractScore, keys: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """If scores are linear in the query: so are the weights."""
-        return linear_in_queries(score)
-
-
-class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
+class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = 1 + s(x, y) - \int s(x, z)\,d\mu(z)$.
 
     Softmax to first order in the scores. What a score excludes is left out of both
@@ -100,20 +85,6 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
         dot = require_dot(score, "linear-expansion")
         Sigma = mu.covariance
         return Affine(Sigma @ dot.A, mu.mean + Sigma @ dot.a)
-
-    @override
-    def linearly_bounded(
-        self, score: AbstractScore, mu: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """Never: it is cubic."""
-        return jnp.zeros((), bool)
-
-    @override
-    def bounded_across(
-        self, score: AbstractScore, keys: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """If scores are linear in the query: so are the weights."""
-        return linear_in_queries(score)
 
 
 class ExpansionField(AbstractExplicit, AbstractBarycentre):
