@@ -141,24 +141,6 @@ class AbstractRowwise(AbstractCoupling):
         return self.linearly_bounded(score, keys)
 
 
-class AbstractCubic(AbstractRowwise):
-    """A coupling whose weights grow as scores do, and a velocity as their product."""
-
-    @override
-    def linearly_bounded(
-        self, score: AbstractScore, mu: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """Never: it is cubic."""
-        return jnp.zeros((), bool)
-
-    @override
-    def bounded_across(
-        self, score: AbstractScore, keys: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """If scores are linear in the query: so are the weights, or they are less."""
-        return jnp.asarray(isinstance(score, Dot))
-
-
 class AbstractGaussianCoupling(AbstractCoupling):
     """A coupling whose barycentre of a Gaussian is affine; the type is the promise.
 

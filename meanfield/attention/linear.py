@@ -13,11 +13,10 @@ from meanfield.tokens import Tokens
 from ._attention import Attention, variant
 from ._coupling import (
     AbstractBarycentre,
-    AbstractCubic,
     AbstractGaussianCoupling,
     require_dot,
 )
-from .pointwise import LinkedMean
+from .pointwise import AbstractCubic, LinkedMean
 
 
 class Linear(AbstractGaussianCoupling, AbstractCubic):

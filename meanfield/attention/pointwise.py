@@ -65,6 +65,24 @@ class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
         return jnp.asarray(self.bounded)
 
 
+class AbstractCubic(AbstractRowwise):
+    """A coupling whose weights grow as scores do, and a velocity as their product."""
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Never: it is cubic."""
+        return jnp.zeros((), bool)
+
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """If scores are linear in the query: so are the weights, or they are less."""
+        return jnp.asarray(isinstance(score, Dot))
+
+
 class LinkedMean(AbstractExplicit, AbstractBarycentre):
     r"""$x \mapsto \int y\, \varphi(s(x, y))\, d\mu(y)$."""
 

@@ -14,13 +14,12 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
 from ._coupling import (
-    AbstractCubic,
     AbstractGaussianCoupling,
     AbstractSmearedCoupling,
     require_dot,
 )
 from ._smeared import LinkedGaussianMean, relu_averages
-from .pointwise import LinkedMean
+from .pointwise import AbstractCubic, LinkedMean
 
 
 class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractCubic):
