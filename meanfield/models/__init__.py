@@ -40,4 +40,4 @@ if TYPE_CHECKING:
     from ._comparison import compare as compare
     from ._eigenvalues import head_eigenvalues as head_eigenvalues
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, _ = lazy(__name__)
