@@ -9,7 +9,7 @@ from typing_extensions import override
 from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
-from ._quadratic import AbstractQuadraticScore, Dot, Factors
+from ._score import AbstractQuadraticScore, Dot, Factors
 from .differences import Differences
 
 ASYMMETRY = 10  # units in the last place, times the dimension, that rounding leaves
