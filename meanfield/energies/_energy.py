@@ -14,7 +14,7 @@ from typing_extensions import override
 from meanfield._registry import Registry
 from meanfield._typing import Scalar
 from meanfield.errors import InvalidInputError
-from meanfield.fields import AbstractExplicit, Convergence, worst_of
+from meanfield.fields import Convergence, worst_of
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
@@ -285,25 +285,6 @@ class CombinedVariation(AbstractVariation):
     def convergence(self) -> Convergence | None:
         known = [c for c in (term.convergence for term in self.terms) if c is not None]
         return worst_of(known) if known else None
-
-
-class QuadraticVariation(AbstractExplicit, AbstractVariation):
-    r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
-
-    Attributes:
-        matrix: $H$, symmetric.
-        centre: $c$.
-        linear: $\ell$.
-    """
-
-    matrix: Float[Array, "d d"]
-    centre: Float[Array, " d"]
-    linear: Float[Array, " d"]
-
-    @override
-    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        z = tokens.x - self.centre[None, :]
-        return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
 
 
 Factory = Callable[..., AbstractEnergy]
