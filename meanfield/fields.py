@@ -39,6 +39,15 @@ class Convergence(NamedTuple):
     tolerance: Float[Array, ""]
     iterations: Int[Array, ""] | int = 0
 
+    @property
+    def text(self) -> str:
+        """The iteration that missed its tolerance, in numbers; empty if none did."""
+        residual, tolerance, iterations = map(float, self)
+        if residual == 0:
+            return ""
+        after = f" after {iterations:.0f} iterations" if iterations else ""
+        return f": {residual:.2g} where {tolerance:.2g} was asked{after}"
+
 
 class AbstractField(eqx.Module):
     """A velocity field $v$; call it on any tokens.

@@ -20,7 +20,7 @@ from meanfield.measures import (
     ScaledBox,
 )
 from meanfield.measures.edges import even, graded
-from meanfield.measures.grids._axis import chebyshev_rows
+from meanfield.measures.grids._probes import chebyshev_rows
 
 
 @pytest.fixture

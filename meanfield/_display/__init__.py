@@ -10,6 +10,7 @@ from meanfield._lazy import lazy
 
 from ._card import Card as Card
 from ._card import Shown as Shown
+from ._card import cards as cards
 from ._card import listed as listed
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from meanfield.tokens import Tokens
 
 from ._causal import Placed, PlacedKeys, causal_log_mean
 from ._nodes import Box, Keyed, log_mean_between
-from ._planned import AbstractPlanned
-from ._reduction import Keys, Link
+from .exact import AbstractPlanned, Keys, Link
 
 
 class Chebyshev(AbstractPlanned):

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield.linalg import HIGHEST
-from meanfield.measures.reductions._exp2 import LOG2E, exp2
+from meanfield.measures.reductions.exact import LOG2E, exp2
 
 from ._layout import AbstractLayout
 from ._nodes import Products, Vectors, no_nodes, read, spread, summed

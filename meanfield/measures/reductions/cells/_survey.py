@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield.measures.reductions._reduction import (
+from meanfield.measures.reductions.exact import (
     AbstractReduction,
     Dense,
     Keys,

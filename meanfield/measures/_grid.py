@@ -11,34 +11,31 @@ from typing_extensions import override
 
 from meanfield._array import float_array
 from meanfield._typing import Numbers
-from meanfield.cells import (
-    along,
-    centres,
-    lattice,
-    point_masses,
-    volumes,
-    widths,
-)
+from meanfield.cells import along, centres, lattice, point_masses, volumes, widths
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
-from meanfield.measures._measure import AbstractMeasure, check_unstacked, memberwise
-from meanfield.measures._points import Points
-from meanfield.measures._reader import AbstractReader
-from meanfield.measures.edges import averages
-from meanfield.measures.reductions import AbstractReduction, Blocked, Dense, Separable
 
-from ._boxes import AbstractBox, AffineBox, turning
-from ._checks import (
+from ._measure import AbstractMeasure, check_unstacked, memberwise
+from ._points import Points
+from .edges import averages
+from .grids import (
+    AbstractBox,
+    AbstractProbe,
+    AffineBox,
+    Chart,
+    EveryFace,
+    Forced,
+    GridState,
     check_density,
     check_edges,
     check_mass,
     check_resolved,
+    fluxes,
+    forced,
     roughness,
+    turning,
 )
-from ._forced import Forced, forced
-from ._probes import AbstractProbe, Chart, EveryFace
-from ._state import GridState
-from ._upwind import fluxes
+from .reductions import AbstractReduction, Blocked, Dense, Separable
 
 DENSE_UP_TO = 2048  # cells: scores of all pairs fit into a few caches' worth
 TURN = 0.02  # of an e-fold that the box may turn, stretch or move by in a step
@@ -216,7 +213,7 @@ class Grid(AbstractMeasure):
         return self.state
 
     @override
-    def read_by(self, reader: AbstractReader[Any]) -> Any:
+    def read_by(self, reader: Any) -> Any:
         return reader.of_grid(self)
 
     @override
