@@ -107,6 +107,36 @@ class FixedBox(AbstractBox):
         return jnp.zeros(d, places.dtype), jnp.zeros((d, d), places.dtype)
 
 
+class ClosedBox(FixedBox):
+    """Stands still, and nothing passes its walls: no flux, of velocities or of heat.
+
+    Examples:
+        >>> from meanfield.measures import ClosedBox
+        >>> print(ClosedBox().let_through(jnp.ones(5), 0))
+        [0. 1. 1. 1. 0.]
+    """
+
+    @property
+    @override
+    def is_open(self) -> bool:
+        return False
+
+    @override
+    def let_through(
+        self, faces: Float[Array, "*faces"], axis: int
+    ) -> Float[Array, "*faces"]:
+        inner = jnp.moveaxis(faces, axis, 0).at[jnp.array([0, -1])].set(0)
+        return jnp.moveaxis(inner, 0, axis)
+
+    @override
+    def continued(
+        self, density: Float[Array, "*cells"], count: int
+    ) -> Float[Array, "*wider"]:
+        """The density and its mirror image."""
+        ends = [(0, 0)] * (density.ndim - 1) + [(count, count)]
+        return jnp.pad(density, ends, mode="symmetric")
+
+
 class ScaledBox(AbstractBox):
     """Moves with the mean and stretches with the spread along each axis.
 
