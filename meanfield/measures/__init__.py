@@ -25,6 +25,7 @@ from .grids import MISSING as MISSING
 from .grids import AbstractBox as AbstractBox
 from .grids import AbstractProbe as AbstractProbe
 from .grids import AffineBox as AffineBox
+from .grids import ClosedBox as ClosedBox
 from .grids import EveryFace as EveryFace
 from .grids import FixedBox as FixedBox
 from .grids import GridState as GridState

@@ -230,7 +230,8 @@ class Grid(AbstractMeasure):
         velocity, forces = field.parted
         velocities = (self.probe or EveryFace()).velocities(self.chart, velocity)
         masses, axes = self.state.masses, self.state.axes
-        pushes = forced(forces, masses, edges=self.edges, axes=axes) if forces else ()
+        place = {"edges": self.edges, "axes": axes, "box": self.box}
+        pushes = forced(forces, masses, **place) if forces else ()
         drift, R = self._motion(velocities.across, pushes)
         change, shares = jnp.zeros_like(masses), jnp.zeros(())
         outflow = jnp.zeros_like(self.outflow)
@@ -238,7 +239,7 @@ class Grid(AbstractMeasure):
             u = velocities.across[axis][..., axis]
             w = u - drift[axis] - turning(R[axis], axis, self.edges)
             w = w + pushes[axis].velocity if pushes else w
-            moved = fluxes(masses, axis + 1, widths(edges), w)
+            moved = fluxes(masses, axis + 1, widths(edges), w, self.box)
             through, empties = pushes[axis].beside(moved) if pushes else moved
             change = change - jnp.diff(through, axis=axis + 1)
             ends = jnp.take(through, jnp.array([0, -1]), axis=axis + 1)

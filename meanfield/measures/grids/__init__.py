@@ -2,6 +2,7 @@
 
 from ._boxes import AbstractBox as AbstractBox
 from ._boxes import AffineBox as AffineBox
+from ._boxes import ClosedBox as ClosedBox
 from ._boxes import FixedBox as FixedBox
 from ._boxes import GridState as GridState
 from ._boxes import ScaledBox as ScaledBox

@@ -47,7 +47,10 @@ class GridState(NamedTuple):
 
 
 class AbstractBox(eqx.Module):
-    """A rule for the motion of a grid's box.
+    """A rule for the motion of a grid's box, and for what happens at its walls.
+
+    Unless it says otherwise walls absorb: beyond them there is nothing, and what flows
+    through them is outflow.
 
     Examples:
         >>> from meanfield.measures import AbstractBox, AffineBox, FixedBox, ScaledBox
@@ -63,6 +66,24 @@ class AbstractBox(eqx.Module):
         weights: Float[Array, " n"],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         r"""$u_0$ and $R$ from cells' places $\xi$, velocities $u$ and masses."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether mass can leave, so that a wider box may hold another flow."""
+        return True
+
+    def let_through(
+        self, faces: Float[Array, "*faces"], axis: int
+    ) -> Float[Array, "*faces"]:
+        """Velocities, or conductances, of faces along an axis, as walls let them be."""
+        del axis
+        return faces
+
+    def continued(
+        self, density: Float[Array, "*cells"], count: int
+    ) -> Float[Array, "*wider"]:
+        """A density along its last axis, and so many cells beyond either wall."""
+        return jnp.pad(density, [(0, 0)] * (density.ndim - 1) + [(count, count)])
 
 
 class FixedBox(AbstractBox):
@@ -84,6 +105,36 @@ class FixedBox(AbstractBox):
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         d = places.shape[1]
         return jnp.zeros(d, places.dtype), jnp.zeros((d, d), places.dtype)
+
+
+class ClosedBox(FixedBox):
+    """Stands still, and nothing passes its walls: no flux, of velocities or of heat.
+
+    Examples:
+        >>> from meanfield.measures import ClosedBox
+        >>> print(ClosedBox().let_through(jnp.ones(5), 0))
+        [0. 1. 1. 1. 0.]
+    """
+
+    @property
+    @override
+    def is_open(self) -> bool:
+        return False
+
+    @override
+    def let_through(
+        self, faces: Float[Array, "*faces"], axis: int
+    ) -> Float[Array, "*faces"]:
+        inner = jnp.moveaxis(faces, axis, 0).at[jnp.array([0, -1])].set(0)
+        return jnp.moveaxis(inner, 0, axis)
+
+    @override
+    def continued(
+        self, density: Float[Array, "*cells"], count: int
+    ) -> Float[Array, "*wider"]:
+        """The density and its mirror image."""
+        ends = [(0, 0)] * (density.ndim - 1) + [(count, count)]
+        return jnp.pad(density, ends, mode="symmetric")
 
 
 class ScaledBox(AbstractBox):
