@@ -23,16 +23,13 @@ SOLVED = "marginals solved to 4e-11, over a spectral gap of a half, times 1/ε"
 @statement(
     "new:cross",
     source="This project; §2 of castin2025 has queries and keys of one measure",
-    claim=(
-        r"Queries $\mu$ that look at keys $\nu$ have $\Gamma(x) = V\int y\,\kappa"
-        r"(x,y)\,d\nu(y)$; of softmax, L2, sigmoid and linear attention $\kappa$ is of "
-        r"$\nu$ alone; of Sinkhorn its marginals are $\mu$ and $\nu$, so that "
-        r"$\int\Gamma\,d\mu = V\bar y_\nu/\epsilon$. For Gaussians $N(\alpha, XX^\top)"
-        r"$ "
-        r"and $N(\beta, YY^\top)$: $\Gamma = \frac1\epsilon V(\beta + \frac1\epsilon "
-        r"YU\mathrm{diag}(1/h)U^\top Y^\top A(x - \alpha))$ with $Y^\top AX/\epsilon = "
-        r"U\mathrm{diag}(\sigma)W^\top$, $h = (1 + \sqrt{1 + 4\sigma^2})/2$."
-    ),
+    claim=r"Queries $\mu$ that look at keys $\nu$ have $\Gamma(x) = V\int "
+    r"y\,\kappa(x,y)\,d\nu(y)$; of softmax, L2, sigmoid and linear attention $\kappa$ "
+    r"is of $\nu$ alone; of Sinkhorn its marginals are $\mu$ and $\nu$, so that "
+    r"$\int\Gamma\,d\mu = V\bar y_\nu/\epsilon$. For Gaussians $N(\alpha, XX^\top)$ "
+    r"and $N(\beta, YY^\top)$: $\Gamma = \frac1\epsilon V(\beta + \frac1\epsilon "
+    r"YU\mathrm{diag}(1/h)U^\top Y^\top A(x - \alpha))$ with $Y^\top AX/\epsilon = "
+    r"U\mathrm{diag}(\sigma)W^\top$, $h = (1 + \sqrt{1 + 4\sigma^2})/2$.",
     hypotheses=r"$\mu$, $\nu$ of any weights, of one mass",
 )
 def crossing(case: Case, *, iterations: int | None = None) -> Checks:

@@ -78,15 +78,11 @@ def _leading(case: Case, *, antisymmetric: float) -> Checks:
 @statement(
     "sander2022:thm-1",
     source="Theorem 1, §5",
-    claim=(
-        r"$\bar T^\infty_\epsilon = T^\infty_\epsilon - \frac1\epsilon W_Vx \to "
-        r"-\frac12\frac{\nabla\rho}{\rho}$ in $L^2(\mu)$, the velocity of "
-        r"$\partial_t\rho = \frac12\Delta\rho$."
-    ),
-    hypotheses=(
-        r"$W_K^\top W_Q$ symmetric positive definite, $W_V = -W_K^\top W_Q$, kernel "
-        r"$e^{c/\epsilon}$"
-    ),
+    claim=r"$\bar T^\infty_\epsilon = T^\infty_\epsilon - \frac1\epsilon W_Vx \to "
+    r"-\frac12\frac{\nabla\rho}{\rho}$ in $L^2(\mu)$, the velocity of $\partial_t\rho "
+    r"= \frac12\Delta\rho$.",
+    hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, $W_V = -W_K^\top W_Q$, "
+    r"kernel $e^{c/\epsilon}$",
     remark=r"Where a density vanishes at the ends of its support layers of width "
     r"$\sqrt\epsilon$ slow the limit in $L^2(\mu)$: for $(1-x^2)^4$ the error falls "
     r"like $\epsilon^{3/4}$, and like $\epsilon$ only inside.",
@@ -114,10 +110,8 @@ heat.refuted_if(
     "S1",
     "S2",
     printed=r"$\bar T \to -\nabla\rho/\rho$, without $W_K^\top W_Q \succ 0$.",
-    corrected=(
-        r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
-        r"coordinate that the scores do not see is at rest."
-    ),
+    corrected=r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
+    "coordinate that the scores do not see is at rest.",
     counterexample=r"a Gaussian in $d = 3$; and one with $W_K^\top W_Q = "
     r"\mathrm{diag}(1, 0, 0.7)$",
 )
@@ -195,10 +189,8 @@ def _singular(case: Case, *, second: float) -> Check:
 @statement(
     "sander2022:thm-1-general",
     source="Theorem 1 and the text after it, §5",
-    claim=(
-        r"$\bar T^\infty_\epsilon \to \frac12W_V(W_Q^\top W_K)^{-1}"
-        r"\frac{\nabla\rho}{\rho}$ in $L^2(\mu)$."
-    ),
+    claim=r"$\bar T^\infty_\epsilon \to \frac12W_V(W_Q^\top "
+    r"W_K)^{-1}\frac{\nabla\rho}{\rho}$ in $L^2(\mu)$.",
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, any $W_V$",
 )
 def general(case: Case) -> Checks:

@@ -30,10 +30,8 @@ Matrix = Callable[[Parameters], limits.Array]
     "sander2022:sec-5-leading-softmax",
     source="§5, before Proposition 4",
     claim=r"$\epsilon T^1_\epsilon(x) \to W_VW_K^{-1}W_Qx = -W_Q^\top W_Qx$.",
-    hypotheses=(
-        r"scores $-\frac{1}{2\epsilon}|W_Qx - W_Kx'|^2$, $W_V = -W_Q^\top W_K$, $W_K$ "
-        r"invertible, $\rho(W_K^{-1}W_Qx) > 0$"
-    ),
+    hypotheses=r"scores $-\frac{1}{2\epsilon}|W_Qx - W_Kx'|^2$, $W_V = -W_Q^\top W_K$, "
+    r"$W_K$ invertible, $\rho(W_K^{-1}W_Qx) > 0$",
 )
 def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
     """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
@@ -167,14 +165,10 @@ def _corrected(W: Parameters) -> limits.Array:
 @statement(
     "sander2022:prop-4",
     source="Proposition 4, eq. (7), §5",
-    claim=(
-        r"$\bar T^1_\epsilon(x) = T^1_\epsilon(x) + \frac1\epsilon W_Q^\top W_Qx \to "
-        r"-W_Q^\top W_K^{-\top} \frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$."
-    ),
-    hypotheses=(
-        r"as for the leading term: $W_K$ invertible, $\rho$ twice differentiable and "
-        r"positive at $W_K^{-1}W_Qx$"
-    ),
+    claim=r"$\bar T^1_\epsilon(x) = T^1_\epsilon(x) + \frac1\epsilon W_Q^\top W_Qx \to "
+    r"-W_Q^\top W_K^{-\top} \frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$.",
+    hypotheses=r"as for the leading term: $W_K$ invertible, $\rho$ twice "
+    "differentiable and positive at $W_K^{-1}W_Qx$",
     aliases=("sander2022:eq-7",),
 )
 def remainder(
@@ -203,10 +197,8 @@ remainder.refuted_if(
 
 @remainder.misprinted(
     "S4",
-    printed=(
-        r"$\bar T^1_\epsilon(x) \to -W_Q^\top W_K^{-1} "
-        r"\frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$."
-    ),
+    printed=r"$\bar T^1_\epsilon(x) \to -W_Q^\top W_K^{-1} "
+    r"\frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$.",
     corrected=r"$W_K^{-\top}$ for $W_K^{-1}$.",
     counterexample="a mixture of two Gaussians in the plane, $W_K$ not symmetric",
 )

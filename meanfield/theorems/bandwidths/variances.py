@@ -16,10 +16,8 @@ from . import _limits as limits
 @statement(
     "sander2022:eq-6",
     source="eq. (6), §5",
-    claim=(
-        r"As $\epsilon \to 0$ the flow tends to $\partial_t\rho = \frac12\Delta\rho$: "
-        r"on the line the variance grows by 1 in a unit of time."
-    ),
+    claim=r"As $\epsilon \to 0$ the flow tends to $\partial_t\rho = "
+    r"\frac12\Delta\rho$: on the line the variance grows by 1 in a unit of time.",
     hypotheses=r"$W_V = -W_QW_K < 0$; the linear drift $-W_Vx/\epsilon$ is added",
 )
 def variance(case: Case, *, widening: float = 1.0) -> Checks:

@@ -16,10 +16,8 @@ RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
 @statement(
     "castin2025:sec-4.5-item4",
     source="§4.5, item 4, and Figure 2",
-    claim=(
-        r"If $A + A^\top \succ 0$ softmax and its heads blow up in finite time; under "
-        r"L2 the covariance grows without bound, but exponentially at most."
-    ),
+    claim=r"If $A + A^\top \succ 0$ softmax and its heads blow up in finite time; "
+    "under L2 the covariance grows without bound, but exponentially at most.",
     hypotheses=r"$V = I$; for heads $A = \sum_h A^{(h)}$; for L2, $K$ invertible",
 )
 def diverging(case: Case, *, sign: float = 1.0) -> Checks:
@@ -103,12 +101,10 @@ def _l2_rising(case: Case) -> Checks:
 @statement(
     "castin2025:fig-5",
     source="Figure 5",
-    claim=(
-        r"With the same $Q$, $K$, $V$ and $\Sigma_0$ L2 follows softmax unless that "
-        r"blows up: for small $\Sigma$ at twice its speed, to a relative distance of "
-        r"order $\|K^\top K\Sigma\|$, and to the same limits if $Q = -K$, $V = I$; "
-        r"where softmax blows up, L2 does not."
-    ),
+    claim=r"With the same $Q$, $K$, $V$ and $\Sigma_0$ L2 follows softmax unless that "
+    r"blows up: for small $\Sigma$ at twice its speed, to a relative distance of order "
+    r"$\|K^\top K\Sigma\|$, and to the same limits if $Q = -K$, $V = I$; where softmax "
+    "blows up, L2 does not.",
     hypotheses=r"centred; for small $\Sigma$, times when softmax cannot blow up yet",
 )
 def similar(case: Case, *, speed: float = 2.0) -> Checks:

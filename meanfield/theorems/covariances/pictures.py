@@ -24,11 +24,9 @@ EYE = np.eye(2)
 @statement(
     "castin2025:sec-4.5-item1",
     source="§4.5, item 1, and Figure 4",
-    claim=(
-        r"If $A + A^\top \prec 0$ and $V = I$ the covariance goes to zero under "
-        r"softmax of one head and of several, $\|\Sigma(t)\| \leq "
-        r"(1/\|\Sigma_0\| + t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2."
-    ),
+    claim=r"If $A + A^\top \prec 0$ and $V = I$ the covariance goes to zero under "
+    r"softmax of one head and of several, $\|\Sigma(t)\| \leq (1/\|\Sigma_0\| + "
+    r"t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2.",
     hypotheses=r"$V = I$, of each head, and then $A = \sum_h A^{(h)}$",
 )
 def sinking(case: Case) -> Checks:
@@ -165,12 +163,10 @@ def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
 @statement(
     "castin2025:sec-4.5-item2",
     source="§4.5, item 2, and Figure 1(b)",
-    claim=(
-        r"If $A + A^\top \preceq 0$ has rank one, $\Sigma(t)$ converges to a "
-        r"covariance of rank one, on the ray of the kernel $n$: "
-        r"$nn^\top/(n^\top\Sigma_0^{-1}n)$, under softmax and, where $An = A^\top n = "
-        r"0$, under L2."
-    ),
+    claim=r"If $A + A^\top \preceq 0$ has rank one, $\Sigma(t)$ converges to a "
+    "covariance of rank one, on the ray of the kernel $n$: "
+    r"$nn^\top/(n^\top\Sigma_0^{-1}n)$, under softmax and, where $An = A^\top n = 0$, "
+    "under L2.",
     hypotheses=r"$d = 2$, $V = I$, $\Sigma_0 \succ 0$",
     remark=r"Of L2, too, $(\Sigma^{-1})' = -2(\Sigma^{-1}PA + A^\top P\Sigma^{-1})$, "
     r"$P = (\Sigma^{-1} + 2K^\top K)^{-1}$, keeps $\kappa = n^\top\Sigma^{-1}n$. With "

@@ -26,11 +26,9 @@ ROUNDING = {
 @statement(
     "castin2025:sec-4.5-euler",
     source="§4.5, numerical scheme",
-    claim=(
-        r"$\Sigma_{k+1} = \Sigma_k + \tau g(\Sigma_k)$ is of first order, and "
-        r"$(a - b, 2c, a + b)$ sends positive semidefinite matrices to "
-        r"$z \geq \sqrt{x^2 + y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$."
-    ),
+    claim=r"$\Sigma_{k+1} = \Sigma_k + \tau g(\Sigma_k)$ is of first order, and $(a - "
+    r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
+    r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
 )
 def euler(

@@ -22,11 +22,9 @@ LIMIT = (
 @statement(
     "castin2025:lemma-B.2",
     source="Lemma B.2, App. B.1",
-    claim=(
-        r"Softmax: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
-        r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
-        r"(1 + 2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp."
-    ),
+    claim=r"Softmax: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+    r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
+    r"2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
 )
 def softmax_estimates(
@@ -96,12 +94,10 @@ def _softmax_equalities(case: Case) -> Checks:
 @statement(
     "castin2025:lemma-B.3",
     source="Lemma B.3, App. B.1",
-    claim=(
-        r"L2: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq 2\|V\| "
-        r"\|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + 4R(\|A\| "
-        r"|x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all $x$. "
-        r"The first two are sharp."
-    ),
+    claim=r"L2: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+    r"2\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
+    r"4R(\|A\| |x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all "
+    "$x$. The first two are sharp.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
 )
 def l2_estimates(
@@ -157,11 +153,9 @@ def l2(p: attacks.Parameters, which: Array, factor: Array) -> Array:
 @statement(
     "castin2025:lemma-B.7",
     source="Lemma B.7, App. B.1",
-    claim=(
-        r"Sigmoid: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
-        r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
-        r"(1 + \|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp."
-    ),
+    claim=r"Sigmoid: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+    r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
+    r"\|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp.",
     hypotheses=attacks.TWO_ON_BALL + attacks.BANDWIDTH,
 )
 def sigmoid_estimates(
@@ -190,14 +184,10 @@ sigmoid_estimates.refuted_if(
 
 @sigmoid_estimates.misprinted(
     "C27",
-    printed=(
-        r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
-        r"\Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$."
-    ),
-    corrected=(
-        r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows for "
-        r"$|x| \leq 4R$ alone."
-    ),
+    printed=r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
+    r"\Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$.",
+    corrected=r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows "
+    r"for $|x| \leq 4R$ alone.",
     counterexample=r"$A = V = I$, $R = 1$, $x = (40, 0)$, the Dirac at $(0, 1)$ moved",
 )
 def _(case: Case) -> Counterexample:

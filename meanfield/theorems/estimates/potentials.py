@@ -30,11 +30,9 @@ ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$, $\epsilon = 1$"
 @statement(
     "castin2025:lemma-B.5",
     source="Lemma B.5, App. B.1",
-    claim=(
-        r"Sinkhorn, on $B_R$: (i) $\kappa^\infty \leq e^{(\|Q\| + \|K\|)^2R^2}$, "
-        r"sharp; (ii) $|D_y\kappa^\infty| \leq 2(\|Q\| + \|K\|)^2R "
-        r"e^{(\|Q\| + \|K\|)^2R^2}$, of which a quarter is reached."
-    ),
+    claim=r"Sinkhorn, on $B_R$: (i) $\kappa^\infty \leq e^{(\|Q\| + \|K\|)^2R^2}$, "
+    r"sharp; (ii) $|D_y\kappa^\infty| \leq 2(\|Q\| + \|K\|)^2R e^{(\|Q\| + "
+    r"\|K\|)^2R^2}$, of which a quarter is reached.",
     hypotheses=ON_BALL,
     remark="No ascent passed the quarter that a Dirac reaches: the best constant of "
     "(ii) looks like a half in place of two.",
@@ -64,14 +62,10 @@ density.refuted_if("the exponents are halved", seen_by=DENSITY, factor=0.5)
 
 @density.misprinted(
     "C29",
-    printed=(
-        r"In the proof, with $S = \|Q\| + \|K\|$, a constant $S + S^{3/2}$ from "
-        r"Lemma A.1, read as $|D_y\kappa^\infty| \leq (S + S^{3/2}) R e^{S^2R^2}$."
-    ),
-    corrected=(
-        r"$2S^2R e^{S^2R^2}$: only this is homogeneous. The exponent of "
-        r"$\kappa = e^{f + g - |Qx - Ky|^2/2}$ misses its half besides."
-    ),
+    printed=r"In the proof, with $S = \|Q\| + \|K\|$, a constant $S + S^{3/2}$ from "
+    r"Lemma A.1, read as $|D_y\kappa^\infty| \leq (S + S^{3/2}) R e^{S^2R^2}$.",
+    corrected=r"$2S^2R e^{S^2R^2}$: only this is homogeneous. The exponent of $\kappa "
+    "= e^{f + g - |Qx - Ky|^2/2}$ misses its half besides.",
     counterexample=r"$Q = K = 8I$, $R = 1/16$, $\mu = \delta_{-Re}$, $x = y = Re$",
 )
 def _(case: Case) -> Counterexample:
@@ -182,11 +176,9 @@ def _opposite(case: Case, ratio: float) -> dict[str, np.ndarray]:
 @statement(
     "castin2025:lemma-A.1",
     source="Lemma A.1, App. A.1",
-    claim=(
-        r"On $B_R$: $f + g \leq (\|Q\| + \|K\|)^2R^2/\epsilon$ (A.4); $f$ is "
-        r"$\|Q\|(\|Q\| + \|K\|)R/\epsilon$-Lipschitz, $g$ is "
-        r"$\|K\|(\|Q\| + \|K\|)R/\epsilon$-Lipschitz. All are sharp."
-    ),
+    claim=r"On $B_R$: $f + g \leq (\|Q\| + \|K\|)^2R^2/\epsilon$ (A.4); $f$ is "
+    r"$\|Q\|(\|Q\| + \|K\|)R/\epsilon$-Lipschitz, $g$ is $\|K\|(\|Q\| + "
+    r"\|K\|)R/\epsilon$-Lipschitz. All are sharp.",
     hypotheses=r"$\mathrm{Supp}\,\mu \subset B_R$; cost $|Qx - Ky|^2/2$; $f$, $g$ in "
     r"units of the cost over $\epsilon$",
     remark="(A.4) is reached exactly, by a Dirac seen from the opposite point; an "
@@ -228,10 +220,8 @@ potentials.refuted_if(
 @potentials.misprinted(
     "C24",
     printed=r"$f$ and $g$ are $(\|Q\| + \|K\|)^{3/2}R/\epsilon$-Lipschitz.",
-    corrected=(
-        r"$\|Q\|(\|Q\| + \|K\|)R/\epsilon$ for $f$, "
-        r"$\|K\|(\|Q\| + \|K\|)R/\epsilon$ for $g$."
-    ),
+    corrected=r"$\|Q\|(\|Q\| + \|K\|)R/\epsilon$ for $f$, $\|K\|(\|Q\| + "
+    r"\|K\|)R/\epsilon$ for $g$.",
     counterexample=r"$Q = 10$, $K = 1$, $R = 1$, $\mu = (\delta_{-1} + \delta_1)/2$",
 )
 def _(case: Case) -> Counterexample:
@@ -252,16 +242,12 @@ def _(case: Case) -> Counterexample:
 @statement(
     "castin2025:lemma-A.2",
     source="Lemma A.2, App. A.1",
-    claim=(
-        r"$\inf_\eta \|f^\mu - f^\nu - \eta\|_\infty + \|g^\mu - g^\nu + "
-        r"\eta\|_\infty \leq C(R) W_2(\mu, \nu)$ on $B_R$; with $a = \|A\|/\epsilon$ "
-        r"and $W_1 \leq W_2$ one may take $C = 2aR e^{4aR^2} (1 + "
-        r"\frac{2}{1 - \tanh(aR^2)})$, measured here."
-    ),
-    hypotheses=(
-        r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$; $f$, $g$ as in "
-        r"Lemma A.1"
-    ),
+    claim=r"$\inf_\eta \|f^\mu - f^\nu - \eta\|_\infty + \|g^\mu - g^\nu + "
+    r"\eta\|_\infty \leq C(R) W_2(\mu, \nu)$ on $B_R$; with $a = \|A\|/\epsilon$ and "
+    r"$W_1 \leq W_2$ one may take $C = 2aR e^{4aR^2} (1 + \frac{2}{1 - \tanh(aR^2)})$, "
+    "measured here.",
+    hypotheses=r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$; $f$, $g$ as in "
+    "Lemma A.1",
     remark=r"The paper claims that $C$ exists; this one, from a contraction, is ours.",
 )
 def stability(case: Case, *, bound: float = 1.0) -> Checks:

@@ -24,23 +24,16 @@ THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
 @statement(
     "castin2025:lemma-B.6",
     source="Lemma B.6, App. B.1",
-    claim=(
-        r"Sinkhorn: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
-        r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
-        r"(1 + cR + 2(\|Q\| + \|K\|)^2R|x|) e^{(\|Q\| + \|K\|)^2R|x|} "
-        r"W_2(\mu, \nu)$ for some $c$ free of $\mu$, $\nu$, $x$. It follows from "
-        r"$|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (\frac{2aR^2 e^{4aR^2}}"
-        r"{1 - \tanh(aR^2)} + (1 + r) e^r) W_1(\mu, \nu)$ with $a = \|A\|$, "
-        r"$r = 2aR(|x| + R)$, measured here."
-    ),
-    hypotheses=(
-        r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$, $\epsilon = 1$; other "
-        r"bandwidths by $Q/\sqrt\epsilon$, $K/\sqrt\epsilon$, $V/\epsilon$"
-    ),
-    remark=(
-        "C6: (iii) with an explicit constant and with W₁ for W₂ is ours; it covers the "
-        "exponents p < 2 that the proof of Theorem 3.1 leaves open."
-    ),
+    claim=r"Sinkhorn: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+    r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + cR + "
+    r"2(\|Q\| + \|K\|)^2R|x|) e^{(\|Q\| + \|K\|)^2R|x|} W_2(\mu, \nu)$ for some $c$ "
+    r"free of $\mu$, $\nu$, $x$. It follows from $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq "
+    r"\|V\| (\frac{2aR^2 e^{4aR^2}}{1 - \tanh(aR^2)} + (1 + r) e^r) W_1(\mu, \nu)$ "
+    r"with $a = \|A\|$, $r = 2aR(|x| + R)$, measured here.",
+    hypotheses=r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$, $\epsilon = 1$; "
+    r"other bandwidths by $Q/\sqrt\epsilon$, $K/\sqrt\epsilon$, $V/\epsilon$",
+    remark="C6: (iii) with an explicit constant and with W₁ for W₂ is ours; it covers "
+    "the exponents p < 2 that the proof of Theorem 3.1 leaves open.",
 )
 def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> Checks:
     """Gradient ascent through the library's converged field.

@@ -25,11 +25,9 @@ UNNORMALISED = ("exp", "linear", "relu")
 @statement(
     "castin2025:unnormalised-exp",
     source="§2.5",
-    claim=(
-        r"$\sup_{x \in B_R} |\Gamma_\mu(x)| \leq \|V\| R e^{\|A\| R^2}$ for weights "
-        r"$e^s$, and $\leq \|V\| \|A\| R^3$ for weights $s$ and $\max(s, 0)$. A Dirac "
-        r"reaches each."
-    ),
+    claim=r"$\sup_{x \in B_R} |\Gamma_\mu(x)| \leq \|V\| R e^{\|A\| R^2}$ for weights "
+    r"$e^s$, and $\leq \|V\| \|A\| R^3$ for weights $s$ and $\max(s, 0)$. A Dirac "
+    "reaches each.",
     hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
     aliases=("castin2025:unnormalised-lin", "castin2025:unnormalised-relu"),
 )
@@ -80,11 +78,9 @@ def unnormalised(p: attacks.Parameters, which: Array, factor: Array) -> Array:
 @statement(
     "castin2025:lemma-B.4",
     source="Lemma B.4, App. B.1",
-    claim=(
-        r"Multi-head softmax: $|\Gamma|$, $\|D_x\Gamma\|$ and the Lipschitz constant "
-        r"in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
-        r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$."
-    ),
+    claim=r"Multi-head softmax: $|\Gamma|$, $\|D_x\Gamma\|$ and the Lipschitz constant "
+    "in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
+    r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
 )
 def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
@@ -146,13 +142,10 @@ def start_heads(key: PRNGKey) -> dict[str, Array]:
 @statement(
     "castin2025:thm-3.1-(i)(ii)(iii)",
     source="Theorem 3.1, proof, §3.1",
-    claim=(
-        r"Softmax, L2, Sinkhorn, sigmoid and multi-head attention: (i) "
-        r"$|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq c\|V\| \|A\| "
-        r"R^2$ with $c = 1$, 2, 1, 1/4, and sums over heads; (iii) $|\Gamma_\mu(x) - "
-        r"\Gamma_\nu(x)| \leq c(x, R) W_p(\mu, \nu)$, with $c(x, R)$ of Lemmas B.2 to "
-        r"B.7."
-    ),
+    claim="Softmax, L2, Sinkhorn, sigmoid and multi-head attention: (i) "
+    r"$|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq c\|V\| \|A\| R^2$ "
+    r"with $c = 1$, 2, 1, 1/4, and sums over heads; (iii) $|\Gamma_\mu(x) - "
+    r"\Gamma_\nu(x)| \leq c(x, R) W_p(\mu, \nu)$, with $c(x, R)$ of Lemmas B.2 to B.7.",
     hypotheses=attacks.TWO_ON_BALL
     + attacks.BANDWIDTH
     + r"; Sinkhorn then with $V/\epsilon$",
@@ -209,11 +202,9 @@ def _labels(name: str) -> tuple[str, ...]:
 @statement(
     "castin2025:app-B.4",
     source="App. B.4",
-    claim=(
-        r"Softmax: $|\Gamma_{A_1}(x) - \Gamma_{A_2}(x)| \leq 2\|V\| \|A_1 - A_2\| "
-        r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
-        r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached."
-    ),
+    claim=r"Softmax: $|\Gamma_{A_1}(x) - \Gamma_{A_2}(x)| \leq 2\|V\| \|A_1 - A_2\| "
+    r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
+    r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached.",
     hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
 )
 def continuity_in_parameters(

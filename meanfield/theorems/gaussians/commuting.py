@@ -13,15 +13,12 @@ from meanfield.theorems.library import gaussian_flows as lib
 @statement(
     "castin2025:prop-4.4",
     source="Proposition 4.4, §4.1",
-    claim=(
-        r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ on $[0, t_*)$, "
-        r"$t_* = 1/\lambda_{\max}(\Sigma_0^{1/2}H\Sigma_0^{1/2})$ if that is positive, "
-        r"where $\lambda_{\max}(\Sigma) \to \infty$; if $H \preceq 0$, for ever, and "
-        r"$\Sigma(t) \to \Sigma_*$ of rank $\dim\ker H$."
-    ),
-    hypotheses=(
-        r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and with $H$"
-    ),
+    claim=r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ on $[0, t_*)$, $t_* = "
+    r"1/\lambda_{\max}(\Sigma_0^{1/2}H\Sigma_0^{1/2})$ if that is positive, where "
+    r"$\lambda_{\max}(\Sigma) \to \infty$; if $H \preceq 0$, for ever, and $\Sigma(t) "
+    r"\to \Sigma_*$ of rank $\dim\ker H$.",
+    hypotheses=r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and "
+    "with $H$",
 )
 def commuting(case: Case) -> Checks:
     """Flows in d = 3 to t = 1e8 against the formula.
@@ -153,10 +150,8 @@ def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> C
 @statement(
     "castin2025:rem-4.5",
     source="Remark 4.5, §4.1",
-    claim=(
-        r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, and "
-        r"$\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$."
-    ),
+    claim=r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, "
+    r"and $\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$.",
     hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
 )
 def joint(case: Case, *, shared: float = 1) -> Checks:
@@ -192,10 +187,9 @@ REVERSED = [(1, 3), (2, 2), (3, 1)]
 @statement(
     "castin2025:app-C.1-weyl",
     source="Proof of Proposition 4.4, eq. (C.1), appendix C.1",
-    claim=(
-        r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$ for $\Omega = \Sigma^{-1}$, "
-        r"and $\lambda_i(\Omega_0-tH) \geq \lambda_d(\Omega_0) - t\lambda_{d+1-i}(H)$."
-    ),
+    claim=r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$ for $\Omega = "
+    r"\Sigma^{-1}$, and $\lambda_i(\Omega_0-tH) \geq \lambda_d(\Omega_0) - "
+    r"t\lambda_{d+1-i}(H)$.",
     hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
     remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
 )

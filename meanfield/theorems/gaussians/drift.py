@@ -55,13 +55,11 @@ class _Problem(NamedTuple):
 @statement(
     "new:drift-precision",
     source="This project",
-    claim=(
-        r"Under softmax beside a drift $Mx + b$, $P = \Sigma^{-1}$ solves $P' = -S - "
-        r"PM - M^\top P$, $S = (A + A^\top)/\epsilon$: $\Sigma = e^{Mt}Y(I - Y^\top "
-        r"JY)^{-1}Y^\top e^{M^\top t}$ with $J = \int_0^t e^{M^\top s}Se^{Ms}ds$, "
-        r"until $\lambda_{\max}(Y^\top JY) = 1$, where it blows up; $\alpha' = (I + "
-        r"\Sigma A/\epsilon + M)\alpha + b$."
-    ),
+    claim=r"Under softmax beside a drift $Mx + b$, $P = \Sigma^{-1}$ solves $P' = -S - "
+    r"PM - M^\top P$, $S = (A + A^\top)/\epsilon$: $\Sigma = e^{Mt}Y(I - Y^\top "
+    r"JY)^{-1}Y^\top e^{M^\top t}$ with $J = \int_0^t e^{M^\top s}Se^{Ms}ds$, until "
+    r"$\lambda_{\max}(Y^\top JY) = 1$, where it blows up; $\alpha' = (I + \Sigma "
+    r"A/\epsilon + M)\alpha + b$.",
     hypotheses=r"$V = I$, $\Sigma_0 = YY^\top$ of any rank",
 )
 def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Checks:
@@ -105,13 +103,11 @@ precision.refuted_if(
 @statement(
     "new:drift-limits",
     source="This project",
-    claim=(
-        r"(i) If $M$ has its spectrum in $\mathrm{Re} > 0$ and $A + A^\top \prec 0$, "
-        r"then $\Sigma \to P_*^{-1}$ with $P_*M + M^\top P_* = -S$. (ii) If in "
-        r"$\mathrm{Re} < 0$ and $A + A^\top \succ 0$, there is blow-up if and only if "
-        r"$\lambda_{\max}(Y^\top J_\infty Y) > 1$ with $M^\top J_\infty + J_\infty M = "
-        r"-S$; below, $\Sigma \to 0$."
-    ),
+    claim=r"(i) If $M$ has its spectrum in $\mathrm{Re} > 0$ and $A + A^\top \prec 0$, "
+    r"then $\Sigma \to P_*^{-1}$ with $P_*M + M^\top P_* = -S$. (ii) If in "
+    r"$\mathrm{Re} < 0$ and $A + A^\top \succ 0$, there is blow-up if and only if "
+    r"$\lambda_{\max}(Y^\top J_\infty Y) > 1$ with $M^\top J_\infty + J_\infty M = "
+    r"-S$; below, $\Sigma \to 0$.",
     hypotheses=r"softmax, $V = I$, a drift $Mx$, $\Sigma_0 = YY^\top \succ 0$",
 )
 def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:

@@ -21,10 +21,8 @@ ROUNDING = {
 @statement(
     "castin2025:lemma-4.6",
     source="Lemma 4.6, §4.2",
-    claim=(
-        r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with "
-        r"$u' = (u^\top A u)\,Vu$."
-    ),
+    claim=r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with $u' = "
+    r"(u^\top A u)\,Vu$.",
     hypotheses=r"$u_0 \neq 0$, softmax",
 )
 def rank_one(
@@ -77,12 +75,10 @@ def _beyond(covariances: np.ndarray, rank: int) -> float:
 @statement(
     "new:N3",
     source="This project",
-    claim=(
-        r"Under a field $Lx + b$ that depends on the Gaussian, $Y' = LY$ gives "
-        r"$\Sigma = YY^\top$, of the rank of $\Sigma_0$ at all times, and "
-        r"$\alpha' = L\alpha + b$; softmax: $L = V\Sigma A$; L2: "
-        r"$L = 2VY(I + 2Y^\top K^\top KY)^{-1}Y^\top A$."
-    ),
+    claim="Under a field $Lx + b$ that depends on the Gaussian, $Y' = LY$ gives "
+    r"$\Sigma = YY^\top$, of the rank of $\Sigma_0$ at all times, and $\alpha' = "
+    r"L\alpha + b$; softmax: $L = V\Sigma A$; L2: $L = 2VY(I + 2Y^\top K^\top "
+    r"KY)^{-1}Y^\top A$.",
     hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
 )
 def factors(

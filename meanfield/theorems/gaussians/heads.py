@@ -28,11 +28,9 @@ Head = tuple[np.ndarray, np.ndarray, np.ndarray]  # Q, K, V
 @statement(
     "castin2025:prop-4.9",
     source="Proposition 4.9, §4.3",
-    claim=(
-        r"With heads, $\Sigma' = \sum_h (V^{(h)}\Sigma A^{(h)}\Sigma + "
-        r"\Sigma A^{(h)\top}\Sigma V^{(h)\top})$ and "
-        r"$\alpha' = \sum_h V^{(h)}(I + \Sigma A^{(h)})\alpha$."
-    ),
+    claim=r"With heads, $\Sigma' = \sum_h (V^{(h)}\Sigma A^{(h)}\Sigma + \Sigma "
+    r"A^{(h)\top}\Sigma V^{(h)\top})$ and $\alpha' = \sum_h V^{(h)}(I + \Sigma "
+    r"A^{(h)})\alpha$.",
     hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
 )
 def heads(
@@ -55,10 +53,8 @@ heads.refuted_if(
 
 @heads.misprinted(
     "C31",
-    printed=(
-        r"One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
-        r"read as $\Sigma' = \sum_h (W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots)$."
-    ),
+    printed="One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
+    r"read as $\Sigma' = \sum_h (W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots)$.",
     corrected=r"$V^{(h)}$ for each head, $W^{(h)}$ absorbed.",
     counterexample="two random heads in d = 2: one V for both; W applied a second time",
 )
@@ -155,15 +151,11 @@ def _field(draws: _Draws, values: np.ndarray) -> Check:
 @statement(
     "castin2025:sec-4.5-item3",
     source="§4.5, item 3, and Figure 1(c)",
-    claim=(
-        r"For two heads of one row each, $A + A^\top \preceq 0$ of rank one and "
-        r"$V = I$, the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone, if "
-        r"the second head is empty, and lie on the ray $\Sigma q = 0$, if it is not."
-    ),
-    hypotheses=(
-        r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q^{(h)} = -K^{(h)} = "
-        r"c_hq^\top$; the figure has $c_2 = 0$"
-    ),
+    claim=r"For two heads of one row each, $A + A^\top \preceq 0$ of rank one and $V = "
+    r"I$, the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone, if the second "
+    r"head is empty, and lie on the ray $\Sigma q = 0$, if it is not.",
+    hypotheses=r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q^{(h)} = "
+    r"-K^{(h)} = c_hq^\top$; the figure has $c_2 = 0$",
     remark=r"With $s = \Sigma q$ and $D = \mathrm{diag}(c_1^2, c_2^2)$, $\Sigma' = "
     r"-(Dss^\top + ss^\top D)$, which vanishes where $Ds = 0$.",
 )

@@ -103,10 +103,8 @@ def _kernel(A: np.ndarray) -> np.ndarray:
 @statement(
     "castin2025:text-after-4.8",
     source="Text after Proposition 4.8, §4.2",
-    claim=(
-        r"If $A + A^\top$ has a positive eigenvalue the covariance blows up in finite "
-        r"time under softmax, from any $\Sigma_0 \succ 0$."
-    ),
+    claim=r"If $A + A^\top$ has a positive eigenvalue the covariance blows up in "
+    r"finite time under softmax, from any $\Sigma_0 \succ 0$.",
     hypotheses=r"$V = I$",
 )
 def rising(case: Case) -> Checks:
@@ -147,11 +145,9 @@ def _rising(case: Case) -> list[lib.Problem]:
 @statement(
     "castin2025:fig-3",
     source="Figure 3",
-    claim=(
-        r"For $A = -Q^\top Q$ of rank $\lfloor d/2 \rfloor$ the limits have rank "
-        r"$\lceil d/2 \rceil$ exactly: $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$ with "
-        r"$N = \ker Q$."
-    ),
+    claim=r"For $A = -Q^\top Q$ of rank $\lfloor d/2 \rfloor$ the limits have rank "
+    r"$\lceil d/2 \rceil$ exactly: $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$ with $N = \ker "
+    "Q$.",
     hypotheses=r"softmax, $V = I$ and $V = W^\top W \succ 0$, $\Sigma_0 \succ 0$",
     remark=r"$(\Sigma^{-1})' = -(\Sigma^{-1}V\Sigma A + A\Sigma V\Sigma^{-1})$ keeps "
     r"$N^\top\Sigma^{-1}N$, and $\mathrm{tr}\,V^{-1}\Sigma$ falls until $Q\Sigma = 0$.",

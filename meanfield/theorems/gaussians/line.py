@@ -18,10 +18,8 @@ REST = 1e-2
 @statement(
     "castin2025:prop-4.3",
     source="Proposition 4.3, §4.1",
-    claim=(
-        r"In $d = 1$, $s(t) = (1/s_0 - 2avt)^{-1}$, until $t_{\max} = 1/(2avs_0)$ "
-        r"if $av > 0$, and for ever if not."
-    ),
+    claim=r"In $d = 1$, $s(t) = (1/s_0 - 2avt)^{-1}$, until $t_{\max} = 1/(2avs_0)$ if "
+    "$av > 0$, and for ever if not.",
     hypotheses=r"$d = 1$, $s_0 > 0$, $a = K^\top Q$",
 )
 def on_a_line(case: Case, *, twice: float = 2) -> Checks:

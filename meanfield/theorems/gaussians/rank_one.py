@@ -23,11 +23,8 @@ ROUNDING = {
 @statement(
     "castin2025:lemma-4.7",
     source="Lemma 4.7, §4.2",
-    claim=(
-        r"$uu^\top$ is stationary if and only if $Vu = 0$ or "
-        r"$u^\top(A + A^\top)u = 0$: "
-        r"$\|\Sigma'\| \geq \sqrt{2}\,|u^\top A u|\,|Vu|\,|u|$."
-    ),
+    claim=r"$uu^\top$ is stationary if and only if $Vu = 0$ or $u^\top(A + A^\top)u = "
+    r"0$: $\|\Sigma'\| \geq \sqrt{2}\,|u^\top A u|\,|Vu|\,|u|$.",
     hypotheses=r"$u \neq 0$; Frobenius norm",
 )
 def stationary(
@@ -122,10 +119,8 @@ def _moves(case: Case) -> Check:
 @statement(
     "castin2025:text-4.7-cone",
     source="Text after Lemma 4.7, §4.2",
-    claim=(
-        r"The cone $\{u : u^\top(A + A^\top)u = 0\}$ is more than $\{0\}$ if and only "
-        r"if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs."
-    ),
+    claim=r"The cone $\{u : u^\top(A + A^\top)u = 0\}$ is more than $\{0\}$ if and "
+    r"only if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs.",
 )
 def cone(
     case: Case,
@@ -197,10 +192,8 @@ def _flat(case: Case) -> Check:
 @statement(
     "castin2025:prop-4.8",
     source="Proposition 4.8, §4.2",
-    claim=(
-        r"If $\Sigma A\Sigma = 0$ then "
-        r"$\mathrm{rk}\,\Sigma \leq \dim\ker A + \min(\#_+, \#_-)$; this is attained."
-    ),
+    claim=r"If $\Sigma A\Sigma = 0$ then $\mathrm{rk}\,\Sigma \leq \dim\ker A + "
+    r"\min(\#_+, \#_-)$; this is attained.",
     hypotheses=r"$V = I$, $A = A^\top$ with $\#_\pm$ eigenvalues of either sign",
     remark="C9: in the proof the last group of eigenvalues is −1, not 0.",
 )

@@ -100,11 +100,9 @@ def _velocities(draw: Member, probes: Array, order: int) -> tuple[Array, Array]:
 @statement(
     "castin2025:prop-4.2",
     source="Proposition 4.2, eq. (4.1), §4.1",
-    claim=(
-        r"Softmax keeps Gaussians, up to the end of existence: "
-        r"$\Sigma' = V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top$ and "
-        r"$\alpha' = V(I + \Sigma A)\alpha$, for parameters that vary in time too."
-    ),
+    claim=r"Softmax keeps Gaussians, up to the end of existence: $\Sigma' = V\Sigma "
+    r"A\Sigma + \Sigma A^\top\Sigma V^\top$ and $\alpha' = V(I + \Sigma A)\alpha$, for "
+    "parameters that vary in time too.",
     hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
     aliases=("castin2025:eq-4.1",),
 )

@@ -22,12 +22,10 @@ MANY = 801
 @statement(
     "new:sinkhorn-derivatives",
     source="This project",
-    claim=(
-        r"The derivative of converged Sinkhorn attention, by the implicit function "
-        r"theorem, is the limit of derivatives through $\ell$ half-steps. With "
-        r"$\lambda < 1$ what a full step leaves of the potentials, the distance is "
-        r"$O(\ell\lambda^{\ell/2})$."
-    ),
+    claim="The derivative of converged Sinkhorn attention, by the implicit function "
+    r"theorem, is the limit of derivatives through $\ell$ half-steps. With $\lambda < "
+    "1$ what a full step leaves of the potentials, the distance is "
+    r"$O(\ell\lambda^{\ell/2})$.",
     hypotheses=r"$\lambda$ is the second singular value squared of the limit, as an "
     r"operator on $L^2(\mu)$",
     remark=r"$\frac{d}{d\lambda}\lambda^{k}$ has the factor $k$: derivatives converge "

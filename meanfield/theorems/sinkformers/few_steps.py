@@ -20,16 +20,12 @@ ENOUGH = 0.001  # of the sum of a column
 @statement(
     "sander2022:few-iterations",
     source="Experiments: three to five iterations",
-    claim=(
-        r"After $\ell$ half-steps, $\ell$ odd, the sums of columns are off by "
-        r"$O(s^\ell)$ where scores have deviation $s$. Five leave 0.1 % at most "
-        r"where $s = \frac14$, at least 2 % where $s = 2$, and 10 % where $s = 8$."
-    ),
+    claim=r"After $\ell$ half-steps, $\ell$ odd, the sums of columns are off by "
+    r"$O(s^\ell)$ where scores have deviation $s$. Five leave 0.1 % at most where $s = "
+    r"\frac14$, at least 2 % where $s = 2$, and 10 % where $s = 8$.",
     hypotheses=r"16 tokens with normal queries and keys of four coordinates",
-    remark=(
-        "So three to five are enough for scores at the start of training. Scores grow "
-        "in training, and five are then far from the limit."
-    ),
+    remark="So three to five are enough for scores at the start of training. Scores "
+    "grow in training, and five are then far from the limit.",
 )
 def few(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
     """The library's matrices after three and five half-steps, scores scaled.

@@ -119,9 +119,8 @@ def _converged(case: Case) -> Checks:
     "sander2022:k-discrete",
     source="§4",
     claim=r"For $\mu = \frac1n\sum_i\delta_{x_i}$: $k^0(x_i, x_j) = K^0_{ij}$ and "
-    r"$k^\ell(x_i, x_j) = nK^\ell_{ij}$ for $\ell \ge 1$, so that "
-    r"$\int k^\ell(x_i, x)x\,d\mu(x)$ is $\sum_j K^\ell_{ij}x_j$, and $\frac1n$ of "
-    r"that for $\ell = 0$.",
+    r"$k^\ell(x_i, x_j) = nK^\ell_{ij}$ for $\ell \ge 1$, so that $\int k^\ell(x_i, "
+    r"x)x\,d\mu(x)$ is $\sum_j K^\ell_{ij}x_j$, and $\frac1n$ of that for $\ell = 0$.",
 )
 def discrete(case: Case, *, zeroth: float = 1 / 7, later: float = 1.0) -> Checks:
     """The library's kernels and velocities for 0 to 4 half-steps, against NumPy's."""

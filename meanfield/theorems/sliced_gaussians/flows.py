@@ -27,12 +27,11 @@ FLOWN = "steps of 4e-10 of the library's flow and of 1e-11 of SciPy's, added up"
 @statement(
     "new:N2-flow",
     source="ERRATA, N2",
-    claim=r"Tokens that take Euler steps of length $h$ under a hard sort follow the "
+    claim="Tokens that take Euler steps of length $h$ under a hard sort follow the "
     r"flow of their Gaussian as $n \to \infty$ and $h \to 0$, at order one in $h$. "
     r"Their covariance in the limit $n \to \infty$, for each $h$, has the steps "
-    r"$\Sigma_{+} = \Sigma + h(VL\Sigma + \Sigma L^\top V^\top) + "
-    r"h^2V\bigl(L\Sigma L^\top + \sum_l\sigma_l^2"
-    r"\mathrm{Cov}(y\,|\,\theta_l\cdot Ky)\bigr)V^\top$.",
+    r"$\Sigma_{+} = \Sigma + h(VL\Sigma + \Sigma L^\top V^\top) + h^2V\bigl(L\Sigma "
+    r"L^\top + \sum_l\sigma_l^2\mathrm{Cov}(y\,|\,\theta_l\cdot Ky)\bigr)V^\top$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, generic distinct slices",
     remark="In that limit the states and the partners of a token are jointly normal, "
     "so that it stays Gaussian.",

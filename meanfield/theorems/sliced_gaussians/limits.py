@@ -109,10 +109,9 @@ def _on_the_line(case: Case) -> Checks:
 @statement(
     "new:N2-pointwise",
     source="ERRATA, N2",
-    claim=r"Velocities do not converge token by token: "
-    r"$\frac1n\sum_i|v_i - \bar v(x_i)|^2 \to "
-    r"\sum_l\sigma_l^2\,\mathrm{tr}\,V\,\mathrm{Cov}(y\,|\,\theta_l\cdot Ky)V^\top$, "
-    r"which is not zero in $d > 1$.",
+    claim=r"Velocities do not converge token by token: $\frac1n\sum_i|v_i - \bar "
+    r"v(x_i)|^2 \to \sum_l\sigma_l^2\,\mathrm{tr}\,V\,\mathrm{Cov}(y\,|\,\theta_l\cdot "
+    r"Ky)V^\top$, which is not zero in $d > 1$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort, generic distinct slices",
 )
 def pointwise(case: Case, *, power: int = 2) -> Checks:

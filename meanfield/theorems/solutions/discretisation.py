@@ -45,10 +45,8 @@ FINE = f"{CELLS}² cells for the continuum: their own distance to it is below 1e
 @statement(
     "castin2025:thm-3.1-uniqueness-meanfield",
     source="Theorem 3.1, §3.1",
-    claim=(
-        r"If $W_p(\mu^n(0),\mu(0)) \to 0$ then $W_p(\mu^n(t),\mu(t)) \to 0$, at most "
-        r"$C(t,R_0)$ times larger; so $\mu(t)$ is one, however $\mu(0)$ is approached."
-    ),
+    claim=r"If $W_p(\mu^n(0),\mu(0)) \to 0$ then $W_p(\mu^n(t),\mu(t)) \to 0$, at most "
+    r"$C(t,R_0)$ times larger; so $\mu(t)$ is one, however $\mu(0)$ is approached.",
     hypotheses=r"compact supports; here $\rho \propto (1-4x^2)^2(1-4y^2)^2$, $p = 1$",
 )
 def limit(case: Case, *, cut: Cut = cells) -> Checks:

@@ -20,11 +20,9 @@ PROGRAMME = "an optimal basis of a linear programme is exact up to rounding: 1e-
 @statement(
     "castin2025:def-3.2",
     source="Definition 3.2, §3.2",
-    claim=(
-        r"$d(\mu,\nu)^2 = \int_0^1 W_2(\mu^\tau,\nu^\tau)^2\,d\theta(\tau)$ is the "
-        r"cheapest transport that keeps positions; $d \ge W_2$ on "
-        r"$[0,1]\times\mathbb{R}^d$."
-    ),
+    claim=r"$d(\mu,\nu)^2 = \int_0^1 W_2(\mu^\tau,\nu^\tau)^2\,d\theta(\tau)$ is the "
+    r"cheapest transport that keeps positions; $d \ge W_2$ on "
+    r"$[0,1]\times\mathbb{R}^d$.",
     hypotheses=r"both measures have the law $\theta$ of positions",
 )
 def definition(case: Case, *, theta: Array | None = None) -> Checks:
@@ -124,10 +122,8 @@ NEAR: tuple[float, Relation, float, str] = (
 @statement(
     "castin2025:lemma-B.11",
     source="Lemma B.11, §B",
-    claim=(
-        r"Limits in $W_p$ of measures in $B_R$ are in $B_R$: "
-        r"$\delta^p\mu(\|x\| \ge R+\delta) \le W_p(\mu,\nu)^p$ for $\nu$ in $B_R$."
-    ),
+    claim=r"Limits in $W_p$ of measures in $B_R$ are in $B_R$: $\delta^p\mu(\|x\| \ge "
+    r"R+\delta) \le W_p(\mu,\nu)^p$ for $\nu$ in $B_R$.",
     hypotheses=r"$p \ge 1$, $\delta > 0$",
 )
 def closed(case: Case, *, inner: float = 1.2) -> Checks:

@@ -12,15 +12,11 @@ from ._masked import EPSILON, Line, velocities
 @statement(
     "castin2025:prop-B.14",
     source="Proposition B.14, §B",
-    claim=(
-        r"$\mu \mapsto \Gamma_\mu$ is not continuous for $W_2$ on "
-        r"$[0,1]\times\mathbb{R}^d$, for masked attention, even with compact supports."
-    ),
-    remark=(
-        "C30: the sequences printed in the proof have no limit in $W_2$, and show only "
-        "that no modulus of continuity is uniform; atoms whose position tends to s "
-        "from above show the discontinuity."
-    ),
+    claim=r"$\mu \mapsto \Gamma_\mu$ is not continuous for $W_2$ on "
+    r"$[0,1]\times\mathbb{R}^d$, for masked attention, even with compact supports.",
+    remark="C30: the sequences printed in the proof have no limit in $W_2$, and show "
+    "only that no modulus of continuity is uniform; atoms whose position tends to s "
+    "from above show the discontinuity.",
 )
 def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """The library's masked field at s = ½ of two atoms, the second at ½ + 1/n.

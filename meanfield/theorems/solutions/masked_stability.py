@@ -23,15 +23,11 @@ WHY = (
 @statement(
     "castin2025:rem-3.3",
     source="Remark 3.3, §3.2",
-    claim=(
-        r"For $p > 1$ distances $d_p$ between masked solutions grow at a bounded rate, "
-        r"with Hardy's $\frac{p}{p-1}$: $d_p(t) \le e^{\frac{p}{p-1}\|V\|t} d_p(0)$ "
-        r"for $A = 0$."
-    ),
-    hypotheses=(
-        r"$d_p(\mu,\nu)^p = \int W_p(\mu^\tau,\nu^\tau)^p\,d\theta(\tau)$, "
-        r"the same $\theta$, $p > 1$; measured with one atom for each position"
-    ),
+    claim="For $p > 1$ distances $d_p$ between masked solutions grow at a bounded "
+    r"rate, with Hardy's $\frac{p}{p-1}$: $d_p(t) \le e^{\frac{p}{p-1}\|V\|t} d_p(0)$ "
+    "for $A = 0$.",
+    hypotheses=r"$d_p(\mu,\nu)^p = \int W_p(\mu^\tau,\nu^\tau)^p\,d\theta(\tau)$, the "
+    r"same $\theta$, $p > 1$; measured with one atom for each position",
 )
 def powers(
     case: Case, *, factor: Callable[[float], float] = lambda p: p / (p - 1)
@@ -70,11 +66,9 @@ powers.refuted_if(
     "C5",
     printed=r"The theory adapts to $d_p$ for all $p \ge 1$, with the same constants.",
     corrected=r"$p > 1$, and the constant carries $\frac{p}{p-1}$.",
-    counterexample=(
-        "n tokens of equal weight, A = 0, V = 1, the first one moved: by t = 1 token i "
-        "moves by 1/i at least, and d_1 grows by more than log n: beyond e², Hardy's "
-        "for p = 2, and every constant"
-    ),
+    counterexample="n tokens of equal weight, A = 0, V = 1, the first one moved: by t "
+    "= 1 token i moves by 1/i at least, and d_1 grows by more than log n: beyond e², "
+    "Hardy's for p = 2, and every constant",
 )
 def _(case: Case) -> Counterexample:
     lines = _means(case)
@@ -125,12 +119,10 @@ def _ratios(
 @statement(
     "castin2025:thm-3.4",
     source="Theorem 3.4, §3.2",
-    claim=(
-        r"Masked solutions stay in $B_{R(t)}$, $R(t) = R_0e^{\|V\|t}$, and "
-        r"$d(\mu(t),\nu(t)) \le "
-        r"e^{(2C_1 + C_2R(t)^2)t} d(\mu_0,\nu_0)$; at a position, $\|\Gamma_\mu(s,x) - "
-        r"\Gamma_\nu(s,x)\| \le c(x,R)\,\theta([0,s])^{-\frac12} d(\mu,\nu)$."
-    ),
+    claim=r"Masked solutions stay in $B_{R(t)}$, $R(t) = R_0e^{\|V\|t}$, and "
+    r"$d(\mu(t),\nu(t)) \le e^{(2C_1 + C_2R(t)^2)t} d(\mu_0,\nu_0)$; at a position, "
+    r"$\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,\theta([0,s])^{-\frac12} "
+    r"d(\mu,\nu)$.",
     hypotheses=(
         r"$d$ of Definition 3.2, the same $\theta$, supports in $B_{R_0}$, softmax; "
         r"$c = \|V\|(1 + 2\|A\|R\|x\|)e^{2\|A\|R\|x\|}$, $C_1$ is $c$ at "
@@ -168,14 +160,11 @@ def _(case: Case) -> Checks:
 
 @existence.misprinted(
     "C5",
-    printed=(
-        r"(iii) $\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,d(\mu,\nu)$ with "
-        r"$c$ independent of $s$."
-    ),
+    printed=r"(iii) $\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,d(\mu,\nu)$ "
+    "with $c$ independent of $s$.",
     corrected=r"$c(x,R)\,\theta([0,s])^{-\frac12} d(\mu,\nu)$.",
-    counterexample=(
-        "θ = ηδ₀ + (1 - η)δ₁, only the atom at position 0 moved, s = 0, η to 1e-4"
-    ),
+    counterexample="θ = ηδ₀ + (1 - η)δ₁, only the atom at position 0 moved, s = 0, η "
+    "to 1e-4",
 )
 def _(case: Case) -> Counterexample:
     ratios, c = _early(case)

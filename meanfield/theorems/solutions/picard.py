@@ -17,11 +17,9 @@ LAST = 0.3
 @statement(
     "castin2025:lemma-B.8",
     source="Lemmas B.8, B.9 and B.12, §B",
-    claim=(
-        r"If $\mathrm{Supp}\,\mu(t) \subset B_{R(t)}$ for all $t$, with "
-        r"$R(t) = R_0e^{\|V\|t}$, then $F(\mu)$, which carries $\mu_0$ by the fields "
-        r"of $\mu(t)$, has the same property."
-    ),
+    claim=r"If $\mathrm{Supp}\,\mu(t) \subset B_{R(t)}$ for all $t$, with $R(t) = "
+    r"R_0e^{\|V\|t}$, then $F(\mu)$, which carries $\mu_0$ by the fields of $\mu(t)$, "
+    "has the same property.",
     hypotheses=r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$; masked attention likewise",
     aliases=("castin2025:lemma-B.9", "castin2025:lemma-B.12"),
 )
@@ -107,21 +105,15 @@ def _share(runs: list[frozen.Run], paths: frozen.Array) -> frozen.Array:
 @statement(
     "castin2025:lemma-B.10",
     source="Lemmas B.10 and B.13, §B",
-    claim=(
-        r"$D_{p,T}(F(\mu),F(\nu)) \le f(T,R_0) D_{p,T}(\mu,\nu)$ with "
-        r"$f = \frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$, which tends to 0 with $T$; "
-        r"masked, for $p = 2$, with $2C_1$ for $C_1$."
-    ),
-    hypotheses=(
-        r"$F$ of Lemma B.8; $D_{p,T}$ is the largest $W_p(\mu(t),\nu(t))$ for "
-        r"$t \le T$, masked $d_p$ for $W_p$; $\mu, \nu$ in $B_{R(t)}$, softmax, $C_1$ "
-        r"and $C_2$ of Theorem 3.1 at $R = R(T)$"
-    ),
+    claim=r"$D_{p,T}(F(\mu),F(\nu)) \le f(T,R_0) D_{p,T}(\mu,\nu)$ with $f = "
+    r"\frac{C_1}{C_2R^2}(e^{C_2R^2T} - 1)$, which tends to 0 with $T$; masked, for $p "
+    "= 2$, with $2C_1$ for $C_1$.",
+    hypotheses=r"$F$ of Lemma B.8; $D_{p,T}$ is the largest $W_p(\mu(t),\nu(t))$ for "
+    r"$t \le T$, masked $d_p$ for $W_p$; $\mu, \nu$ in $B_{R(t)}$, softmax, $C_1$ and "
+    "$C_2$ of Theorem 3.1 at $R = R(T)$",
     aliases=("castin2025:lemma-B.13",),
-    remark=(
-        "C5: for masked attention the pointwise estimate of the proof fails; Hardy's "
-        "inequality replaces it, with its factor p/(p - 1) = 2."
-    ),
+    remark="C5: for masked attention the pointwise estimate of the proof fails; "
+    "Hardy's inequality replaces it, with its factor p/(p - 1) = 2.",
 )
 def contraction(case: Case, *, one: float = 1.0) -> Checks:
     """Tokens carried by the fields of two constant curves of four atoms.
@@ -238,15 +230,11 @@ def _contraction(case: Case, *, one: float) -> Checks:
 @statement(
     "castin2025:eq-B.1",
     source="eq. (B.1), §B",
-    claim=(
-        r"$\|\phi_t(\mu)-\phi_t(\nu)\|_\infty \le C_1\int_0^t e^{C_2R^2(t-s)} "
-        r"W_p(\mu(s),\nu(s))\,ds$."
-    ),
-    hypotheses=(
-        r"$\phi_t(\mu)$ carries points by the fields of $\mu(s)$, $s \le t$; the "
-        r"norm is over $B_{R_0}$; $\mu, \nu$ in $B_{R(t)}$, softmax, $p \geq 1$; "
-        r"$C_1$ and $C_2$ of Theorem 3.1, with $R$ at the last time"
-    ),
+    claim=r"$\|\phi_t(\mu)-\phi_t(\nu)\|_\infty \le C_1\int_0^t e^{C_2R^2(t-s)} "
+    r"W_p(\mu(s),\nu(s))\,ds$.",
+    hypotheses=r"$\phi_t(\mu)$ carries points by the fields of $\mu(s)$, $s \le t$; "
+    r"the norm is over $B_{R_0}$; $\mu, \nu$ in $B_{R(t)}$, softmax, $p \geq 1$; $C_1$ "
+    "and $C_2$ of Theorem 3.1, with $R$ at the last time",
 )
 def flows_apart(case: Case, *, one: float = 1.0) -> Checks:
     """Tokens carried by two curves of four atoms that turn and move outwards.

@@ -20,22 +20,18 @@ NEAR = 0.85  # of the bound, which equality of C_1 alone leaves for ‖A‖R² =
 @statement(
     "castin2025:thm-3.1-stability",
     source="Theorem 3.1, §3.1; §B.3",
-    claim=(
-        r"$W_p(\mu(t),\nu(t)) \le C(t,R_0) W_p(\mu_0,\nu_0)$; softmax: "
-        r"$C = \exp((C_1(R(t)) + C_2R(t)^2)t)$ with "
-        r"$C_1 = \|V\|(1 + 2\|A\|R^2)e^{2\|A\|R^2}$ and $C_2 = \|V\|\|A\|$."
-    ),
+    claim=r"$W_p(\mu(t),\nu(t)) \le C(t,R_0) W_p(\mu_0,\nu_0)$; softmax: $C = "
+    r"\exp((C_1(R(t)) + C_2R(t)^2)t)$ with $C_1 = \|V\|(1 + 2\|A\|R^2)e^{2\|A\|R^2}$ "
+    r"and $C_2 = \|V\|\|A\|$.",
     hypotheses=(
         r"$p \geq 1$, supports in $B_{R_0}$; norms are largest values over time, sums "
         r"over heads; for the other variants $C_1$ is the constant of Lemmas B.3 to "
         r"B.7 at $|x| = R$, and $C_2$ that of $D_x\Gamma$, $2\|V\|\|A\|$ for L2 (C26)"
         + BANDWIDTH
     ),
-    remark=(
-        r"C6: for Sinkhorn the proof rests on an estimate in $W_2$, and covers $p \geq "
-        r"2$ alone. Ours in $W_1$ (Lemma B.6) covers all $p$, with $C_1 = \|V\|(1 + 4u "
-        r"+ \frac{2u}{1 - \tanh u})e^{4u}$, $u = \|A\|R^2$, for $\epsilon = 1$."
-    ),
+    remark="C6: for Sinkhorn the proof rests on an estimate in $W_2$, and covers $p "
+    r"\geq 2$ alone. Ours in $W_1$ (Lemma B.6) covers all $p$, with $C_1 = \|V\|(1 + "
+    r"4u + \frac{2u}{1 - \tanh u})e^{4u}$, $u = \|A\|R^2$, for $\epsilon = 1$.",
 )
 def stability(case: Case, *, first: float = 1.0) -> Checks:
     """Ascents over short flows of each attention, and flows to t = 1 of pairs.
@@ -176,10 +172,8 @@ def _proportional(name: str, runs: particles.Members, paths: particles.Array) ->
 @statement(
     "castin2025:app-B.3",
     source="§B.3",
-    claim=(
-        r"$W_p(\mu(t),\nu(t)) \le e^{(C_1 + C_2R(T)^2)t} W_p(\mu_0,\nu_0)$ for "
-        r"$t \le T$."
-    ),
+    claim=r"$W_p(\mu(t),\nu(t)) \le e^{(C_1 + C_2R(T)^2)t} W_p(\mu_0,\nu_0)$ for $t "
+    r"\le T$.",
     hypotheses=r"supports in $B_{R_0}$, softmax; $C_1$ and $C_2$ of Theorem 3.1, "
     r"both at $R(T)$",
 )

@@ -16,14 +16,10 @@ REACHED = ("softmax", "L2", "Sinkhorn", "multi-head")  # sigmoid weights stay be
 @statement(
     "castin2025:thm-3.1-support",
     source="Theorem 3.1, §3.1",
-    claim=(
-        r"$\mathrm{Supp}\,\mu(t) \subset B_{R(t)}$ with "
-        r"$R(t) = R_0\exp\int_0^t \sum_h\|V^{(h)}(s)\|\,ds$."
-    ),
-    hypotheses=(
-        r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$, parameters that change with time, "
-        r"piecewise continuous; Sinkhorn with $V/\epsilon$ for $V$"
-    ),
+    claim=r"$\mathrm{Supp}\,\mu(t) \subset B_{R(t)}$ with $R(t) = R_0\exp\int_0^t "
+    r"\sum_h\|V^{(h)}(s)\|\,ds$.",
+    hypotheses=r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$, parameters that change with "
+    r"time, piecewise continuous; Sinkhorn with $V/\epsilon$ for $V$",
 )
 def support(
     case: Case,
@@ -57,10 +53,8 @@ support.refuted_if(
     "C4",
     printed=r"$R(t) = R_0\exp\int_0^t\|V(s)\|\,ds$, for multi-head attention too.",
     corrected=r"For multi-head attention $\|V\|$ is $\sum_h\|V^{(h)}\|$.",
-    counterexample=(
-        "two heads of softmax attention with the same multiple of the identity for V, "
-        "all tokens at one point"
-    ),
+    counterexample="two heads of softmax attention with the same multiple of the "
+    "identity for V, all tokens at one point",
 )
 def _(case: Case) -> Counterexample:
     runs, paths = flown(case)

@@ -123,11 +123,10 @@ inverted.refuted_if("the off-diagonal blocks lose their sign", sign=1.0)
     "castin2025:lemma-A.7",
     source="Lemma A.7, appendix A",
     claim=r"$C_F = \Omega AF^{-1}A^\top$ and $C_G = \Sigma A^\top G^{-1}A$ solve "
-    r"$C_F^2 + \epsilon C_F = \Omega A\Sigma A^\top$ and "
-    r"$C_G^2 + \epsilon C_G = \Sigma A^\top\Omega A$; "
-    r"$C_F = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
-    r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$, and $C_G$ "
-    r"likewise.",
+    r"$C_F^2 + \epsilon C_F = \Omega A\Sigma A^\top$ and $C_G^2 + \epsilon C_G = "
+    r"\Sigma A^\top\Omega A$; $C_F = \Omega^{1/2}(\Omega^{1/2}A\Sigma "
+    r"A^\top\Omega^{1/2} + \frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - "
+    r"\frac{\epsilon}{2}I$, and $C_G$ likewise.",
     hypotheses=r"$\Sigma, \Omega \succ 0$",
 )
 def closed(case: Case, *, half: float = 0.5) -> Checks:
