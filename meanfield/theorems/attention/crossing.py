@@ -1,12 +1,8 @@
 """Cross attention: one measure looks at another."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.dynamics import Cross
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
@@ -71,7 +67,7 @@ def _draw(case: Case) -> tuple[Parameters, Cloud, Cloud]:
 @eqx.filter_jit
 def _crossed(
     p: Parameters, queries: Cloud, keys: Cloud, iterations: int | None
-) -> list[tuple[str, Array]]:
+) -> list[tuple[str, JaxArray]]:
     """The library's velocities of the queries."""
     mu, nu = att.points(queries), att.points(keys)
     made = {name: p.attention(name) for name in ROWWISE}
@@ -81,7 +77,7 @@ def _crossed(
     ]
 
 
-def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> np.ndarray:
+def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> Array:
     """Rows of Sinkhorn's weights of the keys, in NumPy."""
     scores = att.scores_of(p, keys.x, queries.x)
     moved = lambda old, new: np.max(np.abs(new[1] - old[1]))
@@ -92,8 +88,8 @@ def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> np.ndarray:
 
 @eqx.filter_jit
 def _on_gaussians(
-    p: Parameters, mu: Gaussian, nu: Gaussian, x: Array, iterations: int | None
-) -> list[Array]:
+    p: Parameters, mu: Gaussian, nu: Gaussian, x: JaxArray, iterations: int | None
+) -> list[JaxArray]:
     softmax = p.attention("softmax")
     doubly = p.attention("sinkhorn", iterations=iterations)
     tokens = Tokens(x)

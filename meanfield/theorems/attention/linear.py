@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from meanfield.attention import Attention, Linear, LinearExpansion, Softmax, attentions
 from meanfield.measures import Gaussian
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, bounded, close, gap, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -35,7 +32,29 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
 
     Three are exact. In dimension 1, 3 and 2, there with a singular covariance; biases.
     """
-    return (*_linear(case, power), _with_biases(case, gain))
+    # Both forms against sums of $x_jx_j^\top$, about `power` times the mean.
+    for shape in SHAPES:
+        case_rng, label = case.rng(f"{shape}"), f"d = {shape[1]}, rank {shape[2]}"
+        at = _problem(case_rng, shape)
+        x, w = hermite_nodes(at.mean, at.factor, 3)
+        origin, p = power * at.mean, at.p
+        second = ((x - origin).T * w) @ (x - origin)
+        expected = at.probes @ (p.V @ second @ p.A / p.epsilon).T
+        made = p.attention("linear")
+        closed = att.on_gaussian(made, at.gaussian, at.where)
+        on_nodes = att.velocity(made, Cloud(x, w), at.where)
+        yield close(f"Gaussian, {label}", closed, expected)
+        yield close(f"points, {label}", on_nodes, expected)
+    # An offset too, on a Gaussian and its nodes; the query's bias times `gain`.
+    at = _problem(case.rng("biases"), SHAPES[1])
+    x, w = hermite_nodes(at.mean, at.factor, 3)
+    expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.mean
+    told = at._replace(query_bias=gain * at.query_bias)
+    made = Attention(told.score, Linear(), at.p.V, at.mean)
+    closed = att.on_gaussian(made, at.gaussian, at.where)
+    on_nodes = att.velocity(made, Cloud(x, w), at.where)
+    found, twice = np.stack([closed, on_nodes]), np.stack([expected, expected])
+    yield close("Gaussian and points, with biases", found, twice)
 
 
 linear.refuted_if(
@@ -49,11 +68,11 @@ class Problem(NamedTuple):
     """A Gaussian of any rank, parameters, biases of queries and keys, and probes."""
 
     p: Parameters
-    mean: np.ndarray
-    factor: np.ndarray
-    query_bias: np.ndarray
-    key_bias: np.ndarray
-    probes: np.ndarray
+    mean: Array
+    factor: Array
+    query_bias: Array
+    key_bias: Array
+    probes: Array
 
     @property
     def where(self) -> Cloud:
@@ -71,45 +90,16 @@ class Problem(NamedTuple):
         biases = {"query_bias": self.query_bias, "key_bias": self.key_bias}
         return Dot(self.p.Q, self.p.K, float(self.p.epsilon), **biases)
 
-    def scores(self, x: np.ndarray) -> np.ndarray:
+    def scores(self, x: Array) -> Array:
         """The same in NumPy."""
         q = self.probes @ self.p.Q.T + self.query_bias
         return q @ (x @ self.p.K.T + self.key_bias).T / self.p.epsilon
 
 
-def _problem(rng: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
+def _problem(rng: Rng, shape: tuple[int, int, int]) -> Problem:
     k, d, r = shape
     sizes = [(d,), (d, r), (k,), (k,), (4, d)]
     return Problem(att.generic(rng, k, d), *(rng.normal(size=size) for size in sizes))
-
-
-def _linear(case: Case, power: float) -> Checks:
-    r"""Both forms against sums of $x_jx_j^\top$, about `power` times the mean."""
-    for shape in SHAPES:
-        case_rng, label = case.rng(f"{shape}"), f"d = {shape[1]}, rank {shape[2]}"
-        at = _problem(case_rng, shape)
-        x, w = hermite_nodes(at.mean, at.factor, 3)
-        origin, p = power * at.mean, at.p
-        second = ((x - origin).T * w) @ (x - origin)
-        expected = at.probes @ (p.V @ second @ p.A / p.epsilon).T
-        made = p.attention("linear")
-        closed = att.on_gaussian(made, at.gaussian, at.where)
-        on_nodes = att.velocity(made, Cloud(x, w), at.where)
-        yield close(f"Gaussian, {label}", closed, expected)
-        yield close(f"points, {label}", on_nodes, expected)
-
-
-def _with_biases(case: Case, gain: float) -> Check:
-    """An offset too, on a Gaussian and its nodes; the query's bias times `gain`."""
-    at = _problem(case.rng("biases"), SHAPES[1])
-    x, w = hermite_nodes(at.mean, at.factor, 3)
-    expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.mean
-    told = at._replace(query_bias=gain * at.query_bias)
-    made = Attention(told.score, Linear(), at.p.V, at.mean)
-    closed = att.on_gaussian(made, at.gaussian, at.where)
-    on_nodes = att.velocity(made, Cloud(x, w), at.where)
-    found, twice = np.stack([closed, on_nodes]), np.stack([expected, expected])
-    return close("Gaussian and points, with biases", found, twice)
 
 
 @statement(
@@ -140,7 +130,13 @@ expansion.refuted_if(r"$\int yy^\top d\mu$ in place of the covariance", origin=0
     counterexample="six random tokens of unequal weights in three dimensions",
 )
 def _(case: Case) -> Counterexample:
-    limit, error = _limit(case)
+    # $\lim R_\epsilon/\epsilon$ by Richardson, and its error, rounding included.
+    found = _remainder(case, 1.0)
+    R = found.values / EPSILONS[:, None, None]
+    once = 2 * R[1:] - R[:-1]
+    twice = (4 * once[1:] - once[:-1]) / 3
+    rounding = 5 * found.rounding / EPSILONS[-1]  # twice adds five times its terms
+    limit, error = twice[-1], float(np.max(np.abs(twice[-1] - once[-1]))) + rounding
     expected = _remainder(case, 1.0).leading
     why = f"Richardson twice: its last move, and rounding of differences, {error:.1g}"
     size = float(np.max(np.abs(limit)))
@@ -160,10 +156,10 @@ EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
 
 
 @eqx.filter_jit
-def _small_scores(p: Parameters, at: Cloud) -> Float[Array, "e n d"]:
+def _small_scores(p: Parameters, at: Cloud) -> Float[JaxArray, "e n d"]:
     r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$ for each bandwidth."""
 
-    def one(epsilon: Array) -> Array:
+    def one(epsilon: JaxArray) -> JaxArray:
         made = attentions["softmax"](epsilon * p.Q, p.K, p.V / epsilon)
         return made.field(0.0, att.points(at))(att.tokens(at))
 
@@ -176,8 +172,8 @@ class Remainder(NamedTuple):
     `rounding` is of the values, which are differences of numbers like 1/ε.
     """
 
-    values: np.ndarray
-    leading: np.ndarray
+    values: Array
+    leading: Array
     rounding: float
 
 
@@ -202,17 +198,7 @@ def _remainder(case: Case, origin: float) -> Remainder:
     return Remainder(values, np.array(cubes) @ p.V.T / 2, rounding)
 
 
-def _limit(case: Case) -> tuple[np.ndarray, float]:
-    r"""$\lim R_\epsilon/\epsilon$ by Richardson, and its error, rounding included."""
-    found = _remainder(case, 1.0)
-    R = found.values / EPSILONS[:, None, None]
-    once = 2 * R[1:] - R[:-1]
-    twice = (4 * once[1:] - once[:-1]) / 3
-    rounding = 5 * found.rounding / EPSILONS[-1]  # twice adds five times its terms
-    return twice[-1], float(np.max(np.abs(twice[-1] - once[-1]))) + rounding
-
-
-def _last_factor(case: Case, each: Callable[[Cloud, np.ndarray], np.ndarray]) -> Check:
+def _last_factor(case: Case, each: Callable[[Cloud, Array], Array]) -> Check:
     """Linear expansion with the mean score of a query taken as `each` says."""
     rng = case.rng("last factor")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
@@ -225,11 +211,11 @@ def _last_factor(case: Case, each: Callable[[Cloud, np.ndarray], np.ndarray]) ->
     return close("linear expansion", actual, p.V @ mean / p.epsilon + first - second)
 
 
-def _of_keys(at: Cloud, Ax: np.ndarray) -> np.ndarray:
+def _of_keys(at: Cloud, Ax: Array) -> Array:
     return np.full(len(Ax), at.share @ np.sum(at.x * Ax, axis=1))
 
 
-def _of_queries(at: Cloud, Ax: np.ndarray) -> np.ndarray:
+def _of_queries(at: Cloud, Ax: Array) -> Array:
     return Ax @ (at.share @ at.x)
 
 
@@ -253,15 +239,7 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
         made = told.attention("linear-expansion")
         actual = att.on_gaussian(made, at.gaussian, at.where)
         yield close(label, actual, expected)
-    yield _biased(case, power)
-    yield _as_softmax(case, power)
-
-
-gaussian.refuted_if(r"the value is not divided by $\epsilon$", power=0.0)
-
-
-def _biased(case: Case, power: float) -> Check:
-    r"""The first-order coupling with biases: $1 + s - \int s\,d\mu$ over nodes."""
+    # The first-order coupling with biases: $1 + s - \int s\,d\mu$ over nodes.
     at = _problem(case.rng("biases"), SHAPES[1])
     x, w = hermite_nodes(at.mean, at.factor, 3)
     scores = at.scores(x)
@@ -269,7 +247,11 @@ def _biased(case: Case, power: float) -> Check:
     expected = (kernel * w) @ x @ at.p.V.T / at.p.epsilon
     made = Attention(at.score, LinearExpansion(), at.p.V / at.p.epsilon**power)
     actual = att.on_gaussian(made, at.gaussian, at.where)
-    return close("expansion, with biases", actual, expected)
+    yield close("expansion, with biases", actual, expected)
+    yield _as_softmax(case, power)
+
+
+gaussian.refuted_if(r"the value is not divided by $\epsilon$", power=0.0)
 
 
 def _as_softmax(case: Case, power: float) -> Check:

@@ -2,14 +2,11 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import Attention, plans
 from meanfield.dynamics import Prefix, Window, causal
 from meanfield.measures import Blocked
 from meanfield.scores import Masked
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -18,9 +15,9 @@ from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
-Mask = Callable[[Array, Array], Array]
+Mask = Callable[[JaxArray, JaxArray], JaxArray]
 Sees = Callable[[float, float], bool]
-Places = Callable[[Cloud], np.ndarray]
+Places = Callable[[Cloud], Array]
 WIDTH = 0.3
 ROUNDED = 1e-12  # of positions, by which one at the edge of a window may be beyond it
 
@@ -35,7 +32,7 @@ def within(query: float, key: float) -> bool:
     return bool(key <= query <= key + WIDTH + ROUNDED)
 
 
-def _places(at: Cloud) -> np.ndarray:
+def _places(at: Cloud) -> Array:
     return np.zeros(len(at.x)) if at.position is None else at.position
 
 
@@ -59,7 +56,19 @@ def masked(
     tokens of which the last ten are moved.
     """
     exact = (_sums(case), _future(case, places), _sinkhorn(case))
-    return (*exact, *_velocities(case, sees, near), *_plans(case, sees))
+    yield from exact
+    # All of them against (2.7), in NumPy.
+    rng = case.rng("sequence")
+    p, at = att.generic(rng, 2, 3), _sequence(rng, N)
+    at.w[np.argmin(_places(at))] = 0.0  # the first of all sees nothing, and stays
+    for label, actual in _library(p, at).items():
+        some = near if "window" in label else sees
+        expected = _restricted(label.split(",")[0], p, at, some)
+        if label == "sigmoid, masked":  # a link alone does not renormalise
+            share = np.array([_seen(at, some, i).w.sum() for i in range(N)])
+            expected = expected * (share / at.w.sum())[:, None]
+        yield close(label, actual, expected)
+    yield from _plans(case, sees)
 
 
 def strictly_before(query: float, key: float) -> bool:
@@ -88,7 +97,7 @@ masked.refuted_if(
 )
 
 
-def _sequence(rng: np.random.Generator, n: int) -> Cloud:
+def _sequence(rng: Rng, n: int) -> Cloud:
     """Tokens in no order, with unequal weights and a tie."""
     at = att.cloud(rng, n, 3)
     place = rng.permutation(np.arange(1, n + 1) / n)
@@ -103,7 +112,7 @@ def _seen(at: Cloud, sees: Sees, query: int) -> Cloud:
     return Cloud(at.x[kept], at.w[kept])
 
 
-def _restricted(name: str, p: Parameters, at: Cloud, sees: Sees) -> np.ndarray:
+def _restricted(name: str, p: Parameters, at: Cloud, sees: Sees) -> Array:
     """(2.7) token by token: attention of the restricted measure; nothing seen, none."""
     rows = []
     for i, x in enumerate(at.x):
@@ -122,7 +131,7 @@ N = 30
 
 
 @eqx.filter_jit
-def _library(p: Parameters, at: Cloud) -> dict[str, Array]:
+def _library(p: Parameters, at: Cloud) -> dict[str, JaxArray]:
     """Velocities of the tokens, in the library's ways, by variant, way and mask."""
     window = Window(WIDTH)
     softmax, l2, expansion, sigmoid = (
@@ -142,22 +151,8 @@ def _library(p: Parameters, at: Cloud) -> dict[str, Array]:
     return found | {"softmax, masked, in blocks": masked}
 
 
-def _velocities(case: Case, sees: Sees, near: Sees) -> Checks:
-    """All of them against (2.7), in NumPy."""
-    rng = case.rng("sequence")
-    p, at = att.generic(rng, 2, 3), _sequence(rng, N)
-    at.w[np.argmin(_places(at))] = 0.0  # the first of all sees nothing, and stays
-    for label, actual in _library(p, at).items():
-        some = near if "window" in label else sees
-        expected = _restricted(label.split(",")[0], p, at, some)
-        if label == "sigmoid, masked":  # a link alone does not renormalise
-            share = np.array([_seen(at, some, i).w.sum() for i in range(N)])
-            expected = expected * (share / at.w.sum())[:, None]
-        yield close(label, actual, expected)
-
-
 @eqx.filter_jit
-def _matrices(p: Parameters, at: Cloud) -> tuple[Array, Array]:
+def _matrices(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
     """The library's matrices of softmax, both ways."""
     made, mu = p.attention("softmax"), att.points(at)
     ways = (Prefix(made), _masked(made, causal))

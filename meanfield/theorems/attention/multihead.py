@@ -1,11 +1,8 @@
 """Several heads, and sums of attentions."""
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import plans
 from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stacked
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -48,7 +45,7 @@ def _(case: Case) -> Checks:
     return (*_points(case, full), _plans(case, full), _on_gaussian(case, 0.5))
 
 
-def _sliced(rng: np.random.Generator) -> tuple[Parameters, list[Parameters]]:
+def _sliced(rng: Rng) -> tuple[Parameters, list[Parameters]]:
     """Square Q and K, and heads with D/H of their rows each and values of their own."""
     whole = att.generic(rng, D, D)
     V = 0.6 * rng.normal(size=(H, D, D))
@@ -62,7 +59,7 @@ def _sliced(rng: np.random.Generator) -> tuple[Parameters, list[Parameters]]:
 
 
 @eqx.filter_jit
-def _library(heads: list[Parameters], at: Cloud) -> dict[str, Array]:
+def _library(heads: list[Parameters], at: Cloud) -> dict[str, JaxArray]:
     """The library's sums of heads at the tokens."""
     several = Heads(stacked([p.attention("softmax") for p in heads]))
     first, second, third = heads
@@ -92,7 +89,7 @@ def _between(one: Parameters, two: Parameters, share: float) -> Parameters:
     return one._replace(Q=Q, K=K, V=V)
 
 
-def _expected(heads: list[Parameters], at: Cloud) -> dict[str, np.ndarray]:
+def _expected(heads: list[Parameters], at: Cloud) -> dict[str, Array]:
     """The same, head by head, in NumPy."""
     total = lambda name: sum(FORMULAS[name](p, at, at.x) for p in heads)
     l2, sigmoid = FORMULAS["l2"], FORMULAS["sigmoid"]
@@ -120,7 +117,7 @@ def _points(case: Case, heads: list[Parameters]) -> list[Check]:
 
 
 @eqx.filter_jit
-def _matrices(heads: list[Parameters], at: Cloud) -> Array:
+def _matrices(heads: list[Parameters], at: Cloud) -> JaxArray:
     """The library's matrices of heads and of five terms besides, at time one."""
     several = Heads(stacked([p.attention("softmax") for p in heads]))
     sigmoids = [p.attention("sigmoid") for p in heads[:2]]

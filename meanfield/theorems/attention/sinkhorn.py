@@ -4,10 +4,9 @@ import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -16,8 +15,8 @@ from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
 COUNTS = (1, 2, 3, 4, 5)
-Weigh = Callable[[Cloud], np.ndarray]
-Found = list[tuple[np.ndarray, np.ndarray]]
+Weigh = Callable[[Cloud], Array]
+Found = list[tuple[Array, Array]]
 
 
 @statement(
@@ -37,8 +36,23 @@ def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     the limit for general and for symmetric A, also at small bandwidth, with unequal
     weights; and the rate in Hilbert's metric against Birkhoff's.
     """
-    made = _iterated(case)
-    return (*_iterates(made, weigh), *_limits(case, weigh), _rate(made))
+    rng = case.rng("iterates")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    probes = att.bare(rng.normal(size=(7, 3)))
+    found = att.half_steps(p, at, probes, COUNTS)
+    made = Iterates(p, at, probes, [(np.asarray(m), np.asarray(v)) for m, v in found])
+    # The library's half-steps against alternating normalisation by loops.
+    p, at, probes, found = made
+    w, scores = weigh(at), sk.scores_of(p, at)
+    rows = att.scores_of(p, at.x, probes.x)
+    for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
+        exact = sk.density(scores, w, count, scores) * w
+        moved = (sk.density(scores, w, count, rows) * w) @ at.x @ p.V.T / p.epsilon
+        told = {"tolerance": ROUNDING, "why": EXACT}
+        yield gap(f"matrix after {count}", matrix, exact, **told)
+        yield gap(f"velocity after {count}", velocity, moved, **told)
+    yield from _limits(case, weigh)
+    yield _rate(made)
 
 
 iterates.refuted_if(
@@ -55,27 +69,6 @@ class Iterates(NamedTuple):
     at: Cloud
     probes: Cloud
     found: Found
-
-
-def _iterated(case: Case) -> Iterates:
-    rng = case.rng("iterates")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    probes = att.bare(rng.normal(size=(7, 3)))
-    found = att.half_steps(p, at, probes, COUNTS)
-    return Iterates(p, at, probes, [(np.asarray(m), np.asarray(v)) for m, v in found])
-
-
-def _iterates(made: Iterates, weigh: Weigh) -> Checks:
-    """The library's half-steps against alternating normalisation by loops."""
-    p, at, probes, found = made
-    w, scores = weigh(at), sk.scores_of(p, at)
-    rows = att.scores_of(p, at.x, probes.x)
-    for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
-        exact = sk.density(scores, w, count, scores) * w
-        moved = (sk.density(scores, w, count, rows) * w) @ at.x @ p.V.T / p.epsilon
-        told = {"tolerance": ROUNDING, "why": EXACT}
-        yield gap(f"matrix after {count}", matrix, exact, **told)
-        yield gap(f"velocity after {count}", velocity, moved, **told)
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
-import numpy as np
-
 from meanfield.attention import Attention, Pointwise, Softmax
 from meanfield.measures import Blocked, Points
 from meanfield.scores import Dot, SquaredDistance
+from meanfield.theorems._arrays import jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -114,7 +112,16 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
         close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, at.x))
         for name in SOME
     ]
-    return (*_variants(case, measure), *checks)
+    rng = case.rng("variants")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    actual = att.variants(tuple(FORMULAS), p, at, measure)
+    solved = sk.converged(sk.scores_of(p, at), at.share)
+    accuracy = {"sinkhorn": (solved.error, solved.why)}
+    for name, formula in FORMULAS.items():
+        tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
+        told = {"tolerance": tolerance, "why": why}
+        yield gap(name, actual[name], formula(p, at, at.x), **told)
+    yield from checks
 
 
 particles.refuted_if(
@@ -151,18 +158,6 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _variants(case: Case, measure: Callable[[Cloud], Points]) -> Checks:
-    rng = case.rng("variants")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    actual = att.variants(tuple(FORMULAS), p, at, measure)
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    accuracy = {"sinkhorn": (solved.error, solved.why)}
-    for name, formula in FORMULAS.items():
-        tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
-        told = {"tolerance": tolerance, "why": why}
-        yield gap(name, actual[name], formula(p, at, at.x), **told)
-
-
 @statement(
     "castin2025:sec-2.3",
     source="§2.3",
@@ -176,23 +171,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     the third also has one $K^\top K$ with the first, and must not differ. Then the
     exponentials of the same distances, not normalised.
     """
-    return (*_against_l2(case, name), _not_normalised(case))
-
-
-l2.refuted_if(
-    "softmax in place of L2, which does depend on A alone",
-    seen_by=(
-        "(Q, K)",
-        "(A, I)",
-        "(RQ, RK) with R orthogonal",
-        "relative distance of (Q, K) and (A, I)",
-    ),
-    name="softmax",
-)
-
-
-def _against_l2(case: Case, name: str) -> Checks:
-    """Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart."""
+    # Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart.
     rng = case.rng("l2")
     p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -205,14 +184,23 @@ def _against_l2(case: Case, name: str) -> Checks:
     yield close("(A, I)", found[1], att.l2(p.reduced, at, at.x))
     yield close("(RQ, RK) with R orthogonal", rotated, expected)
     yield bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3)
-
-
-def _not_normalised(case: Case) -> Check:
-    """The weights themselves, of which rows hide what depends on the query alone."""
+    # The weights themselves, of which rows hide what depends on the query alone.
     rng = case.rng("l2")
     p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
     score = SquaredDistance(p.Q, p.K, float(p.epsilon))
     made = Attention(score, Pointwise(jnp.exp), p.V)
     scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
     expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
-    return close("weights not normalised", att.velocity(made, at, at), expected)
+    yield close("weights not normalised", att.velocity(made, at, at), expected)
+
+
+l2.refuted_if(
+    "softmax in place of L2, which does depend on A alone",
+    seen_by=(
+        "(Q, K)",
+        "(A, I)",
+        "(RQ, RK) with R orthogonal",
+        "relative distance of (Q, K) and (A, I)",
+    ),
+    name="softmax",
+)

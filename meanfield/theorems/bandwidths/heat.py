@@ -1,7 +1,6 @@
 """Sinkhorn attention at small bandwidths: heat."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, order
 from meanfield.theorems._vocabulary import Law, Parameters

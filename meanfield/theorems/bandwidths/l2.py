@@ -3,15 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import order
 from meanfield.theorems._vocabulary import Law, Parameters
@@ -23,7 +19,7 @@ FLOOR = 1e-9  # rounding: scores of 1e3 have 1e-13, times 1/ε, extrapolated
 # Kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact.
 EXTENT, STEP = 4.5, 0.03
 
-Matrix = Callable[[Parameters], limits.Array]
+Matrix = Callable[[Parameters], Array]
 
 
 @statement(
@@ -68,17 +64,12 @@ def _(case: Case) -> Counterexample:
 
 
 class Mixture(NamedTuple):
-    """Two Gaussians in the plane.
+    """Two Gaussians in the plane."""
 
-    Attributes:
-        shares: their masses.
-        parts: the Gaussians.
-    """
+    shares: tuple[float, float]  # their masses
+    parts: tuple[Law, Law]  # the Gaussians
 
-    shares: tuple[float, float]
-    parts: tuple[Law, Law]
-
-    def densities(self, y: limits.Array) -> limits.Array:
+    def densities(self, y: Array) -> Array:
         """Of each part, its mass included, `(2, n)`."""
         found = []
         for share, part in zip(self.shares, self.parts, strict=True):
@@ -87,7 +78,7 @@ class Mixture(NamedTuple):
             found.append(share * np.exp(-np.sum(z**2, axis=0) / 2) / size)
         return np.stack(found)
 
-    def slope(self, y: limits.Array) -> limits.Array:
+    def slope(self, y: Array) -> Array:
         r"""$\nabla\rho/\rho$."""
         rho = self.densities(y)
         pulls = [
@@ -96,7 +87,7 @@ class Mixture(NamedTuple):
         return (np.einsum("in,idn->dn", rho, np.stack(pulls)) / rho.sum(axis=0)).T
 
 
-def _mixture(rng: np.random.Generator) -> Mixture:
+def _mixture(rng: Rng) -> Mixture:
     parts = []
     for centre in ((-0.7, 0.2), (0.8, -0.3)):
         factor = 0.62 * np.eye(2) + 0.12 * rng.uniform(-1, 1, size=(2, 2))
@@ -104,7 +95,7 @@ def _mixture(rng: np.random.Generator) -> Mixture:
     return Mixture((0.6, 0.4), (parts[0], parts[1]))
 
 
-def _weights(rng: np.random.Generator) -> Parameters:
+def _weights(rng: Rng) -> Parameters:
     """W_Q and W_K not symmetric and of norm below 1.5; W_V = -W_QᵀW_K."""
     Q, K = (
         np.array([[c, s], [-s, c]]) + 0.2 * rng.uniform(-1, 1, size=(2, 2))
@@ -127,21 +118,13 @@ def _at_queries(
 
 
 class Probed(NamedTuple):
-    r"""$\epsilon T^1_\epsilon$ by the library, and where.
+    r"""$\epsilon T^1_\epsilon$ by the library, and where."""
 
-    Attributes:
-        weights: the parameters.
-        mixture: the measure.
-        x: the queries.
-        y: where their keys are, $W_K^{-1}W_Qx$.
-        velocities: $\epsilon T^1_\epsilon(x)$ at each bandwidth.
-    """
-
-    weights: Parameters
-    mixture: Mixture
-    x: limits.Array
-    y: limits.Array
-    velocities: limits.Array
+    weights: Parameters  # the parameters
+    mixture: Mixture  # the measure
+    x: Array  # the queries
+    y: Array  # where their keys are, $W_K^{-1}W_Qx$
+    velocities: Array  # $\epsilon T^1_\epsilon(x)$ at each bandwidth
 
 
 def _probed(case: Case) -> Probed:
@@ -158,7 +141,7 @@ def _probed(case: Case) -> Probed:
     return Probed(weights, mixture, x, y, velocities)
 
 
-def _corrected(W: Parameters) -> limits.Array:
+def _corrected(W: Parameters) -> Array:
     return -W.Q.T @ np.linalg.inv(W.K.T)
 
 
@@ -175,7 +158,7 @@ def remainder(
     case: Case,
     *,
     matrix: Matrix = _corrected,
-    read_at: Callable[[Probed], limits.Array] = lambda probed: probed.y,
+    read_at: Callable[[Probed], Array] = lambda probed: probed.y,
 ) -> Checks:
     """L2 attention of a mixture on a grid, and of a Gaussian in closed form.
 
@@ -223,7 +206,7 @@ def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
     return eqx.filter_vmap(at)(epsilon)
 
 
-def _remainder(probed: Probed, *, matrix: limits.Array, y: limits.Array) -> Checks:
+def _remainder(probed: Probed, *, matrix: Array, y: Array) -> Checks:
     r"""$\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
     leading = probed.x @ probed.weights.Q.T @ probed.weights.Q
     actual = (probed.velocities + leading) / limits.BANDWIDTHS[:, None, None]

@@ -1,12 +1,8 @@
 """Sinkhorn attention at small bandwidths: variances."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import order
 
@@ -64,7 +60,7 @@ def _grown(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> JaxArray:
     return eqx.filter_vmap(one)(epsilon)
 
 
-def _growth(case: Case, *, widening: float) -> limits.Array:
+def _growth(case: Case, *, widening: float) -> Array:
     """How much variance a Gaussian gains in one unit of time, at each bandwidth."""
     mean, deviation = case.rng("start").uniform(0.5, 1.0, size=2)
     mu = Gaussian(jnp.asarray([mean]), jnp.asarray([[deviation]]))
@@ -72,7 +68,7 @@ def _growth(case: Case, *, widening: float) -> limits.Array:
     return np.asarray(final) - deviation**2
 
 
-def _rate(*, widening: float) -> limits.Array:
+def _rate(*, widening: float) -> Array:
     r"""$2\int(x - m)\bar T\,d\mu$ for the density on a grid."""
     x, w, _ = limits.density(240)
     return (

@@ -1,8 +1,7 @@
 """Covariances under attention that grow, and what sets the variants apart."""
 
-import numpy as np
-
 from meanfield.endings import Status
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, counted, gap, order
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
@@ -26,14 +25,7 @@ def diverging(case: Case, *, sign: float = 1.0) -> Checks:
     Endings and blow-up times of one head and of two; under L2 the size reached,
     that no finite time is found, and the rate of growth.
     """
-    return (*_rising_heads(case, sign), *_l2_rising(case))
-
-
-diverging.refuted_if("A + Aᵀ is negative", seen_by=("two…", "softmax…"), sign=-1.0)
-
-
-def _rising_heads(case: Case, sign: float) -> Checks:
-    """Two heads with V = I each, whose forms add up to a definite one."""
+    # Two heads with V = I each, whose forms add up to a definite one.
     rng, problems, heads = case.rng("rising"), [], []
     for _ in range(case.pick(8, 16)):
         whole = lib.with_scores(
@@ -56,9 +48,13 @@ def _rising_heads(case: Case, sign: float) -> Checks:
         yield counted(f"{label}: runs without blow-up", missing)
         if np.all(np.isfinite(known)):
             yield list(lib.of_blow_ups(run, known, label))[1]
+    yield from _l2_rising(case)
 
 
-def _l2_risen(case: Case) -> tuple[lib.Paths, np.ndarray]:
+diverging.refuted_if("A + Aᵀ is negative", seen_by=("two…", "softmax…"), sign=-1.0)
+
+
+def _l2_risen(case: Case) -> tuple[lib.Paths, Array]:
     """Eight flows of L2 with K invertible, and their growth rates over the bound."""
     rng, n = case.rng("L2 rising"), 8
     K = rng.normal(size=(n, 2, 2)) / 3 + pictures.EYE
@@ -116,7 +112,21 @@ def similar(case: Case, *, speed: float = 2.0) -> Checks:
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
-    yield from _one_ray(case)
+    # Limits of both, against the formula for softmax.
+    factor, Q, K = _of_a_row(case, -1.0)
+    V = np.stack([pictures.EYE] * 8)
+    slow = two_heads(_single(Q, K, V), lib.centred(factor), pictures.LONG).covariances[
+        :, -1
+    ]
+    fast = pictures.l2_paths((Q, K, V), factor, pictures.LONG).covariances[:, -1]
+    normals = np.stack([-K[:, 0, 1], K[:, 0, 0]], axis=-1)[:, :, None]
+    rests = [lib.resting(Y, n) for Y, n in zip(factor, normals, strict=True)]
+    why = "what decays is 1/(2|q|²t) < 1e-5 at t = 1e6, over limits of 0.05 at least"
+    decayed = {"tolerance": 2e-4, "why": why}
+    yield from (
+        gap("limits of softmax", slow, np.stack(rests), **decayed),
+        gap("limits of L2", fast, np.stack(rests), **decayed),
+    )
     yield from _only_softmax(case)
 
 
@@ -147,14 +157,14 @@ def _small(case: Case, draw: int, speed: float) -> tuple[Check, Check]:
     )
 
 
-def _single(Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> list[list[Head]]:
+def _single(Q: Array, K: Array, V: Array) -> list[list[Head]]:
     """One head, and one that does nothing, of each of the matrices."""
     nothing = np.zeros((2, 2))
     empty = (nothing, nothing, nothing)
     return [[head, empty] for head in zip(Q, K, V, strict=True)]
 
 
-def _of_a_row(case: Case, sign: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _of_a_row(case: Case, sign: float) -> tuple[Array, Array, Array]:
     """Factors of trace one, and Q = ±K of one row, as in Figure 5(b)."""
     rng = case.rng("figure")
     Sigma = np.stack([pictures.first_covariance(rng) for _ in range(8)])
@@ -165,24 +175,6 @@ def _of_a_row(case: Case, sign: float) -> tuple[np.ndarray, np.ndarray, np.ndarr
     angle = rng.uniform(0, np.pi, size=8)
     K[:, 0] = 1.3 * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     return factor, sign * K, K
-
-
-def _one_ray(case: Case) -> tuple[Check, Check]:
-    """Limits of both, against the formula for softmax."""
-    factor, Q, K = _of_a_row(case, -1.0)
-    V = np.stack([pictures.EYE] * 8)
-    slow = two_heads(_single(Q, K, V), lib.centred(factor), pictures.LONG).covariances[
-        :, -1
-    ]
-    fast = pictures.l2_paths((Q, K, V), factor, pictures.LONG).covariances[:, -1]
-    normals = np.stack([-K[:, 0, 1], K[:, 0, 0]], axis=-1)[:, :, None]
-    rests = [lib.resting(Y, n) for Y, n in zip(factor, normals, strict=True)]
-    why = "what decays is 1/(2|q|²t) < 1e-5 at t = 1e6, over limits of 0.05 at least"
-    decayed = {"tolerance": 2e-4, "why": why}
-    return (
-        gap("limits of softmax", slow, np.stack(rests), **decayed),
-        gap("limits of L2", fast, np.stack(rests), **decayed),
-    )
 
 
 def _only_softmax(case: Case) -> tuple[Check, Check]:

@@ -1,11 +1,10 @@
 """What the pictures of covariances under attention show."""
 
-import numpy as np
-
 from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import BlowUp
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, counted, gap
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
@@ -73,9 +72,9 @@ def _(case: Case) -> Counterexample:
 
 
 def l2_paths(
-    parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
-    factor: np.ndarray,
-    ts: np.ndarray,
+    parameters: tuple[Array, Array, Array],
+    factor: Array,
+    ts: Array,
 ) -> lib.Paths:
     """The library's L2 flows in the plane, to any time or to a size of a thousand."""
     made = [attentions["l2"](*each) for each in zip(*parameters, strict=True)]
@@ -83,26 +82,26 @@ def l2_paths(
     return lib.paths(dynamics, lib.centred(factor), np.log1p(ts), stop=BlowUp(1e3))
 
 
-def softmax_paths(case: Case, problems: list[lib.Problem], ts: np.ndarray) -> lib.Paths:
+def softmax_paths(case: Case, problems: list[lib.Problem], ts: Array) -> lib.Paths:
     """The library's softmax flows in the plane, until they rest, to any time."""
     rng = case.rng("keys")
     heads = [one_head(rng, p.V, p.A) for p in problems]
     return two_heads(heads, lib.centred(np.stack([p.factor for p in problems])), ts)
 
 
-def first_covariance(rng: np.random.Generator) -> np.ndarray:
+def first_covariance(rng: Rng) -> Array:
     """A generic covariance."""
     B = rng.normal(size=(2, 2))
     return B @ B.T / 2 + 0.2 * EYE
 
 
-def negative_form(rng: np.random.Generator) -> np.ndarray:
+def negative_form(rng: Rng) -> Array:
     """A generic symmetric negative matrix."""
     B = rng.normal(size=(2, 2))
     return -B @ B.T - 0.4 * EYE
 
 
-def _sinking(case: Case, value: np.ndarray) -> list[lib.Problem]:
+def _sinking(case: Case, value: Array) -> list[lib.Problem]:
     """A + Aᵀ ≺ 0 under V = I, then V replaced."""
     rng, made = case.rng("sinking"), []
     for _ in range(case.pick(8, 16)):
@@ -134,7 +133,7 @@ def _vanishing(run: lib.Paths, problems: list[lib.Problem], name: str) -> Check:
     return bounded(label, np.max(ratios), "<=", 1, **lib.FLOWN)
 
 
-def _l2_left(case: Case, A: list[np.ndarray]) -> Check:
+def _l2_left(case: Case, A: list[Array]) -> Check:
     """L2 flows of these forms at t = 1e6 that have not gone to zero."""
     rng, n = case.rng("L2"), len(A)
     K = rng.normal(size=(n, 2, 2)) / 2 + 1.5 * EYE
@@ -218,7 +217,7 @@ def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Pr
     return made
 
 
-def _l2_rest(case: Case, problems: list[lib.Problem]) -> np.ndarray:
+def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
     """Where L2 flows of these forms are at t = 1e6; queries as in `_row_by_row`.
 
     The keys have a row more, so that K is invertible: it is short, for what decays to

@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax.numpy as jnp
-import numpy as np
-
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
+from meanfield.theorems._arrays import Array, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, counted, gap, order
 from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
@@ -34,7 +32,7 @@ ROUNDING = {
 def euler(
     case: Case,
     *,
-    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
+    turn: Callable[[Array], Array] = lambda A: A,
     twice: float = 2,
 ) -> Checks:
     """The library's clipped Euler steps, their lengths halved, V not commuting.
@@ -61,13 +59,13 @@ euler.refuted_if(
 class _Family(NamedTuple):
     """Members of one step length, whose values are scaled: so are their steps."""
 
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    covariances: np.ndarray
+    Q: Array
+    K: Array
+    V: Array
+    covariances: Array
     dt: float
-    counts: np.ndarray  # of steps to `END`, for those that measure the order
-    value: np.ndarray  # before it is scaled
+    counts: Array  # of steps to `END`, for those that measure the order
+    value: Array  # before it is scaled
 
 
 def _family(case: Case) -> _Family:
@@ -91,12 +89,12 @@ def _family(case: Case) -> _Family:
 
 
 class _Run(NamedTuple):
-    final: np.ndarray
-    n_steps: np.ndarray
-    code: np.ndarray
+    final: Array
+    n_steps: Array
+    code: Array
 
 
-def _by_library(family: _Family) -> tuple[_Run, np.ndarray, np.ndarray]:
+def _by_library(family: _Family) -> tuple[_Run, Array, Array]:
     """How each ends; the steps of the frames, and the frames."""
     parts = zip(family.Q, family.K, family.V, strict=True)
     dynamics = stacked([attentions["softmax"](*part) for part in parts])
@@ -107,7 +105,7 @@ def _by_library(family: _Family) -> tuple[_Run, np.ndarray, np.ndarray]:
     return end, run.steps, np.asarray(run.covariances)
 
 
-def _member(V: np.ndarray, A: np.ndarray, Sigma: np.ndarray, dt: float) -> tuple:
+def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
     """One member in NumPy: rate, step, clip, then rest, then trace."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
@@ -120,7 +118,7 @@ def _member(V: np.ndarray, A: np.ndarray, Sigma: np.ndarray, dt: float) -> tuple
     return Sigma, LIMIT, int(Status.MAX_STEPS)
 
 
-def _steps(case: Case, *, turn: Callable[[np.ndarray], np.ndarray]) -> Checks:
+def _steps(case: Case, *, turn: Callable[[Array], Array]) -> Checks:
     """The library against references whose A is `turn(A)`."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
@@ -135,22 +133,19 @@ def _steps(case: Case, *, turn: Callable[[np.ndarray], np.ndarray]) -> Checks:
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
     one = "members that end otherwise, or after other steps"
     two = "least eigenvalue of those clipped"
-    yield _first_order(
-        family, A, frames[np.arange(4), np.searchsorted(steps, family.counts)]
-    )
-    yield counted(one, off)
-    yield gap("where they end", end.final, final, **ROUNDING)
-    yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)
-
-
-def _first_order(family: _Family, A: np.ndarray, reached: np.ndarray) -> Check:
-    """What four step sizes reach against DOP853."""
+    # What four step sizes reach against DOP853.
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]
-    errors = np.max(np.abs(reached - exact), axis=(1, 2))
+    errors = np.max(
+        np.abs((frames[np.arange(4), np.searchsorted(steps, family.counts)]) - exact),
+        axis=(1, 2),
+    )
     sizes = END / family.counts
-    return order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
+    yield order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
+    yield counted(one, off)
+    yield gap("where they end", end.final, final, **ROUNDING)
+    yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)
 
 
 def _cone(case: Case, *, twice: float) -> Check:

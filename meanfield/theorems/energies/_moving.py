@@ -1,14 +1,11 @@
 """Heat, Fokker–Planck and porous medium equations, as flows of energies that move."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.special import beta, betaincinv
 
 from meanfield.energies import Entropy, GradientFlow, QuadraticPotential
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import gap
 from meanfield.theorems.library.attentions import gaussian
@@ -23,8 +20,8 @@ TIMES = np.array([0.0, 0.2, 0.7])
 
 @eqx.filter_jit
 def _fokker_planck(
-    H: Array, c: Array, mu: Gaussian, x: Array
-) -> tuple[Array, tuple[Array, Array]]:
+    H: JaxArray, c: JaxArray, mu: Gaussian, x: JaxArray
+) -> tuple[JaxArray, tuple[JaxArray, JaxArray]]:
     """The library's velocities at `x`, and means and factors at `TIMES`."""
     V = QuadraticPotential(H, c)
     energy = 2.0 * (Entropy() + V) + -Entropy() - V
@@ -48,7 +45,7 @@ def drift(case: Case) -> Check:
     )
 
 
-def _ornstein_uhlenbeck(case: Case) -> tuple[np.ndarray, ...]:
+def _ornstein_uhlenbeck(case: Case) -> tuple[Array, ...]:
     """A Hessian and a centre, and a Gaussian's mean and factor."""
     rng = case.rng("drift")
     H, Y = spd(rng, 2), rng.normal(size=(2, 2)) + np.eye(2)
@@ -95,7 +92,7 @@ def spread(*, power: float) -> Check:
         masses = np.full(n + 1, 1 / n)
         masses[[0, -1]] /= 2
 
-        def rate(_: float, x: np.ndarray, masses: np.ndarray = masses) -> np.ndarray:
+        def rate(_: float, x: Array, masses: Array = masses) -> Array:
             force = (masses[1] / np.diff(x)) ** m
             return -np.diff(force, prepend=0, append=0) / masses
 

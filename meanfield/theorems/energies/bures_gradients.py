@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import solve_continuous_lyapunov
 
 from meanfield.attention import attentions
 from meanfield.energies import SinkhornEnergy, bures_squared
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, gap, order
 from meanfield.theorems.library.energies import on_gaussian, spd
@@ -74,20 +70,17 @@ def _(case: Case) -> Counterexample:
     return Counterexample(printed[:4], corrected[:4])
 
 
-def _draw(rng: np.random.Generator, rank: int) -> tuple[np.ndarray, ...]:
+def _draw(rng: Rng, rank: int) -> tuple[Array, ...]:
     """Q, K in the plane of tokens of dimension 3, a mean and a factor of `rank`."""
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     mean, Y = rng.normal(size=3), rng.normal(size=(3, rank)) / 2
     return Q, K, mean, Y + np.eye(3, rank) / 2
 
 
-def _mirrored(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    r"""Keys $MQ$, `M` symmetric, so that $K^\top Q$ is."""
-    return (K @ K.T - np.eye(len(K)) / 2) @ Q
-
-
 @eqx.filter_jit
-def _attention(Q: Array, K: Array, V: Array, mean: Array, factor: Array) -> tuple:
+def _attention(
+    Q: JaxArray, K: JaxArray, V: JaxArray, mean: JaxArray, factor: JaxArray
+) -> tuple:
     mu = Gaussian(mean, factor)
     field = attentions["sinkhorn"](Q, K, V, epsilon=EPSILON).field(0.0, mu)
     mean_rate, factor_rate = mu.transport(field)
@@ -100,7 +93,8 @@ def _rates(
 ) -> tuple[tuple[Check, ...], Checks]:
     r"""Of the attention with $A = A^\top = -V$, and of the library's gradient flow."""
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
-    K = _mirrored(Q, K)
+    # Keys $MQ$, `M` symmetric, so that $K^\top Q$ is.
+    K = (K @ K.T - np.eye(len(K)) / 2) @ Q
     A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
     by_mean, S = ref.gaussian_slopes(mean, Sigma, A)
     rates = (-sign * by_mean, -sign * inverse * (S @ Sigma + Sigma @ S))
@@ -124,14 +118,14 @@ def _rates(
     )
 
 
-def small(case: Case, name: str) -> tuple[np.ndarray, ...]:
+def small(case: Case, name: str) -> tuple[Array, ...]:
     """A draw of rank 2 that a cloud of nodes resolves; `A` not symmetric."""
     Q, K, mean, Y = _draw(case.rng(name), 2)
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / EPSILON
     return Q, K / (4 * size), mean / 2, Y
 
 
-def _cloud_energy(mean: np.ndarray, Y: np.ndarray, A: np.ndarray) -> np.ndarray:
+def _cloud_energy(mean: Array, Y: Array, A: Array) -> Array:
     """The Sinkhorn energy of Gauss–Hermite nodes, in NumPy."""
     z, w = ref.standard_nodes(Y.shape[1], NODES)
     f, g = ref.scaled(mean + z @ Y.T, w, ref.bilinear(A), SWEEPS)
@@ -139,7 +133,9 @@ def _cloud_energy(mean: np.ndarray, Y: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _by_bandwidth(Q: Array, K: Array, mean: Array, Sigma: Array) -> Array:
+def _by_bandwidth(
+    Q: JaxArray, K: JaxArray, mean: JaxArray, Sigma: JaxArray
+) -> JaxArray:
     energy = lambda epsilon: SinkhornEnergy(Q, K, epsilon).on_gaussian(mean, Sigma)
     return jax.grad(energy)(jnp.asarray(EPSILON))
 
@@ -168,7 +164,7 @@ def _brute_force(case: Case) -> Checks:
     yield gap("its slope in ε, singular Σ", sharper, bandwidth, **known)
 
 
-def _length(Sigma: np.ndarray, H: np.ndarray) -> float:
+def _length(Sigma: Array, H: Array) -> float:
     r"""$\langle M_\Sigma H, H\rangle$ with $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
     return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
 
@@ -187,10 +183,22 @@ def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Check
     Against SciPy's solution of the Lyapunov equation; a distance to a singular
     covariance against the closed form in NumPy.
     """
-    return (*_metric(case, length), _closed_distance(case))
+    yield from _metric(case, length)
+    # The library's distance against the closed form, a covariance singular.
+    rng = case.rng("closed form")
+    S, Y = spd(rng, 3), rng.normal(size=(3, 2))
+    root = sqrtm_psd(S)
+    cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
+    expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
+    found = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
+    # An eigenvalue that should vanish is 1e-16, its square root 1e-8.
+    lost = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
+    error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
+    why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
+    yield gap("distance to a singular Σ", found, expected, tolerance=error, why=why)
 
 
-def _commuting(Sigma: np.ndarray, H: np.ndarray) -> float:
+def _commuting(Sigma: Array, H: Array) -> float:
     """What the metric would be if both matrices commuted."""
     return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
 
@@ -218,13 +226,13 @@ def _(case: Case) -> Counterexample:
 _squares = jax.jit(jax.vmap(bures_squared, in_axes=(None, 0)))
 
 
-def _quotients(Sigma: np.ndarray, H: np.ndarray, h: np.ndarray) -> np.ndarray:
+def _quotients(Sigma: Array, H: Array, h: Array) -> Array:
     r"""$W_2^2(\Sigma, \Sigma + hH)/h^2$ by the library."""
     moved = Sigma + h[:, None, None] * H
     return np.asarray(_squares(jnp.asarray(Sigma), jnp.asarray(moved))) / h**2
 
 
-def _doubled(Sigma: np.ndarray, H: np.ndarray) -> float:
+def _doubled(Sigma: Array, H: Array) -> float:
     r"""The same with $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
     return np.sum(solve_continuous_lyapunov(Sigma, H) * H)
 
@@ -249,18 +257,3 @@ def _metric(case: Case, length: Callable[..., float]) -> Checks:
     away = np.abs(even - expected)
     yield gap("limit", twice[-1], expected, tolerance=error, why=why)
     yield order("mean of ±h", h, away, 2, names=("h", "error"))
-
-
-def _closed_distance(case: Case) -> Check:
-    """The library's distance against the closed form, a covariance singular."""
-    rng = case.rng("closed form")
-    S, Y = spd(rng, 3), rng.normal(size=(3, 2))
-    root = sqrtm_psd(S)
-    cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
-    expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
-    found = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
-    # An eigenvalue that should vanish is 1e-16, its square root 1e-8.
-    lost = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
-    error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
-    why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
-    return gap("distance to a singular Σ", found, expected, tolerance=error, why=why)

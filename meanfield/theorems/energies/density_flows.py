@@ -2,9 +2,6 @@
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
-import numpy as np
-
 from meanfield.energies import (
     AbstractEnergy,
     AbstractMetric,
@@ -15,6 +12,7 @@ from meanfield.energies import (
     energies,
 )
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, Rng, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library import energies as lib
@@ -48,7 +46,14 @@ def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     the self-similar solution of the porous medium equation.
     """
     moved = (drift(case), *carried(case), spread(power=power))
-    return (*_mccann(case, odd=odd), _porous(case, power=power), *moved)
+    yield from _mccann(case, odd=odd)
+    # $\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$, in NumPy.
+    x, m = case.rng("porous").normal(size=(20, 1)), 2.5
+    rho = lambda z: np.sum(np.exp(-(z**2)) * (2 + np.sin(z)), axis=1)
+    flux = rho(x) * ref.along(lambda z: m * rho(z) ** (m - 1) / (m - 1), x, 0 * x + 1)
+    expected = ref.along(lambda z: rho(z) ** power, x, 0 * x + 1)
+    yield gap("porous medium flux", flux, expected, tolerance=1e-13, why=lib.ROUNDING)
+    yield from moved
 
 
 mccann.refuted_if(
@@ -75,7 +80,7 @@ def _(case: Case) -> Counterexample:
 class _Line:
     """A Gaussian on a grid of the line, and a change of it of mass zero."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
+    def __init__(self, rng: Rng) -> None:
         self.mean, self.deviation = rng.normal() / 2, rng.uniform(0.7, 1.3)
         u = np.linspace(-9, 9, 801)
         self.x = self.mean + self.deviation * u
@@ -85,20 +90,25 @@ class _Line:
         self.nu = self.rho * (bump - self.step * (self.rho @ bump))
         self.H, self.c = rng.uniform(0.5, 1.5), rng.normal()
 
-    def energy(self, kernel: Callable, rho: np.ndarray) -> np.ndarray:
+    def energy(self, kernel: Callable, rho: Array) -> Array:
         """Entropy, potential and interaction by `kernel` of a density."""
         W = kernel(self.x[:, None] - self.x[None, :])
         V = self.H * (self.x - self.c) ** 2 / 2
         local = np.sum(rho * np.log(rho) + rho * V)
         return self.step * local + self.step**2 * (rho @ W @ rho) / 2
 
-    def along(self, kernel: Callable[[np.ndarray], np.ndarray]) -> float:
+    def along(self, kernel: Callable[[Array], Array]) -> float:
         r"""$dF/dh$ at $\rho + h\nu$."""
         return float(ref.along(lambda rho: self.energy(kernel, rho), self.rho, self.nu))
 
 
-def _paired(line: _Line) -> tuple[float, float]:
-    """The library's energy and its variation paired with `nu`, $W = e^{-z^2/0.8}$."""
+def _mccann(case: Case, *, odd: float) -> Checks:
+    r"""$U' + V + W * \rho$ paired with `nu`; `odd` weighs an odd part of W."""
+    line = _Line(case.rng("line"))
+    even = lambda z: np.exp(-(z**2) / 0.8)
+    odd_part = lambda z: odd * z * np.exp(-(z**2) / 0.8)
+    z = line.x[:, None] - line.x[None, :]
+    # The library's energy and its variation paired with `nu`, $W = e^{-z^2/0.8}$.
     one = np.eye(1)
     parts = (
         energies["entropy"](one, one, one),
@@ -109,29 +119,11 @@ def _paired(line: _Line) -> tuple[float, float]:
     known = [lib.on_gaussian(e, mean, factor, probes=line.x[:, None]) for e in parts]
     variation = sum(each.variation for each in known)
     total = sum(float(each.energy) for each in known)
-    return total, float(line.step * line.nu @ variation)
-
-
-def _mccann(case: Case, *, odd: float) -> Checks:
-    r"""$U' + V + W * \rho$ paired with `nu`; `odd` weighs an odd part of W."""
-    line = _Line(case.rng("line"))
-    even = lambda z: np.exp(-(z**2) / 0.8)
-    odd_part = lambda z: odd * z * np.exp(-(z**2) / 0.8)
-    z = line.x[:, None] - line.x[None, :]
-    total, paired = _paired(line)
+    total, paired = total, float(line.step * line.nu @ variation)
     formula = paired + line.step**2 * line.nu @ odd_part(z) @ line.rho
     expected = line.along(lambda z: even(z) + odd_part(z))
     yield gap("derivative of F", formula, expected, tolerance=1e-11, why=GRID)
     yield gap("F", total, line.energy(even, line.rho), tolerance=1e-11, why=GRID)
-
-
-def _porous(case: Case, *, power: float) -> Check:
-    r"""$\rho\nabla U'(\rho) = \nabla\rho^m$ for $U = \rho^m/(m-1)$, in NumPy."""
-    x, m = case.rng("porous").normal(size=(20, 1)), 2.5
-    rho = lambda z: np.sum(np.exp(-(z**2)) * (2 + np.sin(z)), axis=1)
-    flux = rho(x) * ref.along(lambda z: m * rho(z) ** (m - 1) / (m - 1), x, 0 * x + 1)
-    expected = ref.along(lambda z: rho(z) ** power, x, 0 * x + 1)
-    return gap("porous medium flux", flux, expected, tolerance=1e-13, why=lib.ROUNDING)
 
 
 def _lopsided(case: Case, *, mirrored: float) -> Check:
@@ -197,17 +189,6 @@ def heat_flow(
     Against $\Sigma' = 2I$; entropy, its first variation $\log\rho$ and its dissipation
     $-\mathrm{tr}\,\Sigma^{-1}$ against closed forms in NumPy; and a singular Gaussian.
     """
-    return (*_heat(case, energy), _singular(case))
-
-
-heat_flow.refuted_if(
-    r"another energy that spreads, $-\frac12\int|x|^2d\rho$",
-    seen_by=("Σ', d =…", "dissipation…"),
-    energy=lambda d: -QuadraticPotential(jnp.eye(d)),
-)
-
-
-def _heat(case: Case, energy: Callable[[int], AbstractEnergy]) -> Checks:
     for d in (1, 2, 3):
         rng = case.rng(f"d={d}")
         mean, Y = rng.normal(size=d), rng.normal(size=(d, d)) / 2 + np.eye(d)
@@ -224,11 +205,15 @@ def _heat(case: Case, energy: Callable[[int], AbstractEnergy]) -> Checks:
         yield gap(f"log ρ, d = {d}", said.variation, log_rho, **known)
         yield gap(f"entropy, d = {d}", said.energy, entropy, scale=1.0, **known)
         yield gap(f"dissipation, d = {d}", said.power, loss, **known)
-
-
-def _singular(case: Case) -> Check:
-    """The entropy of a Gaussian of rank one in the plane, which has no density."""
+    # The entropy of a Gaussian of rank one in the plane, which has no density.
     mean, y = case.rng("singular").normal(size=(2, 2))
     flat = lib.on_gaussian(Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2)))
     finite = np.sum(flat.energy < np.inf)
-    return bounded("finite entropies without a density", finite, "<=", 0)
+    yield bounded("finite entropies without a density", finite, "<=", 0)
+
+
+heat_flow.refuted_if(
+    r"another energy that spreads, $-\frac12\int|x|^2d\rho$",
+    seen_by=("Σ', d =…", "dissipation…"),
+    energy=lambda d: -QuadraticPotential(jnp.eye(d)),
+)

@@ -2,11 +2,6 @@
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.energies import (
     AbstractEnergy,
     GradientFlow,
@@ -17,6 +12,7 @@ from meanfield.energies import (
 )
 from meanfield.measures import Points
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems.library import energies as lib
@@ -41,9 +37,26 @@ def first_variation(case: Case, *, keys: float = 0.5) -> Checks:
     interactions of a Gaussian, by L2 and with biases, against a Gauss–Hermite cloud.
     """
     yield from _variations(case, keys=keys)
-    yield _potential_pairing(case)
+    rng = case.rng("potential")
+    s, H = lib.setting(rng), lib.spd(rng, 2)
+    c, nu = rng.normal(size=2), rng.normal(size=len(s.w))
+    _, variation, _ = lib.potential_of(H, c, x=s.x, w=s.w)
+    expected = _moved(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
+    yield gap("potential", nu @ np.asarray(variation), expected, **lib.ROUNDED)
     yield from _any_potential(case)
-    yield from _of_gaussian(case)
+    # Interactions of a Gaussian and of a cloud. By $-|Qx - Ky|^2/\epsilon$, and by $(Qx
+    # + q)\cdot(Ky + k)/\epsilon$.
+    rng = case.rng("Gaussian")
+    mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(lib.spd(rng, 2))
+    Q, K = rng.normal(size=(2, 3, 2))
+    Q, K = (M / (4 * np.linalg.norm(M @ Y, 2)) for M in (Q, K))
+    q, k = case.rng("biases").normal(size=(2, 3)) / 4
+    measure = (mean, Y, rng.normal(size=(4, 2)))
+    by_distance = energies["interaction-l2"](Q, K, np.eye(2), epsilon=0.7)
+    by_product = Interaction(Dot(Q, K, 0.7, query_bias=q, key_bias=k))
+    product = lambda x, y: (x @ Q.T + q) @ (y @ K.T + k).T / 0.7
+    yield from _against_cloud("L2", by_distance, ref.distance(Q, K, 0.7), measure)
+    yield from _against_cloud("dot", by_product, product, measure)
 
 
 first_variation.refuted_if(
@@ -61,7 +74,7 @@ def _(case: Case) -> Counterexample:
     return _misprint()
 
 
-def _moved(function: Callable, x: np.ndarray, w: np.ndarray, nu: np.ndarray) -> float:
+def _moved(function: Callable, x: Array, w: Array, nu: Array) -> float:
     """The derivative of an energy when the weights move along `nu`, in NumPy."""
     return float(ref.along(lambda weights: function(x, weights), w, nu))
 
@@ -99,38 +112,11 @@ def _variations(case: Case, *, keys: float) -> Checks:
     )
 
 
-def _potential_pairing(case: Case) -> Check:
-    rng = case.rng("potential")
-    s, H = lib.setting(rng), lib.spd(rng, 2)
-    c, nu = rng.normal(size=2), rng.normal(size=len(s.w))
-    _, variation, _ = lib.potential_of(H, c, x=s.x, w=s.w)
-    expected = _moved(lambda x, w: w @ ref.quadratic(x, H, c), s.x, s.w, nu)
-    return gap("potential", nu @ np.asarray(variation), expected, **lib.ROUNDED)
-
-
-def _of_gaussian(case: Case) -> Checks:
-    r"""Interactions of a Gaussian and of a cloud.
-
-    By $-|Qx - Ky|^2/\epsilon$, and by $(Qx + q)\cdot(Ky + k)/\epsilon$.
-    """
-    rng = case.rng("Gaussian")
-    mean, Y = rng.normal(size=2) / 2, np.linalg.cholesky(lib.spd(rng, 2))
-    Q, K = rng.normal(size=(2, 3, 2))
-    Q, K = (M / (4 * np.linalg.norm(M @ Y, 2)) for M in (Q, K))
-    q, k = case.rng("biases").normal(size=(2, 3)) / 4
-    measure = (mean, Y, rng.normal(size=(4, 2)))
-    by_distance = energies["interaction-l2"](Q, K, np.eye(2), epsilon=0.7)
-    by_product = Interaction(Dot(Q, K, 0.7, query_bias=q, key_bias=k))
-    product = lambda x, y: (x @ Q.T + q) @ (y @ K.T + k).T / 0.7
-    yield from _against_cloud("L2", by_distance, ref.distance(Q, K, 0.7), measure)
-    yield from _against_cloud("dot", by_product, product, measure)
-
-
 def _against_cloud(
     name: str,
     energy: AbstractEnergy,
     scores: ref.Scores,
-    measure: tuple[np.ndarray, np.ndarray, np.ndarray],
+    measure: tuple[Array, Array, Array],
 ) -> Checks:
     (mean, Y, probes), (z, w) = measure, ref.standard_nodes(2, 16)
     cloud = lambda m, factor: ref.interaction(m + z @ factor.T, w, scores)
@@ -160,7 +146,7 @@ def _any_potential(case: Case) -> tuple[Check, Check]:
 
 
 @jax.jit
-def _of_any(x: Array, w: Array) -> tuple[Array, Array]:
+def _of_any(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
     mu = Points.weighted(x, w)
     waves = Potential(lambda y: jnp.sum(jnp.sin(y) * y[::-1] ** 2))
     energy = 1.5 * waves - QuadraticPotential(jnp.eye(2))

@@ -2,13 +2,9 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import attentions
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library.energies import ROUNDED, ROUNDING, spd
@@ -73,7 +69,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _slope(m: Motion, z: np.ndarray) -> np.ndarray:
+def _slope(m: Motion, z: Array) -> Array:
     """$dE/ds$ along the geodesic through positions and momenta, `A` symmetric."""
     x, _ = z
     G = np.exp(ref.bilinear(m.A)(x, x))
@@ -82,7 +78,7 @@ def _slope(m: Motion, z: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _softmax(A: Array, V: Array, x: Array, w: Array) -> Array:
+def _softmax(A: JaxArray, V: JaxArray, x: JaxArray, w: JaxArray) -> JaxArray:
     mu = Points.weighted(x, w)
     attention = attentions["softmax"](A, jnp.eye(A.shape[0]), V)
     return attention.field(0.0, mu)(mu.tokens)
@@ -174,7 +170,7 @@ def not_convex(case: Case, *, sign: float = 1) -> Checks:
 not_convex.refuted_if(r"$V \prec 0$", sign=-1)
 
 
-def _commuting(rng: np.random.Generator, *, sign: float, n: int) -> Motion:
+def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:
     """Atoms within .02 of the origin; `V` with this sign, commuting with `B`."""
     m = motion(rng, n=n)
     _, U = np.linalg.eigh(m.B)

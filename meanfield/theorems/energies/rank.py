@@ -3,14 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import Attention, attentions
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.reference import formulas
@@ -25,12 +21,12 @@ SOLVER = (
 )
 
 
-def _flown(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.ndarray:
+def _flown(attention: Attention, mean: Array, factors: Array) -> Array:
     """Factors at t = 1.5 by the library's flow."""
     return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
 
 
-def _stepped(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.ndarray:
+def _stepped(attention: Attention, mean: Array, factors: Array) -> Array:
     """The same by fifteen Euler steps of covariances, along the library's rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
@@ -41,8 +37,8 @@ def _stepped(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.
 
 
 @eqx.filter_jit
-def _rates(attention: Attention, mean: Array, factors: Array) -> Array:
-    def rate(Y: Array) -> Array:
+def _rates(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
+    def rate(Y: JaxArray) -> JaxArray:
         mu = Gaussian(mean, Y)
         half = mu.transport(attention.field(0.0, mu))[1] @ Y.T
         return half + half.T
@@ -51,7 +47,7 @@ def _rates(attention: Attention, mean: Array, factors: Array) -> Array:
 
 
 @eqx.filter_jit
-def _flow(attention: Attention, mean: Array, factors: Array) -> Array:
+def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
     solve = lambda Y: flow(
         attention,
         Gaussian(mean, Y),
@@ -70,7 +66,7 @@ def _flow(attention: Attention, mean: Array, factors: Array) -> Array:
     hypotheses=r"$\Sigma' = L\Sigma + \Sigma L^\top$ and $t$ before a blow-up; if "
     r"$\Sigma$ is singular, determinant and trace are those on its support",
 )
-def constant_rank(case: Case, *, carry: Callable[..., np.ndarray] = _flown) -> Checks:
+def constant_rank(case: Case, *, carry: Callable[..., Array] = _flown) -> Checks:
     r"""The library's flow of Sinkhorn attention, from covariances of rank 3 and 2.
 
     Products of the singular values of its factor against the trace of $VM_\Sigma$,
@@ -113,7 +109,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample((zero,), constant_rank(case)[:2])
 
 
-def _linear(Q: np.ndarray, K: np.ndarray, V: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _linear(Q: Array, K: Array, V: Array, Y: Array) -> Array:
     r"""$VM_\Sigma/\epsilon$, with the paper's $M_\Sigma$, by symmetric roots."""
     A, root = K.T @ Q, sqrtm_psd(Y @ Y.T)
     identity = np.eye(len(A)) * EPSILON / 2
@@ -124,14 +120,14 @@ def _linear(Q: np.ndarray, K: np.ndarray, V: np.ndarray, Y: np.ndarray) -> np.nd
 class _Run(NamedTuple):
     """Parameters, factors of rank 3 and 2, and where the library's flow takes them."""
 
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
+    Q: Array
+    K: Array
+    V: Array
+    starts: Array
+    ends: Array
 
 
-def _run(case: Case, carry: Callable[..., np.ndarray]) -> _Run:
+def _run(case: Case, carry: Callable[..., Array]) -> _Run:
     rng = case.rng("flow")
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     V, mean = rng.normal(size=(3, 3)) / 4 - K.T @ Q / 2, rng.normal(size=3)
@@ -142,12 +138,10 @@ def _run(case: Case, carry: Callable[..., np.ndarray]) -> _Run:
     return _Run(Q, K, V, starts, carry(attention, mean, starts))
 
 
-def _integral_of_trace(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, Y: np.ndarray
-) -> float:
+def _integral_of_trace(Q: Array, K: Array, V: Array, Y: Array) -> float:
     """Over the run, the trace of the linear part on the support, by SciPy."""
 
-    def rate(t: float, state: np.ndarray) -> np.ndarray:
+    def rate(t: float, state: Array) -> Array:
         del t
         L = _linear(Q, K, V, state[:, :3])
         onto = np.linalg.pinv(state[:, :3], rcond=1e-8) @ L @ state[:, :3]

@@ -1,15 +1,12 @@
 """The energy of Sinkhorn attention."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.optimize import minimize
 
 from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import SinkhornEnergy
 from meanfield.measures import Points
 from meanfield.scores import Dot, SquaredDistance
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import asymmetry, bounded, gap
 from meanfield.theorems.library import energies as lib
@@ -45,7 +42,12 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     own derivative, against such steps too, here for any parameters.
     """
     pushed = _pushed(general(lib.setting(case.rng("tokens"))))
-    return (*_flow(prepare(lib.setting(case.rng("tokens")))), pushed)
+    s = prepare(lib.setting(case.rng("tokens")))
+    fields, slopes = doubly_normalised(s)
+    J = jacobian(lambda z: lib.sinkhorn_of(z).field, s)
+    curl = bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
+    yield from (*fields, *slopes, curl)
+    yield pushed
 
 
 sinkformer.refuted_if(
@@ -55,18 +57,11 @@ sinkformer.refuted_if(
 )
 
 
-def _flow(s: lib.Setting) -> Checks:
-    fields, slopes = doubly_normalised(s)
-    J = jacobian(lambda z: lib.sinkhorn_of(z).field, s)
-    curl = bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
-    return (*fields, *slopes, curl)
-
-
 def _pushed(s: lib.Setting) -> Check:
     """The derivative of the field at the probes while atoms move along the probes."""
     scores = ref.bilinear(s.scaled_A)
 
-    def velocity(x: np.ndarray) -> np.ndarray:
+    def velocity(x: Array) -> Array:
         _, g = ref.scaled(x, s.w, scores)
         seen = np.exp(scores(s.probes, x) + g[None, :]) * s.w[None, :]
         return (seen / seen.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
@@ -91,40 +86,8 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     And its Sinkhorn attention with both scores against one plan; parameters are not
     symmetric. Of a plan after one pass, the energy and the marginal it reports.
     """
-    return (*_two_kernels(case, quadratic=quadratic), *_of_one_pass(case))
-
-
-two_kernels.refuted_if(
-    r"the quadratic term has the factor $1/2\epsilon$",
-    seen_by=("energy, squared distances",),
-    quadratic=0.5,
-)
-
-
-@eqx.filter_jit
-def _by_distance(s: lib.Setting, epsilon: Array) -> tuple[Array, Array]:
-    r"""Sinkhorn attention with scores $-|Qx - Ky|^2/2\epsilon$, and `dual`."""
-    mu = Points.weighted(s.x, s.w)
-    score = SquaredDistance(s.Q, s.K, 2 * epsilon)
-    field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
-    return field(Tokens(jnp.asarray(s.probes))), SinkhornEnergy(s.Q, s.K, epsilon).dual(
-        mu
-    )
-
-
-@eqx.filter_jit
-def _unfinished(s: lib.Setting, epsilon: Array) -> tuple[Array, Array, Array]:
-    """After one pass: the plan, the log-marginal that it reports, and `primal`."""
-    mu = Points.weighted(s.x, s.w)
-    attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
-    energy = SinkhornEnergy(s.Q, s.K, epsilon, max_iterations=1)
-    convergence = attention.field(0.0, mu).convergence
-    assert convergence is not None
-    return plans(attention, 0.0, mu)[0], convergence.residual, energy.primal(mu)
-
-
-def _of_one_pass(case: Case) -> Checks:
-    r"""$-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged."""
+    yield from _two_kernels(case, quadratic=quadratic)
+    # $-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged.
     s = lib.setting(case.rng("tokens"))
     found = _unfinished(lib.arrays_of(s), jnp.asarray(s.epsilon))
     rows, reported, primal = (np.asarray(each) for each in found)
@@ -138,7 +101,38 @@ def _of_one_pass(case: Case) -> Checks:
     yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
 
 
-def _by_distance_of(s: lib.Setting) -> tuple[np.ndarray, float]:
+two_kernels.refuted_if(
+    r"the quadratic term has the factor $1/2\epsilon$",
+    seen_by=("energy, squared distances",),
+    quadratic=0.5,
+)
+
+
+@eqx.filter_jit
+def _by_distance(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]:
+    r"""Sinkhorn attention with scores $-|Qx - Ky|^2/2\epsilon$, and `dual`."""
+    mu = Points.weighted(s.x, s.w)
+    score = SquaredDistance(s.Q, s.K, 2 * epsilon)
+    field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
+    return field(Tokens(jnp.asarray(s.probes))), SinkhornEnergy(s.Q, s.K, epsilon).dual(
+        mu
+    )
+
+
+@eqx.filter_jit
+def _unfinished(
+    s: lib.Setting, epsilon: JaxArray
+) -> tuple[JaxArray, JaxArray, JaxArray]:
+    """After one pass: the plan, the log-marginal that it reports, and `primal`."""
+    mu = Points.weighted(s.x, s.w)
+    attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
+    energy = SinkhornEnergy(s.Q, s.K, epsilon, max_iterations=1)
+    convergence = attention.field(0.0, mu).convergence
+    assert convergence is not None
+    return plans(attention, 0.0, mu)[0], convergence.residual, energy.primal(mu)
+
+
+def _by_distance_of(s: lib.Setting) -> tuple[Array, float]:
     field, dual = _by_distance(lib.arrays_of(s), jnp.asarray(s.epsilon))
     return np.asarray(field), float(dual)
 
@@ -208,7 +202,7 @@ semi_dual.refuted_if(
 )
 
 
-def _dual(f: np.ndarray, s: lib.Setting) -> np.ndarray:
+def _dual(f: Array, s: lib.Setting) -> Array:
     r"""$\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$ over keys."""
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     return s.w @ (f - np.log(kernel @ (s.w * np.exp(f))))
@@ -240,7 +234,7 @@ dual_identity.refuted_if(
 )
 
 
-def _averaged(s: lib.Setting) -> np.ndarray:
+def _averaged(s: lib.Setting) -> Array:
     """The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy."""
     kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
     for _ in range(200):

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from meanfield.energies import AbstractEnergy, Interaction, SinkhornEnergy
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library.energies import on_gaussian
@@ -16,7 +15,7 @@ from .bures_gradients import CLOUD, EPSILON, NODES, SWEEPS, small
 ROUNDING = "rounding of 1e3 operations on numbers of size 10: 1e-12"
 
 
-def _sinkhorn(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
+def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     return SinkhornEnergy(Q, K, EPSILON)
 
 
@@ -57,12 +56,12 @@ separation.refuted_if(
 )
 
 
-def _value(energy: AbstractEnergy, mean: np.ndarray, factor: np.ndarray) -> float:
+def _value(energy: AbstractEnergy, mean: Array, factor: Array) -> float:
     said = on_gaussian(energy, mean, factor, probes=np.zeros((5, 3)))
     return float(said.energy)
 
 
-def _pair(case: Case) -> tuple[np.ndarray, ...]:
+def _pair(case: Case) -> tuple[Array, ...]:
     """Parameters, and two Gaussians that are both small for them."""
     Q, K, mean, Y = small(case, "first")
     _, _, other, Z = small(case, "second")
@@ -70,7 +69,7 @@ def _pair(case: Case) -> tuple[np.ndarray, ...]:
     return Q, K, mean, Y, other, Z / np.sqrt(4 * size)
 
 
-def _keyed(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
+def _keyed(Q: Array, K: Array, means: tuple) -> float:
     return float(np.sum((Q @ means[0] - K @ means[1]) ** 2))
 
 
@@ -106,7 +105,7 @@ def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Check
     )
 
 
-def _keys_alone(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
+def _keys_alone(Q: Array, K: Array, means: tuple) -> float:
     del Q
     return _keyed(K, K, means)
 
@@ -127,7 +126,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample(entropic_bures(case, apart=_bare), entropic_bures(case))
 
 
-def _transport(Q: np.ndarray, K: np.ndarray, means: tuple, factors: tuple) -> float:
+def _transport(Q: Array, K: Array, means: tuple, factors: tuple) -> float:
     r"""$2\epsilon OT_\epsilon$ for the cost $|Qx - Ky|^2/2\epsilon$, on nodes."""
     z, w = ref.standard_nodes(2, NODES)
     x, y = (m + z @ Y.T for m, Y in zip(means, factors, strict=True))
@@ -136,6 +135,6 @@ def _transport(Q: np.ndarray, K: np.ndarray, means: tuple, factors: tuple) -> fl
     return 2 * EPSILON * float(w @ (f + g))
 
 
-def _bare(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
+def _bare(Q: Array, K: Array, means: tuple) -> float:
     del Q, K
     return float(np.sum((means[0] - means[1]) ** 2))

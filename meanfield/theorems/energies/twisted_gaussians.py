@@ -2,10 +2,6 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.integrate import quad
 from scipy.stats import norm
 
@@ -13,7 +9,8 @@ from meanfield.attention import attentions
 from meanfield.energies import Interaction
 from meanfield.measures import Gaussian
 from meanfield.scores import Dot
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library.energies import ROUNDING, on_gaussian, spd
 from meanfield.theorems.reference import energies as ref
@@ -75,17 +72,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _half(rng: np.random.Generator, d: int) -> tuple[np.ndarray, ...]:
-    r"""Q, K, mean and factor with $\|Y^\top AY\| = 1/2$, `A` not symmetric."""
-    Q, K = rng.normal(size=(2, d + 1, d))
-    Y = np.linalg.cholesky(spd(rng, d))
-    size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / 0.7
-    return Q, K / (2 * size), rng.uniform(0.4, 0.9, size=d), Y
-
-
-def _printed_energy(
-    mean: np.ndarray, Sigma: np.ndarray, A: np.ndarray, *, half: float
-) -> float:
+def _printed_energy(mean: Array, Sigma: Array, A: Array, *, half: float) -> float:
     """The closed form of the paper; `half` is the factor in its exponent."""
     I, P = np.eye(len(mean)), np.linalg.inv(Sigma)
     inner = (A + P).T @ np.linalg.solve(P - A @ Sigma @ A.T, A + P) - P
@@ -94,7 +81,12 @@ def _printed_energy(
 
 
 def _in_dimension(case: Case, d: int, *, half: float) -> Checks:
-    Q, K, mean, Y = _half(case.rng(f"d={d}"), d)
+    # Q, K, mean and factor with $\|Y^\top AY\| = 1/2$, `A` not symmetric.
+    rng = case.rng(f"d={d}")
+    Q, K = rng.normal(size=(2, d + 1, d))
+    Y = np.linalg.cholesky(spd(rng, d))
+    size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / 0.7
+    Q, K, mean, Y = Q, K / (2 * size), rng.uniform(0.4, 0.9, size=d), Y
     A, nodes = K.T @ Q / 0.7, ref.standard_nodes(d, NODES)
     F = lambda m, factor: ref.interaction_gaussian(nodes, m, factor, A)
     expected = F(mean, Y)
@@ -167,7 +159,21 @@ line_flow.refuted_if(
     counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
 )
 def _(case: Case) -> Counterexample:
-    *printed, corrected = _means(case)
+    # The mean's rate $v(1 + as)\alpha$; $-\partial_\alpha F$, and B times it.
+    line = _line(case, mean=0.9)
+    factor = np.array([[np.sqrt(line.s)]])
+    nodes = ref.standard_nodes(1, NODES)
+    slope = ref.slope(
+        lambda m: ref.interaction_gaussian(nodes, m, factor, line.a * np.eye(1)),
+        np.array([line.mean]),
+    )[0]
+    expected = line.v * (1 + line.a * line.s) * line.mean
+    known = {"tolerance": 1e-9, "why": QUADRATURE}
+    *printed, corrected = (
+        gap("α' = −∂F/∂α", line.mean_rate, -slope, **known),
+        gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * slope, **known),
+        gap("α' = v(1 + as)α", line.mean_rate, expected, **known),
+    )
     return Counterexample(tuple(printed), (corrected,))
 
 
@@ -183,7 +189,9 @@ class _Line(NamedTuple):
 
 
 @eqx.filter_jit
-def _moved(a: Array, v: Array, mean: Array, factor: Array) -> tuple[Array, Array]:
+def _moved(
+    a: JaxArray, v: JaxArray, mean: JaxArray, factor: JaxArray
+) -> tuple[JaxArray, JaxArray]:
     mu = Gaussian(mean, factor)
     attention = attentions["softmax"](a, jnp.ones((1, 1)), v)
     return mu.transport(attention.field(0.0, mu))
@@ -212,21 +220,3 @@ def _metric(line: _Line, *, weighed: float) -> float:
 
     total = quad(density, -wide, wide, epsabs=1e-13, epsrel=1e-12)[0]
     return total / np.sqrt(2 * np.pi * line.s) / (-line.v / line.a)
-
-
-def _means(case: Case) -> tuple[Check, Check, Check]:
-    r"""The mean's rate $v(1 + as)\alpha$; $-\partial_\alpha F$, and B times it."""
-    line = _line(case, mean=0.9)
-    factor = np.array([[np.sqrt(line.s)]])
-    nodes = ref.standard_nodes(1, NODES)
-    slope = ref.slope(
-        lambda m: ref.interaction_gaussian(nodes, m, factor, line.a * np.eye(1)),
-        np.array([line.mean]),
-    )[0]
-    expected = line.v * (1 + line.a * line.s) * line.mean
-    known = {"tolerance": 1e-9, "why": QUADRATURE}
-    return (
-        gap("α' = −∂F/∂α", line.mean_rate, -slope, **known),
-        gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * slope, **known),
-        gap("α' = v(1 + as)α", line.mean_rate, expected, **known),
-    )

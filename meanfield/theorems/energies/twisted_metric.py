@@ -1,7 +1,6 @@
 """Softmax attention as a gradient flow in a twisted metric."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems.library import energies as lib
@@ -55,13 +54,13 @@ def _(case: Case) -> Counterexample:
     return Counterexample((printed,), (corrected,))
 
 
-def _softmax(s: lib.Setting, V: np.ndarray) -> np.ndarray:
+def _softmax(s: lib.Setting, V: Array) -> Array:
     """Softmax attention at the probes, in NumPy."""
     plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]
     return (plan / np.sum(plan, axis=1, keepdims=True)) @ s.x @ V.T
 
 
-def _twisted_flow(s: lib.Setting, B: np.ndarray) -> Checks:
+def _twisted_flow(s: lib.Setting, B: Array) -> Checks:
     r"""With $V = -BA^\top/\epsilon$: the flow of the library against softmax, twice."""
     V = -B @ s.scaled_A.T
     said, expected = lib.twisted_of(s.with_value(V), B), _softmax(s, V)
@@ -69,6 +68,6 @@ def _twisted_flow(s: lib.Setting, B: np.ndarray) -> Checks:
     yield gap("softmax by the library", said.field, expected, **lib.ROUNDED)
 
 
-def _with_metric(case: Case) -> tuple[lib.Setting, np.ndarray]:
+def _with_metric(case: Case) -> tuple[lib.Setting, Array]:
     rng = case.rng("tokens")
     return lib.setting(rng), lib.spd(rng, 2)

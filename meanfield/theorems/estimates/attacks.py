@@ -7,15 +7,13 @@ Exact cases of equality are points of the same parameters, so one program serves
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from meanfield._typing import PRNGKey
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import (
     ascend,
@@ -37,38 +35,25 @@ BANDWIDTH = (
 )
 ATTAINED = "rounding: 1e3 operations on numbers of the size of the bound"
 
-Parameters = Mapping[str, Array]
+Parameters = Mapping[str, JaxArray]
 
 
 class Scene(NamedTuple):
-    """Parameters as the bounds read them.
+    """Parameters as the bounds read them."""
 
-    Attributes:
-        mu: a measure in the ball of radius `R`.
-        x: a probe anywhere.
-        inside: a probe in the ball.
-        other: another.
-        R: the radius.
-        reach: the distance of `x` from the origin.
-        q: the norm of `Q`, divided by the root of the bandwidth.
-        k: the norm of `K`, likewise.
-        a: the norm of `A`, divided by the bandwidth.
-        v: the norm of `V`.
-    """
-
-    mu: Points
-    x: Float[Array, " d"]
-    inside: Float[Array, " d"]
-    other: Float[Array, " d"]
-    R: Float[Array, ""]
-    reach: Float[Array, ""]
-    q: Float[Array, ""]
-    k: Float[Array, ""]
-    a: Float[Array, ""]
-    v: Float[Array, ""]
+    mu: Points  # a measure in the ball of radius `R`
+    x: Float[JaxArray, " d"]  # a probe anywhere
+    inside: Float[JaxArray, " d"]  # a probe in the ball
+    other: Float[JaxArray, " d"]  # another
+    R: Float[JaxArray, ""]  # the radius
+    reach: Float[JaxArray, ""]  # the distance of `x` from the origin
+    q: Float[JaxArray, ""]  # the norm of `Q`, divided by the root of the bandwidth
+    k: Float[JaxArray, ""]  # the norm of `K`, likewise
+    a: Float[JaxArray, ""]  # the norm of `A`, divided by the bandwidth
+    v: Float[JaxArray, ""]  # the norm of `V`
 
 
-def start(key: PRNGKey) -> dict[str, Array]:
+def start(key: PRNGKey) -> dict[str, JaxArray]:
     """Normal parameters; the radius and the bandwidth are log-normal."""
     shapes = {
         "z": (N, D),
@@ -108,12 +93,12 @@ def scene(p: Parameters) -> Scene:
     )
 
 
-def size(x: Float[Array, " d"]) -> Float[Array, ""]:
+def size(x: Float[JaxArray, " d"]) -> Float[JaxArray, ""]:
     """The Euclidean norm."""
     return jnp.sqrt(jnp.sum(x**2))
 
 
-def norm(M: Float[Array, "m 2"]) -> Float[Array, ""]:
+def norm(M: Float[JaxArray, "m 2"]) -> Float[JaxArray, ""]:
     """The operator norm of a matrix of two columns, smooth where they are alike.
 
     What is added under the root raises the norm by 1e-15 of itself at most.
@@ -124,14 +109,14 @@ def norm(M: Float[Array, "m 2"]) -> Float[Array, ""]:
 
 
 def log_sizes(
-    dynamics: AbstractDynamics, mu: Points, x: Float[Array, " d"]
-) -> tuple[Array, Array, Array]:
+    dynamics: AbstractDynamics, mu: Points, x: Float[JaxArray, " d"]
+) -> tuple[JaxArray, JaxArray, JaxArray]:
     r"""Logs of $|\Gamma(x)|$, $\|D_x\Gamma\|$ and $\|d\Gamma\|/dW_1$.
 
     The last moves the first atom by $h$, and so the measure by $W_1 = w_0|h|$.
     """
 
-    def velocity(both: Array) -> tuple[Array, Array]:
+    def velocity(both: JaxArray) -> tuple[JaxArray, JaxArray]:
         atoms = mu.tokens.x.at[0].set(both[D:])
         field = dynamics.field(0.0, mu.at(atoms))
         value = field(Tokens(both[None, :D]))[0]
@@ -146,7 +131,7 @@ def log_sizes(
     )
 
 
-def moved(s: Scene) -> tuple[Array, Array]:
+def moved(s: Scene) -> tuple[JaxArray, JaxArray]:
     """Atoms before and after the first goes to the other probe; the log of $W_1$."""
     atoms = s.mu.tokens.x
     way = size(s.other - atoms[0])
@@ -156,7 +141,7 @@ def moved(s: Scene) -> tuple[Array, Array]:
     return both, jnp.where(usable, log_distance, jnp.nan)
 
 
-def solved(convergence: Convergence | None) -> Array:
+def solved(convergence: Convergence | None) -> JaxArray:
     """Zero if all were solved for, NaN if not."""
     if convergence is None:
         raise ValueError("Converged Sinkhorn attention reports its convergence.")
@@ -164,7 +149,7 @@ def solved(convergence: Convergence | None) -> Array:
     return jnp.where(good, 0.0, jnp.nan)
 
 
-LogRatio = Callable[..., Array]
+LogRatio = Callable[..., JaxArray]
 
 
 def estimates(
@@ -175,7 +160,7 @@ def estimates(
     bounds: tuple[float, ...],
     factor: float = 1.0,
     first: int = 0,
-    begin: Callable[[PRNGKey], dict[str, Array]] = start,
+    begin: Callable[[PRNGKey], dict[str, JaxArray]] = start,
 ) -> Checks:
     """Ascents of each of the ratios that `log_ratio(p, which, factor)` knows.
 
@@ -200,7 +185,7 @@ def attained(
     label: str,
     log_ratio: LogRatio,
     *,
-    p: Mapping[str, np.ndarray],
+    p: Mapping[str, Array],
     which: int,
     tolerance: float = 1e-12,
     why: str = ATTAINED,
@@ -211,41 +196,31 @@ def attained(
 
 
 class Aligned(NamedTuple):
-    r"""Generic matrices whose singular vectors meet, where bounds are reached.
+    r"""Generic matrices whose singular vectors meet, where bounds are reached."""
 
-    Attributes:
-        matrices: `Q`, `K`, `V`, `log_radius` and `log_epsilon`.
-        u: where `A` is largest, $A v = \|A\| u$; `V` stretches it the most.
-        v: what `A` stretches the most.
-        a: the norm of `A`, divided by the bandwidth.
-        R: the radius.
-    """
+    matrices: dict[str, Array]  # `Q`, `K`, `V`, `log_radius` and `log_epsilon`
+    u: Array  # where `A` is largest, $A v = \|A\| u$; `V` stretches it the most
+    v: Array  # what `A` stretches the most
+    a: float  # the norm of `A`, divided by the bandwidth
+    R: float  # the radius
 
-    matrices: dict[str, np.ndarray]
-    u: np.ndarray
-    v: np.ndarray
-    a: float
-    R: float
-
-    def at(
-        self, atoms: np.ndarray, w: list[float], **probes: np.ndarray
-    ) -> dict[str, np.ndarray]:
+    def at(self, atoms: Array, w: list[float], **probes: Array) -> dict[str, Array]:
         """Parameters for four atoms on the sphere, given as unit vectors."""
         nowhere = {"x": np.zeros(D), "y": np.zeros(D)}
         measure = {"z": FAR * np.asarray(atoms), "logits": np.log(w)}
         return self.matrices | measure | nowhere | probes
 
-    def dirac(self, **probes: np.ndarray) -> dict[str, np.ndarray]:
+    def dirac(self, **probes: Array) -> dict[str, Array]:
         """All mass at $Ru$."""
         return self.at(np.tile(self.u, (N, 1)), [0.1, 0.2, 0.3, 0.4], **probes)
 
-    def pair(self, **probes: np.ndarray) -> dict[str, np.ndarray]:
+    def pair(self, **probes: Array) -> dict[str, Array]:
         r"""Halves at $\pm Ru$: the largest variance that a ball admits."""
         signs = np.array([[1], [-1], [1], [-1]])
         return self.at(signs * self.u, [0.1, 0.3, 0.4, 0.2], **probes)
 
 
-def aligned(rng: np.random.Generator) -> Aligned:
+def aligned(rng: Rng) -> Aligned:
     """A random case of equality."""
     Q, K = rng.normal(size=(2, RANK, D))
     R, epsilon = rng.uniform(0.6, 1.6, size=2)
@@ -257,7 +232,7 @@ def aligned(rng: np.random.Generator) -> Aligned:
     return Aligned(matrices, left[:, 0], right[0], values[0] / epsilon, R)
 
 
-def unit(atoms: list[tuple[float, float]], **probes: np.ndarray) -> dict[str, Any]:
+def unit(atoms: list[tuple[float, float]], **probes: Array) -> dict[str, Any]:
     """Parameters of atoms on the unit circle, of equal weight; identities."""
     one = np.eye(RANK, D)
     matrices = {"Q": one, "K": one, "V": np.eye(D)}

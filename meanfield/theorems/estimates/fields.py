@@ -1,10 +1,7 @@
 """Estimates of fields: softmax, L2 and sigmoid attention."""
 
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import attentions
+from meanfield.theorems._arrays import JaxArray, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
 from meanfield.theorems.library.measures import of_points
@@ -39,38 +36,6 @@ def softmax_estimates(
     yield from attacks.estimates(
         case, softmax, labels=THREE, bounds=bounds, factor=factor
     )
-    yield from _softmax_equalities(case)
-
-
-softmax_estimates.refuted_if(
-    "the constants of (i) and (ii) and the exponent of (iii) are halved",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.5,
-)
-
-
-def softmax(p: attacks.Parameters, which: Array, factor: Array) -> Array:
-    r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
-    s = attacks.scene(p)
-    tilt = 2 * s.a * s.R * s.reach
-    spread = jnp.log1p(tilt) + factor * tilt
-    return _three("softmax", p, s, (1.0, spread))[which]
-
-
-def _three(
-    name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple[float, Array]
-) -> Array:
-    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
-    c, log_spread = constants
-    make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
-    dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
-    sizes = jnp.stack(attacks.log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
-    slope = jnp.log(c * s.a * s.R**2)
-    return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
-
-
-def _softmax_equalities(case: Case) -> Checks:
     data = attacks.aligned(case.rng("equality"))
     signs = np.array([[1], [-1], [-1], [-1]])
     rest = (1 - LIGHT) / 3
@@ -89,6 +54,37 @@ def _softmax_equalities(case: Case) -> Checks:
         tolerance=1e-9,
         why=LIMIT,
     )
+
+
+softmax_estimates.refuted_if(
+    "the constants of (i) and (ii) and the exponent of (iii) are halved",
+    seen_by=THREE,
+    bounds=(0.5, 0.5, 1),
+    factor=0.5,
+)
+
+
+def softmax(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
+    r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
+    s = attacks.scene(p)
+    tilt = 2 * s.a * s.R * s.reach
+    spread = jnp.log1p(tilt) + factor * tilt
+    return _three("softmax", p, s, (1.0, spread))[which]
+
+
+def _three(
+    name: str,
+    p: attacks.Parameters,
+    s: attacks.Scene,
+    constants: tuple[float, JaxArray],
+) -> JaxArray:
+    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
+    c, log_spread = constants
+    make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
+    dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
+    sizes = jnp.stack(attacks.log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
+    slope = jnp.log(c * s.a * s.R**2)
+    return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
 
 
 @statement(
@@ -142,7 +138,7 @@ L2_MISPRINT = {
 l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
 
 
-def l2(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def l2(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios (i)–(iii) of Lemma B.3; `factor` multiplies the exponent of (iii)."""
     s = attacks.scene(p)
     slope = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
@@ -200,7 +196,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def sigmoid(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def sigmoid(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios (i)–(iii) of Lemma B.7; `factor` multiplies the quarter of (iii)."""
     s = attacks.scene(p)
     spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
@@ -231,7 +227,7 @@ variance_in_a_ball.refuted_if(
 )
 
 
-def variance(p: attacks.Parameters) -> Array:
+def variance(p: attacks.Parameters) -> JaxArray:
     r"""The ratio of $\|\mathrm{Var}\,\mu\|$ to $R^2$."""
     s = attacks.scene(p)
     return jnp.log(attacks.norm(s.mu.covariance)) - 2 * jnp.log(s.R)

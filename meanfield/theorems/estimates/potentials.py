@@ -10,13 +10,9 @@ $\eta$, by $\delta(1 + 2/(1 - \lambda))$.
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import Scalings, scalings
 from meanfield.scores import SquaredDistance
+from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, log_ratio_at
 from meanfield.tokens import Tokens
@@ -86,7 +82,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def plan(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def plan(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios of Lemmas B.5 (two), A.1 (three) and A.2, by the library's potentials.
 
     `factor` multiplies exponents. A bound on a logarithm is compared by the share of
@@ -122,11 +118,11 @@ def plan(p: attacks.Parameters, which: Array, factor: Array) -> Array:
 
 
 def _sampled(
-    found: Scalings, s: attacks.Scene, potential: Callable[[Scalings, Tokens], Array]
-) -> tuple[Array, Array]:
+    found: Scalings, s: attacks.Scene, potential: Callable[[Scalings, Tokens], JaxArray]
+) -> tuple[JaxArray, JaxArray]:
     """A potential of both measures at both probes, and its slopes for the first."""
 
-    def at(x: Array) -> tuple[Array, Array]:
+    def at(x: JaxArray) -> tuple[JaxArray, JaxArray]:
         values = jax.vmap(lambda one: potential(one, Tokens(x[None, :]))[0])(found)
         return values[0], values
 
@@ -136,14 +132,14 @@ def _sampled(
     return values.T, slopes
 
 
-def _apart(df: Array, dg: Array) -> Array:
+def _apart(df: JaxArray, dg: JaxArray) -> JaxArray:
     r"""$\inf_\eta \max|df - \eta| + \max|dg + \eta|$ over what was sampled."""
     (most_f, least_f), (most_g, least_g) = _extremes(df), _extremes(dg)
     off_centre = jnp.abs(most_f + least_f + most_g + least_g)
     return (most_f - least_f + most_g - least_g + off_centre) / 2
 
 
-def _extremes(values: Array) -> tuple[Array, Array]:
+def _extremes(values: JaxArray) -> tuple[JaxArray, JaxArray]:
     """The largest and the least, picked by number.
 
     The derivative of `max` compares the largest value with all, and is 0/0 where the
@@ -152,13 +148,13 @@ def _extremes(values: Array) -> tuple[Array, Array]:
     return values[jnp.argmax(values)], values[jnp.argmin(values)]
 
 
-def _log_stability(s: attacks.Scene, factor: Array) -> Array:
+def _log_stability(s: attacks.Scene, factor: JaxArray) -> JaxArray:
     t = s.a * s.R**2
     contraction = jnp.log1p(2 / (1 - jnp.tanh(factor * t)))
     return jnp.log(2 * s.a * s.R) + 4 * factor * t + contraction
 
 
-def _opposite(case: Case, ratio: float) -> dict[str, np.ndarray]:
+def _opposite(case: Case, ratio: float) -> dict[str, Array]:
     r"""The Dirac at $-Rw$ seen from $Rw$, where $Q$, $K$ stretch `w` the most, alike.
 
     $\|K\|$ is `ratio` times $\|Q\|$.

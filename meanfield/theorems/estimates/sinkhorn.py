@@ -8,11 +8,8 @@ D_y\kappa\cdot h)$, where $\log\kappa \leq r = 2aR(|x| + R)$, $|D_y\log\kappa| \
 a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array
-
 from meanfield.attention import Attention, Sinkhorn, attentions
+from meanfield.theorems._arrays import JaxArray, jax, jnp
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.tokens import Tokens
 
@@ -54,7 +51,7 @@ sinkhorn_estimates.refuted_if(
 )
 
 
-def sinkhorn(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def sinkhorn(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     """Ratios (i)–(iii) of Lemma B.6; `factor` multiplies the exponents of (iii)."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     made = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)
@@ -62,7 +59,7 @@ def sinkhorn(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     pair, log_distance = attacks.moved(s)
     fields = jax.vmap(lambda atoms: dynamics.field(0.0, s.mu.at(atoms)))(pair)
 
-    def velocities(x: Array) -> tuple[Array, Array]:
+    def velocities(x: JaxArray) -> tuple[JaxArray, JaxArray]:
         found = jax.vmap(lambda field: field(Tokens(x[None, :]))[0])(fields)
         return found, found
 
@@ -78,7 +75,7 @@ def sinkhorn(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     return ratios[which] - log_v + attacks.solved(fields.convergence)
 
 
-def _log_spread(s: attacks.Scene, factor: Array) -> Array:
+def _log_spread(s: attacks.Scene, factor: JaxArray) -> JaxArray:
     t, far = s.a * s.R**2, 2 * s.a * s.R * (s.reach + s.R)
     of_potential = jnp.log(2 * t) + 4 * factor * t - jnp.log1p(-jnp.tanh(t))
     return jnp.logaddexp(of_potential, factor * far + jnp.log1p(far))

@@ -2,15 +2,11 @@
 
 from functools import partial
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.dynamics import Heads, stacked
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
 from meanfield.tokens import Tokens
@@ -59,7 +55,7 @@ unnormalised_sizes.refuted_if(
 )
 
 
-def unnormalised(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def unnormalised(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios of $|\Gamma(x)|$ in the ball, in the order of `UNNORMALISED`.
 
     `factor` multiplies the exponent of the first bound.
@@ -91,7 +87,7 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
     data = attacks.aligned(case.rng("equality"))
     scale = np.array([1.0, 2.5])[:, None, None]
 
-    def doubled(p: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def doubled(p: dict[str, Array]) -> dict[str, Array]:
         once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
         return p | once | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
@@ -108,7 +104,7 @@ heads_estimates.refuted_if(
 )
 
 
-def heads(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def heads(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     """Ratios (i)–(iii) of Lemma B.4 for two heads, values `W V`.
 
     Bounds sum over heads; at `factor` zero only the larger head is left.
@@ -128,11 +124,11 @@ def heads(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     return (sizes - jnp.log(bounds))[which]
 
 
-def _one_head(p: attacks.Parameters) -> dict[str, Array]:
+def _one_head(p: attacks.Parameters) -> dict[str, JaxArray]:
     return {name: x[0] if name in ("Q", "K", "V") else x for name, x in p.items()}
 
 
-def start_heads(key: PRNGKey) -> dict[str, Array]:
+def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
     """As for one head, with matrices for two and one more factor of the value."""
     first, second = (attacks.start(k) for k in jax.random.split(key))
     both = {name: jnp.stack([first[name], second[name]]) for name in ("Q", "K", "V")}
@@ -252,7 +248,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample(printed=(check(np.e),), corrected=(check(1 / np.e),))
 
 
-def parameters(p: attacks.Parameters, which: Array) -> Array:
+def parameters(p: attacks.Parameters, which: JaxArray) -> JaxArray:
     r"""Ratios for two matrices $A_1$, $A_2$, and for one weight."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     made = [
@@ -270,7 +266,7 @@ def parameters(p: attacks.Parameters, which: Array) -> Array:
     return jnp.stack([jnp.log(attacks.size(first - second)) - bound, weight])[which]
 
 
-def start_parameters(key: PRNGKey) -> dict[str, Array]:
+def start_parameters(key: PRNGKey) -> dict[str, JaxArray]:
     """As for one field, with one more matrix."""
     first, second = (attacks.start(k) for k in jax.random.split(key))
     return first | {"other_Q": second["Q"]}

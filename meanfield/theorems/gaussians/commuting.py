@@ -1,10 +1,8 @@
 """Gaussians under softmax attention, where the value commutes."""
 
-import jax.numpy as jnp
-import numpy as np
 from jax import random
-from jaxtyping import Array
 
+from meanfield.theorems._arrays import Array, JaxArray, Rng, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, counted, gap
 from meanfield.theorems.library import gaussian_flows as lib
@@ -77,7 +75,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _generic(rng: np.random.Generator, plane: np.ndarray, last: float) -> lib.Problem:
+def _generic(rng: Rng, plane: Array, last: float) -> lib.Problem:
     """`V` a multiple of I on a plane, where Σ₀ is generic and `H` as given."""
     U, B = lib.rotation(rng, 3), rng.normal(size=(2, 2))
     v, w, s = rng.uniform(0.5, 1.5, size=3)
@@ -88,7 +86,7 @@ def _generic(rng: np.random.Generator, plane: np.ndarray, last: float) -> lib.Pr
     return lib.with_scores(rng, whole(v * np.eye(2), w), whole(plane, last), Sigma)
 
 
-def _turning(rng: np.random.Generator, h: float, last: float) -> lib.Problem:
+def _turning(rng: Rng, h: float, last: float) -> lib.Problem:
     """`V` turns a plane on which Σ₀ and `H` are multiples of I: it is not symmetric.
 
     With `last` the larger: a blow-up of the plane would be unstable in other
@@ -124,7 +122,7 @@ def _triples(case: Case) -> tuple[list[lib.Problem], list[int]]:
     return made, kernels
 
 
-def _kernel(H: np.ndarray) -> np.ndarray:
+def _kernel(H: Array) -> Array:
     values, U = np.linalg.eigh(H)
     return U[:, np.abs(values) < 1e-10]
 
@@ -200,7 +198,10 @@ def weyl(
 
     The inequality by gradient ascent over Ω₀ and H, t absorbed.
     """
-    return _inversion(case, pairs=pairs), _weyl(case, base=base)
+    yield _inversion(case, pairs=pairs)
+    # Weyl's inequality, attacked, whatever the signs of its sides.
+    label = "exp of (Weyl's bound - the eigenvalue) / size"
+    yield ascend(case, label, _excess, _pair, given=(base,))
 
 
 weyl.refuted_if(
@@ -221,12 +222,12 @@ def _(case: Case) -> Counterexample:
     return Counterexample(printed, (_inversion(case, pairs=REVERSED),))
 
 
-def _eigenvalues(M: np.ndarray) -> np.ndarray:
+def _eigenvalues(M: Array) -> Array:
     """Not increasing, as λ₁ ≥ … ≥ λ_d."""
     return np.linalg.eigvalsh(M)[..., ::-1]
 
 
-def _inverse_spectra(case: Case) -> tuple[np.ndarray, np.ndarray]:
+def _inverse_spectra(case: Case) -> tuple[Array, Array]:
     """Eigenvalues of Σ(t) by the library, and of Ω₀ − tH, of random flows."""
     rng, problems = case.rng("weyl"), []
     for _ in range(case.pick(8, 32)):
@@ -251,7 +252,7 @@ def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
     return gap("products of eigenvalues", actual, np.ones_like(actual), **lib.FLOWN)
 
 
-def _excess(at: dict[str, Array], base: Array) -> Array:
+def _excess(at: dict[str, JaxArray], base: JaxArray) -> JaxArray:
     r"""$\lambda_d(\Omega) - \lambda_{d+1-i}(H) - \lambda_i(\Omega-H)$, over sizes."""
     Omega, H = at["B"] @ at["B"].T, at["C"] + at["C"].T
     left, of_Omega, of_H = (jnp.linalg.eigvalsh(M) for M in (Omega - H, Omega, H))
@@ -259,12 +260,6 @@ def _excess(at: dict[str, Array], base: Array) -> Array:
     return jnp.max(of_Omega[base] - of_H[::-1] - left) / size
 
 
-def _pair(key: Array) -> dict[str, Array]:
+def _pair(key: JaxArray) -> dict[str, JaxArray]:
     first, second = random.normal(key, (2, 3, 3))
     return {"B": first, "C": 0.3 * second}
-
-
-def _weyl(case: Case, *, base: int) -> Check:
-    """Weyl's inequality, attacked, whatever the signs of its sides."""
-    label = "exp of (Weyl's bound - the eigenvalue) / size"
-    return ascend(case, label, _excess, _pair, given=(base,))

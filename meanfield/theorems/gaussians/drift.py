@@ -14,12 +14,12 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
 from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.optimize import root_scalar
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Drift, Sum, stacked
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Law
@@ -31,24 +31,24 @@ LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])  # as many a
 SCAN = 200  # times at which a blow-up is looked for, before its root is found
 NEAR = 0.9  # of the time of a blow-up: later covariances magnify errors of steps
 
-Turn = Callable[[np.ndarray], np.ndarray]
+Turn = Callable[[Array], Array]
 
 
 class _Problem(NamedTuple):
     """Softmax with `V = I` and scores `A`, beside a drift, from a law."""
 
-    A: np.ndarray
+    A: Array
     epsilon: float
-    M: np.ndarray
-    b: np.ndarray
+    M: Array
+    b: Array
     law: Law
 
     @property
-    def S(self) -> np.ndarray:
+    def S(self) -> Array:
         return (self.A + self.A.T) / self.epsilon
 
     @property
-    def factor(self) -> np.ndarray:
+    def factor(self) -> Array:
         return self.law.factor
 
 
@@ -83,7 +83,7 @@ def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Ch
         yield from lib.of_blow_ups(run, times, f"d = {d}")
 
 
-def _compared(label: str, flown: np.ndarray, expected: tuple[np.ndarray, ...]) -> Check:
+def _compared(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     """What was flown against what is expected of each, over the size of that."""
     sizes = [np.max(np.abs(each)) for each in expected]
     pairs = list(zip(flown, expected, sizes, strict=True))
@@ -147,7 +147,7 @@ def _beside(problems: list[_Problem]) -> AbstractDynamics:
     return stacked(made)
 
 
-def _factors(problems: list[_Problem]) -> np.ndarray:
+def _factors(problems: list[_Problem]) -> Array:
     return np.stack([p.factor for p in problems])
 
 
@@ -190,16 +190,16 @@ def _share(p: _Problem) -> float:
     return _top(p.factor, _lyapunov(p, -p.S))
 
 
-def _lyapunov(p: _Problem, right: np.ndarray) -> np.ndarray:
+def _lyapunov(p: _Problem, right: Array) -> Array:
     r"""The solution of $M^\top X + XM = R$."""
     return solve_continuous_lyapunov(p.M.T, right)
 
 
-def _top(factor: np.ndarray, J: np.ndarray) -> float:
+def _top(factor: Array, J: Array) -> float:
     return float(np.linalg.eigvalsh(factor.T @ J @ factor)[-1])
 
 
-def _exponential(p: _Problem, t: float) -> tuple[np.ndarray, np.ndarray]:
+def _exponential(p: _Problem, t: float) -> tuple[Array, Array]:
     r"""$e^{Mt}$ and $J(t)$, blocks of one exponential: van Loan 1978."""
     d = len(p.M)
     block = expm(t * np.block([[-p.M.T, p.S], [np.zeros((d, d)), p.M]]))
@@ -208,7 +208,7 @@ def _exponential(p: _Problem, t: float) -> tuple[np.ndarray, np.ndarray]:
     return E, (J + J.T) / 2
 
 
-def _covariance(p: _Problem, t: float) -> np.ndarray:
+def _covariance(p: _Problem, t: float) -> Array:
     E, J = _exponential(p, t)
     Y = p.factor
     inner = np.eye(Y.shape[1]) - Y.T @ J @ Y
@@ -225,15 +225,15 @@ def _escape(p: _Problem, end: float = 1.0) -> float:
     return np.inf
 
 
-def _covariances(p: _Problem, ts: np.ndarray) -> np.ndarray:
+def _covariances(p: _Problem, ts: Array) -> Array:
     return np.stack([_covariance(p, t) for t in ts])
 
 
-def _means(p: _Problem, ts: np.ndarray) -> np.ndarray:
+def _means(p: _Problem, ts: Array) -> Array:
     r"""Of $\alpha' = (I + \Sigma A/\epsilon + M)\alpha + b$, by DOP853."""
     A, M, b = p.A / p.epsilon, p.M, p.b
 
-    def rate(_: float, y: np.ndarray) -> np.ndarray:
+    def rate(_: float, y: Array) -> Array:
         alpha, Sigma = y[:, 0], y[:, 1:]
         half = (Sigma @ A + M) @ Sigma
         mean = alpha + (Sigma @ A + M) @ alpha + b

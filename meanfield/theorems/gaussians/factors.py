@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library import gaussian_flows as lib
@@ -25,9 +24,7 @@ ROUNDING = {
     r"(u^\top A u)\,Vu$.",
     hypotheses=r"$u_0 \neq 0$, softmax",
 )
-def rank_one(
-    case: Case, *, value: Callable[[np.ndarray], np.ndarray] = lambda V: V
-) -> Checks:
+def rank_one(case: Case, *, value: Callable[[Array], Array] = lambda V: V) -> Checks:
     """Flows in d = 4 from square factors of rank one against DOP853 on u.
 
     And that the rank stays one.
@@ -59,14 +56,14 @@ rank_one.refuted_if(
 )
 
 
-def _thin(rng: np.random.Generator, rank: int) -> lib.Problem:
+def _thin(rng: Rng, rank: int) -> lib.Problem:
     """Generic V and A in d = 4, and a square factor."""
     V, A = lib.sized(rng.normal(size=(2, 4, 4)), 0.8)
     thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
     return lib.Problem(V, A, lib.sized(rng.normal(size=(4, rank)) @ thin.T, 0.8))
 
 
-def _beyond(covariances: np.ndarray, rank: int) -> float:
+def _beyond(covariances: Array, rank: int) -> float:
     """The largest eigenvalue past the rank, over the largest of all."""
     values = np.abs(np.linalg.eigvalsh(covariances))[..., ::-1]
     return float(np.max(values[..., rank] / values[..., 0]))
@@ -84,7 +81,7 @@ def _beyond(covariances: np.ndarray, rank: int) -> float:
 def factors(
     case: Case,
     *,
-    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
+    turn: Callable[[Array], Array] = lambda A: A,
     two: float = 2,
 ) -> Checks:
     """Flows in d = 4 of rank two, with means.
@@ -92,33 +89,7 @@ def factors(
     Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
     the equations of α and Σ; that the rank of the square factor stays.
     """
-    return (*_softmax_factor(case, turn=turn), *_l2_factor(case, two=two))
-
-
-factors.refuted_if(
-    "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
-    seen_by=("softmax, …", "L2, …"),
-    turn=np.transpose,
-    two=1,
-)
-
-
-def _l2_rate(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, *, two: float
-) -> Callable[[float, np.ndarray], np.ndarray]:
-    r"""(α | Σ)' under L2 attention, no inverse of Σ; `two` is the 2 of $2K^\top K$."""
-
-    def rate(_: float, y: np.ndarray) -> np.ndarray:
-        alpha, Sigma = y[:, 0], y[:, 1:]
-        P = np.linalg.solve(np.eye(len(K.T)) + two * Sigma @ K.T @ K, Sigma)
-        half = 2 * V @ P @ K.T @ Q @ Sigma
-        mean = V @ (alpha + 2 * P @ K.T @ (Q - K) @ alpha)
-        return np.column_stack([mean, half + half.T])
-
-    return rate
-
-
-def _l2_factor(case: Case, *, two: float) -> Checks:
+    yield from _softmax_factor(case, turn=turn)
     rng, n, epsilon = case.rng("L2"), case.pick(6, 24), 0.8
     Q, K = lib.sized(rng.normal(size=(2, n, 3, 4)), 0.6)
     V = lib.sized(rng.normal(size=(n, 4, 4)), 0.6)
@@ -137,7 +108,30 @@ def _l2_factor(case: Case, *, two: float) -> Checks:
     yield gap("L2, covariance", run.covariances, expected[..., 1:], **lib.FLOWN)
 
 
-def _softmax_factor(case: Case, *, turn: Callable[[np.ndarray], np.ndarray]) -> Checks:
+factors.refuted_if(
+    "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
+    seen_by=("softmax, …", "L2, …"),
+    turn=np.transpose,
+    two=1,
+)
+
+
+def _l2_rate(
+    Q: Array, K: Array, V: Array, *, two: float
+) -> Callable[[float, Array], Array]:
+    r"""(α | Σ)' under L2 attention, no inverse of Σ; `two` is the 2 of $2K^\top K$."""
+
+    def rate(_: float, y: Array) -> Array:
+        alpha, Sigma = y[:, 0], y[:, 1:]
+        P = np.linalg.solve(np.eye(len(K.T)) + two * Sigma @ K.T @ K, Sigma)
+        half = 2 * V @ P @ K.T @ Q @ Sigma
+        mean = V @ (alpha + 2 * P @ K.T @ (Q - K) @ alpha)
+        return np.column_stack([mean, half + half.T])
+
+    return rate
+
+
+def _softmax_factor(case: Case, *, turn: Callable[[Array], Array]) -> Checks:
     rng = case.rng("softmax")
     problems = [_thin(rng, 2) for _ in range(case.pick(8, 24))]
     mean = 0.5 * rng.normal(size=(len(problems), 4))

@@ -2,17 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import attentions
 from meanfield.dynamics import Heads, LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import Steady
 from meanfield.measures import Gaussian
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, counted, gap
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
@@ -22,7 +18,7 @@ from meanfield.tokens import Tokens
 UNIT = np.linspace(0, 1, 9)
 CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # the identity, a head for each row
 
-Head = tuple[np.ndarray, np.ndarray, np.ndarray]  # Q, K, V
+Head = tuple[Array, Array, Array]  # Q, K, V
 
 
 @statement(
@@ -34,7 +30,7 @@ Head = tuple[np.ndarray, np.ndarray, np.ndarray]  # Q, K, V
     hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
 )
 def heads(
-    case: Case, *, values: Callable[["_Draws"], np.ndarray] = lambda draws: draws.value
+    case: Case, *, values: Callable[["_Draws"], Array] = lambda draws: draws.value
 ) -> Checks:
     """Flows of two heads in d = 2 with means against DOP853 on the equations.
 
@@ -42,7 +38,21 @@ def heads(
     """
     draws = _Draws(case)
     V = values(draws)
-    return (*_moments(draws, V), _field(draws, V))
+    yield from _moments(draws, V)
+    # Σ_h of softmax over a cloud, in NumPy, for the first draw.
+    Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
+    mu = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
+    stack = np.stack([Q, K, draws.value[0]])
+    actual = _velocity(jnp.asarray(stack), mu, jnp.asarray(draws.probes))
+    x, w = hermite_nodes(mean, Y, 24)
+    expected = sum(
+        ref.normalised_velocity(ref.dot_scores(q, k, draws.probes, x), w, v, x)
+        for q, k, v in zip(Q, K, V[0], strict=True)
+    )
+    why = (
+        "tilts at most 2: 24 nodes leave 2⁴⁸·24!/48! < 2e-23, and rounding of 576 terms"
+    )
+    yield gap("velocity against a cloud", actual, expected, tolerance=1e-11, why=why)
 
 
 heads.refuted_if(
@@ -80,7 +90,7 @@ class _Draws:
         self.probes = rng.normal(size=(3, 2))
 
     @property
-    def value(self) -> np.ndarray:
+    def value(self) -> Array:
         """$V^{(h)}$ after §2.7: the outer value times the inner one."""
         return self.W @ self.V
 
@@ -90,7 +100,7 @@ class _Draws:
         heads = [list(zip(*part, strict=True)) for part in parts]
         return two_heads(heads, (self.mean, self.factor), UNIT)
 
-    def equations(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def equations(self, values: Array) -> tuple[Array, Array]:
         """Moments by the printed equations with these values."""
         A = np.swapaxes(self.K, -1, -2) @ self.Q
         found = [
@@ -102,8 +112,8 @@ class _Draws:
 
 def two_heads(
     members: Sequence[Sequence[Head]],
-    start: tuple[np.ndarray, np.ndarray],
-    ts: np.ndarray,
+    start: tuple[Array, Array],
+    ts: Array,
 ) -> lib.Paths:
     """The library's flows of two heads in the plane, until they rest, to any time."""
     make = attentions["softmax"]
@@ -117,7 +127,7 @@ def two_heads(
     )
 
 
-def _moments(draws: _Draws, values: np.ndarray) -> Checks:
+def _moments(draws: _Draws, values: Array) -> Checks:
     run = draws.run()
     means, covariances = draws.equations(values)
     yield gap("mean", run.means, means, **lib.FLOWN)
@@ -125,27 +135,10 @@ def _moments(draws: _Draws, values: np.ndarray) -> Checks:
 
 
 @eqx.filter_jit
-def _velocity(stack: Array, mu: Gaussian, probes: Array) -> Array:
+def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
     """The library's heads at probes."""
     heads = Heads(eqx.filter_vmap(attentions["softmax"])(*stack))
     return heads.field(0.0, mu)(Tokens(probes))
-
-
-def _field(draws: _Draws, values: np.ndarray) -> Check:
-    """Σ_h of softmax over a cloud, in NumPy, for the first draw."""
-    Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
-    mu = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
-    stack = np.stack([Q, K, draws.value[0]])
-    actual = _velocity(jnp.asarray(stack), mu, jnp.asarray(draws.probes))
-    x, w = hermite_nodes(mean, Y, 24)
-    expected = sum(
-        ref.normalised_velocity(ref.dot_scores(q, k, draws.probes, x), w, v, x)
-        for q, k, v in zip(Q, K, values[0], strict=True)
-    )
-    why = (
-        "tilts at most 2: 24 nodes leave 2⁴⁸·24!/48! < 2e-23, and rounding of 576 terms"
-    )
-    return gap("velocity against a cloud", actual, expected, tolerance=1e-11, why=why)
 
 
 @statement(
@@ -160,7 +153,7 @@ def _field(draws: _Draws, values: np.ndarray) -> Check:
     r"-(Dss^\top + ss^\top D)$, which vanishes where $Ds = 0$.",
 )
 def plane(
-    case: Case, *, values: tuple[np.ndarray, np.ndarray] = CUT, second: float = 0.8
+    case: Case, *, values: tuple[Array, Array] = CUT, second: float = 0.8
 ) -> Checks:
     """Limits of 32 random starts of trace one, with and without a second head.
 
@@ -194,7 +187,7 @@ plane.refuted_if(
 )
 
 
-def _widths(covariances: np.ndarray) -> np.ndarray:
+def _widths(covariances: Array) -> Array:
     """Singular values of $(a - b, 2c, a + b)$, over the largest."""
     a, b, c = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
     sizes = np.linalg.svd(np.stack([a - b, 2 * c, a + b], -1), compute_uv=False)
@@ -202,8 +195,8 @@ def _widths(covariances: np.ndarray) -> np.ndarray:
 
 
 def _at_rest(
-    case: Case, values: tuple[np.ndarray, np.ndarray], second: float
-) -> tuple[lib.Paths, np.ndarray]:
+    case: Case, values: tuple[Array, Array], second: float
+) -> tuple[lib.Paths, Array]:
     """Flows of two heads, of q and a multiple, from starts of trace one; and `q`."""
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
@@ -217,7 +210,7 @@ def _at_rest(
     return two_heads(members, lib.centred(factor), ts), q[0]
 
 
-def one_head(rng: np.random.Generator, V: np.ndarray, A: np.ndarray) -> list[Head]:
+def one_head(rng: Rng, V: Array, A: Array) -> list[Head]:
     """Softmax as two heads, the second of which does nothing."""
     K, nothing = rng.normal(size=(2, 2)) + 2 * np.eye(2), np.zeros((2, 2))
     return [(np.linalg.solve(K.T, A), K, V), (nothing, nothing, nothing)]

@@ -2,16 +2,12 @@
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, gap
 from meanfield.theorems._vocabulary import Member
@@ -37,7 +33,15 @@ def growth(case: Case) -> Checks:
     held against Grönwall's exponential, and its endings are counted.
     """
     ts = np.linspace(0, 5, 6)
-    stack = _drawn(case)
+    # K invertible, twice; a rank-one Q = K; K nearly singular on the data of C11.
+    made = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
+    Q, K, V, factor = (M.copy() for M in (made.Q, made.K, made.V, made.factor))
+    Q[2, 1] = 0
+    K[2] = Q[2]
+    K[:2] += np.eye(2)
+    K[3], Q[3], V[3] = np.diag([1, 0.3]), _Q, _V
+    factor[3] = np.linalg.cholesky(_SIGMA)
+    stack = made._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
     run = lib.paths("l2", stack, ts)
     early = np.count_nonzero(run.code != Status.FINISHED)
     yield ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2))
@@ -112,7 +116,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _linear(at: dict[str, Array]) -> Array:
+def _linear(at: dict[str, JaxArray]) -> JaxArray:
     """The library's L of a centred Gaussian."""
     V = jnp.asarray(at["V"])
     made = attentions["l2"](at["Q"], at.get("K", at["Q"]), V)
@@ -121,11 +125,11 @@ def _linear(at: dict[str, Array]) -> Array:
     return field.linear
 
 
-def _norm(M: Array) -> Array:
+def _norm(M: JaxArray) -> JaxArray:
     return jnp.sqrt(lib.spectrum(M)[1])
 
 
-def _by_smallest(at: dict[str, Array]) -> Array:
+def _by_smallest(at: dict[str, JaxArray]) -> JaxArray:
     r"""$|\Sigma'|\lambda_{\min}(K^\top K) / 2|V||A||\Sigma|$, logarithm."""
     L, Sigma = _linear(at), at["Y"] @ at["Y"].T
     rate = L @ Sigma + Sigma @ L.T
@@ -133,21 +137,21 @@ def _by_smallest(at: dict[str, Array]) -> Array:
     return jnp.log(_norm(rate) / allowed) + jnp.log(_smallest_positive(at["K"]))
 
 
-def _smallest_positive(K: Array) -> Array:
+def _smallest_positive(K: JaxArray) -> JaxArray:
     """Of the eigenvalues of KᵀK: that of KKᵀ, where K is a row."""
     return jnp.sum(K**2) if K.shape[0] == 1 else lib.spectrum(K)[0]
 
 
-def _by_value(at: dict[str, Array]) -> Array:
+def _by_value(at: dict[str, JaxArray]) -> JaxArray:
     r"""$|L\Sigma| / |V||\Sigma|$, logarithm."""
     Sigma = at["Y"] @ at["Y"].T
     return jnp.log(_norm(_linear(at) @ Sigma) / (_norm(at["V"]) * _norm(Sigma)))
 
 
-def _start(**rows: int) -> Callable[[PRNGKey], dict[str, Array]]:
+def _start(**rows: int) -> Callable[[PRNGKey], dict[str, JaxArray]]:
     """Normal matrices with so many rows, of sizes between e⁻¹ and e³."""
 
-    def draw(key: PRNGKey) -> dict[str, Array]:
+    def draw(key: PRNGKey) -> dict[str, JaxArray]:
         keys = jax.random.split(key, 2 * len(rows))
         made = {}
         for i, (name, count) in enumerate(rows.items()):
@@ -158,19 +162,7 @@ def _start(**rows: int) -> Callable[[PRNGKey], dict[str, Array]]:
     return draw
 
 
-def _drawn(case: Case) -> Member:
-    """K invertible, twice; a rank-one Q = K; K nearly singular on the data of C11."""
-    made = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
-    Q, K, V, factor = (M.copy() for M in (made.Q, made.K, made.V, made.factor))
-    Q[2, 1] = 0
-    K[2] = Q[2]
-    K[:2] += np.eye(2)
-    K[3], Q[3], V[3] = np.diag([1, 0.3]), _Q, _V
-    factor[3] = np.linalg.cholesky(_SIGMA)
-    return made._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
-
-
-def _envelope(stack: Member, run: lib.Paths, ts: np.ndarray) -> float:
+def _envelope(stack: Member, run: lib.Paths, ts: Array) -> float:
     """The largest covariance over what Grönwall allows, at any frame."""
     size = lambda M: np.linalg.norm(M, 2)
     worst = 0.0
@@ -250,7 +242,7 @@ scalars.refuted_if(
 _LINE_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
 
 
-def _late_growth(s: np.ndarray, limit: np.ndarray, slack: float) -> Check:
+def _late_growth(s: Array, limit: Array, slack: float) -> Check:
     """The rate of log s over the last half of the time, over its limit."""
     speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_LINE_TS[-2:])
     return gap(

@@ -1,8 +1,7 @@
 """Limits of Gaussians under softmax attention whose value is the identity."""
 
-import numpy as np
-
 from meanfield.endings import Status
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, counted, gap
 from meanfield.theorems.library import gaussian_flows as lib
@@ -61,13 +60,13 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _start(rng: np.random.Generator, d: int) -> np.ndarray:
+def _start(rng: Rng, d: int) -> Array:
     """A generic covariance, 0.2 at least."""
     B = rng.normal(size=(d, d))
     return B @ B.T / d + 0.2 * np.eye(d)
 
 
-def _sinking(rng: np.random.Generator, d: int, rank: int) -> lib.Problem:
+def _sinking(rng: Rng, d: int, rank: int) -> lib.Problem:
     """`V = I`, `A` symmetric and negative of that rank."""
     U, sizes = lib.rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
     return lib.Problem(
@@ -75,13 +74,13 @@ def _sinking(rng: np.random.Generator, d: int, rank: int) -> lib.Problem:
     )
 
 
-def _ranks(covariances: np.ndarray) -> np.ndarray:
+def _ranks(covariances: Array) -> Array:
     return np.sum(np.linalg.eigvalsh(covariances) > ALIVE, axis=-1)
 
 
 def _flattened(
-    case: Case, problems: list[lib.Problem], ts: np.ndarray
-) -> tuple[Check, np.ndarray]:
+    case: Case, problems: list[lib.Problem], ts: Array
+) -> tuple[Check, Array]:
     """Limits whose rank is not d − rk A, and all limits."""
     run = lib.long_paths(case, "limits", problems, ts)
     predicted = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
@@ -95,7 +94,7 @@ def _flat_draws(case: Case) -> list[lib.Problem]:
     return [_sinking(rng, 3, 1 + i % 2) for i in range(case.pick(8, 32))]
 
 
-def _kernel(A: np.ndarray) -> np.ndarray:
+def _kernel(A: Array) -> Array:
     values, U = np.linalg.eigh(A + A.T)
     return U[:, np.abs(values) < 1e-9]
 
@@ -182,7 +181,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _figure(case: Case, d: int, *, rows: int) -> tuple[list[lib.Problem], np.ndarray]:
+def _figure(case: Case, d: int, *, rows: int) -> tuple[list[lib.Problem], Array]:
     """Flows for A = −QᵀQ where Q has ⌊d/2⌋ rows, or more, and where they end."""
     rng = case.rng(f"figure, d = {d}")
     problems = [_sinking(rng, d, d // 2 + rows) for _ in range(8)]
@@ -193,6 +192,6 @@ def _figure(case: Case, d: int, *, rows: int) -> tuple[list[lib.Problem], np.nda
     return problems, run.covariances[:, -1]
 
 
-def _halves(d: int, limits: np.ndarray) -> Check:
+def _halves(d: int, limits: Array) -> Check:
     wrong = np.sum(_ranks(limits) != -(-d // 2))
     return counted(f"limits of other rank than ⌈d/2⌉, d = {d}", wrong)

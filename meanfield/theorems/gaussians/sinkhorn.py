@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import sqrtm
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.measures.sampling import gauss_hermite
+from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Member
@@ -26,10 +24,10 @@ ROUNDING = (
     "1e-14 of rounding in roots and inverses, times the squared condition of YᵀAY, "
     "times the share of ε lost in C; at most 1e-6"
 )
-Gram = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Gram = Callable[[Array, Array], Array]
 
 
-def transposed_gram(A: np.ndarray, S: np.ndarray) -> np.ndarray:
+def transposed_gram(A: Array, S: Array) -> Array:
     r"""$A^\top\Sigma A$."""
     return A.T @ S @ A
 
@@ -54,7 +52,7 @@ def closure(case: Case, *, gram: Gram = transposed_gram) -> Checks:
     return _closure(case, _with_inverses, gram, shapes)
 
 
-def plain_gram(A: np.ndarray, S: np.ndarray) -> np.ndarray:
+def plain_gram(A: Array, S: Array) -> Array:
     r"""$A\Sigma A^\top$."""
     return A @ S @ A.T
 
@@ -66,7 +64,7 @@ closure.refuted_if(
 )
 
 
-def _with_inverses(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
+def _with_inverses(m: Member, S: Array, gram: Gram) -> Array:
     r"""$A^{-\top}\Sigma^{-1}C$ of Lemma 4.14, by SciPy's square root."""
     root = np.real(sqrtm(S))
     inner = root @ gram(m.A, S) @ root + m.epsilon**2 / 4 * np.eye(len(S))
@@ -75,12 +73,12 @@ def _with_inverses(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
     return np.linalg.solve(m.A.T, np.linalg.solve(S, C))
 
 
-def _velocity(m: Member, M: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _velocity(m: Member, M: Array, x: Array) -> Array:
     r"""$\frac1\epsilon V(\alpha + M(x - \alpha))$."""
     return (m.mean[None, :] + (x - m.mean[None, :]) @ M.T) @ m.V.T / m.epsilon
 
 
-def _by_nodes(m: Member) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _by_nodes(m: Member) -> tuple[Array, Array, Array]:
     """Nodes, weights and Sinkhorn velocities, by brute force."""
     x, w = hermite_nodes(m.mean, m.factor, NODES)
     scores = (x @ m.Q.T) @ (x @ m.K.T).T / m.epsilon
@@ -98,7 +96,7 @@ def _slack(stack: Member) -> float:
 
 def _closure(
     case: Case,
-    form: Callable[[Member, np.ndarray, Gram], np.ndarray],
+    form: Callable[[Member, Array, Gram], Array],
     gram: Gram,
     shapes: list[tuple[int, int, int]],
 ) -> Checks:
@@ -149,7 +147,7 @@ def _(case: Case) -> Checks:
     yield _on_nodes(case, plain_gram)
 
 
-def _inverse_free(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
+def _inverse_free(m: Member, S: Array, gram: Gram) -> Array:
     r"""$M_\Sigma$, of any rank."""
     root, identity = ref.sqrtm_psd(S), np.eye(len(S))
     inner = root @ gram(m.A.T, S) @ root + m.epsilon**2 / 4 * identity
@@ -158,7 +156,7 @@ def _inverse_free(m: Member, S: np.ndarray, gram: Gram) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _on_points(m: Member, order: int) -> tuple[Array, Array]:
+def _on_points(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
     """The library's Sinkhorn on its own nodes, in one pass, and the nodes."""
     mu, made = gauss_hermite(lib.gaussian(m), order=order), lib.attention("sinkhorn", m)
     once = Attention(made.score, Sinkhorn(max_iterations=1), made.value)

@@ -1,10 +1,5 @@
 """Growth of Gaussians under Sinkhorn attention."""
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import expm
 
 from meanfield._typing import PRNGKey
@@ -12,6 +7,7 @@ from meanfield.attention import attentions
 from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ascend, bounded, gap
 from meanfield.theorems._vocabulary import Member
@@ -59,7 +55,9 @@ mean.refuted_if(
 
 
 @eqx.filter_jit
-def _point_rate(x: Array, w: Array, m: Member, iterations: int | None) -> Array:
+def _point_rate(
+    x: JaxArray, w: JaxArray, m: Member, iterations: int | None
+) -> JaxArray:
     r"""$\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
     mu = Points.weighted(x, w)
     field = lib.attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
@@ -135,7 +133,7 @@ scalars.refuted_if(
 _TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
 
 
-def _late_growth(s: np.ndarray, u: np.ndarray, limit: np.ndarray) -> Check:
+def _late_growth(s: Array, u: Array, limit: Array) -> Check:
     """The rate of log s over the last half of the time, over its limit."""
     speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_TS[-2:])
     return gap(
@@ -188,7 +186,7 @@ def _(case: Case) -> Checks:
     yield bounded("|Σ'|, one half-step", top, "<=", 1, tolerance=1e-9, why=why)
 
 
-def _log_ratio(at: dict[str, Array], iterations: int | None) -> Array:
+def _log_ratio(at: dict[str, JaxArray], iterations: int | None) -> JaxArray:
     r"""$|\Sigma'|\epsilon/2|V||\Sigma|$, logarithm, by the library's field."""
     eps = jnp.exp(at["log_epsilon"][0])
     made = attentions["sinkhorn"](
@@ -202,7 +200,7 @@ def _log_ratio(at: dict[str, Array], iterations: int | None) -> Array:
     return jnp.log(rate * eps / (2 * norm(at["V"]) * norm(Sigma)))
 
 
-def _start(key: PRNGKey) -> dict[str, Array]:
+def _start(key: PRNGKey) -> dict[str, JaxArray]:
     """Matrices of sizes from e⁻¹ to e³, bandwidths from 1e-2 to e."""
     keys = jax.random.split(key, 9)
     draw = lambda i: (

@@ -4,15 +4,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import Attention
 from meanfield.dynamics import Interpolated, Layers, Sum, stacked
 from meanfield.flows import flow
 from meanfield.measures.sampling import gauss_hermite
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Member
@@ -31,7 +27,7 @@ BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
 SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
 LEAST_TILT = 0.01  # |YᵀA|: signs change a tilt t by t³/3, which rounding must not hide
 
-Turn = Callable[[np.ndarray], np.ndarray]
+Turn = Callable[[Array], Array]
 
 
 @statement(
@@ -68,7 +64,7 @@ closure.refuted_if(
 )
 
 
-def _small(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
+def _small(rng: Rng, d: int, k: int, r: int) -> Member:
     """Parameters of small tilts, drawn again where they are too small."""
     draw = _drawn(rng, d, k, r)
     while np.linalg.norm(draw.factor.T @ draw.A) < LEAST_TILT:
@@ -76,7 +72,7 @@ def _small(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
     return draw
 
 
-def _drawn(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
+def _drawn(rng: Rng, d: int, k: int, r: int) -> Member:
     factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
     room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
     Q, K = (
@@ -89,7 +85,9 @@ def _drawn(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
 
 
 @eqx.filter_jit
-def _velocities(draw: Member, probes: Array, order: int) -> tuple[Array, Array]:
+def _velocities(
+    draw: Member, probes: JaxArray, order: int
+) -> tuple[JaxArray, JaxArray]:
     """The library's field of a Gaussian and of its nodes, at probes."""
     softmax, mu = attention("softmax", draw), gaussian(draw)
     nodes = gauss_hermite(mu, order=order)
@@ -156,9 +154,9 @@ gaussian_flow.refuted_if(
 class _Depth(NamedTuple):
     """A head in two layers, and a head between three nodes: edges and parameters."""
 
-    edges: np.ndarray
+    edges: Array
     layers: list[Member]
-    nodes: np.ndarray
+    nodes: Array
     members: list[Member]
 
     def heads(self, t: float, layer: int) -> list[Member]:
@@ -166,7 +164,7 @@ class _Depth(NamedTuple):
         return [self.layers[layer], _blend(self.members, self.nodes, t)]
 
 
-def _blend(members: list[Member], nodes: np.ndarray, t: float) -> Member:
+def _blend(members: list[Member], nodes: Array, t: float) -> Member:
     """Every parameter linear in time between the nodes."""
     left = min(int(np.searchsorted(nodes, t, side="right")) - 1, len(nodes) - 2)
     share = (t - nodes[left]) / (nodes[left + 1] - nodes[left])
@@ -187,9 +185,9 @@ def _attentions(parts: list[Member]) -> Attention:
 
 def _pieces(
     depth: _Depth,
-    start: np.ndarray,
-    advance: Callable[[np.ndarray, int, float, float], np.ndarray],
-) -> list[np.ndarray]:
+    start: Array,
+    advance: Callable[[Array, int, float, float], Array],
+) -> list[Array]:
     """`start`, and what it becomes at 0.4, 0.5 and 1: no piece has a kink inside."""
     states = [start]
     for left, right in pairwise(BREAKS):
@@ -198,9 +196,9 @@ def _pieces(
     return states
 
 
-def _by_equations(depth: _Depth, *, turn: Turn) -> np.ndarray:
-    def advance(y: np.ndarray, layer: int, left: float, right: float) -> np.ndarray:
-        def rate(t: float, y: np.ndarray) -> np.ndarray:
+def _by_equations(depth: _Depth, *, turn: Turn) -> Array:
+    def advance(y: Array, layer: int, left: float, right: float) -> Array:
+        def rate(t: float, y: Array) -> Array:
             heads = [(p.V, turn(p.A / p.epsilon)) for p in depth.heads(t, layer)]
             return lib.moments_rate(heads)(t, y)
 
@@ -211,16 +209,16 @@ def _by_equations(depth: _Depth, *, turn: Turn) -> np.ndarray:
     return np.stack(_pieces(depth, y, advance))
 
 
-def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> np.ndarray:
+def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> Array:
     """Moments of Gauss–Hermite tokens under softmax, moved by RK4."""
     first = depth.layers[0]
     x, w = hermite_nodes(first.mean, first.factor, nodes)
 
-    def velocity(p: Member, x: np.ndarray) -> np.ndarray:
+    def velocity(p: Member, x: Array) -> Array:
         scores = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
         return ref.normalised_velocity(scores, w, p.V, x)
 
-    def advance(x: np.ndarray, layer: int, left: float, right: float) -> np.ndarray:
+    def advance(x: Array, layer: int, left: float, right: float) -> Array:
         rate = lambda s, x: np.sum(
             [velocity(p, x) for p in depth.heads(left + s, layer)], axis=0
         )

@@ -1,11 +1,10 @@
 """Random Gaussians with parameters, and tokens, as the common protocol asks."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._vocabulary import Member
 
 
-def small_draws(rng: np.random.Generator, d: int, count: int) -> list[Member]:
+def small_draws(rng: Rng, d: int, count: int) -> list[Member]:
     r"""Draws with $\|Y^\top A Y\|$ and $\|Y^\top B Y\|$ at most 1/4, L2 included.
 
     $\Sigma = BB^\top/d + 0.2 I$ and the rest is $N(0, 1)/2$, before `Q` and `K` shrink.
@@ -23,7 +22,7 @@ def small_draws(rng: np.random.Generator, d: int, count: int) -> list[Member]:
     return draws
 
 
-def tokens(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
+def tokens(rng: Rng, n: int, d: int) -> tuple[Array, Array]:
     """Normal tokens, and weights that differ and sum to one."""
     w = rng.uniform(0.2, 1.8, size=n)
     return rng.normal(size=(n, d)), w / w.sum()

@@ -3,16 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import Attention, attentions
 from meanfield.fields import Affine
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
@@ -26,7 +21,7 @@ def members(stack: Member) -> Iterator[Member]:
 
 
 def ensemble(
-    rng: np.random.Generator,
+    rng: Rng,
     shape: tuple[int, int, int],
     count: int,
     *,
@@ -49,7 +44,7 @@ def ensemble(
     return made._replace(Q=within(Q, made, reach), K=within(K, made, reach))
 
 
-def within(M: np.ndarray, made: Member, reach: float) -> np.ndarray:
+def within(M: Array, made: Member, reach: float) -> Array:
     r"""Matrices scaled until $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` ε."""
     spread = np.linalg.norm(M @ made.factor, 2, axis=(1, 2))
     shift = np.linalg.norm((M @ made.mean[:, :, None])[:, :, 0], axis=1)
@@ -57,7 +52,7 @@ def within(M: np.ndarray, made: Member, reach: float) -> np.ndarray:
     return M * np.minimum(1, np.sqrt(reach * made.epsilon) / size)[:, None, None]
 
 
-def line(rng: np.random.Generator) -> Member:
+def line(rng: Rng) -> Member:
     """Four members in dimension one: av > 0 twice, then av < 0 twice."""
     q, k, v, y = rng.uniform(0.9, 1.2, size=(4, 4, 1, 1))
     signs = np.array([1.0, -1.0, 1.0, -1.0])[:, None, None]
@@ -82,26 +77,18 @@ def attention(name: str, m: Member, **options: int | None) -> Attention:
 
 
 class Rates(NamedTuple):
-    r"""What the library's affine fields of a stack say.
+    r"""What the library's affine fields of a stack say."""
 
-    Attributes:
-        linear: $L$.
-        velocity: $Lx + b$ at the probes.
-        mean: $\alpha'$.
-        covariance: $\Sigma'$.
-        moved: $Y'Y^\top + YY'^\top$, of the same field by the factor.
-    """
-
-    linear: Array
-    velocity: Array
-    mean: Array
-    covariance: Array
-    moved: Array
+    linear: JaxArray  # $L$
+    velocity: JaxArray  # $Lx + b$ at the probes
+    mean: JaxArray  # $\alpha'$
+    covariance: JaxArray  # $\Sigma'$
+    moved: JaxArray  # $Y'Y^\top + YY'^\top$, of the same field by the factor
 
 
 @eqx.filter_jit
-def _rates(name: str, stack: Member, probes: Array, options: dict) -> Rates:
-    def one(m: Member, x: Array) -> Rates:
+def _rates(name: str, stack: Member, probes: JaxArray, options: dict) -> Rates:
+    def one(m: Member, x: JaxArray) -> Rates:
         mu = gaussian(m)
         field = attention(name, m, **options).field(0.0, mu)
         assert isinstance(field, Affine)
@@ -114,7 +101,7 @@ def _rates(name: str, stack: Member, probes: Array, options: dict) -> Rates:
 
 
 def rates(
-    name: str, stack: Member, probes: np.ndarray | None = None, **options: int | None
+    name: str, stack: Member, probes: Array | None = None, **options: int | None
 ) -> Rates:
     """The library's field of each member of a stack, at probes of shape `(n, m, d)`."""
     x = stack.mean[:, None, :] if probes is None else probes
@@ -123,23 +110,14 @@ def rates(
 
 
 class Paths(NamedTuple):
-    """Flows of a stack.
+    """Flows of a stack."""
 
-    Attributes:
-        mean: `(n, times, d)`.
-        covariance: `(n, times, d, d)`.
-        code: endings.
-        t_star: times of blow-up.
-        t_star_error: their errors.
-        steps: accepted.
-    """
-
-    mean: np.ndarray
-    covariance: np.ndarray
-    code: np.ndarray
-    t_star: np.ndarray
-    t_star_error: np.ndarray
-    steps: np.ndarray
+    mean: Array  # `(n, times, d)`
+    covariance: Array  # `(n, times, d, d)`
+    code: Array  # endings
+    t_star: Array  # times of blow-up
+    t_star_error: Array  # their errors
+    steps: Array  # accepted
 
     def tolerance(self, amplification: float | int) -> float:
         """Of what the flows end with: the steps' errors, added up and amplified."""
@@ -147,7 +125,7 @@ class Paths(NamedTuple):
 
 
 @eqx.filter_jit
-def _paths(name: str, stack: Member, ts: Array) -> tuple:
+def _paths(name: str, stack: Member, ts: JaxArray) -> tuple:
     def one(m: Member) -> tuple:
         run = flow(attention(name, m), gaussian(m), ts)
         mean, factor = run.coordinates
@@ -156,24 +134,22 @@ def _paths(name: str, stack: Member, ts: Array) -> tuple:
     return jax.vmap(one)(stack)
 
 
-def paths(name: str, stack: Member, ts: np.ndarray) -> Paths:
+def paths(name: str, stack: Member, ts: Array) -> Paths:
     """The library's flow of each member."""
     found = _paths(name, on_device(stack), jnp.asarray(ts))
     mean, Y, *rest = map(np.asarray, found)
     return Paths(mean, Y @ np.swapaxes(Y, -1, -2), *rest)
 
 
-Moments = tuple[np.ndarray, np.ndarray]
+Moments = tuple[Array, Array]
 
 
-def solved(
-    rate: Callable[[Moments], Moments], start: Moments, ts: np.ndarray
-) -> Moments:
+def solved(rate: Callable[[Moments], Moments], start: Moments, ts: Array) -> Moments:
     """Moments at `ts` by SciPy's DOP853, from their rate: no factors, no library."""
     d = len(start[0])
     split = lambda y: (y[:d], y[d:].reshape(d, d))
 
-    def joined(_: float, y: np.ndarray) -> np.ndarray:
+    def joined(_: float, y: Array) -> Array:
         mean, covariance = rate(split(y))
         return np.concatenate([mean, covariance.ravel()])
 
@@ -182,7 +158,7 @@ def solved(
     return found[:, :d], found[:, d:].reshape(-1, d, d)
 
 
-def spectrum(M: Array) -> Array:
+def spectrum(M: JaxArray) -> JaxArray:
     r"""The eigenvalues of $M^\top M$ for a plane `M`, not decreasing.
 
     In plain arithmetic, which differentiates and compiles quickly.

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
-import numpy as np
-
 from meanfield.attention import Attention, attentions
 from meanfield.dynamics import AbstractDynamics, LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import AbstractStop, adaptive, ensemble
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, Rng, jnp, np
 from meanfield.theorems._prelude import Case, Checks
 from meanfield.theorems._protocols import bounded, counted
 from meanfield.theorems.reference import formulas as ref
@@ -28,25 +26,15 @@ LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e4, 1e8])
 
 
 class Paths(NamedTuple):
-    """Flows of an ensemble; arrays lead with the axis of members.
+    """Flows of an ensemble; arrays lead with the axis of members."""
 
-    Attributes:
-        means: of each frame.
-        covariances: likewise.
-        saved: how many frames are real.
-        code: a `Status` each.
-        stop_time: when each ended.
-        t_star: blow-up times, NaN where there is none.
-        t_star_error: how far off they say they may be.
-    """
-
-    means: np.ndarray
-    covariances: np.ndarray
-    saved: np.ndarray
-    code: np.ndarray
-    stop_time: np.ndarray
-    t_star: np.ndarray
-    t_star_error: np.ndarray
+    means: Array  # of each frame
+    covariances: Array  # likewise
+    saved: Array  # how many frames are real
+    code: Array  # a `Status` each
+    stop_time: Array  # when each ended
+    t_star: Array  # blow-up times, NaN where there is none
+    t_star_error: Array  # how far off they say they may be
 
     def ended_otherwise(self, status: Status) -> int:
         """How many did not end like this."""
@@ -55,8 +43,8 @@ class Paths(NamedTuple):
 
 def paths(
     dynamics: AbstractDynamics,
-    start: tuple[np.ndarray, np.ndarray],
-    ts: np.ndarray,
+    start: tuple[Array, Array],
+    ts: Array,
     *,
     stop: AbstractStop | None = None,
     rtol: float | None = None,
@@ -84,21 +72,21 @@ def paths(
     )
 
 
-def centred(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def centred(factors: Array) -> tuple[Array, Array]:
     """Starts with mean zero."""
     return np.zeros(factors.shape[:-1]), factors
 
 
 def moments_rate(
-    heads: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> Callable[[float, np.ndarray], np.ndarray]:
+    heads: Sequence[tuple[Array, Array]],
+) -> Callable[[float, Array], Array]:
     r"""The equations of $(\alpha | \Sigma)$, term by term.
 
     $\alpha' = \sum_h V(I + \Sigma A)\alpha$ and $\Sigma' = \sum_h V\Sigma A\Sigma +
     \Sigma A^\top\Sigma V^\top$.
     """
 
-    def rate(_: float, y: np.ndarray) -> np.ndarray:
+    def rate(_: float, y: Array) -> Array:
         alpha, Sigma = y[:, 0], y[:, 1:]
         mean = sum(V @ alpha + V @ Sigma @ A @ alpha for V, A in heads)
         first = sum(V @ Sigma @ A @ Sigma for V, A in heads)
@@ -109,10 +97,10 @@ def moments_rate(
 
 
 def moments(
-    heads: Sequence[tuple[np.ndarray, np.ndarray]],
-    start: tuple[np.ndarray, np.ndarray],
-    ts: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+    heads: Sequence[tuple[Array, Array]],
+    start: tuple[Array, Array],
+    ts: Array,
+) -> tuple[Array, Array]:
     """Mean and covariance at `ts`, by DOP853, from a mean and a factor."""
     mean, factor = start
     y = np.column_stack([mean, factor @ factor.T])
@@ -120,44 +108,38 @@ def moments(
     return found[:, :, 0], found[:, :, 1:]
 
 
-def resolvent(factor: np.ndarray, H: np.ndarray, t: float) -> np.ndarray:
+def resolvent(factor: Array, H: Array, t: float) -> Array:
     r"""$(\Sigma_0^{-1} - tH)^{-1} = Y(I - tY^\top HY)^{-1}Y^\top$, by NumPy."""
     inner = np.eye(factor.shape[1]) - t * factor.T @ H @ factor
     return factor @ np.linalg.solve(inner, factor.T)
 
 
-def escape_time(factor: np.ndarray, H: np.ndarray) -> float:
+def escape_time(factor: Array, H: Array) -> float:
     r"""$1/\lambda_{\max}(Y^\top HY)$, infinite if none is positive."""
     top = float(np.linalg.eigvalsh(factor.T @ H @ factor)[-1])
     return 1 / top if top > TINY else np.inf
 
 
-def resting(factor: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+def resting(factor: Array, kernel: Array) -> Array:
     r"""$N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$: the limit if `H` has kernel `N`."""
     inverse = np.linalg.inv(factor @ factor.T)
     return kernel @ np.linalg.solve(kernel.T @ inverse @ kernel, kernel.T)
 
 
 class Problem(NamedTuple):
-    r"""A softmax flow from a centred Gaussian; $H = VA + A^\top V^\top$.
+    r"""A softmax flow from a centred Gaussian; $H = VA + A^\top V^\top$."""
 
-    Attributes:
-        V: the value.
-        A: the bilinear form of the scores.
-        factor: of the first covariance.
-    """
-
-    V: np.ndarray
-    A: np.ndarray
-    factor: np.ndarray
+    V: Array  # the value
+    A: Array  # the bilinear form of the scores
+    factor: Array  # of the first covariance
 
     @property
-    def H(self) -> np.ndarray:
+    def H(self) -> Array:
         """Twice the symmetric part of `VA`."""
         return self.V @ self.A + self.A.T @ self.V.T
 
     @property
-    def covariance(self) -> np.ndarray:
+    def covariance(self) -> Array:
         """The first covariance."""
         return self.factor @ self.factor.T
 
@@ -167,7 +149,7 @@ class Problem(NamedTuple):
         return escape_time(self.factor, self.H)
 
 
-def softmax_stack(rng: np.random.Generator, problems: Sequence[Problem]) -> Attention:
+def softmax_stack(rng: Rng, problems: Sequence[Problem]) -> Attention:
     """The library's softmax attention of each: a random `K`, and the `Q` it needs.
 
     Singular values of `K` lie between one and two: what is lost in `KᵀQ` grows with its
@@ -181,9 +163,7 @@ def softmax_stack(rng: np.random.Generator, problems: Sequence[Problem]) -> Atte
     return stacked(made)
 
 
-def long_paths(
-    case: Case, name: str, problems: Sequence[Problem], ts: np.ndarray
-) -> Paths:
+def long_paths(case: Case, name: str, problems: Sequence[Problem], ts: Array) -> Paths:
     """Softmax flows to any time: the clock is logarithmic, times given are plain."""
     rng = case.rng(f"{name}: keys")
     dynamics = LogTime(softmax_stack(rng, problems))
@@ -196,9 +176,7 @@ def long_paths(
     )
 
 
-def compared(
-    run: Paths, problems: Sequence[Problem], ts: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def compared(run: Paths, problems: Sequence[Problem], ts: Array) -> tuple[Array, Array]:
     r"""Covariances and $(\Sigma_0^{-1} - tH)^{-1}$, over sizes, to 0.9 of blow-ups."""
     pairs = []
     for index, each in enumerate(problems):
@@ -212,7 +190,7 @@ def compared(
     return np.stack(left), np.stack(right)
 
 
-def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> Checks:
+def of_blow_ups(run: Paths, times: Array, label: str) -> Checks:
     """Members with a finite time end in a blow-up then, within the error they state.
 
     They stop there, and frames that they do not reach repeat the last. And what they
@@ -244,19 +222,17 @@ def of_blow_ups(run: Paths, times: np.ndarray, label: str) -> Checks:
     )
 
 
-def sized(M: np.ndarray, size: float) -> np.ndarray:
+def sized(M: Array, size: float) -> Array:
     """Matrices scaled to one operator norm: small ones live to t = 1 for certain."""
     return size * M / np.linalg.norm(M, 2, axis=(-2, -1), keepdims=True)
 
 
-def rotation(rng: np.random.Generator, d: int) -> np.ndarray:
+def rotation(rng: Rng, d: int) -> Array:
     """A random orthogonal matrix."""
     return np.linalg.qr(rng.normal(size=(d, d)))[0]
 
 
-def with_scores(
-    rng: np.random.Generator, V: np.ndarray, H: np.ndarray, Sigma: np.ndarray
-) -> Problem:
+def with_scores(rng: Rng, V: Array, H: Array, Sigma: Array) -> Problem:
     r"""A problem of given `V`, `H` and covariance: $A = V^{-1}(H/2 + W)$, `W` skew.
 
     Where `H` vanishes `W` does too: it would turn the factor of a covariance at

@@ -3,11 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import solve_sylvester
 
 from meanfield.fields import Affine, Convergence, worst
@@ -15,6 +10,7 @@ from meanfield.linalg import eigh, psd_sqrt, sqrt_one_plus_four, tilt
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.families import family
 from meanfield.measures.sampling import clouds, gaussian_draw
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import bounded, close, gap, z_score
 from meanfield.theorems._vocabulary import Cloud
@@ -31,7 +27,7 @@ CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
 
 
 @eqx.filter_jit
-def _of_points(at: Cloud, tangent: Array, seen: Array) -> dict[str, Array]:
+def _of_points(at: Cloud, tangent: JaxArray, seen: JaxArray) -> dict[str, JaxArray]:
     mu = Points(att.tokens(at), jnp.log(at.w))
     finite = at._replace(x=jnp.where(jnp.isfinite(at.x), at.x, 0))
     still = Points(att.tokens(finite), jnp.log(at.w))
@@ -73,8 +69,8 @@ def of_points(case: Case) -> list[Check]:
 
 @eqx.filter_jit
 def _of_gaussian(
-    mu: Gaussian, covariance: Array, field: Affine
-) -> tuple[Array, Array, Array, Array]:
+    mu: Gaussian, covariance: JaxArray, field: Affine
+) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
     made = Gaussian.from_moments(mu.mean, covariance)
     motion = mu.transport(field)
     return made.mean, made.factor, mu.norm(motion), mu.error_norm(motion)
@@ -96,7 +92,7 @@ def of_gaussian(case: Case) -> Checks:
 
 
 @eqx.filter_jit
-def _drawn(key: Array, mu: Gaussian) -> dict[str, Array]:
+def _drawn(key: JaxArray, mu: Gaussian) -> dict[str, JaxArray]:
     some = {name: clouds[name](DRAWS, 3, key=key) for name in CLOUDS}
     return some | {"a Gaussian": gaussian_draw(mu, DRAWS, key=key).tokens.x}
 
@@ -108,7 +104,7 @@ class _Law(NamedTuple):
     second: tuple[float, ...]
 
 
-def _laws(mean: np.ndarray, covariance: np.ndarray) -> dict[str, _Law]:
+def _laws(mean: Array, covariance: Array) -> dict[str, _Law]:
     r"""Moments of the named clouds in space, and of a Gaussian.
 
     Of moons, every second token is turned by $x \to -x$: then all lie on one, about
@@ -126,7 +122,7 @@ def _laws(mean: np.ndarray, covariance: np.ndarray) -> dict[str, _Law]:
     }
 
 
-def _scores(name: str, law: _Law, x: np.ndarray) -> Check:
+def _scores(name: str, law: _Law, x: Array) -> Check:
     """The first and second moment furthest from the law, in standard errors."""
     expected = np.concatenate([law.first, law.second])
     values = np.concatenate([x, x**2], axis=1)
@@ -161,7 +157,7 @@ def starts(case: Case) -> Checks:
 
 
 @jax.jit
-def _eigenpairs(S: Array) -> tuple[Array, Array]:
+def _eigenpairs(S: JaxArray) -> tuple[JaxArray, JaxArray]:
     return jax.vmap(eigh)(S)
 
 
@@ -178,7 +174,7 @@ def eigenpairs(case: Case) -> Checks:
 
 
 @jax.jit
-def _random(key: Array) -> tuple[Array, Array]:
+def _random(key: JaxArray) -> tuple[JaxArray, JaxArray]:
     return family("random:6:0.7", 3, key=key), jax.random.normal(key, (6, 3, 3))
 
 
@@ -211,7 +207,7 @@ def furthest() -> Check:
 
 
 @jax.jit
-def _tilted(factors: Array, B: Array) -> Array:
+def _tilted(factors: JaxArray, B: JaxArray) -> JaxArray:
     return jax.vmap(lambda Y, square: tilt(Y, square, square))(factors, B)
 
 
@@ -234,10 +230,10 @@ def without_mass(case: Case) -> Check:
 
 
 @jax.jit
-def _roots(S: Array, M: Array, along: Array) -> tuple[Array, Array]:
+def _roots(S: JaxArray, M: JaxArray, along: JaxArray) -> tuple[JaxArray, JaxArray]:
     """Both roots on a line, with two derivatives."""
 
-    def three(f: Callable[[Array], Array]) -> Array:
+    def three(f: Callable[[JaxArray], JaxArray]) -> JaxArray:
         first = jax.jacfwd(f)
         zero = jnp.zeros(())
         return jnp.stack([f(zero), first(zero), jax.jacfwd(first)(zero)])

@@ -30,19 +30,12 @@ def density(
 
 
 class Solved(NamedTuple):
-    r"""A converged density against $\mu\otimes\mu$ and what an error in it is.
+    r"""A converged density against $\mu\otimes\mu$ and what an error in it is."""
 
-    Attributes:
-        kappa: the density.
-        free: the spectral gap of alternation, 1 minus what a full step leaves.
-        error: what marginals solved to the library's tolerance leave in it.
-        why: how that was derived.
-    """
-
-    kappa: np.ndarray
-    free: float
-    error: float
-    why: str
+    kappa: np.ndarray  # the density
+    free: float  # the spectral gap of alternation, 1 minus what a full step leaves
+    error: float  # what marginals solved to the library's tolerance leave in it
+    why: str  # how that was derived
 
     @property
     def within(self) -> dict[str, Any]:

@@ -1,12 +1,7 @@
 """Sinkformers: derivatives at the limit, and through iterations."""
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -70,7 +65,7 @@ derivatives.refuted_if(
 )
 
 
-def _draw(case: Case) -> tuple[Parameters, Cloud, np.ndarray]:
+def _draw(case: Case) -> tuple[Parameters, Cloud, Array]:
     rng = case.rng("tokens")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
     spread = np.max(np.abs(sk.scores_of(p, at)))
@@ -78,10 +73,10 @@ def _draw(case: Case) -> tuple[Parameters, Cloud, np.ndarray]:
 
 
 @eqx.filter_jit
-def _pushed(p: Parameters, at: Cloud, away: Array) -> list[Array]:
+def _pushed(p: Parameters, at: Cloud, away: JaxArray) -> list[JaxArray]:
     """Of each count and of the limit, as the atoms move; at the atoms of before."""
 
-    def push(count: int | None) -> Array:
+    def push(count: int | None) -> JaxArray:
         attention, still = p.attention("sinkhorn", iterations=count), att.tokens(at)
         velocity = lambda x: attention.field(0.0, Points.weighted(x, at.w))(still)
         return jax.jvp(velocity, (still.x,), (away,))[1]
@@ -90,11 +85,11 @@ def _pushed(p: Parameters, at: Cloud, away: Array) -> list[Array]:
 
 
 def _complex(
-    p: Parameters, at: Cloud, away: np.ndarray, count: int, followed: float
-) -> np.ndarray:
+    p: Parameters, at: Cloud, away: Array, count: int, followed: float
+) -> Array:
     """The same in NumPy, by a complex step through `count` half-steps."""
 
-    def velocity(x: np.ndarray) -> np.ndarray:
+    def velocity(x: Array) -> Array:
         kernel = np.exp((x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon)
         _, columns = after(scalings(kernel, at.share, at.share), count)
         columns = np.real(columns) + 1j * followed * np.imag(columns)

@@ -1,10 +1,8 @@
 """Sinkformers: how many iterations are enough."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ORDER_TOLERANCE, bounded, close, order
-from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.alternation import after, scalings
@@ -59,19 +57,15 @@ def few(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
 few.refuted_if("two half-steps fewer", seen_by=("order…",), counts=(1, 3))
 
 
-def _scaled(case: Case, s: float, draw: int) -> tuple[Parameters, Cloud]:
-    """Tokens whose scores have this deviation."""
+def _columns(
+    case: Case, s: float, counts: tuple[int, int], draw: int = 0
+) -> tuple[Array, Check]:
+    """How far each column sum is from one, after each count of half-steps."""
+    # Tokens whose scores have this deviation.
     rng = case.rng(f"tokens {draw}")
     p, at = att.generic(rng, 4, 4), att.bare(rng.normal(size=(N, 4)))
     deviation = np.std(sk.scores_of(p, at))
-    return p._replace(epsilon=p.epsilon * deviation / s), at
-
-
-def _columns(
-    case: Case, s: float, counts: tuple[int, int], draw: int = 0
-) -> tuple[np.ndarray, Check]:
-    """How far each column sum is from one, after each count of half-steps."""
-    p, at = _scaled(case, s, draw)
+    p, at = p._replace(epsilon=p.epsilon * deviation / s), at
     found = [np.asarray(K) for K, _ in att.half_steps(p, at, at, counts)]
     kernel, w = np.exp(sk.scores_of(p, at)), at.share
     rows, columns = after(scalings(kernel, w, w), counts[1])

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems.library import energies as lib
@@ -40,7 +39,7 @@ slope_of_potential.refuted_if(
 )
 
 
-def _averages(s: lib.Setting, *, normalised: float) -> np.ndarray:
+def _averages(s: lib.Setting, *, normalised: float) -> Array:
     r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
 
     `normalised` 1 takes $k^\infty$, 0 takes $k^1$.
@@ -108,10 +107,10 @@ dissipation.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
 
 def _stepped(
     s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], shift: float
-) -> tuple[np.ndarray, lib.Said]:
+) -> tuple[Array, lib.Said]:
     """The tokens, moved for a time by Runge–Kutta over the library's field."""
 
-    def velocity(t: float, x: np.ndarray) -> np.ndarray:
+    def velocity(t: float, x: Array) -> Array:
         del t
         return said_of(s._replace(x=x, probes=x)).field
 

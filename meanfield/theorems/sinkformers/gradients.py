@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
-Variation = Callable[..., np.ndarray]
-Energy = Callable[..., np.ndarray]
+Variation = Callable[..., Array]
+Energy = Callable[..., Array]
 SYMMETRIC = r"$W_K^\top W_Q = W_Q^\top W_K = -W_V$"
 NOT_SYMMETRIC = r"$W_K^\top W_Q$ is not symmetric; still $W_V = -W_K^\top W_Q$"
 
@@ -52,7 +51,7 @@ proposition_2.refuted_if(
 )
 
 
-def _gradient(variation: Variation, s: lib.Setting) -> np.ndarray:
+def _gradient(variation: Variation, s: lib.Setting) -> Array:
     r"""$\nabla\delta F$ at the probes, in NumPy."""
     scores = ref.bilinear(s.scaled_A)
     total = lambda p: np.sum(variation(p, s.x, s.w, scores))

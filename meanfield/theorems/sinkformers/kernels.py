@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array
 from scipy.special import logsumexp
 
 from meanfield.attention import scalings
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud
@@ -21,14 +19,14 @@ from .marginals import seven_tokens
 COUNTS = (1, 2, 3, 4)
 
 
-def _by_logs(C: np.ndarray, target: float, count: int) -> np.ndarray:
+def _by_logs(C: Array, target: float, count: int) -> Array:
     """Updates of f and g in turn, in the log domain, to sums of `target`."""
     one = np.ones(len(C))
     f, g = after(potentials(C, one, one), count)
     return target * np.exp(C + f[:, None] + g[None, :])
 
 
-Updates = Callable[[np.ndarray, float, int], np.ndarray]
+Updates = Callable[[Array, float, int], Array]
 
 
 @statement(
@@ -44,10 +42,26 @@ def log_domain(case: Case, *, updates: Updates = _by_logs) -> Checks:
     Against NumPy's updates; the potentials with unequal weights, at tokens and
     elsewhere, for a biased score.
     """
-    return (*_log_domain(case, updates, 1.0), *_converged(case))
+    yield from _log_domain(case, updates, 1.0)
+    # $f \oplus g$ between tokens, f and g at probes; biases and unequal weights.
+    rng = case.rng("potentials")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    probes, w = att.bare(rng.normal(size=(7, 3))), at.share
+    q, k = rng.normal(size=(2, 2))
+    score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
+    s = lambda x, y: (x @ p.Q.T + q) @ (y @ p.K.T + k).T / p.epsilon
+    solved = sk.converged(sk.scores_of(p, at), w)
+    told = {"tolerance": 20 * solved.error, "why": f"{solved.why}; potentials below 20"}
+    f, f_probes, g, g_probes = map(np.asarray, _potentials(score, at, probes))
+    exact = np.log(solved.kappa) - s(at.x, at.x)
+    seeing = np.exp(s(probes.x, at.x) + g[None, :]) @ w
+    seen = w @ np.exp(s(at.x, probes.x) + f[:, None])
+    yield gap("f ⊕ g", f[:, None] + g[None, :], exact, **told)
+    yield gap("f elsewhere", f_probes, -np.log(seeing), **told)
+    yield gap("g elsewhere", g_probes, -np.log(seen), **told)
 
 
-def _at_once(C: np.ndarray, target: float, count: int) -> np.ndarray:
+def _at_once(C: Array, target: float, count: int) -> Array:
     """Both potentials from the old ones, in every step."""
     f, g = np.zeros(len(C)), np.zeros(len(C))
     for _ in range(count):
@@ -88,31 +102,12 @@ def _log_domain(case: Case, updates: Updates, target: float) -> Checks:
 
 
 @eqx.filter_jit
-def _potentials(score: Dot, at: Cloud, probes: Cloud) -> tuple[Array, ...]:
+def _potentials(score: Dot, at: Cloud, probes: Cloud) -> tuple[JaxArray, ...]:
     """The library's potentials at the tokens and at probes."""
     found = scalings(score, att.points(at))
     own, others = att.tokens(at), att.tokens(probes)
     places = (own, others)
     return *(found.rows(x) for x in places), *(found.columns(x) for x in places)
-
-
-def _converged(case: Case) -> Checks:
-    r"""$f \oplus g$ between tokens, f and g at probes; biases and unequal weights."""
-    rng = case.rng("potentials")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    probes, w = att.bare(rng.normal(size=(7, 3))), at.share
-    q, k = rng.normal(size=(2, 2))
-    score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
-    s = lambda x, y: (x @ p.Q.T + q) @ (y @ p.K.T + k).T / p.epsilon
-    solved = sk.converged(sk.scores_of(p, at), w)
-    told = {"tolerance": 20 * solved.error, "why": f"{solved.why}; potentials below 20"}
-    f, f_probes, g, g_probes = map(np.asarray, _potentials(score, at, probes))
-    exact = np.log(solved.kappa) - s(at.x, at.x)
-    seeing = np.exp(s(probes.x, at.x) + g[None, :]) @ w
-    seen = w @ np.exp(s(at.x, probes.x) + f[:, None])
-    yield gap("f ⊕ g", f[:, None] + g[None, :], exact, **told)
-    yield gap("f elsewhere", f_probes, -np.log(seeing), **told)
-    yield gap("g elsewhere", g_probes, -np.log(seen), **told)
 
 
 @statement(

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import Interaction
 from meanfield.flows import fixed, flow
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close, gap, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -65,7 +64,7 @@ def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
     return p._replace(V=half), att.bare(rng.normal(size=(6, 2)) + 0.3)
 
 
-def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
+def _rate(p: Parameters, x: Array) -> Array:
     r"""$T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
     logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
     for axis in (1, 0, 1):
@@ -73,7 +72,7 @@ def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
     return np.exp(logs) @ x @ p.V.T
 
 
-def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
+def _network(p: Parameters, at: Cloud, value: Array) -> Array:
     """The library's 64 Euler steps of length one, three half-steps in each."""
     made = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
@@ -108,9 +107,7 @@ stochastic.refuted_if("one half-step more, which normalises columns", count=2)
 def assumed(
     case: Case,
     *,
-    tie: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda S, Q: (
-        (S + S.T) @ Q / 2
-    ),
+    tie: Callable[[Array, Array], Array] = lambda S, Q: (S + S.T) @ Q / 2,
 ) -> Checks:
     r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
 
@@ -139,7 +136,7 @@ assumed.refuted_if(
 
 
 @eqx.filter_jit
-def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
+def _unnormalised(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
     """The library's kernel $k^0$ at the tokens and the velocities it gives."""
     made, mu = p.attention("exp"), att.points(at)
     return plans(made, 0.0, mu)[0] / mu.weights[None, :], made.field(0.0, mu)(mu.tokens)
@@ -166,7 +163,7 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     probes, w, step = rng.normal(size=(4, 3)), at.share, 0.1
     h = lambda x, y: np.exp((p.Q @ x + q) @ (p.K @ y + k) / p.epsilon)
 
-    def integral(z: np.ndarray, mass: float) -> float:
+    def integral(z: Array, mass: float) -> float:
         atoms, first = np.vstack([at.x, z]), np.append(w, mass)
         second = np.append(w, share * mass)
         table = np.array([[h(x, y) for y in atoms] for x in atoms])
@@ -195,7 +192,7 @@ double_integral.refuted_if(
 @eqx.filter_jit
 def _variation(
     score: Dot, at: Cloud, probes: Cloud
-) -> tuple[Float[Array, ""], Float[Array, " m"], Float[Array, "m d"]]:
+) -> tuple[Float[JaxArray, ""], Float[JaxArray, " m"], Float[JaxArray, "m d"]]:
     """The library's energy, first variation and its gradient."""
     energy, mu, x = Interaction(score), att.points(at), att.tokens(probes)
     return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)

@@ -3,27 +3,26 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import Dot, SquaredDistance
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._identity import Identity
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
 
 COUNTS = (1, 2, 3, 4, 5, 6)
-Normalise = Callable[[np.ndarray], np.ndarray]
+Normalise = Callable[[Array], Array]
 
 
-def rows(K: np.ndarray) -> np.ndarray:
+def rows(K: Array) -> Array:
     """$N_R$: each row divided by its sum."""
     return np.array([row / row.sum() for row in K])
 
 
-def columns(K: np.ndarray) -> np.ndarray:
+def columns(K: Array) -> Array:
     """$N_C$: each column divided by its sum."""
     return rows(K.T).T
 
@@ -46,7 +45,14 @@ def alternation(
     Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
     in Hilbert's metric against Birkhoff and Hopf.
     """
-    return (*_iterates(case, first, then), *_sums(case))
+    p, at = seven_tokens(case, "iterates")
+    exact = _alternating(sk.scores_of(p, at), first, then)
+    found = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
+    yield from [
+        close(f"K after {count} half-steps", each, expected)
+        for count, each, expected in zip(COUNTS, found, exact, strict=True)
+    ]
+    yield from _sums(case)
 
 
 alternation.refuted_if(
@@ -87,22 +93,12 @@ def seven_tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
     return p, att.bare(rng.normal(size=(7, 3)) + 0.4)
 
 
-def _alternating(C: np.ndarray, first: Normalise, then: Normalise) -> list[np.ndarray]:
+def _alternating(C: Array, first: Normalise, then: Normalise) -> list[Array]:
     r"""$K^1, K^2, \ldots$ from $K^0 = e^C$."""
     made = [first(np.exp(C))]
     for count in COUNTS[1:]:
         made.append((first if count % 2 else then)(made[-1]))
     return made
-
-
-def _iterates(case: Case, first: Normalise, then: Normalise) -> list[Check]:
-    p, at = seven_tokens(case, "iterates")
-    exact = _alternating(sk.scores_of(p, at), first, then)
-    found = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
-    return [
-        close(f"K after {count} half-steps", each, expected)
-        for count, each, expected in zip(COUNTS, found, exact, strict=True)
-    ]
 
 
 def _sums(case: Case) -> Checks:
@@ -202,12 +198,12 @@ least.refuted_if(
 )
 
 
-def _matrix(p: Parameters, at: Cloud) -> np.ndarray:
+def _matrix(p: Parameters, at: Cloud) -> Array:
     ((found, _),) = att.half_steps(p, at, at, (None,))
     return np.asarray(found)
 
 
-def _divergences(case: Case, K: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+def _divergences(case: Case, K: Array) -> tuple[Array, float, Array]:
     """KL(·, e^C) of 500 doubly stochastic matrices and of K; KL(·, K) of the first."""
     p, at = seven_tokens(case, "divergence")
     C, w = sk.scores_of(p, at), np.ones(7)

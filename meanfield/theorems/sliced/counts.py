@@ -4,14 +4,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import plans
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import Points
+from meanfield.theorems._arrays import JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded
 from meanfield.theorems.library.slices import between, sliced
@@ -21,15 +17,15 @@ GROWTH = {
     "tolerance": 0.1,
     "why": "terms of lower order, which grow more slowly; the next order is a ten",
 }
-Answer = Callable[[AbstractDynamics, Points], Array]
-Apply = Callable[[Array, Array, Array], Array]
+Answer = Callable[[AbstractDynamics, Points], JaxArray]
+Apply = Callable[[JaxArray, JaxArray, JaxArray], JaxArray]
 
 
-def _velocities(attention: AbstractDynamics, mu: Points) -> Array:
+def _velocities(attention: AbstractDynamics, mu: Points) -> JaxArray:
     return attention.field(0.0, mu)(mu.tokens)
 
 
-def _in_turn(A: Array, B: Array, y: Array) -> Array:
+def _in_turn(A: JaxArray, B: JaxArray, y: JaxArray) -> JaxArray:
     return A.T @ (B @ y)
 
 
@@ -55,7 +51,7 @@ def operations(
     yield bounded("growth over N², soft", soft[1] / soft[0], "<=", 1, **GROWTH)
 
 
-def _lowered(program: Callable[[Array], Array], n: int) -> Any:
+def _lowered(program: Callable[[JaxArray], JaxArray], n: int) -> Any:
     """The program of `n` tokens, each a query and a key in the plane, for XLA."""
     return jax.jit(program).lower(jax.ShapeDtypeStruct((n, 4), float))
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
-import numpy as np
-
+from meanfield.theorems._arrays import Array, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, gap, order
 from meanfield.theorems.library import slices as lib
@@ -13,15 +11,15 @@ from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.measures import wasserstein
 
 ROUNDED = {"tolerance": 1e-9, "why": "roots of sums of a dozen products, of size one"}
-Matching = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Matching = Callable[[Array, Array], Array]
 
 
-def _distances(x: np.ndarray, y: np.ndarray, plans: np.ndarray, p: int) -> np.ndarray:
+def _distances(x: Array, y: Array, plans: Array, p: int) -> Array:
     """$D_p$ of each pair."""
     return np.sum(ref.powers(x, y, p) * plans, axis=(1, 2)) ** (1 / p)
 
 
-def _half_circle(count: int) -> np.ndarray:
+def _half_circle(count: int) -> Array:
     """Directions at the middles of equal arcs of a half circle."""
     angles = np.pi * (np.arange(count) + 0.5) / count
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -65,12 +63,12 @@ along.refuted_if(
 )
 
 
-def _mean_plan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _mean_plan(x: Array, y: Array) -> Array:
     """The library's, of eight slices."""
     return lib.pair_plans(x, y, _half_circle(8), jnp.zeros(()))
 
 
-def _nearest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _nearest(x: Array, y: Array) -> Array:
     """Each query gives all of its mass to the nearest key."""
     n = x.shape[1]
     return np.eye(n)[np.argmin(ref.powers(x, y, 2), axis=2)] / n
@@ -143,10 +141,10 @@ def metric(case: Case, *, tau: float = 0.0) -> Checks:
     yield bounded("least D(μ, ν)", np.min(there), ">=", 1e-3)
 
 
-Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+Triple = tuple[Array, Array, Array]
 
 
-def _sides(triple: Triple, rows: np.ndarray, tau: float, p: int) -> np.ndarray:
+def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
     """$D$ between the first and second, second and third, first and third clouds."""
     x, y, z = triple
     starts, ends = np.concatenate([x, y, x]), np.concatenate([y, z, z])
@@ -154,7 +152,7 @@ def _sides(triple: Triple, rows: np.ndarray, tau: float, p: int) -> np.ndarray:
     return _distances(starts, ends, plans, p).reshape(3, -1)
 
 
-def _excess(triple: Triple, rows: np.ndarray, tau: float, p: int) -> np.ndarray:
+def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
     """The long side over the sum of the short ones."""
     first, second, third = _sides(triple, rows, tau, p)
     return third / (first + second)
@@ -207,9 +205,7 @@ EXCHANGED = np.array([1, 2, 4, 8])  # arcs on which two places exchange their ra
     r"\frac1\pi\arctan 2\varepsilon$ and $W_2 = \varepsilon$.",
     hypotheses=r"$\sigma$ uniform on the circle, $\tau = 0$",
 )
-def equivalence(
-    case: Case, *, slices: Callable[[int], np.ndarray] = _half_circle
-) -> Checks:
+def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) -> Checks:
     r"""The library's plan of 1024 slices, on 1, 2, 4 or 8 of which ranks are exchanged.
 
     There the mean over slices is that over directions. $W_2$ by POT.
@@ -222,7 +218,7 @@ def equivalence(
     yield order("order of D₂ in W₂", W, D, 0.5, names=("W₂", "D₂"))
 
 
-def _turned(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _turned(rows: Array) -> tuple[Array, Array, Array]:
     r"""$\varepsilon$, $D_2$ and $W_2$ of two places and the same turned about."""
     epsilon = np.tan(np.pi * EXCHANGED / ARCS) / 2
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0]]), (4, 1, 1))
@@ -231,7 +227,7 @@ def _turned(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return epsilon, D, np.array([wasserstein(*pair) for pair in zip(x, y, strict=True)])
 
 
-def _upright(count: int) -> np.ndarray:
+def _upright(count: int) -> Array:
     """One direction, as often."""
     return np.tile(np.array([0.0, 1.0]), (count, 1))
 

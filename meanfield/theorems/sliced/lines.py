@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud
@@ -88,7 +87,7 @@ lifted.refuted_if(
 )
 
 
-def _probability(rng: np.random.Generator) -> np.ndarray:
+def _probability(rng: Rng) -> Array:
     """Four numbers that sum to one."""
     return rng.dirichlet(np.ones(4))
 
@@ -99,9 +98,7 @@ def _probability(rng: np.random.Generator) -> np.ndarray:
     claim=r"$\bar\gamma = E_{\theta\sim\sigma}[\gamma_\theta]$ is a coupling, whatever "
     r"the probability $\sigma$ on directions.",
 )
-def expected(
-    case: Case, *, sigma: Callable[[np.random.Generator], np.ndarray] = _probability
-) -> Checks:
+def expected(case: Case, *, sigma: Callable[[Rng], Array] = _probability) -> Checks:
     """Means of the library's plans along four directions, with random shares.
 
     Unequal weights; marginals, and for equal shares the library's plan of all four
@@ -128,7 +125,7 @@ expected.refuted_if(
     sigma=lambda rng: 2 * _probability(rng),
 )
 
-Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Product = Callable[[Array, Array], Array]
 
 
 @statement(
@@ -160,7 +157,7 @@ by_permutations.refuted_if(
     r"$AB^\top$ in place of $A^\top B$", product=lambda A, B: A @ B.T
 )
 
-Table = Callable[[int, int], np.ndarray]
+Table = Callable[[int, int], Array]
 COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
 
 
@@ -192,12 +189,12 @@ def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
         yield close(f"library, {n} × {m}", lib.plan_across(attention, *sides), U)
 
 
-def _hat(n: int, m: int) -> np.ndarray:
+def _hat(n: int, m: int) -> Array:
     r"""$1 - M|i/N - j/M|$ where that is positive: what the print means."""
     return np.maximum(1 - _distance(n, m), 0)
 
 
-def _distance(n: int, m: int) -> np.ndarray:
+def _distance(n: int, m: int) -> Array:
     i, j = np.arange(1, n + 1), np.arange(1, m + 1)
     return m * np.abs(i[:, None] / n - j[None, :] / m)
 

@@ -1,8 +1,7 @@
 """Sliced transport: the rivals that its authors compare, Sinkhorn and differential."""
 
-import numpy as np
-
 from meanfield.attention import attentions
+from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-import numpy as np
 from scipy.optimize import linprog
 
 from meanfield.attention import Attention
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close
 from meanfield.theorems._vocabulary import Parameters
@@ -19,7 +19,7 @@ TEMPERATURES = (0.1, 0.05, 0.025)
 STRICT = {"tolerance": 1e-6, "why": "rounding, 1e-16, over the smallest error, 2e-9"}
 
 
-def _spaced(rng: np.random.Generator) -> np.ndarray:
+def _spaced(rng: Rng) -> Array:
     """Numbers in no order, of which the nearest are a half apart."""
     steps = rng.permutation(np.concatenate([[GAP], rng.uniform(GAP, 1.5, size=N - 2)]))
     return rng.permutation(np.concatenate([[0.0], np.cumsum(steps)])) - N / 2
@@ -34,9 +34,7 @@ def _spaced(rng: np.random.Generator) -> np.ndarray:
     r"$\frac1NA^\top B$ of soft sorts tends to the plan of hard ones.",
     hypotheses="distinct entries",
 )
-def soft_sort(
-    case: Case, *, entries: Callable[[np.random.Generator], np.ndarray] = _spaced
-) -> Checks:
+def soft_sort(case: Case, *, entries: Callable[[Rng], Array] = _spaced) -> Checks:
     """Twelve numbers, t = 0.1, 0.05, 0.025 and p = 1, 2, in NumPy, against sorting.
 
     The product against the library's plan of a slice.
@@ -62,7 +60,7 @@ def soft_sort(
         )
 
 
-def _tied(rng: np.random.Generator) -> np.ndarray:
+def _tied(rng: Rng) -> Array:
     """The same with its two smallest equal."""
     v = _spaced(rng)
     return np.maximum(v, np.sort(v)[1])
@@ -75,7 +73,7 @@ soft_sort.refuted_if(
 )
 
 
-def _softmax(p: Parameters, rows: np.ndarray) -> Attention:
+def _softmax(p: Parameters, rows: Array) -> Attention:
     """Softmax attention, which knows no slices."""
     del rows
     return p.attention("softmax")
@@ -90,7 +88,7 @@ def _softmax(p: Parameters, rows: np.ndarray) -> Attention:
     r"coincide",
 )
 def doubly_stochastic(
-    case: Case, *, attention: Callable[[Parameters, np.ndarray], Attention] = sliced
+    case: Case, *, attention: Callable[[Parameters, Array], Attention] = sliced
 ) -> Checks:
     """The library's plan of twelve tokens along four slices: its sums, its entries."""
     rng = case.rng("tokens")
@@ -109,7 +107,7 @@ doubly_stochastic.refuted_if(
 )
 
 
-def _soft_plan(case: Case, t: float) -> tuple[np.ndarray, np.ndarray]:
+def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     r"""$A^\top B$ of twelve normal queries and keys on a line, p = 1; and $A$."""
     a, b = case.rng("soft").normal(size=(2, N))
     A, B = (ref.soft_permutation(v, t) for v in (a, b))
@@ -183,7 +181,7 @@ def triangular(case: Case, *, above: int = 0) -> Checks:
     yield bounded("largest entry off the diagonal", max(entries), "<=", 0, **slack)
 
 
-def _most(weights: np.ndarray, pattern: np.ndarray) -> float:
+def _most(weights: Array, pattern: Array) -> float:
     """The largest sum of a doubly stochastic matrix, zero outside of a pattern."""
     n = len(weights)
     one, ones = np.eye(n), np.ones(n)

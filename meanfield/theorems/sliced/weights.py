@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
-import numpy as np
 from scipy.special import softmax
 
+from meanfield.theorems._arrays import Array, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -14,21 +13,21 @@ from meanfield.theorems.library.slices import between, coupling, directions, sli
 from meanfield.theorems.reference import slices as ref
 
 SAME = 1e-6  # costs that are nearer are of the same plan
-Cost = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+Cost = Callable[[Array, Array, Array], Array]
 
 
-def _in_space(q: np.ndarray, k: np.ndarray, theta: np.ndarray) -> np.ndarray:
+def _in_space(q: Array, k: Array, theta: Array) -> Array:
     """Squared distances of queries and keys."""
     del theta
     return ref.powers(q, k, 2)
 
 
-def _on_slice(q: np.ndarray, k: np.ndarray, theta: np.ndarray) -> np.ndarray:
+def _on_slice(q: Array, k: Array, theta: Array) -> Array:
     """Squared distances of their projections."""
     return ((q @ theta)[:, None] - (k @ theta)[None, :]) ** 2
 
 
-def _by_pot(p: Parameters, at: Cloud, rows: np.ndarray) -> np.ndarray:
+def _by_pot(p: Parameters, at: Cloud, rows: Array) -> Array:
     """The plan of each slice, by POT."""
     q, k, w = at.x @ p.Q.T, at.x @ p.K.T, at.share
     return np.array([ref.lifted(q @ theta, k @ theta, w, w) for theta in rows])
@@ -69,10 +68,10 @@ weighted.refuted_if(
     cost=_on_slice,
 )
 
-Output = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Output = Callable[[Array, Array], Array]
 
 
-def _transposed(V: np.ndarray, G: np.ndarray) -> np.ndarray:
+def _transposed(V: Array, G: Array) -> Array:
     r"""$NVG^\top$, the values being columns."""
     return G.shape[1] * V @ G.T
 
@@ -98,7 +97,7 @@ def output(case: Case, *, rule: Output = _transposed) -> Checks:
     yield from _invariance(case, rule)
 
 
-def _keys_apart(case: Case) -> tuple[Parameters, Cloud, np.ndarray]:
+def _keys_apart(case: Case) -> tuple[Parameters, Cloud, Array]:
     """Tokens whose first half is a query, second a key; slices."""
     rng = case.rng("pairs")
     V = np.hstack([np.zeros((4, 2)), rng.normal(size=(4, 2))])
@@ -156,13 +155,13 @@ def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
     yield from _cheaper(case, sign)
 
 
-def _tokens(case: Case) -> tuple[Parameters, Cloud, np.ndarray]:
+def _tokens(case: Case) -> tuple[Parameters, Cloud, Array]:
     rng = case.rng("tokens")
     p = generic(rng, 2, 4)._replace(epsilon=np.asarray(1.0))
     return p, bare(2 * rng.normal(size=(12, 4))), directions(rng, 4)
 
 
-def _by_lines(p: Parameters, at: Cloud, rows: np.ndarray, rate: float) -> np.ndarray:
+def _by_lines(p: Parameters, at: Cloud, rows: Array, rate: float) -> Array:
     """$G$, with shares softmax of `rate` times costs."""
     q, k = at.x @ p.Q.T, at.x @ p.K.T
     sides = [(ref.permutation(q @ v), ref.permutation(k @ v)) for v in rows]
@@ -201,14 +200,14 @@ def _(case: Case) -> Counterexample:
     return Counterexample((dearer,), _cheaper(case, -1.0))
 
 
-Velocities = Callable[[Parameters, Cloud, np.ndarray], np.ndarray]
+Velocities = Callable[[Parameters, Cloud, Array], Array]
 
 
-def _by_library(p: Parameters, at: Cloud, rows: np.ndarray) -> np.ndarray:
+def _by_library(p: Parameters, at: Cloud, rows: Array) -> Array:
     return np.asarray(velocity(sliced(p, rows), at, at))
 
 
-def _by_order(p: Parameters, at: Cloud, rows: np.ndarray) -> np.ndarray:
+def _by_order(p: Parameters, at: Cloud, rows: Array) -> Array:
     """By ranks, and where projections coincide by the order of tokens."""
     G = _by_lines(p, at, rows, 0.0)
     return len(at.x) * G @ at.x @ p.V.T

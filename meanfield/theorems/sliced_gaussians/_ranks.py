@@ -6,14 +6,12 @@ which are the library's view of a problem.
 
 from typing import NamedTuple
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array as JaxArray
 from scipy import stats
 
 from meanfield.attention import Attention
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._prelude import Check
 from meanfield.theorems._protocols import SIGMAS
 from meanfield.theorems._vocabulary import Law, Parameters
@@ -22,21 +20,13 @@ from meanfield.theorems.library.slices import directions, sliced
 from meanfield.theorems.reference import slices as ref
 from meanfield.tokens import Tokens
 
-Array = np.ndarray
-
 
 class Sliced(NamedTuple):
-    """An attention on slices, and the law of its tokens.
+    """An attention on slices, and the law of its tokens."""
 
-    Attributes:
-        p: its matrices.
-        law: of the tokens.
-        directions: of the slices, unit vectors, `(slices, k)`.
-    """
-
-    p: Parameters
-    law: Law
-    directions: Array
+    p: Parameters  # its matrices
+    law: Law  # of the tokens
+    directions: Array  # of the slices, unit vectors, `(slices, k)`
 
 
 def attention(at: Sliced, tau: float = 0.0) -> Attention:
@@ -44,7 +34,7 @@ def attention(at: Sliced, tau: float = 0.0) -> Attention:
     return sliced(at.p, at.directions, tau)
 
 
-def drawn(rng: np.random.Generator, shape: tuple[int, int, int], slices: int) -> Sliced:
+def drawn(rng: Rng, shape: tuple[int, int, int], slices: int) -> Sliced:
     """Generic matrices with `k` rows, directions, and a law of rank `r` in `d`."""
     d, k, r = shape
     p = att.generic(rng, k, d)
@@ -54,7 +44,7 @@ def drawn(rng: np.random.Generator, shape: tuple[int, int, int], slices: int) ->
     return Sliced(p, law, directions(rng, slices, k))
 
 
-def cloud(rng: np.random.Generator, law: Law, n: int) -> Array:
+def cloud(rng: Rng, law: Law, n: int) -> Array:
     """Tokens whose sample mean and covariance are exactly those of the law."""
     z = rng.normal(size=(n, law.factor.shape[1]))
     z -= z.mean(axis=0)
@@ -148,7 +138,7 @@ def score_of_means(
 
 
 def of_clouds(
-    rng: np.random.Generator, law: Law, n: int, count: int
+    rng: Rng, law: Law, n: int, count: int
 ) -> tuple[list[Array], list[Array]]:
     """Clouds of `n` tokens, and as many of a quarter of them."""
     whole, quarter = (

@@ -1,8 +1,8 @@
 """Gaussians under sliced attention: the costs of slices."""
 
-import numpy as np
 from scipy.special import softmax
 
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import close
 from meanfield.theorems.library import attentions as att
@@ -53,7 +53,7 @@ cost.refuted_if(
 )
 
 
-def _costs(at: ranks.Sliced, x: np.ndarray) -> np.ndarray:
+def _costs(at: ranks.Sliced, x: Array) -> Array:
     """The mean of |Qx − Ky|² over the pairs of each slice, by two sorts."""
     p = at.p
     apart = [x @ p.Q.T - ranks.matched(p, u, x) @ p.K.T for u in at.directions]

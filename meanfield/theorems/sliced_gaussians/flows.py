@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from meanfield.flows import fixed, flow
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap, order
 from meanfield.theorems._vocabulary import Parameters
@@ -62,9 +61,7 @@ flowing.refuted_if(
 )
 
 
-def _of_tokens(
-    case: Case, at: ranks.Sliced, coarse: ranks.Array, exact: ranks.Array
-) -> Checks:
+def _of_tokens(case: Case, at: ranks.Sliced, coarse: Array, exact: Array) -> Checks:
     """Covariances of clouds beside the recursion's, and beside the flow's for h → 0."""
     rng = case.rng("flow: clouds")
     draws = ranks.of_clouds(rng, at.law, 8000, case.pick(16, 64))
@@ -86,18 +83,18 @@ def _of_tokens(
     return (*steps, last, _stepped(at, draws[0][0][:1000]))
 
 
-def _steps(at: ranks.Sliced, x: ranks.Array, count: int) -> ranks.Array:
+def _steps(at: ranks.Sliced, x: Array, count: int) -> Array:
     """Tokens at time one, after so many of Euler's steps."""
     for _ in range(count):
         x = x + ranks.velocities(at, x) / count
     return x
 
 
-def _covariance(at: ranks.Sliced, x: ranks.Array, count: int) -> ranks.Array:
+def _covariance(at: ranks.Sliced, x: Array, count: int) -> Array:
     return np.cov(_steps(at, x, count).T, ddof=0)
 
 
-def _stepped(at: ranks.Sliced, x: ranks.Array) -> Check:
+def _stepped(at: ranks.Sliced, x: Array) -> Check:
     """The library's steps of tokens against NumPy's."""
     run = flow(
         ranks.attention(at), att.uniform(att.bare(x)), SPAN, stepping=fixed(1 / 8)
@@ -106,11 +103,11 @@ def _stepped(at: ranks.Sliced, x: ranks.Array) -> Check:
     return gap("1000 tokens, h = 1/8", run.last, expected, tolerance=1e-10, why=SORTED)
 
 
-def _slope(at: ranks.Sliced, Sigma: ranks.Array, pair: Pair) -> ranks.Array:
+def _slope(at: ranks.Sliced, Sigma: Array, pair: Pair) -> Array:
     return at.p.V @ np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)
 
 
-def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> ranks.Array:
+def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> Array:
     """The covariance at time one of infinitely many tokens, in so many steps."""
     Sigma, h, V = at.law.covariance, 1 / count, at.p.V
     for _ in range(count):
@@ -124,23 +121,23 @@ def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> ranks.Array:
     return Sigma
 
 
-def _solved(at: ranks.Sliced, pair: Pair) -> ranks.Array:
+def _solved(at: ranks.Sliced, pair: Pair) -> Array:
     """The covariance at time one of the flow, by DOP853."""
 
-    def rate(_: float, Sigma: ranks.Array) -> ranks.Array:
+    def rate(_: float, Sigma: Array) -> Array:
         half = _slope(at, Sigma, pair) @ Sigma
         return half + half.T
 
     return ref.integrated(rate, at.law.covariance, SPAN)[-1]
 
 
-def _library(at: ranks.Sliced) -> ranks.Array:
+def _library(at: ranks.Sliced) -> Array:
     run = flow(ranks.attention(at), at.law.gaussian, SPAN)
     Y = np.asarray(run.coordinates[1])[-1]
     return Y @ Y.T
 
 
-def _neville(values: ranks.Array) -> ranks.Array:
+def _neville(values: Array) -> Array:
     """The value at step zero from those at a step, its half and its quarter."""
     first = 2 * values[1:] - values[:-1]
     return (4 * first[1] - first[0]) / 3

@@ -12,16 +12,16 @@ two densities of $q$. ERRATA N2' has $\tau' = t/2$ and $p' = W/(s_Q^2\beta_Q)$.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
 from scipy.special import ndtri, softmax
 
 from meanfield.attention import Attention, attentions
-from meanfield.theorems._prelude import Case, Check, Checks, statement
+from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 
-from ._ranks import Array, Sliced, drawn, moved_by, slopes
+from ._ranks import Sliced, drawn, moved_by, slopes
 
 TEMPERATURES = (1.0, 0.3, 0.1)
 SHAPES = ((1, 1, 1), (3, 2, 2))  # d, k, and the rank of the covariance
@@ -65,7 +65,14 @@ def soft(
         for t in TEMPERATURES
         for check in _by_nodes(_spread_out(case, shape), t, rows)
     )
-    yield _by_shares(case)
+    # The library's slope of three slices, each weighted by its cost, at t = 0.7.
+    at, t, tau = drawn(case.rng("three slices"), (3, 2, 3), 3), 0.7, 0.8
+    each = [_Soft(at._replace(directions=row[None]), t) for row in at.directions]
+    shares = softmax([-tau * one.costs()[1] for one in each])
+    hard = slopes(at.p, at.directions, at.law.covariance)
+    parts = [s * one.share * L for s, one, L in zip(shares, each, hard, strict=True)]
+    slope, _ = moved_by(_variant("esp-soft", at, t, tau), at.law)
+    yield gap("three slices, τ = 0.8", slope, at.p.V @ np.sum(parts, 0), **ROUNDING)
     yield from _by_quantiles(case)
 
 
@@ -176,21 +183,14 @@ def _kernel(places: Array, quantiles: Array, mass: Array, t: float) -> Array:
 
 
 class _Plan(NamedTuple):
-    """The published plan of the whole law, from its definition, by trapezoids.
+    """The published plan of the whole law, from its definition, by trapezoids."""
 
-    Attributes:
-        x: tokens.
-        mass: of each token.
-        share: of each quantile.
-        kernels: rows of the soft sorts of queries and of keys, one for each quantile.
-        near: which tokens are within two deviations.
-    """
-
-    x: Array
-    mass: Array
-    share: Array
+    x: Array  # tokens
+    mass: Array  # of each token
+    share: Array  # of each quantile
+    # rows of the soft sorts of queries and of keys, one for each quantile
     kernels: tuple[Array, Array]
-    near: Array
+    near: Array  # which tokens are within two deviations
 
     def moved(self) -> tuple[Array, Array]:
         """What the tokens `near` get of keys, and the sums of their rows."""
@@ -238,17 +238,6 @@ def _by_nodes(at: Sliced, t: float, rows: Callable[[Array, Array], Array]) -> Ch
     yield gap(f"velocity, published, {name}", moved, own * apart[:, None], **why)
     yield gap(f"sums of rows, {name}", sums, apart, **why)
     yield gap(f"costs, {name}", plan.costs(p), exact.costs(), **why)
-
-
-def _by_shares(case: Case) -> Check:
-    """The library's slope of three slices, each weighted by its cost, at t = 0.7."""
-    at, t, tau = drawn(case.rng("three slices"), (3, 2, 3), 3), 0.7, 0.8
-    each = [_Soft(at._replace(directions=row[None]), t) for row in at.directions]
-    shares = softmax([-tau * one.costs()[1] for one in each])
-    hard = slopes(at.p, at.directions, at.law.covariance)
-    parts = [s * one.share * L for s, one, L in zip(shares, each, hard, strict=True)]
-    slope, _ = moved_by(_variant("esp-soft", at, t, tau), at.law)
-    return gap("three slices, τ = 0.8", slope, at.p.V @ np.sum(parts, 0), **ROUNDING)
 
 
 def _by_quantiles(case: Case) -> Checks:

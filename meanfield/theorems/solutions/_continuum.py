@@ -3,22 +3,18 @@
 import functools
 from collections.abc import Callable
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
 from scipy.special import betaincinv, roots_jacobi
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Heads, stacked
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import after, scalings
 from meanfield.theorems.reference.energies import bilinear, distance
 
 from ._particles import KINDS, constants
 
-Array = np.ndarray
 SIDES = np.array([3, 4, 6, 8])  # of clouds of 9 to 64 tokens
 CELLS = 24  # of the continuum, along each axis
 TIME, STEPS, NODES = 0.4, 4, 10

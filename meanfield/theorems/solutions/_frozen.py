@@ -2,10 +2,6 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
 from jaxtyping import Bool, Float
 from typing_extensions import override
 
@@ -15,9 +11,9 @@ from meanfield.dynamics import AbstractDynamics, Prefix
 from meanfield.fields import AbstractField
 from meanfield.flows import flow
 from meanfield.measures import AbstractMeasure, Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems.reference import formulas as ref
 
-Array = np.ndarray
 EPSILON = 1.3
 FRAMES = np.array([0.0, 0.025, 0.05, 0.1, 0.2, 0.3, 0.6, 1.0])
 ERROR = 2e-7
@@ -28,19 +24,12 @@ WHY = (
 
 
 class Curve(NamedTuple):
-    r"""Atoms $r_je^{gt}(\cos(\varphi_j + \omega_jt), \sin(\varphi_j + \omega_jt))$.
+    r"""Atoms $r_je^{gt}(\cos(\varphi_j + \omega_jt), \sin(\varphi_j + \omega_jt))$."""
 
-    Attributes:
-        radius: $r_j$.
-        growth: $g$.
-        phase: $\varphi_j$.
-        turn: $\omega_j$.
-    """
-
-    radius: Array
-    growth: Array
-    phase: Array
-    turn: Array
+    radius: Array  # $r_j$
+    growth: Array  # $g$
+    phase: Array  # $\varphi_j$
+    turn: Array  # $\omega_j$
 
     def at(self, t: float) -> Array:
         """The atoms at one time, `(n, 2)`."""
@@ -50,25 +39,15 @@ class Curve(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A curve of measures, parameters, and tokens to carry.
+    """A curve of measures, parameters, and tokens to carry."""
 
-    Attributes:
-        Q: the query matrix; `K` and `V` likewise.
-        K: see `Q`.
-        V: see `Q`.
-        curve: the atoms.
-        x: the tokens.
-        w: the weights of both.
-        position: the positions of both; all equal where nothing is masked.
-    """
-
-    Q: Array
+    Q: Array  # the query matrix; `K` and `V` likewise
     K: Array
     V: Array
-    curve: Curve
-    x: Array
-    w: Array
-    position: Array
+    curve: Curve  # the atoms
+    x: Array  # the tokens
+    w: Array  # the weights of both
+    position: Array  # the positions of both; all equal where nothing is masked
 
 
 class Frozen(AbstractDynamics):

@@ -4,20 +4,14 @@ import itertools
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Heads, Interpolated, Layers, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import scalings, settled
 
-Array = np.ndarray
 EPSILON = 1.3
 NODES = (0.0, 0.4, 1.0)  # parameters are linear between them
 EDGES = (0.0, 0.3, 0.7, 1.0)  # or constant between these
@@ -35,45 +29,29 @@ ADAPTIVE_SINKHORN = (
 )
 
 
-Number = TypeVar("Number", np.ndarray, JaxArray)
+Number = TypeVar("Number", Array, JaxArray)
 
 
 class Members(NamedTuple):
-    """Runs side by side, each with parameters of its own.
+    """Runs side by side, each with parameters of its own."""
 
-    Attributes:
-        Q: `(members, nodes, heads, d, d)`; so are `K` and `V`.
-        K: see `Q`.
-        V: see `Q`.
-        x: tokens, `(members, n, d)`.
-        w: their weights, `(members, n)`.
-    """
-
-    Q: Array
+    Q: Array  # `(members, nodes, heads, d, d)`; so are `K` and `V`
     K: Array
     V: Array
-    x: Array
-    w: Array
+    x: Array  # tokens, `(members, n, d)`
+    w: Array  # their weights, `(members, n)`
 
 
 class Kind(NamedTuple):
-    """A field, how its parameters change, and the same in NumPy.
+    """A field, how its parameters change, and the same in NumPy."""
 
-    Attributes:
-        attention: its name in the registry.
-        heads: how many heads are summed; one is no sum.
-        depth: from a stack to a dynamics.
-        at: parameters at a time, given the middle of the step that the time is in.
-        velocity: of tokens in NumPy, for one head.
-        value_scale: what the library's value is, over `V`.
-    """
-
-    attention: str
-    heads: int
-    depth: Callable[[AbstractDynamics], AbstractDynamics]
+    attention: str  # its name in the registry
+    heads: int  # how many heads are summed; one is no sum
+    depth: Callable[[AbstractDynamics], AbstractDynamics]  # from a stack to a dynamics
+    # parameters at a time, given the middle of the step that the time is in
     at: Callable[[Array, float, float], Array]
-    velocity: Callable[..., Array]
-    value_scale: float
+    velocity: Callable[..., Array]  # of tokens in NumPy, for one head
+    value_scale: float  # what the library's value is, over `V`
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -243,7 +221,7 @@ def radii(
     return start * np.exp(np.array(grown))
 
 
-def generic(rng: np.random.Generator, heads: int = 2) -> tuple[Array, Array, Array]:
+def generic(rng: Rng, heads: int = 2) -> tuple[Array, Array, Array]:
     r"""Parameters that turn with depth: $M_0\cos\theta_i + M_1\sin\theta_i$."""
     angles = np.array([0.0, 0.9, 2.1])[:, None, None, None]
     pairs = (

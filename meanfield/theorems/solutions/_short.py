@@ -7,16 +7,11 @@ which the bound allows `GROWTH` e-folds is off by `GROWTH`⁴/120, 1e-9 of what 
 
 from collections.abc import Callable, Mapping
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield._typing import PRNGKey
 from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.dynamics import AbstractDynamics, Heads
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._protocols import attacked
 from meanfield.theorems.estimates.attacks import FAR, norm
 
@@ -29,10 +24,10 @@ HALF_STEPS, LARGEST = 41, 0.6
 TABLEAU = np.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
 LIGHT = 1e-9  # the share of an atom that all others outweigh
 
-At = Mapping[str, Array]
+At = Mapping[str, JaxArray]
 
 
-def start(key: PRNGKey) -> dict[str, Array]:
+def start(key: PRNGKey) -> dict[str, JaxArray]:
     """Four atoms in the unit ball, their weights and moves, and two heads."""
     keys = jax.random.split(key, 4)
     Q, K, V = jax.random.normal(keys[0], (3, 2, 2, 2))
@@ -49,7 +44,7 @@ def start(key: PRNGKey) -> dict[str, Array]:
     }
 
 
-def light(a: float) -> dict[str, np.ndarray]:
+def light(a: float) -> dict[str, Array]:
     r"""A light atom at $u$ that moves and pulls the others, at $-u$; $\|A\| = a$.
 
     They see it as in the case of equality of Lemma B.2 (iii): each is moved by its
@@ -67,7 +62,7 @@ def light(a: float) -> dict[str, np.ndarray]:
     }
 
 
-def log_ratio(at: At, which: Array, first: Array) -> Array:
+def log_ratio(at: At, which: JaxArray, first: JaxArray) -> JaxArray:
     r"""$\log\frac{\log W_1(T)/W_1(0)}{T(C_1 + C_2R(T)^2)}$, with `first` times $C_1$.
 
     `which` is the place of the attention in `KINDS`.
@@ -76,8 +71,8 @@ def log_ratio(at: At, which: Array, first: Array) -> Array:
     return jax.lax.switch(which, branches, first)
 
 
-def _of_kind(name: str, at: At) -> Callable[[Array], Array]:
-    def log_share(first: Array) -> Array:
+def _of_kind(name: str, at: At) -> Callable[[JaxArray], JaxArray]:
+    def log_share(first: JaxArray) -> JaxArray:
         mu, one = attacked(at["z"], at["logits"], 1.0), jnp.ones(())
         T = GROWTH / _rate(name, at, one, one)
         flown = lambda x: _flown(_velocity(name, mu, at), x, T)
@@ -92,7 +87,7 @@ def _of_kind(name: str, at: At) -> Callable[[Array], Array]:
     return log_share
 
 
-def _norms(name: str, at: At) -> tuple[Array, ...]:
+def _norms(name: str, at: At) -> tuple[JaxArray, ...]:
     """Of V, A, Q and K, for each head."""
     n = KINDS[name].heads
     Q, K, V = (at[part][:n] for part in "QKV")
@@ -100,7 +95,7 @@ def _norms(name: str, at: At) -> tuple[Array, ...]:
     return each(V), each(jnp.swapaxes(K, 1, 2) @ Q), each(Q), each(K)
 
 
-def _rate(name: str, at: At, R: Array, first: Array) -> Array:
+def _rate(name: str, at: At, R: JaxArray, first: JaxArray) -> JaxArray:
     """$C_1 + C_2R^2$, summed over heads, at ε = 1."""
     v, a, q, k = _norms(name, at)
     law = "softmax" if name == "multi-head" else name
@@ -108,7 +103,7 @@ def _rate(name: str, at: At, R: Array, first: Array) -> Array:
     return jnp.sum(first * C1 + C2)
 
 
-def _mean_length(mu: Points, moves: Array) -> Array:
+def _mean_length(mu: Points, moves: JaxArray) -> JaxArray:
     return mu.weights @ jnp.sqrt(jnp.sum(moves**2, axis=1) + 1e-40)
 
 
@@ -123,20 +118,22 @@ def _dynamics(name: str, at: At) -> AbstractDynamics:
     return made
 
 
-def _velocity(name: str, mu: Points, at: At) -> Callable[[Array], Array]:
+def _velocity(name: str, mu: Points, at: At) -> Callable[[JaxArray], JaxArray]:
     """The library's velocities of the atoms."""
 
-    def velocity(x: Array) -> Array:
+    def velocity(x: JaxArray) -> JaxArray:
         field = _dynamics(name, at).field(0.0, mu.at(x))
         return field(mu.at(x).tokens)
 
     return velocity
 
 
-def _flown(velocity: Callable[[Array], Array], x: Array, T: Array) -> Array:
+def _flown(
+    velocity: Callable[[JaxArray], JaxArray], x: JaxArray, T: JaxArray
+) -> JaxArray:
     """Where a step of the classical Runge–Kutta method of length `T` ends."""
 
-    def stage(carry: tuple[Array, Array], row: Array) -> tuple:
+    def stage(carry: tuple[JaxArray, JaxArray], row: JaxArray) -> tuple:
         slope, total = carry
         slope = velocity(x + row[0] * T * slope)
         return (slope, total + row[1] * slope), None

@@ -1,23 +1,19 @@
 """Tokens under layers of attention: they collapse without the skip, and not with it."""
 
-import equinox as eqx
-import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
-from jaxtyping import Array as JaxArray
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ascend, attacked, bounded, close, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.ensembles import spectrum
 
-Array = np.ndarray
 NORMALISED = ("softmax", "sinkhorn")
 SIZES = np.array([0.05, 0.025, 0.0125, 0.00625])  # of clouds that a layer contracts
 ROUNDED = "rounding of sums over six tokens; Sinkhorn's marginals to 4e-11"
@@ -57,9 +53,22 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     yield ascend(
         case, "D after over |V| tanh(|A|D²/4ε) D", _log_ratio, _start, given=(skip,)
     )
-    yield _pair(skip)
+    # Two tokens on a line, for which the bound is an equality.
+    one, at = np.eye(1), att.bare(np.array([[-0.7], [0.7]]))
+    p = Parameters(one, one, one, np.asarray(0.7))
+    D = diameter(at.x)
+    after = diameter(_layer(p, "softmax", at, skip))
+    yield close("two tokens on a line: the bound is reached", after, _reach(p, D) * D)
     yield from _brute_force(case, skip)
-    yield from _orders(case, skip)
+    # Diameters after a layer as powers of those before, for clouds that shrink.
+    p, at = _drawn(case, "order")
+    middle = at.share @ at.x
+    for name in NORMALISED:
+        clouds = [at._replace(x=middle + h * (at.x - middle)) for h in SIZES]
+        before = [diameter(each.x) for each in clouds]
+        after = [diameter(_layer(p, name, each, skip)) for each in clouds]
+        label = f"order of D after in D, {name}"
+        yield order(label, before, after, 3.0, names=("D", "D after"))
     yield _three_layers(case, skip)
 
 
@@ -113,15 +122,6 @@ def _reach(p: Parameters, D: float) -> float:
     return float(np.tanh(np.linalg.norm(p.A, 2) * D**2 / (4 * p.epsilon)))
 
 
-def _pair(skip: float) -> Check:
-    """Two tokens on a line, for which the bound is an equality."""
-    one, at = np.eye(1), att.bare(np.array([[-0.7], [0.7]]))
-    p = Parameters(one, one, one, np.asarray(0.7))
-    D = diameter(at.x)
-    after = diameter(_layer(p, "softmax", at, skip))
-    return close("two tokens on a line: the bound is reached", after, _reach(p, D) * D)
-
-
 def _brute_force(case: Case, skip: float) -> Checks:
     """The largest ratios over clouds, by all pairs of rows."""
     ratios = np.array(
@@ -144,18 +144,6 @@ def _ratios(p: Parameters, at: Cloud, name: str, skip: float) -> list[float]:
     D = diameter(at.x)
     after = diameter(_layer(p, name, at, skip))
     return [after / (delta * D), delta / _reach(p, D)]
-
-
-def _orders(case: Case, skip: float) -> Checks:
-    """Diameters after a layer as powers of those before, for clouds that shrink."""
-    p, at = _drawn(case, "order")
-    middle = at.share @ at.x
-    for name in NORMALISED:
-        clouds = [at._replace(x=middle + h * (at.x - middle)) for h in SIZES]
-        before = [diameter(each.x) for each in clouds]
-        after = [diameter(_layer(p, name, each, skip)) for each in clouds]
-        label = f"order of D after in D, {name}"
-        yield order(label, before, after, 3.0, names=("D", "D after"))
 
 
 def _three_layers(case: Case, skip: float) -> Check:

@@ -2,17 +2,12 @@
 
 import itertools
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield.attention import attentions
 from meanfield.dynamics import Layers, Sum, stacked
 from meanfield.flows import fixed, flow
 from meanfield.measures import Points
-from meanfield.theorems._prelude import Case, Check, Checks, statement
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library.measures import starts
 from meanfield.theorems.reference.measures import wasserstein
@@ -30,7 +25,6 @@ from ._continuum import (
 )
 from ._particles import KINDS
 
-Array = np.ndarray
 EPSILON = 1.3
 EDGES = (0.0, 0.35, 1.0)
 Q, K, V = (0.5, -0.4), (0.3, 0.35), (0.35, -0.4)  # one number for each layer
@@ -58,7 +52,11 @@ def limit(case: Case, *, cut: Cut = cells) -> Checks:
     after. On the line, the library's fixed steps over two layers; moments of the
     clouds that it draws, which are to tend to those of their laws.
     """
-    yield _on_a_line()
+    # The library's fixed steps of 25 tokens over two layers, against NumPy's.
+    few = np.tanh(np.linspace(-1.5, 1.5, 25))
+    final = np.asarray(_final(jnp.asarray(few), jnp.ones(25)))
+    expected = _reference(few, few, np.full(25, 1 / 25))
+    yield gap("25 tokens at t = 1", final, expected, tolerance=1e-13, why=HEUN)
     middle, lower = (carried(cut, at) for at in (0.5, LOWER))
     for name in KINDS:
         yield from _followed(name, middle[name], lower[name])
@@ -91,14 +89,6 @@ def _followed(
     )
     yield bounded(f"{label}: of 64 tokens over 9", left, "<=", 0.45, why=less)
     yield bounded(f"growth of W_1 of both, {name}", ratio, "<=", C)
-
-
-def _on_a_line() -> Check:
-    """The library's fixed steps of 25 tokens over two layers, against NumPy's."""
-    few = np.tanh(np.linspace(-1.5, 1.5, 25))
-    final = np.asarray(_final(jnp.asarray(few), jnp.ones(25)))
-    expected = _reference(few, few, np.full(25, 1 / 25))
-    return gap("25 tokens at t = 1", final, expected, tolerance=1e-13, why=HEUN)
 
 
 @eqx.filter_jit

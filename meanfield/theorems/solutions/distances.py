@@ -1,18 +1,13 @@
 """Distances between measures, with positions and without."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield._pot import ot
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._check import Relation
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.reference.measures import wasserstein
 
-Array = np.ndarray
 POSITIONS = np.repeat([0.1, 0.35, 0.4, 0.9], [3, 1, 4, 2])
 PROGRAMME = "an optimal basis of a linear programme is exact up to rounding: 1e-12 of 1"
 

@@ -1,7 +1,6 @@
 """Masked attention: velocities jump where distances vanish."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap, order
 from meanfield.theorems.reference.measures import wasserstein

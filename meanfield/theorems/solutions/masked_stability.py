@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-import numpy as np
 from scipy.linalg import expm
 
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
@@ -85,7 +85,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _averages(n: int) -> masked.Array:
+def _averages(n: int) -> Array:
     """The mean of the tokens up to each one."""
     return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
 
@@ -105,9 +105,7 @@ def _means(case: Case) -> list[masked.Line]:
     return lines
 
 
-def _ratios(
-    lines: list[masked.Line], paths: list[masked.Array], p: float
-) -> masked.Array:
+def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
     """$d_p(1)/d_p(0)$ of the pairs."""
     found = []
     for i in range(0, len(lines), 2):
@@ -199,9 +197,7 @@ def _attending(case: Case) -> list[masked.Line]:
     return [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
 
 
-def _growth(
-    lines: list[masked.Line], paths: list[masked.Array], *, hardy: float
-) -> Checks:
+def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Checks:
     r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
     for i in range(0, 6, 2):
         line, pair = lines[i], (paths[i], paths[i + 1])
@@ -220,7 +216,7 @@ def _growth(
         )
 
 
-def _inside(lines: list[masked.Line], paths: list[masked.Array]) -> Check:
+def _inside(lines: list[masked.Line], paths: list[Array]) -> Check:
     shares = [
         np.abs(path[1:]).max(axis=1)
         / (np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:]))
@@ -234,7 +230,7 @@ def _inside(lines: list[masked.Line], paths: list[masked.Array]) -> Check:
 SHARES = (1e-1, 1e-2, 1e-3, 1e-4)
 
 
-def _early(case: Case) -> tuple[masked.Array, float]:
+def _early(case: Case) -> tuple[Array, float]:
     r"""$|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$."""
     rng = case.rng("shares")
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)

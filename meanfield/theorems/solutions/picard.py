@@ -1,7 +1,6 @@
 """The fixed-point map behind existence and uniqueness."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap, order
 from meanfield.theorems.reference.measures import wasserstein
@@ -31,7 +30,10 @@ def contained(case: Case, *, radius: float = 1.0) -> Checks:
     """
     runs = _spheres(case, radius=radius)
     paths = frozen.carried(runs)
-    shares = _share(runs, paths)
+    # The largest |x|/R(t) over later frames, run by run.
+    growth = np.array([np.linalg.norm(run.V, 2) for run in runs])
+    R = np.exp(growth[:, None] * frozen.FRAMES[None, :])
+    shares = (np.linalg.norm(paths, axis=-1).max(axis=-1) / R)[:, 1:].max(axis=1)
     expected = np.stack([frozen.reference(run) for run in runs[:2]])
     reached = "|x|/R(t) on a line"
     yield bounded(
@@ -57,21 +59,17 @@ contained.refuted_if(
 )
 
 
-def _parameters(
-    rng: np.random.Generator, scale: float
-) -> tuple[frozen.Array, frozen.Array, frozen.Array]:
+def _parameters(rng: Rng, scale: float) -> tuple[Array, Array, Array]:
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     return scale * Q, scale * K, V
 
 
-def _curve(
-    rng: np.random.Generator, radius: frozen.Array, growth: float
-) -> frozen.Curve:
+def _curve(rng: Rng, radius: Array, growth: float) -> frozen.Curve:
     phase = rng.uniform(0, 2 * np.pi, size=N)
     return frozen.Curve(radius, np.array(growth), phase, rng.uniform(-3, 3, size=N))
 
 
-def _start(rng: np.random.Generator) -> tuple[frozen.Array, frozen.Array, frozen.Array]:
+def _start(rng: Rng) -> tuple[Array, Array, Array]:
     """Tokens of which the furthest is at distance one, weights, distinct positions."""
     x, w = rng.normal(size=(N, 2)), rng.uniform(0.2, 1.8, size=N)
     x /= np.linalg.norm(x, axis=1).max()
@@ -93,13 +91,6 @@ def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
     line = frozen.Curve(np.full(N, radius), np.array(0.7), np.ones(N), TOGETHER)
     x = np.broadcast_to([np.cos(1), np.sin(1)], x.shape)
     return [*runs, frozen.Run(Q, K, 0.7 * np.eye(2), line, x, w, position)]
-
-
-def _share(runs: list[frozen.Run], paths: frozen.Array) -> frozen.Array:
-    """The largest |x|/R(t) over later frames, run by run."""
-    growth = np.array([np.linalg.norm(run.V, 2) for run in runs])
-    R = np.exp(growth[:, None] * frozen.FRAMES[None, :])
-    return (np.linalg.norm(paths, axis=-1).max(axis=-1) / R)[:, 1:].max(axis=1)
 
 
 @statement(
@@ -178,7 +169,7 @@ def _pairs(case: Case) -> list[tuple[frozen.Run, frozen.Run]]:
     return [*pairs, (runs[0], runs[1])]
 
 
-def _distance(first: frozen.Run, y: frozen.Array, z: frozen.Array, p: float) -> float:
+def _distance(first: frozen.Run, y: Array, z: Array, p: float) -> float:
     """W_p; for masked runs $d_p$, since every position holds one atom."""
     if np.ptp(first.position) == 0:
         return wasserstein(y, z, p, weights=(first.w, first.w))
@@ -199,9 +190,7 @@ def _factor(run: frozen.Run, T: float, *, one: float) -> float:
     return hardy * first * (np.expm1(grown * T) / grown if grown else T)
 
 
-def _moved(
-    pair: tuple[frozen.Run, frozen.Run], paths: frozen.Array, p: float
-) -> frozen.Array:
+def _moved(pair: tuple[frozen.Run, frozen.Run], paths: Array, p: float) -> Array:
     """The distance of the carried tokens at each frame."""
     return np.array([_distance(pair[0], y, z, p) for y, z in zip(*paths, strict=True)])
 

@@ -1,7 +1,6 @@
 """Distances between solutions grow at a bounded rate."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import ascend, bounded, log_ratio_at, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
@@ -117,7 +116,7 @@ def _rates(name: str, runs: particles.Members, m: int, R: float) -> tuple[float,
 
 
 def _log_growth(
-    paths: particles.Array, runs: particles.Members, pair: tuple[int, int], p: float
+    paths: Array, runs: particles.Members, pair: tuple[int, int], p: float
 ) -> float:
     """The largest log W_p(t)/W_p(0) over t, for frames after the first, over t."""
     both = (runs.w[pair[0]], runs.w[pair[1]])
@@ -133,7 +132,7 @@ def _log_growth(
 def _growth(
     name: str,
     runs: particles.Members,
-    paths: particles.Array,
+    paths: Array,
     *,
     first: float,
     p: float,
@@ -155,7 +154,7 @@ def _growth(
         )
 
 
-def _proportional(name: str, runs: particles.Members, paths: particles.Array) -> Check:
+def _proportional(name: str, runs: particles.Members, paths: Array) -> Check:
     """W_2 at t = 1 against W_2 at t = 0, as tokens are moved less and less."""
     both = (runs.w[members.BASE], runs.w[members.BASE])
     start, end = (

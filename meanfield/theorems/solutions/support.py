@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 
@@ -24,7 +23,7 @@ REACHED = ("softmax", "L2", "Sinkhorn", "multi-head")  # sigmoid weights stay be
 def support(
     case: Case,
     *,
-    size: Callable[[particles.Array], particles.Array] = particles.operator_norm,
+    size: Callable[[Array], Array] = particles.operator_norm,
 ) -> Checks:
     """Flows of weighted tokens under five fields, with parameters that change in time.
 
@@ -38,7 +37,7 @@ def support(
     yield from (_reached(name, runs, paths[name]) for name in REACHED)
 
 
-def _spectral_radius(matrices: particles.Array) -> particles.Array:
+def _spectral_radius(matrices: Array) -> Array:
     return np.max(np.abs(np.linalg.eigvals(matrices)), axis=-1)
 
 
@@ -85,9 +84,9 @@ def _(case: Case) -> Counterexample:
 def _fill(
     name: str,
     runs: particles.Members,
-    paths: particles.Array,
+    paths: Array,
     *,
-    size: Callable[[particles.Array], particles.Array],
+    size: Callable[[Array], Array],
 ) -> float:
     r"""The largest $|x_i(t)| / R(t)$ over runs and later frames."""
     sizes = np.linalg.norm(paths, axis=-1).max(axis=-1)
@@ -97,9 +96,7 @@ def _fill(
     return float(np.max((sizes / R)[:, 1:]))
 
 
-def _inside(
-    case: Case, *, size: Callable[[particles.Array], particles.Array]
-) -> Checks:
+def _inside(case: Case, *, size: Callable[[Array], Array]) -> Checks:
     runs, paths = flown(case)
     return tuple(
         bounded(
@@ -114,7 +111,7 @@ def _inside(
     )
 
 
-def _compared(name: str, runs: particles.Members, paths: particles.Array) -> Check:
+def _compared(name: str, runs: particles.Members, paths: Array) -> Check:
     """Where the library and NumPy carry the same tokens."""
     which = (BASE, SHEARED)
     return gap(
@@ -126,7 +123,7 @@ def _compared(name: str, runs: particles.Members, paths: particles.Array) -> Che
     )
 
 
-def _reached(name: str, runs: particles.Members, paths: particles.Array) -> Check:
+def _reached(name: str, runs: particles.Members, paths: Array) -> Check:
     sizes = np.linalg.norm(paths[TOGETHER], axis=-1).max(axis=-1)
     R = particles.radii(name, runs, TOGETHER, size=particles.operator_norm)
     return bounded(

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from itertools import permutations
 
-import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, gap
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
 
 N, PASSES = 8, 500
-Step = Callable[[np.ndarray], np.ndarray]
+Step = Callable[[Array], Array]
 CONVERGED = {
     "tolerance": 1e-9,
     "why": "contracts geometrically: 500 passes end at rounding, 1e-9 is far above it",
@@ -41,11 +41,11 @@ def limit(case: Case, *, passes: int = PASSES) -> Checks:
 limit.refuted_if("one pass, which ends on rows", seen_by=("column sums", "S"), passes=1)
 
 
-def _triangle(rng: np.random.Generator) -> np.ndarray:
+def _triangle(rng: Rng) -> Array:
     return np.tril(rng.uniform(0.5, 1.5, size=(4, 4)))
 
 
-def _without_support(rng: np.random.Generator) -> np.ndarray:
+def _without_support(rng: Rng) -> Array:
     """Two rows that have the first column alone: no permutation avoids zeros."""
     matrix = _triangle(rng)
     matrix[1, 1] = 0
@@ -58,9 +58,7 @@ def _without_support(rng: np.random.Generator) -> np.ndarray:
     claim=r"A nonnegative matrix with a positive diagonal is balanced to a doubly "
     r"stochastic limit, which may have zeros where the matrix has none.",
 )
-def support(
-    case: Case, *, matrix: Callable[[np.random.Generator], np.ndarray] = _triangle
-) -> Checks:
+def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks:
     """The library's balancing of a positive triangle, 4 × 4, after 20 000 passes."""
     X = matrix(case.rng("triangle"))
     with np.errstate(divide="ignore"):
@@ -107,7 +105,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample(printed[:2], normalisations(case)[:2])
 
 
-def _misplaced(X: np.ndarray) -> np.ndarray:
+def _misplaced(X: Array) -> Array:
     return X.sum(axis=1, keepdims=True)
 
 
@@ -144,7 +142,7 @@ def _(case: Case) -> Counterexample:
 ORDERS = np.array([np.eye(4)[list(order)] for order in permutations(range(4))])
 
 
-def _residual(corners: np.ndarray, matrix: np.ndarray) -> float:
+def _residual(corners: Array, matrix: Array) -> float:
     """How far a matrix is from the convex combinations of others."""
     rows = np.vstack([corners.reshape(len(corners), -1).T, np.ones(len(corners))])
     return float(nnls(rows, np.append(matrix.ravel(), 1.0))[1])

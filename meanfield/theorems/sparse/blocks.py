@@ -2,10 +2,7 @@
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
+from meanfield.theorems._arrays import Array, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, counted
 from meanfield.theorems.library import sequences as seq
@@ -16,7 +13,7 @@ B = N // BLOCKS
 Link = Callable[[jax.Array], jax.Array]
 
 
-def _tokens(case: Case) -> np.ndarray:
+def _tokens(case: Case) -> Array:
     return case.rng("tokens").normal(size=(N, D))
 
 
@@ -77,7 +74,7 @@ def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
     yield close("R", R, expected)
 
 
-def _scores(case: Case, link: Link, columns: int) -> tuple[np.ndarray, np.ndarray]:
+def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
     """The library's, with a link, and NumPy's with the positive part."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
@@ -142,7 +139,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample((_by_second(x, 1),), (_by_second(x, 0),))
 
 
-def _by_second(x: np.ndarray, more: int) -> Check:
+def _by_second(x: Array, more: int) -> Check:
     """What the sum of a block changes by, if the second token of that block moves."""
     changes = []
     for i in range(BLOCKS):

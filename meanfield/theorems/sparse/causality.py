@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, counted, order
 from meanfield.theorems.library import attentions as att
@@ -15,23 +14,19 @@ B = N // BLOCKS
 STEP = 0.1
 
 
-def _drawn(case: Case) -> tuple[np.ndarray, np.ndarray]:
+def _drawn(case: Case) -> tuple[Array, Array]:
     """A sequence of tokens, and the matrix of a sorting network."""
     rng = case.rng("sequence")
     return rng.normal(size=(N, D)), 0.5 * rng.normal(size=(D, BLOCKS))
 
 
-def _sorted(
-    x: np.ndarray, W: np.ndarray, balancing: ref.Balancing, passes: int
-) -> np.ndarray:
+def _sorted(x: Array, W: Array, balancing: ref.Balancing, passes: int) -> Array:
     """The tokens after their blocks are sorted, in NumPy."""
     R = balancing(np.exp(ref.sums_before(x, B) @ W), passes)
     return ref.on_tokens(R, B) @ x
 
 
-def _leak(
-    x: np.ndarray, W: np.ndarray, balancing: ref.Balancing, passes: int = PASSES
-) -> float:
+def _leak(x: Array, W: Array, balancing: ref.Balancing, passes: int = PASSES) -> float:
     """The most that a sorted block changes by, over the step of a later block."""
     block, psi, leaks = np.arange(N) // B, _sorted(x, W, balancing, passes), [0.0]
     for later in range(1, BLOCKS):
@@ -98,9 +93,7 @@ def _(case: Case) -> Counterexample:
     remark="So causal sorting degenerates: in the limit every block is sorted to "
     "itself.",
 )
-def degenerate(
-    case: Case, *, mask: Callable[[np.ndarray], np.ndarray] = np.tril
-) -> Checks:
+def degenerate(case: Case, *, mask: Callable[[Array], Array] = np.tril) -> Checks:
     """The library's balancing of a masked 5 × 5 matrix, k = 500 to 4000."""
     counts = (500, 1000, 2000, 4000)
     errors = [_from_identity(case, mask, count) for count in counts]
@@ -109,9 +102,7 @@ def degenerate(
     )
 
 
-def _from_identity(
-    case: Case, mask: Callable[[np.ndarray], np.ndarray], passes: int
-) -> float:
+def _from_identity(case: Case, mask: Callable[[Array], Array], passes: int) -> float:
     X = mask(np.exp(0.5 * case.rng("scores").normal(size=(BLOCKS, BLOCKS))))
     with np.errstate(divide="ignore"):
         S = seq.balance(np.log(X), passes)

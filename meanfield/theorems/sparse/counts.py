@@ -3,8 +3,7 @@
 import math
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, order
 from meanfield.theorems.library import sequences as seq

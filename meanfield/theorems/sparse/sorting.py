@@ -1,7 +1,6 @@
 """Sparse Sinkhorn attention: sorted blocks, and who looks at which."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, counted
 from meanfield.theorems._vocabulary import Parameters
@@ -15,14 +14,14 @@ ORDER = (2, 0, 3, 1)
 APART = 0.01  # of a place from all blocks, by which it is a mixture
 
 
-def _drawn(case: Case) -> tuple[Parameters, np.ndarray, np.ndarray]:
+def _drawn(case: Case) -> tuple[Parameters, Array, Array]:
     """Parameters, a sequence of tokens, and the last matrix of a sorting network."""
     rng = case.rng("sequence")
     p, x = att.generic(rng, 2, D), rng.normal(size=(N, D))
     return p, x, 0.5 * rng.normal(size=(D, BLOCKS))
 
 
-def _sorting(x: np.ndarray, W: np.ndarray, tau: float = 1.0) -> np.ndarray:
+def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
     """The matrix that sorts blocks, in NumPy."""
     return ref.balanced(np.exp(ref.block_sums(x, B) @ W / tau), PASSES)
 
@@ -51,7 +50,7 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     yield bounded("distance from all blocks", _apart(soft, x), ">=", APART)
 
 
-def _apart(places: np.ndarray, x: np.ndarray) -> float:
+def _apart(places: Array, x: Array) -> float:
     """How far the nearest of all tokens is from any place."""
     gaps = np.linalg.norm(places[:, None] - x[None], axis=2)
     return float(np.min(gaps))
@@ -109,9 +108,7 @@ def local(case: Case, *, outside: float = -np.inf, length: int = B) -> Checks:
     yield bounded("pairs that are scored", pairs, "=", N * B, why="a count")
 
 
-def _scores(
-    p: Parameters, x: np.ndarray, psi: np.ndarray, outside: float, length: int
-) -> np.ndarray:
+def _scores(p: Parameters, x: Array, psi: Array, outside: float, length: int) -> Array:
     scores, mixed = (x @ p.Q.T @ (y @ p.K.T).T / p.epsilon for y in (x, psi @ x))
     return ref.sparse_scores(scores, mixed, length, outside)
 

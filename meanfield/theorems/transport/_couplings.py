@@ -8,13 +8,11 @@ potentials of $z$ depend on $x$ alone and on $y$ alone.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import sqrtm
 
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.ensembles import within
@@ -25,16 +23,16 @@ from meanfield.theorems.reference.measures import hermite_nodes
 class Pair(NamedTuple):
     r"""$N(\alpha, \Sigma)$ and $N(\beta, \Omega)$, with parameters; or a stack."""
 
-    alpha: np.ndarray
-    beta: np.ndarray
-    Sigma: np.ndarray
-    Omega: np.ndarray
-    Q: np.ndarray
-    K: np.ndarray
-    epsilon: np.ndarray
+    alpha: Array
+    beta: Array
+    Sigma: Array
+    Omega: Array
+    Q: Array
+    K: Array
+    epsilon: Array
 
     @property
-    def A(self) -> np.ndarray:
+    def A(self) -> Array:
         r"""$K^\top Q$."""
         return np.swapaxes(self.K, -1, -2) @ self.Q
 
@@ -46,9 +44,7 @@ class Pair(NamedTuple):
         )
 
 
-def pairs(
-    rng: np.random.Generator, d: int, k: int, count: int, *, reach: float = np.inf
-) -> Pair:
+def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pair:
     r"""Generic covariances and parameters, `A` away from singular matrices.
 
     $\|QY\|^2$ and $\|KZ\|^2$, and those of the means, are at most `reach` ε.
@@ -89,7 +85,7 @@ def product(stack: Pair) -> Member:
     )
 
 
-def slopes(stack: Pair, **options: int | None) -> np.ndarray:
+def slopes(stack: Pair, **options: int | None) -> Array:
     r"""By the library: $E[y | x] = \beta + T(x - \alpha)$, the matrices $T$.
 
     $T = \mathrm{Cov}(y, x)\Sigma^{-1} = G^{-1}A$.
@@ -99,7 +95,7 @@ def slopes(stack: Pair, **options: int | None) -> np.ndarray:
     return linear[:, d:, :d] * stack.epsilon[:, None, None]
 
 
-def recursion(p: Pair, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
     r"""$F$ and $G$ of (A.9) after so many steps from $G_0 = \epsilon\Omega^{-1}$."""
     A, e = p.A, p.epsilon
     row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
@@ -112,7 +108,7 @@ def recursion(p: Pair, steps: int) -> tuple[np.ndarray, np.ndarray]:
     return F, G
 
 
-def closed_C(p: Pair, half: float) -> np.ndarray:
+def closed_C(p: Pair, half: float) -> Array:
     r"""$C$ of Theorem A.3, with a share `half` of the bandwidth for $h$.
 
     $\Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + h^2)^{1/2}\Omega^{-1/2} -
@@ -127,12 +123,12 @@ def closed_C(p: Pair, half: float) -> np.ndarray:
 class Nodes(NamedTuple):
     """Two clouds of Gauss–Hermite nodes and a plan between them."""
 
-    x: np.ndarray
-    y: np.ndarray
-    plan: np.ndarray
+    x: Array
+    y: Array
+    plan: Array
 
     @property
-    def slope(self) -> np.ndarray:
+    def slope(self) -> Array:
         """The linear part of E[y | x], by weighted least squares."""
         w = self.plan.sum(axis=1)
         x = self.x - w @ self.x
@@ -141,7 +137,7 @@ class Nodes(NamedTuple):
         return np.linalg.solve(gram, (x * w[:, None]).T @ y).T
 
     @property
-    def covariance(self) -> np.ndarray:
+    def covariance(self) -> Array:
         """Of the pair (x, y), by blocks."""
         w, v = self.plan.sum(axis=1), self.plan.sum(axis=0)
         x, y = self.x - w @ self.x, self.y - v @ self.y
@@ -160,13 +156,13 @@ def by_nodes(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
 
 
 def potentials(
-    scores: np.ndarray,
-    w: np.ndarray,
-    v: np.ndarray,
+    scores: Array,
+    w: Array,
+    v: Array,
     full_steps: int | None = None,
     *,
-    g: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+    g: Array | None = None,
+) -> tuple[Array, Array]:
     """Log-domain Sinkhorn with marginals `w` and `v`; `f` is of the last `g`."""
     states = alternation.potentials(scores, w, v, g)
     if full_steps is None:
@@ -192,16 +188,16 @@ class OnNodes(NamedTuple):
 
     nodes: Nodes
     pair: Pair
-    central: np.ndarray
+    central: Array
 
 
 @eqx.filter_jit
-def _self_plan(m: Member) -> tuple[Array, Array, Array]:
+def _self_plan(m: Member) -> tuple[JaxArray, JaxArray, JaxArray]:
     mu = gauss_hermite(lib.gaussian(m), order=16)
     return plans(lib.attention("sinkhorn", m), 0.0, mu)[0], mu.tokens.x, mu.weights
 
 
-def on_nodes(rng: np.random.Generator) -> OnNodes:
+def on_nodes(rng: Rng) -> OnNodes:
     """Of a generic Gaussian; `central` marks nodes within two deviations."""
     (m,) = lib.members(lib.ensemble(rng, (2, 3, 2), 1, reach=0.25))
     within = lambda M: (

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 
@@ -88,12 +87,12 @@ def _(case: Case) -> Counterexample:
 class Conditionals(NamedTuple):
     """Of the library's plan, at central nodes: means, covariances, skewness."""
 
-    mean: np.ndarray
-    covariance: np.ndarray
+    mean: Array
+    covariance: Array
     skewness: float
 
 
-def _conditionals(x: np.ndarray, rows: np.ndarray) -> Conditionals:
+def _conditionals(x: Array, rows: Array) -> Conditionals:
     P = rows / rows.sum(axis=1, keepdims=True)
     mean = P @ x
     gaps = x[None, :, :] - mean[:, None, :]
@@ -103,6 +102,6 @@ def _conditionals(x: np.ndarray, rows: np.ndarray) -> Conditionals:
     return Conditionals(mean, covariance, float(np.max(np.abs(third)) / size))
 
 
-def _top(F: np.ndarray) -> float:
+def _top(F: Array) -> float:
     """The size of what is subtracted: differences are known relative to it."""
     return float(np.max(np.abs(F)))

@@ -3,15 +3,12 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.optimize import minimize
 
 from meanfield.attention import Attention, Sinkhorn, plans, scalings
 from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library.draws import tokens
@@ -32,9 +29,7 @@ SOLVED = {"tolerance": 1e-9, "why": "the library solves log-marginals to 4e-11"}
     hypotheses=r"compact supports; $c = |Qx - Ky|^2/2\epsilon$, potentials in units of "
     r"$\epsilon$",
 )
-def duality(
-    case: Case, *, known: Callable[[np.ndarray], np.ndarray] = lambda w: w
-) -> Checks:
+def duality(case: Case, *, known: Callable[[Array], Array] = lambda w: w) -> Checks:
     """The library's potentials and plan of two weighted clouds, by their product.
 
     Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
@@ -66,27 +61,20 @@ duality.refuted_if(
 
 
 class Problem(NamedTuple):
-    r"""Two weighted clouds, their scores $-|Qx - Ky|^2/2\epsilon$, and a solution.
+    r"""Two weighted clouds, their scores $-|Qx - Ky|^2/2\epsilon$, and a solution."""
 
-    Attributes:
-        scores: minus the cost over ε, one row for each atom of the first cloud.
-        w: weights of the first cloud.
-        v: of the second.
-        f: the library's potential of the first, at every pair of atoms.
-        g: of the second, likewise.
-        plan: the library's.
-    """
-
-    scores: np.ndarray
-    w: np.ndarray
-    v: np.ndarray
-    f: np.ndarray
-    g: np.ndarray
-    plan: np.ndarray
+    scores: Array  # minus the cost over ε, one row for each atom of the first cloud
+    w: Array  # weights of the first cloud
+    v: Array  # of the second
+    f: Array  # the library's potential of the first, at every pair of atoms
+    g: Array  # of the second, likewise
+    plan: Array  # the library's
 
 
 @eqx.filter_jit
-def _solved(z: Array, w: Array, Q: Array, K: Array, epsilon: Array) -> tuple:
+def _solved(
+    z: JaxArray, w: JaxArray, Q: JaxArray, K: JaxArray, epsilon: JaxArray
+) -> tuple:
     mu = Points.weighted(z, w)
     score = SquaredDistance(Q, K, 2 * epsilon)
     found = scalings(score, mu)
@@ -116,13 +104,13 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     """Minus the dual functional of (f, g), and its gradient."""
     n = len(p.w)
 
-    def density(h: np.ndarray) -> np.ndarray:
+    def density(h: Array) -> Array:
         return np.exp(p.scores + h[:n, None] + h[None, n:]) * np.outer(p.w, p.v)
 
-    def value(h: np.ndarray) -> float:
+    def value(h: Array) -> float:
         return float(density(h).sum() - 1 - p.w @ h[:n] - p.v @ h[n:])
 
-    def slope(h: np.ndarray) -> np.ndarray:
+    def slope(h: Array) -> Array:
         pi = density(h)
         return np.concatenate([pi.sum(axis=1) - p.w, pi.sum(axis=0) - p.v])
 
@@ -147,20 +135,7 @@ def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     backward = p.plan.T / p.plan.sum(axis=0)[:, None]
     linear = np.block([[np.eye(5), forward], [backward, np.eye(6)]])
     values = np.linalg.svd(linear, compute_uv=False)
-    yield from _unique(case, full_steps)
-    yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
-    yield bounded("second smallest", values[-2], ">=", 1e-6)
-
-
-unique.refuted_if(
-    "the random starts are followed for one alternation only",
-    seen_by=("f up to a constant η", "g up to −η", "f + g"),
-    full_steps=1,
-)
-
-
-def _unique(case: Case, full_steps: int | None) -> Checks:
-    """The library's potentials against Sinkhorn from random starts."""
+    # The library's potentials against Sinkhorn from random starts.
     p = _problem(case)
     starts = case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
     found = [potentials(p.scores, p.w, p.v, full_steps, g=3 * g) for g in starts]
@@ -173,3 +148,12 @@ def _unique(case: Case, full_steps: int | None) -> Checks:
     yield gap(
         "f + g", f[:, :, None] + g[:, None, :], np.array([sums] * len(f)), **SOLVED
     )
+    yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
+    yield bounded("second smallest", values[-2], ">=", 1e-6)
+
+
+unique.refuted_if(
+    "the random starts are followed for one alternation only",
+    seen_by=("f up to a constant η", "g up to −η", "f + g"),
+    full_steps=1,
+)

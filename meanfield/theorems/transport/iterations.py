@@ -2,13 +2,9 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.scores import SquaredDistance, Transposed
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Member
@@ -71,8 +67,8 @@ mapped.refuted_if(
 
 @eqx.filter_jit
 def _transforms(
-    m: Member, X: Array, slope: Array, probes: Array
-) -> tuple[Array, Array]:
+    m: Member, X: JaxArray, slope: JaxArray, probes: JaxArray
+) -> tuple[JaxArray, JaxArray]:
     """$T$ of a quadratic, to keys and to queries, by the library on its own nodes."""
     mu = gauss_hermite(lib.gaussian(m), order=ORDER)
     x = mu.tokens.x
@@ -82,9 +78,7 @@ def _transforms(
     return to_keys, -mu.log_integral(score, Tokens(probes), given)
 
 
-def _quadratic(
-    m: Member, X: np.ndarray, square: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _quadratic(m: Member, X: Array, square: float) -> tuple[Array, Array]:
     r"""$Y$ and $X'$ of the lemma; $Q^\top Q$ and $K^\top K$ as often as given."""
     base = m.epsilon * (np.linalg.inv(m.covariance) + X)
     primed = square * m.Q.T @ m.Q + base
@@ -94,8 +88,8 @@ def _quadratic(
 
 
 def _transformed(
-    m: Member, X: np.ndarray, slope: np.ndarray, *, square: float = 1.0
-) -> Callable[[np.ndarray], np.ndarray]:
+    m: Member, X: Array, slope: Array, *, square: float = 1.0
+) -> Callable[[Array], Array]:
     """$T$ of the quadratic, constant included, worked out by completing the square."""
     Y, primed = _quadratic(m, X, square)
     A = m.K.T @ m.Q
@@ -109,10 +103,10 @@ def _transformed(
     )
 
 
-Rule = Callable[[Pair, int], np.ndarray]
+Rule = Callable[[Pair, int], Array]
 
 
-def _in_turn(p: Pair, steps: int) -> np.ndarray:
+def _in_turn(p: Pair, steps: int) -> Array:
     """$G_n$ where each line uses the newest of the other."""
     return recursion(p, steps)[1]
 
@@ -134,10 +128,25 @@ def halves(case: Case, *, rule: Rule = _in_turn) -> Checks:
     log-domain Sinkhorn between Gauss–Hermite nodes in NumPy; and E[y | x] itself, means
     not zero, by the library and between nodes.
     """
-    return (*_by_library(case, rule), *_by_clouds(case, rule), *_means(case))
+    yield from _by_library(case, rule)
+    # The same on nodes: by NumPy for a pair, by the library for one Gaussian.
+    p, q = each(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
+    q = q._replace(beta=q.alpha, Omega=q.Sigma)
+    factor = np.linalg.cholesky(q.Sigma)
+    m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
+    given = lib.on_device(m)
+    probes = jnp.asarray(np.vstack([m.mean, m.mean + np.eye(2)]))
+    for n in case.pick((1, 2), (1, 2, 3)):
+        moved = np.asarray(_on_points(given, probes, 2 * n + 1))
+        slope = lambda r, n=n: np.linalg.solve(rule(r, n), r.A)
+        ours, theirs = by_nodes(p, n).slope, (moved[1:] - moved[:1]).T
+        at = f"{2 * n + 1} half-steps"
+        yield gap(f"G⁻¹A, nodes, {at}", ours, slope(p), **NEAR)
+        yield gap(f"G⁻¹A, library on nodes, {at}", theirs, slope(q), **NEAR)
+    yield from _means(case)
 
 
-def _mistaken(p: Pair, steps: int) -> np.ndarray:
+def _mistaken(p: Pair, steps: int) -> Array:
     """$G_n$ with A for its transpose in one line."""
     A, e = p.A, p.epsilon
     G = e * np.linalg.inv(p.Omega)
@@ -165,7 +174,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample(_by_library(case, _at_once), _by_library(case, _in_turn))
 
 
-def _at_once(p: Pair, steps: int) -> np.ndarray:
+def _at_once(p: Pair, steps: int) -> Array:
     """$G_n$ where both lines use the old of the other."""
     A, e = p.A, p.epsilon
     F, G = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
@@ -178,7 +187,7 @@ def _at_once(p: Pair, steps: int) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _on_points(m: Member, probes: Array, iterations: int) -> Array:
+def _on_points(m: Member, probes: JaxArray, iterations: int) -> JaxArray:
     mu = gauss_hermite(lib.gaussian(m), order=16)
     made = lib.attention("sinkhorn", m, iterations=iterations)
     return made.field(0.0, mu)(Tokens(probes)) * m.epsilon
@@ -192,23 +201,6 @@ def _by_library(case: Case, rule: Rule) -> Checks:
         expected = [np.linalg.solve(rule(p, n), p.A) for p in each(stack)]
         label = f"G⁻¹A, library, {2 * n + 1} half-steps"
         yield gap(label, found, np.array(expected), **EXACT)
-
-
-def _by_clouds(case: Case, rule: Rule) -> Checks:
-    """The same on nodes: by NumPy for a pair, by the library for one Gaussian."""
-    p, q = each(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
-    q = q._replace(beta=q.alpha, Omega=q.Sigma)
-    factor = np.linalg.cholesky(q.Sigma)
-    m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
-    given = lib.on_device(m)
-    probes = jnp.asarray(np.vstack([m.mean, m.mean + np.eye(2)]))
-    for n in case.pick((1, 2), (1, 2, 3)):
-        moved = np.asarray(_on_points(given, probes, 2 * n + 1))
-        slope = lambda r, n=n: np.linalg.solve(rule(r, n), r.A)
-        ours, theirs = by_nodes(p, n).slope, (moved[1:] - moved[:1]).T
-        at = f"{2 * n + 1} half-steps"
-        yield gap(f"G⁻¹A, nodes, {at}", ours, slope(p), **NEAR)
-        yield gap(f"G⁻¹A, library on nodes, {at}", theirs, slope(q), **NEAR)
 
 
 def _means(case: Case) -> Checks:

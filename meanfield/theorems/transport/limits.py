@@ -1,8 +1,8 @@
 """Entropic transport between Gaussians: the limit of the iterations."""
 
-import numpy as np
 from scipy.linalg import eigvalsh
 
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 
@@ -72,7 +72,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _thompson(G: np.ndarray, H: np.ndarray) -> float:
+def _thompson(G: Array, H: Array) -> float:
     """The largest |log| of the eigenvalues of $H^{-1}G$."""
     return float(np.max(np.abs(np.log(eigvalsh((G + G.T) / 2, H)))))
 
@@ -104,10 +104,10 @@ def _approach(stack: Pair) -> float:
 STRICT = "the distance shrinks strictly; rounding of eigenvalues"
 
 
-def _derivative(p: Pair, M: np.ndarray) -> np.ndarray:
+def _derivative(p: Pair, M: Array) -> Array:
     r"""Of one full step $\varphi$ at `M`, on matrices, by central differences."""
 
-    def step(F: np.ndarray) -> np.ndarray:
+    def step(F: Array) -> Array:
         G = p.epsilon * np.linalg.inv(p.Omega) + p.A @ np.linalg.solve(F, p.A.T)
         return p.epsilon * np.linalg.inv(p.Sigma) + p.A.T @ np.linalg.solve(G, p.A)
 
