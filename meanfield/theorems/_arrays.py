@@ -1,5 +1,7 @@
 """NumPy, JAX and Equinox by their usual names, and the types of arrays and draws."""
 
+from collections.abc import Iterable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,4 +11,9 @@ from jaxtyping import Array as JaxArray
 Array = np.ndarray
 Rng = np.random.Generator
 
-__all__ = ["Array", "JaxArray", "Rng", "eqx", "jax", "jnp", "np"]
+__all__ = ["Array", "JaxArray", "Rng", "columns", "eqx", "jax", "jnp", "np"]
+
+
+def columns(rows: Iterable[Iterable]) -> tuple[Array, ...]:
+    """What rows have in each place, stacked."""
+    return tuple(np.stack(parts) for parts in zip(*rows, strict=True))

@@ -4,7 +4,7 @@ from meanfield.dynamics import Cross
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import close, gap
+from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference.alternation import potentials, settled
@@ -43,7 +43,7 @@ def crossing(case: Case, *, iterations: int | None = None) -> Checks:
     )
     expected = _plan(p, queries, keys) @ keys.x @ p.V.T / p.epsilon
     mean = keys.share @ keys.x @ p.V.T / p.epsilon
-    known = {"tolerance": 1e-9, "why": SOLVED}
+    known = Slack(tolerance=1e-9, why=SOLVED)
     yield gap("Sinkhorn", found["sinkhorn"], expected, **known)
     yield gap("Sinkhorn, mean", queries.share @ found["sinkhorn"], mean, **known)
     yield from _gaussians(case, iterations)
@@ -111,7 +111,7 @@ def _gaussians(case: Case, iterations: int | None) -> Checks:
     softmax, doubly = (np.asarray(each)[near] for each in found)
     expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[near]
     why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
-    known = {"tolerance": 1e-9, "why": why}
+    known = Slack(tolerance=1e-9, why=why)
     one = att.softmax(p, keys, x[near])
     yield gap("softmax, Gaussians", softmax, one, **known)
     yield gap("Sinkhorn, Gaussians", doubly, expected, **known)

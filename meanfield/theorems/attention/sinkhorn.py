@@ -8,7 +8,7 @@ from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, gap
+from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -48,7 +48,7 @@ def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
         exact = sk.density(scores, w, count, scores) * w
         moved = (sk.density(scores, w, count, rows) * w) @ at.x @ p.V.T / p.epsilon
-        told = {"tolerance": ROUNDING, "why": EXACT}
+        told = Slack(tolerance=ROUNDING, why=EXACT)
         yield gap(f"matrix after {count}", matrix, exact, **told)
         yield gap(f"velocity after {count}", velocity, moved, **told)
     yield from _limits(case, weigh)
@@ -147,7 +147,7 @@ def minimiser(
     above = primal(others) - primal(plan)
     excess = above - epsilon * sk.divergence(others, plan)
     f, g = ref.sinkhorn_potentials(scores, w)
-    told = {"tolerance": 20 * solved.error, "why": f"{solved.why}; potentials below 20"}
+    told = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
     yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **told)
     yield bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **told)
     yield gap("dual value", primal(plan), epsilon * w @ (f + g), **told)

@@ -7,7 +7,7 @@ from meanfield.measures import Blocked, Points
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, close, gap
+from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
@@ -119,7 +119,7 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
     accuracy = {"sinkhorn": (solved.error, solved.why)}
     for name, formula in FORMULAS.items():
         tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
-        told = {"tolerance": tolerance, "why": why}
+        told = Slack(tolerance=tolerance, why=why)
         yield gap(name, actual[name], formula(p, at, at.x), **told)
     yield from checks
 

@@ -4,18 +4,18 @@ from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import BlowUp
-from meanfield.theorems._arrays import Array, Rng, np
+from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, counted, gap
+from meanfield.theorems._protocols import Slack, bounded, counted, gap
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
 from meanfield.theorems.gaussians.line import line_paths
 from meanfield.theorems.library import gaussian_flows as lib
 
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e3, 1e6])
-SLOW = {
-    "tolerance": 1e-4,
-    "why": "t^(2γ-1) at t = 1e6, γ ≤ 0.07: 7e-6, with a margin of ten for its factor",
-}
+SLOW = Slack(
+    tolerance=1e-4,
+    why="t^(2γ-1) at t = 1e6, γ ≤ 0.07: 7e-6, with a margin of ten for its factor",
+)
 TURNING = np.array([0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0])
 EYE = np.eye(2)
 
@@ -42,10 +42,7 @@ def _(case: Case) -> Checks:
     A = np.array([[-0.5, 2.0], [0.0, -0.7]])
     problems = [p._replace(A=A) for p in _sinking(case, EYE)]
     runs = (softmax_paths(case, problems, TURNING), _shared(case, problems))
-    return tuple(
-        _blown(run, name)
-        for name, run in zip(("one head", "two heads"), runs, strict=True)
-    )
+    return tuple(map(_blown, runs, ("one head", "two heads")))
 
 
 @sinking.misprinted(
@@ -71,14 +68,9 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def l2_paths(
-    parameters: tuple[Array, Array, Array],
-    factor: Array,
-    ts: Array,
-) -> lib.Paths:
+def l2_paths(parameters: tuple[Array, ...], factor: Array, ts: Array) -> lib.Paths:
     """The library's L2 flows in the plane, to any time or to a size of a thousand."""
-    made = [attentions["l2"](*each) for each in zip(*parameters, strict=True)]
-    dynamics = LogTime(stacked(made))
+    dynamics = LogTime(stacked(list(map(attentions["l2"], *parameters))))
     return lib.paths(dynamics, lib.centred(factor), np.log1p(ts), stop=BlowUp(1e3))
 
 
@@ -86,13 +78,7 @@ def softmax_paths(case: Case, problems: list[lib.Problem], ts: Array) -> lib.Pat
     """The library's softmax flows in the plane, until they rest, to any time."""
     rng = case.rng("keys")
     heads = [one_head(rng, p.V, p.A) for p in problems]
-    return two_heads(heads, lib.centred(np.stack([p.factor for p in problems])), ts)
-
-
-def first_covariance(rng: Rng) -> Array:
-    """A generic covariance."""
-    B = rng.normal(size=(2, 2))
-    return B @ B.T / 2 + 0.2 * EYE
+    return two_heads(heads, lib.starts(problems), ts)
 
 
 def negative_form(rng: Rng) -> Array:
@@ -105,7 +91,7 @@ def _sinking(case: Case, value: Array) -> list[lib.Problem]:
     """A + Aᵀ ≺ 0 under V = I, then V replaced."""
     rng, made = case.rng("sinking"), []
     for _ in range(case.pick(8, 16)):
-        drawn = lib.with_scores(rng, EYE, negative_form(rng), first_covariance(rng))
+        drawn = lib.with_scores(rng, EYE, negative_form(rng), lib.covariance(rng, 2))
         made.append(drawn._replace(V=value))
     return made
 
@@ -117,9 +103,7 @@ def _shared(case: Case, problems: list[lib.Problem]) -> lib.Paths:
         part = rng.normal(size=(2, 2))
         shares = (part, p.A - part)
         heads.append([one_head(rng, p.V, share)[0] for share in shares])
-    return two_heads(
-        heads, lib.centred(np.stack([p.factor for p in problems])), TURNING
-    )
+    return two_heads(heads, lib.starts(problems), TURNING)
 
 
 def _vanishing(run: lib.Paths, problems: list[lib.Problem], name: str) -> Check:
@@ -138,7 +122,7 @@ def _l2_left(case: Case, A: list[Array]) -> Check:
     rng, n = case.rng("L2"), len(A)
     K = rng.normal(size=(n, 2, 2)) / 2 + 1.5 * EYE
     Q = np.linalg.solve(np.swapaxes(K, 1, 2), np.stack(A))
-    factor = np.linalg.cholesky(np.stack([first_covariance(rng) for _ in range(n)]))
+    factor = np.linalg.cholesky(np.stack([lib.covariance(rng, 2) for _ in range(n)]))
     run = l2_paths((Q, K, np.stack([EYE] * n)), factor, LONG)
     left = np.max(np.abs(run.covariances[:, -1]), axis=(1, 2)) > 1e-4
     return counted("L2 runs that do not vanish", np.sum(left))
@@ -180,23 +164,18 @@ def to_a_ray(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
     """
     still, turned = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
     rows = [_row_by_row(p) for p in still]
-    start = lib.centred(np.stack([p.factor for p in still]))
-    run = two_heads(rows, start, LONG)
+    run = two_heads(rows, lib.starts(still), LONG)
     final = run.covariances[:, -1]
     ranks = np.sum(np.linalg.eigvalsh(final) > 1e-3, axis=1)
     normals = [np.linalg.eigh(p.H)[1][:, [-1]] for p in still]
     expected = [lib.resting(p.factor, N) for p, N in zip(still, normals, strict=True)]
     turning = softmax_paths(case, turned, TURNING)
     why = "what decays is 1/(λt) < 2e-6 at t = 1e6, over limits of 0.2 at least"
-    decayed = {"tolerance": 2e-5, "why": why}
+    way = lib.compared(turning, turned, TURNING)
     yield counted("limits whose rank is not one", np.sum(ranks != 1))
-    yield gap("limits", final, np.stack(expected), **decayed)
-    yield gap("limits under L2", _l2_rest(case, still), np.stack(expected), **SLOW)
-    yield gap(
-        "on the way, A not symmetric",
-        *lib.compared(turning, turned, TURNING),
-        **lib.FLOWN,
-    )
+    yield gap("limits", final, expected, tolerance=2e-5, why=why)
+    yield gap("limits under L2", _l2_rest(case, still), expected, **SLOW)
+    yield gap("on the way, A not symmetric", *way, **lib.FLOWN)
 
 
 to_a_ray.refuted_if(
@@ -211,9 +190,8 @@ def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Pr
         U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
         W = skew * rng.uniform(0.2, 0.5) * np.array([[0, 1], [-1, 0]])
         H = (U * (np.array(sizes) * rng.uniform(0.5, 1.5))) @ U.T
-        made.append(
-            lib.Problem(EYE, H / 2 + W, np.linalg.cholesky(first_covariance(rng)))
-        )
+        Sigma = lib.covariance(rng, 2)
+        made.append(lib.Problem(EYE, H / 2 + W, np.linalg.cholesky(Sigma)))
     return made
 
 
@@ -228,8 +206,7 @@ def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
         Q, K, V = _row_by_row(p)[0]
         blind = ~np.any(Q, axis=1)
         made.append((Q, K + blind[:, None] * rng.uniform(-0.25, 0.25, size=(2, 2)), V))
-    Q, K, V = (np.stack(part) for part in zip(*made, strict=True))
-    run = l2_paths((Q, K, V), np.stack([p.factor for p in problems]), LONG)
+    run = l2_paths(columns(made), lib.starts(problems)[1], LONG)
     return run.covariances[:, -1]
 
 

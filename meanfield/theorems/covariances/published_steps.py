@@ -6,19 +6,20 @@ from typing import NamedTuple
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
-from meanfield.theorems._arrays import Array, jnp, np
+from meanfield.theorems._arrays import Array, columns, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import bounded, counted, gap, order
+from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
 from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
 from meanfield.theorems.library.gaussian_flows import moments
 from meanfield.theorems.library.measures import eigenpairs, families
 
+Turn = Callable[[Array], Array]
 FLOOR, LIMIT, FRAMES = 1e-14, 50_000, 80
 BOUND, REST, END = 1e3, 1e-4, 0.4
-ROUNDING = {
-    "tolerance": 1e-9,
-    "why": "rounding 1e-16 of each of 1e4 steps, grown a thousandfold up to the bound",
-}
+ROUNDING = Slack(
+    tolerance=1e-9,
+    why="rounding 1e-16 of each of 1e4 steps, grown a thousandfold up to the bound",
+)
 
 
 @statement(
@@ -29,12 +30,7 @@ ROUNDING = {
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
 )
-def euler(
-    case: Case,
-    *,
-    turn: Callable[[Array], Array] = lambda A: A,
-    twice: float = 2,
-) -> Checks:
+def euler(case: Case, *, turn: Turn = lambda A: A, twice: float = 2) -> Checks:
     """The library's clipped Euler steps, their lengths halved, V not commuting.
 
     The order against DOP853 at t = 0.4; every ending, count of steps and last
@@ -42,8 +38,10 @@ def euler(
     cone of 1000 matrices and of all frames. The library's starts there, and its
     eigenpairs, in the plane and in space.
     """
-    found = (*_steps(case, turn=turn), _cone(case, twice=twice))
-    return (*found, *eigenpairs(case), *families(case))
+    yield from _steps(case, turn=turn)
+    yield _cone(case, twice=twice)
+    yield from eigenpairs(case)
+    yield from families(case)
 
 
 # The order does not see it, which a wrong limit hides where steps are long; nor do the
@@ -81,11 +79,9 @@ def _family(case: Case) -> _Family:
     start = B @ B.T / 4 + 0.3 * np.eye(2)
     start /= np.trace(start)
     scales = np.concatenate([counts[0] / counts, [-5.0, -500.0, -800.0]])
-    copies = lambda M: np.stack([M] * len(scales))
+    Q, K, starts = columns([(Q, K, start)] * len(scales))
     V = scales[:, None, None] * value
-    return _Family(
-        copies(Q), copies(K), V, copies(start), END / counts[0], counts, value
-    )
+    return _Family(Q, K, V, starts, END / counts[0], counts, value)
 
 
 class _Run(NamedTuple):
@@ -96,12 +92,10 @@ class _Run(NamedTuple):
 
 def _by_library(family: _Family) -> tuple[_Run, Array, Array]:
     """How each ends; the steps of the frames, and the frames."""
-    parts = zip(family.Q, family.K, family.V, strict=True)
-    dynamics = stacked([attentions["softmax"](*part) for part in parts])
-    starts = jnp.asarray(family.covariances)
+    dynamics = stacked(list(map(attentions["softmax"], *family[:3])))
     rule = Rule(family.dt, REST, BOUND)
-    run = clipped_euler(dynamics, starts, rule, FRAMES, axis=0)
-    end = _Run(*(np.asarray(p) for p in (run.final, run.n_steps, run.code)))
+    run = clipped_euler(dynamics, jnp.asarray(family.covariances), rule, FRAMES, axis=0)
+    end = _Run(*map(np.asarray, (run.final, run.n_steps, run.code)))
     return end, run.steps, np.asarray(run.covariances)
 
 
@@ -118,16 +112,13 @@ def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
     return Sigma, LIMIT, int(Status.MAX_STEPS)
 
 
-def _steps(case: Case, *, turn: Callable[[Array], Array]) -> Checks:
+def _steps(case: Case, *, turn: Turn) -> Checks:
     """The library against references whose A is `turn(A)`."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
     end, steps, frames = _by_library(family)
-    found = [
-        _member(V, A, S, family.dt)
-        for V, S in zip(family.V, family.covariances, strict=True)
-    ]
-    final, n_steps, code = (np.array(part) for part in zip(*found, strict=True))
+    members = zip(family.V, family.covariances, strict=True)
+    final, n_steps, code = columns(_member(V, A, S, family.dt) for V, S in members)
     off = int(np.sum(n_steps != end.n_steps) + np.sum(code != end.code))
     clipped = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (end.final, final)]
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
@@ -137,10 +128,8 @@ def _steps(case: Case, *, turn: Callable[[Array], Array]) -> Checks:
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]
-    errors = np.max(
-        np.abs((frames[np.arange(4), np.searchsorted(steps, family.counts)]) - exact),
-        axis=(1, 2),
-    )
+    ends = frames[np.arange(4), np.searchsorted(steps, family.counts)]
+    errors = np.max(np.abs(ends - exact), axis=(1, 2))
     sizes = END / family.counts
     yield order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
     yield counted(one, off)
@@ -157,13 +146,7 @@ def _cone(case: Case, *, twice: float) -> Check:
     radius = np.hypot(a - b, twice * c)
     heights = np.stack([a + b - radius, a + b + radius], axis=1)
     expected = 2 * np.linalg.eigvalsh(all_of)
-    worst = np.abs(heights - expected) / (a + b)[:, None]
+    worst = np.max(np.abs(heights - expected) / (a + b)[:, None])
     why = "rounding of eigenvalues over the trace: at most 1e3 units in the last place"
-    return bounded(
-        "height over the cone against eigenvalues",
-        np.max(worst),
-        "<=",
-        0,
-        tolerance=1e-12,
-        why=why,
-    )
+    label = "height over the cone against eigenvalues"
+    return bounded(label, worst, "<=", 0, tolerance=1e-12, why=why)

@@ -40,9 +40,8 @@ def drift(case: Case) -> Check:
     precision = np.linalg.inv(Y @ Y.T)
     down = lambda z: np.sum(ref.quadratic(z, -precision, mean) + ref.quadratic(z, H, c))
     why = ROUNDING + ", times the condition of Σ, at most 1e3"
-    return gap(
-        "Fokker–Planck velocity", velocity, -ref.slope(down, x), tolerance=1e-9, why=why
-    )
+    label, expected = "Fokker–Planck velocity", -ref.slope(down, x)
+    return gap(label, velocity, expected, tolerance=1e-9, why=why)
 
 
 def _ornstein_uhlenbeck(case: Case) -> tuple[Array, ...]:
@@ -60,23 +59,19 @@ def carried(case: Case) -> Checks:
     """
     H, c, mean, Y = _ornstein_uhlenbeck(case)
     for label, matrix in (("Fokker–Planck", H), ("heat", 0 * H)):
-        mu, at = gaussian(mean, Y), jnp.asarray(Y)
-        _, (means, factors) = _fokker_planck(
-            jnp.asarray(matrix), jnp.asarray(c), mu, at
-        )
-        found = np.asarray(factors) @ np.swapaxes(np.asarray(factors), 1, 2)
+        mu, (h, centre, at) = gaussian(mean, Y), map(jnp.asarray, (matrix, c, Y))
+        means, factors = map(np.asarray, _fokker_planck(h, centre, mu, at)[1])
+        found = factors @ np.swapaxes(factors, 1, 2)
         rates, U = np.linalg.eigh(matrix)
-        shrink = [(U * np.exp(-rates * t)) @ U.T for t in TIMES]
         safe = np.where(rates > 0, rates, 1)
-        noise = [
-            np.where(rates > 0, -np.expm1(-2 * safe * t) / safe, 2 * t) for t in TIMES
-        ]
-        expected = [
-            E @ Y @ Y.T @ E + (U * n) @ U.T for E, n in zip(shrink, noise, strict=True)
-        ]
-        centres = [c + E @ (mean - c) for E in shrink]
-        yield gap(f"{label} flow, mean", means, np.stack(centres), **FLOWN)
-        yield gap(f"{label} flow, covariance", found, np.stack(expected), **FLOWN)
+        centres, expected = [], []
+        for t in TIMES:
+            E = (U * np.exp(-rates * t)) @ U.T
+            noise = np.where(rates > 0, -np.expm1(-2 * safe * t) / safe, 2 * t)
+            centres.append(c + E @ (mean - c))
+            expected.append(E @ Y @ Y.T @ E + (U * noise) @ U.T)
+        yield gap(f"{label} flow, mean", means, centres, **FLOWN)
+        yield gap(f"{label} flow, covariance", found, expected, **FLOWN)
 
 
 def spread(*, power: float) -> Check:

@@ -42,12 +42,8 @@ def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) ->
     yield from _formula(case, prepare, last=1)
     yield gap("E", said.energy, energy, **ROUNDED)
     yield gap("dE", said.slope, _slope(m, m.z), **ROUNDED)
-    yield gap(
-        "d²E",
-        said.second,
-        ref.along(lambda z: _slope(m, z), m.z, velocity(m, m.z)),
-        **ROUNDED,
-    )
+    bend = ref.along(lambda z: _slope(m, z), m.z, velocity(m, m.z))
+    yield gap("d²E", said.second, bend, **ROUNDED)
 
 
 second_variation.refuted_if(
@@ -64,9 +60,8 @@ second_variation.refuted_if(
     counterexample="five random atoms of random weights in the plane",
 )
 def _(case: Case) -> Counterexample:
-    return Counterexample(
-        *(_formula(case, lambda m: m.symmetric, last=k) for k in (0, 1))
-    )
+    as_claimed = lambda m: m.symmetric
+    return Counterexample(*(_formula(case, as_claimed, last=k) for k in (0, 1)))
 
 
 def _slope(m: Motion, z: Array) -> Array:

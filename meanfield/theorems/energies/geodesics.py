@@ -1,7 +1,7 @@
 """Geodesics of the twisted metric, and convexity along them."""
 
 from meanfield.theorems._arrays import Array, np
-from meanfield.theorems._prelude import Case, Check, Checks, statement
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library.energies import ROUNDED
 from meanfield.theorems.reference import energies as ref
@@ -91,24 +91,18 @@ def _action(m: Motion, path: Array, bump: Array, waves: Array) -> Array:
     return total
 
 
-def _stationary(case: Case, m: Motion) -> tuple[Check, Check]:
+def _stationary(case: Case, m: Motion) -> Checks:
     """First and second variation of the action under three sines."""
     nodes = (np.polynomial.legendre.leggauss(24)[0] + 1) / 2
-    ts = np.concatenate([[0.0], nodes])
-    path = path_of(m, ts)[1:]
+    path = path_of(m, np.concatenate([[0.0], nodes]))[1:]
     rng, first, second = case.rng("bumps"), [], []
-    for k in (1, 2, 3):
+    for turn in np.pi * np.arange(1, 4):
         bump = rng.normal(size=m.x.shape)
-        wave = np.stack(
-            [np.sin(np.pi * k * nodes), np.pi * k * np.cos(np.pi * k * nodes)]
-        )
-        value = lambda size, bump=bump, wave=wave: _action(m, path, bump, size * wave.T)
+        wave = np.column_stack([np.sin(turn * nodes), turn * np.cos(turn * nodes)])
+        value = lambda size, bump=bump, wave=wave: _action(m, path, bump, size * wave)
         first.append(abs(ref.along(value, np.zeros(()), np.ones(()))))
         second.append(value(0.01) + value(-0.01) - 2 * value(0.0))
-    scale = _action(m, path, 0 * m.x, np.zeros((24, 2)))
-    slope = float(max(first) / scale)
+    slope = max(first) / _action(m, path, 0 * m.x, np.zeros((24, 2)))
     why = "24 Gauss nodes in time and " + SOLVER
-    return (
-        bounded("slope of the action", slope, "<=", 0, tolerance=1e-8, why=why),
-        bounded("least second variation", float(min(second)), ">=", 0),
-    )
+    yield bounded("slope of the action", slope, "<=", 0, tolerance=1e-8, why=why)
+    yield bounded("least second variation", min(second), ">=", 0)

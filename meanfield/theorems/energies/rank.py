@@ -48,13 +48,9 @@ def _rates(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
 
 @eqx.filter_jit
 def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
-    solve = lambda Y: flow(
-        attention,
-        Gaussian(mean, Y),
-        jnp.array([0.0, 1.5]),
-        stepping=adaptive(rtol=RTOL),
-    ).coordinates[1]
-    return eqx.filter_vmap(solve)(factors)[:, -1]
+    ts, steps = jnp.array([0.0, 1.5]), adaptive(rtol=RTOL)
+    run = lambda Y: flow(attention, Gaussian(mean, Y), ts, stepping=steps)
+    return eqx.filter_vmap(lambda Y: run(Y).coordinates[1])(factors)[:, -1]
 
 
 @statement(
@@ -74,8 +70,7 @@ def constant_rank(case: Case, *, carry: Callable[..., Array] = _flown) -> Checks
     """
     Q, K, V, starts, ends = _run(case, carry)
     for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
-        found = np.linalg.svd(end, compute_uv=False)
-        before = np.linalg.svd(Y, compute_uv=False)
+        before, found = (np.linalg.svd(M, compute_uv=False) for M in (Y, end))
         integral = _integral_of_trace(Q, K, V, Y)
         expected = 2 * np.sum(np.log(before[:rank])) + 2 * integral
         actual = 2 * np.sum(np.log(found[:rank]))
@@ -84,8 +79,7 @@ def constant_rank(case: Case, *, carry: Callable[..., Array] = _flown) -> Checks
         yield gap(label, actual, expected, tolerance=tolerance, why=SOLVER, scale=1.0)
     why = "rounding of the factor: 1e-16 times its size and the growth of the flow"
     third = np.linalg.svd(ends[1], compute_uv=False)[2]
-    left = bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
-    yield left
+    yield bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
 
 
 constant_rank.refuted_if(

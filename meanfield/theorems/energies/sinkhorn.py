@@ -8,7 +8,7 @@ from meanfield.measures import Points
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import asymmetry, bounded, gap
+from meanfield.theorems._protocols import Slack, asymmetry, bounded, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.sinkformers.gradients import (
@@ -41,13 +41,12 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     the Jacobian of the field. How the field changes as the atoms move, by the library's
     own derivative, against such steps too, here for any parameters.
     """
-    pushed = _pushed(general(lib.setting(case.rng("tokens"))))
     s = prepare(lib.setting(case.rng("tokens")))
     fields, slopes = doubly_normalised(s)
     J = jacobian(lambda z: lib.sinkhorn_of(z).field, s)
-    curl = bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
-    yield from (*fields, *slopes, curl)
-    yield pushed
+    yield from (*fields, *slopes)
+    yield bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
+    yield _pushed(general(lib.setting(case.rng("tokens"))))
 
 
 sinkformer.refuted_if(
@@ -95,7 +94,7 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
     size = np.sum(np.abs(terms))  # The terms may cancel.
-    known = {"tolerance": 1e-12, "why": "rounding of 36 terms, nothing is iterated"}
+    known = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
     yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **known)
     yield gap("log-marginal reported then", reported, left, scale=1.0, **known)
     yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
@@ -114,15 +113,12 @@ def _by_distance(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]
     mu = Points.weighted(s.x, s.w)
     score = SquaredDistance(s.Q, s.K, 2 * epsilon)
     field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
-    return field(Tokens(jnp.asarray(s.probes))), SinkhornEnergy(s.Q, s.K, epsilon).dual(
-        mu
-    )
+    dual = SinkhornEnergy(s.Q, s.K, epsilon).dual(mu)
+    return field(Tokens(jnp.asarray(s.probes))), dual
 
 
 @eqx.filter_jit
-def _unfinished(
-    s: lib.Setting, epsilon: JaxArray
-) -> tuple[JaxArray, JaxArray, JaxArray]:
+def _unfinished(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     """After one pass: the plan, the log-marginal that it reports, and `primal`."""
     mu = Points.weighted(s.x, s.w)
     attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
@@ -174,10 +170,8 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
     descent = lambda f: (-_dual(f, s), -ref.slope(lambda f: _dual(f, s), f))
-    n = len(s.w)
-    found = minimize(
-        descent, np.zeros(n), jac=True, method="BFGS", options={"gtol": 1e-9}
-    )
+    n, exact = len(s.w), {"gtol": 1e-9}
+    found = minimize(descent, np.zeros(n), jac=True, method="BFGS", options=exact)
     said = lib.sinkhorn_of(s)
     f = -said.variation  # the library's potential, both halves of it the same
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
@@ -221,7 +215,11 @@ def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
-    value, said = -(s.w @ _averaged(s)), lib.sinkhorn_of(s)
+    # The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy.
+    kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
+    for _ in range(200):
+        f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2
+    value, said = -(s.w @ f), lib.sinkhorn_of(s)
     _, dual = _by_distance_of(s)
     why = "of second order in the error 4e-11 of the potentials: rounding of 36 terms"
     yield gap("energy", said.energy, value, **lib.POTENTIAL)
@@ -232,11 +230,3 @@ def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks
 dual_identity.refuted_if(
     "c is not symmetric; still f is its own transform by rows", prepare=general
 )
-
-
-def _averaged(s: lib.Setting) -> Array:
-    """The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy."""
-    kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
-    for _ in range(200):
-        f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2
-    return f

@@ -6,13 +6,18 @@ from meanfield.energies import AbstractEnergy, Interaction, SinkhornEnergy
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library.energies import on_gaussian
 from meanfield.theorems.reference import energies as ref
 
 from .bures_gradients import CLOUD, EPSILON, NODES, SWEEPS, small
 
-ROUNDING = "rounding of 1e3 operations on numbers of size 10: 1e-12"
+ROUNDED = Slack(
+    tolerance=1e-12, why="rounding of 1e3 operations on numbers of size 10: 1e-12"
+)
+
+
+Make = Callable[[Array, Array], AbstractEnergy]
 
 
 def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
@@ -26,9 +31,7 @@ def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     r"$\varphi(\alpha) = \frac{1}{2\epsilon} \alpha^\top A \alpha$.",
     hypotheses=r"$A = A^\top = -V$ in the paper; any $A$ here",
 )
-def separation(
-    case: Case, *, make: Callable[..., AbstractEnergy] = _sinkhorn
-) -> Checks:
+def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
     """A mixed difference of the library's energy over two means and two factors.
 
     And its difference between the means against the quadratic form in NumPy; singular
@@ -40,14 +43,8 @@ def separation(
     E = np.array([[_value(energy, m, factor) for factor in factors] for m in means])
     mixed = E[0, 0] - E[0, 1] - E[1, 0] + E[1, 1]
     phi = [m @ A @ m / (2 * EPSILON) for m in means]
-    yield bounded("mixed difference", mixed, "=", 0, tolerance=1e-12, why=ROUNDING)
-    yield gap(
-        "part of the mean",
-        E[0, 0] - E[1, 0],
-        phi[0] - phi[1],
-        tolerance=1e-12,
-        why=ROUNDING,
-    )
+    yield bounded("mixed difference", mixed, "=", 0, **ROUNDED)
+    yield gap("part of the mean", E[0, 0] - E[1, 0], phi[0] - phi[1], **ROUNDED)
 
 
 separation.refuted_if(
@@ -91,18 +88,14 @@ def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Check
     """
     Q, K, mean, Y, other, Z = _pair(case)
     here, there = (mean, mean), (mean, other)
-    squares = [
-        _transport(Q, K, means, (Y, Z)) - apart(Q, K, means) for means in (here, there)
-    ]
-    own = _transport(Q, K, here, (Y, Y)) - apart(Q, K, here)
+    B = lambda means, last: _transport(Q, K, means, (Y, last)) - apart(Q, K, means)
+    squares, own = [B(here, Z), B(there, Z)], B(here, Y)
     traces = np.sum((Q @ Y) ** 2) + np.sum((K @ Y) ** 2)
     mixed = 2 * mean @ K.T @ Q @ mean
     expected = (-own + traces + mixed) / (4 * EPSILON)
-    known = {"tolerance": 1e-9, "why": CLOUD}
+    known, value = Slack(tolerance=1e-9, why=CLOUD), _value(_sinkhorn(Q, K), mean, Y)
     yield gap("B² at other means", squares[1], squares[0], **known)
-    yield gap(
-        "the library's energy", _value(_sinkhorn(Q, K), mean, Y), expected, **known
-    )
+    yield gap("the library's energy", value, expected, **known)
 
 
 def _keys_alone(Q: Array, K: Array, means: tuple) -> float:
@@ -136,5 +129,4 @@ def _transport(Q: Array, K: Array, means: tuple, factors: tuple) -> float:
 
 
 def _bare(Q: Array, K: Array, means: tuple) -> float:
-    del Q, K
-    return float(np.sum((means[0] - means[1]) ** 2))
+    return _keyed(np.eye(len(Q.T)), np.eye(len(K.T)), means)

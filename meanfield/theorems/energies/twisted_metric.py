@@ -27,12 +27,10 @@ def twisted_flow(
     scores = ref.bilinear(s.scaled_A)
     said = lib.twisted_of(s, B)
     level = ref.interaction_variation(s.probes, s.x, s.w, scores)
-    slope = ref.slope(
-        lambda p: np.sum(ref.interaction_variation(p, s.x, s.w, scores)), s.probes
-    )
+    total = lambda p: np.sum(ref.interaction_variation(p, s.x, s.w, scores))
     yield from _twisted_flow(s, B)
     yield gap("δF", said.variation, level, **lib.ROUNDED)
-    yield gap("∇δF", said.gradient, slope, **lib.ROUNDED)
+    yield gap("∇δF", said.gradient, ref.slope(total, s.probes), **lib.ROUNDED)
     yield gap("F", said.energy, ref.interaction(s.x, s.w, scores), **lib.ROUNDED)
 
 
@@ -54,16 +52,12 @@ def _(case: Case) -> Counterexample:
     return Counterexample((printed,), (corrected,))
 
 
-def _softmax(s: lib.Setting, V: Array) -> Array:
-    """Softmax attention at the probes, in NumPy."""
-    plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]
-    return (plan / np.sum(plan, axis=1, keepdims=True)) @ s.x @ V.T
-
-
 def _twisted_flow(s: lib.Setting, B: Array) -> Checks:
     r"""With $V = -BA^\top/\epsilon$: the flow of the library against softmax, twice."""
     V = -B @ s.scaled_A.T
-    said, expected = lib.twisted_of(s.with_value(V), B), _softmax(s, V)
+    said = lib.twisted_of(s.with_value(V), B)
+    plan = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) * s.w[None, :]
+    expected = (plan / np.sum(plan, axis=1, keepdims=True)) @ s.x @ V.T
     yield gap("−G(∇δF) by the library", said.descent, expected, **lib.ROUNDED)
     yield gap("softmax by the library", said.field, expected, **lib.ROUNDED)
 

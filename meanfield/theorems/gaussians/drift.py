@@ -70,7 +70,7 @@ def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Ch
     """
     for d in case.pick((3,), (1, 3)):
         problems = _draws(case, d)
-        start = np.stack([p.law.mean for p in problems]), _factors(problems)
+        start = np.stack([p.law.mean for p in problems]), lib.starts(problems)[1]
         run = lib.paths(_beside(problems), start, UNIT)
         times = np.array([_escape(p) for p in problems])
         seen = [UNIT[NEAR * t >= UNIT] for t in times]
@@ -86,10 +86,9 @@ def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Ch
 def _compared(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     """What was flown against what is expected of each, over the size of that."""
     sizes = [np.max(np.abs(each)) for each in expected]
-    pairs = list(zip(flown, expected, sizes, strict=True))
-    left = [path[: len(each)] / size for path, each, size in pairs]
-    right = [each / size for _, each, size in pairs]
-    return gap(label, np.concatenate(left), np.concatenate(right), **lib.FLOWN)
+    both = zip(flown, expected, sizes, strict=True)
+    pairs = [(path[: len(each)] / size, each / size) for path, each, size in both]
+    return gap(label, *map(np.concatenate, zip(*pairs, strict=True)), **lib.FLOWN)
 
 
 precision.refuted_if(
@@ -116,10 +115,14 @@ def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
     P and J from SciPy's solver of Lyapunov equations; times of blow-ups from a root.
     """
     outward = _sided(case, 1.0)
-    still = lib.paths(_beside(outward), lib.centred(_factors(outward)), LATE)
-    rest = [np.linalg.inv(_lyapunov(p, -p.S)) for p in outward]
-    inward = [_start_at(p, share) for p in _sided(case, -1.0) for share in (0.9, 1.1)]
-    run = lib.paths(_beside(inward), lib.centred(_factors(inward)), LATE)
+    still = lib.paths(_beside(outward), lib.starts(outward), LATE)
+    rest = [np.linalg.inv(_late_J(p)) for p in outward]
+    inward = [
+        p._replace(law=p.law._replace(factor=p.factor * np.sqrt(share / _share(p))))
+        for p in _sided(case, -1.0)
+        for share in (0.9, 1.1)
+    ]
+    run = lib.paths(_beside(inward), lib.starts(inward), LATE)
     share = np.array([_share(p) for p in inward]) * about
     ends = [_escape(p, LATE[-1]) for p in inward]
     times = np.where(share > 1, np.minimum(ends, LATE[-1]), np.inf)
@@ -145,10 +148,6 @@ def _beside(problems: list[_Problem]) -> AbstractDynamics:
         softmax = attentions["softmax"](p.A, eye, eye, epsilon=p.epsilon)
         made.append(Sum(softmax, Drift(p.M, p.b)))
     return stacked(made)
-
-
-def _factors(problems: list[_Problem]) -> Array:
-    return np.stack([p.factor for p in problems])
 
 
 def _draws(case: Case, d: int) -> list[_Problem]:
@@ -179,20 +178,14 @@ def _sided(case: Case, sign: float) -> list[_Problem]:
     return made
 
 
-def _start_at(p: _Problem, share: float) -> _Problem:
-    """The same, from a multiple of its start at that share of the threshold."""
-    factor = p.factor * np.sqrt(share / _share(p))
-    return p._replace(law=p.law._replace(factor=factor))
-
-
 def _share(p: _Problem) -> float:
     r"""$\lambda_{\max}(Y^\top J_\infty Y)$."""
-    return _top(p.factor, _lyapunov(p, -p.S))
+    return _top(p.factor, _late_J(p))
 
 
-def _lyapunov(p: _Problem, right: Array) -> Array:
-    r"""The solution of $M^\top X + XM = R$."""
-    return solve_continuous_lyapunov(p.M.T, right)
+def _late_J(p: _Problem) -> Array:
+    r"""The solution of $M^\top J + JM = -S$."""
+    return solve_continuous_lyapunov(p.M.T, -p.S)
 
 
 def _top(factor: Array, J: Array) -> float:
@@ -208,13 +201,6 @@ def _exponential(p: _Problem, t: float) -> tuple[Array, Array]:
     return E, (J + J.T) / 2
 
 
-def _covariance(p: _Problem, t: float) -> Array:
-    E, J = _exponential(p, t)
-    Y = p.factor
-    inner = np.eye(Y.shape[1]) - Y.T @ J @ Y
-    return E @ Y @ np.linalg.solve(inner, Y.T @ E.T)
-
-
 def _escape(p: _Problem, end: float = 1.0) -> float:
     """The first time when a precision vanishes; infinite if there is none."""
     excess = lambda t: _top(p.factor, _exponential(p, t)[1]) - 1
@@ -226,7 +212,11 @@ def _escape(p: _Problem, end: float = 1.0) -> float:
 
 
 def _covariances(p: _Problem, ts: Array) -> Array:
-    return np.stack([_covariance(p, t) for t in ts])
+    found = []
+    for E, J in (_exponential(p, t) for t in ts):
+        inner = np.eye(p.factor.shape[1]) - p.factor.T @ J @ p.factor
+        found.append(E @ p.factor @ np.linalg.solve(inner, p.factor.T @ E.T))
+    return np.stack(found)
 
 
 def _means(p: _Problem, ts: Array) -> Array:

@@ -1,20 +1,21 @@
 """Gaussians carried by a factor of their covariance."""
 
 from collections.abc import Callable
+from functools import partial
 
 from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
-from meanfield.theorems._arrays import Array, Rng, np
+from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-ROUNDING = {
-    "tolerance": 1e-12,
-    "why": "rounding: 1e-16 in each of at most 1e4 operations",
-}
+Turn = Callable[[Array], Array]
+ROUNDING = Slack(
+    tolerance=1e-12, why="rounding: 1e-16 in each of at most 1e4 operations"
+)
 
 
 @statement(
@@ -24,7 +25,7 @@ ROUNDING = {
     r"(u^\top A u)\,Vu$.",
     hypotheses=r"$u_0 \neq 0$, softmax",
 )
-def rank_one(case: Case, *, value: Callable[[Array], Array] = lambda V: V) -> Checks:
+def rank_one(case: Case, *, value: Turn = lambda V: V) -> Checks:
     """Flows in d = 4 from square factors of rank one against DOP853 on u.
 
     And that the rank stays one.
@@ -39,16 +40,9 @@ def rank_one(case: Case, *, value: Callable[[Array], Array] = lambda V: V) -> Ch
         rate = lambda _, u, A=A, V=V: (u @ A @ u) * (V @ u)
         u = ref.integrated(rate, u0, UNIT)
         expected.append(u[:, :, None] * u[:, None, :])
-    yield gap(
-        "covariance against uuᵀ", run.covariances, np.stack(expected), **lib.FLOWN
-    )
-    yield bounded(
-        "second eigenvalue over the first",
-        _beyond(run.covariances, 1),
-        "<=",
-        0,
-        **ROUNDING,
-    )
+    low = _beyond(run.covariances, 1)
+    yield gap("covariance against uuᵀ", run.covariances, expected, **lib.FLOWN)
+    yield bounded("second eigenvalue over the first", low, "<=", 0, **ROUNDING)
 
 
 rank_one.refuted_if(
@@ -78,12 +72,7 @@ def _beyond(covariances: Array, rank: int) -> float:
     r"KY)^{-1}Y^\top A$.",
     hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
 )
-def factors(
-    case: Case,
-    *,
-    turn: Callable[[Array], Array] = lambda A: A,
-    two: float = 2,
-) -> Checks:
+def factors(case: Case, *, turn: Turn = lambda A: A, two: float = 2) -> Checks:
     """Flows in d = 4 of rank two, with means.
 
     Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
@@ -95,11 +84,9 @@ def factors(
     V = lib.sized(rng.normal(size=(n, 4, 4)), 0.6)
     factor = lib.sized(rng.normal(size=(n, 4, 2)), 0.8)
     mean = 0.5 * rng.normal(size=(n, 4))
-    made = [
-        attentions["l2"](*part, epsilon=epsilon) for part in zip(Q, K, V, strict=True)
-    ]
-    run = lib.paths(stacked(made), (mean, factor), UNIT)
-    found = []
+    made = partial(attentions["l2"], epsilon=epsilon)
+    dynamics = stacked(list(map(made, Q, K, V)))
+    run, found = lib.paths(dynamics, (mean, factor), UNIT), []
     for q, k, v, m, Y in zip(Q, K, V, mean, factor, strict=True):
         rate = _l2_rate(q / np.sqrt(epsilon), k / np.sqrt(epsilon), v, two=two)
         found.append(ref.integrated(rate, np.column_stack([m, Y @ Y.T]), UNIT))
@@ -131,18 +118,16 @@ def _l2_rate(
     return rate
 
 
-def _softmax_factor(case: Case, *, turn: Callable[[Array], Array]) -> Checks:
+def _softmax_factor(case: Case, *, turn: Turn) -> Checks:
     rng = case.rng("softmax")
     problems = [_thin(rng, 2) for _ in range(case.pick(8, 24))]
     mean = 0.5 * rng.normal(size=(len(problems), 4))
     dynamics = LogTime(lib.softmax_stack(rng, problems))
-    factor = np.stack([each.factor for each in problems])
-    run = lib.paths(dynamics, (mean, factor), np.log1p(UNIT))
-    pairs = [
+    run = lib.paths(dynamics, (mean, lib.starts(problems)[1]), np.log1p(UNIT))
+    means, covariances = columns(
         lib.moments([(p.V, turn(p.A))], (m, p.factor), UNIT)
         for p, m in zip(problems, mean, strict=True)
-    ]
-    means, covariances = (np.stack(part) for part in zip(*pairs, strict=True))
+    )
     low = _beyond(run.covariances, 2)
     yield gap("softmax, mean", run.means, means, **lib.FLOWN)
     yield gap("softmax, covariance", run.covariances, covariances, **lib.FLOWN)

@@ -7,10 +7,11 @@ from meanfield.dynamics import Heads, LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import Steady
 from meanfield.measures import Gaussian
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, counted, gap
+from meanfield.theorems._protocols import Slack, bounded, counted, gap
 from meanfield.theorems.library import gaussian_flows as lib
+from meanfield.theorems.library.attentions import gaussian
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
@@ -41,9 +42,8 @@ def heads(
     yield from _moments(draws, V)
     # Σ_h of softmax over a cloud, in NumPy, for the first draw.
     Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
-    mu = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
-    stack = np.stack([Q, K, draws.value[0]])
-    actual = _velocity(jnp.asarray(stack), mu, jnp.asarray(draws.probes))
+    stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
+    actual = _velocity(stack, gaussian(mean, Y), jnp.asarray(draws.probes))
     x, w = hermite_nodes(mean, Y, 24)
     expected = sum(
         ref.normalised_velocity(ref.dot_scores(q, k, draws.probes, x), w, v, x)
@@ -94,41 +94,30 @@ class _Draws:
         """$V^{(h)}$ after §2.7: the outer value times the inner one."""
         return self.W @ self.V
 
-    def run(self) -> lib.Paths:
-        """The library's flows."""
-        parts = zip(self.Q, self.K, self.value, strict=True)
-        heads = [list(zip(*part, strict=True)) for part in parts]
-        return two_heads(heads, (self.mean, self.factor), UNIT)
-
     def equations(self, values: Array) -> tuple[Array, Array]:
         """Moments by the printed equations with these values."""
         A = np.swapaxes(self.K, -1, -2) @ self.Q
-        found = [
+        means, covariances = columns(
             lib.moments(list(zip(v, a, strict=True)), (m, Y), UNIT)
             for v, a, m, Y in zip(values, A, self.mean, self.factor, strict=True)
-        ]
-        return np.stack([m for m, _ in found]), np.stack([S for _, S in found])
+        )
+        return means, covariances
 
 
 def two_heads(
-    members: Sequence[Sequence[Head]],
-    start: tuple[Array, Array],
-    ts: Array,
+    members: Sequence[Sequence[Head]], start: tuple[Array, Array], ts: Array
 ) -> lib.Paths:
     """The library's flows of two heads in the plane, until they rest, to any time."""
     make = attentions["softmax"]
     stacks = [stacked([make(*head) for head in heads]) for heads in members]
     dynamics = LogTime(Heads(stacked(stacks)))
-    run = lib.paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4))
-    return run._replace(
-        stop_time=np.expm1(run.stop_time),
-        t_star=np.expm1(run.t_star),
-        t_star_error=run.t_star_error * np.exp(run.t_star),
-    )
+    return lib.paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4)).in_plain_time()
 
 
 def _moments(draws: _Draws, values: Array) -> Checks:
-    run = draws.run()
+    parts = zip(draws.Q, draws.K, draws.value, strict=True)
+    heads = [list(zip(*part, strict=True)) for part in parts]
+    run = two_heads(heads, (draws.mean, draws.factor), UNIT)
     means, covariances = draws.equations(values)
     yield gap("mean", run.means, means, **lib.FLOWN)
     yield gap("covariance", run.covariances, covariances, **lib.FLOWN)
@@ -165,10 +154,8 @@ def plane(
     both, _ = _at_rest(case, values, second)
     final = run.covariances[:, -1]
     _, wide, flat = _widths(final)
-    left = {
-        "tolerance": 1e-3,
-        "why": "`Steady` leaves 1e-4 of the way, ten times where two ways add up",
-    }
+    why = "`Steady` leaves 1e-4 of the way, ten times where two ways add up"
+    left = Slack(tolerance=1e-3, why=why)
     line, ray = "a plane, not a line", both.covariances[:, -1]
     off, away = np.max(np.abs(final[:, 0] @ q)), np.max(np.abs(ray @ q))
     yield bounded("third singular value over the first", flat, "<=", 0, **left)

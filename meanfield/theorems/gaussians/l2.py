@@ -1,8 +1,8 @@
 """Gaussians under L2 attention."""
 
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.measures import without_mass
@@ -15,7 +15,9 @@ QUADRATURE = (
     "Gauss–Hermite error of tilts with |YᵀAY|, |YᵀBY| ≤ 1/4 at probes within two "
     "deviations, 1e-13 by self-convergence, and rounding"
 )
-ROUNDING = "solutions of systems of condition below 1e3 in float64"
+EXACT = Slack(
+    tolerance=1e-12, why="solutions of systems of condition below 1e3 in float64"
+)
 
 
 @statement(
@@ -45,14 +47,13 @@ def closure(case: Case, *, curvature: float = 2.0) -> Checks:
         found = lib.rates("l2", stack, probes).velocity
         form = _with_inverse if r == d else _inverse_free
         pairs = list(zip(lib.members(stack), probes, strict=True))
-        expected = np.array([form(m, x, curvature) for m, x in pairs])
+        expected = [form(m, x, curvature) for m, x in pairs]
         name = f"d = {d}, k = {k}, rank {r}"
-        yield gap(f"library, {name}", found, expected, tolerance=1e-12, why=ROUNDING)
+        yield gap(f"library, {name}", found, expected, **EXACT)
         if d <= 3:
-            brute = np.array([_by_nodes(m, x) for m, x in pairs])
-            yield gap(
-                f"nodes, {name}", brute, expected, tolerance=1e-11, why=QUADRATURE
-            )
+            brute = [_by_nodes(m, x) for m, x in pairs]
+            near = Slack(tolerance=1e-11, why=QUADRATURE)
+            yield gap(f"nodes, {name}", brute, expected, **near)
     yield without_mass(case)
 
 
@@ -108,28 +109,23 @@ def moments(case: Case, *, curvature: float = 2.0) -> Checks:
     """
     small = lib.ensemble(case.rng("rates"), (2, 3, 2), case.pick(8, 50), reach=REACH)
     at = [(m, (m.mean, m.covariance)) for m in lib.members(small)]
-    formula = [_moment_rates(m, here, curvature) for m, here in at]
-    brute = [_node_rates(m) for m, _ in at[: case.pick(3, 12)]]
+    mean, covariance = columns(_moment_rates(m, here, curvature) for m, here in at)
+    by_mean, by_covariance = columns(_node_rates(m) for m, _ in at[: case.pick(3, 12)])
     library = lib.rates("l2", small)
-    mean, covariance = (np.array(each) for each in zip(*formula, strict=True))
     ts = np.linspace(0, 0.5, 6)
     stack = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
     run = lib.paths("l2", stack, ts)
-    rate = lambda m: lambda at: _moment_rates(m, at, curvature)
-    runs = [lib.solved(rate(m), (m.mean, m.covariance), ts) for m in lib.members(stack)]
-    alphas, Sigmas = (np.array(each) for each in zip(*runs, strict=True))
-    loose = {"tolerance": run.tolerance(10), "why": "steps of 4e-10, amplified tenfold"}
-    exact = {"tolerance": 1e-12, "why": ROUNDING}
-    nodes = {
-        "tolerance": 1e-10,
-        "why": QUADRATURE + ", over nodes eight deviations out",
-    }
-    by_mean, by_covariance = (np.array(each) for each in zip(*brute, strict=True))
-    yield gap("Σ', library", library.covariance, covariance, **exact)
-    yield gap("(YYᵀ)', library", library.moved, covariance, **exact)
-    yield gap("α', library", library.mean, mean, **exact)
-    yield gap("Σ', nodes", by_covariance, covariance[: len(brute)], **nodes)
-    yield gap("α', nodes", by_mean, mean[: len(brute)], **nodes)
+    alphas, Sigmas = lib.all_solved(
+        lambda m, at: _moment_rates(m, at, curvature), stack, ts
+    )
+    loose = Slack(tolerance=run.tolerance(10), why="steps of 4e-10, amplified tenfold")
+    why = QUADRATURE + ", over nodes eight deviations out"
+    nodes, few = Slack(tolerance=1e-10, why=why), len(by_mean)
+    yield gap("Σ', library", library.covariance, covariance, **EXACT)
+    yield gap("(YYᵀ)', library", library.moved, covariance, **EXACT)
+    yield gap("α', library", library.mean, mean, **EXACT)
+    yield gap("Σ', nodes", by_covariance, covariance[:few], **nodes)
+    yield gap("α', nodes", by_mean, mean[:few], **nodes)
     yield gap("Σ(t), library", run.covariance, Sigmas, **loose)
     yield gap("α(t), library", run.mean, alphas, **loose)
 
@@ -158,13 +154,12 @@ def _(case: Case) -> Counterexample:
         corrected.append(first + 2 * S @ A.T @ R @ S @ m.V.T)
     made = np.array(printed)
     skew = np.max(np.abs(made - np.swapaxes(made, 1, 2)))
-    exact = {"tolerance": 1e-12, "why": ROUNDING}
     return Counterexample(
         (
-            gap("Σ' as printed", made, library, **exact),
-            bounded("asymmetry of the print", skew, "<=", 0.0, **exact),
+            gap("Σ' as printed", made, library, **EXACT),
+            bounded("asymmetry of the print", skew, "<=", 0.0, **EXACT),
         ),
-        (gap("Σ' corrected", np.array(corrected), library, **exact),),
+        (gap("Σ' corrected", corrected, library, **EXACT),),
     )
 
 

@@ -3,15 +3,15 @@
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, counted, gap
+from meanfield.theorems._protocols import Slack, bounded, counted, gap
 from meanfield.theorems.library import gaussian_flows as lib
 
 SHORT = np.array([0.0, 0.1, 1.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
-SUNK = {
-    "tolerance": 1e-3,
-    "why": "what decays as 1/t along q may do so as β²/t along N if V mixes both: β "
+SUNK = Slack(
+    tolerance=1e-3,
+    why="what decays as 1/t along q may do so as β²/t along N if V mixes both: β "
     "is below 1e2 unless V almost commutes with A, and t = 1e8",
-}
+)
 ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
 
 
@@ -29,7 +29,9 @@ def flattened(case: Case) -> Checks:
     """
     problems = _flat_draws(case)
     ranks, limits = _flattened(case, problems, lib.LONG)
-    expected = np.stack([lib.resting(p.factor, _kernel(p.A)) for p in problems])
+    expected = np.stack(
+        [lib.resting(p.factor, lib.kernel(p.A + p.A.T)) for p in problems]
+    )
     return ranks, gap("limits", limits, expected, **lib.FLOWN)
 
 
@@ -60,17 +62,11 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _start(rng: Rng, d: int) -> Array:
-    """A generic covariance, 0.2 at least."""
-    B = rng.normal(size=(d, d))
-    return B @ B.T / d + 0.2 * np.eye(d)
-
-
 def _sinking(rng: Rng, d: int, rank: int) -> lib.Problem:
     """`V = I`, `A` symmetric and negative of that rank."""
     U, sizes = lib.rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
     return lib.Problem(
-        np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(_start(rng, d))
+        np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(lib.covariance(rng, d))
     )
 
 
@@ -92,11 +88,6 @@ def _flattened(
 def _flat_draws(case: Case) -> list[lib.Problem]:
     rng = case.rng("flat")
     return [_sinking(rng, 3, 1 + i % 2) for i in range(case.pick(8, 32))]
-
-
-def _kernel(A: Array) -> Array:
-    values, U = np.linalg.eigh(A + A.T)
-    return U[:, np.abs(values) < 1e-9]
 
 
 @statement(
@@ -137,7 +128,8 @@ def _rising(case: Case) -> list[lib.Problem]:
     for i in range(case.pick(8, 32)):
         U, values = lib.rotation(rng, 3), rng.uniform(0.3, 1.2, size=3)
         values *= np.array([1, (-1) ** i, (-1) ** (i // 2)])
-        made.append(lib.with_scores(rng, np.eye(3), (U * values) @ U.T, _start(rng, 3)))
+        H, Sigma = (U * values) @ U.T, lib.covariance(rng, 3)
+        made.append(lib.with_scores(rng, np.eye(3), H, Sigma))
     return made
 
 
@@ -158,7 +150,9 @@ def half_rank(case: Case, *, rows: int = 0) -> Checks:
     """
     for d in case.pick((3, 4), (3, 4, 5)):
         problems, limits = _figure(case, d, rows=rows)
-        expected = np.stack([lib.resting(p.factor, _kernel(p.A)) for p in problems])
+        expected = np.stack(
+            [lib.resting(p.factor, lib.kernel(p.A + p.A.T)) for p in problems]
+        )
         yield _halves(d, limits)
         yield gap(f"limits, d = {d}", limits, expected, **SUNK)
 

@@ -35,7 +35,8 @@ def on_a_line(case: Case, *, twice: float = 2) -> Checks:
     V = rng.uniform(0.5, 1.5, size=(n, 1, 1)) * np.resize([-1.0, 1.0], n)[:, None, None]
     s = rng.uniform(0.3, 1, size=n)
     found = np.sum(Q * K, axis=(1, 2)) * V[:, 0, 0], s, line_paths(Q, K, V, s)
-    return (*_line(*found, twice=twice), *_ends(*found))
+    yield from _line(*found, twice=twice)
+    yield from _ends(*found)
 
 
 on_a_line.refuted_if(
@@ -47,9 +48,9 @@ on_a_line.refuted_if(
 
 def line_paths(Q: Array, K: Array, V: Array, s: Array) -> lib.Paths:
     """The library's flows in d = 1 from variances `s`, until they rest."""
-    made = [attentions["softmax"](*each) for each in zip(Q, K, V, strict=True)]
+    dynamics = stacked(list(map(attentions["softmax"], Q, K, V)))
     start = lib.centred(np.sqrt(s)[:, None, None])
-    return lib.paths(stacked(made), start, LINE, stop=Steady(REST), rtol=RTOL)
+    return lib.paths(dynamics, start, LINE, stop=Steady(REST), rtol=RTOL)
 
 
 def _line(rates: Array, s: Array, run: lib.Paths, *, twice: float) -> Checks:
@@ -59,8 +60,8 @@ def _line(rates: Array, s: Array, run: lib.Paths, *, twice: float) -> Checks:
     known &= np.arange(len(LINE))[None, :] < run.saved[:, None]
     expected = s[:, None] / np.where(known, 1 - slopes[:, None] * LINE[None, :], 1)
     ratio = np.where(known, run.covariances[:, :, 0, 0] / expected, 1)
-    variance = gap("variance over the formula", ratio, np.ones_like(ratio), **lib.FLOWN)
-    return (variance, *lib.of_blow_ups(run, escapes, "d = 1"))
+    yield gap("variance over the formula", ratio, np.ones_like(ratio), **lib.FLOWN)
+    yield from lib.of_blow_ups(run, escapes, "d = 1")
 
 
 def _ends(rates: Array, s: Array, run: lib.Paths) -> Checks:

@@ -5,16 +5,15 @@ from collections.abc import Callable
 from jax import random
 
 from meanfield.attention import Attention, attentions
-from meanfield.fields import Affine
-from meanfield.measures import Gaussian
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import ascend, bounded
+from meanfield.theorems._protocols import Slack, ascend, bounded
+from meanfield.theorems.library.ensembles import centred_field
 
-ROUNDING = {
-    "tolerance": 1e-12,
-    "why": "rounding: 1e-16 in each of at most 1e4 operations",
-}
+ROUNDING = Slack(
+    tolerance=1e-12, why="rounding: 1e-16 in each of at most 1e4 operations"
+)
+Turn = Callable[[Array], Array]
 
 
 @statement(
@@ -28,14 +27,27 @@ def stationary(
     case: Case,
     *,
     form: Callable[[Array, Array], Array] = lambda _, A: A + A.T,
-    side: Callable[[Array], Array] = lambda V: V,
+    side: Turn = lambda V: V,
 ) -> Checks:
     """The library's Σ' in d = 4 at isotropic vectors, and in the kernel of V.
 
     The lower bound elsewhere by gradient ascent over Q, K, V and u.
     """
-    rest = _at_rest(case, form=form, side=side)
-    return (*rest, _moves(case))
+    # Where `form(V, A)` vanishes on `u`, and where `V` or its mirror kills it.
+    rng, isotropic, killed = case.rng("at rest"), [], []
+    for _ in range(20):
+        Q, K, V = rng.normal(size=(3, 4, 4)) / 2
+        K = K @ np.diag([1, 1, -1, -1]) + 0.5 * Q * np.array([[1], [1], [-1], [-1]])
+        isotropic.append((Q, K, V, _isotropic(rng, form(V, K.T @ Q))))
+        u = rng.normal(size=4)
+        killed.append((Q, K, side(V - np.outer(V @ u, u) / (u @ u)), u))
+    for label, data in (("uᵀ(A + Aᵀ)u = 0", isotropic), ("Vu = 0", killed)):
+        rates = np.asarray(_rates(*map(jnp.asarray, columns(data))))
+        norm = np.linalg.norm
+        sizes = [norm(V) * norm(K.T @ Q) * (u @ u) ** 2 for Q, K, V, u in data]
+        worst = np.max(np.abs(rates) / np.array(sizes)[:, None, None])
+        yield bounded(f"Σ' where {label}", worst, "<=", 0, **ROUNDING)
+    yield ascend(case, "√2 |uᵀAu| |Vu| |u| over |Σ'|", _motion, _start)
 
 
 stationary.refuted_if(
@@ -48,11 +60,7 @@ stationary.refuted_if(
 
 def _moved_covariance(attention: Attention, factor: JaxArray) -> JaxArray:
     """The library's Σ' at a centred Gaussian."""
-    mu = Gaussian(jnp.zeros(factor.shape[0]), factor)
-    field = attention.field(0.0, mu)
-    if not isinstance(field, Affine):
-        raise TypeError(f"Softmax gave a {type(field).__name__} field to a Gaussian.")
-    return field.covariance_rate(mu.covariance)
+    return centred_field(attention, factor).covariance_rate(factor @ factor.T)
 
 
 def _rate(Q: JaxArray, K: JaxArray, V: JaxArray, u: JaxArray) -> JaxArray:
@@ -72,45 +80,21 @@ def _isotropic(rng: Rng, S: Array) -> Array:
     return x + float(np.real(roots[0])) * y
 
 
-def _at_rest(
-    case: Case,
-    *,
-    form: Callable[[Array, Array], Array],
-    side: Callable[[Array], Array],
-) -> Checks:
-    """Σ' where `form(V, A)` vanishes on `u`, and where `V` or its mirror kills it."""
-    rng, isotropic, killed = case.rng("at rest"), [], []
-    for _ in range(20):
-        Q, K, V = rng.normal(size=(3, 4, 4)) / 2
-        K = K @ np.diag([1, 1, -1, -1]) + 0.5 * Q * np.array([[1], [1], [-1], [-1]])
-        isotropic.append((Q, K, V, _isotropic(rng, form(V, K.T @ Q))))
-        u = rng.normal(size=4)
-        killed.append((Q, K, side(V - np.outer(V @ u, u) / (u @ u)), u))
-    for label, data in (("uᵀ(A + Aᵀ)u = 0", isotropic), ("Vu = 0", killed)):
-        parts = [np.stack(part) for part in zip(*data, strict=True)]
-        rates = np.asarray(_rates(*(jnp.asarray(part) for part in parts)))
-        size = [
-            np.linalg.norm(V) * np.linalg.norm(K.T @ Q) * (u @ u) ** 2
-            for Q, K, V, u in data
-        ]
-        worst = np.max(np.abs(rates) / np.array(size)[:, None, None])
-        yield bounded(f"Σ' where {label}", worst, "<=", 0, **ROUNDING)
+def _motion(at: dict[str, JaxArray]) -> JaxArray:
+    r"""$\sqrt2\,|u^\top Au|\,|Vu|\,|u|$ over $\|\Sigma'\|_F$, logarithm."""
+    Q, K, V, u = (at[name] for name in "QKVu")
+    lengths = [jnp.sum(x**2) / 2 for x in (V @ u, u, _rate(Q, K, V, u))]
+    top = 4 * (K @ u @ (Q @ u)) ** 2 * lengths[0] * lengths[1]
+    return jnp.log(top / lengths[2]) / 2
 
 
-def _moves(case: Case) -> Check:
-    r"""$\|\Sigma'\|_F \geq \sqrt2\,|u^\top Au|\,|Vu|\,|u|$: none but those rest."""
+def _start(key: JaxArray) -> dict[str, JaxArray]:
+    Q, K, V = random.normal(key, (3, 4, 4))
+    return {"Q": Q, "K": K, "V": V, "u": random.normal(key, (4,))}
 
-    def log_ratio(at: dict[str, JaxArray]) -> JaxArray:
-        Q, K, V, u = (at[name] for name in "QKVu")
-        lengths = [jnp.sum(x**2) / 2 for x in (V @ u, u, _rate(Q, K, V, u))]
-        top = 4 * (K @ u @ (Q @ u)) ** 2 * lengths[0] * lengths[1]
-        return jnp.log(top / lengths[2]) / 2
 
-    def start(key: JaxArray) -> dict[str, JaxArray]:
-        Q, K, V = random.normal(key, (3, 4, 4))
-        return {"Q": Q, "K": K, "V": V, "u": random.normal(key, (4,))}
-
-    return ascend(case, "√2 |uᵀAu| |Vu| |u| over |Σ'|", log_ratio, start)
+def _symmetric_spectrum(A: Array) -> Array:
+    return np.linalg.eigvalsh(A + np.swapaxes(A, 1, 2))
 
 
 @statement(
@@ -119,13 +103,7 @@ def _moves(case: Case) -> Check:
     claim=r"The cone $\{u : u^\top(A + A^\top)u = 0\}$ is more than $\{0\}$ if and "
     r"only if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs.",
 )
-def cone(
-    case: Case,
-    *,
-    spectrum: Callable[[Array], Array] = lambda A: np.linalg.eigvalsh(
-        A + np.swapaxes(A, 1, 2)
-    ),
-) -> Checks:
+def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     """The sign of the library's tr Σ' = 2|u|²uᵀAu over 1500 random u in d = 3.
 
     Against the signature of A + Aᵀ for forms with large skew parts; kernels of
@@ -145,8 +123,7 @@ def cone(
         lines, W = np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=(3, 3))
         form = (lines * np.array([0.7, 0.3, 0.0])) @ lines.T + W - W.T
         data.append((form, np.eye(3), np.eye(3), lines[:, 2]))
-    parts = [jnp.asarray(np.stack(part)) for part in zip(*data, strict=True)]
-    worst = np.max(np.abs(np.asarray(_rates(*parts))))
+    worst = np.max(np.abs(np.asarray(_rates(*map(jnp.asarray, columns(data))))))
     yield bounded("Σ' on the kernel of a semidefinite form", worst, "<=", 0, **ROUNDING)
 
 
@@ -164,12 +141,8 @@ def _signs(case: Case) -> tuple[Array, Array]:
     values = rng.uniform(0.1, 1, size=(n, 3)) * rng.choice([-1.0, 1.0], size=(n, 3))
     values[: n // 3] = np.abs(values[: n // 3]) * np.sign(values[: n // 3, :1])
     W = rng.normal(size=(n, 3, 3))
-    A = (
-        np.einsum("nij,nj,nkj->nik", lines, values, lines) / 2
-        + W
-        - np.swapaxes(W, 1, 2)
-    )
-    return A, rng.normal(size=(1500, 3))
+    half = np.einsum("nij,nj,nkj->nik", lines, values, lines) / 2
+    return half + W - np.swapaxes(W, 1, 2), rng.normal(size=(1500, 3))
 
 
 @eqx.filter_jit

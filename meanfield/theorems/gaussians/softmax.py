@@ -10,7 +10,7 @@ from meanfield.flows import flow
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.library.ensembles import attention, gaussian, on_device
@@ -51,11 +51,10 @@ def closure(case: Case, *, nodes: int = NODES) -> Checks:
         scores = ref.dot_scores(draw.Q, draw.K, probes, x) / draw.epsilon
         brute = ref.normalised_velocity(scores, w, draw.V, x)
         affine = draw.mean + probes @ (draw.covariance @ (draw.A / draw.epsilon)).T
-        bound = {"tolerance": 1e-11, "why": QUADRATURE}
+        bound = Slack(tolerance=1e-11, why=QUADRATURE)
+        label, affine = f"cloud against V(α + ΣAx), d = {d}", affine @ draw.V.T
         yield gap(f"closed form against a cloud, d = {d}", closed, brute, **bound)
-        yield gap(
-            f"cloud against V(α + ΣAx), d = {d}", of_nodes, affine @ draw.V.T, **bound
-        )
+        yield gap(label, of_nodes, affine, **bound)
 
 
 closure.refuted_if(
@@ -75,13 +74,9 @@ def _small(rng: Rng, d: int, k: int, r: int) -> Member:
 def _drawn(rng: Rng, d: int, k: int, r: int) -> Member:
     factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
     room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
-    Q, K = (
-        M / np.linalg.norm(M, 2) / room
-        for M in (rng.normal(size=(k, d)), rng.normal(size=(k, d)))
-    )
-    return Member(
-        rng.normal(size=d) / 2, factor, Q, K, V, np.asarray(rng.uniform(0.6, 0.9))
-    )
+    Q, K = (M / np.linalg.norm(M, 2) / room for M in rng.normal(size=(2, k, d)))
+    mean, epsilon = rng.normal(size=d) / 2, np.asarray(rng.uniform(0.6, 0.9))
+    return Member(mean, factor, Q, K, V, epsilon)
 
 
 @eqx.filter_jit
@@ -90,9 +85,8 @@ def _velocities(
 ) -> tuple[JaxArray, JaxArray]:
     """The library's field of a Gaussian and of its nodes, at probes."""
     softmax, mu = attention("softmax", draw), gaussian(draw)
-    nodes = gauss_hermite(mu, order=order)
-    each = [softmax.field(0.0, m)(Tokens(probes)) for m in (mu, nodes)]
-    return each[0], each[1]
+    of = lambda measure: softmax.field(0.0, measure)(Tokens(probes))
+    return of(mu), of(gauss_hermite(mu, order=order))
 
 
 @statement(
@@ -111,39 +105,32 @@ def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> Checks:
     equations themselves against 256 weighted Gauss–Hermite tokens moved by softmax
     and RK4 in NumPy.
     """
-    depth = _depth(case)
+    rng = case.rng("depth")
+    draws = [_small(rng, 2, 1, 2) for _ in range(5)]
+    edges, nodes = np.array([0.0, 0.4, 1.0]), np.array([0.0, 0.5, 1.0])
+    depth = _Depth(edges, draws[:2], nodes, draws[2:])
     dynamics = Sum(
         Layers(depth.edges, _attentions(depth.layers)),
         Interpolated(depth.nodes, _attentions(depth.members)),
     )
-    first = depth.layers[0]
-    run = flow(dynamics, gaussian(first), BREAKS)
+    run = flow(dynamics, gaussian(depth.layers[0]), BREAKS)
     means, factors = map(np.asarray, run.coordinates)
-    actual = np.dstack([means, factors @ np.swapaxes(factors, 1, 2)])
+    covariances = factors @ np.swapaxes(factors, 1, 2)
     equations = _by_equations(depth, turn=turn)
     # A covariance that grows tilts the nodes more: their error is seen at the end.
-    coarse, few, fine = (
-        _by_tokens(depth, steps=steps, nodes=nodes)
-        for steps, nodes in ((4, 12), (8, 12), (8, 16))
-    )
-    by_steps, by_nodes = (
-        float(np.max(np.abs(a - few)) / np.max(np.abs(fine))) for a in (coarse, fine)
-    )
+    pairs = ((4, 12), (8, 12), (8, 16))
+    coarse, few, fine = (_by_tokens(depth, steps=i, nodes=n) for i, n in pairs)
+    size = np.max(np.abs(fine))
+    by_steps, by_nodes = (np.max(np.abs(a - few)) / size for a in (coarse, fine))
     why = (
         f"{lib.WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against "
         f"144 {by_nodes:.1e}"
     )
-    yield gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **lib.FLOWN)
-    yield gap(
-        "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **lib.FLOWN
-    )
-    yield gap(
-        "printed equations against tokens",
-        equations,
-        fine,
-        tolerance=lib.TOLERANCE + by_steps + by_nodes,
-        why=why,
-    )
+    slack = Slack(tolerance=lib.TOLERANCE + float(by_steps + by_nodes), why=why)
+    yield gap("mean against DOP853", means, equations[:, :, 0], **lib.FLOWN)
+    label = "covariance against DOP853"
+    yield gap(label, covariances, equations[:, :, 1:], **lib.FLOWN)
+    yield gap("printed equations against tokens", equations, fine, **slack)
 
 
 gaussian_flow.refuted_if(
@@ -160,34 +147,23 @@ class _Depth(NamedTuple):
     members: list[Member]
 
     def heads(self, t: float, layer: int) -> list[Member]:
-        """The parameters of both at time `t`, which belongs to this layer."""
-        return [self.layers[layer], _blend(self.members, self.nodes, t)]
+        """The parameters of both at time `t`, which belongs to this layer.
 
-
-def _blend(members: list[Member], nodes: Array, t: float) -> Member:
-    """Every parameter linear in time between the nodes."""
-    left = min(int(np.searchsorted(nodes, t, side="right")) - 1, len(nodes) - 2)
-    share = (t - nodes[left]) / (nodes[left + 1] - nodes[left])
-    pairs = zip(members[left], members[left + 1], strict=True)
-    return Member(*((1 - share) * a + share * b for a, b in pairs))
-
-
-def _depth(case: Case) -> _Depth:
-    rng = case.rng("depth")
-    draws = [_small(rng, 2, 1, 2) for _ in range(5)]
-    edges, nodes = np.array([0.0, 0.4, 1.0]), np.array([0.0, 0.5, 1.0])
-    return _Depth(edges, draws[:2], nodes, draws[2:])
+        Between the nodes every parameter is linear in time.
+        """
+        nodes, members = self.nodes, self.members
+        left = min(int(np.searchsorted(nodes, t, side="right")) - 1, len(nodes) - 2)
+        share = (t - nodes[left]) / (nodes[left + 1] - nodes[left])
+        pairs = zip(members[left], members[left + 1], strict=True)
+        blend = Member(*((1 - share) * a + share * b for a, b in pairs))
+        return [self.layers[layer], blend]
 
 
 def _attentions(parts: list[Member]) -> Attention:
     return stacked([attention("softmax", part) for part in parts])
 
 
-def _pieces(
-    depth: _Depth,
-    start: Array,
-    advance: Callable[[Array, int, float, float], Array],
-) -> list[Array]:
+def _pieces(depth: _Depth, start: Array, advance: Callable[..., Array]) -> list[Array]:
     """`start`, and what it becomes at 0.4, 0.5 and 1: no piece has a kink inside."""
     states = [start]
     for left, right in pairwise(BREAKS):

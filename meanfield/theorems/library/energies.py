@@ -19,6 +19,7 @@ from meanfield.fields import AbstractField
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
+from meanfield.theorems._protocols import Slack
 from meanfield.tokens import Tokens
 
 from .draws import tokens
@@ -33,8 +34,8 @@ POTENTIALS = (
 )
 
 
-ROUNDED = {"tolerance": 1e-12, "why": ROUNDING}
-POTENTIAL = {"tolerance": 1e-9, "why": POTENTIALS}
+ROUNDED = Slack(tolerance=1e-12, why=ROUNDING)
+POTENTIAL = Slack(tolerance=1e-9, why=POTENTIALS)
 W2 = Wasserstein()
 
 
@@ -121,9 +122,10 @@ def _said(
 @eqx.filter_jit
 def _interaction(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    exp = attentions["exp"](s.Q, s.K, s.V, epsilon=epsilon)
-    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon)
-    energy = energies["interaction"](s.Q, s.K, s.V, epsilon=epsilon)
+    exp, softmax, energy = (
+        make(s.Q, s.K, s.V, epsilon=epsilon)
+        for make in (attentions["exp"], attentions["softmax"], energies["interaction"])
+    )
     said = _said(energy, mu, probes, exp.field(0.0, mu))
     return (*said, softmax.field(0.0, mu)(probes))
 
@@ -131,8 +133,10 @@ def _interaction(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
 @eqx.filter_jit
 def _sinkhorn(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
-    energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
+    attention, energy = (
+        make(s.Q, s.K, s.V, epsilon=epsilon)
+        for make in (attentions["sinkhorn"], energies["sinkhorn"])
+    )
     said = _said(energy, mu, probes, attention.field(0.0, mu))
     moved = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
     return (*said, jax.jvp(moved, (jnp.asarray(s.x),), (probes.x,))[1])

@@ -1,13 +1,17 @@
 """Stacks of Gaussians with parameters, and what the library says of all at once."""
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from meanfield._typing import PRNGKey
 from meanfield.attention import Attention, attentions
+from meanfield.endings import Status
 from meanfield.fields import Affine
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jax, jnp, np
+from meanfield.theorems._prelude import Check
+from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
@@ -38,9 +42,8 @@ def ensemble(
     thin = rng.normal(size=(count, d, r)) / np.sqrt(r)
     sizes = [(count, d), (count, k, d), (count, k, d), (count, d, d)]
     mean, Q, K, V = (rng.normal(size=size) / 2 for size in sizes)
-    made = Member(
-        mean, full if r == d else thin, Q, K, V, rng.uniform(0.5, 1.6, size=count)
-    )
+    factor, epsilon = full if r == d else thin, rng.uniform(0.5, 1.6, size=count)
+    made = Member(mean, factor, Q, K, V, epsilon)
     return made._replace(Q=within(Q, made, reach), K=within(K, made, reach))
 
 
@@ -144,18 +147,19 @@ def paths(name: str, stack: Member, ts: Array) -> Paths:
 Moments = tuple[Array, Array]
 
 
-def solved(rate: Callable[[Moments], Moments], start: Moments, ts: Array) -> Moments:
-    """Moments at `ts` by SciPy's DOP853, from their rate: no factors, no library."""
-    d = len(start[0])
-    split = lambda y: (y[:d], y[d:].reshape(d, d))
+def all_solved(
+    rate: Callable[[Member, Moments], Moments], stack: Member, ts: Array
+) -> tuple[Array, ...]:
+    """Moments at `ts` of each member, by DOP853: no factors, no library."""
 
-    def joined(_: float, y: Array) -> Array:
-        mean, covariance = rate(split(y))
-        return np.concatenate([mean, covariance.ravel()])
+    def solved(m: Member) -> Moments:
+        def joined(_: float, y: Array) -> Array:
+            return np.column_stack(rate(m, (y[:, 0], y[:, 1:])))
 
-    begin = np.concatenate([start[0], start[1].ravel()])
-    found = ref.integrated(joined, begin, ts)
-    return found[:, :d], found[:, d:].reshape(-1, d, d)
+        y = ref.integrated(joined, np.column_stack([m.mean, m.covariance]), ts)
+        return y[:, :, 0], y[:, :, 1:]
+
+    return columns(map(solved, members(stack)))
 
 
 def spectrum(M: JaxArray) -> JaxArray:
@@ -167,3 +171,70 @@ def spectrum(M: JaxArray) -> JaxArray:
     det = M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0] if M.shape[0] == 2 else jnp.zeros(())
     top = (size + jnp.sqrt(jnp.maximum(size**2 - 4 * det**2, 1e-300))) / 2
     return jnp.stack([det**2 / top, top])
+
+
+def norm(M: JaxArray) -> JaxArray:
+    """The operator norm of a plane matrix, by the same arithmetic."""
+    return jnp.sqrt(spectrum(M)[1])
+
+
+def centred_field(attention: Attention, Y: JaxArray) -> Affine:
+    r"""The library's field of $N(0, YY^\top)$."""
+    field = attention.field(0.0, Gaussian(jnp.zeros(len(Y)), Y))
+    assert isinstance(field, Affine)
+    return field
+
+
+def plane_matrices(keys: PRNGKey) -> dict[str, JaxArray]:
+    """Q, K, V and a factor Y, from eight keys, of sizes from e⁻¹ to e³."""
+    sizes = [jnp.exp(1 + jax.random.normal(keys[i], ())) for i in range(4)]
+    return {
+        name: size * jax.random.normal(keys[i + 4], (2, 2))
+        for i, (name, size) in enumerate(zip("QKVY", sizes, strict=True))
+    }
+
+
+def at_random(
+    key: PRNGKey,
+    label: str,
+    log_ratio: Callable[[dict], JaxArray],
+    start: Callable[[PRNGKey], dict[str, JaxArray]],
+    count: int = 100,
+) -> Check:
+    """The largest ratio of so many draws, for controls: no ascent is needed."""
+    drawn = jax.vmap(start)(jax.random.split(key, count))
+    top = np.exp(np.max(jax.jit(jax.vmap(log_ratio))(drawn)))
+    why = "the ratio at random draws needs no ascent to pass one"
+    return bounded(label, top, "<=", 1, tolerance=1e-9, why=why)
+
+
+def ended_early(code: Array | JaxArray) -> Check:
+    """How many flows did not reach their end."""
+    early = np.count_nonzero(np.asarray(code) != Status.FINISHED)
+    why = "an ending is counted: nothing is added"
+    return bounded("flows that end early", early, "<=", 0, why=why)
+
+
+def gronwall(ratio: float | Array, tolerance: float) -> Check:
+    """The largest covariance over what Grönwall allows."""
+    why = "equality at t = 0; later steps of 4e-10, amplified tenfold"
+    label = "|Σ(t)| over Grönwall's bound"
+    return bounded(label, np.max(ratio), "<=", 1, tolerance=tolerance, why=why)
+
+
+LINE_TIMES = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
+
+
+def line_time(elapsed: Array, run: Paths) -> Check:
+    """`LINE_TIMES`, recovered from a first integral of the flow."""
+    times = np.broadcast_to(LINE_TIMES, elapsed.shape)
+    why = "steps of 4e-10, amplified by 1/s and the growth of log s, below 100"
+    label, tolerance = "time from its first integral", run.tolerance(100)
+    return gap(label, elapsed, times, tolerance=tolerance, why=why)
+
+
+def late_growth(law: str, s: Array, limit: Array, **slack: Any) -> Check:
+    """The rate of log s over the last half of `LINE_TIMES`, over its limit."""
+    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(LINE_TIMES[-2:])
+    label = f"growth rate over the last half, {law}"
+    return gap(label, speed / limit, np.ones_like(speed), **slack)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from meanfield.theorems._protocols import ROUNDING
+from meanfield.theorems._protocols import ROUNDING, Slack
 from meanfield.theorems._vocabulary import Cloud, Parameters
 
 from .alternation import scalings, settled
@@ -40,7 +40,7 @@ class Solved(NamedTuple):
     @property
     def within(self) -> dict[str, Any]:
         """The tolerance of what is compared with it, and why."""
-        return {"tolerance": self.error, "why": self.why}
+        return Slack(tolerance=self.error, why=self.why)
 
 
 def converged(scores: np.ndarray, w: np.ndarray) -> Solved:

@@ -8,7 +8,7 @@ from meanfield.attention import scalings
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import close, gap
+from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -51,7 +51,7 @@ def log_domain(case: Case, *, updates: Updates = _by_logs) -> Checks:
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     s = lambda x, y: (x @ p.Q.T + q) @ (y @ p.K.T + k).T / p.epsilon
     solved = sk.converged(sk.scores_of(p, at), w)
-    told = {"tolerance": 20 * solved.error, "why": f"{solved.why}; potentials below 20"}
+    told = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
     f, f_probes, g, g_probes = map(np.asarray, _potentials(score, at, probes))
     exact = np.log(solved.kappa) - s(at.x, at.x)
     seeing = np.exp(s(probes.x, at.x) + g[None, :]) @ w

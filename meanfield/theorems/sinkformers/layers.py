@@ -11,7 +11,7 @@ from meanfield.flows import fixed, flow
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import close, gap, order
+from meanfield.theorems._protocols import Slack, close, gap, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -176,7 +176,7 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     energy, found, gradients = _variation(score, at, att.bare(probes))
     own = integral(probes[0], 0.0)
     why = "central difference 1e-5: its square, times third derivatives below 1e3, and "
-    rounded = {"tolerance": 1e-6, "why": f"{why}rounding 1e-15 over 1e-6"}
+    rounded = Slack(tolerance=1e-6, why=f"{why}rounding 1e-15 over 1e-6")
     checks = (
         close("first variation", 2 * np.asarray(found), [slope(z) for z in probes]),
         gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded),

@@ -8,7 +8,7 @@ from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._identity import Identity
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, gap
+from meanfield.theorems._protocols import Slack, bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -220,7 +220,7 @@ def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
     solved = sk.converged(C, at.share)
     most = 14 * float(np.max(np.abs(np.log(solved.kappa / 7) - C)))
     why = f"{solved.why}, times Σ|P − K| max|f + g| ≤ {most:.0f}"
-    return {"tolerance": most * solved.error, "why": why}
+    return Slack(tolerance=most * solved.error, why=why)
 
 
 @statement(

@@ -9,14 +9,14 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import Points
 from meanfield.theorems._arrays import JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded
+from meanfield.theorems._protocols import Slack, bounded
 from meanfield.theorems.library.slices import between, sliced
 
 FEW, MANY = 50, 1000
-GROWTH = {
-    "tolerance": 0.1,
-    "why": "terms of lower order, which grow more slowly; the next order is a ten",
-}
+GROWTH = Slack(
+    tolerance=0.1,
+    why="terms of lower order, which grow more slowly; the next order is a ten",
+)
 Answer = Callable[[AbstractDynamics, Points], JaxArray]
 Apply = Callable[[JaxArray, JaxArray, JaxArray], JaxArray]
 

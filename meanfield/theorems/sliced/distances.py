@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from meanfield.theorems._arrays import Array, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, gap, order
+from meanfield.theorems._protocols import Slack, bounded, close, gap, order
 from meanfield.theorems.library import slices as lib
 from meanfield.theorems.library.attentions import bare
 from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.measures import wasserstein
 
-ROUNDED = {"tolerance": 1e-9, "why": "roots of sums of a dozen products, of size one"}
+ROUNDED = Slack(tolerance=1e-9, why="roots of sums of a dozen products, of size one")
 Matching = Callable[[Array, Array], Array]
 
 

@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import close, gap
+from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import slices as lib
 from meanfield.theorems.library.attentions import bare
 from meanfield.theorems.reference import slices as ref
 
-PROGRAMME = {
-    "tolerance": 1e-9,
-    "why": "SciPy's linear solver ends at a vertex: rounding of at most 24² products",
-}
+PROGRAMME = Slack(
+    tolerance=1e-9,
+    why="SciPy's linear solver ends at a vertex: rounding of at most 24² products",
+)
 
 
 @statement(

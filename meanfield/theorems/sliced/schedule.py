@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded
+from meanfield.theorems._protocols import Slack, bounded
 
 START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
 
@@ -18,7 +18,7 @@ START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
 def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
     """Step by step, in exact fractions."""
     del case
-    digits = {"tolerance": 5e-3, "why": "three digits are claimed"}
+    digits = Slack(tolerance=5e-3, why="three digits are claimed")
     last = _temperatures(factor)[-1]
     steps = next(k for k, t in enumerate(_temperatures(factor)) if t <= END)
     start = END / (last / START)
@@ -49,7 +49,7 @@ schedule.refuted_if(
 def _(case: Case) -> Counterexample:
     del case
     ends = lambda factor: float(_temperatures(factor)[-1] / END)
-    slack = {"tolerance": 0.01, "why": "one digit is printed, and the factor has four"}
+    slack = Slack(tolerance=0.01, why="one digit is printed, and the factor has four")
     last = lambda factor: bounded("last over 10⁻⁶", ends(factor), "=", 1, **slack)
     return Counterexample(
         printed=(last(Fraction(4, 5)),), corrected=(last(Fraction(8414, 10000)),)

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 from meanfield.attention import Attention
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close
+from meanfield.theorems._protocols import Slack, bounded, close
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library.attentions import bare, generic
 from meanfield.theorems.library.slices import between, coupling, directions, sliced
@@ -16,7 +16,7 @@ from meanfield.theorems.reference import slices as ref
 N = 12
 GAP = 0.5
 TEMPERATURES = (0.1, 0.05, 0.025)
-STRICT = {"tolerance": 1e-6, "why": "rounding, 1e-16, over the smallest error, 2e-9"}
+STRICT = Slack(tolerance=1e-6, why="rounding, 1e-16, over the smallest error, 2e-9")
 
 
 def _spaced(rng: Rng) -> Array:
@@ -176,7 +176,7 @@ def triangular(case: Case, *, above: int = 0) -> Checks:
     single = np.eye(n * n).reshape(-1, n, n)[off.ravel() > 0]
     mass = _most(off, j <= i + above)
     entries = [_most(entry, j <= i + above) for entry in single]
-    slack = {"tolerance": 1e-9, "why": "SciPy's linear solver ends at a vertex"}
+    slack = Slack(tolerance=1e-9, why="SciPy's linear solver ends at a vertex")
     yield bounded("mass off the diagonal", mass, "<=", 0, **slack)
     yield bounded("largest entry off the diagonal", max(entries), "<=", 0, **slack)
 

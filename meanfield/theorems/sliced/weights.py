@@ -6,7 +6,7 @@ from scipy.special import softmax
 
 from meanfield.theorems._arrays import Array, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close
+from meanfield.theorems._protocols import Slack, bounded, close
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library.attentions import bare, cloud, generic, velocity
 from meanfield.theorems.library.slices import between, coupling, directions, sliced
@@ -175,7 +175,7 @@ def _cheaper(case: Case, sign: float) -> Checks:
     p, at, rows = _tokens(case)
     table = ref.powers(at.x @ p.Q.T, at.x @ p.K.T, 2)
     cost = lambda tau: np.sum(table * _by_lines(p, at, rows, sign * tau))
-    slack = {"tolerance": 1e-12, "why": "rounding of sums of 144 products"}
+    slack = Slack(tolerance=1e-12, why="rounding of sums of 144 products")
     yield bounded("cost at τ = 0.7 over τ = 0", cost(0.7) / cost(0.0), "<=", 1, **slack)
     yield bounded(
         "cost at τ = 1.4 over τ = 0.7", cost(1.4) / cost(0.7), "<=", 1, **slack

@@ -17,7 +17,7 @@ from scipy.special import ndtri, softmax
 from meanfield.attention import Attention, attentions
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 
@@ -30,7 +30,7 @@ TRAPEZOID = (
     "trapezoids of width 0.1 deviations out to 8.5, of Gaussians no narrower than 0.2: "
     "beyond the ends 1e-16, between nodes exp(-2π²·4)"
 )
-ROUNDING = {"tolerance": 1e-11, "why": "rounding of a thousand terms"}
+ROUNDING = Slack(tolerance=1e-11, why="rounding of a thousand terms")
 QUANTILES = "twice what half as many quantiles change"
 
 
@@ -232,7 +232,7 @@ def _by_nodes(at: Sliced, t: float, rows: Callable[[Array, Array], Array]) -> Ch
     moved, own, apart = means @ p.V.T, exact.velocity(x), exact.sums(x)
     slope, middle = moved_by(_variant("esp-soft", at, t), law)
     library = middle + (x - law.mean) @ slope.T
-    name, why = f"d = {len(law.mean)}, t = {t}", {"tolerance": 1e-11, "why": TRAPEZOID}
+    name, why = f"d = {len(law.mean)}, t = {t}", Slack(tolerance=1e-11, why=TRAPEZOID)
     yield gap(f"library, {name}", library, own, **ROUNDING)
     yield gap(f"velocity, normalised, {name}", rows(moved, sums), own, **why)
     yield gap(f"velocity, published, {name}", moved, own * apart[:, None], **why)
@@ -253,7 +253,7 @@ def _by_quantiles(case: Case) -> Checks:
     )
     expected = exact.velocity(probes) * exact.sums(probes)[:, None]
     size = np.max(np.abs(expected))
-    why = {"tolerance": 2 * np.max(np.abs(full - half)) / size, "why": QUANTILES}
+    why = Slack(tolerance=2 * np.max(np.abs(full - half)) / size, why=QUANTILES)
     spread = np.ptp(exact.sums(probes))
     yield gap("library, 1000 quantiles, t = 0.3", library, full, **ROUNDING)
     yield gap("1000 quantiles, published, t = 0.3", full, expected, **why)

@@ -7,16 +7,16 @@ from scipy.optimize import linear_sum_assignment, nnls
 
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, gap
+from meanfield.theorems._protocols import Slack, bounded, close, gap
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
 
 N, PASSES = 8, 500
 Step = Callable[[Array], Array]
-CONVERGED = {
-    "tolerance": 1e-9,
-    "why": "contracts geometrically: 500 passes end at rounding, 1e-9 is far above it",
-}
+CONVERGED = Slack(
+    tolerance=1e-9,
+    why="contracts geometrically: 500 passes end at rounding, 1e-9 is far above it",
+)
 
 
 @statement(
@@ -63,7 +63,7 @@ def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks
     X = matrix(case.rng("triangle"))
     with np.errstate(divide="ignore"):
         S = seq.balance(np.log(X), 20_000)
-    slow = {"tolerance": 2e-3, "why": "what vanishes does as one over the passes"}
+    slow = Slack(tolerance=2e-3, why="what vanishes does as one over the passes")
     yield gap("column sums", S.sum(axis=0), np.ones(4), **slow)
     yield gap("the identity", S, np.eye(4), **slow)
 
@@ -148,7 +148,7 @@ def _residual(corners: Array, matrix: Array) -> float:
     return float(nnls(rows, np.append(matrix.ravel(), 1.0))[1])
 
 
-PROGRAMME = {"tolerance": 1e-9, "why": "nonnegative least squares end at rounding"}
+PROGRAMME = Slack(tolerance=1e-9, why="nonnegative least squares end at rounding")
 
 
 @statement(
@@ -213,7 +213,7 @@ def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
         float(np.max(np.abs(seq.balance(scores / (share * room), 3000) - best)))
         for share in SHARES
     ]
-    slack = {"tolerance": 0.02, "why": "e^(−1/0.03) of the second, and balancing ends"}
+    slack = Slack(tolerance=0.02, why="e^(−1/0.03) of the second, and balancing ends")
     yield bounded("distance at the smallest τ", far[-1], "<=", 0, **slack)
     yield bounded(
         "distance there over that at the largest", far[-1] / far[0], "<=", 0.1

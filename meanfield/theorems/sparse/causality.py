@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, counted, order
+from meanfield.theorems._protocols import Slack, bounded, close, counted, order
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
@@ -120,7 +120,7 @@ degenerate.refuted_if("no entry is masked", mask=lambda X: X)
 )
 def _(case: Case) -> Counterexample:
     error = _from_identity(case, np.tril, 20_000)
-    slack = {"tolerance": 1e-3, "why": "the error is of order one over the passes"}
+    slack = Slack(tolerance=1e-3, why="the error is of order one over the passes")
     return Counterexample(
         (bounded("weight off the diagonal", error, ">=", 0.1),),
         (bounded("distance from the identity", error, "<=", 0, **slack),),

@@ -5,12 +5,12 @@ from collections.abc import Callable
 
 from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, order
+from meanfield.theorems._protocols import Slack, bounded, order
 from meanfield.theorems.library import sequences as seq
 
 LENGTH, BLOCKS = 1024, 64
 B = LENGTH // BLOCKS
-DIGITS = {"tolerance": 0.05, "why": "one decimal is claimed"}
+DIGITS = Slack(tolerance=0.05, why="one decimal is claimed")
 
 
 def _local(blocks: int) -> int:

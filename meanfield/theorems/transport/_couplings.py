@@ -13,6 +13,7 @@ from scipy.linalg import sqrtm
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
+from meanfield.theorems._protocols import Slack
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.ensembles import within
@@ -213,7 +214,6 @@ def on_nodes(rng: Rng) -> OnNodes:
     return OnNodes(Nodes(x, x, plan * w[:, None]), pair, central)
 
 
-SOLVED = {
-    "tolerance": 1e-8,
-    "why": "log-marginals solved to 4e-11, times |x|²; 16 nodes an axis",
-}
+SOLVED = Slack(
+    tolerance=1e-8, why="log-marginals solved to 4e-11, times |x|²; 16 nodes an axis"
+)

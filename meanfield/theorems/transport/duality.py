@@ -10,13 +10,13 @@ from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library.draws import tokens
 from meanfield.theorems.reference.formulas import distance_scores
 
 from ._couplings import potentials
 
-SOLVED = {"tolerance": 1e-9, "why": "the library solves log-marginals to 4e-11"}
+SOLVED = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
 
 
 @statement(
@@ -46,7 +46,7 @@ def duality(case: Case, *, known: Callable[[Array], Array] = lambda w: w) -> Che
     row = -np.log(np.exp(p.scores + g[None, :]) @ q.v)
     column = -np.log(q.w @ np.exp(p.scores + f[:, None]))
     primal = np.sum(p.plan * (np.log(p.plan / np.outer(q.w, q.v)) - p.scores))
-    twice = {"tolerance": 1e-9, "why": "BFGS to slopes of 1e-10; library to 4e-11"}
+    twice = Slack(tolerance=1e-9, why="BFGS to slopes of 1e-10; library to 4e-11")
     yield gap("f from g, (A.2)", f, row, **SOLVED)
     yield gap("g from f, (A.2)", g, column, **SOLVED)
     yield gap("∫f dμ + ∫g dν, (A.3)", q.w @ f + q.v @ g, -best.fun, **twice)

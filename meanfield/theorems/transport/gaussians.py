@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import Slack, gap
 
 from . import _couplings as couplings
 
@@ -14,7 +14,7 @@ QUADRATURE = (
     "Gauss–Hermite error of couplings with |QY|², |KZ|² ≤ ε/4, 16 nodes an axis: below "
     "1e-12 by self-convergence; Sinkhorn to 1e-14"
 )
-NEAR = {"tolerance": 1e-9, "why": QUADRATURE}
+NEAR = Slack(tolerance=1e-9, why=QUADRATURE)
 View = Callable[[couplings.Pair], couplings.Pair]
 
 
@@ -40,7 +40,7 @@ def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
         T = np.array([cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.each(stack)])
-        exact = {"tolerance": couplings.rounding(stack), "why": couplings.ROUNDING}
+        exact = Slack(tolerance=couplings.rounding(stack), why=couplings.ROUNDING)
         yield gap(f"slope of E[y | x], d = {d}", couplings.slopes(stack), T, **exact)
     p = _small(case)
     covariance = np.block([[p.Sigma, cross(p).T], [cross(p), p.Omega]])
@@ -133,7 +133,7 @@ def closed(case: Case, *, half: float = 0.5) -> Checks:
     # `half` is the share of ε that stands in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
     mirror = stack.mirrored
-    exact = {"tolerance": couplings.rounding(stack), "why": couplings.ROUNDING}
+    exact = Slack(tolerance=couplings.rounding(stack), why=couplings.ROUNDING)
     for name, p in (("C_F", stack), ("C_G", mirror)):
         # F⁻¹Aᵀ is the slope of E[x | y]: that of the mirrored pair.
         found = p.Omega @ p.A @ couplings.slopes(p.mirrored)

@@ -6,7 +6,7 @@ from meanfield.measures.sampling import gauss_hermite
 from meanfield.scores import SquaredDistance, Transposed
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.tokens import Tokens
@@ -15,12 +15,12 @@ from ._couplings import Pair, by_nodes, each, pairs, recursion, slopes
 
 REACH = 0.125
 ORDER = 20
-EXACT = {"tolerance": 1e-10, "why": "inverses of matrices of condition below 1e5"}
-NEAR = {
-    "tolerance": 1e-9,
-    "why": "Gauss–Hermite error of tilts of at most 1/4, 16 nodes an axis and more: "
+EXACT = Slack(tolerance=1e-10, why="inverses of matrices of condition below 1e5")
+NEAR = Slack(
+    tolerance=1e-9,
+    why="Gauss–Hermite error of tilts of at most 1/4, 16 nodes an axis and more: "
     "below 1e-12 by self-convergence",
-}
+)
 
 
 @statement(

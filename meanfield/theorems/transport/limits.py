@@ -4,11 +4,11 @@ from scipy.linalg import eigvalsh
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 
 from ._couplings import Pair, each, pairs, recursion, slopes
 
-EXACT = {"tolerance": 1e-10, "why": "inverses of matrices of condition below 1e5"}
+EXACT = Slack(tolerance=1e-10, why="inverses of matrices of condition below 1e5")
 
 
 @statement(
@@ -60,7 +60,7 @@ def _(case: Case) -> Counterexample:
     radius = float(np.max(np.abs(np.linalg.eigvals(D))))
     stack = Pair(*(np.stack([part] * 4) for part in p))
     limit = np.linalg.solve(recursion(p, 20000)[1], p.A)
-    differences = {"tolerance": 1e-7, "why": "central differences with h = 1e-5"}
+    differences = Slack(tolerance=1e-7, why="central differences with h = 1e-5")
     norm = float(np.linalg.norm(D, 2))
     return Counterexample(
         (bounded("|Dφ| at F₀", norm, "<=", allowed, **differences),),
