@@ -36,6 +36,16 @@ def _places(at: Cloud) -> Array:
     return np.zeros(len(at.x)) if at.position is None else at.position
 
 
+def strictly_before(query: float, key: float) -> bool:
+    """The same with the diagonal masked too: off by one."""
+    return bool(key < query)
+
+
+def all_within(query: float, key: float) -> bool:
+    """Those within `WIDTH` on either side."""
+    return bool(abs(query - key) <= WIDTH + ROUNDED)
+
+
 @statement(
     "castin2025:eq-2.6",
     source="(2.6), (2.7), §2.6",
@@ -45,6 +55,22 @@ def _places(at: Cloud) -> Array:
     r"divided by $\theta([0, s])$, for $\bar\mu = \frac1n\sum_i\delta_{(i/n, x_i)}$ "
     r"and for any weights.",
     hypotheses=r"any variant; positions in any order, also equal ones",
+    control=(
+        "positions are all one; the diagonal is masked too, and the window two-sided",
+        {
+            "places": lambda at: np.ones(len(at.x)),
+            "sees": strictly_before,
+            "near": all_within,
+        },
+        (
+            "change of the first 20 of 30",
+            "softmax, …",
+            "l2, masked",
+            "linear-expansion, masked",
+            "sigmoid, …",
+            "matrix of …",
+        ),
+    ),
 )
 def masked(
     case: Case, *, sees: Sees = before, near: Sees = within, places: Places = _places
@@ -69,32 +95,6 @@ def masked(
             expected = expected * (share / at.w.sum())[:, None]
         yield close(label, actual, expected)
     yield from _plans(case, sees)
-
-
-def strictly_before(query: float, key: float) -> bool:
-    """The same with the diagonal masked too: off by one."""
-    return bool(key < query)
-
-
-def all_within(query: float, key: float) -> bool:
-    """Those within `WIDTH` on either side."""
-    return bool(abs(query - key) <= WIDTH + ROUNDED)
-
-
-masked.refuted_if(
-    "positions are all one; the diagonal is masked too, and the window two-sided",
-    seen_by=(
-        "change of the first 20 of 30",
-        "softmax, …",
-        "l2, masked",
-        "linear-expansion, masked",
-        "sigmoid, …",
-        "matrix of …",
-    ),
-    places=lambda at: np.ones(len(at.x)),
-    sees=strictly_before,
-    near=all_within,
-)
 
 
 def _sequence(rng: Rng, n: int) -> Cloud:

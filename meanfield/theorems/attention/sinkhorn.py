@@ -28,6 +28,11 @@ Found = list[tuple[Array, Array]]
     r"$\tanh(\Delta/4)^2$ of the distance, $\Delta$ the largest "
     r"$(x - x')\cdot A^\top(y - y')/\epsilon$ on the support.",
     hypotheses=r"$\epsilon > 0$; $\mu$ of compact support",
+    control=(
+        "integrals against the counting measure: the weights are forgotten",
+        {"weigh": lambda at: np.full(len(at.w), 1 / len(at.w))},
+        ("matrix after …", "velocity…", "κ, …", "marginals, …"),
+    ),
 )
 def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     """The library's half-steps against NumPy's, its limit against Newton's method.
@@ -53,13 +58,6 @@ def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
         yield gap(f"velocity after {count}", velocity, moved, **told)
     yield from _limits(case, weigh)
     yield _rate(made)
-
-
-iterates.refuted_if(
-    "integrals against the counting measure: the weights are forgotten",
-    seen_by=("matrix after …", "velocity…", "κ, …", "marginals, …"),
-    weigh=lambda at: np.full(len(at.w), 1 / len(at.w)),
-)
 
 
 class Iterates(NamedTuple):
@@ -127,6 +125,10 @@ def _rate(made: Iterates) -> Check:
     r"\epsilon\,\mathrm{KL}(\pi, \mu\otimes\mu)$.",
     remark=r"Every coupling lies above it by $\epsilon\,\mathrm{KL}(\pi, \pi^\infty)$, "
     r"exactly, which is the uniqueness.",
+    control=(
+        r"the coupling of $A^\top$, which has the same marginals",
+        {"change": lambda p: p.exchanged},
+    ),
 )
 def minimiser(
     case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
@@ -153,17 +155,16 @@ def minimiser(
     yield gap("dual value", primal(plan), epsilon * w @ (f + g), **told)
 
 
-minimiser.refuted_if(
-    r"the coupling of $A^\top$, which has the same marginals",
-    change=lambda p: p.exchanged,
-)
-
-
 @statement(
     "castin2025:sec-2.4-invariance",
     source="§2.4",
     claim=r"$\kappa^\infty$ depends on $Q$ and $K$ through $A = K^\top Q$ alone, also "
     r"for the score $-\frac12|Qx - Ky|^2/\epsilon$.",
+    control=(
+        "one half-step, so row-normalised weights, of squared distances",
+        {"count": 1},
+        ("squares",),
+    ),
 )
 def invariance(case: Case, *, count: int | None = None) -> Checks:
     """The library's plans for three scores of one A against Newton's, in NumPy."""
@@ -182,10 +183,3 @@ def invariance(case: Case, *, count: int | None = None) -> Checks:
     return tuple(
         gap(label, each, expected, **solved.within) for label, each in found.items()
     )
-
-
-invariance.refuted_if(
-    "one half-step, so row-normalised weights, of squared distances",
-    seen_by=("squares",),
-    count=1,
-)

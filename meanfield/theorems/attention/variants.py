@@ -31,6 +31,10 @@ def same(p: Parameters) -> Parameters:
     r"$P_{ij} = w_j e^{s_{ij}}/\sum_l w_l e^{s_{il}}$, $s_{ij} = Qx_i\cdot Kx_j/"
     r"\epsilon$, which depends on $Q$, $K$ through $A = K^\top Q$ alone.",
     hypotheses=r"any $n$, $d$, $k$, any weights $w$; equal weights in the paper",
+    control=(
+        r"$A^\top$ in place of $A$: queries and keys are exchanged",
+        {"change": lambda p: p.exchanged},
+    ),
 )
 def softmax(case: Case, *, change: Change = same) -> Checks:
     """The library's velocities and matrix, dense and in blocks, against NumPy loops.
@@ -57,12 +61,6 @@ def softmax(case: Case, *, change: Change = same) -> Checks:
     yield close("its matrix P", att.matrices(made, at)[0], matrix)
     yield _biased(case, change)
     yield _excluding(case, change)
-
-
-softmax.refuted_if(
-    r"$A^\top$ in place of $A$: queries and keys are exchanged",
-    change=lambda p: p.exchanged,
-)
 
 
 def _biased(case: Case, change: Change) -> Check:
@@ -98,6 +96,11 @@ def _excluding(case: Case, change: Change) -> Check:
     r"$\partial_t\mu + \mathrm{div}(\mu\Gamma_\mu) = 0$ is the system "
     r"$\dot x_i = \Gamma_X(x_i)$ of the tokens, and likewise with weights "
     r"$\sum_j w_j\delta_{x_j}$, for every variant of attention.",
+    control=(
+        "the weights are forgotten: equal ones in place of unequal ones",
+        {"measure": att.uniform},
+        tuple(FORMULAS),
+    ),
 )
 def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) -> Checks:
     """The measure's velocity at its atoms against the system's loops, in NumPy.
@@ -122,13 +125,6 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
         told = Slack(tolerance=tolerance, why=why)
         yield gap(name, actual[name], formula(p, at, at.x), **told)
     yield from checks
-
-
-particles.refuted_if(
-    "the weights are forgotten: equal ones in place of unequal ones",
-    seen_by=tuple(FORMULAS),
-    measure=att.uniform,
-)
 
 
 @particles.misprinted(
@@ -163,6 +159,16 @@ def _(case: Case) -> Counterexample:
     source="§2.3",
     claim=r"L2 attention, $\kappa_\mu(x, y) \propto e^{-|Qx - Ky|^2/\epsilon}$ "
     r"normalised over $y$, depends on $Q$ and $K$ and not only on $A = K^\top Q$.",
+    control=(
+        "softmax in place of L2, which does depend on A alone",
+        {"name": "softmax"},
+        (
+            "(Q, K)",
+            "(A, I)",
+            "(RQ, RK) with R orthogonal",
+            "relative distance of (Q, K) and (A, I)",
+        ),
+    ),
 )
 def l2(case: Case, *, name: str = "l2") -> Checks:
     r"""The library's velocities with (Q, K), (A, I) and (RQ, RK) against NumPy loops.
@@ -192,15 +198,3 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
     expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
     yield close("weights not normalised", att.velocity(made, at, at), expected)
-
-
-l2.refuted_if(
-    "softmax in place of L2, which does depend on A alone",
-    seen_by=(
-        "(Q, K)",
-        "(A, I)",
-        "(RQ, RK) with R orthogonal",
-        "relative distance of (Q, K) and (A, I)",
-    ),
-    name="softmax",
-)

@@ -28,6 +28,11 @@ Matrix = Callable[[Parameters], Array]
     claim=r"$\epsilon T^1_\epsilon(x) \to W_VW_K^{-1}W_Qx = -W_Q^\top W_Qx$.",
     hypotheses=r"scores $-\frac{1}{2\epsilon}|W_Qx - W_Kx'|^2$, $W_V = -W_Q^\top W_K$, "
     r"$W_K$ invertible, $\rho(W_K^{-1}W_Qx) > 0$",
+    control=(
+        "$W_Q$ is left out of the limit: $W_V W_K^{-1} x$",
+        {"matrix": lambda W: -W.Q.T},
+        ("limit of ε T¹, mixture",),
+    ),
 )
 def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
     """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
@@ -42,13 +47,6 @@ def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
         "limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR
     )
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
-
-
-leading.refuted_if(
-    "$W_Q$ is left out of the limit: $W_V W_K^{-1} x$",
-    seen_by=("limit of ε T¹, mixture",),
-    matrix=lambda W: -W.Q.T,
-)
 
 
 @leading.misprinted(
@@ -153,6 +151,11 @@ def _corrected(W: Parameters) -> Array:
     hypotheses=r"as for the leading term: $W_K$ invertible, $\rho$ twice "
     "differentiable and positive at $W_K^{-1}W_Qx$",
     aliases=("sander2022:eq-7",),
+    control=(
+        r"the density is read at $x$ and not at $W_K^{-1} W_Q x$",
+        {"read_at": lambda probed: probed.x},
+        ("limit of T̄¹, mixture",),
+    ),
 )
 def remainder(
     case: Case,
@@ -169,13 +172,6 @@ def remainder(
     probed = _probed(case)
     M = matrix(probed.weights)
     return (*_remainder(probed, matrix=M, y=read_at(probed)), *_gaussian(case))
-
-
-remainder.refuted_if(
-    r"the density is read at $x$ and not at $W_K^{-1} W_Q x$",
-    seen_by=("limit of T̄¹, mixture",),
-    read_at=lambda probed: probed.x,
-)
 
 
 @remainder.misprinted(

@@ -19,6 +19,7 @@ RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
     claim=r"If $A + A^\top \succ 0$ softmax and its heads blow up in finite time; "
     "under L2 the covariance grows without bound, but exponentially at most.",
     hypotheses=r"$V = I$; for heads $A = \sum_h A^{(h)}$; for L2, $K$ invertible",
+    control=("A + Aᵀ is negative", {"sign": -1.0}, ("two…", "softmax…")),
 )
 def diverging(case: Case, *, sign: float = 1.0) -> Checks:
     """Flows in d = 2, A not symmetric.
@@ -45,9 +46,6 @@ def diverging(case: Case, *, sign: float = 1.0) -> Checks:
         if np.all(np.isfinite(known)):
             yield list(lib.of_blow_ups(run, known, label))[1]
     yield from _l2_rising(case)
-
-
-diverging.refuted_if("A + Aᵀ is negative", seen_by=("two…", "softmax…"), sign=-1.0)
 
 
 def _l2_rising(case: Case) -> Checks:
@@ -82,6 +80,7 @@ def _l2_rising(case: Case) -> Checks:
     r"$\|K^\top K\Sigma\|$, and to the same limits if $Q = -K$, $V = I$; where softmax "
     "blows up, L2 does not.",
     hypotheses=r"centred; for small $\Sigma$, times when softmax cannot blow up yet",
+    control=("At the same times", {"speed": 1.0}, ("draw…",)),
 )
 def similar(case: Case, *, speed: float = 2.0) -> Checks:
     """The library's flows of both, from the same starts, with the same matrices.
@@ -113,9 +112,6 @@ def similar(case: Case, *, speed: float = 2.0) -> Checks:
     yield counted("softmax runs without blow-up", missing)
     over = np.max(ratio[:, RISE <= 1.6])
     yield bounded("L2 over its bound", over, "<=", 1, **lib.FLOWN)
-
-
-similar.refuted_if("At the same times", seen_by=("draw…",), speed=1.0)
 
 
 def _small(case: Case, draw: int, speed: float) -> Checks:

@@ -155,6 +155,11 @@ def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
     r"$P = (\Sigma^{-1} + 2K^\top K)^{-1}$, keeps $\kappa = n^\top\Sigma^{-1}n$. With "
     r"$r = |Kn|$ the limit is approached as $t^{2\gamma-1}$, $\gamma = r^2/(\kappa + "
     r"2r^2)$, which may take long.",
+    control=(
+        "A + Aᵀ has rank two: the limits are zero",
+        {"sizes": (-1.0, -0.2)},
+        ("limits…",),
+    ),
 )
 def to_a_ray(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
     """Flows to t = 1e6: the ranks of their ends, and these against the limits.
@@ -176,11 +181,6 @@ def to_a_ray(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
     yield gap("limits", final, expected, tolerance=2e-5, why=why)
     yield gap("limits under L2", _l2_rest(case, still), expected, **SLOW)
     yield gap("on the way, A not symmetric", *way, **lib.FLOWN)
-
-
-to_a_ray.refuted_if(
-    "A + Aᵀ has rank two: the limits are zero", seen_by=("limits…",), sizes=(-1.0, -0.2)
-)
 
 
 def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Problem]:

@@ -29,6 +29,11 @@ ROUNDING = Slack(
     r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
+    control=(
+        "A is transposed in the references; c is not doubled",
+        {"turn": np.transpose, "twice": 1},
+        ("members that end otherwise, …", "where they end", "height over the …"),
+    ),
 )
 def euler(case: Case, *, turn: Turn = lambda A: A, twice: float = 2) -> Checks:
     """The library's clipped Euler steps, their lengths halved, V not commuting.
@@ -46,12 +51,6 @@ def euler(case: Case, *, turn: Turn = lambda A: A, twice: float = 2) -> Checks:
 
 # The order does not see it, which a wrong limit hides where steps are long; nor do the
 # members that are clipped, for they are clipped alike.
-euler.refuted_if(
-    "A is transposed in the references; c is not doubled",
-    seen_by=("members that end otherwise, …", "where they end", "height over the …"),
-    turn=np.transpose,
-    twice=1,
-)
 
 
 class _Family(NamedTuple):

@@ -168,6 +168,11 @@ def _length(Sigma: Array, H: Array) -> float:
     return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
 
 
+def _commuting(Sigma: Array, H: Array) -> float:
+    """What the metric would be if both matrices commuted."""
+    return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
+
+
 @statement(
     "castin2025:eq-5.10",
     source="eq. (5.10), §5.2",
@@ -175,6 +180,11 @@ def _length(Sigma: Array, H: Array) -> float:
     r"\rangle$ with $M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
     hypotheses=r"$\Sigma \succ 0$",
     aliases=("castin2025:bures-inverse",),
+    control=(
+        "the metric is that of covariances that commute",
+        {"length": _commuting},
+        ("limit",),
+    ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
     """The library's squared distances, extrapolated to zero, and their order.
@@ -195,18 +205,6 @@ def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Check
     error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
     why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
     yield gap("distance to a singular Σ", found, expected, tolerance=error, why=why)
-
-
-def _commuting(Sigma: Array, H: Array) -> float:
-    """What the metric would be if both matrices commuted."""
-    return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
-
-
-bures_metric.refuted_if(
-    "the metric is that of covariances that commute",
-    seen_by=("limit",),
-    length=_commuting,
-)
 
 
 @bures_metric.misprinted(

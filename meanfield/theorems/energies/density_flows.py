@@ -34,6 +34,11 @@ GRID = Slack(
     r"\rho(x) \rho(y)$, $\delta F = U'(\rho) + V + W * \rho$; heat, Fokker–Planck and "
     r"porous medium equations are its Wasserstein flows.",
     hypotheses=r"$W$ even",
+    control=(
+        "W has an odd part; and the porous medium has another power",
+        {"odd": 1, "power": 2},
+        ("porous medium…", "derivative of F"),
+    ),
 )
 def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     r"""Entropy, a quadratic potential and $W = e^{-z^2/0.8}$ on a Gaussian of the line.
@@ -55,14 +60,6 @@ def mccann(case: Case, *, odd: float = 0, power: float = 2.5) -> Checks:
     yield drift(case)
     yield from carried(case)
     yield spread(power=power)
-
-
-mccann.refuted_if(
-    "W has an odd part; and the porous medium has another power",
-    seen_by=("porous medium…", "derivative of F"),
-    odd=1,
-    power=2,
-)
 
 
 @mccann.misprinted(
@@ -141,6 +138,11 @@ def _lopsided(case: Case, *, mirrored: float) -> Check:
     source="Wasserstein gradient flows",
     claim=r"$\nabla_W F = \nabla \delta F$, and the flow of $F$ is "
     r"$\partial_t \rho = \mathrm{div}(\rho \nabla \delta F)$.",
+    control=(
+        "the flow is that of another metric, twisted by the scores of the tokens",
+        {"metric": lambda: Twisted(Dot(np.eye(2), np.eye(2)), np.eye(2))},
+        ("velocity of points",),
+    ),
 )
 def wasserstein_gradient(
     case: Case, *, metric: Callable[[], AbstractMetric] = Wasserstein
@@ -167,18 +169,16 @@ def wasserstein_gradient(
     yield gap("energy", energy, s.w @ ref.quadratic(s.x, H, c), **lib.ROUNDED)
 
 
-wasserstein_gradient.refuted_if(
-    "the flow is that of another metric, twisted by the scores of the tokens",
-    seen_by=("velocity of points",),
-    metric=lambda: Twisted(Dot(np.eye(2), np.eye(2)), np.eye(2)),
-)
-
-
 @statement(
     "uw2023:heat-flow",
     source="Wasserstein gradient flows",
     claim=r"The flow of $\int \rho \log\rho$ is $\partial_t \rho = \Delta \rho$: "
     r"$\Sigma' = 2I$.",
+    control=(
+        r"another energy that spreads, $-\frac12\int|x|^2d\rho$",
+        {"energy": lambda d: -QuadraticPotential(jnp.eye(d))},
+        ("Σ', d =…", "dissipation…"),
+    ),
 )
 def heat_flow(
     case: Case, *, energy: Callable[[int], AbstractEnergy] = lambda _: Entropy()
@@ -208,10 +208,3 @@ def heat_flow(
     flat = lib.on_gaussian(Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2)))
     finite = np.sum(flat.energy < np.inf)
     yield bounded("finite entropies without a density", finite, "<=", 0)
-
-
-heat_flow.refuted_if(
-    r"another energy that spreads, $-\frac12\int|x|^2d\rho$",
-    seen_by=("Σ', d =…", "dissipation…"),
-    energy=lambda d: -QuadraticPotential(jnp.eye(d)),
-)

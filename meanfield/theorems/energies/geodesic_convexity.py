@@ -29,6 +29,7 @@ WAY = 0.1  # that an atom may go along a chord: beyond .3 or so E may be convex
     hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
     remark=r"The six integrals are in an arrangement of our own; what the erratum "
     r"concerns, the factor $G(x, y)$ of the last, does not depend on it.",
+    control=("$A$ is not symmetric", {"prepare": lambda m: m}, ("d²E, draw…",)),
 )
 def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
     """The six integrals, with the library's softmax attention, on weighted atoms.
@@ -44,11 +45,6 @@ def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) ->
     yield gap("dE", said.slope, _slope(m, m.z), **ROUNDED)
     bend = ref.along(lambda z: _slope(m, z), m.z, velocity(m, m.z))
     yield gap("d²E", said.second, bend, **ROUNDED)
-
-
-second_variation.refuted_if(
-    "$A$ is not symmetric", seen_by=("d²E, draw…",), prepare=lambda m: m
-)
 
 
 @second_variation.misprinted(
@@ -117,6 +113,7 @@ def _formula(case: Case, prepare: Prepare, *, last: float) -> Checks:
     claim=r"$\partial_s^2 E(\delta_z) = \frac14 e^{-Az \cdot z} \nabla\psi^\top "
     r"((z^\top V^\top B^{-1} V z) I - V) B \nabla\psi$.",
     hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
+    control=("$A$ is not symmetric", {"prepare": lambda m: m}),
 )
 def at_diracs(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
     """One atom: the formula and the six integrals, the library's softmax in them.
@@ -135,15 +132,13 @@ def at_diracs(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks
         yield gap(f"six integrals {k + 1}", whole, exact, **ROUNDED)
 
 
-at_diracs.refuted_if("$A$ is not symmetric", prepare=lambda m: m)
-
-
 @statement(
     "castin2025:prop-5.4",
     source="Proposition 5.4",
     claim=r"$E = \frac12 \iint G$ is not geodesically convex.",
     hypotheses=r"$V \succ 0$ commutes with $B \succ 0$, $A = -B^{-1}V$",
     remark=r"C32: the text says so for any parameters; its proof covers these.",
+    control=(r"$V \prec 0$", {"sign": -1}),
 )
 def not_convex(case: Case, *, sign: float = 1) -> Checks:
     """Second derivatives of the library's energy along its geodesics.
@@ -160,9 +155,6 @@ def not_convex(case: Case, *, sign: float = 1) -> Checks:
     yield bounded("largest d²E at Diracs", _bends(diracs), "<=", -0.9, why=near)
     yield bounded("largest d²E at clusters", _bends(clusters), "<=", -0.9, why=near)
     yield bounded("least rise over a chord", min(chords), ">=", 0)
-
-
-not_convex.refuted_if(r"$V \prec 0$", sign=-1)
 
 
 def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:

@@ -20,6 +20,11 @@ SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
     r"(G * \rho) - \frac14 \int \nabla\psi \cdot B \nabla\psi / (G * \rho)^2 \, "
     r"G(y, x) \rho(y) dy = 0$.",
     hypotheses=r"$B$ symmetric positive definite, any $A$",
+    control=(
+        "the equation of ψ goes without its integral",
+        {"nonlocal_term": 0},
+        ("p' by …", "H along the solution"),
+    ),
 )
 def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     """Atoms and momenta under the two equations in NumPy, against the library's metric.
@@ -47,13 +52,6 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     start = np.full(5, values[0])
     yield gap("H along the solution", values, start, tolerance=1e-9, why=SOLVER)
     yield from _stationary(case, m)
-
-
-geodesics.refuted_if(
-    "the equation of ψ goes without its integral",
-    seen_by=("p' by …", "H along the solution"),
-    nonlocal_term=0,
-)
 
 
 def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:

@@ -33,6 +33,11 @@ BFGS = (
     r"\int \kappa^\infty \log(\kappa^\infty / \kappa^0) + \frac{1}{4\epsilon} "
     r"\int (|Qx|^2 + |Kx|^2) d\mu$, $\kappa^0 = e^{-|Qx - Ky|^2/2\epsilon}$.",
     hypotheses=SYMMETRIC + r", $A = K^\top Q$",
+    control=(
+        r"$A$ is not symmetric; still $V = -A$",
+        {"prepare": general},
+        ("attention", "asymmetry"),
+    ),
 )
 def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     r"""The library's attention, flow and energy on weighted tokens, $\epsilon \neq 1$.
@@ -47,13 +52,6 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     yield from (*fields, *slopes)
     yield bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
     yield _pushed(general(lib.setting(case.rng("tokens"))))
-
-
-sinkformer.refuted_if(
-    r"$A$ is not symmetric; still $V = -A$",
-    seen_by=("attention", "asymmetry"),
-    prepare=general,
-)
 
 
 def _pushed(s: lib.Setting) -> Check:
@@ -78,6 +76,11 @@ def _pushed(s: lib.Setting) -> Check:
     r"the same $\kappa^\infty$; their energies differ by $\frac{1}{4\epsilon} \int "
     r"(|Qx|^2 + |Kx|^2) d\mu$.",
     hypotheses=r"any $Q$ and $K$",
+    control=(
+        r"the quadratic term has the factor $1/2\epsilon$",
+        {"quadratic": 0.5},
+        ("energy, squared distances",),
+    ),
 )
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     """The library's energy against relative entropies to both kernels, in NumPy.
@@ -98,13 +101,6 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **known)
     yield gap("log-marginal reported then", reported, left, scale=1.0, **known)
     yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
-
-
-two_kernels.refuted_if(
-    r"the quadratic term has the factor $1/2\epsilon$",
-    seen_by=("energy, squared distances",),
-    quadratic=0.5,
-)
 
 
 @eqx.filter_jit
@@ -160,6 +156,11 @@ def _two_kernels(case: Case, *, quadratic: float) -> Checks:
     r"$k^\infty = e^{c + f \oplus f}$.",
     hypotheses=r"$c$ symmetric, $1/\epsilon$ in it; $f^c(x) = -\log\int "
     r"e^{c(x, x') + f(x')} d\mu(x')$",
+    control=(
+        "c is not symmetric: then f is not its own transform",
+        {"prepare": general},
+        ("f = f^c", "optimal f", "marginals of e^{c + f + f}"),
+    ),
 )
 def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     """The library's energy and potential against a maximum found by SciPy's BFGS.
@@ -189,13 +190,6 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     yield bounded("200 perturbations over the maximum", ahead, "<=", 0, **lib.POTENTIAL)
 
 
-semi_dual.refuted_if(
-    "c is not symmetric: then f is not its own transform",
-    seen_by=("f = f^c", "optimal f", "marginals of e^{c + f + f}"),
-    prepare=general,
-)
-
-
 def _dual(f: Array, s: lib.Setting) -> Array:
     r"""$\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$ over keys."""
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
@@ -207,6 +201,10 @@ def _dual(f: Array, s: lib.Setting) -> Array:
     source="§4, proof of Proposition 2",
     claim=r"$F^\infty = -\int f d\mu$ where $f = f^c$.",
     hypotheses=r"$c$ symmetric; $f^c$ as in eq. (8)",
+    control=(
+        "c is not symmetric; still f is its own transform by rows",
+        {"prepare": general},
+    ),
 )
 def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     """The library's energy, its dual and the integral of its first variation.
@@ -225,8 +223,3 @@ def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks
     yield gap("energy", said.energy, value, **lib.POTENTIAL)
     yield gap("∫δF dμ", s.w @ said.variation, value, **lib.POTENTIAL)
     yield gap("dual", dual, value, tolerance=1e-12, why=why)
-
-
-dual_identity.refuted_if(
-    "c is not symmetric; still f is its own transform by rows", prepare=general
-)

@@ -30,6 +30,10 @@ def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     claim=r"$F_\epsilon(N(\alpha, \Sigma)) = \varphi(\alpha) + \psi(\Sigma)$ with "
     r"$\varphi(\alpha) = \frac{1}{2\epsilon} \alpha^\top A \alpha$.",
     hypotheses=r"$A = A^\top = -V$ in the paper; any $A$ here",
+    control=(
+        "the interaction energy in place of the Sinkhorn energy",
+        {"make": lambda Q, K: Interaction(Dot(Q, K, EPSILON))},
+    ),
 )
 def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
     """A mixed difference of the library's energy over two means and two factors.
@@ -45,12 +49,6 @@ def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
     phi = [m @ A @ m / (2 * EPSILON) for m in means]
     yield bounded("mixed difference", mixed, "=", 0, **ROUNDED)
     yield gap("part of the mean", E[0, 0] - E[1, 0], phi[0] - phi[1], **ROUNDED)
-
-
-separation.refuted_if(
-    "the interaction energy in place of the Sinkhorn energy",
-    make=lambda Q, K: Interaction(Dot(Q, K, EPSILON)),
-)
 
 
 def _value(energy: AbstractEnergy, mean: Array, factor: Array) -> float:
@@ -70,6 +68,11 @@ def _keyed(Q: Array, K: Array, means: tuple) -> float:
     return float(np.sum((Q @ means[0] - K @ means[1]) ** 2))
 
 
+def _keys_alone(Q: Array, K: Array, means: tuple) -> float:
+    del Q
+    return _keyed(K, K, means)
+
+
 @statement(
     "castin2025:eq-5.12",
     source="eqs. (5.12), (5.13), §5.3",
@@ -79,6 +82,10 @@ def _keyed(Q: Array, K: Array, means: tuple) -> float:
     "which does not depend on the means.",
     hypotheses=r"the cost of $OT_\epsilon$ is $|Qx - Ky|^2 / 2\epsilon$",
     aliases=("castin2025:eq-5.13",),
+    control=(
+        r"$Q$ gives way to $K$: $|K\alpha_1 - K\alpha_2|^2$",
+        {"apart": _keys_alone},
+    ),
 )
 def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Checks:
     r"""Entropic transport between Gauss–Hermite nodes, by Sinkhorn in NumPy.
@@ -96,16 +103,6 @@ def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Check
     known, value = Slack(tolerance=1e-9, why=CLOUD), _value(_sinkhorn(Q, K), mean, Y)
     yield gap("B² at other means", squares[1], squares[0], **known)
     yield gap("the library's energy", value, expected, **known)
-
-
-def _keys_alone(Q: Array, K: Array, means: tuple) -> float:
-    del Q
-    return _keyed(K, K, means)
-
-
-entropic_bures.refuted_if(
-    r"$Q$ gives way to $K$: $|K\alpha_1 - K\alpha_2|^2$", apart=_keys_alone
-)
 
 
 @entropic_bures.misprinted(

@@ -29,6 +29,11 @@ QUADRATURE = (
     r"\exp(\frac12 \alpha^\top [(A + \Sigma^{-1})^\top (\Sigma^{-1} - A\Sigma "
     r"A^\top)^{-1} (A + \Sigma^{-1}) - \Sigma^{-1}] \alpha)$.",
     hypotheses=r"$\Sigma^{-1} \succ A\Sigma A^\top$; else $F = +\infty$",
+    control=(
+        "the exponent goes without its factor 1/2",
+        {"half": 1.0},
+        ("formula, d =…",),
+    ),
 )
 def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
     """The formula, and the library's energy, flow and first variation of a Gaussian.
@@ -38,11 +43,6 @@ def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
     """
     for d in (1, 2):
         yield from _in_dimension(case, d, half=half)
-
-
-interaction_of_gaussian.refuted_if(
-    "the exponent goes without its factor 1/2", seen_by=("formula, d =…",), half=1.0
-)
 
 
 @interaction_of_gaussian.misprinted(
@@ -116,6 +116,11 @@ def _truncated(product: float, radius: float) -> float:
     r" = \frac{1}{4sB} (1 - a^2 s^2)^{-3/2}$; with a mean, $\alpha'$ is not "
     r"$-\nabla_\alpha F$.",
     hypotheses=r"$B = -v/a > 0$, $a^2 s^2 < 1$",
+    control=(
+        "the metric goes without the integral of the scores",
+        {"weighed": 0},
+        ("M_s", "−M⁻¹F'(s)"),
+    ),
 )
 def line_flow(case: Case, *, weighed: float = 1) -> Checks:
     """The twisted metric by SciPy's quadrature; slopes of the library's energy.
@@ -140,13 +145,6 @@ def line_flow(case: Case, *, weighed: float = 1) -> Checks:
     yield gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **known)
     yield gap("M_s", M, closed, **known)
     yield gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING)
-
-
-line_flow.refuted_if(
-    "the metric goes without the integral of the scores",
-    seen_by=("M_s", "−M⁻¹F'(s)"),
-    weighed=0,
-)
 
 
 @line_flow.misprinted(

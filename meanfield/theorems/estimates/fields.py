@@ -23,6 +23,11 @@ LIMIT = (
     r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
     r"2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    control=(
+        "the constants of (i) and (ii) and the exponent of (iii) are halved",
+        {"bounds": (0.5, 0.5, 1), "factor": 0.5},
+        THREE,
+    ),
 )
 def softmax_estimates(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
@@ -56,14 +61,6 @@ def softmax_estimates(
     )
 
 
-softmax_estimates.refuted_if(
-    "the constants of (i) and (ii) and the exponent of (iii) are halved",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.5,
-)
-
-
 def softmax(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
     s = attacks.scene(p)
@@ -95,6 +92,11 @@ def _three(
     r"4R(\|A\| |x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all "
     "$x$. The first two are sharp.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    control=(
+        "the constants of (i) and (ii) are halved, and (iii) loses its exponential",
+        {"bounds": (0.5, 0.5, 1), "factor": 0.0},
+        THREE,
+    ),
 )
 def l2_estimates(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
@@ -104,14 +106,6 @@ def l2_estimates(
     yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
     yield attacks.attained(case, "(i) reached", l2, p=data.dirac(x=data.v), which=0)
     yield attacks.attained(case, "(ii) reached", l2, p=data.pair(), which=1)
-
-
-l2_estimates.refuted_if(
-    "the constants of (i) and (ii) are halved, and (iii) loses its exponential",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.0,
-)
 
 
 def printed_l2_slope(case: Case) -> Counterexample:
@@ -153,6 +147,11 @@ def l2(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
     r"\|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp.",
     hypotheses=attacks.TWO_ON_BALL + attacks.BANDWIDTH,
+    control=(
+        "the constants of (i) and (ii) are halved, and (iii) loses its second term",
+        {"bounds": (0.5, 0.5, 1), "factor": 0.0},
+        THREE,
+    ),
 )
 def sigmoid_estimates(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
@@ -168,14 +167,6 @@ def sigmoid_estimates(
     )
     yield attacks.attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0)
     yield attacks.attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1)
-
-
-sigmoid_estimates.refuted_if(
-    "the constants of (i) and (ii) are halved, and (iii) loses its second term",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.0,
-)
 
 
 @sigmoid_estimates.misprinted(
@@ -209,6 +200,7 @@ def sigmoid(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArra
     claim=r"$\|\mathrm{Var}\,\mu\| \leq R^2$, with equality for "
     r"$(\delta_{Ru} + \delta_{-Ru})/2$.",
     hypotheses=attacks.ON_BALL,
+    control=("the bound is half of the squared radius", {"bound": 0.5}, ("variance",)),
 )
 def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
     """Ascent of the log-ratio over weights and atoms, then the case of equality.
@@ -220,11 +212,6 @@ def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
     yield ascend(case, "variance", variance, attacks.start, bound=bound)
     yield bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding")
     yield from of_points(case)
-
-
-variance_in_a_ball.refuted_if(
-    "the bound is half of the squared radius", seen_by=("variance",), bound=0.5
-)
 
 
 def variance(p: attacks.Parameters) -> JaxArray:

@@ -26,6 +26,11 @@ UNNORMALISED = ("exp", "linear", "relu")
     "reaches each.",
     hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
     aliases=("castin2025:unnormalised-lin", "castin2025:unnormalised-relu"),
+    control=(
+        "the exponent and both constants are halved",
+        {"bounds": (1, 0.5, 0.5), "factor": 0.5},
+        UNNORMALISED,
+    ),
 )
 def unnormalised_sizes(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
@@ -45,14 +50,6 @@ def unnormalised_sizes(
         attacks.attained(case, f"{name} reached", unnormalised, p=p, which=which)
         for which, name in enumerate(names)
     )
-
-
-unnormalised_sizes.refuted_if(
-    "the exponent and both constants are halved",
-    seen_by=UNNORMALISED,
-    bounds=(1, 0.5, 0.5),
-    factor=0.5,
-)
 
 
 def unnormalised(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -78,6 +75,7 @@ def unnormalised(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> Ja
     "in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
     r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    control=("the bound of the larger head stands for the sum", {"factor": 0.0}, THREE),
 )
 def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
     """Gradient ascent through the library's sum of two heads, all matrices free.
@@ -97,11 +95,6 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
         attacks.attained(case, "(i) reached", heads, p=doubled(data.dirac()), which=0),
         attacks.attained(case, "(ii) reached", heads, p=doubled(data.pair()), which=1),
     )
-
-
-heads_estimates.refuted_if(
-    "the bound of the larger head stands for the sum", seen_by=THREE, factor=0.0
-)
 
 
 def heads(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -195,6 +188,9 @@ def _labels(name: str) -> tuple[str, ...]:
     return tuple(f"{name} {label}" for label in THREE)
 
 
+TWO = ("difference of fields", "weight")
+
+
 @statement(
     "castin2025:app-B.4",
     source="App. B.4",
@@ -202,6 +198,11 @@ def _labels(name: str) -> tuple[str, ...]:
     r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
     r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached.",
     hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
+    control=(
+        "the 2 is a half, and the weight is doubled",
+        {"bounds": (0.25, 0.5)},
+        TWO,
+    ),
 )
 def continuity_in_parameters(
     case: Case, *, bounds: tuple[float, ...] = (1.0, 1.0)
@@ -221,14 +222,6 @@ def continuity_in_parameters(
     yield bounded(
         "weight reached", ratio, "=", 1.0, tolerance=1e-12, why=attacks.ATTAINED
     )
-
-
-TWO = ("difference of fields", "weight")
-
-
-continuity_in_parameters.refuted_if(
-    "the 2 is a half, and the weight is doubled", seen_by=TWO, bounds=(0.25, 0.5)
-)
 
 
 @continuity_in_parameters.misprinted(

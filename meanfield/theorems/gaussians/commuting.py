@@ -139,6 +139,7 @@ def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> C
     claim=r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, "
     r"and $\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$.",
     hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
+    control=("Σ₀ and H do not commute", {"shared": 0.5}),
 )
 def joint(case: Case, *, shared: float = 1) -> Checks:
     """Flows in d = 3 to t = 2, V a multiple of I, A not symmetric, in that basis."""
@@ -160,9 +161,6 @@ def joint(case: Case, *, shared: float = 1) -> Checks:
     yield gap("covariance in the joint basis", found, lines, **lib.FLOWN)
 
 
-joint.refuted_if("Σ₀ and H do not commute", shared=0.5)
-
-
 REVERSED = [(1, 3), (2, 2), (3, 1)]
 
 
@@ -174,6 +172,10 @@ REVERSED = [(1, 3), (2, 2), (3, 1)]
     r"t\lambda_{d+1-i}(H)$.",
     hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
     remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
+    control=(
+        "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
+        {"pairs": [(1, 1), (3, 3)], "base": 2},
+    ),
 )
 def weyl(
     case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
@@ -186,13 +188,6 @@ def weyl(
     # Weyl's inequality, attacked, whatever the signs of its sides.
     label = "exp of (Weyl's bound - the eigenvalue) / size"
     yield ascend(case, label, _excess, _pair, given=(base,))
-
-
-weyl.refuted_if(
-    "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
-    pairs=[(1, 1), (3, 3)],
-    base=2,
-)
 
 
 @weyl.misprinted(

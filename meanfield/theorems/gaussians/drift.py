@@ -61,6 +61,11 @@ class _Problem(NamedTuple):
     r"$\lambda_{\max}(Y^\top JY) = 1$, where it blows up; $\alpha' = (I + \Sigma "
     r"A/\epsilon + M)\alpha + b$.",
     hypotheses=r"$V = I$, $\Sigma_0 = YY^\top$ of any rank",
+    control=(
+        "M is transposed, and half of b missing",
+        {"turn": np.transpose, "share": 0.5},
+        ("covariance, d = 3", "mean, d = 3"),
+    ),
 )
 def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Checks:
     """Flows of random A, M and b in d = 3, at full size 1 too, to t = 1 or a blow-up.
@@ -91,14 +96,6 @@ def _compared(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     return gap(label, *map(np.concatenate, zip(*pairs, strict=True)), **lib.FLOWN)
 
 
-precision.refuted_if(
-    "M is transposed, and half of b missing",
-    seen_by=("covariance, d = 3", "mean, d = 3"),
-    turn=np.transpose,
-    share=0.5,
-)
-
-
 @statement(
     "new:drift-limits",
     source="This project",
@@ -108,6 +105,11 @@ precision.refuted_if(
     r"$\lambda_{\max}(Y^\top J_\infty Y) > 1$ with $M^\top J_\infty + J_\infty M = "
     r"-S$; below, $\Sigma \to 0$.",
     hypotheses=r"softmax, $V = I$, a drift $Mx$, $\Sigma_0 = YY^\top \succ 0$",
+    control=(
+        "The limit is half as large, and so is the least start that blows up",
+        {"scale": 0.5, "about": 2.0},
+        ("limits", "wrong endings, either side"),
+    ),
 )
 def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
     """Flows in d = 3 to t = 40: limits, and starts a tenth to either side of the limit.
@@ -130,14 +132,6 @@ def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
     yield gap("limits", still.covariances[:, -1], scale * np.stack(rest), **lib.FLOWN)
     yield gap("covariances below", below, 0 * below, scale=1.0, **lib.FLOWN)
     yield from lib.of_blow_ups(run, times, "either side")
-
-
-limits.refuted_if(
-    "The limit is half as large, and so is the least start that blows up",
-    seen_by=("limits", "wrong endings, either side"),
-    scale=0.5,
-    about=2.0,
-)
 
 
 def _beside(problems: list[_Problem]) -> AbstractDynamics:

@@ -24,6 +24,11 @@ ROUNDING = Slack(
     claim=r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with $u' = "
     r"(u^\top A u)\,Vu$.",
     hypotheses=r"$u_0 \neq 0$, softmax",
+    control=(
+        "u moves along the transpose of V",
+        {"value": lambda V: V.T},
+        ("covariance…",),
+    ),
 )
 def rank_one(case: Case, *, value: Turn = lambda V: V) -> Checks:
     """Flows in d = 4 from square factors of rank one against DOP853 on u.
@@ -43,11 +48,6 @@ def rank_one(case: Case, *, value: Turn = lambda V: V) -> Checks:
     low = _beyond(run.covariances, 1)
     yield gap("covariance against uuᵀ", run.covariances, expected, **lib.FLOWN)
     yield bounded("second eigenvalue over the first", low, "<=", 0, **ROUNDING)
-
-
-rank_one.refuted_if(
-    "u moves along the transpose of V", seen_by=("covariance…",), value=lambda V: V.T
-)
 
 
 def _thin(rng: Rng, rank: int) -> lib.Problem:
@@ -71,6 +71,11 @@ def _beyond(covariances: Array, rank: int) -> float:
     r"L\alpha + b$; softmax: $L = V\Sigma A$; L2: $L = 2VY(I + 2Y^\top K^\top "
     r"KY)^{-1}Y^\top A$.",
     hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
+    control=(
+        "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
+        {"turn": np.transpose, "two": 1},
+        ("softmax, …", "L2, …"),
+    ),
 )
 def factors(case: Case, *, turn: Turn = lambda A: A, two: float = 2) -> Checks:
     """Flows in d = 4 of rank two, with means.
@@ -93,14 +98,6 @@ def factors(case: Case, *, turn: Turn = lambda A: A, two: float = 2) -> Checks:
     expected = np.stack(found)
     yield gap("L2, mean", run.means, expected[..., 0], **lib.FLOWN)
     yield gap("L2, covariance", run.covariances, expected[..., 1:], **lib.FLOWN)
-
-
-factors.refuted_if(
-    "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
-    seen_by=("softmax, …", "L2, …"),
-    turn=np.transpose,
-    two=1,
-)
 
 
 def _l2_rate(

@@ -29,6 +29,10 @@ Head = tuple[Array, Array, Array]  # Q, K, V
     r"A^{(h)\top}\Sigma V^{(h)\top})$ and $\alpha' = \sum_h V^{(h)}(I + \Sigma "
     r"A^{(h)})\alpha$.",
     hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
+    control=(
+        "The values of the two heads are exchanged",
+        {"values": lambda draws: draws.value[:, ::-1]},
+    ),
 )
 def heads(
     case: Case, *, values: Callable[["_Draws"], Array] = lambda draws: draws.value
@@ -53,12 +57,6 @@ def heads(
         "tilts at most 2: 24 nodes leave 2⁴⁸·24!/48! < 2e-23, and rounding of 576 terms"
     )
     yield gap("velocity against a cloud", actual, expected, tolerance=1e-11, why=why)
-
-
-heads.refuted_if(
-    "The values of the two heads are exchanged",
-    values=lambda draws: draws.value[:, ::-1],
-)
 
 
 @heads.misprinted(
@@ -140,6 +138,11 @@ def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
     r"-K^{(h)} = c_hq^\top$; the figure has $c_2 = 0$",
     remark=r"With $s = \Sigma q$ and $D = \mathrm{diag}(c_1^2, c_2^2)$, $\Sigma' = "
     r"-(Dss^\top + ss^\top D)$, which vanishes where $Ds = 0$.",
+    control=(
+        "The values are exchanged, and the second head is always empty: another plane",
+        {"values": CUT[::-1], "second": 0.0},
+        ("qᵀΣe₁", "two heads…"),
+    ),
 )
 def plane(
     case: Case, *, values: tuple[Array, Array] = CUT, second: float = 0.8
@@ -164,14 +167,6 @@ def plane(
     yield counted("runs that do not come to rest", run.ended_otherwise(Status.STEADY))
     yield bounded("two heads: width of the ray", _widths(ray)[1], "<=", 0, **left)
     yield bounded("two heads: Σq", away, "<=", 0, **left)
-
-
-plane.refuted_if(
-    "The values are exchanged, and the second head is always empty: another plane",
-    seen_by=("qᵀΣe₁", "two heads…"),
-    values=CUT[::-1],
-    second=0.0,
-)
 
 
 def _widths(covariances: Array) -> Array:

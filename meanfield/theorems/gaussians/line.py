@@ -20,6 +20,11 @@ REST = 1e-2
     claim=r"In $d = 1$, $s(t) = (1/s_0 - 2avt)^{-1}$, until $t_{\max} = 1/(2avs_0)$ if "
     "$av > 0$, and for ever if not.",
     hypotheses=r"$d = 1$, $s_0 > 0$, $a = K^\top Q$",
+    control=(
+        "The factor two is missing from the formula",
+        {"twice": 1},
+        ("variance over the formula", "error of the blow-up time over that …"),
+    ),
 )
 def on_a_line(case: Case, *, twice: float = 2) -> Checks:
     """Flows of both signs, K and Q with two rows, against the formula.
@@ -37,13 +42,6 @@ def on_a_line(case: Case, *, twice: float = 2) -> Checks:
     found = np.sum(Q * K, axis=(1, 2)) * V[:, 0, 0], s, line_paths(Q, K, V, s)
     yield from _line(*found, twice=twice)
     yield from _ends(*found)
-
-
-on_a_line.refuted_if(
-    "The factor two is missing from the formula",
-    seen_by=("variance over the formula", "error of the blow-up time over that …"),
-    twice=1,
-)
 
 
 def line_paths(Q: Array, K: Array, V: Array, s: Array) -> lib.Paths:

@@ -22,6 +22,11 @@ Turn = Callable[[Array], Array]
     claim=r"$uu^\top$ is stationary if and only if $Vu = 0$ or $u^\top(A + A^\top)u = "
     r"0$: $\|\Sigma'\| \geq \sqrt{2}\,|u^\top A u|\,|Vu|\,|u|$.",
     hypotheses=r"$u \neq 0$; Frobenius norm",
+    control=(
+        "u is isotropic for VA in place of A, or in the kernel of Vᵀ",
+        {"form": lambda V, A: V @ A, "side": lambda V: V.T},
+        ("Σ' where…",),
+    ),
 )
 def stationary(
     case: Case,
@@ -48,14 +53,6 @@ def stationary(
         worst = np.max(np.abs(rates) / np.array(sizes)[:, None, None])
         yield bounded(f"Σ' where {label}", worst, "<=", 0, **ROUNDING)
     yield ascend(case, "√2 |uᵀAu| |Vu| |u| over |Σ'|", _motion, _start)
-
-
-stationary.refuted_if(
-    "u is isotropic for VA in place of A, or in the kernel of Vᵀ",
-    seen_by=("Σ' where…",),
-    form=lambda V, A: V @ A,
-    side=lambda V: V.T,
-)
 
 
 def _moved_covariance(attention: Attention, factor: JaxArray) -> JaxArray:
@@ -102,6 +99,11 @@ def _symmetric_spectrum(A: Array) -> Array:
     source="Text after Lemma 4.7, §4.2",
     claim=r"The cone $\{u : u^\top(A + A^\top)u = 0\}$ is more than $\{0\}$ if and "
     r"only if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs.",
+    control=(
+        "The signature is read off the spectrum of A itself",
+        {"spectrum": lambda A: np.real(np.linalg.eigvals(A))},
+        ("forms whose signature misjudges the cone",),
+    ),
 )
 def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
     """The sign of the library's tr Σ' = 2|u|²uᵀAu over 1500 random u in d = 3.
@@ -125,13 +127,6 @@ def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
         data.append((form, np.eye(3), np.eye(3), lines[:, 2]))
     worst = np.max(np.abs(np.asarray(_rates(*map(jnp.asarray, columns(data))))))
     yield bounded("Σ' on the kernel of a semidefinite form", worst, "<=", 0, **ROUNDING)
-
-
-cone.refuted_if(
-    "The signature is read off the spectrum of A itself",
-    seen_by=("forms whose signature misjudges the cone",),
-    spectrum=lambda A: np.real(np.linalg.eigvals(A)),
-)
 
 
 def _signs(case: Case) -> tuple[Array, Array]:
@@ -161,6 +156,7 @@ def _growths(A: JaxArray, u: JaxArray) -> JaxArray:
     r"\min(\#_+, \#_-)$; this is attained.",
     hypotheses=r"$V = I$, $A = A^\top$ with $\#_\pm$ eigenvalues of either sign",
     remark="C9: in the proof the last group of eigenvalues is −1, not 0.",
+    control=("The frames are no wider than the bound", {"excess": 0}, ("least…",)),
 )
 def widest(case: Case, *, excess: int = 1) -> Checks:
     """In d = 5, covariances of the rank of the bound, built to rest.
@@ -187,11 +183,6 @@ def widest(case: Case, *, excess: int = 1) -> Checks:
         worst = max(worst, float(np.max(np.abs(rate))) / size + short)
     yield bounded("Σ' at the rank of the bound", worst, "<=", 0, **ROUNDING)
     yield _moved(case, excess=excess)
-
-
-widest.refuted_if(
-    "The frames are no wider than the bound", seen_by=("least…",), excess=0
-)
 
 
 def _signed(rng: Rng, signs: tuple[int, int, int]) -> Array:

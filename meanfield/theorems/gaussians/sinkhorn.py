@@ -33,6 +33,11 @@ def transposed_gram(A: Array, S: Array) -> Array:
     return A.T @ S @ A
 
 
+def plain_gram(A: Array, S: Array) -> Array:
+    r"""$A\Sigma A^\top$."""
+    return A @ S @ A.T
+
+
 @statement(
     "castin2025:lemma-4.14",
     source="Lemma 4.14, §4.4",
@@ -42,6 +47,11 @@ def transposed_gram(A: Array, S: Array) -> Array:
     r"\Sigma^{-1/2} - \frac{\epsilon}{2}I$.",
     hypotheses=r"$A = K^\top Q$ and $\Sigma$ invertible",
     remark="The convention mirrors that of Theorem A.3; both are right.",
+    control=(
+        "AΣAᵀ stands for AᵀΣA in C: A for Aᵀ",
+        {"gram": plain_gram},
+        ("library, d = 2, …", "library, d = 3, …", "nodes, d = 2, …"),
+    ),
 )
 def closure(case: Case, *, gram: Gram = transposed_gram) -> Checks:
     """The formula by SciPy's matrix root against the library's closed form.
@@ -50,18 +60,6 @@ def closure(case: Case, *, gram: Gram = transposed_gram) -> Checks:
     zero, A is not symmetric, bandwidths differ, k is d or above.
     """
     return _closure(case, _with_inverses, gram, [(1, 2, 1), (2, 2, 2), (3, 4, 3)])
-
-
-def plain_gram(A: Array, S: Array) -> Array:
-    r"""$A\Sigma A^\top$."""
-    return A @ S @ A.T
-
-
-closure.refuted_if(
-    "AΣAᵀ stands for AᵀΣA in C: A for Aᵀ",
-    seen_by=("library, d = 2, …", "library, d = 3, …", "nodes, d = 2, …"),
-    gram=plain_gram,
-)
 
 
 def _with_inverses(m: Member, S: Array, gram: Gram) -> Array:
@@ -182,6 +180,7 @@ _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
     r"$\alpha' = \frac{1}{\epsilon}V\alpha$.",
     hypotheses=r"$A$ and $\Sigma$ invertible, or $M_\Sigma$ in its inverse-free form "
     r"(C32, N1)",
+    control=("the factor 1/ε is dropped from the rate", {"power": 0.0}),
 )
 def moments(case: Case, *, power: float = 1.0) -> Checks:
     """The rate of the formula against the library's, by field and by factor.
@@ -212,9 +211,6 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
     yield gap("(YYᵀ)', library", library.moved, covariance, **exact)
     yield gap("Σ', nodes", half + half.T, covariance[0], **NEAR)
     yield gap("Σ(t), library", run.covariance, Sigmas, **loose)
-
-
-moments.refuted_if("the factor 1/ε is dropped from the rate", power=0.0)
 
 
 @moments.misprinted(

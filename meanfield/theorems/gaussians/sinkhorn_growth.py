@@ -18,6 +18,11 @@ from meanfield.theorems.library.draws import tokens
     source="Proposition 4.15, §4.4",
     claim=r"$\alpha(t) = e^{tV/\epsilon}\alpha_0$, whatever the covariance.",
     hypotheses=r"converged Sinkhorn; any $A$ and $\Sigma$",
+    control=(
+        "Sinkhorn stops after three half-steps, rows last",
+        {"iterations": 3},
+        ("α', library", "mean velocity of 30 points, library"),
+    ),
 )
 def mean(case: Case, *, iterations: int | None = None) -> Checks:
     """The library's mean velocity against Vα/ε, its flow against SciPy's exponential.
@@ -35,13 +40,6 @@ def mean(case: Case, *, iterations: int | None = None) -> Checks:
     steps = Slack(tolerance=run.tolerance(10), why="steps of 4e-10, amplified tenfold")
     yield from _mean_rates(case, iterations)
     yield gap("α(t), library", run.mean, expected, **steps)
-
-
-mean.refuted_if(
-    "Sinkhorn stops after three half-steps, rows last",
-    seen_by=("α', library", "mean velocity of 30 points, library"),
-    iterations=3,
-)
 
 
 @eqx.filter_jit
@@ -80,6 +78,11 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
     claim=r"In dimension one $s' = \frac{v}{a}(\sqrt{4a^2s^2 + 1} - 1)$, global; "
     r"$s \to \infty$ if $av > 0$, $s \to 0$ if $av < 0$.",
     hypotheses=r"$a = kq \neq 0$; a bandwidth divides $a$ under the root",
+    control=(
+        "the factor 4 is dropped under the root",
+        {"four": 1.0},
+        ("time…", "growth…"),
+    ),
 )
 def scalars(case: Case, *, four: float = 4.0) -> Checks:
     r"""The library's flow of four Gaussians on the line, to time 8.
@@ -110,11 +113,6 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     yield lib.late_growth("2|v|/ε", s[:2], (root * np.abs(v / a))[:2], **slack)
     yield bounded(falling, least, ">=", 1)
     yield lib.ended_early(run.code)
-
-
-scalars.refuted_if(
-    "the factor 4 is dropped under the root", seen_by=("time…", "growth…"), four=1.0
-)
 
 
 @statement(

@@ -25,6 +25,11 @@ MANY = 801
     r"operator on $L^2(\mu)$",
     remark=r"$\frac{d}{d\lambda}\lambda^{k}$ has the factor $k$: derivatives converge "
     "later than the attention itself.",
+    control=(
+        "the column potential is held fixed, as some code has it",
+        {"followed": 0.0},
+        ("through…", "of the limit"),
+    ),
 )
 def derivatives(case: Case, *, followed: float = 1.0) -> Checks:
     """Derivatives of the library's velocities as weighted atoms move.
@@ -56,13 +61,6 @@ def derivatives(case: Case, *, followed: float = 1.0) -> Checks:
         tolerance=0.2 * bound,
         why=why,
     )
-
-
-derivatives.refuted_if(
-    "the column potential is held fixed, as some code has it",
-    seen_by=("through…", "of the limit"),
-    followed=0.0,
-)
 
 
 def _draw(case: Case) -> tuple[Parameters, Cloud, Array]:

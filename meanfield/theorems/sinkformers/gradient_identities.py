@@ -24,6 +24,7 @@ DIFFERENCE = (
     claim=r"$\nabla f(x) = -\int k^\infty \nabla_x c \, d\mu$ and $\nabla_W F^\infty = "
     r"-\nabla f$.",
     hypotheses=r"$c$ symmetric",
+    control=("softmax's plan in place of Sinkhorn's", {"normalised": 0}, ("∇f",)),
 )
 def slope_of_potential(case: Case, *, normalised: float = 1) -> Checks:
     """The library's first variation and gradient at probes off the atoms.
@@ -32,11 +33,6 @@ def slope_of_potential(case: Case, *, normalised: float = 1) -> Checks:
     """
     first, _, level = _potential_slopes(case, sign=1, normalised=normalised)
     return (first, level)
-
-
-slope_of_potential.refuted_if(
-    "softmax's plan in place of Sinkhorn's", seen_by=("∇f",), normalised=0
-)
 
 
 def _averages(s: lib.Setting, *, normalised: float) -> Array:
@@ -80,6 +76,7 @@ def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
     claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
     r"along $T^\infty$.",
     hypotheses=gradients.SYMMETRIC,
+    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.general}),
 )
 def dissipation(
     case: Case, *, prepare: lib.Preparation = gradients.symmetric
@@ -100,9 +97,6 @@ def dissipation(
         check._replace(label=name + check.label)
         for name, check in zip(names, (*zero, *infinite), strict=True)
     )
-
-
-dissipation.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
 
 
 def _stepped(
@@ -149,6 +143,11 @@ def _loss(
     r"W_V x' d\mu(x') = -T^0$.",
     hypotheses=gradients.SYMMETRIC,
     repeats="sander2022:prop-2-T0",
+    control=(
+        gradients.NOT_SYMMETRIC,
+        {"prepare": gradients.general},
+        ("δF⁰", "attention"),
+    ),
 )
 def slides_zero(
     case: Case, *, prepare: lib.Preparation = gradients.symmetric
@@ -165,24 +164,17 @@ def slides_zero(
     return (level, *fields, *slopes)
 
 
-slides_zero.refuted_if(
-    gradients.NOT_SYMMETRIC, seen_by=("δF⁰", "attention"), prepare=gradients.general
-)
-
-
 @statement(
     "uw2023:prop-2-k1",
     source="Proposition 2, $k = 1$",
     claim=r"$-\nabla \log \int k^0 d\mu = \int k^1 W_V x' d\mu(x') = T^1$.",
     hypotheses=gradients.SYMMETRIC,
     repeats="sander2022:prop-2-T0",
+    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.general}),
 )
 def slides_one(case: Case, *, prepare: lib.Preparation = gradients.symmetric) -> Checks:
     """The library's softmax attention against a complex step of the log of a mass."""
     yield gradients.row_normalised(prepare(lib.setting(case.rng("tokens"))))
-
-
-slides_one.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
 
 
 @statement(
@@ -191,6 +183,11 @@ slides_one.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
     claim=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
     r"F^\infty$.",
     hypotheses=gradients.SYMMETRIC,
+    control=(
+        "softmax's plan in place of Sinkhorn's",
+        {"normalised": 0},
+        ("∇f", "−∇_W F∞"),
+    ),
 )
 def slides_infinite(case: Case, *, normalised: float = 1) -> Checks:
     """The library's potential, gradient flow and Sinkhorn attention.
@@ -201,11 +198,6 @@ def slides_infinite(case: Case, *, normalised: float = 1) -> Checks:
     s = gradients.symmetric(lib.setting(case.rng("tokens")))
     yield from _potential_slopes(case, sign=1, normalised=normalised)
     yield from gradients.doubly_normalised(s)[0]
-
-
-slides_infinite.refuted_if(
-    "softmax's plan in place of Sinkhorn's", seen_by=("∇f", "−∇_W F∞"), normalised=0
-)
 
 
 @slides_infinite.misprinted(

@@ -19,6 +19,11 @@ def symmetric(s: lib.Setting) -> lib.Setting:
     return s.with_symmetry()
 
 
+def general(s: lib.Setting) -> lib.Setting:
+    """Only $V = -A$, with nothing symmetric."""
+    return s.with_value(-s.A)
+
+
 @statement(
     "sander2022:prop-2-T0",
     source="Proposition 2, §4",
@@ -26,6 +31,11 @@ def symmetric(s: lib.Setting) -> lib.Setting:
     r"$T^\infty_\mu = -\nabla_W F^\infty$.",
     hypotheses=SYMMETRIC,
     aliases=("sander2022:prop-2-T1", "sander2022:prop-2-Tinf"),
+    control=(
+        NOT_SYMMETRIC,
+        {"prepare": general},
+        ("T⁰: attention", "T¹…", "T∞: attention"),
+    ),
 )
 def proposition_2(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     r"""Three attentions and two gradient flows against gradients in NumPy.
@@ -39,16 +49,6 @@ def proposition_2(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks
     yield from _renamed((*zero[0], *zero[1]), "T⁰")
     yield row_normalised(s)._replace(label="T¹: attention")
     yield from _renamed((*infinite[0], *infinite[1]), "T∞")
-
-
-def general(s: lib.Setting) -> lib.Setting:
-    """Only $V = -A$, with nothing symmetric."""
-    return s.with_value(-s.A)
-
-
-proposition_2.refuted_if(
-    NOT_SYMMETRIC, seen_by=("T⁰: attention", "T¹…", "T∞: attention"), prepare=general
-)
 
 
 def _gradient(variation: Variation, s: lib.Setting) -> Array:
@@ -112,6 +112,7 @@ def _renamed(checks: Checks, name: str) -> Checks:
     source="Proposition 2 and its discrete form, §4",
     claim=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
     hypotheses=SYMMETRIC + r", $n$ tokens of equal weight",
+    control=(r"the sum is divided by $\sqrt n$ in place of $n$", {"power": 0.5}),
 )
 def factor(case: Case, *, power: float = 1) -> Checks:
     """The library's gradient of the interaction energy, equal weights.
@@ -119,9 +120,6 @@ def factor(case: Case, *, power: float = 1) -> Checks:
     Against a sum over pairs in NumPy.
     """
     yield _factor(case, power=power)
-
-
-factor.refuted_if(r"the sum is divided by $\sqrt n$ in place of $n$", power=0.5)
 
 
 @factor.misprinted(

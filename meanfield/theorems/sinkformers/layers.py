@@ -28,6 +28,10 @@ DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
     r"length one, of $\dot x_i = T_\mu(x_i) = \int k(x_i, x)W_Vx\,d\mu(x)$; layers of "
     r"step $h$ tend to this flow at order one.",
     hypotheses=r"any number of half-steps in $K$; three here",
+    control=(
+        r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice",
+        {"gain": 1 / 6},
+    ),
 )
 def layers(case: Case, *, gain: float = 1.0) -> Checks:
     r"""The library's Euler steps of length one against layers, in NumPy.
@@ -49,11 +53,6 @@ def layers(case: Case, *, gain: float = 1.0) -> Checks:
     names = ("h", "error")
     yield close("64 layers", frames[1], np.stack(layers))
     yield order("order in h of 1/h layers", 1 / DEPTHS, errors, 1.0, names=names)
-
-
-layers.refuted_if(
-    r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice", gain=1 / 6
-)
 
 
 def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
@@ -84,6 +83,7 @@ def _network(p: Parameters, at: Cloud, value: Array) -> Array:
     source="slides on attention",
     claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
     repeats="sander2022:eq-3",
+    control=("one half-step more, which normalises columns", {"count": 2}),
 )
 def stochastic(case: Case, *, count: int = 1) -> Checks:
     """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
@@ -95,14 +95,15 @@ def stochastic(case: Case, *, count: int = 1) -> Checks:
     yield close("softmax of the scores", matrix, softmax)
 
 
-stochastic.refuted_if("one half-step more, which normalises columns", count=2)
-
-
 @statement(
     "uw2023:assumption-1-kernel",
     source="Assumption 1",
     claim=r"Under $W_K^\top W_Q = W_Q^\top W_K = -W_V$ the kernel is "
     r"$k^0(x, x') = e^{-x^\top W_Vx'}$, and symmetric.",
+    control=(
+        r"$W_K^\top W_Q$ is not symmetric; $-W_V$ is its symmetric part",
+        {"tie": lambda S, Q: S @ Q},
+    ),
 )
 def assumed(
     case: Case,
@@ -129,12 +130,6 @@ def assumed(
     yield close("velocity", velocity, moved)
 
 
-assumed.refuted_if(
-    r"$W_K^\top W_Q$ is not symmetric; $-W_V$ is its symmetric part",
-    tie=lambda S, Q: S @ Q,
-)
-
-
 @eqx.filter_jit
 def _unnormalised(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
     """The library's kernel $k^0$ at the tokens and the velocities it gives."""
@@ -148,6 +143,7 @@ def _unnormalised(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
     claim=r"The first variation of $\iint h(x, x')\,d\mu(x)\,d\mu(x')$ is "
     r"$x \mapsto \int h(x, x')\,d\mu(x') + \int h(x', x)\,d\mu(x')$.",
     hypotheses=r"$h$ symmetric or not",
+    control=("one slot of $h$ alone is varied", {"share": 0.0}, ("its…", "first…")),
 )
 def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     """The library's variation of the interaction energy against NumPy's differences.
@@ -182,11 +178,6 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
         gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded),
     )
     return (*checks, close("double integral", 2 * np.asarray(energy), share * own))
-
-
-double_integral.refuted_if(
-    "one slot of $h$ alone is varied", seen_by=("its…", "first…"), share=0.0
-)
 
 
 @eqx.filter_jit

@@ -36,6 +36,11 @@ def columns(K: Array) -> Array:
     r"$\tanh(\Delta/4)^2$ a full step; odd iterates have rows that sum to one, and "
     r"$K^1 = \mathrm{SoftMax}(C)$.",
     hypotheses=r"Hilbert's metric; $\Delta = \max(C_{ik} - C_{il} - C_{jk} + C_{jl})$",
+    control=(
+        "columns are normalised first",
+        {"first": columns, "then": rows},
+        ("K after…",),
+    ),
 )
 def alternation(
     case: Case, *, first: Normalise = rows, then: Normalise = columns
@@ -53,11 +58,6 @@ def alternation(
         for count, each, expected in zip(COUNTS, found, exact, strict=True)
     ]
     yield from _sums(case)
-
-
-alternation.refuted_if(
-    "columns are normalised first", seen_by=("K after…",), first=columns, then=rows
-)
 
 
 @alternation.misprinted(
@@ -127,6 +127,7 @@ def _sums(case: Case) -> Checks:
     source="Proposition 1, §3.2",
     claim=r"$\mathrm{Sinkhorn}(C + f \oplus g) = \mathrm{Sinkhorn}(C)$; so the scores "
     r"$-\frac12|W_Qx - W_Kx'|^2$ and $W_Qx\cdot W_Kx'$ give one matrix.",
+    control=("one half-step, softmax, which normalises rows alone", {"count": 1}),
 )
 def shifts(case: Case, *, count: int | None = None) -> Checks:
     """The library's plans of two shifted scores against NumPy's plan of the bare one.
@@ -135,9 +136,6 @@ def shifts(case: Case, *, count: int | None = None) -> Checks:
     whose f and g are linear.
     """
     return _shifted(case, "shifts", count)
-
-
-shifts.refuted_if("one half-step, softmax, which normalises rows alone", count=1)
 
 
 def _shifted(case: Case, name: str, count: int | None) -> Checks:
@@ -160,13 +158,11 @@ def _shifted(case: Case, name: str, count: int | None) -> Checks:
     claim=r"$\mathrm{Sinkhorn}(C)$ stays when $f(x) + g(x')$ is added to $C$.",
     hypotheses=r"as sander2022, Proposition 1",
     repeats="sander2022:prop-1",
+    control=("two half-steps, stopped before the limit", {"count": 2}),
 )
 def same_shifts(case: Case, *, count: int | None = None) -> Checks:
     """As for sander2022, Proposition 1, on other tokens and parameters."""
     return _shifted(case, "slides", count)
-
-
-same_shifts.refuted_if("two half-steps, stopped before the limit", count=2)
 
 
 @statement(
@@ -176,6 +172,10 @@ same_shifts.refuted_if("two half-steps, stopped before the limit", count=2)
     r"stochastic $K$.",
     remark=r"$\mathrm{KL}(K, K^0) = \mathrm{KL}(K, K^\infty) + "
     r"\mathrm{KL}(K^\infty, K^0)$.",
+    control=(
+        r"$A^\top$ in place of $A$: another doubly stochastic matrix",
+        {"change": lambda p: p.exchanged},
+    ),
 )
 def least(
     case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
@@ -190,12 +190,6 @@ def least(
     excess = far - own - apart
     yield bounded("smallest KL above K's", float(np.min(far - own)), ">=", 0.0, **told)
     yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **told)
-
-
-least.refuted_if(
-    r"$A^\top$ in place of $A$: another doubly stochastic matrix",
-    change=lambda p: p.exchanged,
-)
 
 
 def _matrix(p: Parameters, at: Cloud) -> Array:
@@ -228,6 +222,11 @@ def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
     source="Proof of Proposition 1",
     claim=r"$K^\infty$ of the scores $C + f \oplus g$ is $\mathrm{argmin}\,\mathrm{KL}"
     r"(K, e^C)$ over doubly stochastic $K$, where $f$ and $g$ add one number to all.",
+    control=(
+        "one half-step: the constraint on columns is dropped",
+        {"count": 1},
+        ("KL…",),
+    ),
 )
 def proof(case: Case, *, count: int | None = None) -> Checks:
     """The library's matrix of biased scores against divergences from the bare kernel.
@@ -245,11 +244,6 @@ def proof(case: Case, *, count: int | None = None) -> Checks:
         "least of KL − KL(K∞, e^C)", float(np.min(far - own)), ">=", 0.0, **told
     )
     yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **told)
-
-
-proof.refuted_if(
-    "one half-step: the constraint on columns is dropped", seen_by=("KL…",), count=1
-)
 
 
 @proof.misprinted(

@@ -35,6 +35,13 @@ def _in_turn(A: JaxArray, B: JaxArray, y: JaxArray) -> JaxArray:
     claim=r"Soft sorting takes $O(LN^2)$ operations, hard sorting $O(LN\log N)$.",
     hypotheses=r"$A^\top(BV)$ is never $(A^\top B)V$, which takes $N^3$; for hard "
     r"sorting $D_l$ is summed along the permutation, and no table of $N^2$ costs made",
+    control=(
+        r"the matrix of weights is made, and $A^\top B$",
+        {
+            "answer": lambda attention, mu: plans(attention, 0.0, mu),
+            "apply": lambda A, B, y: (A.T @ B) @ y,
+        },
+    ),
 )
 def operations(
     case: Case, *, answer: Answer = _velocities, apply: Apply = _in_turn
@@ -72,10 +79,3 @@ def _of_soft_sorts(apply: Apply, n: int) -> float:
     sort = lambda v: jax.nn.softmax(-jnp.abs(jnp.sort(v)[:, None] - v[None, :]), axis=1)
     program = _lowered(lambda z: apply(sort(z[:, 0]), sort(z[:, 2]), z), n)
     return float(program.cost_analysis()["flops"])
-
-
-operations.refuted_if(
-    r"the matrix of weights is made, and $A^\top B$",
-    answer=lambda attention, mu: plans(attention, 0.0, mu),
-    apply=lambda A, B, y: (A.T @ B) @ y,
-)

@@ -22,6 +22,7 @@ PROGRAMME = Slack(
     claim=r"On the line $W_p(\mu_1, \mu_2)^p = \int_0^1 |F_1^{-1} - F_2^{-1}|^p$ for "
     r"every $p \geq 1$, reached by the one plan that keeps the order; between atoms of "
     r"equal weight it is the map $T = F_2^{-1}\circ F_1$.",
+    control=("keys are matched in decreasing order", {"sign": -1.0}),
 )
 def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     """The library's plan between nine tokens on the line and nine others.
@@ -46,9 +47,6 @@ def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     yield close("T = F₂⁻¹∘F₁", image, np.sort(b)[ranks])
 
 
-on_the_line.refuted_if("keys are matched in decreasing order", sign=-1.0)
-
-
 @statement(
     "shahbazi2025:eq-5",
     source="Eq. (5)",
@@ -56,6 +54,11 @@ on_the_line.refuted_if("keys are matched in decreasing order", sign=-1.0)
     r"$\Lambda(\theta x_i, \theta y_j)\,p_i q_j / (P(\theta x_i)\,Q(\theta y_j))$: "
     r"$\Lambda$ is optimal between the projections, $P$ and $Q$ are their masses. Its "
     r"marginals are $p$ and $q$, also where projections coincide.",
+    control=(
+        "tokens are moved apart by a thousandth, so that they no longer share",
+        {"shift": 1e-3},
+        ("u_θ…",),
+    ),
 )
 def lifted(case: Case, *, shift: float = 0.0) -> Checks:
     """The library's plans between clouds of integer coordinates and random weights.
@@ -80,13 +83,6 @@ def lifted(case: Case, *, shift: float = 0.0) -> Checks:
         yield close(f"u_θ, {label}", plan, ref.lifted(x @ theta, y @ theta, p, q))
 
 
-lifted.refuted_if(
-    "tokens are moved apart by a thousandth, so that they no longer share",
-    seen_by=("u_θ…",),
-    shift=1e-3,
-)
-
-
 def _probability(rng: Rng) -> Array:
     """Four numbers that sum to one."""
     return rng.dirichlet(np.ones(4))
@@ -97,6 +93,11 @@ def _probability(rng: Rng) -> Array:
     source="Eq. (6)",
     claim=r"$\bar\gamma = E_{\theta\sim\sigma}[\gamma_\theta]$ is a coupling, whatever "
     r"the probability $\sigma$ on directions.",
+    control=(
+        r"$\sigma$ is not normalised",
+        {"sigma": lambda rng: 2 * _probability(rng)},
+        ("row sums", "column sums", "mean of plans"),
+    ),
 )
 def expected(case: Case, *, sigma: Callable[[Rng], Array] = _probability) -> Checks:
     """Means of the library's plans along four directions, with random shares.
@@ -119,12 +120,6 @@ def expected(case: Case, *, sigma: Callable[[Rng], Array] = _probability) -> Che
     yield close("four slices at once", together, np.mean(exact, axis=0))
 
 
-expected.refuted_if(
-    r"$\sigma$ is not normalised",
-    seen_by=("row sums", "column sums", "mean of plans"),
-    sigma=lambda rng: 2 * _probability(rng),
-)
-
 Product = Callable[[Array, Array], Array]
 
 
@@ -134,6 +129,7 @@ Product = Callable[[Array, Array], Array]
     claim=r"With $A$ and $B$ the permutations that sort the projections of queries and "
     r"of keys, $U = \frac1N A^\top B$ is the optimal plan of the slice, lifted.",
     hypotheses=r"equal weights; projections of either side distinct",
+    control=(r"$AB^\top$ in place of $A^\top B$", {"product": lambda A, B: A @ B.T}),
 )
 def by_permutations(case: Case, *, product: Product = lambda A, B: A.T @ B) -> Checks:
     """The product, in NumPy, against the library's plan and a linear programme.
@@ -153,12 +149,13 @@ def by_permutations(case: Case, *, product: Product = lambda A, B: A.T @ B) -> C
         yield close(f"U and ranks, slice {k}", U, partners)
 
 
-by_permutations.refuted_if(
-    r"$AB^\top$ in place of $A^\top B$", product=lambda A, B: A @ B.T
-)
-
 Table = Callable[[int, int], Array]
 COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
+
+
+def _hat(n: int, m: int) -> Array:
+    r"""$1 - M|i/N - j/M|$ where that is positive: what the print means."""
+    return np.maximum(1 - _distance(n, m), 0)
 
 
 @statement(
@@ -167,6 +164,11 @@ COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
     claim=r"For $N$ queries and $M$ keys $U = \frac1N A^\top IB$ with $I_{ij} = "
     r"N\,|[\frac{i-1}N, \frac iN]\cap[\frac{j-1}M, \frac jM]|$ is the optimal plan of "
     r"the slice, and its marginals are uniform.",
+    control=(
+        r"the interpolating hat $\max(0, 1 - M|i/N - j/M|)$ in place of the overlap",
+        {"table": _hat},
+        tuple(f"{what}, 6 × 4" for what in ("row sums", "programme", "library")),
+    ),
 )
 def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
     """The product against the library's plan and a linear programme; 6 × 4 to 2 × 12.
@@ -189,21 +191,9 @@ def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
         yield close(f"library, {n} × {m}", lib.plan_across(attention, *sides), U)
 
 
-def _hat(n: int, m: int) -> Array:
-    r"""$1 - M|i/N - j/M|$ where that is positive: what the print means."""
-    return np.maximum(1 - _distance(n, m), 0)
-
-
 def _distance(n: int, m: int) -> Array:
     i, j = np.arange(1, n + 1), np.arange(1, m + 1)
     return m * np.abs(i[:, None] / n - j[None, :] / m)
-
-
-overlaps.refuted_if(
-    r"the interpolating hat $\max(0, 1 - M|i/N - j/M|)$ in place of the overlap",
-    seen_by=tuple(f"{what}, 6 × 4" for what in ("row sums", "programme", "library")),
-    table=_hat,
-)
 
 
 @overlaps.misprinted(

@@ -19,6 +19,11 @@ N, HALF_STEPS = 7, 5
     claim=r"The rival by Sinkhorn balances $e^C$, $C = QK^\top/\epsilon$ the "
     r"similarities: in the log domain $f \leftarrow \log 1 - \mathrm{LSE}_j(C_{ij} + "
     r"g_j)$ and $g$ likewise, so that rows and columns sum to one.",
+    control=(
+        r"the kernel is $e^{-C/\epsilon}$, as of costs",
+        {"sign": -1.0},
+        ("matrix",),
+    ),
 )
 def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
     """The library's matrix after five half-steps against NumPy's updates.
@@ -49,11 +54,6 @@ def _alternating(case: Case, sign: float, target: float) -> Checks:
     yield close("row sums", K.sum(axis=1), ones)
 
 
-sinkhorn.refuted_if(
-    r"the kernel is $e^{-C/\epsilon}$, as of costs", seen_by=("matrix",), sign=-1.0
-)
-
-
 @sinkhorn.misprinted(
     "H7",
     printed=r"The code has $e^{-C/\epsilon}$ with similarities $C$, and "
@@ -70,6 +70,7 @@ def _(case: Case) -> Counterexample:
     source="Appendix B",
     claim=r"Rows of differential attention, $\mathrm{softmax}(s_1) - "
     r"\lambda\,\mathrm{softmax}(s_2)$, sum to $1 - \lambda$.",
+    control=(r"the second map is added", {"share": -1.0}),
 )
 def differential(case: Case, *, share: float = 1.0) -> Checks:
     r"""The library's matrix of seven weighted tokens, $\lambda = 0.3$.
@@ -91,9 +92,6 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
     yield close("matrix", matrix, maps[0] - 0.3 * maps[1])
 
 
-differential.refuted_if(r"the second map is added", share=-1.0)
-
-
 @statement(
     "shahbazi2025:app-B-diff-norm",
     source="Appendix B",
@@ -101,6 +99,11 @@ differential.refuted_if(r"the second map is added", share=-1.0)
     r"square $(1 - \lambda_0)(1 + 10^{-5}/m)^{-1/2}$, with $m$ the mean square of what "
     r"$(\mathrm{softmax}(s_1) - \lambda\,\mathrm{softmax}(s_2))V$ has in the "
     r"coordinates that $V$ writes: whatever $\lambda$ is.",
+    control=(
+        r"$1 - \lambda_0$ is left out",
+        {"kept": 1.0},
+        ("velocities", "root mean squares"),
+    ),
 )
 def normalised(case: Case, *, kept: float = 0.8) -> Checks:
     r"""The library's velocities of seven weighted tokens, $\lambda_0 = 0.2$.
@@ -133,10 +136,3 @@ def normalised(case: Case, *, kept: float = 0.8) -> Checks:
     yield close("velocities", found, sizes[:, None] * shapes)
     yield close("root mean squares", np.sqrt(np.mean(found[:, :2] ** 2, axis=1)), sizes)
     yield close("coordinates that V does not write", found[:, 2] + 1, np.ones(N))
-
-
-normalised.refuted_if(
-    r"$1 - \lambda_0$ is left out",
-    seen_by=("velocities", "root mean squares"),
-    kept=1.0,
-)

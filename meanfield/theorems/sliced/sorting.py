@@ -25,6 +25,12 @@ def _spaced(rng: Rng) -> Array:
     return rng.permutation(np.concatenate([[0.0], np.cumsum(steps)])) - N / 2
 
 
+def _tied(rng: Rng) -> Array:
+    """The same with its two smallest equal."""
+    v = _spaced(rng)
+    return np.maximum(v, np.sort(v)[1])
+
+
 @statement(
     "shahbazi2025:eq-7-softsort",
     source="Eq. (7)",
@@ -33,6 +39,11 @@ def _spaced(rng: Rng) -> Array:
     r"$\frac1Ne^{-g/t}$ to $(N-1)e^{-g/t}$, $g$ the least $|v_i - v_j|^p$; so "
     r"$\frac1NA^\top B$ of soft sorts tends to the plan of hard ones.",
     hypotheses="distinct entries",
+    control=(
+        "two entries are equal: each gets a half",
+        {"entries": _tied},
+        ("error over most…",),
+    ),
 )
 def soft_sort(case: Case, *, entries: Callable[[Rng], Array] = _spaced) -> Checks:
     """Twelve numbers, t = 0.1, 0.05, 0.025 and p = 1, 2, in NumPy, against sorting.
@@ -60,19 +71,6 @@ def soft_sort(case: Case, *, entries: Callable[[Rng], Array] = _spaced) -> Check
         )
 
 
-def _tied(rng: Rng) -> Array:
-    """The same with its two smallest equal."""
-    v = _spaced(rng)
-    return np.maximum(v, np.sort(v)[1])
-
-
-soft_sort.refuted_if(
-    "two entries are equal: each gets a half",
-    seen_by=("error over most…",),
-    entries=_tied,
-)
-
-
 def _softmax(p: Parameters, rows: Array) -> Attention:
     """Softmax attention, which knows no slices."""
     del rows
@@ -86,6 +84,11 @@ def _softmax(p: Parameters, rows: Array) -> Attention:
     r"at most $LN$ of its entries are not zero.",
     hypotheses=r"equal weights; $LNG$ is a sum of $L$ permutations if no projections "
     r"coincide",
+    control=(
+        "softmax of the scores, whose rows alone are normalised",
+        {"attention": _softmax},
+        ("column sums", "LNG in whole numbers", "entries that are not zero"),
+    ),
 )
 def doubly_stochastic(
     case: Case, *, attention: Callable[[Parameters, Array], Attention] = sliced
@@ -98,13 +101,6 @@ def doubly_stochastic(
     yield close("column sums", plan.sum(axis=0), np.ones(N))
     yield close("LNG in whole numbers", 4 * plan, np.round(4 * plan))
     yield bounded("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N)
-
-
-doubly_stochastic.refuted_if(
-    "softmax of the scores, whose rows alone are normalised",
-    seen_by=("column sums", "LNG in whole numbers", "entries that are not zero"),
-    attention=_softmax,
-)
 
 
 def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
@@ -121,6 +117,11 @@ def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     r"doubly stochastic: its row sums are the column sums of $A$. Nor is it with rows "
     r"divided by their sums.",
     hypotheses=r"$t > 0$, generic entries",
+    control=(
+        r"$t = 10^{-6}$, where sorting is hard",
+        {"t": 1e-6},
+        ("largest |row sum − 1|", "largest |column sum − 1|"),
+    ),
 )
 def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
     """Sums of the product of twelve queries and keys at t = 1/2, in NumPy."""
@@ -133,13 +134,6 @@ def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
     yield bounded("largest |row sum − 1|", away(rows), ">=", 0.01)
     yield bounded("largest |column sum − 1|", away(columns), ">=", 0.01)
     yield bounded("the same, rows divided", away(quotients), ">=", 0.01)
-
-
-soft_marginals.refuted_if(
-    r"$t = 10^{-6}$, where sorting is hard",
-    seen_by=("largest |row sum − 1|", "largest |column sum − 1|"),
-    t=1e-6,
-)
 
 
 @soft_marginals.misprinted(
@@ -163,6 +157,7 @@ def _(case: Case) -> Counterexample:
     source="Causal attention",
     claim="A matrix that is lower triangular and doubly stochastic is the identity; so "
     "no causal attention is doubly stochastic and looks back.",
+    control=("one diagonal above may be used: cycles", {"above": 1}),
 )
 def triangular(case: Case, *, above: int = 0) -> Checks:
     """The largest mass off the diagonal, and each entry there, by linear programmes.
@@ -192,6 +187,3 @@ def _most(weights: Array, pattern: Array) -> float:
         bounds=[(0, float(entry)) for entry in pattern.ravel()],
     )
     return -float(solution.fun)
-
-
-triangular.refuted_if("one diagonal above may be used: cycles", above=1)

@@ -41,6 +41,11 @@ def _by_pot(p: Parameters, at: Cloud, rows: Array) -> Array:
     r"cheapest as $\tau \to \infty$.",
     hypotheses=r"equal base weights of slices, which the print leaves out (H3); in the "
     r"library $\tau/\epsilon$ for $\tau$",
+    control=(
+        "costs are taken along the slice in place of the space",
+        {"cost": _on_slice},
+        ("τ = 0.7",),
+    ),
 )
 def weighted(case: Case, *, cost: Cost = _in_space) -> Checks:
     """The library's plan of twelve weighted tokens, four slices, against POT's plans.
@@ -62,12 +67,6 @@ def weighted(case: Case, *, cost: Cost = _in_space) -> Checks:
     yield close("τ → ∞", cold, plans[np.argmin(D)])
 
 
-weighted.refuted_if(
-    "costs are taken along the slice in place of the space",
-    seen_by=("τ = 0.7",),
-    cost=_on_slice,
-)
-
 Output = Callable[[Array, Array], Array]
 
 
@@ -82,6 +81,11 @@ def _transposed(V: Array, G: Array) -> Array:
     claim=r"The output is $NVG^\top$, values in the columns of $V$: each query takes "
     r"the mean of values, with weights that sum to one.",
     hypotheses=r"rows of $G$ are queries, columns keys",
+    control=(
+        r"$G$ for its transpose",
+        {"rule": lambda V, G: 12 * V @ G},
+        ("library's velocities", "keys relabelled with their values"),
+    ),
 )
 def output(case: Case, *, rule: Output = _transposed) -> Checks:
     """The product of values and POT's plans against the library's velocities.
@@ -116,13 +120,6 @@ def _invariance(case: Case, rule: Output) -> Checks:
     yield close("keys relabelled with their values", after, before)
 
 
-output.refuted_if(
-    r"$G$ for its transpose",
-    seen_by=("library's velocities", "keys relabelled with their values"),
-    rule=lambda V, G: 12 * V @ G,
-)
-
-
 @output.misprinted(
     "H2",
     printed=r"The output is $VG$.",
@@ -142,6 +139,11 @@ def _(case: Case) -> Counterexample:
     r"their costs $D_l$, $\sigma = \mathrm{softmax}(-\tau D)$, $G = \sum\sigma_lU_l$ "
     r"and $NVG^\top$: cheap slices count more, and $G$ costs less as $\tau$ grows.",
     hypotheses="hard sorting, equal weights",
+    control=(
+        r"shares are $\mathrm{softmax}(+\tau D)$",
+        {"sign": 1.0},
+        ("library's velocities", "cost at τ = 0.7…"),
+    ),
 )
 def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
     r"""The algorithm line by line in NumPy, against the library's velocities.
@@ -182,13 +184,6 @@ def _cheaper(case: Case, sign: float) -> Checks:
     )
 
 
-algorithm.refuted_if(
-    r"shares are $\mathrm{softmax}(+\tau D)$",
-    seen_by=("library's velocities", "cost at τ = 0.7…"),
-    sign=1.0,
-)
-
-
 @algorithm.misprinted(
     "H3",
     printed=r"Line 7: $\sigma = \mathrm{softmax}(D; \tau)$.",
@@ -218,6 +213,11 @@ def _by_order(p: Parameters, at: Cloud, rows: Array) -> Array:
     source="Symmetry of the attention",
     claim="Relabelled tokens have their velocities relabelled.",
     hypotheses="where projections coincide, by the lifted plan of eq. (5)",
+    control=(
+        "coinciding projections are sorted by the order of tokens",
+        {"rule": _by_order},
+        ("ties",),
+    ),
 )
 def equivariance(case: Case, *, rule: Velocities = _by_library) -> Checks:
     """The library's velocities of twelve tokens, in three other orders.
@@ -239,10 +239,3 @@ def equivariance(case: Case, *, rule: Velocities = _by_library) -> Checks:
         orders = [rng.permutation(12) for _ in range(3)]
         after = [rule(q, Cloud(at.x[pi], at.w[pi]), slices) for pi in orders]
         yield close(label, np.array(after), before[np.array(orders)])
-
-
-equivariance.refuted_if(
-    "coinciding projections are sorted by the order of tokens",
-    seen_by=("ties",),
-    rule=_by_order,
-)

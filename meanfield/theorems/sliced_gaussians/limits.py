@@ -26,6 +26,11 @@ FEW = 1000  # tokens that the library moves, too
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort; $Q^\top\theta_l$ is no "
     r"positive multiple of $K^\top\theta_l$, unless $d = 1$",
     remark="Only so, and not for each token: see N2-pointwise.",
+    control=(
+        "Q and K change places in the closed form",
+        {"pair": lambda p: p.exchanged},
+        ("closed form, …", "Cov(v, x), …"),
+    ),
 )
 def weak(
     case: Case, *, pair: Callable[[Parameters], Parameters] = lambda p: p
@@ -46,13 +51,6 @@ def weak(
     linear, _ = ranks.closed_form(at)
     yield close("d = 1: closed form", linear, at.p.V)
     yield close("d = 1: 200 tokens", _library(at, x), x @ at.p.V.T)
-
-
-weak.refuted_if(
-    "Q and K change places in the closed form",
-    seen_by=("closed form, …", "Cov(v, x), …"),
-    pair=lambda p: p.exchanged,
-)
 
 
 def _weak(
@@ -109,6 +107,11 @@ def _stein(at: ranks.Sliced, a: Array) -> Array:
     r"v(x_i)|^2 \to \sum_l\sigma_l^2\,\mathrm{tr}\,V\,\mathrm{Cov}(y\,|\,\theta_l\cdot "
     r"Ky)V^\top$, which is not zero in $d > 1$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort, generic distinct slices",
+    control=(
+        "the slices' shares are not squared: partners on all slices alike",
+        {"power": 1},
+        ("mean square of v − v̄",),
+    ),
 )
 def pointwise(case: Case, *, power: int = 2) -> Checks:
     r"""The library's velocities of 32 clouds against its closed form, token by token.
@@ -137,13 +140,6 @@ def pointwise(case: Case, *, power: int = 2) -> Checks:
     )
 
 
-pointwise.refuted_if(
-    "the slices' shares are not squared: partners on all slices alike",
-    seen_by=("mean square of v − v̄",),
-    power=1,
-)
-
-
 @statement(
     "new:N2-parallel",
     source="ERRATA, N2",
@@ -153,6 +149,11 @@ pointwise.refuted_if(
     hypotheses=r"no two tokens in one place on a slice; $d > 1$",
     remark=r"Each slice has $\mathrm{tr}\,L = 1$, so that "
     r"$\mathrm{tr}(I - L) = d - 1$ exactly.",
+    control=(
+        "keys are queries turned a little",
+        {"turn": 0.3},
+        ("attention matrix", "velocity", "tr L, closed form"),
+    ),
 )
 def parallel(case: Case, *, turn: float = 0.0) -> Checks:
     r"""The library's matrix and velocities of 50 tokens with keys that are queries.
@@ -178,10 +179,3 @@ def parallel(case: Case, *, turn: float = 0.0) -> Checks:
     yield bounded(
         "least Dₗ, closed form, over 2(tr S − |S|)", lowest / least, ">=", 1.0
     )
-
-
-parallel.refuted_if(
-    "keys are queries turned a little",
-    seen_by=("attention matrix", "velocity", "tr L, closed form"),
-    turn=0.3,
-)

@@ -40,6 +40,11 @@ def diameter(x: Array) -> float:
     r"$\omega = |A|D^2/\epsilon$ over $j$, and such probabilities are at most "
     r"$\tanh\frac\omega4$ apart. Hard sliced attention sees ranks and no sizes: no "
     r"cubic rate, and one slice only permutes tokens.",
+    control=(
+        "a skip is added to each layer",
+        {"skip": 1.0},
+        ("D after…", "two tokens…", "diameters over δD", "order of D after…"),
+    ),
 )
 def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     r"""Layers of the library: softmax attacked by ascent, random clouds, and sizes.
@@ -70,13 +75,6 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
         label = f"order of D after in D, {name}"
         yield order(label, before, after, 3.0, names=("D", "D after"))
     yield _three_layers(case, skip)
-
-
-collapse.refuted_if(
-    "a skip is added to each layer",
-    seen_by=("D after…", "two tokens…", "diameters over δD", "order of D after…"),
-    skip=1.0,
-)
 
 
 def _log_ratio(at: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
@@ -163,6 +161,11 @@ def _three_layers(case: Case, skip: float) -> Check:
     r"and $t^{-1/2}$ is reached.",
     hypotheses=r"P as for token-collapse",
     remark=r"$D' \geq -|V|\tanh(|A|D^2/4\epsilon)D \geq -cD^3$, as for layers.",
+    control=(
+        "a drift towards zero is added",
+        {"drift": -1.0},
+        ("least D(t) over its bound",),
+    ),
 )
 def skipping(case: Case, *, drift: float = 0.0) -> Checks:
     r"""Flows of softmax by the library: eight clouds, and two tokens on a line.
@@ -188,11 +191,6 @@ def skipping(case: Case, *, drift: float = 0.0) -> Checks:
         why=FLOWN,
     )
     yield order(label, ts, late, -0.5, names=("t", "D"))
-
-
-skipping.refuted_if(
-    "a drift towards zero is added", seen_by=("least D(t) over its bound",), drift=-1.0
-)
 
 
 def _signed(case: Case, i: int) -> tuple[Parameters, Cloud]:

@@ -19,6 +19,11 @@ PROGRAMME = "an optimal basis of a linear programme is exact up to rounding: 1e-
     r"cheapest transport that keeps positions; $d \ge W_2$ on "
     r"$[0,1]\times\mathbb{R}^d$.",
     hypotheses=r"both measures have the law $\theta$ of positions",
+    control=(
+        "positions counted equally, not by their law",
+        {"theta": np.full(4, 0.25)},
+        ("d² against one linear programme that keeps positions",),
+    ),
 )
 def definition(case: Case, *, theta: Array | None = None) -> Checks:
     """The integral of W_2 of conditionals, against other ways to the same number.
@@ -47,13 +52,6 @@ def definition(case: Case, *, theta: Array | None = None) -> Checks:
         tolerance=1e-12,
         why=PROGRAMME,
     )
-
-
-definition.refuted_if(
-    "positions counted equally, not by their law",
-    seen_by=("d² against one linear programme that keeps positions",),
-    theta=np.full(4, 0.25),
-)
 
 
 @eqx.filter_jit
@@ -120,6 +118,11 @@ NEAR: tuple[float, Relation, float, str] = (
     claim=r"Limits in $W_p$ of measures in $B_R$ are in $B_R$: $\delta^p\mu(\|x\| \ge "
     r"R+\delta) \le W_p(\mu,\nu)^p$ for $\nu$ in $B_R$.",
     hypotheses=r"$p \ge 1$, $\delta > 0$",
+    control=(
+        "ν in a ball of radius R + 0.3",
+        {"inner": 1.5},
+        ("δ^p μ(|x| ≥ R + δ) / W_p^p, a share moved out by δ",),
+    ),
 )
 def closed(case: Case, *, inner: float = 1.2) -> Checks:
     """W_p by linear programmes for random pairs, against what lies outside.
@@ -153,10 +156,3 @@ def closed(case: Case, *, inner: float = 1.2) -> Checks:
             ),
         )
     )
-
-
-closed.refuted_if(
-    "ν in a ball of radius R + 0.3",
-    seen_by=("δ^p μ(|x| ≥ R + δ) / W_p^p, a share moved out by δ",),
-    inner=1.5,
-)

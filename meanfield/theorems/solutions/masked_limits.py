@@ -16,6 +16,7 @@ from ._masked import EPSILON, Line, velocities
     remark="C30: the sequences printed in the proof have no limit in $W_2$, and show "
     "only that no modulus of continuity is uniform; atoms whose position tends to s "
     "from above show the discontinuity.",
+    control=("at s = 1, where nothing is masked", {"s": 1.0}, ("jump…", "smallest…")),
 )
 def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """The library's masked field at s = ½ of two atoms, the second at ½ + 1/n.
@@ -40,11 +41,6 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
         tolerance=1e-12,
         why="rounding of a sum of three terms",
     )
-
-
-discontinuity.refuted_if(
-    "at s = 1, where nothing is masked", seen_by=("jump…", "smallest…"), s=1.0
-)
 
 
 def _jump(case: Case, *, s: float) -> Checks:

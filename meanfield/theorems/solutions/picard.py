@@ -21,6 +21,11 @@ LAST = 0.3
     "has the same property.",
     hypotheses=r"$\mathrm{Supp}\,\mu_0 \subset B_{R_0}$; masked attention likewise",
     aliases=("castin2025:lemma-B.9", "castin2025:lemma-B.12"),
+    control=(
+        "the curve leaves the balls: twice as far out",
+        {"radius": 2.0},
+        ("largest…",),
+    ),
 )
 def contained(case: Case, *, radius: float = 1.0) -> Checks:
     """Tokens carried by the library's fields of prescribed curves, masked and not.
@@ -52,11 +57,6 @@ def contained(case: Case, *, radius: float = 1.0) -> Checks:
         tolerance=frozen.ERROR,
         why=frozen.WHY,
     )
-
-
-contained.refuted_if(
-    "the curve leaves the balls: twice as far out", seen_by=("largest…",), radius=2.0
-)
 
 
 def _parameters(rng: Rng, scale: float) -> tuple[Array, Array, Array]:
@@ -105,6 +105,14 @@ def _spheres(case: Case, *, radius: float) -> list[frozen.Run]:
     aliases=("castin2025:lemma-B.13",),
     remark="C5: for masked attention the pointwise estimate of the proof fails; "
     "Hardy's inequality replaces it, with its factor p/(p - 1) = 2.",
+    control=(
+        "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
+        {"one": 0.0},
+        (
+            "D_1,T(F(μ), F(ν)) / D_1,T(μ, ν), Diracs, …",
+            "D_2,T(F(μ), F(ν)) / D_2,T(μ, ν), Diracs, …",
+        ),
+    ),
 )
 def contraction(case: Case, *, one: float = 1.0) -> Checks:
     """Tokens carried by the fields of two constant curves of four atoms.
@@ -129,16 +137,6 @@ def contraction(case: Case, *, one: float = 1.0) -> Checks:
         for i, label in ((0, "free"), (1, "masked"))
     ]
     return (*_contraction(case, one=one), *orders)
-
-
-contraction.refuted_if(
-    "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
-    seen_by=(
-        "D_1,T(F(μ), F(ν)) / D_1,T(μ, ν), Diracs, …",
-        "D_2,T(F(μ), F(ν)) / D_2,T(μ, ν), Diracs, …",
-    ),
-    one=0.0,
-)
 
 
 def _pairs(case: Case) -> list[tuple[frozen.Run, frozen.Run]]:
@@ -224,6 +222,11 @@ def _contraction(case: Case, *, one: float) -> Checks:
     hypotheses=r"$\phi_t(\mu)$ carries points by the fields of $\mu(s)$, $s \le t$; "
     r"the norm is over $B_{R_0}$; $\mu, \nu$ in $B_{R(t)}$, softmax, $p \geq 1$; $C_1$ "
     "and $C_2$ of Theorem 3.1, with $R$ at the last time",
+    control=(
+        "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
+        {"one": 0.0},
+        ("sup of |φ_t(μ) - φ_t(ν)|, Diracs",),
+    ),
 )
 def flows_apart(case: Case, *, one: float = 1.0) -> Checks:
     """Tokens carried by two curves of four atoms that turn and move outwards.
@@ -251,10 +254,3 @@ def flows_apart(case: Case, *, one: float = 1.0) -> Checks:
             tolerance=2 * frozen.ERROR,
             why=f"{frozen.WHY}, twice; W_1 at 8 Gauss–Legendre nodes is below that",
         )
-
-
-flows_apart.refuted_if(
-    "without the 1 in 1 + 2|A|R²: barycentres of curves stay put",
-    seen_by=("sup of |φ_t(μ) - φ_t(ν)|, Diracs",),
-    one=0.0,
-)

@@ -31,6 +31,17 @@ NEAR = 0.85  # of the bound, which equality of C_1 alone leaves for ‖A‖R² =
     remark="C6: for Sinkhorn the proof rests on an estimate in $W_2$, and covers $p "
     r"\geq 2$ alone. Ours in $W_1$ (Lemma B.6) covers all $p$, with $C_1 = \|V\|(1 + "
     r"4u + \frac{2u}{1 - \tanh u})e^{4u}$, $u = \|A\|R^2$, for $\epsilon = 1$.",
+    control=(
+        "without C_1: as if the field did not depend on the measure",
+        {"first": 0.0},
+        (
+            f"{ATTACKED}, …",
+            *(
+                f"largest (1/t) log W_2(t)/W_2(0), {name}, translated"
+                for name in particles.KINDS
+            ),
+        ),
+    ),
 )
 def stability(case: Case, *, first: float = 1.0) -> Checks:
     """Ascents over short flows of each attention, and flows to t = 1 of pairs.
@@ -55,19 +66,6 @@ def stability(case: Case, *, first: float = 1.0) -> Checks:
         "(1/t) log W_2(t)/W_2(0), translated", rate, "=", 0.9, tolerance=2e-6, why=why
     )
     yield reached
-
-
-stability.refuted_if(
-    "without C_1: as if the field did not depend on the measure",
-    seen_by=(
-        f"{ATTACKED}, …",
-        *(
-            f"largest (1/t) log W_2(t)/W_2(0), {name}, translated"
-            for name in particles.KINDS
-        ),
-    ),
-    first=0.0,
-)
 
 
 def _attacked(case: Case, *, first: float) -> list[Check]:
@@ -175,6 +173,10 @@ def _proportional(name: str, runs: particles.Members, paths: Array) -> Check:
     r"\le T$.",
     hypotheses=r"supports in $B_{R_0}$, softmax; $C_1$ and $C_2$ of Theorem 3.1, "
     r"both at $R(T)$",
+    control=(
+        "without C_1: as if the field did not depend on the measure",
+        {"first": 0.0},
+    ),
 )
 def growth(case: Case, *, first: float = 1.0) -> Checks:
     """The rate of W_1 over a short time, by an ascent as for Theorem 3.1.
@@ -183,8 +185,3 @@ def growth(case: Case, *, first: float = 1.0) -> Checks:
     """
     given = (list(particles.KINDS).index("softmax"), first)
     yield ascend(case, ATTACKED, log_ratio, start, given=given, steps=100)
-
-
-growth.refuted_if(
-    "without C_1: as if the field did not depend on the measure", first=0.0
-)

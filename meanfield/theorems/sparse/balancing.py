@@ -24,6 +24,7 @@ CONVERGED = Slack(
     source="§3.1.1",
     claim=r"Alternating normalisation of $e^R$ tends to a doubly stochastic $S(R)$; "
     r"that $e^R > 0$ suffices.",
+    control=("one pass, which ends on rows", {"passes": 1}, ("column sums", "S")),
 )
 def limit(case: Case, *, passes: int = PASSES) -> Checks:
     """The library's matrix of 8 × 8 normal scores after 500 passes: both its sums.
@@ -36,9 +37,6 @@ def limit(case: Case, *, passes: int = PASSES) -> Checks:
     yield gap("column sums", S.sum(axis=0), np.ones(N), **CONVERGED)
     yield close("row sums", S.sum(axis=1), np.ones(N))
     yield gap("S", S, exact, **CONVERGED)
-
-
-limit.refuted_if("one pass, which ends on rows", seen_by=("column sums", "S"), passes=1)
 
 
 def _triangle(rng: Rng) -> Array:
@@ -57,6 +55,10 @@ def _without_support(rng: Rng) -> Array:
     source="§3.1.1",
     claim=r"A nonnegative matrix with a positive diagonal is balanced to a doubly "
     r"stochastic limit, which may have zeros where the matrix has none.",
+    control=(
+        "an entry of the diagonal is zero: no permutation is left",
+        {"matrix": _without_support},
+    ),
 )
 def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks:
     """The library's balancing of a positive triangle, 4 × 4, after 20 000 passes."""
@@ -68,16 +70,12 @@ def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks
     yield gap("the identity", S, np.eye(4), **slow)
 
 
-support.refuted_if(
-    "an entry of the diagonal is zero: no permutation is left", matrix=_without_support
-)
-
-
 @statement(
     "tay2020:F_r-F_c",
     source="§3.1.1",
     claim=r"$F_r(X) = X \oslash (X11^\top)$ makes rows sum to one, and $F_c(X) = X "
     r"\oslash (11^\top X)$ columns.",
+    control=("they are exchanged", {"rows": ref.by_columns, "columns": ref.by_rows}),
 )
 def normalisations(
     case: Case, *, rows: Step = ref.by_rows, columns: Step = ref.by_columns
@@ -87,11 +85,6 @@ def normalisations(
     yield close("row sums of F_r", rows(X).sum(axis=1), np.ones(N))
     yield close("column sums of F_c", columns(X).sum(axis=0), np.ones(N))
     yield close("F_r after F_c", rows(columns(X)), seq.balance(np.log(X), 1))
-
-
-normalisations.refuted_if(
-    "they are exchanged", rows=ref.by_columns, columns=ref.by_rows
-)
 
 
 @normalisations.misprinted(
@@ -114,6 +107,7 @@ def _misplaced(X: Array) -> Array:
     source="§3.1.1",
     claim=r"In the log domain rows are normalised as $X - \log((e^X1)1^\top)$, and "
     r"columns likewise.",
+    control=(r"the exponential is of $X1$", {"sums": _misplaced}),
 )
 def log_domain(
     case: Case, *, sums: Step = lambda X: np.log(np.exp(X).sum(axis=1, keepdims=True))
@@ -124,9 +118,6 @@ def log_domain(
     once = np.exp(step(step(X.T).T))
     yield close("row sums", np.exp(step(X)).sum(axis=1), np.ones(N))
     yield close("one pass and the library", once, seq.balance(X, 1))
-
-
-log_domain.refuted_if(r"the exponential is of $X1$", sums=_misplaced)
 
 
 @log_domain.misprinted(
@@ -197,6 +188,7 @@ SHARES = (1.0, 0.3, 0.1, 0.03)
     source="§3.2.1",
     claim=r"With Gumbel noise $\epsilon$, $S((R + \epsilon)/\tau)$ tends to a "
     r"permutation as $\tau \to 0$, almost surely.",
+    control=("there is no noise, and rows are equal", {"noise": 0.0}),
 )
 def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     r"""The library's $S$ after 3000 passes, $\tau$ = 1, 0.3, 0.1, 0.03 of the gap.
@@ -218,6 +210,3 @@ def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     yield bounded(
         "distance there over that at the largest", far[-1] / far[0], "<=", 0.1
     )
-
-
-gumbel.refuted_if("there is no noise, and rows are equal", noise=0.0)

@@ -22,6 +22,7 @@ def _tokens(case: Case) -> Array:
     source="Eq. (2)",
     claim=r"The pooled block is $\psi_P(X)_i = \sum_{iB \leq j < (i+1)B} X_j$: each "
     r"token is counted once.",
+    control=("the upper index is one more", {"more": 1}),
 )
 def pooling(case: Case, *, more: int = 0) -> Checks:
     """The library's sums of 6 blocks of 4 tokens against slices in NumPy.
@@ -37,9 +38,6 @@ def pooling(case: Case, *, more: int = 0) -> Checks:
         "tokens counted twice",
         np.sum(ref.block_sums(np.eye(N), B, more).sum(axis=0) > 1),
     )
-
-
-pooling.refuted_if("the upper index is one more", more=1)
 
 
 @pooling.misprinted(
@@ -65,6 +63,11 @@ def _relu(z: jax.Array) -> jax.Array:
     claim=r"With $W_P \in \mathbb{R}^{d\times d}$ and $W_B \in \mathbb{R}^{d\times N_B}"
     r"$ the sorting network $P(X) = \sigma(\sigma(X W_P)W_B)$ maps the $N_B$ pooled "
     r"blocks to a square matrix $R$; for $\sigma$ the positive part $R \geq 0$.",
+    control=(
+        r"$\sigma$ is the identity",
+        {"link": lambda z: z},
+        ("negative entries", "R"),
+    ),
 )
 def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
     """The library's network on 6 pooled blocks, against products in NumPy."""
@@ -80,11 +83,6 @@ def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))
     return R, np.maximum(np.maximum(pools @ W_P, 0) @ W_B, 0)
-
-
-network.refuted_if(
-    r"$\sigma$ is the identity", seen_by=("negative entries", "R"), link=lambda z: z
-)
 
 
 @network.misprinted(
@@ -104,6 +102,7 @@ def _(case: Case) -> Counterexample:
     source="Eq. (5), §3.3",
     claim=r"The causal pool $\psi_P(X)_i = \sum_{j=0}^{iB} X_j$ ends with the first "
     r"token of block $i$, and does not depend on later ones.",
+    control=("the upper index is one more", {"more": 1}),
 )
 def causal_pooling(case: Case, *, more: int = 0) -> Checks:
     """The library's sums for 6 blocks of 4 tokens against slices in NumPy.
@@ -122,9 +121,6 @@ def _later(more: int) -> int:
     reads = ref.sums_before(np.eye(N), B, more) != 0
     first = B * np.arange(BLOCKS)
     return int(np.sum(reads & (np.arange(N)[None, :] > first[:, None])))
-
-
-causal_pooling.refuted_if("the upper index is one more", more=1)
 
 
 @causal_pooling.misprinted(

@@ -43,6 +43,10 @@ def _leak(x: Array, W: Array, balancing: ref.Balancing, passes: int = PASSES) ->
     claim=r"With $R_{ik} = 0$ for $k > i$ and columns divided, in row $i$, by their "
     r"sums over rows up to $i$, the sorted block $i$ of $RB(X)$ does not depend on "
     r"later blocks.",
+    control=(
+        "columns are divided by their sums over all rows",
+        {"balancing": ref.balanced_below},
+    ),
 )
 def causal(case: Case, *, balancing: ref.Balancing = ref.balanced_so_far) -> Checks:
     """Differences in NumPy, of 15 tokens in 5 blocks, when one later block is moved.
@@ -54,11 +58,6 @@ def causal(case: Case, *, balancing: ref.Balancing = ref.balanced_so_far) -> Che
     S = balancing(np.exp(logs), PASSES)
     yield close("R and the library", S, seq.balance_causally(logs, PASSES))
     yield bounded("dependence on later blocks", _leak(x, W, balancing), "<=", 0)
-
-
-causal.refuted_if(
-    "columns are divided by their sums over all rows", balancing=ref.balanced_below
-)
 
 
 @causal.misprinted(
@@ -92,6 +91,7 @@ def _(case: Case) -> Counterexample:
     r"tends to the identity, with an error of order one over the passes $k$.",
     remark="So causal sorting degenerates: in the limit every block is sorted to "
     "itself.",
+    control=("no entry is masked", {"mask": lambda X: X}),
 )
 def degenerate(case: Case, *, mask: Callable[[Array], Array] = np.tril) -> Checks:
     """The library's balancing of a masked 5 × 5 matrix, k = 500 to 4000."""
@@ -107,9 +107,6 @@ def _from_identity(case: Case, mask: Callable[[Array], Array], passes: int) -> f
     with np.errstate(divide="ignore"):
         S = seq.balance(np.log(X), passes)
     return float(np.max(np.abs(S - np.eye(BLOCKS))))
-
-
-degenerate.refuted_if("no entry is masked", mask=lambda X: X)
 
 
 @degenerate.misprinted(
@@ -131,6 +128,11 @@ def _(case: Case) -> Counterexample:
     "tay2020:3.3.3",
     source="§3.3.3",
     claim=r"Entries that are masked stay zero, however often the matrix is balanced.",
+    control=(
+        "what is masked has the score −5",
+        {"hidden": -5.0},
+        ("masked entries that are positive",),
+    ),
 )
 def masked(case: Case, *, hidden: float = -np.inf) -> Checks:
     """The library's balancing of 6 × 6 scores with random masks, 1 to 100 passes.
@@ -150,13 +152,6 @@ def masked(case: Case, *, hidden: float = -np.inf) -> Checks:
     yield counted("entries above the diagonal", np.sum(np.triu(lower, 1) > 0))
 
 
-masked.refuted_if(
-    "what is masked has the score −5",
-    seen_by=("masked entries that are positive",),
-    hidden=-5.0,
-)
-
-
 @statement(
     "new:N5",
     source="ERRATA T3",
@@ -164,6 +159,7 @@ masked.refuted_if(
     r"over the rows so far, has no dependence on later tokens.",
     hypotheses=r"pools end with the first token of their block; a query sees the "
     r"places of its block up to its own",
+    control=("the sort is not causal", {"name": "sparse-sinkhorn"}),
 )
 def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> Checks:
     """The library's velocities of 15 tokens in 5 blocks: derivatives and differences.
@@ -181,6 +177,3 @@ def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> Checks:
         changes.append(float(np.max(np.abs(change[:later]))))
     yield bounded("derivative by later tokens", np.max(np.triu(J, 1)), "<=", 0)
     yield bounded("change by later tokens", max(changes), "<=", 0)
-
-
-no_leak.refuted_if("the sort is not causal", name="sparse-sinkhorn")

@@ -30,6 +30,7 @@ def _local(blocks: int) -> int:
     source="§4",
     claim=r"At $\ell = 1024$ and $N_B = 64$, so $B = 16$, sparse attention stores "
     r"$N_BB^2 + N_B^2 = 20480$ scores, fewer than $\ell^2$ by a factor of 51.2.",
+    control=("the pairs of one block alone are counted", {"blocks": 1}),
 )
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     """The nonzero entries of the library's matrix, and those of a sorting matrix.
@@ -43,9 +44,6 @@ def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
         "scores stored", stored, "=", BLOCKS * B**2 + BLOCKS**2, why="a count"
     )
     yield bounded("factor", LENGTH**2 / stored, "=", 51.2, **DIGITS)
-
-
-memory.refuted_if("the pairs of one block alone are counted", blocks=1)
 
 
 @memory.misprinted(
@@ -86,6 +84,11 @@ def _stored(length: int, blocks: Cut) -> int:
     claim=r"SortCut, which stores $\ell N_k + N_B^2$ scores for a budget of $N_k$ "
     r"tokens, is linear in $\ell$.",
     hypotheses=r"$N_B = O(\sqrt\ell)$",
+    control=(
+        "blocks have one token, whatever the length",
+        {"blocks": lambda length: length},
+        ("order in ℓ",),
+    ),
 )
 def sortcut(case: Case, *, blocks: Cut = _root) -> Checks:
     """The order of the count from 2¹⁰ to 2¹⁶ tokens, a budget of 64 of them.
@@ -98,13 +101,6 @@ def sortcut(case: Case, *, blocks: Cut = _root) -> Checks:
     own = seq.weights("sortcut", seq.idle(1), x, order=np.arange(8), budget=2)
     yield bounded("scores of 64 tokens over ℓN_k", np.count_nonzero(own) / 1024, "=", 1)
     yield order("order in ℓ", SIZES, counts, 1, names=("ℓ", "scores"))
-
-
-sortcut.refuted_if(
-    "blocks have one token, whatever the length",
-    seen_by=("order in ℓ",),
-    blocks=lambda length: length,
-)
 
 
 @sortcut.misprinted(

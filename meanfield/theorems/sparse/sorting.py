@@ -31,6 +31,11 @@ def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
     source="§3.1.2",
     claim=r"$RX$ has the blocks of $X$, in another order, if and only if $R$ is a "
     r"permutation; another doubly stochastic $R$ mixes them.",
+    control=(
+        "the balanced matrix is a permutation too",
+        {"order": (1, 2, 3, 0)},
+        ("RX of a balanced matrix", "distance from all blocks"),
+    ),
 )
 def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     """The library's `sparse-sinkhorn` of blocks of one token and scores of zero.
@@ -54,13 +59,6 @@ def _apart(places: Array, x: Array) -> float:
     """How far the nearest of all tokens is from any place."""
     gaps = np.linalg.norm(places[:, None] - x[None], axis=2)
     return float(np.min(gaps))
-
-
-sorting.refuted_if(
-    "the balanced matrix is a permutation too",
-    seen_by=("RX of a balanced matrix", "distance from all blocks"),
-    order=(1, 2, 3, 0),
-)
 
 
 @sorting.misprinted(
@@ -88,6 +86,11 @@ def _(case: Case) -> Counterexample:
     claim=r"$A_{ij} = Q_i\psi_S(K)_j^\top + Q_iK_j^\top$ for $\lfloor j/b\rfloor = "
     r"\lfloor i/b\rfloor$ and $-\infty$ elsewhere, and $Y = \mathrm{Softmax}(A)\,"
     r"\psi_S(V)$: a token gives no weight to places outside of its block.",
+    control=(
+        "scores of other pairs are zero",
+        {"outside": 0.0},
+        ("matrix", "weight outside"),
+    ),
 )
 def local(case: Case, *, outside: float = -np.inf, length: int = B) -> Checks:
     """The library's matrix of 16 tokens in blocks of 4, against dense ones in NumPy.
@@ -113,11 +116,6 @@ def _scores(p: Parameters, x: Array, psi: Array, outside: float, length: int) ->
     return ref.sparse_scores(scores, mixed, length, outside)
 
 
-local.refuted_if(
-    "scores of other pairs are zero", seen_by=("matrix", "weight outside"), outside=0.0
-)
-
-
 @local.misprinted(
     "T7",
     "T8",
@@ -137,6 +135,7 @@ def _(case: Case) -> Counterexample:
     source="§3.2.3",
     claim=r"The mixture $Y = \mathrm{Softmax}(A)\psi_S(V) + "
     r"\mathrm{Softmax}(QK^\top)V$ has all $\ell^2$ scores.",
+    control=("softmax is left out", {"share": 0.0}),
 )
 def mixture(case: Case, *, share: float = 1.0) -> Checks:
     """The library's matrix of 16 tokens: NumPy's sum, and how many entries are zero."""
@@ -153,14 +152,12 @@ def mixture(case: Case, *, share: float = 1.0) -> Checks:
     yield counted("pairs without a score", np.sum(hard == 0))
 
 
-mixture.refuted_if("softmax is left out", share=0.0)
-
-
 @statement(
     "tay2020:3.4-sortcut",
     source="§3.4",
     claim=r"SortCut, $Y = \mathrm{Softmax}(Q\psi_S(K)_{[:n]}^\top)\psi_S(V)_{[:n]}$, "
     r"is softmax attention if $n = \ell$ and $R$ is a permutation.",
+    control=("one block is cut off", {"budget": BLOCKS - 1}),
 )
 def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     """The library's `sortcut` of 16 tokens in a hard order against NumPy's softmax.
@@ -172,6 +169,3 @@ def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     full = ref.row_softmax(x @ p.Q.T @ (x @ p.K.T).T / p.epsilon)
     yield close("matrix", seq.weights("sortcut", p, x, **options), full)
     yield close("velocity", seq.moved("sortcut", p, x, **options), full @ x @ p.V.T)
-
-
-sortcut.refuted_if("one block is cut off", budget=BLOCKS - 1)

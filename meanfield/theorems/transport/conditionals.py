@@ -16,6 +16,11 @@ from ._couplings import SOLVED, closed_C, on_nodes, recursion
     r"$\kappa(x, \cdot)\mu = N(\alpha + A^{-\top}\Sigma^{-1}C_G(x - \alpha), \epsilon "
     r"G^{-1})$.",
     hypotheses=r"$\Sigma \succ 0$, $A$ invertible",
+    control=(
+        "ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹",
+        {"half": 1.0},
+        ("E[y | x]", "AᵀG⁻¹A"),
+    ),
 )
 def conditioned(case: Case, *, half: float = 0.5) -> Checks:
     """Rows and columns of the library's plan of a Gaussian with itself, on its nodes.
@@ -46,13 +51,6 @@ def conditioned(case: Case, *, half: float = 0.5) -> Checks:
     skew = gap("third moments of κ(x, ·)", rows.skewness, 0.0, scale=1.0, **SOLVED)
     limit = gap("εCov[y | x]⁻¹ = G of (A.9)", G, recursion(p, 2000)[1], **SOLVED)
     return (*checks, spread, skew, limit) if half == 0.5 else checks
-
-
-conditioned.refuted_if(
-    "ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹",
-    seen_by=("E[y | x]", "AᵀG⁻¹A"),
-    half=1.0,
-)
 
 
 @conditioned.misprinted(

@@ -28,6 +28,10 @@ SOLVED = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
     r"and the value is $\int f\,d\mu + \int g\,d\nu$.",
     hypotheses=r"compact supports; $c = |Qx - Ky|^2/2\epsilon$, potentials in units of "
     r"$\epsilon$",
+    control=(
+        "the reference takes equal weights",
+        {"known": lambda w: np.full(len(w), 1 / len(w))},
+    ),
 )
 def duality(case: Case, *, known: Callable[[Array], Array] = lambda w: w) -> Checks:
     """The library's potentials and plan of two weighted clouds, by their product.
@@ -53,11 +57,6 @@ def duality(case: Case, *, known: Callable[[Array], Array] = lambda w: w) -> Che
     yield gap("cost + KL of the plan", primal, -best.fun, **twice)
     yield gap("first marginal", p.plan.sum(axis=1), q.w, **SOLVED)
     yield gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVED)
-
-
-duality.refuted_if(
-    "the reference takes equal weights", known=lambda w: np.full(len(w), 1 / len(w))
-)
 
 
 class Problem(NamedTuple):
@@ -123,6 +122,11 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     claim=r"The solutions of (A.2) are $(f + \eta, g - \eta)$ for constants $\eta$, "
     r"and no others.",
     hypotheses=r"$\mu$- and $\nu$-almost everywhere; bounded cost",
+    control=(
+        "the random starts are followed for one alternation only",
+        {"full_steps": 1},
+        ("f up to a constant η", "g up to −η", "f + g"),
+    ),
 )
 def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     """The library's potentials, from its own guess, and NumPy's from random starts.
@@ -150,10 +154,3 @@ def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     )
     yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
     yield bounded("second smallest", values[-2], ">=", 1e-6)
-
-
-unique.refuted_if(
-    "the random starts are followed for one alternation only",
-    seen_by=("f up to a constant η", "g up to −η", "f + g"),
-    full_steps=1,
-)

@@ -26,6 +26,10 @@ View = Callable[[couplings.Pair], couplings.Pair]
     r"$C = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
     r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$.",
     hypotheses=r"$\Sigma, \Omega \succ 0$ (C32), $A = K^\top Q$ invertible",
+    control=(
+        "A stands for its transpose in C",
+        {"view": lambda pair: pair._replace(Q=pair.K, K=pair.Q)},
+    ),
 )
 def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
     """The formula by SciPy's root against the library and against brute force.
@@ -54,12 +58,6 @@ def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
     yield gap("an exponential moment, nodes", left, expected, **NEAR)
 
 
-optimal.refuted_if(
-    "A stands for its transpose in C",
-    view=lambda pair: pair._replace(Q=pair.K, K=pair.Q),
-)
-
-
 def _small(case: Case) -> couplings.Pair:
     """One pair whose plan few nodes resolve."""
     return next(
@@ -73,6 +71,7 @@ def _small(case: Case) -> couplings.Pair:
     claim=r"$\mathrm{Cov}(\pi^*) = \epsilon\,H^{-1}$ with $H$ of blocks $F$, "
     r"$-A^\top$, $-A$, $G$, the limits of the recursion (A.9).",
     hypotheses=r"$\Sigma, \Omega \succ 0$; any rank of $A$",
+    control=("the off-diagonal blocks lose their sign", {"sign": 1.0}),
 )
 def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     """The formula, F and G by the recursion in NumPy, against three plans.
@@ -111,9 +110,6 @@ def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     )
 
 
-inverted.refuted_if("the off-diagonal blocks lose their sign", sign=1.0)
-
-
 @statement(
     "castin2025:lemma-A.7",
     source="Lemma A.7, appendix A",
@@ -123,6 +119,10 @@ inverted.refuted_if("the off-diagonal blocks lose their sign", sign=1.0)
     r"A^\top\Omega^{1/2} + \frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - "
     r"\frac{\epsilon}{2}I$, and $C_G$ likewise.",
     hypotheses=r"$\Sigma, \Omega \succ 0$",
+    control=(
+        "ε stands for ε/2 in the closed form, 2ε for ε in the equation",
+        {"half": 1.0},
+    ),
 )
 def closed(case: Case, *, half: float = 0.5) -> Checks:
     """$C_F$ and $C_G$ from the library's slopes of E[x | y] and E[y | x].
@@ -151,8 +151,3 @@ def closed(case: Case, *, half: float = 0.5) -> Checks:
     C = stack.Omega @ stack.A @ np.linalg.solve(np.array(F), np.swapaxes(stack.A, 1, 2))
     closed = np.array([couplings.closed_C(p, half) for p in couplings.each(stack)])
     yield gap("C_F, recursion", C, closed, **exact)
-
-
-closed.refuted_if(
-    "ε stands for ε/2 in the closed form, 2ε for ε in the equation", half=1.0
-)

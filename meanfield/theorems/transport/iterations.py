@@ -31,6 +31,10 @@ NEAR = Slack(
     r"\epsilon\Sigma^{-1} + \epsilon X \succ 0$; the other half-step is the mirror.",
     hypotheses=r"$\Sigma \succ 0$, centred, $X' \succ 0$; means add a linear term",
     remark="In (i) the variable of the image is y, printed as x.",
+    control=(
+        "the squares QᵀQ and KᵀK are left out, as for a dot product",
+        {"square": 0.0},
+    ),
 )
 def mapped(case: Case, *, square: float = 1.0) -> Checks:
     r"""The library's log-integrals over its own Gauss–Hermite nodes, both half-steps.
@@ -58,11 +62,6 @@ def mapped(case: Case, *, square: float = 1.0) -> Checks:
             expected = _transformed(n, X, slope, square=square)(probes)
             label = f"T of a quadratic, {name}, to {way}"
             yield gap(label, actual, expected, **NEAR)
-
-
-mapped.refuted_if(
-    "the squares QᵀQ and KᵀK are left out, as for a dot product", square=0.0
-)
 
 
 @eqx.filter_jit
@@ -111,6 +110,16 @@ def _in_turn(p: Pair, steps: int) -> Array:
     return recursion(p, steps)[1]
 
 
+def _mistaken(p: Pair, steps: int) -> Array:
+    """$G_n$ with A for its transpose in one line."""
+    A, e = p.A, p.epsilon
+    G = e * np.linalg.inv(p.Omega)
+    for _ in range(steps):
+        F = e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A)
+        G = e * np.linalg.inv(p.Omega) + A.T @ np.linalg.solve(F, A)
+    return G
+
+
 @statement(
     "castin2025:eq-A.9",
     source="Eq. (A.9), appendix A",
@@ -119,6 +128,11 @@ def _in_turn(p: Pair, steps: int) -> Array:
     r"\epsilon\Sigma^{-1} + A^\top G_{n+1}^{-1}A$: each uses the newest of the other.",
     hypotheses=r"$\Sigma, \Omega \succ 0$; from $g = 0$ and a half-step of rows, "
     r"$G_0 = \epsilon\Omega^{-1}$ and $F_0 = \epsilon\Sigma^{-1} + A^\top G_0^{-1}A$",
+    control=(
+        "A stands for its transpose in the line of G",
+        {"rule": _mistaken},
+        ("G⁻¹A…",),
+    ),
 )
 def halves(case: Case, *, rule: Rule = _in_turn) -> Checks:
     """Slopes of E[y | x] after 3, 5, … half-steps are $G_n^{-1}A$, G by the recursion.
@@ -144,21 +158,6 @@ def halves(case: Case, *, rule: Rule = _in_turn) -> Checks:
         yield gap(f"G⁻¹A, nodes, {at}", ours, slope(p), **NEAR)
         yield gap(f"G⁻¹A, library on nodes, {at}", theirs, slope(q), **NEAR)
     yield from _means(case)
-
-
-def _mistaken(p: Pair, steps: int) -> Array:
-    """$G_n$ with A for its transpose in one line."""
-    A, e = p.A, p.epsilon
-    G = e * np.linalg.inv(p.Omega)
-    for _ in range(steps):
-        F = e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A)
-        G = e * np.linalg.inv(p.Omega) + A.T @ np.linalg.solve(F, A)
-    return G
-
-
-halves.refuted_if(
-    "A stands for its transpose in the line of G", seen_by=("G⁻¹A…",), rule=_mistaken
-)
 
 
 @halves.misprinted(
