@@ -13,7 +13,10 @@ from meanfield.tokens import Tokens
 
 ROWWISE = ("softmax", "l2", "sigmoid", "linear")
 NODES = 16
-SOLVED = "marginals solved to 4e-11, over a spectral gap of a half, times 1/ε"
+SOLVED = Slack(
+    tolerance=1e-9,
+    why="marginals solved to 4e-11, over a spectral gap of a half, times 1/ε",
+)
 
 
 @statement(
@@ -41,16 +44,14 @@ def crossing(case: Case, *, iterations: int | None = None) -> Checks:
     """
     # `iterations` are those of the library's Sinkhorn.
     p, queries, keys = _draw(case)
-    found = {name: np.asarray(v) for name, v in _crossed(p, queries, keys, iterations)}
-    yield from (
-        close(name, found[name], att.FORMULAS[name](p, keys, queries.x))
-        for name in ROWWISE
-    )
+    found = _crossed(p, queries, keys, iterations)
+    for name in ROWWISE:
+        yield close(name, found[name], att.FORMULAS[name](p, keys, queries.x))
     expected = _plan(p, queries, keys) @ keys.x @ p.V.T / p.epsilon
     mean = keys.share @ keys.x @ p.V.T / p.epsilon
-    known = Slack(tolerance=1e-9, why=SOLVED)
-    yield gap("Sinkhorn", found["sinkhorn"], expected, **known)
-    yield gap("Sinkhorn, mean", queries.share @ found["sinkhorn"], mean, **known)
+    doubly = np.asarray(found["sinkhorn"])
+    yield gap("Sinkhorn", doubly, expected, **SOLVED)
+    yield gap("Sinkhorn, mean", queries.share @ doubly, mean, **SOLVED)
     yield from _gaussians(case, iterations)
 
 
@@ -65,14 +66,12 @@ def _draw(case: Case) -> tuple[Parameters, Cloud, Cloud]:
 @eqx.filter_jit
 def _crossed(
     p: Parameters, queries: Cloud, keys: Cloud, iterations: int | None
-) -> list[tuple[str, JaxArray]]:
+) -> dict[str, JaxArray]:
     """The library's velocities of the queries."""
     mu, nu = att.points(queries), att.points(keys)
     made = {name: p.attention(name) for name in ROWWISE}
     made["sinkhorn"] = p.attention("sinkhorn", iterations=iterations)
-    return [
-        (name, Cross(each, nu).field(0.0, mu)(mu.tokens)) for name, each in made.items()
-    ]
+    return {name: Cross(f, nu).field(0.0, mu)(mu.tokens) for name, f in made.items()}
 
 
 def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> Array:
@@ -110,6 +109,5 @@ def _gaussians(case: Case, iterations: int | None) -> Checks:
     expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[near]
     why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
     known = Slack(tolerance=1e-9, why=why)
-    one = att.softmax(p, keys, x[near])
-    yield gap("softmax, Gaussians", softmax, one, **known)
+    yield gap("softmax, Gaussians", softmax, att.softmax(p, keys, x[near]), **known)
     yield gap("Sinkhorn, Gaussians", doubly, expected, **known)

@@ -6,11 +6,10 @@ from typing import NamedTuple
 from jaxtyping import Float
 
 from meanfield.attention import Attention, Linear, LinearExpansion, Softmax, attentions
-from meanfield.measures import Gaussian
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import EPS, bounded, close, gap, order
+from meanfield.theorems._protocols import EPS, Slack, bounded, close, gap, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.draws import small_draws
@@ -38,27 +37,21 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
     """
     # Both forms against sums of $x_jx_j^\top$, about `power` times the mean.
     for shape in SHAPES:
-        case_rng, label = case.rng(f"{shape}"), f"d = {shape[1]}, rank {shape[2]}"
-        at = _problem(case_rng, shape)
-        x, w = hermite_nodes(at.mean, at.factor, 3)
-        origin, p = power * at.mean, at.p
-        second = ((x - origin).T * w) @ (x - origin)
-        expected = at.probes @ (p.V @ second @ p.A / p.epsilon).T
+        at, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
+        p, (x, w) = at.p, at.nodes
+        z = x - power * at.mean
+        expected = at.probes @ (p.V @ ((z.T * w) @ z) @ p.A / p.epsilon).T
         made = p.attention("linear")
-        closed = att.on_gaussian(made, at.gaussian, at.where)
-        on_nodes = att.velocity(made, Cloud(x, w), at.where)
-        yield close(f"Gaussian, {label}", closed, expected)
-        yield close(f"points, {label}", on_nodes, expected)
+        yield close(f"Gaussian, {label}", at.closed(made), expected)
+        yield close(f"points, {label}", at.on_nodes(made), expected)
     # An offset too, on a Gaussian and its nodes; the query's bias times `gain`.
-    at = _problem(case.rng("biases"), SHAPES[1])
-    x, w = hermite_nodes(at.mean, at.factor, 3)
+    at = _problem(case, SHAPES[1], "biases")
+    x, w = at.nodes
     expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.mean
     told = at._replace(query_bias=gain * at.query_bias)
     made = Attention(told.score, Linear(), at.p.V, at.mean)
-    closed = att.on_gaussian(made, at.gaussian, at.where)
-    on_nodes = att.velocity(made, Cloud(x, w), at.where)
-    found, twice = np.stack([closed, on_nodes]), np.stack([expected, expected])
-    yield close("Gaussian and points, with biases", found, twice)
+    found = np.stack([at.closed(made), at.on_nodes(made)])
+    yield close("Gaussian and points, with biases", found, np.stack([expected] * 2))
 
 
 class Problem(NamedTuple):
@@ -72,14 +65,18 @@ class Problem(NamedTuple):
     probes: Array
 
     @property
-    def where(self) -> Cloud:
-        """The probes as tokens."""
-        return att.bare(self.probes)
+    def nodes(self) -> tuple[Array, Array]:
+        """Three Hermite nodes for each axis, and their weights."""
+        return hermite_nodes(self.mean, self.factor, 3)
 
-    @property
-    def gaussian(self) -> Gaussian:
-        """The Gaussian."""
-        return att.gaussian(self.mean, self.factor)
+    def closed(self, made: Attention) -> Array:
+        """The library's velocities of the probes, of the Gaussian."""
+        mu = att.gaussian(self.mean, self.factor)
+        return np.asarray(att.on_gaussian(made, mu, att.bare(self.probes)))
+
+    def on_nodes(self, made: Attention) -> Array:
+        """The same, of its nodes."""
+        return np.asarray(att.velocity(made, Cloud(*self.nodes), att.bare(self.probes)))
 
     @property
     def score(self) -> Dot:
@@ -93,8 +90,8 @@ class Problem(NamedTuple):
         return q @ (x @ self.p.K.T + self.key_bias).T / self.p.epsilon
 
 
-def _problem(rng: Rng, shape: tuple[int, int, int]) -> Problem:
-    k, d, r = shape
+def _problem(case: Case, shape: tuple[int, int, int], name: str = "") -> Problem:
+    rng, (k, d, r) = case.rng(name or f"{shape}"), shape
     sizes = [(d,), (d, r), (k,), (k,), (4, d)]
     return Problem(att.generic(rng, k, d), *(rng.normal(size=size) for size in sizes))
 
@@ -134,15 +131,17 @@ def _(case: Case) -> Counterexample:
     limit, error = twice[-1], float(np.max(np.abs(twice[-1] - once[-1]))) + rounding
     expected = _remainder(case, 1.0).leading
     why = f"Richardson twice: its last move, and rounding of differences, {error:.1g}"
-    size = float(np.max(np.abs(limit)))
+    slack, size = Slack(tolerance=error, why=why), np.max(np.abs(limit))
+    of_keys = lambda at, Ax: at.share @ np.sum(at.x * Ax, axis=1)
+    of_queries = lambda at, Ax: Ax @ (at.share @ at.x)
     return Counterexample(
         printed=(
-            bounded("lim |R|/ε", size, "=", 0.0, tolerance=error, why=why),
-            _last_factor(case, _of_keys),
+            bounded("lim |R|/ε", size, "=", 0.0, **slack),
+            _last_factor(case, of_keys),
         ),
         corrected=(
-            gap("lim R/ε", limit, expected, tolerance=error, why=why, scale=1.0),
-            _last_factor(case, _of_queries),
+            gap("lim R/ε", limit, expected, scale=1.0, **slack),
+            _last_factor(case, of_queries),
         ),
     )
 
@@ -172,16 +171,13 @@ class Remainder(NamedTuple):
     rounding: float
 
 
-def _off_the_origin(at: Cloud) -> Cloud:
-    """The cloud moved along its mean until that has length two: the control sees it."""
-    mean = at.share @ at.x
-    return at._replace(x=at.x + mean * (2 / np.linalg.norm(mean) - 1))
-
-
 def _remainder(case: Case, origin: float) -> Remainder:
     """The second term is taken about `origin` times the mean."""
     rng = case.rng("expansion")
-    p, at = att.generic(rng, 2, 3), _off_the_origin(att.cloud(rng, 6, 3))
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
+    mean = at.share @ at.x
+    # The cloud moves along its mean until that has length two: the control sees it.
+    at = at._replace(x=at.x + mean * (2 / np.linalg.norm(mean) - 1))
     mean = at.share @ at.x
     z, moved = at.x - mean, at.x - origin * mean
     found = np.asarray(_small_scores(p, at))
@@ -193,25 +189,15 @@ def _remainder(case: Case, origin: float) -> Remainder:
     return Remainder(values, np.array(cubes) @ p.V.T / 2, rounding)
 
 
-def _last_factor(case: Case, each: Callable[[Cloud, Array], Array]) -> Check:
-    """Linear expansion with the mean score of a query taken as `each` says."""
+def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Check:
+    """Linear expansion with this mean score, of the cloud and of $Ax$ for queries."""
     rng = case.rng("last factor")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
-    mean = at.share @ at.x
+    mean, Ax = at.share @ at.x, at.x @ p.A.T
     actual = att.variants(("linear-expansion",), p, at)["linear-expansion"]
-    first = ref.pointwise_velocity(
-        lambda s: s, at.x @ p.A.T @ at.x.T, at.share, p.V, at.x
-    )
-    second = each(at, at.x @ p.A.T)[:, None] * (p.V @ mean)[None, :]
+    first = ref.pointwise_velocity(lambda s: s, Ax @ at.x.T, at.share, p.V, at.x)
+    second = mean_score(at, Ax)[..., None] * (p.V @ mean)
     return close("linear expansion", actual, p.V @ mean / p.epsilon + first - second)
-
-
-def _of_keys(at: Cloud, Ax: Array) -> Array:
-    return np.full(len(Ax), at.share @ np.sum(at.x * Ax, axis=1))
-
-
-def _of_queries(at: Cloud, Ax: Array) -> Array:
-    return Ax @ (at.share @ at.x)
 
 
 @statement(
@@ -227,23 +213,19 @@ def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     """Closed forms against both couplings over Hermite nodes; singular Σ; biases."""
     # The value is divided by the bandwidth to the power `power`.
     for shape in SHAPES:
-        at = _problem(case.rng(f"{shape}"), shape)
-        p, label = at.p, f"expansion, d = {shape[1]}, rank {shape[2]}"
-        nodes = Cloud(*hermite_nodes(at.mean, at.factor, 3))
-        expected = att.expansion(p, nodes, at.probes)
-        told = p._replace(V=p.V * p.epsilon ** (1 - power))
-        made = told.attention("linear-expansion")
-        actual = att.on_gaussian(made, at.gaussian, at.where)
-        yield close(label, actual, expected)
+        at, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
+        expected = att.expansion(at.p, Cloud(*at.nodes), at.probes)
+        told = at.p._replace(V=at.p.V * at.p.epsilon ** (1 - power))
+        found = at.closed(told.attention("linear-expansion"))
+        yield close(f"expansion, {label}", found, expected)
     # The first-order coupling with biases: $1 + s - \int s\,d\mu$ over nodes.
-    at = _problem(case.rng("biases"), SHAPES[1])
-    x, w = hermite_nodes(at.mean, at.factor, 3)
+    at = _problem(case, SHAPES[1], "biases")
+    x, w = at.nodes
     scores = at.scores(x)
     kernel = 1 + scores - (scores @ w)[:, None]
     expected = (kernel * w) @ x @ at.p.V.T / at.p.epsilon
     made = Attention(at.score, LinearExpansion(), at.p.V / at.p.epsilon**power)
-    actual = att.on_gaussian(made, at.gaussian, at.where)
-    yield close("expansion, with biases", actual, expected)
+    yield close("expansion, with biases", at.closed(made), expected)
     yield _as_softmax(case, power)
 
 
@@ -259,8 +241,7 @@ def _as_softmax(case: Case, power: float) -> Check:
     expected = ref.normalised_velocity(scores, w, V / epsilon, x)
     score = Dot(epsilon * Q, K, query_bias=q, key_bias=k)
     made = Attention(score, Softmax(), V / epsilon**power)
-    actual = att.on_gaussian(
-        made, att.gaussian(draw.mean, draw.factor), att.bare(probes)
-    )
+    mu = att.gaussian(draw.mean, draw.factor)
+    actual = att.on_gaussian(made, mu, att.bare(probes))
     why = "Gauss–Hermite error of tilts with |YᵀAY| ≤ 1/4 plus a bias below one"
     return gap("softmax, with biases", actual, expected, tolerance=1e-11, why=why)

@@ -114,12 +114,12 @@ def _seen(at: Cloud, sees: Sees, query: int) -> Cloud:
 
 def _restricted(name: str, p: Parameters, at: Cloud, sees: Sees) -> Array:
     """(2.7) token by token: attention of the restricted measure; nothing seen, none."""
-    rows = []
+    rows = np.zeros_like(at.x)
     for i, x in enumerate(at.x):
         some = _seen(at, sees, i)
-        empty = np.zeros((1, at.x.shape[1]))
-        rows.append(FORMULAS[name](p, some, x[None]) if len(some.x) else empty)
-    return np.concatenate(rows)
+        if len(some.x):
+            (rows[i],) = FORMULAS[name](p, some, x[None])
+    return rows
 
 
 def _masked(made: Attention, mask: Mask) -> Attention:
@@ -134,9 +134,8 @@ N = 30
 def _library(p: Parameters, at: Cloud) -> dict[str, JaxArray]:
     """Velocities of the tokens, in the library's ways, by variant, way and mask."""
     window = Window(WIDTH)
-    softmax, l2, expansion, sigmoid = (
-        p.attention(name) for name in ("softmax", "l2", "linear-expansion", "sigmoid")
-    )
+    names = ("softmax", "l2", "linear-expansion", "sigmoid")
+    softmax, l2, expansion, sigmoid = map(p.attention, names)
     fields = {
         "softmax, Prefix": Prefix(softmax),
         "sigmoid, Prefix, window": Prefix(sigmoid, window),
@@ -155,9 +154,7 @@ def _library(p: Parameters, at: Cloud) -> dict[str, JaxArray]:
 def _matrices(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
     """The library's matrices of softmax, both ways."""
     made, mu = p.attention("softmax"), att.points(at)
-    ways = (Prefix(made), _masked(made, causal))
-    one, other = (plans(each, 0.0, mu)[0] for each in ways)
-    return one, other
+    return plans(Prefix(made), 0.0, mu)[0], plans(_masked(made, causal), 0.0, mu)[0]
 
 
 def _plans(case: Case, sees: Sees) -> Checks:
@@ -199,9 +196,9 @@ def _future(case: Case, at: Places) -> Check:
     p, one = _ordered(case)
     one = one._replace(position=at(one))
     other = one._replace(x=one.x + 3.0 * (np.arange(N) >= 20)[:, None])
-    found = [_library(p, each)["softmax, Prefix"][:20] for each in (one, other)]
-    change = float(np.max(np.abs(np.asarray(found[0]) - np.asarray(found[1]))))
+    v, w = (_library(p, each)["softmax, Prefix"][:20] for each in (one, other))
     label, why = "change of the first 20 of 30", "a masked token is an exact zero"
+    change = np.max(np.abs(np.asarray(v) - np.asarray(w)))
     return bounded(label, change, "=", 0.0, tolerance=1e-15, why=why)
 
 

@@ -34,8 +34,10 @@ def heads(case: Case) -> Checks:
     Of the errors of several iterations the one that is told.
     """
     _, right = _sliced(case.rng("points"))
-    of_points = (*_points(case, right), _plans(case, right))
-    return (*of_points, _on_gaussian(case, 1.0), furthest())
+    yield from _points(case, right)
+    yield _plans(case, right)
+    yield _on_gaussian(case, 1.0)
+    yield furthest()
 
 
 @heads.refuted_by("each head takes all the rows of Q and K; a head counts half")
@@ -82,10 +84,8 @@ def _library(heads: list[Parameters], at: Cloud) -> dict[str, JaxArray]:
 
 def _between(one: Parameters, two: Parameters, share: float) -> Parameters:
     """Parameters so far on the way from one to the other."""
-    Q, K, V = (
-        (1 - share) * np.asarray(a) + share * np.asarray(b)
-        for a, b in ((one.Q, two.Q), (one.K, two.K), (one.V, two.V))
-    )
+    pairs = zip(one[:3], two[:3], strict=True)
+    Q, K, V = ((1 - share) * np.asarray(a) + share * np.asarray(b) for a, b in pairs)
     return one._replace(Q=Q, K=K, V=V)
 
 

@@ -11,7 +11,7 @@ from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._identity import Identity
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, gap
+from meanfield.theorems._protocols import Slack, bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -26,9 +26,10 @@ LINKS = {
 X = np.array([-1.0, 0.5, 2.0])  # of both signs, and not even: sigmoid is odd there
 REACH = 12.0
 CURVED = 0.01
-QUADRATURE = (
-    "60 Gauss–Legendre nodes on each side of 0, where ReLU has its kink, out to 12 "
-    "deviations, against SciPy's quad asked for 1e-12: both below 1e-10 of the size"
+QUADRATURE = Slack(
+    tolerance=1e-10,
+    why="60 Gauss–Legendre nodes on each side of 0, where ReLU has its kink, out to 12 "
+    "deviations, against SciPy's quad asked for 1e-12: both below 1e-10 of the size",
 )
 
 
@@ -52,8 +53,7 @@ def nongaussian(case: Case) -> Checks:
         left=lambda name: _field(at, name),
         right=lambda name: _by_quad(at, name),
         cases={f"velocity, {name}": name for name in names},
-        tolerance=1e-10,
-        why=QUADRATURE,
+        **QUADRATURE,
     )
     yield from _curved(case, names, 1.0)
     # How many of these variants the library closes on a Gaussian off the origin.
@@ -85,7 +85,7 @@ def _(case: Case) -> Counterexample:
     at = _line(case, 0.0)
     slope = float((at.p.V * at.deviation**2 * at.p.A / at.p.epsilon)[0, 0]) / 2
     f = _field(at, "relu")
-    exact = gap("½VΣAx", f, slope * X, tolerance=1e-10, why=QUADRATURE)
+    exact = gap("½VΣAx", f, slope * X, **QUADRATURE)
     return Counterexample(printed=_curved(case, ("relu",), 0.0), corrected=(exact,))
 
 
@@ -128,9 +128,7 @@ def _nodes(at: Line) -> Cloud:
 
 def _field(at: Line, name: str) -> Array:
     """The library's velocities of that many nodes at the probes."""
-    p = at.p
-    made = p.attention(name)
-    probes = att.bare(X[:, None])
+    made, probes = at.p.attention(name), att.bare(X[:, None])
     return np.asarray(att.velocity(made, _nodes(at), probes))[:, 0]
 
 

@@ -16,7 +16,6 @@ from meanfield.theorems.reference import sinkhorn as sk
 
 COUNTS = (1, 2, 3, 4, 5)
 Weigh = Callable[[Cloud], Array]
-Found = list[tuple[Array, Array]]
 
 
 @statement(
@@ -66,7 +65,7 @@ class Iterates(NamedTuple):
     p: Parameters
     at: Cloud
     probes: Cloud
-    found: Found
+    found: list[tuple[Array, Array]]
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:

@@ -46,16 +46,13 @@ def softmax(case: Case, *, change: Change = same) -> Checks:
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
     probes = att.bare(rng.normal(size=(5, 3)))
     expected, q = att.softmax(p, at, probes.x), change(p)
-    made = q.attention("softmax")
-    one = change(p).reduced
-    reduced = one.attention("softmax")
+    made, reduced = q.attention("softmax"), q.reduced.attention("softmax")
     blocks = att.velocity(made, at, probes, BLOCKS)
     linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
     matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
+    moved = att.velocity(reduced, at, probes)
     yield close("(Q, K), k < d", att.velocity(made, at, probes), expected)
-    yield close(
-        "(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected
-    )
+    yield close("(A, I) in place of (Q, K)", moved, expected)
     yield close("in blocks of three", blocks, expected)
     yield close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid)
     yield close("its matrix P", att.matrices(made, at)[0], matrix)

@@ -60,9 +60,8 @@ def on_gaussian(
 
     As its linear part, and its value at the mean.
     """
-    field = _affine(
-        weights, mu.gaussian, jnp.asarray(BANDWIDTHS), jnp.asarray(widening)
-    )
+    epsilon, factor = jnp.asarray(BANDWIDTHS), jnp.asarray(widening)
+    field = _affine(weights, mu.gaussian, epsilon, factor)
     linear = np.asarray(field.linear)
     return linear, linear @ mu.mean + np.asarray(field.offset)
 

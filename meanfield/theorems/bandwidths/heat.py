@@ -64,13 +64,12 @@ def _leading(case: Case, *, antisymmetric: float) -> Checks:
     mu, weights = _normal(case), _weights(case, antisymmetric=antisymmetric)
     linear, centre = limits.on_gaussian(weights, mu)
     e = limits.BANDWIDTHS
-    errors = limits.root_mean_square(e[:, None, None] * linear, e[:, None] * centre, mu)
-    yield limits.extrapolated(
+    linear, centre = e[:, None, None] * linear, e[:, None] * centre
+    errors, label = (
+        limits.root_mean_square(linear, centre, mu),
         "limit of ε T, linear part",
-        e[:, None, None] * linear + weights.V,
-        weights.V,
-        floor=FLOOR,
     )
+    yield limits.extrapolated(label, linear + weights.V, weights.V, floor=FLOOR)
     yield order("order of |ε T - W_V x| in L²(μ), Gaussian", e, errors, 1.0)
 
 
@@ -132,9 +131,8 @@ def _gaussian_limit(
     linear, centre = limits.on_gaussian(weights, mu, widening=widening)
     limit = -half * weights.V @ np.linalg.inv(mu.covariance @ weights.Q.T @ weights.K)
     errors = limits.root_mean_square(linear - limit, centre, mu)
-    yield limits.extrapolated(
-        "limit of T̄, linear part, Gaussian", linear, limit, floor=FLOOR
-    )
+    label = "limit of T̄, linear part, Gaussian"
+    yield limits.extrapolated(label, linear, limit, floor=FLOOR)
     yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)
 
 
@@ -152,32 +150,27 @@ def _density_limit(
     inner = np.max(np.abs(errors[:, inside]), axis=1)
     whole = np.sqrt(errors**2 @ w)
     speed = np.sqrt(limit**2 @ w)
-    yield order(
-        "order of the largest error, |x| < 0.6, density", limits.WIDER, inner, 1.0
-    )
-    yield bounded(
+    label = "order of the largest error, |x| < 0.6, density"
+    yield order(label, limits.WIDER, inner, 1.0)
+    label, left = (
         "error in L²(μ), ε = 0.005 over ε = 0.04, density",
         whole[-1] / whole[0],
-        "<=",
-        8**-0.5,
-        why="layers √ε at the ends, where ρ vanishes like u⁴, leave 8^(-3/4) "
-        "in the end, approached from above: half of an order is asked",
     )
-    yield bounded(
-        "error in L²(μ) over the limit, ε = 0.005, density",
-        whole[-1] / speed,
-        "<=",
-        0.1,
-        why="layers of width √ε hold ε^(3/4) = 0.02, times a factor of order one",
+    why = (
+        "layers √ε at the ends, where ρ vanishes like u⁴, leave 8^(-3/4) in the end, "
+        "approached from above: half of an order is asked"
     )
+    yield bounded(label, left, "<=", 8**-0.5, why=why)
+    label, left = "error in L²(μ) over the limit, ε = 0.005, density", whole[-1] / speed
+    why = "layers of width √ε hold ε^(3/4) = 0.02, times a factor of order one"
+    yield bounded(label, left, "<=", 0.1, why=why)
 
 
 def _singular(case: Case, *, second: float) -> Check:
     """A = diag(1, 0, 0.7) and Σ diagonal: the limit, `second` times in coordinate 2."""
     A, s = np.diag([1.0, 0.0, 0.7]), case.rng("variances").uniform(0.5, 2, size=3)
-    linear, _ = limits.on_gaussian(
-        Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s))
-    )
+    weights, mu = Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s))
+    linear, _ = limits.on_gaussian(weights, mu)
     limit = np.diag(0.5 / s**2 * np.array([1, second, 1]))
     label = "limit of T̄, W_KᵀW_Q = diag(1, 0, 0.7)"
     return limits.extrapolated(label, linear, limit, floor=FLOOR)

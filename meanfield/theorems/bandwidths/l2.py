@@ -43,9 +43,8 @@ def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
     probed = _probed(case)
     limit = probed.x @ matrix(probed.weights).T
     errors = np.linalg.norm(probed.velocities - limit, axis=(1, 2))
-    yield limits.extrapolated(
-        "limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR
-    )
+    found, label = probed.velocities, "limit of ε T¹, mixture"
+    yield limits.extrapolated(label, found, limit, floor=FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 
 
@@ -79,9 +78,8 @@ class Mixture(NamedTuple):
     def slope(self, y: Array) -> Array:
         r"""$\nabla\rho/\rho$."""
         rho = self.densities(y)
-        pulls = [
-            -np.linalg.solve(part.covariance, (y - part.mean).T) for part in self.parts
-        ]
+        pull = lambda part: -np.linalg.solve(part.covariance, (y - part.mean).T)
+        pulls = [pull(part) for part in self.parts]
         return (np.einsum("in,idn->dn", rho, np.stack(pulls)) / rho.sum(axis=0)).T
 
 
@@ -170,8 +168,8 @@ def remainder(
     leading term taken away by a linear drift. $W_Q$ and $W_K$ are not symmetric.
     """
     probed = _probed(case)
-    M = matrix(probed.weights)
-    return (*_remainder(probed, matrix=M, y=read_at(probed)), *_gaussian(case))
+    yield from _remainder(probed, matrix=matrix(probed.weights), y=read_at(probed))
+    yield from _gaussian(case)
 
 
 @remainder.misprinted(
@@ -218,18 +216,13 @@ def _gaussian(case: Case) -> Checks:
     rng = case.rng("gaussian")
     Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
     mu = Law(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
-    field = _affine(
-        Parameters(Q, K, -Q.T @ K), mu.gaussian, jnp.asarray(limits.BANDWIDTHS)
-    )
+    weights, epsilon = Parameters(Q, K, -Q.T @ K), jnp.asarray(limits.BANDWIDTHS)
+    field = _affine(weights, mu.gaussian, epsilon)
     linear, offset = np.asarray(field.linear), np.asarray(field.offset)
-    M, keys = (
-        Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance),
-        np.linalg.solve(K, Q),
-    )
-    limit, constant = M @ keys, -M @ mu.mean
+    M = Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance)
+    limit, constant = M @ np.linalg.solve(K, Q), -M @ mu.mean
     centre = (linear - limit) @ mu.mean + offset - constant
     errors = limits.root_mean_square(linear - limit, centre, mu)
-    yield limits.extrapolated(
-        "limit of T̄¹, linear part, Gaussian", linear, limit, floor=FLOOR
-    )
+    label = "limit of T̄¹, linear part, Gaussian"
+    yield limits.extrapolated(label, linear, limit, floor=FLOOR)
     yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)

@@ -50,7 +50,7 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     fields, slopes = doubly_normalised(s)
     J = jacobian(lambda z: lib.sinkhorn_of(z).field, s)
     yield from (*fields, *slopes)
-    yield bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
+    yield bounded("asymmetry", asymmetry(J), "<=", 0, **DIFFERENCE)
     yield _pushed(general(lib.setting(case.rng("tokens"))))
 
 

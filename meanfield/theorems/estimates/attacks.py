@@ -16,6 +16,7 @@ from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import (
+    Slack,
     ascend,
     attacked,
     bounded,
@@ -33,7 +34,10 @@ TWO_ON_BALL = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
 BANDWIDTH = (
     r"; $\epsilon = 1$, or $Q/\sqrt\epsilon$, $K/\sqrt\epsilon$ stand for $Q$, $K$"
 )
-ATTAINED = "rounding: 1e3 operations on numbers of the size of the bound"
+ATTAINED = Slack(
+    tolerance=1e-12,
+    why="rounding: 1e3 operations on numbers of the size of the bound",
+)
 
 Parameters = Mapping[str, JaxArray]
 
@@ -55,17 +59,9 @@ class Scene(NamedTuple):
 
 def start(key: PRNGKey) -> dict[str, JaxArray]:
     """Normal parameters; the radius and the bandwidth are log-normal."""
-    shapes = {
-        "z": (N, D),
-        "logits": (N,),
-        "x": (D,),
-        "y": (D,),
-        "Q": (RANK, D),
-        "K": (RANK, D),
-        "V": (D, D),
-        "log_radius": (),
-        "log_epsilon": (),
-    }
+    shapes = {"z": (N, D), "logits": (N,), "x": (D,), "y": (D,)}
+    shapes |= {"Q": (RANK, D), "K": (RANK, D), "V": (D, D)}
+    shapes |= {"log_radius": (), "log_epsilon": ()}
     total = sum(int(np.prod(shape)) for shape in shapes.values())
     numbers, made = jax.random.normal(key, (total,)), {}
     for name, shape in shapes.items():
@@ -78,19 +74,10 @@ def scene(p: Parameters) -> Scene:
     """The measure, the probes and the norms of parameters."""
     R, epsilon = jnp.exp(p["log_radius"]), jnp.exp(p["log_epsilon"])
     root = jnp.sqrt(epsilon)
-    probes = in_ball(jnp.stack([p["x"], p["y"]]), R)
-    return Scene(
-        mu=attacked(p["z"], p["logits"], R),
-        x=p["x"],
-        inside=probes[0],
-        other=probes[1],
-        R=R,
-        reach=size(p["x"]),
-        q=norm(p["Q"]) / root,
-        k=norm(p["K"]) / root,
-        a=norm(p["K"].T @ p["Q"]) / epsilon,
-        v=norm(p["V"]),
-    )
+    inside, other = in_ball(jnp.stack([p["x"], p["y"]]), R)
+    mu, (q, k, v) = attacked(p["z"], p["logits"], R), (norm(p[M]) for M in "QKV")
+    a, x = norm(p["K"].T @ p["Q"]) / epsilon, p["x"]
+    return Scene(mu, x, inside, other, R, size(x), q / root, k / root, a, v)
 
 
 def size(x: Float[JaxArray, " d"]) -> Float[JaxArray, ""]:
@@ -157,27 +144,18 @@ def estimates(
     log_ratio: LogRatio,
     *,
     labels: tuple[str, ...],
-    bounds: tuple[float, ...],
+    bounds: tuple[float, ...] = (1, 1, 1),
     factor: float = 1.0,
     first: int = 0,
     begin: Callable[[PRNGKey], dict[str, JaxArray]] = start,
 ) -> Checks:
     """Ascents of each of the ratios that `log_ratio(p, which, factor)` knows.
 
-    Args:
-        case: where draws and witnesses come from.
-        log_ratio: of parameters, the number of a ratio, and a number in its bound.
-        labels: of the ratios, in order.
-        bounds: what each must not pass.
-        factor: one, as claimed, or what a control puts in its place.
-        first: the number of the first ratio.
-        begin: parameters from a key.
+    Of parameters, the number of a ratio, which counts from `first`, and a number in its
+    bound: one, as claimed, or what a control puts in its place.
     """
-    numbered = enumerate(zip(labels, bounds, strict=True), first)
-    return tuple(
-        ascend(case, label, log_ratio, begin, given=(which, factor), bound=bound)
-        for which, (label, bound) in numbered
-    )
+    for which, (label, bound) in enumerate(zip(labels, bounds, strict=True), first):
+        yield ascend(case, label, log_ratio, begin, given=(which, factor), bound=bound)
 
 
 def attained(
@@ -187,12 +165,11 @@ def attained(
     *,
     p: Mapping[str, Array],
     which: int,
-    tolerance: float = 1e-12,
-    why: str = ATTAINED,
+    slack: Slack = ATTAINED,
 ) -> Check:
     """The ratio at a case of equality, against one."""
     ratio = np.exp(log_ratio_at(case, log_ratio, p, given=(which, 1.0)))
-    return bounded(label, ratio, "=", 1.0, tolerance=tolerance, why=why)
+    return bounded(label, ratio, "=", 1.0, **slack)
 
 
 class Aligned(NamedTuple):
@@ -227,15 +204,15 @@ def aligned(rng: Rng) -> Aligned:
     left, values, right = np.linalg.svd(K.T @ Q)
     turn = np.linalg.qr(rng.normal(size=(D, D)))[0]
     V = turn @ np.diag([1.7, 0.6]) @ left.T
-    matrices = {"Q": Q, "K": K, "V": V}
-    matrices |= {"log_radius": np.log(R), "log_epsilon": np.log(epsilon)}
+    sizes = {"log_radius": np.log(R), "log_epsilon": np.log(epsilon)}
+    matrices = {"Q": Q, "K": K, "V": V} | sizes
     return Aligned(matrices, left[:, 0], right[0], values[0] / epsilon, R)
 
 
 def unit(atoms: list[tuple[float, float]], **probes: Array) -> dict[str, Any]:
     """Parameters of atoms on the unit circle, of equal weight; identities."""
-    one = np.eye(RANK, D)
+    one, zero = np.eye(RANK, D), np.zeros(())
     matrices = {"Q": one, "K": one, "V": np.eye(D)}
-    matrices |= {"log_radius": np.zeros(()), "log_epsilon": np.zeros(())}
+    matrices |= {"log_radius": zero, "log_epsilon": zero}
     plain = Aligned(matrices, np.eye(D)[0], np.eye(D)[0], 1.0, 1.0)
     return plain.at(np.array(atoms), [1.0 / N] * N, **probes)

@@ -1,19 +1,24 @@
 """Estimates of fields: softmax, L2 and sigmoid attention."""
 
+from functools import partial
+
 from meanfield.attention import attentions
 from meanfield.theorems._arrays import JaxArray, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
+from meanfield.theorems._protocols import Slack, ascend, bounded, log_ratio_at
 from meanfield.theorems.library.measures import of_points
 
 from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
+ROUNDED = Slack(tolerance=1e-12, why="rounding")
 LIGHT = 1e-12  # the share of an atom that all others outweigh
-LIMIT = (
-    "reached as the share of the first atom tends to zero: at 1e-12 it is missed by "
-    "1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding"
+LIMIT = Slack(
+    tolerance=1e-9,
+    why="reached as the share of the first atom tends to zero: at 1e-12 it is missed "
+    "by 1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding",
 )
+Bounds = tuple[float, ...]
 
 
 @statement(
@@ -30,7 +35,7 @@ LIMIT = (
     ),
 )
 def softmax_estimates(
-    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+    case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
     """Gradient ascent of each log-ratio through the library's field and derivatives.
 
@@ -38,27 +43,16 @@ def softmax_estimates(
     W_1 is its share times its way. Then equality: a Dirac, halves at opposite points,
     a light atom opposite to a heavy one.
     """
-    yield from attacks.estimates(
-        case, softmax, labels=THREE, bounds=bounds, factor=factor
-    )
     data = attacks.aligned(case.rng("equality"))
     signs = np.array([[1], [-1], [-1], [-1]])
-    rest = (1 - LIGHT) / 3
-    near = data.v / (data.a * data.R)
+    rest, near = (1 - LIGHT) / 3, data.v / (data.a * data.R)
     light = data.at(signs * data.u, [LIGHT, rest, rest, rest], x=near)
-    yield attacks.attained(
-        case, "(i) reached", softmax, p=data.dirac(x=data.v), which=0
-    )
-    yield attacks.attained(case, "(ii) reached", softmax, p=data.pair(), which=1)
-    yield attacks.attained(
-        case,
-        "(iii) reached in a limit",
-        softmax,
-        p=light,
-        which=2,
-        tolerance=1e-9,
-        why=LIMIT,
-    )
+    reached = partial(attacks.attained, case, log_ratio=softmax)
+    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, softmax, **ratios)
+    yield reached("(i) reached", p=data.dirac(x=data.v), which=0)
+    yield reached("(ii) reached", p=data.pair(), which=1)
+    yield reached("(iii) reached in a limit", p=light, which=2, slack=LIMIT)
 
 
 def softmax(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -70,12 +64,9 @@ def softmax(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArra
 
 
 def _three(
-    name: str,
-    p: attacks.Parameters,
-    s: attacks.Scene,
-    constants: tuple[float, JaxArray],
+    name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple
 ) -> JaxArray:
-    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
+    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$ for $(c, \lambda)$."""
     c, log_spread = constants
     make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
     dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
@@ -99,7 +90,7 @@ def _three(
     ),
 )
 def l2_estimates(
-    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+    case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
     """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
     data = attacks.aligned(case.rng("equality"))
@@ -112,19 +103,14 @@ def printed_l2_slope(case: Case) -> Counterexample:
     """The derivative at the middle of two atoms against $|V||A|R^2$ and twice that."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     slope = 2 * np.exp(log_ratio_at(case, l2, p, given=(1, 1.0)))
-    why = "rounding"
-    return Counterexample(
-        printed=(bounded("‖DΓ‖", slope, "<=", 1.0, tolerance=1e-12, why=why),),
-        corrected=(bounded("‖DΓ‖", slope, "<=", 2.0, tolerance=1e-12, why=why),),
-    )
+    below = lambda bound: (bounded("‖DΓ‖", slope, "<=", bound, **ROUNDED),)
+    return Counterexample(printed=below(1.0), corrected=below(2.0))
 
 
 L2_MISPRINT = {
     "printed": r"L2: $\|D_x\Gamma_\mu\| \leq \|V\| \|A\| R^2$.",
-    "corrected": (
-        r"$D_x\Gamma_\mu = 2V\,\mathrm{Var}\,A$, so $\|D_x\Gamma_\mu\| \leq 2\|V\| "
-        r"\|A\| R^2$."
-    ),
+    "corrected": r"$D_x\Gamma_\mu = 2V\,\mathrm{Var}\,A$, so $\|D_x\Gamma_\mu\| \leq "
+    r"2\|V\| \|A\| R^2$.",
     "counterexample": r"$\mu = (\delta_{-1} + \delta_1)/2$, $Q = K = V = 1$, $x = 0$",
 }
 
@@ -154,7 +140,7 @@ def l2(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     ),
 )
 def sigmoid_estimates(
-    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+    case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
     """As for Lemma B.2; equality at a Dirac, far from the probe and orthogonal to it.
 
@@ -162,9 +148,8 @@ def sigmoid_estimates(
     """
     data = attacks.aligned(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
-    yield from attacks.estimates(
-        case, sigmoid, labels=THREE, bounds=bounds, factor=factor
-    )
+    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, sigmoid, **ratios)
     yield attacks.attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0)
     yield attacks.attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1)
 
@@ -180,11 +165,8 @@ def sigmoid_estimates(
 def _(case: Case) -> Counterexample:
     p = attacks.unit([(0, 1)] * 4, x=np.array([40.0, 0.0]))
     rate = 11 * np.exp(log_ratio_at(case, sigmoid, p, given=(2, 1.0)))
-    why = "rounding"
-    return Counterexample(
-        printed=(bounded("|dΓ|/W₁", rate, "<=", 2.0, tolerance=1e-12, why=why),),
-        corrected=(bounded("|dΓ|/W₁", rate, "<=", 11.0, tolerance=1e-12, why=why),),
-    )
+    below = lambda bound: (bounded("|dΓ|/W₁", rate, "<=", bound, **ROUNDED),)
+    return Counterexample(printed=below(2.0), corrected=below(11.0))
 
 
 def sigmoid(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -210,7 +192,7 @@ def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
     data = attacks.aligned(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))
     yield ascend(case, "variance", variance, attacks.start, bound=bound)
-    yield bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding")
+    yield bounded("reached", ratio, "=", 1.0, **ROUNDED)
     yield from of_points(case)
 
 

@@ -14,12 +14,15 @@ from meanfield.attention import Scalings, scalings
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, log_ratio_at
+from meanfield.theorems._protocols import Slack, bounded, log_ratio_at
 from meanfield.tokens import Tokens
 
 from . import attacks
 
-SOLVED = "potentials solved for to 4e-11 in logarithms, twice, and rounding"
+SOLVED = Slack(
+    tolerance=1e-9,
+    why="potentials solved for to 4e-11 in logarithms, twice, and rounding",
+)
 ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$, $\epsilon = 1$"
 
 
@@ -45,13 +48,10 @@ def density(case: Case, *, factor: float = 1.0) -> Checks:
     """
     p = _opposite(case, 1.0)
     quarter = np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
-    yield from attacks.estimates(
-        case, plan, labels=DENSITY, bounds=(1, 1), factor=factor
-    )
-    yield attacks.attained(
-        case, "(i) reached", plan, p=p, which=0, tolerance=1e-9, why=SOLVED
-    )
-    yield bounded("(ii) at a Dirac", quarter, "=", 0.25, tolerance=1e-9, why=SOLVED)
+    ratios = {"labels": DENSITY, "bounds": (1, 1), "factor": factor}
+    yield from attacks.estimates(case, plan, **ratios)
+    yield attacks.attained(case, "(i) reached", plan, p=p, which=0, slack=SOLVED)
+    yield bounded("(ii) at a Dirac", quarter, "=", 0.25, **SOLVED)
 
 
 @density.misprinted(
@@ -69,15 +69,9 @@ def _(case: Case) -> Counterexample:
     claimed = 2 * S**2 * R * np.e
     slope = claimed * np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
     false = (S + S**1.5) * R * np.e
-    tolerance = 1e-9 * claimed
-    return Counterexample(
-        printed=(
-            bounded("|D_yκ|", slope, "<=", false, tolerance=tolerance, why=SOLVED),
-        ),
-        corrected=(
-            bounded("|D_yκ|", slope, "<=", claimed, tolerance=tolerance, why=SOLVED),
-        ),
-    )
+    solved = Slack(tolerance=1e-9 * claimed, why=SOLVED["why"])
+    below = lambda bound: (bounded("|D_yκ|", slope, "<=", bound, **solved),)
+    return Counterexample(printed=below(false), corrected=below(claimed))
 
 
 def plan(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -89,24 +83,18 @@ def plan(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     score = SquaredDistance(p["Q"], p["K"], 2 * epsilon)
     pair, log_distance = attacks.moved(s)
-    found = jax.vmap(
-        lambda atoms: scalings(score, s.mu.at(atoms), max_iterations=attacks.LIMIT)
-    )(pair)
+    solve = lambda at: scalings(score, s.mu.at(at), max_iterations=attacks.LIMIT)
+    found = jax.vmap(solve)(pair)
     (f, df), (g, dg) = (
-        _sampled(found, s, Scalings.rows),
-        _sampled(found, s, Scalings.columns),
+        _sampled(found, s, potential) for potential in (Scalings.rows, Scalings.columns)
     )
-    cost, slope = jax.value_and_grad(
-        lambda y: score(Tokens(s.inside[None, :]), Tokens(y[None, :]))[0, 0]
-    )(s.other)
+    price = lambda y: score(Tokens(s.inside[None, :]), Tokens(y[None, :]))[0, 0]
+    cost, slope = jax.value_and_grad(price)(s.other)
     both, sum_norm = f[0, 0] + g[0, 1], s.q + s.k
     most = factor * sum_norm**2 * s.R**2
     log_bounds = jnp.log(jnp.stack([2 * sum_norm, s.q, s.k]) * sum_norm * s.R)
-    log_sizes = jnp.log(
-        jnp.stack(
-            [attacks.size(slope + dg[1]), attacks.size(df[0]), attacks.size(dg[1])]
-        )
-    )
+    sizes = [attacks.size(x) for x in (slope + dg[1], df[0], dg[1])]
+    log_sizes = jnp.log(jnp.stack(sizes))
     from_slope, of_f, of_g = log_sizes - log_bounds
     steepness = both + cost - most + from_slope
     stability = jnp.log(_apart(f[1] - f[0], g[1] - g[0])) - log_distance
@@ -124,9 +112,8 @@ def _sampled(
         values = jax.vmap(lambda one: potential(one, Tokens(x[None, :]))[0])(found)
         return values[0], values
 
-    slopes, values = jax.vmap(jax.jacfwd(at, has_aux=True))(
-        jnp.stack([s.inside, s.other])
-    )
+    probes = jnp.stack([s.inside, s.other])
+    slopes, values = jax.vmap(jax.jacfwd(at, has_aux=True))(probes)
     return values.T, slopes
 
 
@@ -161,10 +148,8 @@ def _opposite(case: Case, ratio: float) -> dict[str, Array]:
     Q = data.matrices["Q"]
     w = np.linalg.svd(Q)[2][0]
     K = ratio * Q @ (2 * np.outer(w, w) - np.eye(2))
-    made = data.at(
-        np.tile(-w, (4, 1)), [0.1, 0.2, 0.3, 0.4], x=attacks.FAR * w, y=attacks.FAR * w
-    )
-    return made | {"K": K}
+    atoms, far = np.tile(-w, (4, 1)), attacks.FAR * w
+    return data.at(atoms, [0.1, 0.2, 0.3, 0.4], x=far, y=far) | {"K": K}
 
 
 POTENTIALS = ("(A.4) sum of potentials", "Lipschitz f", "Lipschitz g")
@@ -195,17 +180,14 @@ def potentials(
     from the opposite point, a case of equality of all three.
     """
     alike, unlike = _opposite(case, 1.0), _opposite(case, 1.7)
-    numbered = enumerate(zip(POTENTIALS, (alike, unlike, unlike), strict=True), 2)
-    reached = (
-        attacks.attained(
-            case, f"{label} reached", plan, p=p, which=i, tolerance=1e-9, why=SOLVED
+    ratios = {"labels": POTENTIALS, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, plan, first=2, **ratios)
+    for i, (label, p) in enumerate(
+        zip(POTENTIALS, (alike, unlike, unlike), strict=True), 2
+    ):
+        yield attacks.attained(
+            case, f"{label} reached", plan, p=p, which=i, slack=SOLVED
         )
-        for i, (label, p) in numbered
-    )
-    yield from attacks.estimates(
-        case, plan, labels=POTENTIALS, bounds=bounds, factor=factor, first=2
-    )
-    yield from reached
 
 
 @potentials.misprinted(
@@ -219,15 +201,9 @@ def _(case: Case) -> Counterexample:
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)], x=attacks.FAR * np.eye(2)[0])
     p["Q"] = np.diag([10.0, 0.0])[[0, 1, 1]]
     slope = 110 * np.exp(log_ratio_at(case, plan, p, given=(3, 1.0)))
-    tolerance = 1e-7
-    return Counterexample(
-        printed=(
-            bounded("|f'(1)|", slope, "<=", 11**1.5, tolerance=tolerance, why=SOLVED),
-        ),
-        corrected=(
-            bounded("|f'(1)|", slope, "<=", 110.0, tolerance=tolerance, why=SOLVED),
-        ),
-    )
+    solved = Slack(tolerance=1e-7, why=SOLVED["why"])
+    below = lambda bound: (bounded("|f'(1)|", slope, "<=", bound, **solved),)
+    return Counterexample(printed=below(11**1.5), corrected=below(110.0))
 
 
 @statement(

@@ -8,6 +8,8 @@ D_y\kappa\cdot h)$, where $\log\kappa \leq r = 2aR(|x| + R)$, $|D_y\log\kappa| \
 a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """
 
+from functools import partial
+
 from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.theorems._arrays import JaxArray, jax, jnp
 from meanfield.theorems._prelude import Case, Checks, statement
@@ -41,10 +43,9 @@ def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> 
     """
     data = attacks.aligned(case.rng("equality"))
     yield from attacks.estimates(case, sinkhorn, labels=THREE, bounds=bounds)
-    yield attacks.attained(
-        case, "(i) reached", sinkhorn, p=data.dirac(x=data.v), which=0
-    )
-    yield attacks.attained(case, "(ii) reached", sinkhorn, p=data.pair(), which=1)
+    reached = partial(attacks.attained, case, log_ratio=sinkhorn)
+    yield reached("(i) reached", p=data.dirac(x=data.v), which=0)
+    yield reached("(ii) reached", p=data.pair(), which=1)
 
 
 def sinkhorn(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -60,15 +61,11 @@ def sinkhorn(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArr
         return found, found
 
     slopes, (here, there) = jax.jacfwd(velocities, has_aux=True)(s.x)
-    log_v = jnp.log(s.v / epsilon)
-    ratios = jnp.stack(
-        [
-            jnp.log(attacks.size(here)) - jnp.log(s.R),
-            jnp.log(attacks.norm(slopes[0])) - jnp.log(s.a * s.R**2),
-            jnp.log(attacks.size(there - here)) - log_distance - _log_spread(s, factor),
-        ]
-    )
-    return ratios[which] - log_v + attacks.solved(fields.convergence)
+    size = jnp.log(attacks.size(here)) - jnp.log(s.R)
+    slope = jnp.log(attacks.norm(slopes[0])) - jnp.log(s.a * s.R**2)
+    apart = jnp.log(attacks.size(there - here)) - log_distance - _log_spread(s, factor)
+    ratio = jnp.stack([size, slope, apart])[which] - jnp.log(s.v / epsilon)
+    return ratio + attacks.solved(fields.convergence)
 
 
 def _log_spread(s: attacks.Scene, factor: JaxArray) -> JaxArray:

@@ -1,7 +1,5 @@
 """Estimates of fields: multi-head and unnormalised attention, and all together."""
 
-from functools import partial
-
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.dynamics import Heads, stacked
@@ -42,14 +40,10 @@ def unnormalised_sizes(
     """
     data = attacks.aligned(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
-    names = UNNORMALISED
-    yield from attacks.estimates(
-        case, unnormalised, labels=names, bounds=bounds, factor=factor
-    )
-    yield from (
-        attacks.attained(case, f"{name} reached", unnormalised, p=p, which=which)
-        for which, name in enumerate(names)
-    )
+    ratios = {"labels": UNNORMALISED, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, unnormalised, **ratios)
+    for which, name in enumerate(UNNORMALISED):
+        yield attacks.attained(case, f"{name} reached", unnormalised, p=p, which=which)
 
 
 def unnormalised(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -89,12 +83,10 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
         once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
         return p | once | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
-    named = {"labels": THREE, "bounds": (1, 1, 1), "begin": start_heads}
-    return (
-        *attacks.estimates(case, heads, factor=factor, **named),
-        attacks.attained(case, "(i) reached", heads, p=doubled(data.dirac()), which=0),
-        attacks.attained(case, "(ii) reached", heads, p=doubled(data.pair()), which=1),
-    )
+    ratios, reached = {"labels": THREE, "factor": factor}, attacks.attained
+    yield from attacks.estimates(case, heads, begin=start_heads, **ratios)
+    yield reached(case, "(i) reached", heads, p=doubled(data.dirac()), which=0)
+    yield reached(case, "(ii) reached", heads, p=doubled(data.pair()), which=1)
 
 
 def heads(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -143,13 +135,9 @@ def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
 )
 def field_estimates(case: Case) -> Checks:
     """The ascents of Lemmas B.2 to B.7 through the library's fields; new starts."""
-    return tuple(
-        check
-        for name, log_ratio, _, begin in VARIANTS
-        for check in attacks.estimates(
-            case, log_ratio, labels=_labels(name), bounds=(1, 1, 1), begin=begin
-        )
-    )
+    for name, log_ratio, _, begin in VARIANTS:
+        labels = tuple(f"{name} {label}" for label in THREE)
+        yield from attacks.estimates(case, log_ratio, labels=labels, begin=begin)
 
 
 @field_estimates.refuted_by(
@@ -157,18 +145,10 @@ def field_estimates(case: Case) -> Checks:
     "and the larger head stands for the sum"
 )
 def _(case: Case) -> Checks:
-    return tuple(
-        check
-        for name, log_ratio, bounds, begin in VARIANTS
-        for check in attacks.estimates(
-            case,
-            log_ratio,
-            labels=_labels(name),
-            bounds=bounds,
-            factor=0.0,
-            begin=begin,
-        )
-    )
+    for name, log_ratio, bounds, begin in VARIANTS:
+        labels = tuple(f"{name} {label}" for label in THREE)
+        ratios = {"labels": labels, "bounds": bounds, "begin": begin}
+        yield from attacks.estimates(case, log_ratio, factor=0.0, **ratios)
 
 
 field_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
@@ -182,10 +162,6 @@ VARIANTS = (  # with the bounds of the control, and where ascents start
     ("sigmoid", sigmoid, HALVES, attacks.start),
     ("multi-head", heads, (1.0, 1.0, 1.0), start_heads),
 )
-
-
-def _labels(name: str) -> tuple[str, ...]:
-    return tuple(f"{name} {label}" for label in THREE)
 
 
 TWO = ("difference of fields", "weight")
@@ -215,13 +191,12 @@ def continuity_in_parameters(
     data = attacks.aligned(case.rng("equality"))
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}
     ratio = np.exp(log_ratio_at(case, parameters, p, given=(1,)))
-    yield from (
-        ascend(case, label, parameters, start_parameters, given=(i,), bound=bound)
-        for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True))
-    )
-    yield bounded(
-        "weight reached", ratio, "=", 1.0, tolerance=1e-12, why=attacks.ATTAINED
-    )
+    for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True)):
+        given = (i,)
+        yield ascend(
+            case, label, parameters, start_parameters, given=given, bound=bound
+        )
+    yield bounded("weight reached", ratio, "=", 1.0, **attacks.ATTAINED)
 
 
 @continuity_in_parameters.misprinted(
@@ -235,21 +210,16 @@ def _(case: Case) -> Counterexample:
     p = attacks.unit([(1, 0)] * 4, x=e, y=-40 * e)
     p["other_Q"] = p["Q"]
     weight = np.exp(-1 - log_ratio_at(case, parameters, p, given=(1,)))
-    check = partial(
-        bounded, "weight", weight, ">=", tolerance=1e-12, why=attacks.ATTAINED
-    )
-    return Counterexample(printed=(check(np.e),), corrected=(check(1 / np.e),))
+    above = lambda bound: (bounded("weight", weight, ">=", bound, **attacks.ATTAINED),)
+    return Counterexample(printed=above(np.e), corrected=above(1 / np.e))
 
 
 def parameters(p: attacks.Parameters, which: JaxArray) -> JaxArray:
     r"""Ratios for two matrices $A_1$, $A_2$, and for one weight."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
-    made = [
-        attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
-        for Q in (p["Q"], p["other_Q"])
-    ]
+    of = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     at = Tokens(s.x[None, :])
-    first, second = (each.field(0.0, s.mu)(at)[0] for each in made)
+    first, second = (of(p[Q]).field(0.0, s.mu)(at)[0] for Q in ("Q", "other_Q"))
     other = attacks.norm(p["K"].T @ p["other_Q"]) / epsilon
     apart = attacks.norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
     exponent = (s.a + other) * s.R * s.reach

@@ -3,7 +3,7 @@
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, close, gap
+from meanfield.theorems._protocols import Slack, bounded, close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -38,9 +38,11 @@ def derivatives(case: Case, *, followed: float = 1.0) -> Checks:
     through NumPy's alternation; and what the last full step leaves of the distance.
     """
     # The reference follows the column potential `followed` times.
-    p, at, away = _draw(case)
-    said = _pushed(p, at, jnp.asarray(away))
-    *unrolled, limit = map(np.asarray, said)
+    rng = case.rng("tokens")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
+    spread, away = np.max(np.abs(sk.scores_of(p, at))), rng.normal(size=at.x.shape)
+    p = p._replace(epsilon=p.epsilon * spread / 2)
+    *unrolled, limit = map(np.asarray, _pushed(p, at, jnp.asarray(away)))
     kappa = sk.converged(sk.scores_of(p, at), at.share)
     exact = _complex(p, at, away, MANY, followed)
     far = [np.max(np.abs(each - limit)) for each in unrolled]
@@ -48,26 +50,12 @@ def derivatives(case: Case, *, followed: float = 1.0) -> Checks:
     second = np.linalg.svd(root[:, None] * kappa.kappa * root[None, :])[1][1] ** 2
     bound = second * (1 + 1 / (COUNTS[0] // 2))
     why = "singular values below the second, whose share is below λ by then"
-    yield from (
-        close(f"through {n} half-steps", each, _complex(p, at, away, n, followed))
-        for n, each in zip(COUNTS, unrolled, strict=True)
-    )
+    slack, left = Slack(tolerance=0.2 * bound, why=why), far[1] / far[0]
+    for n, found in zip(COUNTS, unrolled, strict=True):
+        expected = _complex(p, at, away, n, followed)
+        yield close(f"through {n} half-steps", found, expected)
     yield gap("of the limit", limit, exact, tolerance=1e-8, why=kappa.why)
-    yield bounded(
-        "left by a full step",
-        far[1] / far[0],
-        "<=",
-        bound,
-        tolerance=0.2 * bound,
-        why=why,
-    )
-
-
-def _draw(case: Case) -> tuple[Parameters, Cloud, Array]:
-    rng = case.rng("tokens")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
-    spread = np.max(np.abs(sk.scores_of(p, at)))
-    return p._replace(epsilon=p.epsilon * spread / 2), at, rng.normal(size=at.x.shape)
+    yield bounded("left by a full step", left, "<=", bound, **slack)
 
 
 @eqx.filter_jit

@@ -33,22 +33,14 @@ def few(case: Case, *, counts: tuple[int, int] = (3, 5)) -> Checks:
     of six draws together; and the error of one draw, where it is not. Matrices against
     NumPy's alternation.
     """
-    small = [
-        sum(
-            np.linalg.norm(_columns(case, s, counts, k)[0], axis=1)
-            for k in range(DRAWS)
-        )
-        for s in SMALL
-    ]
+    errors = lambda s, k: np.linalg.norm(_columns(case, s, counts, k)[0], axis=1)
+    small = [sum(errors(s, k) for k in range(DRAWS)) for s in SMALL]
     large = [_columns(case, s, counts) for s in LARGE]
     names = ("deviation of scores", "error of columns")
     left = [np.max(far[1]) for far, _ in large]
-    yield from (
-        order(f"order after {n} half-steps", SMALL, far, n, names=names)._replace(
-            tolerance=ORDER_TOLERANCE, why=WHOLE
-        )
-        for n, far in zip((3, 5), np.transpose(small), strict=True)
-    )
+    for n, far in zip((3, 5), np.transpose(small), strict=True):
+        measured = order(f"order after {n} half-steps", SMALL, far, n, names=names)
+        yield measured._replace(tolerance=ORDER_TOLERANCE, why=WHOLE)
     yield from (check for _, check in large)
     yield bounded("columns after five, s = 1/4", left[0], "<=", ENOUGH)
     yield bounded("columns after five, s = 2", left[1], ">=", 20 * ENOUGH)
@@ -63,7 +55,7 @@ def _columns(
     rng = case.rng(f"tokens {draw}")
     p, at = att.generic(rng, 4, 4), att.bare(rng.normal(size=(N, 4)))
     deviation = np.std(sk.scores_of(p, at))
-    p, at = p._replace(epsilon=p.epsilon * deviation / s), at
+    p = p._replace(epsilon=p.epsilon * deviation / s)
     found = [np.asarray(K) for K, _ in att.half_steps(p, at, at, counts)]
     kernel, w = np.exp(sk.scores_of(p, at)), at.share
     rows, columns = after(scalings(kernel, w, w), counts[1])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 
@@ -46,12 +46,12 @@ def proposition_2(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks
     """
     s = prepare(lib.setting(case.rng("tokens")))
     zero, infinite = unnormalised(s), doubly_normalised(s)
-    yield from _renamed((*zero[0], *zero[1]), "T⁰")
+    yield from renamed((*zero[0], *zero[1]), "T⁰")
     yield row_normalised(s)._replace(label="T¹: attention")
-    yield from _renamed((*infinite[0], *infinite[1]), "T∞")
+    yield from renamed((*infinite[0], *infinite[1]), "T∞")
 
 
-def _gradient(variation: Variation, s: lib.Setting) -> Array:
+def gradient(variation: Variation, s: lib.Setting) -> Array:
     r"""$\nabla\delta F$ at the probes, in NumPy."""
     scores = ref.bilinear(s.scaled_A)
     total = lambda p: np.sum(variation(p, s.x, s.w, scores))
@@ -59,38 +59,36 @@ def _gradient(variation: Variation, s: lib.Setting) -> Array:
 
 
 def descends(
-    s: lib.Setting, said: lib.Said, variation: Variation, *, tolerance: float, why: str
+    s: lib.Setting, said: lib.Said, variation: Variation, slack: Slack
 ) -> Checks:
     """The field of the attention, and that of the flow, against minus the gradient."""
-    down = -_gradient(variation, s)
-    yield gap("attention", said.field, down, tolerance=tolerance, why=why)
-    yield gap("gradient flow", said.descent, down, tolerance=tolerance, why=why)
+    down = -gradient(variation, s)
+    yield gap("attention", said.field, down, **slack)
+    yield gap("gradient flow", said.descent, down, **slack)
 
 
-def slopes(
-    s: lib.Setting, said: lib.Said, energy: Energy, *, tolerance: float, why: str
-) -> Checks:
+def slopes(s: lib.Setting, said: lib.Said, energy: Energy, slack: Slack) -> Checks:
     r"""The energy, and its Wasserstein gradient at the atoms, $\nabla_{x_i}F/w_i$."""
     scores = ref.bilinear(s.scaled_A)
     value = lambda x: energy(x, s.w, scores)
     expected = ref.slope(value, s.x) / s.w[:, None]
-    yield gap("energy", said.energy, value(s.x), tolerance=tolerance, why=why)
-    yield gap("∇F at atoms", said.at_atoms, expected, tolerance=tolerance, why=why)
+    yield gap("energy", said.energy, value(s.x), **slack)
+    yield gap("∇F at atoms", said.at_atoms, expected, **slack)
 
 
 def unnormalised(s: lib.Setting) -> tuple[Checks, Checks]:
     """Of $F^0$: the fields, then the energy with its slopes."""
     s = s.with_value(s.V / s.epsilon)
     said, _ = lib.interaction_of(s)
-    fields = descends(s, said, ref.interaction_variation, **lib.ROUNDED)
-    return fields, slopes(s, said, ref.interaction, **lib.ROUNDED)
+    fields = descends(s, said, ref.interaction_variation, lib.ROUNDED)
+    return fields, slopes(s, said, ref.interaction, lib.ROUNDED)
 
 
 def doubly_normalised(s: lib.Setting) -> tuple[Checks, Checks]:
     r"""Of $F^\infty$: the fields, then the energy with its slopes."""
     said = lib.sinkhorn_of(s)
-    fields = descends(s, said, ref.sinkhorn_variation, **lib.POTENTIAL)
-    return fields, slopes(s, said, ref.sinkhorn, **lib.POTENTIAL)
+    fields = descends(s, said, ref.sinkhorn_variation, lib.POTENTIAL)
+    return fields, slopes(s, said, ref.sinkhorn, lib.POTENTIAL)
 
 
 def row_normalised(s: lib.Setting) -> Check:
@@ -103,7 +101,8 @@ def row_normalised(s: lib.Setting) -> Check:
     return gap("softmax", field, down, **lib.ROUNDED)
 
 
-def _renamed(checks: Checks, name: str) -> Checks:
+def renamed(checks: Checks, name: str) -> Checks:
+    """The same with this name before their labels."""
     return tuple(check._replace(label=f"{name}: {check.label}") for check in checks)
 
 

@@ -17,6 +17,7 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
+Tie = Callable[[Array, Array], Array]
 DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
 
 
@@ -105,11 +106,7 @@ def stochastic(case: Case, *, count: int = 1) -> Checks:
         {"tie": lambda S, Q: S @ Q},
     ),
 )
-def assumed(
-    case: Case,
-    *,
-    tie: Callable[[Array, Array], Array] = lambda S, Q: (S + S.T) @ Q / 2,
-) -> Checks:
+def assumed(case: Case, *, tie: Tie = lambda S, Q: (S + S.T) @ Q / 2) -> Checks:
     r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
 
     $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
@@ -173,11 +170,9 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     own = integral(probes[0], 0.0)
     why = "central difference 1e-5: its square, times third derivatives below 1e3, and "
     rounded = Slack(tolerance=1e-6, why=f"{why}rounding 1e-15 over 1e-6")
-    checks = (
-        close("first variation", 2 * np.asarray(found), [slope(z) for z in probes]),
-        gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded),
-    )
-    return (*checks, close("double integral", 2 * np.asarray(energy), share * own))
+    yield close("first variation", 2 * np.asarray(found), [slope(z) for z in probes])
+    yield gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded)
+    yield close("double integral", 2 * np.asarray(energy), share * own)
 
 
 @eqx.filter_jit

@@ -53,10 +53,8 @@ def alternation(
     p, at = seven_tokens(case, "iterates")
     exact = _alternating(sk.scores_of(p, at), first, then)
     found = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
-    yield from [
-        close(f"K after {count} half-steps", each, expected)
-        for count, each, expected in zip(COUNTS, found, exact, strict=True)
-    ]
+    for count, each, expected in zip(COUNTS, found, exact, strict=True):
+        yield close(f"K after {count} half-steps", each, expected)
     yield from _sums(case)
 
 
@@ -112,14 +110,12 @@ def _sums(case: Case) -> Checks:
     both = np.concatenate([np.asarray(limit).sum(0), np.asarray(limit).sum(1)])
     far = [sk.oscillation(np.log(M[0]) - np.log(solved.kappa[0])) for M in odd]
     why = f"rounding of logarithms, 1e-14, over the distance {far[1]:.1g}"
-    label, ratio = "share left by a full step", max(far[1] / far[0], far[2] / far[1])
-    rounding = 1e-14 / far[1]
-    yield close("row sums, odd", np.stack([M.sum(1) for M in odd]), np.ones((3, 7)))
-    yield close(
-        "column sums, even", np.stack([M.sum(0) for M in even]), np.ones((3, 7))
-    )
+    rounding, ones = Slack(tolerance=1e-14 / far[1], why=why), np.ones((3, 7))
+    ratio, bound = max(far[1] / far[0], far[2] / far[1]), sk.birkhoff(C)
+    yield close("row sums, odd", [M.sum(1) for M in odd], ones)
+    yield close("column sums, even", [M.sum(0) for M in even], ones)
     yield gap("sums of the limit", both, np.ones(14), **solved.within)
-    yield bounded(label, ratio, "<=", sk.birkhoff(C), tolerance=rounding, why=why)
+    yield bounded("share left by a full step", ratio, "<=", bound, **rounding)
 
 
 @statement(
@@ -185,10 +181,9 @@ def least(
     Divergences in NumPy: none is below, each is above by its divergence from it.
     """
     p, at = seven_tokens(case, "divergence")
-    far, own, apart = _divergences(case, _matrix(change(p), at))
+    above, excess = _divergences(case, _matrix(change(p), at))
     told = _told(p, at)
-    excess = far - own - apart
-    yield bounded("smallest KL above K's", float(np.min(far - own)), ">=", 0.0, **told)
+    yield bounded("smallest KL above K's", np.min(above), ">=", 0.0, **told)
     yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **told)
 
 
@@ -197,15 +192,15 @@ def _matrix(p: Parameters, at: Cloud) -> Array:
     return np.asarray(found)
 
 
-def _divergences(case: Case, K: Array) -> tuple[Array, float, Array]:
-    """KL(·, e^C) of 500 doubly stochastic matrices and of K; KL(·, K) of the first."""
+def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
+    """KL(·, e^C) of 500 doubly stochastic matrices above that of K; less KL(·, K)."""
     p, at = seven_tokens(case, "divergence")
     C, w = sk.scores_of(p, at), np.ones(7)
     best = sk.converged(C, at.share).kappa / 7
     others = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
     E = np.exp(C - np.max(C))  # adds one number to both, and keeps them small
-    far, own = sk.divergence(others, E), float(sk.divergence(K, E))
-    return far, own, sk.divergence(others, K)
+    above = sk.divergence(others, E) - float(sk.divergence(K, E))
+    return above, above - sk.divergence(others, K)
 
 
 def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
@@ -237,12 +232,9 @@ def proof(case: Case, *, count: int | None = None) -> Checks:
     q, k = case.rng("biases").normal(size=(2, 2))
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     found = att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
-    far, own, apart = _divergences(case, np.asarray(found))
+    above, excess = _divergences(case, np.asarray(found))
     told = _told(p, at)
-    excess = far - own - apart
-    yield bounded(
-        "least of KL − KL(K∞, e^C)", float(np.min(far - own)), ">=", 0.0, **told
-    )
+    yield bounded("least of KL − KL(K∞, e^C)", np.min(above), ">=", 0.0, **told)
     yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **told)
 
 
@@ -254,9 +246,8 @@ def proof(case: Case, *, count: int | None = None) -> Checks:
 )
 def _(case: Case) -> Counterexample:
     p, at = seven_tokens(case, "divergence")
-    far, own, _ = _divergences(case, _matrix(p, at))
-    told = _told(p, at)
-    most, least = float(np.max(far - own)), float(np.min(far - own))
+    above, _ = _divergences(case, _matrix(p, at))
+    told, most, least = _told(p, at), np.max(above), np.min(above)
     return Counterexample(
         printed=(bounded("largest KL above K's", most, "<=", 0.0, **told),),
         corrected=(bounded("smallest KL above K's", least, ">=", 0.0, **told),),

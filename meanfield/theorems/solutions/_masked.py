@@ -8,7 +8,7 @@ from meanfield.dynamics import AbstractDynamics, causal
 from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.scores import Dot, Masked
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jax, jnp, np
 from meanfield.theorems._protocols import in_ball
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
@@ -60,7 +60,7 @@ def _stacked(lines: list[Line]) -> Line:
         line._replace(x=fill(line.x, 2.0), w=fill(line.w, 0.0), s=fill(line.s, 0.0))
         for line in lines
     ]
-    return Line(*(np.stack(part) for part in zip(*filled, strict=True)))
+    return Line(*columns(filled))
 
 
 def carried(lines: list[Line]) -> list[Array]:

@@ -2,7 +2,7 @@
 
 import functools
 
-from meanfield.theorems._arrays import Array, Rng, np
+from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case
 
 from ._particles import Members, generic, trajectories
@@ -13,7 +13,7 @@ SPEED = 0.9
 BASE, MOVED = 0, (1, 2, 3, 4)  # generic tokens, and the same moved by each shift
 SLOW, SLOW_MOVED = 5, 6  # likewise, one shift; parameters so small that bounds are
 TOGETHER = (
-    7  # all tokens at one point, V a multiple of I: the support's bound is reached
+    7  # all tokens at one point, V a multiple of I: they reach the support's bound
 )
 SHEARED = 8  # all tokens at one point, V nilpotent
 STILL, TRANSLATED = 9, 10  # Q = K = 0, V = 0.9 I: the bound on distances is reached
@@ -40,7 +40,7 @@ def members(case: Case) -> Members:
         *_at_one_point(rng),
         *_translated(rng),
     ]
-    return Members(*(np.stack(part) for part in zip(*runs, strict=True)))
+    return Members(*columns(runs))
 
 
 def _tokens(rng: Rng) -> tuple[Array, Array]:

@@ -6,6 +6,7 @@ which the bound allows `GROWTH` e-folds is off by `GROWTH`⁴/120, 1e-9 of what 
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import Attention, Sinkhorn, attentions
@@ -33,15 +34,9 @@ def start(key: PRNGKey) -> dict[str, JaxArray]:
     Q, K, V = jax.random.normal(keys[0], (3, 2, 2, 2))
     z, away = jax.random.normal(keys[1], (2, 4, 2))
     scale = jnp.exp(jax.random.normal(keys[2], ()) - 1.5)
-    logits = jax.random.normal(keys[3], (4,))
-    return {
-        "Q": scale * Q,
-        "K": scale * K,
-        "V": jnp.eye(2) + V / 2,  # which makes most clouds expand
-        "z": z,
-        "logits": logits,
-        "away": away,
-    }
+    V = jnp.eye(2) + V / 2  # which makes most clouds expand
+    measure = {"z": z, "logits": jax.random.normal(keys[3], (4,)), "away": away}
+    return {"Q": scale * Q, "K": scale * K, "V": V} | measure
 
 
 def light(a: float) -> dict[str, Array]:
@@ -51,15 +46,10 @@ def light(a: float) -> dict[str, Array]:
     share times $\|V\|(1 + 2a)e^{2a}$.
     """
     u, both = np.array([1.0, 0.0]), np.stack([np.eye(2)] * 2)
-    rest = (1 - LIGHT) / 3
-    return {
-        "Q": -np.sqrt(a) * both,
-        "K": np.sqrt(a) * both,
-        "V": both,
-        "z": FAR * np.stack([u, -u, -u, -u]),
-        "logits": np.log([LIGHT, rest, rest, rest]),
-        "away": np.stack([u, 0 * u, 0 * u, 0 * u]),
-    }
+    rest, root = (1 - LIGHT) / 3, np.sqrt(a) * both
+    places, moves = np.stack([u, -u, -u, -u]), np.stack([u, 0 * u, 0 * u, 0 * u])
+    measure = {"z": FAR * places, "logits": np.log([LIGHT, rest, rest, rest])}
+    return {"Q": -root, "K": root, "V": both, "away": moves} | measure
 
 
 def log_ratio(at: At, which: JaxArray, first: JaxArray) -> JaxArray:
@@ -67,24 +57,21 @@ def log_ratio(at: At, which: JaxArray, first: JaxArray) -> JaxArray:
 
     `which` is the place of the attention in `KINDS`.
     """
-    branches = [_of_kind(name, at) for name in KINDS]
+    branches = [partial(_log_share, name, at) for name in KINDS]
     return jax.lax.switch(which, branches, first)
 
 
-def _of_kind(name: str, at: At) -> Callable[[JaxArray], JaxArray]:
-    def log_share(first: JaxArray) -> JaxArray:
-        mu, one = attacked(at["z"], at["logits"], 1.0), jnp.ones(())
-        T = GROWTH / _rate(name, at, one, one)
-        flown = lambda x: _flown(_velocity(name, mu, at), x, T)
-        _, moved = jax.jvp(flown, (mu.tokens.x,), (at["away"],))
-        growth = jnp.log(_mean_length(mu, moved) / _mean_length(mu, at["away"]))
-        v, a, _, _ = _norms(name, at)
-        sharp = (name == "Sinkhorn") & (a[0] > LARGEST)
-        R = jnp.exp(T * jnp.sum(v))
-        share = jnp.log(growth) - jnp.log(T * _rate(name, at, R, first))
-        return jnp.where(sharp, -jnp.inf, share)
-
-    return log_share
+def _log_share(name: str, at: At, first: JaxArray) -> JaxArray:
+    mu, one = attacked(at["z"], at["logits"], 1.0), jnp.ones(())
+    T = GROWTH / _rate(name, at, one, one)
+    flown = lambda x: _flown(_velocity(name, mu, at), x, T)
+    _, moved = jax.jvp(flown, (mu.tokens.x,), (at["away"],))
+    growth = jnp.log(_mean_length(mu, moved) / _mean_length(mu, at["away"]))
+    v, a, _, _ = _norms(name, at)
+    sharp = (name == "Sinkhorn") & (a[0] > LARGEST)
+    R = jnp.exp(T * jnp.sum(v))
+    share = jnp.log(growth) - jnp.log(T * _rate(name, at, R, first))
+    return jnp.where(sharp, -jnp.inf, share)
 
 
 def _norms(name: str, at: At) -> tuple[JaxArray, ...]:

@@ -4,20 +4,22 @@ from collections.abc import Callable
 
 from scipy.linalg import expm
 
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, bounded, gap, order
+from meanfield.theorems._protocols import Slack, ascend, bounded, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 
 from . import _masked as masked
 
 COUNTS = (10, 30, 90)
 POWERS = (1.5, 2.0, 3.0)
-ERROR = 1e-6
 WHY = (
     "local errors of 4e-10 in at most 40 steps, amplified by e² at most, from a root "
     "mean square over 90 tokens to their maximum: 1e-6"
 )
+
+
+STEPS = Slack(tolerance=1e-6, why=WHY)
 
 
 @statement(
@@ -46,18 +48,12 @@ def powers(
     lines = _means(case)
     paths = masked.carried(lines)
     expected = expm(_averages(COUNTS[-1])) @ lines[5].x
-    yield gap("90 tokens at t = 1", paths[5][-1], expected, tolerance=ERROR, why=WHY)
-    yield from (
-        bounded(
-            f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant",
-            np.max(_ratios(lines, paths, p)) / np.exp(factor(p)),
-            "<=",
-            1.0,
-            tolerance=2e-5,
-            why=f"{WHY}, over a distance of 90 to the power of -2/3 at least",
-        )
-        for p in POWERS
-    )
+    yield gap("90 tokens at t = 1", paths[5][-1], expected, **STEPS)
+    why = f"{WHY}, over a distance of 90 to the power of -2/3 at least"
+    for p in POWERS:
+        label = f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant"
+        share = np.max(_ratios(lines, paths, p)) / np.exp(factor(p))
+        yield bounded(label, share, "<=", 1.0, tolerance=2e-5, why=why)
 
 
 @powers.misprinted(
@@ -106,9 +102,9 @@ def _means(case: Case) -> list[masked.Line]:
 def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
     """$d_p(1)/d_p(0)$ of the pairs."""
     found = []
-    for i in range(0, len(lines), 2):
-        at = lambda t, i=i: masked.distance(paths[i][t], paths[i + 1][t], lines[i].w, p)
-        found.append(at(-1) / at(0))
+    for line, x, y in zip(lines[::2], paths[::2], paths[1::2], strict=True):
+        first, last = (masked.distance(x[t], y[t], line.w, p) for t in (0, -1))
+        found.append(last / first)
     return np.array(found)
 
 
@@ -134,15 +130,9 @@ def existence(case: Case) -> Checks:
     """
     lines = _attending(case)
     paths = masked.carried(lines)
-    which = (1, 6)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
-    yield gap(
-        "10 tokens at t = 1",
-        np.stack([paths[i][-1] for i in which]),
-        np.stack([masked.reference(lines[i]) for i in which]),
-        tolerance=ERROR,
-        why=WHY,
-    )
+    ends, expected = columns((paths[i][-1], masked.reference(lines[i])) for i in (1, 6))
+    yield gap("10 tokens at t = 1", ends, expected, **STEPS)
     yield _inside(lines, paths)
     yield from _growth(lines, paths, hardy=2.0)
     yield ascend(case, label, masked.log_pointwise, masked.start, steps=80)
@@ -165,17 +155,12 @@ def _(case: Case) -> Checks:
 def _(case: Case) -> Counterexample:
     ratios, c = _early(case)
     largest = np.max(ratios * np.sqrt(SHARES)) / c
+    label = "order of |Γ_μ - Γ_ν| / d in η"
     return Counterexample(
         printed=(bounded("|Γ_μ - Γ_ν|(0, x) / (c d)", ratios.max() / c, "<=", 1.0),),
         corrected=(
             bounded("|Γ_μ - Γ_ν|(0, x) η^½ / (c d)", largest, "<=", 1.0),
-            order(
-                "order of |Γ_μ - Γ_ν| / d in η",
-                SHARES,
-                ratios,
-                -0.5,
-                names=("η", "ratio"),
-            ),
+            order(label, SHARES, ratios, -0.5, names=("η", "ratio")),
         ),
     )
 
@@ -197,32 +182,26 @@ def _attending(case: Case) -> list[masked.Line]:
 
 def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Checks:
     r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
+    why = f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4"
     for i in range(0, 6, 2):
         line, pair = lines[i], (paths[i], paths[i + 1])
-        d = np.array(
-            [masked.distance(x, y, line.w, 2.0) for x, y in zip(*pair, strict=True)]
-        )
+        both = zip(*pair, strict=True)
+        d = np.array([masked.distance(x, y, line.w, 2.0) for x, y in both])
         R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
         a = abs(line.Q * line.K) / masked.EPSILON * R**2
-        yield bounded(
-            f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}",
-            np.max(np.log(d[1:] / d[0]) / masked.FRAMES[1:]),
-            "<=",
-            line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a),
-            tolerance=1e-2,
-            why=f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4",
-        )
+        rate = np.max(np.log(d[1:] / d[0]) / masked.FRAMES[1:])
+        bound = line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a)
+        label = f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}"
+        yield bounded(label, rate, "<=", bound, tolerance=1e-2, why=why)
 
 
 def _inside(lines: list[masked.Line], paths: list[Array]) -> Check:
-    shares = [
-        np.abs(path[1:]).max(axis=1)
-        / (np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:]))
-        for line, path in zip(lines, paths, strict=True)
-    ]
-    why = f"{WHY}; tokens at one point reach it"
-    label = "largest |x|/R(t), all runs"
-    return bounded(label, np.max(shares), "<=", 1.0, tolerance=ERROR, why=why)
+    shares = []
+    for line, path in zip(lines, paths, strict=True):
+        R = np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:])
+        shares.append(np.abs(path[1:]).max(axis=1) / R)
+    slack = Slack(tolerance=1e-6, why=f"{WHY}; tokens at one point reach it")
+    return bounded("largest |x|/R(t), all runs", np.max(shares), "<=", 1.0, **slack)
 
 
 SHARES = (1e-1, 1e-2, 1e-3, 1e-4)
@@ -234,15 +213,11 @@ def _early(case: Case) -> tuple[Array, float]:
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
     V, R, x, h = 1.2, 1.0, 0.5, 0.3
     later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
-    lines = [
-        masked.Line(
-            Q, K, V, np.array([y, later, 0.0]), np.array([eta, 1 - eta, 0.0]), s
-        )
-        for eta in SHARES
-        for y in (0.2, 0.2 + h)
-    ]
-    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2), axis=1))[
-        :, 0
-    ]
+    lines = []
+    for eta in SHARES:
+        w = np.array([eta, 1 - eta, 0.0])
+        places = [np.array([y, later, 0.0]) for y in (0.2, 0.2 + h)]
+        lines += [masked.Line(Q, K, V, z, w, s) for z in places]
+    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2))[:, 0])
     a = Q * K * R * x / masked.EPSILON
     return apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)

@@ -20,6 +20,8 @@ from meanfield.theorems.library.ensembles import within
 from meanfield.theorems.reference import alternation
 from meanfield.theorems.reference.measures import hermite_nodes
 
+Potentials = tuple[Array, Array]
+
 
 class Pair(NamedTuple):
     r"""$N(\alpha, \Sigma)$ and $N(\beta, \Omega)$, with parameters; or a stack."""
@@ -40,9 +42,8 @@ class Pair(NamedTuple):
     @property
     def mirrored(self) -> "Pair":
         r"""The same with queries and keys exchanged: $A^\top$ for $A$."""
-        return Pair(
-            self.beta, self.alpha, self.Omega, self.Sigma, self.K, self.Q, self.epsilon
-        )
+        alpha, beta, Sigma, Omega, Q, K, epsilon = self
+        return Pair(beta, alpha, Omega, Sigma, K, Q, epsilon)
 
 
 def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pair:
@@ -54,15 +55,11 @@ def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pai
     second = lib.ensemble(rng, (d, k, d), count, reach=reach)
     second = second._replace(epsilon=first.epsilon)
     tame = np.eye(k, d) * np.minimum(1, np.sqrt(reach)) / 2
-    return Pair(
-        first.mean,
-        second.mean,
-        first.covariance,
-        second.covariance,
-        within(first.Q + tame, first, reach),
-        within(second.K + tame, second, reach),
-        first.epsilon,
+    Q, K = (
+        within(M + tame, m, reach) for M, m in ((first.Q, first), (second.K, second))
     )
+    moments = (first.mean, second.mean, first.covariance, second.covariance)
+    return Pair(*moments, Q, K, first.epsilon)
 
 
 def each(stack: Pair) -> Iterator[Pair]:
@@ -75,15 +72,11 @@ def product(stack: Pair) -> Member:
     n, d = stack.alpha.shape
     zero, none = np.zeros((n, d, d)), np.zeros_like(stack.Q)
     Y, Z = np.linalg.cholesky(stack.Sigma), np.linalg.cholesky(stack.Omega)
+    mean = np.concatenate([stack.alpha, stack.beta], axis=1)
     factor = np.block([[Y, zero], [zero, Z]])
-    return Member(
-        np.concatenate([stack.alpha, stack.beta], axis=1),
-        factor,
-        np.concatenate([stack.Q, none], axis=2),
-        np.concatenate([none, stack.K], axis=2),
-        np.broadcast_to(np.eye(2 * d), (n, 2 * d, 2 * d)),
-        stack.epsilon,
-    )
+    Q, K = (np.concatenate(M, axis=2) for M in ([stack.Q, none], [none, stack.K]))
+    one = np.broadcast_to(np.eye(2 * d), (n, 2 * d, 2 * d))
+    return Member(mean, factor, Q, K, one, stack.epsilon)
 
 
 def slopes(stack: Pair, **options: int | None) -> Array:
@@ -152,36 +145,27 @@ def by_nodes(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
     x, w = hermite_nodes(p.alpha, np.linalg.cholesky(p.Sigma), nodes)
     y, v = hermite_nodes(p.beta, np.linalg.cholesky(p.Omega), nodes)
     scores = (x @ p.Q.T) @ (y @ p.K.T).T / p.epsilon
-    f, g = potentials(scores, w, v, full_steps)
+    f, g = solved(alternation.potentials(scores, w, v), full_steps)
     return Nodes(x, y, np.exp(scores + f[:, None] + g[None, :]) * np.outer(w, v))
 
 
-def potentials(
-    scores: Array,
-    w: Array,
-    v: Array,
-    full_steps: int | None = None,
-    *,
-    g: Array | None = None,
-) -> tuple[Array, Array]:
-    """Log-domain Sinkhorn with marginals `w` and `v`; `f` is of the last `g`."""
-    states = alternation.potentials(scores, w, v, g)
-    if full_steps is None:
-        moved = lambda old, new: np.ptp(new[1] - old[1])
-        alternation.settled(states, moved, below=1e-14)
-        return next(states)
-    return alternation.after(states, 2 * full_steps + 1)
+def solved(states: Iterator[Potentials], full_steps: int | None) -> Potentials:
+    """What alternation ends with, or has after so many steps; `f` is of this `g`."""
+    if full_steps is not None:
+        return alternation.after(states, 2 * full_steps + 1)
+    moved = lambda old, new: np.ptp(new[1] - old[1])
+    alternation.settled(states, moved, below=1e-14)
+    return next(states)
 
 
-ROUNDING = (
-    "1e-14 of rounding in roots and inverses, times the squared condition of A, at "
-    "most 1e-6"
-)
-
-
-def rounding(stack: Pair) -> float:
+def rounding(stack: Pair) -> Slack:
     """What inverses of `A` make of rounding."""
-    return float(min(1e-6, 1e-14 * np.max(np.linalg.cond(stack.A)) ** 2 + 1e-12))
+    why = (
+        "1e-14 of rounding in roots and inverses, times the squared condition of A, at "
+        "most 1e-6"
+    )
+    size = min(1e-6, 1e-14 * np.max(np.linalg.cond(stack.A)) ** 2 + 1e-12)
+    return Slack(tolerance=float(size), why=why)
 
 
 class OnNodes(NamedTuple):
@@ -201,14 +185,12 @@ def _self_plan(m: Member) -> tuple[JaxArray, JaxArray, JaxArray]:
 def on_nodes(rng: Rng) -> OnNodes:
     """Of a generic Gaussian; `central` marks nodes within two deviations."""
     (m,) = lib.members(lib.ensemble(rng, (2, 3, 2), 1, reach=0.25))
-    within = lambda M: (
-        M * np.sqrt(0.25 * m.epsilon) / np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
-    )
-    tame = np.eye(3, 2) / 3
-    m = m._replace(Q=within(m.Q + tame), K=within(m.K + tame))
+    size = lambda M: np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
+    Q, K = (M + np.eye(3, 2) / 3 for M in (m.Q, m.K))
+    root = np.sqrt(0.25 * m.epsilon)
+    m = m._replace(Q=Q * root / size(Q), K=K * root / size(K))
     plan, x, w = map(np.asarray, _self_plan(lib.on_device(m)))
-    S = m.covariance
-    far = np.linalg.solve(m.factor, (x - m.mean).T)
+    S, far = m.covariance, np.linalg.solve(m.factor, (x - m.mean).T)
     central = np.max(np.abs(far), axis=0) < 2
     pair = Pair(m.mean, m.mean, S, S, m.Q, m.K, m.epsilon)
     return OnNodes(Nodes(x, x, plan * w[:, None]), pair, central)

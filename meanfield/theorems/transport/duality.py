@@ -8,13 +8,14 @@ from scipy.optimize import minimize
 from meanfield.attention import Attention, Sinkhorn, plans, scalings
 from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library.draws import tokens
+from meanfield.theorems.reference.alternation import potentials
 from meanfield.theorems.reference.formulas import distance_scores
 
-from ._couplings import potentials
+from ._couplings import solved
 
 SOLVED = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
 
@@ -43,9 +44,8 @@ def duality(case: Case, *, known: Callable[[Array], Array] = lambda w: w) -> Che
     p = _problem(case)
     q = p._replace(w=known(p.w), v=known(p.v))
     value, slope = _dual(q)
-    best = minimize(
-        value, np.zeros(11), jac=slope, method="BFGS", options={"gtol": 1e-10}
-    )
+    exact = {"gtol": 1e-10}
+    best = minimize(value, np.zeros(11), jac=slope, method="BFGS", options=exact)
     f, g = p.f[:, 0], p.g[0]
     row = -np.log(np.exp(p.scores + g[None, :]) @ q.v)
     column = -np.log(q.w @ np.exp(p.scores + f[:, None]))
@@ -140,17 +140,15 @@ def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     linear = np.block([[np.eye(5), forward], [backward, np.eye(6)]])
     values = np.linalg.svd(linear, compute_uv=False)
     # The library's potentials against Sinkhorn from random starts.
-    p = _problem(case)
-    starts = case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
-    found = [potentials(p.scores, p.w, p.v, full_steps, g=3 * g) for g in starts]
-    f, g = (np.array(each) for each in zip(*found, strict=True))
+    starts = 3 * case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
+    given = p.scores, p.w, p.v
+    f, g = columns(solved(potentials(*given, g), full_steps) for g in starts)
     shift = f[:, :1] - p.f[0, 0]
     library = p.f[None, :, 0] + shift
     sums = p.f[:, 0][:, None] + p.g[0][None, :]
     yield gap("f up to a constant η", f, library, **SOLVED)
     yield gap("g up to −η", g, p.g[None, 0] - shift, **SOLVED)
-    yield gap(
-        "f + g", f[:, :, None] + g[:, None, :], np.array([sums] * len(f)), **SOLVED
-    )
+    found = f[:, :, None] + g[:, None, :]
+    yield gap("f + g", found, np.stack([sums] * len(f)), **SOLVED)
     yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
     yield bounded("second smallest", values[-2], ">=", 1e-6)

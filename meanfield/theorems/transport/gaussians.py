@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, gap
 
@@ -10,11 +10,11 @@ from . import _couplings as couplings
 
 REACH = 0.25
 ORDER = 16
-QUADRATURE = (
-    "Gauss–Hermite error of couplings with |QY|², |KZ|² ≤ ε/4, 16 nodes an axis: below "
-    "1e-12 by self-convergence; Sinkhorn to 1e-14"
+NEAR = Slack(
+    tolerance=1e-9,
+    why="Gauss–Hermite error of couplings with |QY|², |KZ|² ≤ ε/4, 16 nodes an axis: "
+    "below 1e-12 by self-convergence; Sinkhorn to 1e-14",
 )
-NEAR = Slack(tolerance=1e-9, why=QUADRATURE)
 View = Callable[[couplings.Pair], couplings.Pair]
 
 
@@ -44,7 +44,7 @@ def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
         T = np.array([cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.each(stack)])
-        exact = Slack(tolerance=couplings.rounding(stack), why=couplings.ROUNDING)
+        exact = couplings.rounding(stack)
         yield gap(f"slope of E[y | x], d = {d}", couplings.slopes(stack), T, **exact)
     p = _small(case)
     covariance = np.block([[p.Sigma, cross(p).T], [cross(p), p.Omega]])
@@ -60,9 +60,8 @@ def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
 
 def _small(case: Case) -> couplings.Pair:
     """One pair whose plan few nodes resolve."""
-    return next(
-        couplings.each(couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH))
-    )
+    (pair,) = couplings.each(couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH))
+    return pair
 
 
 @statement(
@@ -92,22 +91,12 @@ def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     cross = couplings.slopes(stack) @ stack.Sigma
     library, p = couplings.on_nodes(case.rng("self")), _small(case)
     found = couplings.by_nodes(p, None, ORDER).covariance
-    return (
-        gap(
-            "Cov(y, x), library, d = 3, A of rank two",
-            cross,
-            full[:, 3:, :3],
-            tolerance=1e-10,
-            why="inverses of matrices of condition below 1e5 in float64",
-        ),
-        gap("Cov(π), nodes", found, covariance(p), **NEAR),
-        gap(
-            "Cov(π), library",
-            library.nodes.covariance,
-            covariance(library.pair),
-            **couplings.SOLVED,
-        ),
-    )
+    own, expected = library.nodes.covariance, covariance(library.pair)
+    label = "Cov(y, x), library, d = 3, A of rank two"
+    why = "inverses of matrices of condition below 1e5 in float64"
+    yield gap(label, cross, full[:, 3:, :3], tolerance=1e-10, why=why)
+    yield gap("Cov(π), nodes", found, covariance(p), **NEAR)
+    yield gap("Cov(π), library", own, expected, **couplings.SOLVED)
 
 
 @statement(
@@ -133,21 +122,17 @@ def closed(case: Case, *, half: float = 0.5) -> Checks:
     # `half` is the share of ε that stands in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
     mirror = stack.mirrored
-    exact = Slack(tolerance=couplings.rounding(stack), why=couplings.ROUNDING)
+    exact = couplings.rounding(stack)
     for name, p in (("C_F", stack), ("C_G", mirror)):
         # F⁻¹Aᵀ is the slope of E[x | y]: that of the mirrored pair.
         found = p.Omega @ p.A @ couplings.slopes(p.mirrored)
         square = p.Omega @ p.A @ p.Sigma @ np.swapaxes(p.A, 1, 2)
         eps = 2 * half * p.epsilon[:, None, None]
-        closed = np.array(
-            [couplings.closed_C(each_pair, half) for each_pair in couplings.each(p)]
-        )
+        closed = [couplings.closed_C(pair, half) for pair in couplings.each(p)]
         yield gap(f"{name}, library", found, closed, **exact)
         left = found @ found + eps * found
         yield gap(f"{name}² + ε{name}, library", left, square, **exact)
-    F, _ = zip(
-        *(couplings.recursion(p, 2000) for p in couplings.each(stack)), strict=True
-    )
-    C = stack.Omega @ stack.A @ np.linalg.solve(np.array(F), np.swapaxes(stack.A, 1, 2))
-    closed = np.array([couplings.closed_C(p, half) for p in couplings.each(stack)])
+    F, _ = columns(couplings.recursion(p, 2000) for p in couplings.each(stack))
+    C = stack.Omega @ stack.A @ np.linalg.solve(F, np.swapaxes(stack.A, 1, 2))
+    closed = [couplings.closed_C(p, half) for p in couplings.each(stack)]
     yield gap("C_F, recursion", C, closed, **exact)

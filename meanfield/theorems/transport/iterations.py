@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.scores import SquaredDistance, Transposed
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
@@ -56,12 +56,10 @@ def mapped(case: Case, *, square: float = 1.0) -> Checks:
         probes = rng.normal(size=(6, 2))
         given = [jnp.asarray(part) for part in (X, slope, probes)]
         found = _transforms(lib.on_device(m), *given)
-        for actual, n, way in zip(
-            found, (m, m._replace(Q=m.K, K=m.Q)), ("keys", "queries"), strict=True
-        ):
-            expected = _transformed(n, X, slope, square=square)(probes)
-            label = f"T of a quadratic, {name}, to {way}"
-            yield gap(label, actual, expected, **NEAR)
+        ways = (("keys", m), ("queries", m._replace(Q=m.K, K=m.Q)))
+        for actual, (way, n) in zip(found, ways, strict=True):
+            expected = _transformed(n, X, slope, square)(probes)
+            yield gap(f"T of a quadratic, {name}, to {way}", actual, expected, **NEAR)
 
 
 @eqx.filter_jit
@@ -77,21 +75,16 @@ def _transforms(
     return to_keys, -mu.log_integral(score, Tokens(probes), given)
 
 
-def _quadratic(m: Member, X: Array, square: float) -> tuple[Array, Array]:
-    r"""$Y$ and $X'$ of the lemma; $Q^\top Q$ and $K^\top K$ as often as given."""
-    base = m.epsilon * (np.linalg.inv(m.covariance) + X)
-    primed = square * m.Q.T @ m.Q + base
-    A = m.K.T @ m.Q
-    Y = (A @ np.linalg.solve(primed, A.T) - square * m.K.T @ m.K) / m.epsilon
-    return Y, primed
-
-
 def _transformed(
-    m: Member, X: Array, slope: Array, *, square: float = 1.0
+    m: Member, X: Array, slope: Array, square: float
 ) -> Callable[[Array], Array]:
-    """$T$ of the quadratic, constant included, worked out by completing the square."""
-    Y, primed = _quadratic(m, X, square)
-    A = m.K.T @ m.Q
+    r"""$T$ of the quadratic, constant included, worked out by completing the square.
+
+    $Y$ and $X'$ of the lemma have $Q^\top Q$ and $K^\top K$ as often as `square` says.
+    """
+    A, precision = m.K.T @ m.Q, np.linalg.inv(m.covariance)
+    primed = square * m.Q.T @ m.Q + m.epsilon * (precision + X)
+    Y = (A @ np.linalg.solve(primed, A.T) - square * m.K.T @ m.K) / m.epsilon
     start = np.linalg.solve(m.covariance, m.mean) + slope
     P = m.epsilon * np.linalg.inv(primed)
     cross = A @ P @ start / m.epsilon
@@ -176,12 +169,12 @@ def _(case: Case) -> Counterexample:
 def _at_once(p: Pair, steps: int) -> Array:
     """$G_n$ where both lines use the old of the other."""
     A, e = p.A, p.epsilon
-    F, G = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
+    row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
+    F, G = row, column
     for _ in range(steps):
-        F, G = (
-            e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A),
-            e * np.linalg.inv(p.Omega) + A @ np.linalg.solve(F, A.T),
-        )
+        old = F, G
+        F = row + A.T @ np.linalg.solve(old[1], A)
+        G = column + A @ np.linalg.solve(old[0], A.T)
     return G
 
 
@@ -208,7 +201,7 @@ def _means(case: Case) -> Checks:
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)
     m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
-    stack = Member(*(np.stack([part]) for part in m))
+    stack = Member(*columns([m]))
     for n in case.pick((1,), (1, 2)):
         found = by_nodes(q, n)
         w = found.plan.sum(axis=1)

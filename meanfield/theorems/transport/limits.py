@@ -2,7 +2,7 @@
 
 from scipy.linalg import eigvalsh
 
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
 
@@ -54,7 +54,7 @@ def _(case: Case) -> Counterexample:
     D = _derivative(p, Q.T @ Q + I)
     allowed = float(1 / (1 + 1 / np.linalg.norm(Omega, 2)))
     radius = float(np.max(np.abs(np.linalg.eigvals(D))))
-    stack = Pair(*(np.stack([part] * 4) for part in p))
+    stack = Pair(*columns([p] * 4))
     limit = np.linalg.solve(recursion(p, 20000)[1], p.A)
     differences = Slack(tolerance=1e-7, why="central differences with h = 1e-5")
     norm = float(np.linalg.norm(D, 2))
@@ -78,9 +78,9 @@ def _limits(case: Case, share: float) -> Checks:
     for d, k in ((2, 2), (3, 2)):
         stack = pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
         other = stack._replace(epsilon=share * stack.epsilon)
-        F, G = zip(*(recursion(p, 3000) for p in each(other)), strict=True)
-        limit = np.linalg.solve(np.array(G), stack.A)
-        mirror = np.linalg.solve(np.array(F), np.swapaxes(stack.A, 1, 2))
+        F, G = columns(recursion(p, 3000) for p in each(other))
+        limit = np.linalg.solve(G, stack.A)
+        mirror = np.linalg.solve(F, np.swapaxes(stack.A, 1, 2))
         yield gap(f"G⁻¹A, library, d = {d}", slopes(stack), limit, **EXACT)
         yield gap(f"F⁻¹Aᵀ, library, d = {d}", slopes(stack.mirrored), mirror, **EXACT)
 
@@ -91,8 +91,7 @@ def _approach(stack: Pair) -> float:
     worst = 0.0
     for i, p in enumerate(each(stack)):
         limit = recursion(p, 3000)[1]
-        G = [p.A @ np.linalg.inv(slope[i]) for slope in found]
-        far = [_thompson(each_one, limit) for each_one in G]
+        far = [_thompson(p.A @ np.linalg.inv(slope[i]), limit) for slope in found]
         worst = max(worst, far[1] / far[0], far[2] / far[1])
     return worst
 
