@@ -38,6 +38,11 @@ def coupling(attention: Attention, at: Cloud) -> Array:
     return at.share[:, None] * np.asarray(matrices(attention, at)[0])
 
 
+def couplings(rows: Array, at: Cloud) -> Array:
+    """The library's plans between the halves of tokens in the plane, slice by slice."""
+    return np.array([coupling(sliced(between(2), row[None]), at) for row in rows])
+
+
 def themselves(d: int) -> Parameters:
     """Tokens are their own queries, keys and values."""
     return Parameters(np.eye(d), np.eye(d), np.eye(d))

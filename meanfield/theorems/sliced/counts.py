@@ -13,10 +13,8 @@ from meanfield.theorems._protocols import Slack, bounded
 from meanfield.theorems.library.slices import between, sliced
 
 FEW, MANY = 50, 1000
-GROWTH = Slack(
-    tolerance=0.1,
-    why="terms of lower order, which grow more slowly; the next order is a ten",
-)
+WHY = "terms of lower order, which grow more slowly; the next order is a ten"
+GROWTH = Slack(tolerance=0.1, why=WHY)
 Answer = Callable[[AbstractDynamics, Points], JaxArray]
 Apply = Callable[[JaxArray, JaxArray, JaxArray], JaxArray]
 

@@ -46,9 +46,7 @@ def along(case: Case, *, partner: Matching = ref.partner) -> Checks:
     at, rows, tau = bare(rng.normal(size=(12, 4))), lib.directions(rng, 4), 0.7
     x, y = at.x[:, :2], at.x[:, 2:]
     orders = [partner(x @ theta, y @ theta) for theta in rows]
-    plans = np.array(
-        [lib.coupling(lib.sliced(lib.between(2), row[None]), at) for row in rows]
-    )
+    plans = lib.couplings(rows, at)
     for p in (1, 2, 3):
         table = ref.powers(x, y, p)
         costs = np.array([table[np.arange(12), pi].mean() for pi in orders])
@@ -56,9 +54,8 @@ def along(case: Case, *, partner: Matching = ref.partner) -> Checks:
     squares = np.array([np.mean(np.sum((x - y[pi]) ** 2, axis=1)) for pi in orders])
     together = lib.coupling(lib.sliced(lib.between(2), rows, tau), at)
     shares = np.linalg.lstsq(plans.reshape(4, -1).T, together.ravel())[0]
-    logs = np.log(shares / shares[0])
-    differences = -tau * (squares - squares[0])
-    yield gap("the library's own", logs, differences, **ROUNDED)
+    logs, expected = np.log(shares / shares[0]), -tau * (squares - squares[0])
+    yield gap("the library's own", logs, expected, **ROUNDED)
 
 
 def _mean_plan(x: Array, y: Array) -> Array:

@@ -1,7 +1,9 @@
 """Sliced transport: the rivals that its authors compare, Sinkhorn and differential."""
 
+from typing import Any
+
 from meanfield.attention import attentions
-from meanfield.theorems._arrays import np
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -78,18 +80,23 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
     Its rows, and NumPy's difference of two softmaxes, each of its own queries and keys.
     """
     # `share` multiplies the second map.
-    p, at = _tokens(case, "differential")
+    p, at, maps, options = _two_maps(case, "differential")
+    options["lambda_"] *= share
+    attention = attentions["differential"](p.Q, p.K, p.V, **options)
+    matrix = np.asarray(att.matrices(attention, at)[0])
+    yield close("row sums", matrix.sum(axis=1), np.full(N, 0.7))
+    yield close("matrix", matrix, maps)
+
+
+def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str, Any]]:
+    r"""Weighted tokens; $P_1 - 0.3P_2$ in NumPy; what the library must know of it."""
+    p, at = _tokens(case, name)
     rng = case.rng("second map")
     at = at._replace(w=rng.uniform(0.3, 2.7, size=N))
     second = att.generic(rng, 2, 3)._replace(epsilon=p.epsilon)
-    options = {"lambda_": share * 0.3, "Q2": second.Q, "K2": second.K}
-    attention = attentions["differential"](
-        p.Q, p.K, p.V, epsilon=float(p.epsilon), **options
-    )
-    matrix = np.asarray(att.matrices(attention, at)[0])
-    maps = [ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second)]
-    yield close("row sums", matrix.sum(axis=1), np.full(N, 0.7))
-    yield close("matrix", matrix, maps[0] - 0.3 * maps[1])
+    one, two = (ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second))
+    options = {"epsilon": float(p.epsilon), "Q2": second.Q, "K2": second.K}
+    return p, at, one - 0.3 * two, options | {"lambda_": 0.3}
 
 
 @statement(
@@ -112,24 +119,11 @@ def normalised(case: Case, *, kept: float = 0.8) -> Checks:
     row divided by its root mean square there.
     """
     # `kept` is 1 − λ₀ of the library.
-    p, at = _tokens(case, "normalised")
-    rng = case.rng("second map")
-    at = at._replace(w=rng.uniform(0.3, 2.7, size=N))
-    second = att.generic(rng, 2, 3)._replace(epsilon=p.epsilon)
+    p, at, maps, options = _two_maps(case, "normalised")
     V = p.V * np.array([[1.0], [1.0], [0.0]])
-    options = {"lambda_": 0.3, "Q2": second.Q, "K2": second.K}
-    attention = attentions["differential"](
-        p.Q,
-        p.K,
-        V,
-        epsilon=float(p.epsilon),
-        lambda0=1 - kept,
-        normalised=True,
-        **options,
-    )
-    found = np.asarray(att.velocity(attention, at, at))
-    maps = [ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second)]
-    plain = (maps[0] - 0.3 * maps[1]) @ at.x @ V.T
+    options |= {"lambda0": 1 - kept, "normalised": True}
+    attention = attentions["differential"](p.Q, p.K, V, **options)
+    found, plain = np.asarray(att.velocity(attention, at, at)), maps @ at.x @ V.T
     squares = np.mean(plain[:, :2] ** 2, axis=1)
     sizes = 0.8 / np.sqrt(1 + 1e-5 / squares)
     shapes = plain / np.sqrt(squares)[:, None]

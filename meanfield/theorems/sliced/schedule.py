@@ -23,8 +23,8 @@ def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
     """Step by step, in exact fractions."""
     del case
     digits = Slack(tolerance=5e-3, why="three digits are claimed")
-    last = _temperatures(factor)[-1]
-    steps = next(k for k, t in enumerate(_temperatures(factor)) if t <= END)
+    *ts, last = _temperatures(factor)
+    steps = next(k for k, t in enumerate(ts) if t <= END)
     start = END / (last / START)
     yield bounded("10⁷ times the last", last * 10**7, "=", 1.329, **digits)
     yield bounded("steps to 10⁻⁶", steps, "=", 31, why="a count")
@@ -33,10 +33,7 @@ def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
 
 def _temperatures(factor: Fraction) -> list[Fraction]:
     """The start, and what follows each step."""
-    temperatures = [START]
-    for _ in range(STEPS):
-        temperatures.append(factor * temperatures[-1])
-    return temperatures
+    return [START * factor**k for k in range(STEPS + 1)]
 
 
 @schedule.misprinted(

@@ -65,10 +65,8 @@ def soft_sort(case: Case, *, entries: Callable[[Rng], Array] = _spaced) -> Check
             "least over error": decay / N / error,
             "AᵀB over most": product / ((N**2 - 1) * decay),
         }
-        yield from (
-            bounded(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
-            for label, ratio in ratios.items()
-        )
+        for label, ratio in ratios.items():
+            yield bounded(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
 
 
 def _softmax(p: Parameters, rows: Array) -> Attention:
@@ -178,12 +176,8 @@ def triangular(case: Case, *, above: int = 0) -> Checks:
 
 def _most(weights: Array, pattern: Array) -> float:
     """The largest sum of a doubly stochastic matrix, zero outside of a pattern."""
-    n = len(weights)
-    one, ones = np.eye(n), np.ones(n)
-    solution = linprog(
-        -weights.ravel(),
-        A_eq=np.vstack([np.kron(one, ones), np.kron(ones, one)]),
-        b_eq=np.ones(2 * n),
-        bounds=[(0, float(entry)) for entry in pattern.ravel()],
-    )
-    return -float(solution.fun)
+    one, ones = np.eye(len(weights)), np.ones(len(weights))
+    sums = np.vstack([np.kron(one, ones), np.kron(ones, one)])
+    bounds = [(0, float(entry)) for entry in pattern.ravel()]
+    masses = np.ones(2 * len(weights))
+    return -linprog(-weights.ravel(), A_eq=sums, b_eq=masses, bounds=bounds).fun

@@ -127,9 +127,8 @@ def _invariance(case: Case, rule: Output) -> Checks:
     counterexample="twelve queries and twelve keys apart from them, four slices",
 )
 def _(case: Case) -> Counterexample:
-    return Counterexample(
-        _invariance(case, lambda V, G: V @ G), _invariance(case, _transposed)
-    )
+    printed = lambda V, G: V @ G
+    return Counterexample(*(_invariance(case, rule) for rule in (printed, _transposed)))
 
 
 @statement(
@@ -178,10 +177,9 @@ def _cheaper(case: Case, sign: float) -> Checks:
     table = ref.powers(at.x @ p.Q.T, at.x @ p.K.T, 2)
     cost = lambda tau: np.sum(table * _by_lines(p, at, rows, sign * tau))
     slack = Slack(tolerance=1e-12, why="rounding of sums of 144 products")
-    yield bounded("cost at τ = 0.7 over τ = 0", cost(0.7) / cost(0.0), "<=", 1, **slack)
-    yield bounded(
-        "cost at τ = 1.4 over τ = 0.7", cost(1.4) / cost(0.7), "<=", 1, **slack
-    )
+    for tau, before in ((0.7, 0), (1.4, 0.7)):
+        label = f"cost at τ = {tau:g} over τ = {before:g}"
+        yield bounded(label, cost(tau) / cost(before), "<=", 1, **slack)
 
 
 @algorithm.misprinted(

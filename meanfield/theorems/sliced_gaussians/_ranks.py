@@ -68,9 +68,7 @@ def slopes(p: Parameters, directions: Array, Sigma: Array) -> Array:
     r"""$\Sigma K^\top\theta\theta^\top Q/(s_Qs_K)$ of each slice."""
     q, k = directions @ p.Q, directions @ p.K
     spread = np.sqrt(np.sum(q @ Sigma * q, axis=1) * np.sum(k @ Sigma * k, axis=1))
-    return np.stack(
-        [Sigma @ np.outer(a, b) / s for a, b, s in zip(k, q, spread, strict=True)]
-    )
+    return (k @ Sigma)[:, :, None] * q[:, None, :] / spread[:, None, None]
 
 
 def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
@@ -115,14 +113,8 @@ def score_of_means(
 
     In standard errors, which the scatter over clouds gives: it holds all that is random
     in ranks. What a quarter of the tokens changes is no error of chance, and is
-    allowed: three times the bias, if that is as 1/n.
-
-    Args:
-        label: what is compared.
-        means: of each cloud, along the first axis.
-        fewer: the same of clouds of a quarter of the tokens.
-        expected: what they tend to as clouds grow.
-        bias: what may be added to any entry besides, in its own unit.
+    allowed: three times the bias, if that is as 1/n; and `bias` besides, in the unit of
+    the entries. Clouds, of all tokens and of `fewer`, are along the first axis.
     """
     count, mean = len(means), np.mean(means, axis=0)
     allowed = bias + np.abs(np.mean(fewer, axis=0) - mean)
@@ -141,7 +133,5 @@ def of_clouds(
     rng: Rng, law: Law, n: int, count: int
 ) -> tuple[list[Array], list[Array]]:
     """Clouds of `n` tokens, and as many of a quarter of them."""
-    whole, quarter = (
-        [cloud(rng, law, tokens) for _ in range(count)] for tokens in (n, n // 4)
-    )
-    return whole, quarter
+    some = lambda size: [cloud(rng, law, size) for _ in range(count)]
+    return some(n), some(n // 4)

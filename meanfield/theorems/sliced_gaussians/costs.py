@@ -39,10 +39,8 @@ def cost(case: Case, *, two: float = 2.0) -> Checks:
     draws = ranks.of_clouds(rng, at.law, 5000, case.pick(32, 128))
     means, fewer = (np.stack([_costs(at, x) for x in part]) for part in draws)
     x = draws[0][0][:1000]
-    shares = softmax(-TAU * exact / epsilon)
-    expected = np.tensordot(
-        shares, ranks.slopes(at.p, at.directions, at.law.covariance), 1
-    )
+    slopes = ranks.slopes(at.p, at.directions, at.law.covariance)
+    expected = np.tensordot(softmax(-TAU * exact / epsilon), slopes, 1)
     linear, _ = ranks.closed_form(at, TAU)
     moved = ranks.velocities(at, x, softmax(-TAU * _costs(at, x) / epsilon))
     library = att.velocity(ranks.attention(at, TAU), att.bare(x), att.bare(x))

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from meanfield.flows import fixed, flow
 from meanfield.theorems._arrays import Array, np
-from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import gap, order
+from meanfield.theorems._prelude import Case, Checks, statement
+from meanfield.theorems._protocols import Slack, gap, order
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -61,24 +61,23 @@ def flowing(case: Case, *, pair: Pair = lambda p: p) -> Checks:
 
 def _of_tokens(case: Case, at: ranks.Sliced, coarse: Array, exact: Array) -> Checks:
     """Covariances of clouds beside the recursion's, and beside the flow's for h → 0."""
-    rng = case.rng("flow: clouds")
+    rng, score = case.rng("flow: clouds"), ranks.score_of_means
     draws = ranks.of_clouds(rng, at.law, 8000, case.pick(16, 64))
+    covariance = lambda x, count: np.cov(_steps(at, x, count).T, ddof=0)
     ends, fewer = (
-        np.stack([[_covariance(at, x, count) for count in STEPS] for x in part])
+        np.stack([[covariance(x, count) for x in part] for count in STEPS])
         for part in draws
     )
     bias = float(np.max(np.abs(_neville(coarse) - exact)))
-    limits, few_limits = (
-        np.stack([_neville(each) for each in part]) for part in (ends, fewer)
-    )
-    steps = [
-        ranks.score_of_means(f"Σ of tokens, h = 1/{count}", ends[:, i], fewer[:, i], S)
-        for i, (count, S) in enumerate(zip(STEPS, coarse, strict=True))
-    ]
-    last = ranks.score_of_means(
-        "Σ of tokens, h → 0", limits, few_limits, exact, bias=bias
-    )
-    return (*steps, last, _stepped(at, draws[0][0][:1000]))
+    for S, few, count, expected in zip(ends, fewer, STEPS, coarse, strict=True):
+        yield score(f"Σ of tokens, h = 1/{count}", S, few, expected)
+    limits = _neville(ends), _neville(fewer)
+    yield score("Σ of tokens, h → 0", *limits, exact, bias=bias)
+    x = draws[0][0][:1000]
+    mu, steps = att.uniform(att.bare(x)), fixed(1 / 8)
+    run = flow(ranks.attention(at), mu, SPAN, stepping=steps)
+    rounded = Slack(tolerance=1e-10, why=SORTED)
+    yield gap("1000 tokens, h = 1/8", run.last, _steps(at, x, 8), **rounded)
 
 
 def _steps(at: ranks.Sliced, x: Array, count: int) -> Array:
@@ -86,19 +85,6 @@ def _steps(at: ranks.Sliced, x: Array, count: int) -> Array:
     for _ in range(count):
         x = x + ranks.velocities(at, x) / count
     return x
-
-
-def _covariance(at: ranks.Sliced, x: Array, count: int) -> Array:
-    return np.cov(_steps(at, x, count).T, ddof=0)
-
-
-def _stepped(at: ranks.Sliced, x: Array) -> Check:
-    """The library's steps of tokens against NumPy's."""
-    run = flow(
-        ranks.attention(at), att.uniform(att.bare(x)), SPAN, stepping=fixed(1 / 8)
-    )
-    expected = _steps(at, x, 8)
-    return gap("1000 tokens, h = 1/8", run.last, expected, tolerance=1e-10, why=SORTED)
 
 
 def _slope(at: ranks.Sliced, Sigma: Array, pair: Pair) -> Array:
@@ -110,10 +96,7 @@ def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> Array:
     Sigma, h, V = at.law.covariance, 1 / count, at.p.V
     for _ in range(count):
         L = _slope(at, Sigma, pair)
-        left = (
-            np.sum(ranks.residuals(pair(at.p), at.directions, Sigma), axis=0)
-            / SLICES**2
-        )
+        left = ranks.residuals(pair(at.p), at.directions, Sigma).sum(0) / SLICES**2
         second = L @ Sigma @ L.T + V @ left @ V.T
         Sigma = Sigma + h * (L @ Sigma + Sigma @ L.T) + h**2 * second
     return Sigma

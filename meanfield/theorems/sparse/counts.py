@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from meanfield.theorems._arrays import np
-from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, order
 from meanfield.theorems.library import sequences as seq
 
@@ -18,10 +18,8 @@ def _local(blocks: int) -> int:
 
     With blocks in their own order and one token to each column of its matrix.
     """
-    rng, p = np.random.default_rng(0), seq.idle(1)
-    own = seq.weights(
-        "sparse-sinkhorn", p, rng.normal(size=(LENGTH, 1)), order=np.arange(BLOCKS)
-    )
+    x = np.random.default_rng(0).normal(size=(LENGTH, 1))
+    own = seq.weights("sparse-sinkhorn", seq.idle(1), x, order=np.arange(BLOCKS))
     return int(np.count_nonzero(own[: blocks * B]))
 
 
@@ -39,10 +37,8 @@ def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     """
     # `blocks` are those that are counted.
     del case
-    stored = _local(blocks) + BLOCKS**2
-    yield bounded(
-        "scores stored", stored, "=", BLOCKS * B**2 + BLOCKS**2, why="a count"
-    )
+    stored, claimed = _local(blocks) + BLOCKS**2, BLOCKS * B**2 + BLOCKS**2
+    yield bounded("scores stored", stored, "=", claimed, why="a count")
     yield bounded("factor", LENGTH**2 / stored, "=", 51.2, **DIGITS)
 
 
@@ -69,13 +65,10 @@ SIZES = (2**10, 2**12, 2**14, 2**16)
 KEPT = 64
 
 
-def _root(length: int) -> int:
-    return math.isqrt(length)
-
-
-def _stored(length: int, blocks: Cut) -> int:
+def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
     """The scores of SortCut, of 64 tokens that are kept, and of its sorting."""
-    return length * KEPT + blocks(length) ** 2
+    stored = [length * KEPT + blocks(length) ** 2 for length in lengths]
+    return order("order in ℓ", lengths, stored, 1, names=("ℓ", "scores"))
 
 
 @statement(
@@ -90,17 +83,16 @@ def _stored(length: int, blocks: Cut) -> int:
         ("order in ℓ",),
     ),
 )
-def sortcut(case: Case, *, blocks: Cut = _root) -> Checks:
+def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
     """The order of the count from 2¹⁰ to 2¹⁶ tokens, a budget of 64 of them.
 
     And the count for 64 tokens in 8 blocks, by the entries of the library's matrix.
     """
     del case
-    counts = [_stored(length, blocks) for length in SIZES]
     x = np.random.default_rng(0).normal(size=(64, 1))
     own = seq.weights("sortcut", seq.idle(1), x, order=np.arange(8), budget=2)
     yield bounded("scores of 64 tokens over ℓN_k", np.count_nonzero(own) / 1024, "=", 1)
-    yield order("order in ℓ", SIZES, counts, 1, names=("ℓ", "scores"))
+    yield _order(SIZES, blocks)
 
 
 @sortcut.misprinted(
@@ -113,11 +105,5 @@ def sortcut(case: Case, *, blocks: Cut = _root) -> Checks:
 def _(case: Case) -> Counterexample:
     del case
     far = (2**18, 2**20, 2**22, 2**24)
-    of = lambda blocks: order(
-        "order in ℓ",
-        far,
-        [_stored(length, blocks) for length in far],
-        1,
-        names=("ℓ", "scores"),
-    )
-    return Counterexample((of(lambda length: length // 16),), (of(_root),))
+    sixteenth = lambda length: length // 16
+    return Counterexample((_order(far, sixteenth),), (_order(far, math.isqrt),))

@@ -2,7 +2,7 @@
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, counted
+from meanfield.theorems._protocols import Slack, bounded, close, counted
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import sequences as seq
@@ -50,15 +50,10 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     hard = seq.moved("sparse-sinkhorn", p, x, order=ORDER)
     soft = seq.moved("sparse-sinkhorn", p, x, **learned)
     mixed = ref.balanced(np.exp(x @ W), PASSES) @ x
+    nearest = np.min(np.linalg.norm(soft[:, None] - x[None], axis=2))
     yield close("RX of a permutation", hard, x[list(ORDER)])
     yield close("RX of a balanced matrix", soft, mixed)
-    yield bounded("distance from all blocks", _apart(soft, x), ">=", APART)
-
-
-def _apart(places: Array, x: Array) -> float:
-    """How far the nearest of all tokens is from any place."""
-    gaps = np.linalg.norm(places[:, None] - x[None], axis=2)
-    return float(np.min(gaps))
+    yield bounded("distance from all blocks", nearest, ">=", APART)
 
 
 @sorting.misprinted(
@@ -74,10 +69,9 @@ def _(case: Case) -> Counterexample:
     soft = seq.moved("sparse-sinkhorn", p, x, W_B=W, passes=PASSES)
     hard = seq.moved("sparse-sinkhorn", p, x, order=ORDER)
     label = "distance from the nearest block"
-    check = lambda v: bounded(
-        label, far(v), "<=", 0, tolerance=1e-12, why="means of one token round"
-    )
-    return Counterexample((check(soft),), (check(hard),))
+    slack = Slack(tolerance=1e-12, why="means of one token round")
+    check = lambda v: (bounded(label, far(v), "<=", 0, **slack),)
+    return Counterexample(check(soft), check(hard))
 
 
 @statement(
