@@ -108,6 +108,6 @@ def _gaussians(case: Case, iterations: int | None) -> Checks:
     softmax, doubly = (np.asarray(each)[near] for each in found)
     expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[near]
     why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
-    known = Slack(tolerance=1e-9, why=why)
-    yield gap("softmax, Gaussians", softmax, att.softmax(p, keys, x[near]), **known)
-    yield gap("Sinkhorn, Gaussians", doubly, expected, **known)
+    slack = Slack(tolerance=1e-9, why=why)
+    yield gap("softmax, Gaussians", softmax, att.softmax(p, keys, x[near]), **slack)
+    yield gap("Sinkhorn, Gaussians", doubly, expected, **slack)

@@ -12,7 +12,7 @@ from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, sta
 from meanfield.theorems._protocols import EPS, Slack, bounded, close, gap, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.draws import small_draws
+from meanfield.theorems.library.ensembles import small_draws
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 
@@ -132,16 +132,14 @@ def _(case: Case) -> Counterexample:
     expected = _remainder(case, 1.0).leading
     why = f"Richardson twice: its last move, and rounding of differences, {error:.1g}"
     slack, size = Slack(tolerance=error, why=why), np.max(np.abs(limit))
-    of_keys = lambda at, Ax: at.share @ np.sum(at.x * Ax, axis=1)
-    of_queries = lambda at, Ax: Ax @ (at.share @ at.x)
     return Counterexample(
         printed=(
             bounded("lim |R|/ε", size, "=", 0.0, **slack),
-            _last_factor(case, of_keys),
+            _last_factor(case, lambda at, Ax: at.share @ np.sum(at.x * Ax, axis=1)),
         ),
         corrected=(
             gap("lim R/ε", limit, expected, scale=1.0, **slack),
-            _last_factor(case, of_queries),
+            _last_factor(case, lambda at, Ax: Ax @ (at.share @ at.x)),
         ),
     )
 

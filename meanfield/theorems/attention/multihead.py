@@ -8,7 +8,7 @@ from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
-from meanfield.theorems.library.draws import small_draws
+from meanfield.theorems.library.ensembles import small_draws
 from meanfield.theorems.library.measures import furthest
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk

@@ -52,9 +52,9 @@ def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
         exact = sk.density(scores, w, count, scores) * w
         moved = (sk.density(scores, w, count, rows) * w) @ at.x @ p.V.T / p.epsilon
-        told = Slack(tolerance=ROUNDING, why=EXACT)
-        yield gap(f"matrix after {count}", matrix, exact, **told)
-        yield gap(f"velocity after {count}", velocity, moved, **told)
+        slack = Slack(tolerance=ROUNDING, why=EXACT)
+        yield gap(f"matrix after {count}", matrix, exact, **slack)
+        yield gap(f"velocity after {count}", velocity, moved, **slack)
     yield from _limits(case, weigh)
     yield _rate(made)
 
@@ -148,10 +148,10 @@ def minimiser(
     above = primal(others) - primal(plan)
     excess = above - epsilon * sk.divergence(others, plan)
     f, g = ref.sinkhorn_potentials(scores, w)
-    told = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
-    yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **told)
-    yield bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **told)
-    yield gap("dual value", primal(plan), epsilon * w @ (f + g), **told)
+    slack = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
+    yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **slack)
+    yield bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **slack)
+    yield gap("dual value", primal(plan), epsilon * w @ (f + g), **slack)
 
 
 @statement(

@@ -119,8 +119,8 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
     accuracy = {"sinkhorn": (solved.error, solved.why)}
     for name, formula in FORMULAS.items():
         tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
-        told = Slack(tolerance=tolerance, why=why)
-        yield gap(name, actual[name], formula(p, at, at.x), **told)
+        slack = Slack(tolerance=tolerance, why=why)
+        yield gap(name, actual[name], formula(p, at, at.x), **slack)
     yield from checks
 
 

@@ -78,8 +78,7 @@ class Mixture(NamedTuple):
     def slope(self, y: Array) -> Array:
         r"""$\nabla\rho/\rho$."""
         rho = self.densities(y)
-        pull = lambda part: -np.linalg.solve(part.covariance, (y - part.mean).T)
-        pulls = [pull(part) for part in self.parts]
+        pulls = [-np.linalg.solve(p.covariance, (y - p.mean).T) for p in self.parts]
         return (np.einsum("in,idn->dn", rho, np.stack(pulls)) / rho.sum(axis=0)).T
 
 

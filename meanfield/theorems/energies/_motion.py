@@ -14,8 +14,8 @@ from meanfield.fields import Convergence
 from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
-from meanfield.theorems.library.draws import tokens
 from meanfield.theorems.library.energies import spd
+from meanfield.theorems.library.ensembles import tokens
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
 from meanfield.tokens import Tokens

@@ -155,12 +155,12 @@ def _brute_force(case: Case) -> Checks:
     sharper = _by_bandwidth(*map(jnp.asarray, (Q, K, mean, Y @ Y.T)))
     sharp = lambda epsilon: _cloud_energy(mean, Y, K.T @ Q / epsilon)
     bandwidth = ref.slope(sharp, np.array(EPSILON))
-    known = Slack(tolerance=1e-9, why=CLOUD)
-    yield gap("α', singular Σ", said.mean_rate, -by_mean, **known)
-    yield gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **known)
-    yield gap("first variation, singular Σ", variation, level - level[0], **known)
-    yield gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **known)
-    yield gap("its slope in ε, singular Σ", sharper, bandwidth, **known)
+    slack = Slack(tolerance=1e-9, why=CLOUD)
+    yield gap("α', singular Σ", said.mean_rate, -by_mean, **slack)
+    yield gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **slack)
+    yield gap("first variation, singular Σ", variation, level - level[0], **slack)
+    yield gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **slack)
+    yield gap("its slope in ε, singular Σ", sharper, bandwidth, **slack)
 
 
 def _length(Sigma: Array, H: Array) -> float:

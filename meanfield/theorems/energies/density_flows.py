@@ -198,11 +198,11 @@ def heat_flow(
         log_rho = -(np.sum((z @ np.linalg.inv(Sigma)) * z, axis=1) + log_det) / 2
         entropy, loss = -(log_det + d) / 2, -np.trace(np.linalg.inv(Sigma))
         why = "rounding of 1e2 operations times the condition of Σ: 1e-13 cond"
-        known = Slack(tolerance=1e-13 * np.linalg.cond(Sigma), why=why)
-        yield gap(f"Σ', d = {d}", said.covariance_rate, 2 * np.eye(d), **known)
-        yield gap(f"log ρ, d = {d}", said.variation, log_rho, **known)
-        yield gap(f"entropy, d = {d}", said.energy, entropy, scale=1.0, **known)
-        yield gap(f"dissipation, d = {d}", said.power, loss, **known)
+        slack = Slack(tolerance=1e-13 * np.linalg.cond(Sigma), why=why)
+        yield gap(f"Σ', d = {d}", said.covariance_rate, 2 * np.eye(d), **slack)
+        yield gap(f"log ρ, d = {d}", said.variation, log_rho, **slack)
+        yield gap(f"entropy, d = {d}", said.energy, entropy, scale=1.0, **slack)
+        yield gap(f"dissipation, d = {d}", said.power, loss, **slack)
     # The entropy of a Gaussian of rank one in the plane, which has no density.
     mean, y = case.rng("singular").normal(size=(2, 2))
     flat = lib.on_gaussian(Entropy(), mean, np.outer(y, y), probes=np.zeros((4, 2)))

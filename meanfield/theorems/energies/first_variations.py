@@ -90,8 +90,8 @@ def _variations(case: Case, *, keys: float) -> Checks:
     paired, expected = nu @ (doubly.variation + lopsided), along(ref.sinkhorn)
     size = float(np.abs(nu) @ np.abs(doubly.variation))
     why = lib.POTENTIALS + ", relative to the terms of a pairing that may cancel"
-    solved = Slack(tolerance=1e-9, why=why)
-    yield gap("Sinkhorn energy", paired, expected, scale=size, **solved)
+    slack = Slack(tolerance=1e-9, why=why)
+    yield gap("Sinkhorn energy", paired, expected, scale=size, **slack)
 
 
 def _against_cloud(
@@ -104,11 +104,11 @@ def _against_cloud(
     down = -ref.slope(lambda m: cloud(m, Y), mean)
     said = lib.on_gaussian(energy, mean, Y, probes=probes)
     why = "16 Gauss–Hermite nodes of tilts with |QY|, |KY| ≤ 1/4: 1e-12 and rounding"
-    known = Slack(tolerance=1e-10, why=why)
-    yield gap(f"Gaussian, {name}, δF", said.variation, level, **known)
-    yield gap(f"Gaussian, {name}, F", said.energy, cloud(mean, Y), **known)
-    yield gap(f"Gaussian, {name}, α'", said.mean_rate, down, **known)
-    yield gap(f"Gaussian, {name}, Σ'", said.covariance_rate, -(turn + turn.T), **known)
+    slack = Slack(tolerance=1e-10, why=why)
+    yield gap(f"Gaussian, {name}, δF", said.variation, level, **slack)
+    yield gap(f"Gaussian, {name}, F", said.energy, cloud(mean, Y), **slack)
+    yield gap(f"Gaussian, {name}, α'", said.mean_rate, down, **slack)
+    yield gap(f"Gaussian, {name}, Σ'", said.covariance_rate, -(turn + turn.T), **slack)
 
 
 def _any_potential(case: Case) -> Checks:

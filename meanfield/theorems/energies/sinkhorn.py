@@ -97,9 +97,9 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
     size = np.sum(np.abs(terms))  # The terms may cancel.
-    known = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
-    yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **known)
-    yield gap("log-marginal reported then", reported, left, scale=1.0, **known)
+    slack = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
+    yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **slack)
+    yield gap("log-marginal reported then", reported, left, scale=1.0, **slack)
     yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
 
 

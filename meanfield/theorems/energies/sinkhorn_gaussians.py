@@ -95,14 +95,16 @@ def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Check
     """
     Q, K, mean, Y, other, Z = _pair(case)
     here, there = (mean, mean), (mean, other)
-    B = lambda means, last: _transport(Q, K, means, (Y, last)) - apart(Q, K, means)
-    squares, own = [B(here, Z), B(there, Z)], B(here, Y)
+    same, other, own = (
+        _transport(Q, K, means, (Y, last)) - apart(Q, K, means)
+        for means, last in ((here, Z), (there, Z), (here, Y))
+    )
     traces = np.sum((Q @ Y) ** 2) + np.sum((K @ Y) ** 2)
     mixed = 2 * mean @ K.T @ Q @ mean
     expected = (-own + traces + mixed) / (4 * EPSILON)
-    known, value = Slack(tolerance=1e-9, why=CLOUD), _value(_sinkhorn(Q, K), mean, Y)
-    yield gap("B² at other means", squares[1], squares[0], **known)
-    yield gap("the library's energy", value, expected, **known)
+    slack, value = Slack(tolerance=1e-9, why=CLOUD), _value(_sinkhorn(Q, K), mean, Y)
+    yield gap("B² at other means", other, same, **slack)
+    yield gap("the library's energy", value, expected, **slack)
 
 
 @entropic_bures.misprinted(

@@ -95,12 +95,12 @@ def _in_dimension(case: Case, d: int, *, half: float) -> Checks:
     level = ref.interaction_variation(probes, x, w, ref.bilinear(A))
     said = on_gaussian(Interaction(Dot(Q, K, 0.7)), mean, Y, probes=probes)
     formula = _printed_energy(mean, Y @ Y.T, A, half=half)
-    known = Slack(tolerance=1e-9, why=QUADRATURE)
-    yield gap(f"formula, d = {d}", formula, expected, **known)
-    yield gap(f"energy, d = {d}", said.energy, expected, **known)
-    yield gap(f"α', d = {d}", said.mean_rate, -by_mean, **known)
-    yield gap(f"Σ', d = {d}", said.covariance_rate, -(turn + turn.T), **known)
-    yield gap(f"δF, d = {d}", said.variation, level, **known)
+    slack = Slack(tolerance=1e-9, why=QUADRATURE)
+    yield gap(f"formula, d = {d}", formula, expected, **slack)
+    yield gap(f"energy, d = {d}", said.energy, expected, **slack)
+    yield gap(f"α', d = {d}", said.mean_rate, -by_mean, **slack)
+    yield gap(f"Σ', d = {d}", said.covariance_rate, -(turn + turn.T), **slack)
+    yield gap(f"δF, d = {d}", said.variation, level, **slack)
 
 
 def _truncated(product: float, radius: float) -> float:
@@ -141,9 +141,9 @@ def line_flow(case: Case, *, weighed: float = 1) -> Checks:
     closed = line.s * left**-1.5 / (4 * line.s**2 * B)
     expected = 2 * line.a * line.v * line.s**2
     why = "a difference of fourth order, h = 1e-4: h⁴ and rounding 1e-16/h; quadrature"
-    known = Slack(tolerance=1e-9, why=why + " to 1e-12")
-    yield gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **known)
-    yield gap("M_s", M, closed, **known)
+    slack = Slack(tolerance=1e-9, why=why + " to 1e-12")
+    yield gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **slack)
+    yield gap("M_s", M, closed, **slack)
     yield gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING)
 
 
@@ -162,13 +162,13 @@ def _(case: Case) -> Counterexample:
     F = lambda m: ref.interaction_gaussian(nodes, m, factor, line.a * np.eye(1))
     (slope,) = ref.slope(F, np.array([line.mean]))
     expected = line.v * (1 + line.a * line.s) * line.mean
-    known = Slack(tolerance=1e-9, why=QUADRATURE)
+    slack = Slack(tolerance=1e-9, why=QUADRATURE)
     return Counterexample(
         (
-            gap("α' = −∂F/∂α", line.mean_rate, -slope, **known),
-            gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * slope, **known),
+            gap("α' = −∂F/∂α", line.mean_rate, -slope, **slack),
+            gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * slope, **slack),
         ),
-        (gap("α' = v(1 + as)α", line.mean_rate, expected, **known),),
+        (gap("α' = v(1 + as)α", line.mean_rate, expected, **slack),),
     )
 
 

@@ -14,7 +14,8 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import Convergence
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, jax, jnp, np
-from meanfield.theorems._prelude import Case, Check, Checks
+from meanfield.theorems._check import Relation
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample
 from meanfield.theorems._protocols import (
     Slack,
     ascend,
@@ -170,6 +171,18 @@ def attained(
     """The ratio at a case of equality, against one."""
     ratio = np.exp(log_ratio_at(case, log_ratio, p, given=(which, 1.0)))
     return bounded(label, ratio, "=", 1.0, **slack)
+
+
+def counterexample(
+    label: str,
+    value: Any,
+    relation: Relation,
+    bounds: tuple[float, float],
+    slack: Slack,
+) -> Counterexample:
+    """One number against the bound that is printed, and against the right one."""
+    printed, corrected = (bounded(label, value, relation, b, **slack) for b in bounds)
+    return Counterexample(printed=(printed,), corrected=(corrected,))
 
 
 class Aligned(NamedTuple):

@@ -103,8 +103,7 @@ def printed_l2_slope(case: Case) -> Counterexample:
     """The derivative at the middle of two atoms against $|V||A|R^2$ and twice that."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     slope = 2 * np.exp(log_ratio_at(case, l2, p, given=(1, 1.0)))
-    below = lambda bound: (bounded("‖DΓ‖", slope, "<=", bound, **ROUNDED),)
-    return Counterexample(printed=below(1.0), corrected=below(2.0))
+    return attacks.counterexample("‖DΓ‖", slope, "<=", (1.0, 2.0), ROUNDED)
 
 
 L2_MISPRINT = {
@@ -165,8 +164,7 @@ def sigmoid_estimates(
 def _(case: Case) -> Counterexample:
     p = attacks.unit([(0, 1)] * 4, x=np.array([40.0, 0.0]))
     rate = 11 * np.exp(log_ratio_at(case, sigmoid, p, given=(2, 1.0)))
-    below = lambda bound: (bounded("|dΓ|/W₁", rate, "<=", bound, **ROUNDED),)
-    return Counterexample(printed=below(2.0), corrected=below(11.0))
+    return attacks.counterexample("|dΓ|/W₁", rate, "<=", (2.0, 11.0), ROUNDED)
 
 
 def sigmoid(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:

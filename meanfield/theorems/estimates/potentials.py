@@ -69,9 +69,8 @@ def _(case: Case) -> Counterexample:
     claimed = 2 * S**2 * R * np.e
     slope = claimed * np.exp(log_ratio_at(case, plan, p, given=(1, 1.0)))
     false = (S + S**1.5) * R * np.e
-    solved = Slack(tolerance=1e-9 * claimed, why=SOLVED["why"])
-    below = lambda bound: (bounded("|D_yκ|", slope, "<=", bound, **solved),)
-    return Counterexample(printed=below(false), corrected=below(claimed))
+    slack = Slack(tolerance=1e-9 * claimed, why=SOLVED["why"])
+    return attacks.counterexample("|D_yκ|", slope, "<=", (false, claimed), slack)
 
 
 def plan(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -83,8 +82,9 @@ def plan(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
     score = SquaredDistance(p["Q"], p["K"], 2 * epsilon)
     pair, log_distance = attacks.moved(s)
-    solve = lambda at: scalings(score, s.mu.at(at), max_iterations=attacks.LIMIT)
-    found = jax.vmap(solve)(pair)
+    found = jax.vmap(
+        lambda at: scalings(score, s.mu.at(at), max_iterations=attacks.LIMIT)
+    )(pair)
     (f, df), (g, dg) = (
         _sampled(found, s, potential) for potential in (Scalings.rows, Scalings.columns)
     )
@@ -201,9 +201,8 @@ def _(case: Case) -> Counterexample:
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)], x=attacks.FAR * np.eye(2)[0])
     p["Q"] = np.diag([10.0, 0.0])[[0, 1, 1]]
     slope = 110 * np.exp(log_ratio_at(case, plan, p, given=(3, 1.0)))
-    solved = Slack(tolerance=1e-7, why=SOLVED["why"])
-    below = lambda bound: (bounded("|f'(1)|", slope, "<=", bound, **solved),)
-    return Counterexample(printed=below(11**1.5), corrected=below(110.0))
+    slack = Slack(tolerance=1e-7, why=SOLVED["why"])
+    return attacks.counterexample("|f'(1)|", slope, "<=", (11**1.5, 110.0), slack)
 
 
 @statement(

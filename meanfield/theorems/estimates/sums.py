@@ -210,8 +210,8 @@ def _(case: Case) -> Counterexample:
     p = attacks.unit([(1, 0)] * 4, x=e, y=-40 * e)
     p["other_Q"] = p["Q"]
     weight = np.exp(-1 - log_ratio_at(case, parameters, p, given=(1,)))
-    above = lambda bound: (bounded("weight", weight, ">=", bound, **attacks.ATTAINED),)
-    return Counterexample(printed=above(np.e), corrected=above(1 / np.e))
+    bounds = (np.e, 1 / np.e)
+    return attacks.counterexample("weight", weight, ">=", bounds, attacks.ATTAINED)
 
 
 def parameters(p: attacks.Parameters, which: JaxArray) -> JaxArray:

@@ -108,8 +108,8 @@ def _closure(
         expected = [_velocity(*each, y) for each, y in zip(forms, x, strict=True)]
         found = lib.rates("sinkhorn", stack, x).velocity
         name = f"d = {d}, k = {k}, rank {r}"
-        rounded = Slack(tolerance=_slack(stack), why=ROUNDING)
-        yield gap(f"library, {name}", found, expected, **rounded)
+        slack = Slack(tolerance=_slack(stack), why=ROUNDING)
+        yield gap(f"library, {name}", found, expected, **slack)
         if r <= 2:
             nodes, _, velocity = _by_nodes(forms[0][0])
             exact = _velocity(*forms[0], nodes)

@@ -1,5 +1,7 @@
 """Growth of Gaussians under Sinkhorn attention."""
 
+from functools import partial
+
 from scipy.linalg import expm
 
 from meanfield._typing import PRNGKey
@@ -10,7 +12,7 @@ from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, ascend, bounded, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
-from meanfield.theorems.library.draws import tokens
+from meanfield.theorems.library.ensembles import tokens
 
 
 @statement(
@@ -62,13 +64,13 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
     at = jnp.asarray(x), jnp.asarray(w)
     on_points = _point_rate(*at, lib.on_device(m), iterations)
     exact = m.V @ (w @ x) / m.epsilon
-    rounded = Slack(tolerance=1e-12, why="sums of a few products in float64")
+    slack = Slack(tolerance=1e-12, why="sums of a few products in float64")
     why = "the library's tolerance on log-marginals, 4e-11, times |x|"
     solved, label = (
         Slack(tolerance=1e-9, why=why),
         "mean velocity of 30 points, library",
     )
-    yield gap("α', library", found, expected, **rounded)
+    yield gap("α', library", found, expected, **slack)
     yield gap(label, on_points, exact, **solved)
 
 
@@ -141,8 +143,8 @@ def bound(case: Case) -> Checks:
 
 @bound.refuted_by("Sinkhorn stops after its first half-step, which is softmax")
 def _(case: Case) -> Checks:
-    once = lambda at: _log_ratio(at, 1)
-    yield lib.at_random(case.key("softmax"), "|Σ'|, one half-step", once, _start)
+    ratio = partial(_log_ratio, iterations=1)
+    yield lib.at_random(case.key("softmax"), "|Σ'|, one half-step", ratio, _start)
 
 
 def _log_ratio(at: dict[str, JaxArray], iterations: int | None) -> JaxArray:

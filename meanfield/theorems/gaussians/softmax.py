@@ -84,8 +84,8 @@ def _velocities(
 ) -> tuple[JaxArray, JaxArray]:
     """The library's field of a Gaussian and of its nodes, at probes."""
     softmax, mu = attention("softmax", draw), gaussian(draw)
-    of = lambda measure: softmax.field(0.0, measure)(Tokens(probes))
-    return of(mu), of(gauss_hermite(mu, order=order))
+    closed = softmax.field(0.0, mu)(Tokens(probes))
+    return closed, softmax.field(0.0, gauss_hermite(mu, order=order))(Tokens(probes))
 
 
 @statement(

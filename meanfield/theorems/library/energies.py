@@ -22,7 +22,7 @@ from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
 from meanfield.tokens import Tokens
 
-from .draws import tokens
+from .ensembles import tokens
 
 ROUNDING = (
     "both sides to rounding: sums of n² = 36 terms of size up to 1e2, relative to the "

@@ -93,8 +93,8 @@ def _stepped(
     s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], shift: float
 ) -> Array:
     """The tokens, moved for a time by Runge–Kutta over the library's field."""
-    velocity = lambda _, x: said_of(s._replace(x=x, probes=x)).field
-    return formulas.rk4(velocity, s.x, shift, 8)
+    rate = lambda _, x: said_of(s._replace(x=x, probes=x)).field
+    return formulas.rk4(rate, s.x, shift, 8)
 
 
 def _loss(
@@ -106,10 +106,10 @@ def _loss(
     scores = ref.bilinear(s.scaled_A)
     value = lambda k: energy(_stepped(s, said_of, k * STEP), s.w, scores)
     found = (8 * (value(1) - value(-1)) - (value(2) - value(-2))) / (12 * STEP)
-    said, solved = said_of(s), Slack(tolerance=1e-8, why=lib.POTENTIALS)
+    said, slack = said_of(s), Slack(tolerance=1e-8, why=lib.POTENTIALS)
     expected = -s.w @ np.sum(said.field**2, axis=1)
     yield gap("dF/dt", found, expected, **DIFFERENCE)
-    yield gap("library's dissipation", said.power, expected, **solved)
+    yield gap("library's dissipation", said.power, expected, **slack)
 
 
 @statement(

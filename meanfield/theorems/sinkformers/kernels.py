@@ -67,14 +67,14 @@ def log_domain(case: Case, *, updates: Updates = _by_logs) -> Checks:
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     s = lambda x, y: (x @ p.Q.T + q) @ (y @ p.K.T + k).T / p.epsilon
     solved = sk.converged(sk.scores_of(p, at), w)
-    told = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
+    slack = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
     f, f_probes, g, g_probes = map(np.asarray, _potentials(score, at, probes))
     exact = np.log(solved.kappa) - s(at.x, at.x)
     seeing = np.exp(s(probes.x, at.x) + g[None, :]) @ w
     seen = w @ np.exp(s(at.x, probes.x) + f[:, None])
-    yield gap("f ⊕ g", f[:, None] + g[None, :], exact, **told)
-    yield gap("f elsewhere", f_probes, -np.log(seeing), **told)
-    yield gap("g elsewhere", g_probes, -np.log(seen), **told)
+    yield gap("f ⊕ g", f[:, None] + g[None, :], exact, **slack)
+    yield gap("f elsewhere", f_probes, -np.log(seeing), **slack)
+    yield gap("g elsewhere", g_probes, -np.log(seen), **slack)
 
 
 @log_domain.misprinted(

@@ -169,9 +169,9 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     energy, found, gradients = _variation(score, at, att.bare(probes))
     own = integral(probes[0], 0.0)
     why = "central difference 1e-5: its square, times third derivatives below 1e3, and "
-    rounded = Slack(tolerance=1e-6, why=f"{why}rounding 1e-15 over 1e-6")
+    slack = Slack(tolerance=1e-6, why=f"{why}rounding 1e-15 over 1e-6")
     yield close("first variation", 2 * np.asarray(found), [slope(z) for z in probes])
-    yield gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded)
+    yield gap("its gradient", 2 * np.asarray(gradients), gradient, **slack)
     yield close("double integral", 2 * np.asarray(energy), share * own)
 
 

@@ -182,9 +182,9 @@ def least(
     """
     p, at = seven_tokens(case, "divergence")
     above, excess = _divergences(case, _matrix(change(p), at))
-    told = _told(p, at)
-    yield bounded("smallest KL above K's", np.min(above), ">=", 0.0, **told)
-    yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **told)
+    slack = _told(p, at)
+    yield bounded("smallest KL above K's", np.min(above), ">=", 0.0, **slack)
+    yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **slack)
 
 
 def _matrix(p: Parameters, at: Cloud) -> Array:
@@ -233,9 +233,9 @@ def proof(case: Case, *, count: int | None = None) -> Checks:
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     found = att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
     above, excess = _divergences(case, np.asarray(found))
-    told = _told(p, at)
-    yield bounded("least of KL − KL(K∞, e^C)", np.min(above), ">=", 0.0, **told)
-    yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **told)
+    slack = _told(p, at)
+    yield bounded("least of KL − KL(K∞, e^C)", np.min(above), ">=", 0.0, **slack)
+    yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **slack)
 
 
 @proof.misprinted(
@@ -247,8 +247,8 @@ def proof(case: Case, *, count: int | None = None) -> Checks:
 def _(case: Case) -> Counterexample:
     p, at = seven_tokens(case, "divergence")
     above, _ = _divergences(case, _matrix(p, at))
-    told, most, least = _told(p, at), np.max(above), np.min(above)
+    slack, most, least = _told(p, at), np.max(above), np.min(above)
     return Counterexample(
-        printed=(bounded("largest KL above K's", most, "<=", 0.0, **told),),
-        corrected=(bounded("smallest KL above K's", least, ">=", 0.0, **told),),
+        printed=(bounded("largest KL above K's", most, "<=", 0.0, **slack),),
+        corrected=(bounded("smallest KL above K's", least, ">=", 0.0, **slack),),
     )

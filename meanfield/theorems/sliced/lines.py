@@ -69,9 +69,10 @@ def lifted(case: Case, *, shift: float = 0.0) -> Checks:
     # `shift` moves tokens apart by that much at random.
     rng = case.rng("integers")
     x, y = rng.integers(0, 3, size=(2, 12, 2))
-    moved = lambda z: z + shift * rng.normal(size=z.shape)
-    weighted = lambda z: Cloud(moved(z), rng.uniform(0.2, 1.8, size=12))
-    queries, keys = map(weighted, (x, y))
+    queries, keys = (
+        Cloud(z + shift * rng.normal(size=z.shape), rng.uniform(0.2, 1.8, size=12))
+        for z in (x, y)
+    )
     p, q = queries.share, keys.share
     for theta in np.array([[1, 0], [0, 1], [1, 1]]):
         attention = lib.sliced(lib.themselves(2), theta[None].astype(float))

@@ -133,5 +133,5 @@ def of_clouds(
     rng: Rng, law: Law, n: int, count: int
 ) -> tuple[list[Array], list[Array]]:
     """Clouds of `n` tokens, and as many of a quarter of them."""
-    some = lambda size: [cloud(rng, law, size) for _ in range(count)]
-    return some(n), some(n // 4)
+    whole = [cloud(rng, law, n) for _ in range(count)]
+    return whole, [cloud(rng, law, n // 4) for _ in range(count)]

@@ -76,8 +76,8 @@ def _of_tokens(case: Case, at: ranks.Sliced, coarse: Array, exact: Array) -> Che
     x = draws[0][0][:1000]
     mu, steps = att.uniform(att.bare(x)), fixed(1 / 8)
     run = flow(ranks.attention(at), mu, SPAN, stepping=steps)
-    rounded = Slack(tolerance=1e-10, why=SORTED)
-    yield gap("1000 tokens, h = 1/8", run.last, _steps(at, x, 8), **rounded)
+    slack = Slack(tolerance=1e-10, why=SORTED)
+    yield gap("1000 tokens, h = 1/8", run.last, _steps(at, x, 8), **slack)
 
 
 def _steps(at: ranks.Sliced, x: Array, count: int) -> Array:

@@ -81,10 +81,9 @@ def _log_ratio(at: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
     mu = attacked(at["z"], at["w"], 1.0)
     made = attentions["softmax"](at["Q"], at["K"], jnp.eye(2))
     x = mu.tokens.x
-    squares = lambda x: jnp.sum((x[:, None] - x[None, :]) ** 2, axis=-1)
     first, last = (
-        jnp.sqrt(jnp.max(squares(each)))
-        for each in (x, skip * x + made.field(0.0, mu)(mu.tokens))
+        jnp.sqrt(jnp.max(jnp.sum((y[:, None] - y[None, :]) ** 2, axis=-1)))
+        for y in (x, skip * x + made.field(0.0, mu)(mu.tokens))
     )
     return jnp.log(last / first / jnp.tanh(norm(at["K"].T @ at["Q"]) * first**2 / 4))
 
@@ -120,9 +119,9 @@ def _brute_force(case: Case, skip: float) -> Checks:
             D, after = diameter(at.x), diameter(_layer(p, name, at, skip))
             ratios.append([after / (delta * D), delta / _bound(p, D)])
     over, share = np.max(ratios, axis=0)
-    rounded = Slack(tolerance=1e-9, why=ROUNDED)
-    yield bounded("diameters over δD", over, "<=", 1.0, **rounded)
-    yield bounded("δ over tanh(|A|D²/4ε)", share, "<=", 1.0, **rounded)
+    slack = Slack(tolerance=1e-9, why=ROUNDED)
+    yield bounded("diameters over δD", over, "<=", 1.0, **slack)
+    yield bounded("δ over tanh(|A|D²/4ε)", share, "<=", 1.0, **slack)
 
 
 def _bound(p: Parameters, D: float) -> float:

@@ -105,5 +105,5 @@ def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
 def _(case: Case) -> Counterexample:
     del case
     far = (2**18, 2**20, 2**22, 2**24)
-    sixteenth = lambda length: length // 16
-    return Counterexample((_order(far, sixteenth),), (_order(far, math.isqrt),))
+    printed = _order(far, lambda length: length // 16)
+    return Counterexample((printed,), (_order(far, math.isqrt),))

@@ -11,7 +11,7 @@ from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
-from meanfield.theorems.library.draws import tokens
+from meanfield.theorems.library.ensembles import tokens
 from meanfield.theorems.reference.alternation import potentials
 from meanfield.theorems.reference.formulas import distance_scores
 
