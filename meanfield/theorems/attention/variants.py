@@ -57,7 +57,15 @@ def softmax(case: Case, *, change: Change = same) -> Checks:
     yield close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid)
     yield close("its matrix P", att.matrices(made, at)[0], matrix)
     yield _biased(case, change)
-    yield _excluding(case, change)
+    # A weight of zero at infinity, against the tokens without that one, elsewhere.
+    rng = case.rng("excluded")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    at.w[3], at.x[3] = 0.0, np.inf
+    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
+    actual = att.variants(SOME, change(p), at)
+    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
+    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
+    yield close("a token of weight zero", np.stack(both), np.stack(expected))
 
 
 def _biased(case: Case, change: Change) -> Check:
@@ -72,18 +80,6 @@ def _biased(case: Case, change: Change) -> Check:
     scores = (probes.x @ p.Q.T + q) @ (at.x @ p.K.T + k).T / p.epsilon
     expected = ref.normalised_velocity(scores, at.share, p.V, at.x) + o
     return close("with biases and an offset", actual, expected)
-
-
-def _excluding(case: Case, change: Change) -> Check:
-    """A weight of zero at infinity, against the tokens without that one, elsewhere."""
-    rng = case.rng("excluded")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    at.w[3], at.x[3] = 0.0, np.inf
-    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
-    actual = att.variants(SOME, change(p), at)
-    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
-    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
-    return close("a token of weight zero", np.stack(both), np.stack(expected))
 
 
 @statement(

@@ -7,7 +7,7 @@ from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, columns, jnp, np
-from meanfield.theorems._prelude import Case, Check, Checks, statement
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
 from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
 from meanfield.theorems.library.gaussian_flows import moments
@@ -44,7 +44,18 @@ def euler(case: Case, *, turn: Turn = lambda A: A, twice: float = 2) -> Checks:
     eigenpairs, in the plane and in space.
     """
     yield from _steps(case, turn=turn)
-    yield _cone(case, twice=twice)
+    # $z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues.
+    B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
+    _, _, frames = _by_library(_family(case))
+    all_of = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
+    a, b, c = (all_of[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
+    radius = np.hypot(a - b, twice * c)
+    heights = np.stack([a + b - radius, a + b + radius], axis=1)
+    expected = 2 * np.linalg.eigvalsh(all_of)
+    worst = np.max(np.abs(heights - expected) / (a + b)[:, None])
+    why = "rounding of eigenvalues over the trace: at most 1e3 units in the last place"
+    label = "height over the cone against eigenvalues"
+    yield bounded(label, worst, "<=", 0, tolerance=1e-12, why=why)
     yield from eigenpairs(case)
     yield from families(case)
 
@@ -134,18 +145,3 @@ def _steps(case: Case, *, turn: Turn) -> Checks:
     yield counted(one, off)
     yield gap("where they end", end.final, final, **ROUNDING)
     yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)
-
-
-def _cone(case: Case, *, twice: float) -> Check:
-    r"""$z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues."""
-    B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
-    _, _, frames = _by_library(_family(case))
-    all_of = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
-    a, b, c = (all_of[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
-    radius = np.hypot(a - b, twice * c)
-    heights = np.stack([a + b - radius, a + b + radius], axis=1)
-    expected = 2 * np.linalg.eigvalsh(all_of)
-    worst = np.max(np.abs(heights - expected) / (a + b)[:, None])
-    why = "rounding of eigenvalues over the trace: at most 1e3 units in the last place"
-    label = "height over the cone against eigenvalues"
-    return bounded(label, worst, "<=", 0, tolerance=1e-12, why=why)

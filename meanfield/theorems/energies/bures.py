@@ -75,7 +75,17 @@ def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     mean and factor against nodes; the roots that all this rests on, with derivatives.
     """
     yield from _steps(case, step)
-    yield from _implicit(case, step)
+    # The Euler–Lagrange equation of a step of the Sinkhorn energy, slopes in NumPy.
+    rng, tau = case.rng("implicit"), 0.3
+    Q, K = rng.normal(size=(2, 2, 2)) / 2
+    mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
+    start = gaussian(mean, Y)
+    after = step(SinkhornEnergy(Q, K, 0.7), start, tau)
+    alpha, Sigma = np.asarray(after.mean), np.asarray(after.covariance)
+    by_mean, by_covariance = ref.gaussian_slopes(alpha, Sigma, K.T @ Q / 0.7)
+    back = np.eye(2) + 2 * tau * by_covariance
+    yield gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **NEWTON)
+    yield gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **NEWTON)
     yield from _action(case)
     yield from of_gaussian(case)
     yield from roots(case)
@@ -115,20 +125,6 @@ def _steps(case: Case, step: Step) -> Checks:
     yield gap("mean after a step", after.mean, c + shrink @ (mean - c), **NEWTON)
     yield gap("covariance after a step", after.covariance, Sigma, **NEWTON)
     yield order("steps to time 1", tau * rates, errors, 1, names=("τ", "error"))
-
-
-def _implicit(case: Case, step: Step) -> Checks:
-    """The Euler–Lagrange equation of a step of the Sinkhorn energy, slopes in NumPy."""
-    rng, tau = case.rng("implicit"), 0.3
-    Q, K = rng.normal(size=(2, 2, 2)) / 2
-    mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
-    start = gaussian(mean, Y)
-    after = step(SinkhornEnergy(Q, K, 0.7), start, tau)
-    alpha, Sigma = np.asarray(after.mean), np.asarray(after.covariance)
-    by_mean, by_covariance = ref.gaussian_slopes(alpha, Sigma, K.T @ Q / 0.7)
-    back = np.eye(2) + 2 * tau * by_covariance
-    yield gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **NEWTON)
-    yield gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **NEWTON)
 
 
 def _action(case: Case) -> Checks:

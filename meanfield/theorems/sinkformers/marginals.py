@@ -55,7 +55,22 @@ def alternation(
     found = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
     for count, each, expected in zip(COUNTS, found, exact, strict=True):
         yield close(f"K after {count} half-steps", each, expected)
-    yield from _sums(case)
+    # Marginals of the library's iterates and of its limit, and the rate.
+    p, at = seven_tokens(case, "iterates")
+    C = sk.scores_of(p, at)
+    K = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
+    ((limit, _),) = att.half_steps(p, at, at, (None,))
+    solved = sk.converged(C, at.share)
+    odd, even = K[::2], K[1::2]
+    both = np.concatenate([np.asarray(limit).sum(0), np.asarray(limit).sum(1)])
+    far = [sk.oscillation(np.log(M[0]) - np.log(solved.kappa[0])) for M in odd]
+    why = f"rounding of logarithms, 1e-14, over the distance {far[1]:.1g}"
+    rounding, ones = Slack(tolerance=1e-14 / far[1], why=why), np.ones((3, 7))
+    ratio, bound = max(far[1] / far[0], far[2] / far[1]), sk.birkhoff(C)
+    yield close("row sums, odd", [M.sum(1) for M in odd], ones)
+    yield close("column sums, even", [M.sum(0) for M in even], ones)
+    yield gap("sums of the limit", both, np.ones(14), **solved.within)
+    yield bounded("share left by a full step", ratio, "<=", bound, **rounding)
 
 
 @alternation.misprinted(
@@ -97,25 +112,6 @@ def _alternating(C: Array, first: Normalise, then: Normalise) -> list[Array]:
     for count in COUNTS[1:]:
         made.append((first if count % 2 else then)(made[-1]))
     return made
-
-
-def _sums(case: Case) -> Checks:
-    """Marginals of the library's iterates and of its limit, and the rate."""
-    p, at = seven_tokens(case, "iterates")
-    C = sk.scores_of(p, at)
-    K = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
-    ((limit, _),) = att.half_steps(p, at, at, (None,))
-    solved = sk.converged(C, at.share)
-    odd, even = K[::2], K[1::2]
-    both = np.concatenate([np.asarray(limit).sum(0), np.asarray(limit).sum(1)])
-    far = [sk.oscillation(np.log(M[0]) - np.log(solved.kappa[0])) for M in odd]
-    why = f"rounding of logarithms, 1e-14, over the distance {far[1]:.1g}"
-    rounding, ones = Slack(tolerance=1e-14 / far[1], why=why), np.ones((3, 7))
-    ratio, bound = max(far[1] / far[0], far[2] / far[1]), sk.birkhoff(C)
-    yield close("row sums, odd", [M.sum(1) for M in odd], ones)
-    yield close("column sums, even", [M.sum(0) for M in even], ones)
-    yield gap("sums of the limit", both, np.ones(14), **solved.within)
-    yield bounded("share left by a full step", ratio, "<=", bound, **rounding)
 
 
 @statement(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from scipy.linalg import expm
 
 from meanfield.theorems._arrays import Array, columns, np
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, ascend, bounded, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 
@@ -128,12 +128,28 @@ def existence(case: Case) -> Checks:
     Against NumPy's DOP853, against R(t), d by its closed form; and the estimate at a
     position by an ascent over parameters, atoms, weights and moves.
     """
-    lines = _attending(case)
+    # Pairs with A ≠ 0 and unequal weights, and one run with V < 0.
+    lines = []
+    for n in COUNTS:
+        rng = case.rng(f"n={n}")
+        x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
+        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
+        x = np.clip(x, -0.9, 0.9)
+        lines += [masked.Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
+    rng = case.rng("V < 0")
+    x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
+    lines.append(masked.Line(0.8, masked.EPSILON, -1.3, x, np.full(10, 0.1), s))
+    lines = [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
     paths = masked.carried(lines)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
     ends, expected = columns((paths[i][-1], masked.reference(lines[i])) for i in (1, 6))
     yield gap("10 tokens at t = 1", ends, expected, **STEPS)
-    yield _inside(lines, paths)
+    shares = []
+    for line, path in zip(lines, paths, strict=True):
+        R = np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:])
+        shares.append(np.abs(path[1:]).max(axis=1) / R)
+    slack = Slack(tolerance=1e-6, why=f"{WHY}; tokens at one point reach it")
+    yield bounded("largest |x|/R(t), all runs", np.max(shares), "<=", 1.0, **slack)
     yield from _growth(lines, paths, hardy=2.0)
     yield ascend(case, label, masked.log_pointwise, masked.start, steps=80)
 
@@ -153,7 +169,19 @@ def _(case: Case) -> Checks:
     "to 1e-4",
 )
 def _(case: Case) -> Counterexample:
-    ratios, c = _early(case)
+    # $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$.
+    rng = case.rng("shares")
+    Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
+    V, R, x, h = 1.2, 1.0, 0.5, 0.3
+    later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
+    lines = []
+    for eta in SHARES:
+        w = np.array([eta, 1 - eta, 0.0])
+        places = [np.array([y, later, 0.0]) for y in (0.2, 0.2 + h)]
+        lines += [masked.Line(Q, K, V, z, w, s) for z in places]
+    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2))[:, 0])
+    a = Q * K * R * x / masked.EPSILON
+    ratios, c = apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)
     largest = np.max(ratios * np.sqrt(SHARES)) / c
     label = "order of |Γ_μ - Γ_ν| / d in η"
     return Counterexample(
@@ -163,21 +191,6 @@ def _(case: Case) -> Counterexample:
             order(label, SHARES, ratios, -0.5, names=("η", "ratio")),
         ),
     )
-
-
-def _attending(case: Case) -> list[masked.Line]:
-    """Pairs with A ≠ 0 and unequal weights, and one run with V < 0."""
-    lines = []
-    for n in COUNTS:
-        rng = case.rng(f"n={n}")
-        x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
-        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
-        x = np.clip(x, -0.9, 0.9)
-        lines += [masked.Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
-    rng = case.rng("V < 0")
-    x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
-    lines.append(masked.Line(0.8, masked.EPSILON, -1.3, x, np.full(10, 0.1), s))
-    return [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
 
 
 def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Checks:
@@ -195,29 +208,4 @@ def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Ch
         yield bounded(label, rate, "<=", bound, tolerance=1e-2, why=why)
 
 
-def _inside(lines: list[masked.Line], paths: list[Array]) -> Check:
-    shares = []
-    for line, path in zip(lines, paths, strict=True):
-        R = np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:])
-        shares.append(np.abs(path[1:]).max(axis=1) / R)
-    slack = Slack(tolerance=1e-6, why=f"{WHY}; tokens at one point reach it")
-    return bounded("largest |x|/R(t), all runs", np.max(shares), "<=", 1.0, **slack)
-
-
 SHARES = (1e-1, 1e-2, 1e-3, 1e-4)
-
-
-def _early(case: Case) -> tuple[Array, float]:
-    r"""$|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$."""
-    rng = case.rng("shares")
-    Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
-    V, R, x, h = 1.2, 1.0, 0.5, 0.3
-    later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
-    lines = []
-    for eta in SHARES:
-        w = np.array([eta, 1 - eta, 0.0])
-        places = [np.array([y, later, 0.0]) for y in (0.2, 0.2 + h)]
-        lines += [masked.Line(Q, K, V, z, w, s) for z in places]
-    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2))[:, 0])
-    a = Q * K * R * x / masked.EPSILON
-    return apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)

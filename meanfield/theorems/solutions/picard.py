@@ -125,8 +125,9 @@ def contraction(case: Case, *, one: float = 1.0) -> Checks:
         yield order(label, HORIZONS, largest, 1.0, names=names)
 
 
-def _pairs(case: Case) -> list[list[frozen.Run]]:
-    """Curves in pairs: constant, then growing; and Diracs with A = 0, V = 0.7 I."""
+def _carried(case: Case) -> tuple[list[list[frozen.Run]], Array]:
+    """The pairs, and the tokens that they carry."""
+    # Curves in pairs: constant, then growing; and Diracs with A = 0, V = 0.7 I.
     rng = case.rng("pairs")
     pairs = []
     for growth, masked in ((0.0, 0.0), (0.0, 1.0), (0.4, 0.0)):
@@ -141,12 +142,7 @@ def _pairs(case: Case) -> list[list[frozen.Run]]:
     zero, still = np.zeros((2, 2)), (np.array(0.0), np.ones(N), TOGETHER)
     diracs = [frozen.Curve(np.full(N, r), *still) for r in (0.9, 0.2)]
     runs = [frozen.Run(zero, zero, 0.7 * np.eye(2), c, x, w, TOGETHER) for c in diracs]
-    return [*pairs, runs]
-
-
-def _carried(case: Case) -> tuple[list[list[frozen.Run]], Array]:
-    """The pairs, and the tokens that they carry."""
-    pairs = _pairs(case)
+    pairs = [*pairs, runs]
     paths = frozen.carried([run for pair in pairs for run in pair])
     return pairs, paths.reshape(-1, 2, *paths.shape[1:])
 
