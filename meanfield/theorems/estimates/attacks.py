@@ -173,6 +173,14 @@ def attained(
     return bounded(label, ratio, "=", 1.0, **slack)
 
 
+def two_attained(
+    case: Case, log_ratio: LogRatio, first: Mapping[str, Array], second: Mapping
+) -> Checks:
+    """The first two ratios, each at its case of equality."""
+    yield attained(case, "(i) reached", log_ratio, p=first, which=0)
+    yield attained(case, "(ii) reached", log_ratio, p=second, which=1)
+
+
 def counterexample(
     label: str,
     value: Any,

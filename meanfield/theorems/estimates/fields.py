@@ -1,7 +1,5 @@
 """Estimates of fields: softmax, L2 and sigmoid attention."""
 
-from functools import partial
-
 from meanfield.attention import attentions
 from meanfield.theorems._arrays import JaxArray, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
@@ -44,15 +42,14 @@ def softmax_estimates(
     a light atom opposite to a heavy one.
     """
     data = attacks.aligned(case.rng("equality"))
+    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, softmax, **ratios)
+    yield from attacks.two_attained(case, softmax, data.dirac(x=data.v), data.pair())
     signs = np.array([[1], [-1], [-1], [-1]])
     rest, near = (1 - LIGHT) / 3, data.v / (data.a * data.R)
     light = data.at(signs * data.u, [LIGHT, rest, rest, rest], x=near)
-    reached = partial(attacks.attained, case, log_ratio=softmax)
-    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
-    yield from attacks.estimates(case, softmax, **ratios)
-    yield reached("(i) reached", p=data.dirac(x=data.v), which=0)
-    yield reached("(ii) reached", p=data.pair(), which=1)
-    yield reached("(iii) reached in a limit", p=light, which=2, slack=LIMIT)
+    label = "(iii) reached in a limit"
+    yield attacks.attained(case, label, softmax, p=light, which=2, slack=LIMIT)
 
 
 def softmax(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
@@ -95,8 +92,7 @@ def l2_estimates(
     """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
     data = attacks.aligned(case.rng("equality"))
     yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
-    yield attacks.attained(case, "(i) reached", l2, p=data.dirac(x=data.v), which=0)
-    yield attacks.attained(case, "(ii) reached", l2, p=data.pair(), which=1)
+    yield from attacks.two_attained(case, l2, data.dirac(x=data.v), data.pair())
 
 
 def printed_l2_slope(case: Case) -> Counterexample:
@@ -149,8 +145,7 @@ def sigmoid_estimates(
     far = 40 / (data.a * data.R) * data.v
     ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
     yield from attacks.estimates(case, sigmoid, **ratios)
-    yield attacks.attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0)
-    yield attacks.attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1)
+    yield from attacks.two_attained(case, sigmoid, data.dirac(x=far), data.dirac())
 
 
 @sigmoid_estimates.misprinted(

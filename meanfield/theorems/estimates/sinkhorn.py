@@ -8,8 +8,6 @@ D_y\kappa\cdot h)$, where $\log\kappa \leq r = 2aR(|x| + R)$, $|D_y\log\kappa| \
 a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """
 
-from functools import partial
-
 from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.theorems._arrays import JaxArray, jax, jnp
 from meanfield.theorems._prelude import Case, Checks, statement
@@ -43,9 +41,7 @@ def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> 
     """
     data = attacks.aligned(case.rng("equality"))
     yield from attacks.estimates(case, sinkhorn, labels=THREE, bounds=bounds)
-    reached = partial(attacks.attained, case, log_ratio=sinkhorn)
-    yield reached("(i) reached", p=data.dirac(x=data.v), which=0)
-    yield reached("(ii) reached", p=data.pair(), which=1)
+    yield from attacks.two_attained(case, sinkhorn, data.dirac(x=data.v), data.pair())
 
 
 def sinkhorn(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:

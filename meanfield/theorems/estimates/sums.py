@@ -83,10 +83,9 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
         once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
         return p | once | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
-    ratios, reached = {"labels": THREE, "factor": factor}, attacks.attained
+    ratios, reached = {"labels": THREE, "factor": factor}, attacks.two_attained
     yield from attacks.estimates(case, heads, begin=start_heads, **ratios)
-    yield reached(case, "(i) reached", heads, p=doubled(data.dirac()), which=0)
-    yield reached(case, "(ii) reached", heads, p=doubled(data.pair()), which=1)
+    yield from reached(case, heads, doubled(data.dirac()), doubled(data.pair()))
 
 
 def heads(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:

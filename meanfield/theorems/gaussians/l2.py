@@ -7,6 +7,7 @@ from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.measures import without_mass
 from meanfield.theorems.reference import formulas as ref
+from meanfield.theorems.reference.energies import distance
 from meanfield.theorems.reference.measures import hermite_nodes
 
 NODES = {1: 20, 2: 16, 3: 16}
@@ -62,12 +63,6 @@ def closure(case: Case, *, curvature: float = 2.0) -> Checks:
     yield without_mass(case)
 
 
-def _distances(m: Member, probes: Array, x: Array) -> Array:
-    r"""$-|Qx_i - Ky_j|^2/\epsilon$."""
-    gaps = (probes @ m.Q.T)[:, None, :] - (x @ m.K.T)[None, :, :]
-    return -np.sum(gaps**2, axis=2) / m.epsilon
-
-
 def _tilt(m: Member, covariance: Array, curvature: float) -> Array:
     r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$, the 2 being given."""
     gram = curvature * m.K.T @ m.K / m.epsilon
@@ -90,7 +85,7 @@ def _with_inverse(m: Member, probes: Array, curvature: float) -> Array:
 
 def _by_nodes(m: Member, probes: Array) -> Array:
     x, w = hermite_nodes(m.mean, m.factor, NODES[m.factor.shape[1]])
-    return ref.normalised_velocity(_distances(m, probes, x), w, m.V, x)
+    return ref.normalised_velocity(distance(m.Q, m.K, m.epsilon)(probes, x), w, m.V, x)
 
 
 @statement(
@@ -174,6 +169,6 @@ def _moment_rates(m: Member, at: lib.Moments, curvature: float) -> lib.Moments:
 def _node_rates(m: Member) -> lib.Moments:
     """The same from particles at the nodes."""
     x, w = hermite_nodes(m.mean, m.factor, NODES[2])
-    v = ref.normalised_velocity(_distances(m, x, x), w, m.V, x)
+    v = ref.normalised_velocity(distance(m.Q, m.K, m.epsilon)(x, x), w, m.V, x)
     half = (v * w[:, None]).T @ (x - m.mean)
     return w @ v, half + half.T

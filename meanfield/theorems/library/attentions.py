@@ -134,9 +134,8 @@ def sinkhorn(p: Parameters, at: Cloud, probes: Array) -> Array:
 def expansion(p: Parameters, at: Cloud, probes: Array) -> Array:
     r"""$\frac1\epsilon V\bar x + V\mathrm{Cov}Ax$, $A$ without $\epsilon$, in NumPy."""
     mean = at.share @ at.x
-    spread = sum(
-        w * np.outer(y - mean, y - mean) for w, y in zip(at.share, at.x, strict=True)
-    )
+    away = at.x - mean
+    spread = (away.T * at.share) @ away
     return (mean / p.epsilon + probes @ (spread @ p.A).T) @ p.V.T
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from jaxtyping import Float
 
-from meanfield.attention import Attention, attentions
+from meanfield.attention import Attention
 from meanfield.attention.sparse import (
     Blocks,
     Layer,
@@ -27,20 +27,15 @@ def sequence(x: Array) -> Cloud:
     return Cloud(x, np.ones(n), np.arange(1, n + 1) / n)
 
 
-def attention(name: str, p: Parameters, **options: Any) -> Attention:
-    """The library's variant, with options of its own."""
-    return attentions[name](p.Q, p.K, p.V, epsilon=jnp.asarray(p.epsilon), **options)
-
-
 def weights(name: str, p: Parameters, x: Array, **options: Any) -> Array:
     """The library's matrix of a sequence."""
-    return np.asarray(matrices(attention(name, p, **options), sequence(x))[0])
+    return np.asarray(matrices(p.attention(name, **options), sequence(x))[0])
 
 
 def moved(name: str, p: Parameters, x: Array, **options: Any) -> Array:
     """The library's velocities of a sequence."""
     at = sequence(x)
-    return np.asarray(velocity(attention(name, p, **options), at, at))
+    return np.asarray(velocity(p.attention(name, **options), at, at))
 
 
 def idle(d: int) -> Parameters:

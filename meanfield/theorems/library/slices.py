@@ -2,7 +2,7 @@
 
 from jaxtyping import Float
 
-from meanfield.attention import AbstractBarycentre, Attention, attentions, plans
+from meanfield.attention import AbstractBarycentre, Attention, plans
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -29,8 +29,7 @@ def sliced(
     p: Parameters, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Attention:
     r"""The library's attention; $\tau$ as an array of JAX makes one program of many."""
-    epsilon = jnp.asarray(p.epsilon)
-    return attentions["esp"](p.Q, p.K, p.V, epsilon=epsilon, slices=slices, tau=tau)
+    return p.attention("esp", slices=slices, tau=tau)
 
 
 def coupling(attention: Attention, at: Cloud) -> Array:

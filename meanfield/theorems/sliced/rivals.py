@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from meanfield.attention import attentions
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
@@ -82,7 +81,7 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
     # `share` multiplies the second map.
     p, at, maps, options = _two_maps(case, "differential")
     options["lambda_"] *= share
-    attention = attentions["differential"](p.Q, p.K, p.V, **options)
+    attention = p.attention("differential", **options)
     matrix = np.asarray(att.matrices(attention, at)[0])
     yield close("row sums", matrix.sum(axis=1), np.full(N, 0.7))
     yield close("matrix", matrix, maps)
@@ -95,8 +94,8 @@ def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str
     at = at._replace(w=rng.uniform(0.3, 2.7, size=N))
     second = att.generic(rng, 2, 3)._replace(epsilon=p.epsilon)
     one, two = (ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second))
-    options = {"epsilon": float(p.epsilon), "Q2": second.Q, "K2": second.K}
-    return p, at, one - 0.3 * two, options | {"lambda_": 0.3}
+    options = {"lambda_": 0.3, "Q2": second.Q, "K2": second.K}
+    return p, at, one - 0.3 * two, options
 
 
 @statement(
@@ -120,10 +119,10 @@ def normalised(case: Case, *, kept: float = 0.8) -> Checks:
     """
     # `kept` is 1 − λ₀ of the library.
     p, at, maps, options = _two_maps(case, "normalised")
-    V = p.V * np.array([[1.0], [1.0], [0.0]])
+    p = p._replace(V=p.V * np.array([[1.0], [1.0], [0.0]]))
     options |= {"lambda0": 1 - kept, "normalised": True}
-    attention = attentions["differential"](p.Q, p.K, V, **options)
-    found, plain = np.asarray(att.velocity(attention, at, at)), maps @ at.x @ V.T
+    attention = p.attention("differential", **options)
+    found, plain = np.asarray(att.velocity(attention, at, at)), maps @ at.x @ p.V.T
     squares = np.mean(plain[:, :2] ** 2, axis=1)
     sizes = 0.8 / np.sqrt(1 + 1e-5 / squares)
     shapes = plain / np.sqrt(squares)[:, None]

@@ -164,7 +164,7 @@ def no_leak(case: Case, *, name: str = "sparse-sinkhorn-causal") -> Checks:
     """
     rng, (x, W) = case.rng("parameters"), _drawn(case)
     p, options = att.generic(rng, 2, D), {"W_B": W, "passes": PASSES}
-    of = seq.attention(name, p, **options)
+    of = p.attention(name, **options)
     J = np.abs(np.asarray(seq.slopes(of, seq.sequence(x)))).max(axis=(1, 3))
     v, changes = seq.moved(name, p, x, **options), [0.0]
     for later in range(1, N):
