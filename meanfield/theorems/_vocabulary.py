@@ -1,5 +1,6 @@
 """What all parts of the theory speak of: parameters, a law, a cloud of tokens."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -36,6 +37,9 @@ class Parameters(NamedTuple):
     def exchanged(self) -> "Parameters":
         r"""With $A^\top$ in place of $A$."""
         return self._replace(Q=self.K, K=self.Q)
+
+
+Change = Callable[[Parameters], Parameters]
 
 
 class Law(NamedTuple):

@@ -53,10 +53,8 @@ def _sliced(rng: Rng) -> tuple[Parameters, list[Parameters]]:
     V = 0.6 * rng.normal(size=(H, D, D))
     size = D // H
     cut = [slice(h * size, (h + 1) * size) for h in range(H)]
-    heads = [
-        whole._replace(Q=whole.Q[rows], K=whole.K[rows], V=V[h])
-        for h, rows in enumerate(cut)
-    ]
+    parts = ((whole.Q[rows], whole.K[rows], V[h]) for h, rows in enumerate(cut))
+    heads = [Parameters(*matrices, whole.epsilon) for matrices in parts]
     return whole._replace(V=V.sum(axis=0)), heads
 
 
@@ -158,9 +156,8 @@ def _on_gaussian(case: Case, share: float) -> Check:
     mean, factor = draws[0].mean, draws[0].factor
     small = lambda M: M * np.sqrt(0.125) / np.linalg.norm(M @ factor, 2)
     epsilon = np.asarray(1.6)
-    one, two, three = (
-        Parameters(small(each.Q), small(each.K), each.V, epsilon) for each in draws
-    )
+    matrices = ((small(draw.Q), small(draw.K), draw.V) for draw in draws)
+    one, two, three = (Parameters(*parts, epsilon) for parts in matrices)
     probes = mean + rng.uniform(-1, 1, size=(4, 2)) @ factor.T
     x, w = hermite_nodes(mean, factor, 24)
     at = Cloud(x, w)

@@ -9,7 +9,7 @@ from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, gap
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
@@ -82,11 +82,9 @@ def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
         "A + Aᵀ ⪰ 0": sk.softened(p._replace(K=turn @ p.Q), at),
         "A ⪰ 0": sk.softened(even, at),
     }
-    small = {
-        f"{label}, small ε": sk.sharpened(wide[label], at)
-        for label in ("general A", "A ⪰ 0")
-    }
-    return {label: (made, at) for label, made in (wide | small).items()}
+    for label in ("general A", "A ⪰ 0"):
+        wide[f"{label}, small ε"] = sk.sharpened(wide[label], at)
+    return {label: (made, at) for label, made in wide.items()}
 
 
 def _limits(case: Case, weigh: Weigh) -> Checks:
@@ -129,9 +127,7 @@ def _rate(made: Iterates) -> Check:
         {"change": lambda p: p.exchanged},
     ),
 )
-def minimiser(
-    case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
-) -> Checks:
+def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     """The library's plan among 500 couplings, random ones and ones next to the minimum.
 
     Costs in NumPy: none lies below, each lies above by its divergence, and the plan's
@@ -179,6 +175,5 @@ def invariance(case: Case, *, count: int | None = None) -> Checks:
         "squares": att.matrices(Attention(squares, Sinkhorn(count), p.V), at)[0],
     }
     expected = solved.kappa * at.share
-    return tuple(
-        gap(label, each, expected, **solved.within) for label, each in found.items()
-    )
+    for label, matrix in found.items():
+        yield gap(label, matrix, expected, **solved.within)

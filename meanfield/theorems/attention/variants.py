@@ -8,7 +8,7 @@ from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, close, gap
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.reference import formulas as ref
@@ -16,7 +16,6 @@ from meanfield.theorems.reference import sinkhorn as sk
 
 BLOCKS = Blocked(3)
 SOME = ("softmax", "sigmoid")
-Change = Callable[[Parameters], Parameters]
 
 
 def same(p: Parameters) -> Parameters:

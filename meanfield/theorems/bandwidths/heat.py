@@ -65,10 +65,8 @@ def _leading(case: Case, *, antisymmetric: float) -> Checks:
     linear, centre = limits.on_gaussian(weights, mu)
     e = limits.BANDWIDTHS
     linear, centre = e[:, None, None] * linear, e[:, None] * centre
-    errors, label = (
-        limits.root_mean_square(linear, centre, mu),
-        "limit of ε T, linear part",
-    )
+    errors = limits.root_mean_square(linear, centre, mu)
+    label = "limit of ε T, linear part"
     yield limits.extrapolated(label, linear + weights.V, weights.V, floor=FLOOR)
     yield order("order of |ε T - W_V x| in L²(μ), Gaussian", e, errors, 1.0)
 
@@ -152,18 +150,15 @@ def _density_limit(
     speed = np.sqrt(limit**2 @ w)
     label = "order of the largest error, |x| < 0.6, density"
     yield order(label, limits.WIDER, inner, 1.0)
-    label, left = (
-        "error in L²(μ), ε = 0.005 over ε = 0.04, density",
-        whole[-1] / whole[0],
-    )
+    label = "error in L²(μ), ε = 0.005 over ε = 0.04, density"
     why = (
         "layers √ε at the ends, where ρ vanishes like u⁴, leave 8^(-3/4) in the end, "
         "approached from above: half of an order is asked"
     )
-    yield bounded(label, left, "<=", 8**-0.5, why=why)
-    label, left = "error in L²(μ) over the limit, ε = 0.005, density", whole[-1] / speed
+    yield bounded(label, whole[-1] / whole[0], "<=", 8**-0.5, why=why)
+    label = "error in L²(μ) over the limit, ε = 0.005, density"
     why = "layers of width √ε hold ε^(3/4) = 0.02, times a factor of order one"
-    yield bounded(label, left, "<=", 0.1, why=why)
+    yield bounded(label, whole[-1] / speed, "<=", 0.1, why=why)
 
 
 def _singular(case: Case, *, second: float) -> Check:

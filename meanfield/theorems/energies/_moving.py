@@ -34,9 +34,8 @@ def drift(case: Case) -> Check:
     r"""The library's field of a Fokker–Planck flow against $-\nabla(\log\rho + V)$."""
     H, c, mean, Y = _ornstein_uhlenbeck(case)
     x = case.rng("probes").normal(size=(5, 2))
-    velocity, _ = _fokker_planck(
-        jnp.asarray(H), jnp.asarray(c), gaussian(mean, Y), jnp.asarray(x)
-    )
+    h, centre, at = map(jnp.asarray, (H, c, x))
+    velocity, _ = _fokker_planck(h, centre, gaussian(mean, Y), at)
     precision = np.linalg.inv(Y @ Y.T)
     down = lambda z: np.sum(ref.quadratic(z, -precision, mean) + ref.quadratic(z, H, c))
     why = ROUNDING + ", times the condition of Σ, at most 1e3"

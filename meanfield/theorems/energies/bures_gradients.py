@@ -145,10 +145,8 @@ def _brute_force(case: Case) -> Checks:
     A = K.T @ Q / EPSILON
     by_mean = ref.slope(lambda m: _cloud_energy(m, Y, A), mean)
     half = ref.slope(lambda factor: _cloud_energy(mean, factor, A), Y) @ Y.T
-    probes, (z, w) = (
-        case.rng("near").normal(size=(5, 3)) / 2,
-        ref.standard_nodes(2, NODES),
-    )
+    probes = case.rng("near").normal(size=(5, 3)) / 2
+    z, w = ref.standard_nodes(2, NODES)
     level = ref.sinkhorn_variation(probes, mean + z @ Y.T, w, ref.bilinear(A))
     said = on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=probes)
     variation = said.variation - said.variation[0]

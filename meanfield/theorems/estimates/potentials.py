@@ -9,6 +9,7 @@ $\eta$, by $\delta(1 + 2/(1 - \lambda))$.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from meanfield.attention import Scalings, scalings
 from meanfield.scores import SquaredDistance
@@ -182,12 +183,9 @@ def potentials(
     alike, unlike = _opposite(case, 1.0), _opposite(case, 1.7)
     ratios = {"labels": POTENTIALS, "bounds": bounds, "factor": factor}
     yield from attacks.estimates(case, plan, first=2, **ratios)
-    for i, (label, p) in enumerate(
-        zip(POTENTIALS, (alike, unlike, unlike), strict=True), 2
-    ):
-        yield attacks.attained(
-            case, f"{label} reached", plan, p=p, which=i, slack=SOLVED
-        )
+    reached = partial(attacks.attained, case, log_ratio=plan, slack=SOLVED)
+    for i, label in enumerate(POTENTIALS, 2):
+        yield reached(f"{label} reached", p=alike if i == 2 else unlike, which=i)
 
 
 @potentials.misprinted(
@@ -223,6 +221,5 @@ def stability(case: Case, *, bound: float = 1.0) -> Checks:
     W_1 is its share times its way, at least 1e-3; the sup norms are taken over two
     free probes, which bounds them from below.
     """
-    return attacks.estimates(
-        case, plan, labels=("stability",), bounds=(bound,), first=5
-    )
+    ratios = {"labels": ("stability",), "bounds": (bound,), "first": 5}
+    return attacks.estimates(case, plan, **ratios)

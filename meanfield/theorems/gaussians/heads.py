@@ -80,9 +80,8 @@ class _Draws:
 
     def __init__(self, case: Case) -> None:
         rng, n = case.rng("heads"), case.pick(8, 24)
-        self.Q, self.K, self.V, self.W = lib.sized(
-            rng.normal(size=(4, n, 2, 2, 2)), 0.8
-        )
+        heads = rng.normal(size=(4, n, 2, 2, 2))
+        self.Q, self.K, self.V, self.W = lib.sized(heads, 0.8)
         self.mean = rng.normal(size=(n, 2)) / 2
         self.factor = lib.sized(rng.normal(size=(n, 2, 2)), 0.7)
         self.probes = rng.normal(size=(3, 2))

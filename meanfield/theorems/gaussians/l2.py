@@ -1,5 +1,7 @@
 """Gaussians under L2 attention."""
 
+from functools import partial
+
 from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
@@ -111,9 +113,8 @@ def moments(case: Case, *, curvature: float = 2.0) -> Checks:
     ts = np.linspace(0, 0.5, 6)
     stack = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
     run = lib.paths("l2", stack, ts)
-    alphas, Sigmas = lib.all_solved(
-        lambda m, at: _moment_rates(m, at, curvature), stack, ts
-    )
+    rate = partial(_moment_rates, curvature=curvature)
+    alphas, Sigmas = lib.all_solved(rate, stack, ts)
     loose = Slack(tolerance=run.tolerance(10), why="steps of 4e-10, amplified tenfold")
     why = QUADRATURE + ", over nodes eight deviations out"
     nodes, few = Slack(tolerance=1e-10, why=why), len(by_mean)

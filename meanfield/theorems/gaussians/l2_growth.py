@@ -115,9 +115,8 @@ def _by_smallest(at: dict[str, JaxArray]) -> JaxArray:
 def _by_value(at: dict[str, JaxArray]) -> JaxArray:
     r"""$|L\Sigma| / |V||\Sigma|$, logarithm."""
     Sigma = at["Y"] @ at["Y"].T
-    return jnp.log(
-        lib.norm(_linear(at) @ Sigma) / (lib.norm(at["V"]) * lib.norm(Sigma))
-    )
+    size = lib.norm(at["V"]) * lib.norm(Sigma)
+    return jnp.log(lib.norm(_linear(at) @ Sigma) / size)
 
 
 def _start(**rows: int) -> Callable[[PRNGKey], dict[str, JaxArray]]:

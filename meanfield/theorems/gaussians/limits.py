@@ -29,9 +29,7 @@ def flattened(case: Case) -> Checks:
     """
     problems = _flat_draws(case)
     ranks, limits = _flattened(case, problems, lib.LONG)
-    expected = np.stack(
-        [lib.resting(p.factor, lib.kernel(p.A + p.A.T)) for p in problems]
-    )
+    expected = [_resting(p) for p in problems]
     return ranks, gap("limits", limits, expected, **lib.FLOWN)
 
 
@@ -65,13 +63,16 @@ def _(case: Case) -> Counterexample:
 def _sinking(rng: Rng, d: int, rank: int) -> lib.Problem:
     """`V = I`, `A` symmetric and negative of that rank."""
     U, sizes = lib.rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
-    return lib.Problem(
-        np.eye(d), -(U * sizes) @ U.T, np.linalg.cholesky(lib.covariance(rng, d))
-    )
+    factor = np.linalg.cholesky(lib.covariance(rng, d))
+    return lib.Problem(np.eye(d), -(U * sizes) @ U.T, factor)
 
 
 def _ranks(covariances: Array) -> Array:
     return np.sum(np.linalg.eigvalsh(covariances) > ALIVE, axis=-1)
+
+
+def _resting(p: lib.Problem) -> Array:
+    return lib.resting(p.factor, lib.kernel(p.A + p.A.T))
 
 
 def _flattened(
@@ -151,9 +152,7 @@ def half_rank(case: Case, *, rows: int = 0) -> Checks:
     """
     for d in case.pick((3, 4), (3, 4, 5)):
         problems, limits = _figure(case, d, rows=rows)
-        expected = np.stack(
-            [lib.resting(p.factor, lib.kernel(p.A + p.A.T)) for p in problems]
-        )
+        expected = [_resting(p) for p in problems]
         yield _halves(d, limits)
         yield gap(f"limits, d = {d}", limits, expected, **SUNK)
 

@@ -9,7 +9,7 @@ from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._identity import Identity
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, close, gap
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
 
@@ -169,9 +169,7 @@ def same_shifts(case: Case, *, count: int | None = None) -> Checks:
         {"change": lambda p: p.exchanged},
     ),
 )
-def least(
-    case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
-) -> Checks:
+def least(case: Case, *, change: Change = lambda p: p) -> Checks:
     """The library's matrix among 500 others, random ones and ones next to the minimum.
 
     Divergences in NumPy: none is below, each is above by its divergence from it.

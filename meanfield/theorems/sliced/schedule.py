@@ -47,6 +47,4 @@ def _(case: Case) -> Counterexample:
     ends = lambda factor: float(_temperatures(factor)[-1] / END)
     slack = Slack(tolerance=0.01, why="one digit is printed, and the factor has four")
     last = lambda factor: bounded("last over 10⁻⁶", ends(factor), "=", 1, **slack)
-    return Counterexample(
-        printed=(last(Fraction(4, 5)),), corrected=(last(Fraction(8414, 10000)),)
-    )
+    return Counterexample((last(Fraction(4, 5)),), (last(Fraction(8414, 10000)),))

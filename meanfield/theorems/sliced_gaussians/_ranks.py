@@ -129,9 +129,7 @@ def score_of_means(
     return Check(label, score, "<=", 0.0, limit, why)
 
 
-def of_clouds(
-    rng: Rng, law: Law, n: int, count: int
-) -> tuple[list[Array], list[Array]]:
+def of_clouds(rng: Rng, law: Law, n: int, count: int) -> tuple[list[Array], ...]:
     """Clouds of `n` tokens, and as many of a quarter of them."""
     whole = [cloud(rng, law, n) for _ in range(count)]
     return whole, [cloud(rng, law, n // 4) for _ in range(count)]

@@ -1,12 +1,10 @@
 """Gaussians under sliced attention: flows of tokens in steps, and their limit."""
 
-from collections.abc import Callable
-
 from meanfield.flows import fixed, flow
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, gap, order
-from meanfield.theorems._vocabulary import Parameters
+from meanfield.theorems._vocabulary import Change
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 
@@ -15,7 +13,6 @@ from . import _ranks as ranks
 SLICES, SPAN = 2, np.array([0.0, 1.0])
 STEPS = (4, 8, 16)  # of tokens, to time one
 FINE = np.array([32, 64, 128, 256])  # of the moments
-Pair = Callable[[Parameters], Parameters]
 SORTED = (
     "the same sorts and sums in NumPy: rounding, unless two tokens are within it on a "
     "slice"
@@ -40,7 +37,7 @@ FLOWN = "steps of 4e-10 of the library's flow and of 1e-11 of SciPy's, added up"
         ("Σ(1), library", "Σ of tokens, h = 1/4", "Σ of tokens, h = 1/8"),
     ),
 )
-def flowing(case: Case, *, pair: Pair = lambda p: p) -> Checks:
+def flowing(case: Case, *, pair: Change = lambda p: p) -> Checks:
     r"""Two sorts a slice and a step, in NumPy, to t = 1, by 4, 8 and 16 steps.
 
     The covariances of 16 clouds of 8 000 tokens against the recursion, in standard
@@ -87,11 +84,11 @@ def _steps(at: ranks.Sliced, x: Array, count: int) -> Array:
     return x
 
 
-def _slope(at: ranks.Sliced, Sigma: Array, pair: Pair) -> Array:
+def _slope(at: ranks.Sliced, Sigma: Array, pair: Change) -> Array:
     return at.p.V @ np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)
 
 
-def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> Array:
+def _recursion(at: ranks.Sliced, count: int, pair: Change) -> Array:
     """The covariance at time one of infinitely many tokens, in so many steps."""
     Sigma, h, V = at.law.covariance, 1 / count, at.p.V
     for _ in range(count):
@@ -102,7 +99,7 @@ def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> Array:
     return Sigma
 
 
-def _solved(at: ranks.Sliced, pair: Pair) -> Array:
+def _solved(at: ranks.Sliced, pair: Change) -> Array:
     """The covariance at time one of the flow, by DOP853."""
 
     def rate(_: float, Sigma: Array) -> Array:

@@ -59,9 +59,8 @@ def _log_ratio(name: str, at: dict[str, JaxArray]) -> JaxArray:
     r"""$|\Sigma'|/2|V||\Sigma|$, logarithm, by the library's field."""
     Q, K, V, Y = (at[part] for part in "QKVY")
     Sigma = Y @ Y.T
-    rate = lib.norm(
-        lib.centred_field(attentions[name](Q, K, V), Y).covariance_rate(Sigma)
-    )
+    field = lib.centred_field(attentions[name](Q, K, V), Y)
+    rate = lib.norm(field.covariance_rate(Sigma))
     return jnp.log(rate / (2 * lib.norm(V) * lib.norm(Sigma)))
 
 

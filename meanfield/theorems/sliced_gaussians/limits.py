@@ -1,16 +1,13 @@
 """Gaussians under sliced attention: what tokens matched by ranks tend to."""
 
-from collections.abc import Callable
-
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._vocabulary import Parameters
+from meanfield.theorems._vocabulary import Change
 from meanfield.theorems.library import attentions as att
 
 from . import _ranks as ranks
 
-Pair = Callable[[Parameters], Parameters]
 SHAPES = ((3, 2, 3), (4, 3, 2))  # d, k, and the rank of the covariance
 SLICES = 3
 THEMSELVES = "a token less itself: nothing is rounded"
@@ -33,7 +30,7 @@ FEW = 1000  # tokens that the library moves, too
         ("closed form, …", "Cov(v, x), …"),
     ),
 )
-def weak(case: Case, *, pair: Pair = lambda p: p) -> Checks:
+def weak(case: Case, *, pair: Change = lambda p: p) -> Checks:
     r"""Two sorts a slice, in NumPy: 32 clouds of 10 000 tokens, and the closed form.
 
     Covariances of $v$ with $x$, and with $\sin(a\cdot x)$, $\cos(a\cdot x)$ and
@@ -52,7 +49,7 @@ def weak(case: Case, *, pair: Pair = lambda p: p) -> Checks:
     yield close("d = 1: 200 tokens", _library(at, x), x @ at.p.V.T)
 
 
-def _weak(case: Case, shape: tuple[int, int, int], pair: Pair) -> Checks:
+def _weak(case: Case, shape: tuple[int, int, int], pair: Change) -> Checks:
     at = ranks.drawn(case.rng(f"{shape}"), shape, SLICES)
     d, rng, Sigma = shape[0], case.rng(f"{shape}: clouds"), at.law.covariance
     mean = np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)

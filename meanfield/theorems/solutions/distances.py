@@ -57,10 +57,8 @@ def definition(case: Case, *, theta: Array | None = None) -> Checks:
     first = np.unique(POSITIONS, return_index=True)[1]
     alone = np.zeros(len(w))
     alone[first] = w[first] / w[first].sum()
-    exact, label = (
-        alone @ np.sum((x - y) ** 2, axis=1),
-        "d² with one atom for each position",
-    )
+    exact = alone @ np.sum((x - y) ** 2, axis=1)
+    label = "d² with one atom for each position"
     yield gap(label, _squared((x, y), alone), exact, tolerance=1e-12, why=PROGRAMME)
 
 

@@ -33,10 +33,8 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
         unseen = seen._replace(w=w, s=s)
         gaps.append(np.ptp(velocities([seen, unseen], 0.4, 0.75)) / (1.3 * n / 0.75))
     yield from _jump(case, s=s)
-    label, why = (
-        "printed sequence: jump at s = ¾ over 4n|V|/3",
-        "rounding of a sum of three terms",
-    )
+    label = "printed sequence: jump at s = ¾ over 4n|V|/3"
+    why = "rounding of a sum of three terms"
     yield gap(label, gaps, np.ones(3), tolerance=1e-12, why=why)
 
 
@@ -54,10 +52,8 @@ def _jump(case: Case, *, s: float) -> Checks:
     W = [wasserstein(cloud, clouds[-1], weights=(half, half)) for cloud in clouds[:-1]]
     gone = np.abs(found[:-1] - found[-1])
     jump = V * share * (x[1] - x[0])
-    label, why = (
-        "jump of the field at n = 10, 100, 1000",
-        "rounding of a sum of two terms",
-    )
+    label = "jump of the field at n = 10, 100, 1000"
+    why = "rounding of a sum of two terms"
     yield gap(label, gone, np.full(3, jump), tolerance=1e-13, why=why)
     yield bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0)
     small = 1 / np.array(counts)

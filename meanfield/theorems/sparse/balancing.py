@@ -150,16 +150,14 @@ def _far(corners: Array, matrices: Iterable[Array]) -> Check:
 def birkhoff(case: Case) -> Checks:
     """Least squares over the 24 permutations of four, for five balanced matrices."""
     rng = case.rng("scores")
-    yield _far(
-        ORDERS, (seq.balance(2 * rng.normal(size=(4, 4)), 2000) for _ in range(5))
-    )
+    draws = (2 * rng.normal(size=(4, 4)) for _ in range(5))
+    yield _far(ORDERS, (seq.balance(logs, 2000) for logs in draws))
 
 
 @birkhoff.refuted_by("rows sum to one and columns do not")
 def _(case: Case) -> Checks:
-    yield _far(
-        ORDERS, [ref.by_rows(np.exp(2 * case.rng("scores").normal(size=(4, 4))))]
-    )
+    logs = 2 * case.rng("scores").normal(size=(4, 4))
+    yield _far(ORDERS, [ref.by_rows(np.exp(logs))])
 
 
 @birkhoff.misprinted(

@@ -55,9 +55,8 @@ def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pai
     second = lib.ensemble(rng, (d, k, d), count, reach=reach)
     second = second._replace(epsilon=first.epsilon)
     tame = np.eye(k, d) * np.minimum(1, np.sqrt(reach)) / 2
-    Q, K = (
-        within(M + tame, m, reach) for M, m in ((first.Q, first), (second.K, second))
-    )
+    Q = within(first.Q + tame, first, reach)
+    K = within(second.K + tame, second, reach)
     moments = (first.mean, second.mean, first.covariance, second.covariance)
     return Pair(*moments, Q, K, first.epsilon)
 
