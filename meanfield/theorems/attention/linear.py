@@ -10,7 +10,7 @@ from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, Slack, bounded, close, gap, order
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.ensembles import small_draws
 from meanfield.theorems.reference import formulas as ref
@@ -39,7 +39,7 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
     for shape in SHAPES:
         at, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
         p, (x, w) = at.p, at.nodes
-        z = x - power * at.mean
+        z = x - power * at.law.mean
         expected = at.probes @ (p.V @ ((z.T * w) @ z) @ p.A / p.epsilon).T
         made = p.attention("linear")
         yield close(f"Gaussian, {label}", at.closed(made), expected)
@@ -47,9 +47,11 @@ def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
     # An offset too, on a Gaussian and its nodes; the query's bias times `gain`.
     at = _problem(case, SHAPES[1], "biases")
     x, w = at.nodes
-    expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.mean
+    expected = (
+        ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.law.mean
+    )
     told = at._replace(query_bias=gain * at.query_bias)
-    made = Attention(told.score, Linear(), at.p.V, at.mean)
+    made = Attention(told.score, Linear(), at.p.V, at.law.mean)
     found = np.stack([at.closed(made), at.on_nodes(made)])
     yield close("Gaussian and points, with biases", found, np.stack([expected] * 2))
 
@@ -58,8 +60,7 @@ class Problem(NamedTuple):
     """A Gaussian of any rank, parameters, biases of queries and keys, and probes."""
 
     p: Parameters
-    mean: Array
-    factor: Array
+    law: Law
     query_bias: Array
     key_bias: Array
     probes: Array
@@ -67,12 +68,12 @@ class Problem(NamedTuple):
     @property
     def nodes(self) -> tuple[Array, Array]:
         """Three Hermite nodes for each axis, and their weights."""
-        return hermite_nodes(self.mean, self.factor, 3)
+        return hermite_nodes(*self.law, 3)
 
     def closed(self, made: Attention) -> Array:
         """The library's velocities of the probes, of the Gaussian."""
-        mu = att.gaussian(self.mean, self.factor)
-        return np.asarray(att.on_gaussian(made, mu, att.bare(self.probes)))
+        found = att.on_gaussian(made, self.law.gaussian, att.bare(self.probes))
+        return np.asarray(found)
 
     def on_nodes(self, made: Attention) -> Array:
         """The same, of its nodes."""
@@ -93,7 +94,8 @@ class Problem(NamedTuple):
 def _problem(case: Case, shape: tuple[int, int, int], name: str = "") -> Problem:
     rng, (k, d, r) = case.rng(name or f"{shape}"), shape
     sizes = [(d,), (d, r), (k,), (k,), (4, d)]
-    return Problem(att.generic(rng, k, d), *(rng.normal(size=size) for size in sizes))
+    p, draws = att.generic(rng, k, d), [rng.normal(size=size) for size in sizes]
+    return Problem(p, Law(*draws[:2]), *draws[2:])
 
 
 @statement(

@@ -9,7 +9,11 @@ from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, columns, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
-from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
+from meanfield.theorems.covariances.clipped_euler import (
+    ClippedEuler,
+    Rule,
+    clipped_euler,
+)
 from meanfield.theorems.library.gaussian_flows import moments
 from meanfield.theorems.library.measures import eigenpairs, families
 
@@ -29,6 +33,8 @@ ROUNDING = Slack(
     r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
+    # The order does not see it, which a wrong limit hides where steps are long; nor do
+    # the members that are clipped, for they are clipped alike.
     control=(
         "A is transposed in the references; c is not doubled",
         {"turn": np.transpose, "twice": 1},
@@ -46,7 +52,7 @@ def euler(case: Case, *, turn: Turn = lambda A: A, twice: float = 2) -> Checks:
     yield from _steps(case, turn=turn)
     # $z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues.
     B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
-    _, _, frames = _by_library(_family(case))
+    frames = np.asarray(_by_library(_family(case)).covariances)
     all_of = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
     a, b, c = (all_of[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
     radius = np.hypot(a - b, twice * c)
@@ -58,10 +64,6 @@ def euler(case: Case, *, turn: Turn = lambda A: A, twice: float = 2) -> Checks:
     yield bounded(label, worst, "<=", 0, tolerance=1e-12, why=why)
     yield from eigenpairs(case)
     yield from families(case)
-
-
-# The order does not see it, which a wrong limit hides where steps are long; nor do the
-# members that are clipped, for they are clipped alike.
 
 
 class _Family(NamedTuple):
@@ -94,19 +96,12 @@ def _family(case: Case) -> _Family:
     return _Family(Q, K, V, starts, END / counts[0], counts, value)
 
 
-class _Run(NamedTuple):
-    final: Array
-    n_steps: Array
-    code: Array
-
-
-def _by_library(family: _Family) -> tuple[_Run, Array, Array]:
-    """How each ends; the steps of the frames, and the frames."""
+def _by_library(family: _Family) -> ClippedEuler:
+    """How each ends, and the frames."""
     dynamics = stacked(list(map(attentions["softmax"], *family[:3])))
     rule = Rule(family.dt, REST, BOUND)
     run = clipped_euler(dynamics, jnp.asarray(family.covariances), rule, FRAMES, axis=0)
-    end = _Run(*map(np.asarray, (run.final, run.n_steps, run.code)))
-    return end, run.steps, np.asarray(run.covariances)
+    return ClippedEuler(*map(np.asarray, run))
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
@@ -126,11 +121,11 @@ def _steps(case: Case, *, turn: Turn) -> Checks:
     """The library against references whose A is `turn(A)`."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
-    end, steps, frames = _by_library(family)
+    run = _by_library(family)
     members = zip(family.V, family.covariances, strict=True)
     final, n_steps, code = columns(_member(V, A, S, family.dt) for V, S in members)
-    off = int(np.sum(n_steps != end.n_steps) + np.sum(code != end.code))
-    clipped = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (end.final, final)]
+    off = int(np.sum(n_steps != run.n_steps) + np.sum(code != run.code))
+    clipped = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (run.final, final)]
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
     one = "members that end otherwise, or after other steps"
     two = "least eigenvalue of those clipped"
@@ -138,10 +133,10 @@ def _steps(case: Case, *, turn: Turn) -> Checks:
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]
-    ends = frames[np.arange(4), np.searchsorted(steps, family.counts)]
+    ends = run.covariances[np.arange(4), np.searchsorted(run.steps, family.counts)]
     errors = np.max(np.abs(ends - exact), axis=(1, 2))
     sizes = END / family.counts
     yield order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
     yield counted(one, off)
-    yield gap("where they end", end.final, final, **ROUNDING)
+    yield gap("where they end", run.final, final, **ROUNDING)
     yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)

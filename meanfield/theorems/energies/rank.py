@@ -1,14 +1,14 @@
 """The rank that the flow of Sinkhorn attention keeps."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-from meanfield.attention import Attention, attentions
+from meanfield.attention import Attention
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.reference import formulas
 from meanfield.theorems.reference.formulas import sqrtm_psd
 
@@ -73,11 +73,10 @@ def constant_rank(case: Case, *, carry: Callable[..., Array] = _flown) -> Checks
     Products of the singular values of its factor against the trace of $VM_\Sigma$,
     integrated by SciPy along a flow in NumPy.
     """
-    Q, K, V, starts, ends = _run(case, carry)
+    p, starts, ends = _run(case, carry)
     for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
         before, found = (np.linalg.svd(M, compute_uv=False) for M in (Y, end))
-        integral = _integral_of_trace(Q, K, V, Y)
-        expected = 2 * np.sum(np.log(before[:rank])) + 2 * integral
+        expected = 2 * np.sum(np.log(before[:rank])) + 2 * _integral_of_trace(p, Y)
         actual = 2 * np.sum(np.log(found[:rank]))
         tolerance = 10 * RTOL * float(found[0] / found[rank - 1])
         label = f"log det, rank {rank}"
@@ -95,50 +94,38 @@ def constant_rank(case: Case, *, carry: Callable[..., Array] = _flown) -> Checks
     counterexample=r"random parameters and $\Sigma_0 \succ 0$, $d = 3$, to $t = 1.5$",
 )
 def _(case: Case) -> Counterexample:
-    least = float(np.linalg.svd(_run(case, _flown).ends[0], compute_uv=False)[2])
+    least = float(np.linalg.svd(_run(case, _flown)[2][0], compute_uv=False)[2])
     why = "rounding of a factor of size one"
     zero = bounded("least deviation", least, "<=", 0, tolerance=1e-13, why=why)
     return Counterexample((zero,), constant_rank(case)[:2])
 
 
-def _linear(Q: Array, K: Array, V: Array, Y: Array) -> Array:
-    r"""$VM_\Sigma/\epsilon$, with the paper's $M_\Sigma$, by symmetric roots."""
-    A, root = K.T @ Q, sqrtm_psd(Y @ Y.T)
-    identity = np.eye(len(A)) * EPSILON / 2
-    inner = sqrtm_psd(root @ A @ root @ root @ A.T @ root + EPSILON / 2 * identity)
-    return V @ root @ np.linalg.solve(inner + identity, root @ A) / EPSILON
-
-
-class _Run(NamedTuple):
+def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Array]:
     """Parameters, factors of rank 3 and 2, and where the library's flow takes them."""
-
-    Q: Array
-    K: Array
-    V: Array
-    starts: Array
-    ends: Array
-
-
-def _run(case: Case, carry: Callable[..., Array]) -> _Run:
     rng = case.rng("flow")
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     V, mean = rng.normal(size=(3, 3)) / 4 - K.T @ Q / 2, rng.normal(size=3)
     full = rng.normal(size=(3, 3)) / 2 + np.eye(3)
     low = full @ np.diag([1.0, 1.0, 0.0]) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    starts = np.stack([full, low])
-    attention = attentions["sinkhorn"](Q, K, V, epsilon=EPSILON)
-    return _Run(Q, K, V, starts, carry(attention, mean, starts))
+    p, starts = Parameters(Q, K, V, np.asarray(EPSILON)), np.stack([full, low])
+    return p, starts, carry(p.attention("sinkhorn"), mean, starts)
 
 
-def _integral_of_trace(Q: Array, K: Array, V: Array, Y: Array) -> float:
-    """Over the run, the trace of the linear part on the support, by SciPy."""
+def _integral_of_trace(p: Parameters, Y: Array) -> float:
+    r"""Over the run, the trace of $L = VM_\Sigma/\epsilon$ on the support, by SciPy.
 
-    def rate(t: float, state: Array) -> Array:
-        del t
-        L = _linear(Q, K, V, state[:, :3])
-        onto = np.linalg.pinv(state[:, :3], rcond=1e-8) @ L @ state[:, :3]
+    With the paper's $M_\Sigma$, by symmetric roots.
+    """
+    A, half = p.A, np.eye(3) * EPSILON / 2
+
+    def rate(_: float, state: Array) -> Array:
+        Y = state[:, :3]
+        root = sqrtm_psd(Y @ Y.T)
+        inner = sqrtm_psd(root @ A @ root @ root @ A.T @ root + EPSILON / 2 * half)
+        L = p.V @ root @ np.linalg.solve(inner + half, root @ A) / EPSILON
         moved = np.zeros_like(state)
-        moved[:, :3], moved[0, 3] = L @ state[:, :3], np.trace(onto)
+        onto = np.linalg.pinv(Y, rcond=1e-8) @ L @ Y
+        moved[:, :3], moved[0, 3] = L @ Y, np.trace(onto)
         return moved
 
     start = np.concatenate([Y, np.zeros((3, 1))], axis=1)
