@@ -1,8 +1,7 @@
 """Sinkhorn attention on points."""
 
 import itertools
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
@@ -44,9 +43,7 @@ def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
     probes = att.bare(rng.normal(size=(7, 3)))
     found = att.half_steps(p, at, probes, COUNTS)
-    made = Iterates(p, at, probes, [(np.asarray(m), np.asarray(v)) for m, v in found])
     # The library's half-steps against alternating normalisation by loops.
-    p, at, probes, found = made
     w, scores = weigh(at), sk.scores_of(p, at)
     rows = att.scores_of(p, at.x, probes.x)
     for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
@@ -56,16 +53,7 @@ def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
         yield gap(f"matrix after {count}", matrix, exact, **slack)
         yield gap(f"velocity after {count}", velocity, moved, **slack)
     yield from _limits(case, weigh)
-    yield _rate(made)
-
-
-class Iterates(NamedTuple):
-    """A problem with the library's matrices and velocities after each of `COUNTS`."""
-
-    p: Parameters
-    at: Cloud
-    probes: Cloud
-    found: list[tuple[Array, Array]]
+    yield _rate(scores, at.share, [np.asarray(matrix) for matrix, _ in found[::2]])
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
@@ -101,11 +89,9 @@ def _limits(case: Case, weigh: Weigh) -> Checks:
         yield gap(f"marginals, {label}", sums, np.ones(14), **solved.within)
 
 
-def _rate(made: Iterates) -> Check:
+def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
     """The largest share of Hilbert's distance to the limit that a full step leaves."""
-    scores, w = sk.scores_of(made.p, made.at), made.at.share
     limit = np.log(sk.converged(scores, w).kappa[0])
-    odd = [m for count, (m, _) in zip(COUNTS, made.found, strict=True) if count % 2]
     far = [sk.oscillation(np.log(matrix[0] / w) - limit) for matrix in odd]
     ratio = max(b / a for a, b in itertools.pairwise(far))
     why = f"rounding of logarithms, 1e-14, over the last distance {far[-2]:.1g}"

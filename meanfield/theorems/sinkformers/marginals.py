@@ -51,14 +51,12 @@ def alternation(
     in Hilbert's metric against Birkhoff and Hopf.
     """
     p, at = seven_tokens(case, "iterates")
-    exact = _alternating(sk.scores_of(p, at), first, then)
-    found = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
-    for count, each, expected in zip(COUNTS, found, exact, strict=True):
-        yield close(f"K after {count} half-steps", each, expected)
-    # Marginals of the library's iterates and of its limit, and the rate.
-    p, at = seven_tokens(case, "iterates")
     C = sk.scores_of(p, at)
     K = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
+    exact = _alternating(C, first, then)
+    for count, each, expected in zip(COUNTS, K, exact, strict=True):
+        yield close(f"K after {count} half-steps", each, expected)
+    # Marginals of the library's iterates and of its limit, and the rate.
     ((limit, _),) = att.half_steps(p, at, at, (None,))
     solved = sk.converged(C, at.share)
     odd, even = K[::2], K[1::2]
