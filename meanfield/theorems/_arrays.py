@@ -1,6 +1,6 @@
 """NumPy, JAX and Equinox by their usual names, and the types of arrays and draws."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import equinox as eqx
 import jax
@@ -10,8 +10,21 @@ from jaxtyping import Array as JaxArray
 
 Array = np.ndarray
 Rng = np.random.Generator
+Unary = Callable[[Array], Array]
+Binary = Callable[[Array, Array], Array]
 
-__all__ = ["Array", "JaxArray", "Rng", "columns", "eqx", "jax", "jnp", "np"]
+__all__ = [
+    "Array",
+    "Binary",
+    "JaxArray",
+    "Rng",
+    "Unary",
+    "columns",
+    "eqx",
+    "jax",
+    "jnp",
+    "np",
+]
 
 
 def columns(rows: Iterable[Iterable]) -> tuple[Array, ...]:

@@ -1,12 +1,11 @@
 """The published Euler steps of covariances, and their cone."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
-from meanfield.theorems._arrays import Array, columns, jnp, np
+from meanfield.theorems._arrays import Array, Unary, columns, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
 from meanfield.theorems.covariances.clipped_euler import (
@@ -17,7 +16,6 @@ from meanfield.theorems.covariances.clipped_euler import (
 from meanfield.theorems.library.gaussian_flows import moments
 from meanfield.theorems.library.measures import eigenpairs, families
 
-Turn = Callable[[Array], Array]
 FLOOR, LIMIT, FRAMES = 1e-14, 50_000, 80
 BOUND, REST, END = 1e3, 1e-4, 0.4
 ROUNDING = Slack(
@@ -41,7 +39,7 @@ ROUNDING = Slack(
         ("members that end otherwise, …", "where they end", "height over the …"),
     ),
 )
-def euler(case: Case, *, turn: Turn = lambda A: A, twice: float = 2) -> Checks:
+def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
     """The library's clipped Euler steps, their lengths halved, V not commuting.
 
     The order against DOP853 at t = 0.4; every ending, count of steps and last
@@ -117,7 +115,7 @@ def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
     return Sigma, LIMIT, int(Status.MAX_STEPS)
 
 
-def _steps(case: Case, *, turn: Turn) -> Checks:
+def _steps(case: Case, *, turn: Unary) -> Checks:
     """The library against references whose A is `turn(A)`."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])

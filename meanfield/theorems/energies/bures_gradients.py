@@ -7,7 +7,7 @@ from scipy.linalg import solve_continuous_lyapunov
 from meanfield.attention import attentions
 from meanfield.energies import SinkhornEnergy, bures_squared
 from meanfield.measures import Gaussian
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, Binary, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, Slack, gap, order
 from meanfield.theorems.library.energies import on_gaussian, spd
@@ -90,7 +90,7 @@ def _rates(
     *,
     sign: float = 1,
     inverse: float = 2,
-    keys: Callable[[Array, Array], Array] = _symmetric,
+    keys: Binary = _symmetric,
 ) -> tuple[tuple[Check, ...], Checks]:
     r"""Of the attention with $A = A^\top = -V$, and of the library's gradient flow."""
     Q, K, mean, Y = _draw(case.rng("closed"), 3)

@@ -12,7 +12,7 @@ from meanfield.energies import (
     energies,
 )
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, Rng, jnp, np
+from meanfield.theorems._arrays import Array, Rng, Unary, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library import energies as lib
@@ -94,7 +94,7 @@ class _Line:
         local = np.sum(rho * np.log(rho) + rho * V)
         return self.step * local + self.step**2 * (rho @ W @ rho) / 2
 
-    def along(self, kernel: Callable[[Array], Array]) -> float:
+    def along(self, kernel: Unary) -> float:
         r"""$dF/dh$ at $\rho + h\nu$."""
         return float(ref.along(lambda rho: self.energy(kernel, rho), self.rho, self.nu))
 

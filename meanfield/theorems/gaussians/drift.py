@@ -10,7 +10,6 @@ M^\top$ with $S = (A + A^\top)/\epsilon$. Hence $P = \Sigma^{-1}$ has $P' = -P\S
 = -S - PM - M^\top P$, which is linear: $(e^{M^\top t}Pe^{Mt})' = -e^{M^\top t}Se^{Mt}$.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from scipy.optimize import root_scalar
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Drift, Sum, stacked
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Law
@@ -30,8 +29,6 @@ UNIT = np.linspace(0, 1, 9)
 LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])  # as many as UNIT
 SCAN = 200  # times at which a blow-up is looked for, before its root is found
 NEAR = 0.9  # of the time of a blow-up: later covariances magnify errors of steps
-
-Turn = Callable[[Array], Array]
 
 
 class _Problem(NamedTuple):
@@ -67,7 +64,7 @@ class _Problem(NamedTuple):
         ("covariance, d = 3", "mean, d = 3"),
     ),
 )
-def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Checks:
+def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> Checks:
     """Flows of random A, M and b in d = 3, at full size 1 too, to t = 1 or a blow-up.
 
     Covariances against van Loan's exponential, blow-up times against a root of it,

@@ -5,14 +5,13 @@ from functools import partial
 
 from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
-from meanfield.theorems._arrays import Array, Rng, columns, np
+from meanfield.theorems._arrays import Array, Rng, Unary, columns, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-Turn = Callable[[Array], Array]
 ROUNDING = Slack(
     tolerance=1e-12, why="rounding: 1e-16 in each of at most 1e4 operations"
 )
@@ -30,7 +29,7 @@ ROUNDING = Slack(
         ("covariance…",),
     ),
 )
-def rank_one(case: Case, *, value: Turn = lambda V: V) -> Checks:
+def rank_one(case: Case, *, value: Unary = lambda V: V) -> Checks:
     """Flows in d = 4 from square factors of rank one against DOP853 on u.
 
     And that the rank stays one.
@@ -77,7 +76,7 @@ def _beyond(covariances: Array, rank: int) -> float:
         ("softmax, …", "L2, …"),
     ),
 )
-def factors(case: Case, *, turn: Turn = lambda A: A, two: float = 2) -> Checks:
+def factors(case: Case, *, turn: Unary = lambda A: A, two: float = 2) -> Checks:
     """Flows in d = 4 of rank two, with means.
 
     Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
@@ -115,7 +114,7 @@ def _l2_rate(
     return rate
 
 
-def _softmax_factor(case: Case, *, turn: Turn) -> Checks:
+def _softmax_factor(case: Case, *, turn: Unary) -> Checks:
     rng = case.rng("softmax")
     problems = [_thin(rng, 2) for _ in range(case.pick(8, 24))]
     mean = 0.5 * rng.normal(size=(len(problems), 4))

@@ -6,7 +6,7 @@ from scipy.linalg import sqrtm
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.measures.sampling import gauss_hermite
-from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, np
+from meanfield.theorems._arrays import Array, Binary, JaxArray, columns, eqx, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
@@ -25,7 +25,6 @@ ROUNDING = (
     "1e-14 of rounding in roots and inverses, times the squared condition of YᵀAY, "
     "times the share of ε lost in C; at most 1e-6"
 )
-Gram = Callable[[Array, Array], Array]
 
 
 def transposed_gram(A: Array, S: Array) -> Array:
@@ -53,7 +52,7 @@ def plain_gram(A: Array, S: Array) -> Array:
         ("library, d = 2, …", "library, d = 3, …", "nodes, d = 2, …"),
     ),
 )
-def closure(case: Case, *, gram: Gram = transposed_gram) -> Checks:
+def closure(case: Case, *, gram: Binary = transposed_gram) -> Checks:
     """The formula by SciPy's matrix root against the library's closed form.
 
     And against log-domain Sinkhorn over Gauss–Hermite nodes in NumPy; means are not
@@ -62,7 +61,7 @@ def closure(case: Case, *, gram: Gram = transposed_gram) -> Checks:
     return _closure(case, _with_inverses, gram, [(1, 2, 1), (2, 2, 2), (3, 4, 3)])
 
 
-def _with_inverses(m: Member, S: Array, gram: Gram) -> Array:
+def _with_inverses(m: Member, S: Array, gram: Binary) -> Array:
     r"""$A^{-\top}\Sigma^{-1}C$ of Lemma 4.14, by SciPy's square root."""
     root = np.real(sqrtm(S))
     inner = root @ gram(m.A, S) @ root + m.epsilon**2 / 4 * np.eye(len(S))
@@ -94,8 +93,8 @@ def _slack(stack: Member) -> float:
 
 def _closure(
     case: Case,
-    form: Callable[[Member, Array, Gram], Array],
-    gram: Gram,
+    form: Callable[[Member, Array, Binary], Array],
+    gram: Binary,
     shapes: list[tuple[int, int, int]],
 ) -> Checks:
     for d, k, r in shapes:
@@ -140,7 +139,7 @@ def _(case: Case) -> Checks:
     yield _on_nodes(case, plain_gram)
 
 
-def _inverse_free(m: Member, S: Array, gram: Gram) -> Array:
+def _inverse_free(m: Member, S: Array, gram: Binary) -> Array:
     r"""$M_\Sigma$, of any rank."""
     root, identity = ref.sqrtm_psd(S), np.eye(len(S))
     inner = root @ gram(m.A.T, S) @ root + m.epsilon**2 / 4 * identity
@@ -156,7 +155,7 @@ def _on_points(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
     return once.field(0.0, mu)(mu.tokens), mu.tokens.x
 
 
-def _on_nodes(case: Case, gram: Gram) -> Check:
+def _on_nodes(case: Case, gram: Binary) -> Check:
     """The library on particles, against the inverse-free formula.
 
     One pass is enough: the first guess is the potential of a Gaussian of these moments.
@@ -232,7 +231,7 @@ def _(case: Case) -> Counterexample:
     half = (v * w[:, None]).T @ x
     why = "24 nodes an axis: 16 and 30 agree to 1e-14; inverses as above"
 
-    def against(gram: Gram) -> Checks:
+    def against(gram: Binary) -> Checks:
         rate = _with_inverses(m, S, gram) @ S
         rate = rate + rate.T
         yield gap("library", library, rate, tolerance=1e-10, why=ROUNDING)

@@ -8,7 +8,7 @@ from meanfield.attention import Attention
 from meanfield.dynamics import Interpolated, Layers, Sum, stacked
 from meanfield.flows import flow
 from meanfield.measures.sampling import gauss_hermite
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
@@ -26,8 +26,6 @@ QUADRATURE = (
 BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
 SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
 LEAST_TILT = 0.01  # |YᵀA|: signs change a tilt t by t³/3, which rounding must not hide
-
-Turn = Callable[[Array], Array]
 
 
 @statement(
@@ -98,7 +96,7 @@ def _velocities(
     aliases=("castin2025:eq-4.1",),
     control=("The equations are read with the transpose of A", {"turn": lambda A: A.T}),
 )
-def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> Checks:
+def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
     """The library's flow in d = 2 against DOP853 on the printed equations.
 
     Under two heads, one in two layers and one interpolated between three nodes. The
@@ -167,7 +165,7 @@ def _pieces(depth: _Depth, start: Array, advance: Callable[..., Array]) -> list[
     return states
 
 
-def _by_equations(depth: _Depth, *, turn: Turn) -> Array:
+def _by_equations(depth: _Depth, *, turn: Unary) -> Array:
     def advance(y: Array, layer: int, left: float, right: float) -> Array:
         def rate(t: float, y: Array) -> Array:
             heads = [(p.V, turn(p.A / p.epsilon)) for p in depth.heads(t, layer)]

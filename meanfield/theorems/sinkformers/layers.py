@@ -1,7 +1,5 @@
 """Sinkformers: layers, their limit, and the kernel of the literature."""
 
-from collections.abc import Callable
-
 from jaxtyping import Float
 from scipy.special import logsumexp
 
@@ -9,7 +7,7 @@ from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import Interaction
 from meanfield.flows import fixed, flow
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, JaxArray, eqx, np
+from meanfield.theorems._arrays import Array, Binary, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, close, gap, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -17,7 +15,6 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
-Tie = Callable[[Array, Array], Array]
 DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
 
 
@@ -106,7 +103,7 @@ def stochastic(case: Case, *, count: int = 1) -> Checks:
         {"tie": lambda S, Q: S @ Q},
     ),
 )
-def assumed(case: Case, *, tie: Tie = lambda S, Q: (S + S.T) @ Q / 2) -> Checks:
+def assumed(case: Case, *, tie: Binary = lambda S, Q: (S + S.T) @ Q / 2) -> Checks:
     r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
 
     $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric

@@ -1,11 +1,10 @@
 """Sinkformers: attention with both marginals normalised."""
 
-from collections.abc import Callable
 from typing import Any
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import Dot, SquaredDistance
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._identity import Identity
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, close, gap
@@ -14,7 +13,6 @@ from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
 
 COUNTS = (1, 2, 3, 4, 5, 6)
-Normalise = Callable[[Array], Array]
 
 
 def rows(K: Array) -> Array:
@@ -42,9 +40,7 @@ def columns(K: Array) -> Array:
         ("K after…",),
     ),
 )
-def alternation(
-    case: Case, *, first: Normalise = rows, then: Normalise = columns
-) -> Checks:
+def alternation(case: Case, *, first: Unary = rows, then: Unary = columns) -> Checks:
     """The library's matrices after one to six half-steps against NumPy's.
 
     Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
@@ -104,7 +100,7 @@ def seven_tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
     return p, att.bare(rng.normal(size=(7, 3)) + 0.4)
 
 
-def _alternating(C: Array, first: Normalise, then: Normalise) -> list[Array]:
+def _alternating(C: Array, first: Unary, then: Unary) -> list[Array]:
     r"""$K^1, K^2, \ldots$ from $K^0 = e^C$."""
     made = [first(np.exp(C))]
     for count in COUNTS[1:]:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meanfield.measures import Points
 from meanfield.scores import Dot
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import Slack, asymmetry, bounded, gap
 from meanfield.theorems.library import energies as lib
@@ -80,7 +80,7 @@ def _log_masses(x: JaxArray, atoms: JaxArray, weights: JaxArray) -> JaxArray:
     return mu.log_integral(Dot(one, one), Tokens(x))
 
 
-def _obstruction(normalise: Callable[[Array], Array]) -> tuple[Check, Check]:
+def _obstruction(normalise: Unary) -> tuple[Check, Check]:
     x = np.array([0.0, 0.7, -0.4])
     S = np.exp(np.outer(x, x) - 0.9 * x[:, None])
     exact = sum(S[i, j] - S[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))

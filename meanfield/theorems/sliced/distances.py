@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from meanfield.theorems._arrays import Array, jnp, np
+from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, close, gap, order
 from meanfield.theorems.library import slices as lib
@@ -11,7 +11,6 @@ from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.measures import wasserstein
 
 ROUNDED = Slack(tolerance=1e-9, why="roots of sums of a dozen products, of size one")
-Matching = Callable[[Array, Array], Array]
 
 
 def _distances(x: Array, y: Array, plans: Array, p: int) -> Array:
@@ -36,7 +35,7 @@ def _half_circle(count: int) -> Array:
         {"partner": lambda a, _: np.arange(len(a))},
     ),
 )
-def along(case: Case, *, partner: Matching = ref.partner) -> Checks:
+def along(case: Case, *, partner: Binary = ref.partner) -> Checks:
     r"""Costs of the library's plans of four slices against sums along permutations.
 
     For p = 1, 2, 3; and the library's own, p = 2, as its weights
@@ -76,7 +75,7 @@ def _nearest(x: Array, y: Array) -> Array:
     r"W_p(\mu, \nu)$, with equality for translates.",
     control=("each query takes the nearest key: no coupling", {"plan": _nearest}),
 )
-def above(case: Case, *, plan: Matching = _mean_plan) -> Checks:
+def above(case: Case, *, plan: Binary = _mean_plan) -> Checks:
     """300 pairs of three tokens in the plane, and as many translates.
 
     The library's plans of eight slices against $W_p$ from all permutations, p = 1, 2,

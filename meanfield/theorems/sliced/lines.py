@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from meanfield.theorems._arrays import Array, Rng, np
+from meanfield.theorems._arrays import Array, Binary, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud
@@ -118,9 +118,6 @@ def expected(case: Case, *, sigma: Callable[[Rng], Array] = _probability) -> Che
     yield close("four slices at once", together, np.mean(exact, axis=0))
 
 
-Product = Callable[[Array, Array], Array]
-
-
 @statement(
     "shahbazi2025:U-theta",
     source="The plan of a slice",
@@ -129,7 +126,7 @@ Product = Callable[[Array, Array], Array]
     hypotheses=r"equal weights; projections of either side distinct",
     control=(r"$AB^\top$ in place of $A^\top B$", {"product": lambda A, B: A @ B.T}),
 )
-def by_permutations(case: Case, *, product: Product = lambda A, B: A.T @ B) -> Checks:
+def by_permutations(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
     """The product, in NumPy, against the library's plan and a linear programme.
 
     Twelve tokens in the plane, three directions; and by ranks, one pair at a time.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from scipy.special import softmax
 
-from meanfield.theorems._arrays import Array, jnp, np
+from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, close
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -67,9 +67,6 @@ def weighted(case: Case, *, cost: Cost = _in_space) -> Checks:
     yield close("τ → ∞", cold, plans[np.argmin(D)])
 
 
-Output = Callable[[Array, Array], Array]
-
-
 def _transposed(V: Array, G: Array) -> Array:
     r"""$NVG^\top$, the values being columns."""
     return G.shape[1] * V @ G.T
@@ -87,7 +84,7 @@ def _transposed(V: Array, G: Array) -> Array:
         ("library's velocities", "keys relabelled with their values"),
     ),
 )
-def output(case: Case, *, rule: Output = _transposed) -> Checks:
+def output(case: Case, *, rule: Binary = _transposed) -> Checks:
     """The product of values and POT's plans against the library's velocities.
 
     Twelve queries, and keys apart from them, values made of keys; weights that sum to
@@ -109,7 +106,7 @@ def _keys_apart(case: Case) -> tuple[Parameters, Cloud, Array]:
     return between(2)._replace(V=V), at, directions(rng, 4)
 
 
-def _invariance(case: Case, rule: Output) -> Checks:
+def _invariance(case: Case, rule: Binary) -> Checks:
     """What a mean of values does: weights, and keys relabelled."""
     p, at, rows = _keys_apart(case)
     order = np.roll(np.arange(12), 5)

@@ -9,13 +9,12 @@ $s_Q^2$, $E[z\,|\,q] = s_Q\beta_Q(q - m_Q)/W$, and the sum of a row is the ratio
 two densities of $q$. ERRATA N2' has $\tau' = t/2$ and $p' = W/(s_Q^2\beta_Q)$.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from scipy.special import ndtri, softmax
 
 from meanfield.attention import Attention, attentions
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, Binary, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems._vocabulary import Parameters
@@ -23,7 +22,6 @@ from meanfield.theorems.library import attentions as att
 
 from ._ranks import Sliced, drawn, moved_by, slopes
 
-Rows = Callable[[Array, Array], Array]
 TEMPERATURES = (1.0, 0.3, 0.1)
 SHAPES = ((1, 1, 1), (3, 2, 2))  # d, k, and the rank of the covariance
 REACH, CELLS = 8.5, 170  # of trapezoids, in standard deviations
@@ -55,7 +53,7 @@ QUANTILES = "twice what half as many quantiles change"
     ),
 )
 def soft(
-    case: Case, *, rows: Rows = lambda moved, sums: moved / sums[:, None]
+    case: Case, *, rows: Binary = lambda moved, sums: moved / sums[:, None]
 ) -> Checks:
     r"""The definition of the plan by trapezoids, in d = 1, and of rank two in d = 3.
 
@@ -215,7 +213,7 @@ def _plan(exact: _Soft) -> _Plan:
     return _Plan(x, mass, share, (A, B), near)
 
 
-def _by_nodes(at: Sliced, t: float, rows: Rows) -> Checks:
+def _by_nodes(at: Sliced, t: float, rows: Binary) -> Checks:
     """The plan, and the library's closed form, against ours."""
     exact, (p, law, _) = _Soft(at, t), at
     plan = _plan(exact)

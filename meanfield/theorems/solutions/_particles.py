@@ -8,7 +8,7 @@ from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Heads, Interpolated, Layers, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
-from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import scalings, settled
@@ -202,9 +202,7 @@ def operator_norm(matrices: Array) -> Array:
     return np.linalg.norm(matrices, 2, axis=(-2, -1))
 
 
-def radii(
-    name: str, members: Members, m: int, size: Callable[[Array], Array] = operator_norm
-) -> Array:
+def radii(name: str, members: Members, m: int, size: Unary = operator_norm) -> Array:
     r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$.
 
     By 12 Gauss–Legendre nodes on every piece between frames and kinks.

@@ -6,7 +6,7 @@ from meanfield.attention import attentions
 from meanfield.dynamics import Layers, Sum, stacked
 from meanfield.flows import fixed, flow
 from meanfield.measures import Points
-from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library.measures import starts
@@ -15,7 +15,6 @@ from meanfield.theorems.reference.measures import wasserstein
 from ._continuum import (
     CELLS,
     SIDES,
-    Cut,
     carried,
     cells,
     cloud,
@@ -48,7 +47,7 @@ FINE = f"{CELLS}² cells for the continuum: their own distance to it is below 1e
         ("W_1 to the continuum, …",),
     ),
 )
-def limit(case: Case, *, cut: Cut = cells) -> Checks:
+def limit(case: Case, *, cut: Unary = cells) -> Checks:
     """Clouds of 9 to 64 tokens under five attentions in the plane.
 
     A cloud has a token for each cell of equal mass, at a lower quantile or, another

@@ -1,15 +1,12 @@
 """Supports of solutions stay in balls."""
 
-from collections.abc import Callable
-
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
 
 from . import _particles as particles
 from ._members import BASE, SHEARED, TOGETHER, flown
 
-Size = Callable[[Array], Array]
 REACHED = ("softmax", "L2", "Sinkhorn", "multi-head")  # sigmoid weights stay below 1
 
 
@@ -30,7 +27,7 @@ def _spectral_radius(matrices: Array) -> Array:
         ("largest |x|/R(t)…",),
     ),
 )
-def support(case: Case, *, size: Size = particles.operator_norm) -> Checks:
+def support(case: Case, *, size: Unary = particles.operator_norm) -> Checks:
     """Flows of weighted tokens under five fields, with parameters that change in time.
 
     They are linear between nodes, or constant: final tokens against NumPy's DOP853 on

@@ -5,14 +5,13 @@ from itertools import permutations
 
 from scipy.optimize import linear_sum_assignment, nnls
 
-from meanfield.theorems._arrays import Array, Rng, np
+from meanfield.theorems._arrays import Array, Rng, Unary, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, close, gap
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
 
 N, PASSES = 8, 500
-Step = Callable[[Array], Array]
 CONVERGED = Slack(
     tolerance=1e-9,
     why="contracts geometrically: 500 passes end at rounding, 1e-9 is far above it",
@@ -78,7 +77,7 @@ def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks
     control=("they are exchanged", {"rows": ref.by_columns, "columns": ref.by_rows}),
 )
 def normalisations(
-    case: Case, *, rows: Step = ref.by_rows, columns: Step = ref.by_columns
+    case: Case, *, rows: Unary = ref.by_rows, columns: Unary = ref.by_columns
 ) -> Checks:
     """Sums of both in NumPy, 8 × 8; and the library's pass, columns and then rows."""
     X = np.exp(case.rng("scores").normal(size=(N, N)))
@@ -110,7 +109,7 @@ def _misplaced(X: Array) -> Array:
     control=(r"the exponential is of $X1$", {"sums": _misplaced}),
 )
 def log_domain(
-    case: Case, *, sums: Step = lambda X: np.log(np.exp(X).sum(axis=1, keepdims=True))
+    case: Case, *, sums: Unary = lambda X: np.log(np.exp(X).sum(axis=1, keepdims=True))
 ) -> Checks:
     """One step in NumPy, 8 × 8: its row sums; one pass against the library's."""
     X = case.rng("scores").normal(size=(N, N))

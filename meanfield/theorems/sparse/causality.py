@@ -1,8 +1,6 @@
 """Sparse Sinkhorn attention: what is sorted causally, and what leaks."""
 
-from collections.abc import Callable
-
-from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, bounded, close, counted, order
 from meanfield.theorems.library import attentions as att
@@ -91,14 +89,14 @@ def _(case: Case) -> Counterexample:
     "itself.",
     control=("no entry is masked", {"mask": lambda X: X}),
 )
-def degenerate(case: Case, *, mask: Callable[[Array], Array] = np.tril) -> Checks:
+def degenerate(case: Case, *, mask: Unary = np.tril) -> Checks:
     """The library's balancing of a masked 5 × 5 matrix, k = 500 to 4000."""
     counts = (500, 1000, 2000, 4000)
     errors = [_from_identity(case, mask, count) for count in counts]
     yield order("order in 1/k", 1 / np.array(counts), errors, 1, names=("1/k", "gap"))
 
 
-def _from_identity(case: Case, mask: Callable[[Array], Array], passes: int) -> float:
+def _from_identity(case: Case, mask: Unary, passes: int) -> float:
     X = mask(np.exp(0.5 * case.rng("scores").normal(size=(BLOCKS, BLOCKS))))
     with np.errstate(divide="ignore"):
         S = seq.balance(np.log(X), passes)

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from meanfield.attention import Attention, Sinkhorn, plans, scalings
 from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
-from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Unary, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library.ensembles import tokens
@@ -34,7 +34,7 @@ SOLVED = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
         {"known": lambda w: np.full(len(w), 1 / len(w))},
     ),
 )
-def duality(case: Case, *, known: Callable[[Array], Array] = lambda w: w) -> Checks:
+def duality(case: Case, *, known: Unary = lambda w: w) -> Checks:
     """The library's potentials and plan of two weighted clouds, by their product.
 
     Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which

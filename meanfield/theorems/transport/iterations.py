@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.scores import SquaredDistance, Transposed
-from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jnp, np
+from meanfield.theorems._arrays import Array, JaxArray, Unary, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
@@ -75,9 +75,7 @@ def _transforms(
     return to_keys, -mu.log_integral(score, Tokens(probes), given)
 
 
-def _transformed(
-    m: Member, X: Array, slope: Array, square: float
-) -> Callable[[Array], Array]:
+def _transformed(m: Member, X: Array, slope: Array, square: float) -> Unary:
     r"""$T$ of the quadratic, constant included, worked out by completing the square.
 
     $Y$ and $X'$ of the lemma have $Q^\top Q$ and $K^\top K$ as often as `square` says.
