@@ -86,11 +86,7 @@ def _symmetric(Q: Array, K: Array) -> Array:
 
 
 def _rates(
-    case: Case,
-    *,
-    sign: float = 1,
-    inverse: float = 2,
-    keys: Binary = _symmetric,
+    case: Case, *, sign: float = 1, inverse: float = 2, keys: Binary = _symmetric
 ) -> tuple[tuple[Check, ...], Checks]:
     r"""Of the attention with $A = A^\top = -V$, and of the library's gradient flow."""
     Q, K, mean, Y = _draw(case.rng("closed"), 3)

@@ -36,8 +36,7 @@ BANDWIDTH = (
     r"; $\epsilon = 1$, or $Q/\sqrt\epsilon$, $K/\sqrt\epsilon$ stand for $Q$, $K$"
 )
 ATTAINED = Slack(
-    tolerance=1e-12,
-    why="rounding: 1e3 operations on numbers of the size of the bound",
+    tolerance=1e-12, why="rounding: 1e3 operations on numbers of the size of the bound"
 )
 
 Parameters = Mapping[str, JaxArray]

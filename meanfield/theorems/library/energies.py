@@ -222,12 +222,7 @@ def _potential(
 
 
 def potential_of(
-    H: Array,
-    c: Array,
-    *,
-    x: Array,
-    w: Array,
-    metric: AbstractMetric = W2,
+    H: Array, c: Array, *, x: Array, w: Array, metric: AbstractMetric = W2
 ) -> tuple[Array, Array, Array]:
     """A quadratic potential on atoms: energy, variation and flow, at the atoms."""
     arrays = (jnp.asarray(each) for each in (H, c, x, w))

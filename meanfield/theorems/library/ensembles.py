@@ -25,11 +25,7 @@ def members(stack: Member) -> Iterator[Member]:
 
 
 def ensemble(
-    rng: Rng,
-    shape: tuple[int, int, int],
-    count: int,
-    *,
-    reach: float = np.inf,
+    rng: Rng, shape: tuple[int, int, int], count: int, *, reach: float = np.inf
 ) -> Member:
     r"""Generic members of dimension `d`, with `k` rows in Q and K and a rank `r`.
 

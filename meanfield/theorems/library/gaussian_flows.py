@@ -103,9 +103,7 @@ def moments_rate(
 
 
 def moments(
-    heads: Sequence[tuple[Array, Array]],
-    start: tuple[Array, Array],
-    ts: Array,
+    heads: Sequence[tuple[Array, Array]], start: tuple[Array, Array], ts: Array
 ) -> tuple[Array, Array]:
     """Mean and covariance at `ts`, by DOP853, from a mean and a factor."""
     mean, factor = start

@@ -71,10 +71,7 @@ def _pair_plans(
 
 
 def pair_plans(
-    x: Array,
-    y: Array,
-    slices: Array,
-    tau: float | Float[JaxArray, ""] = 0.0,
+    x: Array, y: Array, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Array:
     r"""The library's $\bar\gamma$ between clouds of equal weights, pair by pair."""
     attention = sliced(between(x.shape[-1]), slices, tau)
