@@ -29,8 +29,8 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     for n in (10, 100, 1000):
         w, x = np.array([0.75 - 1 / n, 1 / n, 0.25]), np.array([0.0, n**2, 0.0])
         seen = Line(0.0, 0.0, 1.3, x, w, np.array([0.25, 0.5, 0.9]))
-        w, s = np.array([0.75, 1 / n, 0.25 - 1 / n]), np.array([0.25, 1.0, 0.9])
-        unseen = seen._replace(w=w, s=s)
+        w, after = np.array([0.75, 1 / n, 0.25 - 1 / n]), np.array([0.25, 1.0, 0.9])
+        unseen = seen._replace(w=w, s=after)
         gaps.append(np.ptp(velocities([seen, unseen], 0.4, 0.75)) / (1.3 * n / 0.75))
     yield from _jump(case, s=s)
     label = "printed sequence: jump at s = ¾ over 4n|V|/3"
