@@ -23,8 +23,8 @@ def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
     """Step by step, in exact fractions."""
     del case
     digits = Slack(tolerance=5e-3, why="three digits are claimed")
-    *ts, last = _temperatures(factor)
-    steps = next(k for k, t in enumerate(ts) if t <= END)
+    ts = _temperatures(factor)
+    last, steps = ts[-1], next(k for k, t in enumerate(ts) if t <= END)
     start = END / (last / START)
     yield bounded("10⁷ times the last", last * 10**7, "=", 1.329, **digits)
     yield bounded("steps to 10⁻⁶", steps, "=", 31, why="a count")
