@@ -28,17 +28,16 @@ from .process._system import (
     expand_home,
     open_streams,
     refusal,
-    shortened,
+    shorten,
 )
 from .terminal._console import RunProgress as RunProgress
-from .terminal._help import Help
-from .terminal._usage import usage
+from .terminal._help import Help, usage
 
 # Each docstring is the help of its command; its module is imported when it is needed.
 COMMANDS = {
     "simulate": "simulate:simulate",
     "compare": "compare:compare",
-    "resume": "resume:resume",
+    "resume": "simulate:resume",
     "sweep": "sweep:sweep",
     "plot": "plot:plot",
     "animate": "animate:animate",
@@ -50,11 +49,11 @@ COMMANDS = {
     "bench": "bench:bench",
     "models": "networks.models:app",
     "train": "networks.train:app",
-    "list": "names.catalog:list_",
-    "show": "names.show:show",
+    "list": "catalog:list_",
+    "show": "catalog:show",
     "init": "init:init",
     "completion": "completion:completion",
-    "info": "names.catalog:info",
+    "info": "catalog:info",
 }
 HELP = """\
 Token flows under attention: particles, Gaussians, real transformers.
@@ -109,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with watched():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
-            code = _flushed(code)
+            code = _flush(code)
             if code and SUPERVISED in os.environ:
                 leave(code)  # the parent ends others, for which this one would wait
     except KeyboardInterrupt as error:
@@ -148,7 +147,7 @@ def _obey(tokens: list[str]) -> None:
     app(tokens, exit_on_error=False, print_error=False)
 
 
-def _flushed(code: int) -> int:
+def _flush(code: int) -> int:
     """The code, once all that was printed is out; another if it cannot be."""
     try:
         sys.stdout.flush()
@@ -162,7 +161,7 @@ def _flushed(code: int) -> int:
 
 def _complain(message: str, code: int) -> int:
     with contextlib.suppress(OSError):  # nothing is left to say it on
-        sys.stderr.write(f"meanfield: {' '.join(map(shortened, message.split()))}\n")
+        sys.stderr.write(f"meanfield: {' '.join(map(shorten, message.split()))}\n")
         sys.stderr.flush()
     return code
 

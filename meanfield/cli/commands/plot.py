@@ -13,8 +13,8 @@ from meanfield.cli.jobs._pictures import (
     requested,
     stem,
 )
-from meanfield.cli.options._completing import named
 from meanfield.cli.options._looks import with_look
+from meanfield.cli.options._values import names_of
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from meanfield.plotting import Look
 
-PANEL = Parameter(metavar="NAME", completer=named("panels"))
+PANEL = Parameter(metavar="NAME", completer=names_of("panels"))
 MANY = 256  # tokens above which attention matrices are drawn only when asked for
 
 

@@ -15,7 +15,9 @@ from rich.text import Text
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON value, and nothing else, on stdout; NaN and infinities are null."""
     text = json.dumps(finite(values), ensure_ascii=False)
-    if not _takes(text):
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # stdout cannot show all of its characters
         text = json.dumps(finite(values))
     sys.stdout.write(text + "\n")
 
@@ -61,15 +63,6 @@ def note(line: str) -> None:
 def note_step(number: int, total: int, name: str) -> None:
     """A line on stderr that says which of several steps begins."""
     note(f"[{number}/{total}] {name}")
-
-
-def _takes(text: str) -> bool:
-    """Whether stdout can show all characters of a text."""
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def number(value: float | None, digits: int = 6) -> str:
