@@ -4,14 +4,12 @@ import re
 import sys
 from collections.abc import Mapping
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from meanfield import plotting
-from meanfield.cli.terminal._output import number
+from meanfield.cli.terminal._output import number, print_rows, print_wide
 
 HEAD = """\
 # What is false as printed
@@ -26,41 +24,27 @@ SIGNS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where i
 
 def table(report: Mapping[str, Any]) -> None:
     """The statements by paper and group, on stdout."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    key = lambda statement: (statement["paper"], statement["group"])
-    statements = sorted(report["statements"], key=lambda statement: statement["paper"])
-    for (paper, group), rows in groupby(statements, key):
-        sheet = Table(
-            box=None, pad_edge=False, header_style="bold", title_justify="left"
-        )
-        sheet.title = f"{paper} · {group}"
-        for name in ("statement", "verdict", "observed", "tightness", "control", "s"):
-            sheet.add_column(name, overflow="fold")
-        for statement in rows:
-            sheet.add_row(*_row(statement))
-        console.print(sheet, highlight=False, markup=False)
-        console.print()
-    console.print(_summary(report), highlight=False, markup=False)
+    statements = sorted(report["statements"], key=itemgetter("paper"))
+    for (paper, group), rows in groupby(statements, itemgetter("paper", "group")):
+        print_rows(list(map(_row, rows)), title=f"{paper} · {group}")
+        sys.stdout.write("\n")
+    print_wide(_summary(report))
 
 
-def _row(statement: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(statement: Mapping[str, Any]) -> dict[str, str]:
     trials = {trial["role"]: trial for trial in statement["trials"]}
-    check = _telling(trials["statement"])
-    tightness = "" if check is None else number(check["tightness"], 4)
+    check, control = map(_telling, (trials["statement"], trials["control"]))
     erratum = ", ".join(statement["errata"])
     verdict = statement["verdict"] + (f", print false ({erratum})" if erratum else "")
     verdict += f", as {statement['repeats']}" if statement["repeats"] else ""
-    control = _telling(trials["control"])
-    return (
-        statement["id"],
-        verdict,
-        trials["statement"]["error"] or _observation(check),
-        tightness,
-        trials["control"]["error"] or _observation(control),
-        f"{statement['seconds']:.1f}",
-    )
+    return {
+        "statement": statement["id"],
+        "verdict": verdict,
+        "observed": trials["statement"]["error"] or _observation(check),
+        "tightness": "" if check is None else number(check["tightness"], 4),
+        "control": trials["control"]["error"] or _observation(control),
+        "s": f"{statement['seconds']:.1f}",
+    }
 
 
 def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -22,17 +22,28 @@ def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
     sys.stdout.write(text + "\n")
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     """A table on stdout, a column for each key of the first row."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+    )
     for header in rows[0]:
         table.add_column(header.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*[plain(cell) for cell in row.values()])
+    print_wide(table)
+
+
+def print_wide(content: Table | str) -> None:
+    """A table or a text on stdout; for other programs, one row is one line."""
     console = Console()
     if not console.is_terminal:
-        console.width = 200  # for other programs, one row is one line
-    console.print(table, highlight=False, markup=False)
+        console.width = 200
+    console.print(content, highlight=False, markup=False)
 
 
 def print_entries(rows: Sequence[Mapping[str, Any]]) -> None:
