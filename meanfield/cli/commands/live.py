@@ -105,8 +105,7 @@ def _of_folder(
             "A sweep has no `--member`: leave it out; its axes become sliders."
         )
     load_measure_of(folder, plugins)
-    open_session()
-    loaded = load_plugins_of(folder, plugins)
+    loaded = load_plugins_of(folder, plugins, "double")
     stem = folder.absolute().name.removesuffix(".zarr")
     target = out or folder.absolute().with_name(f"{stem}-live.html")
     if not is_sweep:

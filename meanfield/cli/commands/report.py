@@ -9,7 +9,6 @@ from meanfield import runs
 from meanfield._writing import check_page, check_writable
 from meanfield.cli.jobs._words import worded
 from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
-from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._console import FrameProgress
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
@@ -131,7 +130,6 @@ def _told_whole(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
     dataset = worded(path, runs.dataset(path), "page")
     reason = ""
     if at := _snapshots(dataset):
-        open_session(dataset.attrs["spec"].get("precision", "double"))
         try:
             loaded = load_plugins_of(path, plugins)
             return runs.with_attention(path, dataset, at, loaded)

@@ -126,7 +126,6 @@ def resume(
         together.supervise(run)
         return
     together.settle()
-    open_session(RunStore.open(run).spec.get("precision", "double"))
     shared = {"plugins": load_plugins_of(run, plugin), "layout": together.layout()}
     job = partial(runs.resume, run, **shared)
     _conclude(job, RunProgress(f"resume {run.name}"), run, in_json=json)

@@ -147,8 +147,7 @@ def _open_sweep(folder: Path, plugins: list[Path]) -> tuple[str, list[Path]]:
     load_measure_of(folder, plugins)
     cells = runs.SweepStore.open(folder).cells
     precision = _precision(cells.spec.precision, cells.axes)
-    open_session(precision)
-    return precision, load_plugins_of(folder, plugins)
+    return precision, load_plugins_of(folder, plugins, precision)
 
 
 def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:

@@ -80,7 +80,6 @@ def load_measure_of(path: Path, given: Sequence[Path] | None = None) -> None:
     if str(keys.get("measure", "points")) in measures:
         load_before_keys(given, keys)
     else:
-        open_session(str(keys.get("precision", "double")))
         load_plugins_of(path, given)
 
 
@@ -103,10 +102,17 @@ def begin(precision: str, plugins: Sequence[Path] | None) -> None:
     load_plugins(plugins)
 
 
-def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
+def load_plugins_of(
+    run: Path, files: Sequence[Path] | None, precision: str | None = None
+) -> list[Path]:
     """Runs the plugins that are given, and those that a run or sweep began with.
 
     Of the latter those alone that the user has given before.
+
+    Args:
+        run: the folder of the run or sweep.
+        files: those that are given.
+        precision: in which they are run; by default that of the run.
 
     Returns:
         All of them.
@@ -115,6 +121,7 @@ def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
         InputFileError: if a plugin of the run has changed or was not given before, or
             one cannot be imported.
     """
+    open_session(precision or str(_keys_of(run).get("precision", "double")))
     plugins = runs.plugins_of(run, files or [])
     for file in plugins[len(files or []) :]:
         if _module_name(file, _content(file)) not in sys.modules:
