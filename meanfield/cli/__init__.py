@@ -171,12 +171,12 @@ def one_line(
 ) -> None:
     """What an error of ours looks like: the interpreter then exits with 1."""
     text = " ".join(str(error).split())[:300]
-    place = _in_plugin(trace)
-    whose, remedy = (
-        (f"error in the plugin {place}", "a traceback")
-        if place
-        else ("internal error", "a traceback, and please report it")
-    )
+    whose, remedy = "internal error", "a traceback, and please report it"
+    for frame, number in traceback.walk_tb(trace):
+        if frame.f_globals.get("__name__", "").startswith("meanfield_plugin_"):
+            file = Path(frame.f_code.co_filename).name
+            whose = f"error in the plugin `{file}`, line {number}"
+            remedy = "a traceback"
     sys.stderr.write(
         f"meanfield: {whose}, {kind.__name__}: {text} (add --debug for {remedy})\n"
     )
@@ -185,13 +185,3 @@ def one_line(
 def _warning(message: Warning | str, *_place: object) -> str:
     """What a warning looks like: what it says, and not where in our code."""
     return f"meanfield: {message}\n"
-
-
-def _in_plugin(trace: TracebackType | None) -> str:
-    """The last line of a plugin that an error came through, if it did."""
-    lines = [
-        f"`{Path(frame.f_code.co_filename).name}`, line {number}"
-        for frame, number in traceback.walk_tb(trace)
-        if frame.f_globals.get("__name__", "").startswith("meanfield_plugin_")
-    ]
-    return lines[-1] if lines else ""
