@@ -9,14 +9,16 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import CycloptsError
 
 from meanfield.errors import MeanfieldError
 
+from .commands import COMMANDS as COMMANDS
+from .commands import HELP as HELP
+from .commands import app as app
 from .process._joining import SUPERVISED
 from .process._session import open_session as open_session
 from .process._signals import SAID, leave, watched
@@ -31,55 +33,7 @@ from .process._system import (
     shorten,
 )
 from .terminal._console import RunProgress as RunProgress
-from .terminal._help import Help, usage
-
-# Each docstring is the help of its command; its module is imported when it is needed.
-COMMANDS = {
-    "simulate": "simulate:simulate",
-    "compare": "compare:compare",
-    "resume": "simulate:resume",
-    "sweep": "sweep:sweep",
-    "plot": "plot:plot",
-    "animate": "animate:animate",
-    "report": "report:report",
-    "live": "live:live",
-    "export": "export:export",
-    "reproduce": "reproduce:reproduce",
-    "verify": "verify:verify",
-    "bench": "bench:bench",
-    "models": "networks.models:app",
-    "train": "networks.train:app",
-    "list": "catalog:list_",
-    "show": "catalog:show",
-    "init": "init:init",
-    "completion": "completion:completion",
-    "info": "catalog:info",
-}
-HELP = """\
-Token flows under attention: particles, Gaussians, real transformers.
-
-For example:
-    meanfield simulate --preset collapse --out first.zarr
-    meanfield plot first.zarr
-    meanfield list presets"""
-EPILOGUE = "Any command takes --debug, for tracebacks of errors."
-
-app = App(
-    name="meanfield",
-    help=HELP,
-    help_epilogue=EPILOGUE,
-    help_format="plaintext",
-    help_formatter=Help(),
-    version=lambda: metadata.version("meanfield-attention"),
-    default_parameter=Parameter(negative=()),
-    group_parameters=Group("Parameters", sort_key=1),  # below the keys used most
-    result_action="return_value",
-    suppress_keyboard_interrupt=False,
-)
-for _place, (_name, _target) in enumerate(COMMANDS.items()):
-    _module = f"meanfield.cli.commands.{_target}"
-    app.command(_module, name=_name, sort_key=_place)
-
+from .terminal._help import usage
 
 # Objects between two collections: tracing makes many, and next to no garbage.
 SELDOM = 100_000
