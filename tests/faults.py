@@ -152,8 +152,9 @@ def warm() -> None:
     import diffrax  # noqa: F401
     import zarr  # noqa: F401
 
-    import meanfield.cli.jobs._simulation
-    import meanfield.cli.jobs._sweeping
+    import meanfield.cli.commands.simulate
+    import meanfield.cli.commands.sweep
+    import meanfield.cli.jobs._report
     import meanfield.plotting  # noqa: F401
 
 
