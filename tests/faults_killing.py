@@ -42,10 +42,10 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
     """A store, or a part of it, that goes while it is written."""
     name, part = draw.choice(["simulate", "resume"]), draw.choice(list(PARTS))
     run = place / {"simulate": "new", "resume": "half"}[name]
-    first = _frames(run)
+    first = frames_of(run)
     process = child(COMMANDS[name], place, None, fresh=False)
     deadline, wanted = time.monotonic() + PATIENCE, first + draw.randint(2, 16)
-    while time.monotonic() < deadline and _frames(run) < wanted:
+    while time.monotonic() < deadline and frames_of(run) < wanted:
         time.sleep(0.002)
     os.kill(process, signal.SIGSTOP)
     over = _is_over(run)
@@ -59,7 +59,8 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
     return f"{name} {part}", done, found
 
 
-def _frames(run: Path) -> int:
+def frames_of(run: Path) -> int:
+    """How many frames of a run are committed."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads((run / "commit.json").read_bytes())["frames"]
     return 0
