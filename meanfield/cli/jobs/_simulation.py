@@ -21,6 +21,7 @@ from ._report import print_report
 from ._report_values import Timing, as_json
 from ._words import note_unknown
 
+COLLECTIVE = "Gloo"  # who computes sums over the processes of CPUs, as its errors say
 BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured
 
 Job = Callable[[RunProgress | None], runs.Result]
@@ -98,11 +99,16 @@ def _conclude(
         with RunProgress(title, begin) if _is_first() else nullcontext() as progress:
             result = job(progress)
     except KeyboardInterrupt as error:
+        if not _is_first():  # another stores
+            raise
         is_stored = path is not None and path.exists()
         advice = f"go on with `meanfield resume {path}`."
         hint = advice if is_stored else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        # JAX raises what its fast path meets as a ValueError.
+        if isinstance(error, ValueError) and COLLECTIVE not in str(error):
+            raise
         raise _named(error) from None
     compile_seconds = CLOCK.seconds - compile_start
     seconds = time.perf_counter() - start - compile_seconds
@@ -125,7 +131,7 @@ def _say(result: runs.Result, timing: Timing, *, in_json: bool) -> None:
         note(f"next: meanfield plot {result.store}")
 
 
-def _named(error: RuntimeError) -> RuntimeError:
+def _named(error: Exception) -> Exception:
     """What the runtime means: memory is full, or another process has ended."""
     if "RESOURCE_EXHAUSTED" in str(error):
         return ResourceError("The device's memory is full; ask for fewer tokens.")
