@@ -130,17 +130,25 @@ KINDS: dict[str, tuple[Callable, float, Callable[[Path], Truth]]] = {
 }
 
 
+def kept(make: Callable[[Path], Truth], home: Path) -> Truth:
+    """The folders that nobody disturbs, made once."""
+    place = home / make.__name__
+    if not place.exists():
+        draft = home / "draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        make(draft)
+        draft.rename(place)
+    return Truth(place)
+
+
 def measured(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[dict]:
     """The judgements of so many cases, those in processes first."""
-    truths: dict[Callable[[Path], Truth], Truth] = {}
     pace: dict[str, float] = {}
     total = sum(KINDS[kind][1] for kind in kinds)
     for kind in kinds:
         harm, share, make = KINDS[kind]
         for index in range(round(count * share / total)):
-            if make not in truths:
-                truths[make] = make(home / make.__name__)
-            truth, draw = truths[make], random.Random(f"{seed} {kind} {index}")
+            truth, draw = kept(make, home), random.Random(f"{seed} {kind} {index}")
             with place_for(truth) as place:
                 case, done, found = harm(draw, place, truth, pace)
             last = done.said.strip().splitlines()[-1:] or [""]
@@ -171,6 +179,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", action="append", choices=list(KINDS))
+    parser.add_argument("--home", type=Path, help="a folder to keep for another call")
     chosen = parser.parse_args()
     os.environ["MPLBACKEND"] = "Agg"
     # In the background, or by `nohup`, this process and its commands ignore them.
@@ -178,10 +187,11 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
+        home = (chosen.home or Path(folder)).resolve()
+        os.environ["XDG_CACHE_HOME"] = str(home / "cache")
         warm()
         kinds = chosen.kind or list(KINDS)
-        for case in measured(chosen.count, chosen.seed, kinds, Path(folder)):
+        for case in measured(chosen.count, chosen.seed, kinds, home):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             counts.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])

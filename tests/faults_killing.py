@@ -12,21 +12,23 @@ from pathlib import Path
 
 from faults_commands import COMMANDS, ENDED, PATIENCE, child, wait, whole
 from faults_judging import Truth, aftermath, arrays, faults_of
+from processes import gone, seconds_of
 
 
 def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
-    """A signal at a random moment of a random command."""
+    """A signal to a random command, after random seconds of the processor."""
     name = draw.choice(list(COMMANDS))
     number = draw.choice(list(ENDED))
     fresh = draw.random() < 0.1
-    begin = time.monotonic()
     process = child(COMMANDS[name], place, None, fresh)
-    time.sleep(draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0))
+    moment = draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0)
+    while seconds_of(process) < moment and not gone(process):
+        time.sleep(0.002)
+    time.sleep(draw.uniform(0.0, 0.02))  # the system counts in hundredths
     os.kill(process, number)
     done = wait(process, place)
-    if done.code == 0:  # it was over before the signal
-        took = time.monotonic() - begin
-        pace[name] = 0.8 * pace.get(name, took) + 0.2 * took
+    if done.code == 0 and not fresh:  # it was over before the signal
+        pace[name] = 0.8 * pace.get(name, done.seconds) + 0.2 * done.seconds
     found = faults_of(done, {0, *ENDED[number]})
     return f"{name} {number.name}", done, found + aftermath(name, place, truth)
 

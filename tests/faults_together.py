@@ -18,14 +18,14 @@ from pathlib import Path
 from faults_commands import ENDED, LOOK, SPEC, Finished, child, wait, whole
 from faults_judging import Truth, arrays, faults_of, litter, prefix_faults
 from faults_killing import frames_of
-from processes import gone, is_at_work, processes_in
+from processes import gone, is_at_work, processes_in, seconds_of
 
 from meanfield.errors import MeanfieldError
 from meanfield.storage.disk._locks import taken
 
 PATIENCE = 90.0  # seconds of all processors after which a command hangs
 ORPHANED = 20.0  # seconds of the clock in which a process without parent does nothing
-FIRST_PACE = 20.0  # seconds that a command is thought to take at first
+FIRST_PACE = 12.0  # of them that a command is thought to take at first
 LONG_SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
 LONG_SWEEP += ["--over", "A=-1:2:20,cov=1:2:10"]
 CHUNKS = 200
@@ -73,11 +73,10 @@ class Strike:
 def kill_pool(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
     """A signal at a random moment to a command whose workers share what it does."""
     name = draw.choice(list(POOLS))
-    progress = {
-        "sweep": lambda: len([*(place / "new/done").glob("*.json")]) / CHUNKS,
-        "verify": lambda: 0.0,
-    }[name]
-    strike, done = _struck(draw, POOLS[name], place, pace, progress)
+    progress = lambda: len([*(place / "new/done").glob("*.json")]) / CHUNKS
+    strike, done = _struck(
+        draw, POOLS[name], place, pace, progress if name == "sweep" else None
+    )
     found = faults_of(done, _codes_of_pool(name, strike), PATIENCE)
     found += _remains(place, strike)
     found += {"sweep": _sweep_faults, "verify": _page_faults}[name](draw, place, truth)
@@ -124,27 +123,28 @@ def _struck(
     arguments: list[str],
     place: Path,
     pace: dict[str, float],
-    progress: Callable[[], float],
+    progress: Callable[[], float] | None,
 ) -> tuple[Strike, Finished]:
-    """A command that a signal has come to, or that was over before, and its end."""
-    fresh, begin, name = draw.random() < 0.1, time.monotonic(), " ".join(arguments[:3])
-    number = draw.choice(list(ENDED))
+    """A command that a signal has come to, or that was over before, and its end.
+
+    It comes after random seconds of the processor or, in half of the cases where there
+    is `progress`, when a random share of all is committed.
+    """
+    fresh, number, name = draw.random() < 0.1, draw.choice([*ENDED]), str(arguments)
     strike = Strike(child(arguments, place, None, fresh), number, draw.choice(VICTIMS))
-    if draw.random() < 0.5:
-        until = begin + draw.uniform(0.0, 1.1) * pace.get(name, FIRST_PACE)
-        is_time = lambda: time.monotonic() > until
-    else:
-        share = draw.random()
-        is_time = lambda: progress() >= share
     others = lambda: [pid for pid in processes_in(place) if pid != strike.command]
+    spent = lambda: sum(map(seconds_of, [strike.command, *others()]))
+    if progress is not None and draw.random() < 0.5:
+        reached, goal = progress, draw.random()
+    else:
+        reached, goal = spent, draw.uniform(0.0, 1.1) * pace.get(name, FIRST_PACE)
     has_victim = lambda: strike.victim != "another" or bool(others())
-    while not (is_time() and has_victim()) and not gone(strike.command):
+    while not gone(strike.command) and not (reached() >= goal and has_victim()):
         time.sleep(0.005)
     _send(draw, strike, others())
     done = wait(strike.command, place)
     if done.code == 0 and not strike.struck:
-        took = time.monotonic() - begin
-        pace[name] = 0.8 * pace.get(name, took) + 0.2 * took
+        pace[name] = 0.8 * pace.get(name, done.seconds) + 0.2 * done.seconds
     return strike, done
 
 
