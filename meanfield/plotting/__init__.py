@@ -10,7 +10,8 @@ from meanfield._lazy import lazy
 if TYPE_CHECKING:
     from meanfield.clusters import ClusterCounts, cluster_counts, cluster_radius
 
-    from ._figure.look import Look, heads_of, height_of, limits_of, width_of
+    from ._figure.look import Look
+    from ._figure.options import heads_of, height_of, limits_of, width_of
     from ._figure.panels import (
         Panel,
         attention_panel,
@@ -114,7 +115,7 @@ _HOMES = {
     "draw_panel": "._figure.panels",
     "effective_rank": "._runs.observables",
     "escape_directions": ".cone.escapes",
-    "limits_of": "._figure.look",
+    "limits_of": "._figure.options",
     "named": "._writing.files",
     "panel": "._figure.panels",
     "panels": ".gallery",
@@ -131,9 +132,9 @@ _HOMES = {
     "styles": "._figure.styles",
     "titled_figure": "._figure.panels",
     "typeset": ".pages",
-    "heads_of": "._figure.look",
-    "height_of": "._figure.look",
-    "width_of": "._figure.look",
+    "heads_of": "._figure.options",
+    "height_of": "._figure.options",
+    "width_of": "._figure.options",
     "with_tokens": ".density.carried",
 }
 
