@@ -70,6 +70,7 @@ CHOICES: Mapping[str, Any] = {
     "link": 0.2,
     "metric": "cosine",
     "colour": {"phase": "stop_time", "lines": "stop_time"},
+    "cmap": "cividis",
     "x": "cov",
     "heads": (1,),
     "query": "1",
