@@ -24,11 +24,4 @@ if TYPE_CHECKING:
     from ._words import matrix as matrix
     from ._words import number as number
 
-_PICTURES = "bells cells cloud curve ellipses matrices paths"
-_WORDS = "LARGEST matrix number"
-_HOMES = {
-    **dict.fromkeys(_PICTURES.split(), "._pictures"),
-    **dict.fromkeys(_WORDS.split(), "._words"),
-}
-
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy(__name__)
