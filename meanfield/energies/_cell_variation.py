@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from meanfield._forces import CellForces
 from meanfield._typing import Scalar
-from meanfield.cells import along, centres, layer_masses, volumes, widths
+from meanfield.cells import along, centres, layer_masses, neighbours, volumes, widths
 from meanfield.fields import AbstractExplicit
 from meanfield.measures import Grid
 from meanfield.tokens import Tokens
@@ -88,7 +88,7 @@ def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
     for axis, edges in enumerate(mu.edges, start=1):
         n, scale = values.ndim, jnp.sum(mu.state.axes[:, axis - 1] ** 2)
         line = mu.state.masses / along(widths(edges), axis, n)
-        low, high = _neighbours(line, axis)
+        low, high = neighbours(line, axis)
         steps = jnp.diff(values, axis=axis)
         # A tail ends where its numbers underflow: that is no end of the density.
         counts = jnp.maximum(low, high) > jnp.finfo(line.dtype).eps * jnp.max(line)
@@ -97,13 +97,6 @@ def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
         squares = (low + high) / 2 * jnp.where(there, steps, 0) ** 2 / gaps
         total = total + jnp.sum(jnp.where(there, squares, 0)) / scale
     return total
-
-
-def _neighbours(cells: Cells, axis: int) -> tuple[Cells, Cells]:
-    """What is in the cells before and behind each face between two."""
-    count = cells.shape[axis] - 1
-    pick = lambda first: jnp.take(cells, first + jnp.arange(count), axis=axis)
-    return pick(0), pick(1)
 
 
 def diffusing(mu: Grid, ratio: Cells, steepness: float) -> CellForces:
