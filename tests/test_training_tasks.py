@@ -17,8 +17,8 @@ from meanfield.errors import (
     UnsupportedError,
 )
 from meanfield.training.tasks import Parity, Patches, Solids, _mnist
-from meanfield.training.tasks._images import moved, patches_of, turned
 from meanfield.training.tasks._solids import SOLIDS, box, scattered, surface
+from meanfield.training.tasks.patches import moved, patches_of, turned
 from meanfield.training.tasks.solids import stretched
 
 
