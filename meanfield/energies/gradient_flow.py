@@ -30,9 +30,9 @@ from ._cell_variation import CellVariation, parts_of
 from ._energy import (
     AbstractEnergy,
     AbstractEnergyReader,
-    AbstractVariation,
     CombinedVariation,
 )
+from ._variation import AbstractVariation
 
 
 class AbstractMetric(eqx.Module):
