@@ -92,7 +92,8 @@ def simulate(
         return
     open_session(spec.precision)
     if dry_run:
-        _foresee(runs.foreseen(together.with_exact_sums(spec)), out, in_json=json)
+        exact = {"reduction": together.sums(spec.reduction)}
+        _foresee(runs.foreseen(spec.model_copy(update=exact)), out, in_json=json)
         return
     _integrate(spec, out, plugins=plugin or [], layout=together.layout(), in_json=json)
 

@@ -180,8 +180,11 @@ def _heads(axes: Sequence[Axis], options: Options) -> dict[str, str]:
                 "out the option."
             )
     firsts = {axis.key: axis.values[0] for axis in whole}
-    text = lambda value: value if isinstance(value, str) else json_text.dumps(value)
-    return {key: text(value) for key, value in firsts.items() if value is not None}
+    return {
+        key: value if isinstance(value, str) else json_text.dumps(value)
+        for key, value in firsts.items()
+        if value is not None
+    }
 
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
