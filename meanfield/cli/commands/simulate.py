@@ -161,20 +161,18 @@ def _keys_of(run: Path, options: Values) -> Values:
 
 def _foresee(ahead: "runs.Foresight", out: Path | None, *, in_json: bool) -> None:
     """Prints what a run would take, its time as an estimate."""
-    plan, *durations = ahead
+    plan, estimate, exact = ahead
     if out is not None:
         refuse_taken(out)
         runs.refuse_full_disk(plan, out)
     values = plan.as_json()
     if in_json:
-        times = zip(("time", "exact"), map(_as_json, durations), strict=True)
-        print_json({**values, **dict(times)})
+        print_json({**values, "time": _as_json(estimate), "exact": _as_json(exact)})
         return
     arrays, disk = (runs.readable(values[key]) for key in ("memory", "disk"))
     sizes = {"memory": f"{arrays} of arrays, beside {BESIDE}", "disk": disk}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
     facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
-    estimate, exact = durations
     words = {"time": runs.in_words(estimate)}
     if exact is not None:
         words["exact sums"] = runs.in_words(exact)

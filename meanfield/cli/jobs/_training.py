@@ -34,13 +34,16 @@ from meanfield.training import (
 
 def tasks_and_options() -> list[dict[str, Any]]:
     """The tasks, each with its options and their defaults."""
-    options = {
-        name: ", ".join(f"{o.name}={o.default}" for o in dataclasses.fields(task))
-        for name, task in tasks.items()
-    }
+    classes: Mapping[str, Any] = tasks
     return [
-        {"name": name, "options": options[name], "what": summary(task)}
-        for name, task in tasks.items()
+        {
+            "name": name,
+            "options": ", ".join(
+                f"{option.name}={option.default}" for option in dataclasses.fields(task)
+            ),
+            "what": summary(task),
+        }
+        for name, task in classes.items()
     ]
 
 
