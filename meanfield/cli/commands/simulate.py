@@ -129,7 +129,7 @@ def resume(
     together.settle()
     shared = {"plugins": load_plugins_of(run, plugin), "layout": together.layout()}
     job = partial(runs.resume, run, **shared)
-    _conclude(job, RunProgress(f"resume {run.name}"), run, in_json=json)
+    _conclude(job, (f"resume {run.name}",), run, in_json=json)
 
 
 def _integrate(
@@ -139,10 +139,11 @@ def _integrate(
     out = out if _is_first() else None
     if spec.model is not None and spec.text is not None:
         note_unknown(spec.model, spec.text)
-    words = ("forward pass", f"reading {spec.model}")
-    bar = words if spec.forward else (f"{spec.mover} {spec.moved}", "compiling")
+    words = (f"{spec.mover} {spec.moved}", "compiling")
+    if spec.forward:
+        words = ("forward pass", f"reading {spec.model}")
     job = partial(runs.execute, spec, out=out, **settings)
-    _conclude(job, RunProgress(*bar), out, in_json=in_json)
+    _conclude(job, words, out, in_json=in_json)
 
 
 def _keys_of(run: Path, options: Values) -> Values:
@@ -188,16 +189,23 @@ def _as_json(estimate: "runs.Duration | None") -> dict[str, Any] | None:
 
 def _conclude(
     job: Callable[..., "runs.Result"],
-    bar: RunProgress,
+    words: tuple[str, ...],
     path: Path | None,
     *,
     in_json: bool,
 ) -> None:
-    """Does a job with progress, and prints its result; fails if the flow did."""
+    """Does a job with progress, and prints its result; fails if the flow did.
+
+    Args:
+        job: what is done.
+        words: the title of its progress, and what it begins with.
+        path: where its result is stored, if it is.
+        in_json: whether a program reads it.
+    """
     from meanfield.cli.jobs._report import Timing, as_json, print_report
 
     start, compile_start = time.perf_counter(), CLOCK.seconds
-    result = _result(job, bar, path)
+    result = _result(job, RunProgress(*words), path)
     compile_seconds = CLOCK.seconds - compile_start
     seconds = time.perf_counter() - start - compile_seconds
     if _is_first():
