@@ -27,7 +27,6 @@ from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.errors import ProcessLost, ResourceError, SimulationFailed
 from meanfield.spec import KEYS, PARAMETERS, RunSpec, knows, measures
-from meanfield.storage import RunStore, refuse_taken
 
 COLLECTIVE = "Gloo"  # who computes sums over the processes of CPUs, as its errors say
 BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured
@@ -79,6 +78,8 @@ def simulate(
         together: the devices and processes that share the work.
         **options: the keys of the spec.
     """
+    from meanfield.storage import RunStore, refuse_taken
+
     together.settle()
     if plugin:
         keys = {} if start_from is None else dict(RunStore.open(start_from).spec)
@@ -122,6 +123,8 @@ def resume(
             have given to a command before is run again by itself, if it is unchanged.
         together: the devices and processes that share the rest.
     """
+    from meanfield.storage import RunStore
+
     together = together.or_as(RunStore.open(run))
     if together.processes is not None:
         together.supervise(run)
@@ -148,6 +151,8 @@ def _integrate(
 
 def _keys_of(run: Path, options: Values) -> Values:
     """The keys of a run that others are to start from; its last frame by default."""
+    from meanfield.storage import RunStore
+
     store = RunStore.open(run)
     measure = options.get("measure", store.spec.get("measure", "points"))
     omissions = {key for key, row in KEYS.items() if row.left_behind}
@@ -164,6 +169,8 @@ def _foresee(ahead: "runs.Foresight", out: Path | None, *, in_json: bool) -> Non
     """Prints what a run would take, its time as an estimate."""
     plan, estimate, exact = ahead
     if out is not None:
+        from meanfield.storage import refuse_taken
+
         refuse_taken(out)
         runs.refuse_full_disk(plan, out)
     values = plan.as_json()
