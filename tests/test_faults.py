@@ -28,3 +28,28 @@ def test_a_command_that_others_delay_is_not_slow(tmp_path: Path) -> None:
     done = wait(os.posix_spawn("/bin/sleep", ["sleep", "3"], {}), tmp_path)
     assert done.code == 0
     assert done.seconds < 2
+
+
+AT_ONCE = """
+import os, signal, sys, tempfile
+from pathlib import Path
+
+from faults_commands import child, wait
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with tempfile.TemporaryDirectory() as name:
+    for _ in range(20):
+        number = child(["list"], Path(name), None, fresh=False)
+        os.kill(number, signal.SIGINT)
+        assert wait(number, Path(name)).code in (130, -2)
+        assert Path(name).exists()
+"""
+
+
+def test_a_command_that_is_interrupted_at_once_clears_nothing_away() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
+    command = [sys.executable, "-c", AT_ONCE]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
