@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from ._figure.style import style
     from ._figure.styles import styles
     from ._plots import Plots
-    from ._runs.data import spec_and_ending
-    from ._runs.observables import covariances, effective_rank
-    from ._runs.relative import relative
     from ._writing.figures import figure_files, save
     from ._writing.files import named, put
     from ._writing.film import Film, size_of
@@ -33,18 +30,16 @@ if TYPE_CHECKING:
     from .cone.cone import draw_cone
     from .cone.disc import draw_disc
     from .cone.escapes import EscapeDirections, escape_directions
+    from .cone.page import cone_page, save_page
     from .cone.paths import cone_coordinates
     from .density.carried import with_tokens
     from .gallery import attention_panels, panels
     from .heads import draw_head_eigenvalues
     from .layers import draw_layers
-    from .pages import (
-        cone_page,
-        save_page,
-        save_statements_page,
-        statements_page,
-        typeset,
-    )
+    from .pages import save_statements_page, statements_page, typeset
+    from .reading.data import spec_and_ending
+    from .reading.observables import covariances, effective_rank
+    from .reading.relative import relative
 
 __all__ = [
     "ClusterCounts",
@@ -105,28 +100,28 @@ _HOMES = {
     "cluster_counts": "meanfield.clusters",
     "cluster_radius": "meanfield.clusters",
     "cone_coordinates": ".cone.paths",
-    "cone_page": ".pages",
-    "covariances": "._runs.observables",
+    "cone_page": ".cone.page",
+    "covariances": ".reading.observables",
     "draw_comparison": ".comparison",
     "draw_cone": ".cone.cone",
     "draw_disc": ".cone.disc",
     "draw_head_eigenvalues": ".heads",
     "draw_layers": ".layers",
     "draw_panel": "._figure.panels",
-    "effective_rank": "._runs.observables",
+    "effective_rank": ".reading.observables",
     "escape_directions": ".cone.escapes",
     "limits_of": "._figure.options",
     "named": "._writing.files",
     "panel": "._figure.panels",
     "panels": ".gallery",
     "put": "._writing.files",
-    "relative": "._runs.relative",
+    "relative": ".reading.relative",
     "figure_files": "._writing.figures",
     "save": "._writing.figures",
-    "save_page": ".pages",
+    "save_page": ".cone.page",
     "save_statements_page": ".pages",
     "size_of": "._writing.film",
-    "spec_and_ending": "._runs.data",
+    "spec_and_ending": ".reading.data",
     "statements_page": ".pages",
     "style": "._figure.style",
     "styles": "._figure.styles",

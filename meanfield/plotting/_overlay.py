@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK, LIMIT_COLOUR, PALE
-from ._runs.data import Track, cloud, swarm, track
-from ._runs.density import Density, density_run, holding_levels
-from ._runs.observables import covariance, principal_axes, run_moments
+from .reading.data import Track, cloud, swarm, track
+from .reading.density import Density, density_run, holding_levels
+from .reading.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}

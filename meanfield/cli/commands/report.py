@@ -169,7 +169,7 @@ def _snapshots(dataset: "xarray.Dataset") -> list[float]:
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:
         return []
-    from meanfield.plotting.reading import even_frames
+    from meanfield.plotting.reading.observables import even_frames
 
     heads = _heads_in(dataset.attrs.get("spec", {}))
     count = max(2, min(SNAPSHOTS, MOST_HELD // (heads * tokens**2)))

@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._keys import REFUSED, UNLISTED
+    from ._keys import REFUSED, UNLISTED, check_axes
     from ._law import Law, law_of
     from ._page import live_page, save_live_page
     from ._setting import Setting, setting_of
-    from ._sliders import check_axes
 
 __all__ = [
     "REFUSED",
@@ -28,7 +27,7 @@ _HOMES = {
     "UNLISTED": "._keys",
     "Law": "._law",
     "Setting": "._setting",
-    "check_axes": "._sliders",
+    "check_axes": "._keys",
     "law_of": "._law",
     "live_page": "._page",
     "save_live_page": "._page",

@@ -1,32 +1,9 @@
-"""`meanfield report`: what was computed as one page. Loaded at first use."""
+"""`meanfield report`: what was computed as one page."""
 
-from typing import TYPE_CHECKING
-
-from meanfield._lazy import lazy
-
-if TYPE_CHECKING:
-    from ._page import Page, page_of, save_report
-    from ._serving import LOOPBACK, serve
-    from ._subject import Subject, subject_of
-
-__all__ = [
-    "LOOPBACK",
-    "Page",
-    "Subject",
-    "page_of",
-    "save_report",
-    "serve",
-    "subject_of",
-]
-
-_HOMES = {
-    "LOOPBACK": "._serving",
-    "Page": "._page",
-    "Subject": "._subject",
-    "page_of": "._page",
-    "save_report": "._page",
-    "serve": "._serving",
-    "subject_of": "._subject",
-}
-
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+from ._page import Page as Page
+from ._page import page_of as page_of
+from ._page import save_report as save_report
+from ._serving import LOOPBACK as LOOPBACK
+from ._serving import serve as serve
+from ._subject import Subject as Subject
+from ._subject import subject_of as subject_of

@@ -6,13 +6,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import colour_bar, legend
 from meanfield.plotting._figure.panels import mark_blow_up
 from meanfield.plotting._figure.picture import Picture
 from meanfield.plotting._figure.style import CYCLE, INK
-from meanfield.plotting._runs.data import Swarm
-from meanfield.plotting._runs.density import Density, quantiles
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting.reading.data import Swarm
+from meanfield.plotting.reading.density import Density, quantiles
+from meanfield.plotting.reading.observables import even_frames
 
 from .views import bulk, scale
 
@@ -32,8 +32,7 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
     label = r"density $\rho(t, x)$"
     if isinstance(shades.norm, LogNorm):
         label += ", logarithmic"
-    bar = figure.colorbar(shades, ax=axes, aspect=30, pad=0.02, label=label)
-    bar.outline.set_visible(False)
+    colour_bar(axes, shades, label, aspect=30)
     handles = _paths(axes, density)
     view = bulk(density).common()
     low, high = view.low[0, 0], view.high[0, 0]

@@ -2,21 +2,23 @@
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import QuadMesh
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.marks import Key, colour_scale, outline
-from meanfield.plotting._figure.scenes import AbstractScene
+from meanfield.plotting._figure.parts import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
-from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
+from meanfield.plotting.reading.observables import even_frames
 
-from .frames import TOKENS, height_label, layer_edges
 from .line import LEVELS
 from .views import Extent, box_corners, framed, scale
 
+_TOKENS = 400  # that are drawn over a density
 _BOX, _FOLLOWED = CYCLE[2], "the view follows the density: mind the scale"
 _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
 _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
@@ -28,8 +30,35 @@ def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, 
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
     run, views, notes = framed(run, _FOLLOWED)
-    scene = LayerScene if run.dimension == 1 else MapScene
-    return scene(axes, run, views, look), Key(_handles(run, views), None, "", notes)
+    shades = scale(run.laws, look)
+    scene = map_scene(axes, run, views, shades)
+    across, up = axis_names(run)
+    axes.set(xlabel=across, ylabel=up)
+    colour_scale(axes, Key([], shades, height_label(run), []), pad=0.02)
+    return scene, Key(_handles(run, views), None, "", notes)
+
+
+def map_scene(
+    axes: Axes, run: Density, views: Extent, shades: ScalarMappable
+) -> AbstractScene:
+    """A map of a density of the plane, or of states against positions."""
+    return (LayerScene if run.dimension == 1 else MapScene)(axes, run, views, shades)
+
+
+def axis_names(run: Density) -> tuple[str, str]:
+    """The names of the axes of a map."""
+    return ("$x_1$", "$x_2$") if run.dimension == 2 else ("position $s$", "$x$")
+
+
+def height_label(run: Density) -> str:
+    """The name of what colours show."""
+    return r"density $\rho$" if run.position is None else r"density $\rho(x\,|\,s)$"
+
+
+def layer_edges(position: np.ndarray) -> np.ndarray:
+    """Where the column of each position begins and ends, within [0, 1]."""
+    middles = (position[1:] + position[:-1]) / 2
+    return np.concatenate([[0.0], middles, [1.0]])
 
 
 def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
@@ -103,7 +132,7 @@ class CurveScene(AbstractScene):
         for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
             end.set_data([place, place], [floor, top])
         if run.tokens is not None:
-            indices = even_frames(run.tokens.x.shape[1], TOKENS)
+            indices = even_frames(run.tokens.x.shape[1], _TOKENS)
             places = run.tokens.x[frame, indices, 0]
             self._tokens.set_data(places, np.full(indices.size, floor / 2))
 
@@ -115,19 +144,17 @@ class MapScene(AbstractScene):
         axes: where to draw.
         run: a density of the plane, without layers.
         views: what is seen in each frame.
-        look: its colour map.
+        shades: its colours.
     """
 
-    def __init__(self, axes: Axes, run: Density, views: Extent, look: Look) -> None:
+    def __init__(
+        self, axes: Axes, run: Density, views: Extent, shades: ScalarMappable
+    ) -> None:
         self._axes, self._run, self._views = axes, run, views
         self._heights = run.density[:, 0]
-        axes.set(xlabel="$x_1$", ylabel="$x_2$")
         axes.set_aspect("equal")
-        shades = scale(self._heights, look)
-        self._mesh = axes.pcolormesh(
-            *run.edges, self._heights[0].T, cmap=shades.cmap, norm=shades.norm
-        )
-        colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
+        (x, y), first = run.edges, self._heights[0]
+        self._mesh = _mesh(axes, x, y, first, shades)
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
         (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
 
@@ -143,7 +170,7 @@ class MapScene(AbstractScene):
         self._mesh.set_array(self._heights[frame].T)
         self._box.set_data(*box_corners(run, frame)[[0, 1, 2, 3, 0]].T)
         if run.tokens is not None:
-            indices = even_frames(run.tokens.x.shape[1], TOKENS)
+            indices = even_frames(run.tokens.x.shape[1], _TOKENS)
             self._tokens.set_data(*run.tokens.x[frame, indices].T)
 
 
@@ -154,23 +181,16 @@ class LayerScene(AbstractScene):
         axes: where to draw.
         run: a density on the line, in layers.
         views: what is seen of the state in each frame.
-        look: its colour map.
+        shades: its colours.
     """
 
-    def __init__(self, axes: Axes, run: Density, views: Extent, look: Look) -> None:
+    def __init__(
+        self, axes: Axes, run: Density, views: Extent, shades: ScalarMappable
+    ) -> None:
         assert run.position is not None
         self._axes, self._run, self._views = axes, run, views
-        self._heights = run.laws
-        axes.set(xlabel="position $s$", ylabel="$x$")
-        shades = scale(self._heights, look)
-        self._mesh = axes.pcolormesh(
-            layer_edges(run.position),
-            run.edges[0],
-            self._heights[0].T,
-            cmap=shades.cmap,
-            norm=shades.norm,
-        )
-        colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
+        self._heights, columns = run.laws, layer_edges(run.position)
+        self._mesh = _mesh(axes, columns, run.edges[0], self._heights[0], shades)
         self._ends: list[Line2D] = [
             axes.axhline(0, color=_BOX, linewidth=1.2) for _ in range(2)
         ]
@@ -188,7 +208,15 @@ class LayerScene(AbstractScene):
         for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
             end.set_ydata([place, place])
         if run.tokens is not None and run.tokens.position is not None:
-            indices = even_frames(run.tokens.x.shape[1], TOKENS)
+            indices = even_frames(run.tokens.x.shape[1], _TOKENS)
             self._tokens.set_data(
                 run.tokens.position[indices], run.tokens.x[frame, indices, 0]
             )
+
+
+def _mesh(
+    axes: Axes, x: np.ndarray, y: np.ndarray, first: np.ndarray, shades: ScalarMappable
+) -> QuadMesh:
+    """Cells in their colours; in a vector file they are an image."""
+    colours = {"cmap": shades.cmap, "norm": shades.norm}
+    return axes.pcolormesh(x, y, first.T, rasterized=True, **colours)

@@ -5,17 +5,18 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._cone_page import cone_page, save_page
+    from ._bundle import bundle, expose
     from ._mathml import typeset
     from ._statements_page import save_statements_page, statements_page
-    from ._writing import embedded, filled, page_file, source, written
+    from ._writing import SHARED, embedded, filled, page_file, source, written
 
 __all__ = [
-    "cone_page",
+    "SHARED",
+    "bundle",
     "embedded",
+    "expose",
     "filled",
     "page_file",
-    "save_page",
     "save_statements_page",
     "source",
     "statements_page",
@@ -24,11 +25,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "cone_page": "._cone_page",
+    "SHARED": "._writing",
+    "bundle": "._bundle",
     "embedded": "._writing",
+    "expose": "._bundle",
     "filled": "._writing",
     "page_file": "._writing",
-    "save_page": "._cone_page",
     "save_statements_page": "._statements_page",
     "source": "._writing",
     "statements_page": "._statements_page",

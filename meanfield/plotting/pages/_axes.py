@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ._numerals import plain, power_of_ten
+from meanfield.plotting._figure.text import power_of_ten
+
+from ._numerals import plain
 
 Tick = tuple[float, str]  # the place on the axis, and its label
 

@@ -16,7 +16,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import colour_bar, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import CYCLE, number_map
 
@@ -89,7 +89,7 @@ def lines(dataset: xr.Dataset) -> Figure:
     finite = over.middle[np.isfinite(over.middle)]
     if spans_decades(finite) and finite.min() > 0:
         axes.set_yscale("log")
-    colours = _coloured(figure, axes, parts)
+    colours = _coloured(axes, parts)
     ceiling = _ceiling(parts, name)
     shifts = _APART * (np.arange(len(colours)) - (len(colours) - 1) / 2)
     for place, colour in enumerate(colours):
@@ -173,7 +173,7 @@ def _line(axes: Axes, x: Scale, over: Average, look: _Look) -> None:
     axes.plot(sized, np.full(sized.size, 0.96), transform=top, **arrow)
 
 
-def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
+def _coloured(axes: Axes, parts: _Lines) -> list[str]:
     """A colour for each line, in a legend, or on a scale if they are many.
 
     Raises:
@@ -205,9 +205,7 @@ def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
         scale.centres.min(), scale.centres.max()
     )
     mapping = ScalarMappable(norm, shades)
-    bar = figure.colorbar(mapping, ax=axes, aspect=30, pad=0.02)
-    bar.set_label(key_label(parts.by))
-    bar.outline.set_visible(False)
+    colour_bar(axes, mapping, key_label(parts.by), aspect=30)
     return [to_hex(colour) for colour in mapping.to_rgba(scale.centres)]
 
 
