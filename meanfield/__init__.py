@@ -12,117 +12,46 @@ from ._lazy import lazy
 if TYPE_CHECKING:
     import xarray
 
-    from ._precision import set_precision
-    from .attention import Attention, attentions
-    from .dynamics import (
-        Cross,
-        Drift,
-        Heads,
-        Interpolated,
-        Layers,
-        Moving,
-        Perceptron,
-        Prefix,
-        Sum,
-    )
-    from .flows import (
-        BlowUp,
-        Isotropic,
-        Status,
-        Steady,
-        Trajectory,
-        adaptive,
-        cfl,
-        compiler_options,
-        fixed,
-        flow,
-    )
-    from .measures import Blocked, Dense, Gaussian, Grid, Points
-    from .measures.sampling import clouds, gauss_hermite
-    from .plotting import Plots
+    from ._precision import set_precision as set_precision
+    from .attention import Attention as Attention
+    from .attention import attentions as attentions
+    from .dynamics import Cross as Cross
+    from .dynamics import Drift as Drift
+    from .dynamics import Heads as Heads
+    from .dynamics import Interpolated as Interpolated
+    from .dynamics import Layers as Layers
+    from .dynamics import Moving as Moving
+    from .dynamics import Perceptron as Perceptron
+    from .dynamics import Prefix as Prefix
+    from .dynamics import Sum as Sum
+    from .flows import BlowUp as BlowUp
+    from .flows import Isotropic as Isotropic
+    from .flows import Status as Status
+    from .flows import Steady as Steady
+    from .flows import Trajectory as Trajectory
+    from .flows import adaptive as adaptive
+    from .flows import cfl as cfl
+    from .flows import compiler_options as compiler_options
+    from .flows import fixed as fixed
+    from .flows import flow as flow
+    from .measures import Blocked as Blocked
+    from .measures import Dense as Dense
+    from .measures import Gaussian as Gaussian
+    from .measures import Grid as Grid
+    from .measures import Points as Points
+    from .measures.sampling import clouds as clouds
+    from .measures.sampling import gauss_hermite as gauss_hermite
+    from .plotting import Plots as Plots
     from .runs import open as open  # noqa: A004 (as in xarray)
-    from .runs import simulate
-    from .tokens import Tokens
+    from .runs import simulate as simulate
+    from .tokens import Tokens as Tokens
 
 __version__ = "0.2.0"
-
-_HOMES = {
-    "Attention": ".attention",
-    "attentions": ".attention",
-    "Cross": ".dynamics",
-    "Drift": ".dynamics",
-    "Heads": ".dynamics",
-    "Interpolated": ".dynamics",
-    "Layers": ".dynamics",
-    "Moving": ".dynamics",
-    "Perceptron": ".dynamics",
-    "Prefix": ".dynamics",
-    "Sum": ".dynamics",
-    "BlowUp": ".flows",
-    "Isotropic": ".flows",
-    "Status": ".flows",
-    "Steady": ".flows",
-    "Trajectory": ".flows",
-    "adaptive": ".flows",
-    "cfl": ".flows",
-    "compiler_options": ".flows",
-    "fixed": ".flows",
-    "flow": ".flows",
-    "Blocked": ".measures",
-    "Dense": ".measures",
-    "Gaussian": ".measures",
-    "Grid": ".measures",
-    "Points": ".measures",
-    "Plots": ".plotting",
-    "clouds": ".measures.sampling",
-    "gauss_hermite": ".measures.sampling",
-    "open": ".runs",
-    "simulate": ".runs",
-    "set_precision": "._precision",
-    "Tokens": ".tokens",
-}
-
-# Not `open`: `from meanfield import *` would hide Python's own.
-__all__ = [
-    "Attention",
-    "Blocked",
-    "BlowUp",
-    "Cross",
-    "Dense",
-    "Drift",
-    "Gaussian",
-    "Grid",
-    "Heads",
-    "Interpolated",
-    "Isotropic",
-    "Layers",
-    "Moving",
-    "Perceptron",
-    "Plots",
-    "Points",
-    "Prefix",
-    "Status",
-    "Steady",
-    "Sum",
-    "Tokens",
-    "Trajectory",
-    "adaptive",
-    "attentions",
-    "cfl",
-    "clouds",
-    "compiler_options",
-    "fixed",
-    "flow",
-    "gauss_hermite",
-    "set_precision",
-    "simulate",
-]
-
-__getattr__ = lazy(__name__, _HOMES).getattr
+__getattr__, _names, __all__ = lazy(__name__)
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, "__version__"])
+    return sorted([*_names(), "__version__"])
 
 
 @views.register("dataset")

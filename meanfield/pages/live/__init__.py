@@ -5,33 +5,14 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._keys import REFUSED, UNLISTED, check_axes
-    from ._law import Law, law_of
-    from ._page import live_page, save_live_page
-    from ._setting import Setting, setting_of
+    from ._keys import REFUSED as REFUSED
+    from ._keys import UNLISTED as UNLISTED
+    from ._keys import check_axes as check_axes
+    from ._law import Law as Law
+    from ._law import law_of as law_of
+    from ._page import live_page as live_page
+    from ._page import save_live_page as save_live_page
+    from ._setting import Setting as Setting
+    from ._setting import setting_of as setting_of
 
-__all__ = [
-    "REFUSED",
-    "UNLISTED",
-    "Law",
-    "Setting",
-    "check_axes",
-    "law_of",
-    "live_page",
-    "save_live_page",
-    "setting_of",
-]
-
-_HOMES = {
-    "REFUSED": "._keys",
-    "UNLISTED": "._keys",
-    "Law": "._law",
-    "Setting": "._setting",
-    "check_axes": "._keys",
-    "law_of": "._law",
-    "live_page": "._page",
-    "save_live_page": "._page",
-    "setting_of": "._setting",
-}
-
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -5,37 +5,16 @@ from typing import TYPE_CHECKING
 from meanfield._lazy import lazy
 
 if TYPE_CHECKING:
-    from ._bundle import bundle, expose
-    from ._mathml import typeset
-    from ._statements_page import save_statements_page, statements_page
-    from ._writing import SHARED, embedded, filled, page_file, source, written
+    from ._bundle import bundle as bundle
+    from ._bundle import expose as expose
+    from ._mathml import typeset as typeset
+    from ._statements_page import save_statements_page as save_statements_page
+    from ._statements_page import statements_page as statements_page
+    from ._writing import SHARED as SHARED
+    from ._writing import embedded as embedded
+    from ._writing import filled as filled
+    from ._writing import page_file as page_file
+    from ._writing import source as source
+    from ._writing import written as written
 
-__all__ = [
-    "SHARED",
-    "bundle",
-    "embedded",
-    "expose",
-    "filled",
-    "page_file",
-    "save_statements_page",
-    "source",
-    "statements_page",
-    "typeset",
-    "written",
-]
-
-_HOMES = {
-    "SHARED": "._writing",
-    "bundle": "._bundle",
-    "embedded": "._writing",
-    "expose": "._bundle",
-    "filled": "._writing",
-    "page_file": "._writing",
-    "save_statements_page": "._statements_page",
-    "source": "._writing",
-    "statements_page": "._statements_page",
-    "typeset": "._mathml",
-    "written": "._writing",
-}
-
-__getattr__, __dir__ = lazy(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy(__name__)

@@ -13,6 +13,7 @@ from meanfield.measures import (
     MISSING,
     AbstractBox,
     AffineBox,
+    ClosedBox,
     FixedBox,
     Gaussian,
     Grid,
@@ -33,6 +34,7 @@ BOXES: dict[str, AbstractBox] = {
     "affine": AffineBox(),
     "scaled": ScaledBox(),
     "fixed": FixedBox(),
+    "closed": ClosedBox(),
 }
 
 

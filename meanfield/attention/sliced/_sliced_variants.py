@@ -1,31 +1,55 @@
 """The registered variants of expected sliced transport."""
 
+from dataclasses import dataclass
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield._array import number, positive
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention._attention import Attention, variant
+from meanfield.attention._options import with_keywords
 from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore, Dot
 
-from ._coupling import HardSlices
+from ._hard import HardSlices
 from ._slices import directions
 from ._soft import GaussianSoftSlices, PublishedSoftSlices, SoftSlices
 from ._soft_mean import LineDistance, LineSquare
 
 
+@dataclass(frozen=True)
+class SlicedOptions:
+    r"""Slices and their weights.
+
+    Attributes:
+        slices: `axis`, `random:COUNT[:SEED]` (a number is COUNT), or k numbers a row.
+        tau: the inverse temperature $\tau$ of slices; zero weights all alike.
+    """
+
+    slices: str | int | Numbers = "axis"
+    tau: Scalar = 0.0
+
+    def arrays(self, score: Dot) -> tuple[Float[Array, "l k"], Float[Array, ""] | None]:
+        r"""The directions of slices, and $\tau$ unless it is known to be zero."""
+        dtype = score.Q.dtype
+        rows = directions(self.slices, score.Q.shape[0]).astype(dtype)
+        is_number = isinstance(number("tau", self.tau), int | float)
+        is_zero = is_number and self.tau == 0
+        return rows, None if is_zero else jnp.asarray(self.tau, dtype)
+
+
 @variant(
     "esp", "permutation", "orthogonal", "translation", cost=r"$n \log n$ for each slice"
 )
+@with_keywords
 def esp(
     Q: Numbers,
     K: Numbers,
     V: Numbers,
     *,
     epsilon: Scalar = 1.0,
-    slices: str | int | Numbers = "axis",
-    tau: Scalar = 0.0,
+    options: SlicedOptions,
 ) -> Attention:
     r"""Tokens get the mean of the keys that share their ranks along slices.
 
@@ -41,28 +65,27 @@ def esp(
         K: key matrix, k × d.
         V: value matrix, d × d.
         epsilon: divides the costs; ranks do not see it.
-        slices: `axis`, `random:COUNT[:SEED]` (a number is COUNT), or k numbers a row.
-        tau: the inverse temperature $\tau$; zero weights all slices alike.
+        options: of slices.
 
     Raises:
         InvalidInputError: if shapes do not fit, or there are no such slices.
     """
     score = Dot(Q, K, epsilon)
-    rows, inverse = _rows(slices, score), _inverse(tau, score)
+    rows, inverse = options.arrays(score)
     return Attention(score, HardSlices(rows, inverse), V)
 
 
 @variant(
     "esp-soft", "permutation", "orthogonal", "translation", cost="$n^2$ for each slice"
 )
+@with_keywords
 def esp_soft(
     Q: Numbers,
     K: Numbers,
     V: Numbers,
     *,
     epsilon: Scalar = 1.0,
-    slices: str | int | Numbers = "axis",
-    tau: Scalar = 0.0,
+    options: SlicedOptions,
     temperature: Scalar = 1.0,
     power: int = 2,
 ) -> Attention:
@@ -79,8 +102,7 @@ def esp_soft(
         K: key matrix, k × d.
         V: value matrix, d × d.
         epsilon: divides the costs; ranks do not see it.
-        slices: `axis`, `random:COUNT[:SEED]` (a number is COUNT), or k numbers a row.
-        tau: the inverse temperature $\tau$ of slices; zero weights all alike.
+        options: of slices.
         temperature: $t$ of sorts, positive, in units of queries to the power $p$.
         power: $p$, 1 or 2.
 
@@ -89,7 +111,7 @@ def esp_soft(
             temperature is not positive, or `power` is neither 1 nor 2.
     """
     score = Dot(Q, K, epsilon)
-    rows, inverse = _rows(slices, score), _inverse(tau, score)
+    rows, inverse = options.arrays(score)
     near = _near(power, temperature, score)
     if isinstance(near, LineSquare):
         return Attention(score, GaussianSoftSlices(rows, near, inverse), V)
@@ -97,14 +119,14 @@ def esp_soft(
 
 
 @variant("esp-soft-published", "permutation", "orthogonal", cost="$n^2$ for each slice")
+@with_keywords
 def esp_soft_published(
     Q: Numbers,
     K: Numbers,
     V: Numbers,
     *,
     epsilon: Scalar = 1.0,
-    slices: str | int | Numbers = "axis",
-    tau: Scalar = 0.0,
+    options: SlicedOptions,
     temperature: Scalar = 1.0,
     power: int = 2,
 ) -> Attention:
@@ -120,8 +142,7 @@ def esp_soft_published(
         K: key matrix, k × d.
         V: value matrix, d × d.
         epsilon: divides the costs; ranks do not see it.
-        slices: `axis`, `random:COUNT[:SEED]` (a number is COUNT), or k numbers a row.
-        tau: the inverse temperature $\tau$ of slices; zero weights all alike.
+        options: of slices.
         temperature: $t$ of sorts, positive, in units of queries to the power $p$.
         power: $p$, 1 or 2.
 
@@ -130,18 +151,9 @@ def esp_soft_published(
             temperature is not positive, or `power` is neither 1 nor 2.
     """
     score = Dot(Q, K, epsilon)
-    rows, inverse = _rows(slices, score), _inverse(tau, score)
+    rows, inverse = options.arrays(score)
     near = _near(power, temperature, score)
     return Attention(score, PublishedSoftSlices(rows, near, inverse), V)
-
-
-def _rows(slices: str | int | Numbers, score: Dot) -> Float[Array, "l k"]:
-    return directions(slices, score.Q.shape[0]).astype(score.Q.dtype)
-
-
-def _inverse(tau: Scalar, score: Dot) -> Float[Array, ""] | None:
-    is_zero = isinstance(number("tau", tau), int | float) and tau == 0
-    return None if is_zero else jnp.asarray(tau, score.Q.dtype)
 
 
 def _near(power: int, temperature: Scalar, score: Dot) -> AbstractScore:

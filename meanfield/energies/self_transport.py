@@ -17,9 +17,9 @@ from meanfield.tokens import Tokens
 from ._energy import (
     AbstractEnergy,
     AbstractVariation,
-    QuadraticVariation,
     energy_of_attention,
 )
+from .potential import QuadraticVariation
 
 
 class SinkhornEnergy(AbstractEnergy):

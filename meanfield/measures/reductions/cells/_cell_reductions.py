@@ -9,8 +9,8 @@ from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield._programs import compile_once
-from meanfield.measures.reductions._planned import AbstractPlanned
-from meanfield.measures.reductions._reduction import (
+from meanfield.measures.reductions.exact import (
+    AbstractPlanned,
     Keys,
     Link,
     exponential,

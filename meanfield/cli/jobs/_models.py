@@ -3,17 +3,18 @@
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from meanfield import models
+from meanfield import models, plotting
 from meanfield._writing import check_writable
-from meanfield.cli.jobs._words import named, note_unknown
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, number, print_json, print_rows
 from meanfield.errors import SimulationFailed
-from meanfield.plotting import draw_head_eigenvalues, draw_layers, figure_files, save
+
+from ._words import named, note_unknown
 
 FINISHED = "finished"
 _TABLES = ("depths", "shares")
@@ -31,6 +32,25 @@ its place. nearer: through how many layers the flow is nearer than the embedding
 REMARK = "the flow has the network's attention, without its layer norms and MLPs"
 
 
+@contextmanager
+def reading(
+    model: str, title: str
+) -> Iterator[tuple[models.Checkpoint, Callable[[int], None]]]:
+    """A model, and what shows on the way which of its layers are done.
+
+    Raises:
+        InputFileError: if the model cannot be read.
+    """
+    checkpoint = models.load(model)
+    depth = models.read(checkpoint).sizes.n_layers
+    with RunProgress(title) as progress:
+
+        def show(layer: int) -> None:
+            progress.show(layer / depth, f"layer {layer} of {depth}")
+
+        yield checkpoint, show
+
+
 def compare(
     model: str, text: str, rtol: float | None, out: Path | None, *, in_json: bool
 ) -> None:
@@ -39,9 +59,9 @@ def compare(
     Raises:
         SimulationFailed: if the flow failed on its way, once all is told.
     """
-    for file in () if out is None else figure_files(out):
+    for file in () if out is None else plotting.figure_files(out):
         check_writable(file)
-    both = _compared(model, text, rtol, f"flow of {model}")
+    both = _compare(model, text, rtol, f"flow of {model}")
     depth = len(both.shares)
     title = f"{Path(model).name}: {len(both.words)} tokens, {depth} layers"
     if in_json:
@@ -50,7 +70,8 @@ def compare(
         _print(title, both)
     if out is not None:
         attrs = {"title": title, "remark": REMARK}
-        for file in save(draw_layers(both.dataset().assign_attrs(attrs)), out):
+        figure = plotting.draw_layers(both.dataset().assign_attrs(attrs))
+        for file in plotting.save(figure, out):
             note(f"wrote {file}")
     _fail_with([both])
 
@@ -69,7 +90,7 @@ def compare_all(
     rows = []
     for place, text in enumerate(texts, start=1):
         title = f"flow of {model}, text {place} of {count}"
-        rows.append(_compared(model, text, rtol, title))
+        rows.append(_compare(model, text, rtol, title))
     if in_json:
         pairs = zip(texts, rows, strict=True)
         values = [{"text": text, **_as_json(both)} for text, both in pairs]
@@ -86,15 +107,12 @@ def compare_all(
     _fail_with(rows)
 
 
-def _compared(
+def _compare(
     model: str, text: str, rtol: float | None, title: str
 ) -> models.Comparison:
     """The comparison of a text, with progress."""
     note_unknown(model, text)
-    checkpoint = models.load(model)
-    depth = models.read(checkpoint).sizes.n_layers
-    with RunProgress(title) as progress:
-        show = lambda layer: progress.show(layer / depth, f"layer {layer} of {depth}")
+    with reading(model, title) as (checkpoint, show):
         words = models.text_in(text)
         return models.compare(checkpoint, words, rtol=rtol, report=show)
 
@@ -198,17 +216,15 @@ def draw_heads(model: str, out: Path) -> None:
         InputFileError: if the model cannot be read.
         ResourceError: if the file cannot be written.
     """
-    for file in figure_files(out):
+    for file in plotting.figure_files(out):
         check_writable(file)
-    checkpoint = models.load(model)
-    sizes = models.read(checkpoint).sizes
-    with RunProgress(f"eigenvalues of {model}") as progress:
-        show = lambda layer: progress.show(layer / sizes.n_layers, f"layer {layer}")
+    with reading(model, f"eigenvalues of {model}") as (checkpoint, show):
+        sizes = models.read(checkpoint).sizes
         data = models.head_eigenvalues(checkpoint, report=show)
     title = (
         f"{Path(model).name}: {sizes.n_layers} layers of {sizes.n_heads} heads, "
         f"d = {sizes.dimension}, rank {sizes.head_dimension}"
     )
-    figure = draw_head_eigenvalues(data.assign_attrs(title=title))
-    for file in save(figure, out):
+    figure = plotting.draw_head_eigenvalues(data.assign_attrs(title=title))
+    for file in plotting.save(figure, out):
         note(f"wrote {file}")

@@ -1,18 +1,22 @@
-"""What is needed of a measure where tokens are counted in order."""
+"""What attentions on sequences, and diffusion on grids, need of a measure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 from typing_extensions import override
 
+from meanfield._array import is_concrete
 from meanfield.errors import InvalidInputError, UnsupportedError
 
-from ._facing import Facing
 from ._gaussian import Gaussian
-from ._measure import AbstractMeasure
+from ._grid import Grid
+from ._measure import AbstractMeasure, Facing
 from ._points import Points
 from ._reader import AbstractReader
-from .grids import Grid
+from .grids import AffineBox
+
+ROUNDED = 1e-12  # of squared lengths, below which a product of two axes is none
 
 
 @dataclass(frozen=True)
@@ -66,4 +70,30 @@ class Ordered(AbstractReader[None]):
         return UnsupportedError(
             f"`{self.called()}` attention cuts a sequence of tokens into blocks, and "
             f"{what} has none; use points."
+        )
+
+
+def check_upright(mu: Grid) -> None:
+    """Refuses a box that shears: in it diffusion has mixed derivatives.
+
+    Raises:
+        UnsupportedError: naming the boxes that work.
+
+    Examples:
+        >>> from meanfield import Grid
+        >>> from meanfield.measures import FixedBox, check_upright
+        >>> edges = np.linspace(-1, 1, 9)
+        >>> check_upright(
+        ...     Grid.from_density([edges, edges], np.ones((8, 8)), box=FixedBox())
+        ... )
+    """
+    shears = isinstance(mu.box, AffineBox) and mu.dimension > 1
+    if not shears and is_concrete(mu.state.axes):
+        D = np.asarray(mu.state.axes)
+        gram = np.abs(np.tril(D.T @ D, -1))
+        shears = bool(np.max(gram) > ROUNDED * np.max(D**2))
+    if shears:
+        raise UnsupportedError(
+            "Diffusion on a plane grid needs a box that does not shear: use "
+            "`ScaledBox` or `FixedBox` (`box = scaled` or `fixed`)."
         )

@@ -1,7 +1,7 @@
-"""Sortings out of options: matrices or laws, noise from a key, an order."""
+"""Options of sorted blocks, and the sortings that they make."""
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -20,16 +20,25 @@ MOST_PASSES = 1_000_000  # one after the other
 Law = str | Numbers
 
 
-class Recipe(NamedTuple):
-    """What a sorting is made of; see `sparse_sinkhorn`."""
+@dataclass(frozen=True)
+class SparseOptions:
+    r"""What the matrix that sorts blocks is made of.
 
-    blocks: int | None
-    W_B: Law
-    W_P: Law | None
-    temperature: Scalar
-    noise: Scalar
-    passes: int
-    order: Numbers | None = None
+    Attributes:
+        blocks: $N_B$; four, or as `W_B` or an order has it.
+        W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
+        W_P: the matrix of a layer before; none if `None`.
+        temperature: $\tau$; as it tends to zero, the matrix becomes a permutation.
+        noise: the scale of Gumbel noise, drawn once.
+        passes: $N_k$, of the balancing; with none, rows alone are divided.
+    """
+
+    blocks: int | None = None
+    W_B: Law = "normal"
+    W_P: Law | None = None
+    temperature: Scalar = 1.0
+    noise: Scalar = 0.0
+    passes: int = PASSES
 
     def network(self, like: Float[Array, "k d"], key: PRNGKey) -> SortingNetwork:
         r"""$X'W_B$, or $\sigma(\sigma(X'W_P)W_B)$ with $\sigma$ the positive part.
@@ -58,16 +67,16 @@ class Recipe(NamedTuple):
         return _fitting(SortingNetwork(both), d)
 
     def sorting(
-        self, like: Float[Array, "k d"], key: PRNGKey | None
+        self, like: Float[Array, "k d"], key: PRNGKey | None, order: Numbers | None
     ) -> AbstractSorting:
-        """In an order that is given, or balanced over columns and rows.
+        """In an order, or balanced over columns and rows if that is `None`.
 
         Raises:
             InvalidInputError: if a number is none, or a shape does not fit.
         """
-        if self.order is None:
+        if order is None:
             return Learned(*self._parts(like, key))
-        sorting = Reordered(self.order)
+        sorting = Reordered(order)
         if self._count() not in (None, sorting.n_blocks):
             raise InvalidInputError(
                 f"`order` numbers {sorting.n_blocks} blocks, and `blocks` is "
@@ -89,16 +98,14 @@ class Recipe(NamedTuple):
         scale = jnp.asarray(number("noise", self.noise), dtype)
         noise = scale * jax.random.gumbel(gumbel, (count, count), dtype)
         tau = jnp.asarray(positive("temperature", self.temperature), dtype)
-        return network, noise, tau, self._passes()
+        passes = _count("passes", self.passes, least=0, most=MOST_PASSES)
+        return network, noise, tau, passes
 
     def _count(self) -> int | None:
         """How many blocks are asked for."""
         if self.blocks is None:
             return None
         return _count("blocks", self.blocks, least=1, most=MOST_BLOCKS)
-
-    def _passes(self) -> int:
-        return _count("passes", self.passes, least=0, most=MOST_PASSES)
 
 
 def _fitting(network: SortingNetwork, d: int) -> SortingNetwork:

@@ -82,7 +82,7 @@ class GridMotion(Motion[Grid]):
         if noise is None:
             return terms, solver
         assert isinstance(solver, AbstractGridSolver)
-        return terms, Strang(solver, noise.kappa, mu0.edges)
+        return terms, Strang(solver, noise.kappa, mu0.edges, mu0.box)
 
     @override
     def at_start(self, mu0: Grid) -> Float[Array, " d"]:

@@ -2,30 +2,27 @@
 
 from meanfield._typing import Numbers, PRNGKey, Scalar
 from meanfield.attention._attention import Attention, variant
+from meanfield.attention._options import with_keywords
 from meanfield.scores import Dot
 
-from ._coupling import CausalSparse, Sparse
 from ._mixture import SparseMixture
-from ._recipe import PASSES, Law, Recipe
 from ._sortcut import SortCut
+from ._sparse import CausalSparse, Sparse
+from ._sparse_options import SparseOptions
 
 COST = r"$nb + n^2/b + N_k(n/b)^2$ in blocks of $b$ tokens"
 
 
 @variant("sparse-sinkhorn", cost=COST)
-def sparse_sinkhorn(  # noqa: PLR0913 (what the literature gives it)
+@with_keywords
+def sparse_sinkhorn(
     Q: Numbers,
     K: Numbers,
     V: Numbers,
     *,
     epsilon: Scalar = 1.0,
     key: PRNGKey | None = None,
-    blocks: int | None = None,
-    W_B: Law = "normal",
-    W_P: Law | None = None,
-    temperature: Scalar = 1.0,
-    noise: Scalar = 0.0,
-    passes: int = PASSES,
+    options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
     r"""Tokens look at their block, and at the one that a network sorts to it.
@@ -42,37 +39,27 @@ def sparse_sinkhorn(  # noqa: PLR0913 (what the literature gives it)
         V: value matrix, d × d.
         epsilon: divides both scores.
         key: of what is drawn; a run draws it from its seed, for each head.
-        blocks: $N_B$; four, or as `W_B` or `order` has it.
-        W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
-        W_P: the matrix of a layer before; none if `None`.
-        temperature: $\tau$; as it tends to zero, the matrix becomes a permutation.
-        noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing; with none, rows alone are divided.
+        options: of the matrix that sorts blocks.
         order: blocks in this order, such as `[2, 0, 1]`, and no network.
 
     Raises:
         InvalidInputError: if shapes do not fit, or a number is none.
     """
     score = Dot(Q, K, epsilon)
-    recipe = Recipe(blocks, W_B, W_P, temperature, noise, passes, order)
-    sorting = recipe.sorting(score.Q, key)
+    sorting = options.sorting(score.Q, key, order)
     return Attention(score, Sparse(sorting), V)
 
 
 @variant("sparse-sinkhorn-causal", cost=COST)
-def sparse_sinkhorn_causal(  # noqa: PLR0913 (what the literature gives it)
+@with_keywords
+def sparse_sinkhorn_causal(
     Q: Numbers,
     K: Numbers,
     V: Numbers,
     *,
     epsilon: Scalar = 1.0,
     key: PRNGKey | None = None,
-    blocks: int | None = None,
-    W_B: Law = "normal",
-    W_P: Law | None = None,
-    temperature: Scalar = 1.0,
-    noise: Scalar = 0.0,
-    passes: int = PASSES,
+    options: SparseOptions,
 ) -> Attention:
     r"""As `sparse-sinkhorn`, and no token sees a later one.
 
@@ -87,35 +74,25 @@ def sparse_sinkhorn_causal(  # noqa: PLR0913 (what the literature gives it)
         V: value matrix, d × d.
         epsilon: divides both scores.
         key: of what is drawn; a run draws it from its seed, for each head.
-        blocks: $N_B$; four, or as `W_B` has it.
-        W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
-        W_P: the matrix of a layer before; none if `None`.
-        temperature: $\tau$.
-        noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing; with none, rows alone are divided.
+        options: of the matrix that sorts blocks.
 
     Raises:
         InvalidInputError: if shapes do not fit, or a number is none.
     """
     score = Dot(Q, K, epsilon)
-    recipe = Recipe(blocks, W_B, W_P, temperature, noise, passes)
-    return Attention(score, CausalSparse(recipe.causal(score.Q, key)), V)
+    return Attention(score, CausalSparse(options.causal(score.Q, key)), V)
 
 
 @variant("sparse-sinkhorn-mixture", cost=f"that of `softmax`, and {COST}")
-def sparse_sinkhorn_mixture(  # noqa: PLR0913 (what the literature gives it)
+@with_keywords
+def sparse_sinkhorn_mixture(
     Q: Numbers,
     K: Numbers,
     V: Numbers,
     *,
     epsilon: Scalar = 1.0,
     key: PRNGKey | None = None,
-    blocks: int | None = None,
-    W_B: Law = "normal",
-    W_P: Law | None = None,
-    temperature: Scalar = 1.0,
-    noise: Scalar = 0.0,
-    passes: int = PASSES,
+    options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
     r"""The sum of `sparse-sinkhorn` and of softmax over all tokens.
@@ -128,25 +105,20 @@ def sparse_sinkhorn_mixture(  # noqa: PLR0913 (what the literature gives it)
         V: value matrix, d × d.
         epsilon: divides all scores.
         key: of what is drawn; a run draws it from its seed, for each head.
-        blocks: $N_B$; four, or as `W_B` or `order` has it.
-        W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
-        W_P: the matrix of a layer before; none if `None`.
-        temperature: $\tau$.
-        noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing; with none, rows alone are divided.
+        options: of the matrix that sorts blocks.
         order: blocks in this order, such as `[2, 0, 1]`, and no network.
 
     Raises:
         InvalidInputError: if shapes do not fit, or a number is none.
     """
     score = Dot(Q, K, epsilon)
-    recipe = Recipe(blocks, W_B, W_P, temperature, noise, passes, order)
-    sorting = recipe.sorting(score.Q, key)
+    sorting = options.sorting(score.Q, key, order)
     return Attention(score, SparseMixture(sorting), V)
 
 
 @variant("sortcut", cost=r"$nbc + n^2/b + N_k(n/b)^2$ for a budget of $c$ blocks")
-def sortcut(  # noqa: PLR0913 (what the literature gives it)
+@with_keywords
+def sortcut(
     Q: Numbers,
     K: Numbers,
     V: Numbers,
@@ -154,12 +126,7 @@ def sortcut(  # noqa: PLR0913 (what the literature gives it)
     epsilon: Scalar = 1.0,
     key: PRNGKey | None = None,
     budget: int = 1,
-    blocks: int | None = None,
-    W_B: Law = "normal",
-    W_P: Law | None = None,
-    temperature: Scalar = 1.0,
-    noise: Scalar = 0.0,
-    passes: int = PASSES,
+    options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
     r"""All tokens look at the first blocks of the sorted sequence.
@@ -173,18 +140,12 @@ def sortcut(  # noqa: PLR0913 (what the literature gives it)
         epsilon: divides the scores.
         key: of what is drawn; a run draws it from its seed, for each head.
         budget: how many blocks are kept.
-        blocks: $N_B$; four, or as `W_B` or `order` has it.
-        W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
-        W_P: the matrix of a layer before; none if `None`.
-        temperature: $\tau$.
-        noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing; with none, rows alone are divided.
+        options: of the matrix that sorts blocks.
         order: blocks in this order, such as `[2, 0, 1]`, and no network.
 
     Raises:
         InvalidInputError: if shapes do not fit, or a number is none.
     """
     score = Dot(Q, K, epsilon)
-    recipe = Recipe(blocks, W_B, W_P, temperature, noise, passes, order)
-    sorting = recipe.sorting(score.Q, key)
+    sorting = options.sorting(score.Q, key, order)
     return Attention(score, SortCut(sorting, budget), V)

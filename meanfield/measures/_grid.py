@@ -11,34 +11,31 @@ from typing_extensions import override
 
 from meanfield._array import float_array
 from meanfield._typing import Numbers
-from meanfield.cells import (
-    along,
-    centres,
-    lattice,
-    point_masses,
-    volumes,
-    widths,
-)
+from meanfield.cells import along, centres, lattice, point_masses, volumes, widths
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
-from meanfield.measures._measure import AbstractMeasure, check_unstacked, memberwise
-from meanfield.measures._points import Points
-from meanfield.measures._reader import AbstractReader
-from meanfield.measures.edges import averages
-from meanfield.measures.reductions import AbstractReduction, Blocked, Dense, Separable
 
-from ._boxes import AbstractBox, AffineBox, turning
-from ._checks import (
+from ._measure import AbstractMeasure, check_unstacked, memberwise
+from ._points import Points
+from .edges import averages
+from .grids import (
+    AbstractBox,
+    AbstractProbe,
+    AffineBox,
+    Chart,
+    EveryFace,
+    Forced,
+    GridState,
     check_density,
     check_edges,
     check_mass,
     check_resolved,
+    fluxes,
+    forced,
     roughness,
+    turning,
 )
-from ._forced import Forced, forced
-from ._probes import AbstractProbe, Chart, EveryFace
-from ._state import GridState
-from ._upwind import fluxes
+from .reductions import AbstractReduction, Blocked, Dense, Separable
 
 DENSE_UP_TO = 2048  # cells: scores of all pairs fit into a few caches' worth
 TURN = 0.02  # of an e-fold that the box may turn, stretch or move by in a step
@@ -216,7 +213,7 @@ class Grid(AbstractMeasure):
         return self.state
 
     @override
-    def read_by(self, reader: AbstractReader[Any]) -> Any:
+    def read_by(self, reader: Any) -> Any:
         return reader.of_grid(self)
 
     @override
@@ -233,7 +230,8 @@ class Grid(AbstractMeasure):
         velocity, forces = field.parted
         velocities = (self.probe or EveryFace()).velocities(self.chart, velocity)
         masses, axes = self.state.masses, self.state.axes
-        pushes = forced(forces, masses, edges=self.edges, axes=axes) if forces else ()
+        place = {"edges": self.edges, "axes": axes, "box": self.box}
+        pushes = forced(forces, masses, **place) if forces else ()
         drift, R = self._motion(velocities.across, pushes)
         change, shares = jnp.zeros_like(masses), jnp.zeros(())
         outflow = jnp.zeros_like(self.outflow)
@@ -241,7 +239,7 @@ class Grid(AbstractMeasure):
             u = velocities.across[axis][..., axis]
             w = u - drift[axis] - turning(R[axis], axis, self.edges)
             w = w + pushes[axis].velocity if pushes else w
-            moved = fluxes(masses, axis + 1, widths(edges), w)
+            moved = fluxes(masses, axis + 1, widths(edges), w, self.box)
             through, empties = pushes[axis].beside(moved) if pushes else moved
             change = change - jnp.diff(through, axis=axis + 1)
             ends = jnp.take(through, jnp.array([0, -1]), axis=axis + 1)

@@ -1,7 +1,7 @@
-"""A text as an option takes it: typed, in a file, or from standard input."""
+"""Values of options: what the Tab key offers, and texts, typed or in a file."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 from cyclopts import Parameter, Token
@@ -9,8 +9,29 @@ from cyclopts import Parameter, Token
 from meanfield._reading import UTF_8
 from meanfield.errors import InputFileError
 
+from ._names import rows
+
+Names = Callable[[object], list[str]]
+
 _PIPED = "-"  # stands for standard input
 _MARKS = ("@", "-")  # a value that begins so names a file or an option
+
+
+def names_of(kind: str) -> Names:
+    """The names of a kind, as `meanfield list` has it, read when they are asked for."""
+
+    def names(_: object) -> list[str]:
+        return [row["name"].partition(":")[0] for row in rows(kind)]
+
+    return names
+
+
+def words(*choices: str) -> Names:
+    """Some words."""
+    return lambda _: list(choices)
+
+
+Preset = Annotated[str | None, Parameter(metavar="NAME", completer=names_of("presets"))]
 
 
 def text_of(_: Any, tokens: Sequence[Token]) -> str:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from meanfield._forces import CellForces
 from meanfield._typing import Scalar
 from meanfield.cells import along, centres, layer_masses, volumes, widths
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.measures import Grid
 from meanfield.tokens import Tokens
 
@@ -21,7 +21,7 @@ from ._energy import AbstractVariation, CombinedVariation
 Cells = Float[Array, "layers ..."]
 
 
-class CellVariation(AbstractVariation):
+class CellVariation(AbstractExplicit, AbstractVariation):
     r"""$\delta E$ of a density on a grid, by cubics through the four nearest cells.
 
     NaN outside of the grid, and where it is not finite at one of those cells. Among
@@ -60,11 +60,6 @@ class CellVariation(AbstractVariation):
             return jnp.zeros((tokens.n, *last), int)
         gaps = jnp.abs(tokens.position[:, None] - self.mu.position[None, :])
         return jnp.argmin(gaps, axis=1).reshape(-1, *last)
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def parts_of(

@@ -2,14 +2,14 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from meanfield.cli.names._kinds import summary
+from meanfield.cli.options._names import summary
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import (
     note,
@@ -24,44 +24,55 @@ from meanfield.training import (
     Progress,
     Record,
     TrainFolder,
-    TrainSpec,
     Variant,
+    Verdict,
     examined,
-    resume,
     tasks,
-    train,
     verdict,
 )
 
 
-def listed() -> list[dict[str, Any]]:
+def tasks_and_options() -> list[dict[str, Any]]:
     """The tasks, each with its options and their defaults."""
+    options = {
+        name: ", ".join(f"{o.name}={o.default}" for o in dataclasses.fields(task))
+        for name, task in tasks.items()
+    }
     return [
-        {"name": name, "options": _defaults(task), "what": summary(task)}
+        {"name": name, "options": options[name], "what": summary(task)}
         for name, task in tasks.items()
     ]
 
 
-def begin(
-    spec: TrainSpec, folder: Path, plugins: Sequence[Path], *, in_json: bool
+def conclude(
+    job: Callable[..., Record], label: str, folder: Path, *, in_json: bool
 ) -> None:
-    """Trains, and reports."""
-    with _said_how_to_go_on(folder), _bar(spec) as progress:
-        record = train(spec, folder, plugins=plugins, report=_shown(progress))
-    _report(record, folder, in_json=in_json)
+    """Trains, with progress, and reports.
+
+    Raises:
+        KeyboardInterrupt: saying how to go on, once an epoch is committed.
+    """
+    try:
+        with RunProgress(f"training {label}") as progress:
+            record = job(report=partial(_show, progress))
+    except KeyboardInterrupt as error:
+        if not (folder / RECORD).is_file():
+            raise
+        epoch = TrainFolder(folder).record().epoch
+        raise type(error)(
+            f"interrupted after epoch {epoch}; go on with `meanfield train resume "
+            f"{folder}`."
+        ) from error
+    report(record, folder, in_json=in_json)
 
 
-def go_on(folder: Path, plugins: Sequence[Path], *, in_json: bool) -> None:
-    """Goes on, and reports."""
-    spec = checked_record(folder).spec
-    with _said_how_to_go_on(folder), _bar(spec) as progress:
-        record = resume(folder, plugins=plugins, report=_shown(progress))
-    _report(record, folder, in_json=in_json)
-
-
-def show(folder: Path, *, in_json: bool) -> None:
-    """Reports what there is."""
-    _report(checked_record(folder), folder, in_json=in_json)
+def _show(progress: RunProgress, step: Progress) -> None:
+    left = step.seconds * (step.epochs - step.epoch)
+    loss = float(np.median(step.entry["train_loss"]))
+    progress.show(
+        step.epoch / step.epochs,
+        f"epoch {step.epoch}/{step.epochs}  loss {loss:.3g}  {left:.0f} s left",
+    )
 
 
 def checked_record(folder: Path) -> Record:
@@ -117,74 +128,31 @@ def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
             f"{', '.join(tests[0])} and {', '.join(tests[1])}: compare trainings of "
             "one version of the task."
         )
-    found = {
-        name: dataclasses.asdict(verdict(tests[0][name], tests[1][name]))
-        for name in tests[0]
-    }
+    verdicts = {name: verdict(v, tests[1][name]) for name, v in tests[0].items()}
     if in_json:
-        print_json(found)
+        print_json({name: dataclasses.asdict(v) for name, v in verdicts.items()})
         return
-    rows = [{"measure": name, **_shown_verdict(v)} for name, v in found.items()]
-    print_rows(rows)
+    print_rows([{"measure": name, **_row(v)} for name, v in verdicts.items()])
     sys.stdout.write(
         "mean: of the first less the second, with its interval at 95 %. seen: the "
         "smallest mean that so many pairs would see nine times in ten.\n"
     )
 
 
-def _bar(spec: TrainSpec) -> RunProgress:
-    return RunProgress(f"training {spec.variant.label}")
-
-
-@contextmanager
-def _said_how_to_go_on(folder: Path) -> Iterator[None]:
-    """Once an epoch is committed, an interrupt says what to type.
-
-    Raises:
-        KeyboardInterrupt: saying how to go on.
-    """
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        if not (folder / RECORD).is_file():
-            raise
-        epoch = TrainFolder(folder).record().epoch
-        raise type(error)(
-            f"interrupted after epoch {epoch}; go on with `meanfield train resume "
-            f"{folder}`."
-        ) from error
-
-
-def _shown_verdict(found: Mapping[str, Any]) -> dict[str, str]:
-    low, high = found["interval"]
+def _row(result: Verdict) -> dict[str, str]:
+    low, high = result.interval
     above = {"reproduced": "more", "contradicted": "less"}
     return {
-        "mean": f"{found['mean']:+.4f}",
+        "mean": f"{result.mean:+.4f}",
         "interval": f"{low:+.4f} … {high:+.4f}",
-        "median": f"{found['median']:+.4f}",
-        "seen": number(found["seen"], 2),
-        "the first has": above.get(found["word"], str(found["word"])),
+        "median": f"{result.median:+.4f}",
+        "seen": number(result.seen, 2),
+        "the first has": above.get(result.word, str(result.word)),
     }
 
 
-def _defaults(task: type) -> str:
-    options = dataclasses.fields(task)
-    return ", ".join(f"{option.name}={option.default}" for option in options)
-
-
-def _shown(progress: RunProgress) -> Callable[[Progress], None]:
-    def told(step: Progress) -> None:
-        left = step.seconds * (step.epochs - step.epoch)
-        loss = float(np.median(step.entry["train_loss"]))
-        progress.show(
-            step.epoch / step.epochs,
-            f"epoch {step.epoch}/{step.epochs}  loss {loss:.3g}  {left:.0f} s left",
-        )
-
-    return told
-
-
-def _report(record: Record, folder: Path, *, in_json: bool) -> None:
+def report(record: Record, folder: Path, *, in_json: bool) -> None:
+    """What was measured last, for people or for programs."""
     if in_json:
         last = dict(record.log[-1])
         spec = record.spec.as_json()
@@ -201,19 +169,14 @@ def _report(record: Record, folder: Path, *, in_json: bool) -> None:
         }
     )
     sys.stdout.write("\n")
-    print_rows(_rows(record))
-    if not record.is_done:
-        note(f"not finished; go on with `meanfield train resume {folder}`")
-
-
-def _rows(record: Record) -> list[dict[str, str]]:
-    """What was measured last."""
     entry = record.log[-1]
-    columns = {**entry["test"]}
+    columns = dict(entry["test"])
     if "columns" in entry:
         rms = np.sqrt(np.mean(np.square(entry["columns"]["rms"]), axis=(1, 2)))
         columns["columns off 1"] = rms.tolist()
-    return _by_seed(record.spec.seeds, columns)
+    print_rows(_by_seed(spec.seeds, columns))
+    if not record.is_done:
+        note(f"not finished; go on with `meanfield train resume {folder}`")
 
 
 def _by_seed(
