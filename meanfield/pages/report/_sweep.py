@@ -51,7 +51,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
         "ending": packed(np.asarray(dataset["ending"].values).astype(int)),
         "numbers": {n: packed(numbers_of(dataset, n)) for n in names[1:]},
         "labels": {n: plain(number_label(n)) for n in names},
-        "shown": number_shown(dataset),
+        "shown": number_shown(dataset, "phase"),
         "caption": described(dataset),
         "notes": [],
     }

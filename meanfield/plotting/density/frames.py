@@ -14,7 +14,7 @@ from meanfield.plotting._figure.style import CYCLE, INK
 from meanfield.plotting.reading.density import Density, holding_levels, quantiles
 from meanfield.plotting.reading.observables import even_frames
 
-from .scenes import axis_names, height_label, map_scene
+from .scenes import MapScene, axis_names, height_label
 from .views import Extent, framed, scale
 
 _SHARES = [0.99, 0.9, 0.5]
@@ -37,7 +37,7 @@ def draw_frames(figure: Figure, run: Density, look: Look) -> list[str]:
     shades = scale(sample.laws, look)
     grid = _grid(figure, sample, look.columns(_COLUMNS))
     for index, axes in enumerate(grid.ravel()[: len(sample.times)]):
-        map_scene(axes, sample, view, shades).show(index)
+        MapScene(axes, sample, view, shades).show(index)
         _overlay(axes, sample, index)
         _limits(axes, sample, view, index)
         axes.set_title(f"$t$ = {sample.times[index]:.4g}")

@@ -75,12 +75,7 @@ def lines(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset is no sweep, has too many axes, or has no such
             number or axis.
     """
-    if dataset.attrs.get("kind") != "sweep" or "ending" not in dataset:
-        raise InvalidInputError(
-            "The panel `lines` draws a sweep; got a dataset of kind "
-            f"{dataset.attrs.get('kind')!r}."
-        )
-    name = number_shown(dataset)
+    name = number_shown(dataset, "lines")
     name = "stop_time" if name == "ending" else name
     parts = _parted(dataset, name)
     over, x = average(parts.numbers), scale_of(parts.cells, parts.x)

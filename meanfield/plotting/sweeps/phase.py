@@ -61,12 +61,7 @@ def phase(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset is no sweep, has too many axes, or has no such
             number.
     """
-    if dataset.attrs.get("kind") != "sweep" or "ending" not in dataset:
-        raise InvalidInputError(
-            "The panel `phase` draws a sweep; got a dataset of kind "
-            f"{dataset.attrs.get('kind')!r}."
-        )
-    name = number_shown(dataset)
+    name = number_shown(dataset, "phase")
     if dataset["ending"].ndim == 1:
         return curve(dataset, name)
     return _maps(dataset, name)
