@@ -149,7 +149,10 @@ def _ceiling(parts: _Lines, name: str) -> np.ndarray:
 
 def _line(axes: Axes, x: Scale, over: Average, look: _Look) -> None:
     """One line and its band, with arrows where its middle is larger than any number."""
-    bound = lambda part: np.where(np.isposinf(part), look.ceiling, part)
+
+    def bound(part: np.ndarray) -> np.ndarray:
+        return np.where(np.isposinf(part), look.ceiling, part)
+
     shown = np.where(np.isfinite(over.middle), over.middle, np.nan)
     low, high = bound(over.low), bound(over.high)
     if x.kind == "list":
