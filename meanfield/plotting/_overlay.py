@@ -86,13 +86,10 @@ def _view(states: Mapping[str, xr.Dataset]) -> View:
 def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
     """The direction in which two covariances differ most at the last common frame."""
     t = _common(states)[-1]
-    one, other = (_covariance(_at(run, t)) for run in islice(states.values(), 2))
+    moments = [run_moments(_at(run, t)) for run in islice(states.values(), 2)]
+    one, other = (covariance(state.factor)[0] for state in moments)
     values, vectors = np.linalg.eigh(one - other)
     return vectors[:, np.argmax(np.abs(values))]
-
-
-def _covariance(now: xr.Dataset) -> np.ndarray:
-    return covariance(run_moments(now).factor)[0]
 
 
 def _at(run: xr.Dataset, t: float) -> xr.Dataset:

@@ -136,7 +136,8 @@ def _matrices(dataset: xr.Dataset, maps: _Maps) -> Figure:
         if i == 0 or lines > 1:
             axes.set_title(f"head {maps.heads[j]}", loc="center")
         if j % columns == 0:
-            _name_queries(axes, maps, i, step)
+            axes.set_yticks(*_named(maps.tokens, step), fontsize=_SMALL)
+            axes.set_ylabel(f"{maps.moments[i]}\nquery")
         if i == n_snapshots - 1 and j + columns >= n_heads:
             _name_keys(axes, maps, step)
     colour_bar(list(grid.flat), scale, "attention weight", **_BAR, extend=extend)
@@ -178,11 +179,6 @@ def _step(n: int, side: float) -> int:
 def _named(tokens: list[str], step: int) -> tuple[np.ndarray, list[str]]:
     """Places of ticks, and the tokens that are named there."""
     return np.arange(0, len(tokens), step), tokens[::step]
-
-
-def _name_queries(axes: Axes, maps: _Maps, snapshot: int, step: int) -> None:
-    axes.set_yticks(*_named(maps.tokens, step), fontsize=_SMALL)
-    axes.set_ylabel(f"{maps.moments[snapshot]}\nquery")
 
 
 def _name_keys(axes: Axes, maps: _Maps, step: int) -> None:

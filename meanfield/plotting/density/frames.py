@@ -80,16 +80,13 @@ def _quantiles(axes: Axes, run: Density, frame: int) -> None:
     """The median and the middle half of the law of each layer."""
     assert run.position is not None
     instant = run.at(np.array([frame]))
+    layers = [
+        replace(instant, mass=instant.mass[:, i : i + 1], position=None)
+        for i in range(run.position.size)
+    ]
     for level, pattern in ((0.25, "--"), (0.5, "-"), (0.75, "--")):
-        path = [
-            quantiles(_layer(instant, i), np.array([level]))[0, 0]
-            for i in range(run.position.size)
-        ]
+        path = [quantiles(layer, np.array([level]))[0, 0] for layer in layers]
         axes.plot(run.position, path, pattern, color=_CONTOUR, linewidth=1.1)
-
-
-def _layer(run: Density, index: int) -> Density:
-    return replace(run, mass=run.mass[:, index : index + 1], position=None)
 
 
 def _limits(axes: Axes, run: Density, view: Extent, index: int) -> None:
