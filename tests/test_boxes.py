@@ -163,11 +163,11 @@ def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
 @pytest.mark.parametrize(
     ("law", "noise"),
     [
-        (Drift(-jnp.eye(1)), None),
+        (Drift(jnp.eye(1)), None),
         (Drift(-jnp.eye(1)), Isotropic(0.3)),
         (GradientFlow(Entropy()), None),
     ],
-    ids=["drift", "drift and heat", "pressure"],
+    ids=["drift away", "drift and heat", "pressure"],
 )
 def test_a_closed_wall_is_a_mirror(law: AbstractDynamics, noise: Isotropic | None):
     """An even density on both sides of a wall flows as its half on one side does."""
