@@ -158,7 +158,8 @@ def colour_bar(
     axes: Axes | Sequence[Axes], scale: ScalarMappable, label: str, **how: Any
 ) -> Colorbar:
     """A colour bar without a frame, beside one picture or several."""
-    figure = (axes if isinstance(axes, Axes) else axes[0]).get_figure(root=True)
+    first = axes if isinstance(axes, Axes) else axes[0]
+    figure = first.get_figure(root=True)
     assert figure is not None
     bar = figure.colorbar(scale, ax=axes, label=label, **{"pad": 0.02, **how})
     bar.outline.set_visible(False)
