@@ -10,10 +10,9 @@ from pathlib import Path
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.runs.building._parameters import embedded
-from meanfield.runs.building._precision import dtype_of
-from meanfield.runs.records._inputs import inputs, refuse_changed
+from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.records._provenance import provenance
+from meanfield.runs.setup._parameters import dtype_of, with_numbers_of_files
 from meanfield.spec import Axis, RunSpec
 from meanfield.storage import (
     SWEEP,
@@ -152,7 +151,7 @@ def begin_sweep(
         True
     """
     refuse_other(out, SWEEP)
-    spec = embedded(spec)
+    spec = with_numbers_of_files(spec)
     _check_one_flow(spec)
     identity = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
     if is_sweep(out):
@@ -165,8 +164,8 @@ def begin_sweep(
         **identity,
         "chunk": size,
         "compilations": compilations,
-        "dtype": dtype_of(spec).name,
-        "inputs": inputs(spec, plugins, axes),
+        "dtype": dtype_of(spec.precision).name,
+        "inputs": Inputs.of(spec, plugins, axes).as_recorded(),
         **provenance(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -219,8 +218,8 @@ def join_sweep(
     """
     begin = time.perf_counter()
     store = SweepStore.open(path)
-    record, cells = store.record.get("inputs"), store.cells
-    refuse_changed(record, cells.spec, plugins, axes=cells.axes)
+    inputs = Inputs.of(store.cells.spec, plugins, store.cells.axes)
+    inputs.check(store.record.get("inputs"))
     watch = _Watch(store, report)
     computer = Computer(store.cells, store.record["chunk"])
     store.tasks.recover()
