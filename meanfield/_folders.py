@@ -20,7 +20,7 @@ def holder(folder: str) -> Path:
     Raises:
         InputFileError: if it is neither in the package nor beside it.
     """
-    package = _package()
+    package = Path(__file__).resolve().parent
     for place in (package / SHIPPED, package.parent):
         if (place / folder).is_dir():
             return place
@@ -43,7 +43,3 @@ def templates() -> dict[str, Path]:
     """
     files = sorted((holder(_TEMPLATES) / _TEMPLATES).glob(f"{_BEGINNING}*.py"))
     return {file.stem.removeprefix(_BEGINNING): file for file in files}
-
-
-def _package() -> Path:
-    return Path(__file__).resolve().parent

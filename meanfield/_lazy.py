@@ -13,7 +13,7 @@ class Lazy(NamedTuple):
 
     getattr: Callable[[str], object]
     dir: Callable[[], list[str]]
-    all: list[str]
+    public: list[str]
 
 
 def lazy(package: str) -> Lazy:

@@ -155,8 +155,8 @@ class Status(enum.IntEnum):
     UNRESOLVED = Row(
         code=9,
         severity=6,
-        reason="the flow was followed to its end, but more than a tenth of its mean or "
-        "covariance is in doubt",
+        reason="the flow was followed, but more than a tenth of its mean or covariance "
+        "is in doubt, or whether it blew up just before its parameters jumped",
         colour="#999933",
         marker="<",
         hatch="****",

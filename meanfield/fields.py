@@ -39,6 +39,30 @@ class Convergence(NamedTuple):
     tolerance: Float[Array, ""]
     iterations: Int[Array, ""] | int = 0
 
+    @property
+    def text(self) -> str:
+        """The iteration that missed its tolerance, in numbers; empty if none did."""
+        residual, tolerance, iterations = map(float, self)
+        if residual == 0:
+            return ""
+        after = f" after {iterations:.0f} iterations" if iterations else ""
+        return f": {residual:.2g} where {tolerance:.2g} was asked{after}"
+
+
+class AbstractExplicit(eqx.Module):
+    """What no iteration defines: a field, or the first variation of an energy.
+
+    Examples:
+        >>> from meanfield.fields import AbstractExplicit, Affine
+        >>> issubclass(Affine, AbstractExplicit)
+        True
+    """
+
+    @property
+    def convergence(self) -> Convergence | None:
+        """The error of an iteration: there was none."""
+        return None
+
 
 class AbstractField(eqx.Module):
     """A velocity field $v$; call it on any tokens.
@@ -100,7 +124,7 @@ class AbstractAveragedField(AbstractField):
         """
 
 
-class Affine(AbstractAveragedField):
+class Affine(AbstractExplicit, AbstractAveragedField):
     r"""The field $x \mapsto Lx + b$; the only kind that keeps Gaussians Gaussian.
 
     Examples:
@@ -132,11 +156,6 @@ class Affine(AbstractAveragedField):
             jnp.matmul(tokens.x, self.linear.T, precision=HIGHEST)
             + self.offset[None, :]
         )
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
     @property
     @override

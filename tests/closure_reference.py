@@ -4,8 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.integrate import quad, solve_ivp
+from scipy.integrate import quad
 from scipy.special import ndtr
+
+from meanfield.theorems.reference import formulas
+from meanfield.theorems.reference.energies import standard_nodes
 
 Rates = tuple[np.ndarray, np.ndarray]
 Right = Callable[[np.ndarray, np.ndarray], Rates]
@@ -15,18 +18,11 @@ def normal(z: Any) -> Any:
     return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
 
 
-def hermite(order: int, r: int) -> Rates:
-    axis, mass = np.polynomial.hermite_e.hermegauss(order)
-    z = np.stack(np.meshgrid(*[axis] * r), -1).reshape(-1, r)
-    w = np.prod(np.stack(np.meshgrid(*[mass] * r), -1).reshape(-1, r), 1)
-    return z, w / w.sum()
-
-
 def dense(order: int, link: Callable, A: np.ndarray, V: np.ndarray) -> Right:
     """Nodes for queries and keys alike, all pairs."""
 
     def right(alpha: np.ndarray, Y: np.ndarray) -> Rates:
-        z, w = hermite(order, Y.shape[1])
+        z, w = standard_nodes(Y.shape[1], order)
         x = alpha + z @ Y.T
         velocity = (link(x @ A.T @ x.T) * w) @ x @ V.T
         return w @ velocity, (velocity * w[:, None]).T @ z
@@ -69,13 +65,7 @@ def rectified(a: float, v: float, alpha: np.ndarray, Y: np.ndarray) -> Rates:
 
 def integrated(right: Right, start: Rates, end: float) -> Rates:
     """By DOP853, to 1e-10."""
-    alpha, Y = start
-    d = len(alpha)
-
-    def flat(_: float, state: np.ndarray) -> np.ndarray:
-        found = right(state[:d], state[d:].reshape(Y.shape))
-        return np.concatenate([found[0], found[1].ravel()])
-
-    state = np.concatenate([alpha, Y.ravel()])
-    y = solve_ivp(flat, (0, end), state, "DOP853", rtol=1e-9, atol=1e-11).y[:, -1]
-    return y[:d], y[d:].reshape(Y.shape)
+    rate = lambda _, y: np.column_stack(right(y[:, 0], y[:, 1:]))
+    ts = np.array([0.0, end])
+    y = formulas.integrated(rate, np.column_stack(start), ts, rtol=1e-9)[-1]
+    return y[:, 0], y[:, 1:]

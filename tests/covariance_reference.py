@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
+
+from meanfield.theorems.reference import formulas
 
 Linear = Callable[[np.ndarray], np.ndarray]
 
@@ -56,15 +57,8 @@ def integrated(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
     """The covariances at time `t`, by SciPy's DOP853 at rtol 1e-11."""
     factors = np.linalg.cholesky(starts)
 
-    def derivative(_: float, y: np.ndarray) -> np.ndarray:
-        Y = y.reshape(factors.shape)
-        return (linear(Y) @ Y).ravel()
-
-    solution = solve_ivp(
-        derivative, (0, t), factors.ravel(), method="DOP853", rtol=1e-11, atol=1e-13
-    )
-    assert solution.success, solution.message
-    Y = solution.y[:, -1].reshape(factors.shape)
+    ts = np.array([0.0, t])
+    Y = formulas.integrated(lambda _, Y: linear(Y) @ Y, factors, ts)[-1]
     return Y @ _T(Y)
 
 

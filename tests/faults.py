@@ -4,7 +4,9 @@
 one line of JSON, and the last line counts them. Wrong is what is `lost` (a committed
 frame, a result or a picture is gone), `false` (exit 0 and other numbers), an
 `internal` error with or without a traceback, an `undocumented` exit code, a `hang` of
-more than 20 seconds of the processor, or a draft that nobody clears away (`litter`).
+more than 20 seconds of the processor, or a draft that nobody clears away (`litter`); of
+several processes also an `orphan`, a `port` or lock that is still held, and a lost one
+that has the name of another (`misnamed`).
 
 Commands that are to be killed run in processes: most are forked from this one, which
 has imported the package and computed nothing; each tenth is a fresh interpreter. Damage
@@ -28,6 +30,7 @@ from faults_commands import COMMANDS, DOCUMENTED, SPEC, SWEEP, inside, whole
 from faults_damage import DAMAGES, absurd_record, absurd_sweep, tree
 from faults_judging import Truth, faults_of, read_faults
 from faults_killing import full_disk, kill, removal
+from faults_together import kill_group, kill_pool, prepare_groups, prepare_pools
 
 
 def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
@@ -74,15 +77,6 @@ READERS = [  # what is cheap comes more often
 READ = ("segments", "variables", "static", "sizes", "dims", "frames", "schema", "chunk")
 
 
-KINDS: dict[str, tuple[Callable, float]] = {  # with shares of all cases
-    "kill": (kill, 0.12),
-    "full disk": (full_disk, 0.04),
-    "removal": (removal, 0.04),
-    "damage": (damage, 0.45),
-    "absurd": (absurd, 0.35),
-}
-
-
 @contextlib.contextmanager
 def place_for(truth: Truth) -> Iterator[Path]:
     """A folder of copies to be harmed."""
@@ -124,15 +118,37 @@ def _halve(truth: Truth) -> None:
     write_record(truth.half, type(record)(**{**fields, "state": {"members": members}}))
 
 
+KINDS: dict[str, tuple[Callable, float, Callable[[Path], Truth]]] = {
+    # with shares of all cases, and what makes the folders that nobody disturbs
+    "pool": (kill_pool, 0.005, prepare_pools),
+    "group": (kill_group, 0.005, prepare_groups),
+    "kill": (kill, 0.12, prepare),
+    "full disk": (full_disk, 0.04, prepare),
+    "removal": (removal, 0.04, prepare),
+    "damage": (damage, 0.44, prepare),
+    "absurd": (absurd, 0.35, prepare),
+}
+
+
+def kept(make: Callable[[Path], Truth], home: Path) -> Truth:
+    """The folders that nobody disturbs, made once."""
+    place = home / make.__name__
+    if not place.exists():
+        draft = home / "draft"
+        shutil.rmtree(draft, ignore_errors=True)
+        make(draft)
+        draft.rename(place)
+    return Truth(place)
+
+
 def measured(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[dict]:
     """The judgements of so many cases, those in processes first."""
-    truth = prepare(home / "truth")
     pace: dict[str, float] = {}
     total = sum(KINDS[kind][1] for kind in kinds)
     for kind in kinds:
-        harm, share = KINDS[kind]
+        harm, share, make = KINDS[kind]
         for index in range(round(count * share / total)):
-            draw = random.Random(f"{seed} {kind} {index}")
+            truth, draw = kept(make, home), random.Random(f"{seed} {kind} {index}")
             with place_for(truth) as place:
                 case, done, found = harm(draw, place, truth, pace)
             last = done.said.strip().splitlines()[-1:] or [""]
@@ -152,8 +168,10 @@ def warm() -> None:
     import diffrax  # noqa: F401
     import zarr  # noqa: F401
 
-    import meanfield.cli.jobs._simulation
-    import meanfield.cli.jobs._sweeping
+    import meanfield.cli.commands.simulate
+    import meanfield.cli.commands.sweep
+    import meanfield.cli.jobs._measuring
+    import meanfield.cli.jobs._report
     import meanfield.plotting  # noqa: F401
 
 
@@ -162,6 +180,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", action="append", choices=list(KINDS))
+    parser.add_argument("--home", type=Path, help="a folder to keep for another call")
     chosen = parser.parse_args()
     os.environ["MPLBACKEND"] = "Agg"
     # In the background, or by `nohup`, this process and its commands ignore them.
@@ -169,10 +188,11 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
+        home = (chosen.home or Path(folder)).resolve()
+        os.environ["XDG_CACHE_HOME"] = str(home / "cache")
         warm()
         kinds = chosen.kind or list(KINDS)
-        for case in measured(chosen.count, chosen.seed, kinds, Path(folder)):
+        for case in measured(chosen.count, chosen.seed, kinds, home):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             counts.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])

@@ -17,10 +17,14 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from processes import is_at_work, processes_in, seconds_of
+
 from meanfield.cli import main as command
 
 PATIENCE = 20.0  # seconds of the processor after which a command hangs
-BACKSTOP = 300.0  # of the clock, if it takes none: it waits for what never comes
+MOST = 200.0  # of them, after which nobody waits for its end
+BACKSTOP = 200.0  # of the clock, if it takes none: it waits for what never comes
+LOOK = 0.2  # seconds between two looks at whether it takes some
 SPEC = ["--n", "12", "--d", "2", "--A=-1", "--t", "2", "--dt", "0.05"]
 SPEC += ["--frames", "41", "--segment", "2"]
 SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
@@ -112,16 +116,25 @@ def _limit(size: int | None) -> None:
 
 
 def wait(number: int, place: Path) -> Finished:
-    """A process that has ended, or was killed because it hung: then without a code."""
-    deadline = time.monotonic() + BACKSTOP
-    while time.monotonic() < deadline:
+    """A process that has ended, or was killed because it hung: then without a code.
+
+    It hangs once it has computed for very long, or has waited for very long while no
+    process in its folder computed, or would have on a machine with an idle core.
+    """
+    idle, looked = 0.0, time.monotonic()
+    while idle < BACKSTOP and seconds_of(number) < MOST:
         done, status, used = os.wait4(number, os.WNOHANG)
         if done:
             code, file = os.waitstatus_to_exitcode(status), place / "said"
             said = file.read_text(errors="replace") if file.exists() else "(nothing)"
             return Finished(code, said, used.ru_utime + used.ru_stime)
         time.sleep(0.005)
-    os.kill(number, signal.SIGKILL)
+        if (since := time.monotonic() - looked) > LOOK:
+            at_work = any(map(is_at_work, {number, *processes_in(place)}))
+            idle, looked = idle + (0.0 if at_work else LOOK), looked + since
+    for pid in {number, *processes_in(place)}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     os.waitpid(number, 0)
     return Finished(None, "", BACKSTOP)
 

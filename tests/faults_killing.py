@@ -12,21 +12,23 @@ from pathlib import Path
 
 from faults_commands import COMMANDS, ENDED, PATIENCE, child, wait, whole
 from faults_judging import Truth, aftermath, arrays, faults_of
+from processes import gone, seconds_of
 
 
 def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
-    """A signal at a random moment of a random command."""
+    """A signal to a random command, after random seconds of the processor."""
     name = draw.choice(list(COMMANDS))
     number = draw.choice(list(ENDED))
     fresh = draw.random() < 0.1
-    begin = time.monotonic()
     process = child(COMMANDS[name], place, None, fresh)
-    time.sleep(draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0))
+    moment = draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0)
+    while seconds_of(process) < moment and not gone(process):
+        time.sleep(0.002)
+    time.sleep(draw.uniform(0.0, 0.02))  # the system counts in hundredths
     os.kill(process, number)
     done = wait(process, place)
-    if done.code == 0:  # it was over before the signal
-        took = time.monotonic() - begin
-        pace[name] = 0.8 * pace.get(name, took) + 0.2 * took
+    if done.code == 0 and not fresh:  # it was over before the signal
+        pace[name] = 0.8 * pace.get(name, done.seconds) + 0.2 * done.seconds
     found = faults_of(done, {0, *ENDED[number]})
     return f"{name} {number.name}", done, found + aftermath(name, place, truth)
 
@@ -42,10 +44,10 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
     """A store, or a part of it, that goes while it is written."""
     name, part = draw.choice(["simulate", "resume"]), draw.choice(list(PARTS))
     run = place / {"simulate": "new", "resume": "half"}[name]
-    first = _frames(run)
+    first = frames_of(run)
     process = child(COMMANDS[name], place, None, fresh=False)
     deadline, wanted = time.monotonic() + PATIENCE, first + draw.randint(2, 16)
-    while time.monotonic() < deadline and _frames(run) < wanted:
+    while time.monotonic() < deadline and frames_of(run) < wanted:
         time.sleep(0.002)
     os.kill(process, signal.SIGSTOP)
     over = _is_over(run)
@@ -59,7 +61,8 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
     return f"{name} {part}", done, found
 
 
-def _frames(run: Path) -> int:
+def frames_of(run: Path) -> int:
+    """How many frames of a run are committed."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads((run / "commit.json").read_bytes())["frames"]
     return 0

@@ -252,7 +252,7 @@ def main() -> None:
     seed, tally = chosen.pop("seed"), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
-        import meanfield.cli.jobs.networks._training  # noqa: F401 - before forks
+        import meanfield.cli.jobs._training  # noqa: F401 - before forks
 
         for case in judged(chosen, seed, Path(folder)):
             sys.stdout.write(json.dumps(case) + "\n")

@@ -3,6 +3,9 @@
 import numpy as np
 import scipy
 
+from meanfield.theorems.reference.formulas import integrated as integral
+from meanfield.theorems.reference.measures import hermite_nodes
+
 Arrays = tuple[np.ndarray, np.ndarray]
 
 
@@ -14,14 +17,9 @@ def averages(
     The velocity is known without nodes: tilted by $e^{u\cdot y}$, $u = Ax$, a component
     has the mass $e^{u\cdot m + u\cdot Su/2}$ and the mean $m + Su$.
     """
-    d = m.shape[1]
-    nodes, weights = np.polynomial.hermite_e.hermegauss(30)
-    z = np.stack(np.meshgrid(*[nodes] * d), -1).reshape(-1, d)
-    mass = np.prod(np.stack(np.meshgrid(*[weights] * d), -1).reshape(-1, d), axis=1)
-    mass /= mass.sum()
     m_rates, S_rates = np.zeros_like(m), np.zeros_like(S)
     for k, mean in enumerate(m):
-        x = mean + z @ np.linalg.cholesky(S[k]).T
+        x, mass = hermite_nodes(mean, np.linalg.cholesky(S[k]), 30)
         u = x @ A.T
         Su = np.einsum("jab,nb->nja", S, u)
         logs = np.log(w) + u @ m.T + np.einsum("na,nja->nj", u, Su) / 2
@@ -37,15 +35,10 @@ def integrated(
     A: np.ndarray, V: np.ndarray, w: np.ndarray, start: Arrays, end: float
 ) -> Arrays:
     """Means and covariances of the components at the end, by SciPy."""
-    c, d = start[0].shape
-
-    def rate(_: float, flat: np.ndarray) -> np.ndarray:
-        m, S = flat[: c * d].reshape(c, d), flat[c * d :].reshape(c, d, d)
-        return np.concatenate([r.ravel() for r in averages(A, V, w, m, S)])
-
-    flat = np.concatenate([part.ravel() for part in start])
-    y = scipy.integrate.solve_ivp(rate, (0, end), flat, rtol=1e-9, atol=1e-11).y[:, -1]
-    return y[: c * d].reshape(c, d), y[c * d :].reshape(c, d, d)
+    joined = lambda m, S: np.concatenate([m[:, :, None], S], axis=2)
+    rate = lambda _, y: joined(*averages(A, V, w, y[:, :, 0], y[:, :, 1:]))
+    y = integral(rate, joined(*start), np.array([0.0, end]), rtol=1e-9)[-1]
+    return y[:, :, 0], y[:, :, 1:]
 
 
 def of_all(w: np.ndarray, m: np.ndarray, S: np.ndarray) -> Arrays:

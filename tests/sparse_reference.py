@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from reference import Parameters
 
-from meanfield.theorems.reference.sparse import balanced as balanced
+from meanfield.theorems.reference.sparse import block_sums, sums_before
 
 Matrix = np.ndarray
 Vector = np.ndarray
@@ -39,24 +39,10 @@ class Sequence:
         return np.append(self.w / np.mean(self.w), np.zeros(missing))
 
     def pooled(self) -> Matrix:
-        b, whole = self.length, self.weights[:, None] * self.states
-        return np.array([whole[i * b : (i + 1) * b].sum(0) for i in range(self.blocks)])
+        return block_sums(self.weights[:, None] * self.states, self.length)
 
     def pooled_before(self) -> Matrix:
-        b, whole = self.length, self.weights[:, None] * self.states
-        return np.array([whole[: i * b + 1].sum(0) for i in range(self.blocks)])
-
-
-def balanced_causally(S: Matrix, passes: int) -> Matrix:
-    """A column is divided, row by row, by its sum over the rows so far."""
-    S = np.tril(S)
-    for _ in range(passes):
-        before = S.copy()
-        for i in range(len(S)):
-            for k in range(i + 1):
-                S[i, k] = before[i, k] / before[: i + 1, k].sum()
-        S = S / S.sum(axis=1, keepdims=True)
-    return S
+        return sums_before(self.weights[:, None] * self.states, self.length)
 
 
 def local_weights(p: Parameters, own: Sequence, R: Matrix, causal: bool) -> Matrix:

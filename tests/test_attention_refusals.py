@@ -10,6 +10,8 @@ from helpers import (
     case,
     gaussian,
 )
+from jaxtyping import Array, Float
+from typing_extensions import override
 
 from meanfield.attention import (
     Attention,
@@ -26,7 +28,7 @@ from meanfield.errors import (
     UnsupportedError,
 )
 from meanfield.measures import Gaussian, Points
-from meanfield.scores import Dot, Masked
+from meanfield.scores import AbstractScore, Dot, Masked
 from meanfield.tokens import Tokens
 
 
@@ -45,6 +47,21 @@ def test_variants_without_closed_form_name_those_with_one(name: str):
 def test_the_variants_without_closed_form_are_three():
     open_ones = set(unordered) - set(closed_on_gaussians())
     assert open_ones == {"exp", "sigmoid", "esp-soft-published"}
+
+
+def test_a_softmax_of_no_quadratic_score_has_no_closed_form():
+    """A registered variant is asked for its score, and not for its coupling alone."""
+
+    class Cosine(AbstractScore):
+        @override
+        def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+            unit = lambda x: x / jnp.linalg.norm(x, axis=1, keepdims=True)
+            return unit(queries.x) @ unit(keys.x).T
+
+    attention = Attention(Cosine(), Softmax(), np.eye(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attentions, "_items", {"cosine": lambda Q, K, V: attention})
+        assert closed_on_gaussians() == []
 
 
 def test_relu_refuses_a_mean():

@@ -1,26 +1,34 @@
 """Boxes of grids: what each follows stands still relative to it, wherever it is."""
 
+from pathlib import Path
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import norm
 
+from meanfield.dynamics import AbstractDynamics, Drift
 from meanfield.endings import Status
+from meanfield.energies import Entropy, GradientFlow
 from meanfield.fields import Affine
+from meanfield.flows import Isotropic, flow
 from meanfield.flows.motions.grid._endings import ending as grid_ending
 from meanfield.flows.motions.grid._noise import spread_with
 from meanfield.flows.motions.grid._rim import rim_masses
 from meanfield.measures import (
     AbstractBox,
     AffineBox,
+    ClosedBox,
     FixedBox,
     Grid,
     GridState,
     ScaledBox,
 )
 from meanfield.measures.edges import even, graded
-from meanfield.measures.grids._axis import chebyshev_rows
+from meanfield.measures.grids._probes import chebyshev_rows
+from meanfield.runs import execute
+from meanfield.spec import parse
 
 
 @pytest.fixture
@@ -150,3 +158,69 @@ def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
     values = np.polynomial.chebyshev.chebval(nodes, coefficients)
     expected = np.append(coefficients, np.zeros(5))
     np.testing.assert_allclose(chebyshev_rows(9) @ values, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("law", "noise"),
+    [
+        (Drift(jnp.eye(1)), None),
+        (Drift(-jnp.eye(1)), Isotropic(0.3)),
+        (GradientFlow(Entropy()), None),
+    ],
+    ids=["drift away", "drift and heat", "pressure"],
+)
+def test_a_closed_wall_is_a_mirror(law: AbstractDynamics, noise: Isotropic | None):
+    """An even density on both sides of a wall flows as its half on one side does."""
+    bell = lambda x: norm.pdf(x[:, 0], scale=0.6)
+    both = Grid.from_function([even(-6, 6, 96)], bell, box=ClosedBox())
+    half = lambda x: 2 * bell(x)
+    own = Grid.from_function([even(0, 6, 48)], half, box=ClosedBox())
+    ends = [flow(law, mu, [0.0, 0.2], noise=noise) for mu in (both, own)]
+    assert all(end.status == Status.FINISHED for end in ends)
+    whole, right = (np.asarray(end.final.masses) for end in ends)
+    # Under noise steps are chosen by the variance, which is that of a half.
+    atol = 1e-13 if noise is None else 1e-6
+    np.testing.assert_allclose(right, 2 * whole[48:], rtol=1e-9, atol=atol)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_heat_in_a_closed_box_flattens_as_a_cosine_does(d: int):
+    """Each wave cos(kx) between walls at 0 and π decays at the rate κk²."""
+    wave = lambda x: np.prod(1 + 0.9 * np.cos(x), axis=1) / np.pi**d
+
+    def error(cells: int) -> float:
+        edges = even(0, np.pi, cells)
+        grid = Grid.from_function([edges] * d, wave, box=ClosedBox())
+        end = flow(Drift(jnp.zeros((d, d))), grid, [0.0, 1.0], noise=Isotropic(0.3))
+        assert end.status == Status.FINISHED
+        assert float(end.final.outflow) == 0
+        row = np.diff(edges + 0.9 * np.exp(-0.3) * np.sin(edges)) / np.pi
+        exact = row if d == 1 else np.outer(row, row)
+        return float(np.abs(end.final.masses - exact).sum())
+
+    assert error(20) < 2e-3
+    assert error(40) < 0.27 * error(20)
+
+
+def test_a_run_in_a_closed_box_loses_nothing_and_is_not_wider(tmp_path: Path):
+    keys = {
+        "measure": "grid",
+        "d": 1,
+        "cov": [[0.1]],
+        "domain": [-1.5, 1.5],
+        "box": "closed",
+        "cells": 40,
+        "V": [[-1.0]],
+        "noise": 0.5,
+        "t": 0.5,
+        "frames": 3,
+    }
+    result = execute(parse(keys), out=tmp_path / "run")
+    grid, doubt = result.measures[0], result.outcome.doubt
+    assert isinstance(grid, Grid)
+    assert isinstance(grid.box, ClosedBox)
+    assert result.outcome.status == Status.FINISHED
+    assert float(grid.outflow) == 0
+    assert doubt is not None
+    assert doubt.box == 0
+    assert 0 < doubt.covariance < 0.05

@@ -166,6 +166,7 @@ def test_options_choose_the_look_of_a_picture(
         ("--title", "a", "--no-title"): (2, "`--title` and `--no-title` exclude"),
         ("--panel", "cone", "--relative"): (2, "`relative` does nothing in the panel"),
         ("--html", "--panel", "cone", "--style", "dark"): (2, "with `--html`"),
+        ("--cmap", "virids"): (2, "no colour map `virids`; take one such as `viridi"),
         ("--width", "wide"): (2, "`width` must be 1 or 2, for columns of a journal"),
     }
     for options, (code, message) in refusals.items():

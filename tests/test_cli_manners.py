@@ -18,7 +18,7 @@ from documented import typed_here
 from meanfield._folders import templates
 from meanfield.attention import attentions
 from meanfield.cli import COMMANDS, HELP, app
-from meanfield.cli.names._kinds import KINDS
+from meanfield.cli.options._names import KINDS
 from meanfield.dynamics import patterns
 from meanfield.energies import energies
 from meanfield.plotting import panels

@@ -10,7 +10,7 @@ from conftest import Finished
 
 import meanfield
 from meanfield.attention import attentions
-from meanfield.cli.names._kinds import KINDS
+from meanfield.cli.options._names import KINDS
 from meanfield.cli.process._system import expand_home
 from meanfield.cli.terminal._output import print_entries
 from meanfield.errors import InvalidInputError

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 
 import meanfield
 from meanfield import runs
-from meanfield.cli.names._kinds import KINDS
+from meanfield.cli.options._names import KINDS
 from meanfield.cli.terminal._mathematics import in_letters
 from meanfield.storage import table_bytes
 

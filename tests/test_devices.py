@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import Finished
+from meanfield.cli.jobs._simulation import integrate
 from processes import gone, wait_for
 
 from meanfield import Gaussian, Points, runs
@@ -284,6 +285,37 @@ def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path)
     assert parent.returncode in (-number, 128 + number)
     wait_for(lambda: all(map(gone, members)))
     assert 1 < stored(tmp_path / "run") < 11  # ended, and not by itself
+
+
+@pytest.mark.parametrize("kind", [ValueError, jax.errors.JaxRuntimeError])
+def test_a_sum_over_processes_that_fails_is_no_internal_error(
+    kind: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    cli: Callable[..., Finished],
+):
+    def fail(*_: object, **__: object):
+        raise kind("UNKNOWN: Gloo AllGather failed: Connection reset by peer")
+
+    monkeypatch.setattr(runs, "execute", fail)
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    done = cli("simulate", "--n", "3")
+    assert done.code == 8
+    assert "A process that computes beside this one has ended" in done.err
+
+
+@pytest.mark.parametrize(("index", "said"), [(0, "nothing is stored"), (1, "")])
+def test_the_first_process_alone_says_what_is_stored(
+    index: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def stop(*_: object, **__: object):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "execute", stop)
+    monkeypatch.setattr(jax, "process_index", lambda: index)
+    with pytest.raises(KeyboardInterrupt, match=said or "^$"):
+        integrate(RunSpec(n=3), None, [], in_json=False)
 
 
 def test_who_was_lost_is_told_from_those_that_follow():

@@ -16,7 +16,7 @@ from typing_extensions import override
 from meanfield.energies import Interaction, SinkhornEnergy, energies
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, Dot, SquaredDistance
-from meanfield.scores._quadratic import Factors
+from meanfield.scores._score import Factors
 from meanfield.theorems.reference.measures import hermite_nodes as nodes
 from meanfield.tokens import Tokens
 

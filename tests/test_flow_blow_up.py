@@ -207,7 +207,7 @@ def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
 
     A layer that begins within the error of that time may slow growth or end it.
     """
-    V, before = np.array([[0.001, near], [0.001, 1e-3], [0.5, 1e-3], [-1, near]]).T
+    V, before = np.array([[0.001, near], [0.001, 1e-3], [0.5, 1e-3], [-1, 4 * near]]).T
     V, before = np.append(V, [1.0, -1.0]), np.append(before, [-1e-5 * near, -0.1])
     edges = (dtype(0.5) * (1 - before)).astype(dtype)
 
@@ -226,6 +226,22 @@ def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
     assert ends.code[3] == int(Status.FINISHED)
     rest = 1 / (left[3] + 2 * (3 - edges[3]))
     assert abs(ends.last[1][3, 0, 0] ** 2 / rest - 1) < 1e3 * np.finfo(dtype).eps ** 0.6
+
+
+def test_a_jump_within_the_bar_of_a_blow_up_leaves_it_open():
+    """Steps err by 3e-10 in the time of this blow-up: who came first is not known."""
+    after = np.array([1e-6, 1e-7, 1e-10, 1e-13, 0, -1e-13, -1e-10, -1e-7, -1e-6])
+
+    def fate(edge: Array) -> Trajectory:
+        members = [one_dimensional(np.float64(1), v) for v in (1.0, -1.0)]
+        layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stacked(members))
+        return flow(layers, spread(1.0, np.float64), np.array([0.0, 3.0]))
+
+    ends = ensemble(fate, 0.5 + after)
+    expected = np.full(9, int(Status.UNRESOLVED))
+    expected[:2], expected[-2:] = int(Status.BLOW_UP), int(Status.FINISHED)
+    np.testing.assert_array_equal(ends.code, expected)
+    assert np.all(np.abs(ends.t_star[:2] - 0.5) <= ends.t_star_error[:2])
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from meanfield.dynamics import (
 )
 from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
-from meanfield.flows import Trajectory, adaptive, fixed, flow
+from meanfield.flows import Isotropic, Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
 from meanfield.flows.watch._ahead import log_rate
 from meanfield.linalg import length
@@ -378,3 +378,21 @@ def test_a_state_ahead_whose_products_overflow_still_turns_inwards():
     assert log_rate(mu, inwards) == -jnp.inf
     outwards = float(log_rate(mu, -inwards))
     assert abs(outwards - 29 * np.log(10)) < 1e-3
+
+
+@pytest.mark.parametrize("seed", [35, 56])
+def test_stiff_growth_under_noise_is_no_blow_up(seed: int):
+    """The rate is constant (35), or linear in the logarithm of the size (56)."""
+    draw = np.random.default_rng(seed)
+    A, V, factor = draw.normal(size=(3, 3, 3))
+    mean, noise = draw.normal(size=3) * (seed % 2), 10 ** draw.uniform(-4, 1)
+    attention = attentions["softmax"](A, np.eye(3), V)
+    trajectory = flow(
+        attention,
+        Gaussian(jnp.asarray(mean), jnp.asarray(factor)),
+        [0.0, 20.0],
+        noise=Isotropic(noise),
+        stepping=adaptive(max_steps=8_000),
+    )
+    assert trajectory.status == Status.MAX_STEPS
+    assert trajectory.final.size > 100

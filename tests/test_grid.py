@@ -84,7 +84,7 @@ def test_masses_stay_positive_at_the_longest_step_for_any_velocities(axes: int) 
 
     @jax.jit
     def euler(m: jax.Array, *velocities: jax.Array) -> tuple[jax.Array, jax.Array]:
-        out = [fluxes(m, k, widths[k], u) for k, u in enumerate(velocities)]
+        out = [fluxes(m, k, widths[k], u, FixedBox()) for k, u in enumerate(velocities)]
         dt = 1 / jnp.max(sum(f.emptying for f in out))
         for axis, f in enumerate(out):
             m = m - dt * jnp.diff(f.through, axis=axis)
@@ -109,8 +109,8 @@ def test_fluxes_of_the_mirror_image_are_mirrored(rng: np.random.Generator) -> No
     h, m = rng.uniform(0.5, 2, (2, 30))
     u = rng.normal(size=31)
     mirrored = lambda a: jnp.asarray(a[::-1])
-    there = fluxes(jnp.asarray(m), 0, jnp.asarray(h), jnp.asarray(u))
-    back = fluxes(mirrored(m), 0, mirrored(h), -mirrored(u))
+    there = fluxes(jnp.asarray(m), 0, jnp.asarray(h), jnp.asarray(u), FixedBox())
+    back = fluxes(mirrored(m), 0, mirrored(h), -mirrored(u), FixedBox())
     assert_close(back.through[::-1], -np.asarray(there.through), ulps=1000)
     assert_close(back.emptying[::-1], np.asarray(there.emptying), ulps=1000)
 
@@ -133,7 +133,7 @@ def test_smooth_extrema_are_not_clipped() -> None:
     rho = masses_of(normal(), edges) / np.diff(edges)
     ones = jnp.ones(201)
     through = np.asarray(
-        fluxes(jnp.asarray(rho * 0.04), 0, jnp.full(200, 0.04), ones)[0]
+        fluxes(jnp.asarray(rho * 0.04), 0, jnp.full(200, 0.04), ones, FixedBox())[0]
     )
     exact = np.exp(-(edges**2) / 2) / np.sqrt(2 * np.pi)
     assert np.max(np.abs(through - exact)[20:-20]) < 3e-6  # h³/12 of a third derivative

@@ -15,7 +15,7 @@ from meanfield.endings import Status
 from meanfield.flows import flow
 from meanfield.measures import EveryFace, FixedBox, Grid, Nodes, Points
 from meanfield.measures.edges import even, graded
-from meanfield.measures.reductions._separable import Separable
+from meanfield.measures.reductions.exact import Separable
 from meanfield.scores import Dot, Masked, SquaredDistance
 from meanfield.tokens import Tokens
 

@@ -7,8 +7,7 @@ import pytest
 from conftest import Finished
 from jax.core import Tracer
 
-from meanfield.cli.process._clock import EVENTS
-from meanfield.cli.process._session import CLOCK
+from meanfield.cli.process._session import CLOCK, EVENTS
 from meanfield.runs import execute
 from meanfield.spec import parse
 

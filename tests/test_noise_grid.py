@@ -140,7 +140,7 @@ def test_a_plane_box_that_shears_is_refused():
 def test_mass_is_kept_where_only_one_end_is_reached():
     half = lambda x: 2 * normal(1.0)(x)
     grid = Grid.from_function([even(0, 8, 60)], half, box=FixedBox())
-    after = warmed(grid.state, grid.edges, jnp.asarray(0.1))
+    after = warmed(grid.state, grid.edges, jnp.asarray(0.1), grid.box)
     assert float(after.outflow) > 0.1
     assert abs(float(jnp.sum(after.masses) + after.outflow) - 1) < 1e-13
 
@@ -150,7 +150,7 @@ def test_heat_widens_a_density_by_as_much_in_a_box_of_any_size(scale: float):
     grid = Grid.from_function([even(-9, 9, 90)], normal(1.0), box=ScaledBox())
     wide = grid.at(grid.state._replace(axes=jnp.full((1, 1), scale)))
     area = 0.2 * scale**2
-    after = wide.at(warmed(wide.state, wide.edges, jnp.asarray(area)))
+    after = wide.at(warmed(wide.state, wide.edges, jnp.asarray(area), wide.box))
     # Three-point differences move it by 2κt exactly, but for the tail at the ends.
     x, mass = (np.ravel(part) for part in (wide.points().tokens.x, after.masses))
     before = np.sum(np.ravel(wide.masses) * x**2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from plotting_data import moving_gaussian
 
-from meanfield.cli.jobs._errata import save_errata
+from meanfield.cli.jobs._statements import save_errata
 from meanfield.errors import ResourceError
 from meanfield.plotting import animate, panels, put, save, save_page
 from meanfield.plotting.pages import save_statements_page

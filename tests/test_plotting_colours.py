@@ -1,21 +1,39 @@
 """Colours, links and labels of tokens are those that a look asks for."""
 
+from pathlib import Path
+
+import density_data
+import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
+from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.random import Generator
 from picture_parts import entries, lightness
-from plotting_data import moving_gaussian, points, shrinking
+from plotting_data import moving_gaussian, points, shrinking, sweep
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnknownNameError
-from meanfield.plotting import (
-    Look,
-    panels,
-)
+from meanfield.plotting import Film, Look, Panel, animate, panels
+from meanfield.plotting._figure.look import OPTIONS
+from meanfield.plotting._figure.options import options_of
+from meanfield.plotting.movies.plays import movies
+
+OF_HEADS = ("snapshot", "head", "query", "token")
+SHARES = np.random.default_rng(4).dirichlet(np.ones(4), (1, 2, 4))
+# A picture of each panel that has a scale of colours.
+SCALES = {
+    "tokens": lambda rng: shrinking(rng),
+    "spectrum": lambda rng: shrinking(rng, n=30, d=12),
+    "density": lambda rng: density_data.plane(),
+    "phase": lambda rng: sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
+    "attention": lambda rng: shrinking(rng, n=4).assign(
+        attention=(OF_HEADS, SHARES), snapshot=("snapshot", [0.0])
+    ),
+}
 
 
 def ends(figure: Figure) -> np.ndarray:
@@ -135,3 +153,69 @@ def test_endings_keep_looks_of_their_own_in_the_dark() -> None:
     inks = Look(style="dark").inks
     colours = {inks.get(s.row.colour.lower(), s.row.colour.lower()) for s in Status}
     assert len(colours) == len(Status)
+
+
+def maps_in(figure: Figure) -> set[str]:
+    """The names of the colour maps by which numbers are drawn."""
+    parts = [part for axes in figure.axes for part in (*axes.collections, *axes.images)]
+    scaled = [part for part in parts if not isinstance(part, ContourSet)]
+    return {part.get_cmap().name for part in scaled if part.get_array() is not None}
+
+
+@pytest.mark.parametrize("style", ["paper", "dark"])
+@pytest.mark.parametrize("name", SCALES)
+def test_every_scale_has_the_colour_map_that_is_chosen(
+    name: str, style: str, rng: Generator
+) -> None:
+    data = SCALES[name](rng)
+    assert maps_in(panels[name](data, Look(style=style))) != {"cividis"}
+    assert maps_in(panels[name](data, Look(style=style, cmap="cividis"))) == {"cividis"}
+
+
+def test_tokens_and_lines_have_colours_of_the_map_that_is_chosen(
+    rng: Generator,
+) -> None:
+    shades = mpl.colormaps["cividis"](np.linspace(0, 1, 256))[:, :3]
+    tokens = panels["tokens"](shrinking(rng), Look(cmap="cividis", colour="norm"))
+    cells = sweep(["finished"] * 3, [2.0, 1.0, 1.5])
+    lines = panels["lines"](cells, Look(cmap="cividis", x="cov"))
+    drawn = [to_rgb(line.get_color()) for line in lines.axes[0].lines]
+    for colour in (*ends(tokens), *drawn):
+        assert np.abs(shades - colour).max(axis=1).min() < 1 / 254
+
+
+def test_signed_weights_have_the_map_that_is_chosen(rng: Generator) -> None:
+    data = SCALES["attention"](rng)
+    signed = data.assign(attention=data["attention"] - 0.2)
+    assert maps_in(panels["attention"](signed)) == {"PuOr"}
+    assert maps_in(panels["attention"](signed, Look(cmap="RdBu"))) == {"RdBu"}
+
+
+def test_a_colour_map_that_is_unknown_is_refused_with_those_like_it() -> None:
+    with pytest.raises(UnknownNameError, match="`Virids`; take one such as `viridis`"):
+        Look(cmap="Virids")
+    with pytest.raises(UnknownNameError, match="such as viridis, cividis or magma"):
+        Look(cmap="????????")
+
+
+def test_a_movie_takes_a_colour_map_where_it_has_a_scale(
+    rng: Generator, tmp_path: Path
+) -> None:
+    film, look = Film(fps=5, seconds=0.4, size=(240, 250)), Look(cmap="gray")
+    plane = density_data.plane()
+    written = [
+        animate(plane, tmp_path / f"{i}.gif", look=chosen, film=film).read_bytes()
+        for i, chosen in enumerate((look, Look()))
+    ]
+    assert written[0] != written[1]
+    with pytest.raises(InvalidInputError, match="`cmap` is for movies of tokens, den"):
+        animate(moving_gaussian(rng), tmp_path / "a.gif", panel="cone", look=look)
+
+
+def test_every_option_is_said_and_taken_by_what_is_there() -> None:
+    for name, (option, _, _) in (OPTIONS | options_of(Film)).items():
+        assert option.help or option.without
+        assert set(option.movies or ()) <= set(movies)
+        takers = {n for n, p in panels.items() if isinstance(p, Panel)}
+        assert set(option.panels or ()) <= takers, name
+    assert "cmap: colour map of a scale" in str(Look.__doc__)

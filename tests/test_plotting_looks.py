@@ -31,7 +31,7 @@ from meanfield.plotting import (
 )
 from meanfield.plotting import width_of as width
 from meanfield.plotting.reading import rounded_spectrum
-from meanfield.storage._derived import density
+from meanfield.storage._schema import density
 
 RNG = np.random.default_rng(9)
 MAPS = shrinking(RNG, n=4).assign(
@@ -70,6 +70,7 @@ CHOICES: Mapping[str, Any] = {
     "link": 0.2,
     "metric": "cosine",
     "colour": {"phase": "stop_time", "lines": "stop_time"},
+    "cmap": "cividis",
     "x": "cov",
     "heads": (1,),
     "query": "1",

@@ -18,12 +18,13 @@ from test_plotting_cone import escaping_to
 
 import meanfield.plotting
 from meanfield.endings import Status
-from meanfield.plotting import panels
+from meanfield.plotting import Look, panels
 from meanfield.plotting._figure.panels import annotate
 from meanfield.plotting._figure.style import (
     CLOSURE_COLOUR,
     CYCLE,
     GREY,
+    density_map,
     style,
 )
 from meanfield.plotting._runs.described import described
@@ -32,7 +33,6 @@ from meanfield.plotting.cone.disc import (
     _ring,  # pyright: ignore[reportPrivateUsage]
     frame_disc,
 )
-from meanfield.plotting.density.views import colours
 from meanfield.reproduce import Findings, load, names
 from meanfield.storage import ENDING_FLAGS
 
@@ -137,9 +137,10 @@ def test_one_blow_up_among_others_that_have_none_is_drawn_by_its_time() -> None:
 
 
 def test_where_there_is_no_density_there_is_no_colour() -> None:
-    white, shades = (1, 1, 1, 1), colours()(np.linspace(0, 1, 256))
+    colours = density_map(Look())
+    white, shades = (1, 1, 1, 1), colours(np.linspace(0, 1, 256))
     for nothing in (0.0, -1.0, np.nan, np.ma.masked_array([0.5], [True])):
-        assert tuple(colours()(np.ma.atleast_1d(nothing))[0]) == white
+        assert tuple(colours(np.ma.atleast_1d(nothing))[0]) == white
     light = shades[:, :3] @ [0.2126, 0.7152, 0.0722]
     assert np.all(np.diff(light) < 0)
     run = density_data.line(np.ones(3))

@@ -12,7 +12,6 @@ from closure_reference import (
     Right,
     dense,
     exponential,
-    hermite,
     integrated,
     normal,
     rectified,
@@ -49,6 +48,7 @@ from meanfield.measures import (
     Tensor,
 )
 from meanfield.scores import Dot, Masked
+from meanfield.theorems.reference.energies import standard_nodes
 
 
 class ByNodes(AbstractDynamics):
@@ -113,7 +113,7 @@ def test_nodes_alone_find_closed_flows(name: str, rng: np.random.Generator) -> N
 def test_even_half_steps_go_by_nodes(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor))
-    z, w = hermite(8, 2)
+    z, w = standard_nodes(2, 8)
     x = np.asarray(mu.mean) + z @ np.asarray(mu.factor).T
     velocity = (half_steps(p, x, x, w, iterations=2) * w) @ x @ p.V.T
     expected = w @ velocity, (velocity * w[:, None]).T @ z

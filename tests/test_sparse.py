@@ -13,12 +13,10 @@ from numpy.testing import assert_allclose
 from reference import Parameters
 from sparse_reference import (
     Sequence,
-    balanced_causally,
     cut_weights,
     local_weights,
     softmax_weights,
 )
-from sparse_reference import balanced as balanced_in_numpy
 
 from meanfield._typing import Numbers
 from meanfield.attention import AbstractBarycentre, Attention, plans, symmetries
@@ -33,6 +31,8 @@ from meanfield.attention.sparse import (
 from meanfield.attention.sparse import balanced_causally as balanced_in_order
 from meanfield.dynamics import Heads, Prefix, stacked
 from meanfield.measures import Blocked, Points
+from meanfield.theorems.reference.sparse import balanced as balanced_in_numpy
+from meanfield.theorems.reference.sparse import balanced_so_far
 from meanfield.tokens import Tokens
 
 Run = Callable[..., Finished]
@@ -67,7 +67,7 @@ def expected_weights(
     own = Sequence(c.x, c.w, blocks)
     if name == CAUSAL:
         logits = scores_of(options, own.pooled_before(), tau)
-        return local_weights(c.p, own, balanced_causally(np.exp(logits), 3), True)
+        return local_weights(c.p, own, balanced_so_far(np.exp(logits), 3), True)
     R = balanced_in_numpy(np.exp(scores_of(options, own.pooled(), tau)), 3)
     if name == "sortcut":
         return cut_weights(c.p, own, R, 1)
@@ -255,7 +255,7 @@ def test_balancing_of_scores_of_thousands_stays_finite(rng: np.random.Generator)
 def test_causal_balancing_is_division_by_sums_so_far(rng: np.random.Generator):
     logits = rng.normal(size=(6, 6))
     S = np.exp(balanced_in_order(jnp.asarray(logits), 4))
-    assert_same(S, balanced_causally(np.exp(logits), 4))
+    assert_same(S, balanced_so_far(np.exp(logits), 4))
 
 
 @every_ordered

@@ -108,7 +108,7 @@ def test_sinkhorn_in_cells_makes_a_plan(
 ) -> None:
     """Of two clouds, by NumPy: within the tolerance, and by the sums it asked for."""
     monkeypatch.setattr(_transport, "COMPILED", -np.inf)
-    monkeypatch.setattr("meanfield.sums._sinkhorn.unlaid", None)  # no exact sums
+    monkeypatch.setattr("meanfield.sums._potentials.unlaid", None)  # no exact sums
     laid = []
     spied = lambda *args, **sizes: laid.append(chosen(*args, **sizes)) or laid[-1]
     monkeypatch.setattr(_transport, "chosen", spied)

@@ -30,7 +30,7 @@ from meanfield.measures.reductions.cells import (
     of_all,
     relative_error,
 )
-from meanfield.measures.reductions.cells._cells import between_cells
+from meanfield.measures.reductions.cells._cell_reductions import between_cells
 from meanfield.measures.reductions.cells._gauss import attended
 from meanfield.scores import Dot
 

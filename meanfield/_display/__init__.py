@@ -10,18 +10,19 @@ from meanfield._lazy import lazy
 
 from ._card import Card as Card
 from ._card import Shown as Shown
+from ._card import cards as cards
 from ._card import listed as listed
 
 if TYPE_CHECKING:
+    from ._pictures import LARGEST as LARGEST
     from ._pictures import bells as bells
     from ._pictures import cells as cells
     from ._pictures import cloud as cloud
     from ._pictures import curve as curve
     from ._pictures import ellipses as ellipses
     from ._pictures import matrices as matrices
+    from ._pictures import matrix as matrix
+    from ._pictures import number as number
     from ._pictures import paths as paths
-    from ._words import LARGEST as LARGEST
-    from ._words import matrix as matrix
-    from ._words import number as number
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -4,6 +4,7 @@ import abc
 import html
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import override
 
@@ -49,13 +50,21 @@ class Card:
         )
 
 
+cards: dict[type, Callable[[Any], Card | None]] = {}
+"""Makers of cards, by the class of what they show."""
+
+
 class Shown(abc.ABC):
     """An object that shows itself by a card, if it can."""
 
     @property
-    @abc.abstractmethod
     def card(self) -> Card | None:
-        """What it says of itself; `None` where numbers are not known, as in `jit`."""
+        """What it says of itself; `None` where numbers are not known, as in `jit`.
+
+        A hook: by default the maker of its class in `cards` is asked.
+        """
+        maker = cards.get(type(self))
+        return None if maker is None else maker(self)
 
     @abc.abstractmethod
     def bare(self) -> str:

@@ -1,4 +1,4 @@
-"""Small pictures as SVG, drawn by hand: a cloud, ellipses, a density, matrices.
+"""Numbers in few letters, and small pictures as SVG, drawn by hand.
 
 They take the colour of the text around them, so that they are seen on dark and light.
 """
@@ -179,3 +179,30 @@ def _svg(body: str, label: str) -> str:
         f"height='{HEIGHT}' viewBox='0 0 {WIDTH} {HEIGHT}' "
         f"xmlns='http://www.w3.org/2000/svg'>{body}</svg>"
     )
+
+
+LARGEST = 3  # rows and columns of a matrix that is written out
+_ROUNDED = 1e-12  # of the largest entry, below which one counts as none
+
+
+def number(value: object) -> str:
+    """A number with three digits."""
+    return f"{float(np.asarray(value)):.3g}"
+
+
+def matrix(values: np.ndarray, scale: float = 0.0) -> str:
+    """A vector or a matrix, of a large one its shape.
+
+    What is rounding beside its largest entry, or beside `scale`, is written as 0.
+    """
+    array = np.asarray(values)
+    if max(array.shape, default=1) > LARGEST:
+        return f"({' × '.join(map(str, array.shape))})"
+    small = np.abs(array) <= _ROUNDED * np.max(np.abs(array), initial=scale)
+    return _entries(np.where(small, 0.0, array).tolist())
+
+
+def _entries(entry: list | float) -> str:
+    if isinstance(entry, list):
+        return f"[{', '.join(map(_entries, entry))}]"
+    return number(entry)

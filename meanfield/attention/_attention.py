@@ -253,7 +253,7 @@ def closed_on_gaussians() -> list[str]:
         >>> "softmax" in closed_on_gaussians(), "sigmoid" in closed_on_gaussians()
         (True, False)
     """
-    each = _couplings().items()
+    each = _couplings(AbstractQuadraticScore).items()
     return [n for n, c in each if isinstance(c, AbstractGaussianCoupling)]
 
 

@@ -317,11 +317,6 @@ def unsaid(coupling: AbstractCoupling) -> UnsupportedError:
     )
 
 
-def linear_in_queries(score: AbstractScore) -> Bool[Array, ""]:
-    """Whether a score is known to grow no faster than the query, keys fixed."""
-    return jnp.asarray(isinstance(score, Dot))
-
-
 def require_dot(score: AbstractScore, coupling: str) -> Dot:
     """`score`, if its closed form with `coupling` is known.
 

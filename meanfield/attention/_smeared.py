@@ -14,7 +14,7 @@ from jax.scipy.stats import norm
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield.fields import AbstractField, Convergence
+from meanfield.fields import AbstractExplicit, AbstractField
 from meanfield.linalg import HIGHEST
 from meanfield.measures import Gaussian
 from meanfield.scores import Dot
@@ -29,7 +29,7 @@ _STEP = 0.5
 _REACH = 37.0  # where both densities are below rounding
 
 
-class LinkedGaussianMean(AbstractField):
+class LinkedGaussianMean(AbstractExplicit, AbstractField):
     r"""$x \mapsto \int y\,\varphi(s(x, y))\,d\mu(y)$ for a Gaussian $\mu$."""
 
     averages: Averages
@@ -45,11 +45,6 @@ class LinkedGaussianMean(AbstractField):
         value, slope = self.averages(m, _root(jnp.sum(along**2, axis=1)))
         shift = jnp.matmul(along, mu.factor.T, precision=HIGHEST)  # Σu
         return value[:, None] * mu.mean[None, :] + slope[:, None] * shift
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def exp_averages(m: Array, sigma: Array) -> tuple[Array, Array]:

@@ -8,7 +8,7 @@ from typing_extensions import override
 from meanfield._array import float_array, number
 from meanfield._typing import Numbers, Scalar, Time
 from meanfield.errors import InvalidInputError
-from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.fields import AbstractExplicit, AbstractField, Affine, Convergence
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 from meanfield.tokens import Tokens
@@ -72,7 +72,7 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
         return score, self.second
 
 
-class Difference(AbstractBarycentre):
+class Difference(AbstractExplicit, AbstractBarycentre):
     r"""The barycentre $\bar y_1 - \lambda\bar y_2$."""
 
     first: AbstractBarycentre
@@ -91,11 +91,6 @@ class Difference(AbstractBarycentre):
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         first, second = (side.weights_at(queries) for side in (self.first, self.second))
         return first - self.share * second
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
     @property
     @override

@@ -1,12 +1,12 @@
 """Linear attention, and the first-order expansion of softmax."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
-from meanfield.fields import AbstractField, Affine, Convergence
-from meanfield.measures import AbstractMeasure, Gaussian, Points, Power
+from meanfield.fields import AbstractExplicit, AbstractField, Affine
+from meanfield.measures import Gaussian, Points, Power
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 from meanfield.tokens import Tokens
 
@@ -14,14 +14,12 @@ from ._attention import Attention, variant
 from ._coupling import (
     AbstractBarycentre,
     AbstractGaussianCoupling,
-    AbstractRowwise,
-    linear_in_queries,
     require_dot,
 )
-from .pointwise import LinkedMean
+from .pointwise import AbstractCubic, LinkedMean
 
 
-class Linear(AbstractGaussianCoupling, AbstractRowwise):
+class Linear(AbstractGaussianCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = s(x, y)$: no exponential, no normalisation.
 
     Examples:
@@ -48,22 +46,8 @@ class Linear(AbstractGaussianCoupling, AbstractRowwise):
         linear = second @ dot.A + jnp.outer(mu.mean, dot.c)
         return Affine(linear, second @ dot.a + dot.constant * mu.mean)
 
-    @override
-    def linearly_bounded(
-        self, score: AbstractScore, mu: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """Never: it is cubic."""
-        return jnp.zeros((), bool)
 
-    @override
-    def bounded_across(
-        self, score: AbstractScore, keys: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """If scores are linear in the query: so are the weights."""
-        return linear_in_queries(score)
-
-
-class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
+class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = 1 + s(x, y) - \int s(x, z)\,d\mu(z)$.
 
     Softmax to first order in the scores. What a score excludes is left out of both
@@ -101,22 +85,8 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractRowwise):
         Sigma = mu.covariance
         return Affine(Sigma @ dot.A, mu.mean + Sigma @ dot.a)
 
-    @override
-    def linearly_bounded(
-        self, score: AbstractScore, mu: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """Never: it is cubic."""
-        return jnp.zeros((), bool)
 
-    @override
-    def bounded_across(
-        self, score: AbstractScore, keys: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """If scores are linear in the query: so are the weights."""
-        return linear_in_queries(score)
-
-
-class ExpansionField(AbstractBarycentre):
+class ExpansionField(AbstractExplicit, AbstractBarycentre):
     r"""$x \mapsto \bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, over what counts."""
 
     score: AbstractScore
@@ -140,11 +110,6 @@ class ExpansionField(AbstractBarycentre):
     def weights(self) -> Float[Array, "n n"]:
         scores, w = self.score(self.mu.tokens, self.mu.tokens), self.mu.weights
         return (1 + scores - scores @ w[:, None]) * w[None, :]
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 @variant("linear", "permutation", "orthogonal", cost="$n d^2$")

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
-from meanfield.fields import AbstractField, Convergence
+from meanfield.fields import AbstractExplicit, AbstractField
 from meanfield.measures import (
     AbstractMeasure,
     Gaussian,
@@ -65,7 +65,25 @@ class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
         return jnp.asarray(self.bounded)
 
 
-class LinkedMean(AbstractBarycentre):
+class AbstractCubic(AbstractRowwise):
+    """A coupling whose weights grow as scores do, and a velocity as their product."""
+
+    @override
+    def linearly_bounded(
+        self, score: AbstractScore, mu: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """Never: it is cubic."""
+        return jnp.zeros((), bool)
+
+    @override
+    def bounded_across(
+        self, score: AbstractScore, keys: AbstractMeasure
+    ) -> Bool[Array, ""]:
+        """If scores are linear in the query: so are the weights, or they are less."""
+        return jnp.asarray(isinstance(score, Dot))
+
+
+class LinkedMean(AbstractExplicit, AbstractBarycentre):
     r"""$x \mapsto \int y\, \varphi(s(x, y))\, d\mu(y)$."""
 
     link: Link
@@ -80,11 +98,6 @@ class LinkedMean(AbstractBarycentre):
     def weights(self) -> Float[Array, "n n"]:
         scores = self.score(self.mu.tokens, self.mu.tokens)
         return self.link(scores) * self.mu.weights[None, :]
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def _sigmoid(scores: Array) -> Array:

@@ -3,29 +3,26 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
 from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
 from meanfield.fields import AbstractField, Affine
-from meanfield.measures import AbstractMeasure, Gaussian, Points
+from meanfield.measures import Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
 from ._coupling import (
     AbstractGaussianCoupling,
-    AbstractRowwise,
     AbstractSmearedCoupling,
-    linear_in_queries,
     require_dot,
 )
 from ._smeared import LinkedGaussianMean, relu_averages
-from .pointwise import LinkedMean
+from .pointwise import AbstractCubic, LinkedMean
 
 
-class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractRowwise):
+class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = \max(s(x, y), 0)$.
 
     Examples:
@@ -66,20 +63,6 @@ class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractRowwise):
         linear = mu.covariance @ dot.A / 2
         zero = jnp.all(jnp.concatenate(parts) == 0)
         return Affine(linear, jnp.where(zero, jnp.zeros_like(mu.mean), jnp.nan))
-
-    @override
-    def linearly_bounded(
-        self, score: AbstractScore, mu: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        """Never: it is cubic."""
-        return jnp.zeros((), bool)
-
-    @override
-    def bounded_across(
-        self, score: AbstractScore, keys: AbstractMeasure
-    ) -> Bool[Array, ""]:
-        r"""If scores are linear in the query: $\max(s, 0) \leq |s|$."""
-        return linear_in_queries(score)
 
 
 @variant("relu", "permutation", "orthogonal", cost="$n^2$")

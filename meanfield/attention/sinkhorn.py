@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
-from meanfield.fields import AbstractField, Affine, Convergence
+from meanfield.fields import AbstractExplicit, AbstractField, Affine
 from meanfield.linalg import entropic_shrinkage, tilt
 from meanfield.measures import AbstractMeasure, Gaussian, Points, exactly
 from meanfield.scores import (
@@ -241,7 +241,7 @@ def _absorbed(
     return A.T @ tilt(mu.factor, B, A), -A.T @ mean
 
 
-class ColumnField(AbstractBarycentre):
+class ColumnField(AbstractExplicit, AbstractBarycentre):
     r"""The barycentre when the last half-step normalised columns, not rows.
 
     $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the rows
@@ -270,11 +270,6 @@ class ColumnField(AbstractBarycentre):
         columns = self.potential + self.mu.log_weights
         S = self.score(queries, self.mu.tokens)
         return jnp.exp(S + columns[None, :] - rows[:, None])
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 @variant(

@@ -9,14 +9,16 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import CycloptsError
 
 from meanfield.errors import MeanfieldError
 
+from .commands import COMMANDS as COMMANDS
+from .commands import HELP as HELP
+from .commands import app as app
 from .process._joining import SUPERVISED
 from .process._session import open_session as open_session
 from .process._signals import SAID, leave, watched
@@ -28,59 +30,10 @@ from .process._system import (
     expand_home,
     open_streams,
     refusal,
-    shortened,
+    shorten,
 )
 from .terminal._console import RunProgress as RunProgress
-from .terminal._help import Help
-from .terminal._usage import usage
-
-# Each docstring is the help of its command; its module is imported when it is needed.
-COMMANDS = {
-    "simulate": "simulate:simulate",
-    "compare": "compare:compare",
-    "resume": "resume:resume",
-    "sweep": "sweep:sweep",
-    "plot": "plot:plot",
-    "animate": "animate:animate",
-    "report": "report:report",
-    "live": "live:live",
-    "export": "export:export",
-    "reproduce": "reproduce:reproduce",
-    "verify": "verify:verify",
-    "bench": "bench:bench",
-    "models": "networks.models:app",
-    "train": "networks.train:app",
-    "list": "names.catalog:list_",
-    "show": "names.show:show",
-    "init": "init:init",
-    "completion": "completion:completion",
-    "info": "names.catalog:info",
-}
-HELP = """\
-Token flows under attention: particles, Gaussians, real transformers.
-
-For example:
-    meanfield simulate --preset collapse --out first.zarr
-    meanfield plot first.zarr
-    meanfield list presets"""
-EPILOGUE = "Any command takes --debug, for tracebacks of errors."
-
-app = App(
-    name="meanfield",
-    help=HELP,
-    help_epilogue=EPILOGUE,
-    help_format="plaintext",
-    help_formatter=Help(),
-    version=lambda: metadata.version("meanfield-attention"),
-    default_parameter=Parameter(negative=()),
-    group_parameters=Group("Parameters", sort_key=1),  # below the keys used most
-    result_action="return_value",
-    suppress_keyboard_interrupt=False,
-)
-for _place, (_name, _target) in enumerate(COMMANDS.items()):
-    _module = f"meanfield.cli.commands.{_target}"
-    app.command(_module, name=_name, sort_key=_place)
-
+from .terminal._help import usage
 
 # Objects between two collections: tracing makes many, and next to no garbage.
 SELDOM = 100_000
@@ -109,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with watched():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
-            code = _flushed(code)
+            code = _flush(code)
             if code and SUPERVISED in os.environ:
                 leave(code)  # the parent ends others, for which this one would wait
     except KeyboardInterrupt as error:
@@ -148,7 +101,7 @@ def _obey(tokens: list[str]) -> None:
     app(tokens, exit_on_error=False, print_error=False)
 
 
-def _flushed(code: int) -> int:
+def _flush(code: int) -> int:
     """The code, once all that was printed is out; another if it cannot be."""
     try:
         sys.stdout.flush()
@@ -162,7 +115,7 @@ def _flushed(code: int) -> int:
 
 def _complain(message: str, code: int) -> int:
     with contextlib.suppress(OSError):  # nothing is left to say it on
-        sys.stderr.write(f"meanfield: {' '.join(map(shortened, message.split()))}\n")
+        sys.stderr.write(f"meanfield: {' '.join(map(shorten, message.split()))}\n")
         sys.stderr.flush()
     return code
 
@@ -172,12 +125,12 @@ def one_line(
 ) -> None:
     """What an error of ours looks like: the interpreter then exits with 1."""
     text = " ".join(str(error).split())[:300]
-    place = _in_plugin(trace)
-    whose, remedy = (
-        (f"error in the plugin {place}", "a traceback")
-        if place
-        else ("internal error", "a traceback, and please report it")
-    )
+    whose, remedy = "internal error", "a traceback, and please report it"
+    for frame, number in traceback.walk_tb(trace):
+        if frame.f_globals.get("__name__", "").startswith("meanfield_plugin_"):
+            file = Path(frame.f_code.co_filename).name
+            whose = f"error in the plugin `{file}`, line {number}"
+            remedy = "a traceback"
     sys.stderr.write(
         f"meanfield: {whose}, {kind.__name__}: {text} (add --debug for {remedy})\n"
     )
@@ -186,13 +139,3 @@ def one_line(
 def _warning(message: Warning | str, *_place: object) -> str:
     """What a warning looks like: what it says, and not where in our code."""
     return f"meanfield: {message}\n"
-
-
-def _in_plugin(trace: TracebackType | None) -> str:
-    """The last line of a plugin that an error came through, if it did."""
-    lines = [
-        f"`{Path(frame.f_code.co_filename).name}`, line {number}"
-        for frame, number in traceback.walk_tb(trace)
-        if frame.f_globals.get("__name__", "").startswith("meanfield_plugin_")
-    ]
-    return lines[-1] if lines else ""

@@ -1,4 +1,4 @@
 """Tokens, and members of families, spread over devices and over processes."""
 
 from ._layout import Layout as Layout
-from ._spread import spread as spread
+from ._layout import spread as spread

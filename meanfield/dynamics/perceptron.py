@@ -10,7 +10,7 @@ from typing_extensions import override
 from meanfield._array import float_array
 from meanfield._typing import Numbers, Time
 from meanfield.errors import InvalidInputError, NotClosedError
-from meanfield.fields import AbstractField, Convergence
+from meanfield.fields import AbstractExplicit, AbstractField
 from meanfield.linalg import HIGHEST
 from meanfield.measures import (
     AbstractMeasure,
@@ -97,7 +97,7 @@ class Perceptron(AbstractDynamics):
         return jnp.ones((), bool)
 
 
-class PerceptronField(AbstractField):
+class PerceptronField(AbstractExplicit, AbstractField):
     """The velocity of a perceptron, at one time."""
 
     perceptron: Perceptron
@@ -112,11 +112,6 @@ class PerceptronField(AbstractField):
         return (
             jnp.matmul(hidden, part.outer.T, precision=HIGHEST) + part.offset[None, :]
         )
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
     @property
     @override

@@ -207,5 +207,4 @@ class PrefixField(AbstractField):
 
         several = jax.vmap(jax.checkpoint(fn))
         results = jax.lax.map(several, jax.tree.map(blocks, rows))
-        joined = lambda y: y.reshape(-1, *y.shape[2:])[:count]
-        return jax.tree.map(joined, results)
+        return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:count], results)

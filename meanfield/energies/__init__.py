@@ -21,4 +21,4 @@ from .minimising import bures_squared as bures_squared
 from .minimising import jko_step as jko_step
 from .potential import Potential as Potential
 from .potential import QuadraticPotential as QuadraticPotential
-from .sinkhorn import SinkhornEnergy as SinkhornEnergy
+from .self_transport import SinkhornEnergy as SinkhornEnergy

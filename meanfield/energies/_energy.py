@@ -287,30 +287,6 @@ class CombinedVariation(AbstractVariation):
         return worst_of(known) if known else None
 
 
-class QuadraticVariation(AbstractVariation):
-    r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
-
-    Attributes:
-        matrix: $H$, symmetric.
-        centre: $c$.
-        linear: $\ell$.
-    """
-
-    matrix: Float[Array, "d d"]
-    centre: Float[Array, " d"]
-    linear: Float[Array, " d"]
-
-    @override
-    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        z = tokens.x - self.centre[None, :]
-        return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
-
-
 Factory = Callable[..., AbstractEnergy]
 
 energies: Registry[Factory] = Registry("energy")

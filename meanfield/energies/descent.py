@@ -9,7 +9,7 @@ from typing_extensions import override
 from meanfield.fields import AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 
-from ._cells import slope_between
+from ._cell_variation import slope_between
 from ._energy import AbstractEnergy, AbstractEnergyReader
 from .gradient_flow import Wasserstein
 

@@ -11,7 +11,7 @@ from meanfield.fields import AbstractField
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cells import CellVariation
+from ._cell_variation import CellVariation
 from ._energy import (
     AbstractEnergy,
     AbstractEnergyReader,

@@ -27,11 +27,11 @@ from meanfield.tokens import Tokens
 from ._energy import (
     AbstractEnergy,
     AbstractVariation,
-    QuadraticVariation,
     energy_of_measure,
 )
 from ._entropic import converged_value, is_small, leading_order, mean_over
-from .sinkhorn import SinkhornEnergy
+from .potential import QuadraticVariation
+from .self_transport import SinkhornEnergy
 
 PASSES = 1000  # of Sinkhorn's iteration, after which it reports itself unconverged
 

@@ -8,12 +8,12 @@ from typing_extensions import override
 from meanfield._typing import Numbers, Scalar
 from meanfield.cells import entropy as summed
 from meanfield.errors import UnsupportedError
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.linalg import solve_positive
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cells import CellVariation, diffusing, log_density
+from ._cell_variation import CellVariation, diffusing, log_density
 from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 
 
@@ -72,7 +72,7 @@ class Entropy(AbstractEnergy):
         return LogDensity(mu)
 
 
-class LogDensity(AbstractVariation):
+class LogDensity(AbstractExplicit, AbstractVariation):
     r"""$\log\rho$ of a Gaussian; NaN if it has no density."""
 
     mu: Gaussian
@@ -82,11 +82,6 @@ class LogDensity(AbstractVariation):
         z, Sigma = (tokens.x - self.mu.mean[None, :]).T, self.mu.covariance
         log_det = jnp.linalg.slogdet(Sigma)[1] + len(z) * jnp.log(2 * jnp.pi)
         return -(jnp.sum(z * solve_positive(Sigma, z), axis=0) + log_det) / 2
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def _without_density() -> UnsupportedError:

@@ -26,7 +26,7 @@ from meanfield.measures import (
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cells import CellVariation, parts_of
+from ._cell_variation import CellVariation, parts_of
 from ._energy import (
     AbstractEnergy,
     AbstractEnergyReader,

@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import NotClosedError
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.linalg import psd_sqrt
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.scores import (
@@ -95,7 +95,7 @@ class Interaction(AbstractEnergy):
         return GaussianVariation(_quadratic(self.score), mu)
 
 
-class PointsVariation(AbstractVariation):
+class PointsVariation(AbstractExplicit, AbstractVariation):
     """The first variation at weighted tokens."""
 
     score: AbstractScore
@@ -107,13 +107,8 @@ class PointsVariation(AbstractVariation):
         seeing = self.mu.log_integral(transposed(self.score), tokens)
         return (jnp.exp(seen) + jnp.exp(seeing)) / 2
 
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
-
-class DistanceVariation(AbstractVariation):
+class DistanceVariation(AbstractExplicit, AbstractVariation):
     """The first variation at a Gaussian, for a squared distance."""
 
     score: SquaredDistance
@@ -127,13 +122,8 @@ class DistanceVariation(AbstractVariation):
         )
         return (jnp.exp(near(Q, K)) + jnp.exp(near(K, Q))) / 2
 
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
-
-class GaussianVariation(AbstractVariation):
+class GaussianVariation(AbstractExplicit, AbstractVariation):
     """The first variation at a Gaussian, for a quadratic score."""
 
     score: AbstractQuadraticScore
@@ -146,11 +136,6 @@ class GaussianVariation(AbstractVariation):
         seeing = _log_single(self.mu, s.C, x @ s.A + s.c[None, :])
         by_query, by_key = s.of_queries(x), s.of_keys(x) + s.constant
         return (jnp.exp(seen + by_query) + jnp.exp(seeing + by_key)) / 2
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def _log_near(

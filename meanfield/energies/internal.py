@@ -8,11 +8,11 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cells import CellVariation, cell_density, diffusing, log_density
+from ._cell_variation import CellVariation, cell_density, diffusing, log_density
 from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 from .entropy import Entropy, LogDensity
 
@@ -86,7 +86,7 @@ class InternalEnergy(AbstractEnergy):
         return PowerOfDensity(LogDensity(mu), self.exponent)
 
 
-class PowerOfDensity(AbstractVariation):
+class PowerOfDensity(AbstractExplicit, AbstractVariation):
     r"""$\frac m{m-1}\rho^{m-1}$ of a Gaussian; NaN if it has no density."""
 
     logs: LogDensity
@@ -96,11 +96,6 @@ class PowerOfDensity(AbstractVariation):
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         m = self.exponent
         return m / (m - 1) * jnp.exp((m - 1) * self.logs(tokens))
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def _without_density() -> UnsupportedError:

@@ -13,7 +13,7 @@ from meanfield.cells import widths
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.measures import Gaussian, Grid, Points
 
-from ._cells import CellVariation
+from ._cell_variation import CellVariation
 from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
 from .entropy import Entropy
 

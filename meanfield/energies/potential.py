@@ -11,14 +11,13 @@ from typing_extensions import override
 from meanfield._array import float_array, is_concrete, real_array
 from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
     AbstractVariation,
-    QuadraticVariation,
     energy_of_measure,
 )
 
@@ -69,7 +68,7 @@ class Potential(AbstractEnergy):
         return PotentialVariation(self.function)
 
 
-class PotentialVariation(AbstractVariation):
+class PotentialVariation(AbstractExplicit, AbstractVariation):
     """$U$ at tokens."""
 
     function: Callable[[Float[Array, " d"]], Float[Array, ""]]
@@ -78,10 +77,24 @@ class PotentialVariation(AbstractVariation):
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         return jax.vmap(self.function)(tokens.x)
 
-    @property
+
+class QuadraticVariation(AbstractExplicit, AbstractVariation):
+    r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
+
+    Attributes:
+        matrix: $H$, symmetric.
+        centre: $c$.
+        linear: $\ell$.
+    """
+
+    matrix: Float[Array, "d d"]
+    centre: Float[Array, " d"]
+    linear: Float[Array, " d"]
+
     @override
-    def convergence(self) -> Convergence | None:
-        return None
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        z = tokens.x - self.centre[None, :]
+        return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
 
 
 class QuadraticPotential(AbstractEnergy):

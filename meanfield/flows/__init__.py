@@ -1,6 +1,7 @@
 from meanfield._programs import signature as signature
 from meanfield.endings import Status as Status
 
+from . import _card as _card  # how trajectories show themselves
 from ._compiled import compiled as compiled
 from ._compiled import compiler_options as compiler_options
 from ._ensemble import ensemble as ensemble

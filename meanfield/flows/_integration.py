@@ -166,6 +166,9 @@ def _verdict(solution: diffrax.Solution, judge: AbstractJudge) -> _Verdict:
     other = ~too_many & (watched.code == int(Status.FINISHED))
     other &= solution.result != diffrax.RESULTS.successful
     code = jnp.where(other, int(Status.NOT_FINITE), code)
+    reached = (code == int(Status.FINISHED)) | (code == int(Status.STEADY))
+    unsure = reached & judge.is_unsure(watched.growth)
+    code = jnp.where(unsure, int(Status.UNRESOLVED), code)
     found = watched.by_growth & (code == int(Status.BLOW_UP))
     when = judge.when(watched.growth)
     when = jax.tree.map(functools.partial(jnp.where, found), when, never(when[0].dtype))

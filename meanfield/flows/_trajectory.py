@@ -13,14 +13,13 @@ from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
 from meanfield._above import view
-from meanfield._array import is_concrete, is_known
-from meanfield._display import Card, Shown
+from meanfield._array import is_concrete
+from meanfield._display import Shown
 from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
-from ._card import lapse_text, trajectory_card
 from .watch import BlowUpTime
 
 if TYPE_CHECKING:
@@ -275,13 +274,6 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         self._check_one_flow()
         return jax.vmap(lambda c: fn(cast(M, self.start.at(c))))(self.coordinates)
 
-    @property
-    @override
-    def card(self) -> Card | None:
-        if not (is_known(self.ts, 1) and is_known(self.code, 0)):
-            return None
-        return trajectory_card(self)
-
     @override
     def bare(self) -> str:
         return eqx.tree_pformat(self)
@@ -296,7 +288,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         if status.failed:
             raise SimulationFailed(
                 f"The flow ended as `{status.ending}` at t = "
-                f"{float(self.stop_time):g}: {status.reason}{lapse_text(self.lapse)}. "
+                f"{float(self.stop_time):g}: {status.reason}{self.lapse.text}. "
                 "The last good state is in `.final`."
             )
         return self

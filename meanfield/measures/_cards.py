@@ -8,13 +8,13 @@ from jaxtyping import Array
 
 from meanfield import _display
 from meanfield._array import is_known
-from meanfield._display import Card
+from meanfield._display import Card, cards
 from meanfield.cells import centres, point_masses, points
 
 from ._gaussian import Gaussian
-from ._measure import AbstractMeasure, cards
+from ._grid import Grid
+from ._measure import AbstractMeasure
 from ._points import Points
-from .grids import Grid
 
 _PLANE = 2  # dimensions, in which a density has a picture as an image
 
@@ -51,8 +51,7 @@ def _of_points(mu: Points) -> Card | None:
     }
     if mu.tokens.position is not None:
         facts["positions"] = "yes"
-    draw = lambda: _display.cloud(x[counted], mean, covariance)
-    return Card("Points", facts, draw)
+    return Card("Points", facts, lambda: _display.cloud(x[counted], mean, covariance))
 
 
 def _of_gaussian(mu: Gaussian) -> Card | None:

@@ -15,7 +15,6 @@ from meanfield.fields import AbstractAveragedField, AbstractField
 from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
-from ._reader import AbstractReader
 
 ROUGH = 100  # roundings of the largest entry that a covariance may be off by
 ROUNDINGS = 4  # of an eigenvalue of correlations, for each dimension
@@ -98,7 +97,7 @@ class Gaussian(AbstractMeasure):
         return self.mean, self.factor
 
     @override
-    def read_by(self, reader: AbstractReader[Any]) -> Any:
+    def read_by(self, reader: Any) -> Any:
         return reader.of_gaussian(self)
 
     @override

@@ -1,9 +1,9 @@
-"""What every measure answers for, and stacks of measures member by member."""
+"""What every measure answers for: stacks member by member, a measure and its keys."""
 
 import abc
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
@@ -11,19 +11,12 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
-from meanfield._display import Card, Shown
+from meanfield._display import Shown
 from meanfield.errors import WrongKindError
 from meanfield.fields import AbstractField
 
-if TYPE_CHECKING:
-    from ._reader import AbstractReader
-
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-cards: dict[type, Callable[[Any], Card | None]] = {}
-"""What a measure says of itself, by its class; nothing if its numbers are not known."""
 
 
 class AbstractMeasure(Shown, eqx.Module):
@@ -42,13 +35,6 @@ class AbstractMeasure(Shown, eqx.Module):
         ... ]
         [(1, 1.00000..., True), (1, 1.0, True)]
     """
-
-    @property
-    @override
-    def card(self) -> Card | None:
-        # Asked by class, not by a reader: the fields of a tree may hold anything.
-        maker = cards.get(type(self))
-        return None if maker is None else maker(self)
 
     @override
     def bare(self) -> str:
@@ -94,8 +80,12 @@ class AbstractMeasure(Shown, eqx.Module):
         """The size of an integration error, which nothing that moves may escape."""
 
     @abc.abstractmethod
-    def read_by(self, reader: "AbstractReader[Any]") -> Any:
-        """What a reader makes of it, by the method that fits: `of_points`, say."""
+    def read_by(self, reader: Any) -> Any:
+        """What a reader makes of it, by the method that fits: `of_points`, say.
+
+        Args:
+            reader: an `AbstractReader`, which knows all kinds of measures.
+        """
 
 
 def memberwise(function: Callable[P, R]) -> Callable[P, R]:
@@ -161,6 +151,73 @@ def leading_axes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     if len(set(shapes)) > 1:
         raise _uneven(shapes)
     return shapes[0]
+
+
+class Facing(AbstractMeasure):
+    """Queries that look at the keys of another measure, and move; those do not.
+
+    What `Cross` asks its dynamics for a field of. In all else it is its queries.
+
+    Attributes:
+        queries: what looks, of any kind.
+        keys: what is looked at, of any kind.
+
+    Examples:
+        >>> from meanfield import Gaussian
+        >>> from meanfield.measures import Facing
+        >>> queries, keys = (
+        ...     Gaussian(jnp.zeros(1), jnp.eye(1)),
+        ...     Gaussian(jnp.ones(1), jnp.eye(1)),
+        ... )
+        >>> print(Facing(queries, keys).coordinates[0])
+        [0.]
+    """
+
+    queries: AbstractMeasure
+    keys: AbstractMeasure
+
+    @property
+    @override
+    def dimension(self) -> int:
+        return self.queries.dimension
+
+    @property
+    @override
+    def batch_shape(self) -> tuple[int, ...]:
+        return leading_axes(self.queries.batch_shape, self.keys.batch_shape)
+
+    @property
+    @override
+    def coordinates(self) -> PyTree[Array]:
+        return self.queries.coordinates
+
+    @override
+    def at(self, coordinates: PyTree[Array]) -> "Facing":
+        return Facing(self.queries.at(coordinates), self.keys)
+
+    @override
+    def transport(self, field: AbstractField) -> PyTree[Array]:
+        return self.queries.transport(field)
+
+    @override
+    @memberwise
+    def norm(self, tangent: PyTree[Array]) -> Float[Array, ""]:
+        return self.queries.norm(tangent)
+
+    @property
+    @override
+    @memberwise
+    def size(self) -> Float[Array, ""]:
+        return self.queries.size
+
+    @override
+    @memberwise
+    def error_norm(self, error: PyTree[Array]) -> Float[Array, ""]:
+        return self.queries.error_norm(error)
+
+    @override
+    def read_by(self, reader: Any) -> Any:
+        return reader.of_facing(self)
 
 
 def _uneven(shapes: Iterable[tuple[int, ...]]) -> WrongKindError:

@@ -18,8 +18,8 @@ from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens, as_tokens
 
 from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
-from ._reader import AbstractReader
-from .reductions import AbstractReduction, Blocked, Keys, Link, _zero_weights
+from .reductions import AbstractReduction, Blocked, Keys, Link
+from .reductions.exact import exclusion
 
 _HOW = "`reduction` is `Dense()`, `Blocked()`, `Cells(1e-6)` or `Chebyshev(1e-6)`"
 
@@ -61,7 +61,7 @@ class Points(AbstractMeasure):
                 "array `x` write `Points.uniform(x)` or `Points.weighted(x, weights)`."
             )
         check_real("x", self.tokens.x)
-        _zero_weights.check_log_weights(self.log_weights, self.tokens)
+        exclusion.check_log_weights(self.log_weights, self.tokens)
 
     @classmethod
     def uniform(
@@ -104,9 +104,9 @@ class Points(AbstractMeasure):
                 f"got shape {w.shape}."
             )
         if is_concrete(w):
-            logs = _zero_weights.log_shares(np.asarray(w)).astype(tokens.x.dtype)
+            logs = exclusion.log_shares(np.asarray(w)).astype(tokens.x.dtype)
             return cls(tokens, jax.device_put(logs), reduction)
-        logs, zeros = _zero_weights.split_shares(w.astype(tokens.x.dtype))
+        logs, zeros = exclusion.split_shares(w.astype(tokens.x.dtype))
         return cls(tokens, logs, reduction, zeros)
 
     @property
@@ -155,7 +155,7 @@ class Points(AbstractMeasure):
         return self.tokens.x
 
     @override
-    def read_by(self, reader: AbstractReader[Any]) -> Any:
+    def read_by(self, reader: Any) -> Any:
         return reader.of_points(self)
 
     @override
@@ -173,7 +173,7 @@ class Points(AbstractMeasure):
     def norm(self, tangent: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2(\mu)$ norm."""
         if self.zero_weights is not None:
-            return _zero_weights.vary_norm(tangent, self.probabilities)
+            return exclusion.vary_norm(tangent, self.probabilities)
         return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
 
     @property
@@ -226,7 +226,7 @@ class Points(AbstractMeasure):
         keys = self._keys(None, self._zeroed(values))
         value = self.reduction.integral(link, score, queries, keys)
         others = queries, self._excluded(None, values)
-        return _zero_weights.vary_integral(value, self.reduction, link, score, *others)
+        return exclusion.vary_integral(value, self.reduction, link, score, *others)
 
     @memberwise
     def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
@@ -250,7 +250,7 @@ class Points(AbstractMeasure):
     @memberwise
     def log_mass(self) -> Float[Array, ""]:
         """The logarithm of the total mass."""
-        return _zero_weights.log_sum(self.log_weights, self.zero_weights)
+        return exclusion.log_sum(self.log_weights, self.zero_weights)
 
     def scaled(self, shift: Float[Array, ""]) -> "Points":
         """The same tokens, `shift` added to the logarithms of their weights."""
@@ -266,7 +266,7 @@ class Points(AbstractMeasure):
     @memberwise
     def probabilities(self) -> Float[Array, " n"]:
         """The weights divided by the total mass."""
-        return _zero_weights.shares(self.log_weights, self.zero_weights)
+        return exclusion.shares(self.log_weights, self.zero_weights)
 
     def _log_mean(
         self,
@@ -278,13 +278,13 @@ class Points(AbstractMeasure):
         keys = self._keys(potential, values)
         sums = self.reduction.log_mean(score, queries, keys)
         others = queries, self._excluded(potential, values)
-        return _zero_weights.vary_log_mean(sums, self.reduction, score, *others)
+        return exclusion.vary_log_mean(sums, self.reduction, score, *others)
 
     def _excluded(
         self, potential: Array | None, values: Array
-    ) -> _zero_weights.Excluded | None:
+    ) -> exclusion.Excluded | None:
         """Tokens of weight zero, which count for derivatives alone."""
-        return _zero_weights.excluded(
+        return exclusion.excluded(
             self.log_weights, self.zero_weights, potential, (self.counted, values)
         )
 

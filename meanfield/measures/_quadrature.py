@@ -18,7 +18,6 @@ from meanfield.tokens import Tokens
 from ._gaussian import Gaussian
 from ._measure import AbstractMeasure, check_unstacked, leading_axes, memberwise
 from ._points import Points
-from ._reader import AbstractReader
 from .reductions import Blocked
 
 MAX_NODES = 2_000_000
@@ -206,7 +205,7 @@ class Quadrature(AbstractMeasure):
         return self.gaussian.coordinates
 
     @override
-    def read_by(self, reader: AbstractReader[Any]) -> Any:
+    def read_by(self, reader: Any) -> Any:
         return reader.of_quadrature(self)
 
     @override

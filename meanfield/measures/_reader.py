@@ -1,18 +1,15 @@
 """What is made of a measure, for each way that it can be given."""
 
 import abc
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from meanfield.errors import UnsupportedError
 
-from ._measure import AbstractMeasure, check_unstacked
-
-if TYPE_CHECKING:
-    from ._facing import Facing
-    from ._gaussian import Gaussian
-    from ._points import Points
-    from ._quadrature import Quadrature
-    from .grids import Grid
+from ._gaussian import Gaussian
+from ._grid import Grid
+from ._measure import AbstractMeasure, Facing, check_unstacked
+from ._points import Points
+from ._quadrature import Quadrature
 
 R = TypeVar("R")
 
@@ -63,10 +60,10 @@ class AbstractReader(abc.ABC, Generic[R]):
         check_unstacked(mu, f"{self.reads}, one at a time")
 
     @abc.abstractmethod
-    def of_points(self, mu: "Points") -> R:
+    def of_points(self, mu: Points) -> R:
         """What is made of weighted tokens."""
 
-    def of_nodes(self, mu: AbstractMeasure, nodes: "Points") -> R:
+    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> R:
         """What is made of another measure, given nodes for integrals against it.
 
         By default, of the nodes. A reader that looks at atoms themselves refuses.
@@ -74,15 +71,15 @@ class AbstractReader(abc.ABC, Generic[R]):
         del mu
         return self.of_points(nodes)
 
-    def of_grid(self, mu: "Grid") -> R:
+    def of_grid(self, mu: Grid) -> R:
         """What is made of a density: by default, of the tokens that stand for it."""
         return self.of_points(mu.points())
 
     @abc.abstractmethod
-    def of_gaussian(self, mu: "Gaussian") -> R:
+    def of_gaussian(self, mu: Gaussian) -> R:
         """What is made of a Gaussian."""
 
-    def of_facing(self, mu: "Facing") -> R:
+    def of_facing(self, mu: Facing) -> R:
         """What is made of queries that look at another measure: by default, nothing.
 
         Raises:
@@ -90,7 +87,7 @@ class AbstractReader(abc.ABC, Generic[R]):
         """
         raise unread(self, mu)
 
-    def of_quadrature(self, mu: "Quadrature") -> R:
+    def of_quadrature(self, mu: Quadrature) -> R:
         """What is made of a Gaussian with nodes: by default, of the Gaussian."""
         return self.of_gaussian(mu.gaussian)
 

@@ -24,8 +24,7 @@ def some_of(mu: Points, count: int, *, far: int = 8) -> Points:
     """
     check_unstacked(mu, "Tokens are chosen from one measure")
     kept, shares = _sampled(np.asarray(mu.tokens.x), count, far)
-    those = lambda leaf: jnp.asarray(np.asarray(leaf)[kept])
-    tokens = jax.tree.map(those, mu.tokens)
+    tokens = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[kept]), mu.tokens)
     logs = np.asarray(mu.log_weights)[kept]
     logs = jnp.asarray(logs + np.log(shares).astype(logs.dtype))
     return Points(tokens, logs, mu.reduction)

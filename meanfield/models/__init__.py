@@ -14,9 +14,9 @@ from ._architecture import read as read
 from ._hidden import hidden_states as hidden_states
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
-from ._text import text_in as text_in
 from ._tokenizer import LONGEST_TEXT as LONGEST_TEXT
 from ._tokenizer import Encoding as Encoding
+from ._tokenizer import text_in as text_in
 from .bert import Bert as Bert
 from .blocks import HeadSpectra as HeadSpectra
 from .blocks import HeadWeights as HeadWeights
@@ -40,4 +40,4 @@ if TYPE_CHECKING:
     from ._comparison import compare as compare
     from ._eigenvalues import head_eigenvalues as head_eigenvalues
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, _ = lazy(__name__)

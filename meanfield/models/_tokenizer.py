@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Int
 
 from meanfield._extras import extra
-from meanfield._reading import json_value
+from meanfield._reading import json_value, path_of, read_text
 from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 
 from ._expansion import expansion
-from ._reading import content
+from .sources import content
 
 LONGEST_TEXT = 10_000_000  # characters, as they are and as a tokenizer makes them
 CHARACTERS = 100  # for each position: words have fewer, on average
@@ -122,4 +122,28 @@ def _valid(text: str) -> str:
         raise InvalidInputError(
             f"The text is not valid Unicode at character {error.start}; give UTF-8."
         ) from error
+    return text
+
+
+def text_in(value: str) -> str:
+    """The text itself, or what is in FILE for `@FILE`.
+
+    Raises:
+        InputFileError: if the file cannot be read, is too long, or holds no text.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import models
+        >>> _ = Path("alice.txt").write_text("Alice was tired.")
+        >>> models.text_in("@alice.txt"), models.text_in("a cat")
+        ('Alice was tired.', 'a cat')
+    """
+    if value[:1] != "@":
+        return value
+    path = path_of(value[1:])
+    text = read_text(path, longest=LONGEST_TEXT)
+    if not text.strip():
+        raise InputFileError(
+            f"`{path}` holds no text; write at least one word into it."
+        )
     return text

@@ -20,9 +20,8 @@ from meanfield._extras import extra
 from meanfield._reading import json_value
 from meanfield.errors import InputFileError
 
-from ._reading import content, existing
 from ._tokenizer import Encoding, encode, unknown_token
-from .sources import locate
+from .sources import content, existing, locate
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"

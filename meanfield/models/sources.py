@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, final
 
-from meanfield._reading import path_of
+from meanfield._reading import path_of, read_text
 from meanfield._registry import Registry, suggestion
 from meanfield.errors import InputFileError
-
-from ._reading import CONTENTS
 
 
 @final
@@ -118,3 +116,26 @@ def _installed(name: str) -> Path:
             f"`{sources[name].install}`, or pass {CONTENTS}."
         )
     return folder
+
+
+CONTENTS = "a folder holding model.safetensors, config.json and tokenizer.json"
+
+
+def existing(path: Path) -> Path:
+    """The path itself, of a file that is there.
+
+    Raises:
+        InputFileError: if it is not.
+    """
+    if not path.is_file():
+        raise InputFileError(f"There is no file `{path}`; pass {CONTENTS}.")
+    return path
+
+
+def content(path: Path) -> str:
+    """The text in a file.
+
+    Raises:
+        InputFileError: if the file is missing, unreadable, not UTF-8 or too long.
+    """
+    return read_text(existing(path))

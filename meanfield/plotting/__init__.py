@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from meanfield.clusters import cluster_radius as cluster_radius
 
     from ._figure.look import Look as Look
-    from ._figure.look import heads_of as heads_of
-    from ._figure.look import height_of as height_of
-    from ._figure.look import limits_of as limits_of
-    from ._figure.look import width_of as width_of
+    from ._figure.options import heads_of as heads_of
+    from ._figure.options import height_of as height_of
+    from ._figure.options import limits_of as limits_of
+    from ._figure.options import width_of as width_of
     from ._figure.panels import Panel as Panel
     from ._figure.panels import attention_panel as attention_panel
     from ._figure.panels import draw_panel as draw_panel

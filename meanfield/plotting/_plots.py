@@ -12,7 +12,8 @@ from meanfield._above import view
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError, UnknownNameError
 
-from ._figure.look import Look, height_of, width_of
+from ._figure.look import Look
+from ._figure.options import height_of, width_of
 from ._figure.panels import attention_panels, draw_panel
 from .gallery import panels
 

@@ -9,7 +9,8 @@ from PIL import Image
 from meanfield._writing import check_writable
 from meanfield.errors import InvalidInputError
 
-from ._figure.look import Look, look_of
+from ._figure.look import OPTIONS, Look, look_of
+from ._figure.options import options_of
 from ._runs.relative import relative
 from ._writing.files import put
 from ._writing.film import Film
@@ -84,8 +85,11 @@ def animate(
     """
     target, film = Path(path), film or Film()
     look = look_of(dataset) if look is None else look
-    movie = movies[suited(dataset) if panel is None else panel]
-    _check(movie, target, look=look, film=film)
+    name = suited(dataset) if panel is None else panel
+    movie = movies[name]
+    film.refuse(target)
+    _check(name, movie, [*look.chosen, *film.chosen])
+    check_writable(target)
     data = look.upon(relative(dataset) if look.relative else dataset)
     with look.applied():
         play = movie.play(data, film)
@@ -112,18 +116,21 @@ def _painted(
     return frames
 
 
-def _check(movie: Movie, target: Path, *, look: Look, film: Film) -> None:
-    film.refuse(target)
-    for size in ("width", "height"):
-        if getattr(look, size) is not None:
-            raise InvalidInputError(f"`{size}` is for pictures; a movie has a `size`.")
-    for choice in ("heads", "query", "x"):
-        if getattr(look, choice) is not None:
-            raise InvalidInputError(f"`{choice}` is for pictures, and idle in a movie.")
-    chosen = {*look.chosen, *film.chosen}
-    idle = [name for name in movie.idle if name in chosen]
-    if idle:
-        raise InvalidInputError(
-            f"`{idle[0]}` is for movies of tokens; this is one of {movie.of}."
-        )
-    check_writable(target)
+def _check(name: str, movie: Movie, chosen: list[str]) -> None:
+    """Refuse the first choice that does nothing in a movie.
+
+    Raises:
+        InvalidInputError: if there is one.
+    """
+    options = OPTIONS | options_of(Film)
+    for choice in chosen:
+        takers = options[choice].option.movies
+        if takers == ():
+            size = "; a movie has a `size`" if choice in ("width", "height") else ""
+            idle = size or ", and idle in a movie"
+            raise InvalidInputError(f"`{choice}` is for pictures{idle}.")
+        if takers is not None and name not in takers:
+            raise InvalidInputError(
+                f"`{choice}` is for movies of {', '.join(takers)}; this is one of "
+                f"{movie.of}."
+            )

@@ -10,7 +10,7 @@ from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import band_note, draw_steps, spans_decades
-from ._figure.look import look_of
+from ._figure.look import look_of, options_for
 from ._figure.panels import (
     about,
     annotate,
@@ -31,7 +31,7 @@ _FRAMES = 200
 
 
 @panels.register("clusters")
-@panel("relative", "link", "metric", "xlim", "ylim")
+@panel(*options_for("clusters"))
 def clusters(dataset: xr.Dataset) -> Figure:
     r"""How many clusters the tokens form, and what the heaviest of them weighs.
 

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 from meanfield.errors import InvalidInputError
 
 from ._figure.bands import band_note, draw, marker, spans_decades
+from ._figure.look import options_for
 from ._figure.marks import legend
 from ._figure.panels import (
     annotate,
@@ -32,7 +33,7 @@ _SAME = 1e-3  # of the largest rate, below which two rates are one curve
 
 
 @panels.register("energy")
-@panel("xlim", "ylim")
+@panel(*options_for("energy"))
 def energy(dataset: xr.Dataset) -> Figure:
     r"""Observed energies $E(t)$ above, their loss $-dE/dt$ below, in two ways.
 

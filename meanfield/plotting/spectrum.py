@@ -11,6 +11,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
 from ._figure.bands import band_note, draw, draw_eigenvalues, spans_decades
+from ._figure.look import options_for
 from ._figure.marks import legend
 from ._figure.panels import (
     annotate,
@@ -20,7 +21,8 @@ from ._figure.panels import (
     panels,
     titled_figure,
 )
-from ._figure.style import CYCLE, INK, legible
+from ._figure.picture import Picture
+from ._figure.style import CYCLE, INK, number_map
 from ._figure.times import name_time
 from ._runs.approach import approached
 from ._runs.data import NOTHING, Ending, ending, values
@@ -33,7 +35,7 @@ _TICKS = 6  # on the scale of the others, from the first to the last
 
 
 @panels.register("spectrum")
-@panel("relative", "xlim", "ylim")
+@panel(*options_for("spectrum"))
 def spectrum(dataset: xr.Dataset) -> Figure:
     r"""Eigenvalues of $\Sigma(t)$ above, the effective rank of $\Sigma(t)$ below.
 
@@ -77,7 +79,7 @@ def _ranks(axes: Axes, times: np.ndarray, ranks: np.ndarray) -> None:
 
 
 def _spectra(
-    figure: Figure,
+    figure: Picture,
     axes: Axes,
     times: np.ndarray,
     spectra: np.ndarray,
@@ -121,13 +123,13 @@ def _between_note(frames: int, drawn: int) -> str:
     )
 
 
-def _many(figure: Figure, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:
+def _many(figure: Picture, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:
     """Thin lines coloured by index, the largest eigenvalue first and on top."""
     spectra = spectra[:, np.isfinite(spectra).any(axis=0)]
     d = spectra.shape[1]
     curves = [np.column_stack([times, curve]) for curve in spectra.T[::-1]]
     lines = LineCollection(
-        curves, array=np.arange(d, 0, -1), cmap=legible("viridis"), linewidths=0.9
+        curves, array=np.arange(d, 0, -1), cmap=number_map(figure.look), linewidths=0.9
     )
     lines.set_norm(Normalize(1, d))
     axes.add_collection(lines)

@@ -11,10 +11,10 @@ from ._patterns import BlockCausal as BlockCausal
 from ._patterns import BlockLocal as BlockLocal
 from ._patterns import Fixed as Fixed
 from ._patterns import Strided as Strided
-from ._quadratic import AbstractQuadraticScore as AbstractQuadraticScore
-from ._quadratic import Dot as Dot
-from ._quadratic import Factors as Factors
-from ._quadratic import SquaredDistance as SquaredDistance
+from ._score import AbstractQuadraticScore as AbstractQuadraticScore
 from ._score import AbstractScore as AbstractScore
+from ._score import Dot as Dot
+from ._score import Factors as Factors
+from ._squared_distance import SquaredDistance as SquaredDistance
 from ._transposed import Transposed as Transposed
 from ._transposed import transposed as transposed

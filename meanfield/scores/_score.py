@@ -1,11 +1,23 @@
-"""What a score is."""
+"""What a score is, those that are quadratic in both tokens, and inner products."""
 
 import abc
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+from typing_extensions import override
 
+from meanfield._array import float_array, is_concrete, positive
+from meanfield._typing import Numbers, Scalar
+from meanfield.errors import InvalidInputError
+from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
+
+from .differences import (
+    Differences,
+)
 
 
 class AbstractScore(eqx.Module):
@@ -27,3 +39,249 @@ class AbstractScore(eqx.Module):
     @abc.abstractmethod
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
         """All scores of `m` queries against `n` keys."""
+
+
+class Factors(eqx.Module):
+    r"""Scores as inner products, $s_{ij} = q_i\cdot k_j + r_i + c_j$.
+
+    Attributes:
+        query: $q$.
+        key: $k$.
+        of_query: $r$, what depends on the query alone.
+        of_key: $c$, what depends on the key alone.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import Dot
+        >>> x = Tokens(jnp.array([[1.0], [2.0]]))
+        >>> factors = Dot(jnp.eye(1), jnp.eye(1), 0.5).factors(x, x)
+        >>> print(factors.query @ factors.key.T)
+        [[2. 4.]
+         [4. 8.]]
+    """
+
+    query: Float[Array, "m k"]
+    key: Float[Array, "n k"]
+    of_query: Float[Array, " m"]
+    of_key: Float[Array, " n"]
+
+
+class AbstractQuadraticScore(AbstractScore):
+    r"""$s(x,y) = y\cdot(Ax + a) + x\cdot c - \tfrac12(y\cdot By + x\cdot Cx) + e$.
+
+    `B` and `C` are symmetric. Such scores have closed forms on Gaussians. What depends
+    on `x` alone (`c`, `C`, `constant`) drops out of every coupling that normalises
+    rows.
+
+    Examples:
+        >>> from meanfield.scores import AbstractQuadraticScore, Dot, SquaredDistance
+        >>> one = jnp.eye(1)
+        >>> [
+        ...     (s.A.item(), s.B.item())
+        ...     for s in (Dot(one, one), SquaredDistance(one, one))
+        ... ]
+        [(1.0, 0.0), (2.0, 2.0)]
+    """
+
+    @abc.abstractmethod
+    def factors(self, queries: Tokens, keys: Tokens) -> Factors:
+        """The scores as inner products, with the least rounding."""
+
+    def differences(self, queries: Tokens, keys: Tokens) -> Differences | None:
+        """Vectors whose differences give those of scores; `None` if there are none."""
+        del queries, keys
+
+    @override
+    def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
+        own = self.factors(queries, keys)
+        products = jnp.matmul(own.query, own.key.T, precision=HIGHEST)
+        return products + (own.of_query[:, None] + own.of_key[None, :])
+
+    @property
+    @abc.abstractmethod
+    def A(self) -> Float[Array, "d d"]:
+        """The bilinear part."""
+
+    @property
+    @abc.abstractmethod
+    def B(self) -> Float[Array, "d d"]:
+        """The quadratic part in the key, with its minus sign and its half taken out."""
+
+    @property
+    @abc.abstractmethod
+    def C(self) -> Float[Array, "d d"]:
+        """The quadratic part in the query, likewise."""
+
+    @property
+    @abc.abstractmethod
+    def a(self) -> Float[Array, " d"]:
+        """The linear part in the key."""
+
+    @property
+    @abc.abstractmethod
+    def c(self) -> Float[Array, " d"]:
+        """The linear part in the query."""
+
+    @property
+    @abc.abstractmethod
+    def constant(self) -> Float[Array, ""]:
+        """The constant."""
+
+    @property
+    @abc.abstractmethod
+    def bilinear(self) -> "Dot":
+        r"""The score $y\cdot Ax$ alone: all that a doubly normalised coupling sees."""
+
+    @abc.abstractmethod
+    def of_keys(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
+        r"""What depends on the key alone, $y\cdot a - \tfrac12 y\cdot By$."""
+
+    @abc.abstractmethod
+    def of_queries(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        r"""What depends on the query alone, $x\cdot c - \tfrac12 x\cdot Cx + e$."""
+
+    @property
+    @abc.abstractmethod
+    def dimension(self) -> int:
+        """The dimension of the tokens it compares."""
+
+
+class Dot(AbstractQuadraticScore):
+    r"""$s(x, y) = (Qx + q)\cdot(Ky + k)/\epsilon$, so $A = K^\top Q/\epsilon$.
+
+    Args:
+        Q: query matrix; any number `k` of rows.
+        K: key matrix, of the same shape.
+        epsilon: the bandwidth, positive; $\sqrt{k}$ is usual in transformers.
+        query_bias: $q$, zero if `None`.
+        key_bias: $k$, zero if `None`.
+
+    Raises:
+        InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+
+    Examples:
+        >>> from meanfield import Tokens
+        >>> from meanfield.scores import Dot
+        >>> score = Dot(jnp.eye(2), jnp.eye(2), epsilon=0.5)
+        >>> x = Tokens(jnp.array([[1.0, 0.0], [1.0, 1.0]]))
+        >>> print(score(x, x))
+        [[2. 2.]
+         [2. 4.]]
+    """
+
+    Q: Float[Array, "k d"]
+    K: Float[Array, "k d"]
+    epsilon: Float[Array, ""]
+    query_bias: Float[Array, " k"]
+    key_bias: Float[Array, " k"]
+
+    def __init__(
+        self,
+        Q: Numbers,
+        K: Numbers,
+        epsilon: Scalar = 1.0,
+        *,
+        query_bias: Numbers | None = None,
+        key_bias: Numbers | None = None,
+    ) -> None:
+        self.Q, self.K, self.epsilon = checked_matrices(Q, K, epsilon)
+        self.query_bias = bias_of("query_bias", query_bias, self.Q)
+        self.key_bias = bias_of("key_bias", key_bias, self.K)
+
+    @property
+    @override
+    def dimension(self) -> int:
+        return self.Q.shape[-1]
+
+    @override
+    def factors(self, queries: Tokens, keys: Tokens) -> Factors:
+        q = jnp.matmul(queries.x, self.Q.T, precision=HIGHEST)
+        q = (q + self.query_bias[None, :]) / self.epsilon
+        k = jnp.matmul(keys.x, self.K.T, precision=HIGHEST) + self.key_bias[None, :]
+        return Factors(q, k, jnp.zeros_like(q[:, 0]), jnp.zeros_like(k[:, 0]))
+
+    @override
+    def differences(self, queries: Tokens, keys: Tokens) -> Differences:
+        # All matrices act on the query, whose rounding is the same for all keys; a key
+        # that was moved or turned would be rounded for itself.
+        q = jnp.matmul(self.factors(queries, keys).query, self.K, precision=HIGHEST)
+        return Differences(q, keys.x)
+
+    @property
+    @override
+    def A(self) -> Float[Array, "d d"]:
+        return jnp.matmul(self.K.T, self.Q, precision=HIGHEST) / self.epsilon
+
+    @property
+    @override
+    def B(self) -> Float[Array, "d d"]:
+        return jnp.zeros_like(self.A)
+
+    @property
+    @override
+    def C(self) -> Float[Array, "d d"]:
+        return self.B
+
+    @property
+    @override
+    def a(self) -> Float[Array, " d"]:
+        return self.K.T @ self.query_bias / self.epsilon
+
+    @property
+    @override
+    def c(self) -> Float[Array, " d"]:
+        return self.Q.T @ self.key_bias / self.epsilon
+
+    @property
+    @override
+    def constant(self) -> Float[Array, ""]:
+        return self.query_bias @ self.key_bias / self.epsilon
+
+    @property
+    @override
+    def bilinear(self) -> "Dot":
+        return Dot(self.Q, self.K, self.epsilon)
+
+    # No product with the zeros of `B` and `C`: XLA's CPU compiler (jaxlib 0.10 to 0.12)
+    # joins `sum(x * (x @ zeros))` into a program that reads memory nobody wrote.
+    @override
+    def of_keys(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
+        return y @ self.a
+
+    @override
+    def of_queries(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        return x @ self.c + self.constant
+
+
+def bias_of(name: str, bias: Numbers | None, matrix: Float[Array, "k d"]) -> Array:
+    if bias is None:
+        # `jnp.zeros` would compile a program for each shape.
+        return jax.device_put(np.zeros(matrix.shape[0], matrix.dtype))
+    vector = float_array(name, bias)
+    if vector.shape != matrix.shape[:1]:
+        raise InvalidInputError(
+            f"`{name}` must hold one number for each of the {matrix.shape[0]} rows of "
+            f"its matrix; got shape {vector.shape}."
+        )
+    return vector
+
+
+def checked_matrices(
+    Q: Numbers, K: Numbers, epsilon: Scalar
+) -> tuple[Array, Array, Float[Array, ""]]:
+    Q, K = float_array("Q", Q), float_array("K", K)
+    if Q.ndim != 2 or Q.shape != K.shape:
+        raise InvalidInputError(
+            "`Q` and `K` must be matrices of one shape (rows: inner dimension, "
+            f"columns: token dimension); got {Q.shape} and {K.shape}."
+        )
+    bandwidth = jnp.asarray(positive("epsilon", epsilon), Q.dtype)
+    if is_concrete(bandwidth) and not _positive(np.asarray(bandwidth)):
+        raise InvalidInputError(
+            f"`epsilon` must be positive and finite; got {epsilon}."
+        )
+    return Q, K, bandwidth
+
+
+def _positive(values: np.ndarray) -> bool:
+    return bool(np.all(values > 0) and np.all(np.isfinite(values)))

@@ -5,8 +5,8 @@ from typing_extensions import override
 
 from meanfield.tokens import Tokens
 
-from ._quadratic import Dot, SquaredDistance
-from ._score import AbstractScore
+from ._score import AbstractScore, Dot
+from ._squared_distance import SquaredDistance
 from .balanced import Balanced
 
 

@@ -9,7 +9,7 @@ from typing_extensions import override
 from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
-from ._quadratic import AbstractQuadraticScore, Dot, Factors
+from ._score import AbstractQuadraticScore, Dot, Factors
 from .differences import Differences
 
 ASYMMETRY = 10  # units in the last place, times the dimension, that rounding leaves
@@ -68,9 +68,8 @@ class Balanced(AbstractQuadraticScore):
 
     def scaled(self, fraction: Float[Array, ""]) -> "Balanced":
         """`fraction` times the score."""
-        numbers = lambda s: (s.dot.epsilon, s.scale)
         values = self.dot.epsilon / fraction, self.scale * fraction
-        return eqx.tree_at(numbers, self, values)
+        return eqx.tree_at(lambda s: (s.dot.epsilon, s.scale), self, values)
 
     @property
     def transposed(self) -> "Balanced":

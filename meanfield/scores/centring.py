@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from ._masked import Masked
-from ._quadratic import AbstractQuadraticScore, Dot, SquaredDistance
-from ._score import AbstractScore
+from ._score import AbstractQuadraticScore, AbstractScore, Dot
+from ._squared_distance import SquaredDistance
 from .balanced import Balanced, balanced_factors
 
 

@@ -14,8 +14,7 @@ from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
 from ._masked import Masked
-from ._quadratic import AbstractQuadraticScore
-from ._score import AbstractScore
+from ._score import AbstractQuadraticScore, AbstractScore
 from .differences import from_references, product_tangent
 from .rows import of_one_dtype, vectors_of
 

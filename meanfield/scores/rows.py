@@ -9,8 +9,7 @@ from jaxtyping import Array, Float
 from meanfield.tokens import Tokens
 
 from ._masked import Masked
-from ._quadratic import AbstractQuadraticScore
-from ._score import AbstractScore
+from ._score import AbstractQuadraticScore, AbstractScore
 from .differences import (
     Differences,
     at_references,

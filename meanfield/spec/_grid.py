@@ -103,12 +103,13 @@ class GridSpec(Strict):
         Field(ge=1, description="how many times wider its outer cells are than inner"),
     ] = 1.0
     box: Annotated[
-        Literal["affine", "scaled", "fixed"] | None,
+        Literal["affine", "scaled", "fixed", "closed"] | None,
         Key(group="Grid", only=ON_GRIDS),
         Field(
             examples=["scaled"],
             description="how the box moves: with the covariance (`affine`), the spread "
-            "along each axis (`scaled`), or not at all (`fixed`)",
+            "along each axis (`scaled`), or not at all (`fixed`; `closed`, and nothing "
+            "passes its walls)",
         ),
     ] = None
     bandwidth: Annotated[

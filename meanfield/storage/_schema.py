@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from meanfield._registry import Registry
+from meanfield.cells import volumes
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-
-from ._derived import covariance, density
 
 if TYPE_CHECKING:
     import xarray
@@ -69,6 +70,32 @@ def no_more(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
     """No variables besides those that are stored."""
     del data
     return {}
+
+
+if TYPE_CHECKING:
+    import xarray
+
+
+def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
+    r"""Averages of the density over cells: masses over widths and $|\det D|$."""
+    import xarray
+
+    axes, mass = data["axes"], data["mass"]
+    edges = [data[name].values for name in ("edges_x", "edges_y") if name in data]
+    sizes = volumes(edges, np.abs(np.linalg.det(axes.values)))
+    dims = (*axes.dims[:-2], *mass.dims[-len(edges) :])
+    volume = xarray.DataArray(sizes, dims=dims)
+    return {"density": (mass / volume).transpose(*mass.dims)}
+
+
+def covariance(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
+    r"""$YY^\top$ of the factor $Y$, with `coord` down and `other` across."""
+    import xarray
+
+    factor = data["factor"]
+    *leading, coord, _ = factor.dims
+    product = np.matmul(factor.values, np.swapaxes(factor.values, -1, -2))
+    return {"covariance": xarray.DataArray(product, dims=(*leading, coord, "other"))}
 
 
 @dataclass(frozen=True)

@@ -8,5 +8,5 @@ means under such weights, and Sinkhorn's potentials. With memory in $O(m + n)$, 
 from ._functions import log_sum_exp as log_sum_exp
 from ._functions import tilted_mean as tilted_mean
 from ._planning import plan as plan
-from ._sinkhorn import Potentials as Potentials
-from ._sinkhorn import sinkhorn as sinkhorn
+from ._potentials import Potentials as Potentials
+from ._potentials import sinkhorn as sinkhorn

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,13 @@ SIGMAS = 4.5  # a normal variable is further out once in 150 000 times
 
 Parameters = Mapping[str, Any]
 Number = float | int
+
+
+class Slack(TypedDict):
+    """The last two keywords of a check: what it allows, and why."""
+
+    tolerance: Number
+    why: str
 
 
 def gap(

@@ -13,6 +13,7 @@ from ._case import Case
 from ._check import Check, Checks
 
 Measurement = Callable[..., Checks]
+Broken = tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], tuple[str, ...]]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -202,11 +203,16 @@ def statement(
     aliases: tuple[str, ...] = (),
     remark: str = "",
     repeats: str = "",
+    control: Broken | None = None,
 ) -> Callable[[Measurement], Statement]:
     """A decorator: registers a measurement as a statement.
 
+    `control` is what `refuted_if` takes: the text, what keywords become, and the labels
+    of the checks that see it, if not all do. The others are attributes of `Statement`.
+
     Raises:
         ValueError: if the id is taken.
+        TypeError: if the measurement has no keyword of a name that `control` changes.
 
     Examples:
         >>> from meanfield.theorems import statements
@@ -217,6 +223,9 @@ def statement(
     def add(measure: Measurement) -> Statement:
         said = (source, claim, hypotheses)
         made = Statement(id, *said, measure, aliases, remark, repeats)
+        if control is not None:
+            text, broken, *labels = control
+            made.refuted_if(text, seen_by=labels[0] if labels else (), **broken)
         return statements.register(id)(made)
 
     return add

@@ -1,6 +1,7 @@
 """What all parts of the theory speak of: parameters, a law, a cloud of tokens."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +23,7 @@ class Parameters(NamedTuple):
         r"""$K^\top Q$, without the bandwidth."""
         return self.K.T @ self.Q
 
-    def attention(self, name: str, **options: int | None) -> Attention:
+    def attention(self, name: str, **options: Any) -> Attention:
         """The library's variant of this name."""
         epsilon = jnp.asarray(self.epsilon)
         return attentions[name](self.Q, self.K, self.V, epsilon=epsilon, **options)
@@ -36,6 +37,9 @@ class Parameters(NamedTuple):
     def exchanged(self) -> "Parameters":
         r"""With $A^\top$ in place of $A$."""
         return self._replace(Q=self.K, K=self.Q)
+
+
+Change = Callable[[Parameters], Parameters]
 
 
 class Law(NamedTuple):

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
+from meanfield._extras import extra
 from meanfield._registry import Registry
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
@@ -111,3 +113,20 @@ class AbstractTask(abc.ABC):
 
 
 tasks: Registry[type[AbstractTask]] = Registry("task")
+
+
+def judged(
+    scores: Float[Array, " classes"], label: Int[Array, ""]
+) -> dict[str, Float[Array, ""]]:
+    """The cross entropy of scores, and whether the largest is that of the label."""
+    loss = cross_entropy(scores, label)
+    correct = (jnp.argmax(scores) == label).astype(scores.dtype)
+    return {"loss": loss, "correct": correct}
+
+
+def cross_entropy(
+    scores: Float[Array, "*items classes"], labels: Int[Array, "*items"]
+) -> Float[Array, "*items"]:
+    """The cross entropy of scores for labels, in nats."""
+    optax = extra("optax", "train")
+    return optax.softmax_cross_entropy_with_integer_labels(scores, labels)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
 
 from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
 from meanfield.storage.digests import digests_by_name
@@ -190,7 +189,7 @@ class Session:
         recipe, seeds = self.spec.recipe, self.spec.seeds
         batches = jnp.asarray(orders(seeds, epoch, self.trains, recipe.batch))
         rate = jnp.asarray(recipe.rate_of(epoch), jnp.float32)
-        keys = _folded(self.keys, epoch)
+        keys = jax.vmap(jax.random.fold_in, (0, None))(self.keys, epoch)
         if recipe.cooling is not None and epoch > recipe.cooling.after:
             state = state.scaled(recipe.cooling.option, recipe.cooling.factor)
         state, losses = self.trainer.epoch(state, batches, keys, rate)
@@ -249,7 +248,3 @@ def _numbers(values: Any) -> Iterator[float]:
             yield from _numbers(part)
     else:
         yield values
-
-
-def _folded(keys: Key[Array, " seeds"], epoch: int) -> Key[Array, " seeds"]:
-    return jax.vmap(jax.random.fold_in, (0, None))(keys, epoch)

@@ -3,4 +3,4 @@
 from ._processes import Answer as Answer
 from ._processes import Processes as Processes
 from ._processes import WorkerLost as WorkerLost
-from ._threads import threads as threads
+from ._processes import threads as threads

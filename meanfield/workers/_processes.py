@@ -10,7 +10,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -236,3 +237,25 @@ class _Process:
 
 
 News = tuple[_Process, bytes | None]  # an answer, or that the process has ended
+
+
+@contextmanager
+def threads(count: int | None = None) -> Iterator[ThreadPoolExecutor]:
+    """Threads that compute side by side, by default as many as there are cores.
+
+    The end of the block waits for none of them, so that an interrupt ends the command
+    at once: calls that have not begun are dropped, and the block itself waits for the
+    results that it needs.
+
+    Examples:
+        >>> from meanfield.workers import threads
+        >>> with threads(2) as pool:
+        ...     squares = list(pool.map(lambda x: x**2, range(4)))
+        >>> squares
+        [0, 1, 4, 9]
+    """
+    pool = ThreadPoolExecutor(count or os.cpu_count())
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -93,8 +93,9 @@ def _solve(
     goal = {"tolerance": asked, "limit": limit}
     found = solve_in_stages(steps, begin, **goal)
     found = alternated_plainly(score, mu, found, queries=queries, **goal)
-    missed = _error(score, *checked, found.point)
-    residual = jnp.maximum(found.residual, missed)
+    missed = interpolation_error(score, *checked, found.point)
+    rounding = _rounding(score, *checked, found.point)
+    residual = jnp.maximum(found.residual, jnp.maximum(missed, rounding))
     asked, g = asked.astype(residual.dtype), found.point
     if mu.zero_weights is not None:  # no marginal told what excluded tokens tend to
         g = jnp.where(counts(mu), g, full_step(score, mu, g, queries))
@@ -145,14 +146,6 @@ def _largest(
     size = size_of_scores(parts.key, parts.query.T, parts.of_key)
     none = lambda: jnp.zeros_like(largest)
     return unless_rounded_away(size, len(score.N), none, lambda: largest)
-
-
-def _error(
-    score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
-) -> Float[Array, ""]:
-    """What interpolation misses, or rounding if that is more."""
-    interpolation = interpolation_error(score, mu, queries, g)
-    return jnp.maximum(interpolation, _rounding(score, mu, queries, g))
 
 
 def _rounding(

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from meanfield._programs import compile_once
 from meanfield.attention._coupling import AbstractBarycentre
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.linalg import HIGHEST
 from meanfield.measures import Points
 from meanfield.scores import Dot
@@ -25,7 +25,7 @@ Slices = TypeVar("Slices")
 ABREAST, SORTED = 2**18, 2**17
 
 
-class AbstractSlicedMean(AbstractBarycentre):
+class AbstractSlicedMean(AbstractExplicit, AbstractBarycentre):
     r"""The mean of the keys that a token is matched with along all slices.
 
     Attributes:
@@ -56,11 +56,6 @@ class AbstractSlicedMean(AbstractBarycentre):
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         n = self.mu.tokens.n
         return self._averaged(queries, jnp.eye(n, dtype=self.directions.dtype))
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
     def shares_of(self, costs: Float[Array, " l"]) -> Float[Array, " l"]:
         r"""$\sigma_l \propto e^{-\tau D_l/\epsilon}$; as they are without $\tau$."""

@@ -28,7 +28,7 @@ def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
         InvalidInputError: if they are none of these, or do not fit.
     """
     if isinstance(slices, str):
-        return jax.device_put(_named(slices, k))
+        return jax.device_put(np.eye(k) if slices == "axis" else _random(slices, k))
     if np.ndim(slices) == 0:
         return jax.device_put(_random(f"random:{slices}", k))
     rows = np.asarray(float_array("slices", slices))
@@ -39,10 +39,6 @@ def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
             f"them zero; got shape {rows.shape}."
         )
     return jax.device_put(rows / lengths)
-
-
-def _named(text: str, k: int) -> np.ndarray:
-    return np.eye(k) if text == "axis" else _random(text, k)
 
 
 def _random(text: str, k: int) -> np.ndarray:

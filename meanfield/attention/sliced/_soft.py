@@ -13,7 +13,7 @@ from meanfield.fields import AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
-from ._coupling import affine_along, lengths, projectable, projections
+from ._hard import affine_along, lengths, projectable, projections
 from ._mean import evenly, weighted
 from ._soft_mean import AbstractSoftMean, LineSquare, PublishedSoftMean, SoftMean
 

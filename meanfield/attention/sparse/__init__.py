@@ -5,8 +5,6 @@ from ._balancing import balanced_causally as balanced_causally
 from ._blocks import Blocks as Blocks
 from ._blocks import pooled as pooled
 from ._blocks import pooled_before as pooled_before
-from ._coupling import CausalSparse as CausalSparse
-from ._coupling import Sparse as Sparse
 from ._mixture import SparseMixture as SparseMixture
 from ._network import Layer as Layer
 from ._network import SortingNetwork as SortingNetwork
@@ -15,7 +13,9 @@ from ._sorting import AbstractSorting as AbstractSorting
 from ._sorting import CausallyLearned as CausallyLearned
 from ._sorting import Learned as Learned
 from ._sorting import Reordered as Reordered
-from ._variant import sortcut as sortcut
-from ._variant import sparse_sinkhorn as sparse_sinkhorn
-from ._variant import sparse_sinkhorn_causal as sparse_sinkhorn_causal
-from ._variant import sparse_sinkhorn_mixture as sparse_sinkhorn_mixture
+from ._sparse import CausalSparse as CausalSparse
+from ._sparse import Sparse as Sparse
+from ._sparse_variants import sortcut as sortcut
+from ._sparse_variants import sparse_sinkhorn as sparse_sinkhorn
+from ._sparse_variants import sparse_sinkhorn_causal as sparse_sinkhorn_causal
+from ._sparse_variants import sparse_sinkhorn_mixture as sparse_sinkhorn_mixture

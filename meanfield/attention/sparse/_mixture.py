@@ -5,13 +5,13 @@ from typing_extensions import override
 
 from meanfield.attention._coupling import AbstractBarycentre
 from meanfield.attention.softmax import Softmax
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.measures import Points
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._coupling import AbstractSparse, Sparse
 from ._sorting import AbstractSorting
+from ._sparse import AbstractSparse, Sparse
 
 
 class SparseMixture(AbstractSparse):
@@ -40,7 +40,7 @@ class SparseMixture(AbstractSparse):
         return SumOfMeans(sparse, Softmax().barycentre(score, mu))
 
 
-class SumOfMeans(AbstractBarycentre):
+class SumOfMeans(AbstractExplicit, AbstractBarycentre):
     """The sum of two barycentres."""
 
     first: AbstractBarycentre
@@ -53,8 +53,3 @@ class SumOfMeans(AbstractBarycentre):
     @override
     def weights(self) -> Float[Array, "n n"]:
         return self.first.weights() + self.second.weights()
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None

@@ -11,9 +11,9 @@ from meanfield.measures import Keys, Points, exactly
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._coupling import AbstractSparse, in_order
 from ._sorted import AbstractSortedMean, unmasked
 from ._sorting import AbstractSorting
+from ._sparse import AbstractSparse, in_order
 
 
 class SortCut(AbstractSparse):

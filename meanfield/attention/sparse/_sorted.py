@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from meanfield.attention._coupling import AbstractBarycentre
 from meanfield.errors import UnsupportedError
-from meanfield.fields import Convergence
+from meanfield.fields import AbstractExplicit
 from meanfield.scores import AbstractScore, Masked
 from meanfield.tokens import Tokens
 
@@ -60,7 +60,7 @@ class Sorted(eqx.Module):
         return self.blocks.weights > 0
 
 
-class AbstractSortedMean(AbstractBarycentre):
+class AbstractSortedMean(AbstractExplicit, AbstractBarycentre):
     """A mean of sorted tokens.
 
     Attributes:
@@ -87,11 +87,6 @@ class AbstractSortedMean(AbstractBarycentre):
     def weights(self) -> Float[Array, "n n"]:
         tokens = self.ordered.blocks.mu.tokens
         return self.means(jnp.eye(tokens.n, dtype=tokens.x.dtype))
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        return None
 
 
 def unmasked(score: AbstractScore) -> AbstractScore:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from meanfield import plotting, runs
 from meanfield.cli.jobs._pictures import (
     carrying,
     more_frames,
@@ -14,6 +15,8 @@ from meanfield.cli.jobs._pictures import (
     stem,
 )
 from meanfield.cli.options._looks import film_of, with_film
+from meanfield.cli.process._plugins import load_measure_of
+from meanfield.cli.terminal._console import FrameProgress
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
@@ -66,45 +69,31 @@ def animate(
             Those of the run are run again for a measure that only they have.
         **options: the movie and its look.
     """
-    from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.cli.terminal._console import FrameProgress
-    from meanfield.plotting import animate as write
-
     request, film = requested(options), film_of(options)
-    _refuse_several(run)
-    load_measure_of(run, plugin)
-    target = out or run.parent / f"{stem(run)}.gif"
-    data = carrying(_shown(opened(run, request), member, panel), tokens)
-    drawing = FrameProgress("drawing")
-    write(data, target, panel=panel, look=request.look, film=film, progress=drawing)
-    wide, high = film.pixels(target)
-    even = "" if (wide, high) == film.size else ": sides of a video are even"
-    note(f"wrote {target}, {wide} × {high}{even}")
-    few = _few_frames(data)
-    if few:
-        note(f"frames: {few}")
-
-
-def _few_frames(data: "xarray.Dataset") -> str:
-    """How to see more of a blow-up, of which a single run has few frames."""
-    from meanfield.plotting import spec_and_ending
-
-    if "run" in data.dims:
-        return ""
-    spec, ending = spec_and_ending(data)
-    return more_frames(spec, data.sizes["time"], ending.t_star)
-
-
-def _refuse_several(run: Path) -> None:
-    """Refuses a folder of several runs, of which a movie shows one."""
-    from meanfield import runs
-
     refuse_comparison(run)
     if runs.is_sweep(run):
         raise InvalidInputError(
             f"A movie is of one run, and `{run}` is a sweep: draw it by "
             f"`meanfield plot {run}`."
         )
+    load_measure_of(run, plugin)
+    target = out or run.parent / f"{stem(run)}.gif"
+    data = carrying(_shown(opened(run, request), member, panel), tokens)
+    drawing = FrameProgress("drawing")
+    look = request.look
+    plotting.animate(data, target, panel=panel, look=look, film=film, progress=drawing)
+    wide, high = film.pixels(target)
+    even = "" if (wide, high) == film.size else ": sides of a video are even"
+    note(f"wrote {target}, {wide} × {high}{even}")
+    if "run" not in data.dims:
+        _note_few_frames(data)
+
+
+def _note_few_frames(data: "xarray.Dataset") -> None:
+    """Says how to see more of a blow-up, if a run has few frames of it."""
+    spec, ending = plotting.spec_and_ending(data)
+    if few := more_frames(spec, data.sizes["time"], ending.t_star):
+        note(f"frames: {few}")
 
 
 def _shown(

@@ -3,11 +3,11 @@
 import importlib
 import json as json_module
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
+from meanfield import plotting
 from meanfield._folders import holder
 from meanfield._reading import json_value, read_text
 from meanfield._writing import check_writable
@@ -51,53 +51,62 @@ def bench(
         json: print the results as one JSON object on stdout; those of several files as
             an array.
     """
-    _checked([case, method, quick, long, out], out, docs, results or [])
-    if results:
-        runs = [_read(file) for file in results]
-    else:
-        size: Literal["full", "long"] = "long" if long else "full"
-        measurements = _measured(
-            case or [],
-            "quick" if quick else size,
-            method or [],
-            kept=lambda rows: _keep(rows, out),
-            cut=lambda rows: _show([rows], json=json),
-        )
-        _conserve(measurements, out, whole=not (case or method or quick))
-        runs = [measurements]
-    if docs is not None:
-        _write(docs, _module("_page").page(runs))
-        note(f"docs: {docs}")
-    _show(runs, json=json)
-    _conclude(runs)
-
-
-def _show(runs: list[dict[str, Any]], *, json: bool) -> None:
-    if json:
-        print_json(runs[0] if len(runs) == 1 else runs)
-        return
-    for measurements in runs:
-        _module("_table").show(measurements)
-
-
-def _checked(
-    choices: list[Any], out: Path | None, docs: Path | None, results: list[Path]
-) -> None:
-    """Refuses what does not go together, or cannot be written, before minutes of work.
-
-    Raises:
-        InvalidInputError: for results that are read and measured.
-    """
-    if results and any(choices):
+    if results and any([case, method, quick, long, out]):
         raise InvalidInputError(
             "`--results` shows what was measured before: leave out `--case`, "
             "`--method`, `--quick`, `--long` and `--out`."
         )
-    if choices[2] and choices[3]:
+    if quick and long:
         raise InvalidInputError("Choose one of `--quick` and `--long`.")
     for file in (out, docs):
         if file is not None:
             check_writable(file)
+    size = "quick" if quick else "long" if long else "full"
+    runs = [_read(file) for file in results or []]
+    runs = runs or [_measure(case or [], size, method or [], out, in_json=json)]
+    if docs is not None:
+        plotting.put(docs, _module("_page").page(runs).encode())
+        note(f"docs: {docs}")
+    _show(runs, in_json=json)
+    _conclude(runs)
+
+
+def _measure(
+    case: list[str], size: str, method: list[str], out: Path | None, *, in_json: bool
+) -> dict[str, Any]:
+    """What is measured now; written where one says, or where a whole run belongs."""
+    module = _module("_report")
+    measurements = module.report(
+        module.chosen(case, size),
+        size,
+        method,
+        told=note_step,
+        kept=lambda rows: _keep(rows, out),
+        cut=lambda rows: _show([rows], in_json=in_json),
+    )
+    is_whole = not (case or method or size == "quick")
+    file = out or (module.file_of(measurements) if is_whole else None)
+    _keep(measurements, file)
+    if file is not None:
+        note(f"results: {file}")
+    return measurements
+
+
+def _keep(measurements: dict[str, Any], file: Path | None) -> None:
+    """Writes results, if one says where."""
+    if file is None:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json_module.dumps(finite(measurements), indent=1, ensure_ascii=False)
+    plotting.put(file, f"{text}\n".encode())
+
+
+def _show(runs: list[dict[str, Any]], *, in_json: bool) -> None:
+    if in_json:
+        print_json(runs[0] if len(runs) == 1 else runs)
+        return
+    for measurements in runs:
+        _module("_table").show(measurements)
 
 
 def _module(name: str) -> ModuleType:
@@ -110,40 +119,6 @@ def _module(name: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     return importlib.import_module(f"{FOLDER}.{name}")
-
-
-def _measured(
-    case: list[str],
-    size: str,
-    method: list[str],
-    **listeners: Callable[[dict[str, Any]], None],
-) -> dict[str, Any]:
-    report = _module("_report")
-    cases = report.chosen(case, size)
-    return report.report(cases, size, method, told=note_step, **listeners)
-
-
-def _conserve(measurements: dict[str, Any], out: Path | None, *, whole: bool) -> None:
-    """Writes results where one says, or where those of a whole run belong."""
-    file = out or (_module("_report").file_of(measurements) if whole else None)
-    _keep(measurements, file)
-    if file is not None:
-        note(f"results: {file}")
-
-
-def _keep(measurements: dict[str, Any], file: Path | None) -> None:
-    """Writes results, if one says where."""
-    if file is None:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = json_module.dumps(finite(measurements), indent=1, ensure_ascii=False)
-    _write(file, text + "\n")
-
-
-def _write(file: Path, text: str) -> None:
-    from meanfield.plotting import put
-
-    put(file, text.encode())
 
 
 def _read(file: Path) -> dict[str, Any]:

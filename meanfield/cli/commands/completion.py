@@ -6,6 +6,7 @@ from typing import Literal
 from cyclopts.completion.install import get_default_completion_path
 
 from meanfield._writing import check_absent
+from meanfield.cli.commands import app
 from meanfield.cli.terminal._output import note
 
 
@@ -31,8 +32,6 @@ def completion(
     Raises:
         InvalidInputError: if there is one, and it is not to be replaced.
     """
-    from meanfield.cli import app
-
     script = app.generate_completion(shell=shell)
     if not install:
         sys.stdout.write(script)

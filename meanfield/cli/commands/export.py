@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+from meanfield import runs
 from meanfield._writing import check_absent
+from meanfield.cli.process._plugins import load_before_keys
+from meanfield.cli.terminal._output import note
 
 LARGE = 100_000_000  # bytes of a table, above which its size is said beforehand
 
@@ -34,9 +37,6 @@ def export(
     """
     if not force:
         check_absent(file)
-    from meanfield import runs
-    from meanfield.cli.process._plugins import load_before_keys
-    from meanfield.cli.terminal._output import note
     from meanfield.storage import export as write
     from meanfield.storage import table_bytes
 

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Literal
 
+from meanfield import plotting
+from meanfield._folders import templates
+from meanfield._reading import read_text
 from meanfield._writing import check_absent, check_writable
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
@@ -31,18 +34,22 @@ def init(
             as it stands, with an attention, a panel, a statement or a task to train on.
         force: replace the file if it exists.
     """
-    file = _named(path, kind)
+    file = _target(path, kind)
     if not force:
         check_absent(file)
     check_writable(file)
-    from meanfield.plotting import put
+    if kind == RUN:
+        from meanfield.spec import template
 
-    text, hint = _run(file) if kind == RUN else _plugin(file, kind)
-    put(file, text.encode())
+        text, hint = template(), f"run it by `meanfield simulate {file}`"
+    else:
+        text = read_text(templates()[kind]).replace(NAMELESS, str(file))
+        hint = "its first lines say how to try it"
+    plotting.put(file, text.encode())
     note(f"wrote {file}; {hint}")
 
 
-def _named(path: Path | None, kind: str) -> Path:
+def _target(path: Path | None, kind: str) -> Path:
     """The file to write.
 
     Raises:
@@ -60,17 +67,3 @@ def _named(path: Path | None, kind: str) -> Path:
             f"attention {file}`, or panel, statement, task; keys go to a file in .toml."
         )
     return file
-
-
-def _run(file: Path) -> tuple[str, str]:
-    from meanfield.spec import template
-
-    return template(), f"run it by `meanfield simulate {file}`"
-
-
-def _plugin(file: Path, kind: str) -> tuple[str, str]:
-    from meanfield._folders import templates
-    from meanfield._reading import read_text
-
-    text = read_text(templates()[kind]).replace(NAMELESS, str(file))
-    return text, "its first lines say how to try it"

@@ -1,28 +1,39 @@
 """`meanfield live`: a page that integrates in the browser."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from meanfield.cli.options._completing import Preset
+from meanfield import runs
+from meanfield._writing import check_page
 from meanfield.cli.options._options import (
     MOST_USED,
-    gathered,
+    flag,
     given_values,
     meaning_to_page,
+    merge_keys,
     told_by,
     with_spec_options,
 )
+from meanfield.cli.options._values import Preset
+from meanfield.cli.process._plugins import (
+    load_before_keys,
+    load_measure_of,
+    load_plugins_of,
+)
+from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
-from meanfield.pages.live import REFUSED, UNLISTED
-from meanfield.spec import parse
+from meanfield.pages import live as pages
+from meanfield.spec import Axis, RunSpec, parse, with_values
+
+FEW, FEWER = 400, 100  # tokens that a browser moves at full rate; under Sinkhorn
 
 
-@partial(with_spec_options, meaning=meaning_to_page, unlisted=UNLISTED)
+@partial(with_spec_options, meaning=meaning_to_page, unlisted=pages.UNLISTED)
 def live(
     file: Path | None = None,
     /,
@@ -59,25 +70,20 @@ def live(
     """
     if file is not None and file.is_dir():
         _refuse_options(file, preset, options)
-        _of_folder(file, out, title, member, plugin)
+        _of_folder(file, out, title, member, plugin or [])
         return
     if member is not None:
         raise InvalidInputError(
             "`--member` is for a stored run of several flows: leave it out."
         )
     _refuse_idle(options)
-    from meanfield.cli.process._plugins import load_before_keys
-    from meanfield.cli.process._session import open_session
-
-    load_before_keys(plugin, gathered(file, preset, {}, options))
-    values = gathered(file, preset, {}, options)
-    if values.get("precision") == "single":
+    keys = merge_keys(file, preset, {}, options)
+    load_before_keys(plugin, keys)
+    if keys.get("precision") == "single":
         note("a page integrates in double precision, whatever `precision` says")
-    spec = parse({**values, "precision": "double"}, where=told_by(file, options))
+    spec = parse({**keys, "precision": "double"}, where=told_by(file, options))
     open_session()
-    from meanfield.cli.jobs._live import page_of_spec
-
-    page_of_spec(spec, out or Path("live.html"), title=title)
+    _of_spec(spec, out or Path("live.html"), title)
 
 
 def _of_folder(
@@ -85,29 +91,68 @@ def _of_folder(
     out: Path | None,
     title: str | None,
     member: int | None,
-    plugins: list[Path] | None,
+    plugins: list[Path],
 ) -> None:
-    """The page of a stored run, or of a sweep."""
-    from meanfield import runs
-    from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
-    from meanfield.cli.process._session import open_session
+    """The page of a run, from its first frame, or of a sweep, a slider for each axis.
 
+    Raises:
+        InvalidInputError: if a run has several flows and none is chosen.
+        UnsupportedError: if a browser cannot integrate it, or an axis is no slider.
+    """
     is_sweep = runs.is_sweep(folder)
     if is_sweep and member is not None:
         raise InvalidInputError(
             "A sweep has no `--member`: leave it out; its axes become sliders."
         )
     load_measure_of(folder, plugins)
-    open_session()
-    loaded = load_plugins_of(folder, plugins)
-    from meanfield.cli.jobs._live import page_of_run, page_of_sweep
-
+    loaded = load_plugins_of(folder, plugins, "double")
     stem = folder.absolute().name.removesuffix(".zarr")
     target = out or folder.absolute().with_name(f"{stem}-live.html")
-    if is_sweep:
-        page_of_sweep(folder, target, title)
-    else:
-        page_of_run(folder, target, title, member, loaded)
+    if not is_sweep:
+        _write(*runs.stored_start(folder, member, loaded), target, title)
+        return
+    cells = runs.SweepStore.open(folder).cells
+    pages.check_axes(cells.axes, cells.spec)
+    first = with_values(cells.spec, [(axis, axis.values[0]) for axis in cells.axes])
+    for axis in cells.axes:
+        for name in axis.values if axis.key == "attention" else ():
+            # One that no page integrates is refused.
+            few = with_values(first, [(axis, name)]).model_copy(update={"n": FEWER})
+            flow = runs.member(few)
+            pages.law_of(flow.dynamics, flow.measure)
+    _of_spec(first, target, title, cells.axes)
+
+
+def _of_spec(
+    spec: RunSpec, target: Path, title: str | None, axes: Sequence[Axis] = ()
+) -> None:
+    """Writes the page of a spec.
+
+    Raises:
+        InvalidInputError: if it asks for several flows, or too many tokens.
+        UnsupportedError: if a browser cannot integrate it.
+    """
+    if spec.is_family:
+        raise InvalidInputError(
+            "A page integrates one flow: leave out `draws` and `starts`."
+        )
+    if "n" not in spec.model_fields_set:
+        few = FEWER if spec.attention == "sinkhorn" else FEW
+        spec = spec.model_copy(update={"n": few})
+    _write(spec, runs.member(spec), target, title, axes)
+
+
+def _write(
+    spec: RunSpec,
+    flow: "runs.Member",
+    target: Path,
+    title: str | None,
+    axes: Sequence[Axis] = (),
+) -> None:
+    check_page(target if target.suffix else target.with_suffix(".html"), "live")
+    law = pages.law_of(flow.dynamics, flow.measure)
+    setting = pages.setting_of(spec, law, title or runs.title(spec))
+    note(f"wrote {pages.save_live_page(target, law, setting, axes)}")
 
 
 def _refuse_options(
@@ -121,7 +166,7 @@ def _refuse_options(
     names = [*(["preset"] if preset else []), *given_values(options)]
     if names:
         raise InvalidInputError(
-            f"`{folder}` has its keys: leave out `--{names[0].replace('_', '-')}`, and "
+            f"`{folder}` has its keys: leave out `{flag(names[0])}`, and "
             "change them on the page."
         )
 
@@ -133,8 +178,8 @@ def _refuse_idle(options: Mapping[str, str | bool | None]) -> None:
         InvalidInputError: naming the first, and what a page does instead.
     """
     for name, text in options.items():
-        if name in REFUSED and text is not None and text is not False:
+        if name in pages.REFUSED and text is not None and text is not False:
             raise InvalidInputError(
-                f"`--{name.replace('_', '-')}` is nothing to a page: {REFUSED[name]}. "
+                f"`{flag(name)}` is nothing to a page: {pages.REFUSED[name]}. "
                 "Leave it out, or use `meanfield simulate`."
             )

@@ -1,11 +1,12 @@
 """`meanfield plot`: pictures of a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from meanfield import plotting, runs
 from meanfield.cli.jobs._pictures import (
     carrying,
     opened,
@@ -13,17 +14,17 @@ from meanfield.cli.jobs._pictures import (
     requested,
     stem,
 )
-from meanfield.cli.options._completing import named
 from meanfield.cli.options._looks import with_look
+from meanfield.cli.options._values import names_of
+from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
-    from meanfield.plotting import Look
-
-PANEL = Parameter(metavar="NAME", completer=named("panels"))
+PANEL = Parameter(metavar="NAME", completer=names_of("panels"))
 MANY = 256  # tokens above which attention matrices are drawn only when asked for
 
 
@@ -64,99 +65,79 @@ def plot(
         tokens: a run of tokens, to draw over a density.
         **options: the look.
     """
-    from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.plotting import attention_panels, panels
-
     request = requested(options)
     refuse_comparison(run)
     load_measure_of(run, plugin)
     dataset = carrying(opened(run, request), tokens)
     names = _chosen(panel, dataset)
-    if not all(name in panels for name in names):
-        _load_recorded(run, plugin or [])
+    if not all(name in plotting.panels for name in names):
+        load_plugins_of(run, plugin)
     _check_times(at, names)
     if html:
-        _refuse_looks(request.look)
-        _write_page(dataset, names, out or run.parent / f"{stem(run)}-cone.html")
+        target = out or run.parent / f"{stem(run)}-cone.html"
+        _write_page(dataset, names, request.look, target)
         return
-    attend = lambda name: (
-        _with_attention(run, dataset, at, plugin or [])
-        if name in attention_panels
-        else dataset
-    )
-    _draw(names, attend, request.look, lambda name: _target(run, name, out, panel))
+
+    def draw(name: str) -> "Figure":
+        data = dataset
+        if name in plotting.attention_panels:
+            data = _with_attention(run, dataset, at, plugin)
+        return plotting.draw_panel(name, data, request.look)
+
+    _draw_all({name: _target(run, name, out, panel) for name in names}, draw)
 
 
-def _draw(
-    names: list[str],
-    data_of: "Callable[[str], xarray.Dataset]",
-    look: "Look",
-    target_of: Callable[[str], Path],
-) -> None:
+def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> None:
     """Draws panels to files; notes which of several cannot be drawn, and why.
 
     Raises:
         InvalidInputError: if none can be drawn, as of the first: the look does not fit.
         InputFileError: likewise: a plugin or the model is missing.
     """
-    from meanfield.plotting import draw_panel, save
-
     refusals: dict[str, InvalidInputError | InputFileError] = {}
-    for name in names:
+    for name, target in targets.items():
         try:
-            figure = draw_panel(name, data_of(name), look)
+            figure = draw(name)
         except (InvalidInputError, InputFileError) as refusal:
             refusals[name] = refusal
             continue
-        for path in save(figure, target_of(name)):
+        for path in plotting.save(figure, target):
             note(f"wrote {path}")
-    if len(refusals) == len(names):
-        raise refusals[names[0]]
+    if len(refusals) == len(targets):
+        raise next(iter(refusals.values()))
     for name, refusal in refusals.items():
         note(f"no picture of `{name}`: {refusal}")
 
 
 def _check_times(at: list[float] | None, names: list[str]) -> None:
-    """Refuses times where no attention matrix is drawn.
-
-    Raises:
-        InvalidInputError: if there are any.
-    """
-    from meanfield.plotting import attention_panels
-
-    if at is not None and attention_panels.keys().isdisjoint(names):
-        raise InvalidInputError(
-            f"`--at` is for the panel `{'`, `'.join(attention_panels)}`: leave it out."
-        )
+    """Refuses times where no attention matrix is drawn."""
+    if at is not None and plotting.attention_panels.keys().isdisjoint(names):
+        panels = "`, `".join(plotting.attention_panels)
+        raise InvalidInputError(f"`--at` is for the panel `{panels}`: leave it out.")
 
 
-def _refuse_looks(look: "Look") -> None:
+def _write_page(
+    data: "xarray.Dataset", names: list[str], look: "plotting.Look", target: Path
+) -> None:
     if look.chosen:
         raise InvalidInputError(
             f"`{look.chosen[0]}` does nothing with `--html`, whose page has a look of "
             "its own: leave it out."
         )
-
-
-def _write_page(data: "xarray.Dataset", names: list[str], target: Path) -> None:
-    from meanfield.plotting import save_page
-
     if names != ["cone"]:
         raise InvalidInputError(
             "Only the panel `cone` is written as a page: "
             "use `--panel cone`, or leave out `--html`."
         )
-    note(f"wrote {save_page(data, target)}")
+    note(f"wrote {plotting.save_page(data, target)}")
 
 
 def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
     """The file of a panel: beside the run, or `out`, with the panel's name if all."""
-    from meanfield.plotting import named
-
     if out is None:
         return run.parent / f"{stem(run)}-{name}"
     if panel == "all":
-        return named(out).with_name(f"{out.stem}-{name}{out.suffix}")
+        return plotting.named(out).with_name(f"{out.stem}-{name}{out.suffix}")
     return out
 
 
@@ -184,28 +165,12 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
     return names if panel == "all" else names[:1]
 
 
-def _load_recorded(run: Path, plugins: list[Path]) -> list[Path]:
-    """Runs plugins, with those of the run, in the precision of the run.
-
-    Returns:
-        All of them.
-    """
-    from meanfield import runs
-    from meanfield.cli.process._plugins import load_plugins, load_plugins_of
-    from meanfield.cli.process._session import open_session
-    from meanfield.storage import RunStore
-
-    spec = {} if runs.is_sweep(run) else RunStore.open(run).spec
-    open_session(spec.get("precision", "double"))
-    load_plugins(plugins)
-    return load_plugins_of(run, plugins)
-
-
 def _with_attention(
-    run: Path, data: "xarray.Dataset", at: list[float] | None, plugins: list[Path]
+    run: Path,
+    data: "xarray.Dataset",
+    at: list[float] | None,
+    plugins: list[Path] | None,
 ) -> "xarray.Dataset":
-    from meanfield import runs
-
     if at is not None and not all(t == t for t in at):
         raise InvalidInputError("The times `--at` must be numbers; got nan.")
-    return runs.with_attention(run, data, at, _load_recorded(run, plugins))
+    return runs.with_attention(run, data, at, load_plugins_of(run, plugins))

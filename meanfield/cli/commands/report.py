@@ -3,17 +3,20 @@
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from meanfield import runs
 from meanfield._writing import check_page, check_writable
 from meanfield.cli.jobs._words import worded
+from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
+from meanfield.cli.terminal._console import FrameProgress
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
+from meanfield.pages import report as pages
+from meanfield.plotting.pages import page_file
 
 if TYPE_CHECKING:
     import xarray
-
-    from meanfield.pages.report import Subject
 
 # Numbers of attention matrices that are held at once, times of them that are kept, and
 # tokens of which they are.
@@ -58,10 +61,7 @@ def report(
             Those of the run that you have given before are run again to see its
             attention.
     """
-    from meanfield.cli.process._plugins import load_measure_of
-    from meanfield.pages.report import subject_of
-
-    subject = subject_of(path)
+    subject = pages.subject_of(path)
     if title and subject.kind == "verification":
         raise InvalidInputError(
             "The page of a verification lists its statements and has no other "
@@ -82,96 +82,80 @@ def report(
 
 
 def _save(
-    subject: "Subject",
+    subject: "pages.Subject",
     out: Path | None,
     title: str | None,
     plugins: list[Path] | None,
 ) -> None:
-    from meanfield.cli.terminal._console import FrameProgress
-    from meanfield.pages.report import save_report
-    from meanfield.plotting.pages import page_file
-
     target = page_file(out or subject.path.parent / f"{subject.stem}.html")
     check_writable(target)
     check_page(target, "report")
     read = partial(_told_whole, plugins=plugins)
     progress = FrameProgress("preparing")
-    note(f"wrote {save_report(subject, target, progress, read, title=title)}")
+    file = pages.save_report(subject, target, progress, read, title=title)
+    note(f"wrote {file}")
 
 
-def _serve(subject: "Subject", title: str | None, host: str, port: int) -> None:
+def _serve(subject: "pages.Subject", title: str | None, host: str, port: int) -> None:
     """Serves the page of a run or a sweep until the command is interrupted.
 
     Raises:
         InvalidInputError: if it is another thing.
     """
-    from meanfield import runs
-    from meanfield.pages.report import page_of, serve
-
     if subject.kind not in ("run", "sweep"):
         raise InvalidInputError(
             f"`--watch` follows a run or a sweep; `{subject.path}` is a "
             f"{subject.kind}, which is done: leave it out."
         )
-    quiet = lambda *_: None
-    read = lambda path: worded(path, runs.dataset(path), "page", quiet)
-    make = lambda: page_of(subject, quiet, read).titled(title)
-    with serve(make, subject.path, host=host, port=port) as server:
+
+    def ignore(*_: object) -> None:
+        """Tells nothing: the page is made again and again."""
+
+    def read(path: Path) -> "xarray.Dataset":
+        return worded(path, runs.dataset(path), "page", ignore)
+
+    make = lambda: pages.page_of(subject, ignore, read).titled(title)
+    with pages.serve(make, subject.path, host=host, port=port) as server:
         note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # as it was told, and nothing is lost
             server.serve_forever()
 
 
 def _told_whole(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
-    """A run with the words and the attention of its tokens, where there are any."""
-    from meanfield import runs
+    """A run with the words and the attention of its tokens, where there are any.
 
+    Attention is there at some times if it is of a size; else a sentence for the page
+    says why not.
+    """
     dataset = worded(path, runs.dataset(path), "page")
-    return _with_attention(path, dataset, plugins)
-
-
-def _with_attention(
-    path: Path, dataset: "xarray.Dataset", plugins: list[Path] | None
-) -> "xarray.Dataset":
-    """The run with its attention matrices at some times, where they are of a size."""
-    from meanfield import runs
-    from meanfield.cli.process._plugins import load_plugins_of
-    from meanfield.cli.process._session import open_session
-
-    at = _snapshots(dataset)
-    if not at:
-        tokens = dataset.sizes.get("token", 0)
-        limit = f"Lines of attention are drawn of up to {MOST_TOKENS} tokens."
-        return _without_lines(dataset, limit if tokens > MOST_TOKENS else "")
-    open_session(dataset.attrs["spec"].get("precision", "double"))
-    try:
-        return runs.with_attention(path, dataset, at, load_plugins_of(path, plugins))
-    except _WITHOUT as error:
-        return _without_lines(dataset, f"No lines of attention are drawn: {error}")
-
-
-def _without_lines(dataset: "xarray.Dataset", reason: str) -> "xarray.Dataset":
-    """The run, with a sentence for its page on why no attention is drawn."""
+    reason = ""
+    if at := _snapshots(dataset):
+        try:
+            loaded = load_plugins_of(path, plugins)
+            return runs.with_attention(path, dataset, at, loaded)
+        except _WITHOUT as error:
+            reason = f"No lines of attention are drawn: {error}"
+    elif dataset.sizes.get("token", 0) > MOST_TOKENS:
+        reason = f"Lines of attention are drawn of up to {MOST_TOKENS} tokens."
     if reason:
         note(reason)
     return dataset.assign_attrs(lines=reason)
 
 
-def _heads_in(spec: dict[str, Any]) -> int:
-    """How many heads have matrices; of a model at most as many as one names, or 16."""
-    if "model" in spec:
-        return len(spec.get("model_heads") or range(OF_MODELS))
-    return int(spec.get("heads") or 1)
-
-
 def _snapshots(dataset: "xarray.Dataset") -> list[float]:
-    """Times at which attention is kept: few of many tokens or heads, or none."""
+    """Times at which attention is kept: few of many tokens or heads, or none.
+
+    A model has matrices for as many heads as one names, or 16.
+    """
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:
         return []
     from meanfield.plotting.reading import even_frames
 
-    heads = _heads_in(dataset.attrs.get("spec", {}))
+    keys = dataset.attrs.get("spec", {})
+    heads = int(keys.get("heads") or 1)
+    if "model" in keys:
+        heads = len(keys.get("model_heads") or range(OF_MODELS))
     count = max(2, min(SNAPSHOTS, MOST_HELD // (heads * tokens**2)))
     times = dataset["time"].values
     return times[even_frames(len(times), count)].tolist()

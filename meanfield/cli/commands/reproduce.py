@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note, note_step, print_json, print_rows
 from meanfield.errors import InvalidInputError
 
@@ -43,8 +44,6 @@ def reproduce(
     """
     if not names:
         raise InvalidInputError("Name a figure, or `all`; `reproduce list` lists them.")
-    from meanfield.cli.process._session import open_session
-
     open_session()
     from meanfield.reproduce import chosen, reproduce
 

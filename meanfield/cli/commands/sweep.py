@@ -1,24 +1,53 @@
 """`meanfield sweep`: a phase diagram, by one process or many."""
 
 import json as json_text
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from cyclopts import Parameter
 
+from meanfield import runs
 from meanfield._reading import nearby
-from meanfield.cli.options._completing import Preset
+from meanfield.cli.jobs._sweeping import Pace, print_sweep
 from meanfield.cli.options._options import (
     MOST_USED,
-    gather,
-    gathered,
+    flag,
+    merge_keys,
+    told_by,
     with_spec_options,
 )
+from meanfield.cli.options._values import Preset
+from meanfield.cli.process._plugins import (
+    begin,
+    load_before_keys,
+    load_measure_of,
+    load_plugins_of,
+)
+from meanfield.cli.process._session import open_session
+from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import InputFileError, InvalidInputError
-from meanfield.spec import Axis, RunSpec, parse_axes
+from meanfield.spec import Axis, RunSpec, parse, parse_axes
+from meanfield.workers import Processes
 
 MOST_WORKERS = 1024  # each is a process
+
+Options = Mapping[str, str | bool | None]
+
+
+class Crew(NamedTuple):
+    """The processes of this machine that work on a sweep.
+
+    Attributes:
+        size: how many, this one included.
+        precision: in which they compute.
+        plugins: files that each of them loads.
+    """
+
+    size: int
+    precision: str
+    plugins: list[Path]
 
 
 @with_spec_options
@@ -60,85 +89,65 @@ def sweep(
         **options: the keys of the spec.
     """
     _check_positive(workers=workers, chunk=chunk)
+    plugins = plugin or []
     if file is not None and file.is_dir():
         settings = {"over": over, "out": out, "preset": preset, "chunk": chunk}
-        _refuse_settings(file, {**settings, **options})
-        precision, plugins = _begun(file, plugin)
-        folder, work = file, None
+        _refuse_settings(file, settings | options)
+        folder, start = file, None
+        precision, plugins = _open_sweep(file, plugins)
     else:
-        _check_presence(file)
-        folder = _folder(out)
-        _refuse_changed(folder, plugin or [])
-        spec, axes = _asked(file, preset, over, options, plugin)
-        precision, plugins = _precision(spec.precision, axes), plugin or []
-        work = spec, axes, folder, chunk
-    from meanfield.cli.process._session import open_session
-
-    open_session(precision)
-    from meanfield.cli.jobs._sweeping import Crew, Work, conclude
-
-    crew = Crew(workers, precision, plugins)
-    conclude(folder, Work(*work) if work else None, crew, in_json=json)
+        folder = _folder(file, out, plugins)
+        spec, axes = _new_sweep(file, preset, over, options, plugins)
+        precision = _precision(spec.precision, axes)
+        start = partial(runs.begin_sweep, spec, axes, chunk=chunk)
+    _conclude(folder, start, Crew(workers, precision, plugins), in_json=json)
 
 
-def _asked(
-    file: Path | None,
-    preset: str | None,
-    over: list[str] | None,
-    options: Mapping[str, str | bool | None],
-    plugins: list[Path] | None,
-) -> tuple[RunSpec, tuple[Axis, ...]]:
-    """The spec and the axes of a new sweep, its plugins loaded."""
-    axes = parse_axes(*(over or []))
-    options = {**options, **_heads(axes, options)}
-    if plugins:
-        from meanfield.cli.process._plugins import load_before_keys
-
-        entry = gathered(file, preset, {}, options).get("precision", "double")
-        load_before_keys(plugins, {"precision": _precision(str(entry), axes)})
-    return gather(file, preset, {}, options), axes
-
-
-def _check_presence(file: Path | None) -> None:
-    """Raises unless there is something at `file`, if it is named.
+def _folder(file: Path | None, out: Path | None, plugins: Sequence[Path]) -> Path:
+    """The folder of a new sweep, or of one that began with the same plugins.
 
     Raises:
-        InputFileError: as for a sweep that nobody has begun yet, or a misspelt one.
+        InputFileError: if a plugin has changed since, or there is nothing at `file`.
+        InvalidInputError: if no folder is named.
     """
     if file is not None and not file.exists():
         raise InputFileError(
             f"There is neither a sweep nor a spec at `{file}`; {nearby(file)} "
             "A new sweep needs `--over` and `--out`."
         )
+    if out is None:
+        raise InvalidInputError("A sweep needs a folder for its cells: add `--out`.")
+    if runs.is_sweep(out):
+        runs.refuse_changed_plugins(out, plugins)
+    return out
 
 
-def _begun(folder: Path, plugins: list[Path] | None) -> tuple[str, list[Path]]:
+def _new_sweep(
+    file: Path | None,
+    preset: str | None,
+    over: list[str] | None,
+    options: Options,
+    plugins: list[Path],
+) -> tuple[RunSpec, tuple[Axis, ...]]:
+    """The spec and the axes of a new sweep, its plugins loaded."""
+    axes = parse_axes(*(over or []))
+    options = {**options, **_heads(axes, options)}
+    keys = merge_keys(file, preset, {}, options)
+    precision = _precision(str(keys.get("precision", "double")), axes)
+    load_before_keys(plugins, {"precision": precision})
+    return parse(keys, where=told_by(file, options)), axes
+
+
+def _open_sweep(folder: Path, plugins: list[Path]) -> tuple[str, list[Path]]:
     """The precision of a sweep on disk, and its plugins, loaded in it.
 
     Raises:
         InputFileError: if there is no sweep, or a plugin has changed.
     """
-    from meanfield import runs
-    from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
-    from meanfield.cli.process._session import open_session
-
     load_measure_of(folder, plugins)
     cells = runs.SweepStore.open(folder).cells
     precision = _precision(cells.spec.precision, cells.axes)
-    open_session(precision)
-    return precision, load_plugins_of(folder, plugins)
-
-
-def _refuse_changed(folder: Path, plugins: Sequence[Path]) -> None:
-    """Refuses plugins that have changed since a sweep in `folder` began, if one has.
-
-    Raises:
-        InputFileError: naming the plugin.
-    """
-    from meanfield import runs
-
-    if runs.is_sweep(folder):
-        runs.refuse_changed_plugins(folder, plugins)
+    return precision, load_plugins_of(folder, plugins, precision)
 
 
 def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:
@@ -148,20 +157,16 @@ def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:
         InputFileError: if there is none.
         InvalidInputError: naming the first.
     """
-    from meanfield import runs
-
     runs.SweepStore.open(folder)
     names = [name for name, value in settings.items() if value not in (None, False)]
     if names:
         raise InvalidInputError(
             f"`{folder}` is a sweep that has begun: its keys are fixed; leave out "
-            f"`--{names[0].replace('_', '-')}`."
+            f"`{flag(names[0])}`."
         )
 
 
-def _heads(
-    axes: Sequence[Axis], options: Mapping[str, str | bool | None]
-) -> dict[str, str]:
+def _heads(axes: Sequence[Axis], options: Options) -> dict[str, str]:
     """The first value of each axis, as an option: keys it replaces then give way.
 
     Raises:
@@ -177,12 +182,6 @@ def _heads(
     firsts = {axis.key: axis.values[0] for axis in whole}
     text = lambda value: value if isinstance(value, str) else json_text.dumps(value)
     return {key: text(value) for key, value in firsts.items() if value is not None}
-
-
-def _folder(out: Path | None) -> Path:
-    if out is None:
-        raise InvalidInputError("A sweep needs a folder for its cells: add `--out`.")
-    return out
 
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
@@ -202,3 +201,38 @@ def _check_positive(**numbers: int | None) -> None:
     for name, number in numbers.items():
         if number is not None and number < 1:
             raise InvalidInputError(f"`--{name}` must be at least 1; got {number}.")
+
+
+def _conclude(
+    folder: Path, start: Callable[..., None] | None, crew: Crew, *, in_json: bool
+) -> None:
+    """Works on a sweep until it is done, with progress, and reports.
+
+    Raises:
+        KeyboardInterrupt: saying how to go on.
+    """
+    open_session(crew.precision)
+    try:
+        result = _result(folder, start, crew)
+    except KeyboardInterrupt as error:
+        advice = f"go on with `meanfield sweep {folder}`."
+        hint = advice if runs.is_sweep(folder) else "nothing is stored."
+        raise type(error)(f"stopped; {hint}") from None
+    print_sweep(result, in_json=in_json)
+
+
+def _result(
+    folder: Path, start: Callable[..., None] | None, crew: Crew
+) -> "runs.SweepResult":
+    """A sweep worked off by all of a crew; with `start` it is begun first."""
+    size, precision, plugins = crew
+    join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
+    with (
+        RunProgress(f"sweep {folder.name}") as progress,
+        Processes(size - 1, ready=partial(begin, precision, plugins)) as helpers,
+    ):
+        if start is not None:
+            start(out=folder, plugins=plugins)
+        for _ in range(size - 1):
+            helpers.give(join)
+        return runs.join_sweep(folder, report=Pace(progress, helpers), plugins=plugins)

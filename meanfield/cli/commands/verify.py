@@ -1,18 +1,20 @@
 """`meanfield verify`: the statements of the papers, measured."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from meanfield._extras import extra
 from meanfield._writing import check_writable
+from meanfield.cli.process._plugins import load_plugins
+from meanfield.cli.process._session import compile_fast, open_session
 from meanfield.cli.terminal._output import note, print_json
 from meanfield.errors import InvalidInputError, UnknownNameError, VerificationFailed
+from meanfield.plotting import pages
 
 if TYPE_CHECKING:
     from meanfield.cli.jobs._measuring import Work
-    from meanfield.theorems import Statement
 
 T = TypeVar("T")
 EXPLAIN = "explain"
@@ -53,7 +55,7 @@ def verify(
             measured again at its witnesses, with its size and seed.
         plugin: a Python file that is run, and registers what you add; may be repeated.
     """
-    page = _checked(seed, jobs, html, errata)
+    page = _check_options(seed, jobs, html, errata)
     added = _begin(plugin or [])
     from meanfield.cli.jobs import _statements as present
     from meanfield.cli.jobs._measuring import outcomes
@@ -64,15 +66,15 @@ def verify(
     results = report(outcomes(work, plugin or []), work.size, work.seed)
     show = present.explain if patterns[:1] == (EXPLAIN,) else present.table
     (print_json if json else show)(results)
-    _write(results, page, errata)
+    if page is not None:
+        note(f"page: {pages.save_statements_page(results, page)}")
+    if errata is not None:
+        note(f"errata: {present.save_errata(results, errata)}")
     _conclude(results, plugin or [])
 
 
 def _begin(plugins: list[Path]) -> tuple[str, ...]:
     """The ids of the statements that the plugins register."""
-    from meanfield.cli.process._plugins import load_plugins
-    from meanfield.cli.process._session import compile_fast, open_session
-
     compile_fast()
     open_session()
     from meanfield.theorems import statements
@@ -89,23 +91,33 @@ def _work(
     jobs: int,
     base: dict[str, Any],
 ) -> "Work":
-    """The statements of some patterns, or those of a report that is replayed."""
+    """The statements of some patterns, or those of a report that is replayed.
+
+    Raises:
+        InvalidInputError: if all about one is asked for, and there is not one name.
+        UnknownNameError: if that could be the name of several.
+    """
     from meanfield.cli.jobs._measuring import Work
     from meanfield.theorems import chosen, witnesses
 
     evidence = witnesses(base) if base else {}
     is_one = patterns[:1] == (EXPLAIN,)
-    targets = [_one(patterns[1:])] if is_one else chosen(patterns or tuple(evidence))
+    if is_one and len(patterns) != 2:
+        raise InvalidInputError("Name one statement: `meanfield verify explain ID`.")
+    targets = chosen(patterns[is_one:] or tuple(evidence))
+    if is_one and len(targets) > 1:
+        ids = ", ".join(target.id for target in targets[:6])
+        raise UnknownNameError(f"`{patterns[1]}` could be any of {ids}, …; name one.")
     return Work(
         tuple(statement.id for statement in targets),
-        _agreed("size", size, base, "quick"),
-        _agreed("seed", seed, base, 0),
+        _agree_on("size", size, base, "quick"),
+        _agree_on("seed", seed, base, 0),
         jobs,
         evidence,
     )
 
 
-def _checked(
+def _check_options(
     seed: int | None, jobs: int, html: Path | None, errata: Path | None
 ) -> Path | None:
     """The file of the page, once it is clear that nothing will fail after the work."""
@@ -115,17 +127,15 @@ def _checked(
         raise InvalidInputError(f"`--seed` is at least 0 and below 2^63; got {seed}.")
     page = html
     if html is not None:
-        from meanfield.plotting.pages import page_file
-
         extra("latex2mathml", "formulas")
-        page = page_file(html)
+        page = pages.page_file(html)
     for file in (page, errata):
         if file is not None:
             check_writable(file)
     return page
 
 
-def _agreed(name: str, value: T | None, base: Mapping[str, Any], default: T) -> T:
+def _agree_on(name: str, value: T | None, base: Mapping[str, Any], default: T) -> T:
     """What is given, else what a replayed report was measured with, else the usual.
 
     Raises:
@@ -138,35 +148,6 @@ def _agreed(name: str, value: T | None, base: Mapping[str, Any], default: T) -> 
             "out, or measure without `--replay`."
         )
     return default if record is None else record
-
-
-def _one(names: Sequence[str]) -> "Statement":
-    """The statement of a name.
-
-    Raises:
-        InvalidInputError: if there is not one name.
-        UnknownNameError: if it could be that of several.
-    """
-    from meanfield.theorems import chosen
-
-    if len(names) != 1:
-        raise InvalidInputError("Name one statement: `meanfield verify explain ID`.")
-    candidates = chosen(names)
-    if len(candidates) > 1:
-        ids = ", ".join(candidate.id for candidate in candidates[:6])
-        raise UnknownNameError(f"`{names[0]}` could be any of {ids}, …; name one.")
-    return candidates[0]
-
-
-def _write(results: dict, html: Path | None, errata: Path | None) -> None:
-    if html is not None:
-        from meanfield.plotting.pages import save_statements_page
-
-        note(f"page: {save_statements_page(results, html)}")
-    if errata is not None:
-        from meanfield.cli.jobs._errata import save_errata
-
-        note(f"errata: {save_errata(results, errata)}")
 
 
 def _conclude(results: dict, plugins: list[Path]) -> None:

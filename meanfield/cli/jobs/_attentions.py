@@ -3,14 +3,21 @@
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from meanfield.attention import attentions
-from meanfield.plotting import put
+import jax.numpy as jnp
+
+from meanfield.attention import (
+    AbstractGaussianCoupling,
+    AbstractSmearedCoupling,
+    attentions,
+    costs,
+    symmetries,
+)
+from meanfield.cli.options._names import first_paragraph
 from meanfield.theorems import by_attention, statements
-
-from ._described import Description, described
 
 HEAD = r"""# One equation, every attention
 
@@ -34,61 +41,74 @@ what that borrows, names it.
 ROOT = "../meanfield"
 
 
-def save_page(file: Path) -> Path:
-    """Writes the page.
+class Variant(NamedTuple):
+    """One variant of attention; texts are sentences with mathematics in `$…$`.
 
-    Raises:
-        ResourceError: if the file cannot be written; an old one then stays.
+    Attributes:
+        name: what the command line calls it.
+        what: what its factory says first.
+        coupling: the name of its class.
+        facts: what its classes say, by title.
     """
-    return put(file, page().encode())
+
+    name: str
+    what: str
+    coupling: str
+    facts: dict[str, str]
 
 
 def page() -> str:
     """The Markdown."""
-    each = [described(name) for name in attentions]
-    about = by_attention(_marks(each))
-    rows = [_row(one, len(about[one.name])) for one in each]
-    sections = [_section(one, about[one.name]) for one in each]
+    variants = [_variant(name) for name in attentions]
+    uses = Counter(variant.coupling for variant in variants)
+    # A coupling that several have marks none of them.
+    marks = {
+        v.name: [v.name] + [v.coupling] * (uses[v.coupling] == 1) for v in variants
+    }
+    about = by_attention(marks)
+    rows = [_row(variant, len(about[variant.name])) for variant in variants]
+    sections = [_section(variant, about[variant.name]) for variant in variants]
     return HEAD + "\n".join([*rows, "", *sections])
 
 
-def _marks(each: Sequence[Description]) -> Mapping[str, Sequence[str]]:
-    """What marks each variant; a coupling that several have marks none of them."""
-    uses = Counter(mark for one in each for mark in one.marks)
-    return {
-        one.name: [m for m in one.marks if uses[m] == 1 or m == one.name]
-        for one in each
+def _variant(name: str) -> Variant:
+    """What the classes of a registered variant say of it."""
+    factory, unit = attentions[name], jnp.ones((1, 1))
+    attention = factory(unit, unit, unit)
+    coupling = attention.coupling
+    closed = "None: the velocity of a Gaussian is not affine."
+    if coupling.reads_order:
+        closed = "None: a Gaussian is no sequence of tokens."
+    if isinstance(coupling, AbstractSmearedCoupling):
+        closed += " Its mean over the Gaussian of keys is known, for `projected`."
+    if isinstance(coupling, AbstractGaussianCoupling):
+        closed = first_paragraph(type(coupling).affine)
+    facts = {
+        "Score": first_paragraph(type(attention.score)),
+        "Weights": first_paragraph(type(coupling)),
+        "Gaussians": closed,
+        "Linear growth": first_paragraph(type(coupling).linearly_bounded),
     }
+    return Variant(name, first_paragraph(factory), type(coupling).__name__, facts)
 
 
-def _row(one: Description, count: int) -> str:
-    closed = "no" if one.gaussian.startswith("None") else "closed form"
-    cells = [
-        f"[`{one.name}`](#{one.name})",
-        closed,
-        ", ".join(one.symmetries),
-        one.cost,
-        str(count),
-    ]
+def _row(variant: Variant, count: int) -> str:
+    name, gaussian = variant.name, variant.facts["Gaussians"]
+    closed = "no" if gaussian.startswith("None") else "closed form"
+    symmetric = ", ".join(sorted(symmetries[name]))
+    cells = [f"[`{name}`](#{name})", closed, symmetric, costs[name], str(count)]
     return "| " + " | ".join(cells) + " |"
 
 
-def _section(one: Description, about: Sequence[str]) -> str:
-    facts = {
-        "Score": one.score,
-        "Weights": one.coupling,
-        "Gaussians": one.gaussian,
-        "Linear growth": one.bounded,
-    }
-    lines = [f"- {name}: {text}" for name, text in facts.items() if text]
-    links = ", ".join(_link(id) for id in about) or "none yet"  # noqa: A001
-    lines.append(f"- Measured by: {links}")
-    return "\n".join([f"## {one.name}", "", one.what, "", *lines, ""])
+def _section(variant: Variant, about: Sequence[str]) -> str:
+    lines = [f"- {title}: {text}" for title, text in variant.facts.items() if text]
+    lines.append(f"- Measured by: {', '.join(map(_link, about)) or 'none yet'}")
+    return "\n".join([f"## {variant.name}", "", variant.what, "", *lines, ""])
 
 
-def _link(id: str) -> str:  # noqa: A002
+def _link(name: str) -> str:
     """A statement, and the file that measures it."""
-    module = sys.modules[statements[id].measure.__module__]
+    module = sys.modules[statements[name].measure.__module__]
     source = Path(inspect.getfile(module)).as_posix()
     inside = source[source.rindex("/meanfield/") + len("/meanfield/") :]
-    return f"[{id}]({ROOT}/{inside})"
+    return f"[{name}]({ROOT}/{inside})"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from meanfield._programs import forget_programs
-from meanfield.cli.process._plugins import begin_worker
+from meanfield.cli.process._plugins import begin
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import ResourceError
 from meanfield.theorems import Outcome, Size, measured, statements
@@ -57,7 +57,8 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
     """
     results: list[Outcome] = []
     alone = work.jobs == 1 or len(work.ids) == 1
-    source = _here(work) if alone else _elsewhere(work, plugins)
+    here = (_measure(*arguments) for calls in work.calls for arguments in calls)
+    source = here if alone else _elsewhere(work, plugins)
     with closing(source), RunProgress("verify") as progress:
         for outcome in source:
             results.append(outcome)
@@ -70,27 +71,21 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
     return results
 
 
-def _here(work: Work) -> Generator[Outcome]:
-    for calls in work.calls:
-        for arguments in calls:
-            yield _measured(*arguments)
-
-
-def _measured(*arguments: Any) -> Outcome:
+def _measure(*arguments: Any) -> Outcome:
     forget_programs()
     return measured(*arguments)
 
 
-def _all_measured(calls: list[tuple]) -> list[Outcome]:
-    return [_measured(*arguments) for arguments in calls]
+def _measure_file(calls: list[tuple]) -> list[Outcome]:
+    return [_measure(*arguments) for arguments in calls]
 
 
 def _elsewhere(work: Work, plugins: Sequence[Path]) -> Generator[Outcome]:
-    ready = partial(begin_worker, "double", list(plugins))
+    ready = partial(begin, "double", list(plugins))
     count = min(work.jobs, len(work.calls))
     with Processes[list[Outcome]](count, ready=ready) as processes:
         for calls in work.calls:
-            processes.give(_all_measured, calls)
+            processes.give(_measure_file, calls)
         try:
             for answer in processes.answers():
                 yield from answer.result

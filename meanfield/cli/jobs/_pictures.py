@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meanfield import plotting, runs
 from meanfield._reading import absent
 from meanfield.cli.jobs._words import worded
 from meanfield.cli.options._looks import look_of
@@ -16,8 +17,6 @@ from meanfield.spec import RunSpec
 if TYPE_CHECKING:
     import xarray
 
-    from meanfield.plotting import Look
-
 
 FEW = 12  # frames of a blow-up below which a command says how to have more
 
@@ -25,7 +24,7 @@ FEW = 12  # frames of a blow-up below which a command says how to have more
 class Request(NamedTuple):
     """The look that was asked for, and the file of labels that its colours name."""
 
-    look: "Look"
+    look: "plotting.Look"
     labels: Path | None
 
 
@@ -47,8 +46,6 @@ def refuse_comparison(run: Path) -> None:
     Raises:
         InvalidInputError: saying what draws it.
     """
-    from meanfield import runs
-
     if runs.is_comparison(run):
         first = next(iter(sorted(run.glob("*.zarr"))), run / "points.zarr")
         raise InvalidInputError(
@@ -64,8 +61,6 @@ def opened(run: Path, request: Request) -> "xarray.Dataset":
         InputFileError: if there is no run, or the file of labels cannot be read.
         InvalidInputError: if there is not one label for each token.
     """
-    from meanfield import runs
-
     if runs.is_sweep(run):
         if request.labels is not None:
             raise InvalidInputError(
@@ -106,10 +101,7 @@ def carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
     """The dataset itself, or with the tokens of another run."""
     if tokens is None:
         return data
-    from meanfield import runs
-    from meanfield.plotting import with_tokens
-
-    return with_tokens(data, runs.dataset(tokens))
+    return plotting.with_tokens(data, runs.dataset(tokens))
 
 
 def stem(run: Path) -> str:

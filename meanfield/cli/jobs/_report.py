@@ -8,60 +8,45 @@ import numpy as np
 
 from meanfield._counting import counted
 from meanfield.cli.terminal._output import number, print_pairs
-from meanfield.runs import Result, assumes_identity, moments_of
-from meanfield.spec import RunSpec
+from meanfield.runs import Result, moments_of
 from meanfield.spectrum import effective_rank
 from meanfield.storage import RunStore
 
 from ._pictures import more_frames
-from ._report_values import Timing, as_json, eigenvalues_of
-from ._words import named
+from ._report_values import Timing as Timing
+from ._report_values import as_json, eigenvalues_of
+from ._words import ASSUMED, named
 
 EIGENVALUES = 6  # eigenvalues printed for people
 COARSE = 1e-3  # relative errors of steps from which a report warns
-ASSUMED = "A = I, by default: `--A`, or `--Q` and `--K`, give others"
 
 
 def print_report(result: Result, timing: Timing) -> None:
-    """The report of a run, for people."""
+    """The report of a run, for people, without the lines that say nothing of it."""
     report = as_json(result, timing)
+    residual = f"{_RESIDUALS[report['projected']]} ≤ {number(report['residual'], 2)}"
+    steps = f"{report['accepted']} taken, {report['rejected']} refused"
+    seconds, compile_seconds = (f"{value:.2f} s" for value in timing)
     pairs = {
         "run": report["run"] or "not stored (use --out)",
-        "what": _what(result.spec, report),
-        "scores": ASSUMED,
-        "approximation": report["approximation"] or "",
+        "what": _what(result, report),
+        "scores": ASSUMED if report["assumed"] else "",
+        "approximation": report["approximation"],
         "caveat": result.caveat,
         "ending": _ending_in_words(result, report),
-        "t_star": t_star_in_words(report),
+        "t_star": _t_star_in_words(report),
         "frames": _few_frames(result),
         **_mass(report),
         "doubt": doubt_in_words(report),
         **_moments(result, report["n"]),
-        **_observed(result),
+        **_energies(result),
         "fall": "" if result.fall is None else result.fall.text,
-        "sums": f"{report['reduction']}{_missed(report)}",
-        "steps": f"{report['accepted']} taken, {report['rejected']} refused"
-        f"{_coarse(result.spec)}",
-        "residual": f"{_residual(result.spec)} ≤ {number(report['residual'], 2)}",
-        "time": f"{timing.seconds:.2f} s computing, {timing.compile_seconds:.2f} s "
-        "compiling",
+        "sums": _sums(report),
+        "steps": "" if report["forward"] else steps + _coarse(result.spec.rtol),
+        "residual": residual if report["residual"] else "",
+        "time": f"{seconds} computing, {compile_seconds} compiling",
     }
-    idle = _idle(result.spec, report)
-    print_pairs({k: text for k, text in pairs.items() if text and k not in idle})
-
-
-def _idle(spec: RunSpec, report: dict[str, Any]) -> set[str]:
-    """The lines of which there is nothing to say of this run."""
-    absences = {
-        "t_star": math.isnan(report["t_star"]),
-        "approximation": not report["approximation"],
-        "scores": not assumes_identity(spec),
-        "residual": report["residual"] == 0,
-        "sums": report["reduction"] == "none",
-        "steps": spec.forward,
-        "doubt": not doubt_in_words(report),
-    }
-    return {key for key, is_absent in absences.items() if is_absent}
+    print_pairs({key: text for key, text in pairs.items() if text})
 
 
 def _few_frames(result: Result) -> str:
@@ -82,9 +67,11 @@ def _ending_in_words(result: Result, report: dict[str, Any]) -> str:
     return f"{name} at t = {number(result.outcome.time)}: {report['reason']}"
 
 
-def t_star_in_words(report: dict[str, Any]) -> str:
+def _t_star_in_words(report: dict[str, Any]) -> str:
     """The time of a blow-up; of several the first, and when the last is."""
     time, error = (report[key] for key in ("t_star", "t_star_error"))
+    if math.isnan(time):
+        return ""
     words = f"{number(time, 10)} ± {number(error, 2)}"
     ends = report.get("t_star_range")
     if ends is None or ends[0] == ends[1]:
@@ -100,56 +87,47 @@ def _first(result: Result) -> str:
     return f"first member ({outcome.name} at t = {number(outcome.time)}): "
 
 
-def _coarse(spec: RunSpec) -> str:
+def _coarse(rtol: float | None) -> str:
     """What an error of steps leaves open, where it is as large as to matter."""
-    if spec.rtol is None or spec.rtol < COARSE:
+    if rtol is None or rtol < COARSE:
         return ""
     return (
-        f", each to {spec.rtol:g}; the flow may magnify that: compare with "
-        f"--rtol {spec.rtol / 10:g}"
+        f", each to {rtol:g}; the flow may magnify that: compare with "
+        f"--rtol {rtol / 10:g}"
     )
 
 
-def _missed(report: dict[str, Any]) -> str:
-    """What interpolated sums missed; exact ones miss nothing."""
-    if report["missed"] == 0:
-        return ""
+def _sums(report: dict[str, Any]) -> str:
+    """How sums are taken, and what interpolated ones miss."""
+    words = "" if report["reduction"] == "none" else report["reduction"]
+    if not words or report["missed"] == 0:
+        return words
     size = f"{number(report['missed'], 2)} of the largest"
     if report["missed_at_most"]:
-        return f"; velocities are off by at most {size}"
-    return f"; velocities are off by some {size}, as compared with exact ones"
+        return f"{words}; velocities are off by at most {size}"
+    return f"{words}; velocities are off by some {size}, as compared with exact ones"
 
 
-def _residual(spec: RunSpec) -> str:
-    if spec.projected:
-        return "quadrature of the rates, relative,"
-    return "Sinkhorn |log marginal|"
-
-
-def _what(spec: RunSpec, report: dict[str, Any]) -> str:
-    size = "" if report["n"] is None else f"{counted(report['n'], 'token')}, "
+def _what(result: Result, report: dict[str, Any]) -> str:
+    """What is moved, by what, and of what size it is."""
+    spec = result.spec
+    size = "" if report["n"] is None else counted(report["n"], "token")
     if "cells" in report:
-        size = f"{_cells(report)}, box {report['box']}, "
+        positions = report["positions"]
+        each = "" if positions is None else f" at each of {positions} positions"
+        cells = " × ".join(map(str, report["cells"]))
+        size = f"{cells} cells{each}, box {report['box']}"
     if spec.text is not None:
-        size = f"{size[:-2]} of {named(spec.text)}, "
-    return f"{_motion(spec)}: {size}d = {report['d']}, {report['dtype']}"
-
-
-def _motion(spec: RunSpec) -> str:
-    """What is moved, and by what."""
+        size += f" of {named(spec.text)}"
     network = "" if spec.model is None else f" of {Path(spec.model).name}"
-    if spec.forward:
-        return f"forward pass{network}"
+    motion = f"{spec.moved} under {spec.attention}{network}"
+    motion += " to a context" if spec.context else ""
     if spec.flow_of is not None:
-        return f"{spec.moved} down {spec.mover}"
-    across = " to a context" if spec.context else ""
-    return f"{spec.moved} under {spec.attention}{network}{across}"
-
-
-def _cells(report: dict[str, Any]) -> str:
-    cells = f"{' × '.join(map(str, report['cells']))} cells"
-    layers = report["positions"]
-    return cells if layers is None else f"{cells} at each of {layers} positions"
+        motion = f"{spec.moved} down {spec.mover}"
+    if spec.forward:
+        motion = f"forward pass{network}"
+    sizes = [size, f"d = {report['d']}", report["dtype"]]
+    return f"{motion}: {', '.join(filter(None, sizes))}"
 
 
 def doubt_in_words(report: dict[str, Any]) -> str:
@@ -180,10 +158,14 @@ def _mass(report: dict[str, Any]) -> dict[str, str]:
     return {"mass": f"{mass:.10g} on the grid, {outflow:.3g} left it"}
 
 
+_RESIDUALS = {
+    True: "quadrature of the rates, relative,",
+    False: "Sinkhorn |log marginal|",
+}
 _RATES = {"dissipation": "dE/dt = ", "steepest": "dE/dt of the gradient flow = "}
 
 
-def _observed(result: Result) -> dict[str, str]:
+def _energies(result: Result) -> dict[str, str]:
     """Final energies and their rates of change, of the first member of a family."""
     prefix = _first(result)
     rate = lambda name: _RATES.get(name.partition("_")[0], "")
@@ -200,30 +182,26 @@ def _moments(result: Result, n: int | None) -> dict[str, str]:
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
     eigenvalues, prefix = eigenvalues_of(covariance), _first(result)
+    d = len(eigenvalues)
     # Below, an eigenvalue is what rounding of the largest left.
-    least = len(eigenvalues) * float(np.finfo(stored[1].dtype).eps) * eigenvalues[0]
+    least = d * float(np.finfo(stored[1].dtype).eps) * eigenvalues[0]
     lost = int(np.sum(eigenvalues <= least)) if least > 0 else 0
-    count = min(EIGENVALUES, len(eigenvalues) - lost)
-    head = ", ".join(f"{value:.4g}" for value in eigenvalues[:count])
-    tail = ", …" if len(eigenvalues) - lost > count else ""
+    count = min(EIGENVALUES, d - lost)
+    tail = ", …" if d - lost > count else ""
     tail += f" ({lost} of the size of rounding left out)" if lost else ""
-    rank = float(effective_rank(eigenvalues))
-    return {
-        "mean": f"{prefix}{_mean(mean)}",
-        "covariance": f"{prefix}eigenvalues {head}{tail}",
-        "rank": f"{prefix}effective {rank:.4g} of {_most_ranks(len(eigenvalues), n)}",
+    # Few tokens span little about their mean.
+    rank = f"{d}"
+    if n is not None and 1 < n <= d:
+        rank = f"at most {n - 1}, for {counted(n, 'token')} in {d} dimensions"
+    values = {
+        "mean": f"of length {np.linalg.norm(mean):.4g}"
+        if len(mean) > EIGENVALUES
+        else _join(mean),
+        "covariance": f"eigenvalues {_join(eigenvalues[:count])}{tail}",
+        "rank": f"effective {float(effective_rank(eigenvalues)):.4g} of {rank}",
     }
+    return {key: prefix + text for key, text in values.items()}
 
 
-def _most_ranks(d: int, n: int | None) -> str:
-    """The largest rank that a covariance may have: of few tokens about their mean."""
-    if n is None or n > d or n == 1:
-        return f"{d}"
-    return f"at most {n - 1}, for {counted(n, 'token')} in {d} dimensions"
-
-
-def _mean(mean: np.ndarray) -> str:
-    """A mean by its entries; by its length where these are many."""
-    if len(mean) > EIGENVALUES:
-        return f"of length {np.linalg.norm(mean):.4g}"
-    return ", ".join(f"{value:.4g}" for value in mean)
+def _join(numbers: np.ndarray) -> str:
+    return ", ".join(f"{value:.4g}" for value in numbers)

@@ -11,6 +11,7 @@ from meanfield.runs import Result, assumes_identity, moments_of, reason
 from meanfield.runs.representations import representations
 from meanfield.spectrum import effective_rank
 
+COUNTS = ("accepted", "rejected", "residual", "missed", "missed_at_most")
 LARGEST_PRINTED = 16  # dimension up to which moments are printed
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; where it is not affine, mean "
@@ -27,76 +28,34 @@ class Timing(NamedTuple):
 
 def as_json(result: Result, timing: Timing) -> dict[str, Any]:
     """The report of a run, as `simulate --json` prints it."""
-    spec, outcome = result.spec, result.outcome
+    spec = result.spec
     moments = [moments_of(measure) for measure in result.measures]
     mean = moments[0][0]
-    home = representations[spec.measure]
-    approximation = APPROXIMATION if spec.projected else home.approximation
     report: dict[str, Any] = {
         "run": None if result.store is None else str(result.store),
         **_ending(result),
-        "model": spec.model,
-        "text": spec.text,
-        "forward": spec.forward,
-        "measure": spec.measure,
-        "projected": spec.projected,
-        "approximation": approximation or None,
-        "caveat": result.caveat or None,
-        "growth": list(result.growth) if spec.is_family else result.growth[0],
-        "attention": spec.attention if spec.flow_of is None else None,
-        "flow_of": spec.flow_of,
-        "assumed": {"A": 1.0} if assumes_identity(spec) else {},
+        **_setting(result),
         "n": None,
         "d": mean.size,
         "dtype": str(mean.dtype),
         "reduction": result.sums,
-        "accepted": outcome.accepted,
-        "rejected": outcome.rejected,
-        "residual": outcome.residual,
-        "missed": outcome.missed,
-        "missed_at_most": outcome.missed_at_most,
+        **{name: getattr(result.outcome, name) for name in COUNTS},
         **timing._asdict(),
     }
+    home = representations[spec.measure]
     report |= home.report(result.measures, result.outcomes, spec)
     if spec.is_family:
+        t_stars = [o.t_star for o in result.outcomes]
+        known = [t for t in t_stars if t is not None and math.isfinite(t)]
         report["endings"] = dict(Counter(o.name for o in result.outcomes))
-        report["t_stars"] = [o.t_star for o in result.outcomes]
-        report["t_star_range"] = t_star_range(report["t_stars"])
+        report["t_stars"] = t_stars
+        report["t_star_range"] = [min(known), max(known)] if known else None
     report |= {name: value.tolist() for name, value in result.observed.items()}
     report["fall"] = None if result.fall is None else result.fall.as_json()
-    if mean.size <= LARGEST_PRINTED:
-        report |= _moments_as_json(moments, is_family=spec.is_family)
-    return report | _spectra_as_json(moments, is_family=spec.is_family)
-
-
-def _moments_as_json(
-    moments: list[tuple[np.ndarray, np.ndarray]], *, is_family: bool
-) -> dict[str, Any]:
-    """Mean and covariance: a list of them for a family, else those of the one run."""
-    values = {
-        name: [member[place].tolist() for member in moments]
-        for place, name in enumerate(("mean", "covariance"))
-    }
-    return values if is_family else {name: v[0] for name, v in values.items()}
-
-
-def _spectra_as_json(
-    moments: list[tuple[np.ndarray, np.ndarray]], *, is_family: bool
-) -> dict[str, Any]:
-    """Eigenvalues of the covariance, falling, and their effective rank."""
-    spectra = [eigenvalues_of(covariance) for _, covariance in moments]
-    values = {
-        "eigenvalues": [spectrum.tolist() for spectrum in spectra],
-        "effective_rank": [float(effective_rank(spectrum)) for spectrum in spectra],
-    }
-    return values if is_family else {name: v[0] for name, v in values.items()}
-
-
-def eigenvalues_of(covariance: np.ndarray) -> np.ndarray:
-    """From the largest on; not numbers, of a covariance that is not finite."""
-    if not np.all(np.isfinite(covariance)):
-        return np.full(len(covariance), np.nan)
-    return np.linalg.eigvalsh(covariance.astype(np.float64))[::-1]
+    members = _moments(moments)
+    return report | (
+        members if spec.is_family else {k: v[0] for k, v in members.items()}
+    )
 
 
 def _ending(result: Result) -> dict[str, Any]:
@@ -110,7 +69,42 @@ def _ending(result: Result) -> dict[str, Any]:
     }
 
 
-def t_star_range(t_stars: Sequence[float | None]) -> list[float] | None:
-    """The first and the last blow-up time of several flows, if any blew up."""
-    known = [t for t in t_stars if t is not None and math.isfinite(t)]
-    return [min(known), max(known)] if known else None
+def _setting(result: Result) -> dict[str, Any]:
+    """What was moved, by what, and what is to be known of it."""
+    spec = result.spec
+    home = representations[spec.measure]
+    approximation = APPROXIMATION if spec.projected else home.approximation
+    return {
+        "model": spec.model,
+        "text": spec.text,
+        "forward": spec.forward,
+        "measure": spec.measure,
+        "projected": spec.projected,
+        "approximation": approximation or None,
+        "caveat": result.caveat or None,
+        "growth": list(result.growth) if spec.is_family else result.growth[0],
+        "attention": spec.attention if spec.flow_of is None else None,
+        "flow_of": spec.flow_of,
+        "assumed": {"A": 1.0} if assumes_identity(spec) else {},
+    }
+
+
+def _moments(moments: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, list]:
+    """Of each member: moments if they are short, eigenvalues, and effective rank."""
+    means, covariances = zip(*moments, strict=True)
+    spectra = [eigenvalues_of(covariance) for covariance in covariances]
+    values = {
+        "mean": [mean.tolist() for mean in means],
+        "covariance": [covariance.tolist() for covariance in covariances],
+        "eigenvalues": [spectrum.tolist() for spectrum in spectra],
+        "effective_rank": [float(effective_rank(spectrum)) for spectrum in spectra],
+    }
+    long = () if means[0].size <= LARGEST_PRINTED else ("mean", "covariance")
+    return {name: value for name, value in values.items() if name not in long}
+
+
+def eigenvalues_of(covariance: np.ndarray) -> np.ndarray:
+    """From the largest on; not numbers, of a covariance that is not finite."""
+    if not np.all(np.isfinite(covariance)):
+        return np.full(len(covariance), np.nan)
+    return np.linalg.eigvalsh(covariance.astype(np.float64))[::-1]

@@ -1,55 +1,50 @@
-"""What `verify` shows: a table of statements, or all about one."""
+"""What `verify` shows: a table, all about one statement, or a list of misprints."""
 
+import re
 import sys
 from collections.abc import Mapping
 from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from meanfield import plotting
+from meanfield.cli.terminal._output import number, print_rows, print_wide
 
-from meanfield.cli.terminal._output import number
+HEAD = """\
+# What is false as printed
 
+Written by `meanfield verify --size {size} --seed {seed} --errata FILE`; nothing here is
+typed by hand. Each entry has the claim as printed, the corrected claim, and data on
+which the first is violated and the second holds; `meanfield verify explain ID` measures
+it again. Proofs that need mending, while their statement stands, are at the end.
+"""
 SIGNS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where it fails
 
 
 def table(report: Mapping[str, Any]) -> None:
     """The statements by paper and group, on stdout."""
-    console = Console()
-    if not console.is_terminal:
-        console.width = 200
-    key = lambda statement: (statement["paper"], statement["group"])
-    statements = sorted(report["statements"], key=lambda statement: statement["paper"])
-    for (paper, group), rows in groupby(statements, key):
-        sheet = Table(
-            box=None, pad_edge=False, header_style="bold", title_justify="left"
-        )
-        sheet.title = f"{paper} · {group}"
-        for name in ("statement", "verdict", "observed", "tightness", "control", "s"):
-            sheet.add_column(name, overflow="fold")
-        for statement in rows:
-            sheet.add_row(*_row(statement))
-        console.print(sheet, highlight=False, markup=False)
-        console.print()
-    console.print(_summary(report), highlight=False, markup=False)
+    statements = sorted(report["statements"], key=itemgetter("paper"))
+    for (paper, group), rows in groupby(statements, itemgetter("paper", "group")):
+        print_rows(list(map(_row, rows)), title=f"{paper} · {group}")
+        sys.stdout.write("\n")
+    print_wide(_summary(report))
 
 
-def _row(statement: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(statement: Mapping[str, Any]) -> dict[str, str]:
     trials = {trial["role"]: trial for trial in statement["trials"]}
-    check = _telling(trials["statement"])
-    tightness = "" if check is None else number(check["tightness"], 4)
+    check, control = map(_telling, (trials["statement"], trials["control"]))
     erratum = ", ".join(statement["errata"])
     verdict = statement["verdict"] + (f", print false ({erratum})" if erratum else "")
     verdict += f", as {statement['repeats']}" if statement["repeats"] else ""
-    control = _telling(trials["control"])
-    return (
-        statement["id"],
-        verdict,
-        trials["statement"]["error"] or _compared(check),
-        tightness,
-        trials["control"]["error"] or _compared(control),
-        f"{statement['seconds']:.1f}",
-    )
+    return {
+        "statement": statement["id"],
+        "verdict": verdict,
+        "observed": trials["statement"]["error"] or _observation(check),
+        "tightness": "" if check is None else number(check["tightness"], 4),
+        "control": trials["control"]["error"] or _observation(control),
+        "s": f"{statement['seconds']:.1f}",
+    }
 
 
 def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -66,7 +61,7 @@ def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return max(checks, key=share, default=None)
 
 
-def _compared(check: Mapping[str, Any] | None) -> str:
+def _observation(check: Mapping[str, Any] | None) -> str:
     if check is None:
         return ""
     sign = SIGNS[check["relation"]][not check["holds"]]
@@ -118,6 +113,66 @@ def explain(report: Mapping[str, Any]) -> None:
         outcome = "as it must" if trial["passed"] else "NOT as it must"
         out(f"\n{trial['role']}: {outcome} {trial['error']}".rstrip() + "\n")
         for reason, checks in groupby(trial["checks"], lambda check: check["why"]):
-            out("".join(f"  {_compared(check)}\n" for check in checks))
+            out("".join(f"  {_observation(check)}\n" for check in checks))
             out(f"    tolerance: {reason}\n")
     out(f"\nverdict: {statement['verdict']}, in {statement['seconds']} s\n")
+
+
+def save_errata(report: Mapping[str, Any], file: Path) -> Path:
+    """Writes the errata of a report.
+
+    Raises:
+        ResourceError: if the file cannot be written; an old one then stays.
+    """
+    return plotting.put(file, errata_text(report).encode())
+
+
+def errata_text(report: Mapping[str, Any]) -> str:
+    """The Markdown."""
+    parts = [HEAD.format(size=report["size"], seed=report["seed"])]
+    statements = report["statements"]
+    for paper in dict.fromkeys(statement["paper"] for statement in statements):
+        entries = [e for e in statements if e["paper"] == paper and e["errata"]]
+        if entries:
+            parts.append(f"## {paper}\n")
+            parts += [_erratum(entry) for entry in sorted(entries, key=_place)]
+    remarks = [e for e in statements if e["remark"]]
+    if remarks:
+        parts.append("## Remarks: hypotheses and proofs\n")
+        parts += [f"- `{e['id']}` ({e['source']}): {e['remark']}" for e in remarks]
+    return "\n".join(parts) + "\n"
+
+
+def _erratum(statement: Mapping[str, Any]) -> str:
+    trials = {trial["role"]: trial for trial in statement["trials"]}
+    rows = [
+        _measurement(role, check)
+        for role in ("printed", "corrected")
+        for check in trials.get(role, {"checks": []})["checks"]
+    ]
+    errata = ", ".join(statement["errata"])
+    return "\n".join(
+        [
+            f"### {errata} · {statement['source']} · `{statement['id']}`\n",
+            f"Printed: {statement['printed']}\n",
+            f"True: {statement['corrected']}\n",
+            f"Counterexample: {statement['counterexample']}\n",
+            "| reading | measured | observed | claimed |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def _measurement(role: str, check: Mapping[str, Any]) -> str:
+    label = check["label"].replace("|", "\\|")
+    sign = SIGNS[check["relation"]][0]
+    value = number(check["observed"], 3)
+    return f"| {role} | {label} | {value} | {sign} {against(check)} |"
+
+
+def _place(statement: Mapping[str, Any]) -> tuple[str, int]:
+    """C2 before C12."""
+    letters, digits = re.match(r"(\D*)(\d*)", statement["errata"][0]).groups()  # pyright: ignore[reportOptionalMemberAccess]
+    return letters, int(digits or 0)

@@ -1,16 +1,12 @@
-"""The part of `sweep` that needs JAX: progress, further workers, the report."""
+"""How a sweep goes on, and what became of it."""
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 
 from meanfield import runs
-from meanfield.cli.process._plugins import begin_worker
 from meanfield.cli.process._session import CLOCK
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import (
@@ -21,93 +17,24 @@ from meanfield.cli.terminal._output import (
     print_rows,
 )
 from meanfield.endings import Status
-from meanfield.spec import Axis, RunSpec
+from meanfield.spec import Axis
 from meanfield.workers import Processes
 
-from ._report import ASSUMED
+from ._words import ASSUMED
 
 FEW = 12  # cells, of which each has a row
 SHOWN = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
 
-Helpers = Processes[runs.SweepResult]
 
-
-class Crew(NamedTuple):
-    """The processes of this machine that work on a sweep.
-
-    Attributes:
-        size: how many, this one included.
-        precision: in which they compute.
-        plugins: files that each of them loads.
-    """
-
-    size: int
-    precision: str
-    plugins: list[Path]
-
-
-class Work(NamedTuple):
-    """A sweep to begin."""
-
-    spec: RunSpec
-    axes: Sequence[Axis]
-    out: Path
-    chunk: int | None
-
-
-def conclude(
-    folder: Path,
-    work: Work | None,
-    crew: Crew,
-    *,
-    in_json: bool,
-) -> None:
-    """Works on a sweep until it is done, with progress, and reports.
-
-    Raises:
-        KeyboardInterrupt: saying how to go on.
-    """
-    try:
-        result = _result(folder, work, crew)
-    except KeyboardInterrupt as error:
-        advice = f"go on with `meanfield sweep {folder}`."
-        hint = advice if runs.is_sweep(folder) else "nothing is stored."
-        raise type(error)(f"stopped; {hint}") from None
-    assumes_identity = runs.SweepStore.open(folder).cells.spec.assumes_identity
-    if in_json:
-        assumptions = {"A": 1.0} if assumes_identity else {}
-        print_json({**_as_json(result), "assumed": assumptions})
-    else:
-        _print(result, {"scores": ASSUMED} if assumes_identity else {})
-
-
-def _result(folder: Path, work: Work | None, crew: Crew) -> runs.SweepResult:
-    """A sweep worked off by all of a crew; with `work` it is begun first."""
-    size, precision, plugins = crew
-    join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
-    ready = partial(begin_worker, precision, plugins)
-    with (
-        RunProgress(f"sweep {folder.name}") as progress,
-        Helpers(size - 1, ready=ready) as helpers,
-    ):
-        if work is not None:
-            spec, axes, out, chunk = work
-            runs.begin_sweep(spec, axes, out=out, chunk=chunk, plugins=plugins)
-        for _ in range(size - 1):
-            helpers.give(join)
-        pace = _Pace(progress, helpers)
-        return runs.join_sweep(folder, report=pace, plugins=plugins)
-
-
-class _Pace:
+class Pace:
     """Shows where a sweep is, and the time left at the pace so far."""
 
-    def __init__(self, progress: RunProgress, helpers: Helpers) -> None:
+    def __init__(self, progress: RunProgress, helpers: Processes) -> None:
         self._progress = progress
         self._helpers = helpers
         self._first: tuple[float, int] | None = None
 
-    def __call__(self, step: runs.SweepProgress) -> None:
+    def __call__(self, step: "runs.SweepProgress") -> None:
         for answer in self._helpers.answers(0.0):
             if answer.error is not None:
                 reason = f"a worker ended early ({answer.error})"
@@ -125,7 +52,17 @@ class _Pace:
         self._progress.show(step.done / step.cells, status)
 
 
-def _as_json(result: runs.SweepResult) -> dict[str, object]:
+def print_sweep(result: "runs.SweepResult", *, in_json: bool) -> None:
+    """The report of a sweep, for people or for programs."""
+    cells = runs.SweepStore.open(result.store).cells
+    if in_json:
+        assumptions = {"A": 1.0} if cells.spec.assumes_identity else {}
+        print_json({**_as_json(result), "assumed": assumptions})
+    else:
+        _print(result, {"scores": ASSUMED} if cells.spec.assumes_identity else {})
+
+
+def _as_json(result: "runs.SweepResult") -> dict[str, object]:
     return {
         "sweep": str(result.store),
         "cells": result.cells,
@@ -139,7 +76,7 @@ def _as_json(result: runs.SweepResult) -> dict[str, object]:
     }
 
 
-def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
+def _print(result: "runs.SweepResult", assumptions: dict[str, str]) -> None:
     if result.cells <= FEW:
         print_rows(_rows(result))
         sys.stdout.write("\n")
@@ -164,7 +101,7 @@ def _print(result: runs.SweepResult, assumptions: dict[str, str]) -> None:
         note(f"next: meanfield plot {result.store} --panel {panel}")
 
 
-def _rows(result: runs.SweepResult) -> list[Mapping[str, object]]:
+def _rows(result: "runs.SweepResult") -> list[Mapping[str, object]]:
     """How the flow of each cell ended, where the cells are few."""
     data = runs.sweep_dataset(result.store)
     shape = [len(axis.labels) for axis in result.axes]

@@ -11,6 +11,7 @@ from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
 if TYPE_CHECKING:
     import xarray
 
+ASSUMED = "A = I, by default: `--A`, or `--Q` and `--K`, give others"
 LETTERS = 50  # of a text, printed for people
 
 # The text, the model or what reads it has gone, or is not what it was.

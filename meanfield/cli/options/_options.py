@@ -28,8 +28,7 @@ from meanfield.spec import (
     read_toml,
 )
 
-from ._completing import Names, named, words
-from ._texts import text_of
+from ._values import names_of, text_of, words
 
 Values = dict[str, Any]
 
@@ -59,8 +58,8 @@ def with_spec_options(
         meaning: what its help says of a key; what the key means to a run if `None`.
         unlisted: keys that its help leaves out.
     """
-    named = inspect.signature(command).parameters.values()
-    names = {p.name for p in named if p.kind is not p.VAR_KEYWORD}
+    arguments = inspect.signature(command).parameters.values()
+    names = {p.name for p in arguments if p.kind is not p.VAR_KEYWORD}
     keys = [key for key, row in KEYS.items() if row.group and key not in names]
     help_of = meaning or _meaning
     options = [_parameter(k, help_of(k), is_shown=k not in unlisted) for k in keys]
@@ -72,17 +71,17 @@ def with_parameters(
 ) -> Callable[..., None]:
     """`command` with these parameters in place of its `**options`."""
     signature = inspect.signature(command)
-    named = signature.parameters.values()
-    arguments = [p for p in named if p.kind is not p.VAR_KEYWORD]
+    parameters = signature.parameters.values()
+    arguments = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
 
     @functools.wraps(command)
-    def wrapped(*args: object, **options: object) -> None:
+    def call(*args: object, **options: object) -> None:
         command(*args, **options)
 
     parameters = [*arguments, *more]
-    wrapped.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapped
+    call.__signature__ = signature.replace(parameters=parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    call.__annotations__ = {p.name: p.annotation for p in parameters}
+    return call
 
 
 def gather(
@@ -98,7 +97,7 @@ def gather(
         InputFileError: if the file cannot be read.
         UnknownNameError: if there is no such preset.
     """
-    values = gathered(file, preset, base, options)
+    values = merge_keys(file, preset, base, options)
     return parse(values, where=told_by(file, options))
 
 
@@ -107,7 +106,7 @@ def told_by(file: Path | None, options: Mapping[str, str | bool | None]) -> str:
     return f"`{file}`" if file and not given_values(options) else "the options"
 
 
-def gathered(
+def merge_keys(
     file: Path | None,
     preset: str | None,
     base: Values,
@@ -143,18 +142,18 @@ def _value(name: str, text: str) -> Any:
     """A number or a list where the key holds one; else the text."""
     if not text or text.startswith("--"):
         got = f"the option `{text}`" if text else "an empty text"
-        raise InvalidInputError(f"`{_flag(name)}` needs a value; got {got}.")
+        raise InvalidInputError(f"`{flag(name)}` needs a value; got {got}.")
     if _is_text(name):
         return text
     if KEYS[name].holds == "options":
-        return _named(name, text)
+        return _read_options(name, text)
     if "@" not in text:
         text = _POINT_FIRST.sub("0.", text)  # a number may begin with its point
     parts = _parts(text) if name in OF_HEADS else [text]
     try:
         return _read(text) if len(parts) == 1 else [_json_or_text(p) for p in parts]
     except ValueError as error:
-        raise InvalidInputError(f"`{_flag(name)}`: {error}.") from None
+        raise InvalidInputError(f"`{flag(name)}`: {error}.") from None
 
 
 def _read(text: str) -> Any:
@@ -182,11 +181,11 @@ def _parts(text: str) -> list[str]:
     return [text[a + 1 : b].strip() for a, b in pairwise([-1, *cuts, len(text)])]
 
 
-def _named(name: str, text: str) -> Any:
+def _read_options(name: str, text: str) -> Any:
     try:
         return options_of(text)
     except ValueError as error:
-        raise InvalidInputError(f"`{_flag(name)}` {error}; got `{text}`.") from None
+        raise InvalidInputError(f"`{flag(name)}` {error}; got `{text}`.") from None
 
 
 def meaning_to_page(name: str) -> str:
@@ -205,16 +204,18 @@ def _meaning(name: str) -> str:
 
 
 def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
-    heading = KEYS[name].heading or HEADINGS[-1]
+    is_flag = bool in _kinds(name)
+    words_of_key = [kind for kind in _kinds(name) if isinstance(kind, str)]
+    completer = words(*words_of_key) if words_of_key else None
     annotation = Annotated[
-        (bool if _is_flag(name) else str) | None,
+        (bool if is_flag else str) | None,
         Parameter(
-            name=_flag(name),
+            name=flag(name),
             help=meaning,
             show=is_shown,
-            group=_GROUPS[heading],
-            metavar=None if _is_flag(name) else _metavar(name),
-            completer=_completer(name),
+            group=_GROUPS[KEYS[name].heading or HEADINGS[-1]],
+            metavar=None if is_flag else _metavar(name),
+            completer=names_of(KEYS[name].names) if KEYS[name].names else completer,
             converter=text_of if TEXT in KEYS[name].files else None,
             negative="",
             allow_leading_hyphen=True,
@@ -225,15 +226,8 @@ def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
     return inspect.Parameter(name, kind, default=None, annotation=annotation)
 
 
-def _completer(name: str) -> Names | None:
-    """What the Tab key offers for a key: names that it takes, or its words."""
-    if KEYS[name].names:
-        return named(KEYS[name].names)
-    choices = [kind for kind in _kinds(name) if isinstance(kind, str)]
-    return words(*choices) if choices else None
-
-
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """The option of a key, or of an argument of a command."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -248,15 +242,9 @@ def _metavar(name: str) -> str:
     return "LIST" if list in origins else "NUMBER"
 
 
-def _is_flag(name: str) -> bool:
-    return bool in _kinds(name)
-
-
 def _is_text(name: str) -> bool:
-    texts = [
-        kind in (str, type(None)) or isinstance(kind, str) for kind in _kinds(name)
-    ]
-    return all(texts)
+    kinds = _kinds(name)
+    return all(kind in (str, type(None)) or isinstance(kind, str) for kind in kinds)
 
 
 def _kinds(name: str) -> tuple[Any, ...]:

@@ -83,7 +83,7 @@ def settle(devices: int | None, where: Place | None) -> None:
     jax.config.update("jax_enable_preemption_service", False)  # SIGTERM is ours
     try:
         jax.distributed.initialize(
-            **_known(where, own),
+            **_settings(where, own),
             initialization_timeout=PATIENCE,
             heartbeat_timeout_seconds=HEARTBEAT,
             shutdown_timeout_seconds=FAREWELL,
@@ -128,7 +128,7 @@ def _tasks() -> int:
     return int(count)
 
 
-def _known(where: Place, devices: int) -> dict[str, object]:
+def _settings(where: Place, devices: int) -> dict[str, object]:
     """What the runtime is told of all processes, and of the devices of this one."""
     if where.address is None:
         return {"cluster_detection_method": "slurm"}

@@ -1,21 +1,17 @@
 """A user's own files, which register what the package lacks: code that is run."""
 
 import hashlib
-import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType
+from types import ModuleType
 from typing import Any
 
-from typing_extensions import override
-
+from meanfield import runs
 from meanfield._reading import absent
 from meanfield._trusted_plugins import trust_plugin
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError
-from meanfield.spec import measures
 
 from ._session import open_session
 
@@ -45,7 +41,7 @@ def load_plugins(files: Sequence[Path] | None) -> None:
     for file in files or []:
         content = _content(file)
         if _module_name(file, content) not in sys.modules:
-            _load(file, content)
+            _run(file, content)
             trust_plugin(file, _digest(content))
 
 
@@ -65,11 +61,8 @@ def load_before_keys(
     """
     if plugins:
         if stored is not None:
-            from meanfield import runs
-
             runs.refuse_changed_plugins(stored, plugins)
-        open_session(str(keys.get("precision", "double")))
-        load_plugins(plugins)
+        begin(str(keys.get("precision", "double")), plugins)
 
 
 def load_measure_of(path: Path, given: Sequence[Path] | None = None) -> None:
@@ -80,20 +73,18 @@ def load_measure_of(path: Path, given: Sequence[Path] | None = None) -> None:
     Raises:
         InputFileError: as `load_plugins_of`.
     """
-    from meanfield import runs
+    from meanfield.spec import measures
 
     keys = _keys_of(path)
     runs.refuse_changed_plugins(path, given or [])
     if str(keys.get("measure", "points")) in measures:
         load_before_keys(given, keys)
     else:
-        open_session(str(keys.get("precision", "double")))
         load_plugins_of(path, given)
 
 
 def _keys_of(path: Path) -> Mapping[str, Any]:
     """The keys of a run, or of a sweep in the finest precision of its cells."""
-    from meanfield import runs
     from meanfield.storage import RunStore
 
     if not runs.is_sweep(path):
@@ -105,16 +96,23 @@ def _keys_of(path: Path) -> Mapping[str, Any]:
     return {**spec, **finest}
 
 
-def begin_worker(precision: str, plugins: list[Path]) -> None:
-    """What a process that works for a command does first."""
+def begin(precision: str, plugins: Sequence[Path] | None) -> None:
+    """Loads JAX and plugins: what a command, or a process that works for it, does."""
     open_session(precision)
     load_plugins(plugins)
 
 
-def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
+def load_plugins_of(
+    run: Path, files: Sequence[Path] | None, precision: str | None = None
+) -> list[Path]:
     """Runs the plugins that are given, and those that a run or sweep began with.
 
     Of the latter those alone that the user has given before.
+
+    Args:
+        run: the folder of the run or sweep.
+        files: those that are given.
+        precision: in which they are run; by default that of the run.
 
     Returns:
         All of them.
@@ -123,26 +121,13 @@ def load_plugins_of(run: Path, files: Sequence[Path] | None) -> list[Path]:
         InputFileError: if a plugin of the run has changed or was not given before, or
             one cannot be imported.
     """
-    from meanfield import runs
-
+    open_session(precision or str(_keys_of(run).get("precision", "double")))
     plugins = runs.plugins_of(run, files or [])
     for file in plugins[len(files or []) :]:
         if _module_name(file, _content(file)) not in sys.modules:
             note(f"plugin: {file}, as when the run began")
     load_plugins(plugins)
     return plugins
-
-
-class _Loader(SourceFileLoader):
-    """Runs the bytes that were read, and no bytecode that lies beside the file."""
-
-    def __init__(self, name: str, path: str, content: bytes) -> None:
-        super().__init__(name, path)
-        self._content = content
-
-    @override
-    def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self._content, self.path)
 
 
 def _content(file: Path) -> bytes:
@@ -155,7 +140,7 @@ def _content(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        raise InputFileError(_broken(file, error)) from error
+        raise InputFileError(_failure(file, error)) from error
 
 
 def _module_name(file: Path, content: bytes) -> str:
@@ -166,21 +151,20 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _load(file: Path, content: bytes) -> None:
+def _run(file: Path, content: bytes) -> None:
+    """Runs the bytes that were read, and no bytecode that lies beside the file."""
     name = _module_name(file, content)
-    loader = _Loader(name, str(file), content)
-    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(file.absolute())
     sys.modules[name] = module
     try:
-        loader.exec_module(module)
+        exec(compile(content, file, "exec", dont_inherit=True), vars(module))
     except FAULTS as error:
         del sys.modules[name]
-        raise InputFileError(_broken(file, error)) from error
+        raise InputFileError(_failure(file, error)) from error
 
 
-def _broken(file: Path, error: Exception) -> str:
+def _failure(file: Path, error: Exception) -> str:
     return (
         f"The plugin `{file}` fails: {type(error).__name__}: {error}; mend it, with "
         "--debug to see where."

@@ -5,18 +5,52 @@ import gc
 import importlib
 import os
 import resource
+import time
 from importlib.metadata import version
 from types import ModuleType
 
 from meanfield.errors import ResourceError
 
-from ._clock import CompileClock
 from ._programs import cache_folder, keep_programs, prune
 
 COLLECTED = 100_000, 20, 50  # a trace makes many objects and hardly a cycle
 # Fused loops the older way, which JAX 0.12 no longer has, and programs in one part.
 OLDER = " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 LEAST_MEMORY = 3 * 10**9  # bytes of addresses; a tiny run takes 1.9e9 on two cores
+
+EVENTS = (
+    "/jax/core/compile/jaxpr_trace_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+
+
+class CompileClock:
+    """Adds up the events of compilation, those inside others only once."""
+
+    def __init__(self) -> None:
+        self._intervals: list[tuple[float, float]] = []  # disjoint, in order
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of tracing, lowering and compiling heard since the start."""
+        return sum((end - begin for begin, end in self._intervals), 0.0)
+
+    def restart(self) -> None:
+        """Forgets all that was heard: another command begins."""
+        self._intervals.clear()
+
+    def listen(self, event: str, duration_secs: float, **_: object) -> None:
+        """Hears of an event at its end, after those inside it: it takes their place."""
+        if event not in EVENTS:
+            return
+        end = time.perf_counter()
+        begin = end - duration_secs
+        while self._intervals and self._intervals[-1][1] > begin:
+            begin = min(begin, self._intervals.pop()[0])
+        self._intervals.append((begin, end))
+
+
 CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
 
 

@@ -48,7 +48,7 @@ class End(NamedTuple):
     megabytes: float
 
 
-def supervised(processes: int, devices: int | None, hint: str) -> int:
+def supervise(processes: int, devices: int | None, hint: str) -> int:
     """Has the command that was typed done by so many processes of this machine.
 
     Args:
@@ -75,8 +75,8 @@ def supervised(processes: int, devices: int | None, hint: str) -> int:
         )
     each(devices, processes)
     begin = time.perf_counter()
-    with _started(processes, devices) as members:
-        ends = _watched(members)
+    with _start_all(processes, devices) as members:
+        ends = _watch_all(members)
         _end_all(members)
         said = verdict(ends, members)
     if said is not None:
@@ -89,7 +89,7 @@ def supervised(processes: int, devices: int | None, hint: str) -> int:
 
 
 @contextmanager
-def _started(count: int, devices: int | None) -> Iterator[list[Member]]:
+def _start_all(count: int, devices: int | None) -> Iterator[list[Member]]:
     """The processes, which end with the block, and with this process."""
     port, (theirs, ours) = _free_port(), os.pipe()
     members: list[Member] = []
@@ -116,7 +116,7 @@ def _started(count: int, devices: int | None) -> Iterator[list[Member]]:
         os.close(ours)
 
 
-def _watched(members: Sequence[Member]) -> dict[int, End]:
+def _watch_all(members: Sequence[Member]) -> dict[int, End]:
     """How they ended: all of them, or those that did when the first was lost."""
     ends: dict[int, End] = {}
     until = float("inf")

@@ -82,7 +82,7 @@ def refusal(error: OSError) -> tuple[str, int]:
     return f"{subject}: {reason}.", code
 
 
-def shortened(word: str) -> str:
+def shorten(word: str) -> str:
     """A word, its middle left out if it is longer than any that one can read."""
     if len(word) <= _LONGEST:
         return word

@@ -11,7 +11,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.spec import RunSpec
 
 from ._joining import each, place, settle
-from ._supervising import supervised
+from ._supervising import supervise
 
 if TYPE_CHECKING:
     from meanfield.devices import Layout
@@ -62,7 +62,7 @@ class Together:
         processes = before.get("processes", 1)
         return Together(before.get("devices"), processes if processes > 1 else None)
 
-    def foreseen(self, spec: RunSpec) -> RunSpec:
+    def with_exact_sums(self, spec: RunSpec) -> RunSpec:
         """The run that one device would take in the place of several, by exact sums."""
         each(self.devices, self.processes or 1)
         if self == Together() or spec.reduction != "auto":
@@ -87,7 +87,7 @@ class Together:
             if run is None
             else f"go on with `meanfield resume {run} --processes M`, on any number M."
         )
-        code = supervised(self.processes, self.devices, hint)
+        code = supervise(self.processes, self.devices, hint)
         if code:
             sys.exit(code)
 

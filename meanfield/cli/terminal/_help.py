@@ -1,12 +1,20 @@
-"""Help as wide as the terminal: docstrings without the line ends of their source."""
+"""What cyclopts says: help as wide as the terminal, and mistakes in a line each."""
 
 import re
 from typing import Any
 
-from cyclopts.help import DefaultFormatter, HelpEntry, HelpPanel, InlineText
+from cyclopts import CycloptsError
+from cyclopts.exceptions import (
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
+from cyclopts.help import DefaultFormatter, HelpPanel, InlineText
 from rich.console import Console, ConsoleOptions
 from rich.text import Text
 from typing_extensions import override
+
+from meanfield._registry import suggestion
 
 ENDS_OF_LINES = re.compile(r"(?<=\S) *\n(?=\S)")  # those inside a paragraph
 
@@ -18,23 +26,23 @@ class Help(DefaultFormatter):
     def __call__(
         self, console: Console, options: ConsoleOptions, panel: HelpPanel
     ) -> None:
-        entries = [_wrapped_entry(entry) for entry in panel.entries]
+        entries = [
+            entry.copy(
+                description=_unwrap(entry.description),
+                default=None if entry.default == "False" else entry.default,
+            )
+            for entry in panel.entries
+        ]
         super().__call__(console, options, panel.copy(entries=entries))
 
     @override
     def render_description(
         self, console: Console, options: ConsoleOptions, description: Any
     ) -> None:
-        super().render_description(console, options, _wrapped(description))
+        super().render_description(console, options, _unwrap(description))
 
 
-def _wrapped_entry(entry: HelpEntry) -> HelpEntry:
-    default = None if entry.default == "False" else entry.default
-    description = _wrapped(entry.description)
-    return entry.copy(description=description, default=default)
-
-
-def _wrapped(description: Any) -> Any:
+def _unwrap(description: Any) -> Any:
     """A text whose paragraphs are one line each, for the terminal to break."""
     if not isinstance(description, InlineText) or not isinstance(
         description.primary_renderable, Text
@@ -45,3 +53,27 @@ def _wrapped(description: Any) -> Any:
     for part in description.texts:
         whole.append(part)
     return whole
+
+
+def usage(error: CycloptsError) -> str:
+    """What is wrong with a command line, with a near name where one is unknown."""
+    if isinstance(error, UnknownOptionError):
+        word = str(error.token.keyword or error.token.value)
+        names = [
+            name for argument in error.argument_collection for name in argument.names
+        ]
+        return f"There is no option `{word}`; {_near(word, names, 'options')}"
+    line = " ".join(str(error).split())
+    if isinstance(error, UnknownCommandError):
+        word = (error.unused_tokens or [""])[0]
+        names = [] if error.app is None else [n for n in error.app if n[0] != "-"]
+        return f"There is no command `{word}`; {_near(word, names, 'commands')}"
+    if isinstance(error, UnusedCliTokensError):
+        line = f"`{(error.unused_tokens or [''])[0]}` is one argument too many."
+    return f"{line} See `meanfield {' '.join(error.command_chain or ())} --help`."
+
+
+def _near(word: str, names: list[str], kind: str) -> str:
+    if not names:
+        return f"see `--help` for the {kind}."
+    return suggestion(word, names)

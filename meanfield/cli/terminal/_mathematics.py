@@ -2,94 +2,36 @@ r"""Formulas of docstrings as a terminal shows them: `$e^{Qx\cdot y}$` as e^(Qx�
 
 import re
 from collections import deque
+from collections.abc import Iterator
 
 _TOKEN = re.compile(r"\\[A-Za-z]+\s*|\\.|\s+|.")
+_LETTERS = """
+alpha α beta β gamma γ delta δ epsilon ε varepsilon ε eta η theta θ kappa κ lambda λ
+mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ varphi φ phi φ psi ψ
+Gamma Γ Delta Δ Lambda Λ Sigma Σ Phi Φ Omega Ω nabla ∇ partial ∂ infty ∞
+int ∫ sum Σ prod ∏ top T ell ℓ cdot · cdots … dots … ldots …
+circ ∘ perp ⊥ dagger † star * langle ⟨ rangle ⟩ | ‖ { { } }
+"""
+_RELATIONS = """
+ge ≥ geq ≥ le ≤ leq ≤ ne ≠ neq ≠ ll ≪ gg ≫ succ ≻ succeq ⪰ prec ≺ preceq ⪯
+equiv ≡ approx ≈ sim ~ propto ∝ in ∈ notin ∉ subset ⊂ cap ∩ cup ∪ to → mapsto ↦
+times × otimes ⊗ pm ±
+"""
+
+
+def _pairs(table: str) -> Iterator[tuple[str, str]]:
+    """The commands of a table, each with the sign after it."""
+    words = iter(table.split())
+    return zip(words, words, strict=True)
+
+
 _SYMBOLS = {
-    "alpha": "α",
-    "beta": "β",
-    "gamma": "γ",
-    "delta": "δ",
-    "epsilon": "ε",
-    "varepsilon": "ε",
-    "eta": "η",
-    "theta": "θ",
-    "kappa": "κ",
-    "lambda": "λ",
-    "mu": "μ",
-    "nu": "ν",
-    "xi": "ξ",
-    "pi": "π",
-    "rho": "ρ",
-    "sigma": "σ",
-    "tau": "τ",
-    "varphi": "φ",
-    "phi": "φ",
-    "psi": "ψ",
-    "Gamma": "Γ",
-    "Delta": "Δ",
-    "Lambda": "Λ",
-    "Sigma": "Σ",
-    "Phi": "Φ",
-    "Omega": "Ω",
-    "nabla": "∇",
-    "partial": "∂",
-    "infty": "∞",
-    "int": "∫",
-    "sum": "Σ",
-    "prod": "∏",
-    "top": "T",
-    "ell": "ℓ",
-    "cdot": "·",
-    "cdots": "…",
-    "dots": "…",
-    "ldots": "…",
-    "circ": "∘",
-    "perp": "⊥",
-    "dagger": "†",
-    "star": "*",
-    "ge": " ≥ ",
-    "geq": " ≥ ",
-    "le": " ≤ ",
-    "leq": " ≤ ",
-    "ne": " ≠ ",
-    "neq": " ≠ ",
-    "ll": " ≪ ",
-    "gg": " ≫ ",
-    "succ": " ≻ ",
-    "succeq": " ⪰ ",
-    "prec": " ≺ ",
-    "preceq": " ⪯ ",
-    "equiv": " ≡ ",
-    "approx": " ≈ ",
-    "sim": " ~ ",
-    "propto": " ∝ ",
-    "in": " ∈ ",
-    "notin": " ∉ ",
-    "subset": " ⊂ ",
-    "cap": " ∩ ",
-    "cup": " ∪ ",
-    "to": " → ",
-    "mapsto": " ↦ ",
-    "times": " × ",
-    "otimes": " ⊗ ",
-    "pm": " ± ",
+    **dict(_pairs(_LETTERS)),
+    **{name: f" {sign} " for name, sign in _pairs(_RELATIONS)},
+    **dict.fromkeys([",", ";", ":"], " "),
+    **dict.fromkeys(["left", "right", "big", "Big", "bigl", "bigr", "!"], ""),
     "quad": "  ",
-    "langle": "⟨",
-    "rangle": "⟩",
-    "|": "‖",
-    ",": " ",
-    ";": " ",
-    ":": " ",
     "\\": "; ",
-    "left": "",
-    "right": "",
-    "big": "",
-    "Big": "",
-    "bigl": "",
-    "bigr": "",
-    "!": "",
-    "{": "{",
-    "}": "}",
 }
 _FRACTIONS = {"frac", "tfrac", "dfrac"}
 _FONTS = ("mathrm", "mathbf", "mathcal", "mathbb", "text")
@@ -127,9 +69,9 @@ def _next(tokens: deque[str]) -> str:
         exponent = _next(tokens)
         glyphs = exponent.translate(_RAISED)
         is_short = glyphs != exponent and not set(glyphs) & set(exponent)
-        return glyphs if is_short else f"^{_bracketed(exponent)}"
+        return glyphs if is_short else f"^{_in_brackets(exponent)}"
     if token == "_":
-        return f"_{_bracketed(_next(tokens))}"
+        return f"_{_in_brackets(_next(tokens))}"
     return _command(token, tokens) if token.startswith("\\") else token
 
 
@@ -147,11 +89,11 @@ def _command(token: str, tokens: deque[str]) -> str:
     name = token[1:].rstrip() or " "
     if name in _FRACTIONS:
         above, below = _next(tokens), _next(tokens)
-        ratio = f"{_bracketed(above)}/{_bracketed(below)}"
+        ratio = f"{_in_brackets(above)}/{_in_brackets(below)}"
         tail = "".join(tokens).lstrip()[:1]
         return f"({ratio})" if tail and tail not in "),.;:]}=+-" else ratio
     if name == "sqrt":
-        return f"√{_bracketed(_next(tokens))}"
+        return f"√{_in_brackets(_next(tokens))}"
     if name == "operatorname":
         return _next(tokens) + " " * _goes_on(tokens)
     if name in _OVER:
@@ -165,5 +107,5 @@ def _goes_on(tokens: deque[str]) -> bool:
     return bool(tokens) and (tokens[0].isalnum() or tokens[0].startswith("\\"))
 
 
-def _bracketed(part: str) -> str:
+def _in_brackets(part: str) -> str:
     return part if len(part) == 1 else f"({part})"

@@ -15,22 +15,35 @@ from rich.text import Text
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
     """One JSON value, and nothing else, on stdout; NaN and infinities are null."""
     text = json.dumps(finite(values), ensure_ascii=False)
-    if not _takes(text):
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # stdout cannot show all of its characters
         text = json.dumps(finite(values))
     sys.stdout.write(text + "\n")
 
 
-def print_rows(rows: Sequence[Mapping[str, Any]]) -> None:
+def print_rows(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
     """A table on stdout, a column for each key of the first row."""
-    table = Table(header_style="bold", box=None, pad_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+    )
     for header in rows[0]:
         table.add_column(header.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*[plain(cell) for cell in row.values()])
+    print_wide(table)
+
+
+def print_wide(content: Table | str) -> None:
+    """A table or a text on stdout; for other programs, one row is one line."""
     console = Console()
     if not console.is_terminal:
-        console.width = 200  # for other programs, one row is one line
-    console.print(table, highlight=False, markup=False)
+        console.width = 200
+    console.print(content, highlight=False, markup=False)
 
 
 def print_entries(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -61,15 +74,6 @@ def note(line: str) -> None:
 def note_step(number: int, total: int, name: str) -> None:
     """A line on stderr that says which of several steps begins."""
     note(f"[{number}/{total}] {name}")
-
-
-def _takes(text: str) -> bool:
-    """Whether stdout can show all characters of a text."""
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def number(value: float | None, digits: int = 6) -> str:

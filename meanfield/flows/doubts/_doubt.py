@@ -128,7 +128,9 @@ def changed(
     quarter = coarsened(half)
     fine, wide = _Moments.of(end), moved(half, between(half, seen, 0.0))
     coarse = moved(quarter, between(quarter, seen, 0.0))
-    cut, further = (moved(half, between(half, seen, share)) for share in CUTS)
+    # A closed box cannot be wider: then nothing is cut, and nothing in doubt.
+    shares = CUTS if start.box.is_open else (0.0, 0.0)
+    cut, further = (moved(half, between(half, seen, share)) for share in shares)
     pairs = (fine, wide), (wide, coarse), (wide, cut), (cut, further)
     return np.stack([a.gaps(b) for a, b in pairs], axis=1) / fine.units[:, None]
 

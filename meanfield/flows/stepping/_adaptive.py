@@ -41,12 +41,6 @@ class Adaptive(AbstractStepping):
         return NOISY_RTOL if noisy else float(jnp.finfo(dtype).eps ** 0.6)
 
     @override
-    def prepare(
-        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
-    ) -> "AbstractStepping":
-        return self
-
-    @override
     def controller(
         self,
         mu0: AbstractMeasure,

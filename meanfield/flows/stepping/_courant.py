@@ -39,12 +39,6 @@ class Courant(AbstractStepping):
         return (self.share * TURN) ** 4 / 24  # of the box, as exp(-t) in one step
 
     @override
-    def prepare(
-        self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
-    ) -> "AbstractStepping":
-        return self
-
-    @override
     def controller(
         self,
         mu0: AbstractMeasure,

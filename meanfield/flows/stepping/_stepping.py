@@ -48,11 +48,15 @@ class AbstractStepping(eqx.Module):
     def relative_error(self, dtype: jnp.dtype) -> float:
         """The relative error of one step."""
 
-    @abc.abstractmethod
     def prepare(
         self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
     ) -> "AbstractStepping":
-        """The stepping for these times: all that must be known outside `jit`."""
+        """The stepping for these times: all that must be known outside `jit`.
+
+        A hook: by default nothing must.
+        """
+        del ts, jumps
+        return self
 
     @abc.abstractmethod
     def controller(

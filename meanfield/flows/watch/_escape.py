@@ -57,6 +57,7 @@ class Growth(NamedTuple):
     error: Float[Array, ""]  # of all steps, relative to the size
     way: PyTree[Array]  # of the last step
     goes_on: Bool[Array, ""]  # whether the field ahead did, at the last look
+    is_unsure: Bool[Array, ""]  # whether a jump came within the bar of a blow-up
 
 
 class _Jump(NamedTuple):
@@ -66,6 +67,7 @@ class _Jump(NamedTuple):
     after: Float[Array, ""]
     is_none: Bool[Array, ""]  # whether velocities are the same, as at a kink
     is_after: Bool[Array, ""]  # whether it is later than a blow-up by more than the bar
+    is_within: Bool[Array, ""]  # whether it is not, nor earlier by more
 
 
 class Escape(AbstractJudge[Growth]):
@@ -90,7 +92,8 @@ class Escape(AbstractJudge[Growth]):
         unknown = jnp.full_like(blur, jnp.nan)
         way = jax.tree.map(jnp.zeros_like, jax.lax.stop_gradient(y0))
         shifts = blur, jnp.zeros_like(blur)
-        law = record, rtol, unknown, *shifts, way, jnp.zeros((), bool)
+        no = jnp.zeros((), bool)
+        law = record, rtol, unknown, *shifts, way, no, no
         return Growth(self.since, t0, log_size, *law)
 
     @override
@@ -100,7 +103,9 @@ class Escape(AbstractJudge[Growth]):
         near = blows_up(record, since)
         near |= exhausted(record, since, _time_error(growth.blur, step.t))
         near = (step.keep & near) | _breaks(record, step)
-        asks = near | (step.keep & certain(record) & self._is_large(step.y))
+        # The next look may be too near to the largest number.
+        is_large = self._room(step.y) <= 2 * BLIND
+        asks = near | (step.keep & certain(record) & is_large)
         far = jnp.where(asks, self._goes_on(growth, step, asks), growth.goes_on)
         growth = growth._replace(goes_on=far)
         if not self.dynamics.jumps.shape[0]:
@@ -109,6 +114,8 @@ class Escape(AbstractJudge[Growth]):
         # Beyond the jump the flow may be finite, if it comes so far.
         precedes = jump.is_after | (step.vanished & jump.is_none)
         restarts = step.keep & step.jump & ~jump.is_none
+        crosses = restarts & near & far & jump.is_within
+        growth = growth._replace(is_unsure=growth.is_unsure | crosses)
         growth = _where(restarts, self._restart(growth, step, jump), growth)
         return growth, near & far & precedes
 
@@ -121,7 +128,9 @@ class Escape(AbstractJudge[Growth]):
         fresh = self.start(step.t, step.y, growth.rtol)
         size = jnp.exp(fresh.log_size)
         off = growth.blur * jump.before + growth.error * size
-        return fresh._replace(blur=off / jump.after, error=growth.error)
+        return fresh._replace(
+            blur=off / jump.after, error=growth.error, is_unsure=growth.is_unsure
+        )
 
     def _next_jump(self, growth: Growth, step: Attempt, claims: Array) -> _Jump:
         """The next jump of parameters, seen by a state that arrives there.
@@ -130,8 +139,7 @@ class Escape(AbstractJudge[Growth]):
         """
         arrives = step.keep & step.jump
         t = jnp.where(step.keep, step.t, step.t - step.dt)
-        jumps = self.dynamics.jumps.astype(t.dtype)
-        t = jnp.min(jumps, where=jumps > t, initial=jnp.inf)
+        t = self._end_of_layer(t)
         mu = self.mu0.at(_where(arrives, step.y, self.mu0.coordinates))
         velocity = lambda t: mu.transport(self.dynamics.field(t, mu))
 
@@ -145,20 +153,22 @@ class Escape(AbstractJudge[Growth]):
                 jnp.maximum(mu.norm(part), limits.tiny**0.5) for part in parts
             )
             is_none = change <= limits.eps**0.5 * jnp.maximum(before, begun)
-            when = self.when(growth)
-            return _Jump(before, after, is_none, when.t_star + when.error < t)
+            t_star, error = self.when(growth)
+            is_after, is_before = t_star + error < t, t < t_star - error
+            return _Jump(before, after, is_none, is_after, ~(is_after | is_before))
 
         no, none = jnp.zeros((), bool), jnp.zeros_like(t)
-        return _if(arrives | claims, look, _Jump(none, none, no, no))
+        return _if(arrives | claims, look, _Jump(none, none, no, no, no))
+
+    def _end_of_layer(self, t: Array) -> Array:
+        """The first time after `t` at which parameters jump."""
+        jumps = self.dynamics.jumps.astype(t.dtype)
+        return jnp.min(jumps, where=jumps > t, initial=jnp.inf)
 
     def _room(self, y: PyTree[Array]) -> Array:
         """E-folds from its size to where moments are beyond all numbers."""
         size = self.mu0.at(y).size
         return jnp.log(jnp.finfo(size.dtype).max) / 2 - jnp.log(size)
-
-    def _is_large(self, y: PyTree[Array]) -> Array:
-        """Whether the next look may be too near to the largest number."""
-        return self._room(y) <= 2 * BLIND
 
     def _longer(self, growth: Growth, step: Attempt) -> Growth:
         """What is remembered after a step that was accepted."""
@@ -180,12 +190,13 @@ class Escape(AbstractJudge[Growth]):
         y = _where(step.keep, step.y, step.y0)
         t = jnp.where(step.keep, step.t, step.t - step.dt)
         record, size = growth.record, self.mu0.at(y).size
+        layer = jnp.nextafter(self._end_of_layer(t), -jnp.inf)
 
         def look(share: Array) -> tuple[Array, Array]:
             """E-folds of size to a state ahead, and the log of its rate of growth."""
             mu = self.mu0.at(ahead(self.mu0, y, growth.way, share))
             grown = jnp.log(mu.size) - jnp.log(size)
-            then = t + time_to_grow(record, grown)
+            then = jnp.minimum(t + time_to_grow(record, grown), layer)
             return grown, log_rate(mu, mu.transport(self.dynamics.field(then, mu)))
 
         def follows() -> Array:
@@ -225,6 +236,11 @@ class Escape(AbstractJudge[Growth]):
     def overrun(self, t: Float[Array, ""]) -> Bool[Array, ""]:
         """No: steps whose errors are seen shrink before it."""
         return jnp.zeros((), bool)
+
+    @override
+    def is_unsure(self, memory: Growth) -> Bool[Array, ""]:
+        """Whether a jump came so near to a blow-up that this may have been first."""
+        return memory.is_unsure
 
     @override
     def when(self, memory: Growth) -> BlowUpTime:

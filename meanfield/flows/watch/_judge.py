@@ -48,5 +48,9 @@ class AbstractJudge(eqx.Module, Generic[MemoryT]):
         """Whether a step that ends at `t` would walk past a blow-up."""
 
     @abc.abstractmethod
+    def is_unsure(self, memory: MemoryT) -> Bool[Array, ""]:
+        """Whether a flow that went on may have blown up before."""
+
+    @abc.abstractmethod
     def when(self, memory: MemoryT) -> BlowUpTime:
         """When the size is infinite, of a flow that was found to blow up."""

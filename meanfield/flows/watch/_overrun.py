@@ -52,6 +52,11 @@ class Foretold(AbstractJudge[BlowUpTime]):
         return t >= self.due.t_star - self.due.error
 
     @override
+    def is_unsure(self, memory: BlowUpTime) -> Bool[Array, ""]:
+        """No: it ends before."""
+        return jnp.zeros((), bool)
+
+    @override
     def when(self, memory: BlowUpTime) -> BlowUpTime:
         return memory
 

@@ -7,6 +7,7 @@ right; a box chooses those of the flow that keep what it follows.
 """
 
 import abc
+from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -16,8 +17,40 @@ from typing_extensions import override
 from meanfield.cells import along, centres
 
 
+class GridState(NamedTuple):
+    r"""All that moves of a density on a grid.
+
+    Attributes:
+        masses: of the cells, by layer and axis.
+        outflow: the mass that has left through the faces of the box.
+        origin: $c$ in $x = c + D\xi$.
+        axes: $D$.
+        courant: stable steps taken: the integral of the inverse of the longest one.
+        blur: the integral of the error of interpolated velocities, a length.
+
+    Examples:
+        >>> from meanfield import Grid
+        >>> edges = np.linspace(-6, 6, 25)
+        >>> grid = Grid.from_function(
+        ...     [edges], lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
+        ... )
+        >>> print(grid.state.masses.shape, grid.state.outflow)
+        (1, 24) 0.0
+    """
+
+    masses: Float[Array, "layers ..."]
+    outflow: Float[Array, ""]
+    origin: Float[Array, " d"]
+    axes: Float[Array, "d d"]
+    courant: Float[Array, ""]
+    blur: Float[Array, ""]
+
+
 class AbstractBox(eqx.Module):
-    """A rule for the motion of a grid's box.
+    """A rule for the motion of a grid's box, and for what happens at its walls.
+
+    Unless it says otherwise walls absorb: beyond them there is nothing, and what flows
+    through them is outflow.
 
     Examples:
         >>> from meanfield.measures import AbstractBox, AffineBox, FixedBox, ScaledBox
@@ -33,6 +66,24 @@ class AbstractBox(eqx.Module):
         weights: Float[Array, " n"],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         r"""$u_0$ and $R$ from cells' places $\xi$, velocities $u$ and masses."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether mass can leave, so that a wider box may hold another flow."""
+        return True
+
+    def let_through(
+        self, faces: Float[Array, "*faces"], axis: int
+    ) -> Float[Array, "*faces"]:
+        """Velocities, or conductances, of faces along an axis, as walls let them be."""
+        del axis
+        return faces
+
+    def continued(
+        self, density: Float[Array, "*cells"], count: int
+    ) -> Float[Array, "*wider"]:
+        """A density along its last axis, and so many cells beyond either wall."""
+        return jnp.pad(density, [(0, 0)] * (density.ndim - 1) + [(count, count)])
 
 
 class FixedBox(AbstractBox):
@@ -54,6 +105,36 @@ class FixedBox(AbstractBox):
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         d = places.shape[1]
         return jnp.zeros(d, places.dtype), jnp.zeros((d, d), places.dtype)
+
+
+class ClosedBox(FixedBox):
+    """Stands still, and nothing passes its walls: no flux, of velocities or of heat.
+
+    Examples:
+        >>> from meanfield.measures import ClosedBox
+        >>> print(ClosedBox().let_through(jnp.ones(5), 0))
+        [0. 1. 1. 1. 0.]
+    """
+
+    @property
+    @override
+    def is_open(self) -> bool:
+        return False
+
+    @override
+    def let_through(
+        self, faces: Float[Array, "*faces"], axis: int
+    ) -> Float[Array, "*faces"]:
+        inner = jnp.moveaxis(faces, axis, 0).at[jnp.array([0, -1])].set(0)
+        return jnp.moveaxis(inner, 0, axis)
+
+    @override
+    def continued(
+        self, density: Float[Array, "*cells"], count: int
+    ) -> Float[Array, "*wider"]:
+        """The density and its mirror image."""
+        ends = [(0, 0)] * (density.ndim - 1) + [(count, count)]
+        return jnp.pad(density, ends, mode="symmetric")
 
 
 class ScaledBox(AbstractBox):

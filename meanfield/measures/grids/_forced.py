@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from meanfield._forces import CellForces
 from meanfield.cells import along, centres, widths
 
+from ._boxes import AbstractBox
 from ._upwind import Fluxes
 
 
@@ -46,6 +47,7 @@ def forced(
     *,
     edges: tuple[Float[Array, "..."], ...],
     axes: Float[Array, "d d"],
+    box: AbstractBox,
 ) -> tuple[Forced, ...]:
     """What forces do across each axis; outside, a cell further on, there is nothing.
 
@@ -54,10 +56,11 @@ def forced(
         masses: of the cells.
         edges: of the cells along each axis.
         axes: of the box, at right angles to each other.
+        box: lets through its walls what it will.
     """
     scales = 1 / jnp.sum(axes**2, axis=0)
     return tuple(
-        _across(forces, masses, axis + 1, row, scales[axis])
+        _across(forces, masses, axis + 1, row, scales[axis] * _conducts(row, box))
         for axis, row in enumerate(edges)
     )
 
@@ -67,28 +70,30 @@ def _across(
     masses: Float[Array, "layers ..."],
     axis: int,
     edges: Float[Array, " faces"],
-    scale: Float[Array, ""],
+    conducts: Float[Array, " faces"],
 ) -> Forced:
-    """What forces do across one axis, by one over its squared length, the `scale`."""
+    """What forces do across one axis, by what each of its faces conducts."""
     n = masses.ndim
-    conducts, h = along(_conducts(edges), axis, n), along(widths(edges), axis, n)
+    conducts, h = along(conducts, axis, n), along(widths(edges), axis, n)
     pressure, ends = forces.pressed / h, [(0, 0)] * n
     ends[axis] = (1, 1)
     falls = -jnp.diff(jnp.pad(pressure, ends), axis=axis)
-    through = scale * conducts * falls
+    through = conducts * falls
     low, high = _sides(jnp.broadcast_to(conducts, falls.shape), axis)
-    emptying = scale * forces.stiffness * (low + high) / h
+    emptying = forces.stiffness * (low + high) / h
     inner = -jnp.diff(forces.potential, axis=axis)
-    slopes = jnp.pad(inner, ends, mode="edge") * scale * conducts
+    slopes = jnp.pad(inner, ends, mode="edge") * conducts
     driven = h * sum(_sides(through, axis)) / 2
     carried = driven / jnp.where(masses > 0, masses, 1) + sum(_sides(slopes, axis)) / 2
     return Forced(through, emptying, slopes, jnp.where(masses > 0, carried, 0))
 
 
-def _conducts(edges: Float[Array, " faces"]) -> Float[Array, " faces"]:
+def _conducts(
+    edges: Float[Array, " faces"], box: AbstractBox
+) -> Float[Array, " faces"]:
     """One over the distances of middles on either side of each face."""
     inner, h = jnp.diff(centres(edges)), widths(edges)
-    return 1 / jnp.concatenate([h[:1], inner, h[-1:]])
+    return box.let_through(1 / jnp.concatenate([h[:1], inner, h[-1:]]), 0)
 
 
 def _sides(faces: Float[Array, "*faces"], axis: int) -> tuple[Array, Array]:

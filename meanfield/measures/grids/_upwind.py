@@ -16,6 +16,8 @@ from jaxtyping import Array, Float
 
 from meanfield.cells import along
 
+from ._boxes import AbstractBox
+
 # How far beyond its cell a face value may lie, in steps to the cell behind: one such
 # that steps up to 1/(1 + STEEPNESS) of a cell are monotone, what `SAFETY` allows.
 STEEPNESS = 1.5
@@ -42,11 +44,13 @@ def fluxes(
     axis: int,
     h: Float[Array, " n"],
     velocity: Float[Array, "*faces"],
+    box: AbstractBox,
 ) -> Fluxes:
-    """Upwind fluxes along one axis; nothing flows in from outside."""
-    w = jnp.moveaxis(velocity, axis, -1)
+    """Upwind fluxes along one axis; nothing flows in from outside of a box."""
+    w = jnp.moveaxis(box.let_through(velocity, axis), axis, -1)
     h = along(h, masses.ndim - 1, masses.ndim)
-    left, right = _face_values(jnp.moveaxis(masses, axis, -1) / h, h)
+    density = jnp.moveaxis(masses, axis, -1) / h
+    left, right = _face_values(box.continued(density, 2), h)
     ahead, back = jnp.maximum(w, 0), jnp.minimum(w, 0)
     through = ahead * _padded(right, 1, 0) + back * _padded(left, 0, 1)
     leaving = ahead[..., 1:] - back[..., :-1]
@@ -56,15 +60,20 @@ def fluxes(
 
 
 def _face_values(
-    density: Float[Array, "*cells"], h: Float[Array, "... n"]
+    wider: Float[Array, "*wider"], h: Float[Array, "... n"]
 ) -> tuple[Float[Array, "*cells"], Float[Array, "*cells"]]:
-    """The density at the left and the right face of each cell, seen from inside."""
-    steps = jnp.diff(_padded(density, 2, 2))
+    """The density at the left and the right face of each cell, seen from inside.
+
+    Args:
+        wider: the density, with two cells beyond either wall.
+        h: the widths of the cells.
+    """
+    density, steps = wider[..., 2:-2], jnp.diff(wider)
     rose, rises = steps[..., 1:-2], steps[..., 2:-1]
     bends = jnp.diff(steps)
     curved = _agreed(bends[..., :-1], bends[..., 1:])  # at the faces
     before, after = curved[..., :-1], curved[..., 1:]
-    logs = _log_steps(density)
+    logs = _log_steps(wider[..., 1:-1])
     right = _profile(density, (rises, rose), (logs[1], logs[0]), _weights(h))
     right = _bounded(right, (rises, rose), (after, before))
     mirrored = _weights(jnp.flip(h, -1))
@@ -114,12 +123,10 @@ def _bounded(offset: Array, steps: Pair, curved: Pair) -> Array:
     return jnp.clip(offset, low, high)
 
 
-def _log_steps(density: Array) -> Pair:
+def _log_steps(wider: Array) -> Pair:
     """Steps of the logarithm from the last cell and to the next; NaN without one."""
-    logs = jnp.where(density > 0, jnp.log(jnp.where(density > 0, density, 1)), jnp.nan)
-    steps = jnp.diff(
-        jnp.pad(logs, [(0, 0)] * (logs.ndim - 1) + [(1, 1)], constant_values=jnp.nan)
-    )
+    logs = jnp.where(wider > 0, jnp.log(jnp.where(wider > 0, wider, 1)), jnp.nan)
+    steps = jnp.diff(logs)
     return steps[..., :-1], steps[..., 1:]
 
 

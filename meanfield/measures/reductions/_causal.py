@@ -14,8 +14,8 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield.linalg import HIGHEST
 
-from ._exp2 import LOG2E, exp2
 from ._nodes import Box, Keyed, Lattice, between
+from .exact import LOG2E, exp2
 
 BLOCK = 512  # tokens, of queries and of keys
 FEW = 8  # blocks of keys that are not interpolated: means of few tokens are not smooth

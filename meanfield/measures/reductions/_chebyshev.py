@@ -28,8 +28,7 @@ from meanfield.tokens import Tokens
 
 from ._causal import Placed, PlacedKeys, causal_log_mean
 from ._nodes import Box, Keyed, log_mean_between
-from ._planned import AbstractPlanned
-from ._reduction import Keys, Link
+from .exact import AbstractPlanned, Keys, Link
 
 
 class Chebyshev(AbstractPlanned):
@@ -164,9 +163,8 @@ def coarsely(tree: PyTree) -> PyTree:
         >>> coarsely(mu).reduction.counts
         (21,)
     """
-    interpolates = lambda leaf: isinstance(leaf, Chebyshev)
     replace = lambda leaf: leaf.coarser if isinstance(leaf, Chebyshev) else leaf
-    return jax.tree.map(replace, tree, is_leaf=interpolates)
+    return jax.tree.map(replace, tree, is_leaf=lambda leaf: isinstance(leaf, Chebyshev))
 
 
 def _finite(top: Array) -> Array:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from meanfield.linalg import HIGHEST
 
-from ._exp2 import LOG2E, exp2
+from .exact import LOG2E, exp2
 
 AT_ONCE, LARGEST = 2048, 2**20  # tokens, and numbers, of a block at most
 FEWEST = 128  # tokens of a block at least

@@ -1,11 +1,11 @@
 """The blocks of one layer, in NumPy: weights, what they compute, their spectra."""
 
-from ._eigenvalues import Eigenvalues as Eigenvalues
-from ._eigenvalues import eigenvalues as eigenvalues
 from ._parts import ACTIVATIONS as ACTIVATIONS
 from ._parts import Parts as Parts
 from ._parts import attended as attended
 from ._parts import layer_norm as layer_norm
+from ._spectra import Eigenvalues as Eigenvalues
 from ._spectra import HeadSpectra as HeadSpectra
+from ._spectra import eigenvalues as eigenvalues
 from ._spectra import spectra as spectra
 from ._weights import HeadWeights as HeadWeights

@@ -8,10 +8,10 @@ eigenvalues of $V = OW$ are those of $WO$.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 
 from ._weights import HeadWeights
 
@@ -108,3 +108,33 @@ def halves(
 
 def _turned(matrices: Float[np.ndarray, "h m n"]) -> Float[np.ndarray, "h n m"]:
     return np.swapaxes(matrices, -1, -2)
+
+
+class Eigenvalues(NamedTuple):
+    r"""Those of each head of a layer that can be nonzero.
+
+    Attributes:
+        score: of the symmetric part of $A = K^\top Q / \epsilon$, increasing.
+        value: of $V = OW$.
+        product: of $VA$.
+    """
+
+    score: Float[np.ndarray, "h m"]
+    value: Complex[np.ndarray, "h k"]
+    product: Complex[np.ndarray, "h k"]
+
+
+def eigenvalues(weights: HeadWeights) -> Eigenvalues:
+    """The eigenvalues of each head of a layer."""
+    Q, K, O, W = weights.Q, weights.K, weights.writing, weights.reading
+    _, k, d = Q.shape
+    symmetric = [halves(q, key)[0] for q, key in zip(Q, K, strict=True)]
+    nonzero = np.stack(symmetric)[:, : min(2 * k, d)]  # the zeros come last
+    # XY and YX have the same nonzero eigenvalues.
+    value = np.linalg.eigvals(W @ O)
+    product = np.linalg.eigvals((W @ np.swapaxes(K, -1, -2)) @ (Q @ O))
+    return Eigenvalues(
+        nonzero / weights.epsilon,
+        value.astype(np.complex128),
+        product.astype(np.complex128) / weights.epsilon,
+    )

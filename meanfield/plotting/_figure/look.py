@@ -1,76 +1,52 @@
 """What a reader may choose about a picture: its size, its style, what colours mean."""
 
-import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+import difflib
+import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
-import matplotlib as mpl
-import numpy as np
-import xarray as xr
+from meanfield.errors import UnknownNameError
 
-from meanfield.errors import InvalidInputError
-
+from .options import (
+    Limits,
+    Option,
+    check_limits,
+    check_range,
+    documented,
+    heads_of,
+    height_of,
+    limits_of,
+    options_of,
+    width_of,
+)
 from .styles import Style, styles
 
-COLUMNS = {"1": 86.0, "2": 178.0}  # widths of journals, in millimetres
-_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+if TYPE_CHECKING:
+    import xarray as xr
+
 _COLUMN = 2.2  # inches that a picture among others takes, in the text of paper
 _TEXT = 2.5  # inches of the height of a figure that are text
 _SMALLEST, _WIDEST = 1.0, 40.0  # inches
-# What every picture takes; the rest is for those that name it.
-GENERAL = ("style", "width", "height", "fontsize", "title", "caption")
-# Text and ticks follow the size of labels; lines and marks are repainted.
-_SIZES = (
-    "font.size",
-    "figure.titlesize",
-    "figure.labelsize",
-    "axes.labelsize",
-    "axes.titlesize",
-    "xtick.labelsize",
-    "ytick.labelsize",
-    "legend.fontsize",
-    "xtick.major.size",
-    "xtick.major.width",
-    "xtick.minor.size",
-    "ytick.major.size",
-    "ytick.major.width",
-    "ytick.minor.size",
-)
-
 # What a `link` stays below, by the metric, and what it is measured in.
 _LINKS = {"cosine": (2.0, "of 1 - cosine")}
+_CURVES = ("clusters", "spectrum", "energy", "balance", "disc", "phase", "lines")
+_IN_UNITS = ("tokens", "density", *_CURVES)
+_STILL = ()
 
-Limits = tuple[float, float]
 
-
+@documented
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """How a picture looks; what is left out is as the panel has it.
 
-    Attributes:
-        style: a name of `styles`: `paper`, `talk`, `dark` or `dark-talk`.
-        width: of the picture, in inches; see `width_of`.
-        height: of the picture, in inches; else what suits its width.
-        fontsize: of its labels, in points; else what suits the style and the width.
-        title: in place of that of the dataset; none if it is empty.
-        caption: whether small print below says what was run, and how it ended.
-        xlim: limits of the horizontal axis, in units of the data.
-        ylim: limits of the vertical axis, of the upper picture if there are several.
-        relative: whether the mean is taken out and the RMS radius made one.
-        link: the radius within which tokens are of one cluster, in RMS radii; or the
-            most that the cosine of their angle is below one.
-        metric: in what tokens of one cluster are near; `euclidean` if it is left out.
-        colour: what colours mean; for a sweep, one of its numbers.
-        x: the axis of a sweep along which lines go.
-        heads: those whose attention matrices are drawn, by their numbers from zero.
-        query: the one token whose weights are drawn, by its word or its number.
+    Sizes are in inches, limits in units of the data; `width_of`, `height_of`,
+    `heads_of` and `limits_of` read them from text.
 
     Raises:
         InvalidInputError: if a number is out of range, or limits do not increase.
-        UnknownNameError: if there is no such style.
+        UnknownNameError: if there is no such style or colour map.
 
     Examples:
         >>> from meanfield.plotting import Look
@@ -78,57 +54,163 @@ class Look:
         ['style', 'width', 'relative']
     """
 
-    style: str = "paper"
-    width: float | None = None
-    height: float | None = None
-    fontsize: float | None = None
-    title: str | None = None
-    caption: bool = True
-    xlim: Limits | None = None
-    ylim: Limits | None = None
-    relative: bool = False
-    link: float | None = None
-    metric: str | None = None
-    colour: str | None = None
-    x: str | None = None
-    heads: tuple[int, ...] | None = None
-    query: str | None = None
+    style: Annotated[
+        str,
+        Option(
+            "paper, talk (larger), dark (light on dark) or dark-talk",
+            "NAME",
+        ),
+    ] = "paper"
+    width: Annotated[
+        float | None,
+        Option(
+            "1 or 2, for columns of a journal (86 and 178 mm), or a length: "
+            "120mm, 3.4in",
+            "COLUMNS|LENGTH",
+            read=width_of,
+            movies=_STILL,
+        ),
+    ] = None
+    height: Annotated[
+        float | None,
+        Option(
+            "as 100mm or 4in; by default what suits the width",
+            "LENGTH",
+            read=height_of,
+            movies=_STILL,
+        ),
+    ] = None
+    fontsize: Annotated[
+        float | None,
+        Option(
+            "size of labels; other text, lines and marks keep their ratio",
+            "POINTS",
+        ),
+    ] = None
+    title: Annotated[
+        str | None,
+        Option(
+            "in place of what was run, in a few words",
+            "TEXT",
+            without="no title",
+            absent="",
+        ),
+    ] = None
+    caption: Annotated[bool, Option(without="no small print below the picture")] = True
+    xlim: Annotated[
+        Limits | None,
+        Option(
+            "limits of the horizontal axis",
+            "LOW,HIGH",
+            read=partial(limits_of, "xlim"),
+            panels=_IN_UNITS,
+        ),
+    ] = None
+    ylim: Annotated[
+        Limits | None,
+        Option(
+            "limits of the vertical axis, of the upper picture",
+            "LOW,HIGH",
+            read=partial(limits_of, "ylim"),
+            panels=_IN_UNITS,
+        ),
+    ] = None
+    relative: Annotated[
+        bool,
+        Option(
+            "take the mean out and make the RMS radius one, in every frame",
+            panels=("tokens", "clusters", "spectrum", "density"),
+            movies=("tokens", "density"),
+        ),
+    ] = False
+    link: Annotated[
+        float | None,
+        Option(
+            "radius within which tokens are of one cluster, in RMS radii, or "
+            "1 - cosine; colours by it",
+            "NUMBER",
+            panels=("tokens", "clusters"),
+            movies=("tokens",),
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        Option(
+            "in what tokens of one cluster are near: euclidean, or cosine, of "
+            "their angles seen from 0 [default: euclidean]",
+            "NAME",
+            panels=("tokens", "clusters"),
+            movies=("tokens",),
+        ),
+    ] = None
+    colour: Annotated[
+        str | None,
+        Option(
+            "what colours mean: of tokens start, cluster, label (words, or "
+            "@FILE.npy), norm or position; of a sweep a number such as t_star, "
+            "clusters, trace or steps, or `ending` for none",
+            "NAME",
+            panels=("tokens", "phase", "lines"),
+            movies=("tokens",),
+        ),
+    ] = None
+    cmap: Annotated[
+        str | None,
+        Option(
+            "colour map of a scale, one of matplotlib's, as cividis or magma_r",
+            "NAME",
+            panels=("tokens", "spectrum", "density", "phase", "lines", "attention"),
+            movies=("tokens", "density"),
+        ),
+    ] = None
+    x: Annotated[
+        str | None,
+        Option(
+            "the axis of a sweep along which lines go",
+            "KEY",
+            panels=("lines",),
+            movies=_STILL,
+        ),
+    ] = None
+    heads: Annotated[
+        tuple[int, ...] | None,
+        Option(
+            "whose attention matrices are drawn, from 0, as 0,3,7 [default: the first]",
+            "LIST",
+            read=heads_of,
+            panels=("attention",),
+            movies=_STILL,
+        ),
+    ] = None
+    query: Annotated[
+        str | None,
+        Option(
+            "a word of the text, or the number of a token from 0: draw its "
+            "attention alone, by head",
+            "TOKEN",
+            panels=("attention",),
+            movies=_STILL,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         _ = styles[self.style]
-        _check("width", self.width, _SMALLEST, _WIDEST, "inches")
-        _check("height", self.height, _SMALLEST, _WIDEST, "inches")
-        _check("fontsize", self.fontsize, 3.0, 72.0, "points")
-        most, unit = _LINKS.get(self.metric or "", (np.inf, "RMS radii"))
-        _check("link", self.link, 0.0, most, unit)
-        for name in ("xlim", "ylim"):
-            limits = getattr(self, name)
-            if limits is not None and not (
-                np.isfinite(limits).all() and limits[0] < limits[1]
-            ):
-                raise InvalidInputError(
-                    f"`{name}` must be two numbers that increase, as 0,2.5; got "
-                    f"{','.join(f'{limit:g}' for limit in limits)}."
-                )
+        check_range("width", self.width, _SMALLEST, _WIDEST, "inches")
+        check_range("height", self.height, _SMALLEST, _WIDEST, "inches")
+        check_range("fontsize", self.fontsize, 3.0, 72.0, "points")
+        most, unit = _LINKS.get(self.metric or "", (math.inf, "RMS radii"))
+        check_range("link", self.link, 0.0, most, unit)
+        check_limits("xlim", self.xlim)
+        check_limits("ylim", self.ylim)
+        if self.cmap is not None:
+            _check_map(self.cmap)
 
     @property
     def chosen(self) -> list[str]:
         """The names of what is not left to the panel."""
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
-    def refuse_beyond(self, takes: Collection[str], panel: str, where: str) -> None:
-        """Refuse what the panel does not take, and say `where` it is taken.
-
-        Raises:
-            InvalidInputError: if something is chosen beyond `takes` and `GENERAL`.
-        """
-        idle = [n for n in self.chosen if n not in takes and n not in GENERAL]
-        if idle:
-            raise InvalidInputError(
-                f"`{idle[0]}` does nothing in the panel `{panel}`; {where}."
-            )
-
-    def upon(self, dataset: xr.Dataset) -> xr.Dataset:
+    def upon(self, dataset: "xr.Dataset") -> "xr.Dataset":
         """The dataset with this look, and with the title that it chooses."""
         title = {} if self.title is None else {"title": self.title}
         return dataset.assign_attrs(look=self, **title)
@@ -181,120 +263,37 @@ class Look:
             return 1.0
         return min(self.width / width / self.scale, 1.0) ** 0.5
 
-    @contextmanager
-    def applied(self) -> Iterator[None]:
+    def applied(self) -> AbstractContextManager[None]:
         """This look over matplotlib's defaults, until the block ends.
 
         The user's own settings are put back afterwards.
         """
-        settings: dict[Any, Any] = {**self._style.settings}
-        file = Path(__file__).with_name("meanfield.mplstyle")
-        with mpl.rc_context(settings, fname=file):
-            mpl.rcParams.update({k: self.scale * mpl.rcParams[k] for k in _SIZES})
-            yield
+        return self._style.applied(self.scale)
 
 
-def look_of(dataset: xr.Dataset) -> Look:
+OPTIONS = options_of(Look)
+# What every picture takes.
+GENERAL = [name for name, field in OPTIONS.items() if field.option.panels is None]
+
+
+def options_for(panel: str) -> tuple[str, ...]:
+    """The options that a picture takes beside those of every picture."""
+    panels = {name: field.option.panels or () for name, field in OPTIONS.items()}
+    return tuple(name for name, takers in panels.items() if panel in takers)
+
+
+def look_of(dataset: "xr.Dataset") -> Look:
     """The look that a dataset carries; that of paper if it has none."""
     look = dataset.attrs.get("look")
     return look if isinstance(look, Look) else Look()
 
 
-def width_of(text: str) -> float:
-    """A width in inches, from `1` or `2` columns of a journal, or a length as `85mm`.
+def _check_map(name: str) -> None:
+    """Raises unless matplotlib has the colour map, naming those most like it."""
+    from matplotlib import colormaps  # the help of commands needs none
 
-    Raises:
-        InvalidInputError: if it is neither.
-
-    Examples:
-        >>> from meanfield.plotting import width_of
-        >>> round(width_of("1"), 2), width_of("254mm")
-        (3.39, 10.0)
-    """
-    if text.strip() in COLUMNS:
-        return COLUMNS[text.strip()] * _INCHES["mm"]
-    length = _length(text)
-    if length is None:
-        raise InvalidInputError(
-            f"`width` must be 1 or 2, for columns of a journal ({COLUMNS['1']:.0f} and "
-            f"{COLUMNS['2']:.0f} mm), or a length such as 85mm, 8.5cm, 3.4in or 240pt; "
-            f"got `{text}`."
-        )
-    return length
-
-
-def height_of(text: str) -> float:
-    """A height in inches, from a length as `85mm`.
-
-    Raises:
-        InvalidInputError: if it is none.
-
-    Examples:
-        >>> from meanfield.plotting import height_of
-        >>> height_of("254mm")
-        10.0
-    """
-    length = _length(text)
-    if length is None:
-        raise InvalidInputError(
-            "`height` must be a length such as 85mm, 8.5cm, 3.4in or 240pt; got "
-            f"`{text}`."
-        )
-    return length
-
-
-def heads_of(text: str) -> tuple[int, ...]:
-    """The numbers of heads, from `0,3,7` or `[0,3,7]`; each stands once.
-
-    Raises:
-        InvalidInputError: if they are no numbers from zero on.
-
-    Examples:
-        >>> from meanfield.plotting import heads_of
-        >>> heads_of("0,3,7")
-        (0, 3, 7)
-    """
-    parts = [part.strip() for part in text.strip().strip("[]").split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise InvalidInputError(
-            f"`heads` must be numbers from 0 on, as 0,3,7; got `{text}`."
-        )
-    return tuple(dict.fromkeys(int(part) for part in parts))
-
-
-def _length(text: str) -> float | None:
-    """A length in inches; `None` if it is none."""
-    number = re.fullmatch(r"([\d.]+)\s*(in|cm|mm|pt)", text.strip())
-    if number is None:
-        return None
-    try:
-        return float(number[1]) * _INCHES[number[2]]
-    except ValueError:
-        return None
-
-
-def limits_of(name: str, text: str) -> Limits:
-    """Two limits, from `0,2.5`.
-
-    Raises:
-        InvalidInputError: if they are not two numbers.
-
-    Examples:
-        >>> from meanfield.plotting import limits_of
-        >>> limits_of("xlim", "0,2.5")
-        (0.0, 2.5)
-    """
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InvalidInputError(
-            f"`{name}` must be two numbers, as 0,2.5; got `{text}`."
-        ) from None
-    return low, high
-
-
-def _check(name: str, value: float | None, low: float, high: float, unit: str) -> None:
-    if value is not None and not low < value < high:
-        raise InvalidInputError(
-            f"`{name}` must be above {low:g} and below {high:g} {unit}; got {value:g}."
-        )
+    if name in colormaps:
+        return
+    near = difflib.get_close_matches(name.casefold(), list(colormaps), n=4, cutoff=0.5)
+    hint = " or ".join(f"`{found}`" for found in near) or "viridis, cividis or magma"
+    raise UnknownNameError(f"There is no colour map `{name}`; take one such as {hint}.")

@@ -61,7 +61,7 @@ class Panel:
     Examples:
         >>> from meanfield.plotting import panels
         >>> panels["tokens"].takes[:2]
-        ('relative', 'link')
+        ('xlim', 'ylim')
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Panel:
         """
         look = look_of(dataset) if look is None else look
         name = self._draw.__name__
-        look.refuse_beyond(self.takes, name, _where(look, self.takes))
+        _refuse_beyond(look, self.takes, name)
         data = relative(dataset) if look.relative else dataset
         with look.applied():
             figure = self._draw(look.upon(data))
@@ -131,12 +131,18 @@ def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:
     return chosen(dataset)
 
 
-def _where(look: Look, takes: tuple[str, ...]) -> str:
-    """The panels that take the first choice beyond `takes`."""
-    beyond = (name for name in look.chosen if name not in (*takes, *GENERAL))
-    idle = next(beyond, "")
-    users = [n for n, p in panels.items() if isinstance(p, Panel) and idle in p.takes]
-    return f"it is for {', '.join(f'`{name}`' for name in users)}"
+def _refuse_beyond(look: Look, takes: tuple[str, ...], panel: str) -> None:
+    """Refuse what the panel does not take, and say which panels do."""
+    for idle in look.chosen:
+        if idle in (*takes, *GENERAL):
+            continue
+        users = [
+            n for n, p in panels.items() if isinstance(p, Panel) and idle in p.takes
+        ]
+        raise InvalidInputError(
+            f"`{idle}` does nothing in the panel `{panel}`; it is for "
+            f"{', '.join(f'`{name}`' for name in users)}."
+        )
 
 
 def finish(figure: Figure, look: Look) -> None:

@@ -1,13 +1,34 @@
 """The styles of pictures: for paper, for a talk, light on dark, and both of these."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from meanfield._registry import Registry
 
 PAPER = "#ffffff"
 DARK = "#14171a"
 _TEXT, _FRAME, _LINES = "#e8e8e8", "#b4b4b4", "#33393f"
+
+# Text and ticks follow the size of labels; lines and marks are repainted.
+_SIZES = (
+    "font.size",
+    "figure.titlesize",
+    "figure.labelsize",
+    "axes.labelsize",
+    "axes.titlesize",
+    "xtick.labelsize",
+    "ytick.labelsize",
+    "legend.fontsize",
+    "xtick.major.size",
+    "xtick.major.width",
+    "xtick.minor.size",
+    "ytick.major.size",
+    "ytick.major.width",
+    "ytick.minor.size",
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +48,21 @@ class Style:
     narrow_to: float = 7.0  # two columns of a journal
     settings: Mapping[str, str] = field(default_factory=dict)
     inks: Mapping[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def applied(self, scale: float) -> Iterator[None]:
+        """The style over matplotlib's defaults, until the block ends.
+
+        Args:
+            scale: of text and ticks, over those on paper.
+        """
+        import matplotlib as mpl  # the help of commands needs none
+
+        settings: dict[Any, Any] = {**self.settings}
+        file = Path(__file__).with_name("meanfield.mplstyle")
+        with mpl.rc_context(settings, fname=file):
+            mpl.rcParams.update({k: scale * mpl.rcParams[k] for k in _SIZES})
+            yield
 
 
 styles: Registry[Style] = Registry("style")

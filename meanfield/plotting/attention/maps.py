@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._figure.look import Look, look_of
+from meanfield.plotting._figure.look import Look, look_of, options_for
 from meanfield.plotting._figure.panels import (
     about,
     annotate,
@@ -19,7 +19,7 @@ from meanfield.plotting._figure.panels import (
     panel,
     titled_figure,
 )
-from meanfield.plotting._figure.style import GREY, on_dark
+from meanfield.plotting._figure.style import GREY, signed_map, weight_map
 from meanfield.plotting._figure.times import layer_at
 from meanfield.plotting._figure.verbatim import verbatim
 from meanfield.plotting._runs.data import runs, values
@@ -60,7 +60,7 @@ class _Maps(NamedTuple):
 
 
 @attention_panel("attention")
-@panel("heads", "query")
+@panel(*options_for("attention"))
 def attention(dataset: xr.Dataset) -> Figure:
     """Attention matrices, queries down and tokens across, on one colour scale.
 
@@ -122,13 +122,13 @@ def _matrices(dataset: xr.Dataset, maps: _Maps) -> Figure:
     size = (max(side * columns + 1.9, 4.6), max(1.03 * side * lines * n_snapshots, 2.4))
     figure = titled_figure(dataset, (size[0], size[1] + 1.3 + 0.2 * (lines > 1)))
     grid = figure.subplots(n_snapshots * lines, columns, squeeze=False)
-    norm, cmap, extend = _scale(maps.weights)
+    scale, extend = _scale(maps.weights, look)
     places = grid.reshape(n_snapshots, lines * columns)
     for axes in places[:, n_heads:].flat:
         axes.set_axis_off()
     step = _step(n, figure.get_figwidth() * side / size[0])
     for (i, j), axes in np.ndenumerate(places[:, :n_heads]):
-        axes.imshow(maps.weights[i, j], norm=norm, cmap=cmap)
+        axes.imshow(maps.weights[i, j], norm=scale.norm, cmap=scale.cmap)
         _bare(axes)
         axes.tick_params(length=0 if step == 1 else 2)
         if i == 0 or lines > 1:
@@ -137,10 +137,10 @@ def _matrices(dataset: xr.Dataset, maps: _Maps) -> Figure:
             _name_queries(axes, maps, i, step)
         if i == n_snapshots - 1 and j + columns >= n_heads:
             _name_keys(axes, maps, step)
-    _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
+    _colour_bar(figure, grid, scale, extend)
     sizes = "{2} × {3} tokens".format(*maps.weights.shape)
     first = "; ".join(filter(None, [maps.note, sizes, _every(step)]))
-    annotate(figure, first, _beyond(maps.weights, norm))
+    annotate(figure, first, _beyond(maps.weights, scale.norm))
     return figure
 
 
@@ -151,9 +151,9 @@ def _rows(dataset: xr.Dataset, maps: _Maps, query: int) -> Figure:
     high = max(0.2 * n_heads, 0.7)
     figure = titled_figure(dataset, (6.6, high * n_snapshots + 2.0))
     grid = figure.subplots(n_snapshots, 1, sharex=True, squeeze=False)
-    norm, cmap, extend = _scale(weights)
+    scale, extend = _scale(weights, look_of(dataset))
     for axes, rows, moment in zip(grid[:, 0], weights, maps.moments, strict=True):
-        axes.imshow(rows, norm=norm, cmap=cmap, aspect="auto")
+        axes.imshow(rows, norm=scale.norm, cmap=scale.cmap, aspect="auto")
         _bare(axes)
         axes.set_ylabel(f"{moment}\nhead")
         axes.set_yticks(np.arange(n_heads), maps.heads, fontsize=_SMALL)
@@ -161,9 +161,9 @@ def _rows(dataset: xr.Dataset, maps: _Maps, query: int) -> Figure:
     last = grid[-1, 0]
     step = _step(n, _MAP * figure.get_figwidth())
     _name_keys(last, maps, step)
-    _colour_bar(figure, grid, ScalarMappable(norm, cmap), extend)
+    _colour_bar(figure, grid, scale, extend)
     notes = filter(None, [maps.note, _every(step)])
-    annotate(figure, "; ".join(notes), _beyond(weights, norm))
+    annotate(figure, "; ".join(notes), _beyond(weights, scale.norm))
     return figure
 
 
@@ -200,21 +200,22 @@ def _beyond(weights: np.ndarray, norm: Normalize) -> str:
     return f"colours end at {norm.vmax:.2g}, the largest weight is {largest:.2g}"
 
 
-def _scale(maps: np.ndarray) -> tuple[Normalize, str, str]:
-    """One colour scale for all maps: its norm, its colours, and which end is cut."""
+def _scale(maps: np.ndarray, look: Look) -> tuple[ScalarMappable, str]:
+    """One colour scale for all maps, and which end of it is cut."""
     finite = maps[np.isfinite(maps)]
     if finite.size == 0:
         raise InvalidInputError("No entry of `attention` is finite: nothing to draw.")
     largest = float(np.abs(finite).max()) or 1.0
     if finite.min() >= 0:
-        blues = "Blues_r" if on_dark() else "Blues"
-        return Normalize(0.0, largest), blues, "neither"
+        shades = weight_map(look)
+        return ScalarMappable(Normalize(0.0, largest), shades), "neither"
+    shades = signed_map(look)
     sizes = np.where(np.isfinite(maps), np.abs(maps), 0.0)
     usual = float(np.median(sizes.max(axis=-1)))
     top = max(float(np.quantile(np.abs(finite), _TOP)), usual)
     if not 0 < top < _CUT * largest:
-        return Normalize(-largest, largest), "PuOr", "neither"
-    return Normalize(-top, top), "PuOr", "both"
+        return ScalarMappable(Normalize(-largest, largest), shades), "neither"
+    return ScalarMappable(Normalize(-top, top), shades), "both"
 
 
 def _colour_bar(

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import Key, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
@@ -52,7 +52,7 @@ _LIFT = 0.06  # inches, for each time that labels are larger than on paper
 
 
 @panels.register("cone")
-@panel()
+@panel(*options_for("cone"))
 def cone(dataset: xr.Dataset) -> Figure:
     r"""Paths of covariances in the cone $z \ge \sqrt{x^2 + y^2}$, coloured by ending.
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
-from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import Key, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
@@ -58,7 +58,7 @@ _RING = Line2D(
 
 
 @panels.register("disc")
-@panel("xlim", "ylim")
+@panel(*options_for("disc"))
 def disc(dataset: xr.Dataset) -> Figure:
     r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
 

@@ -15,6 +15,7 @@ from meanfield.plotting._figure.bands import (
     draw_eigenvalues,
     spans_decades,
 )
+from meanfield.plotting._figure.look import options_for
 from meanfield.plotting._figure.marks import legend
 from meanfield.plotting._figure.panels import (
     annotate,
@@ -39,7 +40,7 @@ _FLOOR = 2e-20
 
 
 @panels.register("balance")
-@panel("xlim", "ylim")
+@panel(*options_for("balance"))
 def balance(dataset: xr.Dataset) -> Figure:
     r"""Mass, entropy $\int\rho\log\rho$ and eigenvalues of $\Sigma$ of a density.
 

@@ -5,7 +5,7 @@ from itertools import islice
 import xarray as xr
 from matplotlib.figure import Figure
 
-from meanfield.plotting._figure.look import Look, look_of
+from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.panels import (
     annotate,
     ending_note,
@@ -13,6 +13,7 @@ from meanfield.plotting._figure.panels import (
     panels,
     titled_figure,
 )
+from meanfield.plotting._figure.picture import Picture
 from meanfield.plotting._runs.data import runs
 from meanfield.plotting._runs.density import Density, density_run
 
@@ -22,7 +23,7 @@ from .views import mass_note
 
 
 @panels.register("density")
-@panel("relative", "xlim", "ylim")
+@panel(*options_for("density"))
 def density(dataset: xr.Dataset) -> Figure:
     r"""The density $\rho(t, x)$, with the box of its grid and what it holds.
 
@@ -38,18 +39,18 @@ def density(dataset: xr.Dataset) -> Figure:
     figure = _figure(dataset, run)
     several = dataset.sizes.get("run", 1)
     first = f"the first of {several} runs" if several > 1 else ""
-    notes = _draw(figure, run, look_of(dataset))
+    notes = _draw(figure, run)
     annotate(figure, first, *notes, mass_note(run), ending_note(run.ending))
     return figure
 
 
-def _figure(dataset: xr.Dataset, run: Density) -> Figure:
+def _figure(dataset: xr.Dataset, run: Density) -> Picture:
     if run.dimension == 1 and run.position is None:
         return titled_figure(dataset, (7.2, 4.9))
     return titled_figure(dataset, frames_size(len(run.times), look_of(dataset)))
 
 
-def _draw(figure: Figure, run: Density, look: Look) -> list[str]:
+def _draw(figure: Picture, run: Density) -> list[str]:
     if run.dimension == 1 and run.position is None:
         return draw_line(figure, run)
-    return draw_frames(figure, run, look)
+    return draw_frames(figure, run, figure.look)

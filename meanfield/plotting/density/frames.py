@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LogNorm, Normalize
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -19,7 +19,6 @@ from meanfield.plotting._runs.observables import even_frames
 from .views import (
     Extent,
     box_corners,
-    colours,
     framed,
     scale,
 )
@@ -42,14 +41,14 @@ def draw_frames(figure: Figure, run: Density, look: Look) -> list[str]:
     """Draw a run at up to six times; returns notes."""
     sample = run.at(even_frames(len(run.times), _FRAMES))
     sample, view, notes = framed(sample, _MAGNIFIED)
-    norm = scale(sample.laws)
+    shades = scale(sample.laws, look)
     grid = _grid(figure, sample, look.columns(_COLUMNS))
     for index, axes in enumerate(grid.ravel()[: len(sample.times)]):
-        draw_frame(axes, sample, index, norm)
+        draw_frame(axes, sample, index, shades)
         _limits(axes, sample, view, index)
         axes.set_title(f"$t$ = {sample.times[index]:.4g}")
     _labels(grid, sample)
-    _colour_bar(figure, grid, norm, height_label(sample))
+    _colour_bar(figure, grid, shades, height_label(sample))
     return notes
 
 
@@ -75,14 +74,15 @@ def height_label(run: Density) -> str:
     return r"density $\rho$" if run.position is None else r"density $\rho(x\,|\,s)$"
 
 
-def draw_frame(axes: Axes, run: Density, frame: int, norm: Normalize) -> None:
+def draw_frame(axes: Axes, run: Density, frame: int, shades: ScalarMappable) -> None:
     """One frame with everything on it."""
     if run.dimension == 1:
-        _layers(axes, run, frame, norm)
+        _layers(axes, run, frame, shades)
         return
     heights = run.density[frame, 0]
     X, Y = np.moveaxis(run.places(frame, *run.edges), -1, 0)
-    axes.pcolormesh(X, Y, heights, cmap=colours(), norm=norm, rasterized=True)
+    colours = {"cmap": shades.cmap, "norm": shades.norm}
+    axes.pcolormesh(X, Y, heights, **colours, rasterized=True)
     levels = np.unique(holding_levels(heights, run.mass[frame, 0], SHARES))
     x, y = np.moveaxis(run.places(frame, *run.middles), -1, 0)
     if heights.max() > levels[0] > 0:
@@ -94,13 +94,14 @@ def draw_frame(axes: Axes, run: Density, frame: int, norm: Normalize) -> None:
         _tokens(axes, run.tokens, frame)
 
 
-def _layers(axes: Axes, run: Density, frame: int, norm: Normalize) -> None:
+def _layers(axes: Axes, run: Density, frame: int, shades: ScalarMappable) -> None:
     """States against positions, with the median and the middle half of each law."""
     assert run.position is not None
     faces = run.places(frame, run.edges[0])[:, 0]
     columns = layer_edges(run.position)
     heights = run.laws[frame].T
-    axes.pcolormesh(columns, faces, heights, cmap=colours(), norm=norm, rasterized=True)
+    colours = {"cmap": shades.cmap, "norm": shades.norm}
+    axes.pcolormesh(columns, faces, heights, **colours, rasterized=True)
     instant = run.at(np.array([frame]))
     for level, pattern in ((0.25, "--"), (0.5, "-"), (0.75, "--")):
         path = [
@@ -150,11 +151,12 @@ def _labels(grid: np.ndarray, run: Density) -> None:
         axes.set_ylabel(up)
 
 
-def _colour_bar(figure: Figure, grid: np.ndarray, norm: Normalize, label: str) -> None:
-    suffix = ", logarithmic" if isinstance(norm, LogNorm) else ""
-    key = ScalarMappable(norm, colours())
+def _colour_bar(
+    figure: Figure, grid: np.ndarray, shades: ScalarMappable, label: str
+) -> None:
+    suffix = ", logarithmic" if isinstance(shades.norm, LogNorm) else ""
     bar = figure.colorbar(
-        key, ax=list(grid.flat), aspect=36, pad=0.02, label=label + suffix
+        shades, ax=list(grid.flat), aspect=36, pad=0.02, label=label + suffix
     )
     bar.outline.set_visible(False)
 

@@ -4,17 +4,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.plotting._figure.marks import legend
 from meanfield.plotting._figure.panels import mark_blow_up
+from meanfield.plotting._figure.picture import Picture
 from meanfield.plotting._figure.style import CYCLE, INK
 from meanfield.plotting._runs.data import Swarm
 from meanfield.plotting._runs.density import Density, quantiles
 from meanfield.plotting._runs.observables import even_frames
 
-from .views import bulk, colours, scale
+from .views import bulk, scale
 
 LEVELS = np.array([0.025, 0.25, 0.5, 0.75, 0.975])
 _PATTERNS = (":", "--", "-", "--", ":")
@@ -22,17 +22,17 @@ _COLOUR, _BOX = CYCLE[5], CYCLE[2]
 _TOKENS = 40
 
 
-def draw_line(figure: Figure, density: Density) -> list[str]:
+def draw_line(figure: Picture, density: Density) -> list[str]:
     """Draw a run of dimension one; returns notes."""
     axes = figure.add_subplot()
     heights = density.density[:, 0]
-    mesh = axes.pcolormesh(
-        *_mesh(density), heights, cmap=colours(), norm=scale(heights), rasterized=True
-    )
+    shades = scale(heights, figure.look)
+    colours = {"cmap": shades.cmap, "norm": shades.norm}
+    axes.pcolormesh(*_mesh(density), heights, **colours, rasterized=True)
     label = r"density $\rho(t, x)$"
-    if isinstance(mesh.norm, LogNorm):
+    if isinstance(shades.norm, LogNorm):
         label += ", logarithmic"
-    bar = figure.colorbar(mesh, ax=axes, aspect=30, pad=0.02, label=label)
+    bar = figure.colorbar(shades, ax=axes, aspect=30, pad=0.02, label=label)
     bar.outline.set_visible(False)
     handles = _paths(axes, density)
     view = bulk(density).common()

@@ -6,6 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D
 from typing_extensions import override
 
+from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.marks import Key, colour_scale, outline
 from meanfield.plotting._figure.scenes import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
@@ -14,7 +15,7 @@ from meanfield.plotting._runs.observables import even_frames
 
 from .frames import TOKENS, height_label, layer_edges
 from .line import LEVELS
-from .views import Extent, box_corners, colours, framed, scale
+from .views import Extent, box_corners, framed, scale
 
 _BOX, _FOLLOWED = CYCLE[2], "the view follows the density: mind the scale"
 _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
@@ -22,13 +23,13 @@ _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
 _STEADY = 8.0  # peaks that differ by more are not shown under one height
 
 
-def density_scene(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
+def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, Key]:
     """A scene of the run on the axes, and its key."""
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
     run, views, notes = framed(run, _FOLLOWED)
     scene = LayerScene if run.dimension == 1 else MapScene
-    return scene(axes, run, views), Key(_handles(run, views), None, "", notes)
+    return scene(axes, run, views, look), Key(_handles(run, views), None, "", notes)
 
 
 def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
@@ -114,15 +115,17 @@ class MapScene(AbstractScene):
         axes: where to draw.
         run: a density of the plane, without layers.
         views: what is seen in each frame.
+        look: its colour map.
     """
 
-    def __init__(self, axes: Axes, run: Density, views: Extent) -> None:
+    def __init__(self, axes: Axes, run: Density, views: Extent, look: Look) -> None:
         self._axes, self._run, self._views = axes, run, views
         self._heights = run.density[:, 0]
         axes.set(xlabel="$x_1$", ylabel="$x_2$")
         axes.set_aspect("equal")
+        shades = scale(self._heights, look)
         self._mesh = axes.pcolormesh(
-            *run.edges, self._heights[0].T, cmap=colours(), norm=scale(self._heights)
+            *run.edges, self._heights[0].T, cmap=shades.cmap, norm=shades.norm
         )
         colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
@@ -151,19 +154,21 @@ class LayerScene(AbstractScene):
         axes: where to draw.
         run: a density on the line, in layers.
         views: what is seen of the state in each frame.
+        look: its colour map.
     """
 
-    def __init__(self, axes: Axes, run: Density, views: Extent) -> None:
+    def __init__(self, axes: Axes, run: Density, views: Extent, look: Look) -> None:
         assert run.position is not None
         self._axes, self._run, self._views = axes, run, views
         self._heights = run.laws
         axes.set(xlabel="position $s$", ylabel="$x$")
+        shades = scale(self._heights, look)
         self._mesh = axes.pcolormesh(
             layer_edges(run.position),
             run.edges[0],
             self._heights[0].T,
-            cmap=colours(),
-            norm=scale(self._heights),
+            cmap=shades.cmap,
+            norm=shades.norm,
         )
         colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
         self._ends: list[Line2D] = [

@@ -2,11 +2,12 @@
 
 from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LogNorm, Normalize
 
-from meanfield.plotting._figure.style import on_dark, paper
+from meanfield.plotting._figure.look import Look
+from meanfield.plotting._figure.style import density_map
 from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
 
 # What is shown lies between these quantiles of each coordinate, widened by the margin;
@@ -14,8 +15,6 @@ from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
 _TAILS, _MARGIN, _WHOLE = (1e-4, 1 - 1e-4), 0.15, 2.2
 # Peaks that differ by more get a logarithmic scale, which reaches so far down.
 _LINEAR, _DECADES = 30.0, 4.0
-# So many of 256 shades lead from the white of the paper to the palest colour.
-_FADED = 40
 # Extents that differ by more are not shown on one scale.
 _ONE_SCALE = 4.0
 
@@ -39,16 +38,12 @@ class Extent(NamedTuple):
         return Extent(centre - half, centre + half)
 
 
-def colours() -> Colormap:
-    """From the paper, where there is nothing, to its contrary; perceptually uniform."""
-    blank = (*paper(), 1.0)
-    shades = mpl.colormaps["magma" if on_dark() else "magma_r"](np.linspace(0, 1, 256))
-    faded = np.linspace(0, 1, _FADED)[:, None]
-    shades[:_FADED] = faded * shades[:_FADED] + (1 - faded) * blank
-    return ListedColormap(shades, "density").with_extremes(under=blank, bad=blank)
+def scale(density: np.ndarray, look: Look) -> ScalarMappable:
+    """The colours of a density, on the scale that suits it."""
+    return ScalarMappable(_norm(density), density_map(look))
 
 
-def scale(density: np.ndarray) -> Normalize:
+def _norm(density: np.ndarray) -> Normalize:
     """A linear scale from zero, or a logarithmic one where peaks span decades."""
     tops = peaks(density)
     if ratio(tops) <= _LINEAR:

@@ -50,14 +50,12 @@ class Movie(NamedTuple):
         of: what it shows, as a message says it.
         suits: the kinds of runs of which it shows most, each with whether that is of
             an ensemble in the plane.
-        idle: choices of a `Look` or a `Film` that do nothing in it.
         of_several: whether it shows all runs of an ensemble.
     """
 
     play: Callable[[xr.Dataset, Film], Play]
     of: str
     suits: tuple[tuple[str, bool], ...] = ()
-    idle: tuple[str, ...] = ()
     of_several: bool = False
 
 
@@ -113,7 +111,7 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
     return Play(
         run.times,
         sizes_and_end(_sizes(sizes, look_of(dataset)), run.ending),
-        _setting(lambda axes: density_scene(axes, run), None, note),
+        _setting(lambda axes: density_scene(axes, run, look_of(dataset)), None, note),
         _all_seen,
     )
 
@@ -189,14 +187,12 @@ def _refuse_several(dataset: xr.Dataset) -> None:
         )
 
 
-_OF_TOKENS = ("link", "metric", "colour", "turn")
 movies.register("tokens")(Movie(token_play, of="tokens or a Gaussian"))
 movies.register("density")(
     Movie(
         density_play,
         of="a density",
         suits=(("grid", False), ("grid", True)),
-        idle=(*_OF_TOKENS, "trails"),
     )
 )
 movies.register("cone")(
@@ -204,7 +200,6 @@ movies.register("cone")(
         cone_play,
         of="covariances",
         suits=(("gaussian", True),),
-        idle=("relative", *_OF_TOKENS),
         of_several=True,
     )
 )
@@ -212,7 +207,6 @@ movies.register("disc")(
     Movie(
         disc_play,
         of="covariances",
-        idle=("relative", *_OF_TOKENS),
         of_several=True,
     )
 )

@@ -15,10 +15,10 @@ from meanfield._registry import suggestion
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
-from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
-from meanfield.plotting._figure.style import CYCLE, legible
+from meanfield.plotting._figure.style import CYCLE, number_map
 
 from .averages import Average, average
 from .cells import (
@@ -61,7 +61,7 @@ class _Look(NamedTuple):
 
 
 @panels.register("lines")
-@panel("colour", "x", "xlim", "ylim")
+@panel(*options_for("lines"))
 def lines(dataset: xr.Dataset) -> Figure:
     """A number of a sweep along one axis, over its seeds, a line for each value.
 
@@ -182,12 +182,13 @@ def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
     if parts.by is None:
         return [CYCLE[0]]
     scale = scale_of(parts.cells, parts.by)
+    shades = number_map(look_of(parts.cells))
     labels = scale.labels or [f"{value:.4g}" for value in scale.centres]
     if len(labels) <= _NAMED:
         colours: list[str] = [*CYCLE[: len(labels)]]
         if scale.kind != "list":
             places = np.linspace(0, 1, len(labels))
-            colours = [to_hex(colour) for colour in legible("viridis")(places)]
+            colours = [to_hex(colour) for colour in shades(places)]
         head = key_label(parts.by)
         handles = [
             Line2D([], [], color=colour, label=f"{head} = {label}")
@@ -203,7 +204,7 @@ def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
     norm = (LogNorm if scale.kind == "log" else Normalize)(
         scale.centres.min(), scale.centres.max()
     )
-    mapping = ScalarMappable(norm, legible("viridis"))
+    mapping = ScalarMappable(norm, shades)
     bar = figure.colorbar(mapping, ax=axes, aspect=30, pad=0.02)
     bar.set_label(key_label(parts.by))
     bar.outline.set_visible(False)

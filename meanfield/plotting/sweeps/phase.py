@@ -17,12 +17,12 @@ from matplotlib.path import Path
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
-from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import fitting, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import (
     INK,
-    legible,
+    number_map,
     paper,
 )
 
@@ -47,7 +47,7 @@ _TINT = 0.25  # how much of an ending's colour is in cells without a number
 
 
 @panels.register("phase")
-@panel("colour", "xlim", "ylim")
+@panel(*options_for("phase"))
 def phase(dataset: xr.Dataset) -> Figure:
     """How the flows of a sweep ended, cell by cell, coloured by a number.
 
@@ -79,7 +79,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
     n_rows = math.ceil(len(layers) / n_columns)
     figure = _framed(dataset, n_rows, n_columns)
     grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
-    mapping = _mapping(numbers_of(dataset, name))
+    mapping = _mapping(dataset, name)
     for axes in grid.flat[len(layers) :]:
         axes.set_axis_off()
     for index, (axes, (label, layer)) in enumerate(
@@ -194,20 +194,21 @@ def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:
     axes.add_patch(marks)
 
 
-def _mapping(numbers: np.ndarray) -> ScalarMappable | None:
+def _mapping(dataset: xr.Dataset, name: str) -> ScalarMappable | None:
     """Colours for numbers; none if there are none."""
+    numbers = numbers_of(dataset, name)
     finite = numbers[np.isfinite(numbers)]
     if finite.size == 0:
         return None
     log = spans_decades(finite) and finite.min() > 0
     norm = (LogNorm if log else Normalize)(finite.min(), finite.max())
-    return ScalarMappable(norm, legible("viridis"))
+    return ScalarMappable(norm, number_map(look_of(dataset)))
 
 
 def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
     """Legend entries: each ending as its cells look, and its count."""
     endings, numbers = endings_of(dataset), numbers_of(dataset, name)
-    hatched, middle = _hatched(dataset, name), legible("viridis")(0.5)
+    hatched, middle = _hatched(dataset, name), number_map(look_of(dataset))(0.5)
     patches: list[Artist] = []
     for ending, count in counts_of(endings).items():
         bare = np.isnan(numbers[endings == ending]).any()

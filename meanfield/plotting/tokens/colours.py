@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from meanfield._registry import Registry
 from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._figure.style import CYCLE, GREY, legible
+from meanfield.plotting._figure.style import CYCLE, GREY, number_map
 from meanfield.plotting._figure.verbatim import verbatim
 from meanfield.plotting._runs.data import Cloud, Swarm
 from meanfield.plotting._runs.metrics import EUCLIDEAN, metrics
@@ -168,7 +168,7 @@ def _by_number(cloud: Cloud, numbers: np.ndarray, label: str) -> Colouring:
 def _by_scale(
     cloud: Cloud, numbers: np.ndarray, norm: Normalize, label: str
 ) -> Colouring:
-    scale = ScalarMappable(norm, legible("viridis"))
+    scale = ScalarMappable(norm, number_map(cloud.look))
     return _constant(scale.to_rgba(numbers), cloud.times.size - 1, scale, label)
 
 
@@ -211,15 +211,16 @@ def single(times: np.ndarray, n: int) -> Colouring:
     return _constant(np.tile(to_rgba_array(CYCLE[0]), (n, 1)), times.size - 1, None, "")
 
 
-def time_scale(times: np.ndarray) -> ScalarMappable:
+def time_scale(cloud: Cloud) -> ScalarMappable:
     """Colours from the first time, dark, to the last, light."""
-    return ScalarMappable(Normalize(times[0], times[-1]), legible("viridis"))
+    norm = Normalize(cloud.times[0], cloud.times[-1])
+    return ScalarMappable(norm, number_map(cloud.look))
 
 
 def by_time(cloud: Cloud, state: Swarm) -> Colouring:
     """Paths that change colour with time."""
     times, n = cloud.times, state.weights.size
-    scale = time_scale(times)
+    scale = time_scale(cloud)
     middle = scale.to_rgba((times[1:] + times[:-1]) / 2).reshape(-1, 1, 4)
     paths = np.broadcast_to(middle, (times.size - 1, n, 4))
     tokens = np.tile(scale.to_rgba(times[-1:]), (n, 1))

@@ -66,7 +66,7 @@ def shades_of_time(
     cloud: Cloud, frames: np.ndarray, view: Window
 ) -> tuple[np.ndarray, Key]:
     """Colours of some frames by their times, and what explains them."""
-    scale = time_scale(cloud.times)
+    scale = time_scale(cloud)
     shades = scale.to_rgba(cloud.times[frames])
     shown = None if cloud.times.size == 1 else scale
     return shades, Key([spread(to_hex(shades[-1]))], shown, "time $t$", [view.note])

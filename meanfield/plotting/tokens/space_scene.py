@@ -12,8 +12,7 @@ from meanfield.plotting._figure.scenes import AbstractScene, move_in_space
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, INK
 from meanfield.plotting._runs.data import Cloud
 from meanfield.plotting._runs.observables import moments
-from meanfield.plotting._writing.defaults import TURN
-from meanfield.plotting._writing.film import Film
+from meanfield.plotting._writing.film import TURN, Film
 
 from .moving import TRAIL, trail_length
 from .paths import moving_dots

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 
-from meanfield.plotting._figure.look import look_of
+from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import Key, colour_scale, fitting, legend
 from meanfield.plotting._figure.panels import (
     annotate,
@@ -29,7 +29,7 @@ _SHOWN, _COLUMNS = 6, 3
 
 
 @panels.register("tokens")
-@panel("relative", "link", "metric", "colour", "xlim", "ylim")
+@panel(*options_for("tokens"))
 def tokens(dataset: xr.Dataset) -> Figure:
     """Paths of the tokens, with ellipses of two standard deviations at several times.
 

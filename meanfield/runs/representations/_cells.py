@@ -15,6 +15,7 @@ from meanfield.measures import (
     MISSING,
     AbstractBox,
     AffineBox,
+    ClosedBox,
     FixedBox,
     Gaussian,
     Grid,
@@ -34,6 +35,7 @@ BOXES: dict[str, AbstractBox] = {
     "affine": AffineBox(),
     "scaled": ScaledBox(),
     "fixed": FixedBox(),
+    "closed": ClosedBox(),
 }
 
 

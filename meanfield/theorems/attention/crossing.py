@@ -1,14 +1,10 @@
 """Cross attention: one measure looks at another."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.dynamics import Cross
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import close, gap
+from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference.alternation import potentials, settled
@@ -17,23 +13,28 @@ from meanfield.tokens import Tokens
 
 ROWWISE = ("softmax", "l2", "sigmoid", "linear")
 NODES = 16
-SOLVED = "marginals solved to 4e-11, over a spectral gap of a half, times 1/ε"
+SOLVED = Slack(
+    tolerance=1e-9,
+    why="marginals solved to 4e-11, over a spectral gap of a half, times 1/ε",
+)
 
 
 @statement(
     "new:cross",
     source="This project; §2 of castin2025 has queries and keys of one measure",
-    claim=(
-        r"Queries $\mu$ that look at keys $\nu$ have $\Gamma(x) = V\int y\,\kappa"
-        r"(x,y)\,d\nu(y)$; of softmax, L2, sigmoid and linear attention $\kappa$ is of "
-        r"$\nu$ alone; of Sinkhorn its marginals are $\mu$ and $\nu$, so that "
-        r"$\int\Gamma\,d\mu = V\bar y_\nu/\epsilon$. For Gaussians $N(\alpha, XX^\top)"
-        r"$ "
-        r"and $N(\beta, YY^\top)$: $\Gamma = \frac1\epsilon V(\beta + \frac1\epsilon "
-        r"YU\mathrm{diag}(1/h)U^\top Y^\top A(x - \alpha))$ with $Y^\top AX/\epsilon = "
-        r"U\mathrm{diag}(\sigma)W^\top$, $h = (1 + \sqrt{1 + 4\sigma^2})/2$."
-    ),
+    claim=r"Queries $\mu$ that look at keys $\nu$ have $\Gamma(x) = V\int "
+    r"y\,\kappa(x,y)\,d\nu(y)$; of softmax, L2, sigmoid and linear attention $\kappa$ "
+    r"is of $\nu$ alone; of Sinkhorn its marginals are $\mu$ and $\nu$, so that "
+    r"$\int\Gamma\,d\mu = V\bar y_\nu/\epsilon$. For Gaussians $N(\alpha, XX^\top)$ "
+    r"and $N(\beta, YY^\top)$: $\Gamma = \frac1\epsilon V(\beta + \frac1\epsilon "
+    r"YU\mathrm{diag}(1/h)U^\top Y^\top A(x - \alpha))$ with $Y^\top AX/\epsilon = "
+    r"U\mathrm{diag}(\sigma)W^\top$, $h = (1 + \sqrt{1 + 4\sigma^2})/2$.",
     hypotheses=r"$\mu$, $\nu$ of any weights, of one mass",
+    control=(
+        "Sinkhorn ends after one half-step, which knows no law of the queries",
+        {"iterations": 1},
+        ("Sinkhorn…",),
+    ),
 )
 def crossing(case: Case, *, iterations: int | None = None) -> Checks:
     """Five weighted queries that look at seven weighted keys, against NumPy.
@@ -43,24 +44,15 @@ def crossing(case: Case, *, iterations: int | None = None) -> Checks:
     """
     # `iterations` are those of the library's Sinkhorn.
     p, queries, keys = _draw(case)
-    found = {name: np.asarray(v) for name, v in _crossed(p, queries, keys, iterations)}
-    yield from (
-        close(name, found[name], att.FORMULAS[name](p, keys, queries.x))
-        for name in ROWWISE
-    )
+    found = _crossed(p, queries, keys, iterations)
+    for name in ROWWISE:
+        yield close(name, found[name], att.FORMULAS[name](p, keys, queries.x))
     expected = _plan(p, queries, keys) @ keys.x @ p.V.T / p.epsilon
     mean = keys.share @ keys.x @ p.V.T / p.epsilon
-    known = {"tolerance": 1e-9, "why": SOLVED}
-    yield gap("Sinkhorn", found["sinkhorn"], expected, **known)
-    yield gap("Sinkhorn, mean", queries.share @ found["sinkhorn"], mean, **known)
+    doubly = np.asarray(found["sinkhorn"])
+    yield gap("Sinkhorn", doubly, expected, **SOLVED)
+    yield gap("Sinkhorn, mean", queries.share @ doubly, mean, **SOLVED)
     yield from _gaussians(case, iterations)
-
-
-crossing.refuted_if(
-    "Sinkhorn ends after one half-step, which knows no law of the queries",
-    seen_by=("Sinkhorn…",),
-    iterations=1,
-)
 
 
 def _draw(case: Case) -> tuple[Parameters, Cloud, Cloud]:
@@ -74,17 +66,15 @@ def _draw(case: Case) -> tuple[Parameters, Cloud, Cloud]:
 @eqx.filter_jit
 def _crossed(
     p: Parameters, queries: Cloud, keys: Cloud, iterations: int | None
-) -> list[tuple[str, Array]]:
+) -> dict[str, JaxArray]:
     """The library's velocities of the queries."""
     mu, nu = att.points(queries), att.points(keys)
     made = {name: p.attention(name) for name in ROWWISE}
     made["sinkhorn"] = p.attention("sinkhorn", iterations=iterations)
-    return [
-        (name, Cross(each, nu).field(0.0, mu)(mu.tokens)) for name, each in made.items()
-    ]
+    return {name: Cross(f, nu).field(0.0, mu)(mu.tokens) for name, f in made.items()}
 
 
-def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> np.ndarray:
+def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> Array:
     """Rows of Sinkhorn's weights of the keys, in NumPy."""
     scores = att.scores_of(p, keys.x, queries.x)
     moved = lambda old, new: np.max(np.abs(new[1] - old[1]))
@@ -95,8 +85,8 @@ def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> np.ndarray:
 
 @eqx.filter_jit
 def _on_gaussians(
-    p: Parameters, mu: Gaussian, nu: Gaussian, x: Array, iterations: int | None
-) -> list[Array]:
+    p: Parameters, mu: Gaussian, nu: Gaussian, x: JaxArray, iterations: int | None
+) -> list[JaxArray]:
     softmax = p.attention("softmax")
     doubly = p.attention("sinkhorn", iterations=iterations)
     tokens = Tokens(x)
@@ -118,7 +108,6 @@ def _gaussians(case: Case, iterations: int | None) -> Checks:
     softmax, doubly = (np.asarray(each)[near] for each in found)
     expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[near]
     why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
-    known = {"tolerance": 1e-9, "why": why}
-    one = att.softmax(p, keys, x[near])
-    yield gap("softmax, Gaussians", softmax, one, **known)
-    yield gap("Sinkhorn, Gaussians", doubly, expected, **known)
+    slack = Slack(tolerance=1e-9, why=why)
+    yield gap("softmax, Gaussians", softmax, att.softmax(p, keys, x[near]), **slack)
+    yield gap("Sinkhorn, Gaussians", doubly, expected, **slack)

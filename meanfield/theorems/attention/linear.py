@@ -3,20 +3,16 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from meanfield.attention import Attention, Linear, LinearExpansion, Softmax, attentions
-from meanfield.measures import Gaussian
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import EPS, bounded, close, gap, order
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._protocols import EPS, Slack, bounded, close, gap, order
+from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.draws import small_draws
+from meanfield.theorems.library.ensembles import small_draws
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 
@@ -29,41 +25,59 @@ SHAPES = ((1, 1, 1), (2, 3, 3), (3, 2, 1))  # k, d, rank of the covariance
     claim=r"$\Gamma^{lin}_\mu(x) = \frac1\epsilon V\int yy^\top d\mu(y)\,Ax$; on "
     r"$N(\alpha, \Sigma)$ it is $\frac1\epsilon V(\Sigma + \alpha\alpha^\top)Ax$.",
     hypotheses=r"any $\Sigma \succeq 0$, any $k$",
+    control=(
+        r"the covariance alone, without $\alpha\alpha^\top$; half a bias",
+        {"power": 1.0, "gain": 0.5},
+    ),
 )
 def linear(case: Case, *, power: float = 0.0, gain: float = 1.0) -> Checks:
     r"""Closed form and points against sums over three Hermite nodes for each axis.
 
     Three are exact. In dimension 1, 3 and 2, there with a singular covariance; biases.
     """
-    return (*_linear(case, power), _with_biases(case, gain))
-
-
-linear.refuted_if(
-    r"the covariance alone, without $\alpha\alpha^\top$; half a bias",
-    power=1.0,
-    gain=0.5,
-)
+    # Both forms against sums of $x_jx_j^\top$, about `power` times the mean.
+    for shape in SHAPES:
+        at, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
+        p, (x, w) = at.p, at.nodes
+        z = x - power * at.law.mean
+        expected = at.probes @ (p.V @ ((z.T * w) @ z) @ p.A / p.epsilon).T
+        made = p.attention("linear")
+        yield close(f"Gaussian, {label}", at.closed(made), expected)
+        yield close(f"points, {label}", at.on_nodes(made), expected)
+    # An offset too, on a Gaussian and its nodes; the query's bias times `gain`.
+    at = _problem(case, SHAPES[1], "biases")
+    x, w = at.nodes
+    expected = (
+        ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.law.mean
+    )
+    told = at._replace(query_bias=gain * at.query_bias)
+    made = Attention(told.score, Linear(), at.p.V, at.law.mean)
+    found = np.stack([at.closed(made), at.on_nodes(made)])
+    yield close("Gaussian and points, with biases", found, np.stack([expected] * 2))
 
 
 class Problem(NamedTuple):
     """A Gaussian of any rank, parameters, biases of queries and keys, and probes."""
 
     p: Parameters
-    mean: np.ndarray
-    factor: np.ndarray
-    query_bias: np.ndarray
-    key_bias: np.ndarray
-    probes: np.ndarray
+    law: Law
+    query_bias: Array
+    key_bias: Array
+    probes: Array
 
     @property
-    def where(self) -> Cloud:
-        """The probes as tokens."""
-        return att.bare(self.probes)
+    def nodes(self) -> tuple[Array, Array]:
+        """Three Hermite nodes for each axis, and their weights."""
+        return hermite_nodes(*self.law, 3)
 
-    @property
-    def gaussian(self) -> Gaussian:
-        """The Gaussian."""
-        return att.gaussian(self.mean, self.factor)
+    def closed(self, made: Attention) -> Array:
+        """The library's velocities of the probes, of the Gaussian."""
+        found = att.on_gaussian(made, self.law.gaussian, att.bare(self.probes))
+        return np.asarray(found)
+
+    def on_nodes(self, made: Attention) -> Array:
+        """The same, of its nodes."""
+        return np.asarray(att.velocity(made, Cloud(*self.nodes), att.bare(self.probes)))
 
     @property
     def score(self) -> Dot:
@@ -71,45 +85,17 @@ class Problem(NamedTuple):
         biases = {"query_bias": self.query_bias, "key_bias": self.key_bias}
         return Dot(self.p.Q, self.p.K, float(self.p.epsilon), **biases)
 
-    def scores(self, x: np.ndarray) -> np.ndarray:
+    def scores(self, x: Array) -> Array:
         """The same in NumPy."""
         q = self.probes @ self.p.Q.T + self.query_bias
         return q @ (x @ self.p.K.T + self.key_bias).T / self.p.epsilon
 
 
-def _problem(rng: np.random.Generator, shape: tuple[int, int, int]) -> Problem:
-    k, d, r = shape
+def _problem(case: Case, shape: tuple[int, int, int], name: str = "") -> Problem:
+    rng, (k, d, r) = case.rng(name or f"{shape}"), shape
     sizes = [(d,), (d, r), (k,), (k,), (4, d)]
-    return Problem(att.generic(rng, k, d), *(rng.normal(size=size) for size in sizes))
-
-
-def _linear(case: Case, power: float) -> Checks:
-    r"""Both forms against sums of $x_jx_j^\top$, about `power` times the mean."""
-    for shape in SHAPES:
-        case_rng, label = case.rng(f"{shape}"), f"d = {shape[1]}, rank {shape[2]}"
-        at = _problem(case_rng, shape)
-        x, w = hermite_nodes(at.mean, at.factor, 3)
-        origin, p = power * at.mean, at.p
-        second = ((x - origin).T * w) @ (x - origin)
-        expected = at.probes @ (p.V @ second @ p.A / p.epsilon).T
-        made = p.attention("linear")
-        closed = att.on_gaussian(made, at.gaussian, at.where)
-        on_nodes = att.velocity(made, Cloud(x, w), at.where)
-        yield close(f"Gaussian, {label}", closed, expected)
-        yield close(f"points, {label}", on_nodes, expected)
-
-
-def _with_biases(case: Case, gain: float) -> Check:
-    """An offset too, on a Gaussian and its nodes; the query's bias times `gain`."""
-    at = _problem(case.rng("biases"), SHAPES[1])
-    x, w = hermite_nodes(at.mean, at.factor, 3)
-    expected = ref.pointwise_velocity(lambda s: s, at.scores(x), w, at.p.V, x) + at.mean
-    told = at._replace(query_bias=gain * at.query_bias)
-    made = Attention(told.score, Linear(), at.p.V, at.mean)
-    closed = att.on_gaussian(made, at.gaussian, at.where)
-    on_nodes = att.velocity(made, Cloud(x, w), at.where)
-    found, twice = np.stack([closed, on_nodes]), np.stack([expected, expected])
-    return close("Gaussian and points, with biases", found, twice)
+    p, draws = att.generic(rng, k, d), [rng.normal(size=size) for size in sizes]
+    return Problem(p, Law(*draws[:2]), *draws[2:])
 
 
 @statement(
@@ -118,6 +104,7 @@ def _with_biases(case: Case, gain: float) -> Check:
     claim=r"Softmax with $(\epsilon Q, K, V/\epsilon)$ is $\frac1\epsilon V\bar x + "
     r"V\mathrm{Cov}_\mu Ax + R_\epsilon(x)$ with $R_\epsilon = \frac12\epsilon V "
     r"\kappa_3(Ax, Ax, \cdot) + O(\epsilon^2)$; $\kappa_3$ is the third cumulant.",
+    control=(r"$\int yy^\top d\mu$ in place of the covariance", {"origin": 0.0}),
 )
 def expansion(case: Case, *, origin: float = 1.0) -> Checks:
     """Orders of the library's softmax minus two terms, and minus the third cumulant."""
@@ -126,9 +113,6 @@ def expansion(case: Case, *, origin: float = 1.0) -> Checks:
     sizes = [np.max(np.abs(each), axis=(1, 2)) for each in (R.values, rest)]
     yield order("order of the remainder", EPSILONS, sizes[0], 1.0)
     yield order("order without its leading part", EPSILONS, sizes[1], 2.0)
-
-
-expansion.refuted_if(r"$\int yy^\top d\mu$ in place of the covariance", origin=0.0)
 
 
 @expansion.misprinted(
@@ -140,18 +124,24 @@ expansion.refuted_if(r"$\int yy^\top d\mu$ in place of the covariance", origin=0
     counterexample="six random tokens of unequal weights in three dimensions",
 )
 def _(case: Case) -> Counterexample:
-    limit, error = _limit(case)
+    # $\lim R_\epsilon/\epsilon$ by Richardson, and its error, rounding included.
+    found = _remainder(case, 1.0)
+    R = found.values / EPSILONS[:, None, None]
+    once = 2 * R[1:] - R[:-1]
+    twice = (4 * once[1:] - once[:-1]) / 3
+    rounding = 5 * found.rounding / EPSILONS[-1]  # twice adds five times its terms
+    limit, error = twice[-1], float(np.max(np.abs(twice[-1] - once[-1]))) + rounding
     expected = _remainder(case, 1.0).leading
     why = f"Richardson twice: its last move, and rounding of differences, {error:.1g}"
-    size = float(np.max(np.abs(limit)))
+    slack, size = Slack(tolerance=error, why=why), np.max(np.abs(limit))
     return Counterexample(
         printed=(
-            bounded("lim |R|/ε", size, "=", 0.0, tolerance=error, why=why),
-            _last_factor(case, _of_keys),
+            bounded("lim |R|/ε", size, "=", 0.0, **slack),
+            _last_factor(case, lambda at, Ax: at.share @ np.sum(at.x * Ax, axis=1)),
         ),
         corrected=(
-            gap("lim R/ε", limit, expected, tolerance=error, why=why, scale=1.0),
-            _last_factor(case, _of_queries),
+            gap("lim R/ε", limit, expected, scale=1.0, **slack),
+            _last_factor(case, lambda at, Ax: Ax @ (at.share @ at.x)),
         ),
     )
 
@@ -160,10 +150,10 @@ EPSILONS = np.array([2e-3, 1e-3, 5e-4, 2.5e-4])
 
 
 @eqx.filter_jit
-def _small_scores(p: Parameters, at: Cloud) -> Float[Array, "e n d"]:
+def _small_scores(p: Parameters, at: Cloud) -> Float[JaxArray, "e n d"]:
     r"""The library's softmax with $(\epsilon Q, K, V/\epsilon)$ for each bandwidth."""
 
-    def one(epsilon: Array) -> Array:
+    def one(epsilon: JaxArray) -> JaxArray:
         made = attentions["softmax"](epsilon * p.Q, p.K, p.V / epsilon)
         return made.field(0.0, att.points(at))(att.tokens(at))
 
@@ -176,21 +166,18 @@ class Remainder(NamedTuple):
     `rounding` is of the values, which are differences of numbers like 1/ε.
     """
 
-    values: np.ndarray
-    leading: np.ndarray
+    values: Array
+    leading: Array
     rounding: float
-
-
-def _off_the_origin(at: Cloud) -> Cloud:
-    """The cloud moved along its mean until that has length two: the control sees it."""
-    mean = at.share @ at.x
-    return at._replace(x=at.x + mean * (2 / np.linalg.norm(mean) - 1))
 
 
 def _remainder(case: Case, origin: float) -> Remainder:
     """The second term is taken about `origin` times the mean."""
     rng = case.rng("expansion")
-    p, at = att.generic(rng, 2, 3), _off_the_origin(att.cloud(rng, 6, 3))
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
+    mean = at.share @ at.x
+    # The cloud moves along its mean until that has length two: the control sees it.
+    at = at._replace(x=at.x + mean * (2 / np.linalg.norm(mean) - 1))
     mean = at.share @ at.x
     z, moved = at.x - mean, at.x - origin * mean
     found = np.asarray(_small_scores(p, at))
@@ -202,35 +189,15 @@ def _remainder(case: Case, origin: float) -> Remainder:
     return Remainder(values, np.array(cubes) @ p.V.T / 2, rounding)
 
 
-def _limit(case: Case) -> tuple[np.ndarray, float]:
-    r"""$\lim R_\epsilon/\epsilon$ by Richardson, and its error, rounding included."""
-    found = _remainder(case, 1.0)
-    R = found.values / EPSILONS[:, None, None]
-    once = 2 * R[1:] - R[:-1]
-    twice = (4 * once[1:] - once[:-1]) / 3
-    rounding = 5 * found.rounding / EPSILONS[-1]  # twice adds five times its terms
-    return twice[-1], float(np.max(np.abs(twice[-1] - once[-1]))) + rounding
-
-
-def _last_factor(case: Case, each: Callable[[Cloud, np.ndarray], np.ndarray]) -> Check:
-    """Linear expansion with the mean score of a query taken as `each` says."""
+def _last_factor(case: Case, mean_score: Callable[[Cloud, Array], Array]) -> Check:
+    """Linear expansion with this mean score, of the cloud and of $Ax$ for queries."""
     rng = case.rng("last factor")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
-    mean = at.share @ at.x
+    mean, Ax = at.share @ at.x, at.x @ p.A.T
     actual = att.variants(("linear-expansion",), p, at)["linear-expansion"]
-    first = ref.pointwise_velocity(
-        lambda s: s, at.x @ p.A.T @ at.x.T, at.share, p.V, at.x
-    )
-    second = each(at, at.x @ p.A.T)[:, None] * (p.V @ mean)[None, :]
+    first = ref.pointwise_velocity(lambda s: s, Ax @ at.x.T, at.share, p.V, at.x)
+    second = mean_score(at, Ax)[..., None] * (p.V @ mean)
     return close("linear expansion", actual, p.V @ mean / p.epsilon + first - second)
-
-
-def _of_keys(at: Cloud, Ax: np.ndarray) -> np.ndarray:
-    return np.full(len(Ax), at.share @ np.sum(at.x * Ax, axis=1))
-
-
-def _of_queries(at: Cloud, Ax: np.ndarray) -> np.ndarray:
-    return Ax @ (at.share @ at.x)
 
 
 @statement(
@@ -240,36 +207,26 @@ def _of_queries(at: Cloud, Ax: np.ndarray) -> np.ndarray:
     r"$\Gamma^{lin,\epsilon}(x) = \frac1\epsilon V\alpha + V\Sigma Ax$, exactly the "
     r"softmax field with $(\epsilon Q, K, V/\epsilon)$.",
     hypotheses=r"any $\Sigma \succeq 0$, any $k$",
+    control=(r"the value is not divided by $\epsilon$", {"power": 0.0}),
 )
 def gaussian(case: Case, *, power: float = 1.0) -> Checks:
     """Closed forms against both couplings over Hermite nodes; singular Σ; biases."""
     # The value is divided by the bandwidth to the power `power`.
     for shape in SHAPES:
-        at = _problem(case.rng(f"{shape}"), shape)
-        p, label = at.p, f"expansion, d = {shape[1]}, rank {shape[2]}"
-        nodes = Cloud(*hermite_nodes(at.mean, at.factor, 3))
-        expected = att.expansion(p, nodes, at.probes)
-        told = p._replace(V=p.V * p.epsilon ** (1 - power))
-        made = told.attention("linear-expansion")
-        actual = att.on_gaussian(made, at.gaussian, at.where)
-        yield close(label, actual, expected)
-    yield _biased(case, power)
-    yield _as_softmax(case, power)
-
-
-gaussian.refuted_if(r"the value is not divided by $\epsilon$", power=0.0)
-
-
-def _biased(case: Case, power: float) -> Check:
-    r"""The first-order coupling with biases: $1 + s - \int s\,d\mu$ over nodes."""
-    at = _problem(case.rng("biases"), SHAPES[1])
-    x, w = hermite_nodes(at.mean, at.factor, 3)
+        at, label = _problem(case, shape), f"d = {shape[1]}, rank {shape[2]}"
+        expected = att.expansion(at.p, Cloud(*at.nodes), at.probes)
+        told = at.p._replace(V=at.p.V * at.p.epsilon ** (1 - power))
+        found = at.closed(told.attention("linear-expansion"))
+        yield close(f"expansion, {label}", found, expected)
+    # The first-order coupling with biases: $1 + s - \int s\,d\mu$ over nodes.
+    at = _problem(case, SHAPES[1], "biases")
+    x, w = at.nodes
     scores = at.scores(x)
     kernel = 1 + scores - (scores @ w)[:, None]
     expected = (kernel * w) @ x @ at.p.V.T / at.p.epsilon
     made = Attention(at.score, LinearExpansion(), at.p.V / at.p.epsilon**power)
-    actual = att.on_gaussian(made, at.gaussian, at.where)
-    return close("expansion, with biases", actual, expected)
+    yield close("expansion, with biases", at.closed(made), expected)
+    yield _as_softmax(case, power)
 
 
 def _as_softmax(case: Case, power: float) -> Check:
@@ -284,8 +241,7 @@ def _as_softmax(case: Case, power: float) -> Check:
     expected = ref.normalised_velocity(scores, w, V / epsilon, x)
     score = Dot(epsilon * Q, K, query_bias=q, key_bias=k)
     made = Attention(score, Softmax(), V / epsilon**power)
-    actual = att.on_gaussian(
-        made, att.gaussian(draw.mean, draw.factor), att.bare(probes)
-    )
+    mu = att.gaussian(draw.mean, draw.factor)
+    actual = att.on_gaussian(made, mu, att.bare(probes))
     why = "Gauss–Hermite error of tilts with |YᵀAY| ≤ 1/4 plus a bias below one"
     return gap("softmax, with biases", actual, expected, tolerance=1e-11, why=why)

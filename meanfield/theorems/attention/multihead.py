@@ -1,17 +1,14 @@
 """Several heads, and sums of attentions."""
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import plans
 from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stacked
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
-from meanfield.theorems.library.draws import small_draws
+from meanfield.theorems.library.ensembles import small_draws
 from meanfield.theorems.library.measures import furthest
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
@@ -37,8 +34,10 @@ def heads(case: Case) -> Checks:
     Of the errors of several iterations the one that is told.
     """
     _, right = _sliced(case.rng("points"))
-    of_points = (*_points(case, right), _plans(case, right))
-    return (*of_points, _on_gaussian(case, 1.0), furthest())
+    yield from _points(case, right)
+    yield _plans(case, right)
+    yield _on_gaussian(case, 1.0)
+    yield furthest()
 
 
 @heads.refuted_by("each head takes all the rows of Q and K; a head counts half")
@@ -48,21 +47,19 @@ def _(case: Case) -> Checks:
     return (*_points(case, full), _plans(case, full), _on_gaussian(case, 0.5))
 
 
-def _sliced(rng: np.random.Generator) -> tuple[Parameters, list[Parameters]]:
+def _sliced(rng: Rng) -> tuple[Parameters, list[Parameters]]:
     """Square Q and K, and heads with D/H of their rows each and values of their own."""
     whole = att.generic(rng, D, D)
     V = 0.6 * rng.normal(size=(H, D, D))
     size = D // H
     cut = [slice(h * size, (h + 1) * size) for h in range(H)]
-    heads = [
-        whole._replace(Q=whole.Q[rows], K=whole.K[rows], V=V[h])
-        for h, rows in enumerate(cut)
-    ]
+    parts = ((whole.Q[rows], whole.K[rows], V[h]) for h, rows in enumerate(cut))
+    heads = [Parameters(*matrices, whole.epsilon) for matrices in parts]
     return whole._replace(V=V.sum(axis=0)), heads
 
 
 @eqx.filter_jit
-def _library(heads: list[Parameters], at: Cloud) -> dict[str, Array]:
+def _library(heads: list[Parameters], at: Cloud) -> dict[str, JaxArray]:
     """The library's sums of heads at the tokens."""
     several = Heads(stacked([p.attention("softmax") for p in heads]))
     first, second, third = heads
@@ -85,14 +82,12 @@ def _library(heads: list[Parameters], at: Cloud) -> dict[str, Array]:
 
 def _between(one: Parameters, two: Parameters, share: float) -> Parameters:
     """Parameters so far on the way from one to the other."""
-    Q, K, V = (
-        (1 - share) * np.asarray(a) + share * np.asarray(b)
-        for a, b in ((one.Q, two.Q), (one.K, two.K), (one.V, two.V))
-    )
+    pairs = zip(one[:3], two[:3], strict=True)
+    Q, K, V = ((1 - share) * np.asarray(a) + share * np.asarray(b) for a, b in pairs)
     return one._replace(Q=Q, K=K, V=V)
 
 
-def _expected(heads: list[Parameters], at: Cloud) -> dict[str, np.ndarray]:
+def _expected(heads: list[Parameters], at: Cloud) -> dict[str, Array]:
     """The same, head by head, in NumPy."""
     total = lambda name: sum(FORMULAS[name](p, at, at.x) for p in heads)
     l2, sigmoid = FORMULAS["l2"], FORMULAS["sigmoid"]
@@ -120,7 +115,7 @@ def _points(case: Case, heads: list[Parameters]) -> list[Check]:
 
 
 @eqx.filter_jit
-def _matrices(heads: list[Parameters], at: Cloud) -> Array:
+def _matrices(heads: list[Parameters], at: Cloud) -> JaxArray:
     """The library's matrices of heads and of five terms besides, at time one."""
     several = Heads(stacked([p.attention("softmax") for p in heads]))
     sigmoids = [p.attention("sigmoid") for p in heads[:2]]
@@ -161,9 +156,8 @@ def _on_gaussian(case: Case, share: float) -> Check:
     mean, factor = draws[0].mean, draws[0].factor
     small = lambda M: M * np.sqrt(0.125) / np.linalg.norm(M @ factor, 2)
     epsilon = np.asarray(1.6)
-    one, two, three = (
-        Parameters(small(each.Q), small(each.K), each.V, epsilon) for each in draws
-    )
+    matrices = ((small(draw.Q), small(draw.K), draw.V) for draw in draws)
+    one, two, three = (Parameters(*parts, epsilon) for parts in matrices)
     probes = mean + rng.uniform(-1, 1, size=(4, 2)) @ factor.T
     x, w = hermite_nodes(mean, factor, 24)
     at = Cloud(x, w)

@@ -1,23 +1,20 @@
 """Sinkhorn attention on points."""
 
 import itertools
-from collections.abc import Callable
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, gap
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, gap
+from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
 COUNTS = (1, 2, 3, 4, 5)
-Weigh = Callable[[Cloud], np.ndarray]
-Found = list[tuple[np.ndarray, np.ndarray]]
+Weigh = Callable[[Cloud], Array]
 
 
 @statement(
@@ -29,6 +26,11 @@ Found = list[tuple[np.ndarray, np.ndarray]]
     r"$\tanh(\Delta/4)^2$ of the distance, $\Delta$ the largest "
     r"$(x - x')\cdot A^\top(y - y')/\epsilon$ on the support.",
     hypotheses=r"$\epsilon > 0$; $\mu$ of compact support",
+    control=(
+        "integrals against the counting measure: the weights are forgotten",
+        {"weigh": lambda at: np.full(len(at.w), 1 / len(at.w))},
+        ("matrix after …", "velocity…", "κ, …", "marginals, …"),
+    ),
 )
 def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     """The library's half-steps against NumPy's, its limit against Newton's method.
@@ -37,45 +39,21 @@ def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
     the limit for general and for symmetric A, also at small bandwidth, with unequal
     weights; and the rate in Hilbert's metric against Birkhoff's.
     """
-    made = _iterated(case)
-    return (*_iterates(made, weigh), *_limits(case, weigh), _rate(made))
-
-
-iterates.refuted_if(
-    "integrals against the counting measure: the weights are forgotten",
-    seen_by=("matrix after …", "velocity…", "κ, …", "marginals, …"),
-    weigh=lambda at: np.full(len(at.w), 1 / len(at.w)),
-)
-
-
-class Iterates(NamedTuple):
-    """A problem with the library's matrices and velocities after each of `COUNTS`."""
-
-    p: Parameters
-    at: Cloud
-    probes: Cloud
-    found: Found
-
-
-def _iterated(case: Case) -> Iterates:
     rng = case.rng("iterates")
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
     probes = att.bare(rng.normal(size=(7, 3)))
     found = att.half_steps(p, at, probes, COUNTS)
-    return Iterates(p, at, probes, [(np.asarray(m), np.asarray(v)) for m, v in found])
-
-
-def _iterates(made: Iterates, weigh: Weigh) -> Checks:
-    """The library's half-steps against alternating normalisation by loops."""
-    p, at, probes, found = made
+    # The library's half-steps against alternating normalisation by loops.
     w, scores = weigh(at), sk.scores_of(p, at)
     rows = att.scores_of(p, at.x, probes.x)
     for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
         exact = sk.density(scores, w, count, scores) * w
         moved = (sk.density(scores, w, count, rows) * w) @ at.x @ p.V.T / p.epsilon
-        told = {"tolerance": ROUNDING, "why": EXACT}
-        yield gap(f"matrix after {count}", matrix, exact, **told)
-        yield gap(f"velocity after {count}", velocity, moved, **told)
+        slack = Slack(tolerance=ROUNDING, why=EXACT)
+        yield gap(f"matrix after {count}", matrix, exact, **slack)
+        yield gap(f"velocity after {count}", velocity, moved, **slack)
+    yield from _limits(case, weigh)
+    yield _rate(scores, at.share, [np.asarray(matrix) for matrix, _ in found[::2]])
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
@@ -92,11 +70,9 @@ def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
         "A + Aᵀ ⪰ 0": sk.softened(p._replace(K=turn @ p.Q), at),
         "A ⪰ 0": sk.softened(even, at),
     }
-    small = {
-        f"{label}, small ε": sk.sharpened(wide[label], at)
-        for label in ("general A", "A ⪰ 0")
-    }
-    return {label: (made, at) for label, made in (wide | small).items()}
+    for label in ("general A", "A ⪰ 0"):
+        wide[f"{label}, small ε"] = sk.sharpened(wide[label], at)
+    return {label: (made, at) for label, made in wide.items()}
 
 
 def _limits(case: Case, weigh: Weigh) -> Checks:
@@ -113,11 +89,9 @@ def _limits(case: Case, weigh: Weigh) -> Checks:
         yield gap(f"marginals, {label}", sums, np.ones(14), **solved.within)
 
 
-def _rate(made: Iterates) -> Check:
+def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
     """The largest share of Hilbert's distance to the limit that a full step leaves."""
-    scores, w = sk.scores_of(made.p, made.at), made.at.share
     limit = np.log(sk.converged(scores, w).kappa[0])
-    odd = [m for count, (m, _) in zip(COUNTS, made.found, strict=True) if count % 2]
     far = [sk.oscillation(np.log(matrix[0] / w) - limit) for matrix in odd]
     ratio = max(b / a for a, b in itertools.pairwise(far))
     why = f"rounding of logarithms, 1e-14, over the last distance {far[-2]:.1g}"
@@ -134,10 +108,12 @@ def _rate(made: Iterates) -> Check:
     r"\epsilon\,\mathrm{KL}(\pi, \mu\otimes\mu)$.",
     remark=r"Every coupling lies above it by $\epsilon\,\mathrm{KL}(\pi, \pi^\infty)$, "
     r"exactly, which is the uniqueness.",
+    control=(
+        r"the coupling of $A^\top$, which has the same marginals",
+        {"change": lambda p: p.exchanged},
+    ),
 )
-def minimiser(
-    case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
-) -> Checks:
+def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     """The library's plan among 500 couplings, random ones and ones next to the minimum.
 
     Costs in NumPy: none lies below, each lies above by its divergence, and the plan's
@@ -154,16 +130,10 @@ def minimiser(
     above = primal(others) - primal(plan)
     excess = above - epsilon * sk.divergence(others, plan)
     f, g = ref.sinkhorn_potentials(scores, w)
-    told = {"tolerance": 20 * solved.error, "why": f"{solved.why}; potentials below 20"}
-    yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **told)
-    yield bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **told)
-    yield gap("dual value", primal(plan), epsilon * w @ (f + g), **told)
-
-
-minimiser.refuted_if(
-    r"the coupling of $A^\top$, which has the same marginals",
-    change=lambda p: p.exchanged,
-)
+    slack = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
+    yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **slack)
+    yield bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **slack)
+    yield gap("dual value", primal(plan), epsilon * w @ (f + g), **slack)
 
 
 @statement(
@@ -171,6 +141,11 @@ minimiser.refuted_if(
     source="§2.4",
     claim=r"$\kappa^\infty$ depends on $Q$ and $K$ through $A = K^\top Q$ alone, also "
     r"for the score $-\frac12|Qx - Ky|^2/\epsilon$.",
+    control=(
+        "one half-step, so row-normalised weights, of squared distances",
+        {"count": 1},
+        ("squares",),
+    ),
 )
 def invariance(case: Case, *, count: int | None = None) -> Checks:
     """The library's plans for three scores of one A against Newton's, in NumPy."""
@@ -186,13 +161,5 @@ def invariance(case: Case, *, count: int | None = None) -> Checks:
         "squares": att.matrices(Attention(squares, Sinkhorn(count), p.V), at)[0],
     }
     expected = solved.kappa * at.share
-    return tuple(
-        gap(label, each, expected, **solved.within) for label, each in found.items()
-    )
-
-
-invariance.refuted_if(
-    "one half-step, so row-normalised weights, of squared distances",
-    seen_by=("squares",),
-    count=1,
-)
+    for label, matrix in found.items():
+        yield gap(label, matrix, expected, **solved.within)

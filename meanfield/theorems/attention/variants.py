@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
-import numpy as np
-
 from meanfield.attention import Attention, Pointwise, Softmax
 from meanfield.measures import Blocked, Points
 from meanfield.scores import Dot, SquaredDistance
+from meanfield.theorems._arrays import jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import EXACT, ROUNDING, bounded, close, gap
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, close, gap
+from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.reference import formulas as ref
@@ -18,7 +16,6 @@ from meanfield.theorems.reference import sinkhorn as sk
 
 BLOCKS = Blocked(3)
 SOME = ("softmax", "sigmoid")
-Change = Callable[[Parameters], Parameters]
 
 
 def same(p: Parameters) -> Parameters:
@@ -33,6 +30,10 @@ def same(p: Parameters) -> Parameters:
     r"$P_{ij} = w_j e^{s_{ij}}/\sum_l w_l e^{s_{il}}$, $s_{ij} = Qx_i\cdot Kx_j/"
     r"\epsilon$, which depends on $Q$, $K$ through $A = K^\top Q$ alone.",
     hypotheses=r"any $n$, $d$, $k$, any weights $w$; equal weights in the paper",
+    control=(
+        r"$A^\top$ in place of $A$: queries and keys are exchanged",
+        {"change": lambda p: p.exchanged},
+    ),
 )
 def softmax(case: Case, *, change: Change = same) -> Checks:
     """The library's velocities and matrix, dense and in blocks, against NumPy loops.
@@ -44,27 +45,26 @@ def softmax(case: Case, *, change: Change = same) -> Checks:
     p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
     probes = att.bare(rng.normal(size=(5, 3)))
     expected, q = att.softmax(p, at, probes.x), change(p)
-    made = q.attention("softmax")
-    one = change(p).reduced
-    reduced = one.attention("softmax")
+    made, reduced = q.attention("softmax"), q.reduced.attention("softmax")
     blocks = att.velocity(made, at, probes, BLOCKS)
     linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
     matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
+    moved = att.velocity(reduced, at, probes)
     yield close("(Q, K), k < d", att.velocity(made, at, probes), expected)
-    yield close(
-        "(A, I) in place of (Q, K)", att.velocity(reduced, at, probes), expected
-    )
+    yield close("(A, I) in place of (Q, K)", moved, expected)
     yield close("in blocks of three", blocks, expected)
     yield close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid)
     yield close("its matrix P", att.matrices(made, at)[0], matrix)
     yield _biased(case, change)
-    yield _excluding(case, change)
-
-
-softmax.refuted_if(
-    r"$A^\top$ in place of $A$: queries and keys are exchanged",
-    change=lambda p: p.exchanged,
-)
+    # A weight of zero at infinity, against the tokens without that one, elsewhere.
+    rng = case.rng("excluded")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    at.w[3], at.x[3] = 0.0, np.inf
+    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
+    actual = att.variants(SOME, change(p), at)
+    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
+    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
+    yield close("a token of weight zero", np.stack(both), np.stack(expected))
 
 
 def _biased(case: Case, change: Change) -> Check:
@@ -81,18 +81,6 @@ def _biased(case: Case, change: Change) -> Check:
     return close("with biases and an offset", actual, expected)
 
 
-def _excluding(case: Case, change: Change) -> Check:
-    """A weight of zero at infinity, against the tokens without that one, elsewhere."""
-    rng = case.rng("excluded")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    at.w[3], at.x[3] = 0.0, np.inf
-    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
-    actual = att.variants(SOME, change(p), at)
-    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
-    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
-    return close("a token of weight zero", np.stack(both), np.stack(expected))
-
-
 @statement(
     "castin2025:eq-1.1",
     source="(1.1), (1.2), §1 and §2",
@@ -100,6 +88,11 @@ def _excluding(case: Case, change: Change) -> Check:
     r"$\partial_t\mu + \mathrm{div}(\mu\Gamma_\mu) = 0$ is the system "
     r"$\dot x_i = \Gamma_X(x_i)$ of the tokens, and likewise with weights "
     r"$\sum_j w_j\delta_{x_j}$, for every variant of attention.",
+    control=(
+        "the weights are forgotten: equal ones in place of unequal ones",
+        {"measure": att.uniform},
+        tuple(FORMULAS),
+    ),
 )
 def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) -> Checks:
     """The measure's velocity at its atoms against the system's loops, in NumPy.
@@ -114,14 +107,16 @@ def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) ->
         close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, at.x))
         for name in SOME
     ]
-    return (*_variants(case, measure), *checks)
-
-
-particles.refuted_if(
-    "the weights are forgotten: equal ones in place of unequal ones",
-    seen_by=tuple(FORMULAS),
-    measure=att.uniform,
-)
+    rng = case.rng("variants")
+    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    actual = att.variants(tuple(FORMULAS), p, at, measure)
+    solved = sk.converged(sk.scores_of(p, at), at.share)
+    accuracy = {"sinkhorn": (solved.error, solved.why)}
+    for name, formula in FORMULAS.items():
+        tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
+        slack = Slack(tolerance=tolerance, why=why)
+        yield gap(name, actual[name], formula(p, at, at.x), **slack)
+    yield from checks
 
 
 @particles.misprinted(
@@ -151,23 +146,21 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _variants(case: Case, measure: Callable[[Cloud], Points]) -> Checks:
-    rng = case.rng("variants")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    actual = att.variants(tuple(FORMULAS), p, at, measure)
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    accuracy = {"sinkhorn": (solved.error, solved.why)}
-    for name, formula in FORMULAS.items():
-        tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
-        told = {"tolerance": tolerance, "why": why}
-        yield gap(name, actual[name], formula(p, at, at.x), **told)
-
-
 @statement(
     "castin2025:sec-2.3",
     source="§2.3",
     claim=r"L2 attention, $\kappa_\mu(x, y) \propto e^{-|Qx - Ky|^2/\epsilon}$ "
     r"normalised over $y$, depends on $Q$ and $K$ and not only on $A = K^\top Q$.",
+    control=(
+        "softmax in place of L2, which does depend on A alone",
+        {"name": "softmax"},
+        (
+            "(Q, K)",
+            "(A, I)",
+            "(RQ, RK) with R orthogonal",
+            "relative distance of (Q, K) and (A, I)",
+        ),
+    ),
 )
 def l2(case: Case, *, name: str = "l2") -> Checks:
     r"""The library's velocities with (Q, K), (A, I) and (RQ, RK) against NumPy loops.
@@ -176,23 +169,7 @@ def l2(case: Case, *, name: str = "l2") -> Checks:
     the third also has one $K^\top K$ with the first, and must not differ. Then the
     exponentials of the same distances, not normalised.
     """
-    return (*_against_l2(case, name), _not_normalised(case))
-
-
-l2.refuted_if(
-    "softmax in place of L2, which does depend on A alone",
-    seen_by=(
-        "(Q, K)",
-        "(A, I)",
-        "(RQ, RK) with R orthogonal",
-        "relative distance of (Q, K) and (A, I)",
-    ),
-    name="softmax",
-)
-
-
-def _against_l2(case: Case, name: str) -> Checks:
-    """Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart."""
+    # Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart.
     rng = case.rng("l2")
     p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -205,14 +182,11 @@ def _against_l2(case: Case, name: str) -> Checks:
     yield close("(A, I)", found[1], att.l2(p.reduced, at, at.x))
     yield close("(RQ, RK) with R orthogonal", rotated, expected)
     yield bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3)
-
-
-def _not_normalised(case: Case) -> Check:
-    """The weights themselves, of which rows hide what depends on the query alone."""
+    # The weights themselves, of which rows hide what depends on the query alone.
     rng = case.rng("l2")
     p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
     score = SquaredDistance(p.Q, p.K, float(p.epsilon))
     made = Attention(score, Pointwise(jnp.exp), p.V)
     scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
     expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
-    return close("weights not normalised", att.velocity(made, at, at), expected)
+    yield close("weights not normalised", att.velocity(made, at, at), expected)

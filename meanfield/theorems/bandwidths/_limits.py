@@ -2,20 +2,15 @@
 
 import itertools
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Check
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Law, Parameters
 
-Array = np.ndarray
 BANDWIDTHS = 0.02 / 2.0 ** np.arange(4)
 WIDER = 2 * BANDWIDTHS  # for what is summed over tokens
 
@@ -65,9 +60,8 @@ def on_gaussian(
 
     As its linear part, and its value at the mean.
     """
-    field = _affine(
-        weights, mu.gaussian, jnp.asarray(BANDWIDTHS), jnp.asarray(widening)
-    )
+    epsilon, factor = jnp.asarray(BANDWIDTHS), jnp.asarray(widening)
+    field = _affine(weights, mu.gaussian, epsilon, factor)
     linear = np.asarray(field.linear)
     return linear, linear @ mu.mean + np.asarray(field.offset)
 

@@ -3,15 +3,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import order
 from meanfield.theorems._vocabulary import Law, Parameters
@@ -23,16 +19,19 @@ FLOOR = 1e-9  # rounding: scores of 1e3 have 1e-13, times 1/ε, extrapolated
 # Kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact.
 EXTENT, STEP = 4.5, 0.03
 
-Matrix = Callable[[Parameters], limits.Array]
+Matrix = Callable[[Parameters], Array]
 
 
 @statement(
     "sander2022:sec-5-leading-softmax",
     source="§5, before Proposition 4",
     claim=r"$\epsilon T^1_\epsilon(x) \to W_VW_K^{-1}W_Qx = -W_Q^\top W_Qx$.",
-    hypotheses=(
-        r"scores $-\frac{1}{2\epsilon}|W_Qx - W_Kx'|^2$, $W_V = -W_Q^\top W_K$, $W_K$ "
-        r"invertible, $\rho(W_K^{-1}W_Qx) > 0$"
+    hypotheses=r"scores $-\frac{1}{2\epsilon}|W_Qx - W_Kx'|^2$, $W_V = -W_Q^\top W_K$, "
+    r"$W_K$ invertible, $\rho(W_K^{-1}W_Qx) > 0$",
+    control=(
+        "$W_Q$ is left out of the limit: $W_V W_K^{-1} x$",
+        {"matrix": lambda W: -W.Q.T},
+        ("limit of ε T¹, mixture",),
     ),
 )
 def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
@@ -44,17 +43,9 @@ def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
     probed = _probed(case)
     limit = probed.x @ matrix(probed.weights).T
     errors = np.linalg.norm(probed.velocities - limit, axis=(1, 2))
-    yield limits.extrapolated(
-        "limit of ε T¹, mixture", probed.velocities, limit, floor=FLOOR
-    )
+    found, label = probed.velocities, "limit of ε T¹, mixture"
+    yield limits.extrapolated(label, found, limit, floor=FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
-
-
-leading.refuted_if(
-    "$W_Q$ is left out of the limit: $W_V W_K^{-1} x$",
-    seen_by=("limit of ε T¹, mixture",),
-    matrix=lambda W: -W.Q.T,
-)
 
 
 @leading.misprinted(
@@ -70,17 +61,12 @@ def _(case: Case) -> Counterexample:
 
 
 class Mixture(NamedTuple):
-    """Two Gaussians in the plane.
+    """Two Gaussians in the plane."""
 
-    Attributes:
-        shares: their masses.
-        parts: the Gaussians.
-    """
+    shares: tuple[float, float]  # their masses
+    parts: tuple[Law, Law]  # the Gaussians
 
-    shares: tuple[float, float]
-    parts: tuple[Law, Law]
-
-    def densities(self, y: limits.Array) -> limits.Array:
+    def densities(self, y: Array) -> Array:
         """Of each part, its mass included, `(2, n)`."""
         found = []
         for share, part in zip(self.shares, self.parts, strict=True):
@@ -89,16 +75,14 @@ class Mixture(NamedTuple):
             found.append(share * np.exp(-np.sum(z**2, axis=0) / 2) / size)
         return np.stack(found)
 
-    def slope(self, y: limits.Array) -> limits.Array:
+    def slope(self, y: Array) -> Array:
         r"""$\nabla\rho/\rho$."""
         rho = self.densities(y)
-        pulls = [
-            -np.linalg.solve(part.covariance, (y - part.mean).T) for part in self.parts
-        ]
+        pulls = [-np.linalg.solve(p.covariance, (y - p.mean).T) for p in self.parts]
         return (np.einsum("in,idn->dn", rho, np.stack(pulls)) / rho.sum(axis=0)).T
 
 
-def _mixture(rng: np.random.Generator) -> Mixture:
+def _mixture(rng: Rng) -> Mixture:
     parts = []
     for centre in ((-0.7, 0.2), (0.8, -0.3)):
         factor = 0.62 * np.eye(2) + 0.12 * rng.uniform(-1, 1, size=(2, 2))
@@ -106,7 +90,7 @@ def _mixture(rng: np.random.Generator) -> Mixture:
     return Mixture((0.6, 0.4), (parts[0], parts[1]))
 
 
-def _weights(rng: np.random.Generator) -> Parameters:
+def _weights(rng: Rng) -> Parameters:
     """W_Q and W_K not symmetric and of norm below 1.5; W_V = -W_QᵀW_K."""
     Q, K = (
         np.array([[c, s], [-s, c]]) + 0.2 * rng.uniform(-1, 1, size=(2, 2))
@@ -129,21 +113,13 @@ def _at_queries(
 
 
 class Probed(NamedTuple):
-    r"""$\epsilon T^1_\epsilon$ by the library, and where.
+    r"""$\epsilon T^1_\epsilon$ by the library, and where."""
 
-    Attributes:
-        weights: the parameters.
-        mixture: the measure.
-        x: the queries.
-        y: where their keys are, $W_K^{-1}W_Qx$.
-        velocities: $\epsilon T^1_\epsilon(x)$ at each bandwidth.
-    """
-
-    weights: Parameters
-    mixture: Mixture
-    x: limits.Array
-    y: limits.Array
-    velocities: limits.Array
+    weights: Parameters  # the parameters
+    mixture: Mixture  # the measure
+    x: Array  # the queries
+    y: Array  # where their keys are, $W_K^{-1}W_Qx$
+    velocities: Array  # $\epsilon T^1_\epsilon(x)$ at each bandwidth
 
 
 def _probed(case: Case) -> Probed:
@@ -160,28 +136,29 @@ def _probed(case: Case) -> Probed:
     return Probed(weights, mixture, x, y, velocities)
 
 
-def _corrected(W: Parameters) -> limits.Array:
+def _corrected(W: Parameters) -> Array:
     return -W.Q.T @ np.linalg.inv(W.K.T)
 
 
 @statement(
     "sander2022:prop-4",
     source="Proposition 4, eq. (7), §5",
-    claim=(
-        r"$\bar T^1_\epsilon(x) = T^1_\epsilon(x) + \frac1\epsilon W_Q^\top W_Qx \to "
-        r"-W_Q^\top W_K^{-\top} \frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$."
-    ),
-    hypotheses=(
-        r"as for the leading term: $W_K$ invertible, $\rho$ twice differentiable and "
-        r"positive at $W_K^{-1}W_Qx$"
-    ),
+    claim=r"$\bar T^1_\epsilon(x) = T^1_\epsilon(x) + \frac1\epsilon W_Q^\top W_Qx \to "
+    r"-W_Q^\top W_K^{-\top} \frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$.",
+    hypotheses=r"as for the leading term: $W_K$ invertible, $\rho$ twice "
+    "differentiable and positive at $W_K^{-1}W_Qx$",
     aliases=("sander2022:eq-7",),
+    control=(
+        r"the density is read at $x$ and not at $W_K^{-1} W_Q x$",
+        {"read_at": lambda probed: probed.x},
+        ("limit of T̄¹, mixture",),
+    ),
 )
 def remainder(
     case: Case,
     *,
     matrix: Matrix = _corrected,
-    read_at: Callable[[Probed], limits.Array] = lambda probed: probed.y,
+    read_at: Callable[[Probed], Array] = lambda probed: probed.y,
 ) -> Checks:
     """L2 attention of a mixture on a grid, and of a Gaussian in closed form.
 
@@ -190,23 +167,14 @@ def remainder(
     leading term taken away by a linear drift. $W_Q$ and $W_K$ are not symmetric.
     """
     probed = _probed(case)
-    M = matrix(probed.weights)
-    return (*_remainder(probed, matrix=M, y=read_at(probed)), *_gaussian(case))
-
-
-remainder.refuted_if(
-    r"the density is read at $x$ and not at $W_K^{-1} W_Q x$",
-    seen_by=("limit of T̄¹, mixture",),
-    read_at=lambda probed: probed.x,
-)
+    yield from _remainder(probed, matrix=matrix(probed.weights), y=read_at(probed))
+    yield from _gaussian(case)
 
 
 @remainder.misprinted(
     "S4",
-    printed=(
-        r"$\bar T^1_\epsilon(x) \to -W_Q^\top W_K^{-1} "
-        r"\frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$."
-    ),
+    printed=r"$\bar T^1_\epsilon(x) \to -W_Q^\top W_K^{-1} "
+    r"\frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$.",
     corrected=r"$W_K^{-\top}$ for $W_K^{-1}$.",
     counterexample="a mixture of two Gaussians in the plane, $W_K$ not symmetric",
 )
@@ -231,7 +199,7 @@ def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
     return eqx.filter_vmap(at)(epsilon)
 
 
-def _remainder(probed: Probed, *, matrix: limits.Array, y: limits.Array) -> Checks:
+def _remainder(probed: Probed, *, matrix: Array, y: Array) -> Checks:
     r"""$\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
     leading = probed.x @ probed.weights.Q.T @ probed.weights.Q
     actual = (probed.velocities + leading) / limits.BANDWIDTHS[:, None, None]
@@ -247,18 +215,13 @@ def _gaussian(case: Case) -> Checks:
     rng = case.rng("gaussian")
     Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
     mu = Law(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
-    field = _affine(
-        Parameters(Q, K, -Q.T @ K), mu.gaussian, jnp.asarray(limits.BANDWIDTHS)
-    )
+    weights, epsilon = Parameters(Q, K, -Q.T @ K), jnp.asarray(limits.BANDWIDTHS)
+    field = _affine(weights, mu.gaussian, epsilon)
     linear, offset = np.asarray(field.linear), np.asarray(field.offset)
-    M, keys = (
-        Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance),
-        np.linalg.solve(K, Q),
-    )
-    limit, constant = M @ keys, -M @ mu.mean
+    M = Q.T @ np.linalg.inv(K.T) @ np.linalg.inv(mu.covariance)
+    limit, constant = M @ np.linalg.solve(K, Q), -M @ mu.mean
     centre = (linear - limit) @ mu.mean + offset - constant
     errors = limits.root_mean_square(linear - limit, centre, mu)
-    yield limits.extrapolated(
-        "limit of T̄¹, linear part, Gaussian", linear, limit, floor=FLOOR
-    )
+    label = "limit of T̄¹, linear part, Gaussian"
+    yield limits.extrapolated(label, linear, limit, floor=FLOOR)
     yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)

@@ -9,11 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
@@ -21,6 +17,7 @@ from meanfield.errors import UnsupportedError
 from meanfield.fields import Affine
 from meanfield.linalg import eigh, length
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 
 FLOOR = 1e-14  # eigenvalues are clipped here after every step
 MAX_STEPS = 50_000
@@ -28,55 +25,43 @@ SMALL = 32  # members that step as fast as one
 
 
 class ClippedEuler(NamedTuple):
-    """What the published procedure gives, for each member of a family.
+    """What the published procedure gives, for each member of a family."""
 
-    Attributes:
-        steps: at which the frames were taken; a member that has ended stays.
-        covariances: the frames.
-        final: the covariance that a member ended with.
-        n_steps: how many steps it took.
-        code: a `Status`: `STEADY` where the right-hand side fell below its threshold,
-            `BLOW_UP` where the trace passed its bound, `MAX_STEPS`, `NOT_FINITE`.
-    """
-
-    steps: Int[np.ndarray, " frames"]
-    covariances: Float[Array, "members frames d d"]
-    final: Float[Array, "members d d"]
-    n_steps: Int[Array, " members"]
-    code: Int[Array, " members"]
+    # at which the frames were taken; a member that has ended stays
+    steps: Int[Array, " frames"]
+    covariances: Float[JaxArray, "members frames d d"]  # the frames
+    final: Float[JaxArray, "members d d"]  # the covariance that a member ended with
+    n_steps: Int[JaxArray, " members"]  # how many steps it took
+    # a `Status`: `STEADY` where the right-hand side fell below its threshold, `BLOW_UP`
+    # where the trace passed its bound, `MAX_STEPS`, `NOT_FINITE`
+    code: Int[JaxArray, " members"]
 
 
 class Rule(NamedTuple):
-    """Step length and thresholds of the procedure.
+    """Step length and thresholds of the procedure."""
 
-    Attributes:
-        dt: the length of a step.
-        rest: ends a member whose right-hand side is smaller, in Frobenius norm.
-        bound: ends a member whose trace is larger.
-    """
-
-    dt: float
-    rest: float
-    bound: float
+    dt: float  # the length of a step
+    rest: float  # ends a member whose right-hand side is smaller, in Frobenius norm
+    bound: float  # ends a member whose trace is larger
 
 
 class _State(NamedTuple):
-    covariance: Float[Array, "members d d"]
-    factor: Float[Array, "members d d"]
-    code: Int[Array, " members"]
-    n_steps: Int[Array, " members"]
+    covariance: Float[JaxArray, "members d d"]
+    factor: Float[JaxArray, "members d d"]
+    code: Int[JaxArray, " members"]
+    n_steps: Int[JaxArray, " members"]
 
 
 class _Family(NamedTuple):
     dynamics: AbstractDynamics
     rule: Rule
-    floor: Float[Array, ""]
+    floor: Float[JaxArray, ""]
     axis: int | None  # of the members in `dynamics`
 
 
 def clipped_euler(
     dynamics: AbstractDynamics,
-    covariances: Float[Array, "members d d"],
+    covariances: Float[JaxArray, "members d d"],
     rule: Rule,
     frames: int = 200,
     *,
@@ -118,7 +103,7 @@ _GOING = -1
 
 
 @jax.jit
-def _started(covariances: Float[Array, "members d d"]) -> _State:
+def _started(covariances: Float[JaxArray, "members d d"]) -> _State:
     nothing = jnp.zeros(covariances.shape[0], int)
     factors = jax.vmap(partial(_clipped, 0.0))(covariances)[1]
     return _State(covariances, factors, nothing + _GOING, nothing)
@@ -142,7 +127,7 @@ def _advanced(family: _Family, state: _State, begin: int, end: int) -> _State:
     part = jax.tree.map(take, state)
     moved = _stepped(family, part, jnp.asarray(begin), jnp.asarray(end))
 
-    def put(whole: np.ndarray, leaf: Array) -> np.ndarray:
+    def put(whole: Array, leaf: JaxArray) -> Array:
         new = whole.copy()
         new[block] = leaf
         return new
@@ -152,9 +137,9 @@ def _advanced(family: _Family, state: _State, begin: int, end: int) -> _State:
 
 @eqx.filter_jit
 def _stepped(
-    family: _Family, state: _State, begin: Int[Array, ""], end: Int[Array, ""]
+    family: _Family, state: _State, begin: Int[JaxArray, ""], end: Int[JaxArray, ""]
 ) -> _State:
-    def goes_on(loop: tuple[Array, _State]) -> Bool[Array, ""]:
+    def goes_on(loop: tuple[JaxArray, _State]) -> Bool[JaxArray, ""]:
         return (loop[0] < end) & jnp.any(loop[1].code == _GOING)
 
     advance = lambda loop: (loop[0] + 1, _step(family, loop[1]))
@@ -173,7 +158,7 @@ def _step(family: _Family, state: _State) -> _State:
     code = jnp.where(trace > rule.bound, int(Status.BLOW_UP), code)
     code = jnp.where(jax.vmap(length)(rate) < rule.rest, int(Status.STEADY), code)
     code = jnp.where(jnp.isfinite(trace), code, int(Status.NOT_FINITE))
-    going: Bool[Array, " members"] = state.code == _GOING
+    going: Bool[JaxArray, " members"] = state.code == _GOING
     return _State(
         jnp.where(going[:, None, None], after, state.covariance),
         jnp.where(going[:, None, None], factor, state.factor),
@@ -182,7 +167,7 @@ def _step(family: _Family, state: _State) -> _State:
     )
 
 
-def _rate(dynamics: AbstractDynamics, Sigma: Array, factor: Array) -> Array:
+def _rate(dynamics: AbstractDynamics, Sigma: JaxArray, factor: JaxArray) -> JaxArray:
     r"""$L\Sigma + \Sigma L^\top$."""
     mu = Gaussian(jnp.zeros_like(Sigma[0]), factor)
     field = dynamics.field(jnp.zeros((), Sigma.dtype), mu)
@@ -193,7 +178,7 @@ def _rate(dynamics: AbstractDynamics, Sigma: Array, factor: Array) -> Array:
     return field.covariance_rate(Sigma)
 
 
-def all_clipped(floor: Array, covariances: Array) -> tuple[Array, Array]:
+def all_clipped(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray]:
     """`_clipped` of each, whose eigenvalues are computed only if any may be too low.
 
     Half the floor, so that those just clipped do not count as too low by rounding. Of
@@ -213,7 +198,7 @@ def all_clipped(floor: Array, covariances: Array) -> tuple[Array, Array]:
     )
 
 
-def _clipped(floor: Array | float, Sigma: Array) -> tuple[Array, Array]:
+def _clipped(floor: JaxArray | float, Sigma: JaxArray) -> tuple[JaxArray, JaxArray]:
     """A covariance with its eigenvalues no lower than `floor`, and its factor.
 
     Put together again only where it must be, so that no rounding is added elsewhere.

@@ -1,44 +1,45 @@
 """The published Euler steps of covariances, and their cone."""
 
-from collections.abc import Callable
 from typing import NamedTuple
-
-import jax.numpy as jnp
-import numpy as np
 
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
-from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import bounded, counted, gap, order
-from meanfield.theorems.covariances.clipped_euler import Rule, clipped_euler
+from meanfield.theorems._arrays import Array, Unary, columns, jnp, np
+from meanfield.theorems._prelude import Case, Checks, statement
+from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
+from meanfield.theorems.covariances.clipped_euler import (
+    ClippedEuler,
+    Rule,
+    clipped_euler,
+)
 from meanfield.theorems.library.gaussian_flows import moments
 from meanfield.theorems.library.measures import eigenpairs, families
 
 FLOOR, LIMIT, FRAMES = 1e-14, 50_000, 80
 BOUND, REST, END = 1e3, 1e-4, 0.4
-ROUNDING = {
-    "tolerance": 1e-9,
-    "why": "rounding 1e-16 of each of 1e4 steps, grown a thousandfold up to the bound",
-}
+ROUNDING = Slack(
+    tolerance=1e-9,
+    why="rounding 1e-16 of each of 1e4 steps, grown a thousandfold up to the bound",
+)
 
 
 @statement(
     "castin2025:sec-4.5-euler",
     source="§4.5, numerical scheme",
-    claim=(
-        r"$\Sigma_{k+1} = \Sigma_k + \tau g(\Sigma_k)$ is of first order, and "
-        r"$(a - b, 2c, a + b)$ sends positive semidefinite matrices to "
-        r"$z \geq \sqrt{x^2 + y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$."
-    ),
+    claim=r"$\Sigma_{k+1} = \Sigma_k + \tau g(\Sigma_k)$ is of first order, and $(a - "
+    r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
+    r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
+    # The order does not see it, which a wrong limit hides where steps are long; nor do
+    # the members that are clipped, for they are clipped alike.
+    control=(
+        "A is transposed in the references; c is not doubled",
+        {"turn": np.transpose, "twice": 1},
+        ("members that end otherwise, …", "where they end", "height over the …"),
+    ),
 )
-def euler(
-    case: Case,
-    *,
-    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
-    twice: float = 2,
-) -> Checks:
+def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
     """The library's clipped Euler steps, their lengths halved, V not commuting.
 
     The order against DOP853 at t = 0.4; every ending, count of steps and last
@@ -46,30 +47,33 @@ def euler(
     cone of 1000 matrices and of all frames. The library's starts there, and its
     eigenpairs, in the plane and in space.
     """
-    found = (*_steps(case, turn=turn), _cone(case, twice=twice))
-    return (*found, *eigenpairs(case), *families(case))
-
-
-# The order does not see it, which a wrong limit hides where steps are long; nor do the
-# members that are clipped, for they are clipped alike.
-euler.refuted_if(
-    "A is transposed in the references; c is not doubled",
-    seen_by=("members that end otherwise, …", "where they end", "height over the …"),
-    turn=np.transpose,
-    twice=1,
-)
+    yield from _steps(case, turn=turn)
+    # $z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues.
+    B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
+    frames = np.asarray(_by_library(_family(case)).covariances)
+    all_of = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
+    a, b, c = (all_of[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
+    radius = np.hypot(a - b, twice * c)
+    heights = np.stack([a + b - radius, a + b + radius], axis=1)
+    expected = 2 * np.linalg.eigvalsh(all_of)
+    worst = np.max(np.abs(heights - expected) / (a + b)[:, None])
+    why = "rounding of eigenvalues over the trace: at most 1e3 units in the last place"
+    label = "height over the cone against eigenvalues"
+    yield bounded(label, worst, "<=", 0, tolerance=1e-12, why=why)
+    yield from eigenpairs(case)
+    yield from families(case)
 
 
 class _Family(NamedTuple):
     """Members of one step length, whose values are scaled: so are their steps."""
 
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    covariances: np.ndarray
+    Q: Array
+    K: Array
+    V: Array
+    covariances: Array
     dt: float
-    counts: np.ndarray  # of steps to `END`, for those that measure the order
-    value: np.ndarray  # before it is scaled
+    counts: Array  # of steps to `END`, for those that measure the order
+    value: Array  # before it is scaled
 
 
 def _family(case: Case) -> _Family:
@@ -85,31 +89,20 @@ def _family(case: Case) -> _Family:
     start = B @ B.T / 4 + 0.3 * np.eye(2)
     start /= np.trace(start)
     scales = np.concatenate([counts[0] / counts, [-5.0, -500.0, -800.0]])
-    copies = lambda M: np.stack([M] * len(scales))
+    Q, K, starts = columns([(Q, K, start)] * len(scales))
     V = scales[:, None, None] * value
-    return _Family(
-        copies(Q), copies(K), V, copies(start), END / counts[0], counts, value
-    )
+    return _Family(Q, K, V, starts, END / counts[0], counts, value)
 
 
-class _Run(NamedTuple):
-    final: np.ndarray
-    n_steps: np.ndarray
-    code: np.ndarray
-
-
-def _by_library(family: _Family) -> tuple[_Run, np.ndarray, np.ndarray]:
-    """How each ends; the steps of the frames, and the frames."""
-    parts = zip(family.Q, family.K, family.V, strict=True)
-    dynamics = stacked([attentions["softmax"](*part) for part in parts])
-    starts = jnp.asarray(family.covariances)
+def _by_library(family: _Family) -> ClippedEuler:
+    """How each ends, and the frames."""
+    dynamics = stacked(list(map(attentions["softmax"], *family[:3])))
     rule = Rule(family.dt, REST, BOUND)
-    run = clipped_euler(dynamics, starts, rule, FRAMES, axis=0)
-    end = _Run(*(np.asarray(p) for p in (run.final, run.n_steps, run.code)))
-    return end, run.steps, np.asarray(run.covariances)
+    run = clipped_euler(dynamics, jnp.asarray(family.covariances), rule, FRAMES, axis=0)
+    return ClippedEuler(*map(np.asarray, run))
 
 
-def _member(V: np.ndarray, A: np.ndarray, Sigma: np.ndarray, dt: float) -> tuple:
+def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
     """One member in NumPy: rate, step, clip, then rest, then trace."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
@@ -122,55 +115,26 @@ def _member(V: np.ndarray, A: np.ndarray, Sigma: np.ndarray, dt: float) -> tuple
     return Sigma, LIMIT, int(Status.MAX_STEPS)
 
 
-def _steps(case: Case, *, turn: Callable[[np.ndarray], np.ndarray]) -> Checks:
+def _steps(case: Case, *, turn: Unary) -> Checks:
     """The library against references whose A is `turn(A)`."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
-    end, steps, frames = _by_library(family)
-    found = [
-        _member(V, A, S, family.dt)
-        for V, S in zip(family.V, family.covariances, strict=True)
-    ]
-    final, n_steps, code = (np.array(part) for part in zip(*found, strict=True))
-    off = int(np.sum(n_steps != end.n_steps) + np.sum(code != end.code))
-    clipped = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (end.final, final)]
+    run = _by_library(family)
+    members = zip(family.V, family.covariances, strict=True)
+    final, n_steps, code = columns(_member(V, A, S, family.dt) for V, S in members)
+    off = int(np.sum(n_steps != run.n_steps) + np.sum(code != run.code))
+    clipped = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (run.final, final)]
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
     one = "members that end otherwise, or after other steps"
     two = "least eigenvalue of those clipped"
-    yield _first_order(
-        family, A, frames[np.arange(4), np.searchsorted(steps, family.counts)]
-    )
-    yield counted(one, off)
-    yield gap("where they end", end.final, final, **ROUNDING)
-    yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)
-
-
-def _first_order(family: _Family, A: np.ndarray, reached: np.ndarray) -> Check:
-    """What four step sizes reach against DOP853."""
+    # What four step sizes reach against DOP853.
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]
-    errors = np.max(np.abs(reached - exact), axis=(1, 2))
+    ends = run.covariances[np.arange(4), np.searchsorted(run.steps, family.counts)]
+    errors = np.max(np.abs(ends - exact), axis=(1, 2))
     sizes = END / family.counts
-    return order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
-
-
-def _cone(case: Case, *, twice: float) -> Check:
-    r"""$z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues."""
-    B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
-    _, _, frames = _by_library(_family(case))
-    all_of = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
-    a, b, c = (all_of[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
-    radius = np.hypot(a - b, twice * c)
-    heights = np.stack([a + b - radius, a + b + radius], axis=1)
-    expected = 2 * np.linalg.eigvalsh(all_of)
-    worst = np.abs(heights - expected) / (a + b)[:, None]
-    why = "rounding of eigenvalues over the trace: at most 1e3 units in the last place"
-    return bounded(
-        "height over the cone against eigenvalues",
-        np.max(worst),
-        "<=",
-        0,
-        tolerance=1e-12,
-        why=why,
-    )
+    yield order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
+    yield counted(one, off)
+    yield gap("where they end", run.final, final, **ROUNDING)
+    yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)

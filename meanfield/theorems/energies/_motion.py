@@ -6,11 +6,6 @@ which is differentiated here as the library has it; no equation of the paper is 
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from typing_extensions import override
 
 from meanfield.energies import AbstractVariation, Interaction
@@ -18,39 +13,31 @@ from meanfield.energies.gradient_flow import TwistedDescent
 from meanfield.fields import Convergence
 from meanfield.measures import Points
 from meanfield.scores import Dot
-from meanfield.theorems.library.draws import tokens
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems.library.energies import spd
+from meanfield.theorems.library.ensembles import tokens
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
 from meanfield.tokens import Tokens
 
 
 class Motion(NamedTuple):
-    r"""Atoms with momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$.
+    r"""Atoms of momenta $p_i = \nabla\psi(x_i)$, $G(x, y) = e^{Ax\cdot y}$, and $B$."""
 
-    Attributes:
-        A: `(d, d)`.
-        B: symmetric positive definite.
-        w: weights.
-        x: atoms.
-        H: $\psi(x) = \frac12(x - c)\cdot H(x - c)$.
-        c: its centre.
-    """
-
-    A: np.ndarray
-    B: np.ndarray
-    w: np.ndarray
-    x: np.ndarray
-    H: np.ndarray
-    c: np.ndarray
+    A: Array  # `(d, d)`
+    B: Array  # symmetric positive definite
+    w: Array  # weights
+    x: Array  # atoms
+    H: Array  # $\psi(x) = \frac12(x - c)\cdot H(x - c)$
+    c: Array  # its centre
 
     @property
-    def p(self) -> np.ndarray:
+    def p(self) -> Array:
         """The momenta."""
         return (self.x - self.c) @ self.H
 
     @property
-    def z(self) -> np.ndarray:
+    def z(self) -> Array:
         """Atoms and momenta, stacked."""
         return np.stack([self.x, self.p])
 
@@ -60,17 +47,17 @@ class Motion(NamedTuple):
         return self._replace(A=(self.A + self.A.T) / 2)
 
     @property
-    def masses(self) -> np.ndarray:
+    def masses(self) -> Array:
         r"""$(G * \rho)(x_i)$, in NumPy."""
         return mass(self, self.x)
 
 
-def mass(m: Motion, x: np.ndarray) -> np.ndarray:
+def mass(m: Motion, x: Array) -> Array:
     r"""$(G * \rho)(x_i)$ of other atoms of the same weights, in NumPy."""
     return np.exp(ref.bilinear(m.A)(x, x)) @ m.w
 
 
-def motion(rng: np.random.Generator, n: int = 5, d: int = 2) -> Motion:
+def motion(rng: Rng, n: int = 5, d: int = 2) -> Motion:
     """A draw, `A` not symmetric."""
     x, w = tokens(rng, n, d)
     A, C = rng.normal(size=(2, d, d)) / 2
@@ -78,30 +65,22 @@ def motion(rng: np.random.Generator, n: int = 5, d: int = 2) -> Motion:
 
 
 class Geodesic(NamedTuple):
-    """What the library says of the geodesic through atoms and momenta.
+    """What the library says of the geodesic through atoms and momenta."""
 
-    Attributes:
-        velocity: of both, stacked.
-        length: a quarter of the squared length, the Hamiltonian.
-        energy: the interaction.
-        slope: its derivative along the geodesic.
-        second: its second derivative.
-    """
-
-    velocity: np.ndarray
-    length: np.ndarray
-    energy: np.ndarray
-    slope: np.ndarray
-    second: np.ndarray
+    velocity: Array  # of both, stacked
+    length: Array  # a quarter of the squared length, the Hamiltonian
+    energy: Array  # the interaction
+    slope: Array  # its derivative along the geodesic
+    second: Array  # its second derivative
 
 
 class _Momenta(AbstractVariation):
     """A function that is linear on each atom, with these slopes."""
 
-    p: Array
+    p: JaxArray
 
     @override
-    def __call__(self, tokens: Tokens) -> Array:
+    def __call__(self, tokens: Tokens) -> JaxArray:
         return jnp.sum(self.p * tokens.x, axis=1)
 
     @property
@@ -110,7 +89,7 @@ class _Momenta(AbstractVariation):
         return None
 
 
-def _length(m: Motion, z: Array) -> Array:
+def _length(m: Motion, z: JaxArray) -> JaxArray:
     r"""$\frac14\sum_iw_ip_i\cdot Bp_i/g_i$, by the library's descent in its metric."""
     x, p = z
     score, mu = Dot(m.A, jnp.eye(x.shape[1])), Points.weighted(x, m.w)
@@ -119,8 +98,8 @@ def _length(m: Motion, z: Array) -> Array:
 
 
 @eqx.filter_jit
-def _geodesic(m: Motion, z: Array) -> tuple[Array, ...]:
-    def flow(z: Array) -> Array:
+def _geodesic(m: Motion, z: JaxArray) -> tuple[JaxArray, ...]:
+    def flow(z: JaxArray) -> JaxArray:
         by_x, by_p = jax.grad(lambda z: _length(m, z))(z)
         return jnp.stack([by_p, -by_x]) / m.w[None, :, None]
 
@@ -131,13 +110,13 @@ def _geodesic(m: Motion, z: Array) -> tuple[Array, ...]:
     return flow(z), _length(m, z), energy(z), first, second
 
 
-def geodesic(m: Motion, z: np.ndarray | None = None) -> Geodesic:
+def geodesic(m: Motion, z: Array | None = None) -> Geodesic:
     """Through the atoms and momenta of a motion, or through others."""
     arrays = Motion(*map(jnp.asarray, m))  # pyright: ignore[reportArgumentType]
     said = _geodesic(arrays, jnp.asarray(m.z if z is None else z))
     return Geodesic(*map(np.asarray, said))
 
 
-def path_of(m: Motion, ts: np.ndarray) -> np.ndarray:
+def path_of(m: Motion, ts: Array) -> Array:
     """The library's geodesic from atoms and momenta, by SciPy."""
     return formulas.integrated(lambda _, z: geodesic(m, z).velocity, m.z, ts)

@@ -1,14 +1,11 @@
 """Heat, Fokker–Planck and porous medium equations, as flows of energies that move."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.special import beta, betaincinv
 
 from meanfield.energies import Entropy, GradientFlow, QuadraticPotential
 from meanfield.flows import flow
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import gap
 from meanfield.theorems.library.attentions import gaussian
@@ -23,8 +20,8 @@ TIMES = np.array([0.0, 0.2, 0.7])
 
 @eqx.filter_jit
 def _fokker_planck(
-    H: Array, c: Array, mu: Gaussian, x: Array
-) -> tuple[Array, tuple[Array, Array]]:
+    H: JaxArray, c: JaxArray, mu: Gaussian, x: JaxArray
+) -> tuple[JaxArray, tuple[JaxArray, JaxArray]]:
     """The library's velocities at `x`, and means and factors at `TIMES`."""
     V = QuadraticPotential(H, c)
     energy = 2.0 * (Entropy() + V) + -Entropy() - V
@@ -37,18 +34,16 @@ def drift(case: Case) -> Check:
     r"""The library's field of a Fokker–Planck flow against $-\nabla(\log\rho + V)$."""
     H, c, mean, Y = _ornstein_uhlenbeck(case)
     x = case.rng("probes").normal(size=(5, 2))
-    velocity, _ = _fokker_planck(
-        jnp.asarray(H), jnp.asarray(c), gaussian(mean, Y), jnp.asarray(x)
-    )
+    h, centre, at = map(jnp.asarray, (H, c, x))
+    velocity, _ = _fokker_planck(h, centre, gaussian(mean, Y), at)
     precision = np.linalg.inv(Y @ Y.T)
     down = lambda z: np.sum(ref.quadratic(z, -precision, mean) + ref.quadratic(z, H, c))
     why = ROUNDING + ", times the condition of Σ, at most 1e3"
-    return gap(
-        "Fokker–Planck velocity", velocity, -ref.slope(down, x), tolerance=1e-9, why=why
-    )
+    label, expected = "Fokker–Planck velocity", -ref.slope(down, x)
+    return gap(label, velocity, expected, tolerance=1e-9, why=why)
 
 
-def _ornstein_uhlenbeck(case: Case) -> tuple[np.ndarray, ...]:
+def _ornstein_uhlenbeck(case: Case) -> tuple[Array, ...]:
     """A Hessian and a centre, and a Gaussian's mean and factor."""
     rng = case.rng("drift")
     H, Y = spd(rng, 2), rng.normal(size=(2, 2)) + np.eye(2)
@@ -63,23 +58,19 @@ def carried(case: Case) -> Checks:
     """
     H, c, mean, Y = _ornstein_uhlenbeck(case)
     for label, matrix in (("Fokker–Planck", H), ("heat", 0 * H)):
-        mu, at = gaussian(mean, Y), jnp.asarray(Y)
-        _, (means, factors) = _fokker_planck(
-            jnp.asarray(matrix), jnp.asarray(c), mu, at
-        )
-        found = np.asarray(factors) @ np.swapaxes(np.asarray(factors), 1, 2)
+        mu, (h, centre, at) = gaussian(mean, Y), map(jnp.asarray, (matrix, c, Y))
+        means, factors = map(np.asarray, _fokker_planck(h, centre, mu, at)[1])
+        found = factors @ np.swapaxes(factors, 1, 2)
         rates, U = np.linalg.eigh(matrix)
-        shrink = [(U * np.exp(-rates * t)) @ U.T for t in TIMES]
         safe = np.where(rates > 0, rates, 1)
-        noise = [
-            np.where(rates > 0, -np.expm1(-2 * safe * t) / safe, 2 * t) for t in TIMES
-        ]
-        expected = [
-            E @ Y @ Y.T @ E + (U * n) @ U.T for E, n in zip(shrink, noise, strict=True)
-        ]
-        centres = [c + E @ (mean - c) for E in shrink]
-        yield gap(f"{label} flow, mean", means, np.stack(centres), **FLOWN)
-        yield gap(f"{label} flow, covariance", found, np.stack(expected), **FLOWN)
+        centres, expected = [], []
+        for t in TIMES:
+            E = (U * np.exp(-rates * t)) @ U.T
+            noise = np.where(rates > 0, -np.expm1(-2 * safe * t) / safe, 2 * t)
+            centres.append(c + E @ (mean - c))
+            expected.append(E @ Y @ Y.T @ E + (U * noise) @ U.T)
+        yield gap(f"{label} flow, mean", means, centres, **FLOWN)
+        yield gap(f"{label} flow, covariance", found, expected, **FLOWN)
 
 
 def spread(*, power: float) -> Check:
@@ -95,7 +86,7 @@ def spread(*, power: float) -> Check:
         masses = np.full(n + 1, 1 / n)
         masses[[0, -1]] /= 2
 
-        def rate(_: float, x: np.ndarray, masses: np.ndarray = masses) -> np.ndarray:
+        def rate(_: float, x: Array, masses: Array = masses) -> Array:
             force = (masses[1] / np.diff(x)) ** m
             return -np.diff(force, prepend=0, append=0) / masses
 

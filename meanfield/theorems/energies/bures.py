@@ -2,11 +2,6 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.integrate import quad
 
 from meanfield.energies import (
@@ -21,24 +16,34 @@ from meanfield.energies import (
 )
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap, order
+from meanfield.theorems._protocols import Slack, bounded, gap, order
+from meanfield.theorems.library.attentions import gaussian
 from meanfield.theorems.library.energies import spd
 from meanfield.theorems.library.measures import of_gaussian, roots
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference.formulas import sqrtm_psd
 from meanfield.theorems.reference.measures import wasserstein
 
-MATRICES = (
+WHY = (
     "rounding of 1e2 operations on matrices of condition at most 1e3: 1e-11 covers "
     "both sides"
 )
-NEWTON = (
-    "the step ends with Newton on the slope from a point within sqrt(eps): 1e-15 times "
-    "the condition of its curvature, and the rounding of 1e3 operations"
+MATRICES = Slack(tolerance=1e-11, why=WHY)
+NEWTON = Slack(
+    tolerance=1e-11,
+    why="the step ends with Newton on the slope from a point within sqrt(eps): 1e-15 "
+    "times the condition of its curvature, and the rounding of 1e3 operations",
 )
 Step = Callable[[AbstractEnergy, Gaussian, float], Gaussian]
 _squared = jax.jit(bures_squared)
+
+
+def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
+    """Euler's step of the same flow, of first order too, which minimises nothing."""
+    mean_rate, factor_rate = _rates(energy, start)
+    return Gaussian(start.mean + tau * mean_rate, start.factor + tau * factor_rate)
 
 
 @statement(
@@ -49,6 +54,16 @@ _squared = jax.jit(bures_squared)
     r"$\tau$; $D^2/\tau$ is the least action over $[0, \tau]$.",
     hypotheses=r"$D = W_2$, Gaussians",
     aliases=("castin2025:eq-5.2", "castin2025:eq-5.3"),
+    control=(
+        "an explicit step of the same flow, which minimises nothing",
+        {"step": _explicit},
+        (
+            "mean after a step",
+            "covariance after a step",
+            "mean before a Sinkhorn step",
+            "covariance before it",
+        ),
+    ),
 )
 def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     r"""The library's implicit steps against closed forms in NumPy.
@@ -59,39 +74,34 @@ def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
     action of the straight path in NumPy and of fifty others. The size of a motion of
     mean and factor against nodes; the roots that all this rests on, with derivatives.
     """
-    movements = (*_steps(case, step), *_implicit(case, step), *_action(case))
-    return (*movements, *of_gaussian(case), *roots(case))
-
-
-def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
-    """Euler's step of the same flow, of first order too, which minimises nothing."""
-    mean_rate, factor_rate = _rates(energy, start)
-    return Gaussian(start.mean + tau * mean_rate, start.factor + tau * factor_rate)
+    yield from _steps(case, step)
+    # The Euler–Lagrange equation of a step of the Sinkhorn energy, slopes in NumPy.
+    rng, tau = case.rng("implicit"), 0.3
+    Q, K = rng.normal(size=(2, 2, 2)) / 2
+    mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
+    start = gaussian(mean, Y)
+    after = step(SinkhornEnergy(Q, K, 0.7), start, tau)
+    alpha, Sigma = np.asarray(after.mean), np.asarray(after.covariance)
+    by_mean, by_covariance = ref.gaussian_slopes(alpha, Sigma, K.T @ Q / 0.7)
+    back = np.eye(2) + 2 * tau * by_covariance
+    yield gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **NEWTON)
+    yield gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **NEWTON)
+    yield from _action(case)
+    yield from of_gaussian(case)
+    yield from roots(case)
 
 
 @eqx.filter_jit
-def _rates(energy: AbstractEnergy, mu: Gaussian) -> tuple[Array, Array]:
+def _rates(energy: AbstractEnergy, mu: Gaussian) -> tuple[JaxArray, JaxArray]:
     return mu.transport(GradientFlow(energy).field(0.0, mu))
 
 
-minimising_movement.refuted_if(
-    "an explicit step of the same flow, which minimises nothing",
-    seen_by=(
-        "mean after a step",
-        "covariance after a step",
-        "mean before a Sinkhorn step",
-        "covariance before it",
-    ),
-    step=_explicit,
-)
-
-
-def _bures(S0: np.ndarray, S1: np.ndarray) -> float:
+def _bures(S0: Array, S1: Array) -> float:
     """The library's squared distance of centred Gaussians."""
     return float(_squared(jnp.asarray(S0), jnp.asarray(S1)))
 
 
-def _map(S0: np.ndarray, S1: np.ndarray) -> np.ndarray:
+def _map(S0: Array, S1: Array) -> Array:
     """The optimal map of centred Gaussians, in NumPy."""
     root = sqrtm_psd(S0)
     inverse = np.linalg.inv(root)
@@ -105,32 +115,16 @@ def _steps(case: Case, step: Step) -> Checks:
     U, _ = np.linalg.qr(rng.normal(size=(4, 4)))
     H, c = (U * rates) @ U.T, rng.normal(size=4)
     mean, Y = rng.normal(size=4), rng.normal(size=(4, 4)) / 2 + np.eye(4)
-    start = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
+    start = gaussian(mean, Y)
     energy = QuadraticPotential((H + H.T) / 2, c)
     after = step(energy, start, tau)
     shrink = np.linalg.inv(np.eye(4) + tau * H)
     Sigma = shrink @ Y @ Y.T @ shrink
     kept = U.T @ (np.asarray(after.mean) - c) / (U.T @ (mean - c))
     errors = np.abs(kept ** (1 / (tau * rates)) - np.exp(-1))
-    known = {"tolerance": 1e-11, "why": NEWTON}
-    yield gap("mean after a step", after.mean, c + shrink @ (mean - c), **known)
-    yield gap("covariance after a step", after.covariance, Sigma, **known)
+    yield gap("mean after a step", after.mean, c + shrink @ (mean - c), **NEWTON)
+    yield gap("covariance after a step", after.covariance, Sigma, **NEWTON)
     yield order("steps to time 1", tau * rates, errors, 1, names=("τ", "error"))
-
-
-def _implicit(case: Case, step: Step) -> Checks:
-    """The Euler–Lagrange equation of a step of the Sinkhorn energy, slopes in NumPy."""
-    rng, tau = case.rng("implicit"), 0.3
-    Q, K = rng.normal(size=(2, 2, 2)) / 2
-    mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
-    start = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
-    after = step(SinkhornEnergy(Q, K, 0.7), start, tau)
-    alpha, Sigma = np.asarray(after.mean), np.asarray(after.covariance)
-    by_mean, by_covariance = ref.gaussian_slopes(alpha, Sigma, K.T @ Q / 0.7)
-    back = np.eye(2) + 2 * tau * by_covariance
-    known = {"tolerance": 1e-11, "why": NEWTON}
-    yield gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **known)
-    yield gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **known)
 
 
 def _action(case: Case) -> Checks:
@@ -145,7 +139,7 @@ def _action(case: Case) -> Checks:
         R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         speed = (roots[0] @ R @ roots[1] - np.eye(3)) / tau
         others.append(tau * np.trace(speed @ S0 @ speed.T))
-    yield gap("D²/τ", known, action, tolerance=1e-11, why=MATRICES)
+    yield gap("D²/τ", known, action, **MATRICES)
     yield bounded("least action of other paths", min(others) / known, ">=", 1.0)
 
 
@@ -155,6 +149,11 @@ def _action(case: Case) -> Checks:
     claim=r"$W_2^2(\mu, \nu) = W_2^2(\mu_0, \nu_0) + |m - m'|^2$ with the means taken "
     r"out; of Diracs on the line, $d_{A,V}(\delta_p, \delta_q) = \int_p^q "
     r"e^{a x^2/2} dx / \sqrt{B}$, which is not invariant by translation.",
+    control=(
+        "only half of each mean is taken out",
+        {"centred": 0.5},
+        ("clouds", "Gaussians"),
+    ),
 )
 def translation(case: Case, *, centred: float = 1) -> Checks:
     """Clouds by POT; the library's Bures distance against the cost of a map.
@@ -162,12 +161,27 @@ def translation(case: Case, *, centred: float = 1) -> Checks:
     Lengths of Diracs in the library's twisted metric, by Gauss–Legendre, against
     SciPy's quadrature of the closed form.
     """
-    return (*_translation(case, centred=centred), *_lengths())
-
-
-translation.refuted_if(
-    "only half of each mean is taken out", seen_by=("clouds", "Gaussians"), centred=0.5
-)
+    # $D^2$, and $D^2$ of the measures moved by a share of their means.
+    rng = case.rng("clouds")
+    x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
+    x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
+    m, n = centred * np.mean(x, 0), centred * np.mean(y, 0)
+    apart = np.sum((m - n) ** 2)
+    moved = wasserstein(x - m, y - n) ** 2 + apart
+    S0, S1 = spd(rng, 3), spd(rng, 3)
+    a, b = rng.normal(size=(2, 3))
+    T, (z, w) = _map(S0, S1), ref.standard_nodes(3, 4)
+    nodes = centred * a + z @ np.linalg.cholesky(S0).T
+    images = b + (nodes - centred * a) @ T.T
+    cost = w @ np.sum((images - nodes) ** 2, axis=1)
+    expected = _bures(S0, S1) + np.sum((a - b) ** 2)
+    yield gap("clouds", wasserstein(x, y) ** 2, moved, **MATRICES)
+    yield gap("Gaussians", expected, cost, **MATRICES)
+    for p in (0.0, 2.0):
+        exact, _ = quad(lambda x: np.exp(0.4 * x**2) / np.sqrt(1.7), p, p + 1)
+        found = _twisted(p, p + 1, a=0.8, B=1.7)
+        why = "Gauss–Legendre with 24 nodes of an entire function: rounding"
+        yield gap(f"d(δ_{p:g}, δ_{p + 1:g})", found, exact, tolerance=1e-11, why=why)
 
 
 @translation.misprinted(
@@ -182,10 +196,8 @@ translation.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     near, far = _twisted(0, 1), _twisted(2, 3)
-    ratio = (
-        quad(lambda x: np.exp(0.3 * x**2), 2, 3)[0]
-        / quad(lambda x: np.exp(0.3 * x**2), 0, 1)[0]
-    )
+    exact = lambda p, q: quad(lambda x: np.exp(0.3 * x**2), p, q)[0]
+    ratio = exact(2, 3) / exact(0, 1)
     why = "quadrature of entire functions: rounding"
     same = bounded("d(δ₂,δ₃)/d(δ₀,δ₁)", far / near, "=", 1, tolerance=1e-11, why=why)
     return Counterexample(
@@ -197,38 +209,18 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _translation(case: Case, *, centred: float) -> Checks:
-    """$D^2$, and $D^2$ of the measures moved by a share of their means."""
-    rng = case.rng("clouds")
-    x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
-    x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
-    m, n = centred * np.mean(x, 0), centred * np.mean(y, 0)
-    apart = np.sum((m - n) ** 2)
-    moved = wasserstein(x - m, y - n) ** 2 + apart
-    S0, S1 = spd(rng, 3), spd(rng, 3)
-    a, b = rng.normal(size=(2, 3))
-    T, (z, w) = _map(S0, S1), ref.standard_nodes(3, 4)
-    nodes = centred * a + z @ np.linalg.cholesky(S0).T
-    images = b + (nodes - centred * a) @ T.T
-    cost = w @ np.sum((images - nodes) ** 2, axis=1)
-    expected = _bures(S0, S1) + np.sum((a - b) ** 2)
-    yield gap("clouds", wasserstein(x, y) ** 2, moved, tolerance=1e-11, why=MATRICES)
-    yield gap("Gaussians", expected, cost, tolerance=1e-11, why=MATRICES)
-
-
 @eqx.filter_jit
-def _speeds(x: Array, a: Array, B: Array) -> Array:
+def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
     """Lengths of unit velocities of a Dirac in the library's twisted metric."""
 
-    def speed(at: Array) -> Array:
+    def speed(at: JaxArray) -> JaxArray:
         mu = Points.uniform(at[None, None])
         one = jnp.ones((1, 1))
         score = Dot(a * one, one)
         energy = QuadraticPotential(one, jnp.full(1, 9.0))  # a slope nowhere zero
         field = Twisted(score, B * one).descent(energy, mu)
-        return jnp.sqrt(-dissipation(energy, mu, field)) / jnp.abs(
-            field(mu.tokens)[0, 0]
-        )
+        length = jnp.sqrt(-dissipation(energy, mu, field))
+        return length / jnp.abs(field(mu.tokens)[0, 0])
 
     return jax.vmap(speed)(x)
 
@@ -241,17 +233,9 @@ def _twisted(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
     return float((q - p) / 2 * weights @ np.asarray(speeds))
 
 
-def _lengths() -> Checks:
-    for p in (0.0, 2.0):
-        exact, _ = quad(lambda x: np.exp(0.4 * x**2) / np.sqrt(1.7), p, p + 1)
-        found = _twisted(p, p + 1, a=0.8, B=1.7)
-        why = "Gauss–Legendre with 24 nodes of an entire function: rounding"
-        yield gap(f"d(δ_{p:g}, δ_{p + 1:g})", found, exact, tolerance=1e-11, why=why)
-
-
 def _squares(case: Case, *, power: float) -> Check:
     """$D^p$ against $D_0^2$ and the squared distance of means; three against nine."""
     del case
     one = np.eye(1)
     cost = wasserstein(np.array([[0.0]]), np.array([[3.0]]))
-    return gap("D", cost**power, _bures(one, one) + 9, tolerance=1e-13, why=MATRICES)
+    return gap("D", cost**power, _bures(one, one) + 9, tolerance=1e-13, why=WHY)

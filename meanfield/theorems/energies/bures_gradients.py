@@ -2,26 +2,23 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import solve_continuous_lyapunov
 
 from meanfield.attention import attentions
 from meanfield.energies import SinkhornEnergy, bures_squared
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, Binary, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import EPS, gap, order
+from meanfield.theorems._protocols import EPS, Slack, gap, order
 from meanfield.theorems.library.energies import on_gaussian, spd
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference.formulas import sqrtm_psd
 
 EPSILON, NODES, SWEEPS = 0.7, 14, 60
-CLOSED = (
-    "both sides to rounding of 1e3 operations on matrices of condition below 1e2, the "
-    "square root of a non-symmetric product included: 1e-10"
+CLOSED = Slack(
+    tolerance=1e-10,
+    why="both sides to rounding of 1e3 operations on matrices of condition below 1e2, "
+    "the square root of a non-symmetric product included: 1e-10",
 )
 CLOUD = (
     "14 Gauss–Hermite nodes along each direction of a draw with |YᵀAY|/ε ≤ 1/4: 1e-11 "
@@ -45,20 +42,13 @@ def gaussian_flow(case: Case) -> Checks:
     two with non-symmetric $A$, against slopes of the energy of Gauss–Hermite nodes,
     solved by Sinkhorn iterations in NumPy.
     """
-    moving, still = _rates(case, sign=1, inverse=2)
+    moving, still = _rates(case)
     return (*moving, *still, *_brute_force(case))
 
 
 @gaussian_flow.refuted_by(r"$A$ is not symmetric; still $V = -A$")
 def _(case: Case) -> Checks:
-    Q, K, mean, Y = _draw(case.rng("closed"), 3)
-    A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
-    by_mean, S = ref.gaussian_slopes(mean, Sigma, A)
-    field = _attention(*map(jnp.asarray, (Q, K, -K.T @ Q, mean, Y)))
-    rate = -2 * (S @ Sigma + Sigma @ S)
-    known = {"tolerance": 1e-10, "why": CLOSED}
-    yield gap("α' of Sinkhorn attention", field[0], -by_mean, **known)
-    yield gap("Σ' of Sinkhorn attention", field[1], rate, **known)
+    return _rates(case, keys=lambda _, K: K)[0][:2]
 
 
 @gaussian_flow.misprinted(
@@ -69,25 +59,20 @@ def _(case: Case) -> Checks:
     counterexample=r"$F_\epsilon$ of (5.11) at a random Gaussian, $d = 3$",
 )
 def _(case: Case) -> Counterexample:
-    printed, _ = _rates(case, sign=-1, inverse=2)
-    corrected, _ = _rates(case, sign=1, inverse=2)
-    return Counterexample(printed[:4], corrected[:4])
+    return Counterexample(_rates(case, sign=-1)[0][:4], _rates(case)[0][:4])
 
 
-def _draw(rng: np.random.Generator, rank: int) -> tuple[np.ndarray, ...]:
+def _draw(rng: Rng, rank: int) -> tuple[Array, ...]:
     """Q, K in the plane of tokens of dimension 3, a mean and a factor of `rank`."""
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     mean, Y = rng.normal(size=3), rng.normal(size=(3, rank)) / 2
     return Q, K, mean, Y + np.eye(3, rank) / 2
 
 
-def _mirrored(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    r"""Keys $MQ$, `M` symmetric, so that $K^\top Q$ is."""
-    return (K @ K.T - np.eye(len(K)) / 2) @ Q
-
-
 @eqx.filter_jit
-def _attention(Q: Array, K: Array, V: Array, mean: Array, factor: Array) -> tuple:
+def _attention(
+    Q: JaxArray, K: JaxArray, V: JaxArray, mean: JaxArray, factor: JaxArray
+) -> tuple:
     mu = Gaussian(mean, factor)
     field = attentions["sinkhorn"](Q, K, V, epsilon=EPSILON).field(0.0, mu)
     mean_rate, factor_rate = mu.transport(field)
@@ -95,43 +80,47 @@ def _attention(Q: Array, K: Array, V: Array, mean: Array, factor: Array) -> tupl
     return mean_rate, half + half.T
 
 
+def _symmetric(Q: Array, K: Array) -> Array:
+    r"""Keys $MQ$, `M` symmetric, so that $K^\top Q$ is."""
+    return (K @ K.T - np.eye(len(K)) / 2) @ Q
+
+
 def _rates(
-    case: Case, *, sign: float, inverse: float
+    case: Case, *, sign: float = 1, inverse: float = 2, keys: Binary = _symmetric
 ) -> tuple[tuple[Check, ...], Checks]:
     r"""Of the attention with $A = A^\top = -V$, and of the library's gradient flow."""
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
-    K = _mirrored(Q, K)
+    K = keys(Q, K)
     A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
     by_mean, S = ref.gaussian_slopes(mean, Sigma, A)
     rates = (-sign * by_mean, -sign * inverse * (S @ Sigma + Sigma @ S))
     x = case.rng("probes").normal(size=(5, 3))
     said = on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=x)
     field = _attention(*map(jnp.asarray, (Q, K, -K.T @ Q, mean, Y)))
-    known = {"tolerance": 1e-10, "why": CLOSED}
     linear = x @ by_mean + 2 * ref.quadratic(x, S, mean)
     power = by_mean @ rates[0] + np.sum(S * rates[1])
     moving = (
-        gap("α' of Sinkhorn attention", field[0], rates[0], **known),
-        gap("Σ' of Sinkhorn attention", field[1], rates[1], **known),
-        gap("α' of the gradient flow", said.mean_rate, rates[0], **known),
-        gap("Σ' of the gradient flow", said.covariance_rate, rates[1], **known),
-        gap("dissipation", said.power, power, **known),
+        gap("α' of Sinkhorn attention", field[0], rates[0], **CLOSED),
+        gap("Σ' of Sinkhorn attention", field[1], rates[1], **CLOSED),
+        gap("α' of the gradient flow", said.mean_rate, rates[0], **CLOSED),
+        gap("Σ' of the gradient flow", said.covariance_rate, rates[1], **CLOSED),
+        gap("dissipation", said.power, power, **CLOSED),
     )
     variation = said.variation - said.variation[0]
     return moving, (
-        gap("first variation", variation, linear - linear[0], **known),
-        gap("energy", said.energy, ref.sinkhorn_gaussian(mean, Sigma, A), **known),
+        gap("first variation", variation, linear - linear[0], **CLOSED),
+        gap("energy", said.energy, ref.sinkhorn_gaussian(mean, Sigma, A), **CLOSED),
     )
 
 
-def small(case: Case, name: str) -> tuple[np.ndarray, ...]:
+def small(case: Case, name: str) -> tuple[Array, ...]:
     """A draw of rank 2 that a cloud of nodes resolves; `A` not symmetric."""
     Q, K, mean, Y = _draw(case.rng(name), 2)
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / EPSILON
     return Q, K / (4 * size), mean / 2, Y
 
 
-def _cloud_energy(mean: np.ndarray, Y: np.ndarray, A: np.ndarray) -> np.ndarray:
+def _cloud_energy(mean: Array, Y: Array, A: Array) -> Array:
     """The Sinkhorn energy of Gauss–Hermite nodes, in NumPy."""
     z, w = ref.standard_nodes(Y.shape[1], NODES)
     f, g = ref.scaled(mean + z @ Y.T, w, ref.bilinear(A), SWEEPS)
@@ -139,7 +128,9 @@ def _cloud_energy(mean: np.ndarray, Y: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _by_bandwidth(Q: Array, K: Array, mean: Array, Sigma: Array) -> Array:
+def _by_bandwidth(
+    Q: JaxArray, K: JaxArray, mean: JaxArray, Sigma: JaxArray
+) -> JaxArray:
     energy = lambda epsilon: SinkhornEnergy(Q, K, epsilon).on_gaussian(mean, Sigma)
     return jax.grad(energy)(jnp.asarray(EPSILON))
 
@@ -150,27 +141,30 @@ def _brute_force(case: Case) -> Checks:
     A = K.T @ Q / EPSILON
     by_mean = ref.slope(lambda m: _cloud_energy(m, Y, A), mean)
     half = ref.slope(lambda factor: _cloud_energy(mean, factor, A), Y) @ Y.T
-    probes, (z, w) = (
-        case.rng("near").normal(size=(5, 3)) / 2,
-        ref.standard_nodes(2, NODES),
-    )
+    probes = case.rng("near").normal(size=(5, 3)) / 2
+    z, w = ref.standard_nodes(2, NODES)
     level = ref.sinkhorn_variation(probes, mean + z @ Y.T, w, ref.bilinear(A))
     said = on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=probes)
     variation = said.variation - said.variation[0]
     sharper = _by_bandwidth(*map(jnp.asarray, (Q, K, mean, Y @ Y.T)))
     sharp = lambda epsilon: _cloud_energy(mean, Y, K.T @ Q / epsilon)
     bandwidth = ref.slope(sharp, np.array(EPSILON))
-    known = {"tolerance": 1e-9, "why": CLOUD}
-    yield gap("α', singular Σ", said.mean_rate, -by_mean, **known)
-    yield gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **known)
-    yield gap("first variation, singular Σ", variation, level - level[0], **known)
-    yield gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **known)
-    yield gap("its slope in ε, singular Σ", sharper, bandwidth, **known)
+    slack = Slack(tolerance=1e-9, why=CLOUD)
+    yield gap("α', singular Σ", said.mean_rate, -by_mean, **slack)
+    yield gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **slack)
+    yield gap("first variation, singular Σ", variation, level - level[0], **slack)
+    yield gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **slack)
+    yield gap("its slope in ε, singular Σ", sharper, bandwidth, **slack)
 
 
-def _length(Sigma: np.ndarray, H: np.ndarray) -> float:
+def _length(Sigma: Array, H: Array) -> float:
     r"""$\langle M_\Sigma H, H\rangle$ with $M_\Sigma^{-1}X = 2(X\Sigma + \Sigma X)$."""
     return np.sum(solve_continuous_lyapunov(2 * Sigma, H) * H)
+
+
+def _commuting(Sigma: Array, H: Array) -> float:
+    """What the metric would be if both matrices commuted."""
+    return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
 
 
 @statement(
@@ -180,6 +174,11 @@ def _length(Sigma: np.ndarray, H: np.ndarray) -> float:
     r"\rangle$ with $M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
     hypotheses=r"$\Sigma \succ 0$",
     aliases=("castin2025:bures-inverse",),
+    control=(
+        "the metric is that of covariances that commute",
+        {"length": _commuting},
+        ("limit",),
+    ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
     """The library's squared distances, extrapolated to zero, and their order.
@@ -187,19 +186,19 @@ def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Check
     Against SciPy's solution of the Lyapunov equation; a distance to a singular
     covariance against the closed form in NumPy.
     """
-    return (*_metric(case, length), _closed_distance(case))
-
-
-def _commuting(Sigma: np.ndarray, H: np.ndarray) -> float:
-    """What the metric would be if both matrices commuted."""
-    return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
-
-
-bures_metric.refuted_if(
-    "the metric is that of covariances that commute",
-    seen_by=("limit",),
-    length=_commuting,
-)
+    yield from _metric(case, length)
+    # The library's distance against the closed form, a covariance singular.
+    rng = case.rng("closed form")
+    S, Y = spd(rng, 3), rng.normal(size=(3, 2))
+    root = sqrtm_psd(S)
+    cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
+    expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
+    found = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
+    # An eigenvalue that should vanish is 1e-16, its square root 1e-8.
+    lost = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
+    error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
+    why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
+    yield gap("distance to a singular Σ", found, expected, tolerance=error, why=why)
 
 
 @bures_metric.misprinted(
@@ -211,22 +210,16 @@ bures_metric.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     wrong, right = (next(iter(_metric(case, each))) for each in (_doubled, _length))
-    half, whole = (_rates(case, sign=1, inverse=i)[0][1] for i in (1, 2))
+    half, whole = (_rates(case, inverse=i)[0][1] for i in (1, 2))
     return Counterexample((wrong, half), (right, whole))
 
 
 _squares = jax.jit(jax.vmap(bures_squared, in_axes=(None, 0)))
 
 
-def _quotients(Sigma: np.ndarray, H: np.ndarray, h: np.ndarray) -> np.ndarray:
-    r"""$W_2^2(\Sigma, \Sigma + hH)/h^2$ by the library."""
-    moved = Sigma + h[:, None, None] * H
-    return np.asarray(_squares(jnp.asarray(Sigma), jnp.asarray(moved))) / h**2
-
-
-def _doubled(Sigma: np.ndarray, H: np.ndarray) -> float:
+def _doubled(Sigma: Array, H: Array) -> float:
     r"""The same with $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
-    return np.sum(solve_continuous_lyapunov(Sigma, H) * H)
+    return _length(Sigma / 2, H)
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
@@ -235,7 +228,9 @@ def _metric(case: Case, length: Callable[..., float]) -> Checks:
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4
     h = 0.04 / 2.0 ** np.arange(4)
-    right, left = _quotients(Sigma, H, np.concatenate([h, -h])).reshape(2, -1)
+    moved = Sigma + np.multiply.outer([h, -h], H)
+    found = _squares(jnp.asarray(Sigma), jnp.asarray(moved.reshape(-1, 3, 3)))
+    right, left = np.asarray(found).reshape(2, -1) / h**2
     even = (right + left) / 2
     once = (4 * even[1:] - even[:-1]) / 3
     twice = (16 * once[1:] - once[:-1]) / 15
@@ -249,18 +244,3 @@ def _metric(case: Case, length: Callable[..., float]) -> Checks:
     away = np.abs(even - expected)
     yield gap("limit", twice[-1], expected, tolerance=error, why=why)
     yield order("mean of ±h", h, away, 2, names=("h", "error"))
-
-
-def _closed_distance(case: Case) -> Check:
-    """The library's distance against the closed form, a covariance singular."""
-    rng = case.rng("closed form")
-    S, Y = spd(rng, 3), rng.normal(size=(3, 2))
-    root = sqrtm_psd(S)
-    cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
-    expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
-    found = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
-    # An eigenvalue that should vanish is 1e-16, its square root 1e-8.
-    lost = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
-    error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
-    why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
-    return gap("distance to a singular Σ", found, expected, tolerance=error, why=why)

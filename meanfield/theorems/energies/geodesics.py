@@ -1,8 +1,7 @@
 """Geodesics of the twisted metric, and convexity along them."""
 
-import numpy as np
-
-from meanfield.theorems._prelude import Case, Check, Checks, statement
+from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap
 from meanfield.theorems.library.energies import ROUNDED
 from meanfield.theorems.reference import energies as ref
@@ -21,6 +20,11 @@ SOLVER = "DOP853 at rtol 1e-11 over unit time, amplified by less than 1e2"
     r"(G * \rho) - \frac14 \int \nabla\psi \cdot B \nabla\psi / (G * \rho)^2 \, "
     r"G(y, x) \rho(y) dy = 0$.",
     hypotheses=r"$B$ symmetric positive definite, any $A$",
+    control=(
+        "the equation of ψ goes without its integral",
+        {"nonlocal_term": 0},
+        ("p' by …", "H along the solution"),
+    ),
 )
 def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     """Atoms and momenta under the two equations in NumPy, against the library's metric.
@@ -31,19 +35,26 @@ def geodesics(case: Case, *, nonlocal_term: float = 1) -> Checks:
     positive second variation.
     """
     m = motion(case.rng("motion"))
-    yield from _equations(m, nonlocal_term=nonlocal_term)
-    yield _conserved(m, nonlocal_term=nonlocal_term)
+    # Of momenta along characteristics; and the library's Hamiltonian flow.
+    found = geodesic(m)
+    closed = velocity(m, m.z, nonlocal_term=nonlocal_term)
+    transported = ref.slope(lambda at: np.sum(_potential_change(m, at)), m.x)
+    transported = transported + closed[0] @ m.H
+    squares = np.sum((m.p @ m.B) * m.p, axis=1)
+    yield gap("p' by the equation of ψ", transported, closed[1], **ROUNDED)
+    yield gap("x' by the library", found.velocity[0], closed[0], **ROUNDED)
+    yield gap("p' by the library", found.velocity[1], closed[1], **ROUNDED)
+    yield gap("length", found.length, m.w @ (squares / m.masses) / 4, **ROUNDED)
+    # The library's Hamiltonian along SciPy's solution of the two equations.
+    rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
+    path = formulas.integrated(rate, m.z, np.linspace(0, 1, 5))
+    values = [geodesic(m, z).length for z in path]
+    start = np.full(5, values[0])
+    yield gap("H along the solution", values, start, tolerance=1e-9, why=SOLVER)
     yield from _stationary(case, m)
 
 
-geodesics.refuted_if(
-    "the equation of ψ goes without its integral",
-    seen_by=("p' by …", "H along the solution"),
-    nonlocal_term=0,
-)
-
-
-def velocity(m: Motion, z: np.ndarray, *, nonlocal_term: float = 1.0) -> np.ndarray:
+def velocity(m: Motion, z: Array, *, nonlocal_term: float = 1.0) -> Array:
     r"""Positions and momenta moved by the equations of the lemma, in closed form.
 
     $x' = Bp/2g$ and $p'_i = \frac14\frac{|p_i|_B^2}{g_i^2}\nabla g(x_i) + \frac14\sum_j
@@ -58,7 +69,7 @@ def velocity(m: Motion, z: np.ndarray, *, nonlocal_term: float = 1.0) -> np.ndar
     return np.stack([p @ m.B / (2 * g[:, None]), own + nonlocal_term * others])
 
 
-def _potential_change(m: Motion, at: np.ndarray) -> np.ndarray:
+def _potential_change(m: Motion, at: Array) -> Array:
     r"""$\partial_s\psi$ of the lemma's second equation, anywhere; integrals as sums."""
     slopes = (at - m.c) @ m.H
     here = np.exp(ref.bilinear(m.A)(at, m.x)) @ m.w
@@ -67,31 +78,7 @@ def _potential_change(m: Motion, at: np.ndarray) -> np.ndarray:
     return -np.sum((slopes @ m.B) * slopes, axis=1) / (4 * here) + seen / 4
 
 
-def _equations(m: Motion, *, nonlocal_term: float) -> Checks:
-    """Of momenta along characteristics; and the library's Hamiltonian flow."""
-    found = geodesic(m)
-    closed = velocity(m, m.z, nonlocal_term=nonlocal_term)
-    transported = ref.slope(lambda at: np.sum(_potential_change(m, at)), m.x)
-    transported = transported + closed[0] @ m.H
-    squares = np.sum((m.p @ m.B) * m.p, axis=1)
-    yield gap("p' by the equation of ψ", transported, closed[1], **ROUNDED)
-    yield gap("x' by the library", found.velocity[0], closed[0], **ROUNDED)
-    yield gap("p' by the library", found.velocity[1], closed[1], **ROUNDED)
-    yield gap("length", found.length, m.w @ (squares / m.masses) / 4, **ROUNDED)
-
-
-def _conserved(m: Motion, *, nonlocal_term: float) -> Check:
-    """The library's Hamiltonian along SciPy's solution of the two equations."""
-    rate = lambda _, z: velocity(m, z, nonlocal_term=nonlocal_term)
-    path = formulas.integrated(rate, m.z, np.linspace(0, 1, 5))
-    values = [geodesic(m, z).length for z in path]
-    start = np.full(5, values[0])
-    return gap("H along the solution", values, start, tolerance=1e-9, why=SOLVER)
-
-
-def _action(
-    m: Motion, path: np.ndarray, bump: np.ndarray, waves: np.ndarray
-) -> np.ndarray:
+def _action(m: Motion, path: Array, bump: Array, waves: Array) -> Array:
     r"""$\iint x'\cdot B^{-1}x'\,g\,d\mu\,dt$ of the path and a bump, at Gauss nodes."""
     _, weights = np.polynomial.legendre.leggauss(len(path))
     inverse, total = np.linalg.inv(m.B), np.zeros(())
@@ -102,24 +89,18 @@ def _action(
     return total
 
 
-def _stationary(case: Case, m: Motion) -> tuple[Check, Check]:
+def _stationary(case: Case, m: Motion) -> Checks:
     """First and second variation of the action under three sines."""
     nodes = (np.polynomial.legendre.leggauss(24)[0] + 1) / 2
-    ts = np.concatenate([[0.0], nodes])
-    path = path_of(m, ts)[1:]
+    path = path_of(m, np.concatenate([[0.0], nodes]))[1:]
     rng, first, second = case.rng("bumps"), [], []
-    for k in (1, 2, 3):
+    for turn in np.pi * np.arange(1, 4):
         bump = rng.normal(size=m.x.shape)
-        wave = np.stack(
-            [np.sin(np.pi * k * nodes), np.pi * k * np.cos(np.pi * k * nodes)]
-        )
-        value = lambda size, bump=bump, wave=wave: _action(m, path, bump, size * wave.T)
+        wave = np.column_stack([np.sin(turn * nodes), turn * np.cos(turn * nodes)])
+        value = lambda size, bump=bump, wave=wave: _action(m, path, bump, size * wave)
         first.append(abs(ref.along(value, np.zeros(()), np.ones(()))))
         second.append(value(0.01) + value(-0.01) - 2 * value(0.0))
-    scale = _action(m, path, 0 * m.x, np.zeros((24, 2)))
-    slope = float(max(first) / scale)
+    slope = max(first) / _action(m, path, 0 * m.x, np.zeros((24, 2)))
     why = "24 Gauss nodes in time and " + SOLVER
-    return (
-        bounded("slope of the action", slope, "<=", 0, tolerance=1e-8, why=why),
-        bounded("least second variation", float(min(second)), ">=", 0),
-    )
+    yield bounded("slope of the action", slope, "<=", 0, tolerance=1e-8, why=why)
+    yield bounded("least second variation", min(second), ">=", 0)

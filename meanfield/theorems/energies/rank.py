@@ -1,18 +1,14 @@
 """The rank that the flow of Sinkhorn attention keeps."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
-from meanfield.attention import Attention, attentions
+from meanfield.attention import Attention
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.reference import formulas
 from meanfield.theorems.reference.formulas import sqrtm_psd
 
@@ -25,12 +21,12 @@ SOLVER = (
 )
 
 
-def _flown(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.ndarray:
+def _flown(attention: Attention, mean: Array, factors: Array) -> Array:
     """Factors at t = 1.5 by the library's flow."""
     return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
 
 
-def _stepped(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.ndarray:
+def _stepped(attention: Attention, mean: Array, factors: Array) -> Array:
     """The same by fifteen Euler steps of covariances, along the library's rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
@@ -41,8 +37,8 @@ def _stepped(attention: Attention, mean: np.ndarray, factors: np.ndarray) -> np.
 
 
 @eqx.filter_jit
-def _rates(attention: Attention, mean: Array, factors: Array) -> Array:
-    def rate(Y: Array) -> Array:
+def _rates(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
+    def rate(Y: JaxArray) -> JaxArray:
         mu = Gaussian(mean, Y)
         half = mu.transport(attention.field(0.0, mu))[1] @ Y.T
         return half + half.T
@@ -51,14 +47,10 @@ def _rates(attention: Attention, mean: Array, factors: Array) -> Array:
 
 
 @eqx.filter_jit
-def _flow(attention: Attention, mean: Array, factors: Array) -> Array:
-    solve = lambda Y: flow(
-        attention,
-        Gaussian(mean, Y),
-        jnp.array([0.0, 1.5]),
-        stepping=adaptive(rtol=RTOL),
-    ).coordinates[1]
-    return eqx.filter_vmap(solve)(factors)[:, -1]
+def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
+    ts, steps = jnp.array([0.0, 1.5]), adaptive(rtol=RTOL)
+    run = lambda Y: flow(attention, Gaussian(mean, Y), ts, stepping=steps)
+    return eqx.filter_vmap(lambda Y: run(Y).coordinates[1])(factors)[:, -1]
 
 
 @statement(
@@ -69,34 +61,29 @@ def _flow(attention: Attention, mean: Array, factors: Array) -> Array:
     r"$t \to \infty$.",
     hypotheses=r"$\Sigma' = L\Sigma + \Sigma L^\top$ and $t$ before a blow-up; if "
     r"$\Sigma$ is singular, determinant and trace are those on its support",
+    control=(
+        r"covariances take Euler steps of 0.1, $\Sigma + \tau(L\Sigma + \Sigma "
+        r"L^\top)$, whose rank nothing keeps",
+        {"carry": _stepped},
+    ),
 )
-def constant_rank(case: Case, *, carry: Callable[..., np.ndarray] = _flown) -> Checks:
+def constant_rank(case: Case, *, carry: Callable[..., Array] = _flown) -> Checks:
     r"""The library's flow of Sinkhorn attention, from covariances of rank 3 and 2.
 
     Products of the singular values of its factor against the trace of $VM_\Sigma$,
     integrated by SciPy along a flow in NumPy.
     """
-    Q, K, V, starts, ends = _run(case, carry)
+    p, starts, ends = _run(case, carry)
     for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
-        found = np.linalg.svd(end, compute_uv=False)
-        before = np.linalg.svd(Y, compute_uv=False)
-        integral = _integral_of_trace(Q, K, V, Y)
-        expected = 2 * np.sum(np.log(before[:rank])) + 2 * integral
+        before, found = (np.linalg.svd(M, compute_uv=False) for M in (Y, end))
+        expected = 2 * np.sum(np.log(before[:rank])) + 2 * _integral_of_trace(p, Y)
         actual = 2 * np.sum(np.log(found[:rank]))
         tolerance = 10 * RTOL * float(found[0] / found[rank - 1])
         label = f"log det, rank {rank}"
         yield gap(label, actual, expected, tolerance=tolerance, why=SOLVER, scale=1.0)
     why = "rounding of the factor: 1e-16 times its size and the growth of the flow"
     third = np.linalg.svd(ends[1], compute_uv=False)[2]
-    left = bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
-    yield left
-
-
-constant_rank.refuted_if(
-    r"covariances take Euler steps of 0.1, $\Sigma + \tau(L\Sigma + \Sigma L^\top)$, "
-    "whose rank nothing keeps",
-    carry=_stepped,
-)
+    yield bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
 
 
 @constant_rank.misprinted(
@@ -107,52 +94,38 @@ constant_rank.refuted_if(
     counterexample=r"random parameters and $\Sigma_0 \succ 0$, $d = 3$, to $t = 1.5$",
 )
 def _(case: Case) -> Counterexample:
-    least = float(np.linalg.svd(_run(case, _flown).ends[0], compute_uv=False)[2])
+    least = float(np.linalg.svd(_run(case, _flown)[2][0], compute_uv=False)[2])
     why = "rounding of a factor of size one"
     zero = bounded("least deviation", least, "<=", 0, tolerance=1e-13, why=why)
     return Counterexample((zero,), constant_rank(case)[:2])
 
 
-def _linear(Q: np.ndarray, K: np.ndarray, V: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    r"""$VM_\Sigma/\epsilon$, with the paper's $M_\Sigma$, by symmetric roots."""
-    A, root = K.T @ Q, sqrtm_psd(Y @ Y.T)
-    identity = np.eye(len(A)) * EPSILON / 2
-    inner = sqrtm_psd(root @ A @ root @ root @ A.T @ root + EPSILON / 2 * identity)
-    return V @ root @ np.linalg.solve(inner + identity, root @ A) / EPSILON
-
-
-class _Run(NamedTuple):
+def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Array]:
     """Parameters, factors of rank 3 and 2, and where the library's flow takes them."""
-
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-
-
-def _run(case: Case, carry: Callable[..., np.ndarray]) -> _Run:
     rng = case.rng("flow")
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     V, mean = rng.normal(size=(3, 3)) / 4 - K.T @ Q / 2, rng.normal(size=3)
     full = rng.normal(size=(3, 3)) / 2 + np.eye(3)
     low = full @ np.diag([1.0, 1.0, 0.0]) @ np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    starts = np.stack([full, low])
-    attention = attentions["sinkhorn"](Q, K, V, epsilon=EPSILON)
-    return _Run(Q, K, V, starts, carry(attention, mean, starts))
+    p, starts = Parameters(Q, K, V, np.asarray(EPSILON)), np.stack([full, low])
+    return p, starts, carry(p.attention("sinkhorn"), mean, starts)
 
 
-def _integral_of_trace(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, Y: np.ndarray
-) -> float:
-    """Over the run, the trace of the linear part on the support, by SciPy."""
+def _integral_of_trace(p: Parameters, Y: Array) -> float:
+    r"""Over the run, the trace of $L = VM_\Sigma/\epsilon$ on the support, by SciPy.
 
-    def rate(t: float, state: np.ndarray) -> np.ndarray:
-        del t
-        L = _linear(Q, K, V, state[:, :3])
-        onto = np.linalg.pinv(state[:, :3], rcond=1e-8) @ L @ state[:, :3]
+    With the paper's $M_\Sigma$, by symmetric roots.
+    """
+    A, half = p.A, np.eye(3) * EPSILON / 2
+
+    def rate(_: float, state: Array) -> Array:
+        Y = state[:, :3]
+        root = sqrtm_psd(Y @ Y.T)
+        inner = sqrtm_psd(root @ A @ root @ root @ A.T @ root + EPSILON / 2 * half)
+        L = p.V @ root @ np.linalg.solve(inner + half, root @ A) / EPSILON
         moved = np.zeros_like(state)
-        moved[:, :3], moved[0, 3] = L @ state[:, :3], np.trace(onto)
+        onto = np.linalg.pinv(Y, rcond=1e-8) @ L @ Y
+        moved[:, :3], moved[0, 3] = L @ Y, np.trace(onto)
         return moved
 
     start = np.concatenate([Y, np.zeros((3, 1))], axis=1)

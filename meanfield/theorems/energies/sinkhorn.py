@@ -1,17 +1,14 @@
 """The energy of Sinkhorn attention."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.optimize import minimize
 
 from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import SinkhornEnergy
 from meanfield.measures import Points
 from meanfield.scores import Dot, SquaredDistance
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import asymmetry, bounded, gap
+from meanfield.theorems._protocols import Slack, asymmetry, bounded, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.sinkformers.gradients import (
@@ -36,6 +33,11 @@ BFGS = (
     r"\int \kappa^\infty \log(\kappa^\infty / \kappa^0) + \frac{1}{4\epsilon} "
     r"\int (|Qx|^2 + |Kx|^2) d\mu$, $\kappa^0 = e^{-|Qx - Ky|^2/2\epsilon}$.",
     hypotheses=SYMMETRIC + r", $A = K^\top Q$",
+    control=(
+        r"$A$ is not symmetric; still $V = -A$",
+        {"prepare": general},
+        ("attention", "asymmetry"),
+    ),
 )
 def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     r"""The library's attention, flow and energy on weighted tokens, $\epsilon \neq 1$.
@@ -44,29 +46,19 @@ def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     the Jacobian of the field. How the field changes as the atoms move, by the library's
     own derivative, against such steps too, here for any parameters.
     """
-    pushed = _pushed(general(lib.setting(case.rng("tokens"))))
-    return (*_flow(prepare(lib.setting(case.rng("tokens")))), pushed)
-
-
-sinkformer.refuted_if(
-    r"$A$ is not symmetric; still $V = -A$",
-    seen_by=("attention", "asymmetry"),
-    prepare=general,
-)
-
-
-def _flow(s: lib.Setting) -> Checks:
+    s = prepare(lib.setting(case.rng("tokens")))
     fields, slopes = doubly_normalised(s)
     J = jacobian(lambda z: lib.sinkhorn_of(z).field, s)
-    curl = bounded("asymmetry", asymmetry(J), "<=", 0, tolerance=1e-5, why=DIFFERENCE)
-    return (*fields, *slopes, curl)
+    yield from (*fields, *slopes)
+    yield bounded("asymmetry", asymmetry(J), "<=", 0, **DIFFERENCE)
+    yield _pushed(general(lib.setting(case.rng("tokens"))))
 
 
 def _pushed(s: lib.Setting) -> Check:
     """The derivative of the field at the probes while atoms move along the probes."""
     scores = ref.bilinear(s.scaled_A)
 
-    def velocity(x: np.ndarray) -> np.ndarray:
+    def velocity(x: Array) -> Array:
         _, g = ref.scaled(x, s.w, scores)
         seen = np.exp(scores(s.probes, x) + g[None, :]) * s.w[None, :]
         return (seen / seen.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
@@ -84,6 +76,11 @@ def _pushed(s: lib.Setting) -> Check:
     r"the same $\kappa^\infty$; their energies differ by $\frac{1}{4\epsilon} \int "
     r"(|Qx|^2 + |Kx|^2) d\mu$.",
     hypotheses=r"any $Q$ and $K$",
+    control=(
+        r"the quadratic term has the factor $1/2\epsilon$",
+        {"quadratic": 0.5},
+        ("energy, squared distances",),
+    ),
 )
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     """The library's energy against relative entropies to both kernels, in NumPy.
@@ -91,29 +88,33 @@ def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
     And its Sinkhorn attention with both scores against one plan; parameters are not
     symmetric. Of a plan after one pass, the energy and the marginal it reports.
     """
-    return (*_two_kernels(case, quadratic=quadratic), *_of_one_pass(case))
-
-
-two_kernels.refuted_if(
-    r"the quadratic term has the factor $1/2\epsilon$",
-    seen_by=("energy, squared distances",),
-    quadratic=0.5,
-)
+    yield from _two_kernels(case, quadratic=quadratic)
+    # $-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged.
+    s = lib.setting(case.rng("tokens"))
+    found = _unfinished(lib.arrays_of(s), jnp.asarray(s.epsilon))
+    rows, reported, primal = (np.asarray(each) for each in found)
+    logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
+    left = np.max(np.abs(np.log(s.w @ rows / s.w)))
+    terms = s.w[:, None] * rows * logs / 2
+    size = np.sum(np.abs(terms))  # The terms may cancel.
+    slack = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
+    yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **slack)
+    yield gap("log-marginal reported then", reported, left, scale=1.0, **slack)
+    yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
 
 
 @eqx.filter_jit
-def _by_distance(s: lib.Setting, epsilon: Array) -> tuple[Array, Array]:
+def _by_distance(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]:
     r"""Sinkhorn attention with scores $-|Qx - Ky|^2/2\epsilon$, and `dual`."""
     mu = Points.weighted(s.x, s.w)
     score = SquaredDistance(s.Q, s.K, 2 * epsilon)
     field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
-    return field(Tokens(jnp.asarray(s.probes))), SinkhornEnergy(s.Q, s.K, epsilon).dual(
-        mu
-    )
+    dual = SinkhornEnergy(s.Q, s.K, epsilon).dual(mu)
+    return field(Tokens(jnp.asarray(s.probes))), dual
 
 
 @eqx.filter_jit
-def _unfinished(s: lib.Setting, epsilon: Array) -> tuple[Array, Array, Array]:
+def _unfinished(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     """After one pass: the plan, the log-marginal that it reports, and `primal`."""
     mu = Points.weighted(s.x, s.w)
     attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
@@ -123,22 +124,7 @@ def _unfinished(s: lib.Setting, epsilon: Array) -> tuple[Array, Array, Array]:
     return plans(attention, 0.0, mu)[0], convergence.residual, energy.primal(mu)
 
 
-def _of_one_pass(case: Case) -> Checks:
-    r"""$-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged."""
-    s = lib.setting(case.rng("tokens"))
-    found = _unfinished(lib.arrays_of(s), jnp.asarray(s.epsilon))
-    rows, reported, primal = (np.asarray(each) for each in found)
-    logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
-    left = np.max(np.abs(np.log(s.w @ rows / s.w)))
-    terms = s.w[:, None] * rows * logs / 2
-    size = np.sum(np.abs(terms))  # The terms may cancel.
-    known = {"tolerance": 1e-12, "why": "rounding of 36 terms, nothing is iterated"}
-    yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **known)
-    yield gap("log-marginal reported then", reported, left, scale=1.0, **known)
-    yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
-
-
-def _by_distance_of(s: lib.Setting) -> tuple[np.ndarray, float]:
+def _by_distance_of(s: lib.Setting) -> tuple[Array, float]:
     field, dual = _by_distance(lib.arrays_of(s), jnp.asarray(s.epsilon))
     return np.asarray(field), float(dual)
 
@@ -170,6 +156,11 @@ def _two_kernels(case: Case, *, quadratic: float) -> Checks:
     r"$k^\infty = e^{c + f \oplus f}$.",
     hypotheses=r"$c$ symmetric, $1/\epsilon$ in it; $f^c(x) = -\log\int "
     r"e^{c(x, x') + f(x')} d\mu(x')$",
+    control=(
+        "c is not symmetric: then f is not its own transform",
+        {"prepare": general},
+        ("f = f^c", "optimal f", "marginals of e^{c + f + f}"),
+    ),
 )
 def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     """The library's energy and potential against a maximum found by SciPy's BFGS.
@@ -180,10 +171,8 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
     descent = lambda f: (-_dual(f, s), -ref.slope(lambda f: _dual(f, s), f))
-    n = len(s.w)
-    found = minimize(
-        descent, np.zeros(n), jac=True, method="BFGS", options={"gtol": 1e-9}
-    )
+    n, exact = len(s.w), {"gtol": 1e-9}
+    found = minimize(descent, np.zeros(n), jac=True, method="BFGS", options=exact)
     said = lib.sinkhorn_of(s)
     f = -said.variation  # the library's potential, both halves of it the same
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
@@ -201,14 +190,7 @@ def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     yield bounded("200 perturbations over the maximum", ahead, "<=", 0, **lib.POTENTIAL)
 
 
-semi_dual.refuted_if(
-    "c is not symmetric: then f is not its own transform",
-    seen_by=("f = f^c", "optimal f", "marginals of e^{c + f + f}"),
-    prepare=general,
-)
-
-
-def _dual(f: np.ndarray, s: lib.Setting) -> np.ndarray:
+def _dual(f: Array, s: lib.Setting) -> Array:
     r"""$\int (f + f^c)d\mu$ with $f^c = -\log\int e^{s + f}d\mu$ over keys."""
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     return s.w @ (f - np.log(kernel @ (s.w * np.exp(f))))
@@ -219,6 +201,10 @@ def _dual(f: np.ndarray, s: lib.Setting) -> np.ndarray:
     source="§4, proof of Proposition 2",
     claim=r"$F^\infty = -\int f d\mu$ where $f = f^c$.",
     hypotheses=r"$c$ symmetric; $f^c$ as in eq. (8)",
+    control=(
+        "c is not symmetric; still f is its own transform by rows",
+        {"prepare": general},
+    ),
 )
 def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
     """The library's energy, its dual and the integral of its first variation.
@@ -227,22 +213,13 @@ def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
-    value, said = -(s.w @ _averaged(s)), lib.sinkhorn_of(s)
+    # The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy.
+    kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
+    for _ in range(200):
+        f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2
+    value, said = -(s.w @ f), lib.sinkhorn_of(s)
     _, dual = _by_distance_of(s)
     why = "of second order in the error 4e-11 of the potentials: rounding of 36 terms"
     yield gap("energy", said.energy, value, **lib.POTENTIAL)
     yield gap("∫δF dμ", s.w @ said.variation, value, **lib.POTENTIAL)
     yield gap("dual", dual, value, tolerance=1e-12, why=why)
-
-
-dual_identity.refuted_if(
-    "c is not symmetric; still f is its own transform by rows", prepare=general
-)
-
-
-def _averaged(s: lib.Setting) -> np.ndarray:
-    """The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy."""
-    kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
-    for _ in range(200):
-        f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2
-    return f

@@ -2,21 +2,25 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
 from meanfield.energies import AbstractEnergy, Interaction, SinkhornEnergy
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library.energies import on_gaussian
 from meanfield.theorems.reference import energies as ref
 
 from .bures_gradients import CLOUD, EPSILON, NODES, SWEEPS, small
 
-ROUNDING = "rounding of 1e3 operations on numbers of size 10: 1e-12"
+ROUNDED = Slack(
+    tolerance=1e-12, why="rounding of 1e3 operations on numbers of size 10: 1e-12"
+)
 
 
-def _sinkhorn(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
+Make = Callable[[Array, Array], AbstractEnergy]
+
+
+def _sinkhorn(Q: Array, K: Array) -> AbstractEnergy:
     return SinkhornEnergy(Q, K, EPSILON)
 
 
@@ -26,10 +30,12 @@ def _sinkhorn(Q: np.ndarray, K: np.ndarray) -> AbstractEnergy:
     claim=r"$F_\epsilon(N(\alpha, \Sigma)) = \varphi(\alpha) + \psi(\Sigma)$ with "
     r"$\varphi(\alpha) = \frac{1}{2\epsilon} \alpha^\top A \alpha$.",
     hypotheses=r"$A = A^\top = -V$ in the paper; any $A$ here",
+    control=(
+        "the interaction energy in place of the Sinkhorn energy",
+        {"make": lambda Q, K: Interaction(Dot(Q, K, EPSILON))},
+    ),
 )
-def separation(
-    case: Case, *, make: Callable[..., AbstractEnergy] = _sinkhorn
-) -> Checks:
+def separation(case: Case, *, make: Make = _sinkhorn) -> Checks:
     """A mixed difference of the library's energy over two means and two factors.
 
     And its difference between the means against the quadratic form in NumPy; singular
@@ -41,28 +47,16 @@ def separation(
     E = np.array([[_value(energy, m, factor) for factor in factors] for m in means])
     mixed = E[0, 0] - E[0, 1] - E[1, 0] + E[1, 1]
     phi = [m @ A @ m / (2 * EPSILON) for m in means]
-    yield bounded("mixed difference", mixed, "=", 0, tolerance=1e-12, why=ROUNDING)
-    yield gap(
-        "part of the mean",
-        E[0, 0] - E[1, 0],
-        phi[0] - phi[1],
-        tolerance=1e-12,
-        why=ROUNDING,
-    )
+    yield bounded("mixed difference", mixed, "=", 0, **ROUNDED)
+    yield gap("part of the mean", E[0, 0] - E[1, 0], phi[0] - phi[1], **ROUNDED)
 
 
-separation.refuted_if(
-    "the interaction energy in place of the Sinkhorn energy",
-    make=lambda Q, K: Interaction(Dot(Q, K, EPSILON)),
-)
-
-
-def _value(energy: AbstractEnergy, mean: np.ndarray, factor: np.ndarray) -> float:
+def _value(energy: AbstractEnergy, mean: Array, factor: Array) -> float:
     said = on_gaussian(energy, mean, factor, probes=np.zeros((5, 3)))
     return float(said.energy)
 
 
-def _pair(case: Case) -> tuple[np.ndarray, ...]:
+def _pair(case: Case) -> tuple[Array, ...]:
     """Parameters, and two Gaussians that are both small for them."""
     Q, K, mean, Y = small(case, "first")
     _, _, other, Z = small(case, "second")
@@ -70,8 +64,13 @@ def _pair(case: Case) -> tuple[np.ndarray, ...]:
     return Q, K, mean, Y, other, Z / np.sqrt(4 * size)
 
 
-def _keyed(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
+def _keyed(Q: Array, K: Array, means: tuple) -> float:
     return float(np.sum((Q @ means[0] - K @ means[1]) ** 2))
+
+
+def _keys_alone(Q: Array, K: Array, means: tuple) -> float:
+    del Q
+    return _keyed(K, K, means)
 
 
 @statement(
@@ -83,6 +82,10 @@ def _keyed(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
     "which does not depend on the means.",
     hypotheses=r"the cost of $OT_\epsilon$ is $|Qx - Ky|^2 / 2\epsilon$",
     aliases=("castin2025:eq-5.13",),
+    control=(
+        r"$Q$ gives way to $K$: $|K\alpha_1 - K\alpha_2|^2$",
+        {"apart": _keys_alone},
+    ),
 )
 def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Checks:
     r"""Entropic transport between Gauss–Hermite nodes, by Sinkhorn in NumPy.
@@ -92,28 +95,16 @@ def entropic_bures(case: Case, *, apart: Callable[..., float] = _keyed) -> Check
     """
     Q, K, mean, Y, other, Z = _pair(case)
     here, there = (mean, mean), (mean, other)
-    squares = [
-        _transport(Q, K, means, (Y, Z)) - apart(Q, K, means) for means in (here, there)
-    ]
-    own = _transport(Q, K, here, (Y, Y)) - apart(Q, K, here)
+    same, other, own = (
+        _transport(Q, K, means, (Y, last)) - apart(Q, K, means)
+        for means, last in ((here, Z), (there, Z), (here, Y))
+    )
     traces = np.sum((Q @ Y) ** 2) + np.sum((K @ Y) ** 2)
     mixed = 2 * mean @ K.T @ Q @ mean
     expected = (-own + traces + mixed) / (4 * EPSILON)
-    known = {"tolerance": 1e-9, "why": CLOUD}
-    yield gap("B² at other means", squares[1], squares[0], **known)
-    yield gap(
-        "the library's energy", _value(_sinkhorn(Q, K), mean, Y), expected, **known
-    )
-
-
-def _keys_alone(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
-    del Q
-    return _keyed(K, K, means)
-
-
-entropic_bures.refuted_if(
-    r"$Q$ gives way to $K$: $|K\alpha_1 - K\alpha_2|^2$", apart=_keys_alone
-)
+    slack, value = Slack(tolerance=1e-9, why=CLOUD), _value(_sinkhorn(Q, K), mean, Y)
+    yield gap("B² at other means", other, same, **slack)
+    yield gap("the library's energy", value, expected, **slack)
 
 
 @entropic_bures.misprinted(
@@ -127,7 +118,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample(entropic_bures(case, apart=_bare), entropic_bures(case))
 
 
-def _transport(Q: np.ndarray, K: np.ndarray, means: tuple, factors: tuple) -> float:
+def _transport(Q: Array, K: Array, means: tuple, factors: tuple) -> float:
     r"""$2\epsilon OT_\epsilon$ for the cost $|Qx - Ky|^2/2\epsilon$, on nodes."""
     z, w = ref.standard_nodes(2, NODES)
     x, y = (m + z @ Y.T for m, Y in zip(means, factors, strict=True))
@@ -136,6 +127,5 @@ def _transport(Q: np.ndarray, K: np.ndarray, means: tuple, factors: tuple) -> fl
     return 2 * EPSILON * float(w @ (f + g))
 
 
-def _bare(Q: np.ndarray, K: np.ndarray, means: tuple) -> float:
-    del Q, K
-    return float(np.sum((means[0] - means[1]) ** 2))
+def _bare(Q: Array, K: Array, means: tuple) -> float:
+    return _keyed(np.eye(len(Q.T)), np.eye(len(K.T)), means)

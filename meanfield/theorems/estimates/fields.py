@@ -1,36 +1,39 @@
 """Estimates of fields: softmax, L2 and sigmoid attention."""
 
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import attentions
+from meanfield.theorems._arrays import JaxArray, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
+from meanfield.theorems._protocols import Slack, ascend, bounded, log_ratio_at
 from meanfield.theorems.library.measures import of_points
 
 from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
+ROUNDED = Slack(tolerance=1e-12, why="rounding")
 LIGHT = 1e-12  # the share of an atom that all others outweigh
-LIMIT = (
-    "reached as the share of the first atom tends to zero: at 1e-12 it is missed by "
-    "1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding"
+LIMIT = Slack(
+    tolerance=1e-9,
+    why="reached as the share of the first atom tends to zero: at 1e-12 it is missed "
+    "by 1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding",
 )
+Bounds = tuple[float, ...]
 
 
 @statement(
     "castin2025:lemma-B.2",
     source="Lemma B.2, App. B.1",
-    claim=(
-        r"Softmax: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
-        r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
-        r"(1 + 2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp."
-    ),
+    claim=r"Softmax: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+    r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
+    r"2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    control=(
+        "the constants of (i) and (ii) and the exponent of (iii) are halved",
+        {"bounds": (0.5, 0.5, 1), "factor": 0.5},
+        THREE,
+    ),
 )
 def softmax_estimates(
-    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+    case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
     """Gradient ascent of each log-ratio through the library's field and derivatives.
 
@@ -38,21 +41,18 @@ def softmax_estimates(
     W_1 is its share times its way. Then equality: a Dirac, halves at opposite points,
     a light atom opposite to a heavy one.
     """
-    yield from attacks.estimates(
-        case, softmax, labels=THREE, bounds=bounds, factor=factor
-    )
-    yield from _softmax_equalities(case)
+    data = attacks.aligned(case.rng("equality"))
+    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, softmax, **ratios)
+    yield from attacks.two_attained(case, softmax, data.dirac(x=data.v), data.pair())
+    signs = np.array([[1], [-1], [-1], [-1]])
+    rest, near = (1 - LIGHT) / 3, data.v / (data.a * data.R)
+    light = data.at(signs * data.u, [LIGHT, rest, rest, rest], x=near)
+    label = "(iii) reached in a limit"
+    yield attacks.attained(case, label, softmax, p=light, which=2, slack=LIMIT)
 
 
-softmax_estimates.refuted_if(
-    "the constants of (i) and (ii) and the exponent of (iii) are halved",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.5,
-)
-
-
-def softmax(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def softmax(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
     s = attacks.scene(p)
     tilt = 2 * s.a * s.R * s.reach
@@ -61,9 +61,9 @@ def softmax(p: attacks.Parameters, which: Array, factor: Array) -> Array:
 
 
 def _three(
-    name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple[float, Array]
-) -> Array:
-    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$."""
+    name: str, p: attacks.Parameters, s: attacks.Scene, constants: tuple
+) -> JaxArray:
+    r"""Log-ratios to $|V|R$, $c|V||A|R^2$ and $|V|e^\lambda$ for $(c, \lambda)$."""
     c, log_spread = constants
     make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
     dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
@@ -72,73 +72,40 @@ def _three(
     return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
 
 
-def _softmax_equalities(case: Case) -> Checks:
-    data = attacks.aligned(case.rng("equality"))
-    signs = np.array([[1], [-1], [-1], [-1]])
-    rest = (1 - LIGHT) / 3
-    near = data.v / (data.a * data.R)
-    light = data.at(signs * data.u, [LIGHT, rest, rest, rest], x=near)
-    yield attacks.attained(
-        case, "(i) reached", softmax, p=data.dirac(x=data.v), which=0
-    )
-    yield attacks.attained(case, "(ii) reached", softmax, p=data.pair(), which=1)
-    yield attacks.attained(
-        case,
-        "(iii) reached in a limit",
-        softmax,
-        p=light,
-        which=2,
-        tolerance=1e-9,
-        why=LIMIT,
-    )
-
-
 @statement(
     "castin2025:lemma-B.3",
     source="Lemma B.3, App. B.1",
-    claim=(
-        r"L2: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq 2\|V\| "
-        r"\|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + 4R(\|A\| "
-        r"|x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all $x$. "
-        r"The first two are sharp."
-    ),
+    claim=r"L2: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+    r"2\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
+    r"4R(\|A\| |x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all "
+    "$x$. The first two are sharp.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    control=(
+        "the constants of (i) and (ii) are halved, and (iii) loses its exponential",
+        {"bounds": (0.5, 0.5, 1), "factor": 0.0},
+        THREE,
+    ),
 )
 def l2_estimates(
-    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+    case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
     """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
     data = attacks.aligned(case.rng("equality"))
     yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
-    yield attacks.attained(case, "(i) reached", l2, p=data.dirac(x=data.v), which=0)
-    yield attacks.attained(case, "(ii) reached", l2, p=data.pair(), which=1)
-
-
-l2_estimates.refuted_if(
-    "the constants of (i) and (ii) are halved, and (iii) loses its exponential",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.0,
-)
+    yield from attacks.two_attained(case, l2, data.dirac(x=data.v), data.pair())
 
 
 def printed_l2_slope(case: Case) -> Counterexample:
     """The derivative at the middle of two atoms against $|V||A|R^2$ and twice that."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
     slope = 2 * np.exp(log_ratio_at(case, l2, p, given=(1, 1.0)))
-    why = "rounding"
-    return Counterexample(
-        printed=(bounded("‖DΓ‖", slope, "<=", 1.0, tolerance=1e-12, why=why),),
-        corrected=(bounded("‖DΓ‖", slope, "<=", 2.0, tolerance=1e-12, why=why),),
-    )
+    return attacks.counterexample("‖DΓ‖", slope, "<=", (1.0, 2.0), ROUNDED)
 
 
 L2_MISPRINT = {
     "printed": r"L2: $\|D_x\Gamma_\mu\| \leq \|V\| \|A\| R^2$.",
-    "corrected": (
-        r"$D_x\Gamma_\mu = 2V\,\mathrm{Var}\,A$, so $\|D_x\Gamma_\mu\| \leq 2\|V\| "
-        r"\|A\| R^2$."
-    ),
+    "corrected": r"$D_x\Gamma_\mu = 2V\,\mathrm{Var}\,A$, so $\|D_x\Gamma_\mu\| \leq "
+    r"2\|V\| \|A\| R^2$.",
     "counterexample": r"$\mu = (\delta_{-1} + \delta_1)/2$, $Q = K = V = 1$, $x = 0$",
 }
 
@@ -146,7 +113,7 @@ L2_MISPRINT = {
 l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
 
 
-def l2(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def l2(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios (i)–(iii) of Lemma B.3; `factor` multiplies the exponent of (iii)."""
     s = attacks.scene(p)
     slope = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
@@ -157,15 +124,18 @@ def l2(p: attacks.Parameters, which: Array, factor: Array) -> Array:
 @statement(
     "castin2025:lemma-B.7",
     source="Lemma B.7, App. B.1",
-    claim=(
-        r"Sigmoid: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
-        r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| "
-        r"(1 + \|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp."
-    ),
+    claim=r"Sigmoid: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
+    r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
+    r"\|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp.",
     hypotheses=attacks.TWO_ON_BALL + attacks.BANDWIDTH,
+    control=(
+        "the constants of (i) and (ii) are halved, and (iii) loses its second term",
+        {"bounds": (0.5, 0.5, 1), "factor": 0.0},
+        THREE,
+    ),
 )
 def sigmoid_estimates(
-    case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
+    case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
     """As for Lemma B.2; equality at a Dirac, far from the probe and orthogonal to it.
 
@@ -173,44 +143,26 @@ def sigmoid_estimates(
     """
     data = attacks.aligned(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
-    yield from attacks.estimates(
-        case, sigmoid, labels=THREE, bounds=bounds, factor=factor
-    )
-    yield attacks.attained(case, "(i) reached", sigmoid, p=data.dirac(x=far), which=0)
-    yield attacks.attained(case, "(ii) reached", sigmoid, p=data.dirac(), which=1)
-
-
-sigmoid_estimates.refuted_if(
-    "the constants of (i) and (ii) are halved, and (iii) loses its second term",
-    seen_by=THREE,
-    bounds=(0.5, 0.5, 1),
-    factor=0.0,
-)
+    ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, sigmoid, **ratios)
+    yield from attacks.two_attained(case, sigmoid, data.dirac(x=far), data.dirac())
 
 
 @sigmoid_estimates.misprinted(
     "C27",
-    printed=(
-        r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
-        r"\Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$."
-    ),
-    corrected=(
-        r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows for "
-        r"$|x| \leq 4R$ alone."
-    ),
+    printed=r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
+    r"\Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$.",
+    corrected=r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows "
+    r"for $|x| \leq 4R$ alone.",
     counterexample=r"$A = V = I$, $R = 1$, $x = (40, 0)$, the Dirac at $(0, 1)$ moved",
 )
 def _(case: Case) -> Counterexample:
     p = attacks.unit([(0, 1)] * 4, x=np.array([40.0, 0.0]))
     rate = 11 * np.exp(log_ratio_at(case, sigmoid, p, given=(2, 1.0)))
-    why = "rounding"
-    return Counterexample(
-        printed=(bounded("|dΓ|/W₁", rate, "<=", 2.0, tolerance=1e-12, why=why),),
-        corrected=(bounded("|dΓ|/W₁", rate, "<=", 11.0, tolerance=1e-12, why=why),),
-    )
+    return attacks.counterexample("|dΓ|/W₁", rate, "<=", (2.0, 11.0), ROUNDED)
 
 
-def sigmoid(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def sigmoid(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios (i)–(iii) of Lemma B.7; `factor` multiplies the quarter of (iii)."""
     s = attacks.scene(p)
     spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
@@ -223,6 +175,7 @@ def sigmoid(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     claim=r"$\|\mathrm{Var}\,\mu\| \leq R^2$, with equality for "
     r"$(\delta_{Ru} + \delta_{-Ru})/2$.",
     hypotheses=attacks.ON_BALL,
+    control=("the bound is half of the squared radius", {"bound": 0.5}, ("variance",)),
 )
 def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
     """Ascent of the log-ratio over weights and atoms, then the case of equality.
@@ -232,16 +185,11 @@ def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
     data = attacks.aligned(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))
     yield ascend(case, "variance", variance, attacks.start, bound=bound)
-    yield bounded("reached", ratio, "=", 1.0, tolerance=1e-12, why="rounding")
+    yield bounded("reached", ratio, "=", 1.0, **ROUNDED)
     yield from of_points(case)
 
 
-variance_in_a_ball.refuted_if(
-    "the bound is half of the squared radius", seen_by=("variance",), bound=0.5
-)
-
-
-def variance(p: attacks.Parameters) -> Array:
+def variance(p: attacks.Parameters) -> JaxArray:
     r"""The ratio of $\|\mathrm{Var}\,\mu\|$ to $R^2$."""
     s = attacks.scene(p)
     return jnp.log(attacks.norm(s.mu.covariance)) - 2 * jnp.log(s.R)

@@ -1,16 +1,10 @@
 """Estimates of fields: multi-head and unnormalised attention, and all together."""
 
-from functools import partial
-
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.dynamics import Heads, stacked
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
 from meanfield.tokens import Tokens
@@ -25,13 +19,16 @@ UNNORMALISED = ("exp", "linear", "relu")
 @statement(
     "castin2025:unnormalised-exp",
     source="§2.5",
-    claim=(
-        r"$\sup_{x \in B_R} |\Gamma_\mu(x)| \leq \|V\| R e^{\|A\| R^2}$ for weights "
-        r"$e^s$, and $\leq \|V\| \|A\| R^3$ for weights $s$ and $\max(s, 0)$. A Dirac "
-        r"reaches each."
-    ),
+    claim=r"$\sup_{x \in B_R} |\Gamma_\mu(x)| \leq \|V\| R e^{\|A\| R^2}$ for weights "
+    r"$e^s$, and $\leq \|V\| \|A\| R^3$ for weights $s$ and $\max(s, 0)$. A Dirac "
+    "reaches each.",
     hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
     aliases=("castin2025:unnormalised-lin", "castin2025:unnormalised-relu"),
+    control=(
+        "the exponent and both constants are halved",
+        {"bounds": (1, 0.5, 0.5), "factor": 0.5},
+        UNNORMALISED,
+    ),
 )
 def unnormalised_sizes(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
@@ -43,25 +40,13 @@ def unnormalised_sizes(
     """
     data = attacks.aligned(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
-    names = UNNORMALISED
-    yield from attacks.estimates(
-        case, unnormalised, labels=names, bounds=bounds, factor=factor
-    )
-    yield from (
-        attacks.attained(case, f"{name} reached", unnormalised, p=p, which=which)
-        for which, name in enumerate(names)
-    )
+    ratios = {"labels": UNNORMALISED, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, unnormalised, **ratios)
+    for which, name in enumerate(UNNORMALISED):
+        yield attacks.attained(case, f"{name} reached", unnormalised, p=p, which=which)
 
 
-unnormalised_sizes.refuted_if(
-    "the exponent and both constants are halved",
-    seen_by=UNNORMALISED,
-    bounds=(1, 0.5, 0.5),
-    factor=0.5,
-)
-
-
-def unnormalised(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def unnormalised(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     r"""Ratios of $|\Gamma(x)|$ in the ball, in the order of `UNNORMALISED`.
 
     `factor` multiplies the exponent of the first bound.
@@ -80,12 +65,11 @@ def unnormalised(p: attacks.Parameters, which: Array, factor: Array) -> Array:
 @statement(
     "castin2025:lemma-B.4",
     source="Lemma B.4, App. B.1",
-    claim=(
-        r"Multi-head softmax: $|\Gamma|$, $\|D_x\Gamma\|$ and the Lipschitz constant "
-        r"in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
-        r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$."
-    ),
+    claim=r"Multi-head softmax: $|\Gamma|$, $\|D_x\Gamma\|$ and the Lipschitz constant "
+    "in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
+    r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$.",
     hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    control=("the bound of the larger head stands for the sum", {"factor": 0.0}, THREE),
 )
 def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
     """Gradient ascent through the library's sum of two heads, all matrices free.
@@ -95,24 +79,16 @@ def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
     data = attacks.aligned(case.rng("equality"))
     scale = np.array([1.0, 2.5])[:, None, None]
 
-    def doubled(p: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def doubled(p: dict[str, Array]) -> dict[str, Array]:
         once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
         return p | once | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
-    named = {"labels": THREE, "bounds": (1, 1, 1), "begin": start_heads}
-    return (
-        *attacks.estimates(case, heads, factor=factor, **named),
-        attacks.attained(case, "(i) reached", heads, p=doubled(data.dirac()), which=0),
-        attacks.attained(case, "(ii) reached", heads, p=doubled(data.pair()), which=1),
-    )
+    ratios, reached = {"labels": THREE, "factor": factor}, attacks.two_attained
+    yield from attacks.estimates(case, heads, begin=start_heads, **ratios)
+    yield from reached(case, heads, doubled(data.dirac()), doubled(data.pair()))
 
 
-heads_estimates.refuted_if(
-    "the bound of the larger head stands for the sum", seen_by=THREE, factor=0.0
-)
-
-
-def heads(p: attacks.Parameters, which: Array, factor: Array) -> Array:
+def heads(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     """Ratios (i)–(iii) of Lemma B.4 for two heads, values `W V`.
 
     Bounds sum over heads; at `factor` zero only the larger head is left.
@@ -132,11 +108,11 @@ def heads(p: attacks.Parameters, which: Array, factor: Array) -> Array:
     return (sizes - jnp.log(bounds))[which]
 
 
-def _one_head(p: attacks.Parameters) -> dict[str, Array]:
+def _one_head(p: attacks.Parameters) -> dict[str, JaxArray]:
     return {name: x[0] if name in ("Q", "K", "V") else x for name, x in p.items()}
 
 
-def start_heads(key: PRNGKey) -> dict[str, Array]:
+def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
     """As for one head, with matrices for two and one more factor of the value."""
     first, second = (attacks.start(k) for k in jax.random.split(key))
     both = {name: jnp.stack([first[name], second[name]]) for name in ("Q", "K", "V")}
@@ -146,13 +122,10 @@ def start_heads(key: PRNGKey) -> dict[str, Array]:
 @statement(
     "castin2025:thm-3.1-(i)(ii)(iii)",
     source="Theorem 3.1, proof, §3.1",
-    claim=(
-        r"Softmax, L2, Sinkhorn, sigmoid and multi-head attention: (i) "
-        r"$|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq c\|V\| \|A\| "
-        r"R^2$ with $c = 1$, 2, 1, 1/4, and sums over heads; (iii) $|\Gamma_\mu(x) - "
-        r"\Gamma_\nu(x)| \leq c(x, R) W_p(\mu, \nu)$, with $c(x, R)$ of Lemmas B.2 to "
-        r"B.7."
-    ),
+    claim="Softmax, L2, Sinkhorn, sigmoid and multi-head attention: (i) "
+    r"$|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq c\|V\| \|A\| R^2$ "
+    r"with $c = 1$, 2, 1, 1/4, and sums over heads; (iii) $|\Gamma_\mu(x) - "
+    r"\Gamma_\nu(x)| \leq c(x, R) W_p(\mu, \nu)$, with $c(x, R)$ of Lemmas B.2 to B.7.",
     hypotheses=attacks.TWO_ON_BALL
     + attacks.BANDWIDTH
     + r"; Sinkhorn then with $V/\epsilon$",
@@ -161,13 +134,9 @@ def start_heads(key: PRNGKey) -> dict[str, Array]:
 )
 def field_estimates(case: Case) -> Checks:
     """The ascents of Lemmas B.2 to B.7 through the library's fields; new starts."""
-    return tuple(
-        check
-        for name, log_ratio, _, begin in VARIANTS
-        for check in attacks.estimates(
-            case, log_ratio, labels=_labels(name), bounds=(1, 1, 1), begin=begin
-        )
-    )
+    for name, log_ratio, _, begin in VARIANTS:
+        labels = tuple(f"{name} {label}" for label in THREE)
+        yield from attacks.estimates(case, log_ratio, labels=labels, begin=begin)
 
 
 @field_estimates.refuted_by(
@@ -175,18 +144,10 @@ def field_estimates(case: Case) -> Checks:
     "and the larger head stands for the sum"
 )
 def _(case: Case) -> Checks:
-    return tuple(
-        check
-        for name, log_ratio, bounds, begin in VARIANTS
-        for check in attacks.estimates(
-            case,
-            log_ratio,
-            labels=_labels(name),
-            bounds=bounds,
-            factor=0.0,
-            begin=begin,
-        )
-    )
+    for name, log_ratio, bounds, begin in VARIANTS:
+        labels = tuple(f"{name} {label}" for label in THREE)
+        ratios = {"labels": labels, "bounds": bounds, "begin": begin}
+        yield from attacks.estimates(case, log_ratio, factor=0.0, **ratios)
 
 
 field_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
@@ -202,19 +163,21 @@ VARIANTS = (  # with the bounds of the control, and where ascents start
 )
 
 
-def _labels(name: str) -> tuple[str, ...]:
-    return tuple(f"{name} {label}" for label in THREE)
+TWO = ("difference of fields", "weight")
 
 
 @statement(
     "castin2025:app-B.4",
     source="App. B.4",
-    claim=(
-        r"Softmax: $|\Gamma_{A_1}(x) - \Gamma_{A_2}(x)| \leq 2\|V\| \|A_1 - A_2\| "
-        r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
-        r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached."
-    ),
+    claim=r"Softmax: $|\Gamma_{A_1}(x) - \Gamma_{A_2}(x)| \leq 2\|V\| \|A_1 - A_2\| "
+    r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
+    r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached.",
     hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
+    control=(
+        "the 2 is a half, and the weight is doubled",
+        {"bounds": (0.25, 0.5)},
+        TWO,
+    ),
 )
 def continuity_in_parameters(
     case: Case, *, bounds: tuple[float, ...] = (1.0, 1.0)
@@ -227,21 +190,12 @@ def continuity_in_parameters(
     data = attacks.aligned(case.rng("equality"))
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}
     ratio = np.exp(log_ratio_at(case, parameters, p, given=(1,)))
-    yield from (
-        ascend(case, label, parameters, start_parameters, given=(i,), bound=bound)
-        for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True))
-    )
-    yield bounded(
-        "weight reached", ratio, "=", 1.0, tolerance=1e-12, why=attacks.ATTAINED
-    )
-
-
-TWO = ("difference of fields", "weight")
-
-
-continuity_in_parameters.refuted_if(
-    "the 2 is a half, and the weight is doubled", seen_by=TWO, bounds=(0.25, 0.5)
-)
+    for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True)):
+        given = (i,)
+        yield ascend(
+            case, label, parameters, start_parameters, given=given, bound=bound
+        )
+    yield bounded("weight reached", ratio, "=", 1.0, **attacks.ATTAINED)
 
 
 @continuity_in_parameters.misprinted(
@@ -255,21 +209,16 @@ def _(case: Case) -> Counterexample:
     p = attacks.unit([(1, 0)] * 4, x=e, y=-40 * e)
     p["other_Q"] = p["Q"]
     weight = np.exp(-1 - log_ratio_at(case, parameters, p, given=(1,)))
-    check = partial(
-        bounded, "weight", weight, ">=", tolerance=1e-12, why=attacks.ATTAINED
-    )
-    return Counterexample(printed=(check(np.e),), corrected=(check(1 / np.e),))
+    bounds = (np.e, 1 / np.e)
+    return attacks.counterexample("weight", weight, ">=", bounds, attacks.ATTAINED)
 
 
-def parameters(p: attacks.Parameters, which: Array) -> Array:
+def parameters(p: attacks.Parameters, which: JaxArray) -> JaxArray:
     r"""Ratios for two matrices $A_1$, $A_2$, and for one weight."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
-    made = [
-        attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
-        for Q in (p["Q"], p["other_Q"])
-    ]
+    of = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
     at = Tokens(s.x[None, :])
-    first, second = (each.field(0.0, s.mu)(at)[0] for each in made)
+    first, second = (of(p[Q]).field(0.0, s.mu)(at)[0] for Q in ("Q", "other_Q"))
     other = attacks.norm(p["K"].T @ p["other_Q"]) / epsilon
     apart = attacks.norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
     exponent = (s.a + other) * s.R * s.reach
@@ -279,7 +228,7 @@ def parameters(p: attacks.Parameters, which: Array) -> Array:
     return jnp.stack([jnp.log(attacks.size(first - second)) - bound, weight])[which]
 
 
-def start_parameters(key: PRNGKey) -> dict[str, Array]:
+def start_parameters(key: PRNGKey) -> dict[str, JaxArray]:
     """As for one field, with one more matrix."""
     first, second = (attacks.start(k) for k in jax.random.split(key))
     return first | {"other_Q": second["Q"]}

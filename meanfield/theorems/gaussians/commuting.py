@@ -1,27 +1,23 @@
 """Gaussians under softmax attention, where the value commutes."""
 
-import jax.numpy as jnp
-import numpy as np
 from jax import random
-from jaxtyping import Array
+from scipy.linalg import block_diag
 
+from meanfield.theorems._arrays import Array, JaxArray, Rng, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, bounded, counted, gap
+from meanfield.theorems._protocols import Slack, ascend, bounded, counted, gap
 from meanfield.theorems.library import gaussian_flows as lib
 
 
 @statement(
     "castin2025:prop-4.4",
     source="Proposition 4.4, §4.1",
-    claim=(
-        r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ on $[0, t_*)$, "
-        r"$t_* = 1/\lambda_{\max}(\Sigma_0^{1/2}H\Sigma_0^{1/2})$ if that is positive, "
-        r"where $\lambda_{\max}(\Sigma) \to \infty$; if $H \preceq 0$, for ever, and "
-        r"$\Sigma(t) \to \Sigma_*$ of rank $\dim\ker H$."
-    ),
-    hypotheses=(
-        r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and with $H$"
-    ),
+    claim=r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ on $[0, t_*)$, $t_* = "
+    r"1/\lambda_{\max}(\Sigma_0^{1/2}H\Sigma_0^{1/2})$ if that is positive, where "
+    r"$\lambda_{\max}(\Sigma) \to \infty$; if $H \preceq 0$, for ever, and $\Sigma(t) "
+    r"\to \Sigma_*$ of rank $\dim\ker H$.",
+    hypotheses=r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and "
+    "with $H$",
 )
 def commuting(case: Case) -> Checks:
     """Flows in d = 3 to t = 1e8 against the formula.
@@ -58,16 +54,16 @@ def _(case: Case) -> Counterexample:
     triples, _ = _triples(case)
     run = lib.long_paths(case, "triples", triples, lib.LONG)
     escapes = np.array([each.escape for each in triples])
-    up = [i for i, t in enumerate(escapes) if np.isfinite(t)]
+    up = np.isfinite(escapes)
+    inverse = np.linalg.inv
     beyond = [
-        np.linalg.inv(
-            np.linalg.inv(triples[i].covariance) - 1.5 * escapes[i] * triples[i].H
-        )
-        for i in up
+        inverse(inverse(p.covariance) - 1.5 * t * p.H)
+        for p, t in zip(triples, escapes, strict=True)
+        if np.isfinite(t)
     ]
     lowest = max(float(np.linalg.eigvalsh(Sigma)[0]) for Sigma in beyond)
     reached = float(np.max(run.stop_time[up] / escapes[up]))
-    rounding = {"tolerance": 1e-6, "why": "rounding of inverses and blow-up times"}
+    rounding = Slack(tolerance=1e-6, why="rounding of inverses and blow-up times")
     return Counterexample(
         printed=(
             bounded("least eigenvalue at 1.5 t*", lowest, ">=", 0, **rounding),
@@ -80,18 +76,15 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _generic(rng: np.random.Generator, plane: np.ndarray, last: float) -> lib.Problem:
+def _generic(rng: Rng, plane: Array, last: float) -> lib.Problem:
     """`V` a multiple of I on a plane, where Σ₀ is generic and `H` as given."""
     U, B = lib.rotation(rng, 3), rng.normal(size=(2, 2))
     v, w, s = rng.uniform(0.5, 1.5, size=3)
-    whole = lambda M, m: (
-        U @ np.block([[M, np.zeros((2, 1))], [np.zeros((1, 2)), m]]) @ U.T
-    )
-    Sigma = whole(B @ B.T / 2 + 0.3 * np.eye(2), s)
-    return lib.with_scores(rng, whole(v * np.eye(2), w), whole(plane, last), Sigma)
+    parts = ((v * np.eye(2), w), (plane, last), (B @ B.T / 2 + 0.3 * np.eye(2), s))
+    return lib.with_scores(rng, *(U @ block_diag(*each) @ U.T for each in parts))
 
 
-def _turning(rng: np.random.Generator, h: float, last: float) -> lib.Problem:
+def _turning(rng: Rng, h: float, last: float) -> lib.Problem:
     """`V` turns a plane on which Σ₀ and `H` are multiples of I: it is not symmetric.
 
     With `last` the larger: a blow-up of the plane would be unstable in other
@@ -100,10 +93,8 @@ def _turning(rng: np.random.Generator, h: float, last: float) -> lib.Problem:
     U, angle = lib.rotation(rng, 3), rng.uniform(0.3, 1.2)
     v, w, s, r = rng.uniform(0.5, 1.5, size=4)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    V = np.zeros((3, 3))
-    V[:2, :2], V[2, 2] = v * turn, w
-    H, Sigma = np.diag([h, h, last]), np.diag([s, s, r])
-    return lib.with_scores(rng, *(U @ M @ U.T for M in (V, H, Sigma)))
+    parts = (block_diag(v * turn, w), np.diag([h, h, last]), np.diag([s, s, r]))
+    return lib.with_scores(rng, *(U @ M @ U.T for M in parts))
 
 
 def _triples(case: Case) -> tuple[list[lib.Problem], list[int]]:
@@ -127,37 +118,28 @@ def _triples(case: Case) -> tuple[list[lib.Problem], list[int]]:
     return made, kernels
 
 
-def _kernel(H: np.ndarray) -> np.ndarray:
-    values, U = np.linalg.eigh(H)
-    return U[:, np.abs(values) < 1e-10]
-
-
 def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> Checks:
     """What rests at t = 1e8: its rank, and where."""
     still = [i for i, each in enumerate(triples) if not np.isfinite(each.escape)]
     final = run.covariances[:, -1]
     rank = [int(np.sum(np.linalg.eigvalsh(final[i]) > 1e-4)) for i in still]
     wrong = sum(r != kernels[i] for r, i in zip(rank, still, strict=True))
-    expected = [lib.resting(triples[i].factor, _kernel(triples[i].H)) for i in still]
+    expected = [lib.resting(triples[i].factor, lib.kernel(triples[i].H)) for i in still]
     decay = f"{lib.WHY_FLOW}; what decays is below 1e-8/0.2 then"
     grown = [run.covariances[i, -1].max() for i in range(len(final)) if i not in still]
     yield counted("ranks of limits that are not dim ker H", wrong)
-    yield gap(
-        "limits", final[still], np.stack(expected), tolerance=lib.TOLERANCE, why=decay
-    )
-    yield bounded(
-        "least size at a blow-up", min(grown), ">=", 1e4, why="it is unbounded"
-    )
+    yield gap("limits", final[still], expected, tolerance=lib.TOLERANCE, why=decay)
+    why = "it is unbounded"
+    yield bounded("least size at a blow-up", min(grown), ">=", 1e4, why=why)
 
 
 @statement(
     "castin2025:rem-4.5",
     source="Remark 4.5, §4.1",
-    claim=(
-        r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, and "
-        r"$\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$."
-    ),
+    claim=r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, "
+    r"and $\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$.",
     hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
+    control=("Σ₀ and H do not commute", {"shared": 0.5}),
 )
 def joint(case: Case, *, shared: float = 1) -> Checks:
     """Flows in d = 3 to t = 2, V a multiple of I, A not symmetric, in that basis."""
@@ -173,17 +155,10 @@ def joint(case: Case, *, shared: float = 1) -> Checks:
         problems.append(lib.with_scores(rng, V, (basis * h) @ basis.T, Sigma))
         bases.append((U, s, h))
     run = lib.long_paths(case, "joint", problems, ts)
-    ratios = []
-    for Sigmas, (U, s, h) in zip(run.covariances, bases, strict=True):
-        lines = [np.diag(1 / (1 / s - t * h)) for t in ts]
-        ratios.append([(U.T @ M @ U, L) for M, L in zip(Sigmas, lines, strict=True)])
-    found = np.array(ratios)
-    yield gap(
-        "covariance in the joint basis", found[:, :, 0], found[:, :, 1], **lib.FLOWN
-    )
-
-
-joint.refuted_if("Σ₀ and H do not commute", shared=0.5)
+    pairs = zip(run.covariances, bases, strict=True)
+    found = [U.T @ Sigmas @ U for Sigmas, (U, _, _) in pairs]
+    lines = [[np.diag(1 / (1 / s - t * h)) for t in ts] for _, s, h in bases]
+    yield gap("covariance in the joint basis", found, lines, **lib.FLOWN)
 
 
 REVERSED = [(1, 3), (2, 2), (3, 1)]
@@ -192,12 +167,15 @@ REVERSED = [(1, 3), (2, 2), (3, 1)]
 @statement(
     "castin2025:app-C.1-weyl",
     source="Proof of Proposition 4.4, eq. (C.1), appendix C.1",
-    claim=(
-        r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$ for $\Omega = \Sigma^{-1}$, "
-        r"and $\lambda_i(\Omega_0-tH) \geq \lambda_d(\Omega_0) - t\lambda_{d+1-i}(H)$."
-    ),
+    claim=r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$ for $\Omega = "
+    r"\Sigma^{-1}$, and $\lambda_i(\Omega_0-tH) \geq \lambda_d(\Omega_0) - "
+    r"t\lambda_{d+1-i}(H)$.",
     hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
     remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
+    control=(
+        "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
+        {"pairs": [(1, 1), (3, 3)], "base": 2},
+    ),
 )
 def weyl(
     case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
@@ -206,14 +184,10 @@ def weyl(
 
     The inequality by gradient ascent over Ω₀ and H, t absorbed.
     """
-    return _inversion(case, pairs=pairs), _weyl(case, base=base)
-
-
-weyl.refuted_if(
-    "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
-    pairs=[(1, 1), (3, 3)],
-    base=2,
-)
+    yield _inversion(case, pairs=pairs)
+    # Weyl's inequality, attacked, whatever the signs of its sides.
+    label = "exp of (Weyl's bound - the eigenvalue) / size"
+    yield ascend(case, label, _excess, _pair, given=(base,))
 
 
 @weyl.misprinted(
@@ -227,37 +201,30 @@ def _(case: Case) -> Counterexample:
     return Counterexample(printed, (_inversion(case, pairs=REVERSED),))
 
 
-def _eigenvalues(M: np.ndarray) -> np.ndarray:
+def _eigenvalues(M: Array) -> Array:
     """Not increasing, as λ₁ ≥ … ≥ λ_d."""
     return np.linalg.eigvalsh(M)[..., ::-1]
 
 
-def _inverse_spectra(case: Case) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues of Σ(t) by the library, and of Ω₀ − tH, of random flows."""
-    rng, problems = case.rng("weyl"), []
+def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
+    """λ_i(Σ)λ_j(Ω) against one, for pairs (i, j) that count from one.
+
+    Of Σ(t) by the library, and of Ω₀ − tH, of random flows.
+    """
+    rng, problems, ts = case.rng("weyl"), [], np.linspace(0, 0.8, 9)
     for _ in range(case.pick(8, 32)):
         B, S = rng.normal(size=(2, 3, 3))
-        V = rng.uniform(0.5, 1.5) * np.eye(3)
-        problems.append(
-            lib.with_scores(
-                rng, V, -S @ S.T / 2 + 0.1 * np.eye(3), B @ B.T / 3 + 0.2 * np.eye(3)
-            )
-        )
-    ts = np.linspace(0, 0.8, 9)
+        V, H = rng.uniform(0.5, 1.5) * np.eye(3), -S @ S.T / 2 + 0.1 * np.eye(3)
+        problems.append(lib.with_scores(rng, V, H, B @ B.T / 3 + 0.2 * np.eye(3)))
     run = lib.long_paths(case, "weyl", problems, ts)
     Omega = [np.linalg.inv(p.covariance) - t * p.H for p in problems for t in ts]
-    return _eigenvalues(run.covariances).reshape(-1, 3), _eigenvalues(np.stack(Omega))
+    of_Sigma, of_Omega = _eigenvalues(run.covariances), _eigenvalues(np.stack(Omega))
+    of_Sigma = of_Sigma.reshape(-1, 3)
+    products = np.stack([of_Sigma[:, i - 1] * of_Omega[:, j - 1] for i, j in pairs])
+    return gap("products of eigenvalues", products, np.ones_like(products), **lib.FLOWN)
 
 
-def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
-    """λ_i(Σ)λ_j(Ω) against one, for pairs (i, j) that count from one."""
-    of_Sigma, of_Omega = _inverse_spectra(case)
-    products = [of_Sigma[:, i - 1] * of_Omega[:, j - 1] for i, j in pairs]
-    actual = np.stack(products)
-    return gap("products of eigenvalues", actual, np.ones_like(actual), **lib.FLOWN)
-
-
-def _excess(at: dict[str, Array], base: Array) -> Array:
+def _excess(at: dict[str, JaxArray], base: JaxArray) -> JaxArray:
     r"""$\lambda_d(\Omega) - \lambda_{d+1-i}(H) - \lambda_i(\Omega-H)$, over sizes."""
     Omega, H = at["B"] @ at["B"].T, at["C"] + at["C"].T
     left, of_Omega, of_H = (jnp.linalg.eigvalsh(M) for M in (Omega - H, Omega, H))
@@ -265,12 +232,6 @@ def _excess(at: dict[str, Array], base: Array) -> Array:
     return jnp.max(of_Omega[base] - of_H[::-1] - left) / size
 
 
-def _pair(key: Array) -> dict[str, Array]:
+def _pair(key: JaxArray) -> dict[str, JaxArray]:
     first, second = random.normal(key, (2, 3, 3))
     return {"B": first, "C": 0.3 * second}
-
-
-def _weyl(case: Case, *, base: int) -> Check:
-    """Weyl's inequality, attacked, whatever the signs of its sides."""
-    label = "exp of (Weyl's bound - the eigenvalue) / size"
-    return ascend(case, label, _excess, _pair, given=(base,))

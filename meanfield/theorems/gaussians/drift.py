@@ -10,16 +10,15 @@ M^\top$ with $S = (A + A^\top)/\epsilon$. Hence $P = \Sigma^{-1}$ has $P' = -P\S
 = -S - PM - M^\top P$, which is linear: $(e^{M^\top t}Pe^{Mt})' = -e^{M^\top t}Se^{Mt}$.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
 from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.optimize import root_scalar
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Drift, Sum, stacked
+from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap
 from meanfield.theorems._vocabulary import Law
@@ -31,40 +30,41 @@ LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])  # as many a
 SCAN = 200  # times at which a blow-up is looked for, before its root is found
 NEAR = 0.9  # of the time of a blow-up: later covariances magnify errors of steps
 
-Turn = Callable[[np.ndarray], np.ndarray]
-
 
 class _Problem(NamedTuple):
     """Softmax with `V = I` and scores `A`, beside a drift, from a law."""
 
-    A: np.ndarray
+    A: Array
     epsilon: float
-    M: np.ndarray
-    b: np.ndarray
+    M: Array
+    b: Array
     law: Law
 
     @property
-    def S(self) -> np.ndarray:
+    def S(self) -> Array:
         return (self.A + self.A.T) / self.epsilon
 
     @property
-    def factor(self) -> np.ndarray:
+    def factor(self) -> Array:
         return self.law.factor
 
 
 @statement(
     "new:drift-precision",
     source="This project",
-    claim=(
-        r"Under softmax beside a drift $Mx + b$, $P = \Sigma^{-1}$ solves $P' = -S - "
-        r"PM - M^\top P$, $S = (A + A^\top)/\epsilon$: $\Sigma = e^{Mt}Y(I - Y^\top "
-        r"JY)^{-1}Y^\top e^{M^\top t}$ with $J = \int_0^t e^{M^\top s}Se^{Ms}ds$, "
-        r"until $\lambda_{\max}(Y^\top JY) = 1$, where it blows up; $\alpha' = (I + "
-        r"\Sigma A/\epsilon + M)\alpha + b$."
-    ),
+    claim=r"Under softmax beside a drift $Mx + b$, $P = \Sigma^{-1}$ solves $P' = -S - "
+    r"PM - M^\top P$, $S = (A + A^\top)/\epsilon$: $\Sigma = e^{Mt}Y(I - Y^\top "
+    r"JY)^{-1}Y^\top e^{M^\top t}$ with $J = \int_0^t e^{M^\top s}Se^{Ms}ds$, until "
+    r"$\lambda_{\max}(Y^\top JY) = 1$, where it blows up; $\alpha' = (I + \Sigma "
+    r"A/\epsilon + M)\alpha + b$.",
     hypotheses=r"$V = I$, $\Sigma_0 = YY^\top$ of any rank",
+    control=(
+        "M is transposed, and half of b missing",
+        {"turn": np.transpose, "share": 0.5},
+        ("covariance, d = 3", "mean, d = 3"),
+    ),
 )
-def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Checks:
+def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> Checks:
     """Flows of random A, M and b in d = 3, at full size 1 too, to t = 1 or a blow-up.
 
     Covariances against van Loan's exponential, blow-up times against a root of it,
@@ -72,7 +72,7 @@ def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Ch
     """
     for d in case.pick((3,), (1, 3)):
         problems = _draws(case, d)
-        start = np.stack([p.law.mean for p in problems]), _factors(problems)
+        start = np.stack([p.law.mean for p in problems]), lib.starts(problems)[1]
         run = lib.paths(_beside(problems), start, UNIT)
         times = np.array([_escape(p) for p in problems])
         seen = [UNIT[NEAR * t >= UNIT] for t in times]
@@ -85,34 +85,28 @@ def precision(case: Case, *, turn: Turn = lambda M: M, share: float = 1.0) -> Ch
         yield from lib.of_blow_ups(run, times, f"d = {d}")
 
 
-def _compared(label: str, flown: np.ndarray, expected: tuple[np.ndarray, ...]) -> Check:
+def _compared(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     """What was flown against what is expected of each, over the size of that."""
     sizes = [np.max(np.abs(each)) for each in expected]
-    pairs = list(zip(flown, expected, sizes, strict=True))
-    left = [path[: len(each)] / size for path, each, size in pairs]
-    right = [each / size for _, each, size in pairs]
-    return gap(label, np.concatenate(left), np.concatenate(right), **lib.FLOWN)
-
-
-precision.refuted_if(
-    "M is transposed, and half of b missing",
-    seen_by=("covariance, d = 3", "mean, d = 3"),
-    turn=np.transpose,
-    share=0.5,
-)
+    both = zip(flown, expected, sizes, strict=True)
+    pairs = [(path[: len(each)] / size, each / size) for path, each, size in both]
+    return gap(label, *map(np.concatenate, zip(*pairs, strict=True)), **lib.FLOWN)
 
 
 @statement(
     "new:drift-limits",
     source="This project",
-    claim=(
-        r"(i) If $M$ has its spectrum in $\mathrm{Re} > 0$ and $A + A^\top \prec 0$, "
-        r"then $\Sigma \to P_*^{-1}$ with $P_*M + M^\top P_* = -S$. (ii) If in "
-        r"$\mathrm{Re} < 0$ and $A + A^\top \succ 0$, there is blow-up if and only if "
-        r"$\lambda_{\max}(Y^\top J_\infty Y) > 1$ with $M^\top J_\infty + J_\infty M = "
-        r"-S$; below, $\Sigma \to 0$."
-    ),
+    claim=r"(i) If $M$ has its spectrum in $\mathrm{Re} > 0$ and $A + A^\top \prec 0$, "
+    r"then $\Sigma \to P_*^{-1}$ with $P_*M + M^\top P_* = -S$. (ii) If in "
+    r"$\mathrm{Re} < 0$ and $A + A^\top \succ 0$, there is blow-up if and only if "
+    r"$\lambda_{\max}(Y^\top J_\infty Y) > 1$ with $M^\top J_\infty + J_\infty M = "
+    r"-S$; below, $\Sigma \to 0$.",
     hypotheses=r"softmax, $V = I$, a drift $Mx$, $\Sigma_0 = YY^\top \succ 0$",
+    control=(
+        "The limit is half as large, and so is the least start that blows up",
+        {"scale": 0.5, "about": 2.0},
+        ("limits", "wrong endings, either side"),
+    ),
 )
 def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
     """Flows in d = 3 to t = 40: limits, and starts a tenth to either side of the limit.
@@ -120,10 +114,14 @@ def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
     P and J from SciPy's solver of Lyapunov equations; times of blow-ups from a root.
     """
     outward = _sided(case, 1.0)
-    still = lib.paths(_beside(outward), lib.centred(_factors(outward)), LATE)
-    rest = [np.linalg.inv(_lyapunov(p, -p.S)) for p in outward]
-    inward = [_start_at(p, share) for p in _sided(case, -1.0) for share in (0.9, 1.1)]
-    run = lib.paths(_beside(inward), lib.centred(_factors(inward)), LATE)
+    still = lib.paths(_beside(outward), lib.starts(outward), LATE)
+    rest = [np.linalg.inv(_late_J(p)) for p in outward]
+    inward = [
+        p._replace(law=p.law._replace(factor=p.factor * np.sqrt(share / _share(p))))
+        for p in _sided(case, -1.0)
+        for share in (0.9, 1.1)
+    ]
+    run = lib.paths(_beside(inward), lib.starts(inward), LATE)
     share = np.array([_share(p) for p in inward]) * about
     ends = [_escape(p, LATE[-1]) for p in inward]
     times = np.where(share > 1, np.minimum(ends, LATE[-1]), np.inf)
@@ -131,14 +129,6 @@ def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
     yield gap("limits", still.covariances[:, -1], scale * np.stack(rest), **lib.FLOWN)
     yield gap("covariances below", below, 0 * below, scale=1.0, **lib.FLOWN)
     yield from lib.of_blow_ups(run, times, "either side")
-
-
-limits.refuted_if(
-    "The limit is half as large, and so is the least start that blows up",
-    seen_by=("limits", "wrong endings, either side"),
-    scale=0.5,
-    about=2.0,
-)
 
 
 def _beside(problems: list[_Problem]) -> AbstractDynamics:
@@ -149,10 +139,6 @@ def _beside(problems: list[_Problem]) -> AbstractDynamics:
         softmax = attentions["softmax"](p.A, eye, eye, epsilon=p.epsilon)
         made.append(Sum(softmax, Drift(p.M, p.b)))
     return stacked(made)
-
-
-def _factors(problems: list[_Problem]) -> np.ndarray:
-    return np.stack([p.factor for p in problems])
 
 
 def _draws(case: Case, d: int) -> list[_Problem]:
@@ -183,40 +169,27 @@ def _sided(case: Case, sign: float) -> list[_Problem]:
     return made
 
 
-def _start_at(p: _Problem, share: float) -> _Problem:
-    """The same, from a multiple of its start at that share of the threshold."""
-    factor = p.factor * np.sqrt(share / _share(p))
-    return p._replace(law=p.law._replace(factor=factor))
-
-
 def _share(p: _Problem) -> float:
     r"""$\lambda_{\max}(Y^\top J_\infty Y)$."""
-    return _top(p.factor, _lyapunov(p, -p.S))
+    return _top(p.factor, _late_J(p))
 
 
-def _lyapunov(p: _Problem, right: np.ndarray) -> np.ndarray:
-    r"""The solution of $M^\top X + XM = R$."""
-    return solve_continuous_lyapunov(p.M.T, right)
+def _late_J(p: _Problem) -> Array:
+    r"""The solution of $M^\top J + JM = -S$."""
+    return solve_continuous_lyapunov(p.M.T, -p.S)
 
 
-def _top(factor: np.ndarray, J: np.ndarray) -> float:
+def _top(factor: Array, J: Array) -> float:
     return float(np.linalg.eigvalsh(factor.T @ J @ factor)[-1])
 
 
-def _exponential(p: _Problem, t: float) -> tuple[np.ndarray, np.ndarray]:
+def _exponential(p: _Problem, t: float) -> tuple[Array, Array]:
     r"""$e^{Mt}$ and $J(t)$, blocks of one exponential: van Loan 1978."""
     d = len(p.M)
     block = expm(t * np.block([[-p.M.T, p.S], [np.zeros((d, d)), p.M]]))
     E = block[d:, d:]
     J = E.T @ block[:d, d:]
     return E, (J + J.T) / 2
-
-
-def _covariance(p: _Problem, t: float) -> np.ndarray:
-    E, J = _exponential(p, t)
-    Y = p.factor
-    inner = np.eye(Y.shape[1]) - Y.T @ J @ Y
-    return E @ Y @ np.linalg.solve(inner, Y.T @ E.T)
 
 
 def _escape(p: _Problem, end: float = 1.0) -> float:
@@ -229,15 +202,19 @@ def _escape(p: _Problem, end: float = 1.0) -> float:
     return np.inf
 
 
-def _covariances(p: _Problem, ts: np.ndarray) -> np.ndarray:
-    return np.stack([_covariance(p, t) for t in ts])
+def _covariances(p: _Problem, ts: Array) -> Array:
+    found = []
+    for E, J in (_exponential(p, t) for t in ts):
+        inner = np.eye(p.factor.shape[1]) - p.factor.T @ J @ p.factor
+        found.append(E @ p.factor @ np.linalg.solve(inner, p.factor.T @ E.T))
+    return np.stack(found)
 
 
-def _means(p: _Problem, ts: np.ndarray) -> np.ndarray:
+def _means(p: _Problem, ts: Array) -> Array:
     r"""Of $\alpha' = (I + \Sigma A/\epsilon + M)\alpha + b$, by DOP853."""
     A, M, b = p.A / p.epsilon, p.M, p.b
 
-    def rate(_: float, y: np.ndarray) -> np.ndarray:
+    def rate(_: float, y: Array) -> Array:
         alpha, Sigma = y[:, 0], y[:, 1:]
         half = (Sigma @ A + M) @ Sigma
         mean = alpha + (Sigma @ A + M) @ alpha + b

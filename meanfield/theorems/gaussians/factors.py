@@ -1,35 +1,35 @@
 """Gaussians carried by a factor of their covariance."""
 
 from collections.abc import Callable
-
-import numpy as np
+from functools import partial
 
 from meanfield.attention import attentions
 from meanfield.dynamics import LogTime, stacked
+from meanfield.theorems._arrays import Array, Rng, Unary, columns, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-ROUNDING = {
-    "tolerance": 1e-12,
-    "why": "rounding: 1e-16 in each of at most 1e4 operations",
-}
+ROUNDING = Slack(
+    tolerance=1e-12, why="rounding: 1e-16 in each of at most 1e4 operations"
+)
 
 
 @statement(
     "castin2025:lemma-4.6",
     source="Lemma 4.6, §4.2",
-    claim=(
-        r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with "
-        r"$u' = (u^\top A u)\,Vu$."
-    ),
+    claim=r"From $\Sigma_0 = u_0u_0^\top$, $\Sigma(t) = u(t)u(t)^\top$ with $u' = "
+    r"(u^\top A u)\,Vu$.",
     hypotheses=r"$u_0 \neq 0$, softmax",
+    control=(
+        "u moves along the transpose of V",
+        {"value": lambda V: V.T},
+        ("covariance…",),
+    ),
 )
-def rank_one(
-    case: Case, *, value: Callable[[np.ndarray], np.ndarray] = lambda V: V
-) -> Checks:
+def rank_one(case: Case, *, value: Unary = lambda V: V) -> Checks:
     """Flows in d = 4 from square factors of rank one against DOP853 on u.
 
     And that the rank stays one.
@@ -44,31 +44,19 @@ def rank_one(
         rate = lambda _, u, A=A, V=V: (u @ A @ u) * (V @ u)
         u = ref.integrated(rate, u0, UNIT)
         expected.append(u[:, :, None] * u[:, None, :])
-    yield gap(
-        "covariance against uuᵀ", run.covariances, np.stack(expected), **lib.FLOWN
-    )
-    yield bounded(
-        "second eigenvalue over the first",
-        _beyond(run.covariances, 1),
-        "<=",
-        0,
-        **ROUNDING,
-    )
+    low = _beyond(run.covariances, 1)
+    yield gap("covariance against uuᵀ", run.covariances, expected, **lib.FLOWN)
+    yield bounded("second eigenvalue over the first", low, "<=", 0, **ROUNDING)
 
 
-rank_one.refuted_if(
-    "u moves along the transpose of V", seen_by=("covariance…",), value=lambda V: V.T
-)
-
-
-def _thin(rng: np.random.Generator, rank: int) -> lib.Problem:
+def _thin(rng: Rng, rank: int) -> lib.Problem:
     """Generic V and A in d = 4, and a square factor."""
     V, A = lib.sized(rng.normal(size=(2, 4, 4)), 0.8)
     thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
     return lib.Problem(V, A, lib.sized(rng.normal(size=(4, rank)) @ thin.T, 0.8))
 
 
-def _beyond(covariances: np.ndarray, rank: int) -> float:
+def _beyond(covariances: Array, rank: int) -> float:
     """The largest eigenvalue past the rank, over the largest of all."""
     values = np.abs(np.linalg.eigvalsh(covariances))[..., ::-1]
     return float(np.max(values[..., rank] / values[..., 0]))
@@ -77,42 +65,46 @@ def _beyond(covariances: np.ndarray, rank: int) -> float:
 @statement(
     "new:N3",
     source="This project",
-    claim=(
-        r"Under a field $Lx + b$ that depends on the Gaussian, $Y' = LY$ gives "
-        r"$\Sigma = YY^\top$, of the rank of $\Sigma_0$ at all times, and "
-        r"$\alpha' = L\alpha + b$; softmax: $L = V\Sigma A$; L2: "
-        r"$L = 2VY(I + 2Y^\top K^\top KY)^{-1}Y^\top A$."
-    ),
+    claim="Under a field $Lx + b$ that depends on the Gaussian, $Y' = LY$ gives "
+    r"$\Sigma = YY^\top$, of the rank of $\Sigma_0$ at all times, and $\alpha' = "
+    r"L\alpha + b$; softmax: $L = V\Sigma A$; L2: $L = 2VY(I + 2Y^\top K^\top "
+    r"KY)^{-1}Y^\top A$.",
     hypotheses=r"$\Sigma_0 = Y_0Y_0^\top$ of any rank; no inverse of $\Sigma$ is used",
+    control=(
+        "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
+        {"turn": np.transpose, "two": 1},
+        ("softmax, …", "L2, …"),
+    ),
 )
-def factors(
-    case: Case,
-    *,
-    turn: Callable[[np.ndarray], np.ndarray] = lambda A: A,
-    two: float = 2,
-) -> Checks:
+def factors(case: Case, *, turn: Unary = lambda A: A, two: float = 2) -> Checks:
     """Flows in d = 4 of rank two, with means.
 
     Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
     the equations of α and Σ; that the rank of the square factor stays.
     """
-    return (*_softmax_factor(case, turn=turn), *_l2_factor(case, two=two))
-
-
-factors.refuted_if(
-    "A is transposed under softmax; under L2 the 2 of 2KᵀK is missing",
-    seen_by=("softmax, …", "L2, …"),
-    turn=np.transpose,
-    two=1,
-)
+    yield from _softmax_factor(case, turn=turn)
+    rng, n, epsilon = case.rng("L2"), case.pick(6, 24), 0.8
+    Q, K = lib.sized(rng.normal(size=(2, n, 3, 4)), 0.6)
+    V = lib.sized(rng.normal(size=(n, 4, 4)), 0.6)
+    factor = lib.sized(rng.normal(size=(n, 4, 2)), 0.8)
+    mean = 0.5 * rng.normal(size=(n, 4))
+    made = partial(attentions["l2"], epsilon=epsilon)
+    dynamics = stacked(list(map(made, Q, K, V)))
+    run, found = lib.paths(dynamics, (mean, factor), UNIT), []
+    for q, k, v, m, Y in zip(Q, K, V, mean, factor, strict=True):
+        rate = _l2_rate(q / np.sqrt(epsilon), k / np.sqrt(epsilon), v, two=two)
+        found.append(ref.integrated(rate, np.column_stack([m, Y @ Y.T]), UNIT))
+    expected = np.stack(found)
+    yield gap("L2, mean", run.means, expected[..., 0], **lib.FLOWN)
+    yield gap("L2, covariance", run.covariances, expected[..., 1:], **lib.FLOWN)
 
 
 def _l2_rate(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, *, two: float
-) -> Callable[[float, np.ndarray], np.ndarray]:
+    Q: Array, K: Array, V: Array, *, two: float
+) -> Callable[[float, Array], Array]:
     r"""(α | Σ)' under L2 attention, no inverse of Σ; `two` is the 2 of $2K^\top K$."""
 
-    def rate(_: float, y: np.ndarray) -> np.ndarray:
+    def rate(_: float, y: Array) -> Array:
         alpha, Sigma = y[:, 0], y[:, 1:]
         P = np.linalg.solve(np.eye(len(K.T)) + two * Sigma @ K.T @ K, Sigma)
         half = 2 * V @ P @ K.T @ Q @ Sigma
@@ -122,37 +114,16 @@ def _l2_rate(
     return rate
 
 
-def _l2_factor(case: Case, *, two: float) -> Checks:
-    rng, n, epsilon = case.rng("L2"), case.pick(6, 24), 0.8
-    Q, K = lib.sized(rng.normal(size=(2, n, 3, 4)), 0.6)
-    V = lib.sized(rng.normal(size=(n, 4, 4)), 0.6)
-    factor = lib.sized(rng.normal(size=(n, 4, 2)), 0.8)
-    mean = 0.5 * rng.normal(size=(n, 4))
-    made = [
-        attentions["l2"](*part, epsilon=epsilon) for part in zip(Q, K, V, strict=True)
-    ]
-    run = lib.paths(stacked(made), (mean, factor), UNIT)
-    found = []
-    for q, k, v, m, Y in zip(Q, K, V, mean, factor, strict=True):
-        rate = _l2_rate(q / np.sqrt(epsilon), k / np.sqrt(epsilon), v, two=two)
-        found.append(ref.integrated(rate, np.column_stack([m, Y @ Y.T]), UNIT))
-    expected = np.stack(found)
-    yield gap("L2, mean", run.means, expected[..., 0], **lib.FLOWN)
-    yield gap("L2, covariance", run.covariances, expected[..., 1:], **lib.FLOWN)
-
-
-def _softmax_factor(case: Case, *, turn: Callable[[np.ndarray], np.ndarray]) -> Checks:
+def _softmax_factor(case: Case, *, turn: Unary) -> Checks:
     rng = case.rng("softmax")
     problems = [_thin(rng, 2) for _ in range(case.pick(8, 24))]
     mean = 0.5 * rng.normal(size=(len(problems), 4))
     dynamics = LogTime(lib.softmax_stack(rng, problems))
-    factor = np.stack([each.factor for each in problems])
-    run = lib.paths(dynamics, (mean, factor), np.log1p(UNIT))
-    pairs = [
+    run = lib.paths(dynamics, (mean, lib.starts(problems)[1]), np.log1p(UNIT))
+    means, covariances = columns(
         lib.moments([(p.V, turn(p.A))], (m, p.factor), UNIT)
         for p, m in zip(problems, mean, strict=True)
-    ]
-    means, covariances = (np.stack(part) for part in zip(*pairs, strict=True))
+    )
     low = _beyond(run.covariances, 2)
     yield gap("softmax, mean", run.means, means, **lib.FLOWN)
     yield gap("softmax, covariance", run.covariances, covariances, **lib.FLOWN)

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import attentions
 from meanfield.dynamics import Heads, LogTime, stacked
 from meanfield.endings import Status
 from meanfield.flows import Steady
 from meanfield.measures import Gaussian
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, counted, gap
+from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jnp, np
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
+from meanfield.theorems._protocols import Slack, bounded, counted, gap
 from meanfield.theorems.library import gaussian_flows as lib
+from meanfield.theorems.library.attentions import gaussian
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
@@ -22,21 +19,23 @@ from meanfield.tokens import Tokens
 UNIT = np.linspace(0, 1, 9)
 CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # the identity, a head for each row
 
-Head = tuple[np.ndarray, np.ndarray, np.ndarray]  # Q, K, V
+Head = tuple[Array, Array, Array]  # Q, K, V
 
 
 @statement(
     "castin2025:prop-4.9",
     source="Proposition 4.9, §4.3",
-    claim=(
-        r"With heads, $\Sigma' = \sum_h (V^{(h)}\Sigma A^{(h)}\Sigma + "
-        r"\Sigma A^{(h)\top}\Sigma V^{(h)\top})$ and "
-        r"$\alpha' = \sum_h V^{(h)}(I + \Sigma A^{(h)})\alpha$."
-    ),
+    claim=r"With heads, $\Sigma' = \sum_h (V^{(h)}\Sigma A^{(h)}\Sigma + \Sigma "
+    r"A^{(h)\top}\Sigma V^{(h)\top})$ and $\alpha' = \sum_h V^{(h)}(I + \Sigma "
+    r"A^{(h)})\alpha$.",
     hypotheses=r"$\Sigma_0 \succeq 0$; $V^{(h)}$ has absorbed $W^{(h)}$",
+    control=(
+        "The values of the two heads are exchanged",
+        {"values": lambda draws: draws.value[:, ::-1]},
+    ),
 )
 def heads(
-    case: Case, *, values: Callable[["_Draws"], np.ndarray] = lambda draws: draws.value
+    case: Case, *, values: Callable[["_Draws"], Array] = lambda draws: draws.value
 ) -> Checks:
     """Flows of two heads in d = 2 with means against DOP853 on the equations.
 
@@ -44,21 +43,26 @@ def heads(
     """
     draws = _Draws(case)
     V = values(draws)
-    return (*_moments(draws, V), _field(draws, V))
-
-
-heads.refuted_if(
-    "The values of the two heads are exchanged",
-    values=lambda draws: draws.value[:, ::-1],
-)
+    yield from _moments(draws, V)
+    # Σ_h of softmax over a cloud, in NumPy, for the first draw.
+    Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
+    stack = jnp.asarray(np.stack([Q, K, draws.value[0]]))
+    actual = _velocity(stack, gaussian(mean, Y), jnp.asarray(draws.probes))
+    x, w = hermite_nodes(mean, Y, 24)
+    expected = sum(
+        ref.normalised_velocity(ref.dot_scores(q, k, draws.probes, x), w, v, x)
+        for q, k, v in zip(Q, K, V[0], strict=True)
+    )
+    why = (
+        "tilts at most 2: 24 nodes leave 2⁴⁸·24!/48! < 2e-23, and rounding of 576 terms"
+    )
+    yield gap("velocity against a cloud", actual, expected, tolerance=1e-11, why=why)
 
 
 @heads.misprinted(
     "C31",
-    printed=(
-        r"One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
-        r"read as $\Sigma' = \sum_h (W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots)$."
-    ),
+    printed="One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
+    r"read as $\Sigma' = \sum_h (W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots)$.",
     corrected=r"$V^{(h)}$ for each head, $W^{(h)}$ absorbed.",
     counterexample="two random heads in d = 2: one V for both; W applied a second time",
 )
@@ -76,99 +80,71 @@ class _Draws:
 
     def __init__(self, case: Case) -> None:
         rng, n = case.rng("heads"), case.pick(8, 24)
-        self.Q, self.K, self.V, self.W = lib.sized(
-            rng.normal(size=(4, n, 2, 2, 2)), 0.8
-        )
+        heads = rng.normal(size=(4, n, 2, 2, 2))
+        self.Q, self.K, self.V, self.W = lib.sized(heads, 0.8)
         self.mean = rng.normal(size=(n, 2)) / 2
         self.factor = lib.sized(rng.normal(size=(n, 2, 2)), 0.7)
         self.probes = rng.normal(size=(3, 2))
 
     @property
-    def value(self) -> np.ndarray:
+    def value(self) -> Array:
         """$V^{(h)}$ after §2.7: the outer value times the inner one."""
         return self.W @ self.V
 
-    def run(self) -> lib.Paths:
-        """The library's flows."""
-        parts = zip(self.Q, self.K, self.value, strict=True)
-        heads = [list(zip(*part, strict=True)) for part in parts]
-        return two_heads(heads, (self.mean, self.factor), UNIT)
-
-    def equations(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def equations(self, values: Array) -> tuple[Array, Array]:
         """Moments by the printed equations with these values."""
         A = np.swapaxes(self.K, -1, -2) @ self.Q
-        found = [
+        means, covariances = columns(
             lib.moments(list(zip(v, a, strict=True)), (m, Y), UNIT)
             for v, a, m, Y in zip(values, A, self.mean, self.factor, strict=True)
-        ]
-        return np.stack([m for m, _ in found]), np.stack([S for _, S in found])
+        )
+        return means, covariances
 
 
 def two_heads(
-    members: Sequence[Sequence[Head]],
-    start: tuple[np.ndarray, np.ndarray],
-    ts: np.ndarray,
+    members: Sequence[Sequence[Head]], start: tuple[Array, Array], ts: Array
 ) -> lib.Paths:
     """The library's flows of two heads in the plane, until they rest, to any time."""
     make = attentions["softmax"]
     stacks = [stacked([make(*head) for head in heads]) for heads in members]
     dynamics = LogTime(Heads(stacked(stacks)))
-    run = lib.paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4))
-    return run._replace(
-        stop_time=np.expm1(run.stop_time),
-        t_star=np.expm1(run.t_star),
-        t_star_error=run.t_star_error * np.exp(run.t_star),
-    )
+    return lib.paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4)).in_plain_time()
 
 
-def _moments(draws: _Draws, values: np.ndarray) -> Checks:
-    run = draws.run()
+def _moments(draws: _Draws, values: Array) -> Checks:
+    parts = zip(draws.Q, draws.K, draws.value, strict=True)
+    heads = [list(zip(*part, strict=True)) for part in parts]
+    run = two_heads(heads, (draws.mean, draws.factor), UNIT)
     means, covariances = draws.equations(values)
     yield gap("mean", run.means, means, **lib.FLOWN)
     yield gap("covariance", run.covariances, covariances, **lib.FLOWN)
 
 
 @eqx.filter_jit
-def _velocity(stack: Array, mu: Gaussian, probes: Array) -> Array:
+def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
     """The library's heads at probes."""
     heads = Heads(eqx.filter_vmap(attentions["softmax"])(*stack))
     return heads.field(0.0, mu)(Tokens(probes))
 
 
-def _field(draws: _Draws, values: np.ndarray) -> Check:
-    """Σ_h of softmax over a cloud, in NumPy, for the first draw."""
-    Q, K, mean, Y = draws.Q[0], draws.K[0], draws.mean[0], draws.factor[0]
-    mu = Gaussian(jnp.asarray(mean), jnp.asarray(Y))
-    stack = np.stack([Q, K, draws.value[0]])
-    actual = _velocity(jnp.asarray(stack), mu, jnp.asarray(draws.probes))
-    x, w = hermite_nodes(mean, Y, 24)
-    expected = sum(
-        ref.normalised_velocity(ref.dot_scores(q, k, draws.probes, x), w, v, x)
-        for q, k, v in zip(Q, K, values[0], strict=True)
-    )
-    why = (
-        "tilts at most 2: 24 nodes leave 2⁴⁸·24!/48! < 2e-23, and rounding of 576 terms"
-    )
-    return gap("velocity against a cloud", actual, expected, tolerance=1e-11, why=why)
-
-
 @statement(
     "castin2025:sec-4.5-item3",
     source="§4.5, item 3, and Figure 1(c)",
-    claim=(
-        r"For two heads of one row each, $A + A^\top \preceq 0$ of rank one and "
-        r"$V = I$, the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone, if "
-        r"the second head is empty, and lie on the ray $\Sigma q = 0$, if it is not."
-    ),
-    hypotheses=(
-        r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q^{(h)} = -K^{(h)} = "
-        r"c_hq^\top$; the figure has $c_2 = 0$"
-    ),
+    claim=r"For two heads of one row each, $A + A^\top \preceq 0$ of rank one and $V = "
+    r"I$, the limits fill the plane $q^\top\Sigma e_1 = 0$ of the cone, if the second "
+    r"head is empty, and lie on the ray $\Sigma q = 0$, if it is not.",
+    hypotheses=r"$d = 2$; $V = I$ is cut into $V^{(h)} = e_he_h^\top$; $Q^{(h)} = "
+    r"-K^{(h)} = c_hq^\top$; the figure has $c_2 = 0$",
     remark=r"With $s = \Sigma q$ and $D = \mathrm{diag}(c_1^2, c_2^2)$, $\Sigma' = "
     r"-(Dss^\top + ss^\top D)$, which vanishes where $Ds = 0$.",
+    control=(
+        "The values are exchanged, and the second head is always empty: another plane",
+        {"values": CUT[::-1], "second": 0.0},
+        ("qᵀΣe₁", "two heads…"),
+    ),
 )
 def plane(
-    case: Case, *, values: tuple[np.ndarray, np.ndarray] = CUT, second: float = 0.8
+    case: Case, *, values: tuple[Array, Array] = CUT, second: float = 0.8
 ) -> Checks:
     """Limits of 32 random starts of trace one, with and without a second head.
 
@@ -180,10 +156,8 @@ def plane(
     both, _ = _at_rest(case, values, second)
     final = run.covariances[:, -1]
     _, wide, flat = _widths(final)
-    left = {
-        "tolerance": 1e-3,
-        "why": "`Steady` leaves 1e-4 of the way, ten times where two ways add up",
-    }
+    why = "`Steady` leaves 1e-4 of the way, ten times where two ways add up"
+    left = Slack(tolerance=1e-3, why=why)
     line, ray = "a plane, not a line", both.covariances[:, -1]
     off, away = np.max(np.abs(final[:, 0] @ q)), np.max(np.abs(ray @ q))
     yield bounded("third singular value over the first", flat, "<=", 0, **left)
@@ -194,15 +168,7 @@ def plane(
     yield bounded("two heads: Σq", away, "<=", 0, **left)
 
 
-plane.refuted_if(
-    "The values are exchanged, and the second head is always empty: another plane",
-    seen_by=("qᵀΣe₁", "two heads…"),
-    values=CUT[::-1],
-    second=0.0,
-)
-
-
-def _widths(covariances: np.ndarray) -> np.ndarray:
+def _widths(covariances: Array) -> Array:
     """Singular values of $(a - b, 2c, a + b)$, over the largest."""
     a, b, c = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
     sizes = np.linalg.svd(np.stack([a - b, 2 * c, a + b], -1), compute_uv=False)
@@ -210,8 +176,8 @@ def _widths(covariances: np.ndarray) -> np.ndarray:
 
 
 def _at_rest(
-    case: Case, values: tuple[np.ndarray, np.ndarray], second: float
-) -> tuple[lib.Paths, np.ndarray]:
+    case: Case, values: tuple[Array, Array], second: float
+) -> tuple[lib.Paths, Array]:
     """Flows of two heads, of q and a multiple, from starts of trace one; and `q`."""
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
@@ -225,7 +191,7 @@ def _at_rest(
     return two_heads(members, lib.centred(factor), ts), q[0]
 
 
-def one_head(rng: np.random.Generator, V: np.ndarray, A: np.ndarray) -> list[Head]:
+def one_head(rng: Rng, V: Array, A: Array) -> list[Head]:
     """Softmax as two heads, the second of which does nothing."""
     K, nothing = rng.normal(size=(2, 2)) + 2 * np.eye(2), np.zeros((2, 2))
     return [(np.linalg.solve(K.T, A), K, V), (nothing, nothing, nothing)]

@@ -2,22 +2,14 @@
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.endings import Status
-from meanfield.fields import Affine
-from meanfield.measures import Gaussian
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, bounded, gap
+from meanfield.theorems._arrays import Array, JaxArray, columns, jax, jnp, np
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
+from meanfield.theorems._protocols import Slack, ascend, bounded, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
-
-ENDING = "an ending is counted: nothing is added"
 
 
 @statement(
@@ -37,33 +29,29 @@ def growth(case: Case) -> Checks:
     held against Grönwall's exponential, and its endings are counted.
     """
     ts = np.linspace(0, 5, 6)
-    stack = _drawn(case)
+    # K invertible, twice; a rank-one Q = K; K nearly singular on the data of C11.
+    made = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
+    Q, K, V, factor = (M.copy() for M in (made.Q, made.K, made.V, made.factor))
+    Q[2, 1] = 0
+    K[2] = Q[2]
+    K[:2] += np.eye(2)
+    K[3], Q[3], V[3] = np.diag([1, 0.3]), _Q, _V
+    factor[3] = np.linalg.cholesky(_SIGMA)
+    stack = made._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
     run = lib.paths("l2", stack, ts)
-    early = np.count_nonzero(run.code != Status.FINISHED)
     yield ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2))
     yield ascend(case, "|LΣ|, Q = K a row", _by_value, _start(Y=2, Q=1, V=2))
-    yield bounded("flows that end early", early, "<=", 0, why=ENDING)
-    yield bounded(
-        "|Σ(t)| over Grönwall's bound",
-        _envelope(stack, run, ts),
-        "<=",
-        1,
-        tolerance=run.tolerance(10),
-        why="equality at t = 0; later steps of 4e-10, amplified tenfold",
-    )
+    yield lib.ended_early(run.code)
+    yield lib.gronwall(_envelope(stack, run, ts), run.tolerance(10))
 
 
 @growth.refuted_by(
     "K is a row, with the positive eigenvalue of KᵀK for the smallest; then Q ≠ K"
 )
 def _(case: Case) -> Checks:
-    keys = jax.random.split(case.key("rows"), 200)
-    drawn = jax.vmap(_start(Y=2, Q=1, K=1, V=2))(keys)
-    both = jax.jit(jax.vmap(lambda at: (_by_smallest(at), _by_value(at))))(drawn)
-    first, second = (float(np.exp(np.max(ratios))) for ratios in both)
-    why = "the ratios at random draws need no ascent to pass one"
-    yield bounded("|Σ'|, K a row", first, "<=", 1, tolerance=1e-9, why=why)
-    yield bounded("|LΣ|, rows Q ≠ K", second, "<=", 1, tolerance=1e-9, why=why)
+    key, start = case.key("rows"), _start(Y=2, Q=1, K=1, V=2)
+    yield lib.at_random(key, "|Σ'|, K a row", _by_smallest, start, count=200)
+    yield lib.at_random(key, "|LΣ|, rows Q ≠ K", _by_value, start, count=200)
 
 
 @growth.misprinted(
@@ -87,67 +75,54 @@ def _(case: Case) -> Counterexample:
     found = run.covariance[0, :4]
     entries = np.stack([found[:, 0, 0], found[:, 0, 1], found[:, 1, 1]], axis=1)
     late = ts[-1] - np.nan_to_num(run.t_star[0], nan=ts[-1])
-    steps = {
-        "tolerance": run.tolerance(100),
-        "why": "steps of 4e-10; at 0.95 t* a shift of time is amplified by t/(t* − t)",
-    }
+    why = "steps of 4e-10; at 0.95 t* a shift of time is amplified by t/(t* − t)"
+    steps = Slack(tolerance=run.tolerance(100), why=why)
+    why = "the flow's own error of its t*, at most 1e-2"
+    stated = Slack(tolerance=float(min(run.t_star_error[0], 1e-2)), why=why)
+    ended = "an ending is counted: nothing is added"
     return Counterexample(
         (
-            bounded("flows with a blow-up", np.sum(early), "<=", 0, why=ENDING),
+            bounded("flows with a blow-up", np.sum(early), "<=", 0, why=ended),
             bounded("time missing from five", late, "<=", 0),
         ),
         (
-            bounded(
-                "t*",
-                run.t_star[0],
-                "=",
-                _T_STAR,
-                tolerance=float(min(run.t_star_error[0], 1e-2)),
-                why="the flow's own error of its t*, at most 1e-2",
-            ),
+            bounded("t*", run.t_star[0], "=", _T_STAR, **stated),
             gap("Σ₁₁, Σ₁₂, Σ₂₂ before t*", entries / exact, np.ones((4, 3)), **steps),
             bounded("κ = 0 does not blow up", run.code[0] != Status.BLOW_UP, "<=", 0),
-            bounded("κ > 0 ends early", np.sum(early[1:]), "<=", 0, why=ENDING),
+            bounded("κ > 0 ends early", np.sum(early[1:]), "<=", 0, why=ended),
         ),
     )
 
 
-def _linear(at: dict[str, Array]) -> Array:
+def _linear(at: dict[str, JaxArray]) -> JaxArray:
     """The library's L of a centred Gaussian."""
-    V = jnp.asarray(at["V"])
-    made = attentions["l2"](at["Q"], at.get("K", at["Q"]), V)
-    field = made.field(0.0, Gaussian(jnp.zeros(2), at["Y"]))
-    assert isinstance(field, Affine)
-    return field.linear
+    made = attentions["l2"](at["Q"], at.get("K", at["Q"]), jnp.asarray(at["V"]))
+    return lib.centred_field(made, at["Y"]).linear
 
 
-def _norm(M: Array) -> Array:
-    return jnp.sqrt(lib.spectrum(M)[1])
+def _by_smallest(at: dict[str, JaxArray]) -> JaxArray:
+    r"""$|\Sigma'|\lambda_{\min}(K^\top K) / 2|V||A||\Sigma|$, logarithm.
 
-
-def _by_smallest(at: dict[str, Array]) -> Array:
-    r"""$|\Sigma'|\lambda_{\min}(K^\top K) / 2|V||A||\Sigma|$, logarithm."""
-    L, Sigma = _linear(at), at["Y"] @ at["Y"].T
+    Where K is a row, with the one positive eigenvalue, that of $KK^\top$.
+    """
+    L, Sigma, K = _linear(at), at["Y"] @ at["Y"].T, at["K"]
     rate = L @ Sigma + Sigma @ L.T
-    allowed = 2 * _norm(at["V"]) * _norm(at["K"].T @ at["Q"]) * _norm(Sigma)
-    return jnp.log(_norm(rate) / allowed) + jnp.log(_smallest_positive(at["K"]))
+    allowed = 2 * lib.norm(at["V"]) * lib.norm(K.T @ at["Q"]) * lib.norm(Sigma)
+    smallest = jnp.sum(K**2) if K.shape[0] == 1 else lib.spectrum(K)[0]
+    return jnp.log(lib.norm(rate) / allowed) + jnp.log(smallest)
 
 
-def _smallest_positive(K: Array) -> Array:
-    """Of the eigenvalues of KᵀK: that of KKᵀ, where K is a row."""
-    return jnp.sum(K**2) if K.shape[0] == 1 else lib.spectrum(K)[0]
-
-
-def _by_value(at: dict[str, Array]) -> Array:
+def _by_value(at: dict[str, JaxArray]) -> JaxArray:
     r"""$|L\Sigma| / |V||\Sigma|$, logarithm."""
     Sigma = at["Y"] @ at["Y"].T
-    return jnp.log(_norm(_linear(at) @ Sigma) / (_norm(at["V"]) * _norm(Sigma)))
+    size = lib.norm(at["V"]) * lib.norm(Sigma)
+    return jnp.log(lib.norm(_linear(at) @ Sigma) / size)
 
 
-def _start(**rows: int) -> Callable[[PRNGKey], dict[str, Array]]:
+def _start(**rows: int) -> Callable[[PRNGKey], dict[str, JaxArray]]:
     """Normal matrices with so many rows, of sizes between e⁻¹ and e³."""
 
-    def draw(key: PRNGKey) -> dict[str, Array]:
+    def draw(key: PRNGKey) -> dict[str, JaxArray]:
         keys = jax.random.split(key, 2 * len(rows))
         made = {}
         for i, (name, count) in enumerate(rows.items()):
@@ -158,19 +133,7 @@ def _start(**rows: int) -> Callable[[PRNGKey], dict[str, Array]]:
     return draw
 
 
-def _drawn(case: Case) -> Member:
-    """K invertible, twice; a rank-one Q = K; K nearly singular on the data of C11."""
-    made = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
-    Q, K, V, factor = (M.copy() for M in (made.Q, made.K, made.V, made.factor))
-    Q[2, 1] = 0
-    K[2] = Q[2]
-    K[:2] += np.eye(2)
-    K[3], Q[3], V[3] = np.diag([1, 0.3]), _Q, _V
-    factor[3] = np.linalg.cholesky(_SIGMA)
-    return made._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
-
-
-def _envelope(stack: Member, run: lib.Paths, ts: np.ndarray) -> float:
+def _envelope(stack: Member, run: lib.Paths, ts: Array) -> float:
     """The largest covariance over what Grönwall allows, at any frame."""
     size = lambda M: np.linalg.norm(M, 2)
     worst = 0.0
@@ -190,15 +153,9 @@ _T_STAR = (1 + 2 * _SIGMA[0, 0]) / (2 * _SIGMA[0, 1])
 
 def _near_singular(kappas: list[float]) -> Member:
     """The data of C11 with K = diag(1, κ)."""
-    n = len(kappas)
-    return Member(
-        np.zeros((n, 2)),
-        np.array([np.linalg.cholesky(_SIGMA)] * n),
-        np.array([_Q] * n),
-        np.array([np.diag([1.0, kappa]) for kappa in kappas]),
-        np.array([_V] * n),
-        np.ones(n),
-    )
+    mean, factor = np.zeros(2), np.linalg.cholesky(_SIGMA)
+    K = [np.diag([1.0, kappa]) for kappa in kappas]
+    return Member(*columns((mean, factor, _Q, each, _V, np.array(1.0)) for each in K))
 
 
 @statement(
@@ -207,6 +164,11 @@ def _near_singular(kappas: list[float]) -> Member:
     claim=r"In dimension one $s' = 4avs^2/(1 + 2k^2s)$, so $s \to \infty$ as $t \to "
     r"\infty$ if $av > 0$, at the rate $2av/k^2$, and $s \to 0$ if $av < 0$.",
     hypotheses=r"$k \neq 0$; $a = kq$; a bandwidth divides $a$ and $k^2$",
+    control=(
+        "the factor 2 is dropped before k²",
+        {"curvature": 1.0},
+        ("time…", "growth…"),
+    ),
 )
 def scalars(case: Case, *, curvature: float = 2.0) -> Checks:
     r"""The library's flow of four Gaussians on the line, to time 8.
@@ -216,47 +178,19 @@ def scalars(case: Case, *, curvature: float = 2.0) -> Checks:
     s(T), which tends to zero, follows from the integral.
     """
     stack = lib.line(case.rng("line"))
-    run = lib.paths("l2", stack, _LINE_TS)
+    run = lib.paths("l2", stack, lib.LINE_TIMES)
     s = run.covariance[:, :, 0, 0]
     eps = stack.epsilon[:, None]
     square = curvature * stack.K[:, :, 0] ** 2 / eps
     rate = 4 * (stack.A * stack.V)[:, :, 0] / eps
     elapsed = (1 / s[:, :1] - 1 / s + square * np.log(s / s[:, :1])) / rate
     slack = float(np.max(1 / (1 + 2 * stack.K[:2, 0, 0] ** 2 / eps[:2, 0] * s[:2, -2])))
-    decay = 1 + np.abs(rate[2:, 0]) * _LINE_TS[-1] * s[2:, 0]
+    decay = 1 + np.abs(rate[2:, 0]) * lib.LINE_TIMES[-1] * s[2:, 0]
     left = s[2:, -1] / s[2:, 0] * decay
     bracket = 1 + square[2:, 0] * s[2:, 0] * np.log(decay)
-    yield gap(
-        "time from its first integral",
-        elapsed,
-        np.broadcast_to(_LINE_TS, elapsed.shape),
-        tolerance=run.tolerance(100),
-        why="steps of 4e-10, amplified by 1/s and the growth of log s, below 100",
-    )
-    yield _late_growth(s[:2], rate[:2] / square[:2], slack)
-    yield bounded(
-        "decay: s(T)(1 + 4|av|Ts₀)/s₀ over 1 + 2k²s₀ log(1 + 4|av|Ts₀)",
-        np.max(left / bracket),
-        "<=",
-        1,
-    )
-
-
-scalars.refuted_if(
-    "the factor 2 is dropped before k²", seen_by=("time…", "growth…"), curvature=1.0
-)
-
-
-_LINE_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
-
-
-def _late_growth(s: np.ndarray, limit: np.ndarray, slack: float) -> Check:
-    """The rate of log s over the last half of the time, over its limit."""
-    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_LINE_TS[-2:])
-    return gap(
-        "growth rate over the last half, 2av/k²",
-        speed / limit,
-        np.ones_like(speed),
-        tolerance=slack,
-        why="the rate lies below its limit by 1/(1 + 2k²s), largest at mid-time",
-    )
+    yield lib.line_time(elapsed, run)
+    why = "the rate lies below its limit by 1/(1 + 2k²s), largest at mid-time"
+    known = Slack(tolerance=slack, why=why)
+    yield lib.late_growth("2av/k²", s[:2], rate[:2] / square[:2], **known)
+    label = "decay: s(T)(1 + 4|av|Ts₀)/s₀ over 1 + 2k²s₀ log(1 + 4|av|Ts₀)"
+    yield bounded(label, np.max(left / bracket), "<=", 1)

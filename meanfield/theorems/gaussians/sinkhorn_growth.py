@@ -1,25 +1,18 @@
 """Growth of Gaussians under Sinkhorn attention."""
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
+from functools import partial
+
 from scipy.linalg import expm
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
-from meanfield.endings import Status
-from meanfield.fields import Affine
-from meanfield.measures import Gaussian, Points
-from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import ascend, bounded, gap
+from meanfield.measures import Points
+from meanfield.theorems._arrays import JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._prelude import Case, Checks, statement
+from meanfield.theorems._protocols import Slack, ascend, bounded, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
-from meanfield.theorems.library.draws import tokens
-
-ENDING = "an ending is counted: nothing is added"
-ROUNDING = "sums of a few products in float64"
+from meanfield.theorems.library.ensembles import tokens
 
 
 @statement(
@@ -27,6 +20,11 @@ ROUNDING = "sums of a few products in float64"
     source="Proposition 4.15, §4.4",
     claim=r"$\alpha(t) = e^{tV/\epsilon}\alpha_0$, whatever the covariance.",
     hypotheses=r"converged Sinkhorn; any $A$ and $\Sigma$",
+    control=(
+        "Sinkhorn stops after three half-steps, rows last",
+        {"iterations": 3},
+        ("α', library", "mean velocity of 30 points, library"),
+    ),
 )
 def mean(case: Case, *, iterations: int | None = None) -> Checks:
     """The library's mean velocity against Vα/ε, its flow against SciPy's exponential.
@@ -38,28 +36,16 @@ def mean(case: Case, *, iterations: int | None = None) -> Checks:
     twin = Member(*(part[[0, 0, 2, 3]] for part in stack))
     twin = twin._replace(factor=stack.factor)
     run = lib.paths("sinkhorn", twin, ts)
-    expected = [
-        [expm(t * m.V / m.epsilon) @ m.mean for t in ts] for m in lib.members(twin)
-    ]
-    flowing = gap(
-        "α(t), library",
-        run.mean,
-        np.array(expected),
-        tolerance=run.tolerance(10),
-        why="steps of 4e-10, amplified tenfold",
-    )
-    return (*_mean_rates(case, iterations), flowing)
-
-
-mean.refuted_if(
-    "Sinkhorn stops after three half-steps, rows last",
-    seen_by=("α', library", "mean velocity of 30 points, library"),
-    iterations=3,
-)
+    moved = lambda m: [expm(t * m.V / m.epsilon) @ m.mean for t in ts]
+    steps = Slack(tolerance=run.tolerance(10), why="steps of 4e-10, amplified tenfold")
+    yield from _mean_rates(case, iterations)
+    yield gap("α(t), library", run.mean, list(map(moved, lib.members(twin))), **steps)
 
 
 @eqx.filter_jit
-def _point_rate(x: Array, w: Array, m: Member, iterations: int | None) -> Array:
+def _point_rate(
+    x: JaxArray, w: JaxArray, m: Member, iterations: int | None
+) -> JaxArray:
     r"""$\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
     mu = Points.weighted(x, w)
     field = lib.attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
@@ -75,14 +61,13 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
     x, w = tokens(case.rng("points"), 30, 3)
     at = jnp.asarray(x), jnp.asarray(w)
     on_points = _point_rate(*at, lib.on_device(m), iterations)
-    yield gap("α', library", found, expected, tolerance=1e-12, why=ROUNDING)
-    yield gap(
-        "mean velocity of 30 points, library",
-        on_points,
-        m.V @ (w @ x) / m.epsilon,
-        tolerance=1e-9,
-        why="the library's tolerance on log-marginals, 4e-11, times |x|",
-    )
+    exact = m.V @ (w @ x) / m.epsilon
+    slack = Slack(tolerance=1e-12, why="sums of a few products in float64")
+    why = "the library's tolerance on log-marginals, 4e-11, times |x|"
+    solved = Slack(tolerance=1e-9, why=why)
+    label = "mean velocity of 30 points, library"
+    yield gap("α', library", found, expected, **slack)
+    yield gap(label, on_points, exact, **solved)
 
 
 @statement(
@@ -91,6 +76,11 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
     claim=r"In dimension one $s' = \frac{v}{a}(\sqrt{4a^2s^2 + 1} - 1)$, global; "
     r"$s \to \infty$ if $av > 0$, $s \to 0$ if $av < 0$.",
     hypotheses=r"$a = kq \neq 0$; a bandwidth divides $a$ under the root",
+    control=(
+        "the factor 4 is dropped under the root",
+        {"four": 1.0},
+        ("time…", "growth…"),
+    ),
 )
 def scalars(case: Case, *, four: float = 4.0) -> Checks:
     r"""The library's flow of four Gaussians on the line, to time 8.
@@ -103,7 +93,7 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     # With u = 2|a|s/ε the first integral is asinh u − (1 + √(1 + u²))/u = ±2|v|t/ε + c;
     # the sign is that of av.
     stack = lib.line(case.rng("line"))
-    run = lib.paths("sinkhorn", stack, _TS)
+    run = lib.paths("sinkhorn", stack, lib.LINE_TIMES)
     s = run.covariance[:, :, 0, 0]
     a, v = stack.A[:, :, 0], stack.V[:, :, 0]
     eps = stack.epsilon[:, None]
@@ -112,39 +102,15 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     integral = np.arcsinh(u) - (1 + np.sqrt(1 + u**2)) / u
     elapsed = (integral - integral[:, :1]) / (root * v / a)
     gentle = 4 * np.abs(a * v)[2:, 0] / (eps[2:, 0] ** 2 * (2 + u[2:, 0]))
-    decay = 1 + gentle * _TS[-1] * s[2:, 0]
+    decay = 1 + gentle * lib.LINE_TIMES[-1] * s[2:, 0]
     least = np.min(s[2:, 0] / s[2:, -1] / decay)
-    early = np.count_nonzero(run.code != Status.FINISHED)
-    full = np.broadcast_to(_TS, elapsed.shape)
-    steps = run.tolerance(100)
-    amplified = "steps of 4e-10, amplified by 1/s and the growth of log s, below 100"
     falling = "decay to zero: s₀/s(T) over 1 + 4|av|Ts₀/ε²(2 + u₀)"
-    yield gap(
-        "time from its first integral", elapsed, full, tolerance=steps, why=amplified
-    )
-    yield _late_growth(s[:2], u[:2], (root * np.abs(v / a))[:2])
+    why = "the rate lies below its limit by at most 1/u, largest at mid-time"
+    slack = Slack(tolerance=float(np.max(1 / u[:2, -2])), why=why)
+    yield lib.line_time(elapsed, run)
+    yield lib.late_growth("2|v|/ε", s[:2], (root * np.abs(v / a))[:2], **slack)
     yield bounded(falling, least, ">=", 1)
-    yield bounded("flows that end early", early, "<=", 0, why=ENDING)
-
-
-scalars.refuted_if(
-    "the factor 4 is dropped under the root", seen_by=("time…", "growth…"), four=1.0
-)
-
-
-_TS = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
-
-
-def _late_growth(s: np.ndarray, u: np.ndarray, limit: np.ndarray) -> Check:
-    """The rate of log s over the last half of the time, over its limit."""
-    speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(_TS[-2:])
-    return gap(
-        "growth rate over the last half, 2|v|/ε",
-        speed / limit,
-        np.ones_like(speed),
-        tolerance=float(np.max(1 / u[:, -2])),
-        why="the rate lies below its limit by at most 1/u, largest at mid-time",
-    )
+    yield lib.ended_early(run.code)
 
 
 @statement(
@@ -166,48 +132,28 @@ def bound(case: Case) -> Checks:
     size = lambda M: np.linalg.norm(M, 2, axis=(-2, -1))
     rate = 2 * size(stack.V) / stack.epsilon
     allowed = size(stack.covariance)[:, None] * np.exp(rate[:, None] * ts)
-    early = np.count_nonzero(run.code != Status.FINISHED)
     yield ascend(case, "|Σ'|", lambda at: _log_ratio(at, None), _start)
-    yield bounded("flows that end early", early, "<=", 0, why=ENDING)
-    yield bounded(
-        "|Σ(t)| over Grönwall's bound",
-        np.max(size(run.covariance) / allowed),
-        "<=",
-        1,
-        tolerance=run.tolerance(10),
-        why="equality at t = 0; later steps of 4e-10, amplified tenfold",
-    )
+    yield lib.ended_early(run.code)
+    yield lib.gronwall(size(run.covariance) / allowed, run.tolerance(10))
 
 
 @bound.refuted_by("Sinkhorn stops after its first half-step, which is softmax")
 def _(case: Case) -> Checks:
-    drawn = jax.vmap(_start)(jax.random.split(case.key("softmax"), 100))
-    ratios = jax.jit(jax.vmap(lambda at: _log_ratio(at, 1)))(drawn)
-    top = float(np.exp(np.max(ratios)))
-    why = "the ratio at random draws needs no ascent to pass one"
-    yield bounded("|Σ'|, one half-step", top, "<=", 1, tolerance=1e-9, why=why)
+    ratio = partial(_log_ratio, iterations=1)
+    yield lib.at_random(case.key("softmax"), "|Σ'|, one half-step", ratio, _start)
 
 
-def _log_ratio(at: dict[str, Array], iterations: int | None) -> Array:
+def _log_ratio(at: dict[str, JaxArray], iterations: int | None) -> JaxArray:
     r"""$|\Sigma'|\epsilon/2|V||\Sigma|$, logarithm, by the library's field."""
-    eps = jnp.exp(at["log_epsilon"][0])
-    made = attentions["sinkhorn"](
-        at["Q"], at["K"], at["V"], epsilon=eps, iterations=iterations
-    )
-    field = made.field(0.0, Gaussian(jnp.zeros(2), at["Y"]))
-    assert isinstance(field, Affine)
-    Sigma = at["Y"] @ at["Y"].T
-    norm = lambda M: jnp.sqrt(lib.spectrum(M)[1])
-    rate = norm(field.covariance_rate(Sigma))
-    return jnp.log(rate * eps / (2 * norm(at["V"]) * norm(Sigma)))
+    Q, K, V, Y = (at[name] for name in "QKVY")
+    eps, Sigma = jnp.exp(at["log_epsilon"][0]), Y @ Y.T
+    made = attentions["sinkhorn"](Q, K, V, epsilon=eps, iterations=iterations)
+    rate = lib.norm(lib.centred_field(made, Y).covariance_rate(Sigma))
+    return jnp.log(rate * eps / (2 * lib.norm(V) * lib.norm(Sigma)))
 
 
-def _start(key: PRNGKey) -> dict[str, Array]:
+def _start(key: PRNGKey) -> dict[str, JaxArray]:
     """Matrices of sizes from e⁻¹ to e³, bandwidths from 1e-2 to e."""
     keys = jax.random.split(key, 9)
-    draw = lambda i: (
-        jnp.exp(1 + jax.random.normal(keys[i], ()))
-        * jax.random.normal(keys[i + 4], (2, 2))
-    )
-    made = {name: draw(i) for i, name in enumerate("QKVY")}
-    return made | {"log_epsilon": jax.random.uniform(keys[8], (1,), minval=-4.6)}
+    log_epsilon = jax.random.uniform(keys[8], (1,), minval=-4.6)
+    return lib.plane_matrices(keys) | {"log_epsilon": log_epsilon}

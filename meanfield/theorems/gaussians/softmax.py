@@ -4,17 +4,13 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import Attention
 from meanfield.dynamics import Interpolated, Layers, Sum, stacked
 from meanfield.flows import flow
 from meanfield.measures.sampling import gauss_hermite
+from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.library.ensembles import attention, gaussian, on_device
@@ -31,14 +27,17 @@ BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
 SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
 LEAST_TILT = 0.01  # |YᵀA|: signs change a tilt t by t³/3, which rounding must not hide
 
-Turn = Callable[[np.ndarray], np.ndarray]
-
 
 @statement(
     "castin2025:lemma-4.1",
     source="Lemma 4.1, §4.1",
     claim=r"$\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)$.",
     hypotheses=r"any $\Sigma \succeq 0$, $A = K^\top Q/\epsilon$",
+    control=(
+        "The measure is no Gaussian: products of signs with the same mean and "
+        "covariance",
+        {"nodes": 2},
+    ),
 )
 def closure(case: Case, *, nodes: int = NODES) -> Checks:
     """The library's closed form against softmax over Gauss–Hermite nodes in NumPy.
@@ -55,20 +54,13 @@ def closure(case: Case, *, nodes: int = NODES) -> Checks:
         scores = ref.dot_scores(draw.Q, draw.K, probes, x) / draw.epsilon
         brute = ref.normalised_velocity(scores, w, draw.V, x)
         affine = draw.mean + probes @ (draw.covariance @ (draw.A / draw.epsilon)).T
-        bound = {"tolerance": 1e-11, "why": QUADRATURE}
+        bound = Slack(tolerance=1e-11, why=QUADRATURE)
+        label, affine = f"cloud against V(α + ΣAx), d = {d}", affine @ draw.V.T
         yield gap(f"closed form against a cloud, d = {d}", closed, brute, **bound)
-        yield gap(
-            f"cloud against V(α + ΣAx), d = {d}", of_nodes, affine @ draw.V.T, **bound
-        )
+        yield gap(label, of_nodes, affine, **bound)
 
 
-closure.refuted_if(
-    "The measure is no Gaussian: products of signs with the same mean and covariance",
-    nodes=2,
-)
-
-
-def _small(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
+def _small(rng: Rng, d: int, k: int, r: int) -> Member:
     """Parameters of small tilts, drawn again where they are too small."""
     draw = _drawn(rng, d, k, r)
     while np.linalg.norm(draw.factor.T @ draw.A) < LEAST_TILT:
@@ -76,122 +68,95 @@ def _small(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
     return draw
 
 
-def _drawn(rng: np.random.Generator, d: int, k: int, r: int) -> Member:
+def _drawn(rng: Rng, d: int, k: int, r: int) -> Member:
     factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
     room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
-    Q, K = (
-        M / np.linalg.norm(M, 2) / room
-        for M in (rng.normal(size=(k, d)), rng.normal(size=(k, d)))
-    )
-    return Member(
-        rng.normal(size=d) / 2, factor, Q, K, V, np.asarray(rng.uniform(0.6, 0.9))
-    )
+    Q, K = (M / np.linalg.norm(M, 2) / room for M in rng.normal(size=(2, k, d)))
+    mean, epsilon = rng.normal(size=d) / 2, np.asarray(rng.uniform(0.6, 0.9))
+    return Member(mean, factor, Q, K, V, epsilon)
 
 
 @eqx.filter_jit
-def _velocities(draw: Member, probes: Array, order: int) -> tuple[Array, Array]:
+def _velocities(
+    draw: Member, probes: JaxArray, order: int
+) -> tuple[JaxArray, JaxArray]:
     """The library's field of a Gaussian and of its nodes, at probes."""
     softmax, mu = attention("softmax", draw), gaussian(draw)
-    nodes = gauss_hermite(mu, order=order)
-    each = [softmax.field(0.0, m)(Tokens(probes)) for m in (mu, nodes)]
-    return each[0], each[1]
+    closed = softmax.field(0.0, mu)(Tokens(probes))
+    return closed, softmax.field(0.0, gauss_hermite(mu, order=order))(Tokens(probes))
 
 
 @statement(
     "castin2025:prop-4.2",
     source="Proposition 4.2, eq. (4.1), §4.1",
-    claim=(
-        r"Softmax keeps Gaussians, up to the end of existence: "
-        r"$\Sigma' = V\Sigma A\Sigma + \Sigma A^\top\Sigma V^\top$ and "
-        r"$\alpha' = V(I + \Sigma A)\alpha$, for parameters that vary in time too."
-    ),
+    claim=r"Softmax keeps Gaussians, up to the end of existence: $\Sigma' = V\Sigma "
+    r"A\Sigma + \Sigma A^\top\Sigma V^\top$ and $\alpha' = V(I + \Sigma A)\alpha$, for "
+    "parameters that vary in time too.",
     hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
     aliases=("castin2025:eq-4.1",),
+    control=("The equations are read with the transpose of A", {"turn": lambda A: A.T}),
 )
-def gaussian_flow(case: Case, *, turn: Turn = lambda A: A) -> Checks:
+def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
     """The library's flow in d = 2 against DOP853 on the printed equations.
 
     Under two heads, one in two layers and one interpolated between three nodes. The
     equations themselves against 256 weighted Gauss–Hermite tokens moved by softmax
     and RK4 in NumPy.
     """
-    depth = _depth(case)
+    rng = case.rng("depth")
+    draws = [_small(rng, 2, 1, 2) for _ in range(5)]
+    edges, nodes = np.array([0.0, 0.4, 1.0]), np.array([0.0, 0.5, 1.0])
+    depth = _Depth(edges, draws[:2], nodes, draws[2:])
     dynamics = Sum(
         Layers(depth.edges, _attentions(depth.layers)),
         Interpolated(depth.nodes, _attentions(depth.members)),
     )
-    first = depth.layers[0]
-    run = flow(dynamics, gaussian(first), BREAKS)
+    run = flow(dynamics, gaussian(depth.layers[0]), BREAKS)
     means, factors = map(np.asarray, run.coordinates)
-    actual = np.dstack([means, factors @ np.swapaxes(factors, 1, 2)])
+    covariances = factors @ np.swapaxes(factors, 1, 2)
     equations = _by_equations(depth, turn=turn)
     # A covariance that grows tilts the nodes more: their error is seen at the end.
-    coarse, few, fine = (
-        _by_tokens(depth, steps=steps, nodes=nodes)
-        for steps, nodes in ((4, 12), (8, 12), (8, 16))
-    )
-    by_steps, by_nodes = (
-        float(np.max(np.abs(a - few)) / np.max(np.abs(fine))) for a in (coarse, fine)
-    )
+    pairs = ((4, 12), (8, 12), (8, 16))
+    coarse, few, fine = (_by_tokens(depth, steps=i, nodes=n) for i, n in pairs)
+    size = np.max(np.abs(fine))
+    by_steps, by_nodes = (np.max(np.abs(a - few)) / size for a in (coarse, fine))
     why = (
         f"{lib.WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against "
         f"144 {by_nodes:.1e}"
     )
-    yield gap("mean against DOP853", actual[:, :, 0], equations[:, :, 0], **lib.FLOWN)
-    yield gap(
-        "covariance against DOP853", actual[:, :, 1:], equations[:, :, 1:], **lib.FLOWN
-    )
-    yield gap(
-        "printed equations against tokens",
-        equations,
-        fine,
-        tolerance=lib.TOLERANCE + by_steps + by_nodes,
-        why=why,
-    )
-
-
-gaussian_flow.refuted_if(
-    "The equations are read with the transpose of A", turn=lambda A: A.T
-)
+    slack = Slack(tolerance=lib.TOLERANCE + float(by_steps + by_nodes), why=why)
+    yield gap("mean against DOP853", means, equations[:, :, 0], **lib.FLOWN)
+    label = "covariance against DOP853"
+    yield gap(label, covariances, equations[:, :, 1:], **lib.FLOWN)
+    yield gap("printed equations against tokens", equations, fine, **slack)
 
 
 class _Depth(NamedTuple):
     """A head in two layers, and a head between three nodes: edges and parameters."""
 
-    edges: np.ndarray
+    edges: Array
     layers: list[Member]
-    nodes: np.ndarray
+    nodes: Array
     members: list[Member]
 
     def heads(self, t: float, layer: int) -> list[Member]:
-        """The parameters of both at time `t`, which belongs to this layer."""
-        return [self.layers[layer], _blend(self.members, self.nodes, t)]
+        """The parameters of both at time `t`, which belongs to this layer.
 
-
-def _blend(members: list[Member], nodes: np.ndarray, t: float) -> Member:
-    """Every parameter linear in time between the nodes."""
-    left = min(int(np.searchsorted(nodes, t, side="right")) - 1, len(nodes) - 2)
-    share = (t - nodes[left]) / (nodes[left + 1] - nodes[left])
-    pairs = zip(members[left], members[left + 1], strict=True)
-    return Member(*((1 - share) * a + share * b for a, b in pairs))
-
-
-def _depth(case: Case) -> _Depth:
-    rng = case.rng("depth")
-    draws = [_small(rng, 2, 1, 2) for _ in range(5)]
-    edges, nodes = np.array([0.0, 0.4, 1.0]), np.array([0.0, 0.5, 1.0])
-    return _Depth(edges, draws[:2], nodes, draws[2:])
+        Between the nodes every parameter is linear in time.
+        """
+        nodes, members = self.nodes, self.members
+        left = min(int(np.searchsorted(nodes, t, side="right")) - 1, len(nodes) - 2)
+        share = (t - nodes[left]) / (nodes[left + 1] - nodes[left])
+        pairs = zip(members[left], members[left + 1], strict=True)
+        blend = Member(*((1 - share) * a + share * b for a, b in pairs))
+        return [self.layers[layer], blend]
 
 
 def _attentions(parts: list[Member]) -> Attention:
     return stacked([attention("softmax", part) for part in parts])
 
 
-def _pieces(
-    depth: _Depth,
-    start: np.ndarray,
-    advance: Callable[[np.ndarray, int, float, float], np.ndarray],
-) -> list[np.ndarray]:
+def _pieces(depth: _Depth, start: Array, advance: Callable[..., Array]) -> list[Array]:
     """`start`, and what it becomes at 0.4, 0.5 and 1: no piece has a kink inside."""
     states = [start]
     for left, right in pairwise(BREAKS):
@@ -200,9 +165,9 @@ def _pieces(
     return states
 
 
-def _by_equations(depth: _Depth, *, turn: Turn) -> np.ndarray:
-    def advance(y: np.ndarray, layer: int, left: float, right: float) -> np.ndarray:
-        def rate(t: float, y: np.ndarray) -> np.ndarray:
+def _by_equations(depth: _Depth, *, turn: Unary) -> Array:
+    def advance(y: Array, layer: int, left: float, right: float) -> Array:
+        def rate(t: float, y: Array) -> Array:
             heads = [(p.V, turn(p.A / p.epsilon)) for p in depth.heads(t, layer)]
             return lib.moments_rate(heads)(t, y)
 
@@ -213,16 +178,16 @@ def _by_equations(depth: _Depth, *, turn: Turn) -> np.ndarray:
     return np.stack(_pieces(depth, y, advance))
 
 
-def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> np.ndarray:
+def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> Array:
     """Moments of Gauss–Hermite tokens under softmax, moved by RK4."""
     first = depth.layers[0]
     x, w = hermite_nodes(first.mean, first.factor, nodes)
 
-    def velocity(p: Member, x: np.ndarray) -> np.ndarray:
+    def velocity(p: Member, x: Array) -> Array:
         scores = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
         return ref.normalised_velocity(scores, w, p.V, x)
 
-    def advance(x: np.ndarray, layer: int, left: float, right: float) -> np.ndarray:
+    def advance(x: Array, layer: int, left: float, right: float) -> Array:
         rate = lambda s, x: np.sum(
             [velocity(p, x) for p in depth.heads(left + s, layer)], axis=0
         )

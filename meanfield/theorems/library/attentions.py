@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from meanfield.attention import plans
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import AbstractReduction, Blocked, Gaussian, Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
@@ -18,18 +16,18 @@ from meanfield.tokens import Tokens
 DEFAULT = Blocked()
 
 
-def generic(rng: np.random.Generator, k: int, d: int) -> Parameters:
+def generic(rng: Rng, k: int, d: int) -> Parameters:
     """Normal parameters of deviation 0.6, with `k` rows of queries and keys."""
     Q, K, V = (0.6 * rng.normal(size=shape) for shape in [(k, d), (k, d), (d, d)])
     return Parameters(Q, K, V, np.asarray(0.7))
 
 
-def cloud(rng: np.random.Generator, n: int, d: int) -> Cloud:
+def cloud(rng: Rng, n: int, d: int) -> Cloud:
     """Normal tokens off the origin, with weights that differ and do not sum to one."""
     return Cloud(rng.normal(size=(n, d)) + 0.4, rng.uniform(0.3, 2.7, size=n))
 
 
-def bare(x: np.ndarray) -> Cloud:
+def bare(x: Array) -> Cloud:
     """Tokens of equal weight, or probes."""
     return Cloud(x, np.ones(len(x)))
 
@@ -40,7 +38,7 @@ def tokens(at: Cloud) -> Tokens:
     return Tokens(jnp.asarray(at.x), None if s is None else jnp.asarray(s))
 
 
-def gaussian(mean: np.ndarray, factor: np.ndarray) -> Gaussian:
+def gaussian(mean: Array, factor: Array) -> Gaussian:
     r"""The library's $N(\alpha, YY^\top)$."""
     return Gaussian(jnp.asarray(mean), jnp.asarray(factor))
 
@@ -56,13 +54,13 @@ def velocity(
     at: Cloud,
     probes: Cloud,
     reduction: AbstractReduction = DEFAULT,
-) -> Float[Array, "m d"]:
+) -> Float[JaxArray, "m d"]:
     """The library's velocities at `probes`, whose weights do not count."""
     return dynamics.field(0.0, points(at, reduction))(tokens(probes))
 
 
 @eqx.filter_jit
-def matrices(dynamics: AbstractDynamics, at: Cloud) -> Float[Array, "heads n n"]:
+def matrices(dynamics: AbstractDynamics, at: Cloud) -> Float[JaxArray, "heads n n"]:
     """The library's attention matrices, one for each head."""
     return plans(dynamics, 0.0, points(at))
 
@@ -70,7 +68,7 @@ def matrices(dynamics: AbstractDynamics, at: Cloud) -> Float[Array, "heads n n"]
 @eqx.filter_jit
 def on_gaussian(
     dynamics: AbstractDynamics, mu: Gaussian, probes: Cloud
-) -> Float[Array, "m d"]:
+) -> Float[JaxArray, "m d"]:
     """The library's closed form on a Gaussian, at probes."""
     return dynamics.field(0.0, mu)(tokens(probes))
 
@@ -91,7 +89,7 @@ def variants(
     p: Parameters,
     at: Cloud,
     measure: Callable[[Cloud], Points] = points,
-) -> dict[str, Float[Array, "n d"]]:
+) -> dict[str, Float[JaxArray, "n d"]]:
     """The velocities of registered variants at the tokens, by name."""
     mu = measure(at)
     return {name: p.attention(name).field(0.0, mu)(mu.tokens) for name in names}
@@ -100,49 +98,48 @@ def variants(
 @eqx.filter_jit
 def half_steps(
     p: Parameters, at: Cloud, probes: Cloud, counts: tuple[int | None, ...]
-) -> list[tuple[Float[Array, "n n"], Float[Array, "m d"]]]:
+) -> list[tuple[Float[JaxArray, "n n"], Float[JaxArray, "m d"]]]:
     """The library's matrix and velocities after so many half-steps, or at last."""
     mu, x = points(at), tokens(probes)
     made = [p.attention("sinkhorn", iterations=count) for count in counts]
     return [(plans(each, 0.0, mu)[0], each.field(0.0, mu)(x)) for each in made]
 
 
-Formula = Callable[[Parameters, Cloud, np.ndarray], np.ndarray]
+Formula = Callable[[Parameters, Cloud, Array], Array]
 
 
-def scores_of(p: Parameters, x: np.ndarray, probes: np.ndarray) -> np.ndarray:
+def scores_of(p: Parameters, x: Array, probes: Array) -> Array:
     r"""$Qx\cdot Ky/\epsilon$, in NumPy."""
     return ref.dot_scores(p.Q, p.K, probes, x) / p.epsilon
 
 
-def softmax(p: Parameters, at: Cloud, probes: np.ndarray) -> np.ndarray:
+def softmax(p: Parameters, at: Cloud, probes: Array) -> Array:
     """Softmax attention, in NumPy."""
     return ref.normalised_velocity(scores_of(p, at.x, probes), at.share, p.V, at.x)
 
 
-def l2(p: Parameters, at: Cloud, probes: np.ndarray) -> np.ndarray:
+def l2(p: Parameters, at: Cloud, probes: Array) -> Array:
     """L2 attention, in NumPy."""
     scores = ref.distance_scores(p.Q, p.K, probes, at.x) / p.epsilon
     return ref.normalised_velocity(scores, at.share, p.V, at.x)
 
 
-def sinkhorn(p: Parameters, at: Cloud, probes: np.ndarray) -> np.ndarray:
+def sinkhorn(p: Parameters, at: Cloud, probes: Array) -> Array:
     """Converged Sinkhorn attention, in NumPy; rows of probes are normalised."""
     _, g = ref.sinkhorn_potentials(scores_of(p, at.x, at.x), at.share)
     scores = scores_of(p, at.x, probes) + g[None, :]
     return ref.normalised_velocity(scores, at.share, p.V / p.epsilon, at.x)
 
 
-def expansion(p: Parameters, at: Cloud, probes: np.ndarray) -> np.ndarray:
+def expansion(p: Parameters, at: Cloud, probes: Array) -> Array:
     r"""$\frac1\epsilon V\bar x + V\mathrm{Cov}Ax$, $A$ without $\epsilon$, in NumPy."""
     mean = at.share @ at.x
-    spread = sum(
-        w * np.outer(y - mean, y - mean) for w, y in zip(at.share, at.x, strict=True)
-    )
+    away = at.x - mean
+    spread = (away.T * at.share) @ away
     return (mean / p.epsilon + probes @ (spread @ p.A).T) @ p.V.T
 
 
-def linked(link: Callable[[np.ndarray], Any]) -> Formula:
+def linked(link: Callable[[Array], Any]) -> Formula:
     """Attention whose weights are a function of each score, in NumPy."""
     return lambda p, at, probes: ref.pointwise_velocity(
         link, scores_of(p, at.x, probes), at.share, p.V, at.x

@@ -3,12 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.attention import attentions
 from meanfield.energies import (
     AbstractEnergy,
@@ -24,9 +18,11 @@ from meanfield.energies import (
 from meanfield.fields import AbstractField
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
+from meanfield.theorems._protocols import Slack
 from meanfield.tokens import Tokens
 
-from .draws import tokens
+from .ensembles import tokens
 
 ROUNDING = (
     "both sides to rounding: sums of n² = 36 terms of size up to 1e2, relative to the "
@@ -38,39 +34,29 @@ POTENTIALS = (
 )
 
 
-ROUNDED = {"tolerance": 1e-12, "why": ROUNDING}
-POTENTIAL = {"tolerance": 1e-9, "why": POTENTIALS}
+ROUNDED = Slack(tolerance=1e-12, why=ROUNDING)
+POTENTIAL = Slack(tolerance=1e-9, why=POTENTIALS)
 W2 = Wasserstein()
 
 
 class Setting(NamedTuple):
-    r"""Weighted tokens, probes elsewhere, and parameters $k \neq d$, $\epsilon \neq 1$.
+    r"""Weighted tokens, probes, and parameters; $k \neq d$ and $\epsilon \neq 1$."""
 
-    Attributes:
-        Q: `(k, d)`.
-        K: `(k, d)`.
-        V: `(d, d)`.
-        epsilon: $\epsilon$.
-        x: atoms, `(n, d)`.
-        w: their weights.
-        probes: `(n, d)`.
-    """
-
-    Q: np.ndarray
-    K: np.ndarray
-    V: np.ndarray
-    epsilon: float
-    x: np.ndarray
-    w: np.ndarray
-    probes: np.ndarray
+    Q: Array  # `(k, d)`
+    K: Array  # `(k, d)`
+    V: Array  # `(d, d)`
+    epsilon: float  # $\epsilon$
+    x: Array  # atoms, `(n, d)`
+    w: Array  # their weights
+    probes: Array  # `(n, d)`
 
     @property
-    def A(self) -> np.ndarray:
+    def A(self) -> Array:
         r"""$K^\top Q$, not divided."""
         return self.K.T @ self.Q
 
     @property
-    def scaled_A(self) -> np.ndarray:
+    def scaled_A(self) -> Array:
         r"""$K^\top Q/\epsilon$."""
         return self.A / self.epsilon
 
@@ -80,7 +66,7 @@ class Setting(NamedTuple):
         K = _moderate(self.Q, M @ self.Q, self.epsilon)
         return self._replace(K=K, V=-K.T @ self.Q)
 
-    def with_value(self, V: np.ndarray) -> "Setting":
+    def with_value(self, V: Array) -> "Setting":
         """The same with another value matrix."""
         return self._replace(V=V)
 
@@ -88,7 +74,7 @@ class Setting(NamedTuple):
 Preparation = Callable[[Setting], Setting]
 
 
-def setting(rng: np.random.Generator, n: int = 6, d: int = 2) -> Setting:
+def setting(rng: Rng, n: int = 6, d: int = 2) -> Setting:
     """A draw of everything, none of it symmetric."""
     x, w = tokens(rng, n, d)
     Q, K = rng.normal(size=(2, d + 1, d))
@@ -96,42 +82,32 @@ def setting(rng: np.random.Generator, n: int = 6, d: int = 2) -> Setting:
     return Setting(Q, _moderate(Q, K, 0.7), V, 0.7, x, w, probes)
 
 
-def _moderate(Q: np.ndarray, K: np.ndarray, epsilon: float) -> np.ndarray:
+def _moderate(Q: Array, K: Array, epsilon: float) -> Array:
     r"""Keys scaled to $\|A\|/\epsilon = 0.6$, so that Sinkhorn converges fast."""
     return K * (0.6 * epsilon / np.linalg.norm(K.T @ Q, 2))
 
 
-def spd(rng: np.random.Generator, d: int) -> np.ndarray:
+def spd(rng: Rng, d: int) -> Array:
     """A symmetric positive definite matrix."""
     C = rng.normal(size=(d, d))
     return C @ C.T / d + np.eye(d) / 2
 
 
 class Said(NamedTuple):
-    r"""The library's answers about one energy and one attention.
+    r"""The library's answers about one energy and one attention."""
 
-    Attributes:
-        energy: $E(\mu)$.
-        variation: $\delta E$ at probes.
-        gradient: $\nabla\delta E$ at probes.
-        at_atoms: the same at the atoms.
-        descent: the field of the gradient flow at probes.
-        field: that of the attention.
-        power: `dissipation` of the energy under the attention.
-    """
-
-    energy: np.ndarray
-    variation: np.ndarray
-    gradient: np.ndarray
-    at_atoms: np.ndarray
-    descent: np.ndarray
-    field: np.ndarray
-    power: np.ndarray
+    energy: Array  # $E(\mu)$
+    variation: Array  # $\delta E$ at probes
+    gradient: Array  # $\nabla\delta E$ at probes
+    at_atoms: Array  # the same at the atoms
+    descent: Array  # the field of the gradient flow at probes
+    field: Array  # that of the attention
+    power: Array  # `dissipation` of the energy under the attention
 
 
 def _said(
     energy: AbstractEnergy, mu: Points, probes: Tokens, field: AbstractField
-) -> tuple[Array, ...]:
+) -> tuple[JaxArray, ...]:
     return (
         energy(mu),
         energy.first_variation(mu, probes),
@@ -144,27 +120,30 @@ def _said(
 
 
 @eqx.filter_jit
-def _interaction(s: Setting, epsilon: Array) -> tuple[Array, ...]:
+def _interaction(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    exp = attentions["exp"](s.Q, s.K, s.V, epsilon=epsilon)
-    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon)
-    energy = energies["interaction"](s.Q, s.K, s.V, epsilon=epsilon)
+    exp, softmax, energy = (
+        make(s.Q, s.K, s.V, epsilon=epsilon)
+        for make in (attentions["exp"], attentions["softmax"], energies["interaction"])
+    )
     said = _said(energy, mu, probes, exp.field(0.0, mu))
     return (*said, softmax.field(0.0, mu)(probes))
 
 
 @eqx.filter_jit
-def _sinkhorn(s: Setting, epsilon: Array) -> tuple[Array, ...]:
+def _sinkhorn(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
-    energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
+    attention, energy = (
+        make(s.Q, s.K, s.V, epsilon=epsilon)
+        for make in (attentions["sinkhorn"], energies["sinkhorn"])
+    )
     said = _said(energy, mu, probes, attention.field(0.0, mu))
     moved = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
     return (*said, jax.jvp(moved, (jnp.asarray(s.x),), (probes.x,))[1])
 
 
 @eqx.filter_jit
-def _twisted(s: Setting, epsilon: Array, B: Array) -> tuple[Array, ...]:
+def _twisted(s: Setting, epsilon: JaxArray, B: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
     score = Dot(s.Q, s.K, epsilon)
     energy = Interaction(score)
@@ -179,7 +158,7 @@ def arrays_of(s: Setting) -> Setting:
     return Setting(*(jnp.asarray(part) for part in s))  # pyright: ignore[reportArgumentType]
 
 
-def interaction_of(s: Setting) -> tuple[Said, np.ndarray]:
+def interaction_of(s: Setting) -> tuple[Said, Array]:
     """The interaction energy and unnormalised attention; and the softmax field."""
     *said, softmax = _interaction(arrays_of(s), jnp.asarray(s.epsilon))
     return Said(*map(np.asarray, said)), np.asarray(softmax)
@@ -191,38 +170,30 @@ def sinkhorn_of(s: Setting) -> Said:
     return Said(*map(np.asarray, said))
 
 
-def sinkhorn_push(s: Setting) -> np.ndarray:
+def sinkhorn_push(s: Setting) -> Array:
     """The derivative of Sinkhorn attention at the probes, atoms moving along these."""
     return np.asarray(_sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))[-1])
 
 
-def twisted_of(s: Setting, B: np.ndarray) -> Said:
+def twisted_of(s: Setting, B: Array) -> Said:
     """The interaction energy, its descent in the twisted metric, and softmax."""
     said = _twisted(arrays_of(s), jnp.asarray(s.epsilon), jnp.asarray(B))
     return Said(*map(np.asarray, said))
 
 
 class OnGaussian(NamedTuple):
-    r"""The library's answers about one energy on one Gaussian.
+    r"""The library's answers about one energy on one Gaussian."""
 
-    Attributes:
-        energy: $E$.
-        mean_rate: $\alpha'$ under the gradient flow.
-        covariance_rate: $\Sigma'$ likewise.
-        variation: $\delta E$ at probes.
-        power: `dissipation` under the gradient flow.
-    """
-
-    energy: np.ndarray
-    mean_rate: np.ndarray
-    covariance_rate: np.ndarray
-    variation: np.ndarray
-    power: np.ndarray
+    energy: Array  # $E$
+    mean_rate: Array  # $\alpha'$ under the gradient flow
+    covariance_rate: Array  # $\Sigma'$ likewise
+    variation: Array  # $\delta E$ at probes
+    power: Array  # `dissipation` under the gradient flow
 
 
 @eqx.filter_jit
 def _on_gaussian(
-    energy: AbstractEnergy, mean: Array, factor: Array, probes: Array
+    energy: AbstractEnergy, mean: JaxArray, factor: JaxArray, probes: JaxArray
 ) -> tuple:
     mu = Gaussian(mean, factor)
     field = GradientFlow(energy).field(0.0, mu)
@@ -234,7 +205,7 @@ def _on_gaussian(
 
 
 def on_gaussian(
-    energy: AbstractEnergy, mean: np.ndarray, factor: np.ndarray, *, probes: np.ndarray
+    energy: AbstractEnergy, mean: Array, factor: Array, *, probes: Array
 ) -> OnGaussian:
     r"""What the library says of an energy on $N(\alpha, YY^\top)$."""
     arrays = (jnp.asarray(each) for each in (mean, factor, probes))
@@ -243,21 +214,16 @@ def on_gaussian(
 
 @eqx.filter_jit
 def _potential(
-    metric: AbstractMetric, H: Array, c: Array, x: Array, w: Array
-) -> tuple[Array, Array, Array]:
+    metric: AbstractMetric, H: JaxArray, c: JaxArray, x: JaxArray, w: JaxArray
+) -> tuple[JaxArray, JaxArray, JaxArray]:
     mu, energy = Points.weighted(x, w), QuadraticPotential(H, c)
     down = GradientFlow(energy, metric).field(0.0, mu)(mu.tokens)
     return energy(mu), energy.first_variation(mu, mu.tokens), down
 
 
 def potential_of(
-    H: np.ndarray,
-    c: np.ndarray,
-    *,
-    x: np.ndarray,
-    w: np.ndarray,
-    metric: AbstractMetric = W2,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    H: Array, c: Array, *, x: Array, w: Array, metric: AbstractMetric = W2
+) -> tuple[Array, Array, Array]:
     """A quadratic potential on atoms: energy, variation and flow, at the atoms."""
     arrays = (jnp.asarray(each) for each in (H, c, x, w))
     energy, variation, down = map(np.asarray, _potential(metric, *arrays))

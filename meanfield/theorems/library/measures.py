@@ -1,13 +1,7 @@
 """The library's measures, starts, tilts and eigenpairs: what all else is made of."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import solve_sylvester
 
 from meanfield.fields import Affine, Convergence, worst
@@ -15,6 +9,7 @@ from meanfield.linalg import eigh, psd_sqrt, sqrt_one_plus_four, tilt
 from meanfield.measures import Gaussian, Points
 from meanfield.measures.families import family
 from meanfield.measures.sampling import clouds, gaussian_draw
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks
 from meanfield.theorems._protocols import bounded, close, gap, z_score
 from meanfield.theorems._vocabulary import Cloud
@@ -31,7 +26,7 @@ CLOUDS = ("gaussian", "antithetic", "sphere", "ring", "moons", "mixture")
 
 
 @eqx.filter_jit
-def _of_points(at: Cloud, tangent: Array, seen: Array) -> dict[str, Array]:
+def _of_points(at: Cloud, tangent: JaxArray, seen: JaxArray) -> dict[str, JaxArray]:
     mu = Points(att.tokens(at), jnp.log(at.w))
     finite = at._replace(x=jnp.where(jnp.isfinite(at.x), at.x, 0))
     still = Points(att.tokens(finite), jnp.log(at.w))
@@ -73,8 +68,8 @@ def of_points(case: Case) -> list[Check]:
 
 @eqx.filter_jit
 def _of_gaussian(
-    mu: Gaussian, covariance: Array, field: Affine
-) -> tuple[Array, Array, Array, Array]:
+    mu: Gaussian, covariance: JaxArray, field: Affine
+) -> tuple[JaxArray, JaxArray, JaxArray, JaxArray]:
     made = Gaussian.from_moments(mu.mean, covariance)
     motion = mu.transport(field)
     return made.mean, made.factor, mu.norm(motion), mu.error_norm(motion)
@@ -96,20 +91,16 @@ def of_gaussian(case: Case) -> Checks:
 
 
 @eqx.filter_jit
-def _drawn(key: Array, mu: Gaussian) -> dict[str, Array]:
+def _drawn(key: JaxArray, mu: Gaussian) -> dict[str, JaxArray]:
     some = {name: clouds[name](DRAWS, 3, key=key) for name in CLOUDS}
     return some | {"a Gaussian": gaussian_draw(mu, DRAWS, key=key).tokens.x}
 
 
-class _Law(NamedTuple):
-    """What a coordinate's values and their squares are on average."""
-
-    first: tuple[float, ...]
-    second: tuple[float, ...]
+_Law = tuple[tuple[float, ...], tuple[float, ...]]
 
 
-def _laws(mean: np.ndarray, covariance: np.ndarray) -> dict[str, _Law]:
-    r"""Moments of the named clouds in space, and of a Gaussian.
+def _laws(mean: Array, covariance: Array) -> dict[str, _Law]:
+    r"""Averages of coordinates and of their squares, of named clouds and a Gaussian.
 
     Of moons, every second token is turned by $x \to -x$: then all lie on one, about
     $(\cos t - 1/2, \sin t - 1/4)$.
@@ -117,18 +108,18 @@ def _laws(mean: np.ndarray, covariance: np.ndarray) -> dict[str, _Law]:
     zero, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     moon = (0.75 + 0.0064, 9 / 16 - 1 / np.pi + 0.0064, 0.0064)
     return {
-        "gaussian": _Law(zero, one),
-        "antithetic": _Law(zero, one),
-        "sphere": _Law(zero, (1 / 3, 1 / 3, 1 / 3)),
-        "ring": _Law(zero, (0.5025, 0.5025, 0.0025)),
-        "moons": _Law((-0.5, 2 / np.pi - 0.25, 0.0), moon),
-        "a Gaussian": _Law(tuple(mean), tuple(np.diag(covariance) + mean**2)),
+        "gaussian": (zero, one),
+        "antithetic": (zero, one),
+        "sphere": (zero, (1 / 3, 1 / 3, 1 / 3)),
+        "ring": (zero, (0.5025, 0.5025, 0.0025)),
+        "moons": ((-0.5, 2 / np.pi - 0.25, 0.0), moon),
+        "a Gaussian": (tuple(mean), tuple(np.diag(covariance) + mean**2)),
     }
 
 
-def _scores(name: str, law: _Law, x: np.ndarray) -> Check:
+def _scores(name: str, law: _Law, x: Array) -> Check:
     """The first and second moment furthest from the law, in standard errors."""
-    expected = np.concatenate([law.first, law.second])
+    expected = np.concatenate(law)
     values = np.concatenate([x, x**2], axis=1)
     off = np.mean(values, axis=0) - expected
     errors = np.std(values, axis=0) / np.sqrt(len(x))
@@ -161,7 +152,7 @@ def starts(case: Case) -> Checks:
 
 
 @jax.jit
-def _eigenpairs(S: Array) -> tuple[Array, Array]:
+def _eigenpairs(S: JaxArray) -> tuple[JaxArray, JaxArray]:
     return jax.vmap(eigh)(S)
 
 
@@ -178,7 +169,7 @@ def eigenpairs(case: Case) -> Checks:
 
 
 @jax.jit
-def _random(key: Array) -> tuple[Array, Array]:
+def _random(key: JaxArray) -> tuple[JaxArray, JaxArray]:
     return family("random:6:0.7", 3, key=key), jax.random.normal(key, (6, 3, 3))
 
 
@@ -199,19 +190,16 @@ def families(case: Case) -> Checks:
     yield close("random covariances", found, 0.7 * wishart / traces)
 
 
-RESIDUALS, TOLERANCES = np.array([1e-3, 1e-4, 1e-6]), np.array([1e-2, 1e-5, 1e-5])
-
-
 def furthest() -> Check:
     """Of several iterations, the error of the one furthest from its tolerance."""
-    told = worst(Convergence(jnp.asarray(RESIDUALS), jnp.asarray(TOLERANCES)))
+    residuals, tolerances = jnp.array([[1e-3, 1e-4, 1e-6], [1e-2, 1e-5, 1e-5]])
+    last = worst(Convergence(residuals, tolerances))
     expected = [1e-4, 1e-5]  # ten times too large; the first is larger, but allowed
-    found = np.array([told.residual, told.tolerance])
-    return close("error of a sum", found, expected)
+    return close("error of a sum", [last.residual, last.tolerance], expected)
 
 
 @jax.jit
-def _tilted(factors: Array, B: Array) -> Array:
+def _tilted(factors: JaxArray, B: JaxArray) -> JaxArray:
     return jax.vmap(lambda Y, square: tilt(Y, square, square))(factors, B)
 
 
@@ -234,19 +222,16 @@ def without_mass(case: Case) -> Check:
 
 
 @jax.jit
-def _roots(S: Array, M: Array, along: Array) -> tuple[Array, Array]:
+def _roots(S: JaxArray, M: JaxArray, along: JaxArray) -> tuple[JaxArray, JaxArray]:
     """Both roots on a line, with two derivatives."""
 
-    def three(f: Callable[[Array], Array]) -> Array:
+    def three(f: Callable[[JaxArray], JaxArray]) -> JaxArray:
         first = jax.jacfwd(f)
         zero = jnp.zeros(())
         return jnp.stack([f(zero), first(zero), jax.jacfwd(first)(zero)])
 
-    spread = along + along.T
-    return (
-        three(lambda t: psd_sqrt(S + t * spread)),
-        three(lambda t: sqrt_one_plus_four(M + t * along)),
-    )
+    of_S = three(lambda t: psd_sqrt(S + t * (along + along.T)))
+    return of_S, three(lambda t: sqrt_one_plus_four(M + t * along))
 
 
 def roots(case: Case) -> Checks:
@@ -257,13 +242,10 @@ def roots(case: Case) -> Checks:
     B, M, N = case.rng("roots").normal(size=(3, 3, 3))
     S, spread, half = B @ B.T + 0.3 * np.eye(3), N + N.T, N @ M.T
     found = _roots(*map(jnp.asarray, (S, M, N)))
-    lines = {
-        "of S": (S, spread, 0 * S),
-        "of I + 4MMᵀ": (np.eye(3) + 4 * M @ M.T, 4 * (half + half.T), 8 * N @ N.T),
-    }
-    for actual, (label, (square, first, second)) in zip(
-        found, lines.items(), strict=True
-    ):
+    other = (np.eye(3) + 4 * M @ M.T, 4 * (half + half.T), 8 * N @ N.T)
+    lines = {"of S": (S, spread, 0 * S), "of I + 4MMᵀ": other}
+    for actual, label in zip(found, lines, strict=True):
+        square, first, second = lines[label]
         R = ref.sqrtm_psd(square)
         slope = solve_sylvester(R, R, first)
         bend = solve_sylvester(R, R, second - 2 * slope @ slope)

@@ -1,13 +1,10 @@
 """Sliced transport by the library: of one cloud, between two, and of many pairs."""
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from meanfield.attention import AbstractBarycentre, Attention, attentions, plans
+from meanfield.attention import AbstractBarycentre, Attention, plans
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._vocabulary import Cloud, Parameters
 
 from .attentions import matrices, points
@@ -22,23 +19,27 @@ def between(d: int) -> Parameters:
     return Parameters(np.hstack([one, zero]), np.hstack([zero, one]), np.eye(2 * d))
 
 
-def directions(rng: np.random.Generator, count: int, d: int = 2) -> np.ndarray:
+def directions(rng: Rng, count: int, d: int = 2) -> Array:
     """Unit vectors, uniform on the sphere."""
     rows = rng.normal(size=(count, d))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def sliced(
-    p: Parameters, slices: np.ndarray, tau: float | Float[Array, ""] = 0.0
+    p: Parameters, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Attention:
     r"""The library's attention; $\tau$ as an array of JAX makes one program of many."""
-    epsilon = jnp.asarray(p.epsilon)
-    return attentions["esp"](p.Q, p.K, p.V, epsilon=epsilon, slices=slices, tau=tau)
+    return p.attention("esp", slices=slices, tau=tau)
 
 
-def coupling(attention: Attention, at: Cloud) -> np.ndarray:
+def coupling(attention: Attention, at: Cloud) -> Array:
     r"""The library's plan $\gamma$: its matrix, times the weights of the queries."""
     return at.share[:, None] * np.asarray(matrices(attention, at)[0])
+
+
+def couplings(rows: Array, at: Cloud) -> Array:
+    """The library's plans between the halves of tokens in the plane, slice by slice."""
+    return np.array([coupling(sliced(between(2), row[None]), at) for row in rows])
 
 
 def themselves(d: int) -> Parameters:
@@ -46,13 +47,15 @@ def themselves(d: int) -> Parameters:
     return Parameters(np.eye(d), np.eye(d), np.eye(d))
 
 
-def plan_across(attention: Attention, queries: Cloud, keys: Cloud) -> np.ndarray:
+def plan_across(attention: Attention, queries: Cloud, keys: Cloud) -> Array:
     r"""The library's plan between two clouds, of any numbers of tokens."""
     return queries.share[:, None] * np.asarray(_weights(attention, queries, keys))
 
 
 @eqx.filter_jit
-def _weights(attention: Attention, queries: Cloud, keys: Cloud) -> Float[Array, "n m"]:
+def _weights(
+    attention: Attention, queries: Cloud, keys: Cloud
+) -> Float[JaxArray, "n m"]:
     coupling, sides = attention.coupling, (points(queries), points(keys))
     field = coupling.across(attention.score, *sides)
     assert isinstance(field, AbstractBarycentre)
@@ -61,18 +64,15 @@ def _weights(attention: Attention, queries: Cloud, keys: Cloud) -> Float[Array, 
 
 @eqx.filter_jit
 def _pair_plans(
-    attention: Attention, z: Float[Array, "pairs n e"]
-) -> Float[Array, "pairs n n"]:
+    attention: Attention, z: Float[JaxArray, "pairs n e"]
+) -> Float[JaxArray, "pairs n n"]:
     one = lambda tokens: plans(attention, 0.0, Points.uniform(tokens))[0]
     return jax.vmap(one)(z) / z.shape[1]
 
 
 def pair_plans(
-    x: np.ndarray,
-    y: np.ndarray,
-    slices: np.ndarray,
-    tau: float | Float[Array, ""] = 0.0,
-) -> np.ndarray:
+    x: Array, y: Array, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
+) -> Array:
     r"""The library's $\bar\gamma$ between clouds of equal weights, pair by pair."""
     attention = sliced(between(x.shape[-1]), slices, tau)
     pairs = jnp.asarray(np.concatenate([x, y], axis=2))

@@ -99,10 +99,8 @@ def matrix_root(S: Array) -> Array:
     """A square root by Denman and Beavers: inverses alone, so complex steps pass."""
     root, inverse = S, np.eye(len(S))
     for _ in range(30):
-        root, inverse = (
-            (root + np.linalg.inv(inverse)) / 2,
-            (inverse + np.linalg.inv(root)) / 2,
-        )
+        other = np.linalg.inv(root)
+        root, inverse = (root + np.linalg.inv(inverse)) / 2, (inverse + other) / 2
     return root
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from meanfield._pot import ot
 
+Array = np.ndarray
 
-def hermite_nodes(
-    mean: np.ndarray, factor: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray]:
+
+def hermite_nodes(mean: Array, factor: Array, n: int) -> tuple[Array, Array]:
     r"""Tensor Gauss–Hermite nodes of $N(\alpha, YY^\top)$ and their weights, by NumPy.
 
     `n` nodes along each column of the factor.
@@ -23,13 +23,10 @@ def hermite_nodes(
 
 
 def wasserstein(
-    x: np.ndarray, y: np.ndarray, p: float | int = 2, *, weights: tuple | None = None
+    x: Array, y: Array, p: float | int = 2, *, weights: tuple | None = None
 ) -> float:
     """The exact $W_p$ of two clouds of atoms, by POT's linear programme."""
-    first, second = weights or (
-        np.full(len(x), 1 / len(x)),
-        np.full(len(y), 1 / len(y)),
-    )
+    first, second = weights or (np.full(len(z), 1 / len(z)) for z in (x, y))
     cost = ot.dist(np.asarray(x), np.asarray(y), metric="euclidean") ** p
     total: Any = ot.emd2(np.asarray(first), np.asarray(second), cost)
     return float(total) ** (1 / p)

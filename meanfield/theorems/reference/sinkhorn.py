@@ -3,9 +3,8 @@
 from itertools import islice
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from meanfield.theorems._protocols import ROUNDING
+from meanfield.theorems._arrays import Array, Rng, np
+from meanfield.theorems._protocols import ROUNDING, Slack
 from meanfield.theorems._vocabulary import Cloud, Parameters
 
 from .alternation import scalings, settled
@@ -15,9 +14,7 @@ MOST_NEWTON = 20  # steps; it doubles its digits
 MARGINAL = 4e-11  # the library's default: eps^(2/3), on the sup of |log marginal|
 
 
-def density(
-    scores: np.ndarray, w: np.ndarray, count: int, rows: np.ndarray
-) -> np.ndarray:
+def density(scores: Array, w: Array, count: int, rows: Array) -> Array:
     r"""$\kappa^\ell$ at other queries, of scores `rows`, after `count` half-steps.
 
     Rows first, from $\kappa^0 = e^s$; each half-step divides by the integrals against
@@ -30,27 +27,20 @@ def density(
 
 
 class Solved(NamedTuple):
-    r"""A converged density against $\mu\otimes\mu$ and what an error in it is.
+    r"""A converged density against $\mu\otimes\mu$ and what an error in it is."""
 
-    Attributes:
-        kappa: the density.
-        free: the spectral gap of alternation, 1 minus what a full step leaves.
-        error: what marginals solved to the library's tolerance leave in it.
-        why: how that was derived.
-    """
-
-    kappa: np.ndarray
-    free: float
-    error: float
-    why: str
+    kappa: Array  # the density
+    free: float  # the spectral gap of alternation, 1 minus what a full step leaves
+    error: float  # what marginals solved to the library's tolerance leave in it
+    why: str  # how that was derived
 
     @property
     def within(self) -> dict[str, Any]:
         """The tolerance of what is compared with it, and why."""
-        return {"tolerance": self.error, "why": self.why}
+        return Slack(tolerance=self.error, why=self.why)
 
 
-def converged(scores: np.ndarray, w: np.ndarray) -> Solved:
+def converged(scores: Array, w: Array) -> Solved:
     """By alternation until nothing changes, and Newton's method on both potentials.
 
     Where the spectral gap is small alternation stops far away, and Newton's method
@@ -71,9 +61,7 @@ def converged(scores: np.ndarray, w: np.ndarray) -> Solved:
     return Solved(kappa, free, 4 * MARGINAL / free + ROUNDING, why)
 
 
-def _newton(
-    scores: np.ndarray, w: np.ndarray, f: np.ndarray, g: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
+def _newton(scores: Array, w: Array, f: Array, g: Array) -> tuple[Array, Array, float]:
     """One step of Newton's method on the dual, least squares across the constants.
 
     And by how much the marginals were off before it.
@@ -107,14 +95,12 @@ def sharpened(p: Parameters, at: Cloud) -> Parameters:
     return p
 
 
-def scores_of(p: Parameters, at: Cloud) -> np.ndarray:
+def scores_of(p: Parameters, at: Cloud) -> Array:
     """Scores between the tokens."""
     return dot_scores(p.Q, p.K, at.x, at.x) / p.epsilon
 
 
-def competitors(
-    best: np.ndarray, w: np.ndarray, rng: np.random.Generator, count: int
-) -> np.ndarray:
+def competitors(best: Array, w: Array, rng: Rng, count: int) -> Array:
     """Couplings of `w` with itself: half of them random, half near the best one.
 
     Random positive matrices, normalised until their marginals are exact.
@@ -130,17 +116,17 @@ def competitors(
     return np.concatenate([P[1::2], near])
 
 
-def divergence(P: np.ndarray, R: np.ndarray) -> np.ndarray:
+def divergence(P: Array, R: Array) -> Array:
     r"""$\sum P\log(P/R) - P + R$, of a stack of matrices."""
     return np.asarray(np.sum(P * np.log(P / R) - P + R, axis=(-2, -1)))
 
 
-def oscillation(v: np.ndarray) -> float:
+def oscillation(v: Array) -> float:
     """Hilbert's metric of $e^v$ and 1."""
     return float(np.max(v) - np.min(v))
 
 
-def birkhoff(scores: np.ndarray) -> float:
+def birkhoff(scores: Array) -> float:
     r"""$\tanh(\Delta/4)^2$, which bounds what a full step leaves of a distance."""
     s = scores[:, None, :] - scores[None, :, :]
     return float(np.tanh(np.max(s.max(axis=2) - s.min(axis=2)) / 4) ** 2)

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference import formulas
@@ -13,9 +12,10 @@ from meanfield.theorems.reference import formulas
 from . import gradients
 
 STEP, TIME = 1e-3, 0.2
-DIFFERENCE = (
-    "a difference of fourth order, h = 1e-3: fifth derivatives below 1e3 times h⁴, and "
-    "the error 1e-12 of an energy over h: 1e-8 with a margin"
+DIFFERENCE = Slack(
+    tolerance=1e-7,
+    why="a difference of fourth order, h = 1e-3: fifth derivatives below 1e3 times h⁴, "
+    "and the error 1e-12 of an energy over h: 1e-8 with a margin",
 )
 
 
@@ -25,22 +25,17 @@ DIFFERENCE = (
     claim=r"$\nabla f(x) = -\int k^\infty \nabla_x c \, d\mu$ and $\nabla_W F^\infty = "
     r"-\nabla f$.",
     hypotheses=r"$c$ symmetric",
+    control=("softmax's plan in place of Sinkhorn's", {"normalised": 0}, ("∇f",)),
 )
 def slope_of_potential(case: Case, *, normalised: float = 1) -> Checks:
     """The library's first variation and gradient at probes off the atoms.
 
     Against the plan, extended to the probes, applied to slopes of scores, in NumPy.
     """
-    first, _, level = _potential_slopes(case, sign=1, normalised=normalised)
-    return (first, level)
+    return _potential_slopes(case, sign=1, normalised=normalised)[::2]
 
 
-slope_of_potential.refuted_if(
-    "softmax's plan in place of Sinkhorn's", seen_by=("∇f",), normalised=0
-)
-
-
-def _averages(s: lib.Setting, *, normalised: float) -> np.ndarray:
+def _averages(s: lib.Setting, *, normalised: float) -> Array:
     r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
 
     `normalised` 1 takes $k^\infty$, 0 takes $k^1$.
@@ -51,15 +46,8 @@ def _averages(s: lib.Setting, *, normalised: float) -> np.ndarray:
     doubly = logs + f[0][:, None] + g[None, :]
     masses = np.log(np.exp(logs) @ s.w)
     weights = np.exp(normalised * doubly + (1 - normalised) * (logs - masses[:, None]))
-    return np.array(
-        [
-            sum(
-                w * k * (s.scaled_A.T @ y)
-                for w, k, y in zip(s.w, row, s.x, strict=True)
-            )
-            for row in weights
-        ]
-    )
+    slopes = [w * (s.scaled_A.T @ y) for w, y in zip(s.w, s.x, strict=True)]
+    return weights @ np.array(slopes)
 
 
 def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
@@ -81,6 +69,7 @@ def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
     claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
     r"along $T^\infty$.",
     hypotheses=gradients.SYMMETRIC,
+    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.general}),
 )
 def dissipation(
     case: Case, *, prepare: lib.Preparation = gradients.symmetric
@@ -96,51 +85,31 @@ def dissipation(
     divided = s.with_value(s.V / s.epsilon)
     zero = _loss(divided, lambda z: lib.interaction_of(z)[0], ref.interaction)
     infinite = _loss(s, lib.sinkhorn_of, ref.sinkhorn)
-    names = ["F⁰: "] * 2 + ["F∞: "] * 2
-    return tuple(
-        check._replace(label=name + check.label)
-        for name, check in zip(names, (*zero, *infinite), strict=True)
-    )
-
-
-dissipation.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
+    yield from gradients.renamed(zero, "F⁰")
+    yield from gradients.renamed(infinite, "F∞")
 
 
 def _stepped(
     s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], shift: float
-) -> tuple[np.ndarray, lib.Said]:
+) -> Array:
     """The tokens, moved for a time by Runge–Kutta over the library's field."""
-
-    def velocity(t: float, x: np.ndarray) -> np.ndarray:
-        del t
-        return said_of(s._replace(x=x, probes=x)).field
-
-    x = formulas.rk4(velocity, s.x, shift, 8)
-    return x, said_of(s._replace(x=x, probes=x))
+    rate = lambda _, x: said_of(s._replace(x=x, probes=x)).field
+    return formulas.rk4(rate, s.x, shift, 8)
 
 
 def _loss(
     s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], energy: Callable
 ) -> Checks:
     r"""$dF/dt$ after a while along the attention, against $-\int|T|^2d\mu$."""
-    x, _ = _stepped(s, said_of, TIME)
+    x = _stepped(s, said_of, TIME)
     s = s._replace(x=x, probes=x)
     scores = ref.bilinear(s.scaled_A)
-    values = {
-        k: energy(_stepped(s, said_of, k * STEP)[0], s.w, scores)
-        for k in (-2, -1, 1, 2)
-    }
-    found = (8 * (values[1] - values[-1]) - (values[2] - values[-2])) / (12 * STEP)
-    said = said_of(s)
+    value = lambda k: energy(_stepped(s, said_of, k * STEP), s.w, scores)
+    found = (8 * (value(1) - value(-1)) - (value(2) - value(-2))) / (12 * STEP)
+    said, slack = said_of(s), Slack(tolerance=1e-8, why=lib.POTENTIALS)
     expected = -s.w @ np.sum(said.field**2, axis=1)
-    yield gap("dF/dt", found, expected, tolerance=1e-7, why=DIFFERENCE)
-    yield gap(
-        "library's dissipation",
-        said.power,
-        expected,
-        tolerance=1e-8,
-        why=lib.POTENTIALS,
-    )
+    yield gap("dF/dt", found, expected, **DIFFERENCE)
+    yield gap("library's dissipation", said.power, expected, **slack)
 
 
 @statement(
@@ -150,6 +119,11 @@ def _loss(
     r"W_V x' d\mu(x') = -T^0$.",
     hypotheses=gradients.SYMMETRIC,
     repeats="sander2022:prop-2-T0",
+    control=(
+        gradients.NOT_SYMMETRIC,
+        {"prepare": gradients.general},
+        ("δF⁰", "attention"),
+    ),
 )
 def slides_zero(
     case: Case, *, prepare: lib.Preparation = gradients.symmetric
@@ -162,13 +136,8 @@ def slides_zero(
     fields, slopes = gradients.unnormalised(s)
     said, _ = lib.interaction_of(s)
     mass = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) @ s.w
-    level = gap("δF⁰", said.variation, mass, **lib.ROUNDED)
-    return (level, *fields, *slopes)
-
-
-slides_zero.refuted_if(
-    gradients.NOT_SYMMETRIC, seen_by=("δF⁰", "attention"), prepare=gradients.general
-)
+    yield gap("δF⁰", said.variation, mass, **lib.ROUNDED)
+    yield from (*fields, *slopes)
 
 
 @statement(
@@ -177,13 +146,11 @@ slides_zero.refuted_if(
     claim=r"$-\nabla \log \int k^0 d\mu = \int k^1 W_V x' d\mu(x') = T^1$.",
     hypotheses=gradients.SYMMETRIC,
     repeats="sander2022:prop-2-T0",
+    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.general}),
 )
 def slides_one(case: Case, *, prepare: lib.Preparation = gradients.symmetric) -> Checks:
     """The library's softmax attention against a complex step of the log of a mass."""
     yield gradients.row_normalised(prepare(lib.setting(case.rng("tokens"))))
-
-
-slides_one.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
 
 
 @statement(
@@ -192,6 +159,11 @@ slides_one.refuted_if(gradients.NOT_SYMMETRIC, prepare=gradients.general)
     claim=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
     r"F^\infty$.",
     hypotheses=gradients.SYMMETRIC,
+    control=(
+        "softmax's plan in place of Sinkhorn's",
+        {"normalised": 0},
+        ("∇f", "−∇_W F∞"),
+    ),
 )
 def slides_infinite(case: Case, *, normalised: float = 1) -> Checks:
     """The library's potential, gradient flow and Sinkhorn attention.
@@ -204,11 +176,6 @@ def slides_infinite(case: Case, *, normalised: float = 1) -> Checks:
     yield from gradients.doubly_normalised(s)[0]
 
 
-slides_infinite.refuted_if(
-    "softmax's plan in place of Sinkhorn's", seen_by=("∇f", "−∇_W F∞"), normalised=0
-)
-
-
 @slides_infinite.misprinted(
     "U2",
     "U3",
@@ -218,8 +185,9 @@ slides_infinite.refuted_if(
     counterexample="six random tokens of random weights, $d = 2$",
 )
 def _(case: Case) -> Counterexample:
-    wrong = _potential_slopes(case, sign=-1, normalised=1)[0]
-    right = _potential_slopes(case, sign=1, normalised=1)[0]
+    wrong, right = (
+        _potential_slopes(case, sign=sign, normalised=1)[0] for sign in (-1, 1)
+    )
     s = gradients.symmetric(lib.setting(case.rng("tokens")))
     return Counterexample(
         (wrong, _of_zero(case)), (right, next(iter(gradients.doubly_normalised(s)[0])))
@@ -229,9 +197,5 @@ def _(case: Case) -> Counterexample:
 def _of_zero(case: Case) -> Check:
     """Sinkhorn attention against minus the gradient of the interaction energy."""
     s = gradients.symmetric(lib.setting(case.rng("tokens")))
-    total = lambda p: np.sum(
-        ref.interaction_variation(p, s.x, s.w, ref.bilinear(s.scaled_A))
-    )
-    down = -ref.slope(total, s.probes)
-    field = lib.sinkhorn_of(s).field
-    return gap("T∞", field, down, **lib.POTENTIAL)
+    down = -gradients.gradient(ref.interaction_variation, s)
+    return gap("T∞", lib.sinkhorn_of(s).field, down, **lib.POTENTIAL)

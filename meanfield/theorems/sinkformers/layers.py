@@ -1,18 +1,15 @@
 """Sinkformers: layers, their limit, and the kernel of the literature."""
 
-from collections.abc import Callable
-
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.special import logsumexp
 
 from meanfield.attention import Attention, Sinkhorn, plans
 from meanfield.energies import Interaction
 from meanfield.flows import fixed, flow
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, Binary, JaxArray, eqx, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import close, gap, order
+from meanfield.theorems._protocols import Slack, close, gap, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -29,6 +26,10 @@ DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
     r"length one, of $\dot x_i = T_\mu(x_i) = \int k(x_i, x)W_Vx\,d\mu(x)$; layers of "
     r"step $h$ tend to this flow at order one.",
     hypotheses=r"any number of half-steps in $K$; three here",
+    control=(
+        r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice",
+        {"gain": 1 / 6},
+    ),
 )
 def layers(case: Case, *, gain: float = 1.0) -> Checks:
     r"""The library's Euler steps of length one against layers, in NumPy.
@@ -52,11 +53,6 @@ def layers(case: Case, *, gain: float = 1.0) -> Checks:
     yield order("order in h of 1/h layers", 1 / DEPTHS, errors, 1.0, names=names)
 
 
-layers.refuted_if(
-    r"$\frac1n\sum_j K_{ij}W_Vx_j$: the measure is counted twice", gain=1 / 6
-)
-
-
 def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
     """Small parameters, so that layers do not grow, and six tokens."""
     rng = case.rng(name)
@@ -65,7 +61,7 @@ def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
     return p._replace(V=half), att.bare(rng.normal(size=(6, 2)) + 0.3)
 
 
-def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
+def _rate(p: Parameters, x: Array) -> Array:
     r"""$T_\mu(x_i) = \sum_j K^3_{ij}W_Vx_j$, in NumPy."""
     logs = (x @ p.Q.T) @ (x @ p.K.T).T / p.epsilon
     for axis in (1, 0, 1):
@@ -73,7 +69,7 @@ def _rate(p: Parameters, x: np.ndarray) -> np.ndarray:
     return np.exp(logs) @ x @ p.V.T
 
 
-def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
+def _network(p: Parameters, at: Cloud, value: Array) -> Array:
     """The library's 64 Euler steps of length one, three half-steps in each."""
     made = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
@@ -85,6 +81,7 @@ def _network(p: Parameters, at: Cloud, value: np.ndarray) -> np.ndarray:
     source="slides on attention",
     claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
     repeats="sander2022:eq-3",
+    control=("one half-step more, which normalises columns", {"count": 2}),
 )
 def stochastic(case: Case, *, count: int = 1) -> Checks:
     """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
@@ -96,22 +93,17 @@ def stochastic(case: Case, *, count: int = 1) -> Checks:
     yield close("softmax of the scores", matrix, softmax)
 
 
-stochastic.refuted_if("one half-step more, which normalises columns", count=2)
-
-
 @statement(
     "uw2023:assumption-1-kernel",
     source="Assumption 1",
     claim=r"Under $W_K^\top W_Q = W_Q^\top W_K = -W_V$ the kernel is "
     r"$k^0(x, x') = e^{-x^\top W_Vx'}$, and symmetric.",
-)
-def assumed(
-    case: Case,
-    *,
-    tie: Callable[[np.ndarray, np.ndarray], np.ndarray] = lambda S, Q: (
-        (S + S.T) @ Q / 2
+    control=(
+        r"$W_K^\top W_Q$ is not symmetric; $-W_V$ is its symmetric part",
+        {"tie": lambda S, Q: S @ Q},
     ),
-) -> Checks:
+)
+def assumed(case: Case, *, tie: Binary = lambda S, Q: (S + S.T) @ Q / 2) -> Checks:
     r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
 
     $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
@@ -132,14 +124,8 @@ def assumed(
     yield close("velocity", velocity, moved)
 
 
-assumed.refuted_if(
-    r"$W_K^\top W_Q$ is not symmetric; $-W_V$ is its symmetric part",
-    tie=lambda S, Q: S @ Q,
-)
-
-
 @eqx.filter_jit
-def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
+def _unnormalised(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
     """The library's kernel $k^0$ at the tokens and the velocities it gives."""
     made, mu = p.attention("exp"), att.points(at)
     return plans(made, 0.0, mu)[0] / mu.weights[None, :], made.field(0.0, mu)(mu.tokens)
@@ -151,6 +137,7 @@ def _unnormalised(p: Parameters, at: Cloud) -> tuple[Array, Array]:
     claim=r"The first variation of $\iint h(x, x')\,d\mu(x)\,d\mu(x')$ is "
     r"$x \mapsto \int h(x, x')\,d\mu(x') + \int h(x', x)\,d\mu(x')$.",
     hypotheses=r"$h$ symmetric or not",
+    control=("one slot of $h$ alone is varied", {"share": 0.0}, ("its…", "first…")),
 )
 def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     """The library's variation of the interaction energy against NumPy's differences.
@@ -166,7 +153,7 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     probes, w, step = rng.normal(size=(4, 3)), at.share, 0.1
     h = lambda x, y: np.exp((p.Q @ x + q) @ (p.K @ y + k) / p.epsilon)
 
-    def integral(z: np.ndarray, mass: float) -> float:
+    def integral(z: Array, mass: float) -> float:
         atoms, first = np.vstack([at.x, z]), np.append(w, mass)
         second = np.append(w, share * mass)
         table = np.array([[h(x, y) for y in atoms] for x in atoms])
@@ -179,23 +166,16 @@ def double_integral(case: Case, *, share: float = 1.0) -> Checks:
     energy, found, gradients = _variation(score, at, att.bare(probes))
     own = integral(probes[0], 0.0)
     why = "central difference 1e-5: its square, times third derivatives below 1e3, and "
-    rounded = {"tolerance": 1e-6, "why": f"{why}rounding 1e-15 over 1e-6"}
-    checks = (
-        close("first variation", 2 * np.asarray(found), [slope(z) for z in probes]),
-        gap("its gradient", 2 * np.asarray(gradients), gradient, **rounded),
-    )
-    return (*checks, close("double integral", 2 * np.asarray(energy), share * own))
-
-
-double_integral.refuted_if(
-    "one slot of $h$ alone is varied", seen_by=("its…", "first…"), share=0.0
-)
+    slack = Slack(tolerance=1e-6, why=f"{why}rounding 1e-15 over 1e-6")
+    yield close("first variation", 2 * np.asarray(found), [slope(z) for z in probes])
+    yield gap("its gradient", 2 * np.asarray(gradients), gradient, **slack)
+    yield close("double integral", 2 * np.asarray(energy), share * own)
 
 
 @eqx.filter_jit
 def _variation(
     score: Dot, at: Cloud, probes: Cloud
-) -> tuple[Float[Array, ""], Float[Array, " m"], Float[Array, "m d"]]:
+) -> tuple[Float[JaxArray, ""], Float[JaxArray, " m"], Float[JaxArray, "m d"]]:
     """The library's energy, first variation and its gradient."""
     energy, mu, x = Interaction(score), att.points(at), att.tokens(probes)
     return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)

@@ -1,29 +1,26 @@
 """Sinkformers: attention with both marginals normalised."""
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import Dot, SquaredDistance
+from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._identity import Identity
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._vocabulary import Cloud, Parameters
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
+from meanfield.theorems._protocols import Slack, bounded, close, gap
+from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
 
 COUNTS = (1, 2, 3, 4, 5, 6)
-Normalise = Callable[[np.ndarray], np.ndarray]
 
 
-def rows(K: np.ndarray) -> np.ndarray:
+def rows(K: Array) -> Array:
     """$N_R$: each row divided by its sum."""
     return np.array([row / row.sum() for row in K])
 
 
-def columns(K: np.ndarray) -> np.ndarray:
+def columns(K: Array) -> Array:
     """$N_C$: each column divided by its sum."""
     return rows(K.T).T
 
@@ -37,21 +34,37 @@ def columns(K: np.ndarray) -> np.ndarray:
     r"$\tanh(\Delta/4)^2$ a full step; odd iterates have rows that sum to one, and "
     r"$K^1 = \mathrm{SoftMax}(C)$.",
     hypotheses=r"Hilbert's metric; $\Delta = \max(C_{ik} - C_{il} - C_{jk} + C_{jl})$",
+    control=(
+        "columns are normalised first",
+        {"first": columns, "then": rows},
+        ("K after…",),
+    ),
 )
-def alternation(
-    case: Case, *, first: Normalise = rows, then: Normalise = columns
-) -> Checks:
+def alternation(case: Case, *, first: Unary = rows, then: Unary = columns) -> Checks:
     """The library's matrices after one to six half-steps against NumPy's.
 
     Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
     in Hilbert's metric against Birkhoff and Hopf.
     """
-    return (*_iterates(case, first, then), *_sums(case))
-
-
-alternation.refuted_if(
-    "columns are normalised first", seen_by=("K after…",), first=columns, then=rows
-)
+    p, at = seven_tokens(case, "iterates")
+    C = sk.scores_of(p, at)
+    K = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
+    exact = _alternating(C, first, then)
+    for count, each, expected in zip(COUNTS, K, exact, strict=True):
+        yield close(f"K after {count} half-steps", each, expected)
+    # Marginals of the library's iterates and of its limit, and the rate.
+    ((limit, _),) = att.half_steps(p, at, at, (None,))
+    solved = sk.converged(C, at.share)
+    odd, even = K[::2], K[1::2]
+    both = np.concatenate([np.asarray(limit).sum(0), np.asarray(limit).sum(1)])
+    far = [sk.oscillation(np.log(M[0]) - np.log(solved.kappa[0])) for M in odd]
+    why = f"rounding of logarithms, 1e-14, over the distance {far[1]:.1g}"
+    rounding, ones = Slack(tolerance=1e-14 / far[1], why=why), np.ones((3, 7))
+    ratio, bound = max(far[1] / far[0], far[2] / far[1]), sk.birkhoff(C)
+    yield close("row sums, odd", [M.sum(1) for M in odd], ones)
+    yield close("column sums, even", [M.sum(0) for M in even], ones)
+    yield gap("sums of the limit", both, np.ones(14), **solved.within)
+    yield bounded("share left by a full step", ratio, "<=", bound, **rounding)
 
 
 @alternation.misprinted(
@@ -87,7 +100,7 @@ def seven_tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
     return p, att.bare(rng.normal(size=(7, 3)) + 0.4)
 
 
-def _alternating(C: np.ndarray, first: Normalise, then: Normalise) -> list[np.ndarray]:
+def _alternating(C: Array, first: Unary, then: Unary) -> list[Array]:
     r"""$K^1, K^2, \ldots$ from $K^0 = e^C$."""
     made = [first(np.exp(C))]
     for count in COUNTS[1:]:
@@ -95,42 +108,12 @@ def _alternating(C: np.ndarray, first: Normalise, then: Normalise) -> list[np.nd
     return made
 
 
-def _iterates(case: Case, first: Normalise, then: Normalise) -> list[Check]:
-    p, at = seven_tokens(case, "iterates")
-    exact = _alternating(sk.scores_of(p, at), first, then)
-    found = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
-    return [
-        close(f"K after {count} half-steps", each, expected)
-        for count, each, expected in zip(COUNTS, found, exact, strict=True)
-    ]
-
-
-def _sums(case: Case) -> Checks:
-    """Marginals of the library's iterates and of its limit, and the rate."""
-    p, at = seven_tokens(case, "iterates")
-    C = sk.scores_of(p, at)
-    K = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
-    ((limit, _),) = att.half_steps(p, at, at, (None,))
-    solved = sk.converged(C, at.share)
-    odd, even = K[::2], K[1::2]
-    both = np.concatenate([np.asarray(limit).sum(0), np.asarray(limit).sum(1)])
-    far = [sk.oscillation(np.log(M[0]) - np.log(solved.kappa[0])) for M in odd]
-    why = f"rounding of logarithms, 1e-14, over the distance {far[1]:.1g}"
-    label, ratio = "share left by a full step", max(far[1] / far[0], far[2] / far[1])
-    rounding = 1e-14 / far[1]
-    yield close("row sums, odd", np.stack([M.sum(1) for M in odd]), np.ones((3, 7)))
-    yield close(
-        "column sums, even", np.stack([M.sum(0) for M in even]), np.ones((3, 7))
-    )
-    yield gap("sums of the limit", both, np.ones(14), **solved.within)
-    yield bounded(label, ratio, "<=", sk.birkhoff(C), tolerance=rounding, why=why)
-
-
 @statement(
     "sander2022:prop-1",
     source="Proposition 1, §3.2",
     claim=r"$\mathrm{Sinkhorn}(C + f \oplus g) = \mathrm{Sinkhorn}(C)$; so the scores "
     r"$-\frac12|W_Qx - W_Kx'|^2$ and $W_Qx\cdot W_Kx'$ give one matrix.",
+    control=("one half-step, softmax, which normalises rows alone", {"count": 1}),
 )
 def shifts(case: Case, *, count: int | None = None) -> Checks:
     """The library's plans of two shifted scores against NumPy's plan of the bare one.
@@ -139,9 +122,6 @@ def shifts(case: Case, *, count: int | None = None) -> Checks:
     whose f and g are linear.
     """
     return _shifted(case, "shifts", count)
-
-
-shifts.refuted_if("one half-step, softmax, which normalises rows alone", count=1)
 
 
 def _shifted(case: Case, name: str, count: int | None) -> Checks:
@@ -164,13 +144,11 @@ def _shifted(case: Case, name: str, count: int | None) -> Checks:
     claim=r"$\mathrm{Sinkhorn}(C)$ stays when $f(x) + g(x')$ is added to $C$.",
     hypotheses=r"as sander2022, Proposition 1",
     repeats="sander2022:prop-1",
+    control=("two half-steps, stopped before the limit", {"count": 2}),
 )
 def same_shifts(case: Case, *, count: int | None = None) -> Checks:
     """As for sander2022, Proposition 1, on other tokens and parameters."""
     return _shifted(case, "slides", count)
-
-
-same_shifts.refuted_if("two half-steps, stopped before the limit", count=2)
 
 
 @statement(
@@ -180,42 +158,37 @@ same_shifts.refuted_if("two half-steps, stopped before the limit", count=2)
     r"stochastic $K$.",
     remark=r"$\mathrm{KL}(K, K^0) = \mathrm{KL}(K, K^\infty) + "
     r"\mathrm{KL}(K^\infty, K^0)$.",
+    control=(
+        r"$A^\top$ in place of $A$: another doubly stochastic matrix",
+        {"change": lambda p: p.exchanged},
+    ),
 )
-def least(
-    case: Case, *, change: Callable[[Parameters], Parameters] = lambda p: p
-) -> Checks:
+def least(case: Case, *, change: Change = lambda p: p) -> Checks:
     """The library's matrix among 500 others, random ones and ones next to the minimum.
 
     Divergences in NumPy: none is below, each is above by its divergence from it.
     """
     p, at = seven_tokens(case, "divergence")
-    far, own, apart = _divergences(case, _matrix(change(p), at))
-    told = _told(p, at)
-    excess = far - own - apart
-    yield bounded("smallest KL above K's", float(np.min(far - own)), ">=", 0.0, **told)
-    yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **told)
+    above, excess = _divergences(case, _matrix(change(p), at))
+    slack = _told(p, at)
+    yield bounded("smallest KL above K's", np.min(above), ">=", 0.0, **slack)
+    yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **slack)
 
 
-least.refuted_if(
-    r"$A^\top$ in place of $A$: another doubly stochastic matrix",
-    change=lambda p: p.exchanged,
-)
-
-
-def _matrix(p: Parameters, at: Cloud) -> np.ndarray:
+def _matrix(p: Parameters, at: Cloud) -> Array:
     ((found, _),) = att.half_steps(p, at, at, (None,))
     return np.asarray(found)
 
 
-def _divergences(case: Case, K: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-    """KL(·, e^C) of 500 doubly stochastic matrices and of K; KL(·, K) of the first."""
+def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
+    """KL(·, e^C) of 500 doubly stochastic matrices above that of K; less KL(·, K)."""
     p, at = seven_tokens(case, "divergence")
     C, w = sk.scores_of(p, at), np.ones(7)
     best = sk.converged(C, at.share).kappa / 7
     others = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
     E = np.exp(C - np.max(C))  # adds one number to both, and keeps them small
-    far, own = sk.divergence(others, E), float(sk.divergence(K, E))
-    return far, own, sk.divergence(others, K)
+    above = sk.divergence(others, E) - float(sk.divergence(K, E))
+    return above, above - sk.divergence(others, K)
 
 
 def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
@@ -224,7 +197,7 @@ def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
     solved = sk.converged(C, at.share)
     most = 14 * float(np.max(np.abs(np.log(solved.kappa / 7) - C)))
     why = f"{solved.why}, times Σ|P − K| max|f + g| ≤ {most:.0f}"
-    return {"tolerance": most * solved.error, "why": why}
+    return Slack(tolerance=most * solved.error, why=why)
 
 
 @statement(
@@ -232,6 +205,11 @@ def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
     source="Proof of Proposition 1",
     claim=r"$K^\infty$ of the scores $C + f \oplus g$ is $\mathrm{argmin}\,\mathrm{KL}"
     r"(K, e^C)$ over doubly stochastic $K$, where $f$ and $g$ add one number to all.",
+    control=(
+        "one half-step: the constraint on columns is dropped",
+        {"count": 1},
+        ("KL…",),
+    ),
 )
 def proof(case: Case, *, count: int | None = None) -> Checks:
     """The library's matrix of biased scores against divergences from the bare kernel.
@@ -242,18 +220,10 @@ def proof(case: Case, *, count: int | None = None) -> Checks:
     q, k = case.rng("biases").normal(size=(2, 2))
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
     found = att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
-    far, own, apart = _divergences(case, np.asarray(found))
-    told = _told(p, at)
-    excess = far - own - apart
-    yield bounded(
-        "least of KL − KL(K∞, e^C)", float(np.min(far - own)), ">=", 0.0, **told
-    )
-    yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **told)
-
-
-proof.refuted_if(
-    "one half-step: the constraint on columns is dropped", seen_by=("KL…",), count=1
-)
+    above, excess = _divergences(case, np.asarray(found))
+    slack = _told(p, at)
+    yield bounded("least of KL − KL(K∞, e^C)", np.min(above), ">=", 0.0, **slack)
+    yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **slack)
 
 
 @proof.misprinted(
@@ -264,10 +234,9 @@ proof.refuted_if(
 )
 def _(case: Case) -> Counterexample:
     p, at = seven_tokens(case, "divergence")
-    far, own, _ = _divergences(case, _matrix(p, at))
-    told = _told(p, at)
-    most, least = float(np.max(far - own)), float(np.min(far - own))
+    above, _ = _divergences(case, _matrix(p, at))
+    slack, most, least = _told(p, at), np.max(above), np.min(above)
     return Counterexample(
-        printed=(bounded("largest KL above K's", most, "<=", 0.0, **told),),
-        corrected=(bounded("smallest KL above K's", least, ">=", 0.0, **told),),
+        printed=(bounded("largest KL above K's", most, "<=", 0.0, **slack),),
+        corrected=(bounded("smallest KL above K's", least, ">=", 0.0, **slack),),
     )

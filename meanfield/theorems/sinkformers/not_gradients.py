@@ -2,15 +2,11 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.measures import Points
 from meanfield.scores import Dot
+from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import asymmetry, bounded, gap
+from meanfield.theorems._protocols import Slack, asymmetry, bounded, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.tokens import Tokens
@@ -18,9 +14,10 @@ from meanfield.tokens import Tokens
 from .gradients import SYMMETRIC, symmetric
 
 STEP = 1e-4
-DIFFERENCE = (
-    "central differences with h = 1e-4: third derivatives of at most 1e2 times h²/6, "
-    "and the error 4e-11 of a Sinkhorn field over h: 1e-6 with a margin of ten"
+DIFFERENCE = Slack(
+    tolerance=1e-5,
+    why="central differences with h = 1e-4: third derivatives of at most 1e2 times "
+    "h²/6, and the error 4e-11 of a Sinkhorn field over h: 1e-6 with a margin of ten",
 )
 
 
@@ -46,7 +43,7 @@ def _(case: Case) -> Checks:
     return gradients_instead(case)
 
 
-def jacobian(field: Callable[[lib.Setting], np.ndarray], s: lib.Setting) -> np.ndarray:
+def jacobian(field: Callable[[lib.Setting], Array], s: lib.Setting) -> Array:
     """Central differences of $w_iv_i$ with respect to $x_j$, the library's fields."""
     columns = []
     for unit in STEP * np.eye(s.x.size).reshape(-1, *s.x.shape):
@@ -65,36 +62,30 @@ def _asymmetries(case: Case) -> tuple[dict[str, float], Check]:
         "sinkhorn": jacobian(lambda z: lib.sinkhorn_of(z).field, s),
     }
 
-    def softmax(x: np.ndarray) -> np.ndarray:
+    def softmax(x: Array) -> Array:
         plan = np.exp(ref.bilinear(s.scaled_A)(x, x)) * s.w[None, :]
         mean = (plan / np.sum(plan, axis=1, keepdims=True)) @ x
         return (s.w[:, None] * (mean @ s.V.T)).ravel()
 
     units = np.eye(s.x.size).reshape(-1, *s.x.shape)
     expected = np.stack([ref.along(softmax, s.x, unit) for unit in units], axis=1)
-    same = gap(
-        "Jacobian of softmax",
-        found["softmax"],
-        expected,
-        tolerance=1e-5,
-        why=DIFFERENCE,
-    )
+    same = gap("Jacobian of softmax", found["softmax"], expected, **DIFFERENCE)
     return {name: asymmetry(J) for name, J in found.items()}, same
 
 
 @eqx.filter_jit
-def _log_masses(x: Array, atoms: Array, weights: Array) -> Array:
+def _log_masses(x: JaxArray, atoms: JaxArray, weights: JaxArray) -> JaxArray:
     mu = Points.weighted(atoms, weights)
     one = jnp.ones((1, 1))
     return mu.log_integral(Dot(one, one), Tokens(x))
 
 
-def _cyclic_sum(normalise: Callable[[np.ndarray], np.ndarray]) -> float:
-    r"""$\sum (D_{xy} - D_{yx})$ round a triangle.
-
-    $D_{xy}$ the derivative of the first variation at `x` when mass moves to `y`;
-    zero if it is that of any energy.
-    """
+def _obstruction(normalise: Unary) -> tuple[Check, Check]:
+    x = np.array([0.0, 0.7, -0.4])
+    S = np.exp(np.outer(x, x) - 0.9 * x[:, None])
+    exact = sum(S[i, j] - S[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
+    # $\sum (D_{xy} - D_{yx})$ round a triangle. $D_{xy}$ the derivative of the first
+    # variation at `x` when mass moves to `y`; zero if it is that of any energy.
     x, start, h = np.array([0.0, 0.7, -0.4]), 0.9, 1e-4
     D = np.empty((3, 3))
     for j in range(3):
@@ -105,14 +96,7 @@ def _cyclic_sum(normalise: Callable[[np.ndarray], np.ndarray]) -> float:
         ]
         mass = normalise(start * x)
         D[:, j] = (4 * sides[0] - sides[1] - 3 * mass) / (2 * h)  # second order
-    return sum(D[i, j] - D[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
-
-
-def _obstruction(normalise: Callable[[np.ndarray], np.ndarray]) -> tuple[Check, Check]:
-    x = np.array([0.0, 0.7, -0.4])
-    S = np.exp(np.outer(x, x) - 0.9 * x[:, None])
-    exact = sum(S[i, j] - S[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
-    found = _cyclic_sum(normalise)
+    found = sum(D[i, j] - D[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
     why = "differences of second order with h = 1e-4, rounding 1e-16/h: 1e-7"
     return (
         bounded("cyclic sum of the variation", abs(found), ">=", 0.1),
@@ -125,8 +109,8 @@ def not_a_gradient(case: Case) -> Checks:
     sizes, same = _asymmetries(case)
     yield same
     yield bounded("asymmetry of T¹", sizes["softmax"], ">=", 1e-2)
-    yield bounded("of T⁰", sizes["exp"], "<=", 0, tolerance=1e-5, why=DIFFERENCE)
-    yield bounded("of T∞", sizes["sinkhorn"], "<=", 0, tolerance=1e-5, why=DIFFERENCE)
+    yield bounded("of T⁰", sizes["exp"], "<=", 0, **DIFFERENCE)
+    yield bounded("of T∞", sizes["sinkhorn"], "<=", 0, **DIFFERENCE)
     yield from _obstruction(lambda logs: logs)
 
 

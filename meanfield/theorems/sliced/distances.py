@@ -2,26 +2,23 @@
 
 from collections.abc import Callable
 
-import jax.numpy as jnp
-import numpy as np
-
+from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, gap, order
+from meanfield.theorems._protocols import Slack, bounded, close, gap, order
 from meanfield.theorems.library import slices as lib
 from meanfield.theorems.library.attentions import bare
 from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.measures import wasserstein
 
-ROUNDED = {"tolerance": 1e-9, "why": "roots of sums of a dozen products, of size one"}
-Matching = Callable[[np.ndarray, np.ndarray], np.ndarray]
+ROUNDED = Slack(tolerance=1e-9, why="roots of sums of a dozen products, of size one")
 
 
-def _distances(x: np.ndarray, y: np.ndarray, plans: np.ndarray, p: int) -> np.ndarray:
+def _distances(x: Array, y: Array, plans: Array, p: int) -> Array:
     """$D_p$ of each pair."""
     return np.sum(ref.powers(x, y, p) * plans, axis=(1, 2)) ** (1 / p)
 
 
-def _half_circle(count: int) -> np.ndarray:
+def _half_circle(count: int) -> Array:
     """Directions at the middles of equal arcs of a half circle."""
     angles = np.pi * (np.arange(count) + 0.5) / count
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -33,8 +30,12 @@ def _half_circle(count: int) -> np.ndarray:
     claim=r"The cost of a slice is $D_p^p = \sum_{ij}|x_i - y_j|^pU_{ij} = "
     r"\frac1N\sum_i|x_i - y_{\pi(i)}|^p$, with $\pi(i)$ of the same rank as $i$.",
     hypotheses=r"hard sorting, equal weights, projections of either side distinct",
+    control=(
+        r"queries and keys are paired as they are numbered, $\pi(i) = i$",
+        {"partner": lambda a, _: np.arange(len(a))},
+    ),
 )
-def along(case: Case, *, partner: Matching = ref.partner) -> Checks:
+def along(case: Case, *, partner: Binary = ref.partner) -> Checks:
     r"""Costs of the library's plans of four slices against sums along permutations.
 
     For p = 1, 2, 3; and the library's own, p = 2, as its weights
@@ -44,9 +45,7 @@ def along(case: Case, *, partner: Matching = ref.partner) -> Checks:
     at, rows, tau = bare(rng.normal(size=(12, 4))), lib.directions(rng, 4), 0.7
     x, y = at.x[:, :2], at.x[:, 2:]
     orders = [partner(x @ theta, y @ theta) for theta in rows]
-    plans = np.array(
-        [lib.coupling(lib.sliced(lib.between(2), row[None]), at) for row in rows]
-    )
+    plans = lib.couplings(rows, at)
     for p in (1, 2, 3):
         table = ref.powers(x, y, p)
         costs = np.array([table[np.arange(12), pi].mean() for pi in orders])
@@ -54,23 +53,16 @@ def along(case: Case, *, partner: Matching = ref.partner) -> Checks:
     squares = np.array([np.mean(np.sum((x - y[pi]) ** 2, axis=1)) for pi in orders])
     together = lib.coupling(lib.sliced(lib.between(2), rows, tau), at)
     shares = np.linalg.lstsq(plans.reshape(4, -1).T, together.ravel())[0]
-    logs = np.log(shares / shares[0])
-    differences = -tau * (squares - squares[0])
-    yield gap("the library's own", logs, differences, **ROUNDED)
+    logs, expected = np.log(shares / shares[0]), -tau * (squares - squares[0])
+    yield gap("the library's own", logs, expected, **ROUNDED)
 
 
-along.refuted_if(
-    r"queries and keys are paired as they are numbered, $\pi(i) = i$",
-    partner=lambda a, _: np.arange(len(a)),
-)
-
-
-def _mean_plan(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _mean_plan(x: Array, y: Array) -> Array:
     """The library's, of eight slices."""
     return lib.pair_plans(x, y, _half_circle(8), jnp.zeros(()))
 
 
-def _nearest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _nearest(x: Array, y: Array) -> Array:
     """Each query gives all of its mass to the nearest key."""
     n = x.shape[1]
     return np.eye(n)[np.argmin(ref.powers(x, y, 2), axis=2)] / n
@@ -81,8 +73,9 @@ def _nearest(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     source="The distance D_p",
     claim=r"$D_p(\mu, \nu) = (\sum_{ij}|x_i - y_j|^p\bar\gamma_{ij})^{1/p} \geq "
     r"W_p(\mu, \nu)$, with equality for translates.",
+    control=("each query takes the nearest key: no coupling", {"plan": _nearest}),
 )
-def above(case: Case, *, plan: Matching = _mean_plan) -> Checks:
+def above(case: Case, *, plan: Binary = _mean_plan) -> Checks:
     """300 pairs of three tokens in the plane, and as many translates.
 
     The library's plans of eight slices against $W_p$ from all permutations, p = 1, 2,
@@ -101,8 +94,6 @@ def above(case: Case, *, plan: Matching = _mean_plan) -> Checks:
         yield gap(f"D of translates, p = {p}", D[300:], lengths, **ROUNDED)
 
 
-above.refuted_if("each query takes the nearest key: no coupling", plan=_nearest)
-
 AXES = np.repeat(np.eye(2), 4, axis=0)
 NEAR = 0.01  # by how much two places are apart that exchange their ranks
 
@@ -116,6 +107,7 @@ NEAR = 0.01  # by how much two places are apart that exchange their ranks
     r"charges, as they do on none but a null set if $\sigma$ has a density",
     remark="On each slice it is the p-norm of differences of sorted tokens; so it is "
     "on all of them together, by Minkowski's inequality.",
+    control=(r"$\tau = 10$", {"tau": 10.0}, ("two exchanges",)),
 )
 def metric(case: Case, *, tau: float = 0.0) -> Checks:
     """The library's plans between 200 triples of three tokens, by eight slices.
@@ -143,10 +135,10 @@ def metric(case: Case, *, tau: float = 0.0) -> Checks:
     yield bounded("least D(μ, ν)", np.min(there), ">=", 1e-3)
 
 
-Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+Triple = tuple[Array, Array, Array]
 
 
-def _sides(triple: Triple, rows: np.ndarray, tau: float, p: int) -> np.ndarray:
+def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
     """$D$ between the first and second, second and third, first and third clouds."""
     x, y, z = triple
     starts, ends = np.concatenate([x, y, x]), np.concatenate([y, z, z])
@@ -154,7 +146,7 @@ def _sides(triple: Triple, rows: np.ndarray, tau: float, p: int) -> np.ndarray:
     return _distances(starts, ends, plans, p).reshape(3, -1)
 
 
-def _excess(triple: Triple, rows: np.ndarray, tau: float, p: int) -> np.ndarray:
+def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
     """The long side over the sum of the short ones."""
     first, second, third = _sides(triple, rows, tau, p)
     return third / (first + second)
@@ -166,9 +158,6 @@ def _exchanges(tau: float) -> float:
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
     x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # for one program
     return float(_excess((x, y, z), AXES, tau, 2)[0])
-
-
-metric.refuted_if(r"$\tau = 10$", seen_by=("two exchanges",), tau=10.0)
 
 
 @metric.misprinted(
@@ -199,6 +188,11 @@ ARCS = 1024
 EXCHANGED = np.array([1, 2, 4, 8])  # arcs on which two places exchange their ranks
 
 
+def _upright(count: int) -> Array:
+    """One direction, as often."""
+    return np.tile(np.array([0.0, 1.0]), (count, 1))
+
+
 @statement(
     "shahbazi2025:Dp-equivalence",
     source="The distance D_p",
@@ -206,10 +200,13 @@ EXCHANGED = np.array([1, 2, 4, 8])  # arcs on which two places exchange their ra
     r"two places, turned by $\pm\varepsilon$, have $D_2^2 = \varepsilon^2 + "
     r"\frac1\pi\arctan 2\varepsilon$ and $W_2 = \varepsilon$.",
     hypotheses=r"$\sigma$ uniform on the circle, $\tau = 0$",
+    control=(
+        r"all slices are the second axis, where no ranks are exchanged",
+        {"slices": _upright},
+        ("D₂", "order of D₂ in W₂"),
+    ),
 )
-def equivalence(
-    case: Case, *, slices: Callable[[int], np.ndarray] = _half_circle
-) -> Checks:
+def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) -> Checks:
     r"""The library's plan of 1024 slices, on 1, 2, 4 or 8 of which ranks are exchanged.
 
     There the mean over slices is that over directions. $W_2$ by POT.
@@ -222,25 +219,13 @@ def equivalence(
     yield order("order of D₂ in W₂", W, D, 0.5, names=("W₂", "D₂"))
 
 
-def _turned(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _turned(rows: Array) -> tuple[Array, Array, Array]:
     r"""$\varepsilon$, $D_2$ and $W_2$ of two places and the same turned about."""
     epsilon = np.tan(np.pi * EXCHANGED / ARCS) / 2
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0]]), (4, 1, 1))
     y = x + epsilon[:, None, None] * np.array([[1.0, 0.0], [-1.0, 0.0]])
     D = _distances(x, y, lib.pair_plans(x, y, rows), 2)
     return epsilon, D, np.array([wasserstein(*pair) for pair in zip(x, y, strict=True)])
-
-
-def _upright(count: int) -> np.ndarray:
-    """One direction, as often."""
-    return np.tile(np.array([0.0, 1.0]), (count, 1))
-
-
-equivalence.refuted_if(
-    r"all slices are the second axis, where no ranks are exchanged",
-    seen_by=("D₂", "order of D₂ in W₂"),
-    slices=_upright,
-)
 
 
 @equivalence.misprinted(

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, Binary, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import close, gap
+from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import slices as lib
 from meanfield.theorems.library.attentions import bare
 from meanfield.theorems.reference import slices as ref
 
-PROGRAMME = {
-    "tolerance": 1e-9,
-    "why": "SciPy's linear solver ends at a vertex: rounding of at most 24² products",
-}
+PROGRAMME = Slack(
+    tolerance=1e-9,
+    why="SciPy's linear solver ends at a vertex: rounding of at most 24² products",
+)
 
 
 @statement(
@@ -23,6 +22,7 @@ PROGRAMME = {
     claim=r"On the line $W_p(\mu_1, \mu_2)^p = \int_0^1 |F_1^{-1} - F_2^{-1}|^p$ for "
     r"every $p \geq 1$, reached by the one plan that keeps the order; between atoms of "
     r"equal weight it is the map $T = F_2^{-1}\circ F_1$.",
+    control=("keys are matched in decreasing order", {"sign": -1.0}),
 )
 def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     """The library's plan between nine tokens on the line and nine others.
@@ -47,9 +47,6 @@ def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     yield close("T = F₂⁻¹∘F₁", image, np.sort(b)[ranks])
 
 
-on_the_line.refuted_if("keys are matched in decreasing order", sign=-1.0)
-
-
 @statement(
     "shahbazi2025:eq-5",
     source="Eq. (5)",
@@ -57,6 +54,11 @@ on_the_line.refuted_if("keys are matched in decreasing order", sign=-1.0)
     r"$\Lambda(\theta x_i, \theta y_j)\,p_i q_j / (P(\theta x_i)\,Q(\theta y_j))$: "
     r"$\Lambda$ is optimal between the projections, $P$ and $Q$ are their masses. Its "
     r"marginals are $p$ and $q$, also where projections coincide.",
+    control=(
+        "tokens are moved apart by a thousandth, so that they no longer share",
+        {"shift": 1e-3},
+        ("u_θ…",),
+    ),
 )
 def lifted(case: Case, *, shift: float = 0.0) -> Checks:
     """The library's plans between clouds of integer coordinates and random weights.
@@ -81,14 +83,7 @@ def lifted(case: Case, *, shift: float = 0.0) -> Checks:
         yield close(f"u_θ, {label}", plan, ref.lifted(x @ theta, y @ theta, p, q))
 
 
-lifted.refuted_if(
-    "tokens are moved apart by a thousandth, so that they no longer share",
-    seen_by=("u_θ…",),
-    shift=1e-3,
-)
-
-
-def _probability(rng: np.random.Generator) -> np.ndarray:
+def _probability(rng: Rng) -> Array:
     """Four numbers that sum to one."""
     return rng.dirichlet(np.ones(4))
 
@@ -98,10 +93,13 @@ def _probability(rng: np.random.Generator) -> np.ndarray:
     source="Eq. (6)",
     claim=r"$\bar\gamma = E_{\theta\sim\sigma}[\gamma_\theta]$ is a coupling, whatever "
     r"the probability $\sigma$ on directions.",
+    control=(
+        r"$\sigma$ is not normalised",
+        {"sigma": lambda rng: 2 * _probability(rng)},
+        ("row sums", "column sums", "mean of plans"),
+    ),
 )
-def expected(
-    case: Case, *, sigma: Callable[[np.random.Generator], np.ndarray] = _probability
-) -> Checks:
+def expected(case: Case, *, sigma: Callable[[Rng], Array] = _probability) -> Checks:
     """Means of the library's plans along four directions, with random shares.
 
     Unequal weights; marginals, and for equal shares the library's plan of all four
@@ -110,9 +108,7 @@ def expected(
     rng = case.rng("slices")
     at = Cloud(rng.normal(size=(12, 4)), rng.uniform(0.2, 1.8, size=12))
     rows, shares = lib.directions(rng, 4), sigma(rng)
-    plans = np.array(
-        [lib.coupling(lib.sliced(lib.between(2), row[None]), at) for row in rows]
-    )
+    plans = lib.couplings(rows, at)
     mean, w = np.tensordot(shares, plans, 1), at.share
     exact = [ref.lifted(at.x[:, :2] @ v, at.x[:, 2:] @ v, w, w) for v in rows]
     together = lib.coupling(lib.sliced(lib.between(2), rows), at)
@@ -122,23 +118,15 @@ def expected(
     yield close("four slices at once", together, np.mean(exact, axis=0))
 
 
-expected.refuted_if(
-    r"$\sigma$ is not normalised",
-    seen_by=("row sums", "column sums", "mean of plans"),
-    sigma=lambda rng: 2 * _probability(rng),
-)
-
-Product = Callable[[np.ndarray, np.ndarray], np.ndarray]
-
-
 @statement(
     "shahbazi2025:U-theta",
     source="The plan of a slice",
     claim=r"With $A$ and $B$ the permutations that sort the projections of queries and "
     r"of keys, $U = \frac1N A^\top B$ is the optimal plan of the slice, lifted.",
     hypotheses=r"equal weights; projections of either side distinct",
+    control=(r"$AB^\top$ in place of $A^\top B$", {"product": lambda A, B: A @ B.T}),
 )
-def by_permutations(case: Case, *, product: Product = lambda A, B: A.T @ B) -> Checks:
+def by_permutations(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
     """The product, in NumPy, against the library's plan and a linear programme.
 
     Twelve tokens in the plane, three directions; and by ranks, one pair at a time.
@@ -156,12 +144,13 @@ def by_permutations(case: Case, *, product: Product = lambda A, B: A.T @ B) -> C
         yield close(f"U and ranks, slice {k}", U, partners)
 
 
-by_permutations.refuted_if(
-    r"$AB^\top$ in place of $A^\top B$", product=lambda A, B: A @ B.T
-)
-
-Table = Callable[[int, int], np.ndarray]
+Table = Callable[[int, int], Array]
 COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
+
+
+def _hat(n: int, m: int) -> Array:
+    r"""$1 - M|i/N - j/M|$ where that is positive: what the print means."""
+    return np.maximum(1 - _distance(n, m), 0)
 
 
 @statement(
@@ -170,6 +159,11 @@ COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
     claim=r"For $N$ queries and $M$ keys $U = \frac1N A^\top IB$ with $I_{ij} = "
     r"N\,|[\frac{i-1}N, \frac iN]\cap[\frac{j-1}M, \frac jM]|$ is the optimal plan of "
     r"the slice, and its marginals are uniform.",
+    control=(
+        r"the interpolating hat $\max(0, 1 - M|i/N - j/M|)$ in place of the overlap",
+        {"table": _hat},
+        tuple(f"{what}, 6 × 4" for what in ("row sums", "programme", "library")),
+    ),
 )
 def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
     """The product against the library's plan and a linear programme; 6 × 4 to 2 × 12.
@@ -186,27 +180,14 @@ def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
         sides = bare(a[:, None]), bare(b[:, None])
         yield close(f"row sums, {n} × {m}", U.sum(axis=1), even[0])
         yield close(f"column sums, {n} × {m}", U.sum(axis=0), even[1])
-        yield gap(
-            f"programme, {n} × {m}", U, ref.programme(cost, *even)[0], **PROGRAMME
-        )
+        least, _ = ref.programme(cost, *even)
+        yield gap(f"programme, {n} × {m}", U, least, **PROGRAMME)
         yield close(f"library, {n} × {m}", lib.plan_across(attention, *sides), U)
 
 
-def _hat(n: int, m: int) -> np.ndarray:
-    r"""$1 - M|i/N - j/M|$ where that is positive: what the print means."""
-    return np.maximum(1 - _distance(n, m), 0)
-
-
-def _distance(n: int, m: int) -> np.ndarray:
+def _distance(n: int, m: int) -> Array:
     i, j = np.arange(1, n + 1), np.arange(1, m + 1)
     return m * np.abs(i[:, None] / n - j[None, :] / m)
-
-
-overlaps.refuted_if(
-    r"the interpolating hat $\max(0, 1 - M|i/N - j/M|)$ in place of the overlap",
-    seen_by=tuple(f"{what}, 6 × 4" for what in ("row sums", "programme", "library")),
-    table=_hat,
-)
 
 
 @overlaps.misprinted(
@@ -224,10 +205,8 @@ def _(case: Case) -> Counterexample:
 
 def _sums(table: Table) -> Checks:
     """What makes I a table of overlaps: the identity for N = M, and both its sums."""
-    rows, columns = table(6, 4).sum(axis=1), table(6, 4).sum(axis=0)
+    tall, wide, label = table(6, 4), table(4, 6), "column sums of I over N/M"
     yield close("I and the identity, 5 × 5", table(5, 5), np.eye(5))
-    yield close("row sums of I, 6 × 4", rows, np.ones(6))
-    yield close("column sums of I over N/M, 6 × 4", columns / 1.5, np.ones(4))
-    yield close(
-        "column sums of I over N/M, 4 × 6", table(4, 6).sum(0) * 1.5, np.ones(6)
-    )
+    yield close("row sums of I, 6 × 4", tall.sum(axis=1), np.ones(6))
+    yield close(f"{label}, 6 × 4", tall.sum(axis=0) / 1.5, np.ones(4))
+    yield close(f"{label}, 4 × 6", wide.sum(axis=0) * 1.5, np.ones(6))

@@ -1,8 +1,8 @@
 """Sliced transport: the rivals that its authors compare, Sinkhorn and differential."""
 
-import numpy as np
+from typing import Any
 
-from meanfield.attention import attentions
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import close, gap
 from meanfield.theorems._vocabulary import Cloud, Parameters
@@ -20,6 +20,11 @@ N, HALF_STEPS = 7, 5
     claim=r"The rival by Sinkhorn balances $e^C$, $C = QK^\top/\epsilon$ the "
     r"similarities: in the log domain $f \leftarrow \log 1 - \mathrm{LSE}_j(C_{ij} + "
     r"g_j)$ and $g$ likewise, so that rows and columns sum to one.",
+    control=(
+        r"the kernel is $e^{-C/\epsilon}$, as of costs",
+        {"sign": -1.0},
+        ("matrix",),
+    ),
 )
 def sinkhorn(case: Case, *, sign: float = 1.0) -> Checks:
     """The library's matrix after five half-steps against NumPy's updates.
@@ -50,11 +55,6 @@ def _alternating(case: Case, sign: float, target: float) -> Checks:
     yield close("row sums", K.sum(axis=1), ones)
 
 
-sinkhorn.refuted_if(
-    r"the kernel is $e^{-C/\epsilon}$, as of costs", seen_by=("matrix",), sign=-1.0
-)
-
-
 @sinkhorn.misprinted(
     "H7",
     printed=r"The code has $e^{-C/\epsilon}$ with similarities $C$, and "
@@ -71,6 +71,7 @@ def _(case: Case) -> Counterexample:
     source="Appendix B",
     claim=r"Rows of differential attention, $\mathrm{softmax}(s_1) - "
     r"\lambda\,\mathrm{softmax}(s_2)$, sum to $1 - \lambda$.",
+    control=(r"the second map is added", {"share": -1.0}),
 )
 def differential(case: Case, *, share: float = 1.0) -> Checks:
     r"""The library's matrix of seven weighted tokens, $\lambda = 0.3$.
@@ -78,21 +79,23 @@ def differential(case: Case, *, share: float = 1.0) -> Checks:
     Its rows, and NumPy's difference of two softmaxes, each of its own queries and keys.
     """
     # `share` multiplies the second map.
-    p, at = _tokens(case, "differential")
+    p, at, maps, options = _two_maps(case, "differential")
+    options["lambda_"] *= share
+    attention = p.attention("differential", **options)
+    matrix = np.asarray(att.matrices(attention, at)[0])
+    yield close("row sums", matrix.sum(axis=1), np.full(N, 0.7))
+    yield close("matrix", matrix, maps)
+
+
+def _two_maps(case: Case, name: str) -> tuple[Parameters, Cloud, Array, dict[str, Any]]:
+    r"""Weighted tokens; $P_1 - 0.3P_2$ in NumPy; what the library must know of it."""
+    p, at = _tokens(case, name)
     rng = case.rng("second map")
     at = at._replace(w=rng.uniform(0.3, 2.7, size=N))
     second = att.generic(rng, 2, 3)._replace(epsilon=p.epsilon)
-    options = {"lambda_": share * 0.3, "Q2": second.Q, "K2": second.K}
-    attention = attentions["differential"](
-        p.Q, p.K, p.V, epsilon=float(p.epsilon), **options
-    )
-    matrix = np.asarray(att.matrices(attention, at)[0])
-    maps = [ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second)]
-    yield close("row sums", matrix.sum(axis=1), np.full(N, 0.7))
-    yield close("matrix", matrix, maps[0] - 0.3 * maps[1])
-
-
-differential.refuted_if(r"the second map is added", share=-1.0)
+    one, two = (ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second))
+    options = {"lambda_": 0.3, "Q2": second.Q, "K2": second.K}
+    return p, at, one - 0.3 * two, options
 
 
 @statement(
@@ -102,6 +105,11 @@ differential.refuted_if(r"the second map is added", share=-1.0)
     r"square $(1 - \lambda_0)(1 + 10^{-5}/m)^{-1/2}$, with $m$ the mean square of what "
     r"$(\mathrm{softmax}(s_1) - \lambda\,\mathrm{softmax}(s_2))V$ has in the "
     r"coordinates that $V$ writes: whatever $\lambda$ is.",
+    control=(
+        r"$1 - \lambda_0$ is left out",
+        {"kept": 1.0},
+        ("velocities", "root mean squares"),
+    ),
 )
 def normalised(case: Case, *, kept: float = 0.8) -> Checks:
     r"""The library's velocities of seven weighted tokens, $\lambda_0 = 0.2$.
@@ -110,34 +118,14 @@ def normalised(case: Case, *, kept: float = 0.8) -> Checks:
     row divided by its root mean square there.
     """
     # `kept` is 1 − λ₀ of the library.
-    p, at = _tokens(case, "normalised")
-    rng = case.rng("second map")
-    at = at._replace(w=rng.uniform(0.3, 2.7, size=N))
-    second = att.generic(rng, 2, 3)._replace(epsilon=p.epsilon)
-    V = p.V * np.array([[1.0], [1.0], [0.0]])
-    options = {"lambda_": 0.3, "Q2": second.Q, "K2": second.K}
-    attention = attentions["differential"](
-        p.Q,
-        p.K,
-        V,
-        epsilon=float(p.epsilon),
-        lambda0=1 - kept,
-        normalised=True,
-        **options,
-    )
-    found = np.asarray(att.velocity(attention, at, at))
-    maps = [ref.row_softmax(sk.scores_of(x, at), at.share) for x in (p, second)]
-    plain = (maps[0] - 0.3 * maps[1]) @ at.x @ V.T
+    p, at, maps, options = _two_maps(case, "normalised")
+    p = p._replace(V=p.V * np.array([[1.0], [1.0], [0.0]]))
+    options |= {"lambda0": 1 - kept, "normalised": True}
+    attention = p.attention("differential", **options)
+    found, plain = np.asarray(att.velocity(attention, at, at)), maps @ at.x @ p.V.T
     squares = np.mean(plain[:, :2] ** 2, axis=1)
     sizes = 0.8 / np.sqrt(1 + 1e-5 / squares)
     shapes = plain / np.sqrt(squares)[:, None]
     yield close("velocities", found, sizes[:, None] * shapes)
     yield close("root mean squares", np.sqrt(np.mean(found[:, :2] ** 2, axis=1)), sizes)
     yield close("coordinates that V does not write", found[:, 2] + 1, np.ones(N))
-
-
-normalised.refuted_if(
-    r"$1 - \lambda_0$ is left out",
-    seen_by=("velocities", "root mean squares"),
-    kept=1.0,
-)

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded
+from meanfield.theorems._protocols import Slack, bounded
 
 START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
 
@@ -14,13 +14,17 @@ START, END, STEPS = Fraction(1, 1000), Fraction(1, 10**6), 40
     claim=r"From $t_0 = 10^{-3}$, multiplied by 0.8 forty times, the temperature ends "
     r"at $1.33 \cdot 10^{-7}$, and passes $10^{-6}$ at the 31st; to end there it must "
     r"start at $7.5 \cdot 10^{-3}$.",
+    control=(
+        "a factor of 0.8413, which does end at 10⁻⁶",
+        {"factor": Fraction(8413, 10000)},
+    ),
 )
 def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
     """Step by step, in exact fractions."""
     del case
-    digits = {"tolerance": 5e-3, "why": "three digits are claimed"}
-    last = _temperatures(factor)[-1]
-    steps = next(k for k, t in enumerate(_temperatures(factor)) if t <= END)
+    digits = Slack(tolerance=5e-3, why="three digits are claimed")
+    ts = _temperatures(factor)
+    last, steps = ts[-1], next(k for k, t in enumerate(ts) if t <= END)
     start = END / (last / START)
     yield bounded("10⁷ times the last", last * 10**7, "=", 1.329, **digits)
     yield bounded("steps to 10⁻⁶", steps, "=", 31, why="a count")
@@ -29,15 +33,7 @@ def schedule(case: Case, *, factor: Fraction = Fraction(4, 5)) -> Checks:
 
 def _temperatures(factor: Fraction) -> list[Fraction]:
     """The start, and what follows each step."""
-    temperatures = [START]
-    for _ in range(STEPS):
-        temperatures.append(factor * temperatures[-1])
-    return temperatures
-
-
-schedule.refuted_if(
-    "a factor of 0.8413, which does end at 10⁻⁶", factor=Fraction(8413, 10000)
-)
+    return [START * factor**k for k in range(STEPS + 1)]
 
 
 @schedule.misprinted(
@@ -49,8 +45,6 @@ schedule.refuted_if(
 def _(case: Case) -> Counterexample:
     del case
     ends = lambda factor: float(_temperatures(factor)[-1] / END)
-    slack = {"tolerance": 0.01, "why": "one digit is printed, and the factor has four"}
+    slack = Slack(tolerance=0.01, why="one digit is printed, and the factor has four")
     last = lambda factor: bounded("last over 10⁻⁶", ends(factor), "=", 1, **slack)
-    return Counterexample(
-        printed=(last(Fraction(4, 5)),), corrected=(last(Fraction(8414, 10000)),)
-    )
+    return Counterexample((last(Fraction(4, 5)),), (last(Fraction(8414, 10000)),))

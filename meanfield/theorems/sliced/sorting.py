@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-import numpy as np
 from scipy.optimize import linprog
 
 from meanfield.attention import Attention
+from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close
+from meanfield.theorems._protocols import Slack, bounded, close
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library.attentions import bare, generic
 from meanfield.theorems.library.slices import between, coupling, directions, sliced
@@ -16,13 +16,19 @@ from meanfield.theorems.reference import slices as ref
 N = 12
 GAP = 0.5
 TEMPERATURES = (0.1, 0.05, 0.025)
-STRICT = {"tolerance": 1e-6, "why": "rounding, 1e-16, over the smallest error, 2e-9"}
+STRICT = Slack(tolerance=1e-6, why="rounding, 1e-16, over the smallest error, 2e-9")
 
 
-def _spaced(rng: np.random.Generator) -> np.ndarray:
+def _spaced(rng: Rng) -> Array:
     """Numbers in no order, of which the nearest are a half apart."""
     steps = rng.permutation(np.concatenate([[GAP], rng.uniform(GAP, 1.5, size=N - 2)]))
     return rng.permutation(np.concatenate([[0.0], np.cumsum(steps)])) - N / 2
+
+
+def _tied(rng: Rng) -> Array:
+    """The same with its two smallest equal."""
+    v = _spaced(rng)
+    return np.maximum(v, np.sort(v)[1])
 
 
 @statement(
@@ -33,10 +39,13 @@ def _spaced(rng: np.random.Generator) -> np.ndarray:
     r"$\frac1Ne^{-g/t}$ to $(N-1)e^{-g/t}$, $g$ the least $|v_i - v_j|^p$; so "
     r"$\frac1NA^\top B$ of soft sorts tends to the plan of hard ones.",
     hypotheses="distinct entries",
+    control=(
+        "two entries are equal: each gets a half",
+        {"entries": _tied},
+        ("error over most…",),
+    ),
 )
-def soft_sort(
-    case: Case, *, entries: Callable[[np.random.Generator], np.ndarray] = _spaced
-) -> Checks:
+def soft_sort(case: Case, *, entries: Callable[[Rng], Array] = _spaced) -> Checks:
     """Twelve numbers, t = 0.1, 0.05, 0.025 and p = 1, 2, in NumPy, against sorting.
 
     The product against the library's plan of a slice.
@@ -56,26 +65,11 @@ def soft_sort(
             "least over error": decay / N / error,
             "AᵀB over most": product / ((N**2 - 1) * decay),
         }
-        yield from (
-            bounded(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
-            for label, ratio in ratios.items()
-        )
+        for label, ratio in ratios.items():
+            yield bounded(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
 
 
-def _tied(rng: np.random.Generator) -> np.ndarray:
-    """The same with its two smallest equal."""
-    v = _spaced(rng)
-    return np.maximum(v, np.sort(v)[1])
-
-
-soft_sort.refuted_if(
-    "two entries are equal: each gets a half",
-    seen_by=("error over most…",),
-    entries=_tied,
-)
-
-
-def _softmax(p: Parameters, rows: np.ndarray) -> Attention:
+def _softmax(p: Parameters, rows: Array) -> Attention:
     """Softmax attention, which knows no slices."""
     del rows
     return p.attention("softmax")
@@ -88,9 +82,14 @@ def _softmax(p: Parameters, rows: np.ndarray) -> Attention:
     r"at most $LN$ of its entries are not zero.",
     hypotheses=r"equal weights; $LNG$ is a sum of $L$ permutations if no projections "
     r"coincide",
+    control=(
+        "softmax of the scores, whose rows alone are normalised",
+        {"attention": _softmax},
+        ("column sums", "LNG in whole numbers", "entries that are not zero"),
+    ),
 )
 def doubly_stochastic(
-    case: Case, *, attention: Callable[[Parameters, np.ndarray], Attention] = sliced
+    case: Case, *, attention: Callable[[Parameters, Array], Attention] = sliced
 ) -> Checks:
     """The library's plan of twelve tokens along four slices: its sums, its entries."""
     rng = case.rng("tokens")
@@ -102,14 +101,7 @@ def doubly_stochastic(
     yield bounded("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N)
 
 
-doubly_stochastic.refuted_if(
-    "softmax of the scores, whose rows alone are normalised",
-    seen_by=("column sums", "LNG in whole numbers", "entries that are not zero"),
-    attention=_softmax,
-)
-
-
-def _soft_plan(case: Case, t: float) -> tuple[np.ndarray, np.ndarray]:
+def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     r"""$A^\top B$ of twelve normal queries and keys on a line, p = 1; and $A$."""
     a, b = case.rng("soft").normal(size=(2, N))
     A, B = (ref.soft_permutation(v, t) for v in (a, b))
@@ -123,6 +115,11 @@ def _soft_plan(case: Case, t: float) -> tuple[np.ndarray, np.ndarray]:
     r"doubly stochastic: its row sums are the column sums of $A$. Nor is it with rows "
     r"divided by their sums.",
     hypotheses=r"$t > 0$, generic entries",
+    control=(
+        r"$t = 10^{-6}$, where sorting is hard",
+        {"t": 1e-6},
+        ("largest |row sum − 1|", "largest |column sum − 1|"),
+    ),
 )
 def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
     """Sums of the product of twelve queries and keys at t = 1/2, in NumPy."""
@@ -135,13 +132,6 @@ def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
     yield bounded("largest |row sum − 1|", away(rows), ">=", 0.01)
     yield bounded("largest |column sum − 1|", away(columns), ">=", 0.01)
     yield bounded("the same, rows divided", away(quotients), ">=", 0.01)
-
-
-soft_marginals.refuted_if(
-    r"$t = 10^{-6}$, where sorting is hard",
-    seen_by=("largest |row sum − 1|", "largest |column sum − 1|"),
-    t=1e-6,
-)
 
 
 @soft_marginals.misprinted(
@@ -165,6 +155,7 @@ def _(case: Case) -> Counterexample:
     source="Causal attention",
     claim="A matrix that is lower triangular and doubly stochastic is the identity; so "
     "no causal attention is doubly stochastic and looks back.",
+    control=("one diagonal above may be used: cycles", {"above": 1}),
 )
 def triangular(case: Case, *, above: int = 0) -> Checks:
     """The largest mass off the diagonal, and each entry there, by linear programmes.
@@ -178,22 +169,15 @@ def triangular(case: Case, *, above: int = 0) -> Checks:
     single = np.eye(n * n).reshape(-1, n, n)[off.ravel() > 0]
     mass = _most(off, j <= i + above)
     entries = [_most(entry, j <= i + above) for entry in single]
-    slack = {"tolerance": 1e-9, "why": "SciPy's linear solver ends at a vertex"}
+    slack = Slack(tolerance=1e-9, why="SciPy's linear solver ends at a vertex")
     yield bounded("mass off the diagonal", mass, "<=", 0, **slack)
     yield bounded("largest entry off the diagonal", max(entries), "<=", 0, **slack)
 
 
-def _most(weights: np.ndarray, pattern: np.ndarray) -> float:
+def _most(weights: Array, pattern: Array) -> float:
     """The largest sum of a doubly stochastic matrix, zero outside of a pattern."""
-    n = len(weights)
-    one, ones = np.eye(n), np.ones(n)
-    solution = linprog(
-        -weights.ravel(),
-        A_eq=np.vstack([np.kron(one, ones), np.kron(ones, one)]),
-        b_eq=np.ones(2 * n),
-        bounds=[(0, float(entry)) for entry in pattern.ravel()],
-    )
-    return -float(solution.fun)
-
-
-triangular.refuted_if("one diagonal above may be used: cycles", above=1)
+    one, ones = np.eye(len(weights)), np.ones(len(weights))
+    sums = np.vstack([np.kron(one, ones), np.kron(ones, one)])
+    bounds = [(0, float(entry)) for entry in pattern.ravel()]
+    masses = np.ones(2 * len(weights))
+    return -linprog(-weights.ravel(), A_eq=sums, b_eq=masses, bounds=bounds).fun

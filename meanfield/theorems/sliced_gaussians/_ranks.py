@@ -6,14 +6,12 @@ which are the library's view of a problem.
 
 from typing import NamedTuple
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array as JaxArray
 from scipy import stats
 
 from meanfield.attention import Attention
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._prelude import Check
 from meanfield.theorems._protocols import SIGMAS
 from meanfield.theorems._vocabulary import Law, Parameters
@@ -22,21 +20,13 @@ from meanfield.theorems.library.slices import directions, sliced
 from meanfield.theorems.reference import slices as ref
 from meanfield.tokens import Tokens
 
-Array = np.ndarray
-
 
 class Sliced(NamedTuple):
-    """An attention on slices, and the law of its tokens.
+    """An attention on slices, and the law of its tokens."""
 
-    Attributes:
-        p: its matrices.
-        law: of the tokens.
-        directions: of the slices, unit vectors, `(slices, k)`.
-    """
-
-    p: Parameters
-    law: Law
-    directions: Array
+    p: Parameters  # its matrices
+    law: Law  # of the tokens
+    directions: Array  # of the slices, unit vectors, `(slices, k)`
 
 
 def attention(at: Sliced, tau: float = 0.0) -> Attention:
@@ -44,7 +34,7 @@ def attention(at: Sliced, tau: float = 0.0) -> Attention:
     return sliced(at.p, at.directions, tau)
 
 
-def drawn(rng: np.random.Generator, shape: tuple[int, int, int], slices: int) -> Sliced:
+def drawn(rng: Rng, shape: tuple[int, int, int], slices: int) -> Sliced:
     """Generic matrices with `k` rows, directions, and a law of rank `r` in `d`."""
     d, k, r = shape
     p = att.generic(rng, k, d)
@@ -54,7 +44,7 @@ def drawn(rng: np.random.Generator, shape: tuple[int, int, int], slices: int) ->
     return Sliced(p, law, directions(rng, slices, k))
 
 
-def cloud(rng: np.random.Generator, law: Law, n: int) -> Array:
+def cloud(rng: Rng, law: Law, n: int) -> Array:
     """Tokens whose sample mean and covariance are exactly those of the law."""
     z = rng.normal(size=(n, law.factor.shape[1]))
     z -= z.mean(axis=0)
@@ -78,9 +68,7 @@ def slopes(p: Parameters, directions: Array, Sigma: Array) -> Array:
     r"""$\Sigma K^\top\theta\theta^\top Q/(s_Qs_K)$ of each slice."""
     q, k = directions @ p.Q, directions @ p.K
     spread = np.sqrt(np.sum(q @ Sigma * q, axis=1) * np.sum(k @ Sigma * k, axis=1))
-    return np.stack(
-        [Sigma @ np.outer(a, b) / s for a, b, s in zip(k, q, spread, strict=True)]
-    )
+    return (k @ Sigma)[:, :, None] * q[:, None, :] / spread[:, None, None]
 
 
 def residuals(p: Parameters, directions: Array, Sigma: Array) -> Array:
@@ -125,14 +113,8 @@ def score_of_means(
 
     In standard errors, which the scatter over clouds gives: it holds all that is random
     in ranks. What a quarter of the tokens changes is no error of chance, and is
-    allowed: three times the bias, if that is as 1/n.
-
-    Args:
-        label: what is compared.
-        means: of each cloud, along the first axis.
-        fewer: the same of clouds of a quarter of the tokens.
-        expected: what they tend to as clouds grow.
-        bias: what may be added to any entry besides, in its own unit.
+    allowed: three times the bias, if that is as 1/n; and `bias` besides, in the unit of
+    the entries. Clouds, of all tokens and of `fewer`, are along the first axis.
     """
     count, mean = len(means), np.mean(means, axis=0)
     allowed = bias + np.abs(np.mean(fewer, axis=0) - mean)
@@ -147,11 +129,7 @@ def score_of_means(
     return Check(label, score, "<=", 0.0, limit, why)
 
 
-def of_clouds(
-    rng: np.random.Generator, law: Law, n: int, count: int
-) -> tuple[list[Array], list[Array]]:
+def of_clouds(rng: Rng, law: Law, n: int, count: int) -> tuple[list[Array], ...]:
     """Clouds of `n` tokens, and as many of a quarter of them."""
-    whole, quarter = (
-        [cloud(rng, law, tokens) for _ in range(count)] for tokens in (n, n // 4)
-    )
-    return whole, quarter
+    whole = [cloud(rng, law, n) for _ in range(count)]
+    return whole, [cloud(rng, law, n // 4) for _ in range(count)]

@@ -1,13 +1,10 @@
 """Gaussians under sliced attention: flows of tokens in steps, and their limit."""
 
-from collections.abc import Callable
-
-import numpy as np
-
 from meanfield.flows import fixed, flow
-from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import gap, order
-from meanfield.theorems._vocabulary import Parameters
+from meanfield.theorems._arrays import Array, np
+from meanfield.theorems._prelude import Case, Checks, statement
+from meanfield.theorems._protocols import Slack, gap, order
+from meanfield.theorems._vocabulary import Change
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
 
@@ -16,7 +13,6 @@ from . import _ranks as ranks
 SLICES, SPAN = 2, np.array([0.0, 1.0])
 STEPS = (4, 8, 16)  # of tokens, to time one
 FINE = np.array([32, 64, 128, 256])  # of the moments
-Pair = Callable[[Parameters], Parameters]
 SORTED = (
     "the same sorts and sums in NumPy: rounding, unless two tokens are within it on a "
     "slice"
@@ -27,17 +23,21 @@ FLOWN = "steps of 4e-10 of the library's flow and of 1e-11 of SciPy's, added up"
 @statement(
     "new:N2-flow",
     source="ERRATA, N2",
-    claim=r"Tokens that take Euler steps of length $h$ under a hard sort follow the "
+    claim="Tokens that take Euler steps of length $h$ under a hard sort follow the "
     r"flow of their Gaussian as $n \to \infty$ and $h \to 0$, at order one in $h$. "
     r"Their covariance in the limit $n \to \infty$, for each $h$, has the steps "
-    r"$\Sigma_{+} = \Sigma + h(VL\Sigma + \Sigma L^\top V^\top) + "
-    r"h^2V\bigl(L\Sigma L^\top + \sum_l\sigma_l^2"
-    r"\mathrm{Cov}(y\,|\,\theta_l\cdot Ky)\bigr)V^\top$.",
+    r"$\Sigma_{+} = \Sigma + h(VL\Sigma + \Sigma L^\top V^\top) + h^2V\bigl(L\Sigma "
+    r"L^\top + \sum_l\sigma_l^2\mathrm{Cov}(y\,|\,\theta_l\cdot Ky)\bigr)V^\top$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, generic distinct slices",
     remark="In that limit the states and the partners of a token are jointly normal, "
     "so that it stays Gaussian.",
+    control=(
+        "Q and K change places in the closed form",
+        {"pair": lambda p: p.exchanged},
+        ("Σ(1), library", "Σ of tokens, h = 1/4", "Σ of tokens, h = 1/8"),
+    ),
 )
-def flowing(case: Case, *, pair: Pair = lambda p: p) -> Checks:
+def flowing(case: Case, *, pair: Change = lambda p: p) -> Checks:
     r"""Two sorts a slice and a step, in NumPy, to t = 1, by 4, 8 and 16 steps.
 
     The covariances of 16 clouds of 8 000 tokens against the recursion, in standard
@@ -56,92 +56,66 @@ def flowing(case: Case, *, pair: Pair = lambda p: p) -> Checks:
     yield order("order of the recursion", 1 / FINE, errors, 1.0, names=("h", "error"))
 
 
-flowing.refuted_if(
-    "Q and K change places in the closed form",
-    seen_by=("Σ(1), library", "Σ of tokens, h = 1/4", "Σ of tokens, h = 1/8"),
-    pair=lambda p: p.exchanged,
-)
-
-
-def _of_tokens(
-    case: Case, at: ranks.Sliced, coarse: ranks.Array, exact: ranks.Array
-) -> Checks:
+def _of_tokens(case: Case, at: ranks.Sliced, coarse: Array, exact: Array) -> Checks:
     """Covariances of clouds beside the recursion's, and beside the flow's for h → 0."""
-    rng = case.rng("flow: clouds")
+    rng, score = case.rng("flow: clouds"), ranks.score_of_means
     draws = ranks.of_clouds(rng, at.law, 8000, case.pick(16, 64))
+    covariance = lambda x, count: np.cov(_steps(at, x, count).T, ddof=0)
     ends, fewer = (
-        np.stack([[_covariance(at, x, count) for count in STEPS] for x in part])
+        np.stack([[covariance(x, count) for x in part] for count in STEPS])
         for part in draws
     )
     bias = float(np.max(np.abs(_neville(coarse) - exact)))
-    limits, few_limits = (
-        np.stack([_neville(each) for each in part]) for part in (ends, fewer)
-    )
-    steps = [
-        ranks.score_of_means(f"Σ of tokens, h = 1/{count}", ends[:, i], fewer[:, i], S)
-        for i, (count, S) in enumerate(zip(STEPS, coarse, strict=True))
-    ]
-    last = ranks.score_of_means(
-        "Σ of tokens, h → 0", limits, few_limits, exact, bias=bias
-    )
-    return (*steps, last, _stepped(at, draws[0][0][:1000]))
+    for S, few, count, expected in zip(ends, fewer, STEPS, coarse, strict=True):
+        yield score(f"Σ of tokens, h = 1/{count}", S, few, expected)
+    limits = _neville(ends), _neville(fewer)
+    yield score("Σ of tokens, h → 0", *limits, exact, bias=bias)
+    x = draws[0][0][:1000]
+    mu, steps = att.uniform(att.bare(x)), fixed(1 / 8)
+    run = flow(ranks.attention(at), mu, SPAN, stepping=steps)
+    slack = Slack(tolerance=1e-10, why=SORTED)
+    yield gap("1000 tokens, h = 1/8", run.last, _steps(at, x, 8), **slack)
 
 
-def _steps(at: ranks.Sliced, x: ranks.Array, count: int) -> ranks.Array:
+def _steps(at: ranks.Sliced, x: Array, count: int) -> Array:
     """Tokens at time one, after so many of Euler's steps."""
     for _ in range(count):
         x = x + ranks.velocities(at, x) / count
     return x
 
 
-def _covariance(at: ranks.Sliced, x: ranks.Array, count: int) -> ranks.Array:
-    return np.cov(_steps(at, x, count).T, ddof=0)
-
-
-def _stepped(at: ranks.Sliced, x: ranks.Array) -> Check:
-    """The library's steps of tokens against NumPy's."""
-    run = flow(
-        ranks.attention(at), att.uniform(att.bare(x)), SPAN, stepping=fixed(1 / 8)
-    )
-    expected = _steps(at, x, 8)
-    return gap("1000 tokens, h = 1/8", run.last, expected, tolerance=1e-10, why=SORTED)
-
-
-def _slope(at: ranks.Sliced, Sigma: ranks.Array, pair: Pair) -> ranks.Array:
+def _slope(at: ranks.Sliced, Sigma: Array, pair: Change) -> Array:
     return at.p.V @ np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)
 
 
-def _recursion(at: ranks.Sliced, count: int, pair: Pair) -> ranks.Array:
+def _recursion(at: ranks.Sliced, count: int, pair: Change) -> Array:
     """The covariance at time one of infinitely many tokens, in so many steps."""
     Sigma, h, V = at.law.covariance, 1 / count, at.p.V
     for _ in range(count):
         L = _slope(at, Sigma, pair)
-        left = (
-            np.sum(ranks.residuals(pair(at.p), at.directions, Sigma), axis=0)
-            / SLICES**2
-        )
+        left = ranks.residuals(pair(at.p), at.directions, Sigma).sum(0) / SLICES**2
         second = L @ Sigma @ L.T + V @ left @ V.T
         Sigma = Sigma + h * (L @ Sigma + Sigma @ L.T) + h**2 * second
     return Sigma
 
 
-def _solved(at: ranks.Sliced, pair: Pair) -> ranks.Array:
+def _solved(at: ranks.Sliced, pair: Change) -> Array:
     """The covariance at time one of the flow, by DOP853."""
 
-    def rate(_: float, Sigma: ranks.Array) -> ranks.Array:
+    def rate(_: float, Sigma: Array) -> Array:
         half = _slope(at, Sigma, pair) @ Sigma
         return half + half.T
 
     return ref.integrated(rate, at.law.covariance, SPAN)[-1]
 
 
-def _library(at: ranks.Sliced) -> ranks.Array:
+def _library(at: ranks.Sliced) -> Array:
     run = flow(ranks.attention(at), at.law.gaussian, SPAN)
     Y = np.asarray(run.coordinates[1])[-1]
     return Y @ Y.T
 
 
-def _neville(values: ranks.Array) -> ranks.Array:
+def _neville(values: Array) -> Array:
     """The value at step zero from those at a step, its half and its quarter."""
     first = 2 * values[1:] - values[:-1]
     return (4 * first[1] - first[0]) / 3

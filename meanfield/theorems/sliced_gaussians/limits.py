@@ -1,12 +1,9 @@
 """Gaussians under sliced attention: what tokens matched by ranks tend to."""
 
-from collections.abc import Callable
-
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, close, gap
-from meanfield.theorems._vocabulary import Parameters
+from meanfield.theorems._vocabulary import Change
 from meanfield.theorems.library import attentions as att
 
 from . import _ranks as ranks
@@ -27,10 +24,13 @@ FEW = 1000  # tokens that the library moves, too
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort; $Q^\top\theta_l$ is no "
     r"positive multiple of $K^\top\theta_l$, unless $d = 1$",
     remark="Only so, and not for each token: see N2-pointwise.",
+    control=(
+        "Q and K change places in the closed form",
+        {"pair": lambda p: p.exchanged},
+        ("closed form, …", "Cov(v, x), …"),
+    ),
 )
-def weak(
-    case: Case, *, pair: Callable[[Parameters], Parameters] = lambda p: p
-) -> Checks:
+def weak(case: Case, *, pair: Change = lambda p: p) -> Checks:
     r"""Two sorts a slice, in NumPy: 32 clouds of 10 000 tokens, and the closed form.
 
     Covariances of $v$ with $x$, and with $\sin(a\cdot x)$, $\cos(a\cdot x)$ and
@@ -38,20 +38,18 @@ def weak(
     covariance of rank two in d = 4 is among them. The library's closed form, and its
     velocities of a thousand tokens.
     """
-    shapes = [check for shape in SHAPES for check in _weak(case, shape, pair)]
-    return (*shapes, *_on_the_line(case))
+    for shape in SHAPES:
+        yield from _weak(case, shape, pair)
+    # In d = 1 with keys in the order of queries, each token is its own partner.
+    at = ranks.drawn(case.rng("line"), (1, 1, 1), 1)
+    at = at._replace(p=at.p._replace(K=at.p.Q * 1.7))
+    x = ranks.cloud(case.rng("line: tokens"), at.law, 200)
+    linear, _ = ranks.closed_form(at)
+    yield close("d = 1: closed form", linear, at.p.V)
+    yield close("d = 1: 200 tokens", _library(at, x), x @ at.p.V.T)
 
 
-weak.refuted_if(
-    "Q and K change places in the closed form",
-    seen_by=("closed form, …", "Cov(v, x), …"),
-    pair=lambda p: p.exchanged,
-)
-
-
-def _weak(
-    case: Case, shape: tuple[int, int, int], pair: Callable[[Parameters], Parameters]
-) -> Checks:
+def _weak(case: Case, shape: tuple[int, int, int], pair: Change) -> Checks:
     at = ranks.drawn(case.rng(f"{shape}"), shape, SLICES)
     d, rng, Sigma = shape[0], case.rng(f"{shape}: clouds"), at.law.covariance
     mean = np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)
@@ -61,34 +59,28 @@ def _weak(
     draws = ranks.of_clouds(rng, at.law, 10_000, case.pick(32, 128))
     means, fewer = (np.stack([_against(at, y, a) for y in part]) for part in draws)
     expected = _stein(at, a) @ (at.p.V @ mean @ Sigma).T
-    name = f"d = {d}, rank {shape[2]}"
+    name, score = f"d = {d}, rank {shape[2]}", ranks.score_of_means
     yield close(f"closed form, {name}", linear, at.p.V @ mean)
     yield close(f"its value at the mean, {name}", middle, at.p.V @ at.law.mean)
     yield close(f"{FEW} tokens, {name}", _library(at, x), ranks.velocities(at, x))
-    yield ranks.score_of_means(
-        f"Cov(v, x), {name}", means[:, :d], fewer[:, :d], expected[:d]
-    )
-    yield ranks.score_of_means(
-        f"Cov(v, ·) of sin, cos and |x|², {name}",
-        means[:, d:],
-        fewer[:, d:],
-        expected[d:],
-    )
+    yield score(f"Cov(v, x), {name}", means[:, :d], fewer[:, :d], expected[:d])
+    label = f"Cov(v, ·) of sin, cos and |x|², {name}"
+    yield score(label, means[:, d:], fewer[:, d:], expected[d:])
 
 
-def _library(at: ranks.Sliced, x: ranks.Array) -> ranks.Array:
+def _library(at: ranks.Sliced, x: Array) -> Array:
     """The library's velocities of tokens."""
     return np.asarray(att.velocity(ranks.attention(at), att.bare(x), att.bare(x)))
 
 
-def _against(at: ranks.Sliced, x: ranks.Array, a: ranks.Array) -> ranks.Array:
+def _against(at: ranks.Sliced, x: Array, a: Array) -> Array:
     """Covariances of velocities with the coordinates and three functions."""
     s = x @ a
     values = np.column_stack([x, np.sin(s), np.cos(s), np.sum(x**2, axis=1)])
     return (values - values.mean(axis=0)).T @ ranks.velocities(at, x) / len(x)
 
 
-def _stein(at: ranks.Sliced, a: ranks.Array) -> ranks.Array:
+def _stein(at: ranks.Sliced, a: Array) -> Array:
     r"""$E\nabla\varphi$ of these functions, in rows."""
     alpha, Sigma = at.law.mean, at.law.covariance
     fading = np.exp(-a @ Sigma @ a / 2)
@@ -96,24 +88,18 @@ def _stein(at: ranks.Sliced, a: ranks.Array) -> ranks.Array:
     return np.stack([*np.eye(len(a)), *waves, 2 * alpha])
 
 
-def _on_the_line(case: Case) -> Checks:
-    """In d = 1 with keys in the order of queries, each token is its own partner."""
-    at = ranks.drawn(case.rng("line"), (1, 1, 1), 1)
-    at = at._replace(p=at.p._replace(K=at.p.Q * 1.7))
-    x = ranks.cloud(case.rng("line: tokens"), at.law, 200)
-    linear, _ = ranks.closed_form(at)
-    yield close("d = 1: closed form", linear, at.p.V)
-    yield close("d = 1: 200 tokens", _library(at, x), x @ at.p.V.T)
-
-
 @statement(
     "new:N2-pointwise",
     source="ERRATA, N2",
-    claim=r"Velocities do not converge token by token: "
-    r"$\frac1n\sum_i|v_i - \bar v(x_i)|^2 \to "
-    r"\sum_l\sigma_l^2\,\mathrm{tr}\,V\,\mathrm{Cov}(y\,|\,\theta_l\cdot Ky)V^\top$, "
-    r"which is not zero in $d > 1$.",
+    claim=r"Velocities do not converge token by token: $\frac1n\sum_i|v_i - \bar "
+    r"v(x_i)|^2 \to \sum_l\sigma_l^2\,\mathrm{tr}\,V\,\mathrm{Cov}(y\,|\,\theta_l\cdot "
+    r"Ky)V^\top$, which is not zero in $d > 1$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort, generic distinct slices",
+    control=(
+        "the slices' shares are not squared: partners on all slices alike",
+        {"power": 1},
+        ("mean square of v − v̄",),
+    ),
 )
 def pointwise(case: Case, *, power: int = 2) -> Checks:
     r"""The library's velocities of 32 clouds against its closed form, token by token.
@@ -127,26 +113,15 @@ def pointwise(case: Case, *, power: int = 2) -> Checks:
     left = ranks.residuals(at.p, at.directions, at.law.covariance)
     expected = np.trace(V @ left.sum(axis=0) @ V.T) / SLICES**power
 
-    def square(x: ranks.Array) -> float:
+    def square(x: Array) -> float:
         away = _library(at, x) - middle - (x - at.law.mean) @ linear.T
         return float(np.mean(np.sum(away**2, axis=1)))
 
     draws = ranks.of_clouds(rng, at.law, 4000, case.pick(32, 128))
     squares, fewer = (np.array([square(x) for x in part]) for part in draws)
-    size = np.trace(V @ at.law.covariance @ V.T)
-    return (
-        ranks.score_of_means(
-            "mean square of v − v̄", squares, fewer, np.array(expected)
-        ),
-        bounded("its limit over tr VΣVᵀ", expected / size, ">=", 0.01),
-    )
-
-
-pointwise.refuted_if(
-    "the slices' shares are not squared: partners on all slices alike",
-    seen_by=("mean square of v − v̄",),
-    power=1,
-)
+    size, label = np.trace(V @ at.law.covariance @ V.T), "mean square of v − v̄"
+    yield ranks.score_of_means(label, squares, fewer, np.array(expected))
+    yield bounded("its limit over tr VΣVᵀ", expected / size, ">=", 0.01)
 
 
 @statement(
@@ -158,6 +133,11 @@ pointwise.refuted_if(
     hypotheses=r"no two tokens in one place on a slice; $d > 1$",
     remark=r"Each slice has $\mathrm{tr}\,L = 1$, so that "
     r"$\mathrm{tr}(I - L) = d - 1$ exactly.",
+    control=(
+        "keys are queries turned a little",
+        {"turn": 0.3},
+        ("attention matrix", "velocity", "tr L, closed form"),
+    ),
 )
 def parallel(case: Case, *, turn: float = 0.0) -> Checks:
     r"""The library's matrix and velocities of 50 tokens with keys that are queries.
@@ -180,13 +160,5 @@ def parallel(case: Case, *, turn: float = 0.0) -> Checks:
     yield close("velocity", _library(at, x), x)
     yield gap("|Qx − Ky|", apart, np.zeros_like(apart), tolerance=0, why=THEMSELVES)
     yield close("tr L, closed form", np.trace(linear), 1.0)
-    yield bounded(
-        "least Dₗ, closed form, over 2(tr S − |S|)", lowest / least, ">=", 1.0
-    )
-
-
-parallel.refuted_if(
-    "keys are queries turned a little",
-    seen_by=("attention matrix", "velocity", "tr L, closed form"),
-    turn=0.3,
-)
+    label = "least Dₗ, closed form, over 2(tr S − |S|)"
+    yield bounded(label, lowest / least, ">=", 1.0)

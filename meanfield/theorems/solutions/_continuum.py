@@ -1,24 +1,19 @@
 """Clouds in the plane and the continuum they approach, under five attentions."""
 
 import functools
-from collections.abc import Callable
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
 from scipy.special import betaincinv, roots_jacobi
 
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Heads, stacked
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import after, scalings
 from meanfield.theorems.reference.energies import bilinear, distance
 
 from ._particles import KINDS, constants
 
-Array = np.ndarray
 SIDES = np.array([3, 4, 6, 8])  # of clouds of 9 to 64 tokens
 CELLS = 24  # of the continuum, along each axis
 TIME, STEPS, NODES = 0.4, 4, 10
@@ -28,21 +23,19 @@ K = np.stack([np.diag([0.4, 0.3]), 0.3 * np.eye(2)])
 V = np.stack([0.9 * np.eye(2) + 0.2 * TURN, 0.3 * np.eye(2)])
 HALF_STEPS = 61  # of Sinkhorn's alternation: each leaves a tenth of the error
 
-Cut = Callable[[Array], Array]
-
 
 def cells(shares: Array) -> Array:
     r"""Quantiles of $\rho \propto (\frac14 - x^2)^2$."""
     return betaincinv(3, 3, shares) - 0.5
 
 
-def cloud(n: int, at: float, cut: Cut = cells) -> Array:
+def cloud(n: int, at: float, cut: Unary = cells) -> Array:
     """A token in each of n² cells of equal mass, at a share of the cell's."""
     line = cut((np.arange(n) + at) / n)
     return np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
 
 
-def carried(cut: Cut, at: float) -> dict[str, list[tuple[Array, Array]]]:
+def carried(cut: Unary, at: float) -> dict[str, list[tuple[Array, Array]]]:
     """By attention, each cloud at time zero and at `TIME`, by the library's fields."""
     clouds = [cloud(int(n), at, cut) for n in SIDES]
     most = max(map(len, clouds))

@@ -2,45 +2,30 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield._typing import PRNGKey
 from meanfield.attention import Attention, Softmax
 from meanfield.dynamics import AbstractDynamics, causal
 from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.scores import Dot, Masked
+from meanfield.theorems._arrays import Array, JaxArray, columns, eqx, jax, jnp, np
 from meanfield.theorems._protocols import in_ball
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
 
-Array = np.ndarray
 EPSILON = 1.3
 FRAMES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
 class Line(NamedTuple):
-    """Tokens on a line, in the order of their positions, and three numbers.
+    """Tokens on a line, in the order of their positions, and three numbers."""
 
-    Attributes:
-        Q: a number; `K` and `V` likewise.
-        K: see `Q`.
-        V: see `Q`.
-        x: the tokens.
-        w: their weights.
-        s: their positions.
-    """
-
-    Q: float | Array
+    Q: float | Array  # a number; `K` and `V` likewise
     K: float | Array
     V: float | Array
-    x: Array
-    w: Array
-    s: Array
+    x: Array  # the tokens
+    w: Array  # their weights
+    s: Array  # their positions
 
 
 def _masked(line: Line) -> AbstractDynamics:
@@ -75,7 +60,7 @@ def _stacked(lines: list[Line]) -> Line:
         line._replace(x=fill(line.x, 2.0), w=fill(line.w, 0.0), s=fill(line.s, 0.0))
         for line in lines
     ]
-    return Line(*(np.stack(part) for part in zip(*filled, strict=True)))
+    return Line(*columns(filled))
 
 
 def carried(lines: list[Line]) -> list[Array]:

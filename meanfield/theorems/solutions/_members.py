@@ -2,11 +2,10 @@
 
 import functools
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case
 
-from ._particles import Array, Members, generic, trajectories
+from ._particles import Members, generic, trajectories
 
 N = 6
 SHIFTS = (8e-3, 4e-3, 2e-3, 1e-3)
@@ -14,7 +13,7 @@ SPEED = 0.9
 BASE, MOVED = 0, (1, 2, 3, 4)  # generic tokens, and the same moved by each shift
 SLOW, SLOW_MOVED = 5, 6  # likewise, one shift; parameters so small that bounds are
 TOGETHER = (
-    7  # all tokens at one point, V a multiple of I: the support's bound is reached
+    7  # all tokens at one point, V a multiple of I: they reach the support's bound
 )
 SHEARED = 8  # all tokens at one point, V nilpotent
 STILL, TRANSLATED = 9, 10  # Q = K = 0, V = 0.9 I: the bound on distances is reached
@@ -41,24 +40,22 @@ def members(case: Case) -> Members:
         *_at_one_point(rng),
         *_translated(rng),
     ]
-    return Members(*(np.stack(part) for part in zip(*runs, strict=True)))
+    return Members(*columns(runs))
 
 
-def _tokens(rng: np.random.Generator) -> tuple[Array, Array]:
+def _tokens(rng: Rng) -> tuple[Array, Array]:
     w = rng.uniform(0.2, 1.8, size=N)
     return 0.7 * rng.normal(size=(N, 2)), w / w.sum()
 
 
-def _neighbours(
-    rng: np.random.Generator, shifts: tuple[float, ...], *, scale: float
-) -> list[tuple]:
+def _neighbours(rng: Rng, shifts: tuple[float, ...], *, scale: float) -> list[tuple]:
     Q, K, V = (scale * part for part in generic(rng))
     x, w = _tokens(rng)
     away = rng.normal(size=x.shape)
     return [(Q, K, V, x + h * away, w) for h in (0.0, *shifts)]
 
 
-def _at_one_point(rng: np.random.Generator) -> list[tuple]:
+def _at_one_point(rng: Rng) -> list[tuple]:
     Q, K, _ = generic(rng)
     x, w = _tokens(rng)
     growing = np.array([0.4, 0.9, 0.6])[:, None, None, None] * np.eye(2)
@@ -68,7 +65,7 @@ def _at_one_point(rng: np.random.Generator) -> list[tuple]:
     return [(Q, K, growing + np.zeros_like(Q), at, w), (Q, K, shear, up, w)]
 
 
-def _translated(rng: np.random.Generator) -> list[tuple]:
+def _translated(rng: Rng) -> list[tuple]:
     none = np.zeros((3, 2, 2, 2))
     V = SPEED * np.eye(2) + none
     x, w = _tokens(rng)

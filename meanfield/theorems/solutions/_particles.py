@@ -4,76 +4,56 @@ import itertools
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield.attention import attentions
 from meanfield.dynamics import AbstractDynamics, Heads, Interpolated, Layers, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jax, jnp, np
+from meanfield.theorems._protocols import Slack
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.alternation import scalings, settled
 
-Array = np.ndarray
 EPSILON = 1.3
 NODES = (0.0, 0.4, 1.0)  # parameters are linear between them
 EDGES = (0.0, 0.3, 0.7, 1.0)  # or constant between these
 FLOWN = ("softmax", "L2", "sigmoid", "multi-head")
 FRAMES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-ADAPTIVE = (
+WHY = (
     "local errors of 4e-10 in at most 40 steps, amplified by e at most, from a root "
     "mean square over 12 coordinates to their maximum: 2e-7"
 )
-ADAPTIVE_ERROR = 2e-7
-ADAPTIVE_SINKHORN = (
-    "local errors of 1e-10 in at most 40 steps of DOP853, amplified by e at most, from "
-    "a root mean square over 132 coordinates to their maximum: 1.3e-7; potentials "
-    "solved to 4e-11"
+ADAPTIVE = Slack(tolerance=2e-7, why=WHY)
+SINKHORN = Slack(
+    tolerance=2e-7,
+    why="local errors of 1e-10 in at most 40 steps of DOP853, amplified by e at most, "
+    "from a root mean square over 132 coordinates to their maximum: 1.3e-7; potentials "
+    "solved to 4e-11",
 )
 
 
-Number = TypeVar("Number", np.ndarray, JaxArray)
+Number = TypeVar("Number", Array, JaxArray)
 
 
 class Members(NamedTuple):
-    """Runs side by side, each with parameters of its own.
+    """Runs side by side, each with parameters of its own."""
 
-    Attributes:
-        Q: `(members, nodes, heads, d, d)`; so are `K` and `V`.
-        K: see `Q`.
-        V: see `Q`.
-        x: tokens, `(members, n, d)`.
-        w: their weights, `(members, n)`.
-    """
-
-    Q: Array
+    Q: Array  # `(members, nodes, heads, d, d)`; so are `K` and `V`
     K: Array
     V: Array
-    x: Array
-    w: Array
+    x: Array  # tokens, `(members, n, d)`
+    w: Array  # their weights, `(members, n)`
 
 
 class Kind(NamedTuple):
-    """A field, how its parameters change, and the same in NumPy.
+    """A field, how its parameters change, and the same in NumPy."""
 
-    Attributes:
-        attention: its name in the registry.
-        heads: how many heads are summed; one is no sum.
-        depth: from a stack to a dynamics.
-        at: parameters at a time, given the middle of the step that the time is in.
-        velocity: of tokens in NumPy, for one head.
-        value_scale: what the library's value is, over `V`.
-    """
-
-    attention: str
-    heads: int
-    depth: Callable[[AbstractDynamics], AbstractDynamics]
+    attention: str  # its name in the registry
+    heads: int  # how many heads are summed; one is no sum
+    depth: Callable[[AbstractDynamics], AbstractDynamics]  # from a stack to a dynamics
+    # parameters at a time, given the middle of the step that the time is in
     at: Callable[[Array, float, float], Array]
-    velocity: Callable[..., Array]
-    value_scale: float
+    velocity: Callable[..., Array]  # of tokens in NumPy, for one head
+    value_scale: float  # what the library's value is, over `V`
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -213,9 +193,8 @@ def at_times(name: str, values: Array, ts: Array) -> Array:
     """One member's parameter, `(nodes, heads, d, d)`, at many times of one kind."""
     kind = KINDS[name]
     middles = np.clip(ts, 1e-9, 1 - 1e-9)
-    return np.stack([kind.at(values, t, s) for t, s in zip(ts, middles, strict=True)])[
-        :, : kind.heads
-    ]
+    found = [kind.at(values, t, s) for t, s in zip(ts, middles, strict=True)]
+    return np.stack(found)[:, : kind.heads]
 
 
 def operator_norm(matrices: Array) -> Array:
@@ -223,9 +202,7 @@ def operator_norm(matrices: Array) -> Array:
     return np.linalg.norm(matrices, 2, axis=(-2, -1))
 
 
-def radii(
-    name: str, members: Members, m: int, *, size: Callable[[Array], Array]
-) -> Array:
+def radii(name: str, members: Members, m: int, size: Unary = operator_norm) -> Array:
     r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$.
 
     By 12 Gauss–Legendre nodes on every piece between frames and kinks.
@@ -243,13 +220,11 @@ def radii(
     return start * np.exp(np.array(grown))
 
 
-def generic(rng: np.random.Generator, heads: int = 2) -> tuple[Array, Array, Array]:
+def generic(rng: Rng, heads: int = 2) -> tuple[Array, Array, Array]:
     r"""Parameters that turn with depth: $M_0\cos\theta_i + M_1\sin\theta_i$."""
     angles = np.array([0.0, 0.9, 2.1])[:, None, None, None]
-    pairs = (
-        rng.normal(size=(3, 2, heads, 2, 2))
-        * np.array([0.5, 0.5, 0.6])[:, None, None, None, None]
-    )
+    sizes = np.array([0.5, 0.5, 0.6])[:, None, None, None, None]
+    pairs = rng.normal(size=(3, 2, heads, 2, 2)) * sizes
     Q, K, V = (np.cos(angles) * a + np.sin(angles) * b for a, b in pairs)
     return Q, K, V
 
@@ -261,13 +236,7 @@ def constants(
 
     castin2025, Lemmas B.2, B.3, B.6 and B.7, with the corrected constants of ERRATA
     C26 and C27, and for Sinkhorn with ours, where $2a/(1 - \tanh a) = a(1 + e^{2a})$.
-
-    Args:
-        name: which of them.
-        v: $\|V\|$.
-        a: $\|A\|R^2$, here and below for $\epsilon = 1$.
-        q: $\|Q\|R$.
-        k: $\|K\|R$.
+    From $v = \|V\|$, $a = \|A\|R^2$, $q = \|Q\|R$, $k = \|K\|R$ for $\epsilon = 1$.
     """
     e = lambda s: np.e**s
     return {

@@ -1,23 +1,19 @@
 """Tokens under layers of attention: they collapse without the skip, and not with it."""
 
-import equinox as eqx
-import jax.numpy as jnp
 import jax.random as jr
-import numpy as np
-from jaxtyping import Array as JaxArray
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
 from meanfield.dynamics import Drift, Sum
 from meanfield.flows import flow
 from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import ascend, attacked, bounded, close, order
+from meanfield.theorems._protocols import Slack, ascend, attacked, bounded, close, order
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.library.ensembles import spectrum
+from meanfield.theorems.library.ensembles import norm
 
-Array = np.ndarray
 NORMALISED = ("softmax", "sinkhorn")
 SIZES = np.array([0.05, 0.025, 0.0125, 0.00625])  # of clouds that a layer contracts
 ROUNDED = "rounding of sums over six tokens; Sinkhorn's marginals to 4e-11"
@@ -44,6 +40,11 @@ def diameter(x: Array) -> float:
     r"$\omega = |A|D^2/\epsilon$ over $j$, and such probabilities are at most "
     r"$\tanh\frac\omega4$ apart. Hard sliced attention sees ranks and no sizes: no "
     r"cubic rate, and one slice only permutes tokens.",
+    control=(
+        "a skip is added to each layer",
+        {"skip": 1.0},
+        ("D after…", "two tokens…", "diameters over δD", "order of D after…"),
+    ),
 )
 def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     r"""Layers of the library: softmax attacked by ascent, random clouds, and sizes.
@@ -54,20 +55,25 @@ def collapse(case: Case, *, skip: float = 0.0) -> Checks:
     layers of softmax against NumPy's.
     """
     # `skip` times the tokens themselves is added to a layer.
-    yield ascend(
-        case, "D after over |V| tanh(|A|D²/4ε) D", _log_ratio, _start, given=(skip,)
-    )
-    yield _pair(skip)
+    label = "D after over |V| tanh(|A|D²/4ε) D"
+    yield ascend(case, label, _log_ratio, _start, given=(skip,))
+    # Two tokens on a line, for which the bound is an equality.
+    one, at = np.eye(1), att.bare(np.array([[-0.7], [0.7]]))
+    p = Parameters(one, one, one, np.asarray(0.7))
+    D = diameter(at.x)
+    after = diameter(_layer(p, "softmax", at, skip))
+    yield close("two tokens on a line: the bound is reached", after, _bound(p, D) * D)
     yield from _brute_force(case, skip)
-    yield from _orders(case, skip)
+    # Diameters after a layer as powers of those before, for clouds that shrink.
+    p, at = _drawn(case, "order")
+    middle = at.share @ at.x
+    for name in NORMALISED:
+        clouds = [at._replace(x=middle + h * (at.x - middle)) for h in SIZES]
+        before = [diameter(each.x) for each in clouds]
+        after = [diameter(_layer(p, name, each, skip)) for each in clouds]
+        label = f"order of D after in D, {name}"
+        yield order(label, before, after, 3.0, names=("D", "D after"))
     yield _three_layers(case, skip)
-
-
-collapse.refuted_if(
-    "a skip is added to each layer",
-    seen_by=("D after…", "two tokens…", "diameters over δD", "order of D after…"),
-    skip=1.0,
-)
 
 
 def _log_ratio(at: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
@@ -75,25 +81,18 @@ def _log_ratio(at: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
     mu = attacked(at["z"], at["w"], 1.0)
     made = attentions["softmax"](at["Q"], at["K"], jnp.eye(2))
     x = mu.tokens.x
-    after = skip * x + made.field(0.0, mu)(mu.tokens)
-    A = at["K"].T @ at["Q"]
-    norm = jnp.sqrt(spectrum(A)[1])
-    first, last = _across(x), _across(after)
-    return jnp.log(last / first / jnp.tanh(norm * first**2 / 4))
-
-
-def _across(x: JaxArray) -> JaxArray:
-    squares = jnp.sum((x[:, None] - x[None, :]) ** 2, axis=-1)
-    return jnp.sqrt(jnp.max(squares))
+    first, last = (
+        jnp.sqrt(jnp.max(jnp.sum((y[:, None] - y[None, :]) ** 2, axis=-1)))
+        for y in (x, skip * x + made.field(0.0, mu)(mu.tokens))
+    )
+    return jnp.log(last / first / jnp.tanh(norm(at["K"].T @ at["Q"]) * first**2 / 4))
 
 
 def _start(key: PRNGKey) -> dict[str, JaxArray]:
-    keys = jr.split(key, 4)
     shapes = {"z": (3, 2), "Q": (2, 2), "K": (2, 2), "w": (3,)}
-    return {
-        name: jr.normal(each, shape)
-        for each, (name, shape) in zip(keys, shapes.items(), strict=True)
-    }
+    return dict(
+        zip(shapes, map(jr.normal, jr.split(key, 4), shapes.values()), strict=True)
+    )
 
 
 def _layer(p: Parameters, name: str, at: Cloud, skip: float) -> Array:
@@ -109,53 +108,24 @@ def _drawn(case: Case, name: str) -> tuple[Parameters, Cloud]:
     return att.generic(rng, 2, 3)._replace(V=np.eye(3)), att.cloud(rng, 6, 3)
 
 
-def _reach(p: Parameters, D: float) -> float:
-    return float(np.tanh(np.linalg.norm(p.A, 2) * D**2 / (4 * p.epsilon)))
-
-
-def _pair(skip: float) -> Check:
-    """Two tokens on a line, for which the bound is an equality."""
-    one, at = np.eye(1), att.bare(np.array([[-0.7], [0.7]]))
-    p = Parameters(one, one, one, np.asarray(0.7))
-    D = diameter(at.x)
-    after = diameter(_layer(p, "softmax", at, skip))
-    return close("two tokens on a line: the bound is reached", after, _reach(p, D) * D)
-
-
 def _brute_force(case: Case, skip: float) -> Checks:
     """The largest ratios over clouds, by all pairs of rows."""
-    ratios = np.array(
-        [
-            _ratios(*_drawn(case, f"cloud {i}"), name, skip)
-            for i in range(case.pick(20, 200))
-            for name in NORMALISED
-        ]
-    )
-    labels = ("diameters over δD", "δ over tanh(|A|D²/4ε)")
-    return tuple(
-        bounded(label, top, "<=", 1.0, tolerance=1e-9, why=ROUNDED)
-        for label, top in zip(labels, ratios.max(axis=0), strict=True)
-    )
+    ratios = []
+    for i in range(case.pick(20, 200)):
+        for name in NORMALISED:
+            p, at = _drawn(case, f"cloud {i}")
+            (P,) = np.asarray(att.matrices(p.attention(name), at))
+            delta = max(np.sum(np.abs(a - b)) / 2 for a in P for b in P)
+            D, after = diameter(at.x), diameter(_layer(p, name, at, skip))
+            ratios.append([after / (delta * D), delta / _bound(p, D)])
+    over, share = np.max(ratios, axis=0)
+    slack = Slack(tolerance=1e-9, why=ROUNDED)
+    yield bounded("diameters over δD", over, "<=", 1.0, **slack)
+    yield bounded("δ over tanh(|A|D²/4ε)", share, "<=", 1.0, **slack)
 
 
-def _ratios(p: Parameters, at: Cloud, name: str, skip: float) -> list[float]:
-    (P,) = np.asarray(att.matrices(p.attention(name), at))
-    delta = max(np.sum(np.abs(a - b)) / 2 for a in P for b in P)
-    D = diameter(at.x)
-    after = diameter(_layer(p, name, at, skip))
-    return [after / (delta * D), delta / _reach(p, D)]
-
-
-def _orders(case: Case, skip: float) -> Checks:
-    """Diameters after a layer as powers of those before, for clouds that shrink."""
-    p, at = _drawn(case, "order")
-    middle = at.share @ at.x
-    for name in NORMALISED:
-        clouds = [at._replace(x=middle + h * (at.x - middle)) for h in SIZES]
-        before = [diameter(each.x) for each in clouds]
-        after = [diameter(_layer(p, name, each, skip)) for each in clouds]
-        label = f"order of D after in D, {name}"
-        yield order(label, before, after, 3.0, names=("D", "D after"))
+def _bound(p: Parameters, D: float) -> float:
+    return float(np.tanh(np.linalg.norm(p.A, 2) * D**2 / (4 * p.epsilon)))
 
 
 def _three_layers(case: Case, skip: float) -> Check:
@@ -175,6 +145,11 @@ def _three_layers(case: Case, skip: float) -> Check:
     r"and $t^{-1/2}$ is reached.",
     hypotheses=r"P as for token-collapse",
     remark=r"$D' \geq -|V|\tanh(|A|D^2/4\epsilon)D \geq -cD^3$, as for layers.",
+    control=(
+        "a drift towards zero is added",
+        {"drift": -1.0},
+        ("least D(t) over its bound",),
+    ),
 )
 def skipping(case: Case, *, drift: float = 0.0) -> Checks:
     r"""Flows of softmax by the library: eight clouds, and two tokens on a line.
@@ -184,33 +159,21 @@ def skipping(case: Case, *, drift: float = 0.0) -> Checks:
     diameter as a power of time.
     """
     # `drift` times x is added to the velocity.
-    ratios = [
-        _kept(*_signed(case, i), np.linspace(0, 4, 9), drift)
-        for i in range(case.pick(8, 32))
-    ]
-    ts = 10.0 ** np.arange(1, 4.5, 0.5)
-    late = _fallen(np.concatenate([[0.0], ts]), drift)
+    ratios, ts = [], np.linspace(0, 4, 9)
+    for i in range(case.pick(8, 32)):
+        p, at = _drawn(case, f"flow {i}")
+        V = case.rng(f"flow {i}: value").normal(size=(3, 3)) / 2
+        p = p._replace(V=(-1) ** i * V)
+        D = _diameters(p, at, ts, drift)
+        c = np.linalg.norm(p.A, 2) * np.linalg.norm(p.V, 2) / (4 * p.epsilon)
+        ratios.append(np.min(D / D[0] * np.sqrt(1 + 2 * c * ts * D[0] ** 2)))
+    flown = Slack(tolerance=1e-7, why=FLOWN)
+    yield bounded("least D(t) over its bound", np.min(ratios), ">=", 1.0, **flown)
+    one, late = np.eye(1), 10.0 ** np.arange(1, 4.5, 0.5)
+    p, pair = Parameters(one, one, -one, np.asarray(0.7)), np.array([[-0.7], [0.7]])
+    D = _diameters(p, att.bare(pair), np.concatenate([[0.0], late]), drift)[1:]
     label = "order in t of a pair's diameter"
-    yield bounded(
-        "least D(t) over its bound",
-        np.min(ratios),
-        ">=",
-        1.0,
-        tolerance=1e-7,
-        why=FLOWN,
-    )
-    yield order(label, ts, late, -0.5, names=("t", "D"))
-
-
-skipping.refuted_if(
-    "a drift towards zero is added", seen_by=("least D(t) over its bound",), drift=-1.0
-)
-
-
-def _signed(case: Case, i: int) -> tuple[Parameters, Cloud]:
-    p, at = _drawn(case, f"flow {i}")
-    V = case.rng(f"flow {i}: value").normal(size=(3, 3)) / 2
-    return p._replace(V=(-1) ** i * V), at
+    yield order(label, late, D, -0.5, names=("t", "D"))
 
 
 @eqx.filter_jit
@@ -219,18 +182,7 @@ def _flown(p: Parameters, mu: Points, ts: JaxArray, drift: JaxArray) -> JaxArray
     return flow(Sum(p.attention("softmax"), still), mu, ts).coordinates
 
 
-def _kept(p: Parameters, at: Cloud, ts: Array, drift: float) -> float:
-    """The least ratio of the diameter to its bound."""
-    x = np.asarray(_flown(p, att.points(at), jnp.asarray(ts), jnp.asarray(drift)))
-    D = np.array([diameter(each) for each in x])
-    c = np.linalg.norm(p.A, 2) * np.linalg.norm(p.V, 2) / (4 * p.epsilon)
-    return float(np.min(D / D[0] * np.sqrt(1 + 2 * c * ts * D[0] ** 2)))
-
-
-def _fallen(ts: Array, drift: float) -> Array:
-    """Diameters of two tokens under a negative value, at all times but the first."""
-    one = np.eye(1)
-    p = Parameters(one, one, -one, np.asarray(0.7))
-    mu = att.points(att.bare(np.array([[-0.7], [0.7]])))
-    x = np.asarray(_flown(p, mu, jnp.asarray(ts), jnp.asarray(drift)))
-    return np.array([diameter(each) for each in x[1:]])
+def _diameters(p: Parameters, at: Cloud, ts: Array, drift: float) -> Array:
+    """Of the library's flow, at each time."""
+    x = _flown(p, att.points(at), jnp.asarray(ts), jnp.asarray(drift))
+    return np.array([diameter(each) for each in np.asarray(x)])

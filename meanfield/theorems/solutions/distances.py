@@ -1,31 +1,40 @@
 """Distances between measures, with positions and without."""
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array as JaxArray
-
 from meanfield._pot import ot
 from meanfield.measures import Points
-from meanfield.theorems._check import Relation
-from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
+from meanfield.theorems._prelude import Case, Checks, statement
+from meanfield.theorems._protocols import Slack, bounded, gap
 from meanfield.theorems.reference.measures import wasserstein
 
-Array = np.ndarray
 POSITIONS = np.repeat([0.1, 0.35, 0.4, 0.9], [3, 1, 4, 2])
 PROGRAMME = "an optimal basis of a linear programme is exact up to rounding: 1e-12 of 1"
+
+
+FAR = Slack(tolerance=1e-9, why=PROGRAMME)
+NEAR = Slack(
+    tolerance=1e-8,
+    why="squares of 1e-6 are differences of numbers of size 1: rounding is 1e-15 over "
+    "1e-6",
+)
+DEAR = Slack(
+    tolerance=1e-9,
+    why="rounding of a programme with prices of 1e3: 1e3 × 1e-13 × 10 atoms",
+)
 
 
 @statement(
     "castin2025:def-3.2",
     source="Definition 3.2, §3.2",
-    claim=(
-        r"$d(\mu,\nu)^2 = \int_0^1 W_2(\mu^\tau,\nu^\tau)^2\,d\theta(\tau)$ is the "
-        r"cheapest transport that keeps positions; $d \ge W_2$ on "
-        r"$[0,1]\times\mathbb{R}^d$."
-    ),
+    claim=r"$d(\mu,\nu)^2 = \int_0^1 W_2(\mu^\tau,\nu^\tau)^2\,d\theta(\tau)$ is the "
+    r"cheapest transport that keeps positions; $d \ge W_2$ on "
+    r"$[0,1]\times\mathbb{R}^d$.",
     hypotheses=r"both measures have the law $\theta$ of positions",
+    control=(
+        "positions counted equally, not by their law",
+        {"theta": np.full(4, 0.25)},
+        ("d² against one linear programme that keeps positions",),
+    ),
 )
 def definition(case: Case, *, theta: Array | None = None) -> Checks:
     """The integral of W_2 of conditionals, against other ways to the same number.
@@ -35,32 +44,22 @@ def definition(case: Case, *, theta: Array | None = None) -> Checks:
     that keep positions, against the closed form with one atom for each position, and
     against W_2 of positions and states together, which it equals for small moves.
     """
-    yield _identity(case, theta=theta)
-    squares = (POSITIONS[:, None] - POSITIONS[None, :]) ** 2
-    for spread, relation, tolerance, why in (FAR, NEAR):
-        pair, w = _clouds(case, spread)
-        d = np.sqrt(_squared(pair, w, theta=None))
-        W = np.sqrt(_programme(pair, w, across=squares))
-        label = f"W_2 / d, moved by {spread:g}"
-        yield bounded(label, W / d, relation, 1, tolerance=tolerance, why=why)
+    (pair, w), apart = _clouds(case, 1.0), POSITIONS[:, None] - POSITIONS[None, :]
+    kept = _programme(pair, w, across=np.where(apart == 0, 0, 1e3))
+    label = "d² against one linear programme that keeps positions"
+    yield gap(label, _squared(pair, w, theta=theta), kept, **DEAR)
+    d, W = _squared(pair, w), _programme(pair, w, across=apart**2)
+    yield bounded("W_2 / d, moved by 1", np.sqrt(W) / np.sqrt(d), "<=", 1, **FAR)
+    near, w = _clouds(case, 1e-3)
+    d, W = _squared(near, w), _programme(near, w, across=apart**2)
+    yield bounded("W_2 / d, moved by 0.001", np.sqrt(W) / np.sqrt(d), "=", 1, **NEAR)
     (x, y), w = _clouds(case, 0.3)
     first = np.unique(POSITIONS, return_index=True)[1]
     alone = np.zeros(len(w))
     alone[first] = w[first] / w[first].sum()
-    yield gap(
-        "d² with one atom for each position",
-        _squared((x, y), alone, theta=None),
-        alone @ np.sum((x - y) ** 2, axis=1),
-        tolerance=1e-12,
-        why=PROGRAMME,
-    )
-
-
-definition.refuted_if(
-    "positions counted equally, not by their law",
-    seen_by=("d² against one linear programme that keeps positions",),
-    theta=np.full(4, 0.25),
-)
+    exact = alone @ np.sum((x - y) ** 2, axis=1)
+    label = "d² with one atom for each position"
+    yield gap(label, _squared((x, y), alone), exact, tolerance=1e-12, why=PROGRAMME)
 
 
 @eqx.filter_jit
@@ -72,18 +71,18 @@ def _conditioned(x: JaxArray, w: JaxArray) -> tuple[JaxArray, JaxArray]:
     return at @ mu.probabilities, given
 
 
-def _conditionals(x: Array, w: Array) -> tuple[Array, Array]:
-    """The law of positions, and the weights of each conditional, by the library."""
-    law, given = _conditioned(jnp.asarray(x), jnp.asarray(w))
-    return np.asarray(law), np.asarray(given)
+def _squared(
+    pair: tuple[Array, Array], w: Array, *, theta: Array | None = None
+) -> float:
+    r"""$\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$, with `theta` for the law if given.
 
-
-def _squared(pair: tuple[Array, Array], w: Array, *, theta: Array | None) -> float:
-    r"""$\int W_2(\mu^\tau, \nu^\tau)^2\,d\theta$, with `theta` for the law if given."""
-    law, first = _conditionals(pair[0], w)
-    second = _conditionals(pair[1], w)[1]
+    The law of positions, and the weights of each conditional, are the library's.
+    """
+    (law, first), (_, second) = (
+        map(np.asarray, _conditioned(jnp.asarray(x), jnp.asarray(w))) for x in pair
+    )
     law = law if theta is None else theta
-    W = [wasserstein(*pair, weights=(a, b)) for a, b in zip(first, second, strict=True)]
+    W = [wasserstein(*pair, weights=both) for both in zip(first, second, strict=True)]
     return float(law @ np.array(W) ** 2)
 
 
@@ -100,35 +99,17 @@ def _clouds(case: Case, spread: float) -> tuple[tuple[Array, Array], Array]:
     return (x, x + spread * rng.normal(size=(n, 2))), w / w.sum()
 
 
-def _identity(case: Case, *, theta: Array | None) -> Check:
-    pair, w = _clouds(case, 1.0)
-    kept = POSITIONS[:, None] == POSITIONS[None, :]
-    return gap(
-        "d² against one linear programme that keeps positions",
-        _squared(pair, w, theta=theta),
-        _programme(pair, w, across=np.where(kept, 0, 1e3)),
-        tolerance=1e-9,
-        why="rounding of a programme with prices of 1e3: 1e3 × 1e-13 × 10 atoms",
-    )
-
-
-FAR: tuple[float, Relation, float, str] = (1.0, "<=", 1e-9, PROGRAMME)
-NEAR: tuple[float, Relation, float, str] = (
-    1e-3,
-    "=",
-    1e-8,
-    "squares of 1e-6 are differences of numbers of size 1: rounding is 1e-15 over 1e-6",
-)
-
-
 @statement(
     "castin2025:lemma-B.11",
     source="Lemma B.11, §B",
-    claim=(
-        r"Limits in $W_p$ of measures in $B_R$ are in $B_R$: "
-        r"$\delta^p\mu(\|x\| \ge R+\delta) \le W_p(\mu,\nu)^p$ for $\nu$ in $B_R$."
-    ),
+    claim=r"Limits in $W_p$ of measures in $B_R$ are in $B_R$: $\delta^p\mu(\|x\| \ge "
+    r"R+\delta) \le W_p(\mu,\nu)^p$ for $\nu$ in $B_R$.",
     hypotheses=r"$p \ge 1$, $\delta > 0$",
+    control=(
+        "ν in a ball of radius R + 0.3",
+        {"inner": 1.5},
+        ("δ^p μ(|x| ≥ R + δ) / W_p^p, a share moved out by δ",),
+    ),
 )
 def closed(case: Case, *, inner: float = 1.2) -> Checks:
     """W_p by linear programmes for random pairs, against what lies outside.
@@ -152,20 +133,7 @@ def closed(case: Case, *, inner: float = 1.2) -> Checks:
     x, y = np.stack([inner * u, (R + delta) * u]), inner * u[None]
     W = wasserstein(x, y, 2, weights=(np.array([1 - share, share]), np.ones(1)))
     why = "rounding of a linear programme of five atoms"
-    return tuple(
-        bounded(label, value, "<=", 1.0, tolerance=1e-12, why=why)
-        for label, value in (
-            ("δ^p μ(|x| ≥ R + δ) / W_p^p, random pairs", max(ratios)),
-            (
-                "δ^p μ(|x| ≥ R + δ) / W_p^p, a share moved out by δ",
-                share * (delta / W) ** 2,
-            ),
-        )
-    )
-
-
-closed.refuted_if(
-    "ν in a ball of radius R + 0.3",
-    seen_by=("δ^p μ(|x| ≥ R + δ) / W_p^p, a share moved out by δ",),
-    inner=1.5,
-)
+    exact, label = Slack(tolerance=1e-12, why=why), "δ^p μ(|x| ≥ R + δ) / W_p^p"
+    yield bounded(f"{label}, random pairs", max(ratios), "<=", 1.0, **exact)
+    out = share * (delta / W) ** 2
+    yield bounded(f"{label}, a share moved out by δ", out, "<=", 1.0, **exact)

@@ -1,7 +1,6 @@
 """Masked attention: velocities jump where distances vanish."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import bounded, gap, order
 from meanfield.theorems.reference.measures import wasserstein
@@ -12,15 +11,12 @@ from ._masked import EPSILON, Line, velocities
 @statement(
     "castin2025:prop-B.14",
     source="Proposition B.14, §B",
-    claim=(
-        r"$\mu \mapsto \Gamma_\mu$ is not continuous for $W_2$ on "
-        r"$[0,1]\times\mathbb{R}^d$, for masked attention, even with compact supports."
-    ),
-    remark=(
-        "C30: the sequences printed in the proof have no limit in $W_2$, and show only "
-        "that no modulus of continuity is uniform; atoms whose position tends to s "
-        "from above show the discontinuity."
-    ),
+    claim=r"$\mu \mapsto \Gamma_\mu$ is not continuous for $W_2$ on "
+    r"$[0,1]\times\mathbb{R}^d$, for masked attention, even with compact supports.",
+    remark="C30: the sequences printed in the proof have no limit in $W_2$, and show "
+    "only that no modulus of continuity is uniform; atoms whose position tends to s "
+    "from above show the discontinuity.",
+    control=("at s = 1, where nothing is masked", {"s": 1.0}, ("jump…", "smallest…")),
 )
 def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     """The library's masked field at s = ½ of two atoms, the second at ½ + 1/n.
@@ -33,23 +29,13 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
     for n in (10, 100, 1000):
         w, x = np.array([0.75 - 1 / n, 1 / n, 0.25]), np.array([0.0, n**2, 0.0])
         seen = Line(0.0, 0.0, 1.3, x, w, np.array([0.25, 0.5, 0.9]))
-        unseen = seen._replace(
-            w=np.array([0.75, 1 / n, 0.25 - 1 / n]), s=np.array([0.25, 1.0, 0.9])
-        )
+        w, after = np.array([0.75, 1 / n, 0.25 - 1 / n]), np.array([0.25, 1.0, 0.9])
+        unseen = seen._replace(w=w, s=after)
         gaps.append(np.ptp(velocities([seen, unseen], 0.4, 0.75)) / (1.3 * n / 0.75))
     yield from _jump(case, s=s)
-    yield gap(
-        "printed sequence: jump at s = ¾ over 4n|V|/3",
-        gaps,
-        np.ones(3),
-        tolerance=1e-12,
-        why="rounding of a sum of three terms",
-    )
-
-
-discontinuity.refuted_if(
-    "at s = 1, where nothing is masked", seen_by=("jump…", "smallest…"), s=1.0
-)
+    label = "printed sequence: jump at s = ¾ over 4n|V|/3"
+    why = "rounding of a sum of three terms"
+    yield gap(label, gaps, np.ones(3), tolerance=1e-12, why=why)
 
 
 def _jump(case: Case, *, s: float) -> Checks:
@@ -57,9 +43,8 @@ def _jump(case: Case, *, s: float) -> Checks:
     rng = case.rng("jump")
     Q, K, V = rng.uniform(0.5, 1.5, size=3)
     x = np.array([rng.uniform(-0.5, 0), rng.uniform(0.5, 1)])
-    half = np.full(2, 0.5)
+    half, counts = np.full(2, 0.5), (10, 100, 1000)
     limit = Line(Q, K, V, x, half, np.array([0.0, 0.5]))
-    counts = (10, 100, 1000)
     lines = [limit._replace(s=np.array([0.0, 0.5 + 1 / n])) for n in counts]
     found = velocities([*lines, limit], 0.3, s)
     share = 1 / (1 + np.exp(Q * K * 0.3 * (x[0] - x[1]) / EPSILON))
@@ -67,15 +52,9 @@ def _jump(case: Case, *, s: float) -> Checks:
     W = [wasserstein(cloud, clouds[-1], weights=(half, half)) for cloud in clouds[:-1]]
     gone = np.abs(found[:-1] - found[-1])
     jump = V * share * (x[1] - x[0])
+    label = "jump of the field at n = 10, 100, 1000"
     why = "rounding of a sum of two terms"
-    yield gap(
-        "jump of the field at n = 10, 100, 1000",
-        gone,
-        np.full(3, jump),
-        tolerance=1e-13,
-        why=why,
-    )
+    yield gap(label, gone, np.full(3, jump), tolerance=1e-13, why=why)
     yield bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0)
-    yield order(
-        "order of W_2 in 1/n", [1 / n for n in counts], W, 1.0, names=("1/n", "W₂")
-    )
+    small = 1 / np.array(counts)
+    yield order("order of W_2 in 1/n", small, W, 1.0, names=("1/n", "W₂"))

@@ -2,35 +2,38 @@
 
 from collections.abc import Callable
 
-import numpy as np
 from scipy.linalg import expm
 
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, bounded, gap, order
+from meanfield.theorems._arrays import Array, columns, np
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
+from meanfield.theorems._protocols import Slack, ascend, bounded, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 
 from . import _masked as masked
 
 COUNTS = (10, 30, 90)
 POWERS = (1.5, 2.0, 3.0)
-ERROR = 1e-6
 WHY = (
     "local errors of 4e-10 in at most 40 steps, amplified by e² at most, from a root "
     "mean square over 90 tokens to their maximum: 1e-6"
 )
 
 
+STEPS = Slack(tolerance=1e-6, why=WHY)
+
+
 @statement(
     "castin2025:rem-3.3",
     source="Remark 3.3, §3.2",
-    claim=(
-        r"For $p > 1$ distances $d_p$ between masked solutions grow at a bounded rate, "
-        r"with Hardy's $\frac{p}{p-1}$: $d_p(t) \le e^{\frac{p}{p-1}\|V\|t} d_p(0)$ "
-        r"for $A = 0$."
-    ),
-    hypotheses=(
-        r"$d_p(\mu,\nu)^p = \int W_p(\mu^\tau,\nu^\tau)^p\,d\theta(\tau)$, "
-        r"the same $\theta$, $p > 1$; measured with one atom for each position"
+    claim="For $p > 1$ distances $d_p$ between masked solutions grow at a bounded "
+    r"rate, with Hardy's $\frac{p}{p-1}$: $d_p(t) \le e^{\frac{p}{p-1}\|V\|t} d_p(0)$ "
+    "for $A = 0$.",
+    hypotheses=r"$d_p(\mu,\nu)^p = \int W_p(\mu^\tau,\nu^\tau)^p\,d\theta(\tau)$, the "
+    r"same $\theta$, $p > 1$; measured with one atom for each position",
+    control=(
+        "the constant without Hardy's factor, exp(|V|t) for every p",
+        {"factor": lambda _: 1.0},
+        ("largest d_p(1)/d_p(0), …",),
     ),
 )
 def powers(
@@ -45,36 +48,21 @@ def powers(
     lines = _means(case)
     paths = masked.carried(lines)
     expected = expm(_averages(COUNTS[-1])) @ lines[5].x
-    yield gap("90 tokens at t = 1", paths[5][-1], expected, tolerance=ERROR, why=WHY)
-    yield from (
-        bounded(
-            f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant",
-            np.max(_ratios(lines, paths, p)) / np.exp(factor(p)),
-            "<=",
-            1.0,
-            tolerance=2e-5,
-            why=f"{WHY}, over a distance of 90 to the power of -2/3 at least",
-        )
-        for p in POWERS
-    )
-
-
-powers.refuted_if(
-    "the constant without Hardy's factor, exp(|V|t) for every p",
-    seen_by=("largest d_p(1)/d_p(0), …",),
-    factor=lambda _: 1.0,
-)
+    yield gap("90 tokens at t = 1", paths[5][-1], expected, **STEPS)
+    why = f"{WHY}, over a distance of 90 to the power of -2/3 at least"
+    for p in POWERS:
+        label = f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant"
+        share = np.max(_ratios(lines, paths, p)) / np.exp(factor(p))
+        yield bounded(label, share, "<=", 1.0, tolerance=2e-5, why=why)
 
 
 @powers.misprinted(
     "C5",
     printed=r"The theory adapts to $d_p$ for all $p \ge 1$, with the same constants.",
     corrected=r"$p > 1$, and the constant carries $\frac{p}{p-1}$.",
-    counterexample=(
-        "n tokens of equal weight, A = 0, V = 1, the first one moved: by t = 1 token i "
-        "moves by 1/i at least, and d_1 grows by more than log n: beyond e², Hardy's "
-        "for p = 2, and every constant"
-    ),
+    counterexample="n tokens of equal weight, A = 0, V = 1, the first one moved: by t "
+    "= 1 token i moves by 1/i at least, and d_1 grows by more than log n: beyond e², "
+    "Hardy's for p = 2, and every constant",
 )
 def _(case: Case) -> Counterexample:
     lines = _means(case)
@@ -91,7 +79,7 @@ def _(case: Case) -> Counterexample:
     )
 
 
-def _averages(n: int) -> masked.Array:
+def _averages(n: int) -> Array:
     """The mean of the tokens up to each one."""
     return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
 
@@ -111,26 +99,22 @@ def _means(case: Case) -> list[masked.Line]:
     return lines
 
 
-def _ratios(
-    lines: list[masked.Line], paths: list[masked.Array], p: float
-) -> masked.Array:
+def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
     """$d_p(1)/d_p(0)$ of the pairs."""
     found = []
-    for i in range(0, len(lines), 2):
-        at = lambda t, i=i: masked.distance(paths[i][t], paths[i + 1][t], lines[i].w, p)
-        found.append(at(-1) / at(0))
+    for line, x, y in zip(lines[::2], paths[::2], paths[1::2], strict=True):
+        first, last = (masked.distance(x[t], y[t], line.w, p) for t in (0, -1))
+        found.append(last / first)
     return np.array(found)
 
 
 @statement(
     "castin2025:thm-3.4",
     source="Theorem 3.4, §3.2",
-    claim=(
-        r"Masked solutions stay in $B_{R(t)}$, $R(t) = R_0e^{\|V\|t}$, and "
-        r"$d(\mu(t),\nu(t)) \le "
-        r"e^{(2C_1 + C_2R(t)^2)t} d(\mu_0,\nu_0)$; at a position, $\|\Gamma_\mu(s,x) - "
-        r"\Gamma_\nu(s,x)\| \le c(x,R)\,\theta([0,s])^{-\frac12} d(\mu,\nu)$."
-    ),
+    claim=r"Masked solutions stay in $B_{R(t)}$, $R(t) = R_0e^{\|V\|t}$, and "
+    r"$d(\mu(t),\nu(t)) \le e^{(2C_1 + C_2R(t)^2)t} d(\mu_0,\nu_0)$; at a position, "
+    r"$\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,\theta([0,s])^{-\frac12} "
+    r"d(\mu,\nu)$.",
     hypotheses=(
         r"$d$ of Definition 3.2, the same $\theta$, supports in $B_{R_0}$, softmax; "
         r"$c = \|V\|(1 + 2\|A\|R\|x\|)e^{2\|A\|R\|x\|}$, $C_1$ is $c$ at "
@@ -144,18 +128,28 @@ def existence(case: Case) -> Checks:
     Against NumPy's DOP853, against R(t), d by its closed form; and the estimate at a
     position by an ascent over parameters, atoms, weights and moves.
     """
-    lines = _attending(case)
+    # Pairs with A ≠ 0 and unequal weights, and one run with V < 0.
+    lines = []
+    for n in COUNTS:
+        rng = case.rng(f"n={n}")
+        x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
+        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
+        x = np.clip(x, -0.9, 0.9)
+        lines += [masked.Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
+    rng = case.rng("V < 0")
+    x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
+    lines.append(masked.Line(0.8, masked.EPSILON, -1.3, x, np.full(10, 0.1), s))
+    lines = [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
     paths = masked.carried(lines)
-    which = (1, 6)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
-    yield gap(
-        "10 tokens at t = 1",
-        np.stack([paths[i][-1] for i in which]),
-        np.stack([masked.reference(lines[i]) for i in which]),
-        tolerance=ERROR,
-        why=WHY,
-    )
-    yield _inside(lines, paths)
+    ends, expected = columns((paths[i][-1], masked.reference(lines[i])) for i in (1, 6))
+    yield gap("10 tokens at t = 1", ends, expected, **STEPS)
+    shares = []
+    for line, path in zip(lines, paths, strict=True):
+        R = np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:])
+        shares.append(np.abs(path[1:]).max(axis=1) / R)
+    slack = Slack(tolerance=1e-6, why=f"{WHY}; tokens at one point reach it")
+    yield bounded("largest |x|/R(t), all runs", np.max(shares), "<=", 1.0, **slack)
     yield from _growth(lines, paths, hardy=2.0)
     yield ascend(case, label, masked.log_pointwise, masked.start, steps=80)
 
@@ -168,98 +162,50 @@ def _(case: Case) -> Checks:
 
 @existence.misprinted(
     "C5",
-    printed=(
-        r"(iii) $\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,d(\mu,\nu)$ with "
-        r"$c$ independent of $s$."
-    ),
+    printed=r"(iii) $\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,d(\mu,\nu)$ "
+    "with $c$ independent of $s$.",
     corrected=r"$c(x,R)\,\theta([0,s])^{-\frac12} d(\mu,\nu)$.",
-    counterexample=(
-        "θ = ηδ₀ + (1 - η)δ₁, only the atom at position 0 moved, s = 0, η to 1e-4"
-    ),
+    counterexample="θ = ηδ₀ + (1 - η)δ₁, only the atom at position 0 moved, s = 0, η "
+    "to 1e-4",
 )
 def _(case: Case) -> Counterexample:
-    ratios, c = _early(case)
-    largest = np.max(ratios * np.sqrt(SHARES)) / c
-    return Counterexample(
-        printed=(bounded("|Γ_μ - Γ_ν|(0, x) / (c d)", ratios.max() / c, "<=", 1.0),),
-        corrected=(
-            bounded("|Γ_μ - Γ_ν|(0, x) η^½ / (c d)", largest, "<=", 1.0),
-            order(
-                "order of |Γ_μ - Γ_ν| / d in η",
-                SHARES,
-                ratios,
-                -0.5,
-                names=("η", "ratio"),
-            ),
-        ),
-    )
-
-
-def _attending(case: Case) -> list[masked.Line]:
-    """Pairs with A ≠ 0 and unequal weights, and one run with V < 0."""
-    lines = []
-    for n in COUNTS:
-        rng = case.rng(f"n={n}")
-        x, w = rng.uniform(-1, 1, size=n), rng.uniform(0.2, 1.8, size=n)
-        s, h = np.sort(rng.uniform(size=n)), 0.05 * np.eye(n)[0]
-        x = np.clip(x, -0.9, 0.9)
-        lines += [masked.Line(0.6, -0.5, 0.7, y, w / w.sum(), s) for y in (x, x + h)]
-    rng = case.rng("V < 0")
-    x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
-    lines.append(masked.Line(0.8, masked.EPSILON, -1.3, x, np.full(10, 0.1), s))
-    return [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
-
-
-def _growth(
-    lines: list[masked.Line], paths: list[masked.Array], *, hardy: float
-) -> Checks:
-    r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
-    for i in range(0, 6, 2):
-        line, pair = lines[i], (paths[i], paths[i + 1])
-        d = np.array(
-            [masked.distance(x, y, line.w, 2.0) for x, y in zip(*pair, strict=True)]
-        )
-        R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
-        a = abs(line.Q * line.K) / masked.EPSILON * R**2
-        yield bounded(
-            f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}",
-            np.max(np.log(d[1:] / d[0]) / masked.FRAMES[1:]),
-            "<=",
-            line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a),
-            tolerance=1e-2,
-            why=f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4",
-        )
-
-
-def _inside(lines: list[masked.Line], paths: list[masked.Array]) -> Check:
-    shares = [
-        np.abs(path[1:]).max(axis=1)
-        / (np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:]))
-        for line, path in zip(lines, paths, strict=True)
-    ]
-    why = f"{WHY}; tokens at one point reach it"
-    label = "largest |x|/R(t), all runs"
-    return bounded(label, np.max(shares), "<=", 1.0, tolerance=ERROR, why=why)
-
-
-SHARES = (1e-1, 1e-2, 1e-3, 1e-4)
-
-
-def _early(case: Case) -> tuple[masked.Array, float]:
-    r"""$|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$."""
+    # $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$.
     rng = case.rng("shares")
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
     V, R, x, h = 1.2, 1.0, 0.5, 0.3
     later, s = rng.uniform(-1, 1), np.array([0.0, 1.0, 1.0])
-    lines = [
-        masked.Line(
-            Q, K, V, np.array([y, later, 0.0]), np.array([eta, 1 - eta, 0.0]), s
-        )
-        for eta in SHARES
-        for y in (0.2, 0.2 + h)
-    ]
-    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2), axis=1))[
-        :, 0
-    ]
+    lines = []
+    for eta in SHARES:
+        w = np.array([eta, 1 - eta, 0.0])
+        places = [np.array([y, later, 0.0]) for y in (0.2, 0.2 + h)]
+        lines += [masked.Line(Q, K, V, z, w, s) for z in places]
+    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2))[:, 0])
     a = Q * K * R * x / masked.EPSILON
-    return apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)
+    ratios, c = apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)
+    largest = np.max(ratios * np.sqrt(SHARES)) / c
+    label = "order of |Γ_μ - Γ_ν| / d in η"
+    return Counterexample(
+        printed=(bounded("|Γ_μ - Γ_ν|(0, x) / (c d)", ratios.max() / c, "<=", 1.0),),
+        corrected=(
+            bounded("|Γ_μ - Γ_ν|(0, x) η^½ / (c d)", largest, "<=", 1.0),
+            order(label, SHARES, ratios, -0.5, names=("η", "ratio")),
+        ),
+    )
+
+
+def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Checks:
+    r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
+    why = f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4"
+    for i in range(0, 6, 2):
+        line, pair = lines[i], (paths[i], paths[i + 1])
+        both = zip(*pair, strict=True)
+        d = np.array([masked.distance(x, y, line.w, 2.0) for x, y in both])
+        R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
+        a = abs(line.Q * line.K) / masked.EPSILON * R**2
+        rate = np.max(np.log(d[1:] / d[0]) / masked.FRAMES[1:])
+        bound = line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a)
+        label = f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}"
+        yield bounded(label, rate, "<=", bound, tolerance=1e-2, why=why)
+
+
+SHARES = (1e-1, 1e-2, 1e-3, 1e-4)

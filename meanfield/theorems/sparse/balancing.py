@@ -1,22 +1,21 @@
 """Sparse Sinkhorn attention: balancing, and what it tends to."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import permutations
 
-import numpy as np
 from scipy.optimize import linear_sum_assignment, nnls
 
-from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, gap
+from meanfield.theorems._arrays import Array, Rng, Unary, np
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
+from meanfield.theorems._protocols import Slack, bounded, close, gap
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
 
 N, PASSES = 8, 500
-Step = Callable[[np.ndarray], np.ndarray]
-CONVERGED = {
-    "tolerance": 1e-9,
-    "why": "contracts geometrically: 500 passes end at rounding, 1e-9 is far above it",
-}
+CONVERGED = Slack(
+    tolerance=1e-9,
+    why="contracts geometrically: 500 passes end at rounding, 1e-9 is far above it",
+)
 
 
 @statement(
@@ -24,6 +23,7 @@ CONVERGED = {
     source="§3.1.1",
     claim=r"Alternating normalisation of $e^R$ tends to a doubly stochastic $S(R)$; "
     r"that $e^R > 0$ suffices.",
+    control=("one pass, which ends on rows", {"passes": 1}, ("column sums", "S")),
 )
 def limit(case: Case, *, passes: int = PASSES) -> Checks:
     """The library's matrix of 8 × 8 normal scores after 500 passes: both its sums.
@@ -38,14 +38,11 @@ def limit(case: Case, *, passes: int = PASSES) -> Checks:
     yield gap("S", S, exact, **CONVERGED)
 
 
-limit.refuted_if("one pass, which ends on rows", seen_by=("column sums", "S"), passes=1)
-
-
-def _triangle(rng: np.random.Generator) -> np.ndarray:
+def _triangle(rng: Rng) -> Array:
     return np.tril(rng.uniform(0.5, 1.5, size=(4, 4)))
 
 
-def _without_support(rng: np.random.Generator) -> np.ndarray:
+def _without_support(rng: Rng) -> Array:
     """Two rows that have the first column alone: no permutation avoids zeros."""
     matrix = _triangle(rng)
     matrix[1, 1] = 0
@@ -57,22 +54,19 @@ def _without_support(rng: np.random.Generator) -> np.ndarray:
     source="§3.1.1",
     claim=r"A nonnegative matrix with a positive diagonal is balanced to a doubly "
     r"stochastic limit, which may have zeros where the matrix has none.",
+    control=(
+        "an entry of the diagonal is zero: no permutation is left",
+        {"matrix": _without_support},
+    ),
 )
-def support(
-    case: Case, *, matrix: Callable[[np.random.Generator], np.ndarray] = _triangle
-) -> Checks:
+def support(case: Case, *, matrix: Callable[[Rng], Array] = _triangle) -> Checks:
     """The library's balancing of a positive triangle, 4 × 4, after 20 000 passes."""
     X = matrix(case.rng("triangle"))
     with np.errstate(divide="ignore"):
         S = seq.balance(np.log(X), 20_000)
-    slow = {"tolerance": 2e-3, "why": "what vanishes does as one over the passes"}
+    slow = Slack(tolerance=2e-3, why="what vanishes does as one over the passes")
     yield gap("column sums", S.sum(axis=0), np.ones(4), **slow)
     yield gap("the identity", S, np.eye(4), **slow)
-
-
-support.refuted_if(
-    "an entry of the diagonal is zero: no permutation is left", matrix=_without_support
-)
 
 
 @statement(
@@ -80,20 +74,16 @@ support.refuted_if(
     source="§3.1.1",
     claim=r"$F_r(X) = X \oslash (X11^\top)$ makes rows sum to one, and $F_c(X) = X "
     r"\oslash (11^\top X)$ columns.",
+    control=("they are exchanged", {"rows": ref.by_columns, "columns": ref.by_rows}),
 )
 def normalisations(
-    case: Case, *, rows: Step = ref.by_rows, columns: Step = ref.by_columns
+    case: Case, *, rows: Unary = ref.by_rows, columns: Unary = ref.by_columns
 ) -> Checks:
     """Sums of both in NumPy, 8 × 8; and the library's pass, columns and then rows."""
     X = np.exp(case.rng("scores").normal(size=(N, N)))
     yield close("row sums of F_r", rows(X).sum(axis=1), np.ones(N))
     yield close("column sums of F_c", columns(X).sum(axis=0), np.ones(N))
     yield close("F_r after F_c", rows(columns(X)), seq.balance(np.log(X), 1))
-
-
-normalisations.refuted_if(
-    "they are exchanged", rows=ref.by_columns, columns=ref.by_rows
-)
 
 
 @normalisations.misprinted(
@@ -107,7 +97,7 @@ def _(case: Case) -> Counterexample:
     return Counterexample(printed[:2], normalisations(case)[:2])
 
 
-def _misplaced(X: np.ndarray) -> np.ndarray:
+def _misplaced(X: Array) -> Array:
     return X.sum(axis=1, keepdims=True)
 
 
@@ -116,9 +106,10 @@ def _misplaced(X: np.ndarray) -> np.ndarray:
     source="§3.1.1",
     claim=r"In the log domain rows are normalised as $X - \log((e^X1)1^\top)$, and "
     r"columns likewise.",
+    control=(r"the exponential is of $X1$", {"sums": _misplaced}),
 )
 def log_domain(
-    case: Case, *, sums: Step = lambda X: np.log(np.exp(X).sum(axis=1, keepdims=True))
+    case: Case, *, sums: Unary = lambda X: np.log(np.exp(X).sum(axis=1, keepdims=True))
 ) -> Checks:
     """One step in NumPy, 8 × 8: its row sums; one pass against the library's."""
     X = case.rng("scores").normal(size=(N, N))
@@ -126,9 +117,6 @@ def log_domain(
     once = np.exp(step(step(X.T).T))
     yield close("row sums", np.exp(step(X)).sum(axis=1), np.ones(N))
     yield close("one pass and the library", once, seq.balance(X, 1))
-
-
-log_domain.refuted_if(r"the exponential is of $X1$", sums=_misplaced)
 
 
 @log_domain.misprinted(
@@ -144,13 +132,12 @@ def _(case: Case) -> Counterexample:
 ORDERS = np.array([np.eye(4)[list(order)] for order in permutations(range(4))])
 
 
-def _residual(corners: np.ndarray, matrix: np.ndarray) -> float:
-    """How far a matrix is from the convex combinations of others."""
+def _far(corners: Array, matrices: Iterable[Array]) -> Check:
+    """How far the furthest matrix is from the convex combinations of others."""
     rows = np.vstack([corners.reshape(len(corners), -1).T, np.ones(len(corners))])
-    return float(nnls(rows, np.append(matrix.ravel(), 1.0))[1])
-
-
-PROGRAMME = {"tolerance": 1e-9, "why": "nonnegative least squares end at rounding"}
+    far = max(nnls(rows, np.append(S.ravel(), 1.0))[1] for S in matrices)
+    why = "nonnegative least squares end at rounding"
+    return bounded("distance to combinations", far, "<=", 0, tolerance=1e-9, why=why)
 
 
 @statement(
@@ -162,16 +149,14 @@ PROGRAMME = {"tolerance": 1e-9, "why": "nonnegative least squares end at roundin
 def birkhoff(case: Case) -> Checks:
     """Least squares over the 24 permutations of four, for five balanced matrices."""
     rng = case.rng("scores")
-    each = [seq.balance(2 * rng.normal(size=(4, 4)), 2000) for _ in range(5)]
-    far = max(_residual(ORDERS, S) for S in each)
-    yield bounded("distance to combinations", far, "<=", 0, **PROGRAMME)
+    draws = (2 * rng.normal(size=(4, 4)) for _ in range(5))
+    yield _far(ORDERS, (seq.balance(logs, 2000) for logs in draws))
 
 
 @birkhoff.refuted_by("rows sum to one and columns do not")
 def _(case: Case) -> Checks:
-    S = ref.by_rows(np.exp(2 * case.rng("scores").normal(size=(4, 4))))
-    far = _residual(ORDERS, S)
-    yield bounded("distance to combinations", far, "<=", 0, **PROGRAMME)
+    logs = 2 * case.rng("scores").normal(size=(4, 4))
+    yield _far(ORDERS, [ref.by_rows(np.exp(logs))])
 
 
 @birkhoff.misprinted(
@@ -183,12 +168,9 @@ def _(case: Case) -> Checks:
 )
 def _(case: Case) -> Counterexample:
     rng = case.rng("others")
-    others = np.array(
-        [seq.balance(rng.normal(size=(4, 4)), PASSES) for _ in range(100)]
-    )
-    label = "distance to combinations"
-    of = lambda corners, S: bounded(label, _residual(corners, S), "<=", 0, **PROGRAMME)
-    return Counterexample((of(others, np.eye(4)),), (of(ORDERS, others[0]),))
+    others = [seq.balance(rng.normal(size=(4, 4)), PASSES) for _ in range(100)]
+    printed, corrected = _far(np.array(others), [np.eye(4)]), _far(ORDERS, others[:1])
+    return Counterexample((printed,), (corrected,))
 
 
 SHARES = (1.0, 0.3, 0.1, 0.03)
@@ -199,6 +181,7 @@ SHARES = (1.0, 0.3, 0.1, 0.03)
     source="§3.2.1",
     claim=r"With Gumbel noise $\epsilon$, $S((R + \epsilon)/\tau)$ tends to a "
     r"permutation as $\tau \to 0$, almost surely.",
+    control=("there is no noise, and rows are equal", {"noise": 0.0}),
 )
 def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     r"""The library's $S$ after 3000 passes, $\tau$ = 1, 0.3, 0.1, 0.03 of the gap.
@@ -211,15 +194,9 @@ def gumbel(case: Case, *, noise: float = 1.0) -> Checks:
     values = np.sort(np.sum(ORDERS * scores, axis=(1, 2)))
     best = np.eye(4)[linear_sum_assignment(-scores)[1]]
     room = (values[-1] - values[-2]) or 1.0
-    far = [
-        float(np.max(np.abs(seq.balance(scores / (share * room), 3000) - best)))
-        for share in SHARES
-    ]
-    slack = {"tolerance": 0.02, "why": "e^(−1/0.03) of the second, and balancing ends"}
+    S = [seq.balance(scores / (share * room), 3000) for share in SHARES]
+    far = np.max(np.abs(np.array(S) - best), axis=(1, 2))
+    slack = Slack(tolerance=0.02, why="e^(−1/0.03) of the second, and balancing ends")
     yield bounded("distance at the smallest τ", far[-1], "<=", 0, **slack)
-    yield bounded(
-        "distance there over that at the largest", far[-1] / far[0], "<=", 0.1
-    )
-
-
-gumbel.refuted_if("there is no noise, and rows are equal", noise=0.0)
+    ratio = far[-1] / far[0]
+    yield bounded("distance there over that at the largest", ratio, "<=", 0.1)

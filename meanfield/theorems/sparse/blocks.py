@@ -2,11 +2,8 @@
 
 from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
+from meanfield.theorems._arrays import Array, jax, jnp, np
+from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import bounded, close, counted
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
@@ -16,7 +13,7 @@ B = N // BLOCKS
 Link = Callable[[jax.Array], jax.Array]
 
 
-def _tokens(case: Case) -> np.ndarray:
+def _tokens(case: Case) -> Array:
     return case.rng("tokens").normal(size=(N, D))
 
 
@@ -25,6 +22,7 @@ def _tokens(case: Case) -> np.ndarray:
     source="Eq. (2)",
     claim=r"The pooled block is $\psi_P(X)_i = \sum_{iB \leq j < (i+1)B} X_j$: each "
     r"token is counted once.",
+    control=("the upper index is one more", {"more": 1}),
 )
 def pooling(case: Case, *, more: int = 0) -> Checks:
     """The library's sums of 6 blocks of 4 tokens against slices in NumPy.
@@ -36,13 +34,8 @@ def pooling(case: Case, *, more: int = 0) -> Checks:
     own = ref.block_sums(x, B, more)
     yield close("ψ and the library", own, seq.sums(x, BLOCKS))
     yield close("total", own.sum(axis=0), x.sum(axis=0))
-    yield counted(
-        "tokens counted twice",
-        np.sum(ref.block_sums(np.eye(N), B, more).sum(axis=0) > 1),
-    )
-
-
-pooling.refuted_if("the upper index is one more", more=1)
+    twice = ref.block_sums(np.eye(N), B, more).sum(axis=0) > 1
+    yield counted("tokens counted twice", np.sum(twice))
 
 
 @pooling.misprinted(
@@ -68,6 +61,11 @@ def _relu(z: jax.Array) -> jax.Array:
     claim=r"With $W_P \in \mathbb{R}^{d\times d}$ and $W_B \in \mathbb{R}^{d\times N_B}"
     r"$ the sorting network $P(X) = \sigma(\sigma(X W_P)W_B)$ maps the $N_B$ pooled "
     r"blocks to a square matrix $R$; for $\sigma$ the positive part $R \geq 0$.",
+    control=(
+        r"$\sigma$ is the identity",
+        {"link": lambda z: z},
+        ("negative entries", "R"),
+    ),
 )
 def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
     """The library's network on 6 pooled blocks, against products in NumPy."""
@@ -77,17 +75,12 @@ def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
     yield close("R", R, expected)
 
 
-def _scores(case: Case, link: Link, columns: int) -> tuple[np.ndarray, np.ndarray]:
+def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
     """The library's, with a link, and NumPy's with the positive part."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))
     return R, np.maximum(np.maximum(pools @ W_P, 0) @ W_B, 0)
-
-
-network.refuted_if(
-    r"$\sigma$ is the identity", seen_by=("negative entries", "R"), link=lambda z: z
-)
 
 
 @network.misprinted(
@@ -107,6 +100,7 @@ def _(case: Case) -> Counterexample:
     source="Eq. (5), §3.3",
     claim=r"The causal pool $\psi_P(X)_i = \sum_{j=0}^{iB} X_j$ ends with the first "
     r"token of block $i$, and does not depend on later ones.",
+    control=("the upper index is one more", {"more": 1}),
 )
 def causal_pooling(case: Case, *, more: int = 0) -> Checks:
     """The library's sums for 6 blocks of 4 tokens against slices in NumPy.
@@ -116,18 +110,10 @@ def causal_pooling(case: Case, *, more: int = 0) -> Checks:
     # `more` is added to the upper index of NumPy's sums.
     x = _tokens(case)
     own = ref.sums_before(x, B, more)
-    yield close("ψ and the library", own, seq.sums_so_far(x, BLOCKS))
-    yield counted("later tokens that are read", _later(more))
-
-
-def _later(more: int) -> int:
-    """How many tokens after the first of its block the sums of all blocks read."""
     reads = ref.sums_before(np.eye(N), B, more) != 0
-    first = B * np.arange(BLOCKS)
-    return int(np.sum(reads & (np.arange(N)[None, :] > first[:, None])))
-
-
-causal_pooling.refuted_if("the upper index is one more", more=1)
+    later = np.arange(N)[None, :] > B * np.arange(BLOCKS)[:, None]
+    yield close("ψ and the library", own, seq.sums_so_far(x, BLOCKS))
+    yield counted("later tokens that are read", np.sum(reads & later))
 
 
 @causal_pooling.misprinted(
@@ -138,18 +124,15 @@ causal_pooling.refuted_if("the upper index is one more", more=1)
     counterexample="24 random tokens, 6 blocks: the second token of each is moved",
 )
 def _(case: Case) -> Counterexample:
-    x = _tokens(case)
-    return Counterexample((_by_second(x, 1),), (_by_second(x, 0),))
+    x, why = _tokens(case), "nothing is added"
 
+    def by_second(more: int) -> Checks:
+        """What the sum of a block changes by, if the second token of it moves."""
+        changes = []
+        for i in range(BLOCKS):
+            y = x + (np.arange(N) == i * B + 1)[:, None]
+            change = ref.sums_before(y, B, more)[i] - ref.sums_before(x, B, more)[i]
+            changes.append(np.max(np.abs(change)))
+        yield bounded("change by the second token", max(changes), "<=", 0, why=why)
 
-def _by_second(x: np.ndarray, more: int) -> Check:
-    """What the sum of a block changes by, if the second token of that block moves."""
-    changes = []
-    for i in range(BLOCKS):
-        y = x.copy()
-        y[i * B + 1] += 1
-        difference = ref.sums_before(y, B, more)[i] - ref.sums_before(x, B, more)[i]
-        changes.append(np.max(np.abs(difference)))
-    return bounded(
-        "change by the second token", max(changes), "<=", 0, why="nothing is added"
-    )
+    return Counterexample(by_second(1), by_second(0))

@@ -3,15 +3,14 @@
 import math
 from collections.abc import Callable
 
-import numpy as np
-
-from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, order
+from meanfield.theorems._arrays import np
+from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
+from meanfield.theorems._protocols import Slack, bounded, order
 from meanfield.theorems.library import sequences as seq
 
 LENGTH, BLOCKS = 1024, 64
 B = LENGTH // BLOCKS
-DIGITS = {"tolerance": 0.05, "why": "one decimal is claimed"}
+DIGITS = Slack(tolerance=0.05, why="one decimal is claimed")
 
 
 def _local(blocks: int) -> int:
@@ -19,10 +18,8 @@ def _local(blocks: int) -> int:
 
     With blocks in their own order and one token to each column of its matrix.
     """
-    rng, p = np.random.default_rng(0), seq.idle(1)
-    own = seq.weights(
-        "sparse-sinkhorn", p, rng.normal(size=(LENGTH, 1)), order=np.arange(BLOCKS)
-    )
+    x = np.random.default_rng(0).normal(size=(LENGTH, 1))
+    own = seq.weights("sparse-sinkhorn", seq.idle(1), x, order=np.arange(BLOCKS))
     return int(np.count_nonzero(own[: blocks * B]))
 
 
@@ -31,6 +28,7 @@ def _local(blocks: int) -> int:
     source="§4",
     claim=r"At $\ell = 1024$ and $N_B = 64$, so $B = 16$, sparse attention stores "
     r"$N_BB^2 + N_B^2 = 20480$ scores, fewer than $\ell^2$ by a factor of 51.2.",
+    control=("the pairs of one block alone are counted", {"blocks": 1}),
 )
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     """The nonzero entries of the library's matrix, and those of a sorting matrix.
@@ -39,14 +37,9 @@ def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
     """
     # `blocks` are those that are counted.
     del case
-    stored = _local(blocks) + BLOCKS**2
-    yield bounded(
-        "scores stored", stored, "=", BLOCKS * B**2 + BLOCKS**2, why="a count"
-    )
+    stored, claimed = _local(blocks) + BLOCKS**2, BLOCKS * B**2 + BLOCKS**2
+    yield bounded("scores stored", stored, "=", claimed, why="a count")
     yield bounded("factor", LENGTH**2 / stored, "=", 51.2, **DIGITS)
-
-
-memory.refuted_if("the pairs of one block alone are counted", blocks=1)
 
 
 @memory.misprinted(
@@ -72,13 +65,10 @@ SIZES = (2**10, 2**12, 2**14, 2**16)
 KEPT = 64
 
 
-def _root(length: int) -> int:
-    return math.isqrt(length)
-
-
-def _stored(length: int, blocks: Cut) -> int:
+def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
     """The scores of SortCut, of 64 tokens that are kept, and of its sorting."""
-    return length * KEPT + blocks(length) ** 2
+    stored = [length * KEPT + blocks(length) ** 2 for length in lengths]
+    return order("order in ℓ", lengths, stored, 1, names=("ℓ", "scores"))
 
 
 @statement(
@@ -87,25 +77,22 @@ def _stored(length: int, blocks: Cut) -> int:
     claim=r"SortCut, which stores $\ell N_k + N_B^2$ scores for a budget of $N_k$ "
     r"tokens, is linear in $\ell$.",
     hypotheses=r"$N_B = O(\sqrt\ell)$",
+    control=(
+        "blocks have one token, whatever the length",
+        {"blocks": lambda length: length},
+        ("order in ℓ",),
+    ),
 )
-def sortcut(case: Case, *, blocks: Cut = _root) -> Checks:
+def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
     """The order of the count from 2¹⁰ to 2¹⁶ tokens, a budget of 64 of them.
 
     And the count for 64 tokens in 8 blocks, by the entries of the library's matrix.
     """
     del case
-    counts = [_stored(length, blocks) for length in SIZES]
     x = np.random.default_rng(0).normal(size=(64, 1))
     own = seq.weights("sortcut", seq.idle(1), x, order=np.arange(8), budget=2)
     yield bounded("scores of 64 tokens over ℓN_k", np.count_nonzero(own) / 1024, "=", 1)
-    yield order("order in ℓ", SIZES, counts, 1, names=("ℓ", "scores"))
-
-
-sortcut.refuted_if(
-    "blocks have one token, whatever the length",
-    seen_by=("order in ℓ",),
-    blocks=lambda length: length,
-)
+    yield _order(SIZES, blocks)
 
 
 @sortcut.misprinted(
@@ -118,11 +105,5 @@ sortcut.refuted_if(
 def _(case: Case) -> Counterexample:
     del case
     far = (2**18, 2**20, 2**22, 2**24)
-    of = lambda blocks: order(
-        "order in ℓ",
-        far,
-        [_stored(length, blocks) for length in far],
-        1,
-        names=("ℓ", "scores"),
-    )
-    return Counterexample((of(lambda length: length // 16),), (of(_root),))
+    printed = _order(far, lambda length: length // 16)
+    return Counterexample((printed,), (_order(far, math.isqrt),))

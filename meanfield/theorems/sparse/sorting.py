@@ -1,9 +1,8 @@
 """Sparse Sinkhorn attention: sorted blocks, and who looks at which."""
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, counted
+from meanfield.theorems._protocols import Slack, bounded, close, counted
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import sequences as seq
@@ -15,14 +14,14 @@ ORDER = (2, 0, 3, 1)
 APART = 0.01  # of a place from all blocks, by which it is a mixture
 
 
-def _drawn(case: Case) -> tuple[Parameters, np.ndarray, np.ndarray]:
+def _drawn(case: Case) -> tuple[Parameters, Array, Array]:
     """Parameters, a sequence of tokens, and the last matrix of a sorting network."""
     rng = case.rng("sequence")
     p, x = att.generic(rng, 2, D), rng.normal(size=(N, D))
     return p, x, 0.5 * rng.normal(size=(D, BLOCKS))
 
 
-def _sorting(x: np.ndarray, W: np.ndarray, tau: float = 1.0) -> np.ndarray:
+def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
     """The matrix that sorts blocks, in NumPy."""
     return ref.balanced(np.exp(ref.block_sums(x, B) @ W / tau), PASSES)
 
@@ -32,6 +31,11 @@ def _sorting(x: np.ndarray, W: np.ndarray, tau: float = 1.0) -> np.ndarray:
     source="§3.1.2",
     claim=r"$RX$ has the blocks of $X$, in another order, if and only if $R$ is a "
     r"permutation; another doubly stochastic $R$ mixes them.",
+    control=(
+        "the balanced matrix is a permutation too",
+        {"order": (1, 2, 3, 0)},
+        ("RX of a balanced matrix", "distance from all blocks"),
+    ),
 )
 def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     """The library's `sparse-sinkhorn` of blocks of one token and scores of zero.
@@ -46,22 +50,10 @@ def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
     hard = seq.moved("sparse-sinkhorn", p, x, order=ORDER)
     soft = seq.moved("sparse-sinkhorn", p, x, **learned)
     mixed = ref.balanced(np.exp(x @ W), PASSES) @ x
+    nearest = np.min(np.linalg.norm(soft[:, None] - x[None], axis=2))
     yield close("RX of a permutation", hard, x[list(ORDER)])
     yield close("RX of a balanced matrix", soft, mixed)
-    yield bounded("distance from all blocks", _apart(soft, x), ">=", APART)
-
-
-def _apart(places: np.ndarray, x: np.ndarray) -> float:
-    """How far the nearest of all tokens is from any place."""
-    gaps = np.linalg.norm(places[:, None] - x[None], axis=2)
-    return float(np.min(gaps))
-
-
-sorting.refuted_if(
-    "the balanced matrix is a permutation too",
-    seen_by=("RX of a balanced matrix", "distance from all blocks"),
-    order=(1, 2, 3, 0),
-)
+    yield bounded("distance from all blocks", nearest, ">=", APART)
 
 
 @sorting.misprinted(
@@ -77,10 +69,9 @@ def _(case: Case) -> Counterexample:
     soft = seq.moved("sparse-sinkhorn", p, x, W_B=W, passes=PASSES)
     hard = seq.moved("sparse-sinkhorn", p, x, order=ORDER)
     label = "distance from the nearest block"
-    check = lambda v: bounded(
-        label, far(v), "<=", 0, tolerance=1e-12, why="means of one token round"
-    )
-    return Counterexample((check(soft),), (check(hard),))
+    slack = Slack(tolerance=1e-12, why="means of one token round")
+    soft, hard = (bounded(label, far(v), "<=", 0, **slack) for v in (soft, hard))
+    return Counterexample((soft,), (hard,))
 
 
 @statement(
@@ -89,6 +80,11 @@ def _(case: Case) -> Counterexample:
     claim=r"$A_{ij} = Q_i\psi_S(K)_j^\top + Q_iK_j^\top$ for $\lfloor j/b\rfloor = "
     r"\lfloor i/b\rfloor$ and $-\infty$ elsewhere, and $Y = \mathrm{Softmax}(A)\,"
     r"\psi_S(V)$: a token gives no weight to places outside of its block.",
+    control=(
+        "scores of other pairs are zero",
+        {"outside": 0.0},
+        ("matrix", "weight outside"),
+    ),
 )
 def local(case: Case, *, outside: float = -np.inf, length: int = B) -> Checks:
     """The library's matrix of 16 tokens in blocks of 4, against dense ones in NumPy.
@@ -109,16 +105,9 @@ def local(case: Case, *, outside: float = -np.inf, length: int = B) -> Checks:
     yield bounded("pairs that are scored", pairs, "=", N * B, why="a count")
 
 
-def _scores(
-    p: Parameters, x: np.ndarray, psi: np.ndarray, outside: float, length: int
-) -> np.ndarray:
+def _scores(p: Parameters, x: Array, psi: Array, outside: float, length: int) -> Array:
     scores, mixed = (x @ p.Q.T @ (y @ p.K.T).T / p.epsilon for y in (x, psi @ x))
     return ref.sparse_scores(scores, mixed, length, outside)
-
-
-local.refuted_if(
-    "scores of other pairs are zero", seen_by=("matrix", "weight outside"), outside=0.0
-)
 
 
 @local.misprinted(
@@ -140,6 +129,7 @@ def _(case: Case) -> Counterexample:
     source="§3.2.3",
     claim=r"The mixture $Y = \mathrm{Softmax}(A)\psi_S(V) + "
     r"\mathrm{Softmax}(QK^\top)V$ has all $\ell^2$ scores.",
+    control=("softmax is left out", {"share": 0.0}),
 )
 def mixture(case: Case, *, share: float = 1.0) -> Checks:
     """The library's matrix of 16 tokens: NumPy's sum, and how many entries are zero."""
@@ -156,14 +146,12 @@ def mixture(case: Case, *, share: float = 1.0) -> Checks:
     yield counted("pairs without a score", np.sum(hard == 0))
 
 
-mixture.refuted_if("softmax is left out", share=0.0)
-
-
 @statement(
     "tay2020:3.4-sortcut",
     source="§3.4",
     claim=r"SortCut, $Y = \mathrm{Softmax}(Q\psi_S(K)_{[:n]}^\top)\psi_S(V)_{[:n]}$, "
     r"is softmax attention if $n = \ell$ and $R$ is a permutation.",
+    control=("one block is cut off", {"budget": BLOCKS - 1}),
 )
 def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     """The library's `sortcut` of 16 tokens in a hard order against NumPy's softmax.
@@ -175,6 +163,3 @@ def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
     full = ref.row_softmax(x @ p.Q.T @ (x @ p.K.T).T / p.epsilon)
     yield close("matrix", seq.weights("sortcut", p, x, **options), full)
     yield close("velocity", seq.moved("sortcut", p, x, **options), full @ x @ p.V.T)
-
-
-sortcut.refuted_if("one block is cut off", budget=BLOCKS - 1)

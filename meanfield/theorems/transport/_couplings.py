@@ -8,47 +8,45 @@ potentials of $z$ depend on $x$ alone and on $y$ alone.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import equinox as eqx
-import numpy as np
-from jaxtyping import Array
 from scipy.linalg import sqrtm
 
 from meanfield.attention import plans
 from meanfield.measures.sampling import gauss_hermite
+from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
+from meanfield.theorems._protocols import Slack
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.ensembles import within
 from meanfield.theorems.reference import alternation
 from meanfield.theorems.reference.measures import hermite_nodes
 
+Potentials = tuple[Array, Array]
+
 
 class Pair(NamedTuple):
     r"""$N(\alpha, \Sigma)$ and $N(\beta, \Omega)$, with parameters; or a stack."""
 
-    alpha: np.ndarray
-    beta: np.ndarray
-    Sigma: np.ndarray
-    Omega: np.ndarray
-    Q: np.ndarray
-    K: np.ndarray
-    epsilon: np.ndarray
+    alpha: Array
+    beta: Array
+    Sigma: Array
+    Omega: Array
+    Q: Array
+    K: Array
+    epsilon: Array
 
     @property
-    def A(self) -> np.ndarray:
+    def A(self) -> Array:
         r"""$K^\top Q$."""
         return np.swapaxes(self.K, -1, -2) @ self.Q
 
     @property
     def mirrored(self) -> "Pair":
         r"""The same with queries and keys exchanged: $A^\top$ for $A$."""
-        return Pair(
-            self.beta, self.alpha, self.Omega, self.Sigma, self.K, self.Q, self.epsilon
-        )
+        alpha, beta, Sigma, Omega, Q, K, epsilon = self
+        return Pair(beta, alpha, Omega, Sigma, K, Q, epsilon)
 
 
-def pairs(
-    rng: np.random.Generator, d: int, k: int, count: int, *, reach: float = np.inf
-) -> Pair:
+def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pair:
     r"""Generic covariances and parameters, `A` away from singular matrices.
 
     $\|QY\|^2$ and $\|KZ\|^2$, and those of the means, are at most `reach` ε.
@@ -57,15 +55,10 @@ def pairs(
     second = lib.ensemble(rng, (d, k, d), count, reach=reach)
     second = second._replace(epsilon=first.epsilon)
     tame = np.eye(k, d) * np.minimum(1, np.sqrt(reach)) / 2
-    return Pair(
-        first.mean,
-        second.mean,
-        first.covariance,
-        second.covariance,
-        within(first.Q + tame, first, reach),
-        within(second.K + tame, second, reach),
-        first.epsilon,
-    )
+    Q = within(first.Q + tame, first, reach)
+    K = within(second.K + tame, second, reach)
+    moments = (first.mean, second.mean, first.covariance, second.covariance)
+    return Pair(*moments, Q, K, first.epsilon)
 
 
 def each(stack: Pair) -> Iterator[Pair]:
@@ -78,18 +71,14 @@ def product(stack: Pair) -> Member:
     n, d = stack.alpha.shape
     zero, none = np.zeros((n, d, d)), np.zeros_like(stack.Q)
     Y, Z = np.linalg.cholesky(stack.Sigma), np.linalg.cholesky(stack.Omega)
+    mean = np.concatenate([stack.alpha, stack.beta], axis=1)
     factor = np.block([[Y, zero], [zero, Z]])
-    return Member(
-        np.concatenate([stack.alpha, stack.beta], axis=1),
-        factor,
-        np.concatenate([stack.Q, none], axis=2),
-        np.concatenate([none, stack.K], axis=2),
-        np.broadcast_to(np.eye(2 * d), (n, 2 * d, 2 * d)),
-        stack.epsilon,
-    )
+    Q, K = (np.concatenate(M, axis=2) for M in ([stack.Q, none], [none, stack.K]))
+    one = np.broadcast_to(np.eye(2 * d), (n, 2 * d, 2 * d))
+    return Member(mean, factor, Q, K, one, stack.epsilon)
 
 
-def slopes(stack: Pair, **options: int | None) -> np.ndarray:
+def slopes(stack: Pair, **options: int | None) -> Array:
     r"""By the library: $E[y | x] = \beta + T(x - \alpha)$, the matrices $T$.
 
     $T = \mathrm{Cov}(y, x)\Sigma^{-1} = G^{-1}A$.
@@ -99,7 +88,7 @@ def slopes(stack: Pair, **options: int | None) -> np.ndarray:
     return linear[:, d:, :d] * stack.epsilon[:, None, None]
 
 
-def recursion(p: Pair, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
     r"""$F$ and $G$ of (A.9) after so many steps from $G_0 = \epsilon\Omega^{-1}$."""
     A, e = p.A, p.epsilon
     row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
@@ -112,7 +101,7 @@ def recursion(p: Pair, steps: int) -> tuple[np.ndarray, np.ndarray]:
     return F, G
 
 
-def closed_C(p: Pair, half: float) -> np.ndarray:
+def closed_C(p: Pair, half: float) -> Array:
     r"""$C$ of Theorem A.3, with a share `half` of the bandwidth for $h$.
 
     $\Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + h^2)^{1/2}\Omega^{-1/2} -
@@ -127,12 +116,12 @@ def closed_C(p: Pair, half: float) -> np.ndarray:
 class Nodes(NamedTuple):
     """Two clouds of Gauss–Hermite nodes and a plan between them."""
 
-    x: np.ndarray
-    y: np.ndarray
-    plan: np.ndarray
+    x: Array
+    y: Array
+    plan: Array
 
     @property
-    def slope(self) -> np.ndarray:
+    def slope(self) -> Array:
         """The linear part of E[y | x], by weighted least squares."""
         w = self.plan.sum(axis=1)
         x = self.x - w @ self.x
@@ -141,7 +130,7 @@ class Nodes(NamedTuple):
         return np.linalg.solve(gram, (x * w[:, None]).T @ y).T
 
     @property
-    def covariance(self) -> np.ndarray:
+    def covariance(self) -> Array:
         """Of the pair (x, y), by blocks."""
         w, v = self.plan.sum(axis=1), self.plan.sum(axis=0)
         x, y = self.x - w @ self.x, self.y - v @ self.y
@@ -155,36 +144,27 @@ def by_nodes(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
     x, w = hermite_nodes(p.alpha, np.linalg.cholesky(p.Sigma), nodes)
     y, v = hermite_nodes(p.beta, np.linalg.cholesky(p.Omega), nodes)
     scores = (x @ p.Q.T) @ (y @ p.K.T).T / p.epsilon
-    f, g = potentials(scores, w, v, full_steps)
+    f, g = solved(alternation.potentials(scores, w, v), full_steps)
     return Nodes(x, y, np.exp(scores + f[:, None] + g[None, :]) * np.outer(w, v))
 
 
-def potentials(
-    scores: np.ndarray,
-    w: np.ndarray,
-    v: np.ndarray,
-    full_steps: int | None = None,
-    *,
-    g: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Log-domain Sinkhorn with marginals `w` and `v`; `f` is of the last `g`."""
-    states = alternation.potentials(scores, w, v, g)
-    if full_steps is None:
-        moved = lambda old, new: np.ptp(new[1] - old[1])
-        alternation.settled(states, moved, below=1e-14)
-        return next(states)
-    return alternation.after(states, 2 * full_steps + 1)
+def solved(states: Iterator[Potentials], full_steps: int | None) -> Potentials:
+    """What alternation ends with, or has after so many steps; `f` is of this `g`."""
+    if full_steps is not None:
+        return alternation.after(states, 2 * full_steps + 1)
+    moved = lambda old, new: np.ptp(new[1] - old[1])
+    alternation.settled(states, moved, below=1e-14)
+    return next(states)
 
 
-ROUNDING = (
-    "1e-14 of rounding in roots and inverses, times the squared condition of A, at "
-    "most 1e-6"
-)
-
-
-def rounding(stack: Pair) -> float:
+def rounding(stack: Pair) -> Slack:
     """What inverses of `A` make of rounding."""
-    return float(min(1e-6, 1e-14 * np.max(np.linalg.cond(stack.A)) ** 2 + 1e-12))
+    why = (
+        "1e-14 of rounding in roots and inverses, times the squared condition of A, at "
+        "most 1e-6"
+    )
+    size = min(1e-6, 1e-14 * np.max(np.linalg.cond(stack.A)) ** 2 + 1e-12)
+    return Slack(tolerance=float(size), why=why)
 
 
 class OnNodes(NamedTuple):
@@ -192,32 +172,29 @@ class OnNodes(NamedTuple):
 
     nodes: Nodes
     pair: Pair
-    central: np.ndarray
+    central: Array
 
 
 @eqx.filter_jit
-def _self_plan(m: Member) -> tuple[Array, Array, Array]:
+def _self_plan(m: Member) -> tuple[JaxArray, JaxArray, JaxArray]:
     mu = gauss_hermite(lib.gaussian(m), order=16)
     return plans(lib.attention("sinkhorn", m), 0.0, mu)[0], mu.tokens.x, mu.weights
 
 
-def on_nodes(rng: np.random.Generator) -> OnNodes:
+def on_nodes(rng: Rng) -> OnNodes:
     """Of a generic Gaussian; `central` marks nodes within two deviations."""
     (m,) = lib.members(lib.ensemble(rng, (2, 3, 2), 1, reach=0.25))
-    within = lambda M: (
-        M * np.sqrt(0.25 * m.epsilon) / np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
-    )
-    tame = np.eye(3, 2) / 3
-    m = m._replace(Q=within(m.Q + tame), K=within(m.K + tame))
+    size = lambda M: np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
+    Q, K = (M + np.eye(3, 2) / 3 for M in (m.Q, m.K))
+    root = np.sqrt(0.25 * m.epsilon)
+    m = m._replace(Q=Q * root / size(Q), K=K * root / size(K))
     plan, x, w = map(np.asarray, _self_plan(lib.on_device(m)))
-    S = m.covariance
-    far = np.linalg.solve(m.factor, (x - m.mean).T)
+    S, far = m.covariance, np.linalg.solve(m.factor, (x - m.mean).T)
     central = np.max(np.abs(far), axis=0) < 2
     pair = Pair(m.mean, m.mean, S, S, m.Q, m.K, m.epsilon)
     return OnNodes(Nodes(x, x, plan * w[:, None]), pair, central)
 
 
-SOLVED = {
-    "tolerance": 1e-8,
-    "why": "log-marginals solved to 4e-11, times |x|²; 16 nodes an axis",
-}
+SOLVED = Slack(
+    tolerance=1e-8, why="log-marginals solved to 4e-11, times |x|²; 16 nodes an axis"
+)

@@ -2,12 +2,11 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
+from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 
-from ._couplings import SOLVED, closed_C, on_nodes, recursion
+from ._couplings import SOLVED, Pair, closed_C, on_nodes, recursion
 
 
 @statement(
@@ -17,6 +16,11 @@ from ._couplings import SOLVED, closed_C, on_nodes, recursion
     r"$\kappa(x, \cdot)\mu = N(\alpha + A^{-\top}\Sigma^{-1}C_G(x - \alpha), \epsilon "
     r"G^{-1})$.",
     hypotheses=r"$\Sigma \succ 0$, $A$ invertible",
+    control=(
+        "ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹",
+        {"half": 1.0},
+        ("E[y | x]", "AᵀG⁻¹A"),
+    ),
 )
 def conditioned(case: Case, *, half: float = 0.5) -> Checks:
     """Rows and columns of the library's plan of a Gaussian with itself, on its nodes.
@@ -26,34 +30,31 @@ def conditioned(case: Case, *, half: float = 0.5) -> Checks:
     moments vanish; G is the limit of the recursion in NumPy.
     """
     # `half` is the share of ε that stands in C.
-    found, p, central = on_nodes(case.rng("self"))
-    x = found.x
-    rows = _conditionals(x, found.plan[central])
-    columns = _conditionals(x, found.plan.T[central])
-    C = closed_C(p.mirrored, half)
-    slope = np.linalg.solve(p.A.T, np.linalg.solve(p.Sigma, C))
-    mean = p.alpha + (x[central] - p.alpha) @ slope.T
-    G = p.epsilon * np.linalg.inv(rows.covariance[0])
-    F = p.epsilon * np.linalg.inv(columns.covariance[0])
+    p, x, rows, F, G = _conditioned(case)
+    slope = np.linalg.solve(p.A.T, np.linalg.solve(p.Sigma, closed_C(p.mirrored, half)))
+    mean = p.alpha + (x - p.alpha) @ slope.T
+    left = p.A.T @ np.linalg.solve(G, p.A)
     expected = F - 2 * half * p.epsilon * np.linalg.inv(p.Sigma)
-    same = np.broadcast_to(rows.covariance[:1], rows.covariance.shape)
-    checks = (
-        gap("E[y | x]", rows.mean, mean, **SOLVED),
-        gap(
-            "AᵀG⁻¹A", p.A.T @ np.linalg.solve(G, p.A), expected, scale=_top(F), **SOLVED
-        ),
-    )
-    spread = gap("Cov[y | x] over x", rows.covariance, same, **SOLVED)
-    skew = gap("third moments of κ(x, ·)", rows.skewness, 0.0, scale=1.0, **SOLVED)
-    limit = gap("εCov[y | x]⁻¹ = G of (A.9)", G, recursion(p, 2000)[1], **SOLVED)
-    return (*checks, spread, skew, limit) if half == 0.5 else checks
+    yield gap("E[y | x]", rows.mean, mean, **SOLVED)
+    yield gap("AᵀG⁻¹A", left, expected, scale=_top(F), **SOLVED)
+    if half == 0.5:
+        same = np.broadcast_to(rows.covariance[:1], rows.covariance.shape)
+        limit, label = recursion(p, 2000)[1], "third moments of κ(x, ·)"
+        yield gap("Cov[y | x] over x", rows.covariance, same, **SOLVED)
+        yield gap(label, rows.skewness, 0.0, scale=1.0, **SOLVED)
+        yield gap("εCov[y | x]⁻¹ = G of (A.9)", G, limit, **SOLVED)
 
 
-conditioned.refuted_if(
-    "ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹",
-    seen_by=("E[y | x]", "AᵀG⁻¹A"),
-    half=1.0,
-)
+def _conditioned(case: Case) -> tuple[Pair, Array, "Conditionals", Array, Array]:
+    """A Gaussian with itself, central nodes, their rows of the library's plan; F and G.
+
+    These are from the conditional covariances.
+    """
+    found, p, central = on_nodes(case.rng("self"))
+    rows = _conditionals(found.x, found.plan[central])
+    columns = _conditionals(found.x, found.plan.T[central])
+    F, G = (p.epsilon * np.linalg.inv(M.covariance[0]) for M in (columns, rows))
+    return p, found.x[central], rows, F, G
 
 
 @conditioned.misprinted(
@@ -65,12 +66,7 @@ conditioned.refuted_if(
     counterexample="a generic Gaussian in the plane with itself, A not symmetric",
 )
 def _(case: Case) -> Counterexample:
-    """F and G from the conditional covariances of the library's plan."""
-    found, p, central = on_nodes(case.rng("self"))
-    rows = _conditionals(found.x, found.plan[central])
-    columns = _conditionals(found.x, found.plan.T[central])
-    G = p.epsilon * np.linalg.inv(rows.covariance[0])
-    F = p.epsilon * np.linalg.inv(columns.covariance[0])
+    p, _, _, F, G = _conditioned(case)
     A, base = p.A, p.epsilon * np.linalg.inv(p.Sigma)
     left = A.T @ np.linalg.solve(G, A)
     return Counterexample(
@@ -88,12 +84,12 @@ def _(case: Case) -> Counterexample:
 class Conditionals(NamedTuple):
     """Of the library's plan, at central nodes: means, covariances, skewness."""
 
-    mean: np.ndarray
-    covariance: np.ndarray
+    mean: Array
+    covariance: Array
     skewness: float
 
 
-def _conditionals(x: np.ndarray, rows: np.ndarray) -> Conditionals:
+def _conditionals(x: Array, rows: Array) -> Conditionals:
     P = rows / rows.sum(axis=1, keepdims=True)
     mean = P @ x
     gaps = x[None, :, :] - mean[:, None, :]
@@ -103,6 +99,6 @@ def _conditionals(x: np.ndarray, rows: np.ndarray) -> Conditionals:
     return Conditionals(mean, covariance, float(np.max(np.abs(third)) / size))
 
 
-def _top(F: np.ndarray) -> float:
+def _top(F: Array) -> float:
     """The size of what is subtracted: differences are known relative to it."""
     return float(np.max(np.abs(F)))

@@ -3,23 +3,21 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
 from scipy.optimize import minimize
 
 from meanfield.attention import Attention, Sinkhorn, plans, scalings
 from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
+from meanfield.theorems._arrays import Array, JaxArray, Unary, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems.library.draws import tokens
+from meanfield.theorems._protocols import Slack, bounded, gap
+from meanfield.theorems.library.ensembles import tokens
+from meanfield.theorems.reference.alternation import potentials
 from meanfield.theorems.reference.formulas import distance_scores
 
-from ._couplings import potentials
+from ._couplings import solved
 
-SOLVED = {"tolerance": 1e-9, "why": "the library solves log-marginals to 4e-11"}
+SOLVED = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
 
 
 @statement(
@@ -31,10 +29,12 @@ SOLVED = {"tolerance": 1e-9, "why": "the library solves log-marginals to 4e-11"}
     r"and the value is $\int f\,d\mu + \int g\,d\nu$.",
     hypotheses=r"compact supports; $c = |Qx - Ky|^2/2\epsilon$, potentials in units of "
     r"$\epsilon$",
+    control=(
+        "the reference takes equal weights",
+        {"known": lambda w: np.full(len(w), 1 / len(w))},
+    ),
 )
-def duality(
-    case: Case, *, known: Callable[[np.ndarray], np.ndarray] = lambda w: w
-) -> Checks:
+def duality(case: Case, *, known: Unary = lambda w: w) -> Checks:
     """The library's potentials and plan of two weighted clouds, by their product.
 
     Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
@@ -44,14 +44,13 @@ def duality(
     p = _problem(case)
     q = p._replace(w=known(p.w), v=known(p.v))
     value, slope = _dual(q)
-    best = minimize(
-        value, np.zeros(11), jac=slope, method="BFGS", options={"gtol": 1e-10}
-    )
+    exact = {"gtol": 1e-10}
+    best = minimize(value, np.zeros(11), jac=slope, method="BFGS", options=exact)
     f, g = p.f[:, 0], p.g[0]
     row = -np.log(np.exp(p.scores + g[None, :]) @ q.v)
     column = -np.log(q.w @ np.exp(p.scores + f[:, None]))
     primal = np.sum(p.plan * (np.log(p.plan / np.outer(q.w, q.v)) - p.scores))
-    twice = {"tolerance": 1e-9, "why": "BFGS to slopes of 1e-10; library to 4e-11"}
+    twice = Slack(tolerance=1e-9, why="BFGS to slopes of 1e-10; library to 4e-11")
     yield gap("f from g, (A.2)", f, row, **SOLVED)
     yield gap("g from f, (A.2)", g, column, **SOLVED)
     yield gap("∫f dμ + ∫g dν, (A.3)", q.w @ f + q.v @ g, -best.fun, **twice)
@@ -60,33 +59,21 @@ def duality(
     yield gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVED)
 
 
-duality.refuted_if(
-    "the reference takes equal weights", known=lambda w: np.full(len(w), 1 / len(w))
-)
-
-
 class Problem(NamedTuple):
-    r"""Two weighted clouds, their scores $-|Qx - Ky|^2/2\epsilon$, and a solution.
+    r"""Two weighted clouds, their scores $-|Qx - Ky|^2/2\epsilon$, and a solution."""
 
-    Attributes:
-        scores: minus the cost over ε, one row for each atom of the first cloud.
-        w: weights of the first cloud.
-        v: of the second.
-        f: the library's potential of the first, at every pair of atoms.
-        g: of the second, likewise.
-        plan: the library's.
-    """
-
-    scores: np.ndarray
-    w: np.ndarray
-    v: np.ndarray
-    f: np.ndarray
-    g: np.ndarray
-    plan: np.ndarray
+    scores: Array  # minus the cost over ε, one row for each atom of the first cloud
+    w: Array  # weights of the first cloud
+    v: Array  # of the second
+    f: Array  # the library's potential of the first, at every pair of atoms
+    g: Array  # of the second, likewise
+    plan: Array  # the library's
 
 
 @eqx.filter_jit
-def _solved(z: Array, w: Array, Q: Array, K: Array, epsilon: Array) -> tuple:
+def _solved(
+    z: JaxArray, w: JaxArray, Q: JaxArray, K: JaxArray, epsilon: JaxArray
+) -> tuple:
     mu = Points.weighted(z, w)
     score = SquaredDistance(Q, K, 2 * epsilon)
     found = scalings(score, mu)
@@ -116,13 +103,13 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     """Minus the dual functional of (f, g), and its gradient."""
     n = len(p.w)
 
-    def density(h: np.ndarray) -> np.ndarray:
+    def density(h: Array) -> Array:
         return np.exp(p.scores + h[:n, None] + h[None, n:]) * np.outer(p.w, p.v)
 
-    def value(h: np.ndarray) -> float:
+    def value(h: Array) -> float:
         return float(density(h).sum() - 1 - p.w @ h[:n] - p.v @ h[n:])
 
-    def slope(h: np.ndarray) -> np.ndarray:
+    def slope(h: Array) -> Array:
         pi = density(h)
         return np.concatenate([pi.sum(axis=1) - p.w, pi.sum(axis=0) - p.v])
 
@@ -135,6 +122,11 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     claim=r"The solutions of (A.2) are $(f + \eta, g - \eta)$ for constants $\eta$, "
     r"and no others.",
     hypotheses=r"$\mu$- and $\nu$-almost everywhere; bounded cost",
+    control=(
+        "the random starts are followed for one alternation only",
+        {"full_steps": 1},
+        ("f up to a constant η", "g up to −η", "f + g"),
+    ),
 )
 def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     """The library's potentials, from its own guess, and NumPy's from random starts.
@@ -147,29 +139,16 @@ def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     backward = p.plan.T / p.plan.sum(axis=0)[:, None]
     linear = np.block([[np.eye(5), forward], [backward, np.eye(6)]])
     values = np.linalg.svd(linear, compute_uv=False)
-    yield from _unique(case, full_steps)
-    yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
-    yield bounded("second smallest", values[-2], ">=", 1e-6)
-
-
-unique.refuted_if(
-    "the random starts are followed for one alternation only",
-    seen_by=("f up to a constant η", "g up to −η", "f + g"),
-    full_steps=1,
-)
-
-
-def _unique(case: Case, full_steps: int | None) -> Checks:
-    """The library's potentials against Sinkhorn from random starts."""
-    p = _problem(case)
-    starts = case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
-    found = [potentials(p.scores, p.w, p.v, full_steps, g=3 * g) for g in starts]
-    f, g = (np.array(each) for each in zip(*found, strict=True))
+    # The library's potentials against Sinkhorn from random starts.
+    starts = 3 * case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
+    given = p.scores, p.w, p.v
+    f, g = columns(solved(potentials(*given, g), full_steps) for g in starts)
     shift = f[:, :1] - p.f[0, 0]
     library = p.f[None, :, 0] + shift
     sums = p.f[:, 0][:, None] + p.g[0][None, :]
     yield gap("f up to a constant η", f, library, **SOLVED)
     yield gap("g up to −η", g, p.g[None, 0] - shift, **SOLVED)
-    yield gap(
-        "f + g", f[:, :, None] + g[:, None, :], np.array([sums] * len(f)), **SOLVED
-    )
+    found = f[:, :, None] + g[:, None, :]
+    yield gap("f + g", found, np.stack([sums] * len(f)), **SOLVED)
+    yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
+    yield bounded("second smallest", values[-2], ">=", 1e-6)

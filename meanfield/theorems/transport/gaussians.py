@@ -2,20 +2,19 @@
 
 from collections.abc import Callable
 
-import numpy as np
-
-from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._arrays import Array, columns, np
+from meanfield.theorems._prelude import Case, Checks, statement
+from meanfield.theorems._protocols import Slack, gap
 
 from . import _couplings as couplings
 
 REACH = 0.25
 ORDER = 16
-QUADRATURE = (
-    "Gauss–Hermite error of couplings with |QY|², |KZ|² ≤ ε/4, 16 nodes an axis: below "
-    "1e-12 by self-convergence; Sinkhorn to 1e-14"
+NEAR = Slack(
+    tolerance=1e-9,
+    why="Gauss–Hermite error of couplings with |QY|², |KZ|² ≤ ε/4, 16 nodes an axis: "
+    "below 1e-12 by self-convergence; Sinkhorn to 1e-14",
 )
-NEAR = {"tolerance": 1e-9, "why": QUADRATURE}
 View = Callable[[couplings.Pair], couplings.Pair]
 
 
@@ -27,6 +26,10 @@ View = Callable[[couplings.Pair], couplings.Pair]
     r"$C = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
     r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$.",
     hypotheses=r"$\Sigma, \Omega \succ 0$ (C32), $A = K^\top Q$ invertible",
+    control=(
+        "A stands for its transpose in C",
+        {"view": lambda pair: pair._replace(Q=pair.K, K=pair.Q)},
+    ),
 )
 def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
     """The formula by SciPy's root against the library and against brute force.
@@ -41,35 +44,24 @@ def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
         T = np.array([cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.each(stack)])
-        exact = {"tolerance": couplings.rounding(stack), "why": couplings.ROUNDING}
+        exact = couplings.rounding(stack)
         yield gap(f"slope of E[y | x], d = {d}", couplings.slopes(stack), T, **exact)
     p = _small(case)
     covariance = np.block([[p.Sigma, cross(p).T], [cross(p), p.Omega]])
     found = couplings.by_nodes(p, None, ORDER)
     yield gap("covariance of the plan, nodes", found.covariance, covariance, **NEAR)
-    yield _moment(found, p, covariance)
-
-
-optimal.refuted_if(
-    "A stands for its transpose in C",
-    view=lambda pair: pair._replace(Q=pair.K, K=pair.Q),
-)
-
-
-def _small(case: Case) -> couplings.Pair:
-    """One pair whose plan few nodes resolve."""
-    return next(
-        couplings.each(couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH))
-    )
-
-
-def _moment(found: couplings.Nodes, p: couplings.Pair, covariance: np.ndarray) -> Check:
-    """An exponential moment of a plan on nodes, against that of a Gaussian."""
+    # An exponential moment of a plan on nodes, against that of a Gaussian.
     u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
     left = np.exp(found.x @ u) @ found.plan @ np.exp(found.y @ v)
     both = np.concatenate([u, v])
     expected = np.exp(p.alpha @ u + p.beta @ v + both @ covariance @ both / 2)
-    return gap("an exponential moment, nodes", left, expected, **NEAR)
+    yield gap("an exponential moment, nodes", left, expected, **NEAR)
+
+
+def _small(case: Case) -> couplings.Pair:
+    """One pair whose plan few nodes resolve."""
+    (pair,) = couplings.each(couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH))
+    return pair
 
 
 @statement(
@@ -78,6 +70,7 @@ def _moment(found: couplings.Nodes, p: couplings.Pair, covariance: np.ndarray) -
     claim=r"$\mathrm{Cov}(\pi^*) = \epsilon\,H^{-1}$ with $H$ of blocks $F$, "
     r"$-A^\top$, $-A$, $G$, the limits of the recursion (A.9).",
     hypotheses=r"$\Sigma, \Omega \succ 0$; any rank of $A$",
+    control=("the off-diagonal blocks lose their sign", {"sign": 1.0}),
 )
 def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     """The formula, F and G by the recursion in NumPy, against three plans.
@@ -88,7 +81,7 @@ def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     """
 
     # The off-diagonal blocks have the sign `sign`.
-    def covariance(p: couplings.Pair) -> np.ndarray:
+    def covariance(p: couplings.Pair) -> Array:
         F, G = couplings.recursion(p, 2000)
         blocks = np.block([[F, sign * p.A.T], [sign * p.A, G]])
         return p.epsilon * np.linalg.inv(blocks)
@@ -98,37 +91,27 @@ def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     cross = couplings.slopes(stack) @ stack.Sigma
     library, p = couplings.on_nodes(case.rng("self")), _small(case)
     found = couplings.by_nodes(p, None, ORDER).covariance
-    return (
-        gap(
-            "Cov(y, x), library, d = 3, A of rank two",
-            cross,
-            full[:, 3:, :3],
-            tolerance=1e-10,
-            why="inverses of matrices of condition below 1e5 in float64",
-        ),
-        gap("Cov(π), nodes", found, covariance(p), **NEAR),
-        gap(
-            "Cov(π), library",
-            library.nodes.covariance,
-            covariance(library.pair),
-            **couplings.SOLVED,
-        ),
-    )
-
-
-inverted.refuted_if("the off-diagonal blocks lose their sign", sign=1.0)
+    own, expected = library.nodes.covariance, covariance(library.pair)
+    label = "Cov(y, x), library, d = 3, A of rank two"
+    why = "inverses of matrices of condition below 1e5 in float64"
+    yield gap(label, cross, full[:, 3:, :3], tolerance=1e-10, why=why)
+    yield gap("Cov(π), nodes", found, covariance(p), **NEAR)
+    yield gap("Cov(π), library", own, expected, **couplings.SOLVED)
 
 
 @statement(
     "castin2025:lemma-A.7",
     source="Lemma A.7, appendix A",
     claim=r"$C_F = \Omega AF^{-1}A^\top$ and $C_G = \Sigma A^\top G^{-1}A$ solve "
-    r"$C_F^2 + \epsilon C_F = \Omega A\Sigma A^\top$ and "
-    r"$C_G^2 + \epsilon C_G = \Sigma A^\top\Omega A$; "
-    r"$C_F = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + "
-    r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$, and $C_G$ "
-    r"likewise.",
+    r"$C_F^2 + \epsilon C_F = \Omega A\Sigma A^\top$ and $C_G^2 + \epsilon C_G = "
+    r"\Sigma A^\top\Omega A$; $C_F = \Omega^{1/2}(\Omega^{1/2}A\Sigma "
+    r"A^\top\Omega^{1/2} + \frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - "
+    r"\frac{\epsilon}{2}I$, and $C_G$ likewise.",
     hypotheses=r"$\Sigma, \Omega \succ 0$",
+    control=(
+        "ε stands for ε/2 in the closed form, 2ε for ε in the equation",
+        {"half": 1.0},
+    ),
 )
 def closed(case: Case, *, half: float = 0.5) -> Checks:
     """$C_F$ and $C_G$ from the library's slopes of E[x | y] and E[y | x].
@@ -139,26 +122,17 @@ def closed(case: Case, *, half: float = 0.5) -> Checks:
     # `half` is the share of ε that stands in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
     mirror = stack.mirrored
-    exact = {"tolerance": couplings.rounding(stack), "why": couplings.ROUNDING}
+    exact = couplings.rounding(stack)
     for name, p in (("C_F", stack), ("C_G", mirror)):
         # F⁻¹Aᵀ is the slope of E[x | y]: that of the mirrored pair.
         found = p.Omega @ p.A @ couplings.slopes(p.mirrored)
         square = p.Omega @ p.A @ p.Sigma @ np.swapaxes(p.A, 1, 2)
         eps = 2 * half * p.epsilon[:, None, None]
-        closed = np.array(
-            [couplings.closed_C(each_pair, half) for each_pair in couplings.each(p)]
-        )
+        closed = [couplings.closed_C(pair, half) for pair in couplings.each(p)]
         yield gap(f"{name}, library", found, closed, **exact)
         left = found @ found + eps * found
         yield gap(f"{name}² + ε{name}, library", left, square, **exact)
-    F, _ = zip(
-        *(couplings.recursion(p, 2000) for p in couplings.each(stack)), strict=True
-    )
-    C = stack.Omega @ stack.A @ np.linalg.solve(np.array(F), np.swapaxes(stack.A, 1, 2))
-    closed = np.array([couplings.closed_C(p, half) for p in couplings.each(stack)])
+    F, _ = columns(couplings.recursion(p, 2000) for p in couplings.each(stack))
+    C = stack.Omega @ stack.A @ np.linalg.solve(F, np.swapaxes(stack.A, 1, 2))
+    closed = [couplings.closed_C(p, half) for p in couplings.each(stack)]
     yield gap("C_F, recursion", C, closed, **exact)
-
-
-closed.refuted_if(
-    "ε stands for ε/2 in the closed form, 2ε for ε in the equation", half=1.0
-)

@@ -2,15 +2,11 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
-import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array
-
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.scores import SquaredDistance, Transposed
+from meanfield.theorems._arrays import Array, JaxArray, Unary, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import gap
+from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.tokens import Tokens
@@ -19,12 +15,12 @@ from ._couplings import Pair, by_nodes, each, pairs, recursion, slopes
 
 REACH = 0.125
 ORDER = 20
-EXACT = {"tolerance": 1e-10, "why": "inverses of matrices of condition below 1e5"}
-NEAR = {
-    "tolerance": 1e-9,
-    "why": "Gauss–Hermite error of tilts of at most 1/4, 16 nodes an axis and more: "
+EXACT = Slack(tolerance=1e-10, why="inverses of matrices of condition below 1e5")
+NEAR = Slack(
+    tolerance=1e-9,
+    why="Gauss–Hermite error of tilts of at most 1/4, 16 nodes an axis and more: "
     "below 1e-12 by self-convergence",
-}
+)
 
 
 @statement(
@@ -35,6 +31,10 @@ NEAR = {
     r"\epsilon\Sigma^{-1} + \epsilon X \succ 0$; the other half-step is the mirror.",
     hypotheses=r"$\Sigma \succ 0$, centred, $X' \succ 0$; means add a linear term",
     remark="In (i) the variable of the image is y, printed as x.",
+    control=(
+        "the squares QᵀQ and KᵀK are left out, as for a dot product",
+        {"square": 0.0},
+    ),
 )
 def mapped(case: Case, *, square: float = 1.0) -> Checks:
     r"""The library's log-integrals over its own Gauss–Hermite nodes, both half-steps.
@@ -56,23 +56,16 @@ def mapped(case: Case, *, square: float = 1.0) -> Checks:
         probes = rng.normal(size=(6, 2))
         given = [jnp.asarray(part) for part in (X, slope, probes)]
         found = _transforms(lib.on_device(m), *given)
-        for actual, n, way in zip(
-            found, (m, m._replace(Q=m.K, K=m.Q)), ("keys", "queries"), strict=True
-        ):
-            expected = _transformed(n, X, slope, square=square)(probes)
-            label = f"T of a quadratic, {name}, to {way}"
-            yield gap(label, actual, expected, **NEAR)
-
-
-mapped.refuted_if(
-    "the squares QᵀQ and KᵀK are left out, as for a dot product", square=0.0
-)
+        ways = (("keys", m), ("queries", m._replace(Q=m.K, K=m.Q)))
+        for actual, (way, n) in zip(found, ways, strict=True):
+            expected = _transformed(n, X, slope, square)(probes)
+            yield gap(f"T of a quadratic, {name}, to {way}", actual, expected, **NEAR)
 
 
 @eqx.filter_jit
 def _transforms(
-    m: Member, X: Array, slope: Array, probes: Array
-) -> tuple[Array, Array]:
+    m: Member, X: JaxArray, slope: JaxArray, probes: JaxArray
+) -> tuple[JaxArray, JaxArray]:
     """$T$ of a quadratic, to keys and to queries, by the library on its own nodes."""
     mu = gauss_hermite(lib.gaussian(m), order=ORDER)
     x = mu.tokens.x
@@ -82,23 +75,14 @@ def _transforms(
     return to_keys, -mu.log_integral(score, Tokens(probes), given)
 
 
-def _quadratic(
-    m: Member, X: np.ndarray, square: float
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""$Y$ and $X'$ of the lemma; $Q^\top Q$ and $K^\top K$ as often as given."""
-    base = m.epsilon * (np.linalg.inv(m.covariance) + X)
-    primed = square * m.Q.T @ m.Q + base
-    A = m.K.T @ m.Q
+def _transformed(m: Member, X: Array, slope: Array, square: float) -> Unary:
+    r"""$T$ of the quadratic, constant included, worked out by completing the square.
+
+    $Y$ and $X'$ of the lemma have $Q^\top Q$ and $K^\top K$ as often as `square` says.
+    """
+    A, precision = m.K.T @ m.Q, np.linalg.inv(m.covariance)
+    primed = square * m.Q.T @ m.Q + m.epsilon * (precision + X)
     Y = (A @ np.linalg.solve(primed, A.T) - square * m.K.T @ m.K) / m.epsilon
-    return Y, primed
-
-
-def _transformed(
-    m: Member, X: np.ndarray, slope: np.ndarray, *, square: float = 1.0
-) -> Callable[[np.ndarray], np.ndarray]:
-    """$T$ of the quadratic, constant included, worked out by completing the square."""
-    Y, primed = _quadratic(m, X, square)
-    A = m.K.T @ m.Q
     start = np.linalg.solve(m.covariance, m.mean) + slope
     P = m.epsilon * np.linalg.inv(primed)
     cross = A @ P @ start / m.epsilon
@@ -109,12 +93,22 @@ def _transformed(
     )
 
 
-Rule = Callable[[Pair, int], np.ndarray]
+Rule = Callable[[Pair, int], Array]
 
 
-def _in_turn(p: Pair, steps: int) -> np.ndarray:
+def _in_turn(p: Pair, steps: int) -> Array:
     """$G_n$ where each line uses the newest of the other."""
     return recursion(p, steps)[1]
+
+
+def _mistaken(p: Pair, steps: int) -> Array:
+    """$G_n$ with A for its transpose in one line."""
+    A, e = p.A, p.epsilon
+    G = e * np.linalg.inv(p.Omega)
+    for _ in range(steps):
+        F = e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A)
+        G = e * np.linalg.inv(p.Omega) + A.T @ np.linalg.solve(F, A)
+    return G
 
 
 @statement(
@@ -125,6 +119,11 @@ def _in_turn(p: Pair, steps: int) -> np.ndarray:
     r"\epsilon\Sigma^{-1} + A^\top G_{n+1}^{-1}A$: each uses the newest of the other.",
     hypotheses=r"$\Sigma, \Omega \succ 0$; from $g = 0$ and a half-step of rows, "
     r"$G_0 = \epsilon\Omega^{-1}$ and $F_0 = \epsilon\Sigma^{-1} + A^\top G_0^{-1}A$",
+    control=(
+        "A stands for its transpose in the line of G",
+        {"rule": _mistaken},
+        ("G⁻¹A…",),
+    ),
 )
 def halves(case: Case, *, rule: Rule = _in_turn) -> Checks:
     """Slopes of E[y | x] after 3, 5, … half-steps are $G_n^{-1}A$, G by the recursion.
@@ -134,22 +133,22 @@ def halves(case: Case, *, rule: Rule = _in_turn) -> Checks:
     log-domain Sinkhorn between Gauss–Hermite nodes in NumPy; and E[y | x] itself, means
     not zero, by the library and between nodes.
     """
-    return (*_by_library(case, rule), *_by_clouds(case, rule), *_means(case))
-
-
-def _mistaken(p: Pair, steps: int) -> np.ndarray:
-    """$G_n$ with A for its transpose in one line."""
-    A, e = p.A, p.epsilon
-    G = e * np.linalg.inv(p.Omega)
-    for _ in range(steps):
-        F = e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A)
-        G = e * np.linalg.inv(p.Omega) + A.T @ np.linalg.solve(F, A)
-    return G
-
-
-halves.refuted_if(
-    "A stands for its transpose in the line of G", seen_by=("G⁻¹A…",), rule=_mistaken
-)
+    yield from _by_library(case, rule)
+    # The same on nodes: by NumPy for a pair, by the library for one Gaussian.
+    p, q = each(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
+    q = q._replace(beta=q.alpha, Omega=q.Sigma)
+    factor = np.linalg.cholesky(q.Sigma)
+    m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
+    given = lib.on_device(m)
+    probes = jnp.asarray(np.vstack([m.mean, m.mean + np.eye(2)]))
+    for n in case.pick((1, 2), (1, 2, 3)):
+        moved = np.asarray(_on_points(given, probes, 2 * n + 1))
+        slope = lambda r, n=n: np.linalg.solve(rule(r, n), r.A)
+        ours, theirs = by_nodes(p, n).slope, (moved[1:] - moved[:1]).T
+        at = f"{2 * n + 1} half-steps"
+        yield gap(f"G⁻¹A, nodes, {at}", ours, slope(p), **NEAR)
+        yield gap(f"G⁻¹A, library on nodes, {at}", theirs, slope(q), **NEAR)
+    yield from _means(case)
 
 
 @halves.misprinted(
@@ -165,20 +164,20 @@ def _(case: Case) -> Counterexample:
     return Counterexample(_by_library(case, _at_once), _by_library(case, _in_turn))
 
 
-def _at_once(p: Pair, steps: int) -> np.ndarray:
+def _at_once(p: Pair, steps: int) -> Array:
     """$G_n$ where both lines use the old of the other."""
     A, e = p.A, p.epsilon
-    F, G = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
+    row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
+    F, G = row, column
     for _ in range(steps):
-        F, G = (
-            e * np.linalg.inv(p.Sigma) + A.T @ np.linalg.solve(G, A),
-            e * np.linalg.inv(p.Omega) + A @ np.linalg.solve(F, A.T),
-        )
+        old = F, G
+        F = row + A.T @ np.linalg.solve(old[1], A)
+        G = column + A @ np.linalg.solve(old[0], A.T)
     return G
 
 
 @eqx.filter_jit
-def _on_points(m: Member, probes: Array, iterations: int) -> Array:
+def _on_points(m: Member, probes: JaxArray, iterations: int) -> JaxArray:
     mu = gauss_hermite(lib.gaussian(m), order=16)
     made = lib.attention("sinkhorn", m, iterations=iterations)
     return made.field(0.0, mu)(Tokens(probes)) * m.epsilon
@@ -194,30 +193,13 @@ def _by_library(case: Case, rule: Rule) -> Checks:
         yield gap(label, found, np.array(expected), **EXACT)
 
 
-def _by_clouds(case: Case, rule: Rule) -> Checks:
-    """The same on nodes: by NumPy for a pair, by the library for one Gaussian."""
-    p, q = each(pairs(case.rng("nodes"), 2, 3, 2, reach=0.25))
-    q = q._replace(beta=q.alpha, Omega=q.Sigma)
-    factor = np.linalg.cholesky(q.Sigma)
-    m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
-    given = lib.on_device(m)
-    probes = jnp.asarray(np.vstack([m.mean, m.mean + np.eye(2)]))
-    for n in case.pick((1, 2), (1, 2, 3)):
-        moved = np.asarray(_on_points(given, probes, 2 * n + 1))
-        slope = lambda r, n=n: np.linalg.solve(rule(r, n), r.A)
-        ours, theirs = by_nodes(p, n).slope, (moved[1:] - moved[:1]).T
-        at = f"{2 * n + 1} half-steps"
-        yield gap(f"G⁻¹A, nodes, {at}", ours, slope(p), **NEAR)
-        yield gap(f"G⁻¹A, library on nodes, {at}", theirs, slope(q), **NEAR)
-
-
 def _means(case: Case) -> Checks:
     """E[y | x] itself after half-steps, means not zero: the library's closed form."""
     q = next(each(pairs(case.rng("means"), 2, 3, 1, reach=0.25)))
     q = q._replace(beta=q.alpha, Omega=q.Sigma)
     factor = np.linalg.cholesky(q.Sigma)
     m = Member(q.alpha, factor, q.Q, q.K, np.eye(2), q.epsilon)
-    stack = Member(*(np.stack([part]) for part in m))
+    stack = Member(*columns([m]))
     for n in case.pick((1,), (1, 2)):
         found = by_nodes(q, n)
         w = found.plan.sum(axis=1)

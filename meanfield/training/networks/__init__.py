@@ -13,9 +13,9 @@ from ._head import Head as Head
 from ._head import SelfAttention as SelfAttention
 from ._head import cross_attention as cross_attention
 from ._head import self_attention as self_attention
+from ._sequence import sinusoids as sinusoids
 from ._sets import InducedBlock as InducedBlock
 from ._sets import MeetingBlock as MeetingBlock
 from ._sets import Pooling as Pooling
-from ._sinusoids import sinusoids as sinusoids
 from ._variant import Variant as Variant
 from ._variant import refuse_without_gradient as refuse_without_gradient

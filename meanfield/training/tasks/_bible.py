@@ -43,7 +43,7 @@ def verses(edition: str) -> tuple[Verse, ...]:
         UnsupportedError: if the package is not installed.
         InputFileError: if its file is not the one that is known.
     """
-    path = _path()
+    path = packaged(f"{PACKAGE}=={VERSION}", PLACE, "The text of the Bible")
     try:
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         try:
@@ -68,10 +68,6 @@ def chapters(edition: str) -> tuple[str, ...]:
     for verse in verses(edition):
         texts.setdefault((verse.book, verse.chapter), []).append(verse.text)
     return tuple(" ".join(text) for text in texts.values())
-
-
-def _path() -> Path:
-    return packaged(f"{PACKAGE}=={VERSION}", PLACE, "The text of the Bible")
 
 
 def _other(path: Path, reason: str) -> InputFileError:

@@ -28,7 +28,7 @@ def digits() -> tuple[Float[np.ndarray, "5000 28 28"], Int[np.ndarray, " 5000"]]
         UnsupportedError: if the package is not installed.
         InputFileError: if its file is not the one that is known.
     """
-    path = _path()
+    path = packaged(PACKAGE, PLACE, "The set of digits")
     try:
         with gzip.open(path, "rt") as stream:
             table = np.loadtxt(stream, delimiter=",", dtype=np.float32)
@@ -52,10 +52,6 @@ def fold(
     parts = np.split(order, FOLDS)
     test = parts.pop(seed % FOLDS)
     return np.concatenate(parts), test
-
-
-def _path() -> Path:
-    return packaged(PACKAGE, PLACE, "The set of digits")
 
 
 def _other(path: Path, reason: str) -> InputFileError:

@@ -17,7 +17,14 @@ from typing_extensions import override
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import Points
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import (
+    AbstractTask,
+    Item,
+    Items,
+    Split,
+    cross_entropy,
+    tasks,
+)
 from meanfield.training.networks import (
     Encoder,
     Perceptron,
@@ -28,7 +35,6 @@ from meanfield.training.networks import (
 from meanfield.training.networks._sequence import in_sequence
 
 from ._bible import KING_JAMES, chapters
-from ._classes import cross_entropy
 
 D, HIDDEN, HEADS, WIDTH = 128, 512, 4, 32
 EVERY, FOLDS = 20, 5  # every 20th chapter examines, beginning at one of five

@@ -4,7 +4,6 @@ It stands in for the cats and dogs of sander2022, Figure 5, and of shahbazi2025,
 1 and 6: pictures of two kinds, disturbed while networks learn, in part or all of them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -15,7 +14,7 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import Items, Split, tasks
 from meanfield.training.networks import (
     Encoder,
     Perceptron,
@@ -24,10 +23,9 @@ from meanfield.training.networks import (
     self_attention,
 )
 
-from ._classes import judged
 from ._images import moved, turned
 from ._mnist import BLACK, SIDE, digits, fold
-from .patches import PatchNetwork, refuse_patch
+from .patches import AbstractPatchTask, PatchNetwork, refuse_patch
 
 D, WIDTH, HEADS = 64, 16, 4
 SHIFT, TURN = 3, 15.0  # pixels, degrees: how far images are disturbed
@@ -35,7 +33,7 @@ TAUGHT = 4000  # images in an epoch, however many are different
 
 
 @dataclass(frozen=True)
-class Parity(AbstractTask):
+class Parity(AbstractPatchTask):
     """Digits of MNIST, by a vision transformer: odd or even?
 
     Attributes:
@@ -91,25 +89,11 @@ class Parity(AbstractTask):
         )
 
     @override
-    def measures(
-        self, network: eqx.Module, item: Item, key: PRNGKey | None
-    ) -> Mapping[str, Float[Array, ""]]:
-        assert isinstance(network, PatchNetwork)
-        image, label = item["image"], item["label"]
-        scores = network(image if key is None else _disturbed(image, key))
-        return judged(scores, label)
-
-    @override
-    def plans(
-        self, network: eqx.Module, item: Item
-    ) -> Float[Array, "layers heads n n"] | None:
-        assert isinstance(network, PatchNetwork)
-        return network.encoder.plans(network.tokens(item["image"]))
+    def perturb(
+        self, image: Float[Array, "side side"], key: PRNGKey
+    ) -> Float[Array, "side side"]:
+        first, second = jax.random.split(key)
+        return moved(turned(image, first, TURN, BLACK), second, SHIFT, BLACK)
 
 
 tasks.register("parity")(Parity)
-
-
-def _disturbed(image: Float[Array, "side side"], key: PRNGKey) -> Array:
-    first, second = jax.random.split(key)
-    return moved(turned(image, first, TURN, BLACK), second, SHIFT, BLACK)

@@ -3,6 +3,7 @@ r"""Digits cut into square patches, by one attention block.
 Source: sander2022, Figure 6; shahbazi2025, Figure 5.
 """
 
+import abc
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,11 +19,10 @@ from typing_extensions import override
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import AbstractTask, Item, Items, Split, judged, tasks
 from meanfield.training.networks import Encoder, Variant, before, self_attention
 from meanfield.training.networks._sequence import in_sequence
 
-from ._classes import judged
 from ._images import moved, patches_of
 from ._mnist import BLACK, SIDE, digits, fold
 
@@ -73,8 +73,34 @@ def refuse_patch(patch: int) -> None:
         )
 
 
+class AbstractPatchTask(AbstractTask):
+    """A task on images, by a network that sees them as patches."""
+
+    @abc.abstractmethod
+    def perturb(
+        self, image: Float[Array, "side side"], key: PRNGKey
+    ) -> Float[Array, "side side"]:
+        """An image as networks see it while they learn."""
+
+    @override
+    def measures(
+        self, network: eqx.Module, item: Item, key: PRNGKey | None
+    ) -> Mapping[str, Float[Array, ""]]:
+        assert isinstance(network, PatchNetwork)
+        image, label = item["image"], item["label"]
+        scores = network(image if key is None else self.perturb(image, key))
+        return judged(scores, label)
+
+    @override
+    def plans(
+        self, network: eqx.Module, item: Item
+    ) -> Float[Array, "layers heads n n"] | None:
+        assert isinstance(network, PatchNetwork)
+        return network.encoder.plans(network.tokens(item["image"]))
+
+
 @dataclass(frozen=True)
-class Patches(AbstractTask):
+class Patches(AbstractPatchTask):
     """Digits of MNIST, cut into patches: which digit is it?
 
     Attributes:
@@ -124,20 +150,10 @@ class Patches(AbstractTask):
         )
 
     @override
-    def measures(
-        self, network: eqx.Module, item: Item, key: PRNGKey | None
-    ) -> Mapping[str, Float[Array, ""]]:
-        assert isinstance(network, PatchNetwork)
-        image, label = item["image"], item["label"]
-        scores = network(image if key is None else moved(image, key, self.shift, BLACK))
-        return judged(scores, label)
-
-    @override
-    def plans(
-        self, network: eqx.Module, item: Item
-    ) -> Float[Array, "layers heads n n"] | None:
-        assert isinstance(network, PatchNetwork)
-        return network.encoder.plans(network.tokens(item["image"]))
+    def perturb(
+        self, image: Float[Array, "side side"], key: PRNGKey
+    ) -> Float[Array, "side side"]:
+        return moved(image, key, self.shift, BLACK)
 
 
 tasks.register("patches")(Patches)

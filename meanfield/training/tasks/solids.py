@@ -18,11 +18,10 @@ from typing_extensions import override
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import AbstractTask, Item, Items, Split, judged, tasks
 from meanfield.training.networks import InducedBlock, Pooling, Variant
 from meanfield.training.networks._sets import evenly_weighted
 
-from ._classes import judged
 from ._solids import SOLIDS, scattered
 
 D, WIDTH, HEADS, INDUCED = 64, 16, 4, 16

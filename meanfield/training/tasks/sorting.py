@@ -26,7 +26,14 @@ from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Dense, Points
 from meanfield.tokens import Tokens
-from meanfield.training._task import AbstractTask, Item, Items, Split, tasks
+from meanfield.training._task import (
+    AbstractTask,
+    Item,
+    Items,
+    Split,
+    cross_entropy,
+    tasks,
+)
 from meanfield.training.networks import (
     Decoder,
     DecoderBlock,
@@ -38,7 +45,6 @@ from meanfield.training.networks import (
     sinusoids,
 )
 
-from ._classes import cross_entropy
 from ._edits import edit_distance
 
 D, WIDTH, HEADS, LAYERS, WIDER = 64, 16, 4, 2, 4
@@ -149,7 +155,8 @@ class Sorting(AbstractTask):
 
     @override
     def split(self, seed: int) -> Split:
-        train = np.split(_order(self._pool), FOLDS)
+        order = np.random.default_rng(1).permutation(self._pool)
+        train = np.split(order, FOLDS)
         tests = np.arange(FOLDS * self.examined).reshape(FOLDS, -1) + self._pool
         train.pop(seed % FOLDS)
         return Split(np.concatenate(train), tests[seed % FOLDS])
@@ -232,10 +239,6 @@ class Sorting(AbstractTask):
 
 
 tasks.register("sorting")(Sorting)
-
-
-def _order(count: int) -> Int[np.ndarray, " count"]:
-    return np.random.default_rng(1).permutation(count)
 
 
 @functools.cache

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
-from meanfield.cli.options._texts import Texts
+from meanfield.cli.options._names import rows
+from meanfield.cli.options._values import Texts
+from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import number, print_json, print_pairs, print_rows
 from meanfield.errors import InvalidInputError
 
@@ -32,16 +34,7 @@ def list_(*, json: bool = False) -> None:
     Args:
         json: print JSON on stdout.
     """
-    from meanfield import models
-
-    rows = [
-        {"name": m.name, "installed": m.installed, "to_install": m.install}
-        for m in models.listed()
-    ]
-    if json:
-        print_json(rows)
-    else:
-        print_rows(rows)
+    (print_json if json else print_rows)(rows("models"))
 
 
 @app.command
@@ -63,16 +56,11 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
         json: print JSON on stdout, with all digits.
     """
     from meanfield import models
-    from meanfield.cli.terminal._console import RunProgress
+    from meanfield.cli.jobs import _models
 
     if out is not None:
-        from meanfield.cli.jobs.networks import _models
-
         _models.draw_heads(model, out)
-    checkpoint = models.load(model)
-    depth = models.read(checkpoint).sizes.n_layers
-    with RunProgress(f"reading {model}") as progress:
-        show = lambda layer: progress.show(layer / depth, f"layer {layer} of {depth}")
+    with _models.reading(model, f"reading {model}") as (checkpoint, show):
         summary = models.inspect(checkpoint, report=show)
     if json:
         values = dataclasses.asdict(summary)
@@ -138,10 +126,8 @@ def compare(
         out: file to draw a picture to, `.png`, `.pdf` or `.svg`.
         json: print one JSON object on stdout, with all digits.
     """
-    from meanfield.cli.process._session import open_session
-
     open_session(precision)
-    from meanfield.cli.jobs.networks import _models
+    from meanfield.cli.jobs import _models
 
     if len(text) == 1:
         _models.compare(model, text[0], rtol, out, in_json=json)

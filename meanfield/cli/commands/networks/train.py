@@ -1,10 +1,13 @@
 """`meanfield train`: networks with the attentions of the library."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
+from meanfield.cli.process._plugins import load_plugins
+from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note, print_json, print_rows
 from meanfield.errors import InvalidInputError
 
@@ -31,10 +34,9 @@ def list_(*, json: bool = False, plugin: list[Path] | None = None) -> None:
         plugin: a Python file that is run, and registers a task; may be repeated.
     """
     _begin(plugin)
-    from meanfield.cli.jobs.networks import _training
+    from meanfield.cli.jobs import _training
 
-    rows = _training.listed()
-    (print_json if json else print_rows)(rows)
+    (print_json if json else print_rows)(_training.tasks_and_options())
 
 
 @app.command
@@ -90,15 +92,16 @@ def start(  # noqa: PLR0913 (each is an option)
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin)
-    from meanfield.cli.jobs.networks import _training
-    from meanfield.training import Recipe, TrainSpec, Variant
+    from meanfield.cli.jobs import _training
+    from meanfield.training import Recipe, TrainSpec, Variant, train
 
     schedule = {"drops": tuple(_numbers("drops", drops)), "cooling": _cooling(cooling)}
     recipe = Recipe(epochs, batch, rate, optimiser=optimiser, **schedule)
-    variant = Variant(attention, _named(options), tuple(_words(given)), mask)
-    more = {"options": _named(task_options), "rehearsal": rehearsal}
+    variant = Variant(attention, _options_of(options), tuple(_words(given)), mask)
+    more = {"options": _options_of(task_options), "rehearsal": rehearsal}
     spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), **more)
-    _training.begin(spec, out, plugin or [], in_json=json)
+    job = partial(train, spec, out, plugins=plugin or [])
+    _training.conclude(job, variant.label, out, in_json=json)
 
 
 @app.command
@@ -116,9 +119,12 @@ def resume(
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin, folder)
-    from meanfield.cli.jobs.networks import _training
+    from meanfield.cli.jobs import _training
+    from meanfield.training import resume as rest
 
-    _training.go_on(folder, plugin or [], in_json=json)
+    label = _training.checked_record(folder).spec.variant.label
+    job = partial(rest, folder, plugins=plugin or [])
+    _training.conclude(job, label, folder, in_json=json)
 
 
 @app.command
@@ -143,10 +149,11 @@ def show(
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin, *([folder] if baseline is None else [folder, baseline]))
-    from meanfield.cli.jobs.networks import _training
+    from meanfield.cli.jobs import _training
 
     if baseline is None:
-        _training.show(folder, in_json=json)
+        record = _training.checked_record(folder)
+        _training.report(record, folder, in_json=json)
     else:
         _training.compare(folder, baseline, in_json=json)
 
@@ -177,10 +184,10 @@ def examine(
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin, folder)
-    from meanfield.cli.jobs.networks import _training
+    from meanfield.cli.jobs import _training
     from meanfield.training import Variant
 
-    variant = Variant(attention, _named(options))
+    variant = Variant(attention, _options_of(options))
     _training.examine(folder, variant, plugin or [], in_json=json)
 
 
@@ -208,7 +215,7 @@ def export(
         plugin: a Python file that is run, and registers a task or an attention.
     """
     _begin(plugin, folder)
-    from meanfield.cli.jobs.networks import _training
+    from meanfield.cli.jobs import _training
     from meanfield.training import export as exported
 
     record = _training.checked_record(folder)
@@ -221,18 +228,15 @@ def _begin(plugins: list[Path] | None, *folders: Path) -> None:
 
     Those that trainings in folders began with must be the same.
     """
-    from meanfield.cli.process._plugins import load_plugins
-    from meanfield.cli.process._session import open_session
-
     open_session("single")
-    for folder in folders if plugins else ():
-        from meanfield.training import TrainFolder
+    from meanfield.training import TrainFolder
 
+    for folder in folders if plugins else ():
         TrainFolder(folder).check_plugins(plugins or [])
     load_plugins(plugins)
 
 
-def _named(text: str | None) -> dict[str, object]:
+def _options_of(text: str | None) -> dict[str, object]:
     from meanfield.spec import options_of
 
     try:

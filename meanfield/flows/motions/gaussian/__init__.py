@@ -1,1 +1,1 @@
-from ._motion import GaussianMotion as GaussianMotion
+from ._gaussian_motion import GaussianMotion as GaussianMotion

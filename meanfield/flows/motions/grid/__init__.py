@@ -1,1 +1,1 @@
-from ._motion import GridMotion as GridMotion
+from ._grid_motion import GridMotion as GridMotion

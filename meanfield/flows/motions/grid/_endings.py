@@ -24,8 +24,13 @@ def feels_rim(
     rim: Float[Array, " d"],
     n_accepted: Int[Array, ""],
 ) -> Bool[Array, ""]:
-    """Whether velocities hang on what lies at the edges, at every eighth step."""
+    """Whether velocities hang on what lies at the edges, at every eighth step.
+
+    Never in a closed box, whose edges are those of the space.
+    """
     no = jnp.zeros((), bool)
+    if not mu.box.is_open:
+        return no
     look = lambda: rim_influence(dynamics, t, mu, rim) > RIM_FELT
     return jax.lax.cond(n_accepted % EVERY == 0, look, lambda: no)
 

@@ -1,8 +1,8 @@
 r"""Noise on a grid: half a step of the heat flow on either side of each step.
 
 Strang's splitting, of second order. The heat flow is $e^{\tau T}$ for the three-point
-$T$ between cell averages, with absorbing ends, exact in time: no step is too long for
-it. It is summed by uniformisation, $e^{-x}\sum_k \frac{x^k}{k!} N^k$ with
+$T$ between cell averages, with the walls of the box, exact in time: no step is too
+long for it. It is summed by uniformisation, $e^{-x}\sum_k \frac{x^k}{k!} N^k$ with
 $N = I + T/q \ge 0$ and $x = q\tau$, where $q$ is the fastest rate of leaving a cell.
 Every term is non-negative, so masses stay so without repair, and tails keep
 their digits: the eigenvectors of $T$ would bury them under rounding of the
@@ -35,11 +35,13 @@ class Strang(AbstractGridSolver):
         inner: moves the masses and the box.
         kappa: the diffusivity.
         edges: of the cells along each axis.
+        box: whose walls absorb heat, or do not.
     """
 
     inner: AbstractGridSolver
     kappa: Float[Array, ""]
     edges: Edges
+    box: AbstractBox
 
     @override
     def order(self, terms: PyTree) -> int:
@@ -48,9 +50,9 @@ class Strang(AbstractGridSolver):
     @override
     def advance(self, terms: Any, step: Step, y0: GridState) -> tuple[GridState, Any]:
         half = self.kappa * jnp.asarray(step.t1 - step.t0) / 2
-        warm = warmed(y0, self.edges, half)
+        warm = warmed(y0, self.edges, half, self.box)
         moved, told = self.inner.advance(terms, step, warm)
-        return warmed(moved, self.edges, half), told
+        return warmed(moved, self.edges, half, self.box), told
 
 
 class Spreading(AbstractBox):
@@ -66,6 +68,23 @@ class Spreading(AbstractBox):
 
     inner: AbstractBox
     rates: Float[Array, " d"]
+
+    @property
+    @override
+    def is_open(self) -> bool:
+        return self.inner.is_open
+
+    @override
+    def let_through(
+        self, faces: Float[Array, "*faces"], axis: int
+    ) -> Float[Array, "*faces"]:
+        return self.inner.let_through(faces, axis)
+
+    @override
+    def continued(
+        self, density: Float[Array, "*cells"], count: int
+    ) -> Float[Array, "*wider"]:
+        return self.inner.continued(density, count)
 
     @override
     def motion(
@@ -93,11 +112,13 @@ def resolving(mu: Grid, kappa: Float[Array, ""]) -> Float[Array, ""]:
     return kappa / eigh(mu.covariance)[0][0] / TURN
 
 
-def warmed(y: GridState, edges: Edges, area: Float[Array, ""]) -> GridState:
+def warmed(
+    y: GridState, edges: Edges, area: Float[Array, ""], box: AbstractBox
+) -> GridState:
     r"""The heat flow of $\Delta$ for a time `area`, $\kappa t$, in a still box."""
     masses, outflow = y.masses, y.outflow
     for axis, own in enumerate(edges):
-        stencil = _stencil(own)
+        stencil = _stencil(own, box)
         x = stencil.fastest * area / _lengths(y.axes)[axis] ** 2
         ends = [(0, 0)] * (masses.ndim - 1) + [(1, 1)]
         u = jnp.pad(jnp.moveaxis(masses, axis + 1, -1), ends)
@@ -131,11 +152,11 @@ class _Stencil(NamedTuple):
         return self.stay[lead] * u + from_below + from_above
 
 
-def _stencil(edges: Float[Array, " faces"]) -> _Stencil:
+def _stencil(edges: Float[Array, " faces"], box: AbstractBox) -> _Stencil:
     """Fluxes between cells go by the distance of their middles; outside is nothing."""
     h, middles = widths(edges), centres(edges)
     known = jnp.concatenate([edges[:1], middles, edges[-1:]])
-    conducts = 1 / jnp.diff(known)
+    conducts = box.let_through(1 / jnp.diff(known), 0)
     up, down = conducts[1:] / h, conducts[:-1] / h
     fastest = jnp.max(up + down)
     up, down = jnp.pad(up / fastest, 1), jnp.pad(down / fastest, 1)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from meanfield._typing import Time
+from meanfield.cells import along
 from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import Grid, Points
 
@@ -62,9 +63,9 @@ def rim_masses(mu: Grid) -> Float[Array, " d"]:
     found = []
     for axis, edges in enumerate(mu.edges):
         outer = _outer(edges, RIM)
-        along = jnp.where(outer, _along(mu, axis), 0)
+        slices = jnp.where(outer, _along(mu, axis), 0)
         middle = edges.shape[0] // 2
-        found.append(jnp.maximum(jnp.sum(along[:middle]), jnp.sum(along[middle:])))
+        found.append(jnp.maximum(jnp.sum(slices[:middle]), jnp.sum(slices[middle:])))
     return jnp.stack(found)
 
 
@@ -72,10 +73,10 @@ def without_outermost(mu: Grid, rim: Float[Array, " d"]) -> Grid:
     """The grid without its rim, and without the outermost masses of each axis."""
     masses = mu.state.masses
     for axis, edges in enumerate(mu.edges):
-        along = _along(mu, axis)
-        low, high = jnp.cumsum(along), jnp.cumsum(along[::-1])[::-1]
+        slices = _along(mu, axis)
+        low, high = jnp.cumsum(slices), jnp.cumsum(slices[::-1])[::-1]
         outer = (jnp.minimum(low, high) <= rim[axis]) | _outer(edges, RIM)
-        masses = jnp.where(outer.reshape(_shape(mu, axis)), 0, masses)
+        masses = jnp.where(along(outer, axis + 1, masses.ndim), 0, masses)
     return mu.at(mu.state._replace(masses=masses))
 
 
@@ -89,10 +90,6 @@ def _outer(edges: Float[Array, " faces"], share: float) -> Bool[Array, " n"]:
     rim = share * (edges[-1] - edges[0])
     outer = (edges[1:] <= edges[0] + rim) | (edges[:-1] >= edges[-1] - rim)
     return outer.at[jnp.array([0, -1])].set(True)
-
-
-def _shape(mu: Grid, axis: int) -> tuple[int, ...]:
-    return (1,) * (axis + 1) + (-1,) + (1,) * (mu.dimension - axis - 1)
 
 
 def _lengths(vectors: Float[Array, "n d"]) -> Float[Array, " n"]:

@@ -3,11 +3,11 @@
 from ._bound import growth as growth
 from ._bound import largest_reach as largest_reach
 from ._bound import relative_error as relative_error
-from ._cells import Cells as Cells
-from ._cells import Fenced as Fenced
-from ._cells import Unchecked as Unchecked
-from ._cells import unchecked as unchecked
-from ._cells import unfenced as unfenced
+from ._cell_reductions import Cells as Cells
+from ._cell_reductions import Fenced as Fenced
+from ._cell_reductions import Unchecked as Unchecked
+from ._cell_reductions import unchecked as unchecked
+from ._cell_reductions import unfenced as unfenced
 from ._choice import Extent as Extent
 from ._choice import chosen as chosen
 from ._choice import typical as typical

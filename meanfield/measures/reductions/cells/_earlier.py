@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from meanfield.linalg import HIGHEST
-from meanfield.measures.reductions._exp2 import LOG2E, exp2
+from meanfield.measures.reductions.exact import LOG2E, exp2
 
+from ._cell_nodes import Products, Vectors, no_nodes, read, spread, summed
 from ._layout import AbstractLayout
-from ._nodes import Products, Vectors, no_nodes, read, spread, summed
 
 ASKED, GIVEN = 1024, 512  # queries and keys of which pairs are taken at once
 UNFILLED = 1e-5  # seconds for a tile, however few vectors it holds

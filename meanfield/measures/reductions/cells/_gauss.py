@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield.measures.reductions._reduction import Blocked, Dense, Keys
+from meanfield.measures.reductions.exact import Blocked, Dense, Keys
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 

@@ -49,14 +49,10 @@ def _register(
     ad.primitive_transposes[primitive] = transposed
 
 
-def _with(fn: Map, static: dict[str, Any]) -> Map:
-    return lambda *args: fn(*args, **static)
-
-
 def _shape_by(fn: Map) -> Callable[..., Any]:
     def shape(*avals: Any, **static: Any) -> Any:
         structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals]
-        result = jax.eval_shape(_with(fn, static), *structs)
+        result = jax.eval_shape(lambda *args: fn(*args, **static), *structs)
         return ShapedArray(result.shape, result.dtype)
 
     return shape

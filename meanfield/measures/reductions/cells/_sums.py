@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from ._cell_nodes import Products, Vectors, no_nodes, read, spread, summed
 from ._earlier import Ordered, earlier_sums
 from ._frame import Side
 from ._layout import AbstractLayout
 from ._linear import transposes
-from ._nodes import Products, Vectors, no_nodes, read, spread, summed
 from ._tiles import places
 
 

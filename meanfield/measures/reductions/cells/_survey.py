@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield.measures.reductions._reduction import (
+from meanfield.measures.reductions.exact import (
     AbstractReduction,
     Dense,
     Keys,
@@ -20,7 +20,7 @@ from meanfield.measures.reductions._reduction import (
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cells import Cells, Sums, counted, seen, weighed
+from ._cell_reductions import Cells, Sums, counted, seen, weighed
 from ._choice import Extent, roomy
 from ._frame import framed
 from ._gauss import GaussLayout, Nearness, cheapest_gauss, nearness

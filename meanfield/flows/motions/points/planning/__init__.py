@@ -1,6 +1,6 @@
 """How sums along a flow are executed: planned at its start, watched, given room."""
 
-from ._cells import has_bound as has_bound
+from ._cell_plans import has_bound as has_bound
 from ._planning import interpolations as interpolations
 from ._planning import missed as missed
 from ._planning import planned as planned

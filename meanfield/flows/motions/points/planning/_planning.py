@@ -15,8 +15,8 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
 from meanfield.measures import AbstractPlanned, Cells, Chebyshev, Points, exactly
 
-from ._cells import CellPlanner
-from ._nodes import NodePlanner
+from ._cell_plans import CellPlanner
+from ._node_plans import NodePlanner
 from ._planner import Planner
 
 PLANNERS: dict[type[AbstractPlanned], Planner[Any]] = {

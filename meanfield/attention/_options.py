@@ -1,0 +1,55 @@
+"""Options of variants that are the fields of a dataclass, written once for several."""
+
+import dataclasses
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+_ENTRY = re.compile(r"^    options: .*\n", flags=re.MULTILINE)
+
+
+def with_keywords(factory: Callable[..., R]) -> Callable[..., R]:
+    """A factory with a keyword for each field of the dataclass that it calls `options`.
+
+    The keywords stand in its signature and in its documentation where `options` did.
+    """
+    signature = inspect.signature(factory)
+    options = signature.parameters["options"].annotation
+    names = [field.name for field in dataclasses.fields(options)]
+    parameters = [
+        parameter
+        for old in signature.parameters.values()
+        for parameter in (_keywords(options) if old.name == "options" else [old])
+    ]
+    public = signature.replace(parameters=parameters)
+
+    @functools.wraps(factory)
+    def call(*args: Any, **keywords: Any) -> R:
+        try:
+            public.bind(*args, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{factory.__name__}() {error}") from None
+        fields = {name: keywords.pop(name) for name in names if name in keywords}
+        return factory(*args, options=options(**fields), **keywords)
+
+    call.__signature__ = public  # pyright: ignore[reportAttributeAccessIssue]
+    _, _, entries = (inspect.getdoc(options) or "").partition("Attributes:\n")
+    entries = entries.partition("\n\n")[0] + "\n"
+    call.__doc__ = _ENTRY.sub(lambda _: entries, inspect.getdoc(factory) or "")
+    return call
+
+
+def _keywords(options: type) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=field.type,
+        )
+        for field in dataclasses.fields(options)
+    ]

@@ -1,0 +1,258 @@
+"""Kills of commands that are several processes: pools that share work, and groups.
+
+A signal comes to the command alone, to one of the processes that it has started, or to
+all of them. The processes of a case are told from all others by their working folder.
+"""
+
+import os
+import random
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faults_commands import ENDED, LOOK, SPEC, Finished, child, wait, whole
+from faults_judging import Truth, arrays, faults_of, litter, prefix_faults
+from faults_killing import frames_of
+from processes import gone, is_at_work, processes_in, seconds_of
+
+from meanfield.errors import MeanfieldError
+from meanfield.storage.disk._locks import taken
+
+PATIENCE = 90.0  # seconds of all processors after which a command hangs
+ORPHANED = 20.0  # seconds of the clock in which a process without parent does nothing
+FIRST_PACE = 12.0  # of them that a command is thought to take at first
+LONG_SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
+LONG_SWEEP += ["--over", "A=-1:2:20,cov=1:2:10"]
+CHUNKS = 200
+FRAMES = 41
+PAGES = ["--html", "page.html", "--errata", "errata.md"]
+STATEMENTS = ["castin2025:eq-2.2", "castin2025:lemma-4.1"]
+POOLS = {
+    "sweep": ["sweep", *LONG_SWEEP, "--workers", "2", "--out", "new"],
+    "verify": ["verify", *STATEMENTS, "--jobs", "2", *PAGES],
+}
+GROUPS = {
+    "tokens": ["simulate", *SPEC, "--processes", "2", "--out", "new"],
+    "draws": ["simulate", *SPEC, "--draws", "3", "--processes", "2", "--out", "new"],
+}
+VICTIMS = ("the command", "another", "all")
+_PLACE = re.compile(rb"127\.0\.0\.1:(\d+)/(\d+)/2")
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A signal, and the processes that it came to.
+
+    Attributes:
+        command: the process of the command itself.
+        victim: one of `VICTIMS`.
+        pids: of the processes that were there when the signal came.
+        struck: those that it was sent to.
+        places: host and place of each among the group, by its number.
+    """
+
+    command: int
+    number: signal.Signals
+    victim: str
+    pids: list[int] = field(default_factory=list)
+    struck: list[int] = field(default_factory=list)
+    places: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """What the case is called by."""
+        late = "" if self.struck else ", too late"
+        return f"{self.number.name} {self.victim}{late}"
+
+
+def kill_pool(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
+    """A signal at a random moment to a command whose workers share what it does."""
+    name = draw.choice(list(POOLS))
+    progress = lambda: len([*(place / "new/done").glob("*.json")]) / CHUNKS
+    strike, done = _struck(
+        draw, POOLS[name], place, pace, progress if name == "sweep" else None
+    )
+    found = faults_of(done, _codes_of_pool(name, strike), PATIENCE)
+    found += _remains(place, strike)
+    found += {"sweep": _sweep_faults, "verify": _page_faults}[name](draw, place, truth)
+    return f"{name} {strike.words}", done, found
+
+
+def kill_group(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
+    """A signal at a random moment to a command that several processes compute."""
+    name = draw.choice(list(GROUPS))
+    progress = lambda: frames_of(place / "new") / FRAMES
+    strike, done = _struck(draw, GROUPS[name], place, pace, progress)
+    found = faults_of(done, _codes_of_group(strike), PATIENCE)
+    found += _name_faults(done, strike) + _remains(place, strike)
+    found += _run_faults(draw, place, truth.home / name, name)
+    return f"{name} {strike.words}", done, found
+
+
+def prepare_pools(home: Path) -> Truth:
+    """A table and pages that nobody disturbs, by one process."""
+    home.mkdir()
+    alone = [option for option in POOLS["sweep"] if option not in ("--workers", "2")]
+    for arguments in (alone, ["verify", *STATEMENTS, *PAGES]):
+        done = whole(arguments, home)
+        assert done.code == 0, done.said
+    table = (home / "new" / "table.csv").read_bytes()
+    (home / "table.csv").write_bytes(table)
+    whole(["sweep", "new"], home)  # nothing to do: it must not change the table
+    assert (home / "new" / "table.csv").read_bytes() == table
+    (home / "new").rename(home / "sweep")
+    return Truth(home)
+
+
+def prepare_groups(home: Path) -> Truth:
+    """The runs that nobody disturbs."""
+    home.mkdir()
+    for name, arguments in GROUPS.items():
+        done = whole([*arguments[:-1], name], home)
+        assert done.code == 0, done.said
+    return Truth(home)
+
+
+def _struck(
+    draw: random.Random,
+    arguments: list[str],
+    place: Path,
+    pace: dict[str, float],
+    progress: Callable[[], float] | None,
+) -> tuple[Strike, Finished]:
+    """A command that a signal has come to, or that was over before, and its end.
+
+    It comes after random seconds of the processor or, in half of the cases where there
+    is `progress`, when a random share of all is committed.
+    """
+    fresh, number, name = draw.random() < 0.1, draw.choice([*ENDED]), str(arguments)
+    strike = Strike(child(arguments, place, None, fresh), number, draw.choice(VICTIMS))
+    others = lambda: [pid for pid in processes_in(place) if pid != strike.command]
+    spent = lambda: sum(map(seconds_of, [strike.command, *others()]))
+    if progress is not None and draw.random() < 0.5:
+        reached, goal = progress, draw.random()
+    else:
+        reached, goal = spent, draw.uniform(0.0, 1.1) * pace.get(name, FIRST_PACE)
+    has_victim = lambda: strike.victim != "another" or bool(others())
+    while not gone(strike.command) and not (reached() >= goal and has_victim()):
+        time.sleep(0.005)
+    _send(draw, strike, others())
+    done = wait(strike.command, place)
+    if done.code == 0 and not strike.struck:
+        pace[name] = 0.8 * pace.get(name, done.seconds) + 0.2 * done.seconds
+    return strike, done
+
+
+def _send(draw: random.Random, strike: Strike, others: list[int]) -> None:
+    """Sends the signal, unless the command is over."""
+    if gone(strike.command):
+        return
+    strike.pids.extend([strike.command, *others])
+    for pid in others:
+        with suppress(OSError):
+            if line := _PLACE.search(Path(f"/proc/{pid}/cmdline").read_bytes()):
+                strike.places[pid] = int(line[1]), int(line[2])
+    victims = {
+        "the command": [strike.command],
+        "another": draw.sample(others, min(1, len(others))),
+        "all": draw.sample(strike.pids, len(strike.pids)),
+    }[strike.victim]
+    for pid in victims:
+        with suppress(ProcessLookupError):
+            os.kill(pid, strike.number)
+            strike.struck.append(pid)
+
+
+def _codes_of_pool(name: str, strike: Strike) -> set[int]:
+    """How a command may end whose worker, or that itself, has got a signal."""
+    if strike.victim != "another":
+        return {0, *ENDED[strike.number]}
+    return {0} if name == "sweep" else {0, 4}
+
+
+def _codes_of_group(strike: Strike) -> set[int]:
+    """The same of a group: the exit code of the first process is that of the whole."""
+    if strike.victim != "another":
+        return {0, *ENDED[strike.number]}
+    first = any(strike.places.get(pid, (0, 1))[1] == 0 for pid in strike.struck)
+    return {0, 8} | ({code for code in ENDED[strike.number] if first and code > 0})
+
+
+def _name_faults(done: Finished, strike: Strike) -> list[str]:
+    """Whether the process that was lost has the name of another."""
+    if done.code != 8:
+        return []
+    names = {f"Process {strike.places[p][1]} of 2 (pid {p})" for p in strike.struck}
+    return [] if any(name in done.said for name in names) else ["misnamed"]
+
+
+def _remains(place: Path, strike: Strike) -> list[str]:
+    """Processes, ports, locks and drafts that are still there when all has ended."""
+    found, idle = [], 0.0
+    while idle < ORPHANED and (left := processes_in(place)):
+        time.sleep(LOOK)
+        idle += 0.0 if any(map(is_at_work, left)) else LOOK
+    for pid in processes_in(place):
+        found.append("orphan")
+        os.kill(pid, signal.SIGKILL)
+    for port in {port for port, _ in strike.places.values()}:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            found += ["port"] if probe.connect_ex(("127.0.0.1", port)) == 0 else []
+    for lock in place.rglob(".lock"):
+        try:
+            with taken(lock):
+                pass
+        except OSError:
+            found.append("locked")
+    return found + litter(place)
+
+
+def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
+    """What is lost of a sweep, and what is wrong once it has gone on to its end."""
+    sweep = place / "new"
+    if not sweep.exists():
+        return []
+    before = {file: file.read_bytes() for file in (sweep / "done").glob("*.json")}
+    more = draw.choice([[], [], [], ["--workers", "2"]])
+    done = whole(["sweep", "new", *more], place)
+    found = faults_of(done, {0}, PATIENCE)
+    found += ["false"] if "ended early" in done.said else []
+    same = all(file.read_bytes() == content for file, content in before.items())
+    finished = (sweep / "done").glob("*.json")
+    found += [] if same and len([*finished]) == CHUNKS else ["lost"]
+    found += ["litter" for name in ("todo", "claimed") if [*(sweep / name).iterdir()]]
+    table = (sweep / "table.csv").read_bytes()
+    return found + (
+        [] if table == (truth.home / "table.csv").read_bytes() else ["false"]
+    )
+
+
+def _page_faults(_: random.Random, place: Path, truth: Truth) -> list[str]:
+    """Whether pages are torn: each holds what it did, or all of what is new."""
+    page = (place / "page.html").read_text().rstrip()
+    found = [] if page.endswith("</html>") and "4.1" in page else ["lost"]
+    errata = (place / "errata.md").read_bytes()
+    same = errata == (truth.home / "errata.md").read_bytes()
+    return found + ([] if same else ["lost"])
+
+
+def _run_faults(draw: random.Random, place: Path, truth: Path, name: str) -> list[str]:
+    """What is lost of a run, and what is wrong once it has gone on to its end."""
+    run = place / "new"
+    if not run.exists():
+        return []
+    try:
+        found = prefix_faults(run, truth)
+    except MeanfieldError:
+        return ["lost"]
+    # Draws are computed to the same bits by one process.
+    alone = name == "draws" and draw.random() < 0.75
+    done = whole(["resume", "new", *(["--devices", "1"] if alone else [])], place)
+    found += faults_of(done, {0}, PATIENCE)
+    return found + ([] if arrays(run) == arrays(truth) else ["lost"])
