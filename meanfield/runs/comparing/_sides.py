@@ -13,6 +13,7 @@ from meanfield.runs.execution._execute import Progress, Result, execute
 from meanfield.runs.execution._notes import without_limit
 from meanfield.runs.execution._run import start
 from meanfield.runs.representations import representations
+from meanfield.runs.setup._resolve import check_one_flow
 from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import KEYS, RunSpec, knows, parse
 
@@ -23,6 +24,13 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 INSTEAD = {
     "starts": "follows one flow",
     "projected": "projects a Gaussian where the attention does not keep it one",
+}
+ONE_FLOW = {
+    "forward": "A comparison follows a flow: leave out `forward`; beside a forward "
+    "pass `models compare` does so.",
+    "observe": "A comparison measures gaps, not energies: leave out `observe`, which "
+    "`simulate` records.",
+    "draws": "A comparison follows one flow: leave out `draws` and `starts`.",
 }
 JUMPS = "velocities of points jump, and steps of one length are off by O(dt)"
 GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
@@ -94,7 +102,7 @@ def sides(
         ['points', 'gaussian']
     """
     _check_measures(measures)
-    _check_flow(spec)
+    check_one_flow(spec, ONE_FLOW)
     setup = Setup(spec)
     _check_own(setup, measures, own)
     members, notes = [], []
@@ -141,23 +149,6 @@ def _check_measures(measures: Sequence[str]) -> None:
             f"`measures` must be two or three of {', '.join(others)} and {last}, such "
             f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
             "register others)."
-        )
-
-
-def _check_flow(spec: RunSpec) -> None:
-    if spec.forward:
-        raise InvalidInputError(
-            "A comparison follows a flow: leave out `forward`; beside a forward pass "
-            "`models compare` does so."
-        )
-    if spec.observe:
-        raise InvalidInputError(
-            "A comparison measures gaps, not energies: leave out `observe`, which "
-            "`simulate` records."
-        )
-    if spec.is_family:
-        raise InvalidInputError(
-            "A comparison follows one flow: leave out `draws` and `starts`."
         )
 
 

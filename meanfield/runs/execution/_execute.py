@@ -128,7 +128,7 @@ def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
         "spec": spec.as_json(),
         "dtype": run.setup.dtype.name,
         "inputs": Inputs.of(spec, plugins).as_recorded(),
-        **vocabulary(spec),
+        **vocabulary(spec.model, spec.text, spec.source),
         **provenance(),
         "layout": None if run.layout is None else run.layout.as_json(),
     }

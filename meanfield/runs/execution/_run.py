@@ -230,28 +230,19 @@ def check_layout(setup: Setup, layout: Layout) -> None:
         InvalidInputError: if the spec asks for such.
     """
     spec = setup.spec
-    check_shared(spec.reduction, is_forward=spec.forward)
+    if spec.reduction.partition(":")[0] in ("cells", "chebyshev"):
+        raise InvalidInputError(
+            f"`reduction = {spec.reduction}` sums on one device, and sums of several "
+            "devices are exact; leave it out, or the devices."
+        )
+    if spec.forward:
+        raise InvalidInputError(
+            "`forward` passes words through a network on one device; leave out the "
+            "devices."
+        )
     has_tokens = setup.representation.shares_tokens
     if spec.draws and not has_tokens and layout.size > layout.processes:
         raise InvalidInputError(
             f"`measure = {spec.measure}` has no tokens for devices to share; processes "
             "share its draws, each with one device: take `--processes` alone."
-        )
-
-
-def check_shared(reduction: str, *, is_forward: bool) -> None:
-    """Refuses what one device does alone, where several share the tokens.
-
-    Raises:
-        InvalidInputError: for interpolated sums, and for a forward pass.
-    """
-    if reduction.partition(":")[0] in ("cells", "chebyshev"):
-        raise InvalidInputError(
-            f"`reduction = {reduction}` sums on one device, and sums of several "
-            "devices are exact; leave it out, or the devices."
-        )
-    if is_forward:
-        raise InvalidInputError(
-            "`forward` passes words through a network on one device; leave out the "
-            "devices."
         )

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from meanfield.attention import (
-    AbstractCoupling,
     AbstractSoftSlices,
     HardSlices,
     Linear,
@@ -204,11 +203,13 @@ def _whole(count: float) -> int:
 
 def _work(setup: Setup, size: Size) -> float:
     """Seconds of one core for a velocity, but for what matches along slices."""
-    spec, rates, d = setup.spec, _rates(setup), size.d
+    spec, d, name, unit = setup.spec, size.d, setup.dtype.name, jnp.ones((1, 1))
+    rates = RATES[name]
     parts = (spec, *spec.terms)
     heads = [part.heads for part in parts]
     if spec.model is not None:
         heads[0] = _network(setup).n_heads
+        rates = rates._replace(products=PRODUCTS[name])
     if size.how is None and not spec.projected:
         solution = 40 * d**3 / rates.products  # roots and solves of d × d matrices
         return sum(heads) * solution
@@ -216,7 +217,7 @@ def _work(setup: Setup, size: Size) -> float:
     if spec.model is not None:
         work = _network(setup).seconds(size.n, setup.dtype)
     for count, part, context in zip(heads, parts, setup.contexts, strict=True):
-        coupling = _coupling(part.attention)
+        coupling = attentions[part.attention](unit, unit, unit).coupling
         if not isinstance(coupling, HardSlices | AbstractSoftSlices):
             half_steps = 2 * (part.iterations or PASSES)
             passes = half_steps if isinstance(coupling, Sinkhorn) else 1
@@ -227,12 +228,6 @@ def _work(setup: Setup, size: Size) -> float:
                 keys = d + 2  # features, which keys are summed to once
             work += count * passes * _sums(size, keys, rates)
     return work
-
-
-def _rates(setup: Setup) -> Rates:
-    name = setup.dtype.name
-    rates = RATES[name]
-    return rates._replace(products=PRODUCTS[name]) if setup.spec.model else rates
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
@@ -252,11 +247,6 @@ def _sums(size: Size, keys: int | None, rates: Rates) -> float:
         along, across = 2 * _along(size) / rates.exponentials, 6 * size.cells
         return PROBED**2 * (along + across / rates.products)
     return n**2 * pair
-
-
-def _coupling(name: str) -> AbstractCoupling:
-    unit = jnp.ones((1, 1))
-    return attentions[name](unit, unit, unit).coupling
 
 
 def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meanfield import models
-from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
 from ._stored import refuse
@@ -20,7 +19,9 @@ _MOST = 1_000_000  # layers that a record may tell of
 _OF_LAYER = "layer of the model that acts from this time on, or that acted last"
 
 
-def vocabulary(spec: RunSpec) -> dict[str, Any]:
+def vocabulary(
+    model: str | None, text: str | None, source: str | None
+) -> dict[str, Any]:
     """What a run of a model records, so that it can be read without the model.
 
     They are the number of the model's layers, and the words of the tokens: those of
@@ -30,14 +31,14 @@ def vocabulary(spec: RunSpec) -> dict[str, Any]:
         InputFileError: if the text or the model cannot be read.
         UnsupportedError: if the extra `models` is not installed.
     """
-    if spec.model is None:
+    if model is None:
         return {}
-    checkpoint = models.load(spec.model)
+    checkpoint = models.load(model)
     sizes = models.read(checkpoint).sizes
-    if spec.text is not None:
-        text = checkpoint.encode(models.text_in(spec.text), limit=sizes.max_positions)
-        return {_DEPTH: sizes.n_layers, _WORDS: list(text.words)}
-    record = {} if spec.source is None else RunStore.open(spec.source).attrs
+    if text is not None:
+        words = checkpoint.encode(models.text_in(text), limit=sizes.max_positions).words
+        return {_DEPTH: sizes.n_layers, _WORDS: list(words)}
+    record = {} if source is None else RunStore.open(source).attrs
     words = {_WORDS: record[_WORDS]} if _WORDS in record else {}
     return {_DEPTH: sizes.n_layers, **words}
 

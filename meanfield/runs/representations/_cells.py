@@ -53,7 +53,6 @@ class Discretization:
 
     Attributes:
         keys: those of a grid.
-        names: the names of those that are given.
         masks: of the attentions, by which its cells come in layers, one for each
             position.
         shears: whether its box may shear. Under noise, or down an energy, it does not:
@@ -62,7 +61,6 @@ class Discretization:
     """
 
     keys: GridSpec
-    names: tuple[str, ...]
     masks: tuple[str, ...]
     shears: bool
     dtype: jnp.dtype
@@ -70,13 +68,10 @@ class Discretization:
     @classmethod
     def of(cls, spec: RunSpec, dtype: jnp.dtype) -> "Discretization":
         """The discretization that a spec asks for."""
-        names = tuple(
-            key for key in GridSpec.model_fields if key in spec.model_fields_set
-        )
         parts = (spec, *spec.layers, *spec.terms)
         masks = tuple(part.mask for part in parts if part.mask is not None)
         shears = not (spec.noise or spec.flow_of)
-        return cls(spec, names, masks, shears, dtype)
+        return cls(spec, masks, shears, dtype)
 
     @property
     def is_masked(self) -> bool:

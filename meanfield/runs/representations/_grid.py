@@ -25,7 +25,7 @@ from meanfield.measures import (
 )
 from meanfield.measures.laws import laws
 from meanfield.runs.records._endings import Outcome
-from meanfield.spec import KEYS, RunSpec, StartSpec
+from meanfield.spec import KEYS, GridSpec, StartSpec
 
 from ._cells import BOXES, box_in, scott
 from ._representation import (
@@ -181,7 +181,12 @@ class GridRuns(AbstractRepresentation[Grid]):
 
     @override
     def report(
-        self, measures: tuple[Grid, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
+        self,
+        measures: tuple[Grid, ...],
+        outcomes: tuple[Outcome, ...],
+        keys: GridSpec,
+        *,
+        is_family: bool,
     ) -> dict[str, Any]:
         """The mass on the grid and what has left it, of each member of a family."""
         first, doubts = measures[0], [outcome.doubt for outcome in outcomes]
@@ -193,9 +198,9 @@ class GridRuns(AbstractRepresentation[Grid]):
         return {
             "cells": [edges.shape[0] - 1 for edges in first.edges],
             "positions": None if first.position is None else first.position.shape[0],
-            "box": spec.box,
-            "bandwidth": spec.bandwidth,
-            **{k: all_ if spec.is_family else all_[0] for k, all_ in each.items()},
+            "box": keys.box,
+            "bandwidth": keys.bandwidth,
+            **{k: all_ if is_family else all_[0] for k, all_ in each.items()},
         }
 
     @override
@@ -273,7 +278,8 @@ class _Density(AbstractReader[Grid]):
             InvalidInputError: if the spec names others.
         """
         grid, source = self._start.grid, self._start.keys.source
-        keys = [key for key in grid.names if KEYS[key].left_behind]
+        given = grid.keys.model_fields_set & GridSpec.model_fields.keys()
+        keys = [key for key in KEYS if key in given and KEYS[key].left_behind]
         if keys:
             raise InvalidInputError(
                 f"`{source}` brings its own cells: leave out `{keys[0]}`."

@@ -17,7 +17,7 @@ from meanfield.measures import (
     Points,
 )
 from meanfield.runs.records._endings import Outcome
-from meanfield.spec import RunSpec
+from meanfield.spec import GridSpec
 from meanfield.tokens import Tokens
 
 from ._representation import (
@@ -97,7 +97,12 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def report(
-        self, measures: tuple[Points, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
+        self,
+        measures: tuple[Points, ...],
+        outcomes: tuple[Outcome, ...],
+        keys: GridSpec,
+        *,
+        is_family: bool,
     ) -> dict[str, Any]:
         return {"n": measures[0].tokens.n}
 

@@ -23,7 +23,7 @@ from meanfield.measures import (
     Points,
 )
 from meanfield.runs.records._endings import Outcome
-from meanfield.spec import RunSpec, StartSpec
+from meanfield.spec import GridSpec, StartSpec
 from meanfield.storage import kinds
 
 from ._start import Start, Steps
@@ -223,10 +223,15 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return outcome
 
     def report(
-        self, measures: tuple[M, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
+        self,
+        measures: tuple[M, ...],
+        outcomes: tuple[Outcome, ...],
+        keys: GridSpec,
+        *,
+        is_family: bool,
     ) -> dict[str, Any]:
         """What the report of a run says besides what all runs say, as JSON values."""
-        del measures, outcomes, spec
+        del measures, outcomes, keys, is_family
         return {}
 
     def observables(self, first: M, last: M) -> dict[str, float]:

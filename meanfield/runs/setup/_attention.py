@@ -17,9 +17,7 @@ from meanfield.attention import (
     own_options,
 )
 from meanfield.dynamics import (
-    AbstractContext,
     AbstractDynamics,
-    Cross,
     Heads,
     Prefix,
     Sum,
@@ -58,28 +56,21 @@ def dynamics(spec: RunSpec, d: int, draw: Draw, contexts: Contexts) -> AbstractD
         UnknownNameError: if a name is not registered.
     """
     layers = [_inherit(spec, layer) for layer in spec.layers]
-    depth = Depth.of(spec) if layers else None
+    starts = tuple(layer.t for layer in spec.layers)
+    depth = Depth(starts, spec.t, spec.depth == "interpolated") if layers else None
     if depth is None:
         main = _attention(spec, d, draw)
     else:
         main = depth.dynamics(_of_layers(layers, d, draw))
-    main = _across(main, contexts.of(layers[0] if layers else spec, d, draw))
-    more = [
-        _across(
-            _attention(term, d, draw, f"terms.{i}."),
-            contexts.of(term, d, draw, f"terms.{i}."),
-        )
-        for i, term in enumerate(spec.terms)
-    ]
+    main = contexts.across(main, layers[0] if layers else spec, d, draw)
+    more = []
+    for i, term in enumerate(spec.terms):
+        prefix = f"terms.{i}."
+        moves = _attention(term, d, draw, prefix)
+        more.append(contexts.across(moves, term, d, draw, prefix=prefix))
     drifts_by_layer = [layer.drift for layer in spec.layers]
     more += drifts(spec.drift, drifts_by_layer, depth, d=d, draw=draw)
     return Sum(main, *more) if more else main
-
-
-def _across(
-    moves: AbstractDynamics, context: AbstractContext | None
-) -> AbstractDynamics:
-    return moves if context is None else Cross(moves, context)
 
 
 def model_coupling(part: AttentionSpec) -> AbstractCoupling:

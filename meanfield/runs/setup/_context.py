@@ -8,11 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from meanfield.dynamics import AbstractContext, Moving, Still
+from meanfield.dynamics import (
+    AbstractContext,
+    AbstractDynamics,
+    Cross,
+    Moving,
+    Still,
+)
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs.representations import Start, dimension_in, representation_in
-from meanfield.spec import AttentionSpec, Context, RunSpec, context_of
+from meanfield.spec import AttentionSpec, Context, context_of
 from meanfield.storage import RunStore
 
 from ._files import read_states
@@ -156,14 +162,6 @@ def context_dimension(text: str) -> int | None:
     return None if context.run is None else source_dimension(context.run)
 
 
-def contexts(spec: RunSpec) -> tuple[str | None, ...]:
-    """The context of the attention of a spec, and of each of its terms."""
-    shared = spec.context  # by all layers, which may say it in its place
-    if spec.layers and spec.layers[0].context is not None:
-        shared = spec.layers[0].context
-    return (shared, *(term.context for term in spec.terms))
-
-
 def keys_seen(text: str) -> int:
     """How many tokens or cells a context has; none if it is a Gaussian.
 
@@ -207,12 +205,19 @@ class Contexts:
         self._start, self._times = start, times
         self._read: dict[str, AbstractContext] = {}
 
-    def of(
-        self, part: AttentionSpec, d: int, draw: Draw, prefix: str = ""
-    ) -> AbstractContext | None:
-        """What the tokens of a part look at; `None` if at each other.
+    def across(
+        self,
+        moves: AbstractDynamics,
+        part: AttentionSpec,
+        d: int,
+        draw: Draw,
+        *,
+        prefix: str = "",
+    ) -> AbstractDynamics:
+        """A dynamics whose tokens look at the context of a part, if it has one.
 
         Args:
+            moves: what moves tokens that look at each other.
             part: the attention: the spec itself, or one of its terms.
             d: the dimension.
             draw: for matrices that are drawn.
@@ -223,13 +228,13 @@ class Contexts:
             InputFileError: if there is no such file or run.
         """
         if part.context is None:
-            return None
+            return moves
         if part.context not in self._read:
             context = context_of(part.context)
             if context.run is None and context.file is None:
-                return Still(_gaussian(part, d, draw, prefix))
+                return Cross(moves, Still(_gaussian(part, d, draw, prefix)))
             self._read[part.context] = self._stored(context)
-        return self._read[part.context]
+        return Cross(moves, self._read[part.context])
 
     def _stored(self, context: Context) -> AbstractContext:
         """What a run or a file holds."""

@@ -10,7 +10,7 @@ from meanfield import models
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, OF_HEADS, RunSpec, heads_of
 
-from ._context import context_dimension, contexts, source_dimension
+from ._context import context_dimension, source_dimension
 from ._files import read_states
 from ._layers import acting_on
 from ._parameters import columns, dtype_of, entries
@@ -19,10 +19,14 @@ _MOST = 2.0**53  # steps: whole numbers beyond are no floats
 _FIRST = 1e-4  # of the time, where `spacing = log` has its first frame after the start
 
 
-def dimension(spec: RunSpec) -> int:
+def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
     """The dimension that the keys fix; a number alone is a 1 × 1 matrix.
 
     A grid of starts lies in the plane.
+
+    Args:
+        spec: that of a run.
+        contexts: what its tokens look at, by name.
 
     Raises:
         InvalidInputError: if two keys disagree.
@@ -40,7 +44,7 @@ def dimension(spec: RunSpec) -> int:
         sizes["init"] = read_states(spec.init[1:]).shape[1]
     if spec.source is not None:
         sizes["the run to start from"] = source_dimension(spec.source)
-    for context in filter(None, contexts(spec)):
+    for context in filter(None, contexts):
         sizes[f"the context {context}"] = context_dimension(context)
     known = {name: size for name, size in sizes.items() if size is not None}
     if len(set(known.values())) > 1:
@@ -68,31 +72,28 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
     Raises:
         InvalidInputError: if they do not increase in the format of the spec.
     """
-    ts = _times(spec).astype(dtype_of(spec.precision))
+    start, end, dt, frames = spec.at or 0.0, spec.t, spec.dt, spec.frames
+    if spec.model is not None and "t" not in spec.model_fields_set:
+        end = float(depth_of_model(spec.model, spec.model_layers))
+    if spec.times is not None:
+        ts = np.asarray(spec.times, float)
+    elif spec.forward:
+        ts = np.arange(end + 1)
+    elif end <= start:
+        raise InvalidInputError(
+            f"The final time `t` must pass the start, t = {start:g}; got {end:g}."
+        )
+    elif dt is None:
+        ts = start + (end - start) * _SPACINGS[spec.spacing](frames)
+    else:
+        ts = start + dt * _multiples(dt, start, end, frames=frames)
+    ts = ts.astype(dtype_of(spec.precision))
     if not np.all(ts[1:] > ts[:-1]):
         raise InvalidInputError(
             f"The frames lie closer than {spec.precision} precision can tell; ask for "
             "fewer `frames`."
         )
     return ts
-
-
-def _times(spec: RunSpec) -> Float[np.ndarray, " times"]:
-    if spec.times is not None:
-        return np.asarray(spec.times, float)
-    end = spec.t
-    if spec.model is not None and "t" not in spec.model_fields_set:
-        end = float(depth_of_model(spec.model, spec.model_layers))
-    if spec.forward:
-        return np.arange(end + 1)
-    start = spec.at or 0.0
-    if end <= start:
-        raise InvalidInputError(
-            f"The final time `t` must pass the start, t = {start:g}; got {end:g}."
-        )
-    if spec.dt is None:
-        return start + (end - start) * _SPACINGS[spec.spacing](spec.frames)
-    return start + spec.dt * _multiples(spec.dt, start, end, frames=spec.frames)
 
 
 def _multiples(

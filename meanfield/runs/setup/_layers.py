@@ -14,7 +14,7 @@ from meanfield.dynamics import (
     stacked,
 )
 from meanfield.errors import InvalidInputError
-from meanfield.spec import Matrix, RunSpec
+from meanfield.spec import Matrix
 
 from ._parameters import (
     Draw,
@@ -36,7 +36,7 @@ class Depth:
 
     Attributes:
         starts: the times at which layers begin.
-        end: of the last; it acts for ever.
+        end: of the flow; the last acts for ever.
         is_linear: whether parameters are linear between the times.
     """
 
@@ -44,18 +44,12 @@ class Depth:
     end: float
     is_linear: bool
 
-    @classmethod
-    def of(cls, spec: RunSpec) -> "Depth":
-        """The depth of a spec that has layers."""
-        starts = tuple(layer.t for layer in spec.layers)
-        end = max(spec.t, starts[-1] + 1.0)
-        return cls(starts, end, spec.depth == "interpolated")
-
     def dynamics(self, members: Sequence[AbstractDynamics]) -> AbstractDynamics:
         """One dynamics that is each of these in its layer, or linear between them."""
         if self.is_linear:
             return Interpolated(jnp.asarray(self.starts), stacked(members))
-        return Layers(jnp.asarray([*self.starts, self.end]), stacked(members))
+        end = max(self.end, self.starts[-1] + 1.0)
+        return Layers(jnp.asarray([*self.starts, end]), stacked(members))
 
 
 def drifts(

@@ -1,6 +1,6 @@
 """From a spec to its setup, with all that can be refused before a flow is made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import equinox as eqx
@@ -85,3 +85,19 @@ def check_energy(setup: Setup, measure: AbstractMeasure) -> None:
     if setup.spec.flow_of is not None:
         energy = setup.descended_energy(measure.dimension)
         check_finite(energy, measure, setup.spec.mover)
+
+
+def check_one_flow(spec: RunSpec, messages: Mapping[str, str]) -> None:
+    """Refuses a spec that asks for a forward pass, for energies, or for many flows.
+
+    Args:
+        spec: what is asked for.
+        messages: what to say of `forward`, of `observe`, and of `draws`.
+
+    Raises:
+        InvalidInputError: with one of the messages.
+    """
+    asked = {"forward": spec.forward, "observe": spec.observe, "draws": spec.is_family}
+    for key, message in messages.items():
+        if asked[key]:
+            raise InvalidInputError(message)

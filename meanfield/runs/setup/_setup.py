@@ -33,7 +33,7 @@ from meanfield.runs.representations import (
 from meanfield.spec import RunSpec
 
 from ._attention import dynamics, model_coupling
-from ._context import Contexts, contexts, stored_measure
+from ._context import Contexts, stored_measure
 from ._domain import dimension, times
 from ._energies import Energies, descended_energy, observed_energies
 from ._files import read_states
@@ -96,7 +96,9 @@ class Setup:
         if self.stored_dimension is not None:
             return self.stored_dimension
         is_given = spec.source is not None or spec.text is not None
-        return 0 if spec.model is not None and is_given else dimension(spec)
+        return (
+            0 if spec.model is not None and is_given else dimension(spec, self.contexts)
+        )
 
     @functools.cached_property
     def ts(self) -> Float[np.ndarray, " times"]:
@@ -110,8 +112,12 @@ class Setup:
 
     @functools.cached_property
     def contexts(self) -> tuple[str | None, ...]:
-        """The names of what the tokens look at, for each term."""
-        return contexts(self.spec)
+        """The names of what tokens look at: of the attention, and of each term."""
+        spec = self.spec
+        shared = spec.context  # by all layers, which may say it in its place
+        if spec.layers and spec.layers[0].context is not None:
+            shared = spec.layers[0].context
+        return (shared, *(term.context for term in spec.terms))
 
     @functools.cached_property
     def _contexts(self) -> Contexts:

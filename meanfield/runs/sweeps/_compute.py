@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, PyTree
 
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
@@ -124,7 +124,8 @@ class Computer:
         steps, ts, moves = setup.steps, setup.ts, members[0].dynamics
         segments = -(-(len(ts) - 1) // steps.segment)  # `max_steps` counts in each
         steps, ts = replace(steps, max_steps=segments * steps.max_steps), ts[[0, -1]]
-        is_noisy = setup.spec.noise is not None
+        seeds = filled if setup.spec.noise is not None else ()  # each cell by its own
+        keys = [Setup(self._cells.run_spec(i)).noise_key(0) for i in seeds]
         trajectory = ensemble(
             stacked([m.dynamics for m in members]),
             stacked([m.measure for m in members]),
@@ -134,18 +135,13 @@ class Computer:
             stepping=setup.representation.stepping(steps, ts, moves),
             stop=steps.stops,
             noise=steps.noise,
-            key=self._noise_keys(filled) if is_noisy else None,
+            key=jnp.stack(keys) if keys else None,
         )
         rows = _numbers(trajectory, [m.measure for m in members])
         rows = {name: rows[name][: len(cells)] for name in rows}
         if setup.representation.remembers_start:
             rows |= self._doubts(cells, members, trajectory)
         return {"cell": cells, **rows}
-
-    def _noise_keys(self, indices: Sequence[int]) -> Key[Array, " cells"]:
-        """Those of the runs that the cells are: each by the seed of its own."""
-        setups = (Setup(self._cells.run_spec(i)) for i in indices)
-        return jnp.stack([setup.noise_key(0) for setup in setups])
 
     def _doubts(
         self, cells: Sequence[int], members: Sequence[Member], trajectory: Trajectory
