@@ -16,7 +16,7 @@ from meanfield.cli.options._options import gather
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.fields import Affine
 from meanfield.measures import Points
-from meanfield.plotting._runs.described import described
+from meanfield.plotting.reading.described import described
 from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw

@@ -12,8 +12,8 @@ from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
 from meanfield.cli.terminal._console import FrameProgress
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
-from meanfield.pages import report as pages
-from meanfield.plotting.pages import page_file
+from meanfield.pages import report as reports
+from meanfield.plotting import pages
 
 if TYPE_CHECKING:
     import xarray
@@ -61,7 +61,7 @@ def report(
             Those of the run that you have given before are run again to see its
             attention.
     """
-    subject = pages.subject_of(path)
+    subject = reports.subject_of(path)
     if title and subject.kind == "verification":
         raise InvalidInputError(
             "The page of a verification lists its statements and has no other "
@@ -82,21 +82,21 @@ def report(
 
 
 def _save(
-    subject: "pages.Subject",
+    subject: "reports.Subject",
     out: Path | None,
     title: str | None,
     plugins: list[Path] | None,
 ) -> None:
-    target = page_file(out or subject.path.parent / f"{subject.stem}.html")
+    target = pages.page_file(out or subject.path.parent / f"{subject.stem}.html")
     check_writable(target)
     check_page(target, "report")
     read = partial(_told_whole, plugins=plugins)
     progress = FrameProgress("preparing")
-    file = pages.save_report(subject, target, progress, read, title=title)
+    file = reports.save_report(subject, target, progress, read, title=title)
     note(f"wrote {file}")
 
 
-def _serve(subject: "pages.Subject", title: str | None, host: str, port: int) -> None:
+def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) -> None:
     """Serves the page of a run or a sweep until the command is interrupted.
 
     Raises:
@@ -114,8 +114,8 @@ def _serve(subject: "pages.Subject", title: str | None, host: str, port: int) ->
     def read(path: Path) -> "xarray.Dataset":
         return worded(path, runs.dataset(path), "page", ignore)
 
-    make = lambda: pages.page_of(subject, ignore, read).titled(title)
-    with pages.serve(make, subject.path, host=host, port=port) as server:
+    make = lambda: reports.page_of(subject, ignore, read).titled(title)
+    with reports.serve(make, subject.path, host=host, port=port) as server:
         note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
         with suppress(KeyboardInterrupt):  # as it was told, and nothing is lost
             server.serve_forever()
@@ -150,7 +150,7 @@ def _snapshots(dataset: "xarray.Dataset") -> list[float]:
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:
         return []
-    from meanfield.plotting.reading import even_frames
+    from meanfield.plotting.reading.observables import even_frames
 
     keys = dataset.attrs.get("spec", {})
     heads = int(keys.get("heads") or 1)

@@ -27,7 +27,6 @@ from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, print_json, print_pairs
 from meanfield.errors import ProcessLost, ResourceError, SimulationFailed
 from meanfield.spec import KEYS, PARAMETERS, RunSpec, knows, measures
-from meanfield.storage import RunStore, refuse_taken
 
 COLLECTIVE = "Gloo"  # who computes sums over the processes of CPUs, as its errors say
 BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured
@@ -79,6 +78,8 @@ def simulate(
         together: the devices and processes that share the work.
         **options: the keys of the spec.
     """
+    from meanfield.storage import RunStore, refuse_taken
+
     together.settle()
     if plugin:
         keys = {} if start_from is None else dict(RunStore.open(start_from).spec)
@@ -92,7 +93,8 @@ def simulate(
         return
     open_session(spec.precision)
     if dry_run:
-        _foresee(runs.foreseen(together.with_exact_sums(spec)), out, in_json=json)
+        exact = {"reduction": together.sums(spec.reduction)}
+        _foresee(runs.foreseen(spec.model_copy(update=exact)), out, in_json=json)
         return
     _integrate(spec, out, plugins=plugin or [], layout=together.layout(), in_json=json)
 
@@ -121,6 +123,8 @@ def resume(
             have given to a command before is run again by itself, if it is unchanged.
         together: the devices and processes that share the rest.
     """
+    from meanfield.storage import RunStore
+
     together = together.or_as(RunStore.open(run))
     if together.processes is not None:
         together.supervise(run)
@@ -128,7 +132,7 @@ def resume(
     together.settle()
     shared = {"plugins": load_plugins_of(run, plugin), "layout": together.layout()}
     job = partial(runs.resume, run, **shared)
-    _conclude(job, RunProgress(f"resume {run.name}"), run, in_json=json)
+    _conclude(job, (f"resume {run.name}",), run, in_json=json)
 
 
 def _integrate(
@@ -138,14 +142,17 @@ def _integrate(
     out = out if _is_first() else None
     if spec.model is not None and spec.text is not None:
         note_unknown(spec.model, spec.text)
-    words = ("forward pass", f"reading {spec.model}")
-    bar = words if spec.forward else (f"{spec.mover} {spec.moved}", "compiling")
+    words = (f"{spec.mover} {spec.moved}", "compiling")
+    if spec.forward:
+        words = ("forward pass", f"reading {spec.model}")
     job = partial(runs.execute, spec, out=out, **settings)
-    _conclude(job, RunProgress(*bar), out, in_json=in_json)
+    _conclude(job, words, out, in_json=in_json)
 
 
 def _keys_of(run: Path, options: Values) -> Values:
     """The keys of a run that others are to start from; its last frame by default."""
+    from meanfield.storage import RunStore
+
     store = RunStore.open(run)
     measure = options.get("measure", store.spec.get("measure", "points"))
     omissions = {key for key, row in KEYS.items() if row.left_behind}
@@ -160,20 +167,20 @@ def _keys_of(run: Path, options: Values) -> Values:
 
 def _foresee(ahead: "runs.Foresight", out: Path | None, *, in_json: bool) -> None:
     """Prints what a run would take, its time as an estimate."""
-    plan, *durations = ahead
+    plan, estimate, exact = ahead
     if out is not None:
+        from meanfield.storage import refuse_taken
+
         refuse_taken(out)
         runs.refuse_full_disk(plan, out)
     values = plan.as_json()
     if in_json:
-        times = zip(("time", "exact"), map(_as_json, durations), strict=True)
-        print_json({**values, **dict(times)})
+        print_json({**values, "time": _as_json(estimate), "exact": _as_json(exact)})
         return
     arrays, disk = (runs.readable(values[key]) for key in ("memory", "disk"))
     sizes = {"memory": f"{arrays} of arrays, beside {BESIDE}", "disk": disk}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
     facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
-    estimate, exact = durations
     words = {"time": runs.in_words(estimate)}
     if exact is not None:
         words["exact sums"] = runs.in_words(exact)
@@ -189,16 +196,23 @@ def _as_json(estimate: "runs.Duration | None") -> dict[str, Any] | None:
 
 def _conclude(
     job: Callable[..., "runs.Result"],
-    bar: RunProgress,
+    words: tuple[str, ...],
     path: Path | None,
     *,
     in_json: bool,
 ) -> None:
-    """Does a job with progress, and prints its result; fails if the flow did."""
+    """Does a job with progress, and prints its result; fails if the flow did.
+
+    Args:
+        job: what is done.
+        words: the title of its progress, and what it begins with.
+        path: where its result is stored, if it is.
+        in_json: whether a program reads it.
+    """
     from meanfield.cli.jobs._report import Timing, as_json, print_report
 
     start, compile_start = time.perf_counter(), CLOCK.seconds
-    result = _result(job, bar, path)
+    result = _result(job, RunProgress(*words), path)
     compile_seconds = CLOCK.seconds - compile_start
     seconds = time.perf_counter() - start - compile_seconds
     if _is_first():

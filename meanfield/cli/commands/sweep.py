@@ -29,7 +29,6 @@ from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse, parse_axes
-from meanfield.workers import Processes
 
 MOST_WORKERS = 1024  # each is a process
 
@@ -180,8 +179,11 @@ def _heads(axes: Sequence[Axis], options: Options) -> dict[str, str]:
                 "out the option."
             )
     firsts = {axis.key: axis.values[0] for axis in whole}
-    text = lambda value: value if isinstance(value, str) else json_text.dumps(value)
-    return {key: text(value) for key, value in firsts.items() if value is not None}
+    return {
+        key: value if isinstance(value, str) else json_text.dumps(value)
+        for key, value in firsts.items()
+        if value is not None
+    }
 
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
@@ -225,6 +227,8 @@ def _result(
     folder: Path, start: Callable[..., None] | None, crew: Crew
 ) -> "runs.SweepResult":
     """A sweep worked off by all of a crew; with `start` it is begun first."""
+    from meanfield.workers import Processes
+
     size, precision, plugins = crew
     join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
     with (

@@ -136,13 +136,12 @@ def _summary(text: str, both: models.Comparison) -> dict[str, object]:
     start, last = both.depths[0], both.depths[-1]
     ranks = (start.network_rank, last.network_rank, last.flow_rank)
     similarities = (last.network_similarity, last.flow_similarity)
-    join = lambda values: " | ".join(number(value, 3) for value in values)
     return {
         "text": named(text),
         "tokens": len(both.words),
         "flow": both.endings[-1],
-        "rank: embedding | network | flow": join(ranks),
-        "similarity: network | flow": join(similarities),
+        "rank: embedding | network | flow": _side_by_side(*ranks),
+        "similarity: network | flow": _side_by_side(*similarities),
         "distance": number(last.distance, 3),
         "if tokens stay": number(last.unmoved, 3),
         "nearer": f"{_reach(both)} of {len(both.shares)}",
@@ -164,27 +163,27 @@ def _print(title: str, both: models.Comparison) -> None:
 
 
 def _depth(row: models.Depth) -> dict[str, object]:
-    pair = lambda name: " | ".join(
-        number(getattr(row, f"{cloud}_{name}"), 3) for cloud in ("network", "flow")
-    )
+    similarities = (row.network_similarity, row.flow_similarity)
     return {
         "layers behind": row.layers,
         "distance": number(row.distance, 3),
         "if tokens stay": number(row.unmoved, 3),
         "cosine": number(row.cosine, 2),
-        "rank: network | flow": pair("rank"),
-        "similarity: network | flow": pair("similarity"),
+        "rank: network | flow": _side_by_side(row.network_rank, row.flow_rank),
+        "similarity: network | flow": _side_by_side(*similarities),
     }
 
 
+def _side_by_side(*values: float) -> str:
+    return " | ".join(number(value, 3) for value in values)
+
+
 def _shares(row: models.Shares) -> dict[str, object]:
-    share = lambda value: f"{100 * value:.0f} %"
+    parts = {"attention": row.attention, "MLP": row.mlp, "layer norms": row.norm}
     return {
         "layer": row.layer,
         "displacement / states": number(row.displacement, 3),
-        "attention": share(row.attention),
-        "MLP": share(row.mlp),
-        "layer norms": share(row.norm),
+        **{name: f"{100 * value:.0f} %" for name, value in parts.items()},
         "cosine": number(row.attention_cosine, 2),
     }
 

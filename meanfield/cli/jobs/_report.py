@@ -168,9 +168,9 @@ _RATES = {"dissipation": "dE/dt = ", "steepest": "dE/dt of the gradient flow = "
 def _energies(result: Result) -> dict[str, str]:
     """Final energies and their rates of change, of the first member of a family."""
     prefix = _first(result)
-    rate = lambda name: _RATES.get(name.partition("_")[0], "")
+    rates = {name: _RATES.get(name.partition("_")[0], "") for name in result.observed}
     return {
-        name: f"{prefix}{rate(name)}{number(float(np.ravel(value)[0]))}"
+        name: f"{prefix}{rates[name]}{number(float(np.ravel(value)[0]))}"
         for name, value in result.observed.items()
     }
 

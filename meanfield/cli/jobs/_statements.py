@@ -55,10 +55,9 @@ def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
     inequalities = [check for check in checks if check["tightness"] is not None]
     if inequalities:
         return max(inequalities, key=lambda check: check["tightness"])
-    share = lambda check: (
-        abs(check["observed"] - check["bound"]) / (check["tolerance"] or 1)
-    )
-    return max(checks, key=share, default=None)
+    errors = [abs(check["observed"] - check["bound"]) for check in checks]
+    shares = [e / (c["tolerance"] or 1) for e, c in zip(errors, checks, strict=True)]
+    return checks[shares.index(max(shares))] if checks else None
 
 
 def _observation(check: Mapping[str, Any] | None) -> str:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from meanfield.cli.terminal._output import (
 )
 from meanfield.endings import Status
 from meanfield.spec import Axis
-from meanfield.workers import Processes
 
 from ._words import ASSUMED
+
+if TYPE_CHECKING:
+    from meanfield.workers import Processes
 
 FEW = 12  # cells, of which each has a row
 SHOWN = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
@@ -29,7 +32,7 @@ SHOWN = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
 class Pace:
     """Shows where a sweep is, and the time left at the pace so far."""
 
-    def __init__(self, progress: RunProgress, helpers: Processes) -> None:
+    def __init__(self, progress: RunProgress, helpers: "Processes") -> None:
         self._progress = progress
         self._helpers = helpers
         self._first: tuple[float, int] | None = None

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,12 +34,15 @@ from meanfield.training import (
 
 def tasks_and_options() -> list[dict[str, Any]]:
     """The tasks, each with its options and their defaults."""
-    options = {
-        name: ", ".join(f"{o.name}={o.default}" for o in dataclasses.fields(task))
-        for name, task in tasks.items()
-    }
     return [
-        {"name": name, "options": options[name], "what": summary(task)}
+        {
+            "name": name,
+            "options": ", ".join(
+                f"{option.name}={option.default}"
+                for option in dataclasses.fields(cast(Any, task))
+            ),
+            "what": summary(task),
+        }
         for name, task in tasks.items()
     ]
 

@@ -91,7 +91,10 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
 @contextmanager
 def _start_all(count: int, devices: int | None) -> Iterator[list[Member]]:
     """The processes, which end with the block, and with this process."""
-    port, (theirs, ours) = _free_port(), os.pipe()
+    with socket.socket() as probe:  # a port that is free
+        probe.bind((LOOPBACK, 0))
+        port = probe.getsockname()[1]
+    theirs, ours = os.pipe()
     members: list[Member] = []
     try:
         for number in range(count):
@@ -198,9 +201,3 @@ def command(typed: Sequence[str], place: str, devices: int | None) -> list[str]:
             kept.append(token)
     more = [] if devices is None else ["--devices", str(devices)]
     return [name, "--join", place, *more, *kept]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]

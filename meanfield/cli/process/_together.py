@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter
 
 from meanfield.errors import InvalidInputError
-from meanfield.spec import RunSpec
 
 from ._joining import each, place, settle
 from ._supervising import supervise
@@ -62,12 +61,14 @@ class Together:
         processes = before.get("processes", 1)
         return Together(before.get("devices"), processes if processes > 1 else None)
 
-    def with_exact_sums(self, spec: RunSpec) -> RunSpec:
-        """The run that one device would take in the place of several, by exact sums."""
+    def sums(self, reduction: str) -> str:
+        """How sums are executed where `reduction` is asked for: several do exact ones.
+
+        Raises:
+            InvalidInputError: if devices do not divide among processes.
+        """
         each(self.devices, self.processes or 1)
-        if self == Together() or spec.reduction != "auto":
-            return spec
-        return spec.model_copy(update={"reduction": "blocked"})
+        return "blocked" if self != Together() and reduction == "auto" else reduction
 
     def settle(self) -> None:
         """Has JAX make its devices, before it is asked for the first time."""
