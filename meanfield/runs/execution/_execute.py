@@ -103,20 +103,17 @@ def resume(
     if not has_ended:
         record, is_started = store.attrs.get("inputs"), store.frames > 0
         Inputs.of(spec, plugins).check(record, is_started=is_started)
-    if not store.frames:
-        return _advance_to_end(start(spec, layout), _claimed(store), report)
-    run, t = reopen(store, spec, layout)
-    if has_ended:
-        return _result(run, store, 0.0)
-    if run.done > run.last or t != run.ts[run.done]:
-        reason = f"its last frame is at t = {t:g}, which is no time of its spec"
-        refuse(path, reason)
-    return _advance_to_end(run, _claimed(store), report)
-
-
-def _claimed(store: RunStore) -> RunStore | None:
-    """The store, if this process is the one that writes."""
-    return store.claim() if jax.process_index() == 0 else None
+    if store.frames:
+        run, t = reopen(store, spec, layout)
+        if has_ended:
+            return _result(run, store, 0.0)
+        if run.done > run.last or t != run.ts[run.done]:
+            reason = f"its last frame is at t = {t:g}, which is no time of its spec"
+            refuse(path, reason)
+    else:
+        run = start(spec, layout)
+    writer = store.claim() if jax.process_index() == 0 else None  # the first alone
+    return _advance_to_end(run, writer, report)
 
 
 def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:

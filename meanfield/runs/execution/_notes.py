@@ -107,12 +107,11 @@ def _norm(result: Result) -> float:
 
 def caveat(setup: Setup, member: Member) -> str:
     """What a report says of a flow beside its numbers; empty if nothing."""
-    begins_with = setup.representation.begins_with
-    is_among = setup.spec.flow_of is not None and begins_with == "moments"
-    among = AMONG if is_among else ""
-    return "; ".join(
-        filter(None, (_past_the_layers(setup), without_limit(member), among))
-    )
+    spec, home = setup.spec, setup.representation
+    notes = [_past_the_layers(setup), without_limit(member)]
+    if spec.flow_of is not None and home.begins_with == "moments":
+        notes.append(AMONG)
+    return "; ".join(filter(None, notes))
 
 
 def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:

@@ -92,9 +92,8 @@ def _checked(setup: Setup) -> Member:
     draws = small.members()
     check_draws(setup, draws)
     first = draws[0]
-    trial = dataclasses.replace(
-        first, measure=setup.representation.sketch(first.measure)
-    )
+    few = setup.representation.sketch(first.measure)
+    trial = dataclasses.replace(first, measure=few)
     small.prepare(trial, small.segment(0), stepping=small.stepping(first.dynamics))
     check_observable(trial, small.energies(trial.measure.dimension))
     return first

@@ -70,10 +70,9 @@ def observed_energies(spec: RunSpec, d: int, draw: Draw) -> Energies:
         key = _natural(spec, has_drift=has_drift) if name == "energy" else name
         check_known(key, "energy")
         if key not in free:
-            several = {"heads": spec.heads > 1, "layers": bool(spec.layers)}
-            several |= {"terms": bool(spec.terms), "mask": spec.mask is not None}
-            several |= {"context": spec.context is not None}
-            _check_single(name, **several, model=spec.model is not None)
+            several = {"heads": spec.heads > 1, "layers": spec.layers}
+            several |= {key: getattr(spec, key) for key in ("terms", "mask", "context")}
+            _check_single(name, **several, model=spec.model)
         parts[suffix(name)] = energy_named(spec, key, d, draw, options=options)
     return parts
 
@@ -137,7 +136,7 @@ def _natural(part: AttentionSpec, *, has_drift: bool) -> str:
     )
 
 
-def _check_single(name: str, **several: bool) -> None:
+def _check_single(name: str, **several: object) -> None:
     """An energy of scores is one of a single attention, the same at all times."""
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:

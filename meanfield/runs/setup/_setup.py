@@ -176,9 +176,8 @@ class Setup:
     def descended_energy(self, d: int, index: int = 0) -> AbstractEnergy:
         """The energy that a gradient flow in dimension `d` descends."""
         names = self.spec.flow_of or ()
-        return typed(
-            descended_energy(self.spec, names, d, self.draw(index)), self.dtype
-        )
+        energy = descended_energy(self.spec, names, d, self.draw(index))
+        return typed(energy, self.dtype)
 
     def energies(self, d: int, index: int = 0) -> Energies:
         """The energies that are observed of a draw; see `observed_energies`."""
