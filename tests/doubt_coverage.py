@@ -11,7 +11,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import Isotropic, doubt, flow
 from meanfield.measures import Gaussian, Grid
-from meanfield.runs.representations._cells import law_on_grid
+from meanfield.runs.representations._cells import Discretization
 from meanfield.spec import parse
 
 FAMILIES = LINES + PLANES
@@ -42,7 +42,8 @@ def grid_of(problem: Problem) -> Grid:
     if family.noisy:
         keys["noise"] = problem.kappa
     standard = Gaussian.from_moments(np.zeros(family.d), np.eye(family.d))
-    return law_on_grid(parse({**keys, **problem.reach}), problem.law, standard)
+    cells = Discretization.of(parse({**keys, **problem.reach}), np.dtype(np.float64))
+    return cells.law(problem.law, standard)
 
 
 def measured(kind: Family, *seeds: int) -> Measured | None:

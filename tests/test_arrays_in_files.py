@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meanfield.errors import InputFileError
-from meanfield.runs.building._arrays import read_array
+from meanfield.runs.setup._files import read_array
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from meanfield.measures import (
     exactly,
 )
 from meanfield.measures.reductions.cells import Findings
-from meanfield.runs.building._build import Member
-from meanfield.runs.execution._observe import in_cells
+from meanfield.runs import Member
+from meanfield.runs.setup._observe import in_cells
 from meanfield.scores import Masked
 
 Command = Callable[..., Finished]

@@ -26,7 +26,7 @@ from meanfield.measures import (
     clouds_abreast,
 )
 from meanfield.measures.reductions import Beside
-from meanfield.runs.building._build import members
+from meanfield.runs import Setup
 from meanfield.runs.sweeps._cells import Cells
 from meanfield.runs.sweeps._compute import checked
 from meanfield.scores import Dot
@@ -155,7 +155,7 @@ def test_draws_are_the_flows_of_their_members(tmp_path: Path) -> None:
     spec = parse({**SPEC, "A": "normal", "draws": 4, "seed": 2})
     runs.execute(spec, out=tmp_path / "run")
     data = runs.dataset(tmp_path / "run")
-    for i, member in enumerate(members(spec)):
+    for i, member in enumerate(Setup(spec).members()):
         alone = flow(member.dynamics, member.measure, data["time"].values)
         stored = data["x"].values[i]
         gap = np.max(np.abs(stored - alone.coordinates))

@@ -20,10 +20,9 @@ from meanfield.errors import (
     ResourceError,
 )
 from meanfield.measures import Gaussian, Grid, Points
-from meanfield.runs import member
-from meanfield.runs.building._build import members
-from meanfield.runs.building._source import Frames
-from meanfield.runs.forecasts import _plan
+from meanfield.runs import Setup, member
+from meanfield.runs.setup import _memory
+from meanfield.runs.setup._context import Frames
 from meanfield.spec import located, parse, parse_axes
 from meanfield.storage import RunStore
 
@@ -89,7 +88,7 @@ def test_a_context_is_read_once_for_all_draws(
     )
     look = {"context": f"{encoder}:moving", "A": "normal"}
     spec = parse({**TIMES, "n": 3, "draws": 3, **look, "terms": [look]})
-    made = members(spec)
+    made = Setup(spec).members()
     assert len(paths) == 1
     mu = made[0].measure
     assert isinstance(mu, Points)
@@ -235,7 +234,7 @@ def test_what_is_looked_at_must_fit(
     tokens: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Dense sums over pairs with all keys; frames that are passed through."""
-    monkeypatch.setattr(_plan, "physical_memory", lambda: 4_000)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 4_000)
     spec = {"n": 1, "d": 2, "frames": 2, "t": 0.3}
     runs.start(parse({**spec, "context": f"{encoder}:0.2"}))
     with pytest.raises(ResourceError, match="moves through its frames needs about"):

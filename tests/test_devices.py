@@ -28,7 +28,7 @@ from meanfield.errors import (
     ResourceError,
     UnsupportedError,
 )
-from meanfield.runs.building._tokens import refuse_alone
+from meanfield.runs.execution._run import check_layout
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
@@ -385,7 +385,7 @@ def test_numbers_of_processes_and_devices_have_a_bound(
 def test_what_cannot_be_shared_is_refused():
     for spec in (RunSpec(reduction="cells"), RunSpec.model_construct(forward=True)):
         with pytest.raises(InvalidInputError, match=r"leave .*out.* the devices"):
-            refuse_alone(spec)
+            check_layout(runs.Setup(spec), Layout.over(1))
     with pytest.raises(ResourceError, match="JAX has 1 devices here, and not 9"):
         Layout.over(9)
     with pytest.raises(InvalidInputError, match="at least 1"):

@@ -17,7 +17,7 @@ from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.measures import Points
 from meanfield.plotting.reading.described import described
 from meanfield.runs import sides
-from meanfield.runs.records._inputs import inputs
+from meanfield.runs.records._inputs import Inputs
 from meanfield.spec import parse, parse_axes, read_toml
 
 Command = Callable[..., Finished]
@@ -152,7 +152,7 @@ def test_files_of_a_drift_are_recorded_and_no_longer_needed(tmp_path: Path):
         '[drift]\nM = "@m.npy"\nb = "@b.csv"\n'
     )
     spec = parse(read_toml(tmp_path / "run.toml"))
-    names = {Path(name).name for name in inputs(spec, [])["start"]}
+    names = {Path(name).name for name in Inputs.of(spec).start}
     assert names == {"m.npy", "b.csv"}
     runs.execute(spec, out=tmp_path / "whole")
 

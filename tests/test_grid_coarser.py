@@ -63,6 +63,6 @@ def test_no_run_that_may_be_off_by_a_tenth_is_finished(bad: float) -> None:
     """Whichever of covariance and mean it is, and where a doubt is no number."""
     ended = Outcome(Status.FINISHED, 1.0)
     for doubt in (Doubt(bad, 0.01, bad, 0.0), Doubt(0.01, bad, 0.0, 0.01)):
-        assert ended.doubted(doubt).status is Status.UNRESOLVED
+        assert ended.with_doubt(doubt).status is Status.UNRESOLVED
     known = Doubt(DOUBTED, DOUBTED, 0.0, DOUBTED)
-    assert ended.doubted(known).status is Status.FINISHED
+    assert ended.with_doubt(known).status is Status.FINISHED

@@ -17,9 +17,9 @@ from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.fields import Affine
 from meanfield.measures import Points
 from meanfield.plotting.reading.described import described
-from meanfield.runs.building._heads import parameters
-from meanfield.runs.building._parameters import Draw
-from meanfield.runs.records._inputs import inputs
+from meanfield.runs.records._inputs import Inputs
+from meanfield.runs.setup._heads import parameters
+from meanfield.runs.setup._parameters import Draw
 from meanfield.spec import parse, parse_axes, read_toml, with_values
 
 Command = Callable[..., Finished]
@@ -76,7 +76,7 @@ def test_files_of_heads_are_read_recorded_and_embedded(tmp_path: Path):
         'heads = 2\nn = 5\nt = 0.1\nframes = 3\nA = [1, 1]\nV = ["@one.npy", -1]\n'
     )
     spec = parse(read_toml(tmp_path / "run.toml"))
-    assert list(inputs(spec, [])["start"]) == [str(tmp_path / "one.npy")]
+    assert list(Inputs.of(spec).start) == [str(tmp_path / "one.npy")]
     runs.execute(spec, out=tmp_path / "run")
     (tmp_path / "one.npy").unlink()
     data = runs.dataset(tmp_path / "run")

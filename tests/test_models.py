@@ -183,7 +183,7 @@ def test_a_text_of_another_number_of_words_is_no_longer_that_of_a_run(
     runs.execute(parse(keys), out=path)
     data = runs.dataset(path).drop_vars("word")
     text.write_text("the cat")
-    monkeypatch.setattr("meanfield.runs.records._words.refuse_other_start", ignored)
+    monkeypatch.setattr("meanfield.runs.records._words.Inputs.check_start", ignored)
     with pytest.raises(InvalidInputError, match="has 4 tokens now and had 5"):
         runs.with_words(path, data)
 

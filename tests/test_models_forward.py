@@ -69,7 +69,7 @@ def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("meanfield.runs.execution._segment.network_frames", cut)
+        patched.setattr("meanfield.runs.execution._segment.forward_pass", cut)
         with pytest.raises(KeyboardInterrupt):
             runs.execute(spec, out=path)
     assert RunStore.open(path).frames == 0

@@ -104,7 +104,7 @@ def test_each_flow_of_a_run_is_prepared_once(monkeypatch: pytest.MonkeyPatch) ->
         return prepared(*arguments, **options)
 
     monkeypatch.setattr("meanfield.flows._flow.prepared", counted)
-    monkeypatch.setattr("meanfield.runs.execution._run.prepared", counted)
+    monkeypatch.setattr("meanfield.runs.setup._setup.prepared", counted)
     runs.execute(parse({**GAUSSIAN, "A": -1.0}))
     assert len(calls) == 2  # of its segments
 

@@ -9,7 +9,7 @@ import pytest
 from meanfield import runs
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.runs import SweepStore
-from meanfield.runs.records._inputs import inputs, refuse_other_moves
+from meanfield.runs.records._inputs import Inputs
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
@@ -58,9 +58,9 @@ def test_plugins_of_one_name_are_refused_at_the_start(
     with pytest.raises(InvalidInputError, match=r"mine.py` have one name"):
         runs.execute(spec, out=path, plugins=(plugin, other))
     assert not path.exists()
-    known = inputs(spec, [plugin])
-    refuse_other_moves(known, spec, [plugin, other])  # a panel of the same name
-    refuse_other_moves(known, spec, [other, plugin])
+    known = Inputs.of(spec, [plugin]).as_recorded()
+    Inputs.of(spec, [plugin, other]).check_moves(known)  # a panel of the same name
+    Inputs.of(spec, [other, plugin]).check_moves(known)
 
 
 def test_changed_weights_of_a_model_are_refused(tmp_path: Path) -> None:

@@ -352,7 +352,7 @@ def test_plugins_of_one_name_are_refused(tmp_path: Path):
         (tmp_path / folder).mkdir()
         files.append(tmp_path / folder / "mine.py")
         files[-1].write_text(f"# {folder}")
-    with pytest.raises(InvalidInputError, match=r"have the name `mine\.py`"):
+    with pytest.raises(InvalidInputError, match=r"mine\.py` have one name"):
         train(spec(recipe=ONE), tmp_path / "c", plugins=files)
     with pytest.raises(InputFileError, match=r"none\.py"):
         train(spec(recipe=ONE), tmp_path / "d", plugins=[tmp_path / "none.py"])

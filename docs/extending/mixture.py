@@ -16,8 +16,12 @@ from meanfield.flows.motions import Motion, motions
 from meanfield.linalg import HIGHEST, length
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points, Tensor
 from meanfield.measures.sampling import DEVIATION, mixture_centres
-from meanfield.runs.representations import AbstractRepresentation, representations
-from meanfield.spec import Moved, RunSpec, measures
+from meanfield.runs.representations import (
+    AbstractRepresentation,
+    Start,
+    representations,
+)
+from meanfield.spec import Moved, measures
 from meanfield.storage import Kind, kinds
 from meanfield.tokens import Tokens
 
@@ -131,37 +135,37 @@ class MixtureRuns(AbstractRepresentation[Mixture]):
     approximation: ClassVar[str] = "its components are kept Gaussian, by projection"
 
     @override
-    def of_law(self, spec: RunSpec, d: int, draw: Any) -> Mixture:
-        if spec.init not in ("gaussian", "mixture"):
+    def of_law(self, start: Start) -> Mixture:
+        if start.init not in ("gaussian", "mixture"):
             raise InvalidInputError("`init` of a mixture is `gaussian` or `mixture`.")
-        normal = spec.model_copy(update={"init": "gaussian"})
-        frame = representations["gaussian"].of_law(normal, d, draw)
-        if spec.init == "gaussian":
-            return self.of_frame(spec, frame)
-        centre_key, _ = jax.random.split(draw.key("init"))  # as the cloud does
-        centres = mixture_centres(d, key=centre_key) @ frame.factor.T
+        frame = start.frame
+        if start.init == "gaussian":
+            return self.of_frame(start, frame)
+        centre_key, _ = jax.random.split(start.key)  # as the cloud does
+        centres = mixture_centres(start.d, key=centre_key) @ frame.factor.T
         return _about(frame, jnp.ones(len(centres)), centres, DEVIATION)
 
     @override
-    def of_tokens(self, spec: RunSpec, points: Points) -> Mixture:
+    def of_tokens(self, start: Start, points: Points) -> Mixture:
         """Tokens are drawn in, so that their mean and covariance stay, blurred."""
-        if spec.bandwidth is None:
+        b = start.grid.keys.bandwidth
+        if b is None:
             raise InvalidInputError("Tokens become components: give their `bandwidth`.")
-        frame, b = representations["gaussian"].of_tokens(spec, points), spec.bandwidth
+        frame = representations["gaussian"].of_tokens(start, points)
         away = (points.counted.x - frame.mean[None, :]) / np.sqrt(1 + b**2)
         return _about(frame, points.weights, away, b / np.sqrt(1 + b**2))
 
     @override
-    def of_frame(self, spec: RunSpec, mu: AbstractMeasure) -> Mixture:
+    def of_frame(self, start: Start, mu: AbstractMeasure) -> Mixture:
         if isinstance(mu, Mixture):
             return mu
         if isinstance(mu, Points):
-            return self.of_tokens(spec, mu)
-        frame = representations["gaussian"].of_frame(spec, mu)
+            return self.of_tokens(start, mu)
+        frame = representations["gaussian"].of_frame(start, mu)
         return _about(frame, jnp.ones(1), 0 * frame.mean[None, :], 1.0)
 
     @override
-    def restored(self, spec: RunSpec, frame: Any, static: Any) -> Mixture:
+    def restore(self, start: Start, frame: Any, static: Any) -> Mixture:
         parts = static["share"], frame["means"], frame["factors"]
         return _mixture(*map(jnp.asarray, parts))
 

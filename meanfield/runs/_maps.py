@@ -11,12 +11,9 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
 from meanfield.storage import RunStore
 
-from .building._build import moved_by
-from .building._parameters import Draw
-from .building._precision import dtype_of
-from .records._inputs import refuse_other_moves
+from .records._inputs import Inputs
 from .records._stored import stored_spec
-from .representations import restored
+from .setup._setup import Setup
 
 if TYPE_CHECKING:
     import xarray
@@ -52,19 +49,20 @@ def with_attention(
     _refuse_others(data)
     store = RunStore.open(path)
     spec = stored_spec(store)
-    refuse_other_moves(store.attrs.get("inputs"), spec, plugins)
-    moves = moved_by(spec, data.sizes["coord"], Draw(spec.seed))
+    Inputs.of(spec, plugins).check_moves(store.attrs.get("inputs"))
+    setup = Setup(spec, data.sizes["coord"])
+    moves = setup.dynamics()
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
     _refuse_beyond(times, at or ())
-    acting = _acting(times.astype(dtype_of(spec)))
+    acting = _acting(times.astype(setup.dtype))
     if spec.forward:
         times = times[:-1]  # nothing attends to what the last layer leaves
     moments = at or [times[0], times[len(times) // 2], times[-1]]
     nearest = sorted({int(np.argmin(np.abs(times - t))) for t in moments})
     matrices = []
     for index in nearest:
-        mu = restored(spec, {"x": x[index]}, static)
+        mu = setup.restore({"x": x[index]}, static)
         assert isinstance(mu, Points)
         matrices.append(np.asarray(plans(moves, float(acting[index]), mu)))
     dims = ("snapshot", "head", "query", "token")

@@ -21,6 +21,7 @@ from ._model import knows as knows
 from ._parsing import laid_over as laid_over
 from ._parsing import parse as parse
 from ._presets import presets as presets
+from ._start import StartSpec as StartSpec
 from ._template import template as template
 from ._toml import as_toml as as_toml
 from .attention import AttentionSpec as AttentionSpec

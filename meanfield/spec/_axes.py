@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -58,7 +58,8 @@ class Axis:
     def name(self) -> str:
         """How people write it: `A`, `A[0,1]`, `options.tau` or `drift.M[0,1]`."""
         whole = self.key if self.option is None else f"{self.key}.{self.option}"
-        return whole if self.entry is None else f"{whole}[{_indices(self)}]"
+        indices = ",".join(map(str, self.entry or ()))
+        return whole if self.entry is None else f"{whole}[{indices}]"
 
     @property
     def is_whole(self) -> bool:
@@ -80,7 +81,10 @@ class Axis:
     @property
     def is_numeric(self) -> bool:
         """Whether all values are numbers."""
-        return all(_is_number(value) for value in self.values)
+        return all(
+            isinstance(value, int | float) and not isinstance(value, bool)
+            for value in self.values
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The axis as JSON values."""
@@ -88,18 +92,6 @@ class Axis:
         if self.option is None:  # as versions stored it that knew none
             del values["option"]
         return values
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Axis":
-        """An axis as it was stored."""
-        entry = values["entry"]
-        return cls(
-            values["key"],
-            tuple(values["values"]),
-            values["scale"],
-            None if entry is None else (entry[0], entry[1]),
-            values.get("option"),
-        )
 
 
 def parse_axes(*texts: str) -> tuple[Axis, ...]:
@@ -290,15 +282,7 @@ def _with_entry(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
     return new
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _label(value: Any) -> str:
     if isinstance(value, str):
         return value
     return f"{value:.6g}" if isinstance(value, float) else json.dumps(value)
-
-
-def _indices(axis: Axis) -> str:
-    return ",".join(map(str, axis.entry or ()))

@@ -16,7 +16,13 @@ MOMENT = Key(
 
 
 class StartSpec(Strict):
-    """What is moved, from where."""
+    """What is moved, from where.
+
+    Examples:
+        >>> from meanfield.spec import StartSpec
+        >>> StartSpec(n=5).init
+        'gaussian'
+    """
 
     measure: Annotated[
         str,

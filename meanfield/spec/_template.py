@@ -1,10 +1,9 @@
 """A TOML file of all keys, each in a comment: what there is, to be read and changed."""
 
 import textwrap
-from collections.abc import Iterator
 from typing import Any
 
-from ._keys import HEADINGS
+from ._keys import HEADINGS, Key
 from ._model import KEYS, RunSpec
 from ._toml import as_toml
 
@@ -47,18 +46,15 @@ def template() -> str:
         >>> next(line for line in lines if line.startswith("#attention"))
         '#attention = "softmax"'
     """
-    sections = [_section(heading) for heading in HEADINGS]
+    sections = []
+    for heading in HEADINGS:
+        keys = [key for key, row in KEYS.items() if _heading(key, row) == heading]
+        sections.append("\n\n".join([f"# ---- {heading} ----", *map(_entry, keys)]))
     return "\n\n".join([INTRODUCTION, *sections, TABLES])
 
 
-def _section(heading: str) -> str:
-    return "\n\n".join([f"# ---- {heading} ----", *_entries(heading)])
-
-
-def _entries(heading: str) -> Iterator[str]:
-    for key, row in KEYS.items():
-        if heading == (row.heading or ("Start" if key == START else None)):
-            yield _entry(key)
+def _heading(key: str, row: Key) -> str | None:
+    return row.heading or ("Start" if key == START else None)
 
 
 def _entry(key: str) -> str:

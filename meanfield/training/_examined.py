@@ -13,8 +13,7 @@ from meanfield.errors import InvalidInputError
 from ._arrays import filled, named
 from ._epochs import TrainState, single
 from ._folder import TrainFolder
-from ._plugin_digests import check_same_networks
-from ._record import Record
+from ._record import Record, check_same_code
 from ._train import Session
 from .networks import Variant
 
@@ -55,7 +54,7 @@ def examined(
     """
     place = TrainFolder(folder)
     record = place.record()
-    check_same_networks(folder, record, plugins)
+    check_same_code(folder, record, plugins)
     with single():
         session = Session(record.spec, place)
         if variant is None:

@@ -13,6 +13,7 @@ from meanfield._extras import extra
 from meanfield._reading import json_value, read_text
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
+from meanfield.storage.digests import digests_by_name, missing_digests
 from meanfield.storage.disk import (
     DRAFT,
     Lock,
@@ -24,8 +25,8 @@ from meanfield.storage.disk import (
     replace_text,
 )
 
-from ._plugin_digests import check_unchanged, plugin_digests
 from ._record import (
+    OWNER,
     RECORD,
     Record,
     epoch_of,
@@ -112,7 +113,8 @@ class TrainFolder:
             StoreError: if its record is damaged.
         """
         recorded = stored_record(self.path).get("plugins", {})
-        check_unchanged(recorded, plugin_digests(plugins))
+        digests_by_name(plugins, owner=OWNER)
+        missing_digests(recorded, plugins, owner=OWNER)
 
     def commit(self, record: Record) -> None:
         """Makes a record the last one; states of others go."""

@@ -8,7 +8,7 @@ import equinox as eqx
 from ._arrays import filled
 from ._epochs import WEIGHTS, role_keys, single
 from ._folder import TrainFolder
-from ._plugin_digests import check_same_networks
+from ._record import check_same_code
 
 
 def network(
@@ -51,7 +51,7 @@ def network(
     """
     place = TrainFolder(folder)
     record = place.record()
-    check_same_networks(folder, record, plugins)
+    check_same_code(folder, record, plugins)
     chosen = record.epoch if epoch is None else epoch
     arrays = place.weights(seed, chosen)
     spec = record.spec

@@ -3,7 +3,7 @@
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
@@ -26,6 +26,7 @@ from meanfield.errors import (
     StoreError,
     UnknownNameError,
 )
+from meanfield.storage.digests import check_none_new, digests_by_name, missing_digests
 from meanfield.storage.disk import (
     altered_message,
     replace_text,
@@ -37,6 +38,7 @@ from meanfield.storage.disk import read_record as read_sealed
 from ._spec import TrainSpec
 
 RECORD = "training.json"
+OWNER = "training"
 SCHEMA = "meanfield-training-2"
 WITHOUT_DIGESTS = "meanfield-training-1"  # of version 0.2
 
@@ -189,6 +191,30 @@ def read_record(folder: Path) -> Record:
         plugins,
         has_digests=values["schema"] == SCHEMA,
     )
+
+
+def check_same_code(
+    folder: Path, record: Record, plugins: Sequence[Path], *, is_exact: bool = False
+) -> None:
+    """Compares plugins with those that a training goes on by.
+
+    A training of version 0.2 has no digests of plugins, and is believed.
+
+    Args:
+        folder: of the training.
+        record: its last commit.
+        plugins: those that are loaded.
+        is_exact: whether there may be no others.
+
+    Raises:
+        InputFileError: if one is missing, new, or has changed since.
+        InvalidInputError: if two have one name.
+    """
+    digests_by_name(plugins, owner=OWNER)
+    for name in missing_digests(record.plugins, plugins, owner=OWNER):
+        raise InputFileError(lacking(folder, name))
+    if is_exact and record.has_digests:
+        check_none_new(record.plugins, plugins, owner=f"training `{folder}`")
 
 
 def lacking(folder: Path, plugin: str) -> str:

@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
+from meanfield.storage.digests import digests_by_name
 
 from ._arrays import digest_of, filled, named
 from ._columns import LOOKED_AT, column_sums, summary
 from ._epochs import NOISE, Trainer, TrainState, orders, role_keys, single
 from ._folder import TrainFolder, weights_file
-from ._plugin_digests import check_same_code, plugin_digests
-from ._record import Record
+from ._record import OWNER, Record, check_same_code
 from ._spec import TrainSpec
 
 
@@ -82,7 +82,7 @@ def train(
     """
     place = TrainFolder(folder)
     place.refuse_taken()
-    digests = plugin_digests(plugins)
+    digests = digests_by_name(plugins, owner=OWNER)
     with single():
         session = Session(spec, place)
         state = session.trainer.start(spec.variant, spec.seeds)
@@ -123,7 +123,7 @@ def resume(
     record = place.record()  # of no training no folder is made
     with place.held(), single():
         record = place.record()
-        check_same_code(folder, record, plugins)
+        check_same_code(folder, record, plugins, is_exact=True)
         session = Session(record.spec, place)
         return session.finished(session.restored(record), record, report)
 

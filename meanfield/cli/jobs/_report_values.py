@@ -43,7 +43,8 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         **timing._asdict(),
     }
     home = representations[spec.measure]
-    report |= home.report(result.measures, result.outcomes, spec)
+    members = result.measures, result.outcomes
+    report |= home.report(*members, spec, is_family=spec.is_family)
     if spec.is_family:
         t_stars = [o.t_star for o in result.outcomes]
         known = [t for t in t_stars if t is not None and math.isfinite(t)]

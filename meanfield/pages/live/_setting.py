@@ -76,17 +76,17 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
             for name in ("rtol", "max_steps")
             if name in spec.model_fields_set and getattr(spec, name) is not None
         ),
-        origin=None if spec.is_family else tuple(_origin(spec, law)),
+        origin=None if spec.is_family else tuple(_origin(spec.as_json(), law)),
     )
 
 
-def _origin(spec: RunSpec, law: Law) -> list[str]:
+def _origin(values: dict[str, Any], law: Law) -> list[str]:
     """The options that give the start; of files their names alone."""
-    if spec.source is not None:
-        return ["--from", Path(spec.source).name, "--at", f"{spec.at}"]
-    values = spec.as_json()
-    is_drawn = "x" in law.start or spec.init != "gaussian"
-    if not is_drawn or spec.init.startswith("@"):
+    if "source" in values:
+        return ["--from", Path(values["source"]).name, "--at", f"{values['at']}"]
+    init = values.get("init", "gaussian")
+    is_drawn = "x" in law.start or init != "gaussian"
+    if not is_drawn or init.startswith("@"):
         values.pop("n", None)
     names = [key for key in values if KEYS[key].group == "Start" and key != "measure"]
     words = [(name, values[name]) for name in [*names, *(["seed"] & values.keys())]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meanfield.runs.execution._execute import Result
-from meanfield.runs.representations import restored
+from meanfield.runs.setup._setup import Setup
 from meanfield.spec import RunSpec, parse
 from meanfield.storage import RunStore
 
@@ -139,14 +139,11 @@ def _path(
     """A run as it was stored."""
     side = next(s for s in parties.taken if s.measure == measure)
     store = RunStore.open(folder / f"{measure}.zarr")
-    spec = parse(store.spec)
-    data, static = store.dataset(), store.static()
-    arrays = {str(n): a.values for n, a in data.items() if "time" in a.dims}
-    frames = [
-        {name: array[i] for name, array in arrays.items()}
-        for i in range(data.sizes["time"])
-    ]
-    measures = tuple(restored(spec, frame, static) for frame in frames)
+    data, static = store.dataset().load(), store.static()
+    setup = Setup(parse(store.spec), data.sizes["coord"])
+    frames = (data.isel(time=i) for i in range(data.sizes["time"]))
+    arrays = map(setup.representation.arrays, frames)
+    measures = tuple(setup.restore(frame, static) for frame in arrays)
     times = np.asarray(data["time"].values, float)
     return Path(side, times, measures, results[measure].outcome)
 

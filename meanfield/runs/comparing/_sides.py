@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
-from meanfield.measures.laws import law
-from meanfield.runs.building._build import Member, dimension, moved_by
-from meanfield.runs.building._parameters import Draw
-from meanfield.runs.building._tokens import placed
-from meanfield.runs.execution._caveat import without_limit
 from meanfield.runs.execution._execute import Progress, Result, execute
+from meanfield.runs.execution._notes import without_limit
 from meanfield.runs.execution._run import start
 from meanfield.runs.representations import representations
+from meanfield.runs.setup._resolve import check_one_flow
+from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import KEYS, RunSpec, knows, parse
 
 FRAMES = 21  # unless the spec says how many
@@ -26,6 +24,13 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 INSTEAD = {
     "starts": "follows one flow",
     "projected": "projects a Gaussian where the attention does not keep it one",
+}
+ONE_FLOW = {
+    "forward": "A comparison follows a flow: leave out `forward`; beside a forward "
+    "pass `models compare` does so.",
+    "observe": "A comparison measures gaps, not energies: leave out `observe`, which "
+    "`simulate` records.",
+    "draws": "A comparison follows one flow: leave out `draws` and `starts`.",
 }
 JUMPS = "velocities of points jump, and steps of one length are off by O(dt)"
 GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
@@ -96,12 +101,14 @@ def sides(
         >>> [side.measure for side in parties.taken]
         ['points', 'gaussian']
     """
-    _check(spec, measures)
-    _check_own(spec, measures, own)
+    _check_measures(measures)
+    check_one_flow(spec, ONE_FLOW)
+    setup = Setup(spec)
+    _check_own(setup, measures, own)
     members, notes = [], []
     for measure in measures:
         try:
-            members.append(_side(_for_measure(spec, measure, own)))
+            members.append(_side(_for_measure(setup, measure, own)))
         except MeanfieldError as error:
             notes.append(f"{measure} is left out: {error}")
     if len(members) < 2:
@@ -133,7 +140,7 @@ def run_sides(
     return results
 
 
-def _check(spec: RunSpec, measures: Sequence[str]) -> None:
+def _check_measures(measures: Sequence[str]) -> None:
     strangers = [m for m in measures if m not in representations]
     distinct = len(set(measures)) == len(measures)
     if strangers or not distinct or len(measures) not in (2, 3):
@@ -143,27 +150,13 @@ def _check(spec: RunSpec, measures: Sequence[str]) -> None:
             f"as `points,gaussian`; got `{','.join(measures)}` (`--plugin FILE.py` may "
             "register others)."
         )
-    if spec.forward:
-        raise InvalidInputError(
-            "A comparison follows a flow: leave out `forward`; beside a forward pass "
-            "`models compare` does so."
-        )
-    if spec.observe:
-        raise InvalidInputError(
-            "A comparison measures gaps, not energies: leave out `observe`, which "
-            "`simulate` records."
-        )
-    if spec.is_family:
-        raise InvalidInputError(
-            "A comparison follows one flow: leave out `draws` and `starts`."
-        )
 
 
-def _check_own(spec: RunSpec, measures: Sequence[str], own: Mapping[str, Any]) -> None:
+def _check_own(setup: Setup, measures: Sequence[str], own: Mapping[str, Any]) -> None:
     """Refuses keys that no side knows, and values that do not work."""
     for measure in measures:
         if any(knows(measure, key) for key in own):
-            _for_measure(spec, measure, own)
+            _for_measure(setup, measure, own)
     for key in own:
         if key in INSTEAD:
             raise InvalidInputError(f"A comparison {INSTEAD[key]}: leave out `{key}`.")
@@ -191,15 +184,15 @@ def _side(side: Side) -> Side:
     return replace(side, reasons=_doubts(side.measure, run.members[0]))
 
 
-def _for_measure(spec: RunSpec, measure: str, own: Mapping[str, Any]) -> Side:
+def _for_measure(setup: Setup, measure: str, own: Mapping[str, Any]) -> Side:
     """The keys that a measure takes, with a note for each that it has no use for."""
-    values = {**spec.as_json(), **own, "measure": measure}
+    values = {**setup.spec.as_json(), **own, "measure": measure}
     if not representations[measure].counts_tokens:
         values.pop("n", None)  # of the tokens beside it
     if not {"frames", "times", "dt"} & values.keys():
         values["frames"] = FRAMES
-    if _takes_rtol(spec, measure) and not {"rtol", "dt"} & values.keys():
-        values["rtol"] = RTOL if spec.model is None else RTOL_OF_MODELS
+    if _takes_rtol(setup, measure) and not {"rtol", "dt"} & values.keys():
+        values["rtol"] = RTOL if setup.spec.model is None else RTOL_OF_MODELS
     known = {key: value for key, value in values.items() if knows(measure, key)}
     idle = [key for key in KEYS if key in values.keys() - known.keys()]
     idle = [key for key in idle if KEYS[key].only is None]
@@ -208,11 +201,11 @@ def _for_measure(spec: RunSpec, measure: str, own: Mapping[str, Any]) -> Side:
     return Side(measure, parse(known), notes, is_exact=is_exact)
 
 
-def _takes_rtol(spec: RunSpec, measure: str) -> bool:
+def _takes_rtol(setup: Setup, measure: str) -> bool:
     """Whether steps are chosen by error: not those of tokens whose velocities jump."""
-    if representations[measure].begins_with != "tokens" or spec.model is not None:
+    if representations[measure].begins_with != "tokens" or setup.spec.model is not None:
         return knows(measure, "rtol")
-    return moved_by(spec, dimension(spec), Draw(spec.seed)).is_continuous
+    return setup.dynamics().is_continuous
 
 
 def _doubts(measure: str, member: Member) -> tuple[str, ...]:
@@ -240,16 +233,15 @@ def _with_start(side: Side) -> Side:
 
 def _gaussian_start(side: Side) -> Side:
     """A Gaussian with the moments of the law of a cloud, or else of its tokens."""
-    spec, d = side.spec, dimension(side.spec)
+    spec, start = side.spec, Setup(side.spec).start()
     is_exact = spec.init in GAUSSIAN
-    draw = Draw(spec.seed)
     try:
-        density = law(spec.init, d, key=draw.key("init"))
+        density = start.law
     except InvalidInputError:
         note = f"starts with the moments of the {spec.n} tokens"
         notes = (*side.notes, note)
         return replace(side, notes=notes, from_law=False, is_exact=False)
-    frame = placed(spec, d, draw)
+    frame = start.frame
     F = np.asarray(frame.factor, float)
     mean = np.asarray(frame.mean, float) + F @ density.mean
     covariance = F @ density.covariance @ F.T

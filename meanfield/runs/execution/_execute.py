@@ -9,26 +9,20 @@ import jax
 
 from meanfield.devices import Layout
 from meanfield.endings import Status
-from meanfield.runs.building._precision import dtype_of
 from meanfield.runs.forecasts._plan import plan, refuse_full_disk
-from meanfield.runs.records._endings import Outcome, common, ending_of
-from meanfield.runs.records._fall import Fall
-from meanfield.runs.records._inputs import inputs, refuse_changed
+from meanfield.runs.records._endings import common, ending_of
+from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.records._provenance import provenance
-from meanfield.runs.records._stored import refuse, stored_members, stored_spec
+from meanfield.runs.records._stored import refuse, stored_spec
 from meanfield.runs.records._vocabulary import vocabulary
-from meanfield.runs.representations import (
-    Arrays,
-    largest_eigenvalue,
-    representation_of,
-)
+from meanfield.runs.representations import largest_eigenvalue
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
-from ._caveat import caveat, grown
+from ._notes import caveat, growth_note
 from ._result import Progress, Report, Result
-from ._run import Run, continued, start, with_doubts
-from ._segment import integrate_segment
+from ._run import Run, reopen, start
+from ._segment import advance
 
 
 def execute(
@@ -66,7 +60,7 @@ def execute(
     """
     run = start(spec, layout)
     store = None if out is None else _create(run, out, plugins)
-    return _integrate(run, store, report)
+    return _advance_to_end(run, store, report)
 
 
 def resume(
@@ -108,67 +102,46 @@ def resume(
     has_ended = store.ending is not None and store.ending.name != RESUMABLE
     if not has_ended:
         record, is_started = store.attrs.get("inputs"), store.frames > 0
-        refuse_changed(record, spec, plugins, started=is_started)
-    if not store.frames:
-        return _integrate(start(spec, layout), _claimed(store), report)
-    run, t = _reached(store, spec, layout)
-    if has_ended:
-        return _result(run, store, 0.0)
-    run.done = store.frames - 1
-    if run.done > run.last or t != run.ts[run.done]:
-        reason = f"its last frame is at t = {t:g}, which is no time of its spec"
-        refuse(path, reason)
-    return _integrate(run, _claimed(store), report)
-
-
-def _claimed(store: RunStore) -> RunStore | None:
-    """The store, if this process is the one that writes."""
-    return store.claim() if jax.process_index() == 0 else None
-
-
-def _reached(
-    store: RunStore, spec: RunSpec, layout: Layout | None
-) -> tuple[Run, float]:
-    """The run at its last frame, and the time of that frame."""
-    outcomes = [Outcome.from_json(state) for state in stored_members(store)]
-    frame = store.last_frame()
-    t = float(frame.pop("time"))
-    first = store.first_frame()
-    first.pop("time")
-    run = continued(spec, frame, store.static(), outcomes, first, layout)
-    if spec.flow_of is not None and "energy" in frame:
-        stored = store.dataset()["energy"].transpose(..., "time")
-        run.fall = Fall.of(stored.values)
-    return run, t
+        Inputs.of(spec, plugins).check(record, is_started=is_started)
+    if store.frames:
+        run, t = reopen(store, spec, layout)
+        if has_ended:
+            return _result(run, store, 0.0)
+        if run.done > run.last or t != run.ts[run.done]:
+            reason = f"its last frame is at t = {t:g}, which is no time of its spec"
+            refuse(path, reason)
+    else:
+        run = start(spec, layout)
+    writer = store.claim() if jax.process_index() == 0 else None  # the first alone
+    return _advance_to_end(run, writer, report)
 
 
 def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
-    measure = run.members[0].measure
-    home = representation_of(measure)
+    measure, spec, home = run.members[0].measure, run.spec, run.setup.representation
     size = home.size(measure)
-    refuse_full_disk(plan(run.spec, size, len(run.ts), len(run.members)), out)
+    refuse_full_disk(plan(spec, size, len(run.ts), len(run.members)), out)
     attrs = {
-        "kind": run.spec.measure,
-        "spec": run.spec.as_json(),
-        "dtype": dtype_of(run.spec).name,
-        "inputs": inputs(run.spec, plugins),
-        **vocabulary(run.spec),
+        "kind": spec.measure,
+        "spec": spec.as_json(),
+        "dtype": run.setup.dtype.name,
+        "inputs": Inputs.of(spec, plugins).as_recorded(),
+        **vocabulary(spec.model, spec.text, spec.source),
         **provenance(),
         "layout": None if run.layout is None else run.layout.as_json(),
     }
     return RunStore.create(out, attrs=attrs, static=run.static, dims=home.dims(measure))
 
 
-def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Result:
+def _advance_to_end(run: Run, store: RunStore | None, report: Report | None) -> Result:
     begin, first = time.perf_counter(), run.done
     try:
         while not run.over:
             steps, before = run.steps, run.done
-            frames = integrate_segment(run)
-            if run.over:
-                run.outcomes = with_doubts(run)
+            run = advance(run)
             if store is not None:
-                _commit(run, store, frames)
+                state = {"members": [outcome.as_json() for outcome in run.outcomes]}
+                ending = ending_of(run.outcomes) if run.over else None
+                store.append(run.frames, state, ending)
             if report is not None:
                 span = float(run.ts[run.done] - run.ts[before])
                 report(_progress(run, first, span, run.steps - steps))
@@ -177,12 +150,6 @@ def _integrate(run: Run, store: RunStore | None, report: Report | None) -> Resul
             _record_interruption(store)
         raise
     return _result(run, store, time.perf_counter() - begin)
-
-
-def _commit(run: Run, store: RunStore, frames: Arrays) -> None:
-    ending = ending_of(run.outcomes) if run.over else None
-    state = {"members": [outcome.as_json() for outcome in run.outcomes]}
-    store.append(frames, state, ending)
 
 
 def _record_interruption(store: RunStore) -> None:
@@ -221,21 +188,17 @@ def _growth(run: Run) -> tuple[float, ...]:
 
 
 def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
-    measures = tuple(m.measure for m in run.members)
-    path = None if store is None else store.path
-    outcomes = tuple(run.outcomes)
-    observed, sums = run.observed, run.sums
     growth = _growth(run)
-    large = "" if run.spec.forward else grown(outcomes, growth)
+    large = "" if run.spec.forward else growth_note(run.outcomes, growth)
     return Result(
         run.spec,
-        measures,
-        outcomes,
-        path,
+        tuple(member.measure for member in run.members),
+        run.outcomes,
+        None if store is None else store.path,
         seconds,
-        observed,
-        sums,
-        "; ".join(filter(None, (caveat(run.spec, run.members[0]), large))),
+        run.observed,
+        run.sums,
+        "; ".join(filter(None, (caveat(run.setup, run.members[0]), large))),
         run.fall,
         growth,
     )

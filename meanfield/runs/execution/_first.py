@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
-from meanfield.runs.building._build import Member, moved_by
-from meanfield.runs.building._parameters import Draw
 from meanfield.runs.records._dataset import dataset
-from meanfield.runs.records._inputs import refuse_other_moves
+from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.records._stored import stored_spec
-from meanfield.runs.representations import representations, restored
+from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
@@ -40,7 +38,7 @@ def stored_start(
     """
     data, store = dataset(path), RunStore.open(path)
     spec = stored_spec(store)
-    refuse_other_moves(store.attrs.get("inputs"), spec, plugins)
+    Inputs.of(spec, plugins).check_moves(store.attrs.get("inputs"))
     frame = data.isel(time=0)
     count = frame.sizes.get("run")
     if count is None and member is not None:
@@ -52,9 +50,7 @@ def stored_start(
                 f"`--member`, from 0 to {count - 1}."
             )
         frame = frame.isel(run=member)
-    home = representations[spec.measure]
-    names = [n for n in (*home.moving, *home.static_names) if n in frame]
-    arrays = {name: frame[name].values for name in names}
-    draw = Draw(spec.seed, member or 0) if spec.draws else Draw(spec.seed)
-    moves = moved_by(spec, frame.sizes["coord"], draw)
-    return spec, Member(moves, restored(spec, arrays, arrays))
+    setup = Setup(spec, frame.sizes["coord"])
+    arrays = setup.representation.arrays(frame)
+    moves = setup.dynamics((member or 0) if spec.draws else 0)
+    return spec, Member(moves, setup.restore(arrays, arrays))

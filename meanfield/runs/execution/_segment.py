@@ -8,7 +8,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
 
 from meanfield import models
 from meanfield.dynamics import AbstractDynamics, stacked
@@ -21,80 +20,71 @@ from meanfield.flows import (
     motion_of,
 )
 from meanfield.measures import AbstractMeasure
-from meanfield.runs.building._build import Member, noise, side_by_side
-from meanfield.runs.building._precision import dtype_of
+from meanfield.runs.records._endings import Outcome
 from meanfield.runs.records._fall import Fall
-from meanfield.runs.records._vocabulary import text_of
 from meanfield.runs.representations import (
     Arrays,
     frame_of,
     misses_at_most,
     representation_of,
-    restored,
     still,
     sums_of,
 )
+from meanfield.runs.setup._observe import observables
+from meanfield.runs.setup._setup import Member
 
-from ._observe import observables
-from ._run import Run, noise_key, prepared_flow
-from ._sharing import shares_members
+from ._run import Run
+
+Move = Callable[[Run, Sequence[int]], Trajectory]
 
 
-def integrate_segment(run: Run) -> Arrays:
-    """The frames of one more segment, with what is observed at them.
+def advance(run: Run) -> Run:
+    """The run one segment on, with its frames and what is observed at them.
 
-    Its edges come from the spec, not the clock. After an early end the last frame is
-    the state it ended with.
+    The edges of segments come from the spec, not the clock. After an early end the last
+    frame is the state it ended with.
     """
-    return _with_observables(run, _moved(run))
+    run = forward_pass(run) if run.spec.forward else _flow_members(run)
+    run = _observe(run) if run.frames and run.energies[0] else run
+    if run.over and run.origins:
+        run = replace(run, outcomes=_estimate_errors(run))
+    return run
 
 
-def _with_observables(run: Run, frames: Arrays) -> Arrays:
-    if not frames or not run.energies[0]:
-        return frames
-    length = min(run.spec.segment, run.last) + 1
-    pairs = zip(run.members, run.energies, strict=True)
+def _estimate_errors(run: Run) -> tuple[Outcome, ...]:
+    """How the members of a run ended, with what is in doubt of them."""
+    members = zip(run.members, run.origins, run.outcomes, strict=True)
+    return tuple(
+        run.setup.estimate_errors(
+            replace(member, measure=origin), member.measure, outcome, i
+        )
+        for i, (member, origin, outcome) in enumerate(members)
+    )
+
+
+def _observe(run: Run) -> Run:
+    """The same run, with what is observed among its frames."""
+    length = min(run.setup.steps.segment, run.last) + 1
+    pairs, times = zip(run.members, run.energies, strict=True), run.frames["time"]
     if run.spec.is_family:
-        arrays = {name: a for name, a in frames.items() if name != "time"}
-        parts = [
-            observables(*pair, {**_own(arrays, i), "time": frames["time"]}, length)
-            for i, pair in enumerate(pairs)
-        ]
+        arrays = {name: a for name, a in run.frames.items() if name != "time"}
+        own = lambda i: {"time": times, **{name: a[i] for name, a in arrays.items()}}
+        parts = [observables(*pair, own(i), length) for i, pair in enumerate(pairs)]
         values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     else:
-        values = observables(*next(pairs), frames, length)
+        values = observables(*next(pairs), run.frames, length)
     if run.observed:
         values = {name: values[name] for name in run.observed}
-    run.observed = {name: array[..., -1] for name, array in values.items()}
+    fall = run.fall
     if run.spec.flow_of is not None and "energy" in values:
-        known, energy = run.fall, values["energy"]
-        run.fall = Fall.of(energy) if known is None else known.after(energy)
-    return {**frames, **values}
+        energy = values["energy"]
+        fall = Fall.of(energy) if fall is None else fall.after(energy)
+    last = {name: array[..., -1] for name, array in values.items()}
+    return replace(run, frames={**run.frames, **values}, observed=last, fall=fall)
 
 
-def _own(frames: Arrays, index: int) -> Arrays:
-    return {name: array[index] for name, array in frames.items()}
-
-
-def _moved(run: Run) -> Arrays:
-    """The frames of one more segment."""
-    if run.spec.forward:
-        return network_frames(run)
-    stop = min(run.done + run.spec.segment, run.last)
-    pieces = _advance(run, stop - run.done)
-    keep = slice(0 if run.done == 0 else 1, stop - run.done + 1)
-    times = run.ts[run.done : stop + 1][keep]
-    begin = -math.inf if run.done == 0 else float(run.ts[run.done])
-    run.done, run.first = stop, None
-    if run.spec.is_family:
-        stacks = {n: np.stack([p[n][keep] for p in pieces]) for n in pieces[0]}
-        return {"time": times, **stacks}
-    frames = {"time": times, **{name: a[keep] for name, a in pieces[0].items()}}
-    return frames if run.outcomes[0].going else _with_end(run, frames, begin)
-
-
-def network_frames(run: Run) -> Arrays:
-    """All frames of a network's own states: the embedding, and those after each layer.
+def forward_pass(run: Run) -> Run:
+    """A run with a network's own states: the embedding, and those after each layer.
 
     They come in one segment, computed in double precision whatever the run stores.
 
@@ -103,14 +93,56 @@ def network_frames(run: Run) -> Arrays:
             activation that is not known.
     """
     spec = run.spec
-    states, _ = models.hidden_states(models.load(str(spec.model)), text_of(spec))
-    x = states.astype(dtype_of(spec))
-    last = restored(spec, {"x": x[-1]}, run.static)
-    run.members = [Member(run.members[0].dynamics, last)]
-    end = float(run.ts[-1])
-    run.outcomes = [replace(run.outcomes[0], status=Status.FINISHED, time=end)]
-    run.done, run.first, run.sums = run.last, None, "none"
-    return {"time": run.ts, "x": x}
+    checkpoint, text = models.load(str(spec.model)), models.text_in(str(spec.text))
+    states, _ = models.hidden_states(checkpoint, text)
+    x = states.astype(run.setup.dtype)
+    last = run.setup.restore({"x": x[-1]}, run.static)
+    before, end = run.outcomes[0], float(run.ts[-1])
+    return replace(
+        run,
+        members=(Member(run.members[0].dynamics, last),),
+        outcomes=(replace(before, status=Status.FINISHED, time=end),),
+        done=run.last,
+        first=None,
+        sums="none",
+        frames={"time": run.ts, "x": x},
+    )
+
+
+def _flow_members(run: Run) -> Run:
+    """The run one segment on; members that have ended stay where they are."""
+    stop = min(run.done + run.setup.steps.segment, run.last)
+    length, count = len(run.segment), stop - run.done
+    pieces = [still(member.measure, length) for member in run.members]
+    members, outcomes, sums = list(run.members), list(run.outcomes), run.sums
+    indices = [i for i, outcome in enumerate(outcomes) if outcome.going]
+    for i, trajectory in zip(indices, _trajectories(run, indices), strict=True):
+        mu, moves = members[i].measure, members[i].dynamics
+        outcomes[i] = outcomes[i].after(
+            trajectory,
+            float(run.ts[-1]),
+            at_most=misses_at_most(trajectory.start, moves),
+        )
+        sums = sums_of(trajectory.start, moves) if i == 0 else sums
+        pieces[i], end = _end_of_segment(mu, trajectory, count, outcomes[i])
+        members[i] = Member(moves, end)
+    parts = {"members": tuple(members), "outcomes": tuple(outcomes)}
+    moved = replace(run, **parts, sums=sums, done=stop, first=None)
+    return replace(moved, frames=_frames(run, moved, pieces))
+
+
+def _frames(before: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
+    """The frames of a segment that no segment before it has stored."""
+    keep = slice(0 if before.done == 0 else 1, run.done - before.done + 1)
+    times = run.ts[before.done : run.done + 1][keep]
+    if run.spec.is_family:
+        stacks = {n: np.stack([p[n][keep] for p in pieces]) for n in pieces[0]}
+        return {"time": times, **stacks}
+    frames = {"time": times, **{name: a[keep] for name, a in pieces[0].items()}}
+    if run.outcomes[0].going:
+        return frames
+    begin = -math.inf if before.done == 0 else float(run.ts[before.done])
+    return _with_end(run, frames, begin)
 
 
 def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
@@ -129,33 +161,32 @@ def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
     }
 
 
-def _advance(run: Run, end: int) -> list[Arrays]:
-    """Moves members to the end of the segment; those that have ended stay."""
-    length = len(run.segment)
-    pieces = [still(member.measure, length) for member in run.members]
-    indices = [i for i, outcome in enumerate(run.outcomes) if outcome.going]
-    for index, trajectory in zip(indices, _trajectories(run, indices), strict=True):
-        pieces[index] = _arrived(run, index, trajectory, end)
-    return pieces
+def _end_of_segment(
+    mu: AbstractMeasure, trajectory: Trajectory, count: int, outcome: Outcome
+) -> tuple[Arrays, AbstractMeasure]:
+    """The frames of a member, and its measure where the segment ends."""
+    home = representation_of(mu)
+    frames = home.frames(mu, trajectory.coordinates)
+    # Going on starts from the stored frame, and from nothing that the flow chose for
+    # itself on the way, so that a resumed run has the same bits.
+    final = {name: array[count] for name, array in frames.items()}
+    end = home.coordinates(mu, final) if outcome.going else trajectory.last
+    return frames, motion_of(mu).unplanned(mu).at(end)
 
 
 def _trajectories(run: Run, indices: Sequence[int]) -> Iterable[Trajectory]:
     """Those of some members through the segment, by all processes."""
-    if side_by_side(run.spec, run.members):
-        return _shared(run, indices, _together)
-    if run.layout is None or not shares_members(run.spec, run.members):
+    if run.is_batched:
+        return _in_processes(run, indices, _in_batch)
+    if run.layout is None or not run.shares_members:
         return (jax.block_until_ready(_trajectory(run, index)) for index in indices)
-    rows = _shared(run, indices, _one_by_one)
+    rows = _in_processes(run, indices, _one_by_one)
     # What a flow has chosen for itself at its start stays in the process that chose it.
     pairs = zip(rows, indices, strict=True)
     return (_starting_at(run.members[i].measure, row) for row, i in pairs)
 
 
-def _shared(
-    run: Run,
-    indices: Sequence[int],
-    move: Callable[[Run, Sequence[int]], Trajectory],
-) -> Iterator[Trajectory]:
+def _in_processes(run: Run, indices: Sequence[int], move: Move) -> Iterator[Trajectory]:
     """Those of some members, of which each process moves its share."""
     if run.layout is None:
         trajectories = move(run, indices)
@@ -168,19 +199,19 @@ def _shared(
 
 def _trajectory(run: Run, index: int) -> Trajectory:
     """The trajectory of one member through the segment."""
-    known = run.first if index == 0 else None
-    problem, ts = prepared_flow(run, index) if known is None else known
-    due, until = _told(run.outcomes[index].due), float(run.ts[-1])
-    if run.layout is None or shares_members(run.spec, run.members):
-        return followed(problem, ts, due=due, until=until)
-    return run.layout.followed(problem, ts, due=due, until=until)
+    flow = run.first if index == 0 else None
+    problem, ts = run.prepare(index) if flow is None else flow
+    until, due = float(run.ts[-1]), run.outcomes[index].due
+    blow_up = None if due is None else BlowUpTime(*map(jnp.asarray, due))
+    if run.layout is None or run.shares_members:
+        return followed(problem, ts, due=blow_up, until=until)
+    return run.layout.followed(problem, ts, due=blow_up, until=until)
 
 
 def _one_by_one(run: Run, indices: Sequence[int]) -> Trajectory:
     """The trajectories of some members, each as it is alone, without their starts."""
-    moved = {i: _starting_at(None, _trajectory(run, i)) for i in indices}
-    stack = lambda *leaves: jnp.stack(leaves)
-    return jax.tree.map(stack, *[moved[i] for i in indices])
+    rows = [_starting_at(None, _trajectory(run, i)) for i in indices]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
 
 
 def _starting_at(mu: AbstractMeasure | None, trajectory: Trajectory) -> Trajectory:
@@ -188,11 +219,12 @@ def _starting_at(mu: AbstractMeasure | None, trajectory: Trajectory) -> Trajecto
     return eqx.tree_at(lambda t: t.start, trajectory, mu, is_leaf=is_none)
 
 
-def _together(run: Run, indices: Sequence[int]) -> Trajectory:
+def _in_batch(run: Run, indices: Sequence[int]) -> Trajectory:
     """The trajectories of some members, side by side."""
-    measures = stacked([run.members[i].measure for i in indices])
+    measures, setup = stacked([run.members[i].measure for i in indices]), run.setup
     together = motion_of(measures).abreast(measures)
     law, axis = _law(run, indices)
+    is_drawn = setup.steps.noise is not None and run.spec.starts is None
     return ensemble(
         law,
         measures,
@@ -200,12 +232,12 @@ def _together(run: Run, indices: Sequence[int]) -> Trajectory:
         in_axes=(axis, 0),
         together=min(together, len(run.members)),  # however few go on
         stepping=run.stepping,
-        stop=run.stops,
+        stop=setup.steps.stops,
         since=float(run.ts[0]),
-        due=_told_all([run.outcomes[i].due for i in indices]),
+        due=_blow_up_times([run.outcomes[i].due for i in indices]),
         until=float(run.ts[-1]),
-        noise=noise(run.spec),
-        key=None if run.spec.starts else _keys(run, indices),
+        noise=setup.steps.noise,
+        key=jnp.stack(list(map(setup.noise_key, indices))) if is_drawn else None,
         devices=() if run.layout is None else run.layout.own,
     )
 
@@ -219,40 +251,8 @@ def _law(run: Run, indices: Sequence[int]) -> tuple[AbstractDynamics, int | None
     return stacked([run.members[i].dynamics for i in indices]), 0
 
 
-def _keys(run: Run, indices: Sequence[int]) -> Key[Array, " n"] | None:
-    """The keys of their noise; `None` without any."""
-    keys = [noise_key(run, index) for index in indices]
-    return jnp.stack(keys) if run.spec.noise else None
-
-
-def _told(due: tuple[float, float] | None) -> BlowUpTime | None:
-    """When the exact flow blows up, where an earlier segment found it out."""
-    return None if due is None else BlowUpTime(*map(jnp.asarray, due))
-
-
-def _told_all(dues: Sequence[tuple[float, float] | None]) -> BlowUpTime | None:
+def _blow_up_times(dues: Sequence[tuple[float, float] | None]) -> BlowUpTime | None:
     pairs = [due for due in dues if due is not None]
     if len(pairs) < len(dues):
         return None
     return BlowUpTime(*map(jnp.asarray, zip(*pairs, strict=True)))
-
-
-def _arrived(run: Run, index: int, trajectory: Trajectory, end: int) -> Arrays:
-    """The frames of a member, which is then where the segment ends."""
-    member, before = run.members[index], run.outcomes[index]
-    at_most = misses_at_most(trajectory.start, member.dynamics)
-    after = before.after(trajectory, float(run.ts[-1]), at_most=at_most)
-    home = representation_of(member.measure)
-    frames = home.frames(member.measure, trajectory.coordinates)
-    # Going on starts from the stored frame, and from nothing that the flow chose for
-    # itself on the way, so that a resumed run has the same bits.
-    final = {name: array[end] for name, array in frames.items()}
-    end_coordinates = (
-        home.coordinates(member.measure, final) if after.going else trajectory.last
-    )
-    measure = motion_of(member.measure).unplanned(member.measure).at(end_coordinates)
-    if index == 0:
-        run.sums = sums_of(trajectory.start, member.dynamics)
-    run.outcomes[index] = after
-    run.members[index] = Member(member.dynamics, measure)
-    return frames

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 
 from meanfield.attention import (
-    AbstractCoupling,
     AbstractSoftSlices,
     HardSlices,
     Linear,
@@ -20,22 +19,13 @@ from meanfield.attention import (
     attentions,
 )
 from meanfield.dynamics import AbstractDynamics, Interpolated, Layers, Prefix
-from meanfield.flows import AbstractStepping
 from meanfield.flows.stepping import Fixed
 from meanfield.measures import Blocked, Cells, Chebyshev, Dense, typical
-from meanfield.runs.building._context import contexts, keys_seen, most_keys
-from meanfield.runs.building._precision import dtype_of
-from meanfield.spec import RunSpec
+from meanfield.runs.representations import Size
+from meanfield.runs.setup._context import keys_seen, most_keys
+from meanfield.runs.setup._setup import Setup
 
-from ._model import (
-    BLOCKS,
-    PRODUCTS,
-    READING,
-    heads_of_model,
-    seconds_of_matrices,
-    steps_of_model,
-)
-from ._plan import Size
+from ._model import BLOCKS, PRODUCTS, READING, Network, steps_of_model
 
 
 class Rates(NamedTuple):
@@ -112,13 +102,7 @@ class Duration(NamedTuple):
 
 
 def duration(
-    spec: RunSpec,
-    size: Size,
-    times: tuple[float, ...],
-    *,
-    members: int,
-    stepping: AbstractStepping,
-    dynamics: AbstractDynamics,
+    setup: Setup, size: Size, *, dynamics: AbstractDynamics, members: int
 ) -> Duration:
     """About how long the steps of a run take on this machine's cores.
 
@@ -127,29 +111,35 @@ def duration(
     stands for them, of flows whose clouds change by a few times their size.
 
     Args:
-        spec: of the run, in full.
+        setup: of the run, in full.
         size: of its measure.
-        times: of its frames.
-        members: of its family.
-        stepping: its steps.
         dynamics: what moves its first member.
+        members: of its family.
     """
+    spec, stepping = setup.spec, setup.stepping(dynamics)
     stages = STAGES.get(type(stepping.solver), USUAL_STAGES)
     if size.cells:
         stages = GRID_STAGES
     length = stepping.dt if isinstance(stepping, Fixed) else None
-    steps = _fixed(length, times) if length else _typical(spec, size, times)
+    steps = _typical(setup, size)
+    if length is not None:
+        steps = max(1, round(min(_span(setup) / length, MOST)))
     overhead = OVERHEAD / (1 if spec.starts is None else TOGETHER)
-    work = _work(spec, size) + _matching(spec, dynamics, size)
+    work = _work(setup, size) + _matching(setup, dynamics, size)
     velocity = overhead + work / (os.cpu_count() or 1)
     apart = members if spec.starts is None else 1
-    between = COMMIT * apart * _segments(spec, times)
+    between = COMMIT * apart * _segments(setup)
     between += 0 if spec.model is None else READING
     if spec.forward:
-        layers = len(times) - 1
-        between += BLOCKS * layers * seconds_of_matrices(spec, size.n)
+        layers = len(setup.ts) - 1
+        between += BLOCKS * layers * _network(setup).seconds(size.n, setup.dtype)
     known = length is not None or spec.forward
     return Duration(velocity, stages, steps, known, members, between)
+
+
+def _network(setup: Setup) -> Network:
+    """The network of a run that has one."""
+    return Network.of(str(setup.spec.model), setup.spec.model_heads)
 
 
 def in_words(time: Duration) -> str:
@@ -182,47 +172,52 @@ def _readable(seconds: float) -> str:
     return f"{float(f'{seconds / size:.2g}'):g} {unit}"
 
 
-def _fixed(length: float, times: tuple[float, ...]) -> int:
-    return max(1, round(min((times[-1] - times[0]) / length, MOST)))
+def _span(setup: Setup) -> float:
+    return float(setup.ts[-1]) - float(setup.ts[0])
 
 
-def _segments(spec: RunSpec, times: tuple[float, ...]) -> int:
-    return -(-(len(times) - 1) // spec.segment)
+def _segments(setup: Setup) -> int:
+    return -(-(len(setup.ts) - 1) // setup.steps.segment)
 
 
-def _typical(spec: RunSpec, size: Size, times: tuple[float, ...]) -> int:
-    span = times[-1] - times[0]
+def _typical(setup: Setup, size: Size) -> int:
+    spec, span, landings = setup.spec, _span(setup), len(setup.ts) - 1
     if spec.forward:
         return 0
     if size.cells:
-        return max(_whole(CELLWISE * span * _along(size)), len(times) - 1)
+        return max(_whole(CELLWISE * span * _along(size)), landings)
     order = 8 if spec.solver == "dopri8" else 5
     rtol = spec.rtol or float(10 ** (-9.4 if spec.precision == "double" else -4.1))
     steps = _whole(ADAPTED * (1e-6 / rtol) ** (1 / order))
     if spec.model:
         steps = _whole(steps_of_model(_whole(span), rtol))
-    landings = len(times) - 1 if spec.solver == "dopri8" or spec.noise else 0
-    return max(
-        steps, BEGINNING * _segments(spec, times), LAYER * len(spec.layers), landings
-    )
+    if spec.solver != "dopri8" and not spec.noise:
+        landings = 0
+    least = BEGINNING * _segments(setup), LAYER * len(spec.layers)
+    return max(steps, *least, landings)
 
 
 def _whole(count: float) -> int:
     return math.ceil(min(count, MOST))
 
 
-def _work(spec: RunSpec, size: Size) -> float:
+def _work(setup: Setup, size: Size) -> float:
     """Seconds of one core for a velocity, but for what matches along slices."""
-    rates, d = _rates(spec), size.d
-    parts = [(_heads(spec), spec), *((term.heads, term) for term in spec.terms)]
+    spec, d, name, unit = setup.spec, size.d, setup.dtype.name, jnp.ones((1, 1))
+    rates = RATES[name]
+    parts = (spec, *spec.terms)
+    heads = [part.heads for part in parts]
+    if spec.model is not None:
+        heads[0] = _network(setup).n_heads
+        rates = rates._replace(products=PRODUCTS[name])
     if size.how is None and not spec.projected:
         solution = 40 * d**3 / rates.products  # roots and solves of d × d matrices
-        return sum(heads for heads, _ in parts) * solution
+        return sum(heads) * solution
     work = 8 * size.n * d**2 / rates.products
     if spec.model is not None:
-        work = seconds_of_matrices(spec, size.n)
-    for (heads, part), context in zip(parts, contexts(spec), strict=True):
-        coupling = _coupling(part.attention)
+        work = _network(setup).seconds(size.n, setup.dtype)
+    for count, part, context in zip(heads, parts, setup.contexts, strict=True):
+        coupling = attentions[part.attention](unit, unit, unit).coupling
         if not isinstance(coupling, HardSlices | AbstractSoftSlices):
             half_steps = 2 * (part.iterations or PASSES)
             passes = half_steps if isinstance(coupling, Sinkhorn) else 1
@@ -231,13 +226,8 @@ def _work(spec: RunSpec, size: Size) -> float:
             keys = None if context is None else keys_seen(context)
             if isinstance(coupling, Linear | LinearExpansion) and not by_prefix:
                 keys = d + 2  # features, which keys are summed to once
-            work += heads * passes * _sums(size, keys, rates)
+            work += count * passes * _sums(size, keys, rates)
     return work
-
-
-def _rates(spec: RunSpec) -> Rates:
-    name = dtype_of(spec).name
-    return RATES[name]._replace(products=PRODUCTS[name]) if spec.model else RATES[name]
 
 
 def _sums(size: Size, keys: int | None, rates: Rates) -> float:
@@ -259,20 +249,15 @@ def _sums(size: Size, keys: int | None, rates: Rates) -> float:
     return n**2 * pair
 
 
-def _coupling(name: str) -> AbstractCoupling:
-    unit = jnp.ones((1, 1))
-    return attentions[name](unit, unit, unit).coupling
-
-
-def _matching(spec: RunSpec, dynamics: AbstractDynamics, size: Size) -> float:
+def _matching(setup: Setup, dynamics: AbstractDynamics, size: Size) -> float:
     """Seconds of one core for what a velocity matches along slices."""
-    if size.how is None and not spec.projected:
+    if size.how is None and not setup.spec.projected:
         return 0.0
     n = size.n or size.cells or ENOUGH
     hard = _slices(HardSlices, dynamics, size.n or 1)
     soft = _slices(AbstractSoftSlices, dynamics, size.n or 1)
     # Sums along slices are exact: of as many keys as there are.
-    pairs = _sums(size, max(n, most_keys(spec)), RATES[dtype_of(spec).name])
+    pairs = _sums(size, max(n, most_keys(setup.contexts)), RATES[setup.dtype.name])
     return SORTED * (hard + soft) * n + SOFT_SUMS * soft * pairs
 
 
@@ -299,10 +284,6 @@ def _slices(
 
 def _first(stack: AbstractDynamics) -> AbstractDynamics:
     return jax.tree.map(lambda leaf: leaf[0], stack)
-
-
-def _heads(spec: RunSpec) -> int:
-    return spec.heads if spec.model is None else heads_of_model(spec)
 
 
 def _along(size: Size) -> float:

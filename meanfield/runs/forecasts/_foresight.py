@@ -12,25 +12,15 @@ from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.flows import interpolations
 from meanfield.measures import AbstractPlanned, Points, exactly
-from meanfield.measures.families import family
-from meanfield.runs.building._build import (
-    Member,
-    dimension,
-    members,
-    refuse_equal_draws,
-    stepping,
-)
-from meanfield.runs.building._context import most_keys
-from meanfield.runs.building._parameters import Draw
-from meanfield.runs.building._times import times
-from meanfield.runs.building._tokens import counts_tokens
-from meanfield.runs.execution._run import admitted, rehearse
-from meanfield.runs.representations import FEW, representation_of
+from meanfield.runs.representations import FEW, Size, named, only_sorts
+from meanfield.runs.setup._context import most_keys
+from meanfield.runs.setup._observe import check_observable
+from meanfield.runs.setup._resolve import check_draws, resolve
+from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import RunSpec
 
 from ._duration import Duration, duration
-from ._plan import Plan, Size, plan
-from ._sums import named, only_sorts
+from ._plan import Plan, plan
 
 STACKING = 2  # copies of matrices in memory: those of each head, and all in one
 
@@ -72,19 +62,13 @@ def foreseen(spec: RunSpec) -> Foresight:
         >>> ahead.plan.n, ahead.plan.memory < 2e9
         (100000, True)
     """
-    spec = admitted(spec)
-    small = _small(spec)
-    draws = members(small)
-    refuse_equal_draws(spec, draws)
-    member = draws[0]
-    home = representation_of(member.measure)
-    rehearse(small, [Member(member.dynamics, home.sketched(member.measure))])
-    size, count = home.size_in_full(spec, home.size(member.measure)), _count(spec)
-    ts = times(spec)
-    steps, moves = stepping(spec, ts, member.dynamics), member.dynamics
-    how = {"members": count, "stepping": steps, "dynamics": moves}
-    lasting = functools.partial(duration, spec, times=tuple(map(float, ts)), **how)
-    planned = functools.partial(_plan, spec, len(ts), count, moves)
+    setup = resolve(spec)
+    member = _checked(setup)
+    moves, home, ts = member.dynamics, setup.representation, setup.ts
+    size = home.size_in_full(setup.start(), home.size(member.measure))
+    count = (spec.draws or 1) if spec.starts is None else len(setup.family)
+    lasting = functools.partial(duration, setup, dynamics=moves, members=count)
+    planned = functools.partial(_plan, setup, count, moves)
     forecast, estimate = planned(size), lasting(size)
     if only_sorts(moves):
         forecast = dataclasses.replace(forecast, reduction="none")
@@ -102,13 +86,25 @@ def foreseen(spec: RunSpec) -> Foresight:
     return Foresight(forecast, lasting(first), lasting(exact))
 
 
-def _plan(
-    spec: RunSpec, frames: int, count: int, moves: AbstractDynamics, size: Size
-) -> Plan:
+def _checked(setup: Setup) -> Member:
+    """The first flow, with few tokens, after all is refused that a run would refuse."""
+    small = dataclasses.replace(setup, spec=_small(setup))
+    draws = small.members()
+    check_draws(setup, draws)
+    first = draws[0]
+    few = setup.representation.sketch(first.measure)
+    trial = dataclasses.replace(first, measure=few)
+    small.prepare(trial, small.segment(0), stepping=small.stepping(first.dynamics))
+    check_observable(trial, small.energies(trial.measure.dimension))
+    return first
+
+
+def _plan(setup: Setup, count: int, moves: AbstractDynamics, size: Size) -> Plan:
     """What a run will take, its matrices included: those of heads are stacked."""
-    forecast = plan(spec, size, frames, count, keys=most_keys(spec))
+    keys = most_keys(setup.contexts)
+    forecast = plan(setup.spec, size, len(setup.ts), count, keys=keys)
     arrays = [leaf.nbytes for leaf in jax.tree.leaves(moves) if eqx.is_array(leaf)]
-    matrices = STACKING * sum(arrays) * (spec.draws or 1)
+    matrices = STACKING * sum(arrays) * setup.footprint.draws
     return dataclasses.replace(forecast, memory=forecast.memory + matrices)
 
 
@@ -123,21 +119,14 @@ def _interpolations(
     return interpolations(member.dynamics, eqx.filter_eval_shape(whole), t)
 
 
-def _small(spec: RunSpec) -> RunSpec:
+def _small(setup: Setup) -> RunSpec:
     """The spec of a run of few tokens and members that has every key's shape."""
     changes: dict[str, Any] = {}
-    if counts_tokens(spec):
-        changes["n"] = min(spec.n, max(FEW, dimension(spec) + 1))
+    spec, d = setup.spec, setup.dimension
+    if setup.start().counts_tokens:
+        changes["n"] = min(spec.n, max(FEW, d + 1))
     if spec.draws is not None:
         changes["draws"] = min(spec.draws, 2)
     if spec.starts is not None:
-        changes |= {"starts": None, "d": dimension(spec)}
+        changes |= {"starts": None, "d": d}
     return spec.model_copy(update=changes)
-
-
-def _count(spec: RunSpec) -> int:
-    """How many members there are."""
-    if spec.starts is None:
-        return spec.draws or 1
-    key = Draw(spec.seed).key("starts")
-    return len(family(spec.starts, dimension(spec), key=key))

@@ -5,9 +5,11 @@ of 13 tokens some 6; texts of these lengths took 235 and 57 steps through 6 laye
 relative error of 1e-3.
 """
 
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
 from meanfield import models
-from meanfield.runs.building._precision import dtype_of
-from meanfield.spec import RunSpec
 
 # Operations of one core a second: heads come one after another in the solver's loop,
 # where products of their size are a ninth as fast as large ones alone.
@@ -21,20 +23,32 @@ READING = 3.0  # seconds until the first step, of files and of a large covarianc
 BLOCKS = 3  # what a whole layer multiplies, MLP included, for what its attention does
 
 
-def heads_of_model(spec: RunSpec) -> int:
-    """How many heads of a layer act."""
-    count = models.read(models.load(str(spec.model))).sizes.n_heads
-    return count if spec.model_heads is None else len(spec.model_heads)
+class Network(NamedTuple):
+    """A layer of a model, of which some heads act.
 
+    Attributes:
+        n_heads: that act.
+        d: the dimension of its tokens.
+        k: that of a head.
+    """
 
-def seconds_of_matrices(spec: RunSpec, n: int) -> float:
-    """Seconds of one core for what a velocity multiplies, its sums over pairs apart."""
-    sizes = models.read(models.load(str(spec.model))).sizes
-    dtype, d, k = dtype_of(spec), sizes.dimension, sizes.head_dimension
-    heads = heads_of_model(spec)
-    products = heads * n * (2 * d**2 + 4 * d * k)
-    fetched = heads * (d**2 + 2 * d * k) * dtype.itemsize
-    return products / PRODUCTS[dtype.name] + fetched / FETCHED
+    n_heads: int
+    d: int
+    k: int
+
+    @classmethod
+    def of(cls, model: str, heads: list[int] | None) -> "Network":
+        """A model by its name; `None` of the heads are all."""
+        sizes = models.read(models.load(model)).sizes
+        count = sizes.n_heads if heads is None else len(heads)
+        return cls(count, sizes.dimension, sizes.head_dimension)
+
+    def seconds(self, n: int, dtype: jnp.dtype) -> float:
+        """Seconds of one core for what a velocity multiplies, sums over pairs apart."""
+        products = self.n_heads * n * (2 * self.d**2 + 4 * self.d * self.k)
+        numbers = self.n_heads * (self.d**2 + 2 * self.d * self.k)
+        fetched = numbers * dtype.itemsize
+        return products / PRODUCTS[dtype.name] + fetched / FETCHED
 
 
 def steps_of_model(layers: int, rtol: float) -> float:

@@ -45,7 +45,8 @@ def dataset(path: Path) -> "xarray.Dataset":
         )
     spec = stored_spec(store)
     data = store.dataset(kinds[spec.measure].derived)
-    data = with_vocabulary(path, spec, data)
+    if spec.model is not None:
+        data = with_vocabulary(path, spec.model_layers, data)
     starts = data.sizes.get("run", 0) if spec.starts else 0
     data.attrs["title"] = title(spec, starts)
     data.encoding["source"] = str(path.absolute())  # as xarray names what it opens

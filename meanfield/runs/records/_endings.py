@@ -141,7 +141,7 @@ class Outcome:
             (_one_nan(trajectory.due.t_star), _one_nan(trajectory.due.error)),
         )
 
-    def doubted(self, doubt: Doubt) -> "Outcome":
+    def with_doubt(self, doubt: Doubt) -> "Outcome":
         """The same with a doubt, which may leave nothing resolved."""
         is_resolved = doubt.worst <= DOUBTED
         status = self.status if is_resolved else Status.UNRESOLVED

@@ -1,114 +1,97 @@
 """The files that a run is computed from, told from what became of them since."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from meanfield import models
 from meanfield.models.checkpoint import CONFIG, TOKENIZER, WEIGHTS
 from meanfield.spec import Axis, RunSpec, context_of, paths_in
+from meanfield.storage.digests import check_unchanged, sha256
 
-from ._digests import Digests, Files, refuse_changed_file, sha256, texts
-from ._plugins import plugins_as_recorded, refuse_missing_plugins, refuse_new_plugins
+from ._plugins import (
+    OWNER,
+    plugins_as_recorded,
+    refuse_missing_plugins,
+    refuse_new_plugins,
+    texts,
+)
 
-_START, _MOVES = "start", "moves"
+Files = dict[str, Path]
+
 _RECORD = "commit.json"  # names the digest of all that a run holds
 
 
-def inputs(
-    spec: RunSpec, plugins: Sequence[Path], axes: Sequence[Axis] = ()
-) -> dict[str, Digests]:
-    """The SHA-256 digests of the files that a spec needs; of plugins the paths, too.
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a run is computed from; a record of their digests may be `None`.
 
-    `moves` are needed for as long as a run goes on, `start` for its first frame.
+    A run that an older version stored has no digests, and is believed. Each method
+    raises an `InputFileError` that names the file, or the plugin, and a `StoreError` if
+    what was recorded is no such thing.
 
-    Raises:
-        InputFileError: if one cannot be read.
-        InvalidInputError: if two plugins have one name.
-    """
-    files = {
-        group: {name: sha256(path) for name, path in files.items()}
-        for group, files in _files(spec, axes).items()
-    }
-    return {**files, **plugins_as_recorded(plugins)}
-
-
-def refuse_changed(
-    record: object,
-    spec: RunSpec,
-    plugins: Sequence[Path],
-    *,
-    axes: Sequence[Axis] = (),
-    started: bool = False,
-) -> None:
-    """Refuses to go on with a run from files that are not those it began with.
-
-    A run that an older version stored has no digests, and is believed.
-
-    Args:
-        record: the `inputs` it began with.
-        spec: what names the files.
+    Attributes:
+        start: those that its first frame needs.
+        moves: those that are needed for as long as it goes on.
         plugins: those that are loaded now.
-        axes: of a sweep; their values may be files.
-        started: whether the first frame is stored, and needs no file any more.
-
-    Raises:
-        InputFileError: naming the file, or the plugin that is missing or new.
-        StoreError: if what was recorded is no such thing.
     """
-    if record is None:
-        return
-    refuse_other_moves(record, spec, plugins, axes=axes)
-    if not started:
-        _refuse_others(record, _START, _files(spec, axes))
-    refuse_new_plugins(record, plugins)
+
+    start: Files
+    moves: Files
+    plugins: Sequence[Path]
+
+    @classmethod
+    def of(
+        cls, spec: RunSpec, plugins: Sequence[Path] = (), axes: Sequence[Axis] = ()
+    ) -> "Inputs":
+        """Those that a spec names, or the values of the axes of a sweep."""
+        parts = (spec, *spec.layers, *spec.terms)
+        pairs = [pair for part in parts for pair in part]
+        pairs += [pair for axis in axes for pair in axis.pairs]
+        return cls(dict(_starting(pairs)), dict(_moving(pairs)), plugins)
+
+    def as_recorded(self) -> dict[str, dict[str, str]]:
+        """The SHA-256 digests of the files; of plugins the paths, too."""
+        groups = {"moves": self.moves, "start": self.start}
+        files = {
+            group: {name: sha256(path) for name, path in files.items()}
+            for group, files in groups.items()
+        }
+        return {**files, **plugins_as_recorded(self.plugins)}
+
+    def check(self, record: object, *, is_started: bool = False) -> None:
+        """Refuses to go on from files that are not those it began with.
+
+        Args:
+            record: the digests that it began with.
+            is_started: whether the first frame is stored, and needs no file any more.
+        """
+        self.check_moves(record)
+        if not is_started:
+            self.check_start(record)
+        if record is not None:
+            refuse_new_plugins(record, self.plugins)
+
+    def check_moves(self, record: object) -> None:
+        """Refuses a model, a context or a plugin that is not the one it began with.
+
+        Further plugins are taken: they may draw a panel.
+        """
+        if record is not None:
+            _refuse_others(texts(record, "moves"), self.moves)
+            refuse_missing_plugins(record, self.plugins)
+
+    def check_start(self, record: object) -> None:
+        """Refuses files of the first frame that are not those it began with."""
+        if record is not None:
+            _refuse_others(texts(record, "start"), self.start)
 
 
-def refuse_other_moves(
-    record: object,
-    spec: RunSpec,
-    plugins: Sequence[Path],
-    *,
-    axes: Sequence[Axis] = (),
-) -> None:
-    """Refuses a model, a context or a plugin that is not the one a run was begun with.
-
-    Further plugins are taken: they may draw a panel.
-
-    Raises:
-        InputFileError: naming the file, or the plugin that is missing.
-        StoreError: if what was recorded is no such thing.
-    """
-    if record is None:
-        return
-    _refuse_others(record, _MOVES, _files(spec, axes))
-    refuse_missing_plugins(record, plugins)
-
-
-def refuse_other_start(record: object, spec: RunSpec) -> None:
-    """Refuses files of the first frame that are not those a run was begun with.
-
-    Raises:
-        InputFileError: naming the file.
-        StoreError: if what was recorded is no such thing.
-    """
-    if record is not None:
-        _refuse_others(record, _START, _files(spec, ()))
-
-
-def _refuse_others(record: object, group: str, files: dict[str, Files]) -> None:
-    for name, digest in texts(record, group).items():
-        path = files[group].get(name)
-        refuse_changed_file(name, digest, path and sha256(path))
-
-
-def _files(spec: RunSpec, axes: Sequence[Axis]) -> dict[str, Files]:
-    """The files that a spec names, in two groups."""
-    parts = (spec, *spec.layers, *spec.terms)
-    pairs = [pair for part in parts for pair in part]
-    pairs += [pair for axis in axes for pair in axis.pairs]
-    groups = {_MOVES: _moving(pairs), _START: _starting(pairs)}
-    return {group: dict(files) for group, files in groups.items()}
+def _refuse_others(recorded: Mapping[str, str], files: Files) -> None:
+    for name, digest in recorded.items():
+        path = files.get(name)
+        check_unchanged(name, digest, path and sha256(path), owner=OWNER)
 
 
 def _moving(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:

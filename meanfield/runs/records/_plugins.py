@@ -7,72 +7,63 @@ what is run is a file that the user gives now, or has given before.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from meanfield._trusted_plugins import trusted_places
-from meanfield.errors import InputFileError, InvalidInputError
-from meanfield.runs.sweeps._store import SweepStore, is_sweep
-from meanfield.storage import RunStore
+from meanfield.errors import InputFileError, StoreError
+from meanfield.storage.digests import (
+    check_none_new,
+    check_unchanged,
+    digests_by_name,
+    missing_digests,
+    sha256,
+)
 
-from ._digests import Digests, Files, refuse_changed_file, sha256, texts
-
+OWNER = "run"
 _DIGESTS, _PATHS = "plugins", "plugin_paths"
 
 
-def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, Digests]:
+def texts(record: object, group: str) -> dict[str, str]:
+    """A group of what a run recorded of its files: texts by their names.
+
+    Raises:
+        StoreError: if it is no such thing.
+    """
+    digests = record.get(group, {}) if isinstance(record, Mapping) else None
+    if isinstance(digests, dict) and all(isinstance(v, str) for v in digests.values()):
+        return digests
+    raise StoreError(
+        f"The digests of `{group}` in the record of the run are none; restore the "
+        "record from a copy, or begin a new run."
+    )
+
+
+def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, dict[str, str]]:
     """What a run records of its plugins: their digests and absolute paths, by name.
 
     Raises:
         InputFileError: if one cannot be read.
         InvalidInputError: if two have one name.
     """
-    files = _by_name(plugins)
-    return {
-        _DIGESTS: {name: sha256(path) for name, path in files.items()},
-        _PATHS: {name: str(path.absolute()) for name, path in files.items()},
-    }
+    digests = digests_by_name(plugins, owner=OWNER)
+    paths = {path.name: str(path.absolute()) for path in plugins}
+    return {_DIGESTS: digests, _PATHS: paths}
 
 
-def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
-    """The plugins to load before one goes on with a run or a sweep.
-
-    They are those given, and for all others that it began with files that the user has
-    given before. No file is run because the record names it.
+def completed_plugins(record: object, files: Sequence[Path]) -> list[Path]:
+    """The files that are given, and for all other recorded plugins those given before.
 
     Args:
-        path: the folder of the run or of the sweep.
+        record: the `inputs` of a run; one of an older version is believed.
         files: what the user names, in place of recorded ones too.
 
     Raises:
         InputFileError: naming a plugin that has changed, or that was never given.
         StoreError: if what was recorded is no such thing.
-
-    Examples:
-        >>> from pathlib import Path
-        >>> from meanfield import runs, spec
-        >>> _ = runs.execute(spec.parse({"n": 5, "t": 0.1}), out=Path("run.zarr"))
-        >>> runs.plugins_of(Path("run.zarr"))
-        []
     """
-    return _completed(_record(path).get("inputs"), files)
-
-
-def refuse_changed_plugins(path: Path, files: Sequence[Path]) -> None:
-    """Refuses files that have the name of a recorded plugin, but not its content.
-
-    Raises:
-        InputFileError: naming the plugin.
-        StoreError: if what was recorded is no such thing.
-
-    Examples:
-        >>> from pathlib import Path
-        >>> from meanfield import runs, spec
-        >>> _ = runs.execute(spec.parse({"n": 5, "t": 0.1}), out=Path("run.zarr"))
-        >>> runs.refuse_changed_plugins(Path("run.zarr"), [])  # none was recorded
-    """
-    record = _record(path).get("inputs")
-    if record is not None:
-        _missing(record, files)
+    if record is None:
+        return list(files)
+    missing = missing_plugins(record, files).items()
+    return [*files, *(_given_before(name, digest) for name, digest in missing)]
 
 
 def refuse_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
@@ -82,7 +73,7 @@ def refuse_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
         InputFileError: naming the plugin, and saying whether it has changed.
         StoreError: if what was recorded is no such thing.
     """
-    for name, digest in _missing(record, plugins).items():
+    for name, digest in missing_plugins(record, plugins).items():
         raise InputFileError(_lacking(name, digest))
 
 
@@ -93,24 +84,7 @@ def refuse_new_plugins(record: object, plugins: Sequence[Path]) -> None:
         InputFileError: naming the first.
         StoreError: if what was recorded is no such thing.
     """
-    digests = texts(record, _DIGESTS).values()
-    for path in plugins:
-        if sha256(path) not in digests:
-            raise InputFileError(
-                f"The run was begun without the plugin `{path.name}`; leave it out."
-            )
-
-
-def _record(path: Path) -> Mapping[str, Any]:
-    sweep = is_sweep(path)
-    return SweepStore.open(path).record if sweep else RunStore.open(path).attrs
-
-
-def _completed(record: object, files: Sequence[Path]) -> list[Path]:
-    if record is None:  # a run of an older version is believed
-        return list(files)
-    missing = _missing(record, files).items()
-    return [*files, *(_given_before(name, digest) for name, digest in missing)]
+    check_none_new(texts(record, _DIGESTS), plugins, owner=OWNER)
 
 
 def _given_before(name: str, digest: str) -> Path:
@@ -125,24 +99,17 @@ def _given_before(name: str, digest: str) -> Path:
             return path
     if not digests:
         raise InputFileError(_lacking(name, digest))
-    refuse_changed_file(name, digest, next(iter(digests.values())))
+    check_unchanged(name, digest, next(iter(digests.values())), owner=OWNER)
     raise AssertionError  # it has changed
 
 
-def _missing(record: object, files: Sequence[Path]) -> Digests:
+def missing_plugins(record: object, files: Sequence[Path]) -> dict[str, str]:
     """The digests of recorded plugins that are not among the given files.
 
     Raises:
         InputFileError: if one of them has the name of such a plugin: it has changed.
     """
-    pairs = [(path.name, sha256(path)) for path in files]
-    contents = {digest for _, digest in pairs}
-    digests = texts(record, _DIGESTS)
-    missing = {n: old for n, old in digests.items() if old not in contents}
-    for name, digest in pairs:
-        if name in missing:
-            refuse_changed_file(name, missing[name], digest)
-    return missing
+    return missing_digests(texts(record, _DIGESTS), files, owner=OWNER)
 
 
 def _lacking(name: str, digest: str) -> str:
@@ -150,14 +117,3 @@ def _lacking(name: str, digest: str) -> str:
         f"The run was begun with the plugin `{name}` (SHA-256 {digest[:12]}…): code, "
         "and none that you have run before; read it, and give it by `--plugin FILE.py`."
     )
-
-
-def _by_name(plugins: Sequence[Path]) -> Files:
-    files = {path.name: path for path in plugins}
-    for path in plugins:
-        if files[path.name] != path:
-            raise InvalidInputError(
-                f"`{path}` and `{files[path.name]}` have one name, by which the run "
-                "would know them; rename one."
-            )
-    return files

@@ -1,12 +1,12 @@
 """The words and the layers of a model's run, as it records them; without JAX."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meanfield import models
-from meanfield.spec import RunSpec
 from meanfield.storage import RunStore
 
 from ._stored import refuse
@@ -19,16 +19,9 @@ _MOST = 1_000_000  # layers that a record may tell of
 _OF_LAYER = "layer of the model that acts from this time on, or that acted last"
 
 
-def text_of(spec: RunSpec) -> str:
-    """The text whose tokens a spec starts from.
-
-    Raises:
-        InputFileError: if its file cannot be read, is too long, or holds no text.
-    """
-    return models.text_in(str(spec.text))
-
-
-def vocabulary(spec: RunSpec) -> dict[str, Any]:
+def vocabulary(
+    model: str | None, text: str | None, source: str | None
+) -> dict[str, Any]:
     """What a run of a model records, so that it can be read without the model.
 
     They are the number of the model's layers, and the words of the tokens: those of
@@ -38,34 +31,37 @@ def vocabulary(spec: RunSpec) -> dict[str, Any]:
         InputFileError: if the text or the model cannot be read.
         UnsupportedError: if the extra `models` is not installed.
     """
-    if spec.model is None:
+    if model is None:
         return {}
-    checkpoint = models.load(spec.model)
+    checkpoint = models.load(model)
     sizes = models.read(checkpoint).sizes
-    if spec.text is not None:
-        text = checkpoint.encode(text_of(spec), limit=sizes.max_positions)
-        return {_DEPTH: sizes.n_layers, _WORDS: list(text.words)}
-    record = {} if spec.source is None else RunStore.open(spec.source).attrs
+    if text is not None:
+        words = checkpoint.encode(models.text_in(text), limit=sizes.max_positions).words
+        return {_DEPTH: sizes.n_layers, _WORDS: list(words)}
+    record = {} if source is None else RunStore.open(source).attrs
     words = {_WORDS: record[_WORDS]} if _WORDS in record else {}
     return {_DEPTH: sizes.n_layers, **words}
 
 
 def with_vocabulary(
-    path: Path, spec: RunSpec, data: "xarray.Dataset"
+    path: Path, chosen: Sequence[int] | None, data: "xarray.Dataset"
 ) -> "xarray.Dataset":
     """The dataset of a model's run with the coordinates `word` and `layer`.
 
     A run of an older version has no words of its own: `with_words` reads its text.
 
+    Args:
+        path: of the run.
+        chosen: the layers of the model that act, if not all.
+        data: of the run.
+
     Raises:
         StoreError: if what was recorded is no such thing.
     """
-    if spec.model is None:
-        return data
     words, depth = data.attrs.pop(_WORDS, None), data.attrs.get(_DEPTH)
     layer = (
         "time",
-        _layers(spec, data["time"].values, depth),
+        _layers(chosen, data["time"].values, depth),
         {"long_name": _OF_LAYER},
     )
     data = data.assign_coords(layer=layer)
@@ -77,7 +73,9 @@ def with_vocabulary(
     return data.assign_coords(word=("token", np.array(words)))
 
 
-def _layers(spec: RunSpec, times: np.ndarray, depth: object) -> np.ndarray:
+def _layers(
+    chosen: Sequence[int] | None, times: np.ndarray, depth: object
+) -> np.ndarray:
     """The number of the layer that acts at each time; each has a unit of it.
 
     At the end it is the one that acted last, as the next is not asked any more.
@@ -85,5 +83,5 @@ def _layers(spec: RunSpec, times: np.ndarray, depth: object) -> np.ndarray:
     passed = np.nan_to_num(times)
     most = depth if isinstance(depth, int) and 0 < depth <= _MOST else _MOST
     count = int(np.clip(np.ceil(passed[-1]), 1, most))
-    numbers = np.array(spec.model_layers or range(count))[:count]
+    numbers = np.array(chosen or range(count))[:count]
     return numbers[np.clip(np.floor(passed), 0, len(numbers) - 1).astype(int)]

@@ -9,9 +9,8 @@ from meanfield import models
 from meanfield.errors import InvalidInputError
 from meanfield.storage import RunStore
 
-from ._inputs import refuse_other_start
+from ._inputs import Inputs
 from ._stored import stored_spec
-from ._vocabulary import text_of
 
 if TYPE_CHECKING:
     import xarray
@@ -42,9 +41,11 @@ def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     spec = stored_spec(store)
     if "word" in data or spec.text is None or "token" not in data.dims:
         return data
-    refuse_other_start(store.attrs.get("inputs"), spec)
+    Inputs.of(spec).check_start(store.attrs.get("inputs"))
     checkpoint = models.load(str(spec.model))
-    words = checkpoint.encode(text_of(spec), limit=data.sizes["token"]).words
+    words = checkpoint.encode(
+        models.text_in(spec.text), limit=data.sizes["token"]
+    ).words
     if len(words) != data.sizes["token"]:
         raise InvalidInputError(
             f"The text of `{path}` has {len(words)} tokens now and had "

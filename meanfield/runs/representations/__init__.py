@@ -3,6 +3,7 @@ from ._points import FEW as FEW  # isort: skip
 from ._points import TokenRuns as TokenRuns  # isort: skip
 from ._gaussian import GaussianRuns as GaussianRuns  # isort: skip
 from ._grid import GridRuns as GridRuns  # isort: skip
+from ._cells import Discretization as Discretization
 from ._representation import AbstractRepresentation as AbstractRepresentation
 from ._representation import Arrays as Arrays
 from ._representation import Frame as Frame
@@ -14,6 +15,11 @@ from ._representation import moments_of as moments_of
 from ._representation import representation_in as representation_in
 from ._representation import representation_of as representation_of
 from ._representation import representations as representations
-from ._representation import restored as restored
 from ._representation import still as still
 from ._representation import sums_of as sums_of
+from ._start import Start as Start
+from ._start import Steps as Steps
+from ._sums import Size as Size
+from ._sums import Sums as Sums
+from ._sums import named as named
+from ._sums import only_sorts as only_sorts

@@ -3,14 +3,13 @@
 from typing import ClassVar, Literal
 
 import jax
+import jax.numpy as jnp
 from typing_extensions import override
 
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
-from meanfield.runs.building._parameters import Draw
-from meanfield.runs.building._tokens import moments, placed
-from meanfield.spec import RunSpec
 
 from ._representation import AbstractRepresentation, Frame, representations
+from ._start import Start
 
 
 class GaussianRuns(AbstractRepresentation[Gaussian]):
@@ -24,25 +23,23 @@ class GaussianRuns(AbstractRepresentation[Gaussian]):
     stands_for_tokens: ClassVar[str] = "starts with the moments of the tokens"
 
     @override
-    def of_law(self, spec: RunSpec, d: int, draw: Draw) -> Gaussian:
-        if spec.init == "gaussian":
-            return placed(spec, d, draw)
-        return super().of_law(spec, d, draw)
+    def of_law(self, start: Start) -> Gaussian:
+        return super().of_law(start) if self.draws_tokens(start.init) else start.frame
 
     @override
-    def of_tokens(self, spec: RunSpec, points: Points) -> Gaussian:
+    def of_tokens(self, start: Start, points: Points) -> Gaussian:
         return moments(points)
 
     @override
-    def of_frame(self, spec: RunSpec, mu: AbstractMeasure) -> Gaussian:
+    def of_frame(self, start: Start, mu: AbstractMeasure) -> Gaussian:
         return _Moments()(mu)
 
     @override
-    def draws_tokens(self, spec: RunSpec) -> bool:
-        return spec.init != "gaussian"
+    def draws_tokens(self, init: str) -> bool:
+        return init != "gaussian"
 
     @override
-    def restored(self, spec: RunSpec, frame: Frame, static: Frame) -> Gaussian:
+    def restore(self, start: Start, frame: Frame, static: Frame) -> Gaussian:
         return Gaussian(*jax.device_put((frame["mean"], frame["factor"])))
 
 
@@ -60,6 +57,16 @@ class _Moments(AbstractReader[Gaussian]):
     @override
     def of_gaussian(self, mu: Gaussian) -> Gaussian:
         return mu
+
+
+def moments(points: Points) -> Gaussian:
+    """The Gaussian with the moments of `points`; of low rank if they are few."""
+    n, d = points.tokens.x.shape
+    if n >= d:
+        return Gaussian.from_moments(points.mean, points.covariance)
+    mass = points.weights / jnp.sum(points.weights)
+    centred = jnp.where(mass[:, None] > 0, points.tokens.x - points.mean[None, :], 0)
+    return Gaussian(points.mean, (jnp.sqrt(mass)[:, None] * centred).T)
 
 
 representations.register("gaussian")(GaussianRuns())

@@ -13,26 +13,21 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.flows import AbstractStepping, over_jumps
 from meanfield.measures import (
     AbstractMeasure,
-    AbstractReader,
     Blocked,
-    Gaussian,
-    Grid,
     Points,
 )
-from meanfield.runs.building._tokens import counts_tokens, reduction, weighted
-from meanfield.runs.forecasts._plan import Size
 from meanfield.runs.records._endings import Outcome
-from meanfield.spec import RunSpec
+from meanfield.spec import GridSpec
 from meanfield.tokens import Tokens
 
 from ._representation import (
     AbstractRepresentation,
     Arrays,
     Frame,
-    other_kind,
     representations,
 )
-from ._steps import check_count, error_steps
+from ._start import Start, Steps
+from ._sums import Size
 
 FEW = 64  # tokens that stand for all: enough for every shape to be tried
 
@@ -49,12 +44,8 @@ class TokenRuns(AbstractRepresentation[Points]):
     static_names: ClassVar[tuple[str, ...]] = ("weight", "position")
 
     @override
-    def of_tokens(self, spec: RunSpec, points: Points) -> Points:
+    def of_tokens(self, start: Start, points: Points) -> Points:
         return points
-
-    @override
-    def of_frame(self, spec: RunSpec, mu: AbstractMeasure) -> Points:
-        return _Tokens(spec)(mu)
 
     @override
     def static(self, mu: Points) -> Arrays:
@@ -62,8 +53,8 @@ class TokenRuns(AbstractRepresentation[Points]):
         return {"weight": np.exp(np.asarray(mu.log_weights)), "position": position}
 
     @override
-    def restored(self, spec: RunSpec, frame: Frame, static: Frame) -> Points:
-        return weighted(spec, frame["x"], static["weight"], static["position"])
+    def restore(self, start: Start, frame: Frame, static: Frame) -> Points:
+        return start.weighted(frame["x"], static["weight"], static["position"])
 
     @override
     def moments(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
@@ -81,32 +72,37 @@ class TokenRuns(AbstractRepresentation[Points]):
     @override
     def stepping(
         self,
-        spec: RunSpec,
+        steps: Steps,
         ts: Float[np.ndarray, " times"],
         dynamics: AbstractDynamics,
     ) -> AbstractStepping:
-        by_length = "shark" if spec.noise else "euler"
-        named = "solver" in spec.model_fields_set or spec.rtol is not None
-        if not (dynamics.is_continuous or named or spec.dt is not None):
-            steps = over_jumps(ts, by_length)
-            check_count(spec, ts, steps.dt)
-            return steps
-        by_error = "shark" if spec.noise else spec.solver
-        return error_steps(spec, ts, by_error=by_error, by_length=by_length)
+        of_fixed = "shark" if steps.noise else "euler"
+        is_asked = steps.is_named or not (steps.rtol is None and steps.dt is None)
+        if not (dynamics.is_continuous or is_asked):
+            jumps = over_jumps(ts, of_fixed)
+            steps.check_count(ts, jumps.dt)
+            return jumps
+        solver = "shark" if steps.noise else steps.solver
+        return steps.by_error(ts, solver=solver, of_fixed=of_fixed)
 
     @override
-    def size_in_full(self, spec: RunSpec, size: Size) -> Size:
-        n = spec.n if counts_tokens(spec) else size.n
-        return size._replace(n=n, how=reduction(spec, n, size.d))
+    def size_in_full(self, start: Start, size: Size) -> Size:
+        n = start.keys.n if start.counts_tokens else size.n
+        return size._replace(n=n, how=start.sums.reduction(n, size.d))
 
     @override
-    def sketched(self, mu: Points) -> Points:
+    def sketch(self, mu: Points) -> Points:
         tokens: Tokens = jax.tree.map(lambda leaf: leaf[:FEW], mu.tokens)
         return Points(tokens, jnp.zeros(tokens.n, tokens.x.dtype), Blocked())
 
     @override
     def report(
-        self, measures: tuple[Points, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
+        self,
+        measures: tuple[Points, ...],
+        outcomes: tuple[Outcome, ...],
+        keys: GridSpec,
+        *,
+        is_family: bool,
     ) -> dict[str, Any]:
         return {"n": measures[0].tokens.n}
 
@@ -127,29 +123,6 @@ class TokenRuns(AbstractRepresentation[Points]):
     @override
     def has_positions(self, mu: Points) -> bool:
         return mu.tokens.position is not None
-
-
-class _Tokens(AbstractReader[Points]):
-    """The tokens of a frame; other measures have none."""
-
-    def __init__(self, spec: RunSpec) -> None:
-        self._spec = spec
-
-    @override
-    def of_points(self, mu: Points) -> Points:
-        return mu
-
-    @override
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Points:
-        raise other_kind(self._spec, mu)
-
-    @override
-    def of_grid(self, mu: Grid) -> Points:
-        raise other_kind(self._spec, mu)
-
-    @override
-    def of_gaussian(self, mu: Gaussian) -> Points:
-        raise other_kind(self._spec, mu)
 
 
 representations.register("points")(TokenRuns())

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -22,16 +22,12 @@ from meanfield.measures import (
     Gaussian,
     Points,
 )
-from meanfield.measures.sampling import clouds
-from meanfield.runs.building._parameters import Draw
-from meanfield.runs.building._tokens import placed, spread_by, tokens_of
-from meanfield.runs.forecasts._plan import Size
-from meanfield.runs.forecasts._sums import described
 from meanfield.runs.records._endings import Outcome
-from meanfield.spec import RunSpec
+from meanfield.spec import GridSpec, StartSpec
 from meanfield.storage import kinds
 
-from ._steps import error_steps
+from ._start import Start, Steps
+from ._sums import Size, describe_sums
 
 M = TypeVar("M", bound=AbstractMeasure)
 Arrays = dict[str, np.ndarray]
@@ -41,8 +37,8 @@ Frame = Mapping[str, np.ndarray]
 class AbstractRepresentation(abc.ABC, Generic[M]):
     """A kind of measure, from the spec of a run to its report.
 
-    To add one, write a measure, and here the four names below, `of_tokens`, `of_frame`
-    and `restored`. All else has a default.
+    To add one, write a measure, and here the four names below, `of_tokens` and
+    `restore`. All else has a default.
 
     Examples:
         >>> from meanfield.runs import AbstractRepresentation
@@ -75,7 +71,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     """What it takes of the law of a start where it is compared with others."""
 
     remembers_start: ClassVar[bool] = False
-    """Whether the error bars computed at the end (`doubted`) need the start."""
+    """Whether the error bars computed at the end (`estimate_errors`) need the start."""
 
     static_names: ClassVar[tuple[str, ...]] = ()
     """The stored variables that do not move, those that a run may lack included."""
@@ -83,67 +79,71 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     approximation: ClassVar[str] = ""
     """Why what it follows is not the flow of the law itself; empty where it is."""
 
-    def of_law(self, spec: RunSpec, d: int, draw: Draw) -> M:
-        """The start that a spec describes: by default, of tokens that are drawn.
+    is_drawn: ClassVar[bool] = True
+    """Whether draws of one law differ, whatever else is drawn."""
+
+    def of_law(self, start: Start) -> M:
+        """The start that a law describes: by default, of tokens that are drawn.
 
         Raises:
             InvalidInputError: if keys do not fit together.
             UnknownNameError: if no cloud has the name of `init`.
         """
-        cloud = clouds[spec.init](spec.n, d, key=draw.key("init"))
-        x = spread_by(placed(spec, d, draw), cloud)
-        return self.of_tokens(spec, tokens_of(spec, x))
+        return self.of_tokens(start, start.cloud)
 
     @abc.abstractmethod
-    def of_tokens(self, spec: RunSpec, points: Points) -> M:
+    def of_tokens(self, start: Start, points: Points) -> M:
         """What stands for tokens that were given, or drawn.
 
         Raises:
             InvalidInputError: if it cannot hold them.
         """
 
-    @abc.abstractmethod
-    def of_frame(self, spec: RunSpec, mu: AbstractMeasure) -> M:
-        """What goes on from a frame of another run, of this kind or another.
+    def of_frame(self, start: Start, mu: AbstractMeasure) -> M:
+        """What goes on from a frame of another run: by default, of this kind alone.
 
         Raises:
             InvalidInputError: if a measure of its kind cannot.
         """
+        if representation_of(mu) is not self:
+            raise other_kind(start, mu)
+        return cast(M, mu)
 
-    def draws_tokens(self, spec: RunSpec) -> bool:
-        """Whether its start, unless given, is as many tokens as the spec says."""
-        del spec
+    def draws_tokens(self, init: str) -> bool:
+        """Whether a start from the cloud `init` is as many tokens as `n` says."""
+        del init
         return self.counts_tokens
 
-    def refuse(self, spec: RunSpec, d: int) -> None:
-        """Refuses keys that do nothing, and what cannot fit into memory.
+    def n_cells(self, start: Start) -> int:
+        """How many cells it would have; keys that do nothing are refused.
 
         Raises:
             InvalidInputError: naming a key.
-            ResourceError: naming what is needed and what there is.
-        """
-
-    def in_full(
-        self, spec: RunSpec, start: Callable[[], AbstractMeasure | None]
-    ) -> RunSpec:
-        """A spec with what such a run has by default, for all that goes on from it.
-
-        Args:
-            spec: of the run.
-            start: gives the tokens, or the stored frame, that it starts from, if any.
         """
         del start
-        return spec
+        return 0
 
-    def is_drawn(self, spec: RunSpec) -> bool:
-        """Whether draws of one law differ, whatever else is drawn."""
-        del spec
-        return True
+    def in_full(
+        self, start: Start, source: Callable[[], AbstractMeasure | None]
+    ) -> dict[str, Any]:
+        """The keys that such a run has by default, for all that goes on from it.
+
+        Args:
+            start: that of the run.
+            source: makes the tokens, or the stored frame, that it starts from, if any.
+        """
+        del start, source
+        return {}
 
     @property
     def moving(self) -> tuple[str, ...]:
         """The stored variables that move, in the order of its coordinates."""
         return kinds[self.name].moving
+
+    def arrays(self, frame: Mapping[Any, Any]) -> Arrays:
+        """The arrays of a frame of a dataset, by name."""
+        names = (*self.moving, *self.static_names)
+        return {name: frame[name].values for name in names if name in frame}
 
     def frames(self, mu: M, coordinates: PyTree[Array]) -> Arrays:
         """Coordinates of a measure like `mu`, or a stack of them, named."""
@@ -168,7 +168,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return dict(kinds[self.name].dims)
 
     @abc.abstractmethod
-    def restored(self, spec: RunSpec, frame: Frame, static: Frame) -> M:
+    def restore(self, start: Start, frame: Frame, static: Frame) -> M:
         """The measure of a stored frame; the same arrays give the same bits."""
 
     def moments(self, mu: M) -> tuple[np.ndarray, np.ndarray]:
@@ -178,55 +178,60 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
 
     def stepping(
         self,
-        spec: RunSpec,
+        steps: Steps,
         ts: Float[np.ndarray, " times"],
         dynamics: AbstractDynamics,
     ) -> AbstractStepping:
-        """The steps of a spec; see `error_steps`."""
+        """The steps of a flow through `ts`; see `Steps.by_error`."""
         del dynamics
-        return error_steps(spec, ts, by_error=spec.solver, by_length="euler")
+        return steps.by_error(ts, solver=steps.solver, of_fixed="euler")
 
     def size(self, mu: M) -> Size:
         """How much of it there is, by the shapes of its arrays."""
         return _Size()(mu)
 
-    def size_in_full(self, spec: RunSpec, size: Size) -> Size:
-        """The size of a start of a spec, where a small one stood for it."""
-        del spec
+    def size_in_full(self, start: Start, size: Size) -> Size:
+        """The size of a start, of whose tokens a few stood for all."""
+        del start
         return size
 
-    def sketched(self, mu: M) -> M:
+    def sketch(self, mu: M) -> M:
         """A small measure of the same shapes, that asks for no plan."""
         return mu
 
-    def doubted(
+    def estimate_errors(
         self,
-        spec: RunSpec,
+        start: Start,
+        steps: Steps,
         dynamics: AbstractDynamics,
-        begun: M,
-        end: M,
-        outcome: Outcome,
         *,
-        index: int,
+        measures: tuple[M, M],
+        since: float,
+        outcome: Outcome,
     ) -> Outcome:
         """How a flow ended, with what is in doubt of it.
 
         Args:
-            spec: of the run.
+            start: what it began with.
+            steps: those it was integrated by.
             dynamics: what moved it.
-            begun: where it began.
-            end: where it ended.
+            measures: where it began, and where it ended.
+            since: when it began.
             outcome: how it ended.
-            index: which draw of the spec it is.
         """
-        del spec, dynamics, begun, end, index
+        del start, steps, dynamics, measures, since
         return outcome
 
     def report(
-        self, measures: tuple[M, ...], outcomes: tuple[Outcome, ...], spec: RunSpec
+        self,
+        measures: tuple[M, ...],
+        outcomes: tuple[Outcome, ...],
+        keys: GridSpec,
+        *,
+        is_family: bool,
     ) -> dict[str, Any]:
         """What the report of a run says besides what all runs say, as JSON values."""
-        del measures, outcomes, spec
+        del measures, outcomes, keys, is_family
         return {}
 
     def observables(self, first: M, last: M) -> dict[str, float]:
@@ -239,15 +244,15 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         del first, last
         return {}
 
-    def out_of_steps(self, spec: RunSpec) -> str:
+    def out_of_steps(self, steps: Steps) -> str:
         """What may help where all steps of a run were spent."""
-        if spec.solver == "kvaerno5" or spec.noise:
+        if steps.solver == "kvaerno5" or steps.noise:
             return "raise `max_steps` or `rtol`, or lower `t`"
         return "where the flow is stiff, `--solver kvaerno5` takes fewer"
 
-    def has_normal_tails(self, spec: RunSpec) -> bool:
+    def has_normal_tails(self, keys: StartSpec) -> bool:
         """Whether velocities are averaged over a normal law, tails and all."""
-        return spec.projected
+        return keys.projected
 
     def sample_size(self, mu: M) -> float:
         """How many tokens of equal weight would be as random; infinite of a law."""
@@ -286,11 +291,11 @@ def representation_of(mu: AbstractMeasure) -> AbstractRepresentation[Any]:
     return homes[kind]
 
 
-def other_kind(spec: RunSpec, mu: AbstractMeasure) -> InvalidInputError:
+def other_kind(start: Start, mu: AbstractMeasure) -> InvalidInputError:
     """The error of a run that cannot go on from such a measure."""
-    home = representation_of(mu)
+    home, source = representation_of(mu), start.keys.source
     return InvalidInputError(
-        f"`{spec.source}` holds a {home.noun}; go on with `measure = {home.name}`."
+        f"`{source}` holds a {home.noun}; go on with `measure = {home.name}`."
     )
 
 
@@ -319,11 +324,6 @@ def still(mu: AbstractMeasure, frames: int) -> Arrays:
     """The frames of a measure that has ended: where it was."""
     here = frame_of(mu).items()
     return {name: np.broadcast_to(a, (frames, *a.shape)) for name, a in here}
-
-
-def restored(spec: RunSpec, frame: Frame, static: Frame) -> AbstractMeasure:
-    """The measure of a stored frame; the same arrays give the same bits."""
-    return representations[spec.measure].restored(spec, frame, static)
 
 
 def dimension_in(frame: Frame) -> int:
@@ -371,7 +371,7 @@ def _moments(mu: Any) -> tuple[Array, Array]:
 
 def sums_of(mu: AbstractMeasure, moves: AbstractDynamics) -> str:
     """How sums over the tokens or cells of a measure are executed; `none` if not."""
-    return described(representation_of(mu).size(mu).how, moves)
+    return describe_sums(representation_of(mu).size(mu).how, moves)
 
 
 def misses_at_most(mu: AbstractMeasure, moves: AbstractDynamics) -> bool:

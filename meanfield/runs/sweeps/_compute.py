@@ -1,31 +1,26 @@
 """A chunk of a sweep as one compiled call, and the numbers that it comes to."""
 
+import contextlib
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, PyTree
 
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.flows import Trajectory, ensemble, motion_of
 from meanfield.measures import AbstractMeasure
-from meanfield.runs.building._build import Member, member, noise, stepping, stops
-from meanfield.runs.building._parameters import Draw
-from meanfield.runs.building._times import times
 from meanfield.runs.execution._run import start
 from meanfield.runs.records._endings import Outcome
-from meanfield.runs.representations import (
-    AbstractRepresentation,
-    moments_of,
-    representation_of,
-    representations,
-)
+from meanfield.runs.representations import moments_of, representation_of
+from meanfield.runs.setup._setup import Member, Setup
 from meanfield.spec import KEYS, cell_name
 from meanfield.spectrum import effective_rank
 
@@ -45,7 +40,6 @@ _OF_START, _OF_DYNAMICS = (
 _KEPT = 16  # parts that are kept, for each cell of a chunk
 
 Rows = dict[str, list[Any]]
-T = TypeVar("T")
 
 
 def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
@@ -64,12 +58,13 @@ def checked(cells: Cells, chunk: int | None) -> tuple[int, int]:
     numbers, abreast = 1, TOGETHER  # large clouds and grids fill the machine alone
     for index in cells.heads:
         spec = cells.run_spec(index)
-        run = _named(cells, index, functools.partial(start, spec))
+        with _in_cell(cells, index):
+            run = start(spec)
         mu = run.members[0].measure if run.first is None else run.first[0].mu0
         numbers = max(numbers, mu.dimension**2)
         abreast = min(abreast, motion_of(mu).abreast(mu))
         steps = None if spec.dt is None else float(run.ts[-1] - run.ts[0])
-        tree = (run.members[0].dynamics, mu, run.stepping, run.stops)
+        tree = (run.members[0].dynamics, mu, run.stepping, run.setup.steps.stops)
         programs.add((*_static(tree), *_shapes(tree), steps))
     share = -(-cells.count // CHUNKS)
     fits = min(abreast, NUMBERS // numbers, share, cells.longest_chunk)
@@ -83,9 +78,10 @@ def _try_values(cells: Cells, size: int) -> None:
     for axis in cells.axes:
         side_by_side = []
         for index in _some(cells.varied([axis])):
-            _named(cells, index, functools.partial(times, cells.run_spec(index)))
-            trial = _member(cells, index)
-            _named(cells, index, functools.partial(_check_field, trial, cells, index))
+            setup = Setup(cells.run_spec(index))
+            with _in_cell(cells, index):
+                t, trial = float(setup.ts[0]), setup.member()
+                _check_field(trial, t)
             if is_array(axis) and size > 1:
                 side_by_side.append(trial)
         _check_alike(side_by_side)
@@ -97,9 +93,8 @@ def _some(indices: Sequence[int]) -> list[int]:
     return [indices[i] for i in places]
 
 
-def _check_field(trial: Member, cells: Cells, index: int) -> None:
+def _check_field(trial: Member, t: float) -> None:
     """Lets a field refuse the numbers of a cell."""
-    t = float(times(cells.run_spec(index))[0])
     eqx.filter_eval_shape(lambda: trial.dynamics.field(t, trial.measure))
 
 
@@ -125,53 +120,41 @@ class Computer:
         filled = cells + cells[-1:] * (len(indices) - len(cells))
         members = [self._member(i) for i in filled]
         _check_alike(members)
-        spec = self._cells.run_spec(cells[0])
-        ts = times(spec)
-        segments = -(-(len(ts) - 1) // spec.segment)  # `max_steps` counts in each
-        spec = spec.model_copy(update={"max_steps": segments * spec.max_steps})
-        ts = ts[[0, -1]]
+        setup = Setup(self._cells.run_spec(cells[0]))
+        steps, ts, moves = setup.steps, setup.ts, members[0].dynamics
+        segments = -(-(len(ts) - 1) // steps.segment)  # `max_steps` counts in each
+        steps, ts = replace(steps, max_steps=segments * steps.max_steps), ts[[0, -1]]
+        seeds = filled if setup.spec.noise is not None else ()  # each cell by its own
+        keys = [Setup(self._cells.run_spec(i)).noise_key(0) for i in seeds]
         trajectory = ensemble(
             stacked([m.dynamics for m in members]),
             stacked([m.measure for m in members]),
             ts,
             in_axes=(0, 0),
             together=len(members),
-            stepping=stepping(spec, ts, members[0].dynamics),
-            stop=stops(spec),
-            noise=noise(spec),
-            key=None if spec.noise is None else self._noise_keys(filled),
+            stepping=setup.representation.stepping(steps, ts, moves),
+            stop=steps.stops,
+            noise=steps.noise,
+            key=jnp.stack(keys) if keys else None,
         )
         rows = _numbers(trajectory, [m.measure for m in members])
         rows = {name: rows[name][: len(cells)] for name in rows}
-        home = representations[spec.measure]
-        if home.remembers_start:
-            rows |= self._doubts(home, cells, members, trajectory)
+        if setup.representation.remembers_start:
+            rows |= self._doubts(cells, members, trajectory)
         return {"cell": cells, **rows}
 
-    def _noise_keys(self, indices: Sequence[int]) -> Key[Array, " cells"]:
-        """Those of the runs that the cells are: each by the seed of its own."""
-        seeds = [self._cells.run_spec(i).seed for i in indices]
-        return jnp.stack([Draw(seed).key("noise") for seed in seeds])
-
     def _doubts(
-        self,
-        home: AbstractRepresentation[Any],
-        cells: Sequence[int],
-        members: Sequence[Member],
-        trajectory: Trajectory,
+        self, cells: Sequence[int], members: Sequence[Member], trajectory: Trajectory
     ) -> Rows:
         """How flows ended, with what is in doubt of them."""
         outcomes = []
         for i, (cell, origin) in enumerate(zip(cells, members, strict=False)):
             last = jax.tree.map(lambda leaf, i=i: jnp.asarray(leaf[i]), trajectory.last)
-            end = origin.measure.at(last)
             outcome = Outcome(
                 Status(int(trajectory.code[i])), float(trajectory.stop_time[i])
             )
-            spec, law = self._cells.run_spec(cell), origin.dynamics
-            outcomes.append(
-                home.doubted(spec, law, origin.measure, end, outcome, index=0)
-            )
+            setup, end = Setup(self._cells.run_spec(cell)), origin.measure.at(last)
+            outcomes.append(setup.estimate_errors(origin, end, outcome))
         worst = [None if o.doubt is None else _plain(o.doubt.worst) for o in outcomes]
         return {"ending": [o.name for o in outcomes], "doubt": worst}
 
@@ -183,14 +166,16 @@ class Computer:
 
 
 def _member(cells: Cells, index: int) -> Member:
-    spec = cells.run_spec(index)
-    return _named(cells, index, lambda: member(spec))
+    setup = Setup(cells.run_spec(index))
+    with _in_cell(cells, index):
+        return setup.member()
 
 
-def _named(cells: Cells, index: int, make: Callable[[], T]) -> T:
-    """What `make` makes; what it refuses is refused with the name of the cell."""
+@contextlib.contextmanager
+def _in_cell(cells: Cells, index: int) -> Iterator[None]:
+    """Errors begin with the name of the cell."""
     try:
-        return make()
+        yield
     except MeanfieldError as error:
         name = cell_name(cells.values(index))
         raise type(error)(f"In the cell {name}: {error}") from error

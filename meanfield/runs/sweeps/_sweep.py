@@ -10,10 +10,10 @@ from pathlib import Path
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.runs.building._parameters import embedded
-from meanfield.runs.building._precision import dtype_of
-from meanfield.runs.records._inputs import inputs, refuse_changed
+from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.records._provenance import provenance
+from meanfield.runs.setup._parameters import dtype_of, with_numbers_of_files
+from meanfield.runs.setup._resolve import check_one_flow
 from meanfield.spec import Axis, RunSpec
 from meanfield.storage import (
     SWEEP,
@@ -27,6 +27,14 @@ from ._cells import Cells
 from ._compute import Computer, checked
 from ._store import SweepStore, is_sweep
 
+ONE_FLOW = {
+    "forward": "A cell of a sweep is a flow, and a forward pass is none: leave out "
+    "`forward`; `simulate` takes one text after another.",
+    "observe": "A sweep keeps only where its flows end, so it observes nothing on the "
+    "way: leave out `observe`.",
+    "draws": "A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
+    "over `seed` or `cov` instead.",
+}
 BEAT = 0.5  # seconds between two signs of life, and two looks at the folder
 
 
@@ -152,8 +160,8 @@ def begin_sweep(
         True
     """
     refuse_other(out, SWEEP)
-    spec = embedded(spec)
-    _check_one_flow(spec)
+    spec = with_numbers_of_files(spec)
+    check_one_flow(spec, ONE_FLOW)
     identity = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
     if is_sweep(out):
         _check_same(SweepStore.open(out), identity, chunk)
@@ -165,36 +173,13 @@ def begin_sweep(
         **identity,
         "chunk": size,
         "compilations": compilations,
-        "dtype": dtype_of(spec).name,
-        "inputs": inputs(spec, plugins, axes),
+        "dtype": dtype_of(spec.precision).name,
+        "inputs": Inputs.of(spec, plugins, axes).as_recorded(),
         **provenance(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
     _check_same(SweepStore.open(out), identity, chunk)  # another may have been faster
-
-
-def _check_one_flow(spec: RunSpec) -> None:
-    """A cell keeps only where one flow ends.
-
-    Raises:
-        InvalidInputError: if a spec has more flows than one, or none, or observes one.
-    """
-    if spec.forward:
-        raise InvalidInputError(
-            "A cell of a sweep is a flow, and a forward pass is none: leave out "
-            "`forward`; `simulate` takes one text after another."
-        )
-    if spec.observe is not None:
-        raise InvalidInputError(
-            "A sweep keeps only where its flows end, so it observes nothing on the "
-            "way: leave out `observe`."
-        )
-    if spec.is_family:
-        raise InvalidInputError(
-            "A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
-            "over `seed` or `cov` instead."
-        )
 
 
 def join_sweep(
@@ -219,8 +204,8 @@ def join_sweep(
     """
     begin = time.perf_counter()
     store = SweepStore.open(path)
-    record, cells = store.record.get("inputs"), store.cells
-    refuse_changed(record, cells.spec, plugins, axes=cells.axes)
+    inputs = Inputs.of(store.cells.spec, plugins, store.cells.axes)
+    inputs.check(store.record.get("inputs"))
     watch = _Watch(store, report)
     computer = Computer(store.cells, store.record["chunk"])
     store.tasks.recover()

@@ -17,7 +17,7 @@ Make = Callable[[str, Matrix], Array]
 
 
 def parameters(
-    spec: AttentionSpec, d: int, draw: Draw, prefix: str = ""
+    part: AttentionSpec, d: int, draw: Draw, prefix: str = ""
 ) -> list[Block]:
     """`Q`, `K` and `V` of each head, before `scale`.
 
@@ -27,40 +27,40 @@ def parameters(
     Raises:
         InvalidInputError: if they do not fit.
     """
-    _check_lists(spec, prefix)
+    _check_lists(part, prefix)
     whole: Make = lambda name, value: square(f"{prefix}{name}", value, d, draw)
     rows: Make = lambda name, value: matrix(f"{prefix}{name}", value, (d, d), draw)
-    A = 1.0 if spec.A is None else spec.A
-    if spec.Q is None or spec.K is None:
-        unit = 1.0 if heads_of(A) is None else [1.0] * spec.heads
-        Q = _each_head(spec, "A", A, make=whole, cut=_rows_of_queries)
-        K = _each_head(spec, "K", unit, make=whole, cut=_rows_of_queries)
+    A = 1.0 if part.A is None else part.A
+    if part.Q is None or part.K is None:
+        unit = 1.0 if heads_of(A) is None else [1.0] * part.heads
+        Q = _each_head(part, "A", A, make=whole, cut=_rows_of_queries)
+        K = _each_head(part, "K", unit, make=whole, cut=_rows_of_queries)
     else:
-        Q = _each_head(spec, "Q", spec.Q, make=rows, cut=_rows_of_queries)
-        K = _each_head(spec, "K", spec.K, make=rows, cut=_rows_of_queries)
-    counts = dict.fromkeys(part.shape[0] for part in (*Q, *K))
+        Q = _each_head(part, "Q", part.Q, make=rows, cut=_rows_of_queries)
+        K = _each_head(part, "K", part.K, make=rows, cut=_rows_of_queries)
+    counts = dict.fromkeys(block.shape[0] for block in (*Q, *K))
     if len(counts) > 1:
         raise InvalidInputError(
             f"`{prefix}Q` and `{prefix}K` must have as many rows as each other; got "
             f"{' and '.join(map(str, counts))}."
         )
-    V = _each_head(spec, "V", spec.V, make=whole, cut=_rows_of_values)
+    V = _each_head(part, "V", part.V, make=whole, cut=_rows_of_values)
     return list(zip(Q, K, V, strict=True))
 
 
-def _check_lists(spec: AttentionSpec, prefix: str) -> None:
+def _check_lists(part: AttentionSpec, prefix: str) -> None:
     for name in OF_HEADS:
-        parts = heads_of(getattr(spec, name))
-        if parts is not None and len(parts) != spec.heads:
+        parts = heads_of(getattr(part, name))
+        if parts is not None and len(parts) != part.heads:
             raise InvalidInputError(
                 f"`{prefix}{name}` is a list of {len(parts)}, one for each head, and "
-                f"`heads` is {spec.heads}; a single matrix is a list of rows, such as "
+                f"`heads` is {part.heads}; a single matrix is a list of rows, such as "
                 "[[1,0],[0,2]]."
             )
 
 
 def _each_head(
-    spec: AttentionSpec,
+    part: AttentionSpec,
     name: str,
     value: Matrices,
     *,
@@ -71,8 +71,8 @@ def _each_head(
     parts = heads_of(value)
     if parts is None:
         single = make(name, cast(Matrix, value))
-        return [single] if spec.heads == 1 else cut(name, single, spec.heads)
-    return [make(f"{name}[{head}]", part) for head, part in enumerate(parts)]
+        return [single] if part.heads == 1 else cut(name, single, part.heads)
+    return [make(f"{name}[{head}]", entry) for head, entry in enumerate(parts)]
 
 
 def _rows_of_queries(name: str, single: Array, n_heads: int) -> list[Array]:

@@ -1,53 +1,97 @@
-"""The drift of a spec: affine, or a perceptron, by layers too."""
+"""Layers of a spec, and its drift: affine, or a perceptron, by layers too."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from meanfield.dynamics import AbstractDynamics, Drift, Perceptron
+from meanfield.dynamics import (
+    AbstractDynamics,
+    Drift,
+    Interpolated,
+    Layers,
+    Perceptron,
+    stacked,
+)
 from meanfield.errors import InvalidInputError
-from meanfield.spec import Matrix, RunSpec
+from meanfield.spec import Matrix
 
-from ._depth import in_depth
-from ._parameters import Draw, columns, entries, matrix, square, vector
+from ._parameters import (
+    Draw,
+    columns,
+    entries,
+    matrix,
+    square,
+    vector,
+)
 
 Values = Mapping[str, Matrix]
 OfLayers = Sequence[Drift | Perceptron | None]
 _ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # that act on a token, or are added to one
 
 
-def drifts(spec: RunSpec, d: int, draw: Draw) -> list[AbstractDynamics]:
-    """What a spec adds to its attentions: nothing, a drift, or one for each layer.
+@dataclass(frozen=True)
+class Depth:
+    """When each layer begins to act, and what acts between these times.
+
+    Attributes:
+        starts: the times at which layers begin.
+        end: of the flow; the last acts for ever.
+        is_linear: whether parameters are linear between the times.
+    """
+
+    starts: tuple[float, ...]
+    end: float
+    is_linear: bool
+
+    def dynamics(self, members: Sequence[AbstractDynamics]) -> AbstractDynamics:
+        """One dynamics that is each of these in its layer, or linear between them."""
+        if self.is_linear:
+            return Interpolated(jnp.asarray(self.starts), stacked(members))
+        end = max(self.end, self.starts[-1] + 1.0)
+        return Layers(jnp.asarray([*self.starts, end]), stacked(members))
+
+
+def drifts(
+    shared: Values | None,
+    values_of_layers: Sequence[Values | None],
+    depth: Depth | None,
+    *,
+    d: int,
+    draw: Draw,
+) -> list[AbstractDynamics]:
+    """What is added to attentions: nothing, a drift, or one for each layer.
 
     Layers may have affine drifts and perceptrons in turn: then both are added in all
     of them, the one that a layer has not with parameters of zero.
 
-    Raises:
-        InvalidInputError: if parameters do not fit.
-        InputFileError: if a file cannot be read.
+    Args:
+        shared: the drift of the run, which layers take that have none of their own.
+        values_of_layers: their own.
+        depth: that of the layers, if there are any.
+        d: the dimension.
+        draw: for matrices that are drawn.
     """
-    values_of_layers = [layer.drift for layer in spec.layers]
-    if not any(values_of_layers):
-        return [] if spec.drift is None else [_drift(spec.drift, d, draw, "")]
-    given = [spec.drift if values is None else values for values in values_of_layers]
+    if depth is None or not any(values_of_layers):
+        return [] if shared is None else [_drift(shared, d, draw, "")]
+    values_or_none = [
+        shared if values is None else values for values in values_of_layers
+    ]
     drifts_of_layers = [
         None if values is None else _drift(values, d, draw, f"layers.{i}.")
-        for i, values in enumerate(given)
+        for i, values in enumerate(values_or_none)
     ]
-    return [
-        in_depth(spec, members)
-        for members in (_affine(drifts_of_layers, d), _wide(drifts_of_layers, d))
-        if members
-    ]
+    kinds = _affine(drifts_of_layers, d), _wide(drifts_of_layers, d)
+    return [depth.dynamics(members) for members in kinds if members]
 
 
-def acting_on(spec: RunSpec) -> dict[str, int]:
+def acting_on(drift: Values | None) -> dict[str, int]:
     """The dimension that the parts of a drift fix, by their names.
 
     Raises:
         InputFileError: if a file cannot be read.
     """
-    values = spec.drift or {}
+    values = drift or {}
     sizes = {f"columns of drift.{name}": columns(values.get(name)) for name in _ROWS}
     sizes |= {f"drift.{name}": entries(values.get(name)) for name in _VECTORS}
     return {name: size for name, size in sizes.items() if size is not None}

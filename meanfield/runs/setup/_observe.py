@@ -9,60 +9,21 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield.dynamics import AbstractDynamics
-from meanfield.energies import (
-    AbstractEnergy,
-    dissipation,
-    energies,
-    free,
-    natural,
-    steepest,
-)
-from meanfield.errors import InvalidInputError, UnsupportedError
+from meanfield.energies import AbstractEnergy, dissipation, steepest
+from meanfield.errors import UnsupportedError
 from meanfield.flows.motions import motion_of
 from meanfield.measures import AbstractMeasure, unfenced
-from meanfield.runs.building._build import Member
-from meanfield.runs.building._energies import check_known, descended, energy_named
-from meanfield.runs.building._parameters import Draw
 from meanfield.runs.representations import Arrays, representation_of
-from meanfield.spec import RunSpec
+
+from ._energies import Energies, suffix
+from ._setup import Member
 
 _QUANTITIES = ("energy", "dissipation", "steepest")
 
-Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
 
-
-def observed(spec: RunSpec, d: int, draw: Draw) -> Energies:
-    """The energies that a spec asks to observe.
-
-    Raises:
-        InvalidInputError: if one depends on parameters that the run has not one of, or
-            the run has noise, whose share of `dE/dt` is not known here.
-        UnknownNameError: if a name is not registered.
-    """
-    parts: Energies = {}
-    if spec.watched and spec.noise:
-        raise InvalidInputError(
-            "`observe` records an energy and its rate under the velocities alone, to "
-            "which `noise` adds: leave out one of them."
-        )
-    for name in spec.watched:
-        parts[_suffix(name)] = _energy(spec, name, d, draw)
-    return parts
-
-
-def _energy(spec: RunSpec, name: str, d: int, draw: Draw) -> AbstractEnergy:
-    if name == "energy" and spec.flow_of is not None:
-        return descended(spec, d, draw)
-    key = _natural(spec) if name == "energy" else name
-    check_known(key, "energy")
-    if key not in free:
-        _check_single(spec, name)
-    return energy_named(spec, key, d, draw)
-
-
-def variables(spec: RunSpec) -> list[str]:
-    """The names of the variables that observing adds."""
-    return _names(map(_suffix, spec.watched))
+def variables(names: Iterable[str]) -> list[str]:
+    """The names of the variables that observing these energies adds."""
+    return _names(map(suffix, names))
 
 
 def check_observable(member: Member, parts: Energies) -> None:
@@ -140,39 +101,5 @@ def _steepest(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
         return jnp.full((), jnp.nan)
 
 
-def _suffix(name: str) -> str:
-    """Of the variables of an energy: none for the one that belongs to the run."""
-    return "" if name == "energy" else f"_{name.replace('-', '_')}"
-
-
 def _names(suffixes: Iterable[str]) -> list[str]:
     return [f"{quantity}{s}" for s in suffixes for quantity in _QUANTITIES]
-
-
-def _natural(spec: RunSpec) -> str:
-    if (spec.iterations, spec.drift) == (None, None) and spec.attention in natural:
-        return natural[spec.attention]
-    after_steps = "" if spec.iterations is None else " after finitely many iterations"
-    with_drift = "" if spec.drift is None else " beside a `drift`"
-    raise InvalidInputError(
-        f"`{spec.attention}` attention{after_steps}{with_drift} follows no energy that "
-        f"is known; observe one of {', '.join(energies)}."
-    )
-
-
-def _check_single(spec: RunSpec, name: str) -> None:
-    """An energy of scores is one of a single attention, the same at all times."""
-    several = {
-        "heads": spec.heads > 1,
-        "layers": bool(spec.layers),
-        "terms": bool(spec.terms),
-        "mask": spec.mask is not None,
-        "context": spec.context is not None,
-        "model": spec.model is not None,
-    }
-    key = next((key for key, is_there in several.items() if is_there), None)
-    if key is not None:
-        raise InvalidInputError(
-            f"`observe = {name}` needs one unmasked attention that does not change in "
-            f"time, and this run has `{key}`; these need none: {', '.join(free)}."
-        )

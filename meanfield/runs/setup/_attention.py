@@ -1,6 +1,7 @@
 """The dynamics of a spec: variants, heads, masks, layers, terms, models."""
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,9 +17,7 @@ from meanfield.attention import (
     own_options,
 )
 from meanfield.dynamics import (
-    AbstractContext,
     AbstractDynamics,
-    Cross,
     Heads,
     Prefix,
     Sum,
@@ -29,11 +28,10 @@ from meanfield.errors import InvalidInputError
 from meanfield.scores import Dot, Masked
 from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, with_files
 
-from ._arrays import read_array
 from ._context import Contexts
-from ._depth import in_depth
-from ._drift import drifts
+from ._files import read_array
 from ._heads import check_divides, parameters
+from ._layers import Depth, drifts
 from ._parameters import Draw
 
 Options = dict[str, Any]
@@ -57,33 +55,25 @@ def dynamics(spec: RunSpec, d: int, draw: Draw, contexts: Contexts) -> AbstractD
         InvalidInputError: if parameters do not fit.
         UnknownNameError: if a name is not registered.
     """
-    main = _in_depth(spec, d, draw) if spec.layers else _attention(spec, d, draw, "")
-    main = _across(main, contexts.of(_shared(spec), d, draw))
-    terms = [_term(spec, i, d, draw, contexts) for i in range(len(spec.terms))]
-    more = [*terms, *drifts(spec, d, draw)]
+    layers = [_inherit(spec, layer) for layer in spec.layers]
+    starts = tuple(layer.t for layer in spec.layers)
+    depth = Depth(starts, spec.t, spec.depth == "interpolated") if layers else None
+    if depth is None:
+        main = _attention(spec, d, draw)
+    else:
+        main = depth.dynamics(_of_layers(layers, d, draw))
+    main = contexts.across(main, layers[0] if layers else spec, d, draw)
+    more = []
+    for i, term in enumerate(spec.terms):
+        prefix = f"terms.{i}."
+        moves = _attention(term, d, draw, prefix)
+        more.append(contexts.across(moves, term, d, draw, prefix=prefix))
+    drifts_by_layer = [layer.drift for layer in spec.layers]
+    more += drifts(spec.drift, drifts_by_layer, depth, d=d, draw=draw)
     return Sum(main, *more) if more else main
 
 
-def _term(
-    spec: RunSpec, index: int, d: int, draw: Draw, contexts: Contexts
-) -> AbstractDynamics:
-    term, prefix = spec.terms[index], f"terms.{index}."
-    moves = _attention(term, d, draw, prefix)
-    return _across(moves, contexts.of(term, d, draw, prefix))
-
-
-def _across(
-    moves: AbstractDynamics, looked_at: AbstractContext | None
-) -> AbstractDynamics:
-    return moves if looked_at is None else Cross(moves, looked_at)
-
-
-def _shared(spec: RunSpec) -> AttentionSpec:
-    """The keys that all layers share: those of the first."""
-    return _inherit(spec, spec.layers[0]) if spec.layers else spec
-
-
-def model_coupling(spec: RunSpec) -> AbstractCoupling:
+def model_coupling(part: AttentionSpec) -> AbstractCoupling:
     """The coupling that moves a model's heads, whose scores are the model's own.
 
     Raises:
@@ -93,11 +83,11 @@ def model_coupling(spec: RunSpec) -> AbstractCoupling:
     unit = jnp.ones((1, 1))
     variants = {name: make(unit, unit, unit) for name, make in attentions.items()}
     names = [name for name, variant in variants.items() if _fits_a_model(variant)]
-    attention = _variant(spec, unit, unit, unit, _options(spec))
+    attention = _variant(part, unit, unit, unit, _options(part))
     if not _fits_a_model(attention):
         raise InvalidInputError(
             "The heads of a model need scores Qx·Ky, and weights that sum to one, as "
-            f"their value biases rely on it; `{spec.attention}` does not say that it "
+            f"their value biases rely on it; `{part.attention}` does not say that it "
             "has them, by `rows_sum_to_one` of its coupling; these fit: "
             f"{', '.join(names)} (Sinkhorn after an odd number of half-steps)."
         )
@@ -108,21 +98,21 @@ def _fits_a_model(attention: Attention) -> bool:
     return attention.coupling.rows_sum_to_one and isinstance(attention.score, Dot)
 
 
-def _in_depth(spec: RunSpec, d: int, draw: Draw) -> AbstractDynamics:
-    specs = [_inherit(spec, layer) for layer in spec.layers]
+def _of_layers(
+    layers: Sequence[AttentionSpec], d: int, draw: Draw
+) -> list[AbstractDynamics]:
     for key in _SHARED:
-        if len({repr(getattr(layer, key)) for layer in specs}) > 1:
+        if len({repr(getattr(layer, key)) for layer in layers}) > 1:
             raise InvalidInputError(f"All `layers` must have the same `{key}`.")
-    members = [
-        _attention(layer, d, draw, f"layers.{i}.") for i, layer in enumerate(specs)
+    return [
+        _attention(layer, d, draw, f"layers.{i}.") for i, layer in enumerate(layers)
     ]
-    return in_depth(spec, members)
 
 
-def _inherit(spec: RunSpec, layer: LayerSpec) -> AttentionSpec:
+def _inherit(run: AttentionSpec, layer: LayerSpec) -> AttentionSpec:
     """The parameters of a layer, with those it leaves out taken from the run."""
     names = set(AttentionSpec.model_fields)
-    values = spec.model_dump(include=names & spec.model_fields_set)
+    values = run.model_dump(include=names & run.model_fields_set)
     overrides = layer.model_dump(include=names & layer.model_fields_set)
     replaced = {old for key in overrides for old in KEYS[key].replaces}
     kept = {key: value for key, value in values.items() if key not in replaced}
@@ -130,79 +120,79 @@ def _inherit(spec: RunSpec, layer: LayerSpec) -> AttentionSpec:
 
 
 def _attention(
-    spec: AttentionSpec, d: int, draw: Draw, prefix: str
+    part: AttentionSpec, d: int, draw: Draw, prefix: str = ""
 ) -> AbstractDynamics:
-    blocks = parameters(spec, d, draw, prefix)
-    options = _options(spec)
-    own = lambda h: (
-        _of_head(options, h, spec.heads) | _drawn(spec, draw, f"{prefix}head.{h}")
+    blocks = parameters(part, d, draw, prefix)
+    options = _options(part)
+    options_of = lambda h: (
+        _of_head(options, h, part.heads) | _drawn(part, draw, f"{prefix}head.{h}")
     )
-    heads = [_variant(spec, *block, own(h)) for h, block in enumerate(blocks)]
-    if spec.heads == 1:
-        return _masked(spec, heads[0])
-    return Heads(stacked([_masked(spec, head) for head in heads]))
+    heads = [_variant(part, *block, options_of(h)) for h, block in enumerate(blocks)]
+    if part.heads == 1:
+        return _masked(part, heads[0])
+    return Heads(stacked([_masked(part, head) for head in heads]))
 
 
 def _variant(
-    spec: AttentionSpec, Q: Array, K: Array, V: Array, options: Options
+    part: AttentionSpec, Q: Array, K: Array, V: Array, options: Options
 ) -> Attention:
-    Q, K = scaled(spec, Q, K)
-    own = own_options(spec.attention) | {KEY: KEY}
-    once = _share(spec, Q) ** 2  # on queries alone: their keys may not be given
+    Q, K = scaled(part, Q, K)
+    own = own_options(part.attention) | {KEY: KEY}
+    once = _share(part, Q) ** 2  # on queries alone: their keys may not be given
     named = {
         own[name]: value * once if name[0] == "Q" and once != 1 else value
         for name, value in options.items()
     }
-    return attentions[spec.attention](Q, K, V, **_keys(spec), **named)
+    return attentions[part.attention](Q, K, V, **_keys(part), **named)
 
 
-def _keys(spec: AttentionSpec) -> Options:
+def _keys(part: AttentionSpec) -> Options:
     """The keys of a spec that only some variants know.
 
     Raises:
         InvalidInputError: if one is given that this one does not know.
     """
-    known = inspect.signature(attentions[spec.attention]).parameters
-    values = {"epsilon": spec.epsilon, "iterations": spec.iterations}
+    known = inspect.signature(attentions[part.attention]).parameters
+    values = {"epsilon": part.epsilon, "iterations": part.iterations}
     for key, what in (("epsilon", "scores"), ("iterations", "Sinkhorn half-steps")):
-        is_given = key in spec.model_fields_set and values[key] is not None
+        is_given = key in part.model_fields_set and values[key] is not None
         if is_given and key not in known:
             raise InvalidInputError(
-                f"`{key}` is of {what}; `{spec.attention}` has none: leave it out."
+                f"`{key}` is of {what}; `{part.attention}` has none: leave it out."
             )
     return {k: v for k, v in values.items() if k in known and v is not None}
 
 
-def _options(spec: AttentionSpec) -> Options:
+def _options(part: AttentionSpec) -> Options:
     """What a variant has of its own, files read.
 
     Raises:
         InvalidInputError: if it has no such option, or one is no truth value.
         InputFileError: if a file cannot be read.
     """
-    known = own_options(spec.attention)
-    defaults = inspect.signature(attentions[spec.attention]).parameters
-    for name, value in (spec.options or {}).items():
+    known = own_options(part.attention)
+    defaults = inspect.signature(attentions[part.attention]).parameters
+    for name, value in (part.options or {}).items():
         if name not in known:
             near = suggestion(name, known) if known else "it has none."
             raise InvalidInputError(
-                f"`{spec.attention}` has no option `{name}`; {near}"
+                f"`{part.attention}` has no option `{name}`; {near}"
             )
         # Any word would switch on, `no` too.
         is_switch = isinstance(defaults[known[name]].default, bool)
         if is_switch != isinstance(value, bool):
             kind = "true or false" if is_switch else "no truth value"
             raise InvalidInputError(f"The option `{name}` is {kind}; got `{value}`.")
-    values = with_files(spec.options or {}, read_array)
+    values = with_files(part.options or {}, read_array)
     return {
         name: np.asarray(value, float) if isinstance(value, list) else value
         for name, value in values.items()
     }
 
 
-def _drawn(spec: AttentionSpec, draw: Draw, name: str) -> Options:
+def _drawn(part: AttentionSpec, draw: Draw, name: str) -> Options:
     """The random key of a head, if the variant draws something of its own."""
-    known = inspect.signature(attentions[spec.attention]).parameters
+    known = inspect.signature(attentions[part.attention]).parameters
     return {KEY: draw.key(name)} if KEY in known else {}
 
 
@@ -229,23 +219,23 @@ def _of_head(options: Options, head: int, n_heads: int) -> Options:
     return own
 
 
-def scaled(spec: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
+def scaled(part: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
     """`Q` and `K` with the `scale` of a spec in them."""
     # On both sides, so that dot products and squared distances are divided alike,
     # and values, which may carry epsilon, are not.
-    each = _share(spec, Q)
+    each = _share(part, Q)
     return (Q, K) if each == 1 else (each * Q, each * K)
 
 
-def _share(spec: AttentionSpec, Q: Array) -> float:
-    return 1.0 if spec.scale == "none" else Q.shape[0] ** -0.25
+def _share(part: AttentionSpec, Q: Array) -> float:
+    return 1.0 if part.scale == "none" else Q.shape[0] ** -0.25
 
 
-def _masked(spec: AttentionSpec, attention: Attention) -> AbstractDynamics:
+def _masked(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
     """Masked by scores where only the row matters; by restricted measures elsewhere."""
-    if spec.mask is None:
+    if part.mask is None:
         return attention
-    mask = mask_of(spec.mask)
+    mask = mask_of(part.mask)
     if not isinstance(attention.coupling, Softmax):
         return Prefix(attention, mask)
     score = Masked(attention.score, mask)

@@ -51,3 +51,13 @@ def _npy(path: Path) -> np.ndarray:
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub":
         raise ValueError("real numbers are needed.")
     return array.astype(float)
+
+
+def read_states(path: str) -> np.ndarray:
+    """The states in a file, a row for each token.
+
+    Raises:
+        InputFileError: if it cannot be read.
+    """
+    x = read_array(path)
+    return x[:, None] if x.ndim == 1 else np.atleast_2d(x)

@@ -1,19 +1,31 @@
-"""Numbers, laws and files of a spec as arrays."""
+"""Numbers, laws and files of a spec as arrays, in its floating-point format."""
 
 import math
 import zlib
 from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
+from meanfield._precision import refuse_rounding
 from meanfield.errors import InputFileError, InvalidInputError
-from meanfield.spec import KEYS, AttentionSpec, Matrix, RunSpec, with_files
+from meanfield.measures import Gaussian
+from meanfield.spec import (
+    KEYS,
+    AttentionSpec,
+    Matrix,
+    RunSpec,
+    StartSpec,
+    with_files,
+)
 
-from ._arrays import read_array
+from ._files import read_array
 
 S = TypeVar("S", bound=AttentionSpec)
+T = TypeVar("T")
 
 
 class Draw:
@@ -36,7 +48,7 @@ class Draw:
 _folded = jax.jit(jax.random.fold_in)
 
 
-def embedded(spec: RunSpec) -> RunSpec:
+def with_numbers_of_files(spec: RunSpec) -> RunSpec:
     """`spec` with the numbers of its matrix files, which it then no longer needs.
 
     Tokens and weights stay in their files: a stored run has them among its arrays.
@@ -52,14 +64,14 @@ def embedded(spec: RunSpec) -> RunSpec:
     return _with_numbers(spec).model_copy(update=updates)
 
 
-def _with_numbers(spec: S) -> S:
+def _with_numbers(part: S) -> S:
     values = {
-        name: getattr(spec, name, None)
+        name: getattr(part, name, None)
         for name, row in KEYS.items()
         if row.holds in ("matrix", "options")
     }
     numbers = {name: _numbers(value) for name, value in values.items()}
-    return spec.model_copy(
+    return part.model_copy(
         update={name: new for name, new in numbers.items() if new is not values[name]}
     )
 
@@ -142,6 +154,17 @@ def vector(name: str, value: Matrix, size: int) -> Array:
     )
 
 
+def initial_gaussian(keys: StartSpec, d: int, draw: Draw) -> Gaussian:
+    """The Gaussian of `mean` and `cov`, by which a standard cloud is spread."""
+    mean, cov = vector("mean", keys.mean, d), square("cov", keys.cov, d, draw)
+    return Gaussian.from_moments(mean, cov)
+
+
+def token_weights(weights: Matrix | None, n: int) -> np.ndarray | Array:
+    """The weights of `n` tokens: all alike, unless they are given."""
+    return np.ones(n) if weights is None else vector("weights", weights, n)
+
+
 def columns(value: Matrix | None) -> int | None:
     """The dimension that a parameter fixes, if it does."""
     if isinstance(value, str) and value.startswith("@"):
@@ -182,3 +205,21 @@ def _scale(argument: str) -> float:
         return float(argument or 1)
     except ValueError:
         return math.nan
+
+
+def dtype_of(precision: str) -> jnp.dtype:
+    """The floating-point format of `single` or `double` precision.
+
+    Raises:
+        PrecisionError: if it is double while JAX rounds to single.
+    """
+    if precision == "single":
+        return jnp.dtype("float32")
+    refuse_rounding("This run is in double precision")
+    return jnp.dtype("float64")
+
+
+def typed(module: T, dtype: jnp.dtype) -> T:
+    """A dynamics or a measure with every float in a format."""
+    cast = lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf
+    return jax.tree.map(cast, module)
