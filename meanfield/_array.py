@@ -23,6 +23,11 @@ def frozen(tree: T) -> T:
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
+def member_of(stack: T, index: Array | int) -> T:
+    """One of a stack of trees: entry `index` of each of its arrays."""
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, stack)
+
+
 def is_concrete(value: object) -> bool:
     """Whether the entries of `value` can be read on the host now."""
     return not isinstance(value, Tracer)

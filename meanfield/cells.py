@@ -50,6 +50,22 @@ def along(values: A, axis: int, ndim: int) -> A:
     return values.reshape((1,) * axis + (-1,) + (1,) * (ndim - axis - 1))
 
 
+def neighbours(values: A, axis: int) -> tuple[A, A]:
+    """All entries along an axis but the last, and all but the first.
+
+    Of cells, what lies before and behind each face between two; of faces, what is at
+    the lower and at the upper face of each cell.
+
+    Examples:
+        >>> from meanfield.cells import neighbours
+        >>> print(*neighbours(np.arange(4.0), 0))
+        [0. 1. 2.] [1. 2. 3.]
+    """
+    xp = values.__array_namespace__()
+    first = xp.arange(values.shape[axis] - 1)
+    return xp.take(values, first, axis=axis), xp.take(values, first + 1, axis=axis)
+
+
 def volumes(edges: Sequence[A], *sizes: A) -> A:
     r"""The volumes of cells whose edges along each axis are given.
 

@@ -78,11 +78,16 @@ def child(arguments: list[str], place: Path, limit: int | None, fresh: bool) -> 
                 stderr=said,
                 preexec_fn=lambda: _limit(limit),
             ).pid
+    # An interrupt would have the copy clear away the folders of this process.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, list(ENDED))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of JAX, which has not computed anything
         number = os.fork()
     if number == 0:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a command begins
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _be_a_command(arguments, place, limit)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return number
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from live_table import TABLE
 
-from meanfield.pages.live._bundle import FOLDER
+from meanfield.pages.live._page import FOLDER
 
 NODE = shutil.which("node")
 HERE = Path(__file__).parent

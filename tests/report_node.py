@@ -3,21 +3,18 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import meanfield.pages.report
+from meanfield.pages.report._page import script
 
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(
     NODE is None, reason="no Node on the PATH: scripts of pages are not tried"
 )
-FOLDER = Path(meanfield.pages.report.__file__).parent / "browser"
 SCRIPTS = (
     "data.js",
-    "words.js",
     "colours.js",
     "camera.js",
     "flow.js",
@@ -32,7 +29,7 @@ SCRIPTS = (
 def computed(expression: str, value: object) -> Any:
     """What an expression makes of `scene`, a value whose arrays are unpacked."""
     assert NODE is not None
-    text = "".join((FOLDER / name).read_text("utf-8") for name in SCRIPTS)
+    text = script(*SCRIPTS)
     rest = (
         "\n(async () => { const scene = await unpacked(JSON.parse("
         "require('fs').readFileSync(0, 'utf8')));\n"

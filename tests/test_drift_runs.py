@@ -15,7 +15,7 @@ from reference import Parameters, velocity
 from meanfield import runs
 from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.measures import Points
-from meanfield.plotting._runs.described import described
+from meanfield.plotting.reading.described import described
 from meanfield.runs import sides
 from meanfield.runs.records._inputs import inputs
 from meanfield.spec import parse, parse_axes, read_toml

@@ -12,16 +12,44 @@ SCRIPT = Path(__file__).with_name("faults.py")
 
 
 @pytest.mark.slow
-def test_kills_and_damage_lose_nothing_and_are_told_in_a_line() -> None:
-    command = [sys.executable, str(SCRIPT), "--count", "8", "--seed", "3"]
+@pytest.mark.parametrize(
+    "cases", ["--count 8", "--count 2 --kind pool", "--count 2 --kind group"]
+)
+def test_kills_and_damage_lose_nothing_and_are_told_in_a_line(cases: str) -> None:
+    command = [sys.executable, str(SCRIPT), "--seed", "3", *cases.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = [line for line in done.stdout.splitlines() if '"faults": ["' in line]
     assert wrong == []
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) > 6
+    assert len(done.stdout.splitlines()) >= 0.8 * int(cases.split()[1])
 
 
 def test_a_command_that_others_delay_is_not_slow(tmp_path: Path) -> None:
     done = wait(os.posix_spawn("/bin/sleep", ["sleep", "3"], {}), tmp_path)
     assert done.code == 0
     assert done.seconds < 2
+
+
+AT_ONCE = """
+import os, signal, sys, tempfile
+from pathlib import Path
+
+from faults_commands import child, wait
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with tempfile.TemporaryDirectory() as name:
+    for _ in range(20):
+        number = child(["list"], Path(name), None, fresh=False)
+        os.kill(number, signal.SIGINT)
+        assert wait(number, Path(name)).code in (130, -2)
+        assert Path(name).exists()
+"""
+
+
+def test_a_command_that_is_interrupted_at_once_clears_nothing_away() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
+    command = [sys.executable, "-c", AT_ONCE]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr

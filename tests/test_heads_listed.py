@@ -16,7 +16,7 @@ from meanfield.cli.options._options import gather
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.fields import Affine
 from meanfield.measures import Points
-from meanfield.plotting._runs.described import described
+from meanfield.plotting.reading.described import described
 from meanfield.runs.building._heads import parameters
 from meanfield.runs.building._parameters import Draw
 from meanfield.runs.records._inputs import inputs

@@ -13,7 +13,8 @@ from conftest import Finished
 from live_parts import HERE, NODE, answered, needs_node
 
 from meanfield.pages.live import REFUSED, UNLISTED
-from meanfield.pages.live._bundle import FOLDER, bundled
+from meanfield.pages.live._page import FOLDER
+from meanfield.plotting.pages import SHARED, bundle
 from meanfield.spec import KEYS
 
 READY = HERE.parent / "docs" / "live" / "blow-up.html"
@@ -27,21 +28,20 @@ def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
     """Names of two modules never meet, and none is missing."""
     assert NODE is not None
     file = tmp_path / "page.js"
-    file.write_text(bundled("main"), encoding="utf-8")
+    file.write_text(bundle(FOLDER / "main.js"), encoding="utf-8")
     subprocess.run([NODE, "--check", file], check=True, timeout=60)
     used = set(re.findall(r'modules\["(\w+)"\] =', file.read_text("utf-8")))
-    assert used == {path.stem for path in FOLDER.glob("*.js")}
+    own = {path.stem for path in FOLDER.glob("*.js")}
+    assert used == own | {"cone", "palette", "scales"}
+    assert all((SHARED / f"{name}.js").exists() for name in used - own)
 
 
-def test_modules_in_a_circle_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_modules_in_a_circle_are_refused(tmp_path: Path):
     for name, other in (("a", "b"), ("b", "a")):
         text = f'import {{ x }} from "./{other}.js";\nexport const y = x;\n'
         (tmp_path / f"{name}.js").write_text(text, encoding="utf-8")
-    monkeypatch.setattr("meanfield.pages.live._bundle.FOLDER", tmp_path)
     with pytest.raises(ValueError, match="a → b → a"):
-        bundled("a")
+        bundle(tmp_path / "a.js")
 
 
 def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):

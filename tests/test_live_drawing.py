@@ -7,7 +7,7 @@ import pytest
 from live_parts import answered, needs_node, problem
 from plotting_data import points
 
-from meanfield.plotting.reading import cloud
+from meanfield.plotting.reading.data import cloud
 from meanfield.plotting.tokens.paths import moving_dots
 
 AXES = [
@@ -63,7 +63,7 @@ def test_the_cone_shows_what_a_history_has_forgotten():
     """The path has all that was seen, each time once, though steps are dropped."""
     found = answered(
         """
-        import { Path } from "./cone.js";
+        import { Path } from "./path.js";
         import { History } from "./history.js";
         const step = (t0) => {
           const parts = new Float64Array(8);
@@ -100,13 +100,14 @@ def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
     """In each of many frames, whether the cloud shrinks or grows by decades."""
     traces = answered(
         """
-        import { Camera } from "./cone.js";
+        import { coneOf, followed } from "./path.js";
         export const answer = (traces) => {
-          const camera = new Camera();
+          let height = 0;
           return traces.map((_, i) => {
             const path = traces.slice(0, i + 1).map((trace) => [0, 0, trace]);
-            camera.follow(path, i ? 1 / 60 : Infinity);
-            return path.map((point) => camera.scaled(point)[2]);
+            height = followed(height, path, i ? 1 / 60 : Infinity);
+            const { points, unit } = coneOf(path, height);
+            return path.map((_, k) => unit * points[3 * k + 2]);
           });
         }
         """,

@@ -28,13 +28,13 @@ from meanfield.cli.commands.animate import animate as command
 from meanfield.cli.commands.animate import movie_names
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import Film, Look, animate
-from meanfield.plotting._runs.pace import (
-    frames_shown,
-)
 from meanfield.plotting.movies.painter import Painter
 from meanfield.plotting.movies.plays import movies, suited
 from meanfield.plotting.movies.space_room import space_taken
 from meanfield.plotting.movies.stage import stage
+from meanfield.plotting.reading.pace import (
+    frames_shown,
+)
 
 
 @pytest.fixture

@@ -19,15 +19,15 @@ from numpy.random import Generator
 from plotting_data import points, shrinking
 
 from meanfield.plotting import Film, Look
-from meanfield.plotting._runs.data import Track, cloud
-from meanfield.plotting._runs.pace import (
+from meanfield.plotting.cone.march import marched
+from meanfield.plotting.movies.plays import movies
+from meanfield.plotting.reading.data import Track, cloud
+from meanfield.plotting.reading.pace import (
     between,
     held,
     near_steps,
     sizes_between,
 )
-from meanfield.plotting.cone.march import marched
-from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.tokens.moving import Ghosts
 from meanfield.plotting.tokens.views import Window
 

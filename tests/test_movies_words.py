@@ -13,10 +13,10 @@ from plotting_data import points, shrinking
 
 from meanfield.plotting import Film, Look
 from meanfield.plotting._figure.style import CYCLE
-from meanfield.plotting._runs.data import cloud
 from meanfield.plotting.movies.headline import headlines, layers_shown, size_note
 from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.movies.stage import stage
+from meanfield.plotting.reading.data import cloud
 from meanfield.plotting.tokens.labels import labels
 from meanfield.plotting.tokens.moving_words import word_order
 from meanfield.plotting.tokens.views import robust_windows

@@ -35,7 +35,11 @@ def colours(mesh: QuadMesh) -> np.ndarray:
 
 
 def corners_of(mesh: QuadMesh) -> np.ndarray:
-    return np.asarray(mesh.get_coordinates(), dtype=float)
+    """The corners of cells, as they are drawn, in the coordinates of the axes."""
+    assert mesh.axes is not None
+    corners = np.asarray(mesh.get_coordinates(), dtype=float)
+    moved = mesh.get_transform() - mesh.axes.transData
+    return moved.transform(corners.reshape(-1, 2)).reshape(corners.shape)
 
 
 def meshes(figure: Figure) -> list[QuadMesh]:

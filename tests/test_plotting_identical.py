@@ -19,8 +19,8 @@ from plotting_data import points
 from meanfield.errors import InvalidInputError
 from meanfield.pages.report._run import run_scene
 from meanfield.plotting import Film, Look, animate, panels
-from meanfield.plotting._runs.pace import near_steps
-from meanfield.plotting.reading import cloud
+from meanfield.plotting.reading.data import cloud
+from meanfield.plotting.reading.pace import near_steps
 
 NO_NUMBER = re.compile(r"\b(nan|inf|infinity)\b", re.IGNORECASE)
 OF_SWEEPS = {"phase", "lines"}

@@ -30,7 +30,7 @@ from meanfield.plotting import (
     save,
 )
 from meanfield.plotting import width_of as width
-from meanfield.plotting.reading import rounded_spectrum
+from meanfield.plotting.reading.observables import rounded_spectrum
 from meanfield.storage._schema import density
 
 RNG = np.random.default_rng(9)
@@ -320,3 +320,10 @@ def test_what_was_rounding_is_rounding_in_relative_units(rng: Generator) -> None
 def test_a_relative_picture_says_so(rng: Generator) -> None:
     figure = panels["tokens"](shrinking(rng), Look(relative=True))
     assert "relative to the cloud: its mean at 0" in figure.get_supxlabel()
+
+
+@pytest.mark.parametrize("style", ["dark", "talk"])
+def test_a_gaussian_in_space_is_drawn_in_every_style(style: str) -> None:
+    """Also where not all of its means are in view."""
+    run = moving_gaussian(np.random.default_rng(3), d=3)
+    panels["tokens"](run, Look(style=style)).draw_without_rendering()

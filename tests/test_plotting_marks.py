@@ -27,12 +27,12 @@ from meanfield.plotting._figure.style import (
     density_map,
     style,
 )
-from meanfield.plotting._runs.described import described
 from meanfield.plotting.cone.disc import (
     _ROOM,  # pyright: ignore[reportPrivateUsage]
     _ring,  # pyright: ignore[reportPrivateUsage]
     frame_disc,
 )
+from meanfield.plotting.reading.described import described
 from meanfield.reproduce import Findings, load, names
 from meanfield.storage import ENDING_FLAGS
 
@@ -92,7 +92,7 @@ def test_every_ending_has_a_look_of_its_own() -> None:
     for look in ("colour", "marker", "hatch"):
         assert len({getattr(status.row, look) for status in Status}) == len(Status)
     folder = Path(meanfield.plotting.__file__).parent / "pages"
-    painter = (folder / "painter.js").read_text(encoding="utf-8")
+    painter = (folder / "cone.js").read_text(encoding="utf-8")
     outlines = painter.partition("const corners = {")[2].partition("}[name]")[0]
     known = set(re.findall(r'^\s*"?([^\s"]+?)"?: \[', outlines, re.MULTILINE))
     assert known == {status.row.marker for status in Status} - {

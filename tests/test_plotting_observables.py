@@ -14,8 +14,8 @@ from meanfield.plotting import (
     effective_rank,
     panels,
 )
-from meanfield.plotting._runs.observables import spectrum
 from meanfield.plotting.cone.paths import below, cone_coordinates
+from meanfield.plotting.reading.observables import spectrum
 
 # Double precision, and sums over at most a few thousand terms of order one.
 CLOSE = 1e-12

@@ -24,10 +24,10 @@ from meanfield.plotting import (
 from meanfield.plotting._figure.picture import lines_of
 from meanfield.plotting._figure.style import CYCLE
 from meanfield.plotting._figure.styles import styles
-from meanfield.plotting._runs.data import cloud
-from meanfield.plotting._runs.described import described
 from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.movies.stage import stage
+from meanfield.plotting.reading.data import cloud
+from meanfield.plotting.reading.described import described
 from meanfield.plotting.tokens.views import projection
 from meanfield.spec import parse
 

@@ -27,7 +27,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import animate, cone_page, panels
 from meanfield.plotting._figure.panels import titled_figure
-from meanfield.plotting._runs.described import described
+from meanfield.plotting.reading.described import described
 
 RNG = np.random.default_rng(5)
 LINE = "l2: A = [[2, 0], [0.5, 1]], V = −1, ε = 0.5; "

@@ -12,9 +12,9 @@ from report_node import computed, needs_node
 from test_plotting_page import HOSTILE, Outline
 
 from meanfield.pages.report import Page
-from meanfield.pages.report._plain import plain
 from meanfield.pages.report._repeats import of_run
 from meanfield.pages.report._run import run_scene
+from meanfield.pages.report._sweep import plain
 from meanfield.pages.report._told import endings_card
 from meanfield.pages.report.scenes.coarsening import coarsened
 from meanfield.pages.report.scenes.lines import lines
@@ -260,7 +260,7 @@ def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
         "member 1",
         "member 2",
     ]
-    assert [path["member"] for path in scene["cone"]["paths"]] == [0, 1, 2]
+    assert [run[0] for run in scene["cone"]["runs"]] == [0, 1, 2]
     assert scene["panels"][0]["values"]["shape"][0] == 3
 
 

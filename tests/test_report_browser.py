@@ -140,10 +140,10 @@ def test_the_token_under_the_mouse_is_chosen(run: Browser) -> None:
 
 @pytest.mark.slow
 def test_the_cone_turns_under_the_hand(run: Browser) -> None:
-    before = run.value("[cone.azimuth, cone.canvas.toDataURL()]")
+    before = run.value("[cone.camera.azimuth, cone.canvas.toDataURL()]")
     x, y = run.middle("#cone")
     run.drag((x, y), (x + 60, y + 15))
-    after = run.value("[cone.azimuth, cone.canvas.toDataURL()]")
+    after = run.value("[cone.camera.azimuth, cone.canvas.toDataURL()]")
     assert after[0] == pytest.approx(before[0] - 60 / 150)
     assert after[1] != before[1]
 

@@ -70,7 +70,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written
         forget()
         path = database(tmp_path / "site" / _bible.PLACE, texts)
         monkeypatch.setattr(_bible, "VERSES", sum(t.count(" ") + 1 for t in texts))
-        monkeypatch.setattr(_bible, "_path", lambda: path)
+        monkeypatch.setattr(_bible, "packaged", lambda *_: path)
         return path
 
     yield write

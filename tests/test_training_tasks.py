@@ -17,8 +17,8 @@ from meanfield.errors import (
     UnsupportedError,
 )
 from meanfield.training.tasks import Parity, Patches, Solids, _mnist
-from meanfield.training.tasks._images import moved, patches_of, turned
 from meanfield.training.tasks._solids import SOLIDS, box, scattered, surface
+from meanfield.training.tasks.patches import moved, patches_of, turned
 from meanfield.training.tasks.solids import stretched
 
 
@@ -103,7 +103,7 @@ def test_digits_that_are_not_there_say_what_to_install(
     monkeypatch.undo()
     other = tmp_path / "digits.csv.gz"
     other.write_bytes(b"no archive")
-    monkeypatch.setattr(_mnist, "_path", lambda: other)
+    monkeypatch.setattr(_mnist, "packaged", lambda *_: other)
     with pytest.raises(InputFileError, match="does not hold the 5000 digits"):
         _mnist.digits()
 

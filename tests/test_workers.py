@@ -112,6 +112,15 @@ def test_a_lost_process_is_told_and_replaced(call: Callable, words: str) -> None
     assert others[0].result == others[1].result != os.getpid()
 
 
+def test_an_interrupt_of_a_process_is_none_of_this_one() -> None:
+    with Processes(1) as pool:
+        pool.give(die, signal.SIGINT)
+        pool.give(identity)
+        interrupted, answer = pool.answers()
+    assert interrupted.error is None
+    assert answer.result != os.getpid()
+
+
 def test_a_process_that_dies_between_two_calls_is_replaced() -> None:
     with Processes(1) as pool:
         pool.give(identity)

@@ -10,10 +10,10 @@ from ._coupling import AbstractCoupling as AbstractCoupling
 from ._coupling import AbstractGaussianCoupling as AbstractGaussianCoupling
 from ._coupling import AbstractRowwise as AbstractRowwise
 from ._coupling import AbstractSmearedCoupling as AbstractSmearedCoupling
-from .softmax import Softmax as Softmax
-from .softmax import l2 as l2  # isort: split
+from .softmax import Softmax as Softmax  # isort: split
 
 from .differential import Differential as Differential
+from .l2 import l2 as l2
 from .linear import Linear as Linear
 from .linear import LinearExpansion as LinearExpansion
 from .plan import plans as plans

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, member_of
 from meanfield._typing import Time
 from meanfield.dynamics import (
     AbstractDynamics,
@@ -63,10 +63,8 @@ def _parts(dynamics: AbstractDynamics, t: Time) -> list[AbstractDynamics]:
         return _parts(dynamics.member(t), t)
     if isinstance(dynamics, Heads):
         leaves = jax.tree.leaves(eqx.filter(dynamics.stack, eqx.is_array))
-        take = lambda h: jax.tree.map(
-            lambda leaf: leaf[h] if eqx.is_array(leaf) else leaf, dynamics.stack
-        )
-        return [part for h in range(leaves[0].shape[0]) for part in _parts(take(h), t)]
+        heads = [member_of(dynamics.stack, h) for h in range(leaves[0].shape[0])]
+        return [part for head in heads for part in _parts(head, t)]
     return [dynamics]
 
 

@@ -18,8 +18,7 @@ from ._coupling import (
     AbstractSmearedCoupling,
     require_dot,
 )
-from ._smeared import LinkedGaussianMean, relu_averages
-from .pointwise import AbstractCubic, LinkedMean
+from .pointwise import AbstractCubic, LinkedGaussianMean, LinkedMean, relu_averages
 
 
 class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractCubic):

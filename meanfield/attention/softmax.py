@@ -1,4 +1,4 @@
-"""Softmax attention: exponential weights, normalised over the keys; L2 scores too."""
+"""Softmax attention: exponential weights, normalised over the keys."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -13,7 +13,6 @@ from meanfield.scores import (
     AbstractScore,
     Dot,
     Masked,
-    SquaredDistance,
     positions,
 )
 from meanfield.scores.centring import about
@@ -96,24 +95,3 @@ def _centre(score: AbstractScore, mu: Points) -> Float[Array, " d"]:
     excluded = jnp.isneginf(mu.log_weights)
     first = jnp.argmin(jnp.where(excluded, jnp.inf, positions(mu.tokens)))
     return mu.counted.x[first]
-
-
-@variant(
-    "l2", "permutation", "orthogonal", cost=r"$n^2$, or $n$ in cells if $d \leq 5$"
-)
-def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
-    r"""Softmax with scores $-|Qx - Ky|^2/\epsilon$; castin2025, section 2.3.
-
-    Where a command gives `A` alone, $Q = A$ and $K = I$.
-    On Gaussians the covariance follows castin2025, eq. (4.3), whose second term is
-    misprinted: it is the transpose of the first (ERRATA C10).
-
-    Examples:
-        >>> from meanfield import Points
-        >>> from meanfield.attention import l2, plans
-        >>> one = jnp.eye(1)
-        >>> print(plans(l2(one, one, one), 0.0, Points.uniform([[0.0], [3.0]]))[0])
-        [[0.9999 0.0001]
-         [0.0001 0.9999]]
-    """
-    return Attention(SquaredDistance(Q, K, epsilon), Softmax(), V)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from meanfield._array import float_array, is_concrete, require
+from meanfield._array import float_array, is_concrete, member_of, require
 from meanfield._typing import Numbers, Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
@@ -60,7 +60,7 @@ class Layers(AbstractDynamics):
     def member(self, t: Time) -> AbstractDynamics:
         """The layer that acts at time `t`."""
         index = jnp.searchsorted(self.times[1:-1], t, side="right")
-        return _member(self.stack, index)
+        return member_of(self.stack, index)
 
 
 class Interpolated(AbstractDynamics):
@@ -115,13 +115,9 @@ class Interpolated(AbstractDynamics):
         left = jnp.clip(jnp.searchsorted(self.times, t, side="right") - 1, 0, last)
         span = self.times[left + 1] - self.times[left]
         weight = jnp.clip((t - self.times[left]) / span, 0, 1)
-        start, end = _member(self.stack, left), _member(self.stack, left + 1)
+        start, end = member_of(self.stack, left), member_of(self.stack, left + 1)
         blend = lambda a, b: a + weight * (b - a) if eqx.is_inexact_array(a) else a
         return jax.tree.map(blend, start, end)
-
-
-def _member(stack: AbstractDynamics, index: Array) -> AbstractDynamics:
-    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, stack)
 
 
 def _increasing(times: Numbers) -> Float[Array, " k"]:

@@ -1,11 +1,11 @@
 from ._energy import AbstractEnergy as AbstractEnergy
-from ._energy import AbstractVariation as AbstractVariation
 from ._energy import Combination as Combination
 from ._energy import energies as energies
 from ._energy import energy_of_attention as energy_of_attention
 from ._energy import energy_of_measure as energy_of_measure
 from ._energy import free as free
 from ._energy import natural as natural
+from ._variation import AbstractVariation as AbstractVariation
 from .descent import steepest as steepest
 from .dissipation import dissipation as dissipation
 from .divergence import SinkhornDivergence as SinkhornDivergence

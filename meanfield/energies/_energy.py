@@ -14,7 +14,6 @@ from typing_extensions import override
 from meanfield._registry import Registry
 from meanfield._typing import Scalar
 from meanfield.errors import InvalidInputError
-from meanfield.fields import Convergence, worst_of
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
@@ -26,34 +25,9 @@ from meanfield.measures import (
 )
 from meanfield.tokens import Tokens
 
+from ._variation import AbstractVariation, CombinedVariation, combined
+
 R = TypeVar("R")
-
-
-class AbstractVariation(eqx.Module):
-    r"""$\delta E(\mu)$, frozen at one $\mu$: a function of a token; call it on any.
-
-    Examples:
-        >>> from meanfield import Points
-        >>> from meanfield.energies import QuadraticPotential
-        >>> mu = Points.uniform([[1.0], [3.0]])
-        >>> slope = QuadraticPotential(jnp.eye(1)).variation(mu)
-        >>> print(slope(mu.tokens), slope.gradient(mu.tokens).ravel())
-        [0.5 4.5] [1. 3.]
-    """
-
-    @abc.abstractmethod
-    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        """The values at `tokens`."""
-
-    @property
-    @abc.abstractmethod
-    def convergence(self) -> Convergence | None:
-        """Error of the iteration behind it; `None` if there was none."""
-
-    def gradient(self, tokens: Tokens) -> Float[Array, "n d"]:
-        r"""$\nabla \delta E(\mu)$ at `tokens`."""
-        total = lambda x: jnp.sum(self(Tokens(x, tokens.position)))
-        return jax.grad(total)(tokens.x)  # a value depends on its own token alone
 
 
 class AbstractEnergy(eqx.Module):
@@ -240,18 +214,18 @@ class Combination(AbstractEnergy):
 
     @override
     def on_points(self, mu: Points) -> Float[Array, ""]:
-        return _combined(self.factors, [term.on_points(mu) for term in self.terms])
+        return combined(self.factors, [term.on_points(mu) for term in self.terms])
 
     @override
     def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return _combined(self.factors, [term.on_grid(mu) for term in self.terms])
+        return combined(self.factors, [term.on_grid(mu) for term in self.terms])
 
     @override
     def on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         values = [term.on_gaussian(mean, covariance) for term in self.terms]
-        return _combined(self.factors, values)
+        return combined(self.factors, values)
 
     @override
     def variation_on_points(self, mu: Points) -> AbstractVariation:
@@ -268,23 +242,6 @@ class Combination(AbstractEnergy):
     def _combined_at(self, mu: AbstractMeasure) -> AbstractVariation:
         terms = tuple(term.variation(mu) for term in self.terms)
         return CombinedVariation(self.factors, terms)
-
-
-class CombinedVariation(AbstractVariation):
-    """The same combination of variations."""
-
-    factors: tuple[Scalar, ...]
-    terms: tuple[AbstractVariation, ...]
-
-    @override
-    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        return _combined(self.factors, [term(tokens) for term in self.terms])
-
-    @property
-    @override
-    def convergence(self) -> Convergence | None:
-        known = [c for c in (term.convergence for term in self.terms) if c is not None]
-        return worst_of(known) if known else None
 
 
 Factory = Callable[..., AbstractEnergy]
@@ -327,8 +284,3 @@ def energy_of_measure(name: str) -> Callable[[Factory], Factory]:
         ['entropy', 'internal', ..., 'sinkhorn-divergence']
     """
     return lambda make: energies.register(name)(free.register(name)(make))
-
-
-def _combined(factors: tuple[Scalar, ...], values: list[Array]) -> Array:
-    first, *others = [c * value for c, value in zip(factors, values, strict=True)]
-    return sum(others, first)

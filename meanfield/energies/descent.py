@@ -9,8 +9,8 @@ from typing_extensions import override
 from meanfield.fields import AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 
-from ._cell_variation import slope_between
 from ._energy import AbstractEnergy, AbstractEnergyReader
+from ._variation import slope_between
 from .gradient_flow import Wasserstein
 
 

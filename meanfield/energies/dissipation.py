@@ -11,13 +11,11 @@ from meanfield.fields import AbstractField
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cell_variation import CellVariation
 from ._energy import (
     AbstractEnergy,
     AbstractEnergyReader,
-    AbstractVariation,
-    CombinedVariation,
 )
+from ._variation import AbstractVariation, CellVariation, CombinedVariation
 
 
 def dissipation(

@@ -26,11 +26,10 @@ from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
-    AbstractVariation,
     energy_of_measure,
 )
 from ._entropic import converged_value, is_small, leading_order, mean_over
-from .potential import QuadraticVariation
+from ._variation import AbstractVariation, QuadraticVariation
 from .self_transport import SinkhornEnergy
 
 PASSES = 1000  # of Sinkhorn's iteration, after which it reports itself unconverged

@@ -13,8 +13,8 @@ from meanfield.linalg import solve_positive
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cell_variation import CellVariation, diffusing, log_density
-from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
+from ._energy import AbstractEnergy, energy_of_measure
+from ._variation import AbstractVariation, CellVariation, diffusing, log_density
 
 
 class Entropy(AbstractEnergy):

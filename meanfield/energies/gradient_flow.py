@@ -26,13 +26,11 @@ from meanfield.measures import (
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cell_variation import CellVariation, parts_of
 from ._energy import (
     AbstractEnergy,
     AbstractEnergyReader,
-    AbstractVariation,
-    CombinedVariation,
 )
+from ._variation import AbstractVariation, CellVariation, CombinedVariation, parts_of
 
 
 class AbstractMetric(eqx.Module):

@@ -21,9 +21,9 @@ from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
-    AbstractVariation,
     energy_of_attention,
 )
+from ._variation import AbstractVariation
 
 
 class Interaction(AbstractEnergy):

@@ -12,8 +12,14 @@ from meanfield.fields import AbstractExplicit
 from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
-from ._cell_variation import CellVariation, cell_density, diffusing, log_density
-from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
+from ._energy import AbstractEnergy, energy_of_measure
+from ._variation import (
+    AbstractVariation,
+    CellVariation,
+    cell_density,
+    diffusing,
+    log_density,
+)
 from .entropy import Entropy, LogDensity
 
 

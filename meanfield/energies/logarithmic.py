@@ -13,8 +13,8 @@ from meanfield.cells import widths
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.measures import Gaussian, Grid, Points
 
-from ._cell_variation import CellVariation
-from ._energy import AbstractEnergy, AbstractVariation, energy_of_measure
+from ._energy import AbstractEnergy, energy_of_measure
+from ._variation import AbstractVariation, CellVariation
 from .entropy import Entropy
 
 EVEN = 1e-9  # of a width, by which cells of even ones may differ

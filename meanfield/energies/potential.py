@@ -17,9 +17,9 @@ from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
-    AbstractVariation,
     energy_of_measure,
 )
+from ._variation import AbstractVariation, QuadraticVariation
 
 
 class Potential(AbstractEnergy):
@@ -76,25 +76,6 @@ class PotentialVariation(AbstractExplicit, AbstractVariation):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         return jax.vmap(self.function)(tokens.x)
-
-
-class QuadraticVariation(AbstractExplicit, AbstractVariation):
-    r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
-
-    Attributes:
-        matrix: $H$, symmetric.
-        centre: $c$.
-        linear: $\ell$.
-    """
-
-    matrix: Float[Array, "d d"]
-    centre: Float[Array, " d"]
-    linear: Float[Array, " d"]
-
-    @override
-    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        z = tokens.x - self.centre[None, :]
-        return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
 
 
 class QuadraticPotential(AbstractEnergy):

@@ -16,10 +16,9 @@ from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
-    AbstractVariation,
     energy_of_attention,
 )
-from .potential import QuadraticVariation
+from ._variation import AbstractVariation, QuadraticVariation
 
 
 class SinkhornEnergy(AbstractEnergy):

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
 from meanfield._above import view
-from meanfield._array import is_concrete
+from meanfield._array import is_concrete, member_of
 from meanfield._display import Shown
 from meanfield.endings import Status
 from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
@@ -219,8 +219,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         number, count = _whole(index, "Flows"), self.ts.shape[0]
         if not -count <= number < count:
             raise FrameIndexError(f"There is no flow {number} among {count}.")
-        own = lambda leaf: leaf[number] if eqx.is_array(leaf) else leaf
-        return jax.tree.map(own, self)
+        return member_of(self, number)
 
     @property
     def mean(self) -> Float[Array, "times d"]:

@@ -10,6 +10,8 @@ from meanfield._reading import path_of, read_text
 from meanfield._registry import Registry, suggestion
 from meanfield.errors import InputFileError
 
+CONTENTS = "a folder holding model.safetensors, config.json and tokenizer.json"
+
 
 @final
 @dataclass(frozen=True)
@@ -116,9 +118,6 @@ def _installed(name: str) -> Path:
             f"`{sources[name].install}`, or pass {CONTENTS}."
         )
     return folder
-
-
-CONTENTS = "a folder holding model.safetensors, config.json and tokenizer.json"
 
 
 def existing(path: Path) -> Path:

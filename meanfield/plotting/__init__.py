@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from ._figure.style import style as style
     from ._figure.styles import styles as styles
     from ._plots import Plots as Plots
-    from ._runs.data import spec_and_ending as spec_and_ending
-    from ._runs.observables import covariances as covariances
-    from ._runs.observables import effective_rank as effective_rank
-    from ._runs.relative import relative as relative
     from ._writing.figures import figure_files as figure_files
     from ._writing.figures import save as save
     from ._writing.files import named as named
@@ -41,16 +37,20 @@ if TYPE_CHECKING:
     from .cone.disc import draw_disc as draw_disc
     from .cone.escapes import EscapeDirections as EscapeDirections
     from .cone.escapes import escape_directions as escape_directions
+    from .cone.page import cone_page as cone_page
+    from .cone.page import save_page as save_page
     from .cone.paths import cone_coordinates as cone_coordinates
     from .density.carried import with_tokens as with_tokens
     from .gallery import attention_panels as attention_panels
     from .gallery import panels as panels
     from .heads import draw_head_eigenvalues as draw_head_eigenvalues
     from .layers import draw_layers as draw_layers
-    from .pages import cone_page as cone_page
-    from .pages import save_page as save_page
     from .pages import save_statements_page as save_statements_page
     from .pages import statements_page as statements_page
     from .pages import typeset as typeset
+    from .reading.data import spec_and_ending as spec_and_ending
+    from .reading.observables import covariances as covariances
+    from .reading.observables import effective_rank as effective_rank
+    from .reading.relative import relative as relative
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from ._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK, LIMIT_COLOUR, PALE
-from ._runs.data import Track, cloud, swarm, track
-from ._runs.density import Density, density_run, holding_levels
-from ._runs.observables import covariance, principal_axes, run_moments
+from .reading.data import Track, cloud, swarm, track
+from .reading.density import Density, density_run, holding_levels
+from .reading.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
@@ -86,13 +86,10 @@ def _view(states: Mapping[str, xr.Dataset]) -> View:
 def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
     """The direction in which two covariances differ most at the last common frame."""
     t = _common(states)[-1]
-    one, other = (_covariance(_at(run, t)) for run in islice(states.values(), 2))
+    moments = [run_moments(_at(run, t)) for run in islice(states.values(), 2)]
+    one, other = (covariance(state.factor)[0] for state in moments)
     values, vectors = np.linalg.eigh(one - other)
     return vectors[:, np.argmax(np.abs(values))]
-
-
-def _covariance(now: xr.Dataset) -> np.ndarray:
-    return covariance(run_moments(now).factor)[0]
 
 
 def _at(run: xr.Dataset, t: float) -> xr.Dataset:

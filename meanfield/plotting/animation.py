@@ -11,12 +11,12 @@ from meanfield.errors import InvalidInputError
 
 from ._figure.look import OPTIONS, Look, look_of
 from ._figure.options import options_of
-from ._runs.relative import relative
 from ._writing.files import put
 from ._writing.film import Film
 from .movies.painter import Painter
 from .movies.plays import Movie, movies, suited
 from .movies.stage import Play, stage
+from .reading.relative import relative
 
 
 def _unheard(done: int, total: int) -> None:

@@ -9,22 +9,18 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import band_note, draw_steps, spans_decades
+from ._figure.bands import draw_steps, name_time, spans_decades, tell_ending
 from ._figure.look import look_of, options_for
 from ._figure.panels import (
     about,
-    annotate,
-    ending_note,
-    mark_blow_up,
     panel,
     panels,
     titled_figure,
 )
 from ._figure.style import CYCLE, INK
-from ._figure.times import name_time
-from ._runs.data import NOTHING, ending, kind, runs, swarm, values
-from ._runs.metrics import EUCLIDEAN, AbstractMetric, metrics
-from ._runs.observables import even_frames, per_run
+from .reading.data import NOTHING, kind, runs, swarm, values
+from .reading.metrics import EUCLIDEAN, AbstractMetric, metrics
+from .reading.observables import even_frames, per_run
 
 # Frames that are counted; a longer run is thinned evenly.
 _FRAMES = 200
@@ -72,19 +68,8 @@ def clusters(dataset: xr.Dataset) -> Figure:
     top.set_ylabel("clusters")
     for axes in (top, bottom):
         axes.grid(visible=True, axis="y")
-    annotate(figure, metric.note(link))
-    _tell_ending(figure, dataset)
+    tell_ending(figure, dataset, metric.note(link))
     return figure
-
-
-def _tell_ending(figure: Figure, dataset: xr.Dataset) -> None:
-    """How a run ended, or how the band of several is to be read."""
-    if "run" in dataset.dims:
-        annotate(figure, band_note(dataset))
-        return
-    for axes in figure.axes:
-        mark_blow_up(axes, ending(dataset))
-    annotate(figure, ending_note(ending(dataset)))
 
 
 def _run_counts(run: xr.Dataset, metric: AbstractMetric, link: float) -> np.ndarray:

@@ -10,19 +10,17 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import band_note, draw, marker, spans_decades
+from ._figure.bands import draw, marker, spans_decades, tell_ending
 from ._figure.look import options_for
 from ._figure.marks import legend
 from ._figure.panels import (
     annotate,
-    ending_note,
-    mark_blow_up,
     panel,
     panels,
     titled_figure,
 )
 from ._figure.style import CYCLE
-from ._runs.data import ending, kind, values
+from .reading.data import kind, values
 
 _PREFIX, _RATE, _STEEPEST = "energy", "dissipation", "steepest"
 _AMONG_GAUSSIANS = "gradient flow among Gaussians"
@@ -56,12 +54,7 @@ def energy(dataset: xr.Dataset) -> Figure:
         _loss(bottom, dataset, name)
         said = _verdict(dataset, name)
         annotate(figure, f"{_label(name)}: {said}" if said and len(names) > 1 else said)
-    if "run" in dataset.dims:
-        annotate(figure, band_note(dataset))
-        return figure
-    for axes in figure.axes:
-        mark_blow_up(axes, ending(dataset))
-    annotate(figure, ending_note(ending(dataset)))
+    tell_ending(figure, dataset)
     return figure
 
 

@@ -1,6 +1,5 @@
 """A network's own states beside the flow of its attention, layer by layer."""
 
-import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -72,13 +71,9 @@ def _bars(axes: Axes, comparison: xr.Dataset) -> None:
         label = _NAMES.get(part, part)
         axes.bar(left, 100 * comparison[part].values, width, color=colour, label=label)
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    axes.set(xlabel="layer", ylabel="%", xticks=_ticks(layers))
+    ticks = layers[:: 1 + len(layers) // 13]  # every layer, or some of many
+    axes.set(xlabel="layer", ylabel="%", xticks=ticks)
     axes.set_title("shares of the network's displacement", fontsize=10)
     low, high = axes.get_ylim()
     axes.set_ylim(low, high + _HEADROOM * (high - low))
     axes.legend(fontsize=9, ncols=len(_PARTS), loc="upper center")
-
-
-def _ticks(layers: np.ndarray) -> np.ndarray:
-    """Every layer, or some of many."""
-    return layers[:: 1 + len(layers) // 13]

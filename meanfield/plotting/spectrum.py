@@ -10,28 +10,31 @@ from matplotlib.figure import Figure
 from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
-from ._figure.bands import band_note, draw, draw_eigenvalues, spans_decades
+from ._figure.bands import (
+    draw,
+    draw_eigenvalues,
+    name_time,
+    spans_decades,
+    tell_ending,
+)
 from ._figure.look import options_for
-from ._figure.marks import legend
+from ._figure.marks import colour_bar, legend
 from ._figure.panels import (
-    annotate,
-    ending_note,
-    mark_blow_up,
     panel,
     panels,
     titled_figure,
 )
 from ._figure.picture import Picture
 from ._figure.style import CYCLE, INK, number_map
-from ._figure.times import name_time
-from ._runs.approach import approached
-from ._runs.data import NOTHING, Ending, ending, values
-from ._runs.observables import per_run, rounded_spectrum
+from .reading.data import NOTHING, Ending, ending, values
+from .reading.observables import per_run, rounded_spectrum
 
 # Eigenvalues that get a colour and a name each.
 _NAMED = len(CYCLE) - 1
 _DOTS = 30  # frames that are marked, where curves go on between them
 _TICKS = 6  # on the scale of the others, from the first to the last
+_BETWEEN = 40  # points of a curve from one frame to the next before a blow-up
+_LAST = 1e-14  # of the time: what rounding leaves between it and the blow-up
 
 
 @panels.register("spectrum")
@@ -63,12 +66,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     end = None if "run" in dataset.dims else ending(dataset)
     notes = _spectra(figure, rows[0], times, spectra, end)
     name_time(rows[-1], dataset)
-    if end is None:
-        annotate(figure, *notes, band_note(dataset))
-        return figure
-    for axes in rows:
-        mark_blow_up(axes, end)
-    annotate(figure, *notes, ending_note(end))
+    tell_ending(figure, dataset, *notes)
     return figure
 
 
@@ -100,7 +98,7 @@ def _spectra(
     count = min(d, _NAMED)
     shown = spectra[..., :count]
     if end is not None and axes.get_yscale() == "log":
-        finer, curves = approached(end, times, shown)
+        finer, curves = _approached(end, times, shown)
         if times.size < finer.size and times.size <= _DOTS:
             axes.plot(times, shown, "o", color=INK, markersize=3, zorder=3)
         notes.append(_between_note(times.size, finer.size))
@@ -109,6 +107,29 @@ def _spectra(
     if d > 1:
         legend(axes, handles, len(handles))
     return [*notes, f"largest {count} of {d} eigenvalues" if count < d else ""]
+
+
+def _approached(
+    ending: Ending, times: np.ndarray, curves: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Times and curves (time, …) with points between the frames, or as they are.
+
+    Before a blow-up at $t^*$ the logarithm of a number is linear in $\log(t^* - t)$
+    from frame to frame, as it is for every power of $t^* - t$; a chord in $t$ would
+    hide decades of it.
+    """
+    before = np.isfinite(ending.t_star) and times.size > 1
+    if not before or not np.all(np.diff(times) > 0) or np.any(curves <= 0):
+        return times, curves
+    left = np.maximum(ending.t_star - times, _LAST * abs(ending.t_star))
+    places = np.arange(times.size)
+    fine = np.linspace(0, times.size - 1, _BETWEEN * (times.size - 1) + 1)
+    ways = np.interp(fine, places, np.log(left))
+    inner = ending.t_star - np.exp(ways)
+    flat = np.log(curves).reshape(times.size, -1).T
+    logs = np.stack([np.interp(fine, places, row) for row in flat], axis=-1)
+    inner[::_BETWEEN] = times
+    return inner, np.exp(logs).reshape(fine.size, *curves.shape[1:])
 
 
 def _between_note(frames: int, drawn: int) -> str:
@@ -136,10 +157,8 @@ def _many(figure: Picture, axes: Axes, times: np.ndarray, spectra: np.ndarray) -
     if times.size == 1:
         axes.scatter(np.repeat(times, d), spectra[0], 6, np.arange(d))
     axes.autoscale_view()
-    bar = figure.colorbar(lines, ax=figure.axes[:2], aspect=40, pad=0.02)
+    bar = colour_bar(figure.axes[:2], lines, "index $k$, from the largest", aspect=40)
     bar.set_ticks(np.unique(np.linspace(1, d, min(d, _TICKS)).round()).tolist())
-    bar.set_label("index $k$, from the largest")
-    bar.outline.set_visible(False)
 
 
 def _rank_limits(ranks: np.ndarray) -> tuple[float, float]:

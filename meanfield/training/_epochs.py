@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from meanfield._array import member_of
 from meanfield._registry import suggestion
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
@@ -132,8 +133,7 @@ class Trainer(eqx.Module):
         keys = role_keys(seeds, WEIGHTS)
         draw = lambda key: self.task.network(key, variant)
         networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
-        first = lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf
-        one = jax.tree.map(first, networks)  # drawn alone it would compile again
+        one = member_of(networks, 0)  # drawn alone it would compile again
         self.task.refuse(one, variant)
         return networks, one
 

@@ -26,6 +26,8 @@ def serve() -> NoReturn:
     threading.Thread(target=_receive, args=(calls, received), daemon=True).start()
     # A call that is told to end undoes what it has begun, if it does so by `finally`.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    # An interrupt would be sent on, and interrupt the process that it works for.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.excepthook = lambda _, error, trace: _report(answers, error, trace)
     try:
         pickle.loads(received.get())()

@@ -150,7 +150,7 @@ def _snapshots(dataset: "xarray.Dataset") -> list[float]:
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:
         return []
-    from meanfield.plotting.reading import even_frames
+    from meanfield.plotting.reading.observables import even_frames
 
     keys = dataset.attrs.get("spec", {})
     heads = int(keys.get("heads") or 1)

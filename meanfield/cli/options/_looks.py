@@ -29,14 +29,16 @@ def with_film(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _parameters(group: str, options: Mapping[str, Field]) -> list[inspect.Parameter]:
-    made = []
+    parameters = []
     for name, field in options.items():
         option = field.option
         if field.help:
-            made.append(_parameter(group, name, field.kind, field.help, option.metavar))
+            parameters.append(
+                _parameter(group, name, field.kind, field.help, option.metavar)
+            )
         if option.without:
-            made.append(_parameter(group, f"no_{name}", bool, option.without))
-    return made
+            parameters.append(_parameter(group, f"no_{name}", bool, option.without))
+    return parameters
 
 
 def _parameter(

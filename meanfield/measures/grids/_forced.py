@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield._forces import CellForces
-from meanfield.cells import along, centres, widths
+from meanfield.cells import along, centres, neighbours, widths
 
 from ._boxes import AbstractBox
 from ._upwind import Fluxes
@@ -79,12 +79,13 @@ def _across(
     ends[axis] = (1, 1)
     falls = -jnp.diff(jnp.pad(pressure, ends), axis=axis)
     through = conducts * falls
-    low, high = _sides(jnp.broadcast_to(conducts, falls.shape), axis)
+    low, high = neighbours(jnp.broadcast_to(conducts, falls.shape), axis)
     emptying = forces.stiffness * (low + high) / h
     inner = -jnp.diff(forces.potential, axis=axis)
     slopes = jnp.pad(inner, ends, mode="edge") * conducts
-    driven = h * sum(_sides(through, axis)) / 2
-    carried = driven / jnp.where(masses > 0, masses, 1) + sum(_sides(slopes, axis)) / 2
+    driven = h * sum(neighbours(through, axis)) / 2
+    carried = driven / jnp.where(masses > 0, masses, 1)
+    carried = carried + sum(neighbours(slopes, axis)) / 2
     return Forced(through, emptying, slopes, jnp.where(masses > 0, carried, 0))
 
 
@@ -94,10 +95,3 @@ def _conducts(
     """One over the distances of middles on either side of each face."""
     inner, h = jnp.diff(centres(edges)), widths(edges)
     return box.let_through(1 / jnp.concatenate([h[:1], inner, h[-1:]]), 0)
-
-
-def _sides(faces: Float[Array, "*faces"], axis: int) -> tuple[Array, Array]:
-    """What is at the lower and at the upper face of each cell."""
-    last = faces.shape[axis] - 1
-    pick = lambda first: jnp.take(faces, first + jnp.arange(last), axis=axis)
-    return pick(0), pick(1)

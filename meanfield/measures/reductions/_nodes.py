@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from meanfield.linalg import HIGHEST
 
+from .cells import angles, to_coefficients
 from .exact import LOG2E, exp2
 
 AT_ONCE, LARGEST = 2048, 2**20  # tokens, and numbers, of a block at most
@@ -56,7 +57,7 @@ class Box(eqx.Module):
 
     def nodes(self, axis: int, count: int) -> Float[Array, " count"]:
         """The Chebyshev nodes along one axis."""
-        unit = jnp.asarray(np.cos(_angles(count)), self.half.dtype)
+        unit = jnp.asarray(np.cos(angles(count)), self.half.dtype)
         return self.middle[axis] + self.half[axis] * unit
 
 
@@ -164,7 +165,7 @@ def interpolated(
     """Values at nodes interpolated at coordinates in the box."""
     counts = values.shape[1:]
     for axis, count in enumerate(counts, 1):
-        matrix = _cosine_transform(count, values.dtype)
+        matrix = jnp.asarray(to_coefficients(count), values.dtype)
         along = jnp.tensordot(matrix, values, (1, axis), precision=HIGHEST)
         values = jnp.moveaxis(along, 0, axis)
     m = at.shape[1]
@@ -192,17 +193,6 @@ def _polynomials(x: Float[Array, " m"], count: int) -> Float[Array, "count m"]:
 
     start = jnp.ones_like(x), x
     return jax.lax.scan(step, start, None, length=count)[1]
-
-
-def _angles(count: int) -> np.ndarray:
-    return np.pi * (np.arange(count) + 0.5) / count
-
-
-def _cosine_transform(count: int, dtype: jnp.dtype) -> Float[Array, "count count"]:
-    """From values at nodes to coefficients."""
-    matrix = 2 / count * np.cos(np.outer(np.arange(count), _angles(count)))
-    matrix[0] /= 2
-    return jnp.asarray(matrix, dtype)
 
 
 def block_size(tokens: int, width: int) -> int:

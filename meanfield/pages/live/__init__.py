@@ -7,12 +7,12 @@ from meanfield._lazy import lazy
 if TYPE_CHECKING:
     from ._keys import REFUSED as REFUSED
     from ._keys import UNLISTED as UNLISTED
+    from ._keys import check_axes as check_axes
     from ._law import Law as Law
     from ._law import law_of as law_of
     from ._page import live_page as live_page
     from ._page import save_live_page as save_live_page
     from ._setting import Setting as Setting
     from ._setting import setting_of as setting_of
-    from ._sliders import check_axes as check_axes
 
 __getattr__, __dir__, __all__ = lazy(__name__)

@@ -6,12 +6,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from meanfield.plotting.pages import embedded, filled, page_file, source, written
+from meanfield.plotting.pages import (
+    bundle,
+    embedded,
+    filled,
+    page_file,
+    source,
+    written,
+)
 from meanfield.spec import Axis
 
-from ._bundle import FOLDER, bundled
 from ._law import Law
 from ._setting import Setting
+
+FOLDER = Path(__file__).parent
 
 
 def live_page(law: Law, setting: Setting, axes: Sequence[Axis] = ()) -> str:
@@ -27,7 +35,7 @@ def live_page(law: Law, setting: Setting, axes: Sequence[Axis] = ()) -> str:
         "title": html.escape(setting.title),
         "style": source("palette.css") + source("live.css", folder=FOLDER),
         "data": embedded(data),
-        "script": bundled("main"),
+        "script": bundle(FOLDER / "main.js"),
     }
     return filled(source("live.html", folder=FOLDER), parts)
 

@@ -1,12 +1,11 @@
 // The axes of a sweep, as sliders: each sets what the cells of the sweep vary.
 
-import { identity, scaled } from "./matrix.js";
+import { identity, scaled, withEntry } from "./matrix.js";
 import { element, slider } from "./sliders.js";
 
 const everyHead = (name, make) => (law, value) => ({ heads: law.heads.map((head) => ({ ...head, [name]: make(head, value) })) });
 
-const withEntry = (name, [i, j]) => everyHead(name, (head, value) =>
-  head[name].map((row, k) => row.map((x, l) => (k === i && l === j ? value : x))));
+const entryOf = (name, [i, j]) => everyHead(name, (head, value) => withEntry(head[name], i, j, value));
 
 const whole = (name) => everyHead(name, (head, value) => scaled(identity(head.V.length), value));
 
@@ -23,7 +22,7 @@ export function setter({ key, entry }) {
   if (PLAIN.includes(key)) return (_, value) => ({ [key]: value });
   if (key === "cov") return spread;
   const name = key === "A" ? "Q" : "V";
-  return entry ? withEntry(name, entry) : whole(name);
+  return entry ? entryOf(name, entry) : whole(name);
 }
 
 /** The value of an axis that a law has. */

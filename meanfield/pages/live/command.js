@@ -1,12 +1,11 @@
 // The command line that repeats what is seen.
 
-import { square } from "./matrix.js";
+import { multiple, square } from "./matrix.js";
 
 /** A matrix as an option has it: a number `c` for `c I`, else its rows. */
 function matrixWord(M) {
-  const c = M[0][0];
-  const isScalar = M.length === M[0].length && M.every((row, i) => row.every((x, j) => x === (i === j ? c : 0)));
-  return isScalar ? String(c) : JSON.stringify(M);
+  const c = multiple(M);
+  return c === null ? JSON.stringify(M) : String(c);
 }
 
 const isIdentity = (M) => matrixWord(M) === "1";

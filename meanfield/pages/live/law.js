@@ -2,11 +2,12 @@
 
 import { product, scaled, transposed } from "./matrix.js";
 
-const OF_TOKENS = ["softmax", "l2", "sinkhorn", "linear", "sigmoid"];
+/** The attentions of a page, and what they are called. */
+export const NAMES = { softmax: "softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "linear", sigmoid: "sigmoid" };
 
 /** The attentions that this page integrates: sigmoid moves no Gaussian, Sinkhorn masks nothing. */
 export function known({ measure, causal }) {
-  return OF_TOKENS.filter((name) => !(measure === "gaussian" && name === "sigmoid") && !(causal && name === "sinkhorn"));
+  return Object.keys(NAMES).filter((name) => !(measure === "gaussian" && name === "sigmoid") && !(causal && name === "sinkhorn"));
 }
 
 /** The scores and the value of each head.

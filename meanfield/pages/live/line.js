@@ -3,7 +3,7 @@
 import { BANDS, HUES, colourOf, dots, shades } from "./plane.js";
 import { clipped, grid, handle, legend, write } from "./pen.js";
 import { momentsOf } from "./moments.js";
-import { shown } from "./view.js";
+import { shown } from "../../plotting/pages/scales.js";
 
 const COLUMNS = 160; // times at which paths are asked for
 const PATHS = 150; // tokens whose paths are drawn

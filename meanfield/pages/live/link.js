@@ -4,7 +4,7 @@
 // the identity, and one of the second, row by row. `rows=3,7&start=…` are the tokens that moved.
 
 import { known } from "./law.js";
-import { identity, scaled } from "./matrix.js";
+import { identity, multiple, scaled } from "./matrix.js";
 import { numbersIn, written } from "./numerals.js";
 
 const LARGEST = 1600; // numbers of a start in a link: longer ones are cut by what passes them on
@@ -55,9 +55,8 @@ const nameOf = (name, h) => `${name}${h ? h + 1 : ""}`;
 const pageHead = ({ heads }, h) => heads[Math.min(h, heads.length - 1)];
 
 function matrixText(M) {
-  const c = M[0][0];
-  const isScalar = M.length === M[0].length && isSame(M, scaled(identity(M.length), c));
-  return written(isScalar ? [c] : M.flat());
+  const c = multiple(M);
+  return written(c === null ? M.flat() : [c]);
 }
 
 function headsFrom(entries, initial) {

@@ -13,6 +13,15 @@ export function product(A, B) {
   return A.map((row) => columns.map((column) => dot(row, column)));
 }
 
+/** A matrix with another entry. */
+export const withEntry = (A, i, j, x) => A.map((row, k) => row.map((a, l) => (k === i && l === j ? x : a)));
+
+/** The `c` of `c I`; null for other matrices. */
+export function multiple(A) {
+  const c = A[0][0];
+  return A.length === A[0].length && A.every((row, i) => row.every((a, j) => a === (i === j ? c : 0))) ? c : null;
+}
+
 /** `A Aᵀ`. */
 export const square = (A) => A.map((row) => A.map((other) => dot(row, other)));
 

@@ -7,7 +7,7 @@ import { hashOf, holdsStart, lawFrom } from "./link.js";
 import { element, fill } from "./sliders.js";
 import { engineThread, painterThread } from "./threads.js";
 import { endingInWords, lawInWords, momentsInWords, ratesInWords, starInWords } from "./words.js";
-import { shown } from "./view.js";
+import { shown } from "../../plotting/pages/scales.js";
 
 const part = (id) => document.getElementById(id);
 

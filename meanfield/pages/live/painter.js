@@ -1,12 +1,14 @@
 // The thread that draws: it plays what was integrated so far, sixty frames a second.
 
-import { Camera, Path, cone } from "./cone.js";
 import { dragged, grasped, pointed } from "./grip.js";
 import { History } from "./history.js";
 import { line } from "./line.js";
 import { momentsOf, spread } from "./moments.js";
+import { Path, coneOf, followed } from "./path.js";
+import { clipped } from "./pen.js";
 import { hues, plane } from "./plane.js";
 import { View } from "./view.js";
+import { ConeCamera, paintCone } from "../../plotting/pages/cone.js";
 
 const PLAYING = 9; // seconds from the start to the end, at speed 1
 const PATIENCE = 250; // milliseconds for which an older history is shown while a new one begins
@@ -17,7 +19,7 @@ const REPORT = 80; // milliseconds between two reports to the page
 export class Painter {
   constructor(send) {
     Object.assign(this, {
-      send, view: new View(), camera: new Camera(), palette: null, pen: null, history: null, waiting: null,
+      send, view: new View(), camera: new ConeCamera(), coneHeight: 0, palette: null, pen: null, history: null, waiting: null,
       time: 0, playing: false, speed: 1, grip: null, chosen: -1, dirty: false, before: 0, reported: 0,
       frames: [], fresh: true, costs: [],
     });
@@ -108,7 +110,7 @@ export class Painter {
 
   home() {
     Object.assign(this.view, { zoom: 1 });
-    Object.assign(this.camera, new Camera(), { box: this.camera.box, height: this.camera.height });
+    this.camera.home();
     this.fresh = true;
   }
 
@@ -247,8 +249,9 @@ export class Painter {
     if (!this.path) return;
     this.path.grow();
     const path = this.path.upTo(scene.time, scene.now.covariance);
-    camera.follow(path, seconds);
-    cone(pen, palette, camera, path);
+    this.coneHeight = followed(this.coneHeight, path, seconds);
+    const look = () => ({ colour: palette.focus, marker: "o" });
+    clipped(pen, camera.box, () => paintCone(pen, palette, camera, coneOf(path, this.coneHeight), { look }));
   }
 
   /** Gives the canvas its size: here, since that clears it, and the next line draws. */

@@ -1,6 +1,7 @@
 // What all pictures share: colours of the scheme, frames, ticks, words with a halo.
 
-import { shown, ticks } from "./view.js";
+import { haloed } from "../../plotting/pages/palette.js";
+import { shown, ticks } from "../../plotting/pages/scales.js";
 
 const SIZE = 12; // pixels of words
 
@@ -18,15 +19,7 @@ export function clipped(pen, box, draw) {
 export function write(pen, palette, words, x, y, { align = "left", colour = palette.soft, size = SIZE } = {}) {
   pen.font = `${size}px ${palette.font}`;
   pen.textAlign = align;
-  pen.textBaseline = "middle";
-  pen.strokeStyle = palette.paper;
-  pen.lineWidth = 4;
-  pen.lineJoin = "round";
-  pen.globalAlpha = 0.8;
-  pen.strokeText(words, x, y);
-  pen.globalAlpha = 1;
-  pen.fillStyle = colour;
-  pen.fillText(words, x, y);
+  haloed(pen, palette, words, [x, y], colour);
 }
 
 /** Round numbers between two, about so many; at least two of them so far from the ends that they are written: a scale. */

@@ -3,7 +3,7 @@
 import { clipped, disc, grid, handle, legend, write } from "./pen.js";
 import { axesOf } from "./moments.js";
 import { meanOf } from "./sums.js";
-import { shown } from "./view.js";
+import { shown } from "../../plotting/pages/scales.js";
 
 export const HUES = 8; // colours of tokens, by the direction in which they start
 const TRAIL = 0.1; // of the span of time, over which trails reach back

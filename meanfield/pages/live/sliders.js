@@ -1,12 +1,11 @@
 // Sliders for the numbers of a law, each with a field for the exact number.
 
-import { known } from "./law.js";
-import { identity, scaled } from "./matrix.js";
+import { NAMES, known } from "./law.js";
+import { identity, scaled, withEntry } from "./matrix.js";
 import { exact } from "./numerals.js";
 
 const ENTRIES = 3; // dimensions up to which each entry of a matrix has a slider
 const MOST_HEADS = 4;
-const NAMES = { softmax: "softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "linear", sigmoid: "sigmoid" };
 
 export function element(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -126,10 +125,9 @@ function entries(name, M, isFree, set) {
     return [slider(`${name} ×`, { value: 1, low: -2, high: 2, change: (c) => set(() => scaled(M, c)) })];
   }
   const small = M.length === 1 && M[0].length === 1;
-  const withEntry = (i, j, x) => (old) => old.map((row, k) => row.map((y, l) => (k === i && l === j ? x : y)));
   const places = M.flatMap((row, i) => row.map((_, j) => [i, j])).filter(isFree);
   return places.map(([i, j]) => slider(small ? name : `${name}${digit(i)}${digit(j)}`, {
-    value: M[i][j], low: -reach, high: reach, change: (x) => set(withEntry(i, j, x)),
+    value: M[i][j], low: -reach, high: reach, change: (x) => set((old) => withEntry(old, i, j, x)),
   }));
 }
 

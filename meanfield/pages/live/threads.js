@@ -2,6 +2,7 @@
 
 import { engine } from "./engine.js";
 import { painter } from "./painter.js";
+import { readPalette } from "../../plotting/pages/palette.js";
 
 const ROLES = { engine, painter };
 
@@ -38,7 +39,7 @@ export function painterThread(canvas, engineWorker, hear) {
   engineWorker.postMessage({ kind: "painter" }, [port1]);
   thread.postMessage({ kind: "engine" }, [port2]);
   thread.postMessage({ kind: "canvas", canvas: surface }, isOwn ? [surface] : []);
-  const tellColours = () => thread.postMessage({ kind: "colours", palette: palette() });
+  const tellColours = () => thread.postMessage({ kind: "colours", palette: readPalette() });
   const tellSize = () => thread.postMessage({
     kind: "size", width: canvas.clientWidth, height: canvas.clientHeight, ratio: devicePixelRatio || 1,
   });
@@ -47,13 +48,4 @@ export function painterThread(canvas, engineWorker, hear) {
   new ResizeObserver(tellSize).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", tellColours);
   return thread;
-}
-
-/** The colours of the scheme in force, and the font of the page. */
-function palette() {
-  const style = getComputedStyle(document.documentElement);
-  const names = ["paper", "ink", "soft", "line", "focus", "alarm", "glass", "edge"];
-  const colours = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  return { ...colours, dark, font: getComputedStyle(document.body).fontFamily };
 }

@@ -34,30 +34,4 @@ export class View {
     const { box, centre, scale } = this;
     return [centre[0] + (px - box.x - box.width / 2) / scale, centre[1] - (py - box.y - box.height / 2) / scale];
   }
-
-  holds(px, py) {
-    const { x, y, width, height } = this.box;
-    return px >= x && px < x + width && py >= y && py < y + height;
-  }
-}
-
-/** Round numbers between two, about so many. */
-export function ticks(low, high, count) {
-  const raw = (high - low) / count;
-  if (!(raw > 0) || !Number.isFinite(raw)) return [];
-  const power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].find((m) => m * power >= raw) * power;
-  const first = Math.ceil(low / step);
-  return Array.from({ length: Math.max(0, Math.floor(high / step) - first + 1) }, (_, i) => (first + i) * step);
-}
-
-/** A number with few digits, as people write it. */
-export function shown(value, digits = 4) {
-  if (value === 0) return "0";
-  const size = Math.abs(value);
-  if (size >= 1e5 || size < 1e-3) {
-    const [mantissa, power] = value.toExponential(Math.min(digits - 1, 2)).split("e");
-    return `${Number(mantissa)}e${Number(power)}`.replace("-", "−").replace("e-", "e−");
-  }
-  return String(Number(value.toPrecision(digits))).replace("-", "−");
 }

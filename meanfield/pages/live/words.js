@@ -1,6 +1,7 @@
 // What the page says of a flow, in words.
 
-import { shown } from "./view.js";
+import { NAMES } from "./law.js";
+import { shown } from "../../plotting/pages/scales.js";
 
 const REASONS = {
   finished: "the last time was reached",
@@ -10,7 +11,6 @@ const REASONS = {
   "not-finite": "the velocity or the state is no longer finite",
   unconverged: "Sinkhorn's iteration missed its tolerance",
 };
-const NAMES = { softmax: "Softmax", l2: "L2", sinkhorn: "Sinkhorn", linear: "Linear", sigmoid: "Sigmoid" };
 
 const counted = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
@@ -21,7 +21,7 @@ export function lawInWords(law) {
   const mask = law.causal ? ", causal" : "";
   const noise = law.noise ? `, noise ${shown(law.noise)}` : "";
   const drawn = d > 2 ? `; coordinates 1 and 2 of ${d} are drawn` : "";
-  return `${NAMES[law.attention]} attention moves ${what} in ${counted(d, "dimension")}${heads}${mask}${noise}${drawn}.${law.start.x ? ` ${dotsInWords(law)}` : ""}`;
+  return `${NAMES[law.attention].replace(/^./, (letter) => letter.toUpperCase())} attention moves ${what} in ${counted(d, "dimension")}${heads}${mask}${noise}${drawn}.${law.start.x ? ` ${dotsInWords(law)}` : ""}`;
 }
 
 /** What the colours of tokens mean, which `hues` of the plane gives, and their sizes. */

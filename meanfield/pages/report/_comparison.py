@@ -1,6 +1,7 @@
 """A comparison: its representations in one picture, and the gaps between them."""
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,14 @@ import numpy as np
 
 from meanfield import runs
 from meanfield.errors import InputFileError
-from meanfield.plotting.reading import described, layers_passed
+from meanfield.plotting.reading.depth import layers_passed
+from meanfield.plotting.reading.described import described
 from meanfield.spec import KEYS, RunSpec, beside, parse
 
 from ._repeats import of_comparison, plugins_in
-from ._run import Scene, marks, member
+from ._run import Scene, cone, marks, member
 from ._subject import COMPARISON
 from ._told import card, grid_table, origin_card, repeat_card
-from .scenes.cone import cone
 from .scenes.curves import panel
 from .scenes.layers import view_of
 from .scenes.packing import packed
@@ -74,7 +75,7 @@ class ComparedRuns:
             "depth": [layer._asdict() for layer in layers_passed(first)],
             "lines": None,
             "panels": self.panels,
-            "cone": cone(list(self.datasets.items())),
+            "cone": cone(self.datasets),
             "marks": [*self._partings(), *marks(first)],
             "notes": [],
             "caption": described(first),
@@ -83,10 +84,10 @@ class ComparedRuns:
     def cards(self, folder: Path) -> str:
         """Who parts from whom, how each ended, how to repeat it in a folder."""
         data = next(iter(self.datasets.values()))
-        verdicts = "".join(f"<p>{_escaped(words)}</p>" for words in self.verdicts)
+        verdicts = "".join(f"<p>{escape(words)}</p>" for words in self.verdicts)
         heads = ["", "ending", "t", "t*", "mass that left", "seconds"]
         notes = [(m, n) for m, v in self.measures.items() for n in v.get("notes", ())]
-        listed = "".join(f"<li>{_escaped(f'{m}: {note}')}</li>" for m, note in notes)
+        listed = "".join(f"<li>{escape(f'{m}: {note}')}</li>" for m, note in notes)
         sides = grid_table(heads, self._rows) + (f"<ul>{listed}</ul>" if notes else "")
         keys = beside(self.spec.as_json(), folder)
         plugins = plugins_in(data.attrs, folder)
@@ -108,13 +109,10 @@ class ComparedRuns:
 
 def _shared(specs: Sequence[RunSpec]) -> RunSpec:
     """The keys of the first side, and those that only one measure knows."""
-    own = {k: v for spec in specs for k, v in _own(spec).items()}
+    values = [spec.as_json().items() for spec in specs]
+    own = {k: v for row in values for k, v in row if KEYS[k].only is not None}
     keys = {k: v for k, v in specs[0].as_json().items() if k not in ("measure",)}
     return RunSpec.model_construct(_fields_set={*keys, *own}, **{**keys, **own})
-
-
-def _own(spec: RunSpec) -> dict[str, Any]:
-    return {k: v for k, v in spec.as_json().items() if KEYS[k].only is not None}
 
 
 def _panels(pairs: Sequence[Record]) -> list[dict[str, Any]]:
@@ -147,9 +145,3 @@ def _row(measure: str, about: Record) -> list[str]:
     numbers = (about["t"], about["t_star"], about["outflow"], about["seconds"])
     shown = ["–" if value is None else f"{value:.4g}" for value in numbers]
     return [str(about.get("label", measure)), str(about["ending"]), *shown]
-
-
-def _escaped(words: str) -> str:
-    from html import escape
-
-    return escape(words)

@@ -1,25 +1,35 @@
 """A report as one HTML file that fetches nothing."""
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meanfield import runs
-from meanfield.plotting.pages import embedded, filled, page_file, source, written
+from meanfield.errors import InputFileError
+from meanfield.plotting.pages import (
+    SHARED,
+    embedded,
+    expose,
+    filled,
+    page_file,
+    source,
+    statements_page,
+    written,
+)
 
 from ._comparison import ComparedRuns
 from ._run import run_cards, run_scene
 from ._subject import Subject
 from ._sweep import sweep_cards, sweep_scene
-from ._verification import verification_page
 
 if TYPE_CHECKING:
     import xarray
 
+_FAULTS = (AttributeError, LookupError, TypeError, ValueError)
 _BROWSER = Path(__file__).parent / "browser"
-_SHARED = ("data.js", "colours.js", "words.js", "copy.js")
+_SHARED = ("data.js", "colours.js", "elements.js", "copy.js")
 _SCRIPTS = {
     "flow": (
         "camera.js",
@@ -33,7 +43,7 @@ _SCRIPTS = {
         "chosen.js",
         "labels.js",
         "key.js",
-        "cone.js",
+        "covariances.js",
         "curves.js",
         "player.js",
         "choices.js",
@@ -48,6 +58,12 @@ _SERVED = f"{_ALONE}; connect-src 'self'"
 
 Report = Callable[[int, int], None]
 Read = Callable[[Path], "xarray.Dataset"]
+
+
+def script(*names: str) -> str:
+    """Scripts of a report, with the modules of all pages above them."""
+    modules = (SHARED / f"{name}.js" for name in ("scales", "palette", "cone"))
+    return expose(*modules) + source(*names, folder=_BROWSER)
 
 
 @dataclass(frozen=True)
@@ -91,7 +107,7 @@ class Page:
             "body": source(f"{kind}.html", folder=_BROWSER),
             "cards": self.cards,
             "data": embedded({**self.scene, **served, "title": self.title}),
-            "script": source(*_SHARED, *_SCRIPTS[kind], *more, folder=_BROWSER),
+            "script": script(*_SHARED, *_SCRIPTS[kind], *more),
         }
         return filled(source("report.html", folder=_BROWSER), parts)
 
@@ -158,6 +174,21 @@ def save_report(
     """
     file = page_file(path)
     if subject.kind == "verification":
-        return written(file, verification_page(subject.path, subject.record))
+        return written(file, _verification_page(subject.path, subject.record))
     page = page_of(subject, report, read, folder=file.parent)
     return written(file, page.titled(title).as_html())
+
+
+def _verification_page(file: Path, record: Mapping[str, Any]) -> str:
+    """The page of the statements, their controls, numbers and plots, with filters.
+
+    Raises:
+        InputFileError: if the record is not what `meanfield verify --json` prints.
+    """
+    try:
+        return statements_page(record)
+    except _FAULTS as error:
+        raise InputFileError(
+            f"`{file}` is not what `meanfield verify --json` prints "
+            f"({type(error).__name__}: {error}); measure anew."
+        ) from error

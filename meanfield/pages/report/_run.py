@@ -7,17 +7,22 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from meanfield.plotting.reading import described, ending, layers_passed, runs, spec_of
+from meanfield.plotting.cone.payload import payload
+from meanfield.plotting.reading.data import ending, runs
+from meanfield.plotting.reading.depth import layers_passed
+from meanfield.plotting.reading.described import described, spec_of
 from meanfield.spec import beside
 
 from ._repeats import of_run, plugins_in
 from ._told import endings_card, model_card, notes_card, origin_card, repeat_card
 from .scenes.coarsening import coarsened
-from .scenes.cone import cone
 from .scenes.curves import panels
 from .scenes.layers import Layer, View, layers, view_of
 from .scenes.lines import lines
 from .scenes.packing import packed
+
+# Paths in the cone that are drawn; more are thinned evenly.
+_PATHS = 400
 
 Scene = dict[str, Any]
 Report = Callable[[int, int], None]
@@ -52,11 +57,17 @@ def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
         "depth": [layer._asdict() for layer in layers_passed(dataset)],
         "lines": lines(small.data),
         "panels": panels(dataset, report),
-        "cone": cone([("", dataset)]),
+        "cone": cone({"": dataset}),
         "marks": marks(dataset),
         "notes": [*small.notes, *_about_view(dataset, view), *_absences(dataset)],
         "caption": described(dataset),
     }
+
+
+def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:
+    """The cone of covariances of several datasets by name; only in the plane."""
+    is_plane = all(data.sizes["coord"] == 2 for data in datasets.values())
+    return payload(datasets, _PATHS) if is_plane else None
 
 
 def words(run: xr.Dataset) -> list[str] | None:

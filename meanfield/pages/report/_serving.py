@@ -192,10 +192,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answers(self) -> dict[str, tuple[str, Callable[[], str]]]:
         assert isinstance(self.server, Server)
         newest = self.server.newest
-        state = lambda: json.dumps({"state": newest.state})
         return {
             "/": ("text/html", newest.html),
-            "/state": ("application/json", state),
+            "/state": ("application/json", lambda: json.dumps({"state": newest.state})),
             "/page": ("application/json", newest.as_json),
         }
 

@@ -1,5 +1,6 @@
 """A sweep as the phase diagram that a page shows, and its cells."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
-from meanfield.plotting.reading import described
+from meanfield.plotting.reading.described import described
 from meanfield.plotting.sweeps.cells import (
     counts_of,
     ending_label,
@@ -20,10 +21,13 @@ from meanfield.plotting.sweeps.cells import (
 from meanfield.runs import SweepStore
 from meanfield.spec import beside
 
-from ._plain import plain
 from ._repeats import of_sweep, plugin_words, plugins_in
 from ._told import card, origin_card, repeat_card, table
 from .scenes.packing import packed
+
+# Labels of pictures as plain text: a canvas typesets no mathematics.
+_LETTERS = {"alpha": "α", "Sigma": "Σ", "lambda": "λ", "varepsilon": "ε"}
+_SMALL = str.maketrans("0123456789aimnx", "₀₁₂₃₄₅₆₇₈₉ₐᵢₘₙₓ")
 
 
 def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
@@ -47,7 +51,7 @@ def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[st
         "ending": packed(np.asarray(dataset["ending"].values).astype(int)),
         "numbers": {n: packed(numbers_of(dataset, n)) for n in names[1:]},
         "labels": {n: plain(number_label(n)) for n in names},
-        "shown": number_shown(dataset),
+        "shown": number_shown(dataset, "phase"),
         "caption": described(dataset),
         "notes": [],
     }
@@ -80,3 +84,17 @@ def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
         "reason": status.reason,
         "censored": status.row.survives,
     }
+
+
+def plain(label: str) -> str:
+    r"""A label with formulas in `$…$`, such as `$\lambda_{\max}$`, as `λₘₐₓ`."""
+    return re.sub(r"\$([^$]*)\$", lambda found: _formula(found[1]), label)
+
+
+def _formula(latex: str) -> str:
+    bare = re.sub(r"\\mathrm\{(\w+)\}", r"\1", latex).replace(r"\,", " ")
+    bare = re.sub(
+        r"\\(\w+?)(?=_|\b)", lambda name: _LETTERS.get(name[1], name[1]), bare
+    )
+    bare = re.sub(r"_\{?(\w+)\}?", lambda low: low[1].translate(_SMALL), bare)
+    return re.sub(r"[\^{}]", "", bare)

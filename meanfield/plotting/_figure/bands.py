@@ -3,12 +3,17 @@
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from meanfield.endings import Status, endings_in_words
-from meanfield.plotting._runs.data import ending, runs
+from meanfield.plotting.reading.data import ending, runs
+from meanfield.plotting.reading.depth import layers_passed
+from meanfield.plotting.reading.described import spec_of
 
-from .style import CYCLE
+from .panels import COLOUR_BAR, annotate, ending_note, mark_blow_up
+from .style import CYCLE, PALE
 
 _DASHES = (0, (4, 4))
 _APART = 0.01  # of a curve, below which another runs on it
@@ -26,6 +31,18 @@ def band_note(dataset: xr.Dataset) -> str:
     stars = [end.t_star for end in ends if np.isfinite(end.t_star)]
     span = f"; t* from {min(stars):.4g} to {max(stars):.4g}" if stars else ""
     return f"{BAND_NOTE}; ended: {endings_in_words(statuses)}{span}"
+
+
+def tell_ending(figure: Figure, dataset: xr.Dataset, *notes: str) -> None:
+    """Notes of curves over time; then how the run ended, or what a band is."""
+    if "run" in dataset.dims:
+        annotate(figure, *notes, band_note(dataset))
+        return
+    end = ending(dataset)
+    for axes in figure.axes:
+        if axes.get_label() != COLOUR_BAR:
+            mark_blow_up(axes, end)
+    annotate(figure, *notes, ending_note(end))
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
@@ -100,3 +117,28 @@ def spans_decades(values: np.ndarray) -> bool:
     if positive.size == 0:
         return False
     return bool(np.log10(positive.max()) - np.log10(positive.min()) > 2)
+
+
+def name_time(axes: Axes, dataset: xr.Dataset) -> None:
+    """Name the horizontal axis; lines stand where a layer of a model ends."""
+    spec = spec_of(dataset)
+    if spec is None or spec.model is None:
+        axes.set_xlabel("time $t$")
+        return
+    axes.set_xlabel("time $t$: layers passed")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    for layer in layers_passed(dataset)[1:]:
+        for part in axes.figure.axes:
+            part.axvline(layer.start, color=PALE, linewidth=0.8, zorder=0)
+
+
+def layer_at(dataset: xr.Dataset, time: float) -> str:
+    """The layer that moves tokens at a time, counted from zero; or nothing.
+
+    At the end of a layer it is the next one, and at the end of the last the last.
+    """
+    layers = layers_passed(dataset)
+    if not layers:
+        return ""
+    index = sum(layer.start <= time for layer in layers) - 1
+    return f"layer {layers[max(index, 0)].number}"

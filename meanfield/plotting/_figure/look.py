@@ -5,19 +5,19 @@ import math
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from meanfield.errors import UnknownNameError
 
 from .options import (
     Limits,
-    Option,
     check_limits,
     check_range,
-    documented,
+    document,
     heads_of,
     height_of,
     limits_of,
+    option,
     options_of,
     width_of,
 )
@@ -36,7 +36,7 @@ _IN_UNITS = ("tokens", "density", *_CURVES)
 _STILL = ()
 
 
-@documented
+@document
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """How a picture looks; what is left out is as the panel has it.
@@ -54,144 +54,99 @@ class Look:
         ['style', 'width', 'relative']
     """
 
-    style: Annotated[
-        str,
-        Option(
-            "paper, talk (larger), dark (light on dark) or dark-talk",
-            "NAME",
-        ),
-    ] = "paper"
-    width: Annotated[
-        float | None,
-        Option(
-            "1 or 2, for columns of a journal (86 and 178 mm), or a length: "
-            "120mm, 3.4in",
-            "COLUMNS|LENGTH",
-            read=width_of,
-            movies=_STILL,
-        ),
-    ] = None
-    height: Annotated[
-        float | None,
-        Option(
-            "as 100mm or 4in; by default what suits the width",
-            "LENGTH",
-            read=height_of,
-            movies=_STILL,
-        ),
-    ] = None
-    fontsize: Annotated[
-        float | None,
-        Option(
-            "size of labels; other text, lines and marks keep their ratio",
-            "POINTS",
-        ),
-    ] = None
-    title: Annotated[
-        str | None,
-        Option(
-            "in place of what was run, in a few words",
-            "TEXT",
-            without="no title",
-            absent="",
-        ),
-    ] = None
-    caption: Annotated[bool, Option(without="no small print below the picture")] = True
-    xlim: Annotated[
-        Limits | None,
-        Option(
-            "limits of the horizontal axis",
-            "LOW,HIGH",
-            read=partial(limits_of, "xlim"),
-            panels=_IN_UNITS,
-        ),
-    ] = None
-    ylim: Annotated[
-        Limits | None,
-        Option(
-            "limits of the vertical axis, of the upper picture",
-            "LOW,HIGH",
-            read=partial(limits_of, "ylim"),
-            panels=_IN_UNITS,
-        ),
-    ] = None
-    relative: Annotated[
-        bool,
-        Option(
-            "take the mean out and make the RMS radius one, in every frame",
-            panels=("tokens", "clusters", "spectrum", "density"),
-            movies=("tokens", "density"),
-        ),
-    ] = False
-    link: Annotated[
-        float | None,
-        Option(
-            "radius within which tokens are of one cluster, in RMS radii, or "
-            "1 - cosine; colours by it",
-            "NUMBER",
-            panels=("tokens", "clusters"),
-            movies=("tokens",),
-        ),
-    ] = None
-    metric: Annotated[
-        str | None,
-        Option(
-            "in what tokens of one cluster are near: euclidean, or cosine, of "
-            "their angles seen from 0 [default: euclidean]",
-            "NAME",
-            panels=("tokens", "clusters"),
-            movies=("tokens",),
-        ),
-    ] = None
-    colour: Annotated[
-        str | None,
-        Option(
-            "what colours mean: of tokens start, cluster, label (words, or "
-            "@FILE.npy), norm or position; of a sweep a number such as t_star, "
-            "clusters, trace or steps, or `ending` for none",
-            "NAME",
-            panels=("tokens", "phase", "lines"),
-            movies=("tokens",),
-        ),
-    ] = None
-    cmap: Annotated[
-        str | None,
-        Option(
-            "colour map of a scale, one of matplotlib's, as cividis or magma_r",
-            "NAME",
-            panels=("tokens", "spectrum", "density", "phase", "lines", "attention"),
-            movies=("tokens", "density"),
-        ),
-    ] = None
-    x: Annotated[
-        str | None,
-        Option(
-            "the axis of a sweep along which lines go",
-            "KEY",
-            panels=("lines",),
-            movies=_STILL,
-        ),
-    ] = None
-    heads: Annotated[
-        tuple[int, ...] | None,
-        Option(
-            "whose attention matrices are drawn, from 0, as 0,3,7 [default: the first]",
-            "LIST",
-            read=heads_of,
-            panels=("attention",),
-            movies=_STILL,
-        ),
-    ] = None
-    query: Annotated[
-        str | None,
-        Option(
-            "a word of the text, or the number of a token from 0: draw its "
-            "attention alone, by head",
-            "TOKEN",
-            panels=("attention",),
-            movies=_STILL,
-        ),
-    ] = None
+    style: str = option(
+        "paper, talk (larger), dark (light on dark) or dark-talk",
+        "NAME",
+        default="paper",
+    )
+    width: float | None = option(
+        "1 or 2, for columns of a journal (86 and 178 mm), or a length: 120mm, 3.4in",
+        "COLUMNS|LENGTH",
+        read=width_of,
+        movies=_STILL,
+    )
+    height: float | None = option(
+        "as 100mm or 4in; by default what suits the width",
+        "LENGTH",
+        read=height_of,
+        movies=_STILL,
+    )
+    fontsize: float | None = option(
+        "size of labels; other text, lines and marks keep their ratio", "POINTS"
+    )
+    title: str | None = option(
+        "in place of what was run, in a few words",
+        "TEXT",
+        without="no title",
+        absent="",
+    )
+    caption: bool = option(without="no small print below the picture", default=True)
+    xlim: Limits | None = option(
+        "limits of the horizontal axis",
+        "LOW,HIGH",
+        read=partial(limits_of, "xlim"),
+        panels=_IN_UNITS,
+    )
+    ylim: Limits | None = option(
+        "limits of the vertical axis, of the upper picture",
+        "LOW,HIGH",
+        read=partial(limits_of, "ylim"),
+        panels=_IN_UNITS,
+    )
+    relative: bool = option(
+        "take the mean out and make the RMS radius one, in every frame",
+        default=False,
+        panels=("tokens", "clusters", "spectrum", "density"),
+        movies=("tokens", "density"),
+    )
+    link: float | None = option(
+        "radius within which tokens are of one cluster, in RMS radii, or "
+        "1 - cosine; colours by it",
+        "NUMBER",
+        panels=("tokens", "clusters"),
+        movies=("tokens",),
+    )
+    metric: str | None = option(
+        "in what tokens of one cluster are near: euclidean, or cosine, of "
+        "their angles seen from 0 [default: euclidean]",
+        "NAME",
+        panels=("tokens", "clusters"),
+        movies=("tokens",),
+    )
+    colour: str | None = option(
+        "what colours mean: of tokens start, cluster, label (words, or "
+        "@FILE.npy), norm or position; of a sweep a number such as t_star, "
+        "clusters, trace or steps, or `ending` for none",
+        "NAME",
+        panels=("tokens", "phase", "lines"),
+        movies=("tokens",),
+    )
+    cmap: str | None = option(
+        "colour map of a scale, one of matplotlib's, as cividis or magma_r",
+        "NAME",
+        panels=("tokens", "spectrum", "density", "phase", "lines", "attention"),
+        movies=("tokens", "density"),
+    )
+    x: str | None = option(
+        "the axis of a sweep along which lines go",
+        "KEY",
+        panels=("lines",),
+        movies=_STILL,
+    )
+    heads: tuple[int, ...] | None = option(
+        "whose attention matrices are drawn, from 0, as 0,3,7 [default: the first]",
+        "LIST",
+        read=heads_of,
+        panels=("attention",),
+        movies=_STILL,
+    )
+    query: str | None = option(
+        "a word of the text, or the number of a token from 0: draw its "
+        "attention alone, by head",
+        "TOKEN",
+        panels=("attention",),
+        movies=_STILL,
+    )
 
     def __post_init__(self) -> None:
         _ = styles[self.style]
@@ -295,5 +250,5 @@ def _check_map(name: str) -> None:
     if name in colormaps:
         return
     near = difflib.get_close_matches(name.casefold(), list(colormaps), n=4, cutoff=0.5)
-    hint = " or ".join(f"`{found}`" for found in near) or "viridis, cividis or magma"
+    hint = " or ".join(f"`{other}`" for other in near) or "viridis, cividis or magma"
     raise UnknownNameError(f"There is no colour map `{name}`; take one such as {hint}.")

@@ -1,13 +1,14 @@
 """Entries of legends, and what a drawing hands back to its figure."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
 from matplotlib.colors import to_hex
 from matplotlib.legend import Legend
 from matplotlib.legend_handler import HandlerBase
@@ -153,10 +154,19 @@ def fitting(axes: Axes, handles: Sequence[Artist], most: int) -> int:
     return 1
 
 
+def colour_bar(
+    axes: Axes | Sequence[Axes], scale: ScalarMappable, label: str, **how: Any
+) -> Colorbar:
+    """A colour bar without a frame, beside one picture or several."""
+    first = axes if isinstance(axes, Axes) else axes[0]
+    figure = first.get_figure(root=True)
+    assert figure is not None
+    bar = figure.colorbar(scale, ax=axes, label=label, **{"pad": 0.02, **how})
+    bar.outline.set_visible(False)
+    return bar
+
+
 def colour_scale(axes: Axes, key: Key, pad: float) -> None:
     """A slim colour bar beside the axes, if colours have a scale."""
-    if key.scale is not None and axes.figure is not None:
-        bar = axes.figure.colorbar(
-            key.scale, ax=axes, shrink=0.75, aspect=28, pad=pad, label=key.label
-        )
-        bar.outline.set_visible(False)
+    if key.scale is not None:
+        colour_bar(axes, key.scale, key.label, shrink=0.75, aspect=28, pad=pad)

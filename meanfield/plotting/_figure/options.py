@@ -1,13 +1,13 @@
 """Options of pictures and movies as data: what each does, its reader, who takes it.
 
-A dataclass of options, `Look` or `Film`, has an `Option` beside the type of each field;
-the command line, its help and the documentation of the class are made from these.
+A dataclass of options, `Look` or `Film`, has an `Option` beside the default of each
+field; the command line, its help and the documentation of the class are made of these.
 """
 
 import math
 import re
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
@@ -44,6 +44,11 @@ class Option:
     movies: tuple[str, ...] | None = None
 
 
+def option(*words: str, default: Any = None, **more: Any) -> Any:
+    """A field of a dataclass of options: the parts of its `Option`, and its default."""
+    return field(default=default, metadata={"option": Option(*words, **more)})
+
+
 class Field(NamedTuple):
     """An option with the type of its value and its default."""
 
@@ -63,17 +68,15 @@ class Field(NamedTuple):
 
 def options_of(options: type) -> dict[str, Field]:
     """The options of a dataclass, by the names of its fields."""
-    hints = get_type_hints(options, include_extras=True)
-    return {f.name: _field(hints[f.name], f.default) for f in fields(options)}
+    hints, rows = get_type_hints(options), {}
+    for part in fields(options):
+        value, row = hints[part.name], part.metadata["option"]
+        kind = next(t for t in (*get_args(value), value) if t is not NoneType)
+        rows[part.name] = Field(row, str if row.read else kind, part.default)
+    return rows
 
 
-def _field(annotation: Any, default: Any) -> Field:
-    value, option = get_args(annotation)
-    kind = next(t for t in (*get_args(value), value) if t is not NoneType)
-    return Field(option, str if option.read else kind, default)
-
-
-def documented(options: _Class) -> _Class:
+def document(options: _Class) -> _Class:
     """The dataclass itself, with its options as the attributes in its documentation."""
     rows = [
         f"        {name}: {field.help or field.option.without}."

@@ -13,17 +13,19 @@ from mpl_toolkits.mplot3d import Axes3D
 from meanfield._registry import Registry
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._runs.data import Ending
-from meanfield.plotting._runs.relative import relative
+from meanfield.plotting.reading.data import Ending
+from meanfield.plotting.reading.relative import relative
 
 from .look import GENERAL, Look, look_of
-from .numerals import raised
 from .picture import about as about
 from .picture import annotate as annotate
 from .picture import titled_figure as titled_figure
 from .repaint import repaint
+from .text import raised
 
 _Draws = TypeVar("_Draws", bound=Callable[..., Figure])
+
+COLOUR_BAR = "<colorbar>"  # the label of axes that hold one
 
 panels: Registry[Callable[..., Figure]] = Registry("panel")
 attention_panels: Registry[Callable[..., Figure]] = Registry(
@@ -176,7 +178,7 @@ def set_limits(figure: Figure, look: Look) -> None:
 
 def _has_data(axes: Axes) -> bool:
     """Whether it is no colour bar and no strip that holds a legend."""
-    return axes.axison and axes.get_label() != "<colorbar>"
+    return axes.axison and axes.get_label() != COLOUR_BAR
 
 
 def _limit(axes: Axes, which: str, limits: tuple[float, float] | None) -> None:

@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from meanfield.plotting._runs.described import described
+from meanfield.plotting.reading.described import described
 
 from .look import Look, look_of
 from .style import PRINT

@@ -3,10 +3,10 @@
 import shutil
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.plotting._figure.options import Option, documented
+from meanfield.plotting._figure.options import document, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ def size_of(text: str) -> tuple[int, int]:
         ) from None
 
 
-@documented
+@document
 @dataclass(frozen=True, kw_only=True)
 class Film:
     """How the frames of a movie are shown.
@@ -61,50 +61,35 @@ class Film:
         (960, 1000)
     """
 
-    fps: Annotated[
-        int,
-        Option(
-            f"frames of the run shown in a second, of a GIF {GIF_FPS} at most",
-            "NUMBER",
-        ),
-    ] = 20
-    seconds: Annotated[
-        float | None,
-        Option(
-            "seconds for which it plays, before the hold; by default a frame of each "
-            f"stored one, {_MOST_FRAMES} at most, and {_SHORTEST:g} seconds at least",
-            "NUMBER",
-        ),
-    ] = None
-    size: Annotated[
-        tuple[int, int],
-        Option("1280x720, or a width alone", "PIXELS", read=size_of),
-    ] = _SIZE
-    trails: Annotated[
-        int | None,
-        Option(
-            "frames of the past that tokens and ellipses trail behind them; 0 for none",
-            "FRAMES",
-            movies=("tokens", "cone", "disc"),
-        ),
-    ] = None
-    turn: Annotated[
-        float | None,
-        Option(
-            f"degrees by which the camera turns, in space [default: {TURN:g}]",
-            "DEGREES",
-            movies=("tokens",),
-        ),
-    ] = None
-    loop: Annotated[
-        int | None,
-        Option(
-            "how often it plays; without it, or with 0, a GIF does for ever", "TURNS"
-        ),
-    ] = None
-    hold: Annotated[
-        float, Option("seconds for which the last frame stands", "SECONDS")
-    ] = 1.0
+    fps: int = option(
+        f"frames of the run shown in a second, of a GIF {GIF_FPS} at most",
+        "NUMBER",
+        default=20,
+    )
+    seconds: float | None = option(
+        "seconds for which it plays, before the hold; by default a frame of each "
+        f"stored one, {_MOST_FRAMES} at most, and {_SHORTEST:g} seconds at least",
+        "NUMBER",
+    )
+    size: tuple[int, int] = option(
+        "1280x720, or a width alone", "PIXELS", default=_SIZE, read=size_of
+    )
+    trails: int | None = option(
+        "frames of the past that tokens and ellipses trail behind them; 0 for none",
+        "FRAMES",
+        movies=("tokens", "cone", "disc"),
+    )
+    turn: float | None = option(
+        f"degrees by which the camera turns, in space [default: {TURN:g}]",
+        "DEGREES",
+        movies=("tokens",),
+    )
+    loop: int | None = option(
+        "how often it plays; without it, or with 0, a GIF does for ever", "TURNS"
+    )
+    hold: float = option(
+        "seconds for which the last frame stands", "SECONDS", default=1.0
+    )
 
     def __post_init__(self) -> None:
         if not 0 < self.fps <= 100:

@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
 from meanfield.errors import InvalidInputError
+from meanfield.plotting._figure.bands import layer_at
 from meanfield.plotting._figure.look import Look, look_of, options_for
+from meanfield.plotting._figure.marks import colour_bar
 from meanfield.plotting._figure.panels import (
     about,
     annotate,
@@ -20,11 +22,10 @@ from meanfield.plotting._figure.panels import (
     titled_figure,
 )
 from meanfield.plotting._figure.style import GREY, signed_map, weight_map
-from meanfield.plotting._figure.times import layer_at
-from meanfield.plotting._figure.verbatim import verbatim
-from meanfield.plotting._runs.data import runs, values
-from meanfield.plotting._runs.depth import head_numbers
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting._figure.text import verbatim
+from meanfield.plotting.reading.data import runs, values
+from meanfield.plotting.reading.depth import head_numbers
+from meanfield.plotting.reading.observables import even_frames
 
 from .chosen import chosen_heads, query_index, query_name
 
@@ -39,6 +40,7 @@ _WORDS = 32
 _SIDE, _WORD, _PAGE = 1.7, 0.1, 11.0  # inches: a map, a word beside it, all columns
 _SMALL, _LINE = "xx-small", 1.1  # the size of words, and of a line in it
 _MAP = 0.8  # of the width of a figure, beside its scale
+_BAR = {"shrink": 0.8, "aspect": 30, "pad": 0.05}
 _ALL = 32  # heads that are rows of one map, for one query
 
 _DIMS = ("snapshot", "head", "query", "token")
@@ -134,13 +136,14 @@ def _matrices(dataset: xr.Dataset, maps: _Maps) -> Figure:
         if i == 0 or lines > 1:
             axes.set_title(f"head {maps.heads[j]}", loc="center")
         if j % columns == 0:
-            _name_queries(axes, maps, i, step)
+            axes.set_yticks(*_named(maps.tokens, step), fontsize=_SMALL)
+            axes.set_ylabel(f"{maps.moments[i]}\nquery")
         if i == n_snapshots - 1 and j + columns >= n_heads:
             _name_keys(axes, maps, step)
-    _colour_bar(figure, grid, scale, extend)
+    colour_bar(list(grid.flat), scale, "attention weight", **_BAR, extend=extend)
     sizes = "{2} × {3} tokens".format(*maps.weights.shape)
     first = "; ".join(filter(None, [maps.note, sizes, _every(step)]))
-    annotate(figure, first, _beyond(maps.weights, scale.norm))
+    annotate(figure, first, _beyond(maps.weights, scale))
     return figure
 
 
@@ -161,9 +164,9 @@ def _rows(dataset: xr.Dataset, maps: _Maps, query: int) -> Figure:
     last = grid[-1, 0]
     step = _step(n, _MAP * figure.get_figwidth())
     _name_keys(last, maps, step)
-    _colour_bar(figure, grid, scale, extend)
+    colour_bar(list(grid.flat), scale, "attention weight", **_BAR, extend=extend)
     notes = filter(None, [maps.note, _every(step)])
-    annotate(figure, "; ".join(notes), _beyond(weights, scale.norm))
+    annotate(figure, "; ".join(notes), _beyond(weights, scale))
     return figure
 
 
@@ -178,11 +181,6 @@ def _named(tokens: list[str], step: int) -> tuple[np.ndarray, list[str]]:
     return np.arange(0, len(tokens), step), tokens[::step]
 
 
-def _name_queries(axes: Axes, maps: _Maps, snapshot: int, step: int) -> None:
-    axes.set_yticks(*_named(maps.tokens, step), fontsize=_SMALL)
-    axes.set_ylabel(f"{maps.moments[snapshot]}\nquery")
-
-
 def _name_keys(axes: Axes, maps: _Maps, step: int) -> None:
     axes.set_xticks(*_named(maps.tokens, step), fontsize=_SMALL, rotation=90)
     axes.set_xlabel("token")
@@ -192,12 +190,15 @@ def _every(step: int) -> str:
     return "" if step == 1 else f"one of {step} tokens is named"
 
 
-def _beyond(weights: np.ndarray, norm: Normalize) -> str:
+def _beyond(weights: np.ndarray, scale: ScalarMappable) -> str:
     """That some weights are beyond the colours."""
-    largest = float(np.abs(weights[np.isfinite(weights)]).max())
-    if norm.vmax is None or largest <= norm.vmax:
+    largest, top = (
+        float(np.abs(weights[np.isfinite(weights)]).max()),
+        scale.get_clim()[1],
+    )
+    if top is None or largest <= top:
         return ""
-    return f"colours end at {norm.vmax:.2g}, the largest weight is {largest:.2g}"
+    return f"colours end at {top:.2g}, the largest weight is {largest:.2g}"
 
 
 def _scale(maps: np.ndarray, look: Look) -> tuple[ScalarMappable, str]:
@@ -216,14 +217,6 @@ def _scale(maps: np.ndarray, look: Look) -> tuple[ScalarMappable, str]:
     if not 0 < top < _CUT * largest:
         return ScalarMappable(Normalize(-largest, largest), shades), "neither"
     return ScalarMappable(Normalize(-top, top), shades), "both"
-
-
-def _colour_bar(
-    figure: Figure, grid: np.ndarray, scale: ScalarMappable, extend: str
-) -> None:
-    bar = figure.colorbar(scale, ax=grid, shrink=0.8, aspect=30, extend=extend)
-    bar.set_label("attention weight")
-    bar.outline.set_visible(False)
 
 
 def _bare(axes: Axes) -> None:

@@ -5,27 +5,25 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.look import look_of, options_for
 from meanfield.plotting._figure.marks import Key, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
-from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
+from meanfield.plotting._figure.style import INK, LIMIT_COLOUR
 
 from .fates import (
     RASTERISED,
+    draw_threads,
+    draw_tips,
     early_note,
     ending_handles,
     of_covariance,
-    opacity,
     single_ending,
-    tips,
     width,
 )
 from .limits import limit_outline
@@ -121,9 +119,13 @@ def _drawn(axes: Axes3D, dataset: xr.Dataset) -> Key:
         draw_limit(axes, outline)
     many = sum(len(path.rows) for path in drawn) > RASTERISED
     for part, layer in _layers(drawn, outline):
-        _threads(axes, part, layer, len(paths)).set_rasterized(many)
+        going = [path for path in part if len(path.rows) > 1]
+        lines = [path.points for path in going]
+        threads = draw_threads(axes, lines, going, len(paths))
+        threads.set(zorder=layer, rasterized=many)
     stays = [p for p, whole in zip(drawn, paths, strict=True) if not _is_cut(p, whole)]
-    _tips(axes, drawn, stays)
+    above = {"depthshade": False, "zorder": TIPS}
+    draw_tips(axes, drawn, stays, areas=(5.0, 18.0), **above)
     _arrows(axes, drawn, paths, height)
     tallest = max(path.points[:, 2].max() for path in paths)
     cut = (
@@ -153,23 +155,6 @@ def _layers(
     ]
 
 
-def _threads(
-    axes: Axes3D, paths: Sequence[ConePath], layer: int, n_paths: int
-) -> Line3DCollection:
-    """The paths as lines, added in the order in which they are given."""
-    moving = [path for path in paths if len(path.rows) > 1]
-    threads = Line3DCollection(
-        [path.points for path in moving],
-        colors=[
-            to_rgba(path.ending.status.row.colour, opacity(n_paths)) for path in moving
-        ],
-        linewidths=width(n_paths),
-        zorder=layer,
-    )
-    axes.add_collection3d(threads, autolim=False)
-    return threads
-
-
 def _is_cut(drawn: ConePath, whole: ConePath) -> bool:
     """Whether a path goes on beyond the picture."""
     return len(drawn.rows) > 1 and bool(drawn.rows[-1, -1] < whole.rows[-1, -1])
@@ -187,32 +172,6 @@ def _arrows(
             *feet.T, *ways.T, color=status.row.colour, arrow_length_ratio=0.45
         )
         arrows.set(linewidth=1.3 * thin, zorder=TIPS, label="arrows")
-
-
-def _tips(axes: Axes3D, paths: Sequence[ConePath], stays: Sequence[ConePath]) -> None:
-    """Small grey starts, and ends of those that stay, as their ending looks."""
-    thin = width(len(paths))
-    starts, _ = tips(paths)
-    axes.scatter(
-        *starts.T,
-        s=5 * thin,  # pyright: ignore[reportArgumentType]
-        c=GREY,
-        linewidths=0,
-        depthshade=False,
-        zorder=TIPS,
-    )
-    for status, group in by_ending(stays).items():
-        _, ends = tips(group)
-        axes.scatter(
-            *ends.T,
-            s=18 * thin,  # pyright: ignore[reportArgumentType]
-            c=status.row.colour,
-            marker=status.row.marker,
-            edgecolors="white",
-            linewidths=0.3 * thin,
-            depthshade=False,
-            zorder=TIPS,
-        )
 
 
 def limit_handles(outline: np.ndarray | None) -> list[Artist]:

@@ -7,8 +7,6 @@ import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
@@ -21,19 +19,17 @@ from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
 from .escapes import EscapeDirections, escapes
 from .fates import (
     RASTERISED,
+    draw_threads,
+    draw_tips,
     early_note,
     ending_handles,
     of_covariance,
-    opacity,
     single_ending,
-    tips,
-    width,
 )
 from .limits import limit_outline
 from .paths import (
     DETAIL,
     ConePath,
-    by_ending,
     cone_paths,
     shapes_of_trace_one,
 )
@@ -138,26 +134,10 @@ def frame_disc(axes: Axes, reach: float = _MARGIN) -> None:
 
 def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
     """Lines, grey starts, and ends in the shape and colour of their ending."""
-    n = width(len(paths))
     lines = [rows[:, :2] for rows in thinned([path.rows for path in paths], DETAIL)]
     many = sum(len(line) for line in lines) > RASTERISED
-    colours = [
-        to_rgba(path.ending.status.row.colour, opacity(len(paths))) for path in paths
-    ]
-    threads = LineCollection(lines, colors=colours, linewidths=n, rasterized=many)
-    axes.add_collection(threads)
-    for status, group in by_ending(paths).items():
-        starts, ends = tips(group)
-        axes.scatter(*starts.T, s=7 * n, c=GREY, lw=0, zorder=3)
-        axes.scatter(
-            *ends.T,
-            s=24 * n,
-            c=status.row.colour,
-            marker=status.row.marker,
-            edgecolors="white",
-            linewidths=0.4 * n,
-            zorder=4,
-        )
+    draw_threads(axes, lines, paths, len(paths)).set_rasterized(many)
+    draw_tips(axes, paths, paths, areas=(7.0, 24.0), zorder=4)
 
 
 def draw_chord(axes: Axes, outline: np.ndarray) -> Artist:

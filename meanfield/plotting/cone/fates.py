@@ -1,16 +1,21 @@
 """How runs of each ending look in the cone and in the disc, and what explains it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 
 from meanfield.endings import Status
 from meanfield.plotting._figure.panels import about, ending_note
+from meanfield.plotting._figure.parts import draw_dots, draw_lines
 from meanfield.plotting._figure.style import GREY
-from meanfield.plotting._runs.data import ending
+from meanfield.plotting.reading.data import ending
 
 from .paths import ConePath, by_ending
 
@@ -32,6 +37,45 @@ def tips(paths: Sequence[ConePath]) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last points of paths."""
     first = np.array([path.points[0] for path in paths])
     return first, np.array([path.points[-1] for path in paths])
+
+
+def draw_threads(
+    axes: Axes, lines: Sequence[np.ndarray], paths: Sequence[ConePath], n: int
+) -> LineCollection:
+    """Lines in the colours of the endings of their paths, as thin as suits `n`."""
+    colours = [to_rgba(path.ending.status.row.colour, opacity(n)) for path in paths]
+    return draw_lines(axes, lines, colours, linewidths=width(n))
+
+
+def draw_tips(
+    axes: Axes,
+    paths: Sequence[ConePath],
+    stays: Sequence[ConePath],
+    *,
+    areas: tuple[float, float],
+    **how: Any,
+) -> None:
+    """Small grey starts, and ends of those that stay, as their ending looks.
+
+    Args:
+        axes: of the cone or the disc.
+        paths: that have a start.
+        stays: that have an end.
+        areas: of a start and of an end, in square points, for a path a point wide.
+        how: what both have beside.
+    """
+    thin = width(len(paths))
+    draw_dots(axes, tips(paths)[0], areas[0] * thin, c=GREY, linewidths=0, **how)
+    for status, group in by_ending(stays).items():
+        ends = draw_dots(
+            axes,
+            tips(group)[1],
+            areas[1] * thin,
+            c=status.row.colour,
+            marker=status.row.marker,
+            **how,
+        )
+        ends.set(edgecolors="white", linewidths=0.3 * thin)
 
 
 def ending_handles(paths: Sequence[ConePath]) -> list[Artist]:

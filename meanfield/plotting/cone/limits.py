@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._runs.data import values
+from meanfield.plotting.reading.data import values
 
 # Directions that miss the cone by this share are on its surface, up to rounding.
 _ROUNDING = 1e-6

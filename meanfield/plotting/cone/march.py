@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 
 from meanfield.plotting._figure.panels import end_words
-from meanfield.plotting._runs.observables import covariance, sizes_of
-from meanfield.plotting._runs.pace import (
+from meanfield.plotting._writing.film import Film
+from meanfield.plotting.reading.observables import covariance, sizes_of
+from meanfield.plotting.reading.pace import (
     blended,
     factors_between,
     held,
@@ -15,7 +16,6 @@ from meanfield.plotting._runs.pace import (
     near_factors,
     straight_note,
 )
-from meanfield.plotting._writing.film import Film
 
 from .paths import (
     ConePath,
@@ -113,10 +113,13 @@ def _march(
     shown = moments_shown(stored.size, film)
     times = blended(stored, held(shown, is_near))
     places = np.stack([_at(mover, times) for mover in movers], axis=1)
-    left = _leaves(places[..., 2], height)
+    is_over = places[..., 2] > height
+    left = np.where(is_over.any(axis=0), is_over.argmax(axis=0), times.size)
     for index in np.flatnonzero(left < times.size):
         places[left[index] :, index] = below(paths[index].rows, height)[-1, :-1]
-    return March(times, paths, places, left, height, _note(shown.size, is_near))
+    note = straight_note(shown.size, is_near)
+    suffix = "" if is_near.all() or not note else "; lines join them"
+    return March(times, paths, places, left, height, f"{note}{suffix}")
 
 
 def _shape(mover: Moving) -> Moving:
@@ -149,14 +152,3 @@ def _at(mover: Moving, times: np.ndarray) -> np.ndarray:
     frames = np.arange(mover.times.size, dtype=np.float64)
     places = held(np.interp(times, mover.times, frames), near_factors(mover.factor))
     return cone_coordinates(covariance(factors_between(mover.factor, places)))
-
-
-def _leaves(traces: np.ndarray, height: float) -> np.ndarray:
-    """The first frame in which each path is over the picture; their number if none."""
-    is_over = traces > height
-    return np.where(is_over.any(axis=0), is_over.argmax(axis=0), len(traces))
-
-
-def _note(shown: int, is_near: np.ndarray) -> str:
-    note = straight_note(shown, is_near)
-    return note if is_near.all() or not note else f"{note}; lines join them"

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._runs.data import NOTHING, Ending, ending, runs, values
-from meanfield.plotting._runs.observables import covariance, finite, run_moments
+from meanfield.plotting.reading.data import NOTHING, Ending, ending, runs, values
+from meanfield.plotting.reading.observables import covariance, finite, run_moments
 
 from .thinning import thinned
 

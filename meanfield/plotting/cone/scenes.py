@@ -1,21 +1,26 @@
 """What moves in a movie of covariances: points with their paths, by their endings."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgba
-from matplotlib.markers import MarkerStyle
-from matplotlib.path import Path
-from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key
-from meanfield.plotting._figure.numerals import figures
-from meanfield.plotting._figure.scenes import AbstractScene, move_in_space
+from meanfield.plotting._figure.parts import (
+    AbstractScene,
+    draw_dots,
+    draw_lines,
+    move_dots,
+)
+from meanfield.plotting._figure.text import figures
 from meanfield.plotting._writing.film import Film
 
 from .cone import AXIS, limit_handles
@@ -56,7 +61,7 @@ def cone_scene(
     rings = " and ".join(f"{z:g}" for z in ring_heights(march.height))
     notes = [f"{MATRIX}; rings: trace {rings}", note]
     handles = [*_fates_ahead(march), AXIS, *limit_handles(outline)]
-    return ConeScene(axes, march, film.trails), Key(handles, None, "", notes)
+    return MarchScene(axes, march, film.trails), Key(handles, None, "", notes)
 
 
 def disc_scene(
@@ -68,7 +73,7 @@ def disc_scene(
     limits = [] if outline is None else [draw_chord(axes, outline)]
     notes = [f"{MATRIX}; {READING}"]
     key = Key([*_fates_ahead(march), *limits], None, "", notes)
-    return DiscScene(axes, march, film.trails), key
+    return MarchScene(axes, march, film.trails), key
 
 
 def _fates_ahead(march: March) -> list[Artist]:
@@ -89,98 +94,56 @@ def _area(n: int) -> float:
     return max(_SPOT * width(n), _SMALL)
 
 
-class ConeScene(AbstractScene):
-    """Points and their paths in the cone; those that leave become arrows at its rim.
+class MarchScene(AbstractScene):
+    """Points and their paths in the cone or the disc, marked by their endings.
+
+    In the cone those that leave become arrows at its rim.
 
     Args:
-        axes: with the cone on it.
-        march: the paths.
-        trails: frames of the past that are drawn; None for all.
-    """
-
-    def __init__(self, axes: Axes3D, march: March, trails: int | None) -> None:
-        self._march, self._length = march, trails
-        n = len(march.paths)
-        shades, thin = _shades(march, 1.0), width(n)
-        area = _area(n)
-        faint = _shades(march, _FAINT * opacity(n))
-        self._threads = _lines(axes, faint, thickness=thin, layer=INSIDE)
-        self._shafts = _lines(axes, shades, thickness=1.3 * thin, layer=TIPS)
-        self._points = axes.scatter(
-            *march.places[0].T,
-            s=area,  # pyright: ignore[reportArgumentType]
-            c=shades,
-            edgecolors="white",
-            linewidths=0.3 * thin,
-            depthshade=False,
-            zorder=TIPS,
-        )
-        self._tips = axes.scatter(
-            *march.places[0].T,
-            s=area,  # pyright: ignore[reportArgumentType]
-            c=shades,
-            marker="^",
-            edgecolors=shades,
-            linewidths=0.0,
-            depthshade=False,
-            zorder=TIPS,
-        )
-        self._arrows = march.arrows()
-
-    @override
-    def show(self, frame: int) -> None:
-        march = self._march
-        self._threads.set_segments(march.past(frame, self._length))
-        has_left = (march.left <= frame)[:, None]
-        arrows = np.where(has_left[..., None], self._arrows, np.nan)
-        self._shafts.set_segments(list(arrows))
-        move_in_space(self._tips, arrows[:, 1])
-        move_in_space(self._points, np.where(has_left, np.nan, march.places[frame]))
-
-
-class DiscScene(AbstractScene):
-    """Points and their paths in the disc of trace one.
-
-    Args:
-        axes: with the disc on it.
+        axes: with the cone or the disc on it.
         march: the paths.
         trails: frames of the past that are drawn; None for all.
     """
 
     def __init__(self, axes: Axes, march: March, trails: int | None) -> None:
         self._march, self._length = march, trails
-        n = len(march.paths)
-        faint = _shades(march, _FAINT * opacity(n))
-        self._threads = LineCollection([], colors=faint, linewidths=width(n))
-        axes.add_collection(self._threads, autolim=False)
-        endings = [path.ending.status for path in march.paths]
-        shades = _shades(march, 1.0)
-        self._points: list[tuple[np.ndarray, PathCollection]] = []
-        for status in by_ending(march.paths):
-            runs = np.array([ending is status for ending in endings])
-            points = axes.scatter(*march.places[0, runs].T, c=shades[runs], zorder=4)
-            points.set(sizes=[_area(n)], edgecolors="white", linewidths=0.3 * width(n))
-            points.set_paths([_shape(status.row.marker)])
-            self._points.append((runs, points))
+        n, in_space = len(march.paths), isinstance(axes, Axes3D)
+        thin, faint = width(n), _shades(march, _FAINT * opacity(n))
+        below = {"zorder": INSIDE} if in_space else {}
+        self._threads = draw_lines(axes, [], faint, linewidths=thin, **below)
+        above = {"depthshade": False, "zorder": TIPS} if in_space else {"zorder": 4}
+        self._points = list(_points(axes, march, **above))
+        self._arrows = None
+        if in_space:
+            shades = _shades(march, 1.0)
+            shafts = draw_lines(axes, [], shades, linewidths=1.3 * thin, zorder=TIPS)
+            heads = {"c": shades, "marker": "^", "linewidths": 0.0, **above}
+            tips = draw_dots(axes, march.places[0], _area(n), **heads)
+            self._arrows = (march.arrows(), shafts, tips)
 
     @override
     def show(self, frame: int) -> None:
         march = self._march
         self._threads.set_segments(march.past(frame, self._length))
+        has_left = march.left <= frame
+        places = np.where(has_left[:, None], np.nan, march.places[frame])
         for runs, points in self._points:
-            points.set_offsets(march.places[frame, runs])
+            move_dots(points, places[runs])
+        if self._arrows is not None:
+            arrows, shafts, tips = self._arrows
+            shown = np.where(has_left[:, None, None], arrows, np.nan)
+            shafts.set_segments(list(shown))
+            move_dots(tips, shown[:, 1])
 
 
-def _shape(marker: str) -> Path:
-    """The outline of a marker, as in the legend."""
-    style = MarkerStyle(marker)
-    return style.get_path().transformed(style.get_transform())
-
-
-def _lines(
-    axes: Axes3D, shades: np.ndarray, *, thickness: float, layer: int
-) -> Line3DCollection:
-    """Lines in space, for now none, added to the axes."""
-    lines = Line3DCollection([], colors=shades, linewidths=thickness, zorder=layer)
-    axes.add_collection3d(lines, autolim=False)
-    return lines
+def _points(
+    axes: Axes, march: March, **how: Any
+) -> Iterator[tuple[np.ndarray, PathCollection]]:
+    """The points of each ending, with its mark, and which paths they are of."""
+    n, shades = len(march.paths), _shades(march, 1.0)
+    endings = [path.ending.status for path in march.paths]
+    for status in by_ending(march.paths):
+        runs = np.array([ending is status for ending in endings])
+        edge = {"edgecolors": "white", "linewidths": 0.3 * width(n)}
+        look = {"c": shades[runs], "marker": status.row.marker, **edge, **how}
+        yield runs, draw_dots(axes, march.places[0, runs], _area(n), **look)

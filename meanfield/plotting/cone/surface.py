@@ -2,10 +2,11 @@
 
 import numpy as np
 from matplotlib.colors import to_rgba
-from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.look import Look
+from meanfield.plotting._figure.parts import draw_lines
 from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
 
 from .paths import ring_heights
@@ -105,9 +106,8 @@ def _lines(
     axes: Axes3D, lines: list[np.ndarray], colour: str, width: float, layer: int
 ) -> None:
     share = 0.75 if layer == FRONT else 0.4
-    drawn = Line3DCollection(lines, colors=to_rgba(colour, share), linewidths=width)
-    drawn.set_zorder(layer)
-    axes.add_collection3d(drawn, autolim=False)
+    shade = to_rgba(colour, share)
+    draw_lines(axes, lines, shade, linewidths=width, zorder=layer)
 
 
 def _frame(axes: Axes3D, height: float, look: Look) -> None:

@@ -10,30 +10,27 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import (
-    band_note,
     draw,
     draw_eigenvalues,
     spans_decades,
+    tell_ending,
 )
 from meanfield.plotting._figure.look import options_for
 from meanfield.plotting._figure.marks import legend
 from meanfield.plotting._figure.panels import (
-    annotate,
-    ending_note,
-    mark_blow_up,
     panel,
     panels,
     titled_figure,
 )
 from meanfield.plotting._figure.style import CYCLE, INK
-from meanfield.plotting._runs.data import NOTHING, ending, values
-from meanfield.plotting._runs.density import (
+from meanfield.plotting.reading.data import NOTHING, values
+from meanfield.plotting.reading.density import (
     density_moments,
     density_run,
     entropies,
     every_frame,
 )
-from meanfield.plotting._runs.observables import per_run, spectrum
+from meanfield.plotting.reading.observables import per_run, spectrum
 
 # Masses below this are rounding of rounding, and below the picture.
 _FLOOR = 2e-20
@@ -63,12 +60,7 @@ def balance(dataset: xr.Dataset) -> Figure:
     rows[2].set(xlabel="time $t$", ylabel=r"eigenvalues of $\Sigma$")
     for axes in rows:
         axes.grid(visible=True, axis="y")
-    if "run" in dataset.dims:
-        annotate(figure, notes, band_note(dataset))
-        return figure
-    for axes in rows:
-        mark_blow_up(axes, ending(dataset))
-    annotate(figure, notes, ending_note(ending(dataset)))
+    tell_ending(figure, dataset, notes)
     return figure
 
 

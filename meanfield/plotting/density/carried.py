@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._runs.data import kind
+from meanfield.plotting.reading.data import kind
 
 
 def with_tokens(density: xr.Dataset, tokens: xr.Dataset) -> xr.Dataset:

@@ -13,9 +13,8 @@ from meanfield.plotting._figure.panels import (
     panels,
     titled_figure,
 )
-from meanfield.plotting._figure.picture import Picture
-from meanfield.plotting._runs.data import runs
-from meanfield.plotting._runs.density import Density, density_run
+from meanfield.plotting.reading.data import runs
+from meanfield.plotting.reading.density import density_run
 
 from .frames import draw_frames, frames_size
 from .line import draw_line
@@ -36,21 +35,14 @@ def density(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset holds no density.
     """
     run = density_run(next(islice(runs(dataset), 1)))
-    figure = _figure(dataset, run)
     several = dataset.sizes.get("run", 1)
     first = f"the first of {several} runs" if several > 1 else ""
-    notes = _draw(figure, run)
+    if run.dimension == 1 and run.position is None:
+        figure = titled_figure(dataset, (7.2, 4.9))
+        notes = draw_line(figure, run)
+    else:
+        look = look_of(dataset)
+        figure = titled_figure(dataset, frames_size(len(run.times), look))
+        notes = draw_frames(figure, run, look)
     annotate(figure, first, *notes, mass_note(run), ending_note(run.ending))
     return figure
-
-
-def _figure(dataset: xr.Dataset, run: Density) -> Picture:
-    if run.dimension == 1 and run.position is None:
-        return titled_figure(dataset, (7.2, 4.9))
-    return titled_figure(dataset, frames_size(len(run.times), look_of(dataset)))
-
-
-def _draw(figure: Picture, run: Density) -> list[str]:
-    if run.dimension == 1 and run.position is None:
-        return draw_line(figure, run)
-    return draw_frames(figure, run, figure.look)

@@ -4,27 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import fitting
+from meanfield.plotting._figure.marks import colour_bar, fitting
 from meanfield.plotting._figure.style import CYCLE, INK
-from meanfield.plotting._runs.data import Swarm
-from meanfield.plotting._runs.density import Density, holding_levels, quantiles
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting.reading.density import Density, holding_levels, quantiles
+from meanfield.plotting.reading.observables import even_frames
 
-from .views import (
-    Extent,
-    box_corners,
-    framed,
-    scale,
-)
+from .scenes import MapScene, axis_names, height_label
+from .views import Extent, framed, scale
 
-SHARES = [0.99, 0.9, 0.5]
-TOKENS = 400
+_SHARES = [0.99, 0.9, 0.5]
 _FRAMES, _COLUMNS = 6, 3
 _MAGNIFIED = "each frame at its own magnification: mind the scales"
 _CONTOUR, _BOX = CYCLE[5], CYCLE[2]
@@ -44,11 +37,13 @@ def draw_frames(figure: Figure, run: Density, look: Look) -> list[str]:
     shades = scale(sample.laws, look)
     grid = _grid(figure, sample, look.columns(_COLUMNS))
     for index, axes in enumerate(grid.ravel()[: len(sample.times)]):
-        draw_frame(axes, sample, index, shades)
+        MapScene(axes, sample, view, shades).show(index)
+        _overlay(axes, sample, index)
         _limits(axes, sample, view, index)
         axes.set_title(f"$t$ = {sample.times[index]:.4g}")
     _labels(grid, sample)
-    _colour_bar(figure, grid, shades, height_label(sample))
+    suffix = ", logarithmic" if isinstance(shades.norm, LogNorm) else ""
+    colour_bar(list(grid.flat), shades, height_label(sample) + suffix, aspect=36)
     return notes
 
 
@@ -69,68 +64,29 @@ def _grid(figure: Figure, run: Density, most: int) -> np.ndarray:
     return np.array(panels).reshape(rows, columns)
 
 
-def height_label(run: Density) -> str:
-    """The name of what colours show."""
-    return r"density $\rho$" if run.position is None else r"density $\rho(x\,|\,s)$"
-
-
-def draw_frame(axes: Axes, run: Density, frame: int, shades: ScalarMappable) -> None:
-    """One frame with everything on it."""
+def _overlay(axes: Axes, run: Density, frame: int) -> None:
+    """What a picture has over a map: regions that hold most of it, or quantiles."""
     if run.dimension == 1:
-        _layers(axes, run, frame, shades)
+        _quantiles(axes, run, frame)
         return
     heights = run.density[frame, 0]
-    X, Y = np.moveaxis(run.places(frame, *run.edges), -1, 0)
-    colours = {"cmap": shades.cmap, "norm": shades.norm}
-    axes.pcolormesh(X, Y, heights, **colours, rasterized=True)
-    levels = np.unique(holding_levels(heights, run.mass[frame, 0], SHARES))
+    levels = np.unique(holding_levels(heights, run.mass[frame, 0], _SHARES))
     x, y = np.moveaxis(run.places(frame, *run.middles), -1, 0)
     if heights.max() > levels[0] > 0:
         axes.contour(x, y, heights, levels, colors=_CONTOUR, linewidths=0.9)
-    corners = box_corners(run, frame)
-    axes.plot(*corners[[0, 1, 2, 3, 0]].T, color=_BOX, linewidth=1.1)
-    axes.set_aspect("equal")
-    if run.tokens is not None:
-        _tokens(axes, run.tokens, frame)
 
 
-def _layers(axes: Axes, run: Density, frame: int, shades: ScalarMappable) -> None:
-    """States against positions, with the median and the middle half of each law."""
+def _quantiles(axes: Axes, run: Density, frame: int) -> None:
+    """The median and the middle half of the law of each layer."""
     assert run.position is not None
-    faces = run.places(frame, run.edges[0])[:, 0]
-    columns = layer_edges(run.position)
-    heights = run.laws[frame].T
-    colours = {"cmap": shades.cmap, "norm": shades.norm}
-    axes.pcolormesh(columns, faces, heights, **colours, rasterized=True)
     instant = run.at(np.array([frame]))
+    layers = [
+        replace(instant, mass=instant.mass[:, i : i + 1], position=None)
+        for i in range(run.position.size)
+    ]
     for level, pattern in ((0.25, "--"), (0.5, "-"), (0.75, "--")):
-        path = [
-            quantiles(_layer(instant, i), np.array([level]))[0, 0]
-            for i in range(run.position.size)
-        ]
+        path = [quantiles(layer, np.array([level]))[0, 0] for layer in layers]
         axes.plot(run.position, path, pattern, color=_CONTOUR, linewidth=1.1)
-    for end in faces[[0, -1]]:
-        axes.axhline(end, color=_BOX, linewidth=1.1)
-    if run.tokens is not None and run.tokens.position is not None:
-        x = run.tokens.x[frame, :, 0]
-        axes.plot(run.tokens.position, x, ".", color=INK, markersize=2)
-
-
-def _layer(run: Density, index: int) -> Density:
-    return replace(run, mass=run.mass[:, index : index + 1], position=None)
-
-
-def layer_edges(position: np.ndarray) -> np.ndarray:
-    """Where the column of each position begins and ends, within [0, 1]."""
-    middles = (position[1:] + position[:-1]) / 2
-    return np.concatenate([[0.0], middles, [1.0]])
-
-
-def _tokens(axes: Axes, tokens: Swarm, frame: int) -> None:
-    indices = even_frames(tokens.x.shape[1], TOKENS)
-    axes.plot(
-        *tokens.x[frame, indices].T, ".", color=INK, markersize=2.2, markeredgewidth=0
-    )
 
 
 def _limits(axes: Axes, run: Density, view: Extent, index: int) -> None:
@@ -144,21 +100,11 @@ def _limits(axes: Axes, run: Density, view: Extent, index: int) -> None:
 
 
 def _labels(grid: np.ndarray, run: Density) -> None:
-    across, up = ("$x_1$", "$x_2$") if run.dimension == 2 else ("position $s$", "$x$")
+    across, up = axis_names(run)
     for axes in grid[-1]:
         axes.set_xlabel(across)
     for axes in grid[:, 0]:
         axes.set_ylabel(up)
-
-
-def _colour_bar(
-    figure: Figure, grid: np.ndarray, shades: ScalarMappable, label: str
-) -> None:
-    suffix = ", logarithmic" if isinstance(shades.norm, LogNorm) else ""
-    bar = figure.colorbar(
-        shades, ax=list(grid.flat), aspect=36, pad=0.02, label=label + suffix
-    )
-    bar.outline.set_visible(False)
 
 
 def _handles(run: Density) -> list[Line2D]:

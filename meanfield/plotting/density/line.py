@@ -6,13 +6,13 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import LogNorm
 from matplotlib.lines import Line2D
 
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import colour_bar, legend
 from meanfield.plotting._figure.panels import mark_blow_up
 from meanfield.plotting._figure.picture import Picture
 from meanfield.plotting._figure.style import CYCLE, INK
-from meanfield.plotting._runs.data import Swarm
-from meanfield.plotting._runs.density import Density, quantiles
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting.reading.data import Swarm
+from meanfield.plotting.reading.density import Density, quantiles
+from meanfield.plotting.reading.observables import even_frames
 
 from .views import bulk, scale
 
@@ -32,19 +32,20 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
     label = r"density $\rho(t, x)$"
     if isinstance(shades.norm, LogNorm):
         label += ", logarithmic"
-    bar = figure.colorbar(shades, ax=axes, aspect=30, pad=0.02, label=label)
-    bar.outline.set_visible(False)
+    colour_bar(axes, shades, label, aspect=30)
     handles = _paths(axes, density)
     view = bulk(density).common()
     low, high = view.low[0, 0], view.high[0, 0]
-    handles += _box(axes, density)
+    ends = density.origin + density.axes[:, :, 0] * density.edges[0][[0, -1]]
+    axes.plot(density.times, ends, color=_BOX, linewidth=1.4)
+    handles.append(Line2D([], [], color=_BOX, linewidth=1.4, label="box of the grid"))
     if density.tokens is not None:
         handles += _tokens(axes, density, density.tokens)
     pad = 0.02 * (high - low)
     axes.set(xlabel="time $t$", ylabel="$x$", ylim=(low - pad, high + pad))
     mark_blow_up(axes, density.ending)
     legend(axes, handles, len(handles))
-    return [_beyond(density, low, high)]
+    return [_beyond(ends, low, high)]
 
 
 def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
@@ -75,12 +76,6 @@ def _paths(axes: Axes, density: Density) -> list[Line2D]:
     ]
 
 
-def _box(axes: Axes, density: Density) -> list[Line2D]:
-    ends = density.origin + density.axes[:, :, 0] * density.edges[0][[0, -1]]
-    axes.plot(density.times, ends, color=_BOX, linewidth=1.4)
-    return [Line2D([], [], color=_BOX, linewidth=1.4, label="box of the grid")]
-
-
 def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
     """The paths of a few tokens, evenly spaced by where they start."""
     order = np.argsort(tokens.x[0, :, 0])
@@ -93,9 +88,8 @@ def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
     return [Line2D([], [], color=INK, linewidth=0.8, label=f"tokens{share}")]
 
 
-def _beyond(density: Density, low: float, high: float) -> str:
-    """Where the box is, if its ends are not in the picture."""
-    ends = density.origin + density.axes[:, :, 0] * density.edges[0][[0, -1]]
+def _beyond(ends: np.ndarray, low: float, high: float) -> str:
+    """Where the box is, whose ends are (time, 2), if these are not in the picture."""
     if np.any((ends >= low) & (ends <= high)):
         return ""
     (a, b), (c, d) = ends[0], ends[-1]

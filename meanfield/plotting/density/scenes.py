@@ -2,21 +2,23 @@
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.marks import Key, colour_scale, outline
-from meanfield.plotting._figure.scenes import AbstractScene
+from meanfield.plotting._figure.parts import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
-from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting.reading.data import Swarm
+from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
+from meanfield.plotting.reading.observables import even_frames
 
-from .frames import TOKENS, height_label, layer_edges
 from .line import LEVELS
 from .views import Extent, box_corners, framed, scale
 
+_TOKENS = 400  # that are drawn over a density
 _BOX, _FOLLOWED = CYCLE[2], "the view follows the density: mind the scale"
 _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
 _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
@@ -28,8 +30,28 @@ def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, 
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
     run, views, notes = framed(run, _FOLLOWED)
-    scene = LayerScene if run.dimension == 1 else MapScene
-    return scene(axes, run, views, look), Key(_handles(run, views), None, "", notes)
+    shades = scale(run.laws, look)
+    scene = MapScene(axes, run, views, shades)
+    across, up = axis_names(run)
+    axes.set(xlabel=across, ylabel=up)
+    colour_scale(axes, Key([], shades, height_label(run), []), pad=0.02)
+    return scene, Key(_handles(run, views), None, "", notes)
+
+
+def axis_names(run: Density) -> tuple[str, str]:
+    """The names of the axes of a map."""
+    return ("$x_1$", "$x_2$") if run.dimension == 2 else ("position $s$", "$x$")
+
+
+def height_label(run: Density) -> str:
+    """The name of what colours show."""
+    return r"density $\rho$" if run.position is None else r"density $\rho(x\,|\,s)$"
+
+
+def layer_edges(position: np.ndarray) -> np.ndarray:
+    """Where the column of each position begins and ends, within [0, 1]."""
+    middles = (position[1:] + position[:-1]) / 2
+    return np.concatenate([[0.0], middles, [1.0]])
 
 
 def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
@@ -103,92 +125,64 @@ class CurveScene(AbstractScene):
         for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
             end.set_data([place, place], [floor, top])
         if run.tokens is not None:
-            indices = even_frames(run.tokens.x.shape[1], TOKENS)
+            indices = even_frames(run.tokens.x.shape[1], _TOKENS)
             places = run.tokens.x[frame, indices, 0]
             self._tokens.set_data(places, np.full(indices.size, floor / 2))
 
 
 class MapScene(AbstractScene):
-    """A map of the plane on its moving mesh, with its box, and tokens over it.
+    """A density of the plane, or in layers, states against positions, on a moving mesh.
+
+    With the box of its grid, and tokens over it; in a vector file it is an image.
 
     Args:
         axes: where to draw.
-        run: a density of the plane, without layers.
+        run: a density of the plane without layers, or of the line with layers.
         views: what is seen in each frame.
-        look: its colour map.
+        shades: its colours.
     """
 
-    def __init__(self, axes: Axes, run: Density, views: Extent, look: Look) -> None:
+    def __init__(
+        self, axes: Axes, run: Density, views: Extent, shades: ScalarMappable
+    ) -> None:
         self._axes, self._run, self._views = axes, run, views
-        self._heights = run.density[:, 0]
-        axes.set(xlabel="$x_1$", ylabel="$x_2$")
-        axes.set_aspect("equal")
-        shades = scale(self._heights, look)
-        self._mesh = axes.pcolormesh(
-            *run.edges, self._heights[0].T, cmap=shades.cmap, norm=shades.norm
-        )
-        colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
+        if run.position is None:
+            (x, y), self._heights = run.edges, run.density[:, 0]
+            axes.set_aspect("equal")
+        else:
+            x, y, self._heights = layer_edges(run.position), run.edges[0], run.laws
+        colours = {"cmap": shades.cmap, "norm": shades.norm}
+        first = self._heights[0].T
+        self._mesh = axes.pcolormesh(x, y, first, rasterized=True, **colours)
+        below, above = [[x[0], y[0]], [x[-1], y[0]]], [[x[-1], y[-1]], [x[0], y[-1]]]
+        gap = [] if run.position is None else [[np.nan, np.nan]]  # no sides of layers
+        self._corners = np.array([*below, *gap, *above, *([] if gap else below[:1])])
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
         (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
 
     @override
     def show(self, frame: int) -> None:
-        run, (low, high) = self._run, (self._views.low, self._views.high)
-        self._axes.set(
-            xlim=(low[frame, 0], high[frame, 0]), ylim=(low[frame, 1], high[frame, 1])
-        )
-        moved = np.eye(3)
-        moved[:2, :2], moved[:2, 2] = run.axes[frame], run.origin[frame]
-        self._mesh.set_transform(Affine2D(moved) + self._axes.transData)
+        run, (low, high) = self._run, (self._views.low[frame], self._views.high[frame])
+        self._axes.set_ylim(low[-1], high[-1])
+        if run.dimension == 2:
+            self._axes.set_xlim(low[0], high[0])
+        moved = np.eye(3)  # positions stay where they are
+        moved[-1 - run.dimension : -1, -1] = run.origin[frame]
+        moved[-1 - run.dimension : -1, -1 - run.dimension : -1] = run.axes[frame]
+        place = Affine2D(moved)
+        self._mesh.set_transform(place + self._axes.transData)
         self._mesh.set_array(self._heights[frame].T)
-        self._box.set_data(*box_corners(run, frame)[[0, 1, 2, 3, 0]].T)
+        self._box.set_data(*place.transform(self._corners).T)
         if run.tokens is not None:
-            indices = even_frames(run.tokens.x.shape[1], TOKENS)
-            self._tokens.set_data(*run.tokens.x[frame, indices].T)
+            self._tokens.set_data(*_places(run.tokens, run.dimension, frame))
 
 
-class LayerScene(AbstractScene):
-    """A map of states against positions, and tokens over it.
-
-    Args:
-        axes: where to draw.
-        run: a density on the line, in layers.
-        views: what is seen of the state in each frame.
-        look: its colour map.
-    """
-
-    def __init__(self, axes: Axes, run: Density, views: Extent, look: Look) -> None:
-        assert run.position is not None
-        self._axes, self._run, self._views = axes, run, views
-        self._heights = run.laws
-        axes.set(xlabel="position $s$", ylabel="$x$")
-        shades = scale(self._heights, look)
-        self._mesh = axes.pcolormesh(
-            layer_edges(run.position),
-            run.edges[0],
-            self._heights[0].T,
-            cmap=shades.cmap,
-            norm=shades.norm,
-        )
-        colour_scale(axes, Key([], self._mesh, height_label(run), []), pad=0.02)
-        self._ends: list[Line2D] = [
-            axes.axhline(0, color=_BOX, linewidth=1.2) for _ in range(2)
-        ]
-        (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
-
-    @override
-    def show(self, frame: int) -> None:
-        run = self._run
-        low, high = self._views.low[frame, 0], self._views.high[frame, 0]
-        self._axes.set(ylim=(low, high))
-        stretch = Affine2D().scale(1, run.axes[frame, 0, 0])
-        moved = stretch.translate(0, run.origin[frame, 0])
-        self._mesh.set_transform(moved + self._axes.transData)
-        self._mesh.set_array(self._heights[frame].T)
-        for end, place in zip(self._ends, box_corners(run, frame)[:, 0], strict=True):
-            end.set_ydata([place, place])
-        if run.tokens is not None and run.tokens.position is not None:
-            indices = even_frames(run.tokens.x.shape[1], TOKENS)
-            self._tokens.set_data(
-                run.tokens.position[indices], run.tokens.x[frame, indices, 0]
-            )
+def _places(tokens: Swarm, dimension: int, frame: int) -> np.ndarray:
+    """Where some tokens are on a map, (2, n): at their positions, if it has layers."""
+    indices = even_frames(tokens.x.shape[1], _TOKENS)
+    x = tokens.x[frame, indices].T
+    if dimension == 2:
+        return x
+    if tokens.position is None:
+        return np.empty((2, 0))
+    return np.stack([tokens.position[indices], x[0]])

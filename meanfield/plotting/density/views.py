@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm, Normalize
 
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.style import density_map
-from meanfield.plotting._runs.density import Density, peaks, quantiles, ratio
+from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
 
 # What is shown lies between these quantiles of each coordinate, widened by the margin;
 # the whole box is, if it is at most so many times as wide.
@@ -93,11 +93,6 @@ def box_corners(density: Density, frame: int) -> np.ndarray:
     return corners.reshape(4, 2)[[0, 1, 3, 2]]
 
 
-def _is_one_scale(extent: Extent) -> bool:
-    """Whether all frames can be shown at the same magnification."""
-    return ratio((extent.high - extent.low).max(axis=1)) <= _ONE_SCALE
-
-
 def framed(run: Density, apart: str) -> tuple[Density, Extent, list[str]]:
     """A run as maps show it, what is seen of each frame, and notes.
 
@@ -110,7 +105,7 @@ def framed(run: Density, apart: str) -> tuple[Density, Extent, list[str]]:
         notes.append(f"the law of the state, summed over {run.position.size} positions")
         run = run.of_state()
     view = bulk(run).squared() if run.dimension == 2 else bulk(run)
-    if _is_one_scale(view):
+    if ratio((view.high - view.low).max(axis=1)) <= _ONE_SCALE:
         return run, view.common(), notes
     return run, view, [*notes, apart]
 

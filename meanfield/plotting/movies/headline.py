@@ -6,10 +6,10 @@ import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
-from meanfield.plotting._figure.numerals import figures
 from meanfield.plotting._figure.panels import end_words
-from meanfield.plotting._runs.data import Ending
-from meanfield.plotting._runs.depth import layers_passed
+from meanfield.plotting._figure.text import figures
+from meanfield.plotting.reading.data import Ending
+from meanfield.plotting.reading.depth import layers_passed
 
 # A time is said to this share of a typical step to the next, in so many digits at most.
 _EXACT, _MOST_DIGITS = 0.1, 9

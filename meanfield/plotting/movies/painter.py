@@ -11,6 +11,8 @@ from matplotlib.legend import Legend
 from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
+from meanfield.plotting._figure.panels import COLOUR_BAR
+
 _ROUNDING = 1e-9  # pixels are cut to whole numbers, and must not be cut by one
 
 
@@ -56,7 +58,7 @@ def _movers(figure: Figure) -> Iterator[Artist]:
     """What may change from frame to frame: all but axes, legends and small print."""
     yield from figure.artists
     for axes in figure.axes:
-        if axes.get_label() != "<colorbar>":
+        if axes.get_label() != COLOUR_BAR:
             yield from (part for part in axes.get_children() if _moves(part, axes))
 
 

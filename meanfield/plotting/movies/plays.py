@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -13,11 +13,15 @@ from meanfield._registry import Registry
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
 from meanfield.plotting._figure.marks import Key
-from meanfield.plotting._figure.scenes import AbstractScene
-from meanfield.plotting._runs.data import cloud, kind
-from meanfield.plotting._runs.density import density_moments, density_run
-from meanfield.plotting._runs.observables import sizes_of
-from meanfield.plotting._runs.pace import (
+from meanfield.plotting._figure.parts import AbstractScene
+from meanfield.plotting._writing.film import Film
+from meanfield.plotting.cone.march import marched
+from meanfield.plotting.cone.scenes import cone_scene, disc_scene
+from meanfield.plotting.density.scenes import density_scene
+from meanfield.plotting.reading.data import cloud, kind
+from meanfield.plotting.reading.density import density_moments, density_run
+from meanfield.plotting.reading.observables import sizes_of
+from meanfield.plotting.reading.pace import (
     between,
     frames_shown,
     held,
@@ -27,12 +31,7 @@ from meanfield.plotting._runs.pace import (
     sizes_between,
     straight_note,
 )
-from meanfield.plotting._writing.film import Film
-from meanfield.plotting.cone.march import marched
-from meanfield.plotting.cone.scenes import cone_scene, disc_scene
-from meanfield.plotting.density.scenes import density_scene
 from meanfield.plotting.tokens.scenes import cloud_scene
-from meanfield.plotting.tokens.space_scene import space_scene
 from meanfield.plotting.tokens.views import projection, rms_radii
 
 from .headline import sizes_and_end
@@ -90,12 +89,13 @@ def token_play(dataset: xr.Dataset, film: Film) -> Play:
             f"this is one of dimension {run.dimension}: leave it out."
         )
     seen = projection(run, 3 if in_space else 2)
-    scene = space_scene if in_space else cloud_scene
     return Play(
         run.times,
         sizes_and_end(_sizes(sizes, run.look), run.ending),
         _setting(
-            partial(scene, seen=seen, film=film), "3d" if in_space else None, note
+            partial(cloud_scene, seen=seen, film=film),
+            "3d" if in_space else None,
+            note,
         ),
         partial(unseen_note, seen.cloud),
     )
@@ -118,28 +118,23 @@ def density_play(dataset: xr.Dataset, film: Film) -> Play:
 
 def cone_play(dataset: xr.Dataset, film: Film) -> Play:
     """Covariances of order two on their way through the cone of positive matrices."""
-    _refuse_dimension(dataset, "cone")
-    march = marched(dataset, film, "cone")
-    scene = partial(cone_scene, march=march, dataset=dataset, film=film)
-    return Play(
-        march.times,
-        march.count,
-        _setting(scene, "3d", march.note),
-        _all_seen,
-    )
+    return _march_play(dataset, film, "cone", cone_scene)
 
 
 def disc_play(dataset: xr.Dataset, film: Film) -> Play:
     """Shapes of covariances of order two on their way through the disc of trace one."""
-    _refuse_dimension(dataset, "disc")
-    march = marched(dataset, film, "disc")
-    scene = partial(disc_scene, march=march, dataset=dataset, film=film)
-    return Play(
-        march.times,
-        march.count,
-        _setting(scene, None, march.note),
-        _all_seen,
-    )
+    return _march_play(dataset, film, "disc", disc_scene)
+
+
+def _march_play(
+    dataset: xr.Dataset, film: Film, panel: str, scene: Callable[..., Any]
+) -> Play:
+    _refuse_dimension(dataset, panel)
+    march = marched(dataset, film, panel)
+    shown = partial(scene, march=march, dataset=dataset, film=film)
+    projection = "3d" if panel == "cone" else None
+    setting = _setting(shown, projection, march.note)
+    return Play(march.times, march.count, setting, _all_seen)
 
 
 def _setting(

@@ -14,10 +14,10 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 from meanfield.plotting._figure.look import look_of
 from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.panels import finish, set_limits
-from meanfield.plotting._figure.scenes import AbstractScene
+from meanfield.plotting._figure.parts import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, PALE
-from meanfield.plotting._runs.depth import layers_passed
 from meanfield.plotting._writing.film import Film
+from meanfield.plotting.reading.depth import layers_passed
 
 from .headline import Says, headlines
 from .pages import page_of
@@ -90,7 +90,9 @@ def _staged(
     axes, scene, key = play.set_scene(figure)
     key = key._replace(notes=[*key.notes, note])
     page.write(axes, key, headlines(dataset, play.times, play.says))
-    bar = _progress_bar(figure, _layer_shares(dataset, play.times))
+    starts = [layer.start for layer in layers_passed(dataset)[1:]]
+    marks = np.searchsorted(play.times, starts) / play.times.size
+    bar = _progress_bar(figure, marks.tolist())
 
     def show(frame: int) -> None:
         scene.show(frame)
@@ -125,12 +127,6 @@ def _outermost(boxes: list[Bbox]) -> np.ndarray:
     """The boxes that reach farthest to the left, right, down or up, each once."""
     sides = np.array([box.extents for box in boxes]) * [1, 1, -1, -1]
     return np.unique(sides.argmin(axis=0))
-
-
-def _layer_shares(dataset: xr.Dataset, times: np.ndarray) -> list[float]:
-    """Where layers after the first begin, as shares of the frames."""
-    starts = [layer.start for layer in layers_passed(dataset)[1:]]
-    return list(np.searchsorted(times, starts) / times.size)
 
 
 def _progress_bar(figure: Figure, marks: list[float]) -> Line2D:

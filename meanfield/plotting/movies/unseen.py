@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from meanfield.plotting._runs.data import Cloud, Swarm
+from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.tokens.line import band
 from meanfield.plotting.tokens.views import (
     ellipses,

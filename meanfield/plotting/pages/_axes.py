@@ -4,7 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ._numerals import plain, power_of_ten
+from meanfield.plotting._figure.text import power_of_ten
+
+from ._numerals import plain
 
 Tick = tuple[float, str]  # the place on the axis, and its label
 
@@ -76,8 +78,9 @@ def _decades(first: int, last: int) -> list[Tick]:
     step = next(n for n in _STEPS if (last - first) // n < _MOST)
     multiples = range(-(-first // step) * step, last + 1, step)
     short = first >= -2 and last <= 3
-    label = (lambda n: plain(10.0**n, 1)) if short else power_of_ten
-    return [(float(n), label(n)) for n in multiples]
+    return [
+        (float(n), plain(10.0**n, 1) if short else power_of_ten(n)) for n in multiples
+    ]
 
 
 def _round_numbers(low: float, high: float) -> list[float]:

@@ -4,6 +4,8 @@ import html
 import math
 from typing import Any
 
+from meanfield.plotting._figure.text import power_of_ten
+
 _DIGITS = 4  # of those that are shown, where fewer would not mislead
 _EXACT = 17  # any double
 
@@ -32,14 +34,6 @@ def plain(value: float, digits: int = _DIGITS) -> str:
         return mantissa
     lead = "" if mantissa == "1" else f"{mantissa}·"
     return f"{lead}{power_of_ten(int(power.replace('−', '-')))}"
-
-
-def power_of_ten(n: int) -> str:
-    """As text: 10⁻⁵."""
-    return f"10{str(n).replace('-', '−').translate(_RAISED)}"
-
-
-_RAISED = str.maketrans("−0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _kind(value: Any) -> str:

@@ -59,7 +59,10 @@ def _line(
     x0 = sum(x for x, _ in points) / len(points)
     y0 = sum(y for _, y in points) / len(points)
     ends = (x_axis.low, x_axis.high)
-    along = lambda s: [(x_axis.at(x), y_axis.at(y0 + s * (x - x0))) for x in ends]
+
+    def along(s: float) -> list[Point]:
+        return [(x_axis.at(x), y_axis.at(y0 + s * (x - x0))) for x in ends]
+
     half = slope[1] if finite(slope[1]) else 0.0
     (a, b), (c, d) = along(slope[0] - half), along(slope[0] + half)
     wedge = f'<path class="wedge" d="M{_joined([a, b, d, c])}Z"/>'

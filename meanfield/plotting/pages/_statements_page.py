@@ -1,13 +1,12 @@
 """A verification as one HTML file for a reader who doubts it; no network."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from meanfield.errors import InvalidInputError
 
-from ._papers import cited, counted
 from ._statement_article import article, errata_label
 from ._statement_checks import verdict_mark
 from ._verdicts import kinds, passed, tally
@@ -15,6 +14,18 @@ from ._writing import filled, page_file, source, written
 
 Record = Mapping[str, Any]
 
+_OWN = "new"
+_TITLES = {
+    "castin2025": (
+        "Castin, Ablin, Carrillo, Peyré",
+        "A unified perspective on the dynamics of deep transformers",
+    ),
+    "sander2022": ("Sander, Ablin, Blondel, Peyré", "Sinkformers"),
+    "uw2023": ("University of Washington", "slides on Sinkformers"),
+    "tay2020": ("Tay et al.", "Sparse Sinkhorn Attention"),
+    "shahbazi2025": ("Shahbazi et al.", "ESPFormer"),
+    _OWN: ("This project", "formulas of its own, derived in its documents"),
+}
 _COUNTS = (
     ("statement", "statements hold"),
     ("control", "controls fail, as they must"),
@@ -71,7 +82,7 @@ def statements_page(report: Record) -> str:
     parts = {
         "style": source("palette.css", "statements.css"),
         "script": source("statements.js"),
-        "papers": counted(papers),
+        "papers": _counted(papers),
         "counts": _counts(statements),
         "circumstances": _circumstances(report),
         "failures": _failures(statements),
@@ -174,6 +185,21 @@ def _chapter(paper: str, groups: Mapping[str, Sequence[Record]], options: str) -
     )
     name = html.escape(paper)
     return (
-        f'<section class="paper" id="paper-{name}"><h2>{name}</h2>{cited(paper)}\n'
+        f'<section class="paper" id="paper-{name}"><h2>{name}</h2>{_cited(paper)}\n'
         f"{sections}\n</section>"
     )
+
+
+def _cited(key: str) -> str:
+    """Authors and title as HTML; nothing for a key that is not known."""
+    if key not in _TITLES:
+        return ""
+    authors, title = _TITLES[key]
+    return f'<p class="source">{authors}: <cite>{title}</cite></p>'
+
+
+def _counted(keys: Collection[str]) -> str:
+    """How many papers there are, and whether the project has statements of its own."""
+    papers = len([key for key in keys if key != _OWN])
+    words = [f"{papers} paper{'s' if papers > 1 else ''}"] if papers else []
+    return " and ".join([*words, "this project"] if _OWN in keys else words) or "nobody"

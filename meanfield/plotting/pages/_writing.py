@@ -9,6 +9,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._writing.files import named, put
 
 _SUFFIX = ".html"
+SHARED = Path(__file__).parent  # of what pages are filled with
 
 
 def page_file(path: str | Path) -> Path:
@@ -34,7 +35,7 @@ def written(file: Path, page: str) -> Path:
     return put(file, page.encode())
 
 
-def source(*names: str, folder: Path = Path(__file__).parent) -> str:
+def source(*names: str, folder: Path = SHARED) -> str:
     """The text of files of a folder, by default this one, one after the other."""
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
 

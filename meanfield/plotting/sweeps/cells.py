@@ -49,12 +49,17 @@ class _Plain(LogFormatter):
         return f"{x:g}" if super().__call__(x, pos) else ""
 
 
-def number_shown(dataset: xr.Dataset) -> str:
+def number_shown(dataset: xr.Dataset, panel: str) -> str:
     """The number that the look chooses as `colour`, or the most telling one.
 
     Raises:
-        InvalidInputError: if the sweep has no such number.
+        InvalidInputError: if the dataset is no sweep, or has no such number.
     """
+    kind = dataset.attrs.get("kind")
+    if kind != "sweep" or "ending" not in dataset:
+        raise InvalidInputError(
+            f"The panel `{panel}` draws a sweep; got a dataset of kind {kind!r}."
+        )
     known = [str(name) for name in dataset.data_vars]
     name = look_of(dataset).colour
     if name is None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -27,6 +28,7 @@ from .cells import (
 )
 
 # Of a flow without a blow-up, at the time to which it was followed.
+_MARK = {"linestyle": "", "markersize": 5}
 _ARROW = {"marker": LATER, "markersize": 9}
 
 
@@ -41,27 +43,31 @@ def curve(dataset: xr.Dataset, name: str) -> Figure:
         axes.set_yscale("log")
     if x.kind != "list":
         axes.plot(x.centres, numbers, color=GREY, linewidth=1)
-    handles = []
-    for ending, count in counts_of(endings).items():
-        look = _mark(ending)
-        mask = endings == ending
-        axes.plot(x.centres[mask], numbers[mask], **look)
-        missing = mask & ~np.isfinite(numbers)
-        if name == "t_star" and Status.named(ending).row.survives:
-            stops = numbers_of(dataset, "stop_time")[missing]
-            axes.plot(x.centres[missing], stops, **look | _ARROW)
-            look |= _ARROW
-        else:
-            low, foot = axes.get_xaxis_transform(), np.full(missing.sum(), 0.03)
-            axes.plot(x.centres[missing], foot, transform=low, alpha=0.5, **look)
-        label = f"{ending_label(dataset, ending)} ({count})"
-        handles.append(Line2D([], [], label=label, **look))
+    handles = [_draw_ending(axes, dataset, name, end) for end in counts_of(endings)]
     set_axis(axes, "x", x)
     axes.set_ylabel(number_label(name))
     axes.grid(visible=True, axis="y")
     legend(axes, handles, min(len(handles), 4))
     annotate(figure, *_curve_notes(dataset, name))
     return figure
+
+
+def _draw_ending(axes: Axes, dataset: xr.Dataset, name: str, ending: str) -> Line2D:
+    """The marks of the cells that ended so, and their entry in the legend."""
+    row, mask = Status.named(ending).row, endings_of(dataset) == ending
+    look: dict[str, Any] = {**_MARK, "color": row.colour, "marker": row.marker}
+    numbers = numbers_of(dataset, name)
+    centres = scale_of(dataset, str(dataset["ending"].dims[0])).centres
+    axes.plot(centres[mask], numbers[mask], **look)
+    missing = mask & ~np.isfinite(numbers)
+    if name == "t_star" and row.survives:
+        look |= _ARROW
+        axes.plot(centres[missing], numbers_of(dataset, "stop_time")[missing], **look)
+    else:
+        low, foot = axes.get_xaxis_transform(), np.full(missing.sum(), 0.03)
+        axes.plot(centres[missing], foot, transform=low, alpha=0.5, **look)
+    label = f"{ending_label(dataset, ending)} ({mask.sum()})"
+    return Line2D([], [], label=label, **look)
 
 
 def _curve_notes(dataset: xr.Dataset, name: str) -> Iterator[str]:
@@ -71,9 +77,3 @@ def _curve_notes(dataset: xr.Dataset, name: str) -> Iterator[str]:
         yield "arrows: no blow-up before this time, later perhaps, or never"
     if np.any(missing & ~censored):
         yield "pale marks at the foot: no such number"
-
-
-def _mark(ending: str) -> dict[str, Any]:
-    row = Status.named(ending).row
-    look = {"color": row.colour, "marker": row.marker}
-    return {**look, "linestyle": "", "markersize": 5}

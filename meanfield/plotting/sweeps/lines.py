@@ -16,7 +16,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import legend
+from meanfield.plotting._figure.marks import colour_bar, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import CYCLE, number_map
 
@@ -75,12 +75,7 @@ def lines(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset is no sweep, has too many axes, or has no such
             number or axis.
     """
-    if dataset.attrs.get("kind") != "sweep" or "ending" not in dataset:
-        raise InvalidInputError(
-            "The panel `lines` draws a sweep; got a dataset of kind "
-            f"{dataset.attrs.get('kind')!r}."
-        )
-    name = number_shown(dataset)
+    name = number_shown(dataset, "lines")
     name = "stop_time" if name == "ending" else name
     parts = _parted(dataset, name)
     over, x = average(parts.numbers), scale_of(parts.cells, parts.x)
@@ -89,7 +84,7 @@ def lines(dataset: xr.Dataset) -> Figure:
     finite = over.middle[np.isfinite(over.middle)]
     if spans_decades(finite) and finite.min() > 0:
         axes.set_yscale("log")
-    colours = _coloured(figure, axes, parts)
+    colours = _coloured(axes, parts)
     ceiling = _ceiling(parts, name)
     shifts = _APART * (np.arange(len(colours)) - (len(colours) - 1) / 2)
     for place, colour in enumerate(colours):
@@ -154,7 +149,10 @@ def _ceiling(parts: _Lines, name: str) -> np.ndarray:
 
 def _line(axes: Axes, x: Scale, over: Average, look: _Look) -> None:
     """One line and its band, with arrows where its middle is larger than any number."""
-    bound = lambda part: np.where(np.isposinf(part), look.ceiling, part)
+
+    def bound(part: np.ndarray) -> np.ndarray:
+        return np.where(np.isposinf(part), look.ceiling, part)
+
     shown = np.where(np.isfinite(over.middle), over.middle, np.nan)
     low, high = bound(over.low), bound(over.high)
     if x.kind == "list":
@@ -173,7 +171,7 @@ def _line(axes: Axes, x: Scale, over: Average, look: _Look) -> None:
     axes.plot(sized, np.full(sized.size, 0.96), transform=top, **arrow)
 
 
-def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
+def _coloured(axes: Axes, parts: _Lines) -> list[str]:
     """A colour for each line, in a legend, or on a scale if they are many.
 
     Raises:
@@ -205,9 +203,7 @@ def _coloured(figure: Figure, axes: Axes, parts: _Lines) -> list[str]:
         scale.centres.min(), scale.centres.max()
     )
     mapping = ScalarMappable(norm, shades)
-    bar = figure.colorbar(mapping, ax=axes, aspect=30, pad=0.02)
-    bar.set_label(key_label(parts.by))
-    bar.outline.set_visible(False)
+    colour_bar(axes, mapping, key_label(parts.by), aspect=30)
     return [to_hex(colour) for colour in mapping.to_rgba(scale.centres)]
 
 

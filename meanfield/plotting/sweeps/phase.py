@@ -18,7 +18,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import fitting, legend
+from meanfield.plotting._figure.marks import colour_bar, fitting, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import (
     INK,
@@ -61,12 +61,7 @@ def phase(dataset: xr.Dataset) -> Figure:
         InvalidInputError: if the dataset is no sweep, has too many axes, or has no such
             number.
     """
-    if dataset.attrs.get("kind") != "sweep" or "ending" not in dataset:
-        raise InvalidInputError(
-            "The panel `phase` draws a sweep; got a dataset of kind "
-            f"{dataset.attrs.get('kind')!r}."
-        )
-    name = number_shown(dataset)
+    name = number_shown(dataset, "phase")
     if dataset["ending"].ndim == 1:
         return curve(dataset, name)
     return _maps(dataset, name)
@@ -94,9 +89,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
         else:
             axes.tick_params(labelbottom=True)
     if mapping is not None:
-        bar = figure.colorbar(mapping, ax=list(grid.flat), aspect=30, pad=0.02)
-        bar.set_label(number_label(name))
-        bar.outline.set_visible(False)
+        colour_bar(list(grid.flat), mapping, number_label(name), aspect=30)
     _explain(figure, dataset, _patches(dataset, name))
     annotate(figure, *_notes(dataset, name))
     return figure
@@ -168,8 +161,9 @@ def _map(
     bare = np.isnan(numbers)
     for ending in np.unique(endings):
         mask = endings == ending
-        _fill(axes, _outline(x.edges, y.edges, mask & bare), str(ending), name)
-        _hatch(axes, _outline(x.edges, y.edges, mask & bare), str(ending), INK)
+        region, face = _outline(x.edges, y.edges, mask & bare), _face(str(ending), name)
+        axes.add_patch(PathPatch(region, facecolor=face, edgecolor="none"))
+        _hatch(axes, region, str(ending), INK)
         if ending in hatched:
             _hatch(axes, _outline(x.edges, y.edges, mask & ~bare), str(ending), "white")
     if mapping is not None:
@@ -182,10 +176,6 @@ def _map(
     axes.add_collection(LineCollection(borders, colors=INK, linewidths=1.1, zorder=4))
     set_axis(axes, "x", x)
     set_axis(axes, "y", y)
-
-
-def _fill(axes: Axes, region: Path, ending: str, name: str) -> None:
-    axes.add_patch(PathPatch(region, facecolor=_face(ending, name), edgecolor="none"))
 
 
 def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:

@@ -12,9 +12,9 @@ from meanfield._registry import Registry
 from meanfield.clusters import component_labels
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.style import CYCLE, GREY, number_map
-from meanfield.plotting._figure.verbatim import verbatim
-from meanfield.plotting._runs.data import Cloud, Swarm
-from meanfield.plotting._runs.metrics import EUCLIDEAN, metrics
+from meanfield.plotting._figure.text import verbatim
+from meanfield.plotting.reading.data import Cloud, Swarm
+from meanfield.plotting.reading.metrics import EUCLIDEAN, metrics
 
 # At most so many groups get a colour each. Final clusters do by themselves if they are
 # of at least 2 % of the weight each and hold 90 % of it together. Groups that hold

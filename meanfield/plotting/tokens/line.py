@@ -2,15 +2,15 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from meanfield.plotting._figure.marks import CLOSURE, START, Key, end
 from meanfield.plotting._figure.panels import mark_blow_up
+from meanfield.plotting._figure.parts import draw_lines
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, PALE
-from meanfield.plotting._runs.data import Cloud, Swarm, Track
-from meanfield.plotting._runs.observables import moments
+from meanfield.plotting.reading.data import Cloud, Swarm, Track
+from meanfield.plotting.reading.observables import moments
 
 from .colours import uniform
 from .paths import dots
@@ -66,10 +66,7 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     shade = tokens.colours.tokens
     thread = {"linewidths": 0.9, "alpha": tokens.opacity}
     heavy = x.size > 20_000
-    axes.add_collection(
-        LineCollection(list(paths), colors=shade, rasterized=heavy, **thread),
-        autolim=False,
-    )
+    draw_lines(axes, list(paths), shade, rasterized=heavy, **thread)
     sizes = 0.5 * tokens.sizes
     axes.scatter(times[0], x[0], sizes, "white", edgecolors=GREY, linewidths=0.7)
     axes.scatter(times[-1], x[-1], sizes, shade, edgecolors="white", linewidths=0.4)

@@ -3,19 +3,18 @@
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from typing_extensions import override
 
 from meanfield.plotting._figure.marks import Key
 from meanfield.plotting._figure.panels import mark_blow_up
-from meanfield.plotting._figure.scenes import AbstractScene
+from meanfield.plotting._figure.parts import AbstractScene, draw_lines
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK, PALE
-from meanfield.plotting._runs.data import Cloud, Swarm, Track
-from meanfield.plotting._runs.observables import moments
-from meanfield.plotting._runs.pace import near_steps
 from meanfield.plotting._writing.film import Film
+from meanfield.plotting.reading.data import Cloud, Swarm, Track
+from meanfield.plotting.reading.observables import moments
+from meanfield.plotting.reading.pace import near_steps
 
 from .line import band, frame_line
 from .paths import moving_dots
@@ -93,10 +92,7 @@ class LineScene(AbstractScene):
         self._closure = None
         if cloud.closure is not None:
             self._closure = Edges(axes, cloud, cloud.closure, view)
-        self._trails = LineCollection(
-            [], colors=shades, linewidths=0.9, alpha=drawn.opacity
-        )
-        axes.add_collection(self._trails, autolim=False)
+        self._trails = draw_lines(axes, [], shades, linewidths=0.9, alpha=drawn.opacity)
         self._dots = axes.scatter(
             times[0], x[0], drawn.sizes, shades, edgecolors="white", linewidths=0.3
         )

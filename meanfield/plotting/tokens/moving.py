@@ -1,20 +1,20 @@
-"""What moves in a movie of the plane, part by part: dots, tails, ellipses."""
+"""What moves in a movie of tokens, part by part: dots, tails, outlines."""
 
 from abc import ABC, abstractmethod
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from typing_extensions import override
 
 from meanfield.plotting._figure.marks import outline
-from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, GREY, INK
-from meanfield.plotting._runs.data import Track
+from meanfield.plotting._figure.parts import draw_dots, draw_lines, move_dots
+from meanfield.plotting._figure.style import CYCLE, GREY
+from meanfield.plotting.reading.data import Track
 
 from .paths import Dots
-from .views import Window, ellipses, within
+from .views import Window, ellipses, outlines, within
 
 # Frames of the past that a token trails behind it: less if there are many of them.
 _TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
@@ -56,43 +56,35 @@ class Tokens(AbstractPart):
     """Dots with short tails.
 
     Args:
-        axes: where to draw.
+        axes: where to draw, in the plane or in space.
         drawn: their places and colours.
         trails: frames of the past that are drawn; None for what suits their number.
     """
 
     def __init__(self, axes: Axes, drawn: Dots, trails: int | None) -> None:
-        self._x = drawn.x
+        self._x, shades = drawn.x, drawn.colours.tokens
         self._length = trail_length(drawn.x.shape[1], trails)
-        self._tails = LineCollection(
-            [], colors=drawn.colours.tokens, linewidths=0.8, alpha=drawn.opacity
-        )
-        axes.add_collection(self._tails, autolim=False)
-        self._dots = axes.scatter(
-            *drawn.x[0].T,
-            s=drawn.sizes,
-            c=drawn.colours.tokens,
-            edgecolors="white",
-            linewidths=0.3,
-        )
+        self._tails = draw_lines(axes, [], shades, linewidths=0.8, alpha=drawn.opacity)
+        self._dots = draw_dots(axes, drawn.x[0], drawn.sizes, c=shades)
+        self._dots.set(edgecolors="white", linewidths=0.3)
 
     @override
     def show(self, frame: int, view: Window) -> None:
         past = within(self._x[max(frame - self._length, 0) : frame + 1], view)
         self._tails.set_segments(list(past.swapaxes(0, 1)))
-        self._dots.set_offsets(past[-1])
+        move_dots(self._dots, past[-1])
 
 
 class Outline(AbstractPart):
-    """The ellipse of two deviations, of the cloud itself or of its closure."""
+    """The outline of two deviations, of the cloud itself or of its closure."""
 
     def __init__(self, axes: Axes, track: Track, *, colour: str, pattern: str) -> None:
-        self._outlines = ellipses(track)
-        (self._line,) = axes.plot([], [], pattern, color=colour, linewidth=1.4)
+        self._outlines = outlines(track)
+        self._lines = draw_lines(axes, [], colour, linewidths=1.4, linestyles=pattern)
 
     @override
     def show(self, frame: int, view: Window) -> None:
-        self._line.set_data(*within(self._outlines[frame], view).T)
+        self._lines.set_segments(list(within(self._outlines[frame], view)))
 
 
 class Ghosts(AbstractPart):
@@ -110,8 +102,7 @@ class Ghosts(AbstractPart):
         self._every = max(-(-self._length // _GHOSTS), 1)
         slots = self._length // self._every + 1
         colours = [to_rgba(CYCLE[0])] * slots
-        self._lines = LineCollection([], colors=colours, linewidths=1.0, zorder=1.5)
-        axes.add_collection(self._lines, autolim=False)
+        self._lines = draw_lines(axes, [], colours, linewidths=1.0, zorder=1.5)
         self._slots = slots
         earlier = outline("2σ, earlier", CYCLE[0])
         self.handles = [earlier] if self._length else []
@@ -140,13 +131,3 @@ class MeanPath(AbstractPart):
         past = within(self._mean[: frame + 1], view)
         self._path.set_data(*past.T)
         self._dot.set_data(*past[-1:].T)
-
-
-def closure_outline(axes: Axes, track: Track) -> Outline:
-    """The ellipse of the Gaussian closure, dashed."""
-    return Outline(axes, track, colour=CLOSURE_COLOUR, pattern="--")
-
-
-def cloud_outline(axes: Axes, track: Track) -> Outline:
-    """The ellipse of the cloud itself."""
-    return Outline(axes, track, colour=INK, pattern="-")

@@ -3,7 +3,6 @@
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 from matplotlib.font_manager import FontProperties
 from matplotlib.patheffects import withStroke
@@ -12,8 +11,9 @@ from matplotlib.textpath import text_to_path
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
+from meanfield.plotting._figure.parts import draw_lines
 from meanfield.plotting._figure.style import GREY, INK, paper
-from meanfield.plotting._figure.verbatim import verbatim
+from meanfield.plotting._figure.text import verbatim
 
 from .labels import Labels, labels
 from .moving import AbstractPart, trail_length
@@ -57,11 +57,9 @@ class Words(AbstractPart):
         self._extents = self._measured()
         self._length = trail_length(x.shape[1], trails)
         self._room, self._labels = np.zeros(2), None
-        self._lines = LineCollection(
-            [], colors=[to_rgba(GREY)] * order.size, linewidths=0.5, zorder=4
-        )
+        shades = [to_rgba(GREY)] * order.size
+        self._lines = draw_lines(axes, [], shades, linewidths=0.5, zorder=4)
         self._lines.set_linestyle((0, (1.5, 2.5)))  # tails are whole
-        axes.add_collection(self._lines, autolim=False)
         self._texts = [self._text(word) for word in self._words]
         n = words.size
         self.note = "" if order.size == n else f"words of {order.size} of {n} tokens"

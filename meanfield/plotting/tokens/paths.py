@@ -4,12 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.cm import ScalarMappable
 
 from meanfield.plotting._figure.marks import Key, Shades
 from meanfield.plotting._figure.style import on_dark
-from meanfield.plotting._runs.data import Cloud, Swarm
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting.reading.data import Cloud, Swarm
+from meanfield.plotting.reading.observables import even_frames
 
 from .colours import (
     Colouring,
@@ -57,7 +56,8 @@ class Dots(NamedTuple):
         colours = self.colours
         if colours.scale is None:
             return [*colours.handles]
-        low, high = (f"{end:.2g}".replace("-", "−") for end in _ends(colours.scale))
+        ends = (float(end or 0.0) for end in colours.scale.get_clim())
+        low, high = (f"{end:.2g}".replace("-", "−") for end in ends)
         return [Shades(colours.scale, f"{colours.label}: {low} to {high}")]
 
     @property
@@ -86,11 +86,6 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
     weights = state.weights[indices]
     note = "; ".join(filter(None, [part, _areas_note(weights)]))
     return Dots(state.x[:, indices], _marker_sizes(weights), colours, note)
-
-
-def _ends(scale: ScalarMappable) -> tuple[float, float]:
-    low, high = scale.get_clim()
-    return float(low or 0.0), float(high or 0.0)
 
 
 def moving_dots(cloud: Cloud) -> Dots:

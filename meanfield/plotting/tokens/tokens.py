@@ -16,12 +16,11 @@ from meanfield.plotting._figure.panels import (
     panels,
     titled_figure,
 )
-from meanfield.plotting._runs.data import Cloud, Track, cloud, runs
+from meanfield.plotting.reading.data import Cloud, Track, cloud, runs
 
 from .colours import refuse_colours
 from .line import draw_line
-from .plane import draw_plane
-from .space import draw_space
+from .picture import draw_paths
 from .views import projection
 
 # Runs of an ensemble shown side by side.
@@ -78,13 +77,9 @@ def _draw(figure: Figure, cell: SubplotSpec, one: Cloud) -> tuple[Axes, Key]:
     if isinstance(one.state, Track):
         refuse_colours(one)
     seen = projection(one, 3 if one.dimension == 3 else 2)
-    if one.dimension == 3:
-        axes = figure.add_subplot(cell, projection="3d")
-        key = draw_space(axes, seen.cloud, seen.labels)
-        colour_scale(axes, key, pad=0.11)
-    else:
-        axes = figure.add_subplot(cell)
-        draw = draw_line if one.dimension == 1 else draw_plane
-        key = draw(axes, seen.cloud, seen.labels)
-        colour_scale(axes, key, pad=0.02)
+    in_space = one.dimension == 3
+    axes = figure.add_subplot(cell, projection="3d" if in_space else None)
+    draw = draw_line if one.dimension == 1 else draw_paths
+    key = draw(axes, seen.cloud, seen.labels)
+    colour_scale(axes, key, pad=0.11 if in_space else 0.02)
     return axes, key._replace(notes=[seen.note, *key.notes])

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.numerals import figures
-from meanfield.plotting._runs.data import Cloud, Swarm, Track
-from meanfield.plotting._runs.observables import (
+from meanfield.plotting._figure.text import figures
+from meanfield.plotting.reading.data import Cloud, Swarm, Track
+from meanfield.plotting.reading.observables import (
     finite,
     moments,
     principal_axes,
@@ -71,17 +71,12 @@ def projection(cloud: Cloud, k: int) -> Projection:
     axes = axes * (shares > 0)  # where nothing moves, rounding is not shown either
     origin = moments(cloud.at(np.array([0])).state).mean[0]
     names = tuple(f"PC {i + 1}" for i in range(k))
-    drift = ", drift included" if _drifts(cloud) else ""
+    mean = moments(cloud.state).mean
+    way = np.linalg.norm(mean - mean[0], axis=-1).max()  # seen beside the cloud?
+    drift = ", drift included" if way > _DRIFTS * rms_radii(cloud).max() else ""
     note = f"main {k} of {d} dimensions, pooled over time{drift}"
     seen = cloud.seen_along(axes, origin)
     return Projection(seen, names, note, tuple(map(float, shares)))
-
-
-def _drifts(cloud: Cloud) -> bool:
-    """Whether the mean moves by what can be seen beside the cloud."""
-    mean = moments(cloud.state)[0]
-    moved = np.linalg.norm(mean - mean[0], axis=-1).max()
-    return bool(moved > _DRIFTS * rms_radii(cloud).max())
 
 
 def radii(cloud: Cloud) -> np.ndarray:
@@ -226,6 +221,13 @@ def great_circles(track: Track) -> np.ndarray:
     return track.mean[:, None, None, :] + spheres
 
 
+def outlines(track: Track) -> np.ndarray:
+    """Ellipses of plane Gaussians, main sections of others: (time, k, 121, d)."""
+    if track.mean.shape[-1] == 2:
+        return ellipses(track)[:, None]
+    return great_circles(track)
+
+
 def _root(factor: np.ndarray) -> np.ndarray:
     r"""Rows $\sqrt{\lambda_k} u_k^T$: half axes of $YY^T$, singular or not."""
     d, r = factor.shape[-2:]
@@ -292,8 +294,3 @@ def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
         beyond = "" if near.all() else "the farthest tokens are outside the view"
     # A closure that has ended is NaN, which fmin and fmax pass over.
     return np.fmin.reduce(lows), np.fmax.reduce(highs), beyond
-
-
-def whole_figures(number: float, _: int) -> str:
-    """A number of an axis by itself: a common power of ten would come and go."""
-    return f"{number:g}".replace("-", "−")

@@ -6,9 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 
 from meanfield.plotting._figure.style import INK, paper
-from meanfield.plotting._figure.verbatim import verbatim
-from meanfield.plotting._runs.data import Cloud
-from meanfield.plotting._runs.observables import even_frames
+from meanfield.plotting._figure.text import verbatim
+from meanfield.plotting.reading.data import Cloud
+from meanfield.plotting.reading.observables import even_frames
 
 from .paths import DRAWN
 from .views import Window

@@ -121,8 +121,8 @@ def _small(case: Case, draw: int, speed: float) -> Checks:
     Q, K, V = (M / np.linalg.norm(M, 2) for M in rng.normal(size=(3, 2, 2)))
     Y = np.linalg.cholesky(lib.covariance(rng, 2))
     Y *= 0.6 / np.linalg.norm(Y, 2)
-    scales = deltas[:, None, None]
-    starts, parameters = np.sqrt(scales) * Y, (*np.stack([[Q, K]] * 8, 1), V / scales)
+    scales, rows = deltas[:, None, None], np.stack([[Q, K]] * 8, 1)
+    starts, parameters = np.sqrt(scales) * Y, (rows[0], rows[1], V / scales)
     slow = two_heads(_single(*parameters), lib.centred(starts), speed * T)
     fast = pictures.l2_paths(parameters, starts, T)
     _, expected = lib.moments([(V, K.T @ Q)], (np.zeros(2), Y), speed * T)

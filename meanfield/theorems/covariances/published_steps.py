@@ -5,7 +5,7 @@ from typing import NamedTuple
 from meanfield.attention import attentions
 from meanfield.dynamics import stacked
 from meanfield.endings import Status
-from meanfield.theorems._arrays import Array, Unary, columns, jnp, np
+from meanfield.theorems._arrays import Array, Unary, columns, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
 from meanfield.theorems.covariances.clipped_euler import (
@@ -99,7 +99,7 @@ def _by_library(family: _Family) -> ClippedEuler:
     dynamics = stacked(list(map(attentions["softmax"], *family[:3])))
     rule = Rule(family.dt, REST, BOUND)
     run = clipped_euler(dynamics, jnp.asarray(family.covariances), rule, FRAMES, axis=0)
-    return ClippedEuler(*map(np.asarray, run))
+    return jax.tree.map(np.asarray, run)
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:

@@ -122,10 +122,9 @@ def _said(
 @eqx.filter_jit
 def _interaction(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    exp, softmax, energy = (
-        make(s.Q, s.K, s.V, epsilon=epsilon)
-        for make in (attentions["exp"], attentions["softmax"], energies["interaction"])
-    )
+    exp = attentions["exp"](s.Q, s.K, s.V, epsilon=epsilon)
+    softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon)
+    energy = energies["interaction"](s.Q, s.K, s.V, epsilon=epsilon)
     said = _said(energy, mu, probes, exp.field(0.0, mu))
     return (*said, softmax.field(0.0, mu)(probes))
 
@@ -133,10 +132,8 @@ def _interaction(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
 @eqx.filter_jit
 def _sinkhorn(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
-    attention, energy = (
-        make(s.Q, s.K, s.V, epsilon=epsilon)
-        for make in (attentions["sinkhorn"], energies["sinkhorn"])
-    )
+    attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
+    energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
     said = _said(energy, mu, probes, attention.field(0.0, mu))
     moved = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
     return (*said, jax.jvp(moved, (jnp.asarray(s.x),), (probes.x,))[1])

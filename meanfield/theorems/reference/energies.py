@@ -23,7 +23,7 @@ def bilinear(A: Array) -> Scores:
     return lambda x, y: (x @ A.T) @ y.T
 
 
-def distance(Q: Array, K: Array, bandwidth: float) -> Scores:
+def distance(Q: Array, K: Array, bandwidth: float | Array) -> Scores:
     """Scores $-|Qx_i - Ky_j|^2/b$."""
 
     def scores(x: Array, y: Array) -> Array:

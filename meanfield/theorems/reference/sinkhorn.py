@@ -1,7 +1,7 @@
 """Densities of Sinkhorn, their competitors, divergences and rates, in NumPy."""
 
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._protocols import ROUNDING, Slack
@@ -35,7 +35,7 @@ class Solved(NamedTuple):
     why: str  # how that was derived
 
     @property
-    def within(self) -> dict[str, Any]:
+    def within(self) -> Slack:
         """The tolerance of what is compared with it, and why."""
         return Slack(tolerance=self.error, why=self.why)
 

@@ -1,7 +1,5 @@
 """Sinkformers: attention with both marginals normalised."""
 
-from typing import Any
-
 from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import Array, Unary, np
@@ -191,7 +189,7 @@ def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
     return above, above - sk.divergence(others, K)
 
 
-def _told(p: Parameters, at: Cloud) -> dict[str, Any]:
+def _told(p: Parameters, at: Cloud) -> Slack:
     r"""What an error in $K$ leaves in $\sum(P - K)(f \oplus g)$, masses being 7."""
     C = sk.scores_of(p, at)
     solved = sk.converged(C, at.share)

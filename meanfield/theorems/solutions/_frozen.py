@@ -83,7 +83,7 @@ def _carried(runs: Run) -> JaxArray:
     def one(run: Run) -> JaxArray:
         mu = Points.weighted(run.x, run.w, position=run.position)
         softmax = attentions["softmax"](run.Q, run.K, run.V, epsilon=EPSILON)
-        curve, w = Curve(*map(jnp.asarray, run.curve)), jnp.exp(mu.log_weights)
+        curve, w = jax.tree.map(jnp.asarray, run.curve), jnp.exp(mu.log_weights)
         dynamics = Frozen(Prefix(softmax), curve, w, jnp.asarray(run.position))
         return flow(dynamics, mu, FRAMES).coordinates
 

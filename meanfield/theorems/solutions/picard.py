@@ -110,7 +110,8 @@ def contraction(case: Case, *, one: float = 1.0) -> Checks:
     labels, names = ("free", "masked", "", "Diracs"), ("T", "distance")
     for i, p in ((0, 1.0), (0, 2.0), (1, 2.0), (3, 1.0), (3, 2.0)):
         pair = pairs[i]
-        start = _distance(pair[0], *(run.curve.at(0.0) for run in pair), p)
+        y, z = (run.curve.at(0.0) for run in pair)
+        start = _distance(pair[0], y, z, p)
         moved = _moved(pair, paths[i], p)
         why = f"{frozen.WHY}, twice, over the distance of the curves"
         slack = Slack(tolerance=4e-7 / start, why=why)
@@ -200,7 +201,8 @@ def flows_apart(case: Case, *, one: float = 1.0) -> Checks:
     for i, name in ((2, "growing"), (3, "Diracs")):
         pair = pairs[i]
         first, grown = _rates(pair[0], LAST, one=one)
-        W = [_distance(pair[0], *(run.curve.at(t) for run in pair), 1.0) for t in s]
+        curves = zip(*([run.curve.at(t) for t in s] for run in pair), strict=True)
+        W = [_distance(pair[0], y, z, 1.0) for y, z in curves]
         bound = first * float(ds @ (np.exp(grown * (LAST - s)) * W))
         apart = np.linalg.norm(paths[i, 0, end] - paths[i, 1, end], axis=1).max()
         label = f"sup of |φ_t(μ) - φ_t(ν)|, {name}"

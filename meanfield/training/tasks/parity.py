@@ -23,9 +23,8 @@ from meanfield.training.networks import (
     self_attention,
 )
 
-from ._images import moved, turned
 from ._mnist import BLACK, SIDE, digits, fold
-from .patches import AbstractPatchTask, PatchNetwork, refuse_patch
+from .patches import AbstractPatchTask, PatchNetwork, moved, refuse_patch, turned
 
 D, WIDTH, HEADS = 64, 16, 4
 SHIFT, TURN = 3, 15.0  # pixels, degrees: how far images are disturbed

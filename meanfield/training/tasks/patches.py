@@ -1,4 +1,4 @@
-r"""Digits cut into square patches, by one attention block.
+r"""Digits cut into square patches, by one attention block; images moved and turned.
 
 Source: sander2022, Figure 6; shahbazi2025, Figure 5.
 """
@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.ndimage import map_coordinates
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -23,10 +24,38 @@ from meanfield.training._task import AbstractTask, Item, Items, Split, judged, t
 from meanfield.training.networks import Encoder, Variant, before, self_attention
 from meanfield.training.networks._sequence import in_sequence
 
-from ._images import moved, patches_of
 from ._mnist import BLACK, SIDE, digits, fold
 
 D, WIDTH, CLASSES = 128, 64, 10
+
+
+def patches_of(
+    image: Float[Array, "side side"], p: int
+) -> Float[Array, "patches pixels"]:
+    """The squares of `p` pixels that an image is cut into, row by row."""
+    m = image.shape[0] // p
+    return image.reshape(m, p, m, p).swapaxes(1, 2).reshape(m * m, p * p)
+
+
+def moved(
+    image: Float[Array, "side side"], key: PRNGKey, most: int, black: float
+) -> Float[Array, "side side"]:
+    """An image moved by up to `most` whole pixels in each direction, over black."""
+    wide = jnp.pad(image, most, constant_values=black)
+    start = jax.random.randint(key, (2,), 0, 2 * most + 1)
+    return jax.lax.dynamic_slice(wide, (start[0], start[1]), image.shape)
+
+
+def turned(
+    image: Float[Array, "side side"], key: PRNGKey, most: float, black: float
+) -> Float[Array, "side side"]:
+    """An image turned about its middle by up to `most` degrees, over black."""
+    angle = jnp.deg2rad(jax.random.uniform(key, (), minval=-most, maxval=most))
+    middle = (image.shape[0] - 1) / 2
+    row, column = jnp.indices(image.shape, image.dtype) - middle
+    cosine, sine = jnp.cos(angle), jnp.sin(angle)
+    places = [cosine * row - sine * column, sine * row + cosine * column]
+    return map_coordinates(image, [p + middle for p in places], order=1, cval=black)
 
 
 class PatchNetwork(eqx.Module):

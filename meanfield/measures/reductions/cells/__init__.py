@@ -1,8 +1,10 @@
 """Sums between cells: linear in the number of tokens, with a bound on the error."""
 
+from ._bound import angles as angles
 from ._bound import growth as growth
 from ._bound import largest_reach as largest_reach
 from ._bound import relative_error as relative_error
+from ._bound import to_coefficients as to_coefficients
 from ._cell_reductions import Cells as Cells
 from ._cell_reductions import Fenced as Fenced
 from ._cell_reductions import Unchecked as Unchecked

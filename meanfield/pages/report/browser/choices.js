@@ -2,16 +2,9 @@
 
 const COLOURS = { start: "where it began", cluster: "cluster at the end", norm: "norm", position: "position", none: "one colour" };
 
-/** A list to choose from, with a label; nothing where there is no choice. */
+/** A list with a name; nothing where there is no choice. */
 function choice(name, words, options, value, act) {
-  if (options.length < 2) return;
-  const label = element("label", {}, `${words} `);
-  const list = element("select", { id: `choose-${name}` });
-  for (const [key, text] of options) list.append(element("option", { value: key }, text));
-  list.value = value;
-  list.addEventListener("change", () => act(list.value));
-  label.append(list);
-  byId("choices").append(label);
+  if (options.length > 1) listOf(words, options, value, act).id = `choose-${name}`;
 }
 
 function readyChoices() {

@@ -4,24 +4,11 @@ const SEQUENCE = [[68, 1, 84], [71, 44, 122], [59, 81, 139], [44, 113, 142], [33
 const CATEGORIES = [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233]];
 const NO_CLUSTER = 65535;
 
-const palette = { dark: false };
+const palette = {};
+const takePalette = () => Object.assign(palette, readPalette());
 
-function readPalette() {
-  const style = getComputedStyle(document.documentElement);
-  palette.dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  for (const name of ["paper", "card", "ink", "soft", "line", "focus", "glass", "edge"]) {
-    palette[name] = style.getPropertyValue(`--${name}`).trim();
-  }
-}
-
-const css = ([r, g, b], alpha = 1) => `rgb(${Math.round(r)} ${Math.round(g)} ${Math.round(b)} / ${alpha})`;
-const parsed = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
-
-/** A colour that stands out from the page: lighter on a dark one. */
-function legible(colour) {
-  const share = !palette.dark ? 0 : Math.max(...colour) < 90 ? 0.75 : 0.3;
-  return colour.map((x) => x + share * (255 - x));
-}
+/** A colour that stands out from the page. */
+const legible = (colour) => contrasted(colour, palette.dark);
 
 /** A colour of a sequence, for a number from 0 to 1. */
 function graded(share) {
@@ -74,9 +61,7 @@ function plainly() {
   return () => colour;
 }
 
-function byCluster(layer) {
-  return (i) => category(layer.clusters.data[i]);
-}
+const byCluster = (layer) => (i) => category(layer.clusters.data[i]);
 
 function byPosition(layer) {
   const places = layer.position.data;

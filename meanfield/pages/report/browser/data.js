@@ -40,20 +40,6 @@ async function unpackedArray({ packed, shape, bytes }) {
   return { data: summed(new Uint8Array(buffer), shape[0]), shape };
 }
 
-/** The frame at or before a time, and the share of the way to the next. */
-function within(times, t) {
-  let low = 0;
-  let high = times.length;
-  while (high - low > 1) {
-    const middle = (low + high) >> 1;
-    if (times[middle] <= t) low = middle;
-    else high = middle;
-  }
-  if (low + 1 >= times.length) return { low, next: low, share: 0 };
-  const share = (t - times[low]) / (times[low + 1] - times[low]);
-  return { low, next: low + 1, share: Math.min(Math.max(share, 0), 1) };
-}
-
 /** Row `i` of an array, `width` numbers long, between its frames. */
 function between({ data }, width, { low, next, share }) {
   return Array.from({ length: width }, (_, k) => (1 - share) * data[low * width + k] + share * data[next * width + k]);

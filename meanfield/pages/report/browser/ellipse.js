@@ -31,15 +31,13 @@ function paintEllipse(pen, layer, moment, view, colour, dashes) {
 
 /** What the two ellipses are, in the upper right corner. */
 function nameEllipses(pen, width) {
-  pen.fillStyle = palette.ink;
   pen.textAlign = "left";
-  pen.textBaseline = "middle";
   DEVIATIONS.forEach(([deviations, weight], k) => {
     const x = width - 104 + 52 * k;
     pen.strokeStyle = palette.ink;
     pen.lineWidth = weight;
     trail(pen, [[x, 16], [x + 20, 16]]);
     pen.stroke();
-    haloed(pen, `${deviations}σ`, [x + 26, 16]);
+    haloed(pen, palette, `${deviations}σ`, [x + 26, 16], palette.ink);
   });
 }

@@ -7,13 +7,13 @@ function keyOf(layer, colouring) {
   const isLine = flow.scene.axes.length === 1;
   const [first, second] = flow.scene.axes.map((name) => name.replace(/ \(.*/, ""));
   const start = isLine
-    ? ["rank on the line at the start, from the left", gradedBar]
+    ? ["rank on the line at the start, from the left", numberBar]
     : [`direction from the mean at the start: ${first} to the right, ${second} up`, wheel];
   return {
     start,
     cluster: ["cluster at the end, the heaviest first", squares(layer)],
-    norm: [`norm, from 0 to the largest (${shown(largestNorm(layer))} now)`, gradedBar],
-    position: ["position, from the first to the last", gradedBar],
+    norm: [`norm, from 0 to the largest (${shown(largestNorm(layer))} now)`, numberBar],
+    position: ["position, from the first to the last", numberBar],
   }[colouring];
 }
 
@@ -42,12 +42,7 @@ function wheel(pen) {
   }
 }
 
-function gradedBar(pen) {
-  for (let x = 0; x < KEY.bar; x++) {
-    pen.fillStyle = css(graded(x / (KEY.bar - 1)));
-    pen.fillRect(x, (KEY.tall - KEY.square) / 2, 1.5, KEY.square);
-  }
-}
+const numberBar = (pen) => gradedBar(pen, KEY.bar, KEY.square, (KEY.tall - KEY.square) / 2);
 
 /** A square for each cluster, as far as there is room. */
 const squares = (layer) => (pen) => {

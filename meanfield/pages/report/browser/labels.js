@@ -24,9 +24,6 @@ function paintWords(pen, width, height) {
   if (!layer || !words) return;
   const screen = stage.screens.get(layer);
   pen.textAlign = "left";
-  pen.textBaseline = "middle";
-  pen.lineWidth = 3;
-  pen.strokeStyle = palette.paper;
   const named = namedFirst(words.length);
   const dots = named.map((token) => [screen[token], screen[words.length + token]]);
   named.forEach((token, i) => {
@@ -34,9 +31,7 @@ function paintWords(pen, width, height) {
     const box = roomFor(dots[i], pen.measureText(word).width, [width, height], dots);
     if (!box) return;
     stage.labels.push({ ...box, token });
-    pen.strokeText(word, box.x, box.y + box.tall / 2);
-    pen.fillStyle = token === stage.token ? palette.focus : palette.ink;
-    pen.fillText(word, box.x, box.y + box.tall / 2);
+    haloed(pen, palette, word, [box.x, box.y + box.tall / 2], token === stage.token ? palette.focus : palette.ink);
   });
 }
 

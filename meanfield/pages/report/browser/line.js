@@ -76,13 +76,8 @@ function lineScreen(layer, places, across, height) {
 
 function ruler(pen, { scale, centre, across, width, height, peak }) {
   pen.fillStyle = palette.soft;
-  pen.textAlign = "center";
-  pen.textBaseline = "alphabetic";
   const reach = width / 2 / scale;
-  for (const tick of ticks(centre - reach, centre + reach, width / 90)) {
-    pen.fillText(shown(tick), across(tick), height - 6);
-    pen.fillRect(across(tick), height - 28, 1, 5);
-  }
+  lowerTicks(pen, [centre - reach, centre + reach], across, [width, height, 28]);
   pen.fillStyle = palette.ink;
   pen.textAlign = "right";
   pen.fillText(flow.scene.axes[0], width - 6, height - 32);

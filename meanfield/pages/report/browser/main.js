@@ -49,10 +49,10 @@ stage.above.addEventListener("click", (event) => {
 draggable(cone.canvas, (x, y, across, along) => turnCone(across / 150, along / 150));
 new ResizeObserver(() => flow.scene && stage.above.clientWidth && repaint()).observe(stage.above); // without a width nothing is seen
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  readPalette();
+  takePalette();
   if (flow.scene) repaint();
 });
-readPalette();
+takePalette();
 const told = JSON.parse(byId("data").textContent);
 if (told.members.length) show(told);
 else byId("watched").textContent = "No frame is there yet; this page waits for it.";

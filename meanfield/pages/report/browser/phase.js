@@ -30,12 +30,12 @@ function shareOf(value, { low, high, log }) {
 }
 
 function layout() {
-  const { pen, width, height } = penOf(phase.canvas);
+  const { clientWidth: width, clientHeight: height } = phase.canvas;
   const [across, along] = drawn();
   const columns = countOf(across);
   const rows = along === undefined ? 1 : countOf(along);
   const inner = [width - EDGE.left - EDGE.right, height - EDGE.top - EDGE.bottom];
-  return { pen, width, height, across, along, columns, rows, side: [inner[0] / columns, inner[1] / rows], inner };
+  return { width, height, across, along, columns, rows, side: [inner[0] / columns, inner[1] / rows], inner };
 }
 
 function indicesAt(column, row) {
@@ -47,7 +47,7 @@ function indicesAt(column, row) {
 }
 
 function paintPhase() {
-  const place = layout();
+  const place = { ...penOf(phase.canvas), ...layout() };
   const range = rangeOfCells();
   for (let column = 0; column < place.columns; column++) {
     for (let row = 0; row < place.rows; row++) paintCell(place, column, row, range);
@@ -131,10 +131,7 @@ function legend(range) {
   byId("scale").hidden = !range;
   if (range) {
     const { pen, width, height } = penOf(byId("bar"));
-    for (let x = 0; x < width; x++) {
-      pen.fillStyle = css(graded(x / width));
-      pen.fillRect(x, 0, 1.5, height);
-    }
+    gradedBar(pen, width, height);
     byId("low").textContent = `${nameOfNumber(phase.number)} from ${shown(range.low)}`;
     byId("high").textContent = `to ${shown(range.high)}${range.log ? " (logarithmic)" : ""}`;
   }
@@ -179,17 +176,10 @@ function tellCell() {
 
 function cellAt(event) {
   const frame = phase.canvas.getBoundingClientRect();
-  const { side, columns, rows } = layoutSize();
+  const { side, columns, rows } = layout();
   const column = Math.floor((event.clientX - frame.left - EDGE.left) / side[0]);
   const row = rows - 1 - Math.floor((event.clientY - frame.top - EDGE.top) / side[1]);
   return column >= 0 && column < columns && row >= 0 && row < rows ? indicesAt(column, row) : null;
-}
-
-function layoutSize() {
-  const [across, along] = drawn();
-  const [columns, rows] = [countOf(across), along === undefined ? 1 : countOf(along)];
-  const inner = [phase.canvas.clientWidth - EDGE.left - EDGE.right, phase.canvas.clientHeight - EDGE.top - EDGE.bottom];
-  return { side: [inner[0] / columns, inner[1] / rows], columns, rows };
 }
 
 function hover(event) {
@@ -219,16 +209,6 @@ function moveCell(event) {
   const indices = [...phase.cell];
   indices[move[0]] = Math.min(Math.max(indices[move[0]] + move[1], 0), countOf(move[0]) - 1);
   chooseCell(indices);
-}
-
-function listOf(words, options, value, act) {
-  const label = element("label", {}, `${words} `);
-  const list = element("select");
-  for (const [key, text] of options) list.append(element("option", { value: key }, text));
-  list.value = value;
-  list.addEventListener("change", () => act(list.value));
-  label.append(list);
-  byId("choices").append(label);
 }
 
 function readyPhase() {
@@ -275,19 +255,15 @@ async function showSweep(told) {
   performance.mark("first picture");
 }
 
-readPalette();
+takePalette();
 phase.canvas.addEventListener("pointermove", hover);
 phase.canvas.addEventListener("pointerleave", () => (byId("tip").hidden = true));
 phase.canvas.addEventListener("click", (event) => chooseCell(cellAt(event)));
 phase.canvas.addEventListener("keydown", moveCell);
-byId("save").addEventListener("click", () => phase.canvas.toBlob((blob) => {
-  const link = element("a", { href: URL.createObjectURL(blob), download: "phase.png" });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}));
+byId("save").addEventListener("click", () => download(phase.canvas, "phase.png"));
 new ResizeObserver(() => phase.scene && paintPhase()).observe(phase.canvas);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  readPalette();
+  takePalette();
   if (phase.scene) paintPhase();
 });
 const told = JSON.parse(byId("data").textContent);

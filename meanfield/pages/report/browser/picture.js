@@ -22,9 +22,5 @@ function pictureOf() {
 }
 
 function savePicture() {
-  pictureOf().toBlob((blob) => {
-    const link = element("a", { href: URL.createObjectURL(blob), download: `t-${timeAt(flow.place).toPrecision(4)}.png` });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  });
+  download(pictureOf(), `t-${timeAt(flow.place).toPrecision(4)}.png`);
 }

@@ -39,7 +39,7 @@ function step(by) {
 function repaint() {
   paintStage();
   paintKey();
-  paintCone();
+  paintCovariances();
   paintCurves();
   const t = timeAt(flow.place);
   byId("time").value = flow.place;

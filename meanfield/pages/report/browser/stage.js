@@ -80,17 +80,22 @@ function screenOf(layer, places, { right, up, scale, x, y }) {
   return layer.screen;
 }
 
+/** Ticks along the lower edge, so high above it. */
+function lowerTicks(pen, [low, high], across, [width, height, above]) {
+  pen.textAlign = "center";
+  pen.textBaseline = "alphabetic";
+  for (const tick of ticks(low, high, width / 90)) {
+    pen.fillText(shown(tick), across(tick), height - 6);
+    pen.fillRect(across(tick), height - above, 1, 5);
+  }
+}
+
 /** Ticks along the left and the lower edge. */
 function rulers(pen, { scale, x, y, width, height }) {
   pen.fillStyle = palette.soft;
   pen.strokeStyle = palette.line;
   pen.lineWidth = 1;
-  pen.textAlign = "center";
-  pen.textBaseline = "alphabetic";
-  for (const tick of ticks((30 - x) / scale, (width - 10 - x) / scale, width / 90)) {
-    pen.fillText(shown(tick), x + scale * tick, height - 6);
-    pen.fillRect(x + scale * tick, height - 24, 1, 5);
-  }
+  lowerTicks(pen, [(30 - x) / scale, (width - 10 - x) / scale], (tick) => x + scale * tick, [width, height, 24]);
   pen.textAlign = "left";
   for (const tick of ticks((y - height + 30) / scale, (y - 30) / scale, height / 70)) {
     pen.fillText(shown(tick), 6, y - scale * tick + 4);
@@ -106,10 +111,8 @@ function rulers(pen, { scale, x, y, width, height }) {
 function tripod(pen, { right, up, scale, height, width }) {
   const [x, y, size] = width < 500 ? [60, height - 44, 22] : [76, height - 62, 34];
   pen.strokeStyle = palette.soft;
-  pen.fillStyle = palette.ink;
   pen.lineWidth = 1.5;
   pen.textAlign = "center";
-  pen.textBaseline = "middle";
   const { axes } = flow.scene;
   const isLong = axes.some((name) => pen.measureText(name).width > size);
   axes.forEach((name, k) => {
@@ -118,24 +121,16 @@ function tripod(pen, { right, up, scale, height, width }) {
     pen.lineTo(x + size * right[k], y - size * up[k]);
     pen.stroke();
     const place = [x + 1.45 * size * right[k], y - 1.45 * size * up[k]];
-    haloed(pen, isLong ? String(k + 1) : name, place);
+    haloed(pen, palette, isLong ? String(k + 1) : name, place, palette.ink);
     pen.strokeStyle = palette.soft;
     pen.lineWidth = 1.5;
   });
   pen.textAlign = "left";
-  if (isLong) axes.forEach((name, k) => haloed(pen, name, [8, 16 + 17 * k]));
+  if (isLong) axes.forEach((name, k) => haloed(pen, palette, name, [8, 16 + 17 * k], palette.ink));
   const length = ticks(0, (0.25 * width) / scale, 2).pop();
   if (!length) return;
   pen.fillStyle = palette.soft;
   pen.fillRect(width - 14 - scale * length, height - 12, scale * length, 2);
   pen.textAlign = "right";
   pen.fillText(shown(length), width - 14, height - 22);
-}
-
-/** Words with a halo, over the tokens behind. */
-function haloed(pen, words, place) {
-  pen.strokeStyle = palette.paper;
-  pen.lineWidth = 3;
-  pen.strokeText(words, ...place);
-  pen.fillText(words, ...place);
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import xarray as xr
 
-from meanfield.plotting.reading import even_frames
+from meanfield.plotting.reading.observables import even_frames
 
 # Numbers that a page holds of positions or densities: 10 000 tokens in space at 200
 # times, of which it takes 9 MB at rest and as many bytes again to paint.

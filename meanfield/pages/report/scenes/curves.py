@@ -7,19 +7,9 @@ import numpy as np
 import xarray as xr
 
 from meanfield.clusters import cluster_counts
-from meanfield.plotting.reading import (
-    COSINE_LINK,
-    EUCLIDEAN,
-    Swarm,
-    cloud,
-    ending,
-    even_frames,
-    kind,
-    metrics,
-    rounded_spectrum,
-    runs,
-    values,
-)
+from meanfield.plotting.reading.data import Swarm, cloud, ending, kind, runs, values
+from meanfield.plotting.reading.metrics import COSINE_LINK, EUCLIDEAN, metrics
+from meanfield.plotting.reading.observables import even_frames, rounded_spectrum
 from meanfield.spectrum import effective_rank
 
 from .packing import packed

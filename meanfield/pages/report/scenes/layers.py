@@ -7,17 +7,9 @@ import numpy as np
 import xarray as xr
 
 from meanfield.clusters import cluster_radii, cluster_share, component_labels
-from meanfield.plotting.reading import (
-    Cloud,
-    Swarm,
-    Track,
-    cloud,
-    covariance,
-    density_run,
-    kind,
-    moments,
-    principal_axes,
-)
+from meanfield.plotting.reading.data import Cloud, Swarm, Track, cloud, kind
+from meanfield.plotting.reading.density import density_run
+from meanfield.plotting.reading.observables import covariance, moments, principal_axes
 
 from .packing import STEPS, differenced, packed, quantised
 

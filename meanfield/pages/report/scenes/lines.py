@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from meanfield.plotting.reading import head_numbers
+from meanfield.plotting.reading.depth import head_numbers
 
 from .packing import STEPS, packed
 

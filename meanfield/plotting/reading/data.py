@@ -45,6 +45,10 @@ class Track(NamedTuple):
     mean: np.ndarray
     factor: np.ndarray
 
+    def at(self, frames: np.ndarray) -> "Track":
+        """The same at some of its frames."""
+        return Track(self.mean[frames], self.factor[frames])
+
 
 class Swarm(NamedTuple):
     """Moving tokens: states (time, n, d), weights of sum one, positions or None.
@@ -55,6 +59,10 @@ class Swarm(NamedTuple):
     x: np.ndarray
     weights: np.ndarray
     position: np.ndarray | None
+
+    def at(self, frames: np.ndarray) -> "Swarm":
+        """The same at some of its frames."""
+        return self._replace(x=self.x[frames])
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,8 @@ class Cloud:
         return replace(
             self,
             times=self.times[frames],
-            state=_state_at(self.state, frames),
-            closure=None if self.closure is None else _track_at(self.closure, frames),
+            state=self.state.at(frames),
+            closure=None if self.closure is None else self.closure.at(frames),
         )
 
     def seen_along(self, axes: np.ndarray, origin: np.ndarray) -> "Cloud":
@@ -101,16 +109,6 @@ class Cloud:
             state = image(state)
         closure = None if self.closure is None else image(self.closure)
         return replace(self, state=state, closure=closure, whole=self)
-
-
-def _track_at(track: Track, frames: np.ndarray) -> Track:
-    return Track(track.mean[frames], track.factor[frames])
-
-
-def _state_at(state: Swarm | Track, frames: np.ndarray) -> Swarm | Track:
-    if isinstance(state, Swarm):
-        return state._replace(x=state.x[frames])
-    return _track_at(state, frames)
 
 
 def kind(dataset: xr.Dataset) -> str:

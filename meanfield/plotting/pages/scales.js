@@ -1,6 +1,6 @@
 // Numbers as people read them, and marks on axes.
 
-function shown(value, digits = 4) {
+export function shown(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
@@ -9,7 +9,7 @@ function shown(value, digits = 4) {
 }
 
 /** Round numbers within an interval, about `wanted` of them. */
-function ticks(low, high, wanted) {
+export function ticks(low, high, wanted) {
   const raw = (high - low) / Math.max(wanted, 1);
   if (!(raw > 0) || !Number.isFinite(raw)) return [];
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -20,7 +20,7 @@ function ticks(low, high, wanted) {
 }
 
 /** Powers of ten within an interval, no more than `wanted`. */
-function decades(low, high, wanted) {
+export function decades(low, high, wanted) {
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   const step = Math.max(1, Math.ceil((last - first + 1) / wanted));
   const powers = [];
@@ -28,26 +28,16 @@ function decades(low, high, wanted) {
   return powers;
 }
 
-const byId = (id) => document.getElementById(id);
-
-/** An element with attributes and text. */
-function element(name, attributes = {}, text = "") {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.textContent = text;
-  return made;
-}
-
-/** The pen of a canvas that is as fine as the screen, in units of its own pixels. */
-function penOf(canvas) {
-  const ratio = devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-  if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
-  if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-  const pen = canvas.getContext("2d");
-  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-  pen.clearRect(0, 0, width, height);
-  pen.lineCap = pen.lineJoin = "round";
-  pen.font = `13px ${getComputedStyle(document.body).fontFamily}`;
-  return { pen, width, height, ratio };
+/** The frame at or before a time, and the share of the way to the next. */
+export function within(times, t) {
+  let low = 0;
+  let high = times.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= t) low = middle;
+    else high = middle;
+  }
+  if (low + 1 >= times.length) return { low, next: low, share: 0 };
+  const share = (t - times[low]) / (times[low + 1] - times[low]);
+  return { low, next: low + 1, share: Math.min(Math.max(share, 0), 1) };
 }

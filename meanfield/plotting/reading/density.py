@@ -95,7 +95,7 @@ class Density:
         moving = ("times", "mass", "outflow", "origin", "axes")
         return replace(
             self,
-            tokens=None if tokens is None else tokens._replace(x=tokens.x[frames]),
+            tokens=None if tokens is None else tokens.at(frames),
             **{name: getattr(self, name)[frames] for name in moving},
         )
 

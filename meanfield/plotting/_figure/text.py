@@ -1,10 +1,15 @@
-"""Numbers in words about a picture: a few digits, and powers of ten raised."""
+"""Text in pictures: a user's as it stands, numbers in few digits, powers of ten."""
 
 import re
 
 _POWER = re.compile(r"(\d)e([+-]\d+)")
 _PLAIN = (-3, 2)  # powers of ten between which numbers are written without one
-_RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_RAISED = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+
+
+def verbatim(text: object) -> str:
+    """The text with dollars that are drawn as dollars, not read as mathematics."""
+    return str(text).replace("$", r"\$")
 
 
 def figures(number: float, digits: int = 3) -> str:
@@ -18,8 +23,9 @@ def figures(number: float, digits: int = 3) -> str:
 
 def raised(words: str) -> str:
     """Words whose powers of ten are raised: 2.7·10⁻⁹ for 2.7e-09."""
+    return _POWER.sub(lambda m: f"{m[1]}·{power_of_ten(int(m[2]))}", words)
 
-    def power(match: re.Match[str]) -> str:
-        return f"{match[1]}·10{str(int(match[2])).translate(_RAISED)}"
 
-    return _POWER.sub(power, words)
+def power_of_ten(n: int) -> str:
+    """A power of ten as text: 10⁻⁵."""
+    return f"10{str(n).translate(_RAISED)}"

@@ -1,22 +1,92 @@
-r"""Variations that are known at the cells of a grid, and how flows follow them.
+r"""First variations of energies: at tokens, and at the cells of a grid.
 
 Where a density has jumps or ends, $\nabla\delta E$ is no velocity that a flow could ask
 for at places: the flow is driven between cells instead (`CellForces`).
 """
 
+import abc
+
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from typing_extensions import override
 
 from meanfield._forces import CellForces
 from meanfield._typing import Scalar
-from meanfield.cells import along, centres, layer_masses, volumes, widths
-from meanfield.fields import AbstractExplicit
+from meanfield.cells import along, centres, layer_masses, neighbours, volumes, widths
+from meanfield.fields import AbstractExplicit, Convergence, worst_of
 from meanfield.measures import Grid
 from meanfield.tokens import Tokens
 
-from ._energy import AbstractVariation, CombinedVariation
+
+class AbstractVariation(eqx.Module):
+    r"""$\delta E(\mu)$, frozen at one $\mu$: a function of a token; call it on any.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.energies import QuadraticPotential
+        >>> mu = Points.uniform([[1.0], [3.0]])
+        >>> slope = QuadraticPotential(jnp.eye(1)).variation(mu)
+        >>> print(slope(mu.tokens), slope.gradient(mu.tokens).ravel())
+        [0.5 4.5] [1. 3.]
+    """
+
+    @abc.abstractmethod
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        """The values at `tokens`."""
+
+    @property
+    @abc.abstractmethod
+    def convergence(self) -> Convergence | None:
+        """Error of the iteration behind it; `None` if there was none."""
+
+    def gradient(self, tokens: Tokens) -> Float[Array, "n d"]:
+        r"""$\nabla \delta E(\mu)$ at `tokens`."""
+        total = lambda x: jnp.sum(self(Tokens(x, tokens.position)))
+        return jax.grad(total)(tokens.x)  # a value depends on its own token alone
+
+
+class CombinedVariation(AbstractVariation):
+    """The same combination of variations."""
+
+    factors: tuple[Scalar, ...]
+    terms: tuple[AbstractVariation, ...]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        return combined(self.factors, [term(tokens) for term in self.terms])
+
+    @property
+    @override
+    def convergence(self) -> Convergence | None:
+        known = [c for c in (term.convergence for term in self.terms) if c is not None]
+        return worst_of(known) if known else None
+
+
+class QuadraticVariation(AbstractExplicit, AbstractVariation):
+    r"""$x \mapsto \tfrac12 (x-c)\cdot H(x-c) + \ell\cdot x$.
+
+    Attributes:
+        matrix: $H$, symmetric.
+        centre: $c$.
+        linear: $\ell$.
+    """
+
+    matrix: Float[Array, "d d"]
+    centre: Float[Array, " d"]
+    linear: Float[Array, " d"]
+
+    @override
+    def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
+        z = tokens.x - self.centre[None, :]
+        return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
+
+
+def combined(factors: tuple[Scalar, ...], values: list[Array]) -> Array:
+    first, *others = [c * value for c, value in zip(factors, values, strict=True)]
+    return sum(others, first)
+
 
 Cells = Float[Array, "layers ..."]
 
@@ -88,7 +158,7 @@ def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
     for axis, edges in enumerate(mu.edges, start=1):
         n, scale = values.ndim, jnp.sum(mu.state.axes[:, axis - 1] ** 2)
         line = mu.state.masses / along(widths(edges), axis, n)
-        low, high = _neighbours(line, axis)
+        low, high = neighbours(line, axis)
         steps = jnp.diff(values, axis=axis)
         # A tail ends where its numbers underflow: that is no end of the density.
         counts = jnp.maximum(low, high) > jnp.finfo(line.dtype).eps * jnp.max(line)
@@ -97,13 +167,6 @@ def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
         squares = (low + high) / 2 * jnp.where(there, steps, 0) ** 2 / gaps
         total = total + jnp.sum(jnp.where(there, squares, 0)) / scale
     return total
-
-
-def _neighbours(cells: Cells, axis: int) -> tuple[Cells, Cells]:
-    """What is in the cells before and behind each face between two."""
-    count = cells.shape[axis] - 1
-    pick = lambda first: jnp.take(cells, first + jnp.arange(count), axis=axis)
-    return pick(0), pick(1)
 
 
 def diffusing(mu: Grid, ratio: Cells, steepness: float) -> CellForces:

@@ -1,5 +1,16 @@
-// What hands do: turn, zoom, point, hide, play.
+// The page of the cone, and what hands do to it: turn, zoom, point, hide, play.
 
+import { ConeCamera, mark, paintCone, progress, unpackedCone } from "./cone.js";
+import { contrasted, css, parsed, readPalette } from "./palette.js";
+import { shown } from "./scales.js";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const cone = unpackedCone(data);
+const canvas = document.getElementById("scene");
+const pen = canvas.getContext("2d");
+const camera = new ConeCamera();
+const state = { now: 1, hidden: new Set(), hovered: -1 };
+let palette = {};
 const tip = document.getElementById("tip");
 const slider = document.getElementById("time");
 const playButton = document.getElementById("play");
@@ -18,10 +29,27 @@ function step(clock) {
   motion.asked = false;
   const passed = Math.min(clock - motion.before, 100);
   motion.before = clock;
-  if (motion.turning) turn(-passed * 0.00012, 0);
+  if (motion.turning) camera.turn(-passed * 0.00012, 0);
   if (motion.playing) goTo(state.now + passed / PLAYING_TIME);
   paint();
   if (motion.turning || motion.playing) redraw();
+}
+
+function paint() {
+  const ratio = devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+  if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
+  camera.box = { x: 0, y: 0, width, height };
+  pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+  pen.clearRect(0, 0, width, height);
+  paintCone(pen, palette, camera, cone, { ...state, look: lookOf });
+}
+
+/** How the path of a run looks: as its ending. */
+function lookOf(path) {
+  const { name, marker } = data.endings[data.runs[path][1]];
+  return state.hidden.has(name) ? null : { marker, colour: palette.endings[data.runs[path][1]] };
 }
 
 function goTo(now) {
@@ -63,10 +91,10 @@ canvas.addEventListener("pointerdown", (event) => {
 canvas.addEventListener("pointermove", (event) => {
   const old = fingers.get(event.pointerId);
   if (!old) return point(event);
-  if (fingers.size === 1) turn((event.clientX - old.clientX) * 0.008, (event.clientY - old.clientY) * 0.008);
+  if (fingers.size === 1) camera.turn((event.clientX - old.clientX) * 0.008, (event.clientY - old.clientY) * 0.008);
   const gap = spread();
   fingers.set(event.pointerId, event);
-  if (fingers.size === 2 && gap > 0) zoomBy(spread() / gap);
+  if (fingers.size === 2 && gap > 0) camera.zoomBy(spread() / gap);
   point(null);
 });
 
@@ -89,15 +117,15 @@ function spread() {
 
 canvas.addEventListener("wheel", (event) => {
   event.preventDefault();
-  zoomBy(Math.exp(-event.deltaY * (event.deltaMode === 1 ? 0.04 : 0.0015)));
+  camera.zoomBy(Math.exp(-event.deltaY * (event.deltaMode === 1 ? 0.04 : 0.0015)));
   touched();
 }, { passive: false });
 
 const KEYS = {
-  ArrowLeft: () => turn(-0.08, 0), ArrowRight: () => turn(0.08, 0),
-  ArrowUp: () => turn(0, -0.06), ArrowDown: () => turn(0, 0.06),
-  "+": () => zoomBy(1.15), "=": () => zoomBy(1.15), "-": () => zoomBy(1 / 1.15),
-  0: () => Object.assign(camera, HOME), " ": togglePlay,
+  ArrowLeft: () => camera.turn(-0.08, 0), ArrowRight: () => camera.turn(0.08, 0),
+  ArrowUp: () => camera.turn(0, -0.06), ArrowDown: () => camera.turn(0, 0.06),
+  "+": () => camera.zoomBy(1.15), "=": () => camera.zoomBy(1.15), "-": () => camera.zoomBy(1 / 1.15),
+  0: () => camera.home(), " ": togglePlay,
 };
 canvas.addEventListener("keydown", (event) => {
   if (!KEYS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -135,21 +163,20 @@ function told(path) {
 function nearest(x, y) {
   let best = -1;
   let least = 10 ** 2;
-  for (const path of scene.paths) {
-    if (state.hidden.has(data.endings[data.runs[path][1]].name)) continue;
-    if (state.now < scene.times[scene.starts[path]]) continue;
-    const { last } = progress(path, state.now);
-    for (let i = scene.starts[path]; i <= last; i++) {
+  data.runs.forEach((_, path) => {
+    if (!lookOf(path) || state.now < cone.times[cone.starts[path]]) return;
+    const { last } = progress(cone, path, state.now);
+    for (let i = cone.starts[path]; i <= last; i++) {
       const gap = gapTo(x, y, 2 * i, 2 * Math.min(i + 1, last));
       if (gap < least) [least, best] = [gap, path];
     }
-  }
+  });
   return best;
 }
 
 /** The squared distance from a place to the piece between two points. */
 function gapTo(x, y, from, to) {
-  const places = state.places;
+  const { places } = cone;
   const [dx, dy] = [places[to] - places[from], places[to + 1] - places[from + 1]];
   const [px, py] = [x - places[from], y - places[from + 1]];
   const length = dx * dx + dy * dy;
@@ -194,7 +221,7 @@ function line(brush, colour, width, dash) {
 }
 
 function dot(brush, name, size) {
-  marker(brush, name, 34, 16, size);
+  mark(brush, name, 34, 16, size);
   brush.fill();
 }
 
@@ -207,7 +234,7 @@ samples.push(entry("start", "", (brush) => {
   dot(brush, "o", 6);
 }));
 samples.push(entry("isotropic", "", (brush) => line(brush, palette.ink, 2.5, [12, 8])));
-if (scene.limit) samples.push(entry("limits", "", (brush) => line(brush, palette.limit, scene.limit.length > 2 ? 18 : 7, [])));
+if (cone.limit) samples.push(entry("limits", "", (brush) => line(brush, palette.limit, cone.limit.length > 2 ? 18 : 7, [])));
 
 playButton.addEventListener("click", togglePlay);
 slider.addEventListener("input", () => {
@@ -216,12 +243,15 @@ slider.addEventListener("input", () => {
   redraw();
 });
 document.getElementById("reset").addEventListener("click", () => {
-  Object.assign(camera, HOME);
+  camera.home();
   touched();
 });
 
 function recolour() {
-  readPalette();
+  palette = readPalette();
+  const stands = (colour) => css(contrasted(parsed(colour), palette.dark));
+  palette.endings = data.endings.map(({ colour }) => stands(colour));
+  palette.limit = stands(data.limitColour);
   for (const draw of samples) draw();
   redraw();
 }
@@ -232,7 +262,7 @@ new ResizeObserver(redraw).observe(canvas);
 const tally = data.endings.map(({ name, count }) => `${count} ${name}`).join(", ");
 const cut = data.tallest > data.height ? ` Cut at trace ${shown(data.height)}; traces go on to ${shown(data.tallest)}.` : "";
 document.getElementById("summary").textContent =
-  `${scene.paths.length} ${scene.paths.length === 1 ? "run" : "runs"}: ${tally}.${cut}`;
+  `${data.runs.length} ${data.runs.length === 1 ? "run" : "runs"}: ${tally}.${cut}`;
 document.getElementById("player").hidden = !data.times;
 goTo(1);
 recolour();

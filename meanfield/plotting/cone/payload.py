@@ -1,15 +1,17 @@
 """What the page of the cone is told: numbers, in as few bytes as the eye allows."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
 from meanfield.plotting._figure.style import LIMIT_COLOUR
-from meanfield.plotting.cone.limits import limit_outline
-from meanfield.plotting.cone.paths import (
+from meanfield.plotting.reading.observables import even_frames
+
+from .limits import limit_outline
+from .paths import (
     ConePath,
     by_ending,
     cone_height,
@@ -22,23 +24,32 @@ from meanfield.plotting.cone.paths import (
 STEPS = 2**15 - 1
 
 
-def payload(dataset: xr.Dataset) -> dict[str, object]:
-    """The paths and what explains them, ready for JSON.
+def payload(
+    named: Mapping[str, xr.Dataset], most: int | None = None
+) -> dict[str, object]:
+    """The paths of datasets by name, and what explains them, ready for JSON.
 
     `rows` is base64 of little-endian int16, four to a point: x, y, z in steps of
     `height / STEPS`, and the time in steps of the span of `times`; `lengths` counts the
     points of each path. `runs` has, for each path, its index, its ending and the
-    numbers of its tooltip, null where there is none.
+    numbers of its tooltip, null where there is none; `names` that of its dataset.
+
+    Args:
+        named: datasets of order two.
+        most: paths that are kept, evenly chosen; all if None.
 
     Raises:
         InvalidInputError: if the dimension is not two, or `limit` makes no sense.
     """
-    paths = cone_paths(dataset, "cone")
-    height = cone_height(paths)
-    outline = limit_outline(dataset, height)
-    drawn = drawn_paths(paths, height)
-    first, last = _span(paths)
-    timed = "time" in dataset.variables and last > first
+    members = [(name, p) for name, d in named.items() for p in cone_paths(d, "cone")]
+    paths = [path for _, path in members]
+    height, datasets = cone_height(paths), list(named.values())
+    outline = limit_outline(datasets[0], height)
+    kept = [members[i] for i in even_frames(len(members), most or len(members))]
+    drawn = drawn_paths([path for _, path in kept], height)
+    first = float(min(path.rows[:, 3].min() for path in paths))
+    last = float(max(path.rows[:, 3].max() for path in paths))
+    timed = all("time" in data.variables for data in datasets) and last > first
     groups = by_ending(paths)
     codes = list(groups)
     return {
@@ -49,22 +60,25 @@ def payload(dataset: xr.Dataset) -> dict[str, object]:
         "tallest": max(float(path.points[:, 2].max()) for path in paths),
         "limit": None if outline is None else outline.tolist(),
         "limitColour": LIMIT_COLOUR,
-        "endings": [_entry(status, len(found)) for status, found in groups.items()],
+        "endings": _entries(groups),
         "lengths": [len(path.rows) for path in drawn],
         "rows": _packed(drawn, height, (first, last)),
-        "runs": [_facts(path, codes.index(path.ending.status)) for path in paths],
+        "runs": [_facts(path, codes.index(path.ending.status)) for _, path in kept],
+        "names": [name for name, _ in kept],
     }
 
 
-def _entry(status: Status, count: int) -> dict[str, str | int]:
-    own = {"name": status.ending, "count": count}
-    return {**own, "colour": status.row.colour, "marker": status.row.marker}
-
-
-def _span(paths: Sequence[ConePath]) -> tuple[float, float]:
-    """The first and the last time of all paths."""
-    first = min(path.rows[:, 3].min() for path in paths)
-    return float(first), float(max(path.rows[:, 3].max() for path in paths))
+def _entries(groups: Mapping[Status, Sequence[ConePath]]) -> list[dict[str, object]]:
+    """What each ending looks like, and how many paths end so."""
+    return [
+        {
+            "name": status.ending,
+            "count": len(group),
+            "colour": status.row.colour,
+            "marker": status.row.marker,
+        }
+        for status, group in groups.items()
+    ]
 
 
 def _packed(

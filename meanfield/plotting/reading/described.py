@@ -6,7 +6,7 @@ from pathlib import Path
 import xarray as xr
 
 from meanfield._counting import counted
-from meanfield.plotting._figure.verbatim import verbatim
+from meanfield.plotting._figure.text import verbatim
 from meanfield.spec import (
     OF_HEADS,
     AttentionSpec,

@@ -115,19 +115,16 @@ def jump_note(stored: int, shown: int) -> str:
 
 def between(cloud: Cloud, places: np.ndarray) -> Cloud:
     """A run at places among its frames, moved straight from one to the next."""
-    closure = cloud.closure
-    return replace(
-        cloud,
-        times=blended(cloud.times, places),
-        state=_state(cloud.state, places),
-        closure=None if closure is None else _track(closure, places),
-    )
-
-
-def _state(state: Swarm | Track, places: np.ndarray) -> Swarm | Track:
+    state, closure = cloud.state, cloud.closure
     if isinstance(state, Swarm):
-        return state._replace(x=blended(state.x, places))
-    return Track(blended(state.mean, places), factors_between(state.factor, places))
+        state = state._replace(x=blended(state.x, places))
+    else:
+        factor = factors_between(state.factor, places)
+        state = Track(blended(state.mean, places), factor)
+    if closure is not None:
+        closure = Track(*(blended(part, places) for part in closure))
+    times = blended(cloud.times, places)
+    return replace(cloud, times=times, state=state, closure=closure)
 
 
 def factors_between(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
@@ -138,10 +135,6 @@ def factors_between(factor: np.ndarray, places: np.ndarray) -> np.ndarray:
     straight, sizes = blended(factor, places), sizes_between(sizes_of(factor), places)
     shrunk = sizes_of(straight)
     return straight * (sizes / np.where(shrunk > 0, shrunk, 1.0))[:, None, None]
-
-
-def _track(track: Track, places: np.ndarray) -> Track:
-    return Track(blended(track.mean, places), blended(track.factor, places))
 
 
 def blended(array: np.ndarray, places: np.ndarray) -> np.ndarray:

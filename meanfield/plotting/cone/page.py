@@ -5,12 +5,19 @@ from pathlib import Path
 
 import xarray as xr
 
-from meanfield.plotting._runs.described import described
+from meanfield.plotting.pages import (
+    SHARED,
+    bundle,
+    embedded,
+    filled,
+    page_file,
+    source,
+    written,
+)
+from meanfield.plotting.reading.described import described
 
-from ._payload import payload
-from ._writing import embedded, filled, page_file, source, written
+from .payload import payload
 
-_SCRIPTS = ("data.js", "camera.js", "painter.js", "controls.js")
 _UNTITLED = "Covariances in the cone"
 
 
@@ -66,12 +73,12 @@ def cone_page(dataset: xr.Dataset) -> str:
         '<!doctype html>'
     """
     title = str(dataset.attrs.get("title") or "") or _UNTITLED
-    run, data = described(dataset), payload(dataset)
+    run, data = described(dataset), payload({"": dataset})
     parts = {
         "title": html.escape(title),
         "run": f'<p class="hint">{html.escape(run)}</p>' if run else "",
         "style": source("palette.css", "cone.css"),
-        "script": source(*_SCRIPTS),
+        "script": bundle(SHARED / "turning.js"),
         "data": embedded(data),
     }
     return filled(source("cone.html"), parts)

@@ -1,1 +1,0 @@
-"""What pictures read in a dataset, and the numbers that they draw."""

@@ -1,0 +1,1 @@
+"""What pictures and pages read in a dataset, and the numbers that they draw."""

@@ -1,0 +1,173 @@
+"""Tokens in the plane or in space: paths, and outlines of two standard deviations."""
+
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_hex, to_rgba_array
+from mpl_toolkits.mplot3d.axes3d import Axes3D
+
+from meanfield.plotting._figure.look import Look
+from meanfield.plotting._figure.marks import CLOSURE, START, Key, end, spread
+from meanfield.plotting._figure.parts import draw_dots, draw_lines
+from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
+from meanfield.plotting.reading.data import Cloud, Swarm, Track
+from meanfield.plotting.reading.observables import even_frames, moments
+
+from .colours import by_time, time_scale
+from .paths import dots, segments
+from .views import Window, outlines, visible_frames, window, within
+from .words import write_words
+
+_HEAVY = 20_000  # steps of paths beyond which a vector file holds them as an image
+_HALO = (
+    3.3  # points of the paper below an outline in the plane, that parts it from dots
+)
+
+
+class _Widths(NamedTuple):
+    """Outlines of tokens, of a Gaussian: at how many times, their widths; edges.
+
+    Attributes:
+        times: at which tokens have an outline.
+        gaussian_times: at which a Gaussian has one.
+        outline: the width of those of tokens, in points.
+        gaussian: the width of those of a Gaussian.
+        closure: the width of those of a closure.
+        start: of the edge of a dot at the start.
+        end: of the edge of a dot at the end.
+    """
+
+    times: int
+    gaussian_times: int
+    outline: float
+    gaussian: float
+    closure: float
+    start: float
+    end: float
+
+
+_PLANE = _Widths(4, 9, 1.5, 1.4, 1.5, 0.6, 0.3)
+_SPACE = _Widths(2, 4, 0.8, 1.2, 1.2, 0.5, 0.5)
+
+
+def draw_paths(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
+    """Draw tokens, or a Gaussian, of dimension two or three."""
+    view = window(cloud)
+    widths = _SPACE if isinstance(axes, Axes3D) else _PLANE
+    if isinstance(axes, Axes3D):
+        bare_space(axes, cloud.look)
+        look_at(axes, view)
+    else:
+        frame_plane(axes, view)
+    name_axes(axes, labels)
+    state, closure = cloud.state, cloud.closure
+    if isinstance(state, Swarm):
+        key = _tokens(axes, cloud, state, view, widths)
+    else:
+        key = _gaussian(axes, cloud, state, view, widths)
+    if closure is None:
+        return key
+    frames = _drawn_frames(cloud, widths.times)
+    shades = _faded(CLOSURE_COLOUR, frames.size)
+    edges = _outlines(axes, closure, frames, view, shades)
+    edges.set(linestyles=[(0, (4, 2))], linewidths=widths.closure)
+    return key._replace(handles=[*key.handles, CLOSURE])
+
+
+def frame_plane(axes: Axes, view: Window) -> None:
+    """Set equal scales and the limits of the view."""
+    axes.set_box_aspect(1.0)
+    axes.grid(visible=True)
+    (x, y), half = view.centre, view.half_width
+    axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half))
+
+
+def bare_space(axes: Axes3D, look: Look) -> None:
+    """Equal axes with few ticks, seen from a little above."""
+    axes.view_init(elev=20, azim=-58)
+    axes.set_box_aspect((1, 1, 1), zoom=1.1 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
+    axes.locator_params(nbins=6)
+
+
+def look_at(axes: Axes3D, view: Window) -> None:
+    """Set the limits of axes in space to a view."""
+    low, high = view.centre - view.half_width, view.centre + view.half_width
+    axes.set_xlim(low[0], high[0])
+    axes.set_ylim(low[1], high[1])
+    axes.set_zlim(low[2], high[2])
+
+
+def name_axes(axes: Axes, labels: tuple[str, ...]) -> None:
+    """Write the names of the two or three axes."""
+    names = ("xlabel", "ylabel", "zlabel")
+    axes.set(**dict(zip(names, labels, strict=False)))
+
+
+def _drawn_frames(cloud: Cloud, at_most: int) -> np.ndarray:
+    """The frames that get an outline: evenly spaced among those in the view."""
+    frames = visible_frames(cloud)
+    return frames[even_frames(frames.size, at_most)]
+
+
+def _faded(colour: str, count: int) -> np.ndarray:
+    """The colour, more and more opaque as time goes on."""
+    shades = np.tile(to_rgba_array(colour), (count, 1))
+    shades[:, 3] = np.linspace(0.6, 1.0, count) if count > 1 else 1.0
+    return shades
+
+
+def _outlines(
+    axes: Axes, track: Track, frames: np.ndarray, view: Window, shades: np.ndarray
+) -> LineCollection:
+    """Outlines at some frames, in a colour each."""
+    drawn = outlines(track.at(frames))
+    lines = within(drawn, view).reshape(-1, *drawn.shape[2:])
+    colours = np.repeat(shades, drawn.shape[1], axis=0)
+    return draw_lines(axes, list(lines), colours, zorder=3)
+
+
+def _tokens(
+    axes: Axes, cloud: Cloud, state: Swarm, view: Window, widths: _Widths
+) -> Key:
+    """Paths, starts, ends and outlines of tokens."""
+    tokens = dots(cloud, state, by_time)
+    x, shades = within(tokens.x, view), tokens.threads
+    if len(shades):
+        heavy = len(shades) > _HEAVY
+        draw_lines(axes, list(segments(x)), shades, linewidths=0.8, rasterized=heavy)
+    sizes, faces = tokens.sizes, tokens.colours.tokens
+    rings = draw_dots(axes, x[0], 0.6 * sizes, c="white", edgecolors=GREY)
+    rings.set(linewidths=widths.start, zorder=2.7)
+    ends = draw_dots(axes, x[-1], sizes, c=faces, edgecolors="white")
+    ends.set(linewidths=widths.end, zorder=4)
+    frames, track = _drawn_frames(cloud, widths.times), moments(state)
+    if widths is _PLANE:
+        paper = to_rgba_array(["white"] * frames.size)
+        halo = _outlines(axes, track, frames, view, paper)
+        halo.set(linewidths=_HALO, zorder=2.5)  # below the rings of starts
+    ellipses = _outlines(axes, track, frames, view, _faded(INK, frames.size))
+    ellipses.set(linewidths=widths.outline)
+    key = tokens.key([START, end(faces), spread(INK)], view.note)
+    if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
+        return key  # colours say it
+    return key._replace(notes=[*key.notes, write_words(axes, x[-1], cloud, view)])
+
+
+def _gaussian(
+    axes: Axes, cloud: Cloud, track: Track, view: Window, widths: _Widths
+) -> Key:
+    """The path of the mean, and outlines coloured by time."""
+    frames, scale = _drawn_frames(cloud, widths.gaussian_times), time_scale(cloud)
+    shades = scale.to_rgba(cloud.times[frames])
+    ellipses = _outlines(axes, track, frames, view, shades)
+    ellipses.set(linewidths=widths.gaussian)
+    mean = within(track.mean, view)
+    axes.plot(*mean.T, color=GREY, linewidth=1.0)
+    draw_dots(axes, mean[frames], 14.0, c=shades, zorder=4)
+    entry, colours = (
+        spread(to_hex(shades[-1])),
+        None if cloud.times.size == 1 else scale,
+    )
+    return Key([entry], colours, "time $t$", [view.note])
