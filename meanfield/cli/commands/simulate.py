@@ -190,8 +190,7 @@ def _foresee(ahead: "runs.Foresight", out: Path | None, *, in_json: bool) -> Non
 def _as_json(estimate: "runs.Duration | None") -> dict[str, Any] | None:
     if estimate is None:
         return None
-    numbers = {"seconds": estimate.seconds, "step": estimate.step}
-    return {**numbers, **estimate._asdict()}
+    return {"seconds": estimate.seconds, "step": estimate.step, **estimate._asdict()}
 
 
 def _conclude(

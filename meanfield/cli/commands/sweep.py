@@ -208,35 +208,35 @@ def _check_positive(**numbers: int | None) -> None:
 def _conclude(
     folder: Path, start: Callable[..., None] | None, crew: Crew, *, in_json: bool
 ) -> None:
-    """Works on a sweep until it is done, with progress, and reports.
+    """Works on a sweep with all of a crew until it is done, and reports.
+
+    Args:
+        folder: of the sweep.
+        start: begins it, if that is still to be done.
+        crew: who works on it.
+        in_json: whether a program reads the report.
 
     Raises:
         KeyboardInterrupt: saying how to go on.
     """
-    open_session(crew.precision)
+    from meanfield.workers import Processes
+
+    size, precision, plugins = crew
+    open_session(precision)
+    join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
     try:
-        result = _result(folder, start, crew)
+        with (
+            RunProgress(f"sweep {folder.name}") as progress,
+            Processes(size - 1, ready=partial(begin, precision, plugins)) as helpers,
+        ):
+            if start is not None:
+                start(out=folder, plugins=plugins)
+            for _ in range(size - 1):
+                helpers.give(join)
+            pace = Pace(progress, helpers)
+            result = runs.join_sweep(folder, report=pace, plugins=plugins)
     except KeyboardInterrupt as error:
         advice = f"go on with `meanfield sweep {folder}`."
         hint = advice if runs.is_sweep(folder) else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
     print_sweep(result, in_json=in_json)
-
-
-def _result(
-    folder: Path, start: Callable[..., None] | None, crew: Crew
-) -> "runs.SweepResult":
-    """A sweep worked off by all of a crew; with `start` it is begun first."""
-    from meanfield.workers import Processes
-
-    size, precision, plugins = crew
-    join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
-    with (
-        RunProgress(f"sweep {folder.name}") as progress,
-        Processes(size - 1, ready=partial(begin, precision, plugins)) as helpers,
-    ):
-        if start is not None:
-            start(out=folder, plugins=plugins)
-        for _ in range(size - 1):
-            helpers.give(join)
-        return runs.join_sweep(folder, report=Pace(progress, helpers), plugins=plugins)

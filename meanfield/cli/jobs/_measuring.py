@@ -64,10 +64,8 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
             results.append(outcome)
             failures = sum(not result.passed for result in results)
             suffix = f", {failures} not as they must be" if failures else ""
-            status = (
-                f"{len(results)} of {len(work.ids)} statements{suffix}  {outcome.id}"
-            )
-            progress.show(len(results) / len(work.ids), status)
+            words = f"{len(results)} of {len(work.ids)} statements{suffix}"
+            progress.show(len(results) / len(work.ids), f"{words}  {outcome.id}")
     return results
 
 

@@ -42,7 +42,7 @@ def load_plugins(files: Sequence[Path] | None) -> None:
         content = _content(file)
         if _module_name(file, content) not in sys.modules:
             _run(file, content)
-            trust_plugin(file, _digest(content))
+            trust_plugin(file, hashlib.sha256(content).hexdigest())
 
 
 def load_before_keys(
@@ -144,11 +144,7 @@ def _content(file: Path) -> bytes:
 
 
 def _module_name(file: Path, content: bytes) -> str:
-    return f"meanfield_plugin_{file.stem}_{_digest(content)[:12]}"
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    return f"meanfield_plugin_{file.stem}_{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def _run(file: Path, content: bytes) -> None:
