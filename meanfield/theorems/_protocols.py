@@ -218,7 +218,8 @@ def _climbed(
 
     The parameters are one vector for each start, which compiles faster than a tree.
     """
-    at, unravel = _as_vectors(starts)
+    at = jax.vmap(lambda start: ravel_pytree(start)[0])(starts)
+    unravel = ravel_pytree(jax.tree.map(lambda stack: stack[0], starts))[1]
     of_vector = lambda vector: log_ratio(unravel(vector), *given)
     value_and_slope = jax.vmap(jax.value_and_grad(of_vector))
 
@@ -237,24 +238,6 @@ def _climbed(
     first = (at, zero_moments(at), nothing, at, jnp.full(MOST_STEPS, -jnp.inf))
     _, _, best, where, history = jax.lax.fori_loop(0, count, step, first)
     return history, unravel(where[jnp.argmax(best)])
-
-
-def _as_vectors(
-    stacked: dict[str, Array],
-) -> tuple[Array, Callable[[Array], dict[str, Array]]]:
-    """Each member of a stack as a vector, and the way back for one."""
-    n = len(jax.tree.leaves(stacked)[0])
-    flattened = [jnp.reshape(x, (n, -1)) for x in stacked.values()]
-    ends = np.cumsum([x.shape[1] for x in flattened])
-
-    def unravel(vector: Array) -> dict[str, Array]:
-        parts = zip(stacked.items(), flattened, ends, strict=True)
-        return {
-            name: jnp.reshape(vector[end - x.shape[1] : end], leaf.shape[1:])
-            for (name, leaf), x, end in parts
-        }
-
-    return jnp.concatenate(flattened, axis=1), unravel
 
 
 def in_ball(z: Float[Array, "n d"], radius: Float[Array, ""] | float) -> Array:
