@@ -6,6 +6,8 @@ from pathlib import Path
 from meanfield._writing import writing
 from meanfield.errors import InvalidInputError
 
+GIF_FPS = 50  # at most: browsers slow a GIF down whose frames stand less than 20 ms
+
 
 def named(path: str | Path) -> Path:
     """The place of a file that is to be written.

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.plotting._figure.options import document, option
 
+from .files import GIF_FPS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from PIL import Image
 
 VIDEOS = (".mp4", ".webm")
-GIF_FPS = 50  # at most: browsers slow a GIF down whose frames stand less than 20 ms
 TURN = 50.0  # degrees of a camera in space
 # Frames of a movie whose length is not said, and its least seconds: a run of more is
 # thinned evenly, one of fewer shows its own for longer, or what is between them.
@@ -149,7 +150,8 @@ class Film:
         """
         from .movie import movie_bytes  # the help of commands needs no pixels
 
-        return movie_bytes(self, frames, kind)
+        how = {"fps": self.fps, "hold": self.hold, "loop": self.loop}
+        return movie_bytes(frames, kind, **how)
 
     def refuse(self, target: Path) -> None:
         """Refuse a file that cannot be written so.

@@ -15,7 +15,7 @@ from PIL import Image
 
 from meanfield.errors import ResourceError
 
-from .film import GIF_FPS, Film
+from .files import GIF_FPS
 
 # How ffmpeg is to write each kind: plays everywhere, and sharp enough for thin lines.
 _CODECS = {
@@ -26,21 +26,25 @@ _EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs know no odd sizes
 _SEEN = 6  # frames from which the colours of a GIF are taken
 
 
-def movie_bytes(film: Film, frames: Sequence[Image.Image], kind: str) -> bytes:
+def movie_bytes(
+    frames: Sequence[Image.Image], kind: str, *, fps: int, hold: float, loop: int | None
+) -> bytes:
     """The content of a file, as `Film.movie` gives it."""
     if kind == ".gif":
-        return _gif(film, frames)
-    turn = [*frames, *[frames[-1]] * round(film.hold * film.fps)]
-    turns = chain.from_iterable(repeat(turn, film.loop or 1))
-    return _video(turns, frames[0].size, film.fps, kind)
+        return _gif(frames, fps=fps, hold=hold, loop=loop)
+    turn = [*frames, *[frames[-1]] * round(hold * fps)]
+    turns = chain.from_iterable(repeat(turn, loop or 1))
+    return _video(turns, frames[0].size, fps, kind)
 
 
-def _gif(film: Film, frames: Sequence[Image.Image]) -> bytes:
+def _gif(
+    frames: Sequence[Image.Image], *, fps: int, hold: float, loop: int | None
+) -> bytes:
     """A GIF; Pillow counts the turns after the first, and 0 is for ever."""
     content = BytesIO()
-    shown, durations = _gif_steps(len(frames), film.fps)
-    durations[-1] += 10 * round(100 * film.hold)
-    turns = {} if film.loop == 1 else {"loop": max((film.loop or 0) - 1, 0)}
+    shown, durations = _gif_steps(len(frames), fps)
+    durations[-1] += 10 * round(100 * hold)
+    turns = {} if loop == 1 else {"loop": max((loop or 0) - 1, 0)}
     palette = _palette([frames[i] for i in shown])
     images = [
         frames[i].quantize(palette=palette, dither=Image.Dither.NONE) for i in shown

@@ -25,13 +25,6 @@ INSTEAD = {
     "starts": "follows one flow",
     "projected": "projects a Gaussian where the attention does not keep it one",
 }
-ONE_FLOW = {
-    "forward": "A comparison follows a flow: leave out `forward`; beside a forward "
-    "pass `models compare` does so.",
-    "observe": "A comparison measures gaps, not energies: leave out `observe`, which "
-    "`simulate` records.",
-    "draws": "A comparison follows one flow: leave out `draws` and `starts`.",
-}
 JUMPS = "velocities of points jump, and steps of one length are off by O(dt)"
 GAUSSIAN = ("gaussian", "antithetic")  # clouds that are drawn from a Gaussian
 
@@ -102,7 +95,14 @@ def sides(
         ['points', 'gaussian']
     """
     _check_measures(measures)
-    check_one_flow(spec, ONE_FLOW)
+    check_one_flow(
+        spec,
+        forward="A comparison follows a flow: leave out `forward`; beside a forward "
+        "pass `models compare` does so.",
+        observe="A comparison measures gaps, not energies: leave out `observe`, which "
+        "`simulate` records.",
+        draws="A comparison follows one flow: leave out `draws` and `starts`.",
+    )
     setup = Setup(spec)
     _check_own(setup, measures, own)
     members, notes = [], []

@@ -1,6 +1,6 @@
 """From a spec to its setup, with all that can be refused before a flow is made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import equinox as eqx
@@ -87,17 +87,21 @@ def check_energy(setup: Setup, measure: AbstractMeasure) -> None:
         check_finite(energy, measure, setup.spec.mover)
 
 
-def check_one_flow(spec: RunSpec, messages: Mapping[str, str]) -> None:
+def check_one_flow(spec: RunSpec, *, forward: str, observe: str, draws: str) -> None:
     """Refuses a spec that asks for a forward pass, for energies, or for many flows.
 
     Args:
         spec: what is asked for.
-        messages: what to say of `forward`, of `observe`, and of `draws`.
+        forward: what to say of a forward pass.
+        observe: what to say of energies.
+        draws: what to say of many flows.
 
     Raises:
         InvalidInputError: with one of the messages.
     """
-    asked = {"forward": spec.forward, "observe": spec.observe, "draws": spec.is_family}
-    for key, message in messages.items():
-        if asked[key]:
-            raise InvalidInputError(message)
+    if spec.forward:
+        raise InvalidInputError(forward)
+    if spec.observe:
+        raise InvalidInputError(observe)
+    if spec.is_family:
+        raise InvalidInputError(draws)

@@ -27,14 +27,6 @@ from ._cells import Cells
 from ._compute import Computer, checked
 from ._store import SweepStore, is_sweep
 
-ONE_FLOW = {
-    "forward": "A cell of a sweep is a flow, and a forward pass is none: leave out "
-    "`forward`; `simulate` takes one text after another.",
-    "observe": "A sweep keeps only where its flows end, so it observes nothing on the "
-    "way: leave out `observe`.",
-    "draws": "A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
-    "over `seed` or `cov` instead.",
-}
 BEAT = 0.5  # seconds between two signs of life, and two looks at the folder
 
 
@@ -161,7 +153,7 @@ def begin_sweep(
     """
     refuse_other(out, SWEEP)
     spec = with_numbers_of_files(spec)
-    check_one_flow(spec, ONE_FLOW)
+    _check_cell(spec)
     identity = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
     if is_sweep(out):
         _check_same(SweepStore.open(out), identity, chunk)
@@ -180,6 +172,19 @@ def begin_sweep(
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
     _check_same(SweepStore.open(out), identity, chunk)  # another may have been faster
+
+
+def _check_cell(spec: RunSpec) -> None:
+    """Refuses what a cell of a sweep cannot be."""
+    check_one_flow(
+        spec,
+        forward="A cell of a sweep is a flow, and a forward pass is none: leave out "
+        "`forward`; `simulate` takes one text after another.",
+        observe="A sweep keeps only where its flows end, so it observes nothing on the "
+        "way: leave out `observe`.",
+        draws="A cell of a sweep is one flow: leave out `draws` and `starts`, and "
+        "sweep over `seed` or `cov` instead.",
+    )
 
 
 def join_sweep(
