@@ -10,17 +10,13 @@ import xarray as xr
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+import meanfield.runs.representations as runs
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Convergence
 from meanfield.flows.motions import Motion, motions
 from meanfield.linalg import HIGHEST, length
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points, Tensor
 from meanfield.measures.sampling import DEVIATION, mixture_centres
-from meanfield.runs.representations import (
-    AbstractRepresentation,
-    Start,
-    representations,
-)
 from meanfield.spec import Moved, measures
 from meanfield.storage import Kind, kinds
 from meanfield.tokens import Tokens
@@ -122,7 +118,7 @@ class MixtureMotion(Motion[Mixture]):
         return Convergence(relative, jnp.asarray(TOLERANCE, relative.dtype))
 
 
-class MixtureRuns(AbstractRepresentation[Mixture]):
+class MixtureRuns(runs.AbstractRepresentation[Mixture]):
     """A Gaussian is one component; tokens are one each, blurred as on a grid."""
 
     name: ClassVar[str] = "mixture"
@@ -135,7 +131,7 @@ class MixtureRuns(AbstractRepresentation[Mixture]):
     approximation: ClassVar[str] = "its components are kept Gaussian, by projection"
 
     @override
-    def of_law(self, start: Start) -> Mixture:
+    def of_law(self, start: runs.Start) -> Mixture:
         if start.init not in ("gaussian", "mixture"):
             raise InvalidInputError("`init` of a mixture is `gaussian` or `mixture`.")
         frame = start.frame
@@ -146,26 +142,25 @@ class MixtureRuns(AbstractRepresentation[Mixture]):
         return _about(frame, jnp.ones(len(centres)), centres, DEVIATION)
 
     @override
-    def of_tokens(self, start: Start, points: Points) -> Mixture:
+    def of_tokens(self, start: runs.Start, points: Points) -> Mixture:
         """Tokens are drawn in, so that their mean and covariance stay, blurred."""
-        b = start.grid.keys.bandwidth
-        if b is None:
+        if (b := start.grid.keys.bandwidth) is None:
             raise InvalidInputError("Tokens become components: give their `bandwidth`.")
-        frame = representations["gaussian"].of_tokens(start, points)
+        frame = runs.representations["gaussian"].of_tokens(start, points)
         away = (points.counted.x - frame.mean[None, :]) / np.sqrt(1 + b**2)
         return _about(frame, points.weights, away, b / np.sqrt(1 + b**2))
 
     @override
-    def of_frame(self, start: Start, mu: AbstractMeasure) -> Mixture:
+    def of_frame(self, start: runs.Start, mu: AbstractMeasure) -> Mixture:
         if isinstance(mu, Mixture):
             return mu
         if isinstance(mu, Points):
             return self.of_tokens(start, mu)
-        frame = representations["gaussian"].of_frame(start, mu)
+        frame = runs.representations["gaussian"].of_frame(start, mu)
         return _about(frame, jnp.ones(1), 0 * frame.mean[None, :], 1.0)
 
     @override
-    def restore(self, start: Start, frame: Any, static: Any) -> Mixture:
+    def restore(self, start: runs.Start, frame: Any, static: Any) -> Mixture:
         parts = static["share"], frame["means"], frame["factors"]
         return _mixture(*map(jnp.asarray, parts))
 
@@ -200,4 +195,4 @@ known = Moved(what="weighted Gaussians", also=("bandwidth",), never=idle)
 measures.register("mixture")(known)
 kinds.register("mixture")(Kind(("means", "factors"), ("share",), dims, moments))
 motions[Mixture] = MixtureMotion()
-representations.register("mixture")(MixtureRuns())
+runs.representations.register("mixture")(MixtureRuns())
