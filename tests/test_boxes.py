@@ -183,6 +183,7 @@ def test_a_closed_wall_is_a_mirror(law: AbstractDynamics, noise: Isotropic | Non
     np.testing.assert_allclose(right, 2 * whole[48:], rtol=1e-9, atol=atol)
 
 
+@pytest.mark.slow_cases("2")
 @pytest.mark.parametrize("d", [1, 2])
 def test_heat_in_a_closed_box_flattens_as_a_cosine_does(d: int):
     """Each wave cos(kx) between walls at 0 and π decays at the rate κk²."""

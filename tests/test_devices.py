@@ -18,7 +18,7 @@ from conftest import Finished
 from processes import gone, wait_for
 
 from meanfield import Gaussian, Points, runs
-from meanfield.cli.commands.simulate import _integrate
+from meanfield.cli.commands.simulate import integrate
 from meanfield.cli.process._joining import Place, each, listen_on_loopback, place
 from meanfield.cli.process._supervising import End, command, lost_among
 from meanfield.devices import Layout, spread
@@ -315,7 +315,7 @@ def test_the_first_process_alone_says_what_is_stored(
     monkeypatch.setattr(runs, "execute", stop)
     monkeypatch.setattr(jax, "process_index", lambda: index)
     with pytest.raises(KeyboardInterrupt, match=said or "^$"):
-        _integrate(RunSpec(n=3), None, in_json=False, plugins=[])
+        integrate(RunSpec(n=3), None, in_json=False, plugins=[])
 
 
 def test_who_was_lost_is_told_from_those_that_follow():

@@ -96,7 +96,7 @@ def simulate(
         exact = {"reduction": together.sums(spec.reduction)}
         _foresee(runs.foreseen(spec.model_copy(update=exact)), out, in_json=json)
         return
-    _integrate(spec, out, plugins=plugin or [], layout=together.layout(), in_json=json)
+    integrate(spec, out, plugins=plugin or [], layout=together.layout(), in_json=json)
 
 
 def resume(
@@ -135,7 +135,7 @@ def resume(
     _conclude(job, (f"resume {run.name}",), run, in_json=json)
 
 
-def _integrate(
+def integrate(
     spec: RunSpec, out: Path | None, *, in_json: bool, **settings: Any
 ) -> None:
     """Executes a spec, with progress, and reports; the first process alone stores."""
