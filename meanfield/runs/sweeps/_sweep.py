@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from meanfield.endings import Status
@@ -27,6 +28,15 @@ from ._cells import Cells
 from ._compute import Computer, checked
 from ._store import SweepStore, is_sweep
 
+_check_cell = partial(
+    check_one_flow,
+    forward="A cell of a sweep is a flow, and a forward pass is none: leave out "
+    "`forward`; `simulate` takes one text after another.",
+    observe="A sweep keeps only where its flows end, so it observes nothing on the "
+    "way: leave out `observe`.",
+    draws="A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
+    "over `seed` or `cov` instead.",
+)
 BEAT = 0.5  # seconds between two signs of life, and two looks at the folder
 
 
@@ -172,19 +182,6 @@ def begin_sweep(
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
     _check_same(SweepStore.open(out), identity, chunk)  # another may have been faster
-
-
-def _check_cell(spec: RunSpec) -> None:
-    """Refuses what a cell of a sweep cannot be."""
-    check_one_flow(
-        spec,
-        forward="A cell of a sweep is a flow, and a forward pass is none: leave out "
-        "`forward`; `simulate` takes one text after another.",
-        observe="A sweep keeps only where its flows end, so it observes nothing on the "
-        "way: leave out `observe`.",
-        draws="A cell of a sweep is one flow: leave out `draws` and `starts`, and "
-        "sweep over `seed` or `cov` instead.",
-    )
 
 
 def join_sweep(
