@@ -18,7 +18,7 @@ from storage_run import (
 import meanfield.storage.disk._locks as locks
 from meanfield.errors import InvalidInputError, StoreError
 from meanfield.storage import RunStore, TaskFolder, create_tasks, replace_file
-from meanfield.storage.disk._drafts import clear_drafts, draft_folder
+from meanfield.storage.disk._drafts import clear_drafts, draft_folder, place_folder
 from meanfield.storage.disk._locks import Lock
 
 NAME = ".run.meanfield-draft-0123456789abcdef"
@@ -194,3 +194,15 @@ def test_an_interrupted_lock_can_be_released_and_taken_again(
     lock.release()
     lock.release()
     Lock(tmp_path / ".lock").acquire()
+
+
+def test_a_signal_before_its_lock_leaves_no_draft(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def stop(_: Lock) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lock, "acquire", stop)
+    with pytest.raises(KeyboardInterrupt):
+        place_folder(tmp_path / "run", lambda draft: None)
+    assert list(tmp_path.iterdir()) == []

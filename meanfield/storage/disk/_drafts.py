@@ -97,14 +97,17 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
     """
     while True:
         draft = _draft(target)
-        draft.mkdir()
         lock = Lock(draft / LOCK)
         try:
+            draft.mkdir()
             lock.acquire()
         except StoreError:
             continue  # another has just taken the draft for abandoned
         except ResourceError:
             return draft, lock
+        except BaseException:  # a signal: nobody would dare to remove it while young
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
         if lock.is_in_place:
             return draft, lock
 
