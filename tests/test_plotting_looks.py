@@ -326,4 +326,9 @@ def test_a_relative_picture_says_so(rng: Generator) -> None:
 def test_a_gaussian_in_space_is_drawn_in_every_style(style: str) -> None:
     """Also where not all of its means are in view."""
     run = moving_gaussian(np.random.default_rng(3), d=3)
-    panels["tokens"](run, Look(style=style)).draw_without_rendering()
+    figure = panels["tokens"](run, Look(style=style))
+    figure.draw_without_rendering()
+    drawn = figure.axes[0]
+    assert len([*drawn.lines, *drawn.collections]) > 1
+    paper = "#14171a" if style == "dark" else "#ffffff"
+    assert to_rgb(figure.get_facecolor()) == to_rgb(paper)
