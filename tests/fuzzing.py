@@ -35,7 +35,7 @@ LONGEST = 20.0  # seconds of all processors for one case, however busy the machi
 LARGEST = 8 << 30  # bytes that the process may allocate
 LINE = 4000  # characters of all that is said of a mistake
 EVERY = 250  # cases of a search, after which compiled programs are dropped
-SAME = 200  # cases that are run again, and at most a third of all
+SAME = 200  # cases that are run again, and at most a tenth of all
 LEAK = Held(kilobytes=30, blocks=60)  # that a round of them may add: measured 2 and -9
 
 
@@ -104,7 +104,7 @@ def run(count: int, number: int, folder: Path) -> Tally:
         tally.resident.append(_megabytes())
         said = f"{tally.codes.total()} {dict(tally.codes)} {tally.resident[-1]}\n"
         sys.stderr.write(said)
-    again = tally.first[: count // 3]
+    again = tally.first[: count // 10]
     tally.rounds = rounds(lambda: [_ended(case) for case in again])
     if any(a > b for a, b in zip(growth(tally.rounds), LEAK, strict=True)):
         tally.broken.append(f"the same cases grow: {tally.rounds}")

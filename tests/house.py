@@ -113,6 +113,8 @@ def named(root: Path) -> Iterator[Row]:
     title = "variables that are pronouns or participles"
     yield worded(title, words.variables(root, "meanfield"))
     yield worded("functions that are", words.functions(root, "meanfield"))
+    title = "functions whose name begins with a preposition"
+    yield worded(title, words.prepositions(root, "meanfield"))
 
 
 def worded(title: str, counts: Counter[str]) -> Row:

@@ -268,6 +268,7 @@ def test_plane_densities_with_noise_have_the_moments_of_gaussians(name: str):
     assert errors[1] < 1e-3
 
 
+@pytest.mark.slow
 def test_adam_has_the_iterates_of_optax():
     """Those of the ascents: 200 steps down a curved valley, from many starts."""
     slope = jax.vmap(jax.grad(lambda x: jnp.sum(x**4) - jnp.prod(jnp.cos(x))))

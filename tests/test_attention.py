@@ -121,6 +121,7 @@ def test_what_is_declared_is_of_default_options(
 
 
 @pytest.mark.slow_cases(
+    "reduction1-nan-sinkhorn",
     "reduction1-0.0-esp-soft",
     "reduction1-0.0-esp-soft-published",
     "reduction1-0.0-sinkhorn",
@@ -146,6 +147,7 @@ def test_excluded_tokens_do_not_count(
     assert_close(more.covariance, mu.covariance)
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize(
     "name",
     [

@@ -160,6 +160,7 @@ def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
     np.testing.assert_allclose(chebyshev_rows(9) @ values, expected, atol=1e-14)
 
 
+@pytest.mark.slow_cases("pressure", "drift away")
 @pytest.mark.parametrize(
     ("law", "noise"),
     [
@@ -203,6 +204,7 @@ def test_heat_in_a_closed_box_flattens_as_a_cosine_does(d: int):
     assert error(40) < 0.27 * error(20)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_closed_box_loses_nothing_and_is_not_wider(tmp_path: Path):
     keys = {
         "measure": "grid",

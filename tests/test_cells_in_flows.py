@@ -149,6 +149,7 @@ def test_scores_of_many_dimensions_are_summed_exactly(rng: np.random.Generator) 
     assert isinstance(wide.reduction, Blocked)
 
 
+@pytest.mark.slow
 def test_inside_a_jit_sums_are_exact_also_of_known_tokens(
     rng: np.random.Generator,
 ) -> None:

@@ -331,6 +331,7 @@ def test_reductions_are_refused_by_name(text: str):
         runs.execute(parse({**SPEC, "reduction": text}))
 
 
+@pytest.mark.slow_cases("chebyshev-chebyshev, .*")
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -89,7 +89,7 @@ def stop_after_one(progress: runs.Progress) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.slow_cases(*SLOW)
+@pytest.mark.slow_cases("interaction", "gaussian divergence", "gaussian entropy", *SLOW)
 @pytest.mark.parametrize("name", list(DESCENTS))
 def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -> None:
     spec = parse({**SHORT, **DESCENTS[name]})
@@ -300,6 +300,7 @@ def test_the_command_line_runs_reports_draws_and_refuses(
     assert refused.err.strip().count("\n") == 0
 
 
+@pytest.mark.slow
 def test_a_sweep_varies_the_energy_and_its_options(tmp_path: Path) -> None:
     spec = parse({"measure": "gaussian", "flow_of": "internal", "t": 0.1})
     result = runs.sweep(spec, parse_axes("options.m=1|2"), out=tmp_path / "a")
@@ -309,6 +310,7 @@ def test_a_sweep_varies_the_energy_and_its_options(tmp_path: Path) -> None:
     assert runs.sweep(spec, axes, out=tmp_path / "b").endings == {"finished": 2}
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_down_another_energy(cli: Command, tmp_path: Path) -> None:
     own = ("--measure", "gaussian", "--t", "0.1", "--frames", "3")
     assert cli("simulate", *own, "--V=-1", "--A", "1", "--out", "first").code == 0

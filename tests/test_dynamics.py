@@ -256,7 +256,7 @@ def members(rng: np.random.Generator, name: str, count: int = 3) -> list[Attenti
     return [attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon) for p in ps]
 
 
-@pytest.mark.slow_cases("esp-soft-published", "esp")
+@pytest.mark.slow_cases("sinkhorn", "esp-soft-published", "esp")
 @every_variant
 def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator):
     c = case(rng)

@@ -69,7 +69,7 @@ def stop_after_one(progress: runs.Progress) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.slow_cases("blow-up", "starts")
+@pytest.mark.slow_cases("draws", "blow-up", "starts")
 @pytest.mark.parametrize("name", list(OBSERVED))
 def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) -> None:
     spec = parse(OBSERVED[name])

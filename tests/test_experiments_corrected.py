@@ -47,6 +47,7 @@ def test_all_go_to_zero_like_the_inverse_of_time(panel: str) -> None:
     assert numbers["rise"] < 0
 
 
+@pytest.mark.slow
 @panels
 def test_the_value_is_definite_and_made_of_that_of_the_text(panel: str) -> None:
     V = np.array(found(panel).spec["corrected"]["V"])

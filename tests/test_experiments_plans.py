@@ -204,7 +204,7 @@ def test_what_is_reported_is_json(
     assert_reportable(experiment, findings)
 
 
-@pytest.mark.slow_cases("sander2022-fig2")
+@pytest.mark.slow_cases("shahbazi2025-fig2", "sander2022-fig2")
 def test_panels_have_titles_and_labels(found: tuple[Experiment, Findings]) -> None:
     experiment, findings = found
     figure = experiment.draw(findings)

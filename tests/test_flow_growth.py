@@ -186,6 +186,7 @@ def test_linear_bounds_are_claimed_where_they_are_proven_and_nowhere_else(name: 
     assert bool(dynamics.linearly_bounded(0.5, mu)) is expected
 
 
+@pytest.mark.slow_cases("0-0.0003-float64-0.001", "0-0.0003-float32-None")
 @pytest.mark.parametrize(
     ("law", "x0", "dtype", "rtol"),
     [
@@ -239,6 +240,7 @@ def test_a_blow_up_is_not_named_by_where_a_segment_ends():
     assert end.status is Status.FINISHED
 
 
+@pytest.mark.slow
 def test_keys_that_vanish_for_an_instant_blow_up_there():
     """L2 with K = 1 - t: $σ' = 3K σ^3 / (1 + K^2 σ^2)$, late $σ ~ (1 - t)^{-3}$."""
     keys, one = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
@@ -248,6 +250,7 @@ def test_keys_that_vanish_for_an_instant_blow_up_there():
     assert abs(end.t_star - 1) <= min(float(end.t_star_error), 1e-5)
 
 
+@pytest.mark.slow
 def test_slow_powers_are_named_too():
     """Y₂ is driven by Y₁ ~ (t* - t)^(-1/2) and grows like (t* - t)^(-c/2)."""
     c, y = np.array([8.0, 20.0, 30.0, 60.0]), np.array([1.0, 0.7])
@@ -262,6 +265,7 @@ def test_slow_powers_are_named_too():
     assert np.all(np.abs(ends.t_star - 0.5) <= np.minimum(ends.t_star_error, 1e-8))
 
 
+@pytest.mark.slow
 def test_a_power_of_fifty_is_named_where_numbers_end():
     """x' = x^1.02 has t* = 50; at 1e154 it is still 0.04 away."""
 
@@ -305,7 +309,7 @@ def test_bars_hold_and_are_not_much_wider_than_the_error(
     assert np.median(ratio) <= width
 
 
-@pytest.mark.slow_cases("euler", "tsit5")
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["euler", "heun", "tsit5"])
 def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
     """Softmax in d = 1 from s₀ = 2 is infinite at t = 1/4, and finite at 0.24."""
@@ -331,7 +335,7 @@ def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
     assert abs(outcome.t_star - 0.25) <= outcome.t_star_error
 
 
-@pytest.mark.slow_cases("euler-1.0")
+@pytest.mark.slow
 @pytest.mark.parametrize(("solver", "dt"), [("euler", 1.0), ("tsit5", 5.0)])
 def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float):
     """Cubic until |x| = 1 and exponential beyond: coarse steps see the cube alone."""

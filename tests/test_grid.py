@@ -156,6 +156,7 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
     assert np.max(np.abs(m.sum(axis=1) + run.coordinates.outflow - 1)) < 1e-13
 
 
+@pytest.mark.slow
 def test_a_layer_that_is_much_faster_begins_with_shorter_steps() -> None:
     """1/s falls by 2AV in a unit of time; the steps of the first layer are unstable."""
     softmax = meanfield.attentions["softmax"]

@@ -63,6 +63,7 @@ LONG = (
 )
 WORDS = "found, matrix = each\nfor own in rows:\n    moved, seed = own\n"
 WORDS += "def told(): ...\ndef a_told(): ...\nclass A:\n    def shed(self): ...\n"
+WORDS += "def of_tokens(): ...\ndef from_tokens(): ...\n"
 SMALL = """
 def _plain(x):
     \"\"\"Title.\"\"\"
@@ -207,6 +208,7 @@ def test_names_are_counted_where_they_are_bound(tree: Path):
     names = {"found": 1, "own": 1, "moved": 1}
     assert words.variables(tree, "meanfield/words") == names
     assert words.functions(tree, "meanfield/words") == {"told": 1}
+    assert words.prepositions(tree, "meanfield/words") == {"of": 1}
 
 
 def test_small_pieces_are_told_from_those_with_a_reason(tmp_path: Path):

@@ -106,6 +106,7 @@ def test_the_reference_has_mass_one_and_its_second_moment(m: float) -> None:
     np.testing.assert_allclose([mass, second], [1, known.second], rtol=1e-7)
 
 
+@pytest.mark.slow_cases("2.0-3.0-1.4")
 @pytest.mark.parametrize(
     ("m", "half", "least"),
     [
@@ -159,6 +160,7 @@ def test_a_uniform_density_spreads_by_the_heat_kernel_from_vacuum() -> None:
     assert errors[-1] < 1e-3
 
 
+@pytest.mark.slow
 def test_a_box_that_follows_the_spread_sees_the_same_heat() -> None:
     axis, normal = even(-6.0, 6.0, 96), lambda x: np.exp(-(x[:, 0] ** 2) / 2)
     density = lambda x: normal(x) / np.sqrt(2 * np.pi)
@@ -170,6 +172,7 @@ def test_a_box_that_follows_the_spread_sees_the_same_heat() -> None:
     np.testing.assert_allclose(end.state.axes, [[np.sqrt(3.0)]], rtol=1e-2)
 
 
+@pytest.mark.slow_cases("2.0")
 @pytest.mark.parametrize("m", [2.0, 1.5, 0.8])
 def test_energy_is_lost_at_the_rate_of_the_squared_slope(m: float) -> None:
     r"""$-\int|\nabla\delta E|^2d\mu = -\beta^2M_2/t^2$ on Barenblatt's solution."""

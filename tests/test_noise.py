@@ -227,6 +227,7 @@ def test_a_batch_may_be_permuted():
     np.testing.assert_array_equal(last(x, keys)[order], last(x[order], keys[order]))
 
 
+@pytest.mark.slow
 def test_draws_side_by_side_have_the_paths_that_they_have_alone():
     """Steps are coarse, so that another rounding of sums chooses no others."""
     attention, noise = line("softmax", -1.0, 1.0), Isotropic(KAPPA)

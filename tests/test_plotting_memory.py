@@ -25,6 +25,7 @@ def alive() -> Counter[type]:
     return Counter(kind for kind in types if issubclass(kind, KINDS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("panel", ["tokens", "cone"])
 def test_a_picture_leaves_nothing_behind(
     panel: str, rng: Generator, tmp_path: Path

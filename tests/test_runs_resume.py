@@ -65,7 +65,7 @@ def stored(path: Path) -> dict[str, bytes]:
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
 
-@pytest.mark.slow_cases("sorted draws", "draws that end")
+@pytest.mark.slow_cases("blocked", "masked points", "sorted draws", "draws that end")
 @pytest.mark.parametrize(
     "name",
     [

@@ -218,6 +218,7 @@ def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Genera
     assert_close(trajectory.last, c.x, ulps=0)
 
 
+@pytest.mark.slow
 def test_a_flow_may_lose_its_tolerance_on_the_way(rng: np.random.Generator):
     """Tokens that spread make harder plans: ten evaluations do at first."""
     c = case(rng, n=9)
@@ -268,6 +269,7 @@ def central(fn: Callable, at: tuple, along: tuple, h: float = 3e-4) -> float:
 FD = 1e-9  # finite differences of a solution that is itself accurate to 1e-14 / h
 
 
+@pytest.mark.slow_cases("not symmetric")
 @pytest.mark.parametrize("kind", ["positive", "not symmetric"])
 def test_first_derivatives_in_both_modes(kind: str, rng: np.random.Generator):
     """With respect to A, tokens and weights at once; `jvp` and `vjp`."""

@@ -200,6 +200,7 @@ def worst_error(
     return worst, in_cells
 
 
+@pytest.mark.slow_cases("flat-3")
 @pytest.mark.parametrize(
     ("kind", "d"),
     [

@@ -45,6 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_seed_draws_matrix_and_start_of_its_cell(folder: Path) -> None:
     data = runs.sweep_dataset(folder)
     assert data["trace"].dims == ("seed", "attention")

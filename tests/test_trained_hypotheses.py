@@ -252,6 +252,7 @@ def test_distances_of_clouds_are_those_of_translates(rng: np.random.Generator):
     assert np.isclose(slope((10, 40, 160), 3 * np.array([10.0, 40, 160]) ** -0.4), -0.4)
 
 
+@pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_networks_of_sets_see_the_law_of_points_alone(name: str, key: PRNGKey):
     """The same points four times each are the same measure."""
@@ -314,6 +315,7 @@ def test_a_quick_look_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert -0.8 < own["power, tokens"][1] < -0.2
 
 
+@pytest.mark.slow
 def test_heads_of_a_network_move_tokens_that_are_drawn(tmp_path: Path):
     """The model has no words: tokens are drawn in its dimension, or from a file."""
     training = TrainSpec("patches", Variant("softmax"), ONE, (3,), {"patch": 28})

@@ -47,6 +47,7 @@ from meanfield.training import (
 )
 
 
+@pytest.mark.slow_cases("differential", "esp-soft", "sparse-sinkhorn")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_arrays_learn_and_chosen_numbers_stay(name: str, tmp_path: Path):
     train(spec(name, recipe=dataclasses.replace(RECIPE, epochs=1)), tmp_path / "a")
@@ -157,6 +158,7 @@ def test_seeds_side_by_side_learn_as_alone(tmp_path: Path):
     assert abs(both["train_loss"][1] - alone["train_loss"][0]) < 1e-4
 
 
+@pytest.mark.slow
 def test_shuffled_labels_teach_nothing(tmp_path: Path):
     class Shuffled(pairs()):
         def items(self):

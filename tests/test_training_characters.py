@@ -204,6 +204,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
     assert abs(measures["loss"] - np.log(7)) < 1  # before it learns
 
 
+@pytest.mark.slow
 def test_what_the_character_before_decides_is_learned(written: Written, tmp_path: Path):
     """In abacabac… it takes two characters to tell the next."""
     written(["abac" * 30] * CHAPTERS)

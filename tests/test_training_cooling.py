@@ -40,6 +40,7 @@ def numbers(folder: Path, epoch: int, name: str) -> np.ndarray:
     return found
 
 
+@pytest.mark.slow
 def test_a_number_falls_after_its_epoch_and_no_other(tmp_path: Path):
     train(cooled(), tmp_path / "a")
     for epoch, temperature in ((0, 0.8), (1, 0.8), (2, 0.4), (3, 0.2)):
@@ -121,6 +122,7 @@ def test_what_is_hidden_stays_so(tmp_path: Path):
     np.testing.assert_array_equal(own["loss"], other["loss"])
 
 
+@pytest.mark.slow
 def test_softmax_is_sinkhorn_of_one_half_step(tmp_path: Path):
     train(spec("softmax"), tmp_path / "a")
     own = examined(tmp_path / "a")
@@ -130,6 +132,7 @@ def test_softmax_is_sinkhorn_of_one_half_step(tmp_path: Path):
     assert np.abs(more["loss"] - own["loss"]).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.slow_cases("given0")
 @pytest.mark.parametrize("given", [(), ("directions",)])
 def test_hard_sorts_are_soft_ones_without_temperature(

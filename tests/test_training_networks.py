@@ -161,7 +161,7 @@ def test_heads_look_at_other_tokens_as_cross_attention_does(
     np.testing.assert_allclose(found, velocity, rtol=0, atol=1e-12)
 
 
-@pytest.mark.slow_cases("differential", "esp-soft")
+@pytest.mark.slow_cases("sinkhorn", "differential", "esp-soft")
 @pytest.mark.parametrize("name", CROSSING)
 def test_sets_have_no_order_and_padding_is_no_part_of_them(
     name: str, rng: np.random.Generator, key: PRNGKey

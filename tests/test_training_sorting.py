@@ -90,6 +90,7 @@ def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
         assert not np.array_equal(changed[t + 1], scores(target)[t + 1])
 
 
+@pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_symbols_after_the_length_change_nothing(name: str, key: PRNGKey):
     network = in_single(Sorting(length=4).network(key, VARIANTS[name]))
@@ -103,6 +104,7 @@ def test_symbols_after_the_length_change_nothing(name: str, key: PRNGKey):
     assert np.abs(other - bare).max() > 1e-2
 
 
+@pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", ["local", "sparse"])
 def test_every_length_has_a_slope(name: str, key: PRNGKey):
     """Blocks without tokens, and sortings so sharp that weights underflow."""

@@ -21,7 +21,14 @@ thought thrown told torn unknown unseen won worn written
 """
 _NOUNS = "bed deed embed feed need red seed shed speed weed"
 
+# `from_x`, `to_x` and `as_x` are how Python names constructors and converters.
+_PREPOSITIONS = """
+about above across after against along among around at before behind below beneath
+beside between beyond by during for in inside into near of off on onto out outside
+over past per since through under until up upon via with within without
+"""
 PRONOUNS = frozenset(_PRONOUNS.split())
+PREPOSITIONS = frozenset(_PREPOSITIONS.split())
 PARTICIPLES = frozenset(_PARTICIPLES.split())
 """Irregular ones, of the past."""
 
@@ -50,6 +57,17 @@ def functions(root: Path, *folders: str) -> Counter[str]:
     """How often a function or method is called so."""
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
     return _counted([node.name for node in nodes if isinstance(node, Function)])
+
+
+def prepositions(root: Path, *folders: str) -> Counter[str]:
+    """How often a function's or method's name begins with a preposition."""
+    nodes = [node for source in sources(root, *folders) for node in source.nodes]
+    first_words = [
+        node.name.strip("_").split("_")[0]
+        for node in nodes
+        if isinstance(node, Function) and not node.name.startswith("__")
+    ]
+    return Counter(word for word in first_words if word in PREPOSITIONS)
 
 
 def _counted(names: list[str]) -> Counter[str]:
