@@ -1,10 +1,10 @@
 r"""
-Who looks at whom
-=================
+Attention matrices
+==================
 
-The matrix of weights by which 60 tokens look at each other, at three times; a row is a
-query. Stripes are the few tokens furthest out, which hold the attention of all that lie
-in their direction; as the cloud grows, so does their share.
+The attention weights of 60 tokens at three times; each row is a query. The vertical
+stripes are the few outermost tokens, to which all tokens in their direction attend.
+Their share grows with the cloud.
 
 .. code-block:: sh
 
@@ -12,7 +12,7 @@ in their direction; as the cloud grows, so does their share.
         --out who.zarr
     meanfield plot who.zarr --panel attention
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

@@ -2,9 +2,9 @@ r"""
 Tokens collapse to a line
 =========================
 
-Under softmax attention with a score matrix of rank one, negative along its row, the
-spread along that row dies like a power of time; what lies across it stays. Tokens
-come in pairs :math:`x`, :math:`-x`, for a mean would grow like :math:`e^t`.
+Softmax attention with a negative semidefinite score matrix of rank one. The spread
+along its row decays like a power of time; the spread across it persists. Tokens come in
+pairs :math:`x`, :math:`-x`, because a nonzero mean would grow like :math:`e^t`.
 
 .. code-block:: sh
 
@@ -12,7 +12,7 @@ come in pairs :math:`x`, :math:`-x`, for a mean would grow like :math:`e^t`.
         --init antithetic --n 200 --d 2 --t 20 --out line.zarr
     meanfield plot line.zarr --panel tokens
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

@@ -2,9 +2,9 @@ r"""
 Covariances in the cone
 =======================
 
-Every path is a Gaussian flow, drawn by the three numbers of its covariance. The score
-matrix has one growing and one shrinking direction; colours say how each flow ended. How
-to read it: :doc:`/guide/cone`.
+Each path is a Gaussian flow, drawn in the three coordinates of its covariance. The
+score matrix has one growing and one contracting direction; colours show how each flow
+ended. How to read it: :doc:`/guide/cone`.
 
 .. code-block:: sh
 
@@ -12,7 +12,7 @@ to read it: :doc:`/guide/cone`.
         --out cone.zarr
     meanfield plot cone.zarr --panel cone
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

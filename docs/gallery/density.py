@@ -2,8 +2,9 @@ r"""
 A density on the line
 =====================
 
-The equation itself on a grid: a mixture of four bumps under sigmoid attention with
-noise. Sigmoid keeps no Gaussian, so that no closed form would do.
+The equation itself, solved on a grid: a mixture of four bumps under sigmoid attention
+with noise. Sigmoid attention does not keep Gaussians Gaussian, so there is no closed
+form.
 
 .. code-block:: sh
 
@@ -11,7 +12,7 @@ noise. Sigmoid keeps no Gaussian, so that no closed form would do.
         --cells 128 --noise 0.05 --frames 9 --out density.zarr
     meanfield plot density.zarr --panel density
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

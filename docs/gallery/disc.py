@@ -2,9 +2,9 @@ r"""
 Directions of escape
 ====================
 
-Where A is positive definite and V = I all covariances blow up. Divided by their trace
-the paths stay in a disc, whose rim holds the covariances of rank one, and end at the
-directions in which they escape.
+If A is positive definite and V = I, all covariances blow up. Divided by their trace,
+the paths stay in a disc, whose rim holds the covariances of rank one. Each path ends at
+the direction in which its covariance blows up.
 
 .. code-block:: sh
 
@@ -12,7 +12,7 @@ directions in which they escape.
         --out escape.zarr
     meanfield plot escape.zarr --panel disc
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

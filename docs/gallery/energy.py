@@ -1,9 +1,10 @@
 r"""
-An energy falls
-===============
+Decay of an energy
+==================
 
-Sinkhorn attention with A = -V is the gradient flow of the Sinkhorn energy. Its rate,
-taken from the frames, lies on the dissipation that the field foretells.
+Sinkhorn attention with A = -V is the gradient flow of the Sinkhorn energy. Its rate
+of change, from differences between frames, agrees with the dissipation computed from
+the velocity.
 
 .. code-block:: sh
 
@@ -11,7 +12,7 @@ taken from the frames, lies on the dissipation that the field foretells.
         --t 3 --observe energy --out fall.zarr
     meanfield plot fall.zarr --panel energy
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

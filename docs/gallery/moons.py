@@ -2,15 +2,16 @@
 Two moons shrink
 ================
 
-With V = -I each token moves against the mean of what it looks at, which lies on its own
-side: the cloud shrinks, and less so in the middle, where tokens look at all alike.
+With V = -I each token moves against the weighted mean of the tokens that it attends to,
+which lies on its own side. The cloud shrinks, and less in the middle, where the weights
+are nearly uniform.
 
 .. code-block:: sh
 
     meanfield simulate --init moons --d 2 --A 2 --V=-1 --t 3 --n 200 --out moons.zarr
     meanfield plot moons.zarr --panel tokens
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

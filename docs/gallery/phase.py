@@ -2,16 +2,16 @@
 A phase diagram
 ===============
 
-Each cell is a Gaussian flow on the line, with its score on one axis and its variance on
-the other. Where A is positive it blows up, at 1/(2 A Σ₀); where that is after the last
-time, it only grew.
+Each cell is a Gaussian flow on the line. The axes are the score matrix A and the
+initial variance Σ₀. For positive A the flow blows up at 1/(2 A Σ₀); if that is after
+the last time, the variance has only grown.
 
 .. code-block:: sh
 
     meanfield sweep --measure gaussian --t 3 --over A=-1:1:21,cov=0.2:2:21 --out phase
     meanfield plot phase --colour t_star
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield

@@ -2,8 +2,8 @@ r"""
 Eigenvalues over time
 =====================
 
-The four eigenvalues of the covariance of 200 tokens, and their effective rank, under
-Sinkhorn attention.
+The four eigenvalues of the covariance of 200 tokens under Sinkhorn attention, and the
+effective rank.
 
 .. code-block:: sh
 
@@ -11,7 +11,7 @@ Sinkhorn attention.
         spectrum.zarr
     meanfield plot spectrum.zarr --panel spectrum
 
-The same from Python:
+The same in Python:
 """
 
 import meanfield
