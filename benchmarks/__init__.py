@@ -1,1 +1,1 @@
-"""Ours against what a user would pick instead: time, memory, error, in one run."""
+"""Benchmarks of time, memory and error against other libraries."""

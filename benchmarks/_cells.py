@@ -1,4 +1,4 @@
-"""Rows as people read them: numbers in few digits, and what goes with them."""
+"""Formatting of result rows as table cells."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ HEADS += ("ratio", "floor", "notes")
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """What `HEADS` names, of one row."""
+    """Cells of a row, one for each of `HEADS`."""
     labels = (row["dtype"], str(row["n"]), str(row["d"]), row["method"])
     if row["status"] != "measured":
         return (*labels, *[""] * (len(HEADS) - len(labels) - 1), reason(row))
@@ -33,30 +33,30 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def reason(row: Row) -> str:
-    """Why nothing was measured."""
+    """Status of a row that was not measured, and its reason."""
     return f"{row['status']}: {row['reason']}"
 
 
 def seconds(value: float | None) -> str:
-    """Seconds to three digits."""
+    """Seconds with three significant digits; empty for `None`."""
     if value is None:
         return ""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 def times_of(ratio: float | None) -> str:
-    """How many times as long as the first of its problem."""
+    """Ratio to the time of the first method; empty for `None`."""
     return "" if ratio is None else f"{ratio:.3g}×"
 
 
 def share(row: Row) -> str:
-    """The floor as a share of the time."""
+    """The floor as a percentage of the time; empty if unknown."""
     value = row["floor_share"]
     return "" if value is None else f"{100 * value:.0f} %"
 
 
 def notes(row: Row) -> str:
-    """What else a row says."""
+    """Additional facts of a row, as text."""
     extras = [f"{key} {_short(row[key])}" for key in row if key not in KNOWN]
     return ", ".join([*(["scaled"] if row["scaled"] else []), *extras]).replace(
         "_", " "

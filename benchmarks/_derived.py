@@ -1,4 +1,4 @@
-"""What follows from times alone: peaks and floors, ratios, growth."""
+"""Quantities derived from the times: peak rates, floors, ratios and growth."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -13,10 +13,10 @@ Peaks = dict[str, dict[str, float]]
 
 
 def peaks(rows: Sequence[Row], cores: int) -> Peaks:
-    """The best rates of the case `floor`, per second, by operation and dtype.
+    """Best rates of the case `floor`, per second, by operation and dtype.
 
-    Those of exponentials are one core's, by processor time, times the cores; of an
-    accelerator they are not known.
+    The rate of exponentials is that of one core, by processor time, times the number of
+    cores; it is unknown for an accelerator.
     """
     rates: Peaks = {"products": {}, "exponentials": {}}
     for row in rows:
@@ -35,16 +35,16 @@ def peaks(rows: Sequence[Row], cores: int) -> Peaks:
 
 
 def _seconds_of_one_core(row: Row) -> float:
-    """Processor time, or time where so little of that is known that it cannot be.
+    """Processor time, or wall time if the processor time is implausibly small.
 
-    Some systems count the time of a thread later than others ask for it.
+    Some systems update the processor time of a thread with delay.
     """
     known = row["cpu_seconds"] > row["seconds"] / 2
     return row["cpu_seconds"] if known else row["seconds"]
 
 
 def floor_seconds(row: Row, best: Peaks) -> float | None:
-    """The least time for the operations of a row, `None` where it is not known."""
+    """Least time for the operations of a row; `None` if it is unknown."""
     kinds = [kind for kind in best if row.get(kind)]
     kinds_of_dtype = [kind for kind in kinds if row["dtype"] in best[kind]]
     if row["case"] == "floor" or not kinds or kinds_of_dtype != kinds:
@@ -53,7 +53,7 @@ def floor_seconds(row: Row, best: Peaks) -> float | None:
 
 
 def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
-    """Rows with `ratio`, to the first of their problem, and `floor_share`."""
+    """Rows with `ratio`, to the first method of their problem, and `floor_share`."""
     entries = []
     for _, group in groupby(rows, problem):
         members = list(group)
@@ -67,12 +67,12 @@ def with_ratios(rows: Sequence[Row], best: Peaks) -> list[dict[str, Any]]:
 
 
 def problem(row: Row) -> tuple[Any, ...]:
-    """What rows that are compared have in common."""
+    """Key of the problem of a row; rows with the same key are compared."""
     return tuple(row[key] for key in ("case", "problem", "dtype", "n", "d"))
 
 
 def growth(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The slope of log seconds over log n, of methods measured at several sizes."""
+    """Slopes of log seconds in log n, for methods measured at several sizes."""
     keys = ("case", "problem", "dtype", "d", "method")
     family = lambda row: tuple(row[key] for key in keys)
     timings = [row for row in rows if row.get("seconds") and row["case"] != "floor"]

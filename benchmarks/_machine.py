@@ -1,4 +1,4 @@
-"""The machine that is measured, and the versions of what computes on it."""
+"""Description of the machine and of the versions of the packages."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ DEVICE = "from meanfield.runs import device; print(device())"
 
 
 def version(package: str) -> str | None:
-    """The version of a distribution, `None` if it is not installed."""
+    """Version of a distribution; `None` if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -24,26 +24,26 @@ def version(package: str) -> str | None:
 
 
 def device() -> str:
-    """Where JAX puts arrays; asked of another process, which lets it go again."""
+    """Default device of JAX, found in another process so that it is released again."""
     command = [sys.executable, "-c", DEVICE]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     return process.stdout.strip().splitlines()[-1]
 
 
 def physical_memory() -> int:
-    """Bytes."""
+    """Physical memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Number of processors that this process may use."""
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def described(where: str) -> dict[str, Any]:
-    """The machine, its load now, and versions, for a report."""
+    """Description of the machine, its present load, and versions, for a report."""
     return {
         "device": where,
         "processor": _processor(),
@@ -58,7 +58,7 @@ def described(where: str) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """Its model, family and number included: many share a name."""
+    """Name of the processor with family and model, since many share a name."""
     file = Path("/proc/cpuinfo")
     if not file.exists():
         return platform.processor() or platform.machine()

@@ -1,4 +1,4 @@
-"""Marginals of an entropic plan between a cloud and itself, from its potentials."""
+"""Marginal errors of an entropic plan between a cloud and itself."""
 
 from typing import Any
 
@@ -20,9 +20,10 @@ def half_squares(x: np.ndarray) -> np.ndarray:
 
 
 def facts(trial: Trial, u: np.ndarray, v: np.ndarray) -> dict[str, Any]:
-    r"""The larger of both marginals' sup errors, relative to the weight $1/n$.
+    r"""Larger sup error of both marginals, relative to the weight $1/n$.
 
-    The plan is $e^{u_i + v_j - |x_i - x_j|^2/2\epsilon}$, its weights in $u$ and $v$.
+    The plan is $e^{u_i + v_j - |x_i - x_j|^2/2\epsilon}$; the weights of the tokens are
+    included in $u$ and $v$.
     """
     exponents = u[:, None] + v[None, :]
     exponents -= half_squares(cloud(trial)) / trial.settings["epsilon"]

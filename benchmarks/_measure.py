@@ -1,4 +1,4 @@
-"""Timing a job, in the process that does it alone."""
+"""Timing of a job in its own process."""
 
 import gc
 import statistics
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 from ._trial import Job
 from ._usage import forget_peak
 
-FEWEST = 3
-LONG_ENOUGH = 1.0  # seconds of repeats, where one is short
-TOO_LONG = 60.0  # after which no further repeat is begun
+FEWEST = 3  # smallest number of repeats, unless they take too long
+LONG_ENOUGH = 1.0  # seconds of repeats after which `FEWEST` repeats are enough
+TOO_LONG = 60.0  # seconds after which no further repeat starts
 
 
 class Spent(NamedTuple):
-    """What one run took, in seconds."""
+    """Wall time and processor time of one run, in seconds."""
 
     wall: float
     cpu: float
@@ -23,10 +23,10 @@ class Spent(NamedTuple):
 def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
     """Times, memory and facts of a job.
 
-    Seconds are medians, multiplied by `scale`; `compile_seconds` is what the first run
-    takes longer, `memory` the growth of the peak over all runs, in MB.
+    Times are medians multiplied by `scale`; `compile_seconds` is the additional time of
+    the first run, and `memory` the growth of the peak memory over all runs, in MB.
     """
-    gc.collect()  # what it frees on the way would hide what the job takes
+    gc.collect()  # garbage freed during the job would hide memory that the job needs
     forget_peak()
     before = job.usage.peak()
     first = [_once(job)[0] for _ in range(job.warmups)]
@@ -45,7 +45,7 @@ def measured(job: Job, scale: float = 1.0) -> dict[str, Any]:
 
 
 def _repeated(job: Job) -> tuple[list[Spent], Any]:
-    """What runs took, and what the last one gave: the others' results are let go."""
+    """Times of all runs and the result of the last one; other results are freed."""
     runs: list[Spent] = []
     result = None
     while _goes_on([run.wall for run in runs], job.most):
@@ -56,7 +56,7 @@ def _repeated(job: Job) -> tuple[list[Spent], Any]:
 
 
 def _goes_on(times: list[float], limit: int) -> bool:
-    """Whether another repeat is worth its time."""
+    """Whether to repeat the run once more."""
     if not times:
         return True
     duration, enough = sum(times), len(times) >= FEWEST

@@ -1,4 +1,4 @@
-"""`docs/speed.md` from the results of runs."""
+"""The page `docs/speed.md`, from the results of benchmark runs."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -13,21 +13,21 @@ HEAD = """\
 # Speed
 
 Written by `meanfield bench --docs` from the results of the runs in
-`benchmarks/results/`; nothing here is typed by hand but the remarks. `make bench`
-measures again.
+`benchmarks/results/`; only the remarks are written by hand. `make bench` measures
+again.
 
-Each row is a process of its own. *s* is the median wall time of repeated runs, *CPU s*
-the median processor time of all cores together, *first s* what the first run takes
-longer (compilation, mostly), *MB* by how much the peak of the process's memory grew
-over all runs, compilation included. *ratio* is the time in units of the first method of
-the same problem, *floor* the time that the machine's best rates of matrix products and
-exponentials need for the same operations, as a share of the time taken. *scaled*: timed
-at 10 000 queries, and multiplied.
+Each row is measured in its own process. *s* is the median wall time of repeated runs,
+*CPU s* the median processor time of all cores, *first s* the additional time of the
+first run (mostly compilation), and *MB* the growth of the peak memory of the process
+over all runs, including compilation. *ratio* is the time divided by that of the first
+method of the same problem. *floor* is the time for the same operations at the machine's
+best rates of matrix products and exponentials, as a fraction of the measured time.
+*scaled*: timed at 10 000 queries, and multiplied.
 """
 
 
 def page(reports: Sequence[Report]) -> str:
-    """The page of one run after the other."""
+    """The page of all runs, as Markdown."""
     return "\n".join([HEAD, *map(_run, reports)])
 
 
@@ -37,7 +37,7 @@ def _run(report: Report) -> str:
 
 
 def machine_line(report: Report) -> str:
-    """What was measured on, when."""
+    """Machine, date and size of a report, on one line."""
     machine = report["machine"]
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
@@ -47,7 +47,7 @@ def machine_line(report: Report) -> str:
 
 
 def peaks_line(best: Mapping[str, Mapping[str, float]]) -> str:
-    """The floor's rates."""
+    """Rates of the floor, on one line."""
     units = {"products": "GFLOP/s in matrix products", "exponentials": "Gexp/s"}
     rates = [
         f"{best[kind][dtype] / 1e9:.3g} {unit} in {dtype}"
@@ -58,7 +58,7 @@ def peaks_line(best: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def growth_line(entry: Mapping[str, Any]) -> str:
-    """How the time of one method grows."""
+    """Growth of the time of one method with n, on one line."""
     parts = [entry["problem"]] if entry["problem"] else []
     parts += [f"d = {entry['d']}, {entry['dtype']}, {entry['method']}"]
     sizes = ", ".join(str(n) for n in entry["n"])
@@ -82,7 +82,7 @@ def _machine(report: Report) -> str:
 
 
 def _remark(report: Report) -> str:
-    """What a person has added to the results by hand."""
+    """Remark that was added to the results by hand, if any."""
     return f"\n*{report['remark']}*\n" if "remark" in report else ""
 
 
@@ -96,7 +96,7 @@ def _section(report: Report, case: str) -> str:
 
 
 def _summary(rows: Sequence[Row]) -> list[str]:
-    """Methods by problems at their largest size, where there are several."""
+    """Table of methods and problems at their largest size, if there are several."""
     problems = _largest(rows)
     if len(problems) < 2 or rows[0]["case"] == "floor":
         return []
@@ -110,7 +110,7 @@ def _summary(rows: Sequence[Row]) -> list[str]:
 
 
 def _largest(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
-    """The problems that no other differs from by more tokens alone."""
+    """The problems at their largest n."""
     problems = list(dict.fromkeys(problem(row) for row in rows))
     sizes: dict[tuple[Any, ...], int] = {}
     for *rest, n, d in problems:
@@ -151,9 +151,7 @@ def _growth(entries: Sequence[Mapping[str, Any]]) -> str:
         ]
         for entry in entries
     ]
-    legend = (
-        "The exponent of `n` in the time, fitted to all sizes that were measured.\n"
-    )
+    legend = "The exponent of `n` in the time, fitted to all measured sizes.\n"
     return "\n".join(["## Growth\n", legend, *_markdown(heads, table)])
 
 

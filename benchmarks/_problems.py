@@ -1,4 +1,4 @@
-"""What velocities are asked of, and what they are: NumPy, in double precision."""
+"""Tokens of the problems, and reference velocities in NumPy in double precision."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,12 +7,12 @@ import numpy as np
 
 from ._trial import Trial
 
-SAMPLE = 256  # queries at which velocities are compared
-SCORES = 2**24  # computed at once, so that they stay small beside any method
+SAMPLE = 256  # number of queries at which velocities are compared
+SCORES = 2**24  # scores in a block; few, so that the reference needs little memory
 
 
 class Sums(NamedTuple):
-    """Softmax velocities and the logarithms of their denominators, at some queries."""
+    """Softmax velocities and log denominators at some queries."""
 
     velocities: np.ndarray
     logs: np.ndarray
@@ -31,12 +31,12 @@ def directions(trial: Trial) -> np.ndarray:
 
 
 def sampled(count: int) -> np.ndarray:
-    """Indices at which results are compared: all, or evenly spaced ones."""
+    """Indices of the compared results: all, or `SAMPLE` evenly spaced ones."""
     return np.unique(np.linspace(0, count - 1, min(count, SAMPLE)).astype(int))
 
 
 def dense_sums(x: np.ndarray, queries: np.ndarray, epsilon: float) -> Sums:
-    r"""$\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$, some rows at a time."""
+    r"""$\sum_j e^{q \cdot x_j/\epsilon} x_j / Z$ and $\log Z$, in blocks of rows."""
     parts = [_sums(x, queries[rows], epsilon) for rows in _rows(len(x), len(queries))]
     return Sums(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
@@ -68,12 +68,12 @@ def cost_gradient(
 
 
 def relative_gap(values: np.ndarray, exact: np.ndarray) -> float:
-    """The largest difference, in units of the largest entry."""
+    """Largest difference, in units of the largest entry."""
     return float(np.max(np.abs(values - exact)) / np.max(np.abs(exact)))
 
 
 def velocity_facts(trial: Trial, values: np.ndarray) -> dict[str, Any]:
-    """The error of velocities at the first queries, and what they cost at least."""
+    """Error of velocities at sampled queries, and operation counts."""
     x = tokens(trial).astype(np.float64)
     at = sampled(trial.asked)
     exact = dense_sums(x, x[at], trial.settings["epsilon"]).velocities
@@ -82,7 +82,7 @@ def velocity_facts(trial: Trial, values: np.ndarray) -> dict[str, Any]:
 
 
 def gradient_facts(trial: Trial, values: np.ndarray) -> dict[str, Any]:
-    """The error of a gradient."""
+    """Error of a gradient at sampled tokens."""
     x, u = (part.astype(np.float64) for part in (tokens(trial), directions(trial)))
     at = sampled(trial.n)
     exact = cost_gradient(x, u, trial.settings["epsilon"], at)
@@ -90,7 +90,7 @@ def gradient_facts(trial: Trial, values: np.ndarray) -> dict[str, Any]:
 
 
 def cost_facts(trial: Trial, value: float) -> dict[str, Any]:
-    """The error of the cost, relative to the sum of the sizes of its terms."""
+    """Error of the cost, relative to the sum of the absolute values of its terms."""
     x, u = (part.astype(np.float64) for part in (tokens(trial), directions(trial)))
     terms = np.sum(u * dense_sums(x, x, trial.settings["epsilon"]).velocities, axis=1)
     error = abs(float(value) - terms.sum()) / np.abs(terms).sum()
@@ -98,9 +98,9 @@ def cost_facts(trial: Trial, value: float) -> dict[str, Any]:
 
 
 def pair_costs(trial: Trial) -> dict[str, float]:
-    """Operations in matrix products, and exponentials, of all pairs: SPEED, section 2.
+    """Operations in matrix products, and exponentials, for all pairs: SPEED, section 2.
 
-    A score takes $2d$ operations, its share of the mean $2d$ and of the denominator 2.
+    A score takes $2d$ operations, its term of the mean $2d$, that of the denominator 2.
     """
     pairs = trial.n**2
     return {"products": pairs * (4 * trial.d + 2), "exponentials": pairs}

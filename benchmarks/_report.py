@@ -1,4 +1,4 @@
-"""A report: every row of one run, and what follows from them."""
+"""Reports: the rows of one benchmark run, and derived quantities."""
 
 import datetime as dt
 import importlib
@@ -15,20 +15,20 @@ from . import _derived, _machine
 from ._running import ROUNDS, Told, rows
 from ._trial import OURS, Case, Size, Trial
 
-FIRST = "floor"  # what others are held against
+FIRST = "floor"  # case with which the others are compared
 
 
 def names() -> list[str]:
-    """The cases: files of this folder, the floor first."""
+    """Names of the cases, which are modules of this folder; `floor` comes first."""
     files = sorted(file.stem for file in Path(__file__).parent.glob("[!_]*.py"))
     return sorted(files, key=lambda name: name != FIRST)
 
 
 def load(name: str) -> Case:
-    """The case of that name.
+    """The case with a name.
 
     Raises:
-        UnknownNameError: if there is none.
+        UnknownNameError: if there is no such case.
     """
     if name not in names():
         near = suggestion(name, names())
@@ -37,10 +37,10 @@ def load(name: str) -> Case:
 
 
 def trials(cases: Sequence[str], size: Size, methods: Sequence[str]) -> list[Trial]:
-    """The trials of cases; with patterns of methods, those of the floor and of these.
+    """The trials of cases; `methods` are patterns that filter all but the floor.
 
     Raises:
-        UnknownNameError: if there is no such case, or no method that fits.
+        UnknownNameError: if there is no such case, or no method matches.
     """
     candidates = [trial for name in cases for trial in load(name).trials(size)]
     if not methods:
@@ -49,15 +49,15 @@ def trials(cases: Sequence[str], size: Size, methods: Sequence[str]) -> list[Tri
     selection = [trial for trial in candidates if trial.case == FIRST or fits(trial)]
     if all(trial.case == FIRST for trial in selection):
         choices = ", ".join(sorted({f"`{trial.method}`" for trial in candidates}))
-        raise UnknownNameError(f"No method fits `{methods[0]}`; there are {choices}.")
+        raise UnknownNameError(f"No method matches `{methods[0]}`; use {choices}.")
     return selection
 
 
 def chosen(cases: Sequence[str], size: Size) -> list[str]:
-    """Cases in the order in which they are measured: the floor is, unless quick.
+    """Cases in the order of measurement; `floor` is always included unless quick.
 
     Raises:
-        UnknownNameError: if there is none of a name.
+        UnknownNameError: if there is no such case.
     """
     for name in cases:
         load(name)
@@ -74,15 +74,15 @@ def report(
     kept: Callable[[dict[str, Any]], None],
     cut: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Measures cases, and says on what machine and when.
+    """Measures cases; returns rows, derived quantities, machine and date.
 
     Args:
-        cases: their names, in order.
-        size: of each.
-        methods: patterns of names, such as `ours*`; all methods without any.
-        told: hears of each trial before it begins.
-        kept: gets what is measured after each trial.
-        cut: gets what is measured by then when an interrupt ends it.
+        cases: names of the cases, in order.
+        size: problem size.
+        methods: patterns of method names, such as `ours*`; all methods if empty.
+        told: function that is called before each trial.
+        kept: function that receives the results so far after each trial.
+        cut: function that receives the results so far after an interrupt.
     """
     selection = trials(cases, size, methods)
     where = _machine.device()
@@ -106,7 +106,7 @@ def _findings(
     cases: Sequence[str],
     size: Size,
 ) -> dict[str, Any]:
-    """Rows, and what follows from them."""
+    """The report of the rows measured so far."""
     best = _derived.peaks(measurements, machine["cores"])
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
@@ -120,7 +120,7 @@ def _findings(
 
 
 def ours_failed(findings: dict[str, Any]) -> list[str]:
-    """The rows of ours that could not be measured, in words."""
+    """Descriptions of the rows of this library that failed."""
     return [
         f"{row['case']}, {row['method']}: {row['reason']}"
         for row in findings["rows"]
@@ -129,7 +129,7 @@ def ours_failed(findings: dict[str, Any]) -> list[str]:
 
 
 def file_of(findings: dict[str, Any]) -> Path:
-    """Where the results of a whole run are kept: DATE-DEVICE.json."""
+    """File of the results of a full run: benchmarks/results/DATE-DEVICE.json."""
     device = findings["machine"]["device"].lower()
     name = re.sub(r"[^a-z0-9]+", "-", device).strip("-")
     return Path("benchmarks", "results", f"{findings['date']}-{name}.json")

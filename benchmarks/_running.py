@@ -1,4 +1,4 @@
-"""Trials measured one after the other, each in a fresh process."""
+"""Measurement of trials, each in a new process."""
 
 import os
 import time
@@ -15,10 +15,10 @@ from ._trial import Trial
 from ._worker import measurement
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE = 3600.0  # seconds for one trial
-ROUNDS, SHORT = 3, 12.0  # processes for a trial, begun within so many seconds
-LONGEST = 200  # characters of a reason
-ROOM = 0.5  # of the machine's memory, for the arrays of one trial
+PATIENCE = 3600.0  # timeout of a trial in seconds
+ROUNDS, SHORT = 3, 12.0  # processes per trial, as long as these seconds have not passed
+LONGEST = 200  # largest number of characters of a reason
+ROOM = 0.5  # fraction of the memory that the arrays of one trial may take
 
 Told = Callable[[int, int, str], None]
 
@@ -26,15 +26,15 @@ Told = Callable[[int, int, str], None]
 def rows(
     trials: Sequence[Trial], device: str, told: Told, *, rounds: int = ROUNDS
 ) -> Iterator[dict[str, Any]]:
-    """A row for each trial: its attributes, and what was measured or why not.
+    """Yields a row for each trial: its attributes and results, or why it has none.
 
     Args:
-        trials: what is to be measured, in this order.
-        device: where arrays live.
-        told: hears the number of each trial, how many there are, and what it is,
-            before it begins.
-        rounds: how many processes measure a short trial; the middle one counts, as
-            on shared machines one in ten runs at half the speed of the others.
+        trials: trials, in the order of measurement.
+        device: device of the arrays.
+        told: function that is called before each trial with its number, the number of
+            trials, and its description.
+        rounds: number of processes that measure a short trial; the median counts,
+            since on shared machines one process in ten has half the usual speed.
     """
     for number, trial in enumerate(trials, start=1):
         told(number, len(trials), trial.words)
@@ -44,17 +44,17 @@ def rows(
 
 
 def outcome(trial: Trial, rounds: int = 1) -> dict[str, Any]:
-    """What was measured, or the reason why nothing was."""
+    """Results of a trial, or the reason why it was skipped or failed."""
     if version(trial.package) is None:
         return _without("skipped", f"{trial.package}: not installed")
     if trial.bytes_needed > ROOM * physical_memory():
         size = trial.bytes_needed / 1e9
-        return _without("skipped", f"would hold {size:.0f} GB, too much for this one")
+        return _without("skipped", f"needs {size:.0f} GB, too much for this machine")
     return _middle(trial, rounds)
 
 
 def _middle(trial: Trial, rounds: int) -> dict[str, Any]:
-    """The process of median time; of two the faster."""
+    """Results of the process with the median time; of two processes, the faster."""
     measurements, start = [_in_a_process(trial)], time.perf_counter()
     while len(measurements) < rounds and time.perf_counter() - start < SHORT:
         measurements.append(_in_a_process(trial))
@@ -65,7 +65,7 @@ def _middle(trial: Trial, rounds: int) -> dict[str, Any]:
 
 def _in_a_process(trial: Trial) -> dict[str, Any]:
     with Processes[dict[str, Any]](1, environment=_environment(trial)) as process:
-        process.give(measurement, trial)
+        process.submit(measurement, trial)
         answer = next(process.answers(PATIENCE), None)
     if answer is None:
         return _without("failed", f"took more than {PATIENCE:.0f} s")
@@ -75,17 +75,17 @@ def _in_a_process(trial: Trial) -> dict[str, Any]:
 
 
 def _environment(trial: Trial) -> dict[str, str]:
-    """The user's, with the precision of the trial and no programs from earlier runs."""
+    """The user's environment with the precision of the trial, and without a cache."""
     variables = {
         k: v for k, v in os.environ.items() if k != "JAX_COMPILATION_CACHE_DIR"
     }
     double = str(int(trial.dtype == "float64"))
-    # The last line of a failure is then the error.
+    # Without traceback filtering the last line of a failure is the error.
     return {**variables, "JAX_ENABLE_X64": double, "JAX_TRACEBACK_FILTERING": "off"}
 
 
 def _why(error: BaseException) -> str:
-    """The last line of an error, with its kind if the trial has raised it."""
+    """Last line of an error, with its type if the trial has raised it."""
     if isinstance(error, WorkerLost):
         return str(error)
     message = traceback.format_exception_only(error)[0]

@@ -1,4 +1,4 @@
-"""The table that the command ends with, on stdout."""
+"""The tables that `meanfield bench` prints."""
 
 from collections.abc import Mapping
 from itertools import groupby
@@ -10,11 +10,11 @@ from rich.table import Table
 from ._cells import HEADS, cells
 from ._page import growth_line, machine_line, peaks_line
 
-WIDTH = 180  # for other programs
+WIDTH = 180  # columns if stdout is not a terminal
 
 
 def show(report: Mapping[str, Any]) -> None:
-    """A table for each case and problem, then the floor and how times grow."""
+    """Prints a table for each case and problem, then growth, floor and machine."""
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH

@@ -1,4 +1,4 @@
-"""What is measured: trials, and the jobs that they become in a process of their own."""
+"""Trials, and the jobs that run them in their own process."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,21 +13,21 @@ ITEMSIZE = {"float32": 4, "float64": 8}
 
 @dataclass(frozen=True)
 class Trial:
-    """A row of the table, before it is measured: names and numbers alone.
+    """Description of a measurement, as plain names and numbers.
 
     Attributes:
-        case: the case that it belongs to.
-        method: its name in the table.
-        maker: the function of `benchmarks.methods` that makes its job, `FILE:NAME`.
-        package: the distribution that must be installed.
-        dtype: of the numbers that are computed with.
-        n: tokens, or members of a family, or cells along an axis.
+        case: name of its case.
+        method: name of the method in the table.
+        maker: function in `benchmarks.methods` that makes its job, as `FILE:NAME`.
+        package: distribution that must be installed.
+        dtype: floating-point type.
+        n: number of tokens, of members of a family, or of cells along an axis.
         d: dimension.
-        problem: what else tells one problem of a case from another.
-        queries: where so few are asked for, times are scaled to all `n`.
-        buffers: matrices of `n × n` numbers that are held at once.
-        settings: what else the maker must know.
-        device: where arrays live: `cpu`, or the kind of an accelerator.
+        problem: label that distinguishes problems of a case.
+        queries: number of queries if not all `n`; times are then scaled to `n`.
+        buffers: number of `n × n` matrices in memory at the same time.
+        settings: further parameters for the maker.
+        device: device of the arrays: `cpu`, or the kind of an accelerator.
     """
 
     case: str
@@ -45,22 +45,22 @@ class Trial:
 
     @property
     def asked(self) -> int:
-        """The number of queries that are asked for."""
+        """Number of queries."""
         return self.n if self.queries is None else min(self.n, self.queries)
 
     @property
     def scale(self) -> float:
-        """By what times are multiplied, to stand for all queries."""
+        """Factor that scales times to all `n` queries."""
         return self.n / self.asked
 
     @property
     def bytes_needed(self) -> int:
-        """What its largest arrays take."""
+        """Bytes of its largest arrays."""
         return self.buffers * self.n * self.asked * ITEMSIZE[self.dtype]
 
     @property
     def words(self) -> str:
-        """The trial in a line."""
+        """Description of the trial on one line."""
         parts = [self.problem] if self.problem else []
         parts += [f"n = {self.n}, d = {self.d}, {self.dtype}, {self.method}"]
         return f"{self.case}: {', '.join(parts)}"
@@ -74,12 +74,12 @@ class Job(NamedTuple):
     """Work that can be repeated and timed.
 
     Attributes:
-        run: does it once, and returns when all of it is done.
-        facts: what is to be told of its last result, once nothing is timed any more:
-            `error`, operations in matrix `products`, `exponentials`, or anything else.
-        warmups: how often it is run first, without being timed.
-        most: how often it is timed at most.
-        usage: of which processes processor and memory are counted.
+        run: function that does the work once, and blocks until it is complete.
+        facts: function from the last result to further entries of the row, called after
+            timing: `error`, operations in matrix `products`, `exponentials`, or others.
+        warmups: number of first runs without timing.
+        most: largest number of timed runs.
+        usage: counter of processor time and memory.
     """
 
     run: Callable[[], Any]
@@ -90,11 +90,11 @@ class Job(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Trials of one kind: the first of each problem is what others are compared with.
+    """Group of trials; the first trial of each problem is the reference of the others.
 
     Attributes:
-        says: what is measured, and what an error is, in Markdown.
-        trials: those of a size.
+        says: description of the measurement and of the error, in Markdown.
+        trials: function from a problem size to the trials.
     """
 
     says: str

@@ -1,4 +1,4 @@
-"""Processor time and peak memory, of this process or of those that it has ended."""
+"""Processor time and peak memory of this process or of its ended children."""
 
 import contextlib
 import resource
@@ -13,14 +13,14 @@ MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes
 
 
 class Usage(Protocol):
-    """What is counted."""
+    """Counter of processor time and peak memory."""
 
     def cpu(self) -> float:
-        """Seconds of processor time so far."""
+        """Processor time so far, in seconds."""
         ...
 
     def peak(self) -> float:
-        """The largest memory so far, in MB (10⁶ bytes)."""
+        """Peak memory so far, in MB (10⁶ bytes)."""
         ...
 
 
@@ -47,7 +47,7 @@ class _Children:
 
 
 def forget_peak() -> None:
-    """Lets this process's peak be what it holds now, where the system can."""
+    """Resets the peak memory of this process, if the system supports it."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text(FORGET_PEAK)
 

@@ -1,4 +1,4 @@
-"""What a process of its own does: it measures one trial."""
+"""Measurement of one trial, in the process of a worker."""
 
 import importlib
 import json
@@ -10,10 +10,10 @@ from ._trial import Job, Trial
 
 
 def measurement(trial: Trial) -> dict[str, Any]:
-    """What was measured; the file of a trial's method loads what it needs.
+    """Measures a trial; the module of its method imports the packages it needs.
 
     Raises:
-        TypeError: here, for one trial alone, if JSON cannot hold it: NumPy's integers.
+        TypeError: if a result is not valid JSON, such as an integer of NumPy.
     """
     figures = measured(_maker(trial)(trial), trial.scale)
     return json.loads(json.dumps(figures))

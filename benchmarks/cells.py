@@ -1,4 +1,4 @@
-"""A velocity in cells, whose error is bounded, where no other way is linear."""
+"""Case `cells`: velocities by interpolation in cells, with an error bound."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -10,7 +10,7 @@ METHODS = (
 )
 ONE = METHODS[:1]
 MASKED = (("ours, cells, causal", "cells:causal_velocity", OURS),)
-ASKED = 10_000  # queries of what goes through all pairs
+ASKED = 10_000  # queries of methods that sum over all pairs
 PROBLEMS = (
     (1_000_000, 2, 1e-6, METHODS + MASKED),
     (1_000_000, 3, 1e-6, METHODS[:2] + METHODS[3:] + MASKED),
@@ -49,15 +49,15 @@ def _trial(way: tuple[str, str, str], n: int, d: int, tolerance: float) -> Trial
 
 CASE = Case(
     says=(
-        "Softmax velocities of tokens `N(0, I)` in float64 with `A = V = I`, asked "
-        "for to a tolerance relative to the largest. `bound` is what is said of all "
-        "of them before any is computed; `error` is what was found against sums over "
-        "all pairs: at all tokens up to 20 000, else at 4 096, of which 1 024 are the "
-        "farthest from the origin and 1 024 the farthest from any other. Cells and "
-        "nodes are planned once, on the host; the notes say how long that takes with "
-        "what it compiles. Of what goes through all pairs 10 000 velocities are "
-        "asked, and times multiplied: marked `scaled`. Under a causal mask tokens see "
-        "themselves and those before them, in the order in which they were drawn."
+        "Softmax velocities of tokens `N(0, I)` in float64 with `A = V = I`, to a "
+        "tolerance relative to the largest. `bound` is the a priori error bound; "
+        "`error` is measured against sums over all pairs, at all tokens up to 20 000, "
+        "else at 4 096, of which 1 024 are the farthest from the origin and 1 024 the "
+        "farthest from any other. Cells and nodes are planned once, on the host; the "
+        "notes have the time for that, including compilation. Methods that sum over "
+        "all pairs are timed at 10 000 queries, and times multiplied: marked `scaled`. "
+        "Under a causal mask tokens attend to themselves and to earlier ones, in the "
+        "order in which they were drawn."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""A velocity in few dimensions, to a tolerance, against all pairs."""
+"""Case `chebyshev`: velocities in low dimension by Chebyshev interpolation."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -8,8 +8,8 @@ METHODS = (
     ("torch SDPA", "torch_sdpa:velocity", "torch"),
 )
 PROBLEMS = ((1_000_000, 1), (1_000_000, 2), (100_000, 2), (100_000, 3))
-ASKED = 10_000  # queries of methods that go through all pairs, where those are many
-WHOLE = 100_000  # tokens up to which all queries are asked for
+ASKED = 10_000  # queries of methods that sum over all pairs, for many tokens
+WHOLE = 100_000  # largest number of tokens at which all queries are computed
 TOLERANCE = 1e-6
 
 
@@ -36,11 +36,11 @@ def _trial(way: tuple[str, str, str], n: int, d: int) -> Trial:
 
 CASE = Case(
     says=(
-        "The same velocity in float64 with `A = I`, asked for to 1e-6. Of a million "
-        "tokens, methods that go through all pairs are asked for 10 000 velocities, "
-        "and their times are multiplied by 100: marked `scaled`. Errors are as for "
+        "The velocity of `softmax` in float64 with `A = I`, to a tolerance of 1e-6. "
+        "For a million tokens, methods that sum over all pairs are timed at 10 000 "
+        "queries, and times are multiplied by 100: marked `scaled`. Errors are as for "
         "`softmax`. Nodes are planned once, on the host, in the first run; the notes "
-        "say how long that takes with what it compiles, and how many there are."
+        "have the time for that, including compilation, and the number of nodes."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""Many small clouds of tokens: side by side, and one at a time."""
+"""Case `clouds`: many small clouds of tokens, batched and one at a time."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -14,7 +14,7 @@ FIXED = (
 LAWS = {"softmax": {"A": -1.0, "V": 1.0}, "sinkhorn": {"A": 1.0, "V": -1.0}}
 FULL = (256, 64, (2, 8))  # clouds, tokens in each, dimensions
 QUICK = (4, 8, (2,))
-HALVES, RTOL = 64, 1e-6  # steps of one length up to t = 1; of steps that adapt
+HALVES, RTOL = 64, 1e-6  # number of fixed steps until t = 1; tolerance of adaptive ones
 
 
 def _trials(size: Size) -> list[Trial]:
@@ -61,11 +61,11 @@ CASE = Case(
     says=(
         "Clouds of `n` standard normal tokens, moved to `t = 1` in one call: softmax "
         "with `A = −I`, `V = I`, and Sinkhorn at `ε = 1` with `A = I`, `V = −I`, by "
-        "`tsit5` in steps that adapt to a relative error, each cloud in its own, and "
-        "by Heun in steps of one length. *Together* is what `ensemble` does unless "
-        "told otherwise, *one at a time* is `together=1`. The error is the largest "
-        "difference of the last states of three clouds from those of SciPy's DOP853 at "
-        "1e-11, relative to the largest entry. The floor counts scores of all stages."
+        "`tsit5` in adaptive steps, separate for each cloud, and by Heun in fixed "
+        "steps. *Together* is the default of `ensemble`, *one at a time* is "
+        "`batch_size=1`. The error is the largest difference of the final states of "
+        "three clouds to those of SciPy's DOP853 at 1e-11, relative to the largest "
+        "entry. The floor counts the scores of all stages."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""Tokens that several devices, or several processes, share."""
+"""Case `devices`: tokens distributed over several devices or processes."""
 
 import math
 
@@ -14,7 +14,7 @@ def _trials(size: Size) -> list[Trial]:
     counts = (1, 2) if size == "quick" else COUNTS
     n = 200 if size == "quick" else 8_000
     strong = [_trial("strong", n, by, k) for by in BY for k in counts]
-    # As many pairs for each device, however many there are.
+    # The number of pairs per device is constant.
     weak = [_trial("weak", round(n * math.sqrt(k)), by, k) for by in BY for k in counts]
     alone = [_trial("growth", n * m, "", 1) for m in counts]
     return [*strong, *weak, *alone]
@@ -37,14 +37,14 @@ def _trial(problem: str, n: int, by: str, count: int) -> Trial:
 
 CASE = Case(
     says=(
-        "`meanfield simulate` of `n` tokens in the plane, steps of Euler by exact "
-        "sums, whole commands. *Strong*: the same tokens on more devices, or in more "
-        "processes of one device each. *Weak*: as many pairs of tokens for each. "
-        "*Growth*: more tokens by one device, without a layout. `integrating_seconds` "
-        "leaves out start and compilation of the first process, but not how long it "
-        "waits for the others, which compile at every call. Forced devices of a "
-        "processor share its cores, of which this machine has two, and one device "
-        "uses them all."
+        "`meanfield simulate` of `n` tokens in the plane, Euler steps with exact sums, "
+        "whole commands. *Strong*: the same tokens on more devices, or in more "
+        "processes with one device each. *Weak*: the same number of pairs of tokens "
+        "per device. *Growth*: more tokens on one device, without a layout. "
+        "`integrating_seconds` excludes start and compilation of the first process, "
+        "but includes its waiting for the others, which compile at every call. Forced "
+        "CPU devices share the cores, of which this machine has two, and a single "
+        "device uses them all."
     ),
     trials=_trials,
 )

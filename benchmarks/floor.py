@@ -1,4 +1,4 @@
-"""What the machine can do: matrix products, and exponentials that stay in cache."""
+"""Case `floor`: peak rates of matrix products, and of exponentials in cache."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -12,7 +12,7 @@ METHODS = (
     (EXPONENTIALS, "NumPy", "numpy_rates:exponentials", "numpy"),
     (EXPONENTIALS, "torch", "torch_rates:exponentials", "torch"),
 )
-SIDE, COUNT = 2048, 2**14  # of matrices; numbers in cache
+SIDE, COUNT = 2048, 2**14  # rows of the matrices; count of exponentials
 
 
 def _trials(size: Size) -> list[Trial]:
@@ -40,11 +40,11 @@ def _trials(size: Size) -> list[Trial]:
 
 CASE = Case(
     says=(
-        "A product of two square matrices with `n` rows, and exponentials of `n` "
-        "numbers over and over, on one core: their rate by processor time, times the "
-        "cores. The best of each is the floor: a method that goes through all pairs "
-        "needs `(4d + 2)/products + 1/exponentials` seconds for each at least, if one "
-        "takes the large product's rate for the thin products there are."
+        "A product of two square matrices with `n` rows, and repeated exponentials of "
+        "`n` numbers on one core, whose rate by processor time is multiplied by the "
+        "number of cores. The best rates are the floor: a method that sums over all "
+        "pairs needs at least `(4d + 2)/products + 1/exponentials` seconds per pair, "
+        "if thin products were as fast as the large one."
     ),
     trials=_trials,
 )

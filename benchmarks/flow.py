@@ -1,4 +1,4 @@
-"""A whole flow of a million tokens, from the command line."""
+"""Case `flow`: a whole flow of a million tokens, from the command line."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -38,10 +38,10 @@ def _trial(n: int, d: int, run: dict, steps: dict) -> Trial:
 
 CASE = Case(
     says=(
-        "`n` tokens `N(0, I)` by `meanfield simulate --out`, once, from the start of "
-        "the process to its end, nothing compiled before: softmax with `A = −I`, "
+        "`n` tokens `N(0, I)` by one `meanfield simulate --out`, from the start of the "
+        "process to its end, with an empty compilation cache: softmax with `A = −I`, "
         "`V = I`, and Sinkhorn at `ε = 1` with `A = I`, `V = −I`. A step takes six "
-        "velocities. Memory is the whole process's."
+        "velocities. Memory is that of the whole process."
     ),
     trials=_trials,
 )

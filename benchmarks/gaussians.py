@@ -1,4 +1,4 @@
-"""Families of Gaussians to their blow-up, against the steps published with them."""
+"""Case `gaussians`: families of Gaussians until blow-up, against published steps."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -39,11 +39,10 @@ CASE = Case(
         "`n` covariances under softmax attention with `V = I`, `A + Aᵀ` positive "
         "definite: the starts and parameters of Figure 2(a) of castin2025 as its "
         "script has them, and random ones of trace one in eight dimensions. *To the "
-        "bound* ends where the trace passes 1000, as the script does; *to the blow-up* "
-        "finds its time, too. Euler steps have length 0.01. With "
-        "`Σ(t)⁻¹ = Σ(0)⁻¹ − t(A + Aᵀ)` known, the error is the time by which a "
-        "member's last trace is early or late, relative to its blow-up time: the "
-        "largest over the members."
+        "bound* stops when the trace exceeds 1000, as the script does; *to the "
+        "blow-up* also finds the blow-up time. Euler steps have length 0.01. Since "
+        "`Σ(t)⁻¹ = Σ(0)⁻¹ − t(A + Aᵀ)` is known, the error is the largest time shift "
+        "of a member's final trace, relative to its blow-up time."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""The gradient of a scalar of the velocities, against the scalar alone."""
+"""Case `gradient`: the gradient of a scalar of the velocities, and the scalar alone."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -10,7 +10,7 @@ METHODS = (
     ("torch SDPA, forward", "torch_sdpa:cost", "torch", 0),
     ("torch SDPA, gradient", "torch_sdpa:gradient", "torch", 0),
 )
-MANY = 60_000  # where memory is asked for
+MANY = 60_000  # size at which memory matters
 
 
 def _trials(size: Size) -> list[Trial]:
@@ -35,10 +35,10 @@ def _trial(way: tuple[str, str, str, int], n: int) -> Trial:
 
 CASE = Case(
     says=(
-        "The scalar `Σᵢ uᵢ · v(xᵢ)` of softmax velocities, with fixed random `uᵢ`, and "
-        "the same with its gradient with respect to all tokens, as queries, keys and "
-        "values. The error of a gradient is relative to its largest entry, at 256 "
-        "tokens; that of the scalar to the sum of the sizes of its terms."
+        "The scalar `Σᵢ uᵢ · v(xᵢ)` of softmax velocities with fixed random `uᵢ`, and "
+        "the scalar with its gradient with respect to all tokens (as queries, keys and "
+        "values). The error of a gradient is relative to its largest entry, at 256 "
+        "tokens; that of the scalar to the sum of the absolute values of its terms."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""Plane densities, beside the arithmetic they cannot do without."""
+"""Case `grid`: steps of densities in the plane, compared with their matrix products."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -27,9 +27,9 @@ def _trials(size: Size) -> list[Trial]:
 
 CASE = Case(
     says=(
-        "A normal density on `n × n` cells, moved for so many steps of three stages "
-        "each. The floor is the matrix products of the stages alone, at the rate of a "
-        "large one."
+        "A normal density on `n × n` cells, integrated by steps of three stages. The "
+        "floor is the time for the matrix products of the stages at the rate of a "
+        "large product."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""Sinkhorn potentials of a cloud and itself, to a tolerance on the marginals."""
+"""Case `sinkhorn`: potentials of a cloud and itself, to a tolerance on marginals."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -38,11 +38,11 @@ def _trial(way: tuple[str, str, str], n: int, epsilon: float) -> Trial:
 CASE = Case(
     says=(
         "The potentials of the entropic plan between `n` standard normal tokens in the "
-        "plane and themselves, cost `|x − y|²/2`, asked for to 1e-6. The error is the "
-        "one reached: the sup of both marginals' errors relative to `1/n`, from each "
-        "method's potentials. OTT stops on the L¹ norm of a marginal, POT on the L² "
-        "norm, with the threshold that the same error everywhere would have; geomloss "
-        "follows a schedule and has no tolerance. POT is timed from its first run on."
+        "plane and themselves, cost `|x − y|²/2`, to a tolerance of 1e-6. The error is "
+        "the sup of both marginals' errors relative to `1/n`, computed from the "
+        "potentials of each method. OTT stops by the L¹ norm of a marginal error and "
+        "POT by the L² norm, with the threshold for a uniform error; geomloss follows "
+        "a schedule and has no tolerance. POT is timed from its first run."
     ),
     trials=_trials,
 )

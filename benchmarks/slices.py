@@ -1,4 +1,4 @@
-"""Sliced plans against Sinkhorn: the run times that shahbazi2025 shows."""
+"""Case `slices`: sliced plans against Sinkhorn, as the run times of shahbazi2025."""
 
 from ._sliced import BACK, MANY, PAPER
 from ._trial import OURS, Case, Size, Trial
@@ -69,14 +69,15 @@ def _trial(
 CASE = Case(
     says=(
         "One velocity of `n` standard normal tokens under random `Q` and `K`. *As the "
-        "paper*: dimension 1024, a slice for each axis, beside Sinkhorn attention "
-        "after so many half-steps, softmax and differential attention (shahbazi2025, "
-        "Figures 3 and 4). *Forward and backward*: the gradient of the mean square of "
-        "velocities in the tokens; hard sorts have none. *Random slices*: "
-        "eight, in eight dimensions. NumPy sorts and gathers slice by slice; POT's "
-        "plan is a dense matrix. The error of hard sorts is that against NumPy's in "
-        "double precision, in units of the largest velocity; in single precision two "
-        "tokens may exchange ranks, and the error is theirs."
+        "paper*: dimension 1024, a slice for each axis, compared with Sinkhorn "
+        "attention after several numbers of half-steps, softmax and differential "
+        "attention (shahbazi2025, Figures 3 and 4). *Forward and backward*: the "
+        "gradient of the mean square of the velocities with respect to the tokens; "
+        "hard sorts have none. *Random slices*: eight, in eight dimensions. NumPy "
+        "sorts and gathers slice by slice; POT's plan is a dense matrix. The error of "
+        "hard sorts is relative to NumPy in double precision, in units of the largest "
+        "velocity; in single precision two tokens may exchange ranks, which then "
+        "determines the error."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""One softmax velocity, by everything that computes one."""
+"""Case `softmax`: one softmax velocity, by every library that computes one."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -20,7 +20,7 @@ PROBLEMS = tuple(
     for d in (PLANE, WIDE)
     for n in (30_720, 10_000, 1000)
 )
-MANY = 100_000  # where the error of single precision is asked for
+MANY = 100_000  # size at which the error of single precision matters
 
 
 def _trials(size: Size) -> list[Trial]:
@@ -53,10 +53,10 @@ def _trial(way: tuple[str, str, str, int], dtype: str, n: int, d: int) -> Trial:
 CASE = Case(
     says=(
         "One softmax velocity of `n` standard normal tokens at all of them, with "
-        "`Q = K = V = I` and `ε = 1`, at `d = 64` `ε = √d`. Peers are handed queries, "
-        "keys and values ready-made. The error is the largest difference from dense "
-        "sums in float64 of the same tokens, at 256 of them, relative to the largest "
-        "velocity. Dense methods are left out where their matrices do not fit."
+        "`Q = K = V = I` and `ε = 1` (`ε = √d` for `d = 64`). Other libraries receive "
+        "queries, keys and values as arrays. The error is the largest difference to "
+        "dense sums in float64, at 256 of the tokens, relative to the largest "
+        "velocity. Dense methods are omitted if their matrices do not fit in memory."
     ),
     trials=_trials,
 )

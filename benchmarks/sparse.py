@@ -1,4 +1,4 @@
-"""Sparse Sinkhorn attention: how its cost grows with the sequence."""
+"""Case `sparse`: cost of sparse Sinkhorn attention by length of the sequence."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -12,7 +12,7 @@ NUMPY = ("NumPy, block by block", "sparse:by_blocks", "numpy")
 SOFTMAX = ("ours, softmax", "sparse:softmax", OURS)
 FIXED, ROOT = "blocks of {} tokens", "as many blocks as tokens in each"
 SIZES = (4096, 16_384, 65_536, 262_144)
-SMALL = 16_384  # of NumPy and of all pairs
+SMALL = 16_384  # largest size for NumPy and for sums over all pairs
 
 
 def _trials(size: Size) -> list[Trial]:
@@ -49,12 +49,12 @@ def _trial(way: tuple[str, str, str], n: int, block: int, problem: str) -> Trial
 CASE = Case(
     says=(
         "One velocity of `n` standard normal tokens in dimension 16, `Q = K = V = I`, "
-        "cut into `N_B` blocks of `b` that a linear network sorts, in five passes. The "
-        "model is `n b d` for local attention, `n² d/b` for a product with the matrix "
-        "that sorts, and `5 (n/b)²` for balancing: linear only where the order is hard "
-        "or `b` grows with `n`, and `n^1.5` for `b = √n`. The error is the largest "
-        "difference from NumPy's dense blocks, at three of them, in units of the "
-        "largest velocity; of softmax none is measured here."
+        "cut into `N_B` blocks of `b` tokens that a linear network sorts, in five "
+        "passes. The predicted cost is `n b d` for local attention, `n² d/b` for the "
+        "product with the sorting matrix, and `5 (n/b)²` for balancing: linear only if "
+        "the order is hard or `b` grows with `n`, and `n^1.5` for `b = √n`. The error "
+        "is the largest difference to NumPy's dense blocks, at three of them, in units "
+        "of the largest velocity; that of softmax is not measured here."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""From the start of a process to the first result of a small run."""
+"""Case `startup`: time from the start of a process to the end of a small run."""
 
 from ._trial import OURS, Case, Size, Trial
 
@@ -30,10 +30,10 @@ def _trials(size: Size) -> list[Trial]:
 
 CASE = Case(
     says=(
-        "`meanfield simulate` of `n` tokens in the plane, `A = −I`, to `t = 1`, from "
-        "the start of its process to its end, with the programs that an earlier "
-        "process compiled and without any; beside them a process that only imports "
-        "what the run imports. Memory is the whole process's."
+        "`meanfield simulate` of `n` tokens in the plane, `A = −I`, until `t = 1`, "
+        "from the start of its process to its end, with a warm and with an empty "
+        "compilation cache; and a process that only imports the packages of the run. "
+        "Memory is that of the whole process."
     ),
     trials=_trials,
 )

@@ -1,8 +1,8 @@
-"""Sinkhorn's potentials of a million points, in cells no wider than the bandwidth."""
+"""Case `transport`: Sinkhorn potentials of a million points by sums in cells."""
 
 from ._trial import OURS, Case, Size, Trial
 
-SHARE = 0.05  # of the mean squared distance from the mean: the bandwidth
+SHARE = 0.05  # bandwidth as a fraction of the mean squared distance from the mean
 TOLERANCE = 1e-6
 
 
@@ -29,11 +29,11 @@ def _trial(n: int, d: int) -> Trial:
 CASE = Case(
     says=(
         "The potentials of the entropic plan between two clouds of `n` standard normal "
-        "points, cost `|x − y|²/2`, asked for to 1e-6; laid out on 2 048 of either, "
-        "and solved from the Gaussian's potential on. `error` is the mean error of a "
-        "marginal relative to `1/n`, the larger of both, by sums over all pairs in "
-        "NumPy for 1 024 rows and as many columns, half of them the farthest out; "
-        "`worst` is the largest of these errors."
+        "points, cost `|x − y|²/2`, to a tolerance of 1e-6; the cells are planned from "
+        "2 048 points of each, and the iteration starts at the potential of the "
+        "Gaussian. `error` is the larger mean error of the two marginals relative to "
+        "`1/n`, by sums over all pairs in NumPy for 1 024 rows and columns, half of "
+        "them the farthest out; `worst` is the largest of these errors."
     ),
     trials=_trials,
 )

@@ -1,4 +1,4 @@
-"""Figures of the literature, a folder for each idea; `meanfield reproduce` makes them.
+"""Figures of the literature, a folder for each idea, made by `meanfield reproduce`.
 
-A package of its own, so that no other folder of this name on Python's path joins it.
+The folder has an `__init__.py`, so that it is not merged with others of this name.
 """

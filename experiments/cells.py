@@ -1,20 +1,26 @@
-"""What sums in cells cost, by what scores vary by: `python -m experiments.cells`."""
+"""Cost of sums in cells by the range of scores: `python -m experiments.cells`."""
 
 import sys
 
 import numpy as np
 
-from meanfield.measures.reductions.cells import PAIRS, WIDER, Extent, Nearness, chosen
+from meanfield.measures.reductions.cells import (
+    PAIRS,
+    WIDE_VARIANCE,
+    Extent,
+    Nearness,
+    choose_layout,
+)
 
 TOKENS = 1_000_000
-# Half-widths of queries times those of keys, along each axis.
+# Products of the half-widths of queries and keys along each axis.
 SPANS = (3, 10, 30, 100, 300, 1000)
 TOLERANCES = (1e-3, 1e-6, 1e-9)
 DIMENSIONS = range(1, 6)
 
 
 def table() -> str:
-    """Estimated seconds of a mean over a million tokens, in Markdown."""
+    """Markdown table of the estimated seconds of a mean over a million tokens."""
     heads = ["d", "error", *(f"σR² = {span}" for span in SPANS)]
     lines = [heads, ["---"] * len(heads)]
     lines += [
@@ -26,10 +32,10 @@ def table() -> str:
 
 
 def _seconds(d: int, span: float, error: float) -> str:
-    """Where tokens lie about what they attend to, as those of a normal cloud do."""
-    near = Nearness(np.full(d, span**0.5), WIDER ** (d / 2))
+    """Estimated time for the near and far tokens of a normal cloud."""
+    near = Nearness(np.full(d, span**0.5), WIDE_VARIANCE ** (d / 2))
     extent = Extent(np.full(d, float(span)), near)
-    layout = chosen([extent], tokens=2 * TOKENS, rows=d + 1, error=error)
+    layout = choose_layout([extent], tokens=2 * TOKENS, rows=d + 1, error=error)
     if layout is None or layout.seconds(2 * TOKENS, d + 1) > TOKENS**2 / PAIRS:
         return "exact"
     return f"{layout.seconds(2 * TOKENS, d + 1):.1f} s"

@@ -1,9 +1,9 @@
-"""The main job in three minutes: `python -m experiments.demo`, or `make demo`.
+"""The main examples in three minutes: `python -m experiments.demo`, or `make demo`.
 
 (a) 1 000 tokens in the plane under softmax attention with a negative score matrix,
-    collapsing to a line, and the Gaussian closure beside them;
-(b) the same start under L2, Sinkhorn and two-head attention;
-(c) a paragraph of text through the attention layers of a real transformer.
+    which collapse to a line, and their Gaussian closure;
+(b) the same initial tokens under L2, Sinkhorn and two-head attention;
+(c) a paragraph of text under the attention layers of a real transformer.
 """
 
 import tempfile
@@ -31,24 +31,24 @@ from meanfield.plotting import (
 )
 from meanfield.spec import parse
 
-LINK = 0.5  # tokens nearer than this share of the RMS radius are of one cluster
+LINK = 0.5  # linking radius of clusters, as a fraction of the RMS radius
 FOLDER = Path(__file__).resolve().parent.parent / "figures" / "demo"
 
-# One row: A = KᵀQ is negative of rank one, and the limit keeps d - 1 = 1 direction.
+# Q and K have one row: A = KᵀQ is negative of rank one, and the limit has rank d - 1.
 PLANE = {
     "Q": [[1.0, 0.5]],
     "K": [[-0.8, -0.4]],
     "n": 1000,
-    "init": "antithetic",  # a mean grows like e^t: from rounding to 1e-5 by the end
+    "init": "antithetic",  # exact mean 0: a rounding error in it grows like e^t
     "cov": [[1.5, 0.4], [0.4, 1.0]],
     "t": 25.0,
     "frames": 121,
-    "spacing": "both",  # most of the way is gone in the first twentieth of the time
+    "spacing": "both",  # most of the motion is in the first twentieth of the time
     "rtol": 1e-7,
 }
 RUNS = {
     "softmax": PLANE,
-    "softmax-closure": {**PLANE, "measure": "gaussian"},  # from the tokens' moments
+    "softmax-closure": {**PLANE, "measure": "gaussian"},  # starts with token moments
     "l2": {**PLANE, "attention": "l2"},
     "sinkhorn": {**PLANE, "attention": "sinkhorn"},
     "two-heads": {
@@ -83,7 +83,7 @@ STARTS = Look(colour="start")
 
 
 def main() -> None:
-    """Runs everything, draws it, and prints the table."""
+    """Runs all examples, draws them, and prints a table."""
     open_session()
     console, begin = Console(stderr=True), time.perf_counter()
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def main() -> None:
             result, data[name] = run(Path(scratch), name, values)
             rows.append(row(name, result, data[name]))
         draw(data, console)
-    table = Table(title="What happened", title_justify="left")
+    table = Table(title="Results", title_justify="left")
     for header in HEADERS:
         table.add_column(header, justify="left" if header == "run" else "right")
     for cells in rows:
@@ -105,20 +105,20 @@ def main() -> None:
 
 
 def run(scratch: Path, name: str, values: dict) -> tuple[runs.Result, xr.Dataset]:
-    """One run of the demo and its frames."""
+    """Executes one run of the demo; returns its result and its dataset."""
     store = scratch / f"{name}.zarr"
     with RunProgress(f"      {name}") as progress:
         result = runs.execute(parse(values), out=store, report=progress)
-    return result, runs.with_words(store, runs.dataset(store))
+    return result, runs.add_word_coordinate(store, runs.dataset(store))
 
 
 def _moments(tokens: xr.Dataset) -> dict:
-    """The covariance of tokens at the start, as keys; their mean is zero."""
+    """Keys with the initial covariance of the tokens; their mean is zero."""
     return {"cov": covariances(tokens)[0].tolist(), "init": "gaussian"}
 
 
 def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
-    """One line of the table: from the first frame to the last."""
+    """Table row of a run, with values of the first and the last frame."""
     spectra = np.linalg.eigvalsh(covariances(data)[[0, -1]])
     ranks = effective_rank(covariances(data)[[0, -1]])
     clusters = "–"
@@ -140,13 +140,13 @@ def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
 
 
 def draw(data: dict[str, xr.Dataset], console: Console) -> None:
-    """All pictures of the demo."""
+    """Draws all pictures of the demo."""
     closure = data["softmax-closure"]
     ends = [covariances(data[name])[-1] for name in ("softmax", "softmax-closure")]
     gap = np.linalg.norm(ends[0] - ends[1]) / np.linalg.norm(ends[1])
     both = data["softmax"].assign_attrs(
         remark=f"the closure starts with the tokens' covariance; at the end the two "
-        f"are {100 * gap:.2g} % apart, since tokens are no Gaussian"
+        f"differ by {100 * gap:.2g} %, since the tokens are not Gaussian"
     )
     both = both.assign(
         closure_mean=(closure["mean"].dims, closure["mean"].values),

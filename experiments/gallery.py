@@ -1,4 +1,7 @@
-"""`figures/README.md` from the JSONs beside it: `python -m experiments.gallery`."""
+"""Writes `figures/README.md` from the JSON files of the figures.
+
+Usage: `python -m experiments.gallery`.
+"""
 
 import json
 from pathlib import Path
@@ -12,29 +15,30 @@ MISSING = Path(__file__).resolve().parent / "trained" / "not_reproduced.md"
 HEAD = """\
 # Figures of the literature, rebuilt
 
-Made by `make figures`. Below each picture stands what one sees in it, then its numbers,
-which come from the JSON of the same figure. Each picture is what the paper's text says,
-solved to tolerance; where scripts were published, the picture of their procedure is
-linked as *published steps*. Where the text's claim is false, or the text can be read in
-another way, a second picture stands below the first: `--as corrected` is drawn under a
-hypothesis that makes the claim true, `--as iid` with all entries of V independent.
+Made by `make figures`. Below each picture are its description and its caption, whose
+numbers come from the JSON file of the figure. Each picture follows the text of the
+paper, solved to tolerance; if scripts were published, the picture of their procedure
+is linked as *published steps*. If the claim of the text is false, or the text can be
+read in another way, a second picture follows: `--as corrected` has a hypothesis that
+makes the claim true, and `--as iid` has independent entries of V.
 
-In a cone each line is the covariance of one start on its way, from a grey dot: its
-height is the trace, the axis is isotropic, the surface has rank one, and an arrow goes
-on beyond the picture. In a disc it is the shape alone, whatever the size: the centre is
-isotropic, the rim has rank one, and a ring holds the escapes that share a direction,
-with their number. Colours, and the marks at the ends, say how the flows ended.
+In a cone each line is the path of one covariance from a grey dot: the height is the
+trace, the axis is isotropic, the surface has rank one, and an arrow points to the rest
+of a path that leaves the picture. In a disc each line is the path of a covariance
+divided by its trace: the centre is isotropic, the rim has rank one, and a ring marks
+escapes in the same direction, with their number. Colours and end marks show how the
+flows ended.
 
 Claims about trained networks are *reproduced*, *contradicted* or *undecided*, or the
-verdict is *withdrawn: attention not tuned*. Then the numbers are those that were
-measured, but options of the attention were never tuned, so that they say nothing of the
-claim: the temperature of sliced attention was 1e-3, and with 0.1 in its place the same
-layer reached 73.9 % where 28.2 % had been recorded, and softmax 71.9 %.
+verdict is *withdrawn: attention not tuned*. A withdrawn verdict still has the measured
+numbers, but the options of the attention were never tuned, so the numbers do not test
+the claim: the temperature of sliced attention was 1e-3, and with 0.1 the same layer
+reached 73.9 % instead of the recorded 28.2 %, and softmax 71.9 %.
 """
 
 
 def page(folder: Path) -> str:
-    """The gallery of a folder of figures."""
+    """The gallery of a folder of figures, as Markdown."""
     records = [_read(path) for path in sorted(folder.glob("*.json"))]
     texts = [record for record in records if record["reading"] == "text"]
     variants = [r for r in records if r["reading"] not in ("text", "code")]
@@ -59,15 +63,15 @@ def _section(folder: Path, record: dict[str, Any]) -> str:
 
 
 def _variant(record: dict[str, Any]) -> str:
-    """A reading that claims something else, below the figure as printed."""
+    """Section of another reading, below the figure as printed."""
     stem = f"{record['name']}-{record['reading']}"
     return f"### {stem}\n\n{_shown(stem, record)}\n\n{_links(stem)}\n"
 
 
 def _shown(stem: str, record: dict[str, Any]) -> str:
-    """The claim, the picture, what one sees in it, and its numbers."""
+    """Claim, picture, description and caption of a figure."""
     name = record["name"]
-    seen = load(name).read_as(record["reading"]).seen if name in names() else ""
+    seen = load(name).read_as(record["reading"]).description if name in names() else ""
     parts = (
         f"*{record['source']}.* {record['claim']}",
         f"![{stem}]({stem}.png)",

@@ -1,13 +1,13 @@
 """Mean-field and Gaussian dynamics of attention.
 
-The names of everyday use, loaded when first asked for: `import meanfield` alone costs
-nothing and loads no JAX.
+The public names are loaded lazily, so `import meanfield` alone is fast and does not
+import JAX.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from ._above import views
-from ._lazy import lazy
+from ._lazy import lazy_exports
+from ._views import views
 
 if TYPE_CHECKING:
     import xarray
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .dynamics import Heads as Heads
     from .dynamics import Interpolated as Interpolated
     from .dynamics import Layers as Layers
-    from .dynamics import Moving as Moving
+    from .dynamics import MovingContext as MovingContext
     from .dynamics import Perceptron as Perceptron
     from .dynamics import Prefix as Prefix
     from .dynamics import Sum as Sum
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .tokens import Tokens as Tokens
 
 __version__ = "0.2.0"
-__getattr__, _names, __all__ = lazy(__name__)
+__getattr__, _names, __all__ = lazy_exports(__name__)
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,13 @@
-"""The same command as `meanfield`, and what both begin with."""
+"""Entry point of `python -m meanfield` and of the `meanfield` command."""
 
 import signal
 
 
 def main() -> None:
-    """Runs the command line; until that watches for it, Ctrl-C just ends the process.
+    """Runs the command line.
 
-    Importing takes a third of a second, in which Python would answer with a traceback.
+    Until the command line handles Ctrl-C itself, Ctrl-C ends the process quietly:
+    during the third of a second that imports take, Python would print a traceback.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""How numbers from outside become arrays, and arrays constants for derivatives."""
+"""Conversion and validation of user input as arrays; small helpers for pytrees."""
 
 from typing import Any, TypeVar
 
@@ -9,46 +9,46 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array
 
-from ._precision import refuse_rounding
+from ._precision import check_double_precision
 from ._typing import Numbers
 from .errors import InvalidInputError
 
 T = TypeVar("T")
-_SHOWN = 60  # characters of a wrong value that a message repeats
+_MAX_CHARS = 60  # characters of a wrong value that a message repeats
 
 
-def frozen(tree: T) -> T:
-    """The same, constant for derivatives."""
+def stop_gradient(tree: T) -> T:
+    """`tree` with `jax.lax.stop_gradient` applied to each of its arrays."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
 def member_of(stack: T, index: Array | int) -> T:
-    """One of a stack of trees: entry `index` of each of its arrays."""
+    """Member `index` of a stack of trees: entry `index` of each array."""
     return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, stack)
 
 
 def is_concrete(value: object) -> bool:
-    """Whether the entries of `value` can be read on the host now."""
+    """Whether `value` is concrete, that is, not a JAX tracer."""
     return not isinstance(value, Tracer)
 
 
-def is_at_hand(value: object) -> bool:
-    """Whether numbers are known, and all of them in this process."""
+def is_addressable(value: object) -> bool:
+    """Whether `value` is a concrete array that lies entirely in this process."""
     if not isinstance(value, jax.Array):
         return isinstance(value, np.ndarray)
     return is_concrete(value) and value.is_fully_addressable
 
 
 def is_tracing() -> bool:
-    """Whether what is computed now becomes part of a program: inside a `jit`."""
+    """Whether the caller is being traced, for example inside `jit`."""
     return not is_concrete(jax.device_put(0.0))
 
 
 def is_known(array: object, ndim: int) -> bool:
-    """Whether this is an array of so many axes whose numbers can be read now.
+    """Whether `array` is a concrete array with `ndim` axes.
 
-    Modules that are trees may hold anything in the place of their arrays.
+    A module that is a pytree may hold any object in place of its arrays.
     """
     is_array = isinstance(array, jax.Array | np.ndarray)
     return is_array and is_concrete(array) and np.ndim(array) == ndim
@@ -58,29 +58,29 @@ def float_array(name: str, value: Numbers) -> Array:
     """`value` as a floating-point array; integers become the default float.
 
     Raises:
-        PrecisionError: if it is double precision while JAX rounds to single.
+        PrecisionError: if it is in double precision while JAX uses single precision.
         InvalidInputError: if it is not numeric, not real, in half or extended
             precision, or has entries that are not finite.
     """
     array = real_array(name, value)
     if isinstance(array, np.ndarray):
-        array = _on_device(name, array, value)
+        array = _to_device(name, array, value)
     elif not jnp.issubdtype(array.dtype, jnp.floating):
         array = array.astype(jnp.result_type(float))
     if is_concrete(array) and not np.all(np.isfinite(np.asarray(array))):
         raise InvalidInputError(
-            f"`{name}` has entries that are not finite; leave them out, or put numbers "
-            "in their place."
+            f"`{name}` has entries that are not finite; leave them out, or replace "
+            "them by numbers."
         )
     return array
 
 
 def real_array(name: str, value: Numbers) -> Array | np.ndarray:
-    """`value` as an array of real numbers: of NumPy, unless it is one of JAX.
+    """`value` as an array of real numbers: JAX arrays stay so, others become NumPy's.
 
     Raises:
         InvalidInputError: if it is not numeric, not real, in half or extended
-            precision, or masked: NumPy would read what lies under the mask.
+            precision, or masked: NumPy would use the values under the mask.
     """
     if isinstance(value, jax.Array):
         array = value
@@ -90,18 +90,19 @@ def real_array(name: str, value: Numbers) -> Array | np.ndarray:
             array = _native(np.asarray(value))
         except ValueError:  # rows of unequal lengths
             array = np.asarray("")
-        except (TypeError, RuntimeError) as error:  # of a tensor of another library
+        except (TypeError, RuntimeError) as error:  # a tensor of another library
             raise InvalidInputError(
-                f"`{name}` must be real numbers; got {_said(value)}: {error}"
+                f"`{name}` must be real numbers; got {_describe(value)}: {error}"
             ) from None
     _check_real(name, array.dtype)
     return array
 
 
 def check_real(name: str, value: object) -> None:
-    """Refuses an array that is masked or not real, in a module that holds arrays.
+    """Raises if `value` is an array that is masked or not real.
 
-    Modules that are trees may hold anything in the place of their arrays.
+    Other objects pass: a module that is a pytree may hold any object in place of its
+    arrays.
 
     Raises:
         InvalidInputError: naming the argument.
@@ -111,50 +112,50 @@ def check_real(name: str, value: object) -> None:
 
 
 def number(name: str, value: object) -> object:
-    """`value` itself, if it is one real number: of Python, of NumPy, or an array's.
+    """`value` itself, if it is a real number: a Python or NumPy scalar, or a 0-d array.
 
     Raises:
-        InvalidInputError: if it is none.
+        InvalidInputError: if it is not a real number.
     """
     missing = is_concrete(value) and _is_real(value) and np.isnan(np.asarray(value))
     if not _is_real(value) or missing:
-        raise InvalidInputError(f"`{name}` must be one number; got {_said(value)}.")
+        raise InvalidInputError(f"`{name}` must be one number; got {_describe(value)}.")
     array = value if isinstance(value, jax.Array) else _native(np.asarray(value))
     _check_real(name, array.dtype)
     return value
 
 
 def positive(name: str, value: object) -> object:
-    """`value` itself, if it is one number above zero.
+    """`value` itself, if it is a positive number.
 
-    Where that is known too late to raise, inside `jit`, NaN takes the place of others.
+    Inside `jit`, where values cannot raise, other numbers become NaN.
 
     Raises:
-        InvalidInputError: if it is none.
+        InvalidInputError: if it is not a positive number.
     """
     if isinstance(value, Tracer):
         return or_nan(value > 0, number(name, value))
     if _is_real(value) and not np.asarray(value) > 0:  # NaN included
-        raise InvalidInputError(f"`{name}` must be positive; got {_said(value)}.")
+        raise InvalidInputError(f"`{name}` must be positive; got {_describe(value)}.")
     return number(name, value)
 
 
 def or_nan(holds: Array, value: Any) -> Any:
-    """`value` where a condition holds, known inside `jit` alone; NaN elsewhere.
+    """`value` where `holds` is true, NaN elsewhere; usable inside `jit`.
 
-    So are its derivatives, which a choice between the two would set to zero.
+    Derivatives are NaN there too; `jnp.where(holds, value, nan)` would make them zero.
     """
     return value * jnp.where(holds, 1.0, jnp.nan)
 
 
-def require(what: str, value: object, kind: type | tuple[type, ...]) -> None:
-    """Refuses a thing in the place of another, as when two arguments change places.
+def require(requirement: str, value: object, kind: type | tuple[type, ...]) -> None:
+    """Raises unless `value` is an instance of `kind`, as when arguments are swapped.
 
     Raises:
-        InvalidInputError: saying `what` belongs there, and what was given.
+        InvalidInputError: with `requirement` and a description of `value`.
     """
     if not isinstance(value, kind):
-        raise InvalidInputError(f"{what}; got {_said(value)}.")
+        raise InvalidInputError(f"{requirement}; got {_describe(value)}.")
 
 
 def _is_real(value: object) -> bool:
@@ -167,18 +168,18 @@ def _is_real(value: object) -> bool:
     return array.dtype.kind in "biuf" and array.ndim == 0
 
 
-def _said(value: object) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, str | int | float | complex | None):
-        return repr(value)[:_SHOWN]
+        return repr(value)[:_MAX_CHARS]
     if isinstance(value, jax.Array | np.ndarray) and value.ndim == 0:
-        return str(value)[:_SHOWN]
+        return str(value)[:_MAX_CHARS]
     article = "the class" if isinstance(value, type) else "a"
     name = value.__name__ if isinstance(value, type) else type(value).__name__
     return f"{article} `{name}`"
 
 
 def _check_real(name: str, dtype: np.dtype) -> None:
-    """Refuses numbers that are not real, or of a size that flows are not made for.
+    """Raises unless `dtype` is a real number type; floats must be float32 or float64.
 
     Raises:
         InvalidInputError: naming the type.
@@ -198,24 +199,27 @@ def _kind(dtype: np.dtype) -> str:
 
 
 def _native(array: np.ndarray) -> np.ndarray:
-    """The same numbers in the order of bytes of this machine, as files may lack it."""
+    """`array` in the native byte order; arrays read from files may have the other."""
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _check_unmasked(name: str, value: object) -> None:
     parts = value if isinstance(value, list | tuple) else [value]
-    masked = [p for p in parts if isinstance(p, np.ma.MaskedArray) and np.any(p.mask)]
-    if masked:
+    masked_parts = [
+        p for p in parts if isinstance(p, np.ma.MaskedArray) and np.any(p.mask)
+    ]
+    if masked_parts:
         raise InvalidInputError(
-            f"`{name}` must have no masked entries; got {np.sum(masked[0].mask)}. "
-            "Leave them out, or put numbers in their place by its method `filled`."
+            f"`{name}` must have no masked entries; got "
+            f"{np.sum(masked_parts[0].mask)}. Leave them out, or replace them by "
+            "numbers with its method `filled`."
         )
 
 
-def _on_device(name: str, host: np.ndarray, value: Numbers) -> Array:
-    if host.dtype.kind != "f":  # else whole numbers beyond 32 bits would wrap
+def _to_device(name: str, host: np.ndarray, value: Numbers) -> Array:
+    if host.dtype.kind != "f":  # integers beyond 32 bits would wrap
         host = host.astype(jnp.result_type(float))
     explicit_double = isinstance(value, np.ndarray) and host.dtype == np.float64
     if explicit_double:
-        refuse_rounding(f"`{name}` is float64")
+        check_double_precision(f"`{name}` is float64")
     return jax.device_put(host)  # `asarray` would compile a program for each shape

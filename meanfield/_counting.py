@@ -1,6 +1,6 @@
-"""Numbers with what they count, in English."""
+"""English phrases for counts."""
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 token`, `2 tokens`: a number and the noun it counts, which takes an s."""
+def count_phrase(number: int, noun: str) -> str:
+    """A number and its noun, with a regular plural: `1 token`, `2 tokens`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

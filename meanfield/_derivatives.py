@@ -1,9 +1,9 @@
-"""Functions with derivatives of their own, which no loop forgets.
+"""Functions with custom derivatives that also hold inside loops.
 
-A loop is parted, for its derivative, into what is computed once and what at every
-turn, and there JAX drops the rule of a `custom_jvp` (so of a `custom_root`) and keeps
-the function: a second derivative is then that of the body, of an eigendecomposition or
-of a constant, and nothing says so. A primitive is kept, with its rule.
+To differentiate a loop, JAX splits its body into a loop-invariant part and the rest.
+There it drops the rule of a `custom_jvp` (and so of a `custom_root`) and keeps the
+function itself. A second derivative is then silently that of the function's body, such
+as an eigendecomposition or a constant. A JAX primitive keeps its rule.
 """
 
 import functools
@@ -20,33 +20,33 @@ Function = Callable[..., Array]
 Rule = Callable[[Array, tuple[Array, ...], tuple[Array | None, ...]], Array]
 
 
-# What `help` shows of a function; types are left to the function itself.
+# Attributes that `help` shows; annotations stay on the wrapped function.
 DESCRIPTION = "__module__", "__name__", "__qualname__", "__doc__"
 
 
-def ruled(rule: Rule) -> Callable[[Function], Function]:
-    """Gives a function of arrays, whose value is one array, the derivative `rule`.
+def custom_derivative(rule: Rule) -> Callable[[Function], Function]:
+    """Decorator that gives a function of arrays, returning one array, a derivative.
 
-    The rule makes the tangent of the value from the value itself, the arguments and
-    their tangents, linearly in the latter; integers have `None` for theirs.
-    Derivatives of any order and in any mode, and `vmap`, follow from it.
+    `rule(value, arguments, tangents)` returns the tangent of the value and must be
+    linear in `tangents`, whose entries are `None` for integer arguments. Derivatives of
+    any order, in forward and reverse mode, and `vmap` follow from it.
     """
 
-    def given(function: Function) -> Function:
-        bound = lambda *args: _ruled.bind(
+    def decorate(function: Function) -> Function:
+        bound = lambda *args: _derivative_primitive.bind(
             *map(jnp.asarray, args), function=function, rule=rule
         )
         return functools.update_wrapper(bound, function, DESCRIPTION)
 
-    return given
+    return decorate
 
 
-_ruled = Primitive("ruled")
+_derivative_primitive = Primitive("ruled")
 
 
 def _value(*args: Array, function: Function, rule: Rule) -> Array:
     del rule
-    # A program may be made when who asked for all digits has left.
+    # Compilation may happen after the caller's own precision context has ended.
     with jax.default_matmul_precision("highest"):
         return function(*args)
 
@@ -60,29 +60,31 @@ def _abstract(*args: ShapedArray, function: Function, rule: Rule) -> ShapedArray
 def _tangent(
     primals: tuple, tangents: tuple, *, function: Function, rule: Rule
 ) -> tuple[Array, Array]:
-    at = tuple(map(jnp.asarray, primals))  # constants of a trace may be NumPy's
-    moved = tuple(
+    arrays = tuple(map(jnp.asarray, primals))  # constants of a trace may be NumPy's
+    tangent_arrays = tuple(
         jnp.asarray(ad.instantiate_zeros(tangent))
         if jnp.issubdtype(primal.dtype, jnp.inexact)
         else None
-        for primal, tangent in zip(at, tangents, strict=True)
+        for primal, tangent in zip(arrays, tangents, strict=True)
     )
-    value = _ruled.bind(*at, function=function, rule=rule)
-    return value, rule(value, at, moved)
+    value = _derivative_primitive.bind(*arrays, function=function, rule=rule)
+    return value, rule(value, arrays, tangent_arrays)
 
 
-def _batched(
+def _batch_rule(
     args: tuple, axes: tuple, *, function: Function, rule: Rule
 ) -> tuple[Array, int]:
-    many = jax.vmap(function, in_axes=axes)
-    value = _ruled.bind(
-        *args, function=many, rule=jax.vmap(rule, in_axes=(0, axes, axes))
+    batched_function = jax.vmap(function, in_axes=axes)
+    value = _derivative_primitive.bind(
+        *args, function=batched_function, rule=jax.vmap(rule, in_axes=(0, axes, axes))
     )
     return value, 0
 
 
-_ruled.def_impl(_value)
-_ruled.def_abstract_eval(_abstract)
-mlir.register_lowering(_ruled, mlir.lower_fun(_value, multiple_results=False))
-ad.primitive_jvps[_ruled] = _tangent
-batching.primitive_batchers[_ruled] = _batched
+_derivative_primitive.def_impl(_value)
+_derivative_primitive.def_abstract_eval(_abstract)
+mlir.register_lowering(
+    _derivative_primitive, mlir.lower_fun(_value, multiple_results=False)
+)
+ad.primitive_jvps[_derivative_primitive] = _tangent
+batching.primitive_batchers[_derivative_primitive] = _batch_rule

@@ -1,4 +1,4 @@
-"""Packages of the optional extras, loaded where a command needs them."""
+"""Imports of optional packages, done when a command needs them."""
 
 import importlib
 from types import MappingProxyType, ModuleType
@@ -15,10 +15,10 @@ _PURPOSES = MappingProxyType(
 
 
 def extra(module: str, name: str) -> ModuleType:
-    """A module of a package that the optional extra `name` installs.
+    """Imports `module`, which the optional extra `name` installs.
 
     Raises:
-        UnsupportedError: if it is not installed.
+        UnsupportedError: if the package is not installed.
     """
     try:
         return importlib.import_module(module)

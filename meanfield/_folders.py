@@ -1,27 +1,27 @@
-"""The folders beside the package.
+"""Location of the folders that ship beside the package.
 
-A checkout has `experiments`, `benchmarks` and `docs/extending` there. A wheel has them
-in the package, under `SHIPPED`, where the build maps them; so nothing else of an
-environment can take their names.
+A checkout has `experiments`, `benchmarks` and `docs/extending` beside the package. A
+wheel has them inside it, under `BUNDLE_FOLDER`, so that their names cannot clash with
+other packages of the environment.
 """
 
 from pathlib import Path
 
 from .errors import InputFileError
 
-SHIPPED = "_shipped"  # as `pyproject.toml` says
+BUNDLE_FOLDER = "_shipped"  # as `pyproject.toml` says
 _TEMPLATES = "docs/extending"
-_BEGINNING = "template_"
+_PREFIX = "template_"
 
 
-def holder(folder: str) -> Path:
-    """The place from which `folder` is imported.
+def root_of(folder: str) -> Path:
+    """The directory that contains `folder`.
 
     Raises:
-        InputFileError: if it is neither in the package nor beside it.
+        InputFileError: if `folder` is neither in the package nor beside it.
     """
     package = Path(__file__).resolve().parent
-    for place in (package / SHIPPED, package.parent):
+    for place in (package / BUNDLE_FOLDER, package.parent):
         if (place / folder).is_dir():
             return place
     raise InputFileError(
@@ -31,15 +31,15 @@ def holder(folder: str) -> Path:
 
 
 def templates() -> dict[str, Path]:
-    """The commented file to begin each kind of plugin from; it works as it stands.
+    """The template file of each kind of plugin, commented and ready to run.
 
     Raises:
-        InputFileError: if this installation lacks them.
+        InputFileError: if this installation has no templates.
 
     Examples:
         >>> from meanfield._folders import templates
         >>> sorted(templates())
         ['attention', 'panel', 'statement', 'task']
     """
-    files = sorted((holder(_TEMPLATES) / _TEMPLATES).glob(f"{_BEGINNING}*.py"))
-    return {file.stem.removeprefix(_BEGINNING): file for file in files}
+    files = sorted((root_of(_TEMPLATES) / _TEMPLATES).glob(f"{_PREFIX}*.py"))
+    return {file.stem.removeprefix(_PREFIX): file for file in files}

@@ -1,4 +1,4 @@
-"""What moves a density between the cells of its grid, where no velocity says it."""
+"""Forces that move a density between grid cells without a velocity field."""
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -7,14 +7,15 @@ from ._typing import Scalar
 
 
 class CellForces(eqx.Module):
-    r"""What moves mass between the cells of a grid beside a velocity: for densities.
+    r"""Pressure and potential at the cells of a grid, which drive fluxes of mass.
 
-    A flux through a face says what a velocity cannot, where one of two cells is empty:
-    the density diffuses, $-\nabla p(\rho)$, or slides down a potential known at cells.
+    A flux through a face stays defined where one of its two cells is empty, which a
+    velocity does not. It is $-\nabla p(\rho)$ for diffusion, or has the velocity
+    $-\nabla\phi$ of a potential known at the cells.
 
     Attributes:
-        pressed: $p(\rho)/\rho$ times the mass, of each cell, by layer and axis.
-        stiffness: the larger of $p(\rho)/\rho$ and $p'(\rho)$, of each cell.
+        cell_pressure: $p(\rho)/\rho$ times the mass of each cell, by layer and axis.
+        stiffness: the larger of $p(\rho)/\rho$ and $p'(\rho)$ in each cell.
         potential: $\phi$ at the middle of each cell, for the velocity $-\nabla\phi$.
 
     Examples:
@@ -25,20 +26,22 @@ class CellForces(eqx.Module):
         2.0
     """
 
-    pressed: Float[Array, "layers ..."]
+    cell_pressure: Float[Array, "layers ..."]
     stiffness: Float[Array, "layers ..."]
     potential: Float[Array, "layers ..."]
 
     def __add__(self, other: "CellForces") -> "CellForces":
-        """Both at once."""
+        """Sum of two sets of forces."""
         return CellForces(
-            self.pressed + other.pressed,
+            self.cell_pressure + other.cell_pressure,
             self.stiffness + other.stiffness,
             self.potential + other.potential,
         )
 
     def __rmul__(self, factor: Scalar) -> "CellForces":
-        """So many times as strong."""
+        """The forces multiplied by `factor`."""
         return CellForces(
-            factor * self.pressed, factor * self.stiffness, factor * self.potential
+            factor * self.cell_pressure,
+            factor * self.stiffness,
+            factor * self.potential,
         )

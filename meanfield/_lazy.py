@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first asked for (PEP 562)."""
+"""Lazy loading of a package's names, at their first use (PEP 562)."""
 
 import ast
 import builtins
@@ -7,39 +7,44 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NamedTuple, cast
 
+from ._renamed import old_names
 
-class Lazy(NamedTuple):
-    """What Python asks a package for its names."""
+
+class LazyExports(NamedTuple):
+    """The `__getattr__`, `__dir__` and `__all__` of a package."""
 
     getattr: Callable[[str], object]
     dir: Callable[[], list[str]]
     public: list[str]
 
 
-def lazy(package: str) -> Lazy:
+def lazy_exports(package: str) -> LazyExports:
     """`__getattr__`, `__dir__`, `__all__` of a package that loads names at first use.
 
-    Its source says which, once and where type checkers read it: in the imports below
-    `if TYPE_CHECKING`, as `from ._run import run as run`. One without `as` is for
-    annotations alone. A star import leaves out what would hide a name of Python.
+    The names are those that the package's source imports below `if TYPE_CHECKING`, in
+    the form `from ._run import run as run`; type checkers read the same lines. Imports
+    without `as` are for annotations only. `__all__` omits names that would shadow a
+    Python builtin.
 
     Args:
-        package: its `__name__`.
+        package: the `__name__` of the package.
     """
-    homes = _homes(package)
+    modules = _source_modules(package)
+
+    old_name = old_names(package, stacklevel=3)
 
     def load(name: str) -> object:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name], package), name)
+        if name not in modules:
+            return old_name(name)
+        return getattr(import_module(modules[name], package), name)
 
-    names = sorted(homes)
+    names = sorted(modules)
     public = [name for name in names if not hasattr(builtins, name)]
-    return Lazy(load, lambda: names, public)
+    return LazyExports(load, lambda: names, public)
 
 
-def _homes(package: str) -> dict[str, str]:
-    """The module of each name that a package gives on, relative to the package."""
+def _source_modules(package: str) -> dict[str, str]:
+    """Relative module of each name that a package re-exports."""
     loader = cast(Any, sys.modules[package].__spec__).loader
     imports = ast.walk(ast.parse(loader.get_source(package)))
     return {

@@ -1,7 +1,7 @@
-"""POT, in silence.
+"""POT (Python Optimal Transport), imported without output on standard output.
 
-It imports KeOps where that is installed, which writes a warning to standard output: it
-would stand before the JSON of a command.
+POT imports KeOps if it is installed, and KeOps prints a warning, which would corrupt
+the JSON that a command prints.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Single or double precision, for all arrays that are made from here on."""
+"""Single or double precision of JAX arrays."""
 
 import jax
 
@@ -8,12 +8,11 @@ _DOUBLE = {"single": False, "double": True}
 
 
 def set_precision(precision: str) -> None:
-    """Has JAX compute in `single` or `double` precision from here on.
+    """Sets JAX to compute in `single` or `double` precision.
 
-    JAX begins in single precision. Call this first: arrays that were made before keep
-    the format that they have. It sets JAX's own `jax_enable_x64`, and has products of
-    matrices keep all digits of single precision: accelerators round their factors to
-    ten bits otherwise (TF32).
+    JAX starts in single precision. Call this before creating arrays: existing arrays
+    keep their dtype. It sets JAX's `jax_enable_x64`, and the highest matrix
+    multiplication precision: by default accelerators round factors to ten bits (TF32).
 
     >>> import meanfield
     >>> meanfield.set_precision("double")
@@ -21,26 +20,26 @@ def set_precision(precision: str) -> None:
     dtype('float64')
 
     Raises:
-        InvalidInputError: if it is neither.
+        InvalidInputError: if `precision` is neither.
     """
     if precision not in _DOUBLE:
-        known = " or ".join(f'"{name}"' for name in _DOUBLE)
-        raise InvalidInputError(f"A precision is {known}; got {precision!r}.")
+        names = " or ".join(f'"{name}"' for name in _DOUBLE)
+        raise InvalidInputError(f"`precision` must be {names}; got {precision!r}.")
     jax.config.update("jax_enable_x64", _DOUBLE[precision])
     jax.config.update("jax_default_matmul_precision", "highest")
 
 
-def refuse_rounding(what: str) -> None:
-    """Refuses double precision while JAX would round it.
+def check_double_precision(subject: str) -> None:
+    """Raises unless JAX computes in double precision.
 
     Args:
-        what: is in double precision, as the message begins.
+        subject: beginning of the message, such as "`x` is float64".
 
     Raises:
-        PrecisionError: if JAX is set to single.
+        PrecisionError: if JAX is set to single precision.
     """
     if not jax.config.read("jax_enable_x64"):
         raise PrecisionError(
-            f"{what} and JAX is set to single, its default; write "
+            f"{subject} and JAX is set to single, its default; write "
             '`meanfield.set_precision("double")` before making any array.'
         )

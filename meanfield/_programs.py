@@ -1,8 +1,8 @@
-"""Programs for what is called outside of any: one for each shape, not for each call.
+"""Caches of compiled programs: one compilation per shape, within a memory limit.
 
-JAX compiles a loop or a branch that is met outside of `jit` each time it is met, since
-its body is a new function each time. It keeps programs of thousands of shapes, which is
-more than a process has memory maps for: they are dropped before.
+Outside of `jit`, JAX compiles a loop or a branch anew at each call, since its body is a
+new function each time. Its caches hold programs for thousands of shapes, which can
+exceed the number of memory maps of a process; here they are cleared before that.
 """
 
 import functools
@@ -20,14 +20,14 @@ R = TypeVar("R")
 
 MAPS = Path("/proc/self/maps")
 MANY_MAPS = 20_000
-FEW_PROGRAMS = 8  # of one function; so many are kept whatever else holds memory maps
+FEW_PROGRAMS = 8  # always kept for a function, however many memory maps are in use
 
 
 def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
-    """`fn` as one program where it is called outside of any, kept for later calls.
+    """`fn` with `jit`, compiled once per signature; inside another `jit`, `fn` itself.
 
-    Within a program it is part of that. Arguments are trees of arrays, and of things
-    that are compared by their hash; what `fn` does besides its result it does once.
+    Arguments are pytrees of arrays and of hashable objects. Side effects of `fn` happen
+    only while it is traced.
     """
     program = eqx.filter_jit(fn)
     programs = Programs(program)
@@ -43,23 +43,23 @@ def compile_once(fn: Callable[P, R]) -> Callable[P, R]:
 
 
 class Programs:
-    """The programs of a function, and for which arguments they are."""
+    """The compiled programs of some functions, with the signatures they are for."""
 
-    def __init__(self, *jitted: Any) -> None:
-        """Of functions that `equinox.filter_jit` gave."""
-        self._jitted = jitted
+    def __init__(self, *functions: Any) -> None:
+        """Takes functions returned by `equinox.filter_jit`."""
+        self._jitted = functions
         self._signatures: set[Hashable] = set()
 
     def __len__(self) -> int:
-        return sum(each._cached._cache_size() for each in self._jitted)
+        return sum(function._cached._cache_size() for function in self._jitted)
 
     def __contains__(self, arguments: object) -> bool:
-        if not len(self):  # JAX has dropped them
+        if not len(self):  # JAX has cleared its caches
             self._signatures.clear()
         return signature(arguments) in self._signatures
 
     def make_room(self, arguments: object) -> None:
-        """Drops programs if there is none for `arguments` and no room for one more."""
+        """Clears the caches if `arguments` need compiling and memory maps run out."""
         if arguments in self:
             return
         if len(self) >= FEW_PROGRAMS and forget_programs():
@@ -68,7 +68,7 @@ class Programs:
 
 
 def signature(tree: object) -> Hashable:
-    """What programs are compiled for: shapes of arrays, and all else.
+    """Key of a compiled program: array shapes and dtypes, and all other leaves.
 
     Examples:
         >>> from meanfield.flows import signature
@@ -84,13 +84,13 @@ def signature(tree: object) -> Hashable:
 
 
 def forget_programs() -> bool:
-    """Drops all compiled programs once a process has a third of the maps it may have.
+    """Clears JAX's caches once the process uses a third of its memory maps.
 
-    Each loop of a program holds three memory maps, and the compiler ends the process
-    with a segmentation fault where Linux, by default, gives no more than 65 530.
+    Each loop of a program holds three memory maps. Linux allows 65 530 by default, and
+    the compiler crashes with a segmentation fault beyond that.
 
     Returns:
-        Whether they were dropped.
+        Whether the caches were cleared.
     """
     try:
         n_maps = MAPS.read_bytes().count(b"\n")

@@ -7,45 +7,47 @@ from typing import Generic, TypeVar
 
 from typing_extensions import override
 
-from ._display import listed
+from ._display import html_table
 from .errors import UnknownNameError
 
 T = TypeVar("T")
 
 
-def suggestion(name: str, known: Mapping[str, object] | list[str]) -> str:
-    """The end of an error message: the nearest known name, or all of them."""
-    near = nearest(name, known)
-    return f"did you mean `{near}`?" if near else f"known: {', '.join(known)}."
+def suggestion(name: str, names: Mapping[str, object] | list[str]) -> str:
+    """End of an error message: the nearest known name, or a list of all names."""
+    candidate = nearest_name(name, names)
+    return (
+        f"did you mean `{candidate}`?" if candidate else f"known: {', '.join(names)}."
+    )
 
 
-def nearest(name: str, known: Mapping[str, object] | list[str]) -> str:
-    """The known name that a wrong one may stand for; an empty text if none is near.
+def nearest_name(name: str, names: Mapping[str, object] | list[str]) -> str:
+    """The known name nearest to `name`; an empty string if none is near.
 
-    Of names that it abbreviates the one most like it comes before any other: `--attn`
-    is nearer to `--attention` than to `--at`.
+    Names that `name` abbreviates come first: `--attn` suggests `--attention`, not
+    `--at`.
     """
-    folded = {item.casefold(): item for item in known}
+    name_by_casefold = {item.casefold(): item for item in names}
     wrong = name.casefold()
-    whole = [item for item in folded if _abbreviates(wrong, item)]
-    near = difflib.get_close_matches(wrong, whole, n=1, cutoff=0.0)
-    near = near or difflib.get_close_matches(wrong, list(folded), n=1)
-    return folded[near[0]] if near else ""
+    whole = [item for item in name_by_casefold if _abbreviates(wrong, item)]
+    matches = difflib.get_close_matches(wrong, whole, n=1, cutoff=0.0)
+    matches = matches or difflib.get_close_matches(wrong, list(name_by_casefold), n=1)
+    return name_by_casefold[matches[0]] if matches else ""
 
 
 def _abbreviates(short: str, name: str) -> bool:
-    """Whether a name begins with the same three letters and has the others in order."""
+    """Whether `name` has the first three letters of `short` and the rest in order."""
     letters = iter(name)
     begin, whole = short.lstrip("-")[:3], name.lstrip("-")
-    in_order = all(letter in letters for letter in short)
-    return len(begin) == 3 and whole.startswith(begin) and in_order
+    is_subsequence = all(letter in letters for letter in short)
+    return len(begin) == 3 and whole.startswith(begin) and is_subsequence
 
 
 class Registry(Mapping[str, T], Generic[T]):
     """A read-only mapping from names to objects, filled by `register`.
 
     Args:
-        kind: what the objects are, for messages: `"attention"`.
+        kind: what the objects are, for error messages, such as `"attention"`.
     """
 
     def __init__(self, kind: str) -> None:
@@ -53,7 +55,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._items: dict[str, T] = {}
 
     def register(self, name: str) -> Callable[[T], T]:
-        """A decorator that files an object under `name`.
+        """Decorator that registers an object under `name`.
 
         Raises:
             ValueError: if the name is taken.
@@ -72,15 +74,15 @@ class Registry(Mapping[str, T], Generic[T]):
         return f"<registry, {self._kind}: {', '.join(self._items)}>"
 
     def _repr_html_(self) -> str:
-        """A table of the names, with the first line that is documented of each."""
-        rows = {name: _about(item) for name, item in self._items.items()}
-        return listed(f"registry, {self._kind}", rows)
+        """HTML table of the names and the first docstring line of each object."""
+        rows = {name: _first_doc_line(item) for name, item in self._items.items()}
+        return html_table(f"registry, {self._kind}", rows)
 
     @override
     def __getitem__(self, name: str) -> T:
         if name not in self._items:
-            near = suggestion(str(name), self._items)
-            raise UnknownNameError(f"There is no {self._kind} `{name}`; {near}")
+            hint = suggestion(str(name), self._items)
+            raise UnknownNameError(f"There is no {self._kind} `{name}`; {hint}")
         return self._items[name]
 
     @override
@@ -92,7 +94,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return len(self._items)
 
 
-def _about(item: object) -> str:
-    """The first line of the documentation of a function or a class."""
+def _first_doc_line(item: object) -> str:
+    """First docstring line of a function or a class; empty for other objects."""
     documentation = inspect.getdoc(item) if callable(item) else None
     return (documentation or "").split("\n", 1)[0]

@@ -1,4 +1,4 @@
-"""Aliases shared by annotations."""
+"""Type aliases."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int, Key
 
-Numbers = ArrayLike | Sequence  # from outside; `float_array` makes them an array
+Numbers = ArrayLike | Sequence  # user input; `float_array` converts it to an array
 Scalar = float | int | Float[Array, ""]
 Time = float | int | Float[Array, ""] | Int[Array, ""]
-SolverTime = bool | int | float | Array | np.ndarray  # what diffrax hands around
+SolverTime = bool | int | float | Array | np.ndarray  # diffrax's type for times
 PRNGKey = Key[Array, ""]
-Device = Any  # a `jax.Device`, which type checkers do not know
+Device = Any  # a `jax.Device`, which type checkers cannot resolve

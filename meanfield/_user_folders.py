@@ -1,4 +1,4 @@
-"""The user's own folders, and whether other users can change what they hold."""
+"""Folders in the user's home, and checks that other users cannot change them."""
 
 import os
 import stat
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 def user_folder(variable: str, default: str) -> Path | None:
-    """The folder `meanfield` in one of the XDG base folders; `None` without a home.
+    """The folder `meanfield` in an XDG base folder; `None` if the user has no home.
 
     Args:
-        variable: names the base, such as `XDG_CACHE_HOME`. A relative path is ignored,
-            as the specification asks: it would lie in whatever folder one works in.
-        default: the base in the home folder, if the variable is not set.
+        variable: environment variable of the base folder, such as `XDG_CACHE_HOME`. A
+            relative path is ignored, as the XDG specification requires.
+        default: the base folder, relative to the home, if the variable is not set.
     """
     base = os.environ.get(variable, "")
     if Path(base).is_absolute():
@@ -23,32 +23,32 @@ def user_folder(variable: str, default: str) -> Path | None:
 
 
 def make_private(folder: Path) -> None:
-    """Makes a folder, and those on the way to it, for this user alone.
+    """Creates a folder and its missing parents, accessible to this user only.
 
     Raises:
-        OSError: if the system refuses.
+        OSError: if a folder cannot be created.
     """
     for place in (*reversed(folder.parents), folder):
         if not place.is_dir():
             place.mkdir(mode=0o700, exist_ok=True)
 
 
-def exposed_part(path: Path) -> Path | None:
-    """The part of a path through which another user can change what lies there.
+def find_insecure_part(path: Path) -> Path | None:
+    """The first part of a path that other users can change; `None` if there is none.
 
-    As OpenSSH asks of its files: the path and all folders above it belong to the user
-    or to the system, and nobody else can write to them. Above it a folder may be open
-    to all if each removes only files of their own, as in `/tmp`.
+    The rule is that of OpenSSH: the path and all folders above it must belong to the
+    user or to the system and must not be writable by anyone else. Folders above it may
+    be world-writable if they are sticky, like `/tmp`.
 
     Raises:
-        OSError: if there is nothing at this path.
+        OSError: if the path does not exist.
     """
     owners = {os.getuid(), 0, Path("/").stat().st_uid}
     real = path.resolve(strict=True)
     for place in (real, *real.parents):
-        about = place.stat()
-        is_sticky = place != real and bool(about.st_mode & stat.S_ISVTX)
-        is_open = bool(about.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-        if about.st_uid not in owners or (is_open and not is_sticky):
+        info = place.stat()
+        is_sticky = place != real and bool(info.st_mode & stat.S_ISVTX)
+        is_open = bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        if info.st_uid not in owners or (is_open and not is_sticky):
             return place
     return None

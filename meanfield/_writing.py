@@ -1,4 +1,4 @@
-"""Files and folders for others to read: what the system refuses is told in one line."""
+"""Checks for output files, with error messages of one line."""
 
 import contextlib
 import os
@@ -7,15 +7,15 @@ from pathlib import Path
 
 from .errors import InvalidInputError, ResourceError
 
-_HEAD = 1000  # bytes of a page in which it says what wrote it
+_HEAD = 1000  # bytes at the start of a page that contain its generator tag
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turns the system's refusal to write at or below `path` into one line.
+    """Context manager that turns an `OSError` while writing `path` into one line.
 
     Raises:
-        ResourceError: if the disk is full, or a folder may not or cannot be written.
+        ResourceError: if `path` cannot be written, as when the disk is full.
     """
     try:
         yield
@@ -26,10 +26,10 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def check_absent(file: Path) -> None:
-    """Keeps a file that exists.
+    """Raises if `file` exists, so that it is not overwritten.
 
     Raises:
-        InvalidInputError: if there is one.
+        InvalidInputError: if `file` exists.
     """
     if file.exists():
         raise InvalidInputError(
@@ -38,10 +38,12 @@ def check_absent(file: Path) -> None:
 
 
 def check_page(file: Path, command: str) -> None:
-    """Keeps a file that is no page of this command, which alone replaces its own.
+    """Raises if `file` exists but was not written by `command`.
+
+    A command replaces only its own pages.
 
     Raises:
-        InvalidInputError: if there is one.
+        InvalidInputError: if `file` exists and is not a page of this command.
     """
     if not file.is_file():
         return
@@ -55,17 +57,17 @@ def check_page(file: Path, command: str) -> None:
 
 
 def check_writable(file: Path) -> None:
-    """Lets a file that cannot be written fail before minutes of work, not after.
+    """Raises if `file` cannot be written, before a long computation starts.
 
     Raises:
-        ResourceError: if it cannot.
+        ResourceError: if it cannot be written.
     """
     place = Path(os.path.realpath(file))
     if place.is_dir():
         raise _unwritable(file, "it is a folder")
     if not place.parent.is_dir():
         raise _unwritable(file, _homeless(file))
-    is_replaced = place.is_file() or not place.exists()  # and else written as it is
+    is_replaced = place.is_file() or not place.exists()  # devices are written directly
     if not os.access(place.parent if is_replaced else place, os.W_OK):
         raise _unwritable(file, "permission denied")
 

@@ -1,7 +1,7 @@
-r"""The cells of a grid: widths, middles, volumes, point masses, laws, entropy.
+r"""Cells of a grid: widths, centres, volumes, point masses, entropy.
 
-Measures, distances, runs, files and pictures share these formulas. Pictures load no
-JAX, so each function computes in the namespace of its arrays, NumPy's or JAX's.
+Measures, distances, runs, files and plots share these formulas. Plots do not import
+JAX, so each function uses the namespace of its arrays, NumPy's or JAX's.
 """
 
 import functools
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     A = TypeVar("A", np.ndarray, Array)
 else:
-    A = TypeVar("A")  # to name JAX's arrays here would load JAX
+    A = TypeVar("A")  # naming JAX's arrays here would import JAX
 
 
 def widths(edges: A) -> A:
-    """The widths of the cells along an axis.
+    """Widths of the cells along an axis.
 
     Examples:
         >>> from meanfield.cells import widths
@@ -29,7 +29,7 @@ def widths(edges: A) -> A:
 
 
 def centres(edges: A) -> A:
-    """The middles of the cells along an axis.
+    """Centres of the cells along an axis.
 
     Examples:
         >>> from meanfield.cells import centres
@@ -39,22 +39,22 @@ def centres(edges: A) -> A:
     return (edges[1:] + edges[:-1]) / 2
 
 
-def along(values: A, axis: int, ndim: int) -> A:
-    """A vector laid along one axis of arrays of so many dimensions.
+def align_axis(values: A, axis: int, ndim: int) -> A:
+    """A vector reshaped to lie along `axis` of an array with `ndim` dimensions.
 
     Examples:
-        >>> from meanfield.cells import along
-        >>> print(along(np.arange(3.0), 1, 3).shape)
+        >>> from meanfield.cells import align_axis
+        >>> print(align_axis(np.arange(3.0), 1, 3).shape)
         (1, 3, 1)
     """
     return values.reshape((1,) * axis + (-1,) + (1,) * (ndim - axis - 1))
 
 
 def neighbours(values: A, axis: int) -> tuple[A, A]:
-    """All entries along an axis but the last, and all but the first.
+    """The entries along an axis without the last one, and without the first one.
 
-    Of cells, what lies before and behind each face between two; of faces, what is at
-    the lower and at the upper face of each cell.
+    For values at cells: the values on either side of each inner face. For values at
+    faces: the values at the lower and the upper face of each cell.
 
     Examples:
         >>> from meanfield.cells import neighbours
@@ -67,10 +67,10 @@ def neighbours(values: A, axis: int) -> tuple[A, A]:
 
 
 def volumes(edges: Sequence[A], *sizes: A) -> A:
-    r"""The volumes of cells whose edges along each axis are given.
+    r"""Volumes of the cells with these edges along each axis, times `sizes`.
 
-    In a box $x = c + D\xi$ they are larger by its size $|\det D|$. The axes of `sizes`
-    lead those of the cells.
+    For a box $x = c + D\xi$ the size is $|\det D|$. The axes of `sizes` come before the
+    axes of the cells.
 
     Examples:
         >>> from meanfield.cells import volumes
@@ -83,7 +83,7 @@ def volumes(edges: Sequence[A], *sizes: A) -> A:
 
 
 def lattice(*places: A) -> A:
-    """The tensor product of places along each axis, `[*n, d]`.
+    """Tensor product of coordinates along each axis, `[*n, d]`.
 
     Examples:
         >>> from meanfield.cells import lattice
@@ -97,9 +97,9 @@ def lattice(*places: A) -> A:
 
 
 def points(origin: A, axes: A, *places: A) -> A:
-    r"""The points $c + D\xi$ over a tensor product of places in $\xi$, `[..., *n, d]`.
+    r"""The points $c + D\xi$ for a tensor product of coordinates $\xi$, `[..., *n, d]`.
 
-    The leading axes are those of `origin`, `[..., d]`, and of `axes`, `[..., d, d]`.
+    `origin` is $c$, `[..., d]`, and `axes` is $D$, `[..., d, d]`.
 
     Examples:
         >>> from meanfield.cells import points
@@ -110,18 +110,19 @@ def points(origin: A, axes: A, *places: A) -> A:
          [[3. 5.]]]
     """
     xi = lattice(*places)
-    turned = axes.__array_namespace__().swapaxes(axes, -1, -2)
-    x = origin[..., None, :] + xi.reshape((-1, len(places))) @ turned
+    transposed_axes = axes.__array_namespace__().swapaxes(axes, -1, -2)
+    x = origin[..., None, :] + xi.reshape((-1, len(places))) @ transposed_axes
     return x.reshape((*x.shape[:-2], *xi.shape))
 
 
 def point_masses(masses: A, edges: Sequence[A]) -> A:
-    r"""Densities at the middles of cells times their volumes; cells are the last axes.
+    r"""Densities at cell centres times cell volumes, from cell masses.
 
-    An average over a cell exceeds the value at its middle by $h^2\rho''/24$. Sums over
-    middles then integrate a smooth density that ends inside an even grid to far more
-    than second order, where cell masses would add $h^2/12$ to a variance. Moves mass
-    between neighbours only, and at most half of what a cell has to either side.
+    The cells are the last axes. The average over a cell exceeds the value at its centre
+    by $h^2\rho''/24$. Sums over point masses integrate a smooth density that vanishes
+    inside a uniform grid to far more than second order; cell masses would add $h^2/12$
+    to a variance. Mass moves between neighbours only, and a cell gives at most half of
+    its mass to either side.
 
     Examples:
         >>> from meanfield.cells import centres, point_masses
@@ -142,10 +143,10 @@ def point_masses(masses: A, edges: Sequence[A]) -> A:
 
 def _point_masses(masses: A, axis: int, h: A) -> A:
     xp = masses.__array_namespace__()
-    density = masses / along(h, axis, masses.ndim)
-    width = along((h[1:] + h[:-1]) / 2, axis, masses.ndim)
-    before = (slice(None),) * axis
-    left, right = masses[*before, :-1], masses[*before, 1:]
+    density = masses / align_axis(h, axis, masses.ndim)
+    width = align_axis((h[1:] + h[:-1]) / 2, axis, masses.ndim)
+    leading_axes = (slice(None),) * axis
+    left, right = masses[*leading_axes, :-1], masses[*leading_axes, 1:]
     flux = xp.diff(density, axis=axis) * width / 24
     flux = xp.clip(flux, -right / 2, left / 2)
     ends = [(0, 0)] * masses.ndim
@@ -154,7 +155,7 @@ def _point_masses(masses: A, axis: int, h: A) -> A:
 
 
 def layer_masses(masses: A, d: int) -> A:
-    """The mass of each layer of cells, in arrays of as many dimensions.
+    """Mass of each layer of cells: the sum over the last `d` axes, which stay.
 
     Examples:
         >>> from meanfield.cells import layer_masses
@@ -167,7 +168,7 @@ def layer_masses(masses: A, d: int) -> A:
 
 
 def entropy(masses: A, logs: A) -> A:
-    r"""$\int\rho\log\rho\,dx$ from masses and logs of densities, over the last axis.
+    r"""$\int\rho\log\rho\,dx$ from masses and log densities, over the last axis.
 
     Examples:
         >>> from meanfield.cells import entropy

@@ -1,7 +1,7 @@
-r"""Clusters of tokens: the connected components of tokens within a radius; exact.
+r"""Clusters of tokens: exact connected components of the graph within a radius.
 
-Plain NumPy and SciPy, for runs and pictures. Frames that are not finite, or beyond
-`LARGEST`, come out as NaN.
+NumPy and SciPy only, for runs and plots. Frames that are not finite, or exceed
+`LARGEST`, give NaN.
 """
 
 from typing import NamedTuple
@@ -12,23 +12,24 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-# A tree prunes little above this dimension; products of matrices are faster.
+# Above this dimension a k-d tree prunes little, and matrix products are faster.
 _TREE_DIMENSION = 12
-# A graph is built up to this many links, or links per token; else it is swept.
+# A graph with at most this many links, or links per token, is stored; others are
+# searched without being stored.
 _LINKS, _DEGREE = 500_000, 16
-# Tokens compared at once with all others: bounds the memory of a comparison.
+# Number of tokens compared with all others in one step; bounds the memory.
 _BLOCK = 512
-# The default radius of clusters, as a share of the RMS radius; or, where tokens are
-# farther apart than that at first, this share of the distance to the nearest.
+# Default cluster radius as a share of the RMS radius; and, where tokens start farther
+# apart than that, as a share of the median distance to the nearest token.
 RADIUS_SHARE, _NEAREST_SHARE = 0.05, 0.5
-# Tokens whose nearest neighbours are looked for.
+# Number of tokens whose nearest neighbour is computed.
 _SAMPLE = 200
-# Larger entries are NaN in what is computed: their squares would overflow.
+# Frames with larger entries give NaN: squares could overflow.
 LARGEST = 1e100
 
 
 class ClusterCounts(NamedTuple):
-    """Clusters over the leading axes: how many, and the weight of the heaviest.
+    """Number of clusters, and weight of the heaviest, for each frame.
 
     Examples:
         >>> from meanfield.clusters import cluster_counts
@@ -53,36 +54,38 @@ def cluster_radius(
         0.25
     """
     w = weights / weights.sum()
-    centred = x - w @ x
-    return float(share * np.sqrt(w @ (centred**2).sum(axis=-1)))
+    deviations = x - w @ x
+    return float(share * np.sqrt(w @ (deviations**2).sum(axis=-1)))
 
 
 def cluster_share(x: np.ndarray, weights: np.ndarray) -> float:
-    """The share of the RMS radius of tokens (n, d) within which they are clusters.
+    """Default cluster radius of tokens (n, d), as a share of their RMS radius.
 
-    Five per cent; or half of the median distance to the nearest token, if that is more:
-    in hundreds of dimensions no two of few tokens are nearer than the RMS radius.
+    Five per cent, or half of the median distance to the nearest token if that is more:
+    in hundreds of dimensions, a few tokens are all farther apart than the RMS radius.
 
     Examples:
         >>> from meanfield.clusters import cluster_share
         >>> cluster_share(np.array([[-1.0], [1.0]]), np.full(2, 0.5))
         1.0
     """
-    held = x[weights > 0]
+    support = x[weights > 0]
     radius = cluster_radius(x, weights, 1.0)
-    if len(held) < 2 or not (np.isfinite(radius) and radius > 0):
+    if len(support) < 2 or not (np.isfinite(radius) and radius > 0):
         return RADIUS_SHARE
-    sample = np.linspace(0, len(held) - 1, min(len(held), _SAMPLE)).round().astype(int)
-    distances = cdist(held[sample], held)
+    sample = (
+        np.linspace(0, len(support) - 1, min(len(support), _SAMPLE)).round().astype(int)
+    )
+    distances = cdist(support[sample], support)
     nearest = np.partition(distances, 1, axis=1)[:, 1]  # the first is the token itself
     return max(RADIUS_SHARE, float(_NEAREST_SHARE * np.median(nearest) / radius))
 
 
 def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
-    """The radius of clusters in each frame of tokens (time, n, d).
+    """Cluster radius in each frame of tokens (time, n, d).
 
-    It follows a cloud that grows beyond its first frame; in one that shrinks it stays,
-    so that tokens which all meet become one cluster.
+    It grows with a cloud that becomes larger than in the first frame. In a cloud that
+    shrinks it stays, so that tokens which all meet become one cluster.
 
     Examples:
         >>> from meanfield.clusters import cluster_radii
@@ -97,12 +100,12 @@ def cluster_radii(x: np.ndarray, weights: np.ndarray, share: float) -> np.ndarra
 def cluster_counts(
     x: np.ndarray, weights: np.ndarray, radius: float | np.ndarray
 ) -> ClusterCounts:
-    """The number of clusters of tokens (..., n, d), and the share of the heaviest.
+    """Number of clusters of tokens (..., n, d), and weight share of the heaviest.
 
     Clusters are the connected components of the graph that links two tokens at a
-    distance of at most `radius`, which may differ from frame to frame: deterministic,
-    and blind to the tokens' order. Tokens of weight zero do not count. Frames that are
-    not finite give NaN.
+    distance of at most `radius`, which may differ between frames. They are
+    deterministic and do not depend on the order of the tokens. Tokens of weight zero
+    are ignored. Frames that are not finite give NaN.
 
     Examples:
         >>> from meanfield.clusters import cluster_counts
@@ -110,9 +113,9 @@ def cluster_counts(
         >>> cluster_counts(x, np.array([0.25, 0.25, 0.5]), 1.0).counts
         np.float64(2.0)
     """
-    held = weights > 0
-    w = weights[held] / weights[held].sum()
-    frames = x[..., held, :].astype(np.float64).reshape(-1, w.size, x.shape[-1])
+    has_weight = weights > 0
+    w = weights[has_weight] / weights[has_weight].sum()
+    frames = x[..., has_weight, :].astype(np.float64).reshape(-1, w.size, x.shape[-1])
     radii = np.broadcast_to(radius, x.shape[:-2]).ravel()
     results = np.full((len(frames), 2), np.nan)
     for index, frame in enumerate(frames):  # a graph algorithm, frame by frame
@@ -124,10 +127,10 @@ def cluster_counts(
 
 
 def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
-    """The component (0, 1, …) of each token of `x`, of shape (n, d).
+    """Index (0, 1, …) of the connected component of each token of `x`, (n, d).
 
-    Two tokens are linked when their distance is at most `radius`. Sparse graphs are
-    built; crowded ones, of up to n² links, are swept without being built. The
+    Two tokens are linked if their distance is at most `radius`. Sparse graphs are
+    stored; dense ones, of up to n² links, are searched without being stored. The
     components are the same.
 
     Examples:
@@ -136,39 +139,41 @@ def component_labels(x: np.ndarray, radius: float) -> np.ndarray:
         [0 1 0]
     """
     n, d = x.shape
-    most = max(_LINKS, _DEGREE * n)
-    links = (_tree_links if d <= _TREE_DIMENSION else _block_links)(x, radius, most)
+    max_links = max(_LINKS, _DEGREE * n)
+    links = (_tree_links if d <= _TREE_DIMENSION else _block_links)(
+        x, radius, max_links
+    )
     if links is None:
-        return _swept(x, radius)
+        return _sweep_labels(x, radius)
     graph = coo_array((np.ones(len(links), dtype=bool), tuple(links.T)), shape=(n, n))
     return connected_components(graph, directed=False)[1]
 
 
-def _tree_links(x: np.ndarray, radius: float, most: int) -> np.ndarray | None:
-    """The pairs of linked tokens by a k-d tree; None if there are over `most`."""
+def _tree_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
+    """Pairs of linked tokens from a k-d tree; `None` if more than `max_links`."""
     tree = KDTree(x)
-    if tree.count_neighbors(tree, radius) > 2 * most:
+    if tree.count_neighbors(tree, radius) > 2 * max_links:
         return None
     return tree.query_pairs(radius, output_type="ndarray")
 
 
-def _block_links(x: np.ndarray, radius: float, most: int) -> np.ndarray | None:
-    """The pairs of linked tokens, block by block; None if there are over `most`."""
+def _block_links(x: np.ndarray, radius: float, max_links: int) -> np.ndarray | None:
+    """Pairs of linked tokens, block by block; `None` if more than `max_links`."""
     pairs, total = [], 0
     for start in range(0, len(x), _BLOCK):
-        linked = _linked(x[start : start + _BLOCK], x[start:], radius)
-        pairs.append(np.argwhere(np.triu(linked, 1)) + start)
+        adjacency = _adjacency(x[start : start + _BLOCK], x[start:], radius)
+        pairs.append(np.argwhere(np.triu(adjacency, 1)) + start)
         total += len(pairs[-1])
-        if total > most:
+        if total > max_links:
             return None
     return np.concatenate(pairs)
 
 
-def _linked(x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
-    r"""Which of `x` are within `radius` of which of `y`.
+def _adjacency(x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
+    r"""Adjacency matrix: whether each token of `x` is within `radius` of each of `y`.
 
-    By $|x|^2 + |y|^2 - 2 x \cdot y$ where its rounding leaves no doubt; if it ever
-    does, by differences.
+    By $|x|^2 + |y|^2 - 2 x \cdot y$ if all its signs are certain in spite of rounding;
+    otherwise by differences.
     """
     centre = y.mean(axis=0)
     u, v = x - centre, y - centre
@@ -180,8 +185,8 @@ def _linked(x: np.ndarray, y: np.ndarray, radius: float) -> np.ndarray:
     return cdist(x, y) <= radius
 
 
-def _swept(x: np.ndarray, radius: float) -> np.ndarray:
-    """Components by breadth-first search, each token being met only once."""
+def _sweep_labels(x: np.ndarray, radius: float) -> np.ndarray:
+    """Component labels by breadth-first search, which visits each token once."""
     labels = np.empty(len(x), dtype=np.intp)
     rest = np.arange(len(x))
     label = 0
@@ -189,17 +194,17 @@ def _swept(x: np.ndarray, radius: float) -> np.ndarray:
         frontier, rest = rest[:1], rest[1:]
         while frontier.size:
             labels[frontier] = label
-            near = _near(x[rest], x[frontier], radius)
-            frontier, rest = rest[near], rest[~near]
+            is_near = _is_near(x[rest], x[frontier], radius)
+            frontier, rest = rest[is_near], rest[~is_near]
         label += 1
     return labels
 
 
-def _near(x: np.ndarray, frontier: np.ndarray, radius: float) -> np.ndarray:
-    """Which tokens of `x` are within `radius` of a token of the frontier."""
-    near = np.zeros(len(x), dtype=bool)
+def _is_near(x: np.ndarray, frontier: np.ndarray, radius: float) -> np.ndarray:
+    """Whether each token of `x` is within `radius` of a token of the frontier."""
+    is_near = np.zeros(len(x), dtype=bool)
     for start in range(0, len(frontier), _BLOCK):
-        far = np.flatnonzero(~near)
+        far = np.flatnonzero(~is_near)
         distances = cdist(x[far], frontier[start : start + _BLOCK])
-        near[far] = (distances <= radius).any(axis=1)
-    return near
+        is_near[far] = (distances <= radius).any(axis=1)
+    return is_near

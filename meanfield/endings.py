@@ -1,4 +1,4 @@
-"""Every way a flow can end, a row each, read by storage, reports and pictures."""
+"""All endings of a flow, with the properties that storage, reports and plots use."""
 
 import enum
 from collections import Counter
@@ -7,26 +7,28 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from .errors import InvalidInputError, SimulationFailed
+from meanfield._renamed import old_names
 
-RESULT, FAILURE, INTERRUPTION = 0, SimulationFailed.exit_code, 130
+from .errors import InvalidInputError, SimulationError
+
+RESULT, FAILURE, INTERRUPTION = 0, SimulationError.exit_code, 130
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What is to be known of one ending.
+    """Properties of one ending.
 
     Attributes:
-        code: the number that stores keep, never to change.
-        severity: the ending of several flows is that of the most severe of them.
-        reason: why a flow ends so, as the end of a sentence.
-        exit_code: of a command whose flow ends so.
-        leaves: whether a flow that ends so leaves every picture.
-        survives: whether a flow that ends so had no blow-up until then: it may have
-            one later, or never.
-        colour: of its paths and cells.
-        marker: of its last point, so that endings are told apart in grey.
-        hatch: of its cells in a phase diagram.
+        code: the number written to stores; it must never change.
+        severity: several flows together have the ending of the highest severity.
+        reason: why a flow ends in this way, as the end of a sentence.
+        exit_code: exit code of a command whose flow ends in this way.
+        leaves: whether the state of such a flow may grow out of any plot.
+        survives: whether such a flow had no blow-up up to its end; a later one remains
+            possible.
+        colour: colour of its paths and cells in plots.
+        marker: marker of its last point, which tells endings apart without colour.
+        hatch: hatching of its cells in a phase diagram.
 
     Examples:
         >>> from meanfield import Status
@@ -46,15 +48,15 @@ class Row:
 
 
 class Status(enum.IntEnum):
-    """How a flow ended, a number that prints as its name: `blow-up`.
+    """How a flow ended: an integer that prints as its name, such as `blow-up`.
 
-    See `failed` for those that are no result.
+    `is_failure` says whether the flow gave no result.
 
     Examples:
         >>> from meanfield import Status
-        >>> print(Status.BLOW_UP, Status.named("max-steps").failed)
+        >>> print(Status.BLOW_UP, Status.from_name("max-steps").is_failure)
         blow-up True
-        >>> [str(status) for status in Status if status.failed]
+        >>> [str(status) for status in Status if status.is_failure]
         ['max-steps', 'not-finite', 'unconverged']
         >>> Status.STEADY.reason
         'what is left of the way is below the tolerance'
@@ -63,7 +65,7 @@ class Status(enum.IntEnum):
     row: Row
 
     def __new__(cls, row: Row) -> "Status":
-        """The number of an ending, which knows its row."""
+        """Creates the integer `row.code`, with `row` attached."""
         status = int.__new__(cls, row.code)
         status._value_ = row.code
         status.row = row
@@ -137,8 +139,7 @@ class Status(enum.IntEnum):
     COLLAPSE = Row(
         code=7,
         severity=2,
-        reason="a Dirac, as far as the cells of its grid, or the rounding of time, can "
-        "tell",
+        reason="a Dirac, at the resolution of the grid or of rounded times",
         colour="#5E3C99",
         marker="*",
         hatch="oooo",
@@ -147,7 +148,7 @@ class Status(enum.IntEnum):
         code=8,
         severity=4,
         reason="the grid is too narrow: a thousandth of the mass or of its second "
-        "moment has left it, or velocities hang on tails at its edges and beyond",
+        "moment has left it, or velocities depend on the tails at its edges or beyond",
         colour="#8C510A",
         marker=">",
         hatch="||||",
@@ -155,32 +156,33 @@ class Status(enum.IntEnum):
     UNRESOLVED = Row(
         code=9,
         severity=6,
-        reason="the flow was followed, but more than a tenth of its mean or covariance "
-        "is in doubt, or whether it blew up just before its parameters jumped",
+        reason="the last time was reached, but the estimated error of the mean or "
+        "covariance exceeds a tenth, or a blow-up just before a jump of the parameters "
+        "cannot be excluded",
         colour="#999933",
         marker="<",
         hatch="****",
     )
 
     @classmethod
-    def named(cls, name: str) -> "Status":
-        """The ending of this name.
+    def from_name(cls, name: str) -> "Status":
+        """The ending called `name`.
 
         Raises:
-            InvalidInputError: if there is none.
+            InvalidInputError: if there is no such ending.
         """
         for status in cls:
             if status.ending == name:
                 return status
-        known = ", ".join(status.ending for status in cls)
-        raise InvalidInputError(f"No run ends with `{name}`; known: {known}.")
+        names = ", ".join(status.ending for status in cls)
+        raise InvalidInputError(f"No run ends with `{name}`; known: {names}.")
 
     @classmethod
     def most_severe(cls, statuses: Iterable["Status"]) -> "Status":
-        """The ending that stands for those of several flows; the first of equals.
+        """The most severe of several endings; the first one among equals.
 
-        A failure before a flow that was interrupted, then what is unresolved, then a
-        blow-up: `finished` only if all flows are.
+        Failures come first, then `interrupted`, `unresolved` and `blow-up`. The result
+        is `finished` only if all flows finished.
 
         Examples:
             >>> from meanfield import Status
@@ -199,28 +201,31 @@ class Status(enum.IntEnum):
 
     @property
     def ending(self) -> str:
-        """The name of the ending, as printed and stored: `blow-up`."""
+        """The name of the ending as printed and stored, such as `blow-up`."""
         return self.name.lower().replace("_", "-")
 
     @property
     def reason(self) -> str:
-        """Why a flow ends so, as the end of a sentence."""
+        """Why a flow ends in this way, as the end of a sentence."""
         return self.row.reason
 
     @property
-    def failed(self) -> bool:
-        """Whether the numbers after this ending cannot be had by going on."""
+    def is_failure(self) -> bool:
+        """Whether the flow failed: resuming it would give no result."""
         return self.row.exit_code == FAILURE
 
 
-def endings_in_words(statuses: Iterable[Status]) -> str:
-    """How many flows ended in each way, the most severe first.
+def summarise_endings(statuses: Iterable[Status]) -> str:
+    """Number of flows with each ending, most severe first.
 
     Examples:
-        >>> from meanfield.endings import Status, endings_in_words
-        >>> endings_in_words([Status.FINISHED, Status.BLOW_UP, Status.FINISHED])
+        >>> from meanfield.endings import Status, summarise_endings
+        >>> summarise_endings([Status.FINISHED, Status.BLOW_UP, Status.FINISHED])
         'blow-up × 1, finished × 2'
     """
     counts = Counter(statuses)
-    ranked = sorted(counts, key=lambda status: (-status.row.severity, int(status)))
-    return ", ".join(f"{status} × {counts[status]}" for status in ranked)
+    order = sorted(counts, key=lambda status: (-status.row.severity, int(status)))
+    return ", ".join(f"{status} × {counts[status]}" for status in order)
+
+
+__getattr__ = old_names(__name__)

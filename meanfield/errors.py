@@ -1,14 +1,16 @@
 """Every exception that `meanfield` raises.
 
-Each also derives from the built-in exception a caller would expect, so `except
-ValueError` keeps working. Each carries the exit code the command line ends with.
+Each also derives from the built-in exception that a caller would expect, such as
+`ValueError`, and has the exit code with which the command line ends.
 """
 
 from typing_extensions import override
 
+from meanfield._renamed import old_names
+
 
 class MeanfieldError(Exception):
-    """Base of all errors; the message is one line: what, where, what works.
+    """Base class of all errors; the message is one line that names a remedy.
 
     Examples:
         >>> from meanfield import attentions
@@ -24,7 +26,7 @@ class MeanfieldError(Exception):
 
 
 class InvalidInputError(MeanfieldError, ValueError):
-    """A shape, a value or a combination that cannot work.
+    """An invalid shape, value or combination of values.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -36,7 +38,7 @@ class InvalidInputError(MeanfieldError, ValueError):
 
 
 class UnknownNameError(MeanfieldError, KeyError):
-    """A name that no registry holds; the message suggests a near one.
+    """A name that is not registered; the message suggests a similar one.
 
     Examples:
         >>> from meanfield import clouds
@@ -52,13 +54,13 @@ class UnknownNameError(MeanfieldError, KeyError):
 
 
 class FrameIndexError(MeanfieldError, IndexError):
-    """The number of a frame that a trajectory does not have.
+    """A frame index that a trajectory does not have.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, flow
         >>> one = jnp.eye(1)
         >>> run = flow(Drift(-one), Gaussian(jnp.zeros(1), one), [0.0, 1.0])
-        >>> run.at(7)
+        >>> run.frame(7)
         Traceback (most recent call last):
             ...
         meanfield.errors.FrameIndexError: There is no frame 7: this trajectory ha...
@@ -66,21 +68,21 @@ class FrameIndexError(MeanfieldError, IndexError):
 
 
 class WrongKindError(MeanfieldError, TypeError):
-    """A value of a kind that means nothing where it was given: 0.5 for a frame.
+    """A value of the wrong type, such as 0.5 for a frame index.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, flow
         >>> one = jnp.eye(1)
         >>> run = flow(Drift(-one), Gaussian(jnp.zeros(1), one), [0.0, 1.0])
-        >>> run.at(0.5)
+        >>> run.frame(0.5)
         Traceback (most recent call last):
             ...
-        meanfield.errors.WrongKindError: Frames...asked for by a whole number; got 0.5.
+        meanfield.errors.WrongKindError: The index...must be a whole number; got 0.5.
     """
 
 
 class PrecisionError(MeanfieldError, TypeError):
-    """Double precision was given while JAX is set to round to single.
+    """An array in double precision while JAX is set to single precision.
 
     Examples:
         >>> from meanfield.errors import PrecisionError
@@ -90,7 +92,7 @@ class PrecisionError(MeanfieldError, TypeError):
 
 
 class NotClosedError(MeanfieldError, TypeError):
-    """An attention that does not map Gaussians to Gaussians met a `Gaussian`.
+    """A `Gaussian` was given to an attention that does not map Gaussians to Gaussians.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
@@ -105,7 +107,7 @@ class NotClosedError(MeanfieldError, TypeError):
 
 
 class UnsupportedError(MeanfieldError, TypeError):
-    """Two parts that do not work together, such as `Masked` and `Sinkhorn`.
+    """An unsupported combination of parts, such as `Masked` and `Sinkhorn`.
 
     Examples:
         >>> from meanfield import Points
@@ -140,7 +142,7 @@ class InputFileError(MeanfieldError, OSError):
 
 
 class ResourceError(MeanfieldError, RuntimeError):
-    """A request that this machine cannot hold: memory, disk, a folder's permissions.
+    """A lack of memory, of disk space or of permission to write to a folder.
 
     Examples:
         >>> from meanfield.errors import ResourceError
@@ -151,20 +153,20 @@ class ResourceError(MeanfieldError, RuntimeError):
     exit_code = 4
 
 
-class ProcessLost(MeanfieldError, RuntimeError):
-    """One of the processes that compute a flow together ended before its time.
+class ProcessLostError(MeanfieldError, RuntimeError):
+    """One of the processes that compute a flow together ended too early.
 
     Examples:
-        >>> from meanfield.errors import ProcessLost
-        >>> ProcessLost.exit_code
+        >>> from meanfield.errors import ProcessLostError
+        >>> ProcessLostError.exit_code
         8
     """
 
     exit_code = 8
 
 
-class SimulationFailed(MeanfieldError, RuntimeError):
-    """A flow that ended badly: `max-steps`, `not-finite` or `unconverged`.
+class SimulationError(MeanfieldError, RuntimeError):
+    """A flow that failed: it ended as `max-steps`, `not-finite` or `unconverged`.
 
     Examples:
         >>> from meanfield import Gaussian, adaptive, attentions, flow
@@ -177,14 +179,14 @@ class SimulationFailed(MeanfieldError, RuntimeError):
         >>> run.raise_for_status().final
         Traceback (most recent call last):
             ...
-        meanfield.errors.SimulationFailed: The flow ended as `max-steps` at t = 0...
+        meanfield.errors.SimulationError: The flow ended as `max-steps` at t = 0...
     """
 
     exit_code = 5
 
 
 class StoreError(MeanfieldError, RuntimeError):
-    """A run store that is damaged, unfinished or not the run's own.
+    """A run store that is damaged, unfinished or belongs to another run.
 
     Examples:
         >>> from meanfield.errors import StoreError
@@ -195,13 +197,19 @@ class StoreError(MeanfieldError, RuntimeError):
     exit_code = 7
 
 
-class VerificationFailed(MeanfieldError, RuntimeError):
-    """A statement that does not hold, a control that passes, a print that is true.
+class VerificationError(MeanfieldError, RuntimeError):
+    """A verification that failed.
+
+    Either a statement does not hold, its control passes although it should fail, or a
+    formula holds as printed although it is listed as a misprint.
 
     Examples:
-        >>> from meanfield.errors import VerificationFailed
-        >>> VerificationFailed.exit_code
+        >>> from meanfield.errors import VerificationError
+        >>> VerificationError.exit_code
         6
     """
 
     exit_code = 6
+
+
+__getattr__ = old_names(__name__)

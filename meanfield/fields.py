@@ -1,4 +1,4 @@
-"""Velocity fields, frozen at one time and one measure."""
+"""Velocity fields at one time and for one measure."""
 
 import abc
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from .tokens import Tokens
 
 
 class Convergence(NamedTuple):
-    """How well an iteration behind a field was solved.
+    """Convergence of the iteration that defines a field.
 
     Attributes:
         residual: the error reached; for Sinkhorn the sup of |log marginal|.
-        tolerance: the error asked for.
-        iterations: how many were made, where that is counted; else 0.
+        tolerance: the tolerance for this error.
+        iterations: the number of iterations; 0 if they are not counted.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -41,16 +41,16 @@ class Convergence(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The iteration that missed its tolerance, in numbers; empty if none did."""
+        """Residual, tolerance and iterations as text; empty if the residual is zero."""
         residual, tolerance, iterations = map(float, self)
         if residual == 0:
             return ""
-        after = f" after {iterations:.0f} iterations" if iterations else ""
-        return f": {residual:.2g} where {tolerance:.2g} was asked{after}"
+        suffix = f" after {iterations:.0f} iterations" if iterations else ""
+        return f": {residual:.2g} where {tolerance:.2g} was asked{suffix}"
 
 
 class AbstractExplicit(eqx.Module):
-    """What no iteration defines: a field, or the first variation of an energy.
+    """Base of fields and first variations that are computed without an iteration.
 
     Examples:
         >>> from meanfield.fields import AbstractExplicit, Affine
@@ -60,7 +60,7 @@ class AbstractExplicit(eqx.Module):
 
     @property
     def convergence(self) -> Convergence | None:
-        """The error of an iteration: there was none."""
+        """`None`, since there is no iteration."""
         return None
 
 
@@ -84,28 +84,28 @@ class AbstractField(eqx.Module):
     @property
     @abc.abstractmethod
     def convergence(self) -> Convergence | None:
-        """Error of the iteration that defined the field; `None` if there was none."""
+        """Convergence of the iteration that defines the field; `None` without one."""
 
     @property
-    def parted(self) -> tuple["AbstractField", CellForces | None]:
-        """What it is at tokens, and what moves mass between the cells of a grid beside.
+    def parts(self) -> tuple["AbstractField", CellForces | None]:
+        """The velocity field, and the forces between grid cells that come with it.
 
-        Nothing does, for most fields.
+        The forces are `None` for most fields.
         """
         return self, None
 
     @property
     def condition(self) -> Float[Array, ""] | None:
-        r"""$c$ with $|\delta v(x)| \le c\,b/(1-b)$ at every $x$.
+        r"""Condition number $c$: $|\delta v(x)| \le c\,b/(1-b)$ at every $x$.
 
-        Where each exponential that is summed over is off by no more than $b$ times
-        itself; `None` where no such number is known.
+        Here $b$ bounds the relative error of each exponential in the sums. `None` if no
+        such number is known.
         """
         return None
 
 
 class AbstractAveragedField(AbstractField):
-    """A field that can move a Gaussian, for it knows its averages over one.
+    """A field with known averages over Gaussians, which can therefore move a Gaussian.
 
     Examples:
         >>> from meanfield.fields import AbstractAveragedField, Affine
@@ -119,8 +119,8 @@ class AbstractAveragedField(AbstractField):
     ) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
         r"""$E\,v(\alpha + Yz)$ and $E[v(\alpha + Yz)\,z^\top]$ for normal $z$.
 
-        The rates $\alpha'$ and $Y'$ of the Gaussian motion that is closest to $v$ in
-        $L^2$, which is $v$ itself where it is affine.
+        They are the rates $\alpha'$ and $Y'$ of the Gaussian motion closest to $v$ in
+        $L^2$; if $v$ is affine, that motion is $v$ itself.
         """
 
 
@@ -146,8 +146,8 @@ class Affine(AbstractExplicit, AbstractAveragedField):
     def averages(
         self, mean: Float[Array, " d"], factor: Float[Array, "d r"]
     ) -> tuple[Float[Array, " d"], Float[Array, "d r"]]:
-        moved = product(self.linear, mean) + self.offset
-        return moved, product(self.linear, factor)
+        mean_rate = product(self.linear, mean) + self.offset
+        return mean_rate, product(self.linear, factor)
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
@@ -160,11 +160,11 @@ class Affine(AbstractExplicit, AbstractAveragedField):
     @property
     @override
     def condition(self) -> Float[Array, ""]:
-        """Zero: nothing is summed over."""
+        """Zero, since the field contains no sum of exponentials."""
         return jnp.zeros((), self.linear.dtype)
 
     def covariance_rate(self, covariance: Float[Array, "d d"]) -> Float[Array, "d d"]:
-        r"""$L\Sigma + \Sigma L^\top$: how it changes a covariance that it moves."""
+        r"""Rate of change of a covariance: $L\Sigma + \Sigma L^\top$."""
         half = self.linear @ covariance
         return half + half.T
 
@@ -202,7 +202,7 @@ class Image(AbstractField):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""$|V|$ times that of $f$."""
+        r"""$|V|$ times the condition number of $f$."""
         inner = self.field.condition
         return None if inner is None else jnp.linalg.norm(self.value, 2) * inner
 
@@ -228,13 +228,13 @@ class Total(AbstractField):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        known = [f.convergence for f in self.fields if f.convergence is not None]
-        return worst_of(known) if known else None
+        convergences = [f.convergence for f in self.fields if f.convergence is not None]
+        return worst_of(convergences) if convergences else None
 
     @property
     @override
-    def parted(self) -> tuple[AbstractField, CellForces | None]:
-        parts = [field.parted for field in self.fields]
+    def parts(self) -> tuple[AbstractField, CellForces | None]:
+        parts = [field.parts for field in self.fields]
         forces = [force for _, force in parts if force is not None]
         velocity = Total(tuple(velocity for velocity, _ in parts))
         return velocity, sum(forces[1:], forces[0]) if forces else None
@@ -242,27 +242,31 @@ class Total(AbstractField):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        """Those of all together."""
-        known = [c for f in self.fields if (c := f.condition) is not None]
-        return sum(known, jnp.zeros(())) if len(known) == len(self.fields) else None
+        """Sum of the condition numbers of the fields; `None` if one is unknown."""
+        conditions = [c for f in self.fields if (c := f.condition) is not None]
+        return (
+            sum(conditions, jnp.zeros(()))
+            if len(conditions) == len(self.fields)
+            else None
+        )
 
 
-def worst(stacked: Convergence) -> Convergence:
-    """The member of a stack that is furthest from its tolerance.
+def worst_of_stack(stack: Convergence) -> Convergence:
+    """The member of a stack with the largest ratio of residual to tolerance.
 
     Examples:
-        >>> from meanfield.fields import Convergence, worst
+        >>> from meanfield.fields import Convergence, worst_of_stack
         >>> both = Convergence(jnp.array([0.5, 2.0]), jnp.array([1.0, 10.0]))
-        >>> print(worst(both).residual)
+        >>> print(worst_of_stack(both).residual)
         0.5
     """
-    index = jnp.argmax(stacked.residual / stacked.tolerance)
-    counts = jnp.broadcast_to(stacked.iterations, stacked.residual.shape)
-    return Convergence(stacked.residual[index], stacked.tolerance[index], counts[index])
+    index = jnp.argmax(stack.residual / stack.tolerance)
+    counts = jnp.broadcast_to(stack.iterations, stack.residual.shape)
+    return Convergence(stack.residual[index], stack.tolerance[index], counts[index])
 
 
 def worst_of(members: Sequence[Convergence]) -> Convergence:
-    """The one that is furthest from its tolerance.
+    """The member with the largest ratio of residual to tolerance.
 
     Examples:
         >>> from meanfield.fields import Convergence, worst_of
@@ -270,13 +274,13 @@ def worst_of(members: Sequence[Convergence]) -> Convergence:
         >>> print(worst_of(members).residual)
         3.0
     """
-    return worst(Convergence(*map(jnp.stack, zip(*members, strict=True))))
+    return worst_of_stack(Convergence(*map(jnp.stack, zip(*members, strict=True))))
 
 
 def image(
     value: Float[Array, "d d"], offset: Float[Array, " d"], field: AbstractField
 ) -> AbstractField:
-    """`value` after `field`, plus `offset`; affine if `field` is.
+    """The image of `field` under `value`, plus `offset`; affine if `field` is.
 
     Examples:
         >>> from meanfield.fields import Affine, image
@@ -285,8 +289,8 @@ def image(
         Affine [[2.]] [1.]
     """
     if isinstance(field, Affine):
-        moved = product(value, field.offset) + offset
-        return Affine(product(value, field.linear), moved)
+        image_offset = product(value, field.offset) + offset
+        return Affine(product(value, field.linear), image_offset)
     return Image(value, offset, field)
 
 

@@ -1,4 +1,4 @@
-"""Fixed points by Anderson acceleration, safeguarded, inside `jit`."""
+"""Fixed points by safeguarded Anderson acceleration, usable inside `jit`."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-DEPTH = 5  # past iterates mixed; more gained nothing on Sinkhorn problems
+DEPTH = 5  # number of past iterates mixed; more did not help on Sinkhorn problems
 GROWTH = 2.0  # a residual that grows by more than this restarts the history
 
 
 class FixedPoint(NamedTuple):
-    """Where an iteration stopped: the point, its sup-norm residual, its evaluations.
+    """Result of an iteration: the point, its sup-norm residual, and the evaluations.
 
     Examples:
         >>> from meanfield.fixed_point import anderson
@@ -30,10 +30,10 @@ class _State(NamedTuple):
     x: Array
     points: Array  # images of past iterates, [DEPTH, n]
     residuals: Array  # [DEPTH, n]
-    held: Array  # how many rows of the history count
+    n_rows: Array  # number of valid rows in the history
     last: Array  # sup norm of the last residual
-    mark: Array  # the residual when it last had fallen tenfold
-    since: Array  # the evaluations spent then
+    mark: Array  # the residual when it had last fallen tenfold
+    mark_count: Array  # number of evaluations at that time
     best: FixedPoint
 
 
@@ -47,9 +47,9 @@ def anderson(
 ) -> FixedPoint:
     """A fixed point of `fn`, to `tolerance` in the sup norm of `fn(x) - x`.
 
-    Type-II Anderson mixing. Returns the best point seen when the tolerance is not
-    reached; a residual that is not finite ends the iteration, and so does one that has
-    not fallen tenfold in `patience` evaluations.
+    Type-II Anderson mixing. Returns the best point seen if the tolerance is not
+    reached. The iteration also stops if the residual is NaN, or has not fallen tenfold
+    within `patience` evaluations.
 
     Examples:
         >>> from meanfield.fixed_point import anderson
@@ -59,29 +59,33 @@ def anderson(
     """
     n = x0.shape[0]
     history = jnp.zeros((DEPTH, n), x0.dtype)
-    far, none = jnp.asarray(jnp.inf, x0.dtype), jnp.asarray(0)
-    begin = FixedPoint(x0, far, none)
-    start = _State(x0, history, history, none, far, far, none, begin)
+    far, zero = jnp.asarray(jnp.inf, x0.dtype), jnp.asarray(0)
+    begin = FixedPoint(x0, far, zero)
+    start = _State(x0, history, history, zero, far, far, zero, begin)
 
-    def unfinished(state: _State) -> Array:
-        spent = state.best.evaluations
-        going = (state.best.residual > tolerance) & ~jnp.isnan(state.last)
-        going &= spent < max_evaluations
-        return going if patience is None else going & (spent - state.since < patience)
+    def is_unfinished(state: _State) -> Array:
+        evaluations = state.best.evaluations
+        continues = (state.best.residual > tolerance) & ~jnp.isnan(state.last)
+        continues &= evaluations < max_evaluations
+        return (
+            continues
+            if patience is None
+            else continues & (evaluations - state.mark_count < patience)
+        )
 
-    return jax.lax.while_loop(unfinished, lambda s: _step(fn, s), start).best
+    return jax.lax.while_loop(is_unfinished, lambda s: _step(fn, s), start).best
 
 
 def _step(fn: Callable[[Array], Array], state: _State) -> _State:
     image = fn(state.x)
     residual = image - state.x
     size = jnp.max(jnp.abs(residual), initial=0)
-    held = jnp.where(size > GROWTH * state.last, 0, state.held)
-    slot = held % DEPTH
+    n_rows = jnp.where(size > GROWTH * state.last, 0, state.n_rows)
+    slot = n_rows % DEPTH
     points = state.points.at[slot].set(image)
     residuals = state.residuals.at[slot].set(residual)
-    held = held + 1
-    weights = _mixing(residuals, jnp.minimum(held, DEPTH))
+    n_rows = n_rows + 1
+    weights = _mixing(residuals, jnp.minimum(n_rows, DEPTH))
     evaluations = state.best.evaluations + 1
     better = size < state.best.residual
     best = FixedPoint(
@@ -91,20 +95,22 @@ def _step(fn: Callable[[Array], Array], state: _State) -> _State:
     )
     fell = best.residual < state.mark / 10
     mark = jnp.where(fell, best.residual, state.mark)
-    since = jnp.where(fell, evaluations, state.since)
-    return _State(weights @ points, points, residuals, held, size, mark, since, best)
+    mark_count = jnp.where(fell, evaluations, state.mark_count)
+    return _State(
+        weights @ points, points, residuals, n_rows, size, mark, mark_count, best
+    )
 
 
-def _mixing(residuals: Float[Array, "depth n"], held: Int[Array, ""]) -> Array:
-    """Weights summing to one that make the mixed residual smallest."""
+def _mixing(residuals: Float[Array, "depth n"], n_rows: Int[Array, ""]) -> Array:
+    """Weights with sum one that minimise the mixed residual."""
     depth = residuals.shape[0]
-    used = jnp.arange(depth) < held
-    rows = jnp.where(used[:, None], residuals, 0)
+    is_used = jnp.arange(depth) < n_rows
+    rows = jnp.where(is_used[:, None], residuals, 0)
     gram = rows @ rows.T
-    # Rounding leaves nearly parallel residuals: a ridge at that level bounds weights.
+    # Residuals can be parallel up to rounding; a ridge of that size bounds the weights.
     ridge = (
         10 * jnp.finfo(gram.dtype).eps * jnp.trace(gram) + jnp.finfo(gram.dtype).tiny
     )
-    gram = gram + jnp.diag(jnp.where(used, ridge, 1))
-    weights = jnp.linalg.solve(gram, used.astype(gram.dtype))
+    gram = gram + jnp.diag(jnp.where(is_used, ridge, 1))
+    weights = jnp.linalg.solve(gram, is_used.astype(gram.dtype))
     return weights / jnp.sum(weights)

@@ -1,17 +1,19 @@
-r"""Matrix functions without inverses, with derivatives that exist where they do.
+r"""Matrix functions without inverses, differentiable wherever a derivative exists.
 
-Covariances come as factors, $\Sigma = YY^\top$ with $Y$ of any rank. Nothing here
-knows of tokens.
+Covariances are given by factors, $\Sigma = YY^\top$ with $Y$ of any rank. This module
+does not depend on tokens or measures.
 """
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from ._derivatives import ruled
+from meanfield._renamed import old_names
+
+from ._derivatives import custom_derivative
 
 HIGHEST = jax.lax.Precision.HIGHEST
-UNROLLED = 4  # up to this size a call of LAPACK costs more than the arithmetic
+MAX_UNROLL_SIZE = 4  # up to this size a LAPACK call costs more than the arithmetic
 
 
 def solve_positive(
@@ -19,9 +21,9 @@ def solve_positive(
 ) -> Float[Array, "r ..."]:
     r"""$G^{-1} u$ for symmetric positive definite $G$; NaN if it is not.
 
-    Small systems are eliminated row by row in plain arithmetic, which fuses with what
-    is around it and vectorises under `vmap`. No pivoting: none is needed for positive
-    definite matrices (Higham, Accuracy and Stability, section 10.1).
+    Small systems use unrolled elimination, which XLA fuses with the surrounding code
+    and vectorises under `vmap`. Positive definite matrices need no pivoting (Higham,
+    Accuracy and Stability, section 10.1).
 
     Examples:
         >>> from meanfield.linalg import solve_positive
@@ -30,7 +32,7 @@ def solve_positive(
         [1. 1.]
     """
     r = G.shape[0]
-    if not 0 < r <= UNROLLED:
+    if not 0 < r <= MAX_UNROLL_SIZE:
         return jax.scipy.linalg.solve(G, rhs, assume_a="pos")
     rows, right = list(G), list(rhs)
     for k in range(r):
@@ -47,14 +49,14 @@ def solve_positive(
 
 
 def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m ..."]:
-    """`a @ b`; of small matrices in plain arithmetic, for the same reasons.
+    """`a @ b`, unrolled for small matrices for the same reasons as `solve_positive`.
 
     Examples:
         >>> from meanfield.linalg import product
         >>> print(product(jnp.array([[0.0, 1.0], [1.0, 0.0]]), jnp.array([3.0, 4.0])))
         [4. 3.]
     """
-    if not 0 < max(*a.shape, *b.shape) <= UNROLLED:
+    if not 0 < max(*a.shape, *b.shape) <= MAX_UNROLL_SIZE:
         return jnp.matmul(a, b, precision=HIGHEST)
     if b.ndim == 1:
         return product(a, b[:, None])[:, 0]
@@ -63,17 +65,18 @@ def product(a: Float[Array, "m k"], b: Float[Array, "k ..."]) -> Float[Array, "m
 
 
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
-    """The Euclidean norm over all entries, which overflows only where an entry does.
+    """Euclidean norm over all entries, without overflow of the squares.
 
     Examples:
         >>> from meanfield.linalg import length
         >>> print(length(jnp.array([3e200, 4e200])) / 1e200)  # no square overflows
         5.0
     """
-    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))  # it cancels
+    # The scale cancels, so it needs no derivative.
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(x), initial=0))
     usable = (largest > 0) & jnp.isfinite(largest)
-    scaled = x / jnp.where(usable, largest, 1)
-    return jnp.where(usable, largest * jnp.sqrt(jnp.sum(scaled**2)), largest)
+    ratios = x / jnp.where(usable, largest, 1)
+    return jnp.where(usable, largest * jnp.sqrt(jnp.sum(ratios**2)), largest)
 
 
 def tilt(
@@ -84,7 +87,8 @@ def tilt(
     r"""$(\Sigma^{-1} + B)^{-1} u = Y (I + Y^\top B Y)^{-1} Y^\top u$, for any rank.
 
     `B` must be symmetric with $I + Y^\top B Y \succ 0$; otherwise the tilted Gaussian
-    has no mass and the result is NaN, as where it overflows. `None` is zero.
+    cannot be normalised and the result is NaN, as it is after an overflow. `None`
+    stands for $B = 0$.
 
     Examples:
         >>> from meanfield.linalg import tilt
@@ -98,14 +102,14 @@ def tilt(
     gram = product(product(factor.T, B), factor)
     gram = gram + jnp.eye(r, dtype=factor.dtype)
     inner = solve_positive(gram, product(factor.T, rhs))
-    # An overflow would pass for an infinitely concentrated tilt, and a result of zero.
+    # Without this check, an overflow of `gram` would give a result of zero.
     return product(factor, jnp.where(jnp.all(jnp.isfinite(gram)), inner, jnp.nan))
 
 
 def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"]]:
-    """Eigenvalues, not decreasing, and eigenvectors of a symmetric matrix.
+    """Eigenvalues in ascending order and eigenvectors of a symmetric matrix.
 
-    In the plane by one rotation, in plain arithmetic; not to be differentiated.
+    A 2 × 2 matrix is diagonalised by one rotation. Do not differentiate the result.
 
     Examples:
         >>> from meanfield.linalg import eigh
@@ -115,19 +119,19 @@ def eigh(S: Float[Array, "r r"]) -> tuple[Float[Array, " r"], Float[Array, "r r"
     """
     if S.shape[0] != 2:
         return jnp.linalg.eigh(S)
-    centre, half, off = (S[0, 0] + S[1, 1]) / 2, (S[0, 0] - S[1, 1]) / 2, S[1, 0]
-    radius, angle = jnp.hypot(half, off), jnp.arctan2(off, half) / 2
+    centre, half, offdiag = (S[0, 0] + S[1, 1]) / 2, (S[0, 0] - S[1, 1]) / 2, S[1, 0]
+    radius, angle = jnp.hypot(half, offdiag), jnp.arctan2(offdiag, half) / 2
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     vectors = jnp.array([[-sin, cos], [cos, sin]])
     return jnp.stack([centre - radius, centre + radius]), vectors
 
 
-def positive_definite(S: Float[Array, "d d"]) -> Bool[Array, ""]:
-    """Whether all eigenvalues of a symmetric matrix are positive, beyond rounding.
+def is_positive_definite(S: Float[Array, "d d"]) -> Bool[Array, ""]:
+    """Whether a symmetric matrix has eigenvalues that are positive beyond rounding.
 
     Examples:
-        >>> from meanfield.linalg import positive_definite
-        >>> print(positive_definite(jnp.eye(2)), positive_definite(jnp.ones((2, 2))))
+        >>> from meanfield.linalg import is_positive_definite
+        >>> print(*map(is_positive_definite, (jnp.eye(2), jnp.ones((2, 2)))))
         True False
     """
     values = jnp.linalg.eigvalsh(jax.lax.stop_gradient(S))
@@ -135,10 +139,10 @@ def positive_definite(S: Float[Array, "d d"]) -> Bool[Array, ""]:
 
 
 def sylvester(R: Float[Array, "r r"], C: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    """The $X$ with $RX + XR = C$, for symmetric positive definite $R$.
+    """The solution $X$ of $RX + XR = C$ for symmetric positive definite $R$.
 
-    Derivatives of any order, in any mode, solve the same equation again: none reaches
-    the eigenvectors, which have none where eigenvalues repeat.
+    Derivatives of any order and mode solve the same equation again. They never
+    differentiate the eigenvectors, which are not smooth at repeated eigenvalues.
 
     Examples:
         >>> from meanfield.linalg import sylvester
@@ -160,12 +164,12 @@ def _psd_sqrt_rule(root: Array, _: tuple, tangents: tuple) -> Array:
     return sylvester(root, *tangents)
 
 
-@ruled(_psd_sqrt_rule)
+@custom_derivative(_psd_sqrt_rule)
 def psd_sqrt(S: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    r"""The symmetric square root of a positive semidefinite matrix.
+    r"""Symmetric square root of a positive semidefinite matrix.
 
-    Smooth at repeated eigenvalues, unlike the derivative of an eigendecomposition.
-    At a singular `S` the square root has no derivative and the result is not finite.
+    Differentiable at repeated eigenvalues, unlike an eigendecomposition. At a singular
+    `S` the square root has no derivative, and the computed one is not finite.
 
     Examples:
         >>> from meanfield.linalg import psd_sqrt
@@ -182,14 +186,13 @@ def _sqrt_one_plus_four_rule(root: Array, primals: tuple, tangents: tuple) -> Ar
     return sylvester(root, 4 * (half + half.T))
 
 
-@ruled(_sqrt_one_plus_four_rule)
+@custom_derivative(_sqrt_one_plus_four_rule)
 def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
-    r"""$S^{1/2}$ for $S = I + 4 M M^\top$, to the rounding of its largest entry.
+    r"""$S^{1/2}$ for $S = I + 4 M M^\top$, accurate relative to its largest entry.
 
-    From the singular values of `M`; in the plane, in plain arithmetic, from Cayley and
-    Hamilton, $(S + \delta I)/\sqrt{\mathrm{tr}\,S + 2\delta}$ with $\delta =
-    \sqrt{\det S}$. Differentiable to any order, at repeated and at zero singular values
-    too.
+    Computed from the singular values of `M`; for 2 × 2 matrices by Cayley–Hamilton,
+    $(S + \delta I)/\sqrt{\mathrm{tr}\,S + 2\delta}$ with $\delta = \sqrt{\det S}$.
+    Differentiable to any order, also at repeated or zero singular values.
 
     Examples:
         >>> from meanfield.linalg import sqrt_one_plus_four
@@ -200,11 +203,11 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     """
     if M.shape[0] == 2:
         scale = jnp.maximum(1, jnp.max(jnp.abs(M)))  # squares overflow before roots
-        N, one = M / scale, 1 / scale
+        N, unit = M / scale, 1 / scale
         size, det = jnp.sum(N**2), N[0, 0] * N[1, 1] - N[0, 1] * N[1, 0]
-        root_det = jnp.hypot(one * jnp.sqrt(one**2 + 4 * size), 4 * det)
-        S = jnp.eye(2, dtype=M.dtype) * (one**2 + root_det) + 4 * N @ N.T
-        return scale * (S / jnp.sqrt(2 * one**2 + 4 * size + 2 * root_det))
+        root_det = jnp.hypot(unit * jnp.sqrt(unit**2 + 4 * size), 4 * det)
+        S = jnp.eye(2, dtype=M.dtype) * (unit**2 + root_det) + 4 * N @ N.T
+        return scale * (S / jnp.sqrt(2 * unit**2 + 4 * size + 2 * root_det))
     U, sigma, _ = jnp.linalg.svd(M)
     return (U * jnp.hypot(1, 2 * sigma)[None, :]) @ U.T
 
@@ -212,8 +215,8 @@ def sqrt_one_plus_four(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
 def entropic_shrinkage(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     r"""$U \mathrm{diag}(1/h) U^\top$ for $M = U \mathrm{diag}(\sigma) W^\top$.
 
-    With $h = (1 + \sqrt{1 + 4\sigma^2})/2$: by how much entropic transport between
-    Gaussians shrinks each principal direction of the scores.
+    Here $h = (1 + \sqrt{1 + 4\sigma^2})/2$ is the factor by which entropic transport
+    between Gaussians shrinks each principal direction of the scores.
 
     Examples:
         >>> from meanfield.linalg import entropic_shrinkage
@@ -225,3 +228,6 @@ def entropic_shrinkage(M: Float[Array, "r r"]) -> Float[Array, "r r"]:
     identity = jnp.eye(M.shape[0], dtype=M.dtype)
     root = sqrt_one_plus_four(M)
     return solve_positive(identity + root, 2 * identity)
+
+
+__getattr__ = old_names(__name__)

@@ -1,16 +1,18 @@
-"""How many directions a covariance really has; NumPy only, for runs and pictures."""
+"""Effective rank of a covariance; NumPy only, for runs and plots."""
 
 import numpy as np
 
 
 def effective_rank(eigenvalues: np.ndarray) -> np.ndarray:
-    r"""$e^{H(p)}$ with $p$ the normalised eigenvalues: 1 for a line, `d` for a ball.
+    r"""Effective rank $e^{H(p)}$ of normalised eigenvalues $p$, with $H$ the entropy.
+
+    It is 1 for a line and `d` for a ball.
 
     Args:
-        eigenvalues: of shape `[..., d]`, in any order; negative ones count as zero.
+        eigenvalues: array `[..., d]` in any order; negative ones count as zero.
 
     Returns:
-        Of shape `[...]`; NaN where an eigenvalue is not finite, 0 where all are zero.
+        Array `[...]`; NaN where an eigenvalue is not finite, 0 where all are zero.
 
     Examples:
         >>> from meanfield.spectrum import effective_rank
@@ -19,9 +21,9 @@ def effective_rank(eigenvalues: np.ndarray) -> np.ndarray:
     """
     positive = np.maximum(eigenvalues, 0.0)  # NaN stays NaN
     largest = positive.max(axis=-1, keepdims=True)
-    scaled = positive / np.where(largest > 0, largest, 1.0)
-    total = scaled.sum(axis=-1, keepdims=True)
-    p = scaled / np.where(total > 0, total, 1.0)
+    ratios = positive / np.where(largest > 0, largest, 1.0)
+    total = ratios.sum(axis=-1, keepdims=True)
+    p = ratios / np.where(total > 0, total, 1.0)
     logs = np.log(np.where(p > 0, p, 1.0))
     rank = np.exp(-(p * logs).sum(axis=-1))
     return np.where(largest[..., 0] == 0, 0.0, rank)

@@ -1,4 +1,4 @@
-"""Tokens: the atoms that an attention looks at and moves."""
+"""Tokens: the atoms of a measure that attention moves."""
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -9,12 +9,12 @@ from .errors import InvalidInputError
 
 
 class Tokens(eqx.Module):
-    r"""States of tokens, with their places in the sequence when order matters.
+    r"""States of tokens, with optional positions in the sequence.
 
     Attributes:
-        x: the states; they move. In a stack of measures, as of an ensemble, all arrays
-            lead with the same axes.
-        position: the places $s \in [0, 1]$; they never move; `None` if unused.
+        x: the states, which move. In a stack of measures, such as an ensemble, all
+            arrays have the same leading axes.
+        position: the positions $s \in [0, 1]$, which never change; `None` if unused.
 
     Examples:
         >>> from meanfield import Tokens
@@ -33,10 +33,11 @@ class Tokens(eqx.Module):
 
 
 def as_tokens(x: Numbers, position: Numbers | None = None) -> Tokens:
-    """Tokens of the rows of a matrix, with their positions if there are any.
+    """Tokens whose states are the rows of `x`, with optional positions.
 
     Raises:
-        InvalidInputError: if `x` is no matrix, is empty, or `position` does not fit.
+        InvalidInputError: if `x` is not a matrix or is empty, or the shape of
+            `position` does not match.
 
     Examples:
         >>> from meanfield.tokens import as_tokens

@@ -11,13 +11,13 @@ from meanfield.attention import (
     AbstractBarycentre,
     Attention,
     attentions,
-    closed_on_gaussians,
+    gaussian_variants,
 )
 from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-every_closed = pytest.mark.parametrize("name", closed_on_gaussians())
+every_closed = pytest.mark.parametrize("name", gaussian_variants())
 
 ONE = np.eye(1)
 # Those that count tokens in order have tests of their own: `test_sparse.py`.
@@ -30,7 +30,7 @@ CONTINUOUS = [n for n in unordered if attentions[n](ONE, ONE, ONE).is_continuous
 every_continuous = pytest.mark.parametrize("name", CONTINUOUS)
 # Ranks among nodes are not those of the law: sums over nodes are exact without sorts.
 SORTED = [name for name in attentions if name.startswith("esp")]
-CLOSED_AT_NODES = [name for name in closed_on_gaussians() if name not in SORTED]
+CLOSED_AT_NODES = [name for name in gaussian_variants() if name not in SORTED]
 every_closed_at_nodes = pytest.mark.parametrize("name", CLOSED_AT_NODES)
 
 # Sinkhorn stops at a marginal error of eps^(2/3): that, and not rounding, bounds it.

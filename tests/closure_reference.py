@@ -67,5 +67,5 @@ def integrated(right: Right, start: Rates, end: float) -> Rates:
     """By DOP853, to 1e-10."""
     rate = lambda _, y: np.column_stack(right(y[:, 0], y[:, 1:]))
     ts = np.array([0.0, end])
-    y = formulas.integrated(rate, np.column_stack(start), ts, rtol=1e-9)[-1]
+    y = formulas.integrate(rate, np.column_stack(start), ts, rtol=1e-9)[-1]
     return y[:, 0], y[:, 1:]

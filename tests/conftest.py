@@ -30,7 +30,7 @@ from storage_run import write
 from meanfield.attention import attentions, symmetries
 from meanfield.cli import main
 from meanfield.cli.process._programs import cache_folder, keep_programs
-from meanfield.energies import energies, free, natural
+from meanfield.energies import attention_energies, energies, measure_energies
 from meanfield.flows import stops
 from meanfield.flows.motions import motions
 from meanfield.measures.laws import laws
@@ -140,7 +140,16 @@ def files_end_at() -> Iterator[Callable[[int], None]]:
 @pytest.fixture
 def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What plugins register in a test goes with it."""
-    named = attentions, clouds, energies, free, laws, natural, panels, statements
+    named = (
+        attentions,
+        clouds,
+        energies,
+        measure_energies,
+        laws,
+        attention_energies,
+        panels,
+        statements,
+    )
     named = *named, stops, tasks
     rows = attention_panels, kinds, measures, representations
     for registry in (*named, *rows):

@@ -58,7 +58,7 @@ def integrated(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
     factors = np.linalg.cholesky(starts)
 
     ts = np.array([0.0, t])
-    Y = formulas.integrated(lambda _, Y: linear(Y) @ Y, factors, ts)[-1]
+    Y = formulas.integrate(lambda _, Y: linear(Y) @ Y, factors, ts)[-1]
     return Y @ _T(Y)
 
 

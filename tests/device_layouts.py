@@ -15,7 +15,7 @@ import numpy as np
 
 from meanfield import Attention, Dense, Isotropic, Points, attentions, flow
 from meanfield.devices import spread
-from meanfield.dynamics import AbstractDynamics, Heads, stacked
+from meanfield.dynamics import AbstractDynamics, Heads, stack_trees
 from meanfield.measures import AbstractReduction
 from meanfield.scores import Masked, causal
 
@@ -65,7 +65,7 @@ def others() -> dict[str, float]:
     """Masks, heads, derivatives, and a sum over all pairs in NumPy."""
     mu = Points.uniform(X, position=np.arange(1, N + 1) / N)
     softmax = attentions["softmax"](Q, K, -V)
-    heads = Heads(stacked([softmax, attentions["softmax"](K, Q, V)]))
+    heads = Heads(stack_trees([softmax, attentions["softmax"](K, Q, V)]))
     masked = Attention(Masked(softmax.score, causal), softmax.coupling, -V)
     S = np.exp(X @ Q.T @ K @ X.T)
     means = S @ X / S.sum(axis=1, keepdims=True)

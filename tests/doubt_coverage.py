@@ -9,7 +9,7 @@ from doubt_problems import LINES, Family, Problem, problem_on_line
 import meanfield
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import Isotropic, doubt, flow
+from meanfield.flows import Isotropic, error_estimate, flow
 from meanfield.measures import Gaussian, Grid
 from meanfield.runs.representations._cells import Discretization
 from meanfield.spec import parse
@@ -42,7 +42,9 @@ def grid_of(problem: Problem) -> Grid:
     if family.noisy:
         keys["noise"] = problem.kappa
     standard = Gaussian.from_moments(np.zeros(family.d), np.eye(family.d))
-    cells = Discretization.of(parse({**keys, **problem.reach}), np.dtype(np.float64))
+    cells = Discretization.from_spec(
+        parse({**keys, **problem.reach}), np.dtype(np.float64)
+    )
     return cells.law(problem.law, standard)
 
 
@@ -69,13 +71,13 @@ def measured(kind: Family, *seeds: int) -> Measured | None:
         return None
     end, law = run.final, problem.law
     gap = np.linalg.norm(np.asarray(start.covariance) - law.covariance)
-    known = doubt(
+    known = error_estimate(
         attention,
         start,
         end,
         span=(0.0, problem.t),
         noise=noise,
-        missed=float(gap / np.trace(law.covariance)),
+        start_error=float(gap / np.trace(law.covariance)),
     )
     trace = float(np.trace(end.covariance))
     errors = (

@@ -47,4 +47,4 @@ def variation(energy: AbstractEnergy, mu: Points | Gaussian, at: Tokens) -> jax.
 
 @eqx.filter_jit
 def slopes(energy: AbstractEnergy, mu: Gaussian) -> tuple[jax.Array, jax.Array]:
-    return energy.slopes(mu)
+    return energy.moment_gradients(mu)

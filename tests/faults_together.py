@@ -21,7 +21,7 @@ from faults_killing import frames_of
 from processes import gone, is_at_work, processes_in, seconds_of
 
 from meanfield.errors import MeanfieldError
-from meanfield.storage.disk._locks import taken
+from meanfield.storage.disk._locks import hold_lock
 
 PATIENCE = 90.0  # seconds of all processors after which a command hangs
 ORPHANED = 20.0  # seconds of the clock in which a process without parent does nothing
@@ -206,7 +206,7 @@ def _remains(place: Path, strike: Strike) -> list[str]:
             found += ["port"] if probe.connect_ex(("127.0.0.1", port)) == 0 else []
     for lock in place.rglob(".lock"):
         try:
-            with taken(lock):
+            with hold_lock(lock):
                 pass
         except OSError:
             found.append("locked")

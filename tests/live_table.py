@@ -202,7 +202,7 @@ def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
     star = [float(run.t_star), float(run.t_star_error)] if is_star else None
     latest = SHARE * star[0] if star else LATEST
     index = int(np.searchsorted(FRAMES, latest, side="right")) - 1
-    end = run.at(index)
+    end = run.frame(index)
     mean, covariance = runs.moments_of(end)
     field = member.dynamics.field(0.0, member.measure)
     return {

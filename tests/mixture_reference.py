@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from meanfield.theorems.reference.formulas import integrated as integral
+from meanfield.theorems.reference.formulas import integrate as integral
 from meanfield.theorems.reference.measures import hermite_nodes
 
 Arrays = tuple[np.ndarray, np.ndarray]

@@ -8,7 +8,7 @@ from matplotlib.text import Text
 from plotting_data import gaussian
 
 from meanfield.plotting import Film, Look
-from meanfield.plotting.movies.plays import movies, suited
+from meanfield.plotting.movies.plays import default_movie, movies
 from meanfield.plotting.movies.stage import stage
 
 SHORT = Film(fps=10, seconds=0.4, size=(240, 250))
@@ -44,9 +44,9 @@ def staged(
     data: xr.Dataset, size: tuple[int, int], look: Look, frame: int = 0
 ) -> tuple[Figure, Axes, list[Text]]:
     """A frame as it is drawn, its axes, and all text outside them and their labels."""
-    data, film = look.upon(data), Film(size=size)
-    with look.applied():
-        play = movies[suited(data)].play(data, film)
+    data, film = look.attach_to(data), Film(size=size)
+    with look.rc_context():
+        play = movies[default_movie(data)].play(data, film)
         figure, show = stage(data, play, film)
         show(range(play.times.size)[frame])
         figure.draw_without_rendering()

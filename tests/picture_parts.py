@@ -24,7 +24,7 @@ COARSE = 40  # dots per inch: every artist is drawn, and a fifth of the time is 
 def rendered(figure: Figure) -> Figure:
     """The figure, after all of it has been drawn in its look, to no file."""
     look = figure.look if isinstance(figure, Picture) else Look()
-    with look.applied():
+    with look.rc_context():
         figure.savefig(BytesIO(), format="rgba", dpi=COARSE)
     return figure
 

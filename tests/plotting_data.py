@@ -115,7 +115,7 @@ def moving_cases() -> Iterator[tuple[str, xr.Dataset]]:
 
 def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
     """Cells along `A` and `cov` that end so, at these times."""
-    codes = np.array([Status.named(name) for name in endings], dtype=np.int8)
+    codes = np.array([Status.from_name(name) for name in endings], dtype=np.int8)
     stops = np.broadcast_to(np.asarray(times), codes.shape)
     star = np.where(codes == Status.BLOW_UP, stops * np.pi, np.nan)
     cells = {"ending": codes, "stop_time": stops, "t_star": star}

@@ -32,11 +32,11 @@ def rows(names: list[str], seeds: range, known: set[tuple[str, int]]) -> Iterato
 
 def measurement(name: str, seed: int) -> Row:
     """How one statement came out at a seed, and what went wrong if it did."""
-    from meanfield.theorems import measured
+    from meanfield.theorems import verify_statement
 
     forget_programs()
     begun = time.process_time()
-    outcome = measured(name, "quick", seed)
+    outcome = verify_statement(name, "quick", seed)
     row: Row = {"id": name, "seed": seed, "passed": outcome.passed}
     wrong = [trial for trial in outcome.trials if not trial.passed]
     if wrong:
@@ -50,7 +50,7 @@ def main(seeds: str, results: str, *patterns: str) -> int:
     """Measures, writes, and tells how many came out wrong."""
     compile_fast()
     open_session()
-    from meanfield.theorems import chosen
+    from meanfield.theorems import select_statements
 
     first, end = map(int, seeds.split(":"))
     file = Path(results)
@@ -58,7 +58,7 @@ def main(seeds: str, results: str, *patterns: str) -> int:
     old: list[Row] = [json.loads(line) for line in before]
     known = {(row["id"], row["seed"]) for row in old}
     wrong = [row for row in old if not row["passed"]]
-    names = [each.id for each in chosen(patterns)]
+    names = [each.id for each in select_statements(patterns)]
     with file.open("a", encoding="utf-8") as out:
         for row in rows(names, range(first, end), known):
             out.write(json.dumps(row) + "\n")

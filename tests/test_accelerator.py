@@ -11,7 +11,7 @@ import pytest
 from attention_cases import every_closed, every_variant, ulps
 
 from meanfield import Blocked, Dense, Gaussian, Grid, Points, attentions, flow, sums
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 
 pytestmark = pytest.mark.skipif(
     jax.default_backend() == "cpu", reason="there is no accelerator"
@@ -110,7 +110,7 @@ def test_a_density_on_a_grid() -> None:
     def of() -> jax.Array:
         one = jnp.eye(2)
         normal = lambda x: np.exp(-0.5 * np.sum(x**2, axis=-1)) / (2 * np.pi)
-        mu = Grid.from_function([even(-6, 6, 32)] * 2, normal)
+        mu = Grid.from_function([even_edges(-6, 6, 32)] * 2, normal)
         trajectory = flow(attentions["softmax"](one, -one, one), mu, [0.0, 0.3])
         return jax.tree.leaves(trajectory.last)[0]
 

@@ -25,7 +25,7 @@ from jaxtyping import Array
 from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, attentions
-from meanfield.dynamics import Heads, Layers, Sum, stacked
+from meanfield.dynamics import Heads, Layers, Sum, stack_trees
 from meanfield.endings import Status
 from meanfield.energies import energies
 from meanfield.flows import Isotropic, Trajectory, adaptive, flow
@@ -39,7 +39,7 @@ from meanfield.measures import (
     Points,
     ScaledBox,
 )
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 from meanfield.theorems._adam import adam, zero_moments
 from meanfield.tokens import Tokens
 
@@ -145,9 +145,9 @@ def test_tokens_under_heads_and_layers(name: str):
     rng = np.random.default_rng(SEED)
     layers = [[Head(name, *matrices(rng, 3), e) for e in (1.0, 0.6)] for _ in range(2)]
     x, w = rng.normal(size=(12, 3)), rng.dirichlet(np.full(12, 2.0))
-    heads = [Heads(stacked([attention(head) for head in both])) for both in layers]
+    heads = [Heads(stack_trees([attention(head) for head in both])) for both in layers]
     times = np.array([0.0, 0.12, 0.3])
-    path = flow(Layers(times, stacked(heads)), Points.weighted(x, w), [0.0, 0.3])
+    path = flow(Layers(times, stack_trees(heads)), Points.weighted(x, w), [0.0, 0.3])
     end = x
     for both, begin, stop in zip(layers, times[:-1], times[1:], strict=True):
         rates = lambda _, y, both=both: np.sum(
@@ -229,7 +229,7 @@ def test_slopes_of_energies_on_gaussians_of_three_dimensions(name: str, seed: in
     halves = [(along(h) - along(-h)) / (2 * h) for h in (1e-2, 5e-3, 2.5e-3)]
     finer = [(4 * b - a) / 3 for a, b in itertools.pairwise(halves)]
     expected = (16 * finer[1] - finer[0]) / 15
-    by_mean, by_covariance = energies[name](Q, K, np.eye(3)).slopes(
+    by_mean, by_covariance = energies[name](Q, K, np.eye(3)).moment_gradients(
         Gaussian(jnp.asarray(alpha), jnp.asarray(Y))
     )
     found = by_mean @ beta + jnp.sum(by_covariance * (Y @ Z.T + Z @ Y.T))
@@ -260,7 +260,9 @@ def test_plane_densities_with_noise_have_the_moments_of_gaussians(name: str):
     P, mass = np.linalg.inv(S), 2 * np.pi * np.sqrt(np.linalg.det(S))
     normal = lambda x: np.exp(-np.einsum("ni,ij,nj->n", x - m, P, x - m) / 2) / mass
     for cells in (32, 64):
-        grid = Grid.from_function([even(-6.5, 6.5, cells)] * 2, normal, box=ScaledBox())
+        grid = Grid.from_function(
+            [even_edges(-6.5, 6.5, cells)] * 2, normal, box=ScaledBox()
+        )
         path = flow(attentions[name](Q, K, V), grid, [0.0, t], noise=Isotropic(kappa))
         gap = np.linalg.norm(path.final.covariance - expected)
         errors.append(gap / np.linalg.norm(expected))

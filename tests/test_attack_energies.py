@@ -13,7 +13,7 @@ from jaxtyping import Array
 from meanfield.energies import GradientFlow, dissipation, energies
 from meanfield.fields import Affine
 from meanfield.measures import AbstractMeasure, FixedBox, Gaussian, Grid, Points
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 from meanfield.tokens import Tokens
 
 SEED = 20261122
@@ -193,7 +193,7 @@ def test_slopes_at_densities(name: str, d: int, dtype: type):
     x, w, density = mixture(c)
     # The entropy is read off cubics, whose slopes are of third order in the cells.
     cells = 56 if d == 2 and name != "entropy" else 160
-    axes = [even(mean - 4.2, mean + 4.2, cells) for mean in c.alpha]
+    axes = [even_edges(mean - 4.2, mean + 4.2, cells) for mean in c.alpha]
     grid = Grid.from_function(axes, density, box=FixedBox())
     mu = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), grid)
     at = (c.alpha + np.random.default_rng(SEED).uniform(-1, 1, (5, d))).astype(dtype)

@@ -27,7 +27,7 @@ from meanfield.attention import (
     Softmax,
     attentions,
 )
-from meanfield.dynamics import Heads, Layers, stacked
+from meanfield.dynamics import Heads, Layers, stack_trees
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian
 from meanfield.measures.sampling import gauss_hermite
@@ -159,8 +159,8 @@ def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator)
         p = small_scores(rng, 2, np.asarray(mu.factor))
         one = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon)
         members.append(tight(one) if name == "sinkhorn" else one)
-    heads = [Heads(stacked(members[:2])), Heads(stacked(members[2:]))]
-    layers = Layers(jnp.array([0.0, 1.0, 2.0]), stacked(heads))
+    heads = [Heads(stack_trees(members[:2])), Heads(stack_trees(members[2:]))]
+    layers = Layers(jnp.array([0.0, 1.0, 2.0]), stack_trees(heads))
     nodes, at = gauss_hermite(mu, order=16), probes_of(mu, rng)
     for t in (0.5, 1.5):
         gap = layers.field(t, mu)(at) - layers.field(t, nodes)(at)

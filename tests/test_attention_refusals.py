@@ -18,7 +18,7 @@ from meanfield.attention import (
     Sinkhorn,
     Softmax,
     attentions,
-    closed_on_gaussians,
+    gaussian_variants,
 )
 from meanfield.dynamics import causal
 from meanfield.errors import (
@@ -32,20 +32,18 @@ from meanfield.scores import AbstractScore, Dot, Masked
 from meanfield.tokens import Tokens
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in unordered if n not in closed_on_gaussians()]
-)
+@pytest.mark.parametrize("name", [n for n in unordered if n not in gaussian_variants()])
 def test_variants_without_closed_form_name_those_with_one(name: str):
     one = np.eye(2)
     with pytest.raises(NotClosedError) as refusal:
         attentions[name](one, one, one).field(0.0, Gaussian(jnp.zeros(2), jnp.eye(2)))
-    for other in closed_on_gaussians():
+    for other in gaussian_variants():
         assert other in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
 def test_the_variants_without_closed_form_are_three():
-    open_ones = set(unordered) - set(closed_on_gaussians())
+    open_ones = set(unordered) - set(gaussian_variants())
     assert open_ones == {"exp", "sigmoid", "esp-soft-published"}
 
 
@@ -61,7 +59,7 @@ def test_a_softmax_of_no_quadratic_score_has_no_closed_form():
     attention = Attention(Cosine(), Softmax(), np.eye(2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attentions, "_items", {"cosine": lambda Q, K, V: attention})
-        assert closed_on_gaussians() == []
+        assert gaussian_variants() == []
 
 
 def test_relu_refuses_a_mean():

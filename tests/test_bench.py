@@ -72,7 +72,7 @@ def test_a_package_that_is_not_installed_is_named():
 
 def test_matrices_that_do_not_fit_are_not_tried():
     huge = replace(TRIAL, n=10_000_000, buffers=1)
-    assert "would hold 800000 GB" in _running.outcome(huge)["reason"]
+    assert "needs 800000 GB" in _running.outcome(huge)["reason"]
 
 
 def test_a_failure_is_a_row_that_says_why():
@@ -305,7 +305,8 @@ def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
     file.write_text(json.dumps(report))
     done = cli("bench", "--results", file)
     assert done.code == 6
-    assert "1 of ours could not be measured; the first is softmax, m: no" in done.err
+    failure = "1 measurements of this library failed; the first is softmax, m: no"
+    assert failure in done.err
 
 
 def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
@@ -332,7 +333,7 @@ def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
     ("arguments", "code", "said"),
     [
         (("--quick", "--case", "sofmax"), 2, "did you mean `softmax`?"),
-        (("--quick", "--case", "softmax", "--method", "x"), 2, "No method fits `x`"),
+        (("--quick", "--case", "softmax", "--method", "x"), 2, "No method matches `x`"),
         (("--quick", "--long"), 2, "Choose one of"),
         (("--quick", "--results", "r.json"), 2, "leave out `--case`"),
         (("--results", "r.json"), 3, "There is no file `r.json`"),

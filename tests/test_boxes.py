@@ -14,7 +14,7 @@ from meanfield.energies import Entropy, GradientFlow
 from meanfield.fields import Affine
 from meanfield.flows import Isotropic, flow
 from meanfield.flows.motions.grid._endings import ending as grid_ending
-from meanfield.flows.motions.grid._noise import spread_with
+from meanfield.flows.motions.grid._noise import add_box_spreading
 from meanfield.flows.motions.grid._rim import rim_masses
 from meanfield.measures import (
     AbstractBox,
@@ -25,7 +25,7 @@ from meanfield.measures import (
     GridState,
     ScaledBox,
 )
-from meanfield.measures.edges import even, graded
+from meanfield.measures.edges import even_edges, graded_edges
 from meanfield.measures.grids._probes import chebyshev_rows
 from meanfield.runs import execute
 from meanfield.spec import parse
@@ -81,11 +81,11 @@ def plane(
     axes: np.ndarray, origin: np.ndarray, *, box: AbstractBox = AffineBox()
 ) -> Grid:
     """A smooth density off the middle of a box that is turned and sheared."""
-    edges = [even(-6, 6, 24), even(-5, 5, 20)]
+    edges = [even_edges(-6, 6, 24), even_edges(-5, 5, 20)]
     x, y = (norm.pdf((e[1:] + e[:-1]) / 2 - 0.2) for e in edges)
     grid = Grid.from_density(edges, np.outer(x, y), box=box)
     moved = grid.state._replace(origin=jnp.asarray(origin), axes=jnp.asarray(axes))
-    return grid.at(moved)
+    return grid.replace_coordinates(moved)
 
 
 @eqx.filter_jit
@@ -120,7 +120,7 @@ def test_a_scaled_box_follows_the_spread_that_noise_adds() -> None:
     D, kappa = np.diag([2.0, 0.5]), 0.3
     grid = plane(D, np.array([1.0, 0.0]), box=ScaledBox())
     still = Affine(jnp.zeros((2, 2)), jnp.zeros(2))
-    rate = moved(spread_with(grid, jnp.asarray(kappa)), still)
+    rate = moved(add_box_spreading(grid, jnp.asarray(kappa)), still)
     expected = D @ np.diag(kappa / np.diag(grid.covariance))
     np.testing.assert_allclose(rate.axes, expected, rtol=1e-12)
 
@@ -135,7 +135,7 @@ def test_a_box_that_is_rounding_along_one_axis_has_collapsed() -> None:
 
 def test_the_mass_at_the_rim_is_that_of_the_fuller_end() -> None:
     """A density that leans on its upper end, and one that leans on its lower one."""
-    edges = [even(-4, 4, 80)]
+    edges = [even_edges(-4, 4, 80)]
     x = (edges[0][1:] + edges[0][:-1]) / 2
     for place in (3.0, -3.0):
         full = Grid.from_density(edges, norm.pdf(x - place))
@@ -146,7 +146,7 @@ def test_the_mass_at_the_rim_is_that_of_the_fuller_end() -> None:
 def test_graded_cells_have_the_ratio_that_is_asked_for() -> None:
     """Widths at the ends over those in the middle, to what a cell averages."""
     for ratio in (2.0, 10.0, 40.0):
-        h = np.diff(graded(-3.0, 5.0, 2000, ratio=ratio))
+        h = np.diff(graded_edges(-3.0, 5.0, 2000, ratio=ratio))
         assert h[0] / h[1000] == pytest.approx(ratio, rel=1e-2)
         assert h[-1] == pytest.approx(h[0])
         assert np.sum(h) == pytest.approx(8.0)
@@ -173,9 +173,9 @@ def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
 def test_a_closed_wall_is_a_mirror(law: AbstractDynamics, noise: Isotropic | None):
     """An even density on both sides of a wall flows as its half on one side does."""
     bell = lambda x: norm.pdf(x[:, 0], scale=0.6)
-    both = Grid.from_function([even(-6, 6, 96)], bell, box=ClosedBox())
+    both = Grid.from_function([even_edges(-6, 6, 96)], bell, box=ClosedBox())
     half = lambda x: 2 * bell(x)
-    own = Grid.from_function([even(0, 6, 48)], half, box=ClosedBox())
+    own = Grid.from_function([even_edges(0, 6, 48)], half, box=ClosedBox())
     ends = [flow(law, mu, [0.0, 0.2], noise=noise) for mu in (both, own)]
     assert all(end.status == Status.FINISHED for end in ends)
     whole, right = (np.asarray(end.final.masses) for end in ends)
@@ -191,7 +191,7 @@ def test_heat_in_a_closed_box_flattens_as_a_cosine_does(d: int):
     wave = lambda x: np.prod(1 + 0.9 * np.cos(x), axis=1) / np.pi**d
 
     def error(cells: int) -> float:
-        edges = even(0, np.pi, cells)
+        edges = even_edges(0, np.pi, cells)
         grid = Grid.from_function([edges] * d, wave, box=ClosedBox())
         end = flow(Drift(jnp.zeros((d, d))), grid, [0.0, 1.0], noise=Isotropic(0.3))
         assert end.status == Status.FINISHED

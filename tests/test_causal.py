@@ -11,8 +11,8 @@ from meanfield.attention import Attention
 from meanfield.attention.softmax import Softmax
 from meanfield.dynamics import Window, causal
 from meanfield.errors import InvalidInputError
-from meanfield.flows import planned
-from meanfield.measures import Blocked, Chebyshev, Points, exactly
+from meanfield.flows import plan_sums
+from meanfield.measures import Blocked, Chebyshev, Points, use_exact_sums
 from meanfield.scores import Dot, Masked, SquaredDistance
 from meanfield.tokens import Tokens
 
@@ -61,11 +61,11 @@ def test_a_plan_holds_the_tolerance_under_a_mask(rng: np.random.Generator):
         Masked(Dot(np.eye(2), np.eye(2)), causal), Softmax(), [[1.0, 0], [0, 1]]
     )
     mu = Points.uniform(x, position=s, reduction=Chebyshev(1e-6))
-    plan = planned(attention, mu, 0.0)
+    plan = plan_sums(attention, mu, 0.0)
     assert isinstance(plan, Points)
     assert isinstance(plan.reduction, Chebyshev)
     velocities = eqx.filter_jit(lambda mu: attention.field(0.0, mu)(mu.tokens))
-    exact = velocities(exactly(plan))
+    exact = velocities(use_exact_sums(plan))
     error = jnp.max(jnp.abs(velocities(plan) - exact)) / jnp.max(jnp.abs(exact))
     assert 1e-14 < error <= 1e-6
 

@@ -16,29 +16,29 @@ from jaxtyping import Array
 
 from meanfield import Drift, Heads, Perceptron, Points, Sum, attentions
 from meanfield.attention import Attention, Softmax
-from meanfield.attention._coupling import ShapeChecked
+from meanfield.attention._coupling import ShapeCheckedField
 from meanfield.attention.differential import Difference
-from meanfield.dynamics import AbstractDynamics, causal, stacked
-from meanfield.dynamics.clock import Scaled
+from meanfield.dynamics import AbstractDynamics, causal, stack_trees
+from meanfield.dynamics.clock import ScaledField
 from meanfield.dynamics.combine import StackedField
 from meanfield.energies import energies
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Image, Total, total
-from meanfield.flows import adaptive, flow, has_bound, planned
-from meanfield.flows.motions.points.planning import missed
+from meanfield.flows import adaptive, flow, has_bound, plan_sums
+from meanfield.flows.motions.points.planning import sum_convergence
 from meanfield.measures import (
     AbstractReduction,
     Blocked,
     Cells,
     Chebyshev,
-    Fenced,
+    CheckedCells,
     Layout,
     Survey,
-    exactly,
+    use_exact_sums,
 )
 from meanfield.measures.reductions.cells import Findings
 from meanfield.runs import Member
-from meanfield.runs.setup._observe import in_cells
+from meanfield.runs.setup._observe import plan_cell_sums
 from meanfield.scores import Masked
 
 Command = Callable[..., Finished]
@@ -50,7 +50,7 @@ def looked_at(moves: AbstractDynamics, mu: Points) -> tuple[Array, Array]:
     """Velocities, and what a flow would say of their error."""
     freeze = functools.partial(moves.field, jnp.zeros(()))
     field = freeze(mu)
-    said = missed(freeze, mu, field)
+    said = sum_convergence(freeze, mu, field)
     assert said is not None
     return field(mu.tokens), said.residual
 
@@ -72,7 +72,7 @@ def test_no_velocity_is_farther_off_than_is_said(kind: str) -> None:
         p = fitted(
             Problem.random(kind, "softmax", seed, n=900, d=2, sharpness=1.0), LAYOUT
         )
-        mu = Points.weighted(p.x, p.w, reduction=Fenced(layout=LAYOUT))
+        mu = Points.weighted(p.x, p.w, reduction=CheckedCells(layout=LAYOUT))
         moves = attentions["softmax"](p.A, np.eye(2), p.V)
         v, said = looked_at(moves, mu)
         exact = p.velocities(p.x)
@@ -102,11 +102,11 @@ def test_a_bound_of_velocities_is_reached(rng: np.random.Generator) -> None:
 TWO = Points.uniform([[-2.0, 0.0], [2.0, 0.0]])
 FIELDS: dict[str, Callable[[AbstractField], AbstractField]] = {
     "itself": lambda v: v,
-    "scaled": lambda v: Scaled(jnp.asarray(-3.0), v),
+    "scaled": lambda v: ScaledField(jnp.asarray(-3.0), v),
     "image": lambda v: Image(jnp.diag(jnp.array([-2.0, 0.1])), jnp.ones(2), v),
-    "total": lambda v: Total((v, Scaled(jnp.asarray(0.5), v), still())),
+    "total": lambda v: Total((v, ScaledField(jnp.asarray(0.5), v), still())),
     "difference": lambda v: Difference(v, v, jnp.asarray(-0.8)),  # type: ignore[arg-type]
-    "checked": lambda v: ShapeChecked(v, jax.tree_util.Partial(lambda: "one")),
+    "checked": lambda v: ShapeCheckedField(v, jax.tree_util.Partial(lambda: "one")),
     "heads": lambda v: StackedField(jax.tree.map(lambda x: jnp.stack([x, x]), v)),
 }
 
@@ -145,7 +145,7 @@ def test_excluded_tokens_make_no_velocity_uncertain() -> None:
 def test_scores_of_many_dimensions_are_summed_exactly(rng: np.random.Generator) -> None:
     x, Q = rng.normal(size=(20_000, 2)), 0.1 * rng.normal(size=(64, 2))
     mu = Points.uniform(x, reduction=Cells(1e-3))
-    wide = planned(attentions["softmax"](Q, Q, np.eye(2)), mu, 0.0)
+    wide = plan_sums(attentions["softmax"](Q, Q, np.eye(2)), mu, 0.0)
     assert isinstance(wide.reduction, Blocked)
 
 
@@ -166,7 +166,9 @@ def test_inside_a_jit_sums_are_exact_also_of_known_tokens(
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, np.nan])
 def test_tolerances_that_are_none_are_refused(tolerance: float) -> None:
     for kind in (Cells, Chebyshev):
-        with pytest.raises(InvalidInputError, match=r"`tolerance` is .* 0 and 1; got"):
+        with pytest.raises(
+            InvalidInputError, match=r"`tolerance`, .* must be .* 0 and 1; got"
+        ):
             kind(tolerance)
 
 
@@ -175,7 +177,7 @@ def parts(d: int) -> list[AbstractDynamics]:
     heads = [attentions["softmax"](-one, one, v * one) for v in (1.0, -0.5)]
     return [
         Sum(attentions["l2"](0.5 * one, one, one), Drift(-one)),
-        Heads(stacked(heads)),
+        Heads(stack_trees(heads)),
         attentions["differential"](one, one, one),
         attentions["exp"](-0.5 * one, one, one),
         attentions["sinkhorn"](one, one, one),
@@ -200,12 +202,12 @@ def test_frames_of_a_flow_are_those_of_exact_sums(
     x = rng.normal(size=(3000, 1))
     mu, ts = Points.uniform(x, reduction=Cells(1e-4)), np.linspace(0, 0.3, 3)
     run = flow(moves, mu, ts, stepping=adaptive(rtol=1e-4))
-    assert isinstance(run.start.reduction, Fenced)
-    assert 0 < float(run.missed) <= 1e-4
+    assert isinstance(run.start.reduction, CheckedCells)
+    assert 0 < float(run.sum_error) <= 1e-4
     exact = flow(moves, Points.uniform(x), ts, stepping=adaptive(rtol=1e-4))
     gap = jnp.max(jnp.abs(run.coordinates - exact.coordinates))
     assert float(gap) <= 1e-4 * float(jnp.max(jnp.abs(exact.coordinates)))
-    assert float(exact.missed) == 0.0
+    assert float(exact.sum_error) == 0.0
 
 
 @pytest.mark.slow
@@ -215,11 +217,11 @@ def test_a_cloud_that_outgrows_its_cells_gets_more(rng: np.random.Generator) -> 
     moves = Sum(attentions["softmax"](one, one, 0.1 * one), Drift(one))
     x, ts = rng.normal(size=(3000, 1)), [0.0, 0.5]
     mu = Points.uniform(x, reduction=Cells(1e-4))
-    first = planned(moves, mu, 0.0).reduction
+    first = plan_sums(moves, mu, 0.0).reduction
     run = flow(moves, mu, ts, stepping=adaptive(rtol=1e-4))
-    assert isinstance(first, Fenced)
+    assert isinstance(first, CheckedCells)
     last = run.start.reduction
-    assert isinstance(last, Fenced)
+    assert isinstance(last, CheckedCells)
     assert first.layout is not None
     assert last.layout is not None
     room = lambda layout: layout.cells[0] * layout.width
@@ -237,25 +239,25 @@ def test_sums_that_would_be_lost_are_exact(rng: np.random.Generator) -> None:
     moves = attentions["softmax"](20 * one, one, one)
     mu = Points.weighted(x, weights, reduction=Cells(1e-3))
     run = flow(moves, mu, [0.0, 0.01], stepping=adaptive(rtol=1e-4))
-    exact = flow(moves, exactly(mu), [0.0, 0.01], stepping=adaptive(rtol=1e-4))
+    exact = flow(moves, use_exact_sums(mu), [0.0, 0.01], stepping=adaptive(rtol=1e-4))
     np.testing.assert_allclose(run.coordinates, exact.coordinates, rtol=1e-4)
 
 
 def test_cells_are_planned_where_they_hold_all_sums(rng: np.random.Generator) -> None:
     """Under a causal mask, too; not in single precision, nor for links or few."""
     many, one = rng.normal(size=(20_000, 1)), np.eye(1)
-    auto, places = Cells(1e-4, otherwise=Chebyshev(1e-4)), np.arange(20_000) / 20_000
+    auto, places = Cells(1e-4, fallback=Chebyshev(1e-4)), np.arange(20_000) / 20_000
 
     def kind(moves: AbstractDynamics, x: np.ndarray) -> type:
         mu = Points.uniform(x, position=places[: len(x)], reduction=auto)
-        return type(planned(moves, mu, 0.0).reduction)
+        return type(plan_sums(moves, mu, 0.0).reduction)
 
     softmax = attentions["softmax"](one, one, one)
-    assert kind(softmax, many) is Fenced
+    assert kind(softmax, many) is CheckedCells
     single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), softmax)
     assert kind(single, many.astype(np.float32)) is Chebyshev
     masked = Attention(Masked(softmax.score, causal), Softmax(), one)
-    assert kind(masked, many) is Fenced
+    assert kind(masked, many) is CheckedCells
     assert kind(attentions["sigmoid"](one, one, one), many) is Blocked
     assert kind(softmax, many[:100]) is Blocked
     assert has_bound(softmax, Points.uniform(many))
@@ -275,7 +277,7 @@ def test_energies_of_a_run_are_summed_in_cells(rng: np.random.Generator) -> None
     one, t = np.eye(1), jnp.zeros(())
     softmax = attentions["softmax"](one, one, one)
     many = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
-    measure = in_cells(Member(softmax, many), many.tokens.x, t)
+    measure = plan_cell_sums(Member(softmax, many), many.tokens.x, t)
     assert isinstance(measure, Points)
     assert type(measure.reduction) is Cells
     assert measure.reduction.is_planned
@@ -284,10 +286,10 @@ def test_energies_of_a_run_are_summed_in_cells(rng: np.random.Generator) -> None
         for k in ("interaction", "interaction-l2")
     )
     for energy in (own, other):
-        exact = float(energy(many.summed(Blocked())))
+        exact = float(energy(many.replace_reduction(Blocked())))
         assert float(energy(measure)) == pytest.approx(exact, rel=1e-6)
     few = Points.uniform(rng.normal(size=(100, 1)), reduction=Cells())
-    assert in_cells(Member(softmax, few), few.tokens.x, t) is few
+    assert plan_cell_sums(Member(softmax, few), few.tokens.x, t) is few
 
 
 def test_a_plan_leaves_no_notes(rng: np.random.Generator) -> None:
@@ -295,6 +297,6 @@ def test_a_plan_leaves_no_notes(rng: np.random.Generator) -> None:
     one = np.eye(1)
     softmax = attentions["softmax"](one, one, one)
     mu = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
-    assert isinstance(planned(softmax, mu, 0.0), Points)
+    assert isinstance(plan_sums(softmax, mu, 0.0), Points)
     gc.collect()
     assert [part for part in gc.get_objects() if type(part) is Findings] == []

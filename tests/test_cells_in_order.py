@@ -10,16 +10,19 @@ from jax import Array
 from numpy.random import Generator
 
 from meanfield import Blocked, Points, Prefix, attentions, flow
-from meanfield.flows import interpolations, planned
-from meanfield.measures import Cells, Fenced, GaussLayout, Layout
+from meanfield.flows import interpolations, plan_sums
+from meanfield.measures import Cells, CheckedCells, GaussLayout, Layout
 from meanfield.measures.reductions import Keys
 from meanfield.measures.reductions.cells import (
     AbstractLayout,
-    cheapest,
-    cheapest_gauss,
+    cheapest_gauss_layout,
+    cheapest_layout,
     extent,
 )
-from meanfield.measures.reductions.cells._earlier import block_size, seconds_in_order
+from meanfield.measures.reductions.cells._earlier_sums import (
+    block_size,
+    seconds_in_order,
+)
 from meanfield.scores import Dot, Masked, causal
 from meanfield.tokens import Tokens
 
@@ -32,9 +35,9 @@ CELLS = "meanfield.measures.reductions.cells"
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks of 64 tokens, and products of 64 by 32 of them."""
-    monkeypatch.setattr(f"{CELLS}._earlier.ASKED", 64)
-    monkeypatch.setattr(f"{CELLS}._earlier.GIVEN", 32)
-    monkeypatch.setattr(f"{CELLS}._earlier.block_size", lambda *_: 64)
+    monkeypatch.setattr(f"{CELLS}._earlier_sums.QUERY_BLOCK", 64)
+    monkeypatch.setattr(f"{CELLS}._earlier_sums.KEY_BLOCK", 32)
+    monkeypatch.setattr(f"{CELLS}._earlier_sums.block_size", lambda *_: 64)
 
 
 def laid_out(
@@ -44,10 +47,10 @@ def laid_out(
     d, near = q.shape[1], found.nearness
     if kind is Layout:
         spans = [1.1 * float(span) for span in found.spans]
-        layout = cheapest(spans, 1000, d + 1, error=BOUND)
+        layout = cheapest_layout(spans, 1000, d + 1, error=BOUND)
     else:
-        near = near._replace(halves=1.1 * near.halves, loneliness=50 * near.loneliness)
-        layout = cheapest_gauss(near, 1000, d + 1, error=BOUND)
+        near = near._replace(halves=1.1 * near.halves, wide_ratio=50 * near.wide_ratio)
+        layout = cheapest_gauss_layout(near, 1000, d + 1, error=BOUND)
     assert layout is not None
     return layout
 
@@ -75,7 +78,7 @@ def test_means_over_earlier_keys(
     layout = laid_out(kind, q, k)
     queries, keys = [Tokens(*map(jnp.asarray, side)) for side in ((q, at), (k, of))]
     logs_of = jnp.asarray(w)
-    fenced = Fenced(layout=layout)
+    fenced = CheckedCells(layout=layout)
     means, logs = jax.jit(lambda q, k: summed(fenced, q, k, logs_of))(queries, keys)
     terms = np.where(of[None] <= at[:, None], np.exp(q @ k.T + w), 0)
     mass = terms.sum(axis=1)
@@ -95,7 +98,7 @@ def test_queries_that_see_nothing_have_no_sum(
     x, w = rng.normal(size=(300, 1)), np.zeros(300)
     w[:4] = -np.inf
     tokens = Tokens(jnp.asarray(x), jnp.arange(300) / 300)
-    cells, logs_of = Fenced(layout=laid_out(kind, x, x)), jnp.asarray(w)
+    cells, logs_of = CheckedCells(layout=laid_out(kind, x, x)), jnp.asarray(w)
     ours = jax.jit(lambda tokens: summed(cells, tokens, tokens, logs_of))(tokens)
     exact = summed(Blocked(), tokens, tokens, logs_of)
     assert np.all(np.isneginf(ours[1][:4]))
@@ -110,7 +113,7 @@ def test_derivatives_in_both_modes(kind: type[AbstractLayout], rng: Generator) -
     x, w = rng.normal(size=(300, 2)), jnp.zeros(300)
     place = jnp.asarray(np.ceil(40 * rng.uniform(size=300)) / 40)
     up, change = jnp.asarray(rng.normal(size=(2, 300, 2)))
-    cells = Fenced(layout=laid_out(kind, x, x))
+    cells = CheckedCells(layout=laid_out(kind, x, x))
 
     def means(how: Cells | Blocked, x: Array) -> Array:
         tokens = Tokens(x, place)
@@ -131,15 +134,15 @@ def test_a_flow_with_a_causal_mask_is_planned_in_cells(rng: Generator) -> None:
     masked = dataclasses.replace(softmax, score=Masked(softmax.score, causal))
     place = rng.uniform(size=20_000)
     mu = Points.uniform(rng.normal(size=(20_000, 1)), position=place, reduction=Cells())
-    ready = planned(masked, mu, 0.0)
+    ready = plan_sums(masked, mu, 0.0)
     assert isinstance(ready, Points)
-    assert isinstance(ready.reduction, Fenced)
+    assert isinstance(ready.reduction, CheckedCells)
     some = jax.tree.map(lambda leaf: leaf[::100], mu.tokens)
-    exact = masked.field(0.0, mu.summed(Blocked()))(some)
+    exact = masked.field(0.0, mu.replace_reduction(Blocked()))(some)
     ours = jax.jit(lambda mu: masked.field(0.0, mu)(mu.tokens))(ready)[::100]
     assert jnp.abs(ours - exact).max() < 1e-6 * jnp.abs(exact).max()
     run = flow(masked, mu, [0.0, 0.05])
-    assert 0 < run.missed < 1e-6
+    assert 0 < run.sum_error < 1e-6
 
 
 def test_fields_of_single_tokens_are_not_planned_in_cells() -> None:
@@ -156,7 +159,7 @@ def test_blocks_are_as_long_as_is_cheapest(monkeypatch: pytest.MonkeyPatch) -> N
     best, size = seconds_in_order(layout, n, 3), block_size(layout, n, 3)
     for factor in (0.5, 2.0):
         other = int(factor * size)
-        monkeypatch.setattr(f"{CELLS}._earlier.block_size", lambda *_, b=other: b)
+        monkeypatch.setattr(f"{CELLS}._earlier_sums.block_size", lambda *_, b=other: b)
         assert seconds_in_order(layout, n, 3) > best
 
 

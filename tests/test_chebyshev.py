@@ -13,11 +13,18 @@ from scipy.spatial.distance import cdist
 
 from meanfield import attentions, runs
 from meanfield.attention import Attention
-from meanfield.dynamics import Heads, stacked
+from meanfield.dynamics import Heads, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import flow, planned
-from meanfield.measures import Blocked, Chebyshev, Dense, Points, exactly, suspects
+from meanfield.flows import flow, plan_sums
+from meanfield.measures import (
+    Blocked,
+    Chebyshev,
+    Dense,
+    Points,
+    use_exact_sums,
+    worst_tokens,
+)
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.spec import parse
 
@@ -115,10 +122,10 @@ def test_a_plan_holds_the_tolerance(
     A = rng.normal(size=(d, d))
     attention = attentions[name](A / np.linalg.norm(A, 2), np.eye(d), np.eye(d))
     mu = Points.weighted(x, w, reduction=Chebyshev(TOLERANCE))
-    plan = planned(attention, mu, 0.0)
+    plan = plan_sums(attention, mu, 0.0)
     assert isinstance(plan, Points)
     assert isinstance(plan.reduction, Chebyshev)
-    exact = velocities(attention, exactly(plan))
+    exact = velocities(attention, use_exact_sums(plan))
     error = np.max(np.abs(velocities(attention, plan) - exact))
     assert error <= TOLERANCE * np.max(np.abs(exact))
 
@@ -147,7 +154,7 @@ def test_exact_sums_where_a_plan_loses(rng: np.random.Generator):
     for mu, name in ((few, "softmax"), (sharp, "softmax"), (many, "softmax")):
         d = mu.tokens.x.shape[1]
         attention = attentions[name](np.eye(d), np.eye(d), np.eye(d))
-        plan = planned(attention, mu, 0.0)
+        plan = plan_sums(attention, mu, 0.0)
         assert isinstance(plan, Points)
         assert isinstance(plan.reduction, Blocked)
 
@@ -172,7 +179,7 @@ def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
     x = x[np.random.default_rng(order).permutation(len(x))]
     attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
     mu = Points.uniform(x, reduction=Chebyshev(2e-5))
-    plan = planned(attention, mu, 0.0)
+    plan = plan_sums(attention, mu, 0.0)
     assert isinstance(plan, Points)
     some = np.concatenate([np.flatnonzero(np.abs(x[:, 0]) < 1), np.arange(100)])
     error = velocities(attention, plan)[some] - softmax_means(4, x, x[some])
@@ -188,7 +195,7 @@ def test_clusters_that_part_keep_the_tolerance_of_the_tokens_between():
     trajectory = flow(attention, mu, [0.0, 0.2])
     assert trajectory.status == Status.FINISHED
     for index in range(2):
-        now = trajectory.at(index)
+        now = trajectory.frame(index)
         y = np.asarray(now.coordinates)
         exact = softmax_means(4, y, y)
         error = np.max(np.abs(velocities(attention, now) - exact))
@@ -203,7 +210,7 @@ def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
     A *= 10 ** rng.uniform(-1, 1) / np.linalg.norm(A, 2)
     attention = attentions[name](A, np.eye(d), np.eye(d))
     mu = Points.uniform(x, reduction=Chebyshev(1e-5))
-    plan = planned(attention, mu, 0.0)
+    plan = plan_sums(attention, mu, 0.0)
     assert isinstance(plan, Points)
     S = x @ A.T @ x.T if name == "softmax" else -cdist(x @ A.T, x, "sqeuclidean")
     exact = brute(S, np.zeros(n), x)[0]
@@ -247,14 +254,14 @@ def test_a_token_alone_is_looked_at_in_any_order(d: int, rng: np.random.Generato
     gaps = rng.uniform(1, 2, 5000)
     gaps[:2] = 0
     for order in (np.arange(5000), rng.permutation(5000)):
-        chosen = suspects(jnp.asarray(x[order]), jnp.asarray(gaps[order]))
+        chosen = worst_tokens(jnp.asarray(x[order]), jnp.asarray(gaps[order]))
         assert {0, 1, np.argmax(gaps)} <= set(order[np.asarray(chosen)])
 
 
 def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):
     mu = Points.uniform(rng.normal(size=(1000, 2)), reduction=Chebyshev(TOLERANCE))
     sigmoid = attentions["sigmoid"](np.eye(2), np.eye(2), np.eye(2))
-    plan = planned(sigmoid, mu, 0.0)
+    plan = plan_sums(sigmoid, mu, 0.0)
     assert isinstance(plan, Points)
     assert isinstance(plan.reduction, Blocked)
 
@@ -266,10 +273,10 @@ def test_a_flow_that_outgrows_its_nodes_gets_more(rng: np.random.Generator):
     attention = attentions["softmax"](np.eye(1), np.eye(1), np.eye(1))
     ts = np.array([0.0, 1.0, 2.0])
     mu = Points.uniform(x, reduction=Chebyshev(1e-8))
-    start = planned(attention, mu, 0.0)
+    start = plan_sums(attention, mu, 0.0)
     assert isinstance(start, Points)
     interpolated = flow(attention, mu, ts)
-    exact = flow(attention, exactly(mu), ts)
+    exact = flow(attention, use_exact_sums(mu), ts)
     assert interpolated.status == Status.FINISHED
     how = interpolated.start.reduction
     assert isinstance(how, Chebyshev)
@@ -288,14 +295,14 @@ def test_heads_share_their_nodes(rng: np.random.Generator):
         attentions["softmax"](rng.normal(size=(2, 2)), np.eye(2), np.eye(2) * s)
         for s in (1, -0.5)
     ]
-    heads = Heads(stacked(each))
+    heads = Heads(stack_trees(each))
     mu = Points.uniform(
         0.5 * rng.normal(size=(3000, 2)), reduction=Chebyshev(TOLERANCE)
     )
-    plan = planned(heads, mu, 0.0)
+    plan = plan_sums(heads, mu, 0.0)
     assert isinstance(plan, Points)
     assert isinstance(plan.reduction, Chebyshev)
-    exact = velocities(heads, exactly(plan))
+    exact = velocities(heads, use_exact_sums(plan))
     error = np.max(np.abs(velocities(heads, plan) - exact))
     assert error <= TOLERANCE * np.max(np.abs(exact))
 

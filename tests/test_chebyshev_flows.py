@@ -14,8 +14,8 @@ from jaxtyping import Array
 from meanfield import attentions
 from meanfield.attention import Attention
 from meanfield.flows import adaptive, flow
-from meanfield.flows.motions.points.planning import missed
-from meanfield.measures import Chebyshev, Points, suspects
+from meanfield.flows.motions.points.planning import sum_convergence
+from meanfield.measures import Chebyshev, Points, worst_tokens
 
 slow = pytest.mark.slow
 
@@ -35,7 +35,7 @@ def looked_at(moves: Attention, mu: Points) -> tuple[Array, Array]:
     """Velocities, and their error as a flow sees it after each step."""
     freeze = functools.partial(moves.field, jnp.zeros((), mu.tokens.x.dtype))
     field = freeze(mu)
-    seen = missed(freeze, mu, field)
+    seen = sum_convergence(freeze, mu, field)
     assert seen is not None
     return field(mu.tokens), seen.residual
 
@@ -103,7 +103,7 @@ def test_no_look_is_spent_on_an_empty_cell(d: int, rng: np.random.Generator):
     """Of two clusters, which fill few cells, as many tokens as of a full box."""
     x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.1 * rng.normal(size=(5000, d))
     gaps = rng.uniform(size=5000)
-    chosen = np.unique(np.asarray(suspects(jnp.asarray(x), jnp.asarray(gaps))))
+    chosen = np.unique(np.asarray(worst_tokens(jnp.asarray(x), jnp.asarray(gaps))))
     assert len(chosen) >= 100
     assert np.argmax(gaps) in chosen
 
@@ -176,7 +176,7 @@ def test_no_frame_of_a_flow_breaks_its_tolerance(
         trajectory = flow(moves, mu, ts, stepping=adaptive(rtol=tolerance))
         interpolated += isinstance(trajectory.start.reduction, Chebyshev)
         for index in range(int(trajectory.n_saved)):
-            now = trajectory.at(index)
+            now = trajectory.frame(index)
             exact = p.velocities(np.asarray(now.coordinates))
             error = np.max(np.abs(np.asarray(velocities(moves, now)) - exact))
             assert error <= tolerance * np.max(np.abs(exact))

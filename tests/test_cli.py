@@ -175,7 +175,7 @@ def test_options_choose_the_look_of_a_picture(
         assert message in refused.err
         assert refused.err.count("\n") == 1
     refused = cli("animate", run, "--size", "big")
-    assert (refused.code, "`size` must be pixels" in refused.err) == (2, True)
+    assert (refused.code, "`size` must be in pixels" in refused.err) == (2, True)
 
 
 def test_a_movie_and_tables_are_written(cli: Command, run: str, tmp_path: Path) -> None:

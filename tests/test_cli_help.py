@@ -53,7 +53,7 @@ def test_help_says_all_that_the_docstring_says(
     paragraphs, arguments = described(FUNCTIONS[name])
     hidden = {
         "options",
-        "together",
+        "parallelism",
         *([] if name != "compare" else ["measure"]),
     }  # it is refused
     said = [*paragraphs, *(v for k, v in arguments.items() if k not in hidden)]

@@ -208,7 +208,7 @@ def test_a_plugin_is_begun_under_its_own_name(cli: Command, tmp_path: Path, kind
     assert done.code == 0
     assert "--plugin mine.py" in text
     assert text.replace("mine.py", "THIS_FILE.py") == templates()[kind].read_text()
-    assert cli("init", "--kind", kind).err.count("Plugins end in .py") == 1
+    assert cli("init", "--kind", kind).err.count("must be a .py file") == 1
     nameless = cli("init", "other.py")
     assert (nameless.code, nameless.err.count("--kind attention other.py")) == (2, 1)
 
@@ -228,8 +228,8 @@ ADVICE = {  # what is wrong, and the next thing to try
     "simulate first.toml --at 1": "by `--from`",
     "simulate broken.toml": "`meanfield init` writes a file to begin with",
     "simulate --plugin frist.py": "did you mean `first.py`?",
-    "simulate --plugin first.py": "--debug to see where",
-    "simulate --Q 1": "give both, or `A`",
+    "simulate --plugin first.py": "(--debug shows where)",
+    "simulate --Q 1": "add the other, or use `A`",
     "simulate --context-cov 2": "add that, or leave it out",
     "simulate --stop rest:1e-3,rest:1e-3": "leave one out",
     "simulate --A @first.npy": "`numpy.save`",
@@ -242,7 +242,7 @@ ADVICE = {  # what is wrong, and the next thing to try
     "sweep frist.toml --over A=1|2 --out s": "did you mean `first.toml`?",
     "sweep . --out s": "name the folder that `sweep --out` wrote",
     "sweep --over t[0,1]=1|2 --out s": "sweep over `t` itself",
-    "sweep --over A=1:1:3 --out s": "give two numbers",
+    "sweep --over A=1:1:3 --out s": "give two different numbers",
     "sweep --over A=1|1 --out s": "leave one out",
     "sweep --over A=1|2 --A 1 --out s": "leave out the option",
     "bench --results first.toml": "`meanfield bench --out FILE`",

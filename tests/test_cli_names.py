@@ -251,4 +251,4 @@ def test_a_list_with_a_missing_number_is_refused_as_one(cli: Command) -> None:
     for rows in ("[[1,0],[0,nan]]", "[[1,0],[0,1]"):
         done = cli("simulate", "--A", rows, "--t", "0.1")
         assert done.code == 2
-        assert "is no list of rows of finite numbers" in done.err
+        assert "must be a list of rows of finite numbers" in done.err

@@ -127,12 +127,12 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
     """Python prints what a callback of its collector raises, and goes on."""
     code = (
         "import gc, signal, sys, time\n"
-        "from meanfield.cli.process._signals import watched\n"
+        "from meanfield.cli.process._signals import handle_signals\n"
         "def struck(phase, _):\n"
         "    gc.callbacks.remove(struck)\n"
         f"    signal.raise_signal(signal.{name})\n"
         "try:\n"
-        "    with watched():\n"
+        "    with handle_signals():\n"
         "        gc.callbacks.append(struck)\n"
         "        gc.collect()\n"
         "        time.sleep(0.9)\n"
@@ -140,19 +140,19 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
         "    print(type(error).__name__)\n"
     )
     done = python(code, cache=tmp_path / "cache")
-    expected = {"SIGINT": "KeyboardInterrupt", "SIGTERM": "Terminated"}
-    assert done.stdout.split() == [expected.get(name, "HungUp")]
+    expected = {"SIGINT": "KeyboardInterrupt", "SIGTERM": "Termination"}
+    assert done.stdout.split() == [expected.get(name, "HangUp")]
     assert done.stderr == ""
 
 
 WRAPPED = """
 import signal
-from meanfield.cli.process._signals import watched
+from meanfield.cli.process._signals import handle_signals
 class Part:
     def __set_name__(self, owner, name):  # what this raises, Python 3.11 wraps
         signal.raise_signal(signal.SIGTERM)
 try:
-    with watched():
+    with handle_signals():
         try:
             type("Owner", (), {"part": Part()})
         except KeyboardInterrupt as error:
@@ -165,12 +165,12 @@ except KeyboardInterrupt as error:
 def test_a_signal_that_an_import_turns_into_its_own_error_is_told() -> None:
     command = [sys.executable, "-c", WRAPPED]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.stdout.split(), done.stderr) == (["Terminated"], "")
+    assert (done.stdout.split(), done.stderr) == (["Termination"], "")
 
 
 LOCKS = """
 import signal, sys, threading
-from meanfield.cli.process._signals import watched
+from meanfield.cli.process._signals import handle_signals
 struck = []
 def strike(frame, event, _):
     code = frame.f_code
@@ -180,7 +180,7 @@ def strike(frame, event, _):
         signal.raise_signal(signal.SIGTERM)
 event = threading.Event()
 try:
-    with watched():
+    with handle_signals():
         handler = signal.getsignal(signal.SIGTERM)
         # The tracer is the frame that is interrupted: its caller stands for it.
         signal.signal(signal.SIGTERM, lambda n, frame: handler(n, frame.f_back))
@@ -196,7 +196,7 @@ except KeyboardInterrupt as error:
 def test_a_signal_inside_a_lock_breaks_nothing(tmp_path: Path, place: str) -> None:
     """A lock that is released twice, or never, is an error of its own."""
     done = python(LOCKS, place, cache=tmp_path / "cache")
-    assert done.stdout.split() == ["Terminated", place]
+    assert done.stdout.split() == ["Termination", place]
     assert done.stderr == ""
 
 
@@ -204,8 +204,8 @@ def test_a_process_that_ignores_hanging_up_goes_on_ignoring_it() -> None:
     code = (
         "import signal\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from meanfield.cli.process._signals import watched\n"
-        "with watched():\n"
+        "from meanfield.cli.process._signals import handle_signals\n"
+        "with handle_signals():\n"
         "    signal.raise_signal(signal.SIGHUP)\n"
         "print(signal.getsignal(signal.SIGHUP).name)\n"
     )

@@ -35,7 +35,7 @@ def test_a_long_run_shows_lines(
     assert out == ""
     first, second = err.splitlines()
     assert first == "softmax: compiling"
-    for words in ("t 2/4", "dt 0.12", "7 steps, 3 refused", "λ 1.5", "s left"):
+    for words in ("t 2/4", "dt 0.12", "7 steps, 3 rejected", "λ 1.5", "s left"):
         assert words in second
 
 
@@ -49,7 +49,7 @@ def test_a_terminal_shows_a_bar_and_clears_it(monkeypatch: pytest.MonkeyPatch) -
         progress(step(0.5))
         time.sleep(0.2)
     text = stream.getvalue()
-    assert "7 steps, 3 refused" in text
+    assert "7 steps, 3 rejected" in text
     assert "…" not in text
     assert text.endswith("\x1b[2K")
     assert "\x1b[?25h" in text

@@ -7,7 +7,7 @@ from helpers import assert_close, case
 
 from meanfield import Gaussian, attentions, flow
 from meanfield.attention import Sinkhorn
-from meanfield.dynamics import Layers, LogTime, stacked
+from meanfield.dynamics import Layers, LogTime, stack_trees
 from meanfield.fields import Affine
 from meanfield.flows import adaptive
 
@@ -68,7 +68,7 @@ def test_jumps_are_at_their_logarithms_and_on_the_right_side(
     edges = np.concatenate([[0.0], np.sort(rng.uniform(0.0, 50.0, 40)), [60.0]])
     values = np.arange(1.0, 42.0)
     each = [attentions["softmax"]([[1.0]], [[1.0]], [[v]]) for v in values]
-    clock = LogTime(Layers(edges, stacked(each)))
+    clock = LogTime(Layers(edges, stack_trees(each)))
     jumps = np.asarray(clock.jumps)
     assert_close(jumps, np.log1p(edges[1:-1]))
     mu = Gaussian.from_moments([0.0], [[1.0]])
@@ -82,7 +82,7 @@ def test_jumps_are_at_their_logarithms_and_on_the_right_side(
 def test_layers_are_followed_across_their_jumps():
     """$1/s$ falls by $2 a v$ per unit of time, $v$ by layer."""
     each = [attentions["softmax"]([[-1.0]], [[1.0]], [[v]]) for v in (1.0, 5.0)]
-    layers = Layers([0.0, 3.0, 100.0], stacked(each))
+    layers = Layers([0.0, 3.0, 100.0], stack_trees(each))
     start = Gaussian.from_moments([0.0], [[1.0]])
     fine = adaptive(rtol=1e-12)
     found = flow(LogTime(layers), start, np.log1p([0.0, 100.0]), stepping=fine)

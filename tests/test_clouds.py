@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.special import logsumexp, softmax
 
 from meanfield import Points, attentions, flow, runs
-from meanfield.dynamics import AbstractDynamics, Heads, Prefix, stacked
+from meanfield.dynamics import AbstractDynamics, Heads, Prefix, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import adaptive, ensemble, fixed, motion_of
 from meanfield.measures import (
@@ -23,12 +23,12 @@ from meanfield.measures import (
     Chebyshev,
     Dense,
     Keys,
-    clouds_abreast,
+    max_batch_size,
 )
-from meanfield.measures.reductions import Beside
+from meanfield.measures.reductions import BlockedBatch
 from meanfield.runs import Setup
-from meanfield.runs.sweeps._cells import Cells
-from meanfield.runs.sweeps._compute import checked
+from meanfield.runs.sweeps._cells import SweepCells
+from meanfield.runs.sweeps._compute import plan_chunks
 from meanfield.scores import Dot
 from meanfield.spec import parse, parse_axes
 from meanfield.tokens import Tokens
@@ -59,8 +59,8 @@ def clouds(count: int, n: int = 12, d: int = 2) -> np.ndarray:
 def test_a_cloud_in_a_block_is_the_cloud_alone(name: str, steps: str) -> None:
     x, A = clouds(5), np.array([[0.8, 0.3], [-0.4, 0.5]])
     attention, stepping = attentions[name](A, np.eye(2), -np.eye(2)), STEPS[steps]
-    stack = stacked([Points.uniform(cloud) for cloud in x])
-    assert motion_of(stack).abreast(stack) >= len(x)
+    stack = stack_trees([Points.uniform(cloud) for cloud in x])
+    assert motion_of(stack).batch_size(stack) >= len(x)
     block = ensemble(attention, stack, TS, stepping=stepping)
     again = ensemble(attention, stack, TS, stepping=stepping)
     assert np.array_equal(block.coordinates, again.coordinates)
@@ -76,7 +76,7 @@ def test_a_cloud_in_a_block_is_the_cloud_alone(name: str, steps: str) -> None:
 def test_clouds_side_by_side_follow_their_equation(rng: np.random.Generator) -> None:
     x, p = clouds(4), parameters(rng, 2)
     w = np.full(12, 1 / 12)
-    stack = stacked([Points.uniform(cloud) for cloud in x])
+    stack = stack_trees([Points.uniform(cloud) for cloud in x])
     law = attentions["softmax"](p.Q, p.K, p.V, epsilon=p.epsilon)
     found = ensemble(law, stack, TS, stepping=adaptive(rtol=1e-9))
 
@@ -107,7 +107,7 @@ def test_clouds_abreast_take_no_more_than_a_megabyte(
     n: int, d: int, reduction: AbstractReduction, *, several: bool
 ) -> None:
     cloud = Points.uniform(np.ones((n, d)), reduction=reduction)
-    count = motion_of(cloud).abreast(cloud)
+    count = motion_of(cloud).batch_size(cloud)
     assert (count > 1) is several
     if several:
         numbers = count * n * (n + d)
@@ -125,7 +125,7 @@ def test_sums_beside_others_are_the_sums_by_definition(
 
     def sums(cloud: Array, weights: Array) -> tuple[Array, Array]:
         tokens = Tokens(cloud)
-        return Beside().log_mean(score, tokens, Keys(tokens, weights, cloud))
+        return BlockedBatch().log_mean(score, tokens, Keys(tokens, weights, cloud))
 
     means, masses = jax.jit(jax.vmap(sums))(jnp.asarray(x), jnp.asarray(logs))
     for i in range(3):
@@ -143,7 +143,7 @@ def test_a_cloud_without_mass_has_none_beside_others(rng: np.random.Generator) -
 
     def sums(cloud: Array, weights: Array) -> tuple[Array, Array]:
         tokens = Tokens(cloud)
-        return Beside().log_mean(score, tokens, Keys(tokens, weights, cloud))
+        return BlockedBatch().log_mean(score, tokens, Keys(tokens, weights, cloud))
 
     means, masses = jax.vmap(sums)(jnp.asarray(x), logs)
     assert np.all(means[0] == 0)
@@ -165,10 +165,10 @@ def test_draws_are_the_flows_of_their_members(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_sweeps_of_small_clouds_compute_several_cells_at_once(tmp_path: Path) -> None:
     spec, axes = parse({**SPEC, "V": -1.0}), parse_axes("seed=1:12:12")
-    number, size = checked(Cells(spec, axes), None)
+    number, size = plan_chunks(SweepCells(spec, axes), None)
     assert (number, size) == (1, 2)  # an eighth of the cells
     large = parse({**SPEC, "n": 3000, "V": -1.0})
-    assert checked(Cells(large, axes), None) == (1, 1)
+    assert plan_chunks(SweepCells(large, axes), None) == (1, 1)
     for chunk in (None, 1):
         runs.sweep(spec, axes, out=tmp_path / str(chunk), chunk=chunk)
     several, one = (runs.sweep_dataset(tmp_path / str(c)) for c in (None, 1))
@@ -182,7 +182,7 @@ def velocities(dynamics: AbstractDynamics, mu: Points) -> Array:
 
 
 def heads_of(cases: list[Case], name: str) -> Heads:
-    return Heads(stacked([c.attention(name) for c in cases]))
+    return Heads(stack_trees([c.attention(name) for c in cases]))
 
 
 @pytest.mark.parametrize("mask", [None, "causal"])
@@ -211,7 +211,7 @@ def test_prefixes_of_a_cloud_that_fills_no_whole_blocks(
     """The last block is filled up, and what fills it is left out."""
     c = case(rng, n=64, d=2)
     mu = Points.weighted(c.x, c.w, position=np.linspace(0, 1, 64))
-    assert 64 % clouds_abreast(mu) not in (0, 64)
+    assert 64 % max_batch_size(mu) not in (0, 64)
     exact = masked_velocity("softmax", c.p, c.x, c.w, np.tril(np.ones((64, 64), bool)))
     gap = np.max(np.abs(velocities(Prefix(c.attention("softmax")), mu) - exact))
     assert gap < 1e-13 * np.max(np.abs(exact))

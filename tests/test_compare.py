@@ -17,8 +17,8 @@ from meanfield import runs
 from meanfield.cli.terminal._output import finite
 from meanfield.errors import StoreError
 from meanfield.plotting import draw_comparison, save
-from meanfield.runs.comparing._normality import normality
-from meanfield.runs.comparing._record import RECORD
+from meanfield.runs.comparisons._normality import normality
+from meanfield.runs.comparisons._record import RECORD
 from meanfield.spec import parse
 from tests.conftest import Finished
 
@@ -50,9 +50,9 @@ def test_gaussian_and_grid_follow_the_closed_form(tmp_path: Path) -> None:
     spec = parse({**BASE, "mean": 0.5, "measure": "gaussian"})
     softmax = runs.compare(spec, ("points", "gaussian", "grid"), tmp_path)
     assert len(softmax.gaps) == 3
-    t = softmax.paths["grid"].times
+    t = softmax.side_runs["grid"].times
     for measure, tolerance in (("gaussian", 1e-4), ("grid", 1e-4)):
-        moments = [runs.moments_of(mu) for mu in softmax.paths[measure].measures]
+        moments = [runs.moments_of(mu) for mu in softmax.side_runs[measure].measures]
         means, variances = (np.array([np.ravel(m)[0] for m in part])
                             for part in zip(*moments, strict=True))  # fmt: skip
         np.testing.assert_allclose(variances, 1 / (1 + 2 * t), rtol=tolerance)
@@ -61,18 +61,20 @@ def test_gaussian_and_grid_follow_the_closed_form(tmp_path: Path) -> None:
     last = softmax.gaps[-1]
     assert last.pair == ("gaussian", "grid")
     assert last.parting is None
-    assert last.how == "quantiles"
+    assert last.distance_method == "quantiles"
 
 
 def test_gaps_are_what_numpy_makes_of_the_states(softmax: runs.Comparison) -> None:
     gap = softmax.gaps[0]
-    x = np.asarray(softmax.paths["points"].measures[-1].coordinates)[:, 0]
-    mean, factor = map(np.asarray, softmax.paths["gaussian"].measures[-1].coordinates)
+    x = np.asarray(softmax.side_runs["points"].measures[-1].coordinates)[:, 0]
+    mean, factor = map(
+        np.asarray, softmax.side_runs["gaussian"].measures[-1].coordinates
+    )
     s = float(factor[0, 0] ** 2)
     assert gap.mean[-1] == pytest.approx(abs(x.mean() - mean[0]) / s**0.5)
     assert gap.covariance[-1] == pytest.approx(abs(x.var() - s) / s)
-    assert gap.allowed[0] == pytest.approx(3 / 200**0.5)
-    assert gap.allowed[1] == pytest.approx(3 * (2 / 200) ** 0.5)
+    assert gap.tolerances[0] == pytest.approx(3 / 200**0.5)
+    assert gap.tolerances[1] == pytest.approx(3 * (2 / 200) ** 0.5)
     assert "200 tokens begin with a sampling error of the order of" in gap.verdict
     begun = max(float(gap.mean[0]), float(gap.covariance[0]))
     assert f"(here {begun:.2g})" in gap.verdict
@@ -127,7 +129,7 @@ def test_from_the_command_line_a_closure_parts_from_the_density(
 def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
     spec = parse({**BASE, "d": 3})
     found = runs.sides(spec, ("points", "gaussian", "grid"))
-    assert [side.measure for side in found.taken] == ["points", "gaussian"]
+    assert [side.measure for side in found.members] == ["points", "gaussian"]
     assert len(found.left_out) == 1
     assert "grid is left out: A grid has one or two dimensions" in found.left_out[0]
 
@@ -140,7 +142,7 @@ def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
         (("--measures", "points,gaussian", "--draws", "3"), "leave out `draws`"),
         (("--d", "3", "--measures", "gaussian,grid"), "needs two measures"),
         (("--mask", "causal", "--measures", "points,gaussian"), "gaussian is left out"),
-        (("--measures", "points,gaussian", "--cells", "9"), "`cells` is nothing to"),
+        (("--measures", "points,gaussian", "--cells", "9"), "`cells` does not apply"),
         (("--cells", "nine"), "must be a whole number of cells"),
         (("--projected",), "leave out `projected`"),
         (("--starts", "grid:3"), "leave out `starts`"),
@@ -160,22 +162,22 @@ def test_starts_share_a_law_or_else_say_what_they_share() -> None:
     found = runs.sides(
         parse({**BASE, "init": "ball", "cov": 4.0}), ("points", "gaussian")
     )
-    own = next(side for side in found.taken if side.measure == "gaussian")
+    own = next(side for side in found.members if side.measure == "gaussian")
     assert np.ravel(own.spec.cov)[0] == pytest.approx(4 / 3)
-    assert own.from_law
+    assert own.has_law_start
     assert not own.is_exact
     circle = parse({**BASE, "init": "sphere", "d": 2})
-    own = runs.sides(circle, ("points", "gaussian")).taken[1]
-    assert not own.from_law
+    own = runs.sides(circle, ("points", "gaussian")).members[1]
+    assert not own.has_law_start
     assert "moments of the 200 tokens" in own.notes[0]
 
 
 def test_each_side_has_the_keys_that_it_knows() -> None:
     shared = parse({**BASE, "solver": "dopri8"})
     found = runs.sides(shared, ("points", "grid"), {"cells": 60, "cfl": 0.5})
-    tokens, density = (side.spec for side in found.taken)
+    tokens, density = (side.spec for side in found.members)
     assert (tokens.solver, density.cells, density.cfl) == ("dopri8", 60, 0.5)
-    assert found.taken[1].notes == ("steps by its own rule: no solver, rtol",)
+    assert found.members[1].notes == ("chooses steps by its own rule: no solver, rtol",)
 
 
 @pytest.mark.slow
@@ -185,7 +187,7 @@ def test_masked_tokens_and_layers_keep_their_positions(tmp_path: Path) -> None:
          "rtol": None, "t": 0.2, "frames": 2}
     )  # fmt: skip
     found = runs.compare(spec, ("points", "grid"), tmp_path)
-    assert found.gaps[0].how == "conditional, quantiles"
+    assert found.gaps[0].distance_method == "conditional, quantiles"
     assert np.all(found.gaps[0].distance < 0.5)
 
 
@@ -193,16 +195,19 @@ def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
     """They refuse the tolerance of the others; a Gaussian of A = I says what it is."""
     esp = {"attention": "esp", "d": 2, "n": 9, "t": 0.1}
     pair = ("points", "gaussian")
-    points, gaussian = runs.sides(parse({**esp, "A": -1.0}), pair).taken
+    points, gaussian = runs.sides(parse({**esp, "A": -1.0}), pair).members
     assert (points.spec.rtol, gaussian.spec.rtol) == (None, 1e-6)
     assert "O(dt)" in points.reasons[0]
     three = runs.sides(parse({**esp, "A": -1.0}), (*pair, "grid"))
-    assert len(three.taken) == 2
-    assert "grid is left out: Densities are matched by ranks" in three.left_out[0]
+    assert len(three.members) == 2
+    assert (
+        "grid is left out: Attention by ranks supports densities on a line only"
+        in three.left_out[0]
+    )
     assert gaussian.reasons == ()
     for A in (1.0, [[2.0, 0.0], [0.0, -1.0]]):  # on one of two slices
-        own = runs.sides(parse({**esp, "A": A}), pair).taken[1]
-        assert "their own partners" in own.reasons[0]
+        own = runs.sides(parse({**esp, "A": A}), pair).members[1]
+        assert "is matched to itself" in own.reasons[0]
 
 
 def test_a_stored_comparison_opens_as_its_gaps(
@@ -215,7 +220,7 @@ def test_a_stored_comparison_opens_as_its_gaps(
     for row, gap in zip(gaps["mean_gap"], three_pairs.gaps, strict=True):
         np.testing.assert_array_equal(row.sel(time=gap.times), gap.mean)
     xr.testing.assert_identical(gaps.drop_attrs(), three_pairs.dataset().drop_attrs())
-    assert set(gaps.attrs["spec"]) == set(three_pairs.paths)
+    assert set(gaps.attrs["spec"]) == set(three_pairs.side_runs)
     for broken in (text[:-20], "[]", '{"spec": {}, "pairs": [{}]}'):
         (tmp_path / "comparison.json").write_text(broken)
         with pytest.raises(StoreError, match=r"comparison\.json` is damaged"):
@@ -229,7 +234,7 @@ def test_a_comparison_is_no_run_to_draw(cli: Run, tmp_path: Path) -> None:
     for command in ("plot", "animate"):
         done = cli(command, str(folder))
         assert done.code == 2
-        assert f"`meanfield report {folder}` draws it" in done.err
+        assert f"draw it with `meanfield report {folder}`" in done.err
         assert f"`{folder / 'points.zarr'}`" in done.err
 
 
@@ -254,8 +259,8 @@ def test_normality_is_mardias(rng: Generator) -> None:
 @pytest.mark.parametrize(
     ("draw", "reason"),
     [
-        ("normal", "pass for draws of a Gaussian"),
-        ("uniform", "the start is no Gaussian"),
+        ("normal", "pass as draws from a Gaussian"),
+        ("uniform", "the start is not Gaussian"),
     ],
 )
 def test_tokens_of_a_file_are_tested_for_normality(

@@ -4,14 +4,14 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from meanfield.flows import compiled
+from meanfield.flows import compile_function
 
 
 def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPatch):
     returned: list[None] = []
     counted = lambda: returned.append(None)
-    monkeypatch.setattr("meanfield.flows._compiled.return_memory", counted)
-    double = compiled(lambda x: 2 * x)
+    monkeypatch.setattr("meanfield.flows._compilation.return_memory", counted)
+    double = compile_function(lambda x: 2 * x)
     for n in (2, 2, 3):
         assert double(jnp.ones(n)).tolist() == [2.0] * n
     assert (double.programs, len(returned)) == (2, 2)
@@ -20,7 +20,7 @@ def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPat
 
 
 def test_programs_are_known_by_shapes_until_they_are_dropped():
-    double = compiled(lambda x: 2 * x)
+    double = compile_function(lambda x: 2 * x)
     assert not double.has_program(jnp.ones(2))
     double(jnp.ones(2))
     assert double.has_program(jnp.zeros(2))
@@ -31,6 +31,6 @@ def test_programs_are_known_by_shapes_until_they_are_dropped():
 
 def test_products_in_single_precision_keep_their_digits():
     """Where an accelerator would round factors to TF32 unless it is told not to."""
-    product = compiled(lambda a: a @ a)
+    product = compile_function(lambda a: a @ a)
     text = product.lower(jnp.ones((3, 3), jnp.float32)).as_text()
     assert "precision = [HIGHEST, HIGHEST]" in text

@@ -33,7 +33,7 @@ from meanfield.dynamics import (
     Prefix,
     Projected,
     Sum,
-    stacked,
+    stack_trees,
 )
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import AbstractField, Affine
@@ -184,8 +184,8 @@ def test_a_mask_around_a_context_is_refused(rng: np.random.Generator):
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_heads_layers_and_terms_add_up(name: str, rng: np.random.Generator):
     s, ps = sides(rng), [parameters(rng, 3) for _ in range(4)]
-    heads = [Heads(stacked([made(name, p) for p in ps[i : i + 2]])) for i in (0, 2)]
-    layers = Cross(Layers(np.array([0.0, 1.0, 2.0]), stacked(heads)), of_keys(s))
+    heads = [Heads(stack_trees([made(name, p) for p in ps[i : i + 2]])) for i in (0, 2)]
+    layers = Cross(Layers(np.array([0.0, 1.0, 2.0]), stack_trees(heads)), of_keys(s))
     layer = Sum(made(name, ps[0]), layers)
     mu, alone = of_queries(s), Sides(s.x, s.u, s.x, s.u)
     own = velocity_across(name, ps[0], s.x, alone)
@@ -206,7 +206,7 @@ def test_masked_heads_are_as_converged_as_the_worst(rng: np.random.Generator):
     mu = of_queries(s)
     residual = eqx.filter_jit(lambda law: law.field(0.0, mu).convergence.residual)
     parts = [float(residual(head)) for head in heads]
-    assert_close(residual(Heads(stacked(heads))), max(parts))
+    assert_close(residual(Heads(stack_trees(heads))), max(parts))
 
 
 def test_what_looks_at_nothing_moves_tokens_inside_as_outside(
@@ -238,9 +238,9 @@ class OwnRows(AbstractCoupling):
 def test_a_coupling_that_says_nothing_is_refused_by_name():
     mu = Points.uniform(np.eye(2))
     attention = Attention(Dot(np.eye(2), np.eye(2)), OwnRows(), np.eye(2))
-    with pytest.raises(UnsupportedError, match=r"`OwnRows` does not say"):
+    with pytest.raises(UnsupportedError, match=r"`OwnRows` is not defined"):
         Cross(attention, mu).field(0.0, mu)
-    assert not Cross(attention, mu).linearly_bounded(0.0, mu)
+    assert not Cross(attention, mu).is_linearly_bounded(0.0, mu)
 
 
 def test_dimensions_that_differ_are_refused():
@@ -258,7 +258,7 @@ def test_growth_across_is_at_most_linear_but_of_exponentials(name: str):
     """Velocities far out, over the distance: bounded where that is claimed."""
     one, mu = np.eye(1), Points.uniform(np.ones((1, 1)))
     cross = Cross(attentions[name](one, one, one), Points.uniform([[1.0], [2.0]]))
-    assert bool(cross.linearly_bounded(0.0, mu)) == BOUNDED[name]
+    assert bool(cross.is_linearly_bounded(0.0, mu)) == BOUNDED[name]
     far = Tokens(jnp.array([[20.0], [200.0]]))
     v = across(cross.dynamics, Points.uniform([[1.0], [2.0]]), mu, far)
     slopes = np.abs(np.asarray(v)[:, 0]) / np.asarray(far.x)[:, 0]
@@ -288,7 +288,7 @@ def test_weights_of_any_queries_times_the_keys_are_the_field(
     if name == "sinkhorn":
         couplings += [Sinkhorn(iterations=4), Sinkhorn(iterations=5)]
     for coupling in couplings:
-        field = coupling.across(attention.score, queries, keys)
+        field = coupling.cross_barycentre(attention.score, queries, keys)
         assert isinstance(field, AbstractBarycentre)
         means = field.weights_at(places) @ keys.tokens.x
         np.testing.assert_allclose(means, field(places), rtol=0, atol=1e-12)

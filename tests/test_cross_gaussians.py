@@ -18,7 +18,7 @@ from scipy.linalg import expm
 from scipy.special import ndtri
 
 from meanfield.attention import attentions
-from meanfield.dynamics import Cross, Heads, Moving, Projected, stacked
+from meanfield.dynamics import Cross, Heads, MovingContext, Projected, stack_trees
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.fields import Affine
 from meanfield.flows import flow
@@ -217,15 +217,15 @@ def test_a_density_looks_at_tokens_as_its_cells_do(name: str, rng: np.random.Gen
 def test_heads_of_gaussians_add_up(rng: np.random.Generator):
     (mu, nu), ps = pair(rng), [gentle(rng), gentle(rng)]
     heads = [attentions["sinkhorn"](p.Q, p.K, p.V, epsilon=p.epsilon) for p in ps]
-    field = affine(Cross(Heads(stacked(heads)), nu), mu)
+    field = affine(Cross(Heads(stack_trees(heads)), nu), mu)
     parts = [affine(Cross(head, nu), mu) for head in heads]
     assert_close(field.linear, sum(part.linear for part in parts))
     tokens = gauss_hermite(mu, order=2)
-    side = Cross(Heads(stacked(heads[:1])), nu)
+    side = Cross(Heads(stack_trees(heads[:1])), nu)
     with pytest.raises(UnsupportedError):
         side.field(0.0, tokens)
     soft = [attentions["softmax"](p.Q, p.K, p.V) for p in ps]
-    v = Cross(Heads(stacked(soft)), nu).field(0.0, tokens)(tokens.tokens)
+    v = Cross(Heads(stack_trees(soft)), nu).field(0.0, tokens)(tokens.tokens)
     both = [Cross(one, nu).field(0.0, tokens)(tokens.tokens) for one in soft]
     assert_close(v, both[0] + both[1])
 
@@ -256,12 +256,12 @@ def test_a_context_that_moves_passes_through_its_frames(rng: np.random.Generator
     errors = []
     for count in (9, 17):
         ts = np.linspace(0, 2, count)
-        context = Moving.through(ts, [frame(t) for t in ts])
+        context = MovingContext.from_frames(ts, [frame(t) for t in ts])
         for t in ts:
-            assert_close(context.at(t).coordinates[1], frame(t).factor)
-        missed = [context.at(t).coordinates[0] - frame(t).mean for t in BETWEEN]
+            assert_close(context.measure_at(t).coordinates[1], frame(t).factor)
+        missed = [context.measure_at(t).coordinates[0] - frame(t).mean for t in BETWEEN]
         errors.append(float(jnp.max(jnp.abs(jnp.stack(missed)))))
-        assert_close(context.at(5.0).coordinates[0], frame(2.0).mean)
+        assert_close(context.measure_at(5.0).coordinates[0], frame(2.0).mean)
     assert errors[1] < errors[0] / 8
 
 
@@ -275,7 +275,7 @@ def test_queries_before_a_moving_context_follow_the_equation(
     turn = np.array([[0.0, -1.0], [1.0, 0.0]])
     keys = lambda t: y @ expm(t * turn).T
     ts = np.linspace(0, 1, 41)
-    context = Moving.through(ts, [Points.uniform(keys(t)) for t in ts])
+    context = MovingContext.from_frames(ts, [Points.uniform(keys(t)) for t in ts])
     law = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon)
     end = flow(Cross(law, context), Points.uniform(x), [0.0, 1.0]).final
 
@@ -293,10 +293,10 @@ def test_queries_before_a_moving_context_follow_the_equation(
 def test_frames_that_make_no_curve_are_refused():
     mu = Points.uniform(np.eye(2))
     with pytest.raises(InvalidInputError, match="at least two frames"):
-        Moving.through([0.0], [mu])
+        MovingContext.from_frames([0.0], [mu])
     with pytest.raises(InvalidInputError, match="increase strictly"):
-        Moving.through([0.0, 0.0], [mu, mu])
+        MovingContext.from_frames([0.0, 0.0], [mu, mu])
     edges = [np.linspace(-4, 4, 25)]
     grid = Grid.from_density(edges, np.ones(24))
-    with pytest.raises(UnsupportedError, match="there is no frame"):
-        Moving.through([0.0, 1.0], [grid, grid])
+    with pytest.raises(UnsupportedError, match="cannot be interpolated"):
+        MovingContext.from_frames([0.0, 1.0], [grid, grid])

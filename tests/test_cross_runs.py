@@ -12,7 +12,7 @@ from reference import Parameters, Sides, velocity_across
 from scipy.linalg import expm
 
 from meanfield import runs
-from meanfield.dynamics import Cross, Still
+from meanfield.dynamics import Cross, StaticContext
 from meanfield.errors import (
     InputFileError,
     InvalidInputError,
@@ -23,7 +23,7 @@ from meanfield.measures import Gaussian, Grid, Points
 from meanfield.runs import Setup, member
 from meanfield.runs.setup import _memory
 from meanfield.runs.setup._context import Frames
-from meanfield.spec import located, parse, parse_axes
+from meanfield.spec import parse, parse_axes, resolve_paths
 from meanfield.storage import RunStore
 
 Run = Callable[..., Finished]
@@ -118,7 +118,7 @@ def test_layers_share_their_context(tokens: Path):
     layers: list[dict] = [{"t": 0.0, "A": -1.0}, {"t": 0.1, "A": 1.0}]
     own = member(parse({"n": 3, "context": f"@{tokens}", "layers": layers}))
     assert isinstance(own.dynamics, Cross)
-    assert isinstance(own.dynamics.context, Still)  # and no layer has another
+    assert isinstance(own.dynamics.context, StaticContext)  # and no layer has another
     for law in ({"context": f"@{tokens}"}, {"context": "gaussian", "context_mean": 1}):
         layers[1]["context"] = f"@{tokens}" if "context_mean" in law else "gaussian"
         with pytest.raises(InvalidInputError, match="must have the same `context`"):
@@ -173,10 +173,10 @@ def test_a_resumed_run_looks_at_the_same_or_is_refused(tokens: Path, encoder: Pa
 
 
 REFUSALS = {
-    "a mean alone": ({"context_mean": 1.0}, "`context_mean` is that of `context"),
+    "a mean alone": ({"context_mean": 1.0}, "`context_mean` needs `context"),
     "a covariance of a run": (
         {"context": "RUN", "context_cov": 2.0},
-        "`context_cov` is that of",
+        "`context_cov` needs `context",
     ),
     "a file without @": ({"context": "c.npy"}, "takes a file as `@c.npy`"),
     "no run": ({"context": "nowhere"}, "There is no run at `nowhere`"),
@@ -201,7 +201,7 @@ REFUSALS = {
     ),
     "a Gaussian before tokens": (
         {"context": "RUN", "measure": "gaussian"},
-        "attends to tokens does not stay one",
+        "attends to tokens does not stay Gaussian",
     ),
 }
 
@@ -222,7 +222,7 @@ def test_the_mean_of_a_context_is_a_vector_whatever_the_heads(heads: int):
     law = {"context": "gaussian", "context_mean": [1.0, -2.0]}
     own = member(parse({"measure": "gaussian", **of_heads, **law}))
     assert isinstance(own.dynamics, Cross)
-    assert isinstance(own.dynamics.context, Still)
+    assert isinstance(own.dynamics.context, StaticContext)
     context = own.dynamics.context.measure
     assert isinstance(own.measure, Gaussian)
     assert isinstance(context, Gaussian)
@@ -237,7 +237,7 @@ def test_what_is_looked_at_must_fit(
     monkeypatch.setattr(_memory, "physical_memory", lambda: 4_000)
     spec = {"n": 1, "d": 2, "frames": 2, "t": 0.3}
     runs.start(parse({**spec, "context": f"{encoder}:0.2"}))
-    with pytest.raises(ResourceError, match="moves through its frames needs about"):
+    with pytest.raises(ResourceError, match="A moving context needs about"):
         runs.start(parse({**spec, "context": f"{encoder}:moving"}))
     np.save(tokens, np.ones((200, 2)))
     runs.start(parse({**spec, "context": f"@{tokens}"}))
@@ -254,7 +254,7 @@ def test_files_of_contexts_lie_where_they_are_named(tmp_path: Path):
         "context": "enc.zarr:moving",
         "terms": [{"context": "@c.npy"}, {"context": "gaussian"}],
     }
-    found = located(values, tmp_path)
+    found = resolve_paths(values, tmp_path)
     assert found["context"] == f"{tmp_path}/enc.zarr:moving"
     assert found["terms"][0]["context"] == f"@{tmp_path}/c.npy"
     assert found["terms"][1]["context"] == "gaussian"

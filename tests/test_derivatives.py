@@ -10,7 +10,7 @@ from attack_oracle import Head, sinkhorn_energy, velocities
 from helpers import orthogonal
 from jaxtyping import Array
 
-from meanfield._derivatives import ruled
+from meanfield._derivatives import custom_derivative
 from meanfield.attention import Attention, Sinkhorn, attentions
 from meanfield.energies import SinkhornEnergy
 from meanfield.linalg import psd_sqrt, sqrt_one_plus_four
@@ -44,7 +44,7 @@ def second_difference(loss: Callable, x: np.ndarray, e: np.ndarray) -> float:
 def test_a_rule_holds_in_loops_under_vmap_and_for_integers():
     """The body is constant: only the rule knows that this is a cube."""
     rule = lambda value, args, tangents: 3 * args[0] ** 2 * tangents[0]
-    cube = ruled(rule)(lambda x, count: jax.lax.stop_gradient(x**3) * count)
+    cube = custom_derivative(rule)(lambda x, count: jax.lax.stop_gradient(x**3) * count)
 
     def looped(x: Array, n: Array) -> Array:
         step = lambda y, _: (cube(y, n), None)
@@ -136,7 +136,7 @@ def test_energies_of_isotropic_gaussians_in_loops_have_second_derivatives():
     step = lambda S, value: S + value * S @ S / 3
 
     def loss(S: Array) -> Array:
-        turn = lambda T, _: (step(T, energy.on_gaussian(jnp.zeros(3), T)), None)
+        turn = lambda T, _: (step(T, energy.value_on_gaussian(jnp.zeros(3), T)), None)
         return jnp.sum(jnp.sin(jax.lax.scan(turn, S, length=2)[0]))
 
     def reference(S: np.ndarray) -> float:

@@ -123,13 +123,15 @@ def test_a_descent_is_made_in_single_precision(name: str) -> None:
 
 
 def test_an_energy_that_is_infinite_does_not_fall() -> None:
-    fall = runs.Fall.of(np.array([np.inf, np.inf]))
+    fall = runs.EnergyChange.from_values(np.array([np.inf, np.inf]))
     assert not fall.decreased
-    assert fall.text.startswith("not known")
+    assert fall.text.startswith("unknown")
 
 
 def test_a_fall_remembers_its_largest_rise() -> None:
-    fall = runs.Fall.of(np.array([3.0, 4.0, 1.0])).after(np.array([0.5, 0.75]))
+    fall = runs.EnergyChange.from_values(np.array([3.0, 4.0, 1.0])).add_frames(
+        np.array([0.5, 0.75])
+    )
     assert (fall.first, fall.last, fall.rise) == (3.0, 0.75, 1.0)
     assert not fall.decreased
     assert "rose by up to 1" in fall.text
@@ -173,11 +175,11 @@ def test_a_gaussian_relaxes_to_the_minimum_of_its_free_energy() -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "entropy": ({"flow_of": "entropy"}, UnsupportedError, "no entropy"),
-    "internal": ({"flow_of": "internal"}, UnsupportedError, "an atom has none"),
+    "internal": ({"flow_of": "internal"}, UnsupportedError, "no internal energy"),
     "target": (
         {"flow_of": "sinkhorn-divergence"},
         UnsupportedError,
-        "the target is a Gaussian",
+        "got a Gaussian",
     ),
     "value": ({"flow_of": "interaction", "V": 2.0}, InvalidInputError, "out `V`"),
     "attention": (
@@ -214,7 +216,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "no slope": (
         {"flow_of": "logarithmic", "measure": "gaussian", "cov": [[1.0, 0], [0, 0]]},
         InvalidInputError,
-        "its slope is",
+        "or its gradient is infinite",
     ),
     "no mean of exponentials": (
         {"flow_of": "interaction", "measure": "gaussian", "A": 1.0, "cov": 2.0},
@@ -224,7 +226,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "logarithms of tokens": (
         {"flow_of": "logarithmic", "d": 2},
         UnsupportedError,
-        "infinitely",
+        "infinite logarithmic self-energy",
     ),
     "logarithms of a line": (
         {"flow_of": "keller-segel", "measure": "grid"},
@@ -250,7 +252,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
             "options": {"target": [[0.0], [1.0]]},
         },
         MeanfieldError,
-        "the target is tokens",
+        "for a closed form; got tokens",
     ),
     "two targets": (
         {

@@ -19,8 +19,13 @@ from processes import gone, wait_for
 
 from meanfield import Gaussian, Points, runs
 from meanfield.cli.commands.simulate import integrate
-from meanfield.cli.process._joining import Place, each, listen_on_loopback, place
-from meanfield.cli.process._supervising import End, command, lost_among
+from meanfield.cli.process._joining import (
+    Place,
+    devices_per_process,
+    listen_on_loopback,
+    parse_place,
+)
+from meanfield.cli.process._supervising import End, command, find_lost_process
 from meanfield.devices import Layout, spread
 from meanfield.errors import (
     InvalidInputError,
@@ -139,7 +144,8 @@ def test_draws_without_tokens_are_shared_to_the_bit(keys: str, tmp_path: Path):
 def test_draws_of_gaussians_go_on_by_one_process_too():
     spec = RunSpec(measure="gaussian", draws=3, t=0.5, A="normal")
     alone, by_one = (
-        runs.execute(spec, layout=layout).measures for layout in (None, Layout.over(1))
+        runs.execute(spec, layout=layout).measures
+        for layout in (None, Layout.from_count(1))
     )
     for mu, nu in zip(alone, by_one, strict=True):
         assert isinstance(mu, Gaussian)
@@ -153,19 +159,19 @@ def test_what_processes_share_are_all_members(monkeypatch: pytest.MonkeyPatch):
         ([5, 7], 4, [[5], [7], [7], [7]]),
         ([1, 2, 3], 2, [[1, 2], [3, 3]]),
     ):
-        monkeypatch.setattr(Layout, "processes", processes)
+        monkeypatch.setattr(Layout, "n_processes", processes)
         for number, share in enumerate(shares):
             monkeypatch.setattr(jax, "process_index", lambda number=number: number)
-            assert Layout.over(1).share(members) == share
+            assert Layout.from_count(1).share(members) == share
 
 
 def test_devices_that_would_have_nothing_to_do_are_refused(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    one = Layout.over(1)
+    one = Layout.from_count(1)
     monkeypatch.setattr(Layout, "size", 4)
     spec = RunSpec(measure="gaussian", draws=3, A="normal")
-    with pytest.raises(InvalidInputError, match="take `--processes` alone"):
+    with pytest.raises(InvalidInputError, match="use `--processes` alone"):
         runs.execute(spec, layout=one)
 
 
@@ -300,7 +306,7 @@ def test_a_sum_over_processes_that_fails_is_no_internal_error(
     monkeypatch.setattr(jax, "process_count", lambda: 2)
     done = cli("simulate", "--n", "3")
     assert done.code == 8
-    assert "A process that computes beside this one has ended" in done.err
+    assert "Another process of this run has ended" in done.err
 
 
 @pytest.mark.parametrize(("index", "said"), [(0, "nothing is stored"), (1, "")])
@@ -315,20 +321,22 @@ def test_the_first_process_alone_says_what_is_stored(
     monkeypatch.setattr(runs, "execute", stop)
     monkeypatch.setattr(jax, "process_index", lambda: index)
     with pytest.raises(KeyboardInterrupt, match=said or "^$"):
-        integrate(RunSpec(n=3), None, in_json=False, plugins=[])
+        integrate(RunSpec(n=3), None, json=False, plugins=[])
 
 
 def test_who_was_lost_is_told_from_those_that_follow():
     killed, aborted, told = End(-9, 0), End(-6, 0), End(8, 0)
-    assert lost_among({0: told, 1: aborted, 2: killed}, 3) == 2
-    assert lost_among({0: killed, 1: aborted}, 2) == 0
-    assert lost_among({0: told, 1: End(4, 0)}, 2) == 1  # for want of memory, say
-    assert lost_among({0: End(1, 0), 1: told, 2: End(3, 0)}, 3) == 2
-    assert lost_among({0: aborted}, 2) == 1  # which is stuck
-    assert lost_among({0: End(5, 0), 1: End(5, 0)}, 2) is None  # the flow itself failed
-    assert lost_among({0: End(2, 0), 1: aborted}, 2) is None
-    assert lost_among({0: End(0, 0), 1: End(0, 0)}, 2) is None
-    assert lost_among({1: End(3, 0)}, 2) == 1
+    assert find_lost_process({0: told, 1: aborted, 2: killed}, 3) == 2
+    assert find_lost_process({0: killed, 1: aborted}, 2) == 0
+    assert find_lost_process({0: told, 1: End(4, 0)}, 2) == 1  # for want of memory, say
+    assert find_lost_process({0: End(1, 0), 1: told, 2: End(3, 0)}, 3) == 2
+    assert find_lost_process({0: aborted}, 2) == 1  # which is stuck
+    assert (
+        find_lost_process({0: End(5, 0), 1: End(5, 0)}, 2) is None
+    )  # the flow itself failed
+    assert find_lost_process({0: End(2, 0), 1: aborted}, 2) is None
+    assert find_lost_process({0: End(0, 0), 1: End(0, 0)}, 2) is None
+    assert find_lost_process({1: End(3, 0)}, 2) == 1
 
 
 def test_the_command_of_a_process_is_that_of_its_parent():
@@ -340,8 +348,8 @@ def test_the_command_of_a_process_is_that_of_its_parent():
 
 
 def test_where_a_process_is_to_join_is_read_or_refused():
-    assert place("node1:1234/2/8") == Place("node1:1234", 2, 8)
-    assert place("slurm") == Place()
+    assert parse_place("node1:1234/2/8") == Place("node1:1234", 2, 8)
+    assert parse_place("slurm") == Place()
     for text in (
         "node1/2/8",
         "node1:x/0/2",
@@ -353,10 +361,10 @@ def test_where_a_process_is_to_join_is_read_or_refused():
         "a:1/-1/2",
     ):
         with pytest.raises(InvalidInputError, match="HOST:PORT/NUMBER/COUNT"):
-            place(text)
-    assert each(8, 4) == 2
+            parse_place(text)
+    assert devices_per_process(8, 4) == 2
     with pytest.raises(InvalidInputError, match="multiple of 4"):
-        each(6, 4)
+        devices_per_process(6, 4)
 
 
 def test_sums_of_one_machine_do_not_listen_at_the_name_of_the_host(
@@ -384,14 +392,14 @@ def test_numbers_of_processes_and_devices_have_a_bound(
 
 def test_what_cannot_be_shared_is_refused():
     for spec in (RunSpec(reduction="cells"), RunSpec.model_construct(forward=True)):
-        with pytest.raises(InvalidInputError, match=r"leave .*out.* the devices"):
-            check_layout(runs.Setup(spec), Layout.over(1))
+        with pytest.raises(InvalidInputError, match=r"(?i:leave) .*out.* the devices"):
+            check_layout(runs.Setup(spec), Layout.from_count(1))
     with pytest.raises(ResourceError, match="JAX has 1 devices here, and not 9"):
-        Layout.over(9)
+        Layout.from_count(9)
     with pytest.raises(InvalidInputError, match="at least 1"):
         spread(Points.uniform([[0.0]]), 0)
-    with pytest.raises(UnsupportedError, match="`Gaussian` that moves alone has none"):
-        Layout.over(1).summed(Gaussian(jnp.zeros(1), jnp.eye(1)))
+    with pytest.raises(UnsupportedError, match="a single `Gaussian` has none"):
+        Layout.from_count(1).distribute_sums(Gaussian(jnp.zeros(1), jnp.eye(1)))
 
 
 SRUN = """\

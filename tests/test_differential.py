@@ -121,7 +121,7 @@ def test_normalised_heads_keep_no_gaussian(rng: Generator):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"Q2": [[1.0, 0.0, 0.0]]}, "must have 2 columns, as `Q` and `K`; got 3"),
+        ({"Q2": [[1.0, 0.0, 0.0]]}, "must have 2 columns, like `Q` and `K`; got 3"),
         ({"Q2": "normal"}, "`Q2`"),
         ({"normalised": "no"}, "`normalised` is true or false; got `no`"),
         ({"lambda": True}, "`lambda` is no truth value"),

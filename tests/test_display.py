@@ -14,9 +14,9 @@ import pytest
 
 from meanfield import Gaussian, Grid, Points, attentions, clouds, flow
 from meanfield.attention import Attention, Pointwise, Softmax
-from meanfield.dynamics import stacked
+from meanfield.dynamics import stack_trees
 from meanfield.errors import InvalidInputError
-from meanfield.flows._refusals import check_progress
+from meanfield.flows._arguments import check_progress
 from meanfield.scores import Dot, Masked, causal
 
 X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
@@ -96,13 +96,13 @@ def test_what_has_no_numbers_is_shown_by_its_shapes(name: str):
     jax.jit(lambda t: (seen.append(t), jnp.zeros(()))[1])(thing)
     outline = jax.eval_shape(lambda t: t, thing)
     filtered = eqx.filter(thing, lambda leaf: False)
-    for other in (*seen, outline, filtered, stacked([thing, thing])):
+    for other in (*seen, outline, filtered, stack_trees([thing, thing])):
         assert type(thing).__name__ in repr(other)
         assert other._repr_html_() is None
 
 
 def test_tokens_that_are_not_finite_are_shown():
-    lost = Points.uniform(X).at(jnp.full((4, 2), jnp.nan))
+    lost = Points.uniform(X).replace_coordinates(jnp.full((4, 2), jnp.nan))
     assert "not finite" in repr(lost)
     assert "not finite" in card_of(lost)
 

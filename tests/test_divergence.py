@@ -12,8 +12,8 @@ from jaxtyping import Array
 from reference import plan_potentials
 
 from meanfield.energies import GradientFlow, SinkhornDivergence
-from meanfield.energies._entropic import converged_value
-from meanfield.errors import SimulationFailed
+from meanfield.energies._entropic import require_converged
+from meanfield.errors import SimulationError
 from meanfield.flows import flow
 from meanfield.measures import Gaussian, Points
 from meanfield.theorems.reference.measures import hermite_nodes as nodes
@@ -205,10 +205,10 @@ def test_small_bandwidths_have_the_value_of_plain_transport_or_none(
 
 def test_a_value_of_unsolved_plans_raises_outside_a_program() -> None:
     value, residual = jnp.ones(()), jnp.asarray(0.3)
-    with pytest.raises(SimulationFailed, match="`epsilon`"):
-        converged_value(value, residual, 1000)
-    assert jnp.isnan(jax.jit(lambda r: converged_value(value, r, 1000))(residual))
-    assert converged_value(value, 1e-12 * residual, 1000) == 1
+    with pytest.raises(SimulationError, match="`epsilon`"):
+        require_converged(value, residual, 1000)
+    assert jnp.isnan(jax.jit(lambda r: require_converged(value, r, 1000))(residual))
+    assert require_converged(value, 1e-12 * residual, 1000) == 1
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1.0])

@@ -220,11 +220,11 @@ def test_growth_beside_a_drift_is_bounded_where_that_of_the_attention_is(
     normal = Gaussian.from_moments(np.zeros(2), eye)
     for drift in drifts:
         beside = lambda name, drift=drift: Sum(attentions[name](eye, eye, eye), drift)
-        assert drift.linearly_bounded(0.0, normal)
-        assert beside("softmax").linearly_bounded(0.0, tokens)
-        assert not beside("softmax").linearly_bounded(0.0, normal)
-        assert not beside("exp").linearly_bounded(0.0, tokens)
-        assert beside("sinkhorn").linearly_bounded(0.0, normal)
+        assert drift.is_linearly_bounded(0.0, normal)
+        assert beside("softmax").is_linearly_bounded(0.0, tokens)
+        assert not beside("softmax").is_linearly_bounded(0.0, normal)
+        assert not beside("exp").is_linearly_bounded(0.0, tokens)
+        assert beside("sinkhorn").is_linearly_bounded(0.0, normal)
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from reference import Parameters, velocity
 from meanfield import runs
 from meanfield.errors import InvalidInputError, MeanfieldError
 from meanfield.measures import Points
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 from meanfield.runs import sides
 from meanfield.runs.records._inputs import Inputs
 from meanfield.spec import parse, parse_axes, read_toml
@@ -93,10 +93,10 @@ def test_layers_share_the_drift_of_the_run():
 @pytest.mark.parametrize(
     ("drift", "words"),
     [
-        ({"N": 1}, "`drift` has no `N`: it is Mx + b (`M`, `b`) or W2 relu"),
+        ({"N": 1}, "`drift` has no `N`: it must be Mx + b (`M`, `b`) or W2 relu"),
         ({"W1": 1}, "`drift` is a perceptron, which needs `W2`"),
         ({"W2": 1, "b1": 0}, "`drift` is a perceptron, which needs `W1`"),
-        ({"M": 1, "W1": 1, "W2": 1}, "`drift` is one of two"),
+        ({"M": 1, "W1": 1, "W2": 1}, "`drift` must be either Mx + b"),
         ({"M": [[1, 2]]}, "`drift.M` must be a 2 × 2 matrix"),
         ({"M": [[1, 2], [3]]}, "`drift.M` has rows of different lengths"),
         ({"M": ["a"]}, "`drift.M` must be finite: a number"),
@@ -152,7 +152,7 @@ def test_files_of_a_drift_are_recorded_and_no_longer_needed(tmp_path: Path):
         '[drift]\nM = "@m.npy"\nb = "@b.csv"\n'
     )
     spec = parse(read_toml(tmp_path / "run.toml"))
-    names = {Path(name).name for name in Inputs.of(spec).start}
+    names = {Path(name).name for name in Inputs.from_spec(spec).start}
     assert names == {"m.npy", "b.csv"}
     runs.execute(spec, out=tmp_path / "whole")
 
@@ -166,7 +166,7 @@ def test_files_of_a_drift_are_recorded_and_no_longer_needed(tmp_path: Path):
     data, whole = (runs.dataset(tmp_path / name) for name in ("run", "whole"))
     np.testing.assert_array_equal(data["x"], whole["x"])
     assert "with a drift" in data.attrs["title"]
-    assert "+ drift: M = [[−0.6, 0.9], [−0.2, 0.4]], b = [" in described(data)
+    assert "+ drift: M = [[−0.6, 0.9], [−0.2, 0.4]], b = [" in description(data)
     assert data.attrs["spec"]["drift"]["M"] == M.tolist()
 
 
@@ -177,7 +177,7 @@ def test_sweeps_vary_a_part_of_a_drift(tmp_path: Path):
     runs.sweep(spec, parse_axes("drift.M=0.5:2:4"), out=out)
     data = runs.sweep_dataset(out)
     np.testing.assert_allclose(data["trace"], [0.5, 1.0, 1.5, 2.0], rtol=1e-7)
-    assert "drift.M" not in described(data)
+    assert "drift.M" not in description(data)
 
 
 @pytest.mark.slow
@@ -205,6 +205,6 @@ def test_comparisons_take_a_drift():
     """A Gaussian beside a perceptron is projected, and says so."""
     for drift, is_exact in (({"M": -1}, True), ({"W1": 1, "W2": -1}, False)):
         spec = parse({"n": 20, "A": -1, "t": 0.1, "frames": 3, "drift": drift})
-        tokens, gaussian = sides(spec, ("points", "gaussian")).taken
+        tokens, gaussian = sides(spec, ("points", "gaussian")).members
         assert tokens.is_exact
         assert (gaussian.is_exact, gaussian.spec.projected) == (is_exact, not is_exact)

@@ -69,7 +69,7 @@ def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:
     line = next(line for line in words.splitlines() if line.startswith("time"))
     for part in ("about", "estimated", "cores", "typically", "compiling"):
         assert part in line
-    assert "of arrays, beside some 500 MB" in words
+    assert "of arrays, plus about 500 MB" in words
     assert "exact sums" in words  # sums that interpolation cannot do
 
 
@@ -257,6 +257,6 @@ def test_a_text_through_a_model_is_estimated_as_it_was_measured(cli: Command) ->
 
 
 def test_a_dry_run_says_where_compiling_takes_most_of_the_time(cli: Command) -> None:
-    phrase = "compiling, once, which is most of the time"
+    phrase = "of compiling, which is most of the time"
     assert phrase in cli("simulate", "--n=10", "--dry-run").out
     assert phrase not in cli("simulate", "--n=10", "--dt=1e-6", "--dry-run").out

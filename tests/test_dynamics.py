@@ -22,7 +22,7 @@ from meanfield.dynamics import (
     Sum,
     Window,
     causal,
-    stacked,
+    stack_trees,
 )
 from meanfield.dynamics.prefix import Mask
 from meanfield.endings import Status
@@ -110,7 +110,9 @@ def test_the_future_has_no_influence(name: str, rng: np.random.Generator):
     """The derivative of token i's velocity by token j > i is zero, exactly."""
     c = case(rng, n=5, d=2)
     prefix, mu = Prefix(c.attention(name)), c.points()
-    v = lambda x: prefix.field(0.0, mu.at(x))(Tokens(x, mu.tokens.position))
+    v = lambda x: prefix.field(0.0, mu.replace_coordinates(x))(
+        Tokens(x, mu.tokens.position)
+    )
     J = jax.jit(jax.jacrev(v))(mu.tokens.x)
     assert jnp.all(jnp.isfinite(J))
     for i in range(5):
@@ -138,7 +140,8 @@ def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
         assert np.all(np.isfinite(v))
         assert np.any(v[2:])
         total = lambda x, p=prefix: jnp.sum(
-            p.field(0.0, mu.at(x))(mu.at(x).tokens) ** 2
+            p.field(0.0, mu.replace_coordinates(x))(mu.replace_coordinates(x).tokens)
+            ** 2
         )
         assert jnp.all(jnp.isfinite(jax.jit(jax.grad(total))(mu.tokens.x)))
 
@@ -261,7 +264,7 @@ def members(rng: np.random.Generator, name: str, count: int = 3) -> list[Attenti
 def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator):
     c = case(rng)
     each = members(rng, name)
-    heads = velocities(Heads(stacked(each)), c.points())
+    heads = velocities(Heads(stack_trees(each)), c.points())
     total = sum(np.asarray(velocities(one, c.points())) for one in each)
     assert_close(heads, total, ulps=ULPS.get(name, 300), scale=1.0)
     assert_close(velocities(Sum(*each), c.points()), total, ulps=ULPS.get(name, 300))
@@ -276,14 +279,14 @@ def test_heads_built_by_vmap_are_heads_built_by_stacking(rng: np.random.Generato
         V = jnp.stack([one.value for one in each]) * (0.8 if carries else 1)
         make = lambda Q, K, V, name=name: attentions[name](Q, K, V, epsilon=0.8)
         built = Heads(eqx.filter_vmap(make)(Q, K, V))
-        expected = velocities(Heads(stacked(each)), c.points())
+        expected = velocities(Heads(stack_trees(each)), c.points())
         assert_close(velocities(built, c.points()), expected, ulps=SOLVED)
 
 
 @pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn", "linear"])
 def test_heads_of_a_gaussian_are_affine(name: str, rng: np.random.Generator):
     mu, each = gaussian(rng, 3, 2), members(rng, name)
-    heads, total = affine(Heads(stacked(each)), mu), affine(Sum(*each), mu)
+    heads, total = affine(Heads(stack_trees(each)), mu), affine(Sum(*each), mu)
     fields = [affine(one, mu) for one in each]
     assert_close(heads.linear, sum(np.asarray(f.linear) for f in fields))
     assert_close(heads.offset, sum(np.asarray(f.offset) for f in fields))
@@ -295,7 +298,7 @@ def test_differential_attention_is_two_heads(rng: np.random.Generator):
     c, other = case(rng), parameters(rng, 3)
     first = c.attention("softmax")
     second = attentions["softmax"](other.Q, other.K, -0.4 * c.p.V)
-    v = velocities(Heads(stacked([first, second])), c.points())
+    v = velocities(Heads(stack_trees([first, second])), c.points())
     minus = Parameters(other.Q, other.K, 0.4 * c.p.V)
     expected = velocity("softmax", c.p, c.x, c.x, c.w)
     assert_close(v, expected - velocity("softmax", minus, c.x, c.x, c.w))
@@ -312,8 +315,8 @@ def test_a_sum_mixes_kinds_and_reports_the_worst(rng: np.random.Generator):
 
 def test_heads_of_a_prefix_and_prefix_of_heads_agree(rng: np.random.Generator):
     c, each = case(rng), members(rng, "softmax", 2)
-    inside = Prefix(Heads(stacked(each)))
-    outside = Heads(stacked([Prefix(one) for one in each]))
+    inside = Prefix(Heads(stack_trees(each)))
+    outside = Heads(stack_trees([Prefix(one) for one in each]))
     assert_close(velocities(outside, c.points()), velocities(inside, c.points()))
 
 
@@ -324,7 +327,7 @@ def test_unlike_dynamics_do_not_stack(rng: np.random.Generator):
         [c.attention("softmax"), wide.attention("softmax")],
     ):
         with pytest.raises(InvalidInputError, match="Sum"):
-            stacked(others)
+            stack_trees(others)
     with pytest.raises(InvalidInputError):
         Sum()
 
@@ -334,7 +337,7 @@ def test_unlike_dynamics_do_not_stack(rng: np.random.Generator):
 
 def layered(rng: np.random.Generator) -> tuple[Case, list[Attention], AbstractDynamics]:
     each = members(rng, "softmax")
-    return case(rng), each, stacked(each)
+    return case(rng), each, stack_trees(each)
 
 
 def test_each_layer_acts_on_its_interval(rng: np.random.Generator):
@@ -366,11 +369,11 @@ def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
 def test_depth_composes_with_everything(rng: np.random.Generator):
     """Layers of heads, and a sum with them, keep their jumps."""
     c, each, _ = layered(rng)
-    heads = [Heads(stacked(each[:2])), Heads(stacked(each[1:]))]
-    layers = Layers([0.0, 1.0, 2.0], stacked(heads))
+    heads = [Heads(stack_trees(each[:2])), Heads(stack_trees(each[1:]))]
+    layers = Layers([0.0, 1.0, 2.0], stack_trees(heads))
     assert_close(Sum(layers, each[0]).jumps, [1.0])
     assert_close(Prefix(layers).jumps, [1.0])
-    assert_close(Heads(stacked([layers, layers])).jumps, [1.0, 1.0])
+    assert_close(Heads(stack_trees([layers, layers])).jumps, [1.0, 1.0])
     expected = velocities(each[1], c.points()) + velocities(each[2], c.points())
     assert_close(velocities(layers, c.points(), 1.2), expected)
 

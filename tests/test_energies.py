@@ -129,7 +129,9 @@ def test_energies_are_differentiable_through_their_potentials(
 ) -> None:
     c = case(rng, n=5, d=2)
     energy, mu = made("sinkhorn", c.p), c.points()
-    through = eqx.filter_jit(jax.grad(lambda x: energy(mu.at(x))))(jnp.asarray(c.x))
+    through = eqx.filter_jit(jax.grad(lambda x: energy(mu.replace_coordinates(x))))(
+        jnp.asarray(c.x)
+    )
     got = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
     np.testing.assert_allclose(through / c.w[:, None], got, atol=POTENTIALS)
 
@@ -142,7 +144,7 @@ def test_the_entropy_is_minus_scipys(rng: np.random.Generator) -> None:
     probes = rng.normal(size=(4, 3))
     got = Entropy().first_variation(mu, Tokens(jnp.asarray(probes)))
     assert_close(got, law.logpdf(probes), ulps=1000)
-    by_mean, by_covariance = Entropy().slopes(mu)
+    by_mean, by_covariance = Entropy().moment_gradients(mu)
     assert_close(by_covariance, -np.linalg.inv(Sigma) / 2, ulps=1000)
     assert not np.any(by_mean)
 
@@ -166,7 +168,7 @@ def test_potentials_are_weighted_sums(rng: np.random.Generator) -> None:
     mu, _ = with_excluded(c)
     assert_close(quadratic(mu), c.w @ values, scale=1.0)
     assert_close(singular(mu), c.w @ (1 / np.sum(c.x**2, axis=1)))
-    slope = jax.grad(lambda x: singular(mu.at(x)))(mu.tokens.x)
+    slope = jax.grad(lambda x: singular(mu.replace_coordinates(x)))(mu.tokens.x)
     expected = -2 * c.x / np.sum(c.x**2, axis=1)[:, None] ** 2
     assert_close(slope[:-1] / c.w[:, None], expected)
     assert_close(singular.gradient(mu, Tokens(jnp.asarray(c.x))), expected)
@@ -178,7 +180,7 @@ def test_a_quadratic_potential_sees_two_moments(rng: np.random.Generator) -> Non
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 4)
     z = x - np.array([1.0, -1.0])
     assert_close(energy(mu), w @ np.sum((z @ H) * z, axis=1) / 2, scale=1.0)
-    assert_close(energy.slopes(mu)[1], H / 2)
+    assert_close(energy.moment_gradients(mu)[1], H / 2)
 
 
 def test_energies_add_up(rng: np.random.Generator) -> None:

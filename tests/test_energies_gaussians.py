@@ -38,12 +38,12 @@ class Quadratic(AbstractQuadraticScore):
         return self.distance.factors(queries, keys)
 
     @override
-    def of_keys(self, y: Array) -> Array:
-        return self.distance.of_keys(y)
+    def key_terms(self, y: Array) -> Array:
+        return self.distance.key_terms(y)
 
     @override
-    def of_queries(self, x: Array) -> Array:
-        return self.distance.of_queries(x)
+    def query_terms(self, x: Array) -> Array:
+        return self.distance.query_terms(x)
 
 
 RANKS = [(1, 1), (2, 2), (2, 1), (3, 2)]
@@ -140,7 +140,9 @@ def test_a_wide_gaussian_keeps_its_digits(s: float) -> None:
 def test_an_infinite_energy_has_no_slope() -> None:
     energy = Interaction(Dot([[0.6]], [[1.0]]))
     for s, known in ((1.0, True), (2.0, False)):
-        by_mean, by_covariance = energy.slopes(Gaussian.from_moments([0.3], [[s]]))
+        by_mean, by_covariance = energy.moment_gradients(
+            Gaussian.from_moments([0.3], [[s]])
+        )
         assert bool(jnp.all(jnp.isfinite(by_mean))) is known
         assert bool(jnp.all(jnp.isnan(by_covariance))) is not known
 

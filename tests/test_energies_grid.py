@@ -22,7 +22,7 @@ from meanfield.energies import (
     Interaction,
     QuadraticPotential,
     SinkhornEnergy,
-    Twisted,
+    TwistedMetric,
     dissipation,
     energies,
 )
@@ -50,12 +50,12 @@ def bimodal(x: np.ndarray) -> np.ndarray:
 
 def on_line(cells: int, ratio: float = 1.0, half: float = 5.0) -> Grid:
     return Grid.from_function(
-        [edges.graded(-half, half, cells, ratio=ratio)], bimodal, box=FixedBox()
+        [edges.graded_edges(-half, half, cells, ratio=ratio)], bimodal, box=FixedBox()
     )
 
 
 def in_plane(cells: int) -> Grid:
-    axes = [edges.even(-4.5, 4.5, cells), edges.even(-6.0, 6.0, cells)]
+    axes = [edges.even_edges(-4.5, 4.5, cells), edges.even_edges(-6.0, 6.0, cells)]
     return Grid.from_function(axes, bimodal)
 
 
@@ -156,7 +156,9 @@ def test_energies_change_by_their_first_variation(name: str) -> None:
     masses = mu.state.masses
     nu = masses * jnp.sin(mu.points().tokens.x[:, 0])[None]
     nu = nu - masses * jnp.sum(nu)
-    moved = lambda h: energy(mu.at(mu.state._replace(masses=masses + h * nu)))
+    moved = lambda h: energy(
+        mu.replace_coordinates(mu.state._replace(masses=masses + h * nu))
+    )
     slope = eqx.filter_jit(lambda: (moved(1e-4) - moved(-1e-4)) / 2e-4)()
     variation = energy.first_variation(mu, mu.points().tokens)
     # Differences to 1e-8; weights at middles and masses differ by h² ∫ (δE)'' dν / 24.
@@ -178,7 +180,7 @@ def recorded(
     """Energies of the frames, and −∫∇δE·D∇δE dμ by the metric's own weights."""
 
     def frame(state: tuple) -> tuple[Array, Array]:
-        mu = path.start.at(state)
+        mu = path.start.replace_coordinates(state)
         points = mu.points()
         slope = energy.gradient(mu, points.tokens)[:, 0]
         mass = 1.0
@@ -216,7 +218,7 @@ def test_gradient_flows_on_a_grid_are_the_attention_that_follows_them() -> None:
     mu, score = on_line(60), Dot(A1, np.eye(1))
     pairs = {
         "sinkhorn": GradientFlow(SinkhornEnergy(A1, np.eye(1))),
-        "softmax": GradientFlow(Interaction(score), Twisted(score, np.eye(1))),
+        "softmax": GradientFlow(Interaction(score), TwistedMetric(score, np.eye(1))),
     }
     at = mu.points().tokens
     for name, dynamics in pairs.items():
@@ -241,12 +243,12 @@ def test_a_quadratic_potential_contracts_a_grid() -> None:
 @pytest.mark.slow
 def test_the_entropy_along_a_gaussian_flow_is_that_of_the_closed_form() -> None:
     start = Grid.from_function(
-        [edges.even(-7.0, 7.0, 100)],
+        [edges.even_edges(-7.0, 7.0, 100)],
         lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi),
     )
     path = flow(attentions["softmax"](-np.eye(1), np.eye(1), np.eye(1)), start, TIMES)
     s = 1 / (1 + 2 * np.asarray(TIMES))  # s' = -2s²
-    found = [float(value(Entropy(), path.at(i))) for i in range(len(TIMES))]
+    found = [float(value(Entropy(), path.frame(i))) for i in range(len(TIMES))]
     # Measured: s to 3e-6 on 100 cells and 6e-5 on 50, h⁴ of cells of 0.14.
     np.testing.assert_allclose(found, -np.log(2 * np.pi * np.e * s) / 2, atol=4e-6)
     field = attentions["softmax"](-np.eye(1), np.eye(1), np.eye(1)).field(
@@ -257,7 +259,7 @@ def test_the_entropy_along_a_gaussian_flow_is_that_of_the_closed_form() -> None:
 
 
 def test_the_entropy_of_a_density_with_jumps_changes_by_the_divergence() -> None:
-    axis = edges.even(-1.0, 1.0, 16)
+    axis = edges.even_edges(-1.0, 1.0, 16)
     jumps = np.zeros((16, 16))
     jumps[4:11, 3:12] = 1.0
     mu = Grid.from_density([axis, axis], jumps)
@@ -284,11 +286,11 @@ def test_runs_observe_the_energies_of_a_density() -> None:
             "observe": ["energy", "entropy", "second-moment"],
         }
     )
-    with pytest.raises(InvalidInputError, match="`noise` adds"):
+    with pytest.raises(InvalidInputError, match="without `noise`"):
         runs.execute(spec.model_copy(update={"noise": 0.1}))
     result = runs.execute(spec)
     s = 1 / (1 + 2 * 0.25 * 0.5)  # s' = 2VA s²
-    found = {name: float(v) for name, v in result.observed.items()}
+    found = {name: float(v) for name, v in result.observables.items()}
     np.testing.assert_allclose(
         found["energy"], (1 - (s / 2) ** 2) ** -0.5 / 2, rtol=1e-6
     )

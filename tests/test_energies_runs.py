@@ -60,7 +60,7 @@ def test_the_energy_of_each_frame_is_recorded(attention: str, tmp_path: Path) ->
     summed = h / 3 * (rate[:-2:2] + 4 * rate[1:-1:2] + rate[2::2])
     np.testing.assert_allclose(summed, np.diff(expected[::2]), atol=1e-5)
     assert np.max(np.abs(summed)) > 1e-3
-    final = {name: float(value) for name, value in result.observed.items()}
+    final = {name: float(value) for name, value in result.observables.items()}
     observed = ("energy", "dissipation", "steepest")
     assert final == {name: float(data[name][-1]) for name in observed}
 
@@ -83,11 +83,11 @@ def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) ->
         assert a[variable].values.tobytes() == b[variable].values.tobytes()
     again = runs.resume(tmp_path / "whole")
     for result in (whole, resumed, again):
-        for variable, final in result.observed.items():
+        for variable, final in result.observables.items():
             assert np.asarray(final).tobytes() == (
                 np.ascontiguousarray(a[variable].values[..., -1]).tobytes()
             )
-    assert set(whole.observed) == {
+    assert set(whole.observables) == {
         str(v)
         for v in a.data_vars
         if str(v).startswith(("energy", "dissipation", "steepest"))
@@ -105,8 +105,8 @@ def test_a_resumed_run_that_lacks_a_rate_goes_on_without(tmp_path: Path) -> None
     assert "steepest" not in data
     for name in ("energy", "dissipation"):
         assert np.isfinite(data[name]).all()
-        assert float(result.observed[name]) == float(data[name][-1])
-    assert set(result.observed) == {"energy", "dissipation"}
+        assert float(result.observables[name]) == float(data[name][-1])
+    assert set(result.observables) == {"energy", "dissipation"}
     assert len(panels["energy"](data).axes[1].lines) == 2
 
 
@@ -143,7 +143,7 @@ def test_energies_of_the_measure_alone_are_observed_of_any_run() -> None:
     result = runs.execute(parse({**spec, "layers": [{"t": 0.0}, {"t": 0.3, "V": 2.0}]}))
     mean, covariance = runs.moments_of(result.measures[0])
     expected = (np.trace(covariance) + mean @ mean) / 2
-    np.testing.assert_allclose(result.observed["energy_second_moment"], expected)
+    np.testing.assert_allclose(result.observables["energy_second_moment"], expected)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from meanfield import Gaussian, Points, attentions, flow, runs
-from meanfield.dynamics import Sum, stacked
+from meanfield.dynamics import Sum, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import Steady, ensemble, status_counts
@@ -31,7 +31,7 @@ def test_each_member_ends_as_it_would_alone(together: int):
     """Commuting softmax, A = V = I: `t* = 1 / (2 largest eigenvalue)`."""
     attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
     starts, covariances = _starts(10)
-    found = ensemble(attention, starts, TS, together=together)
+    found = ensemble(attention, starts, TS, batch_size=together)
     exact = 1 / (2 * np.linalg.eigvalsh(covariances)[:, -1])
     blows_up = exact < TS[-1]
     assert 0 < blows_up.sum() < len(exact)  # both fates
@@ -46,7 +46,7 @@ def test_frames_follow_the_closed_form():
     """castin2025, Prop. 4.4: the inverse covariance moves on a line."""
     attention = attentions["softmax"](np.eye(2), -np.eye(2), np.eye(2))
     starts, covariances = _starts(9)
-    found = ensemble(attention, starts, TS, together=4)
+    found = ensemble(attention, starts, TS, batch_size=4)
     inverse = np.linalg.inv(covariances)[:, None] + 2 * TS[:, None, None] * np.eye(2)
     Y, expected = found.coordinates[1], np.linalg.inv(inverse)
     assert_close(Y @ jnp.swapaxes(Y, -1, -2), expected, ulps=1e7)
@@ -59,7 +59,7 @@ def test_frames_follow_the_closed_form():
 def test_members_may_have_their_own_dynamics():
     starts, _ = _starts(3)
     each = [attentions["l2"](q * np.eye(2), np.eye(2), -np.eye(2)) for q in (1, 2, 3)]
-    found = ensemble(stacked(each), starts, TS, in_axes=(0, 0), together=2)
+    found = ensemble(stack_trees(each), starts, TS, in_axes=(0, 0), batch_size=2)
     for i, attention in enumerate(each):
         one = flow(attention, jax.tree.map(lambda leaf, i=i: leaf[i], starts), TS)
         assert_close(found.last[1][i], one.last[1], ulps=1e6)
@@ -68,7 +68,7 @@ def test_members_may_have_their_own_dynamics():
 def test_one_start_under_many_dynamics():
     start = Gaussian.from_moments(jnp.zeros(2), jnp.eye(2))
     each = [attentions["softmax"](-a * np.eye(2), np.eye(2), np.eye(2)) for a in (1, 2)]
-    found = ensemble(stacked(each), start, TS, in_axes=(0, None))
+    found = ensemble(stack_trees(each), start, TS, in_axes=(0, None))
     exact = 1 / (1 + 2 * np.array([1.0, 2.0]))
     np.testing.assert_allclose(found.last[1][:, 0, 0] ** 2, exact, rtol=1e-8)
 
@@ -76,7 +76,7 @@ def test_one_start_under_many_dynamics():
 @pytest.mark.slow
 def test_clouds_and_stops():
     x = jnp.asarray(np.random.default_rng(0).standard_normal((3, 20, 2)))
-    clouds = stacked([Points.uniform(cloud) for cloud in x])
+    clouds = stack_trees([Points.uniform(cloud) for cloud in x])
     attention = attentions["softmax"](np.zeros((2, 2)), np.eye(2), -np.eye(2))
     long = np.array([0.0, 1000.0])
     found = ensemble(attention, clouds, long, stop=Steady(1e-6))
@@ -94,7 +94,7 @@ def test_sorted_clouds_that_blow_up_do_so_as_one_by_one():
     law = Sum(*(attentions[name](np.eye(2), np.eye(2), np.eye(2)) for name in BLOWS_UP))
     alone = flow(law, Points.uniform(x), TS)
     assert alone.status == Status.BLOW_UP
-    pair = stacked([Points.uniform(x), Points.uniform(x)])
+    pair = stack_trees([Points.uniform(x), Points.uniform(x)])
     both = ensemble(law, pair, TS)
     assert list(both.code) == [int(Status.BLOW_UP)] * 2
     np.testing.assert_allclose(both.t_star, alone.t_star, rtol=1e-9)
@@ -114,7 +114,7 @@ def test_draws_that_are_sorted_blow_up_as_one_by_one():
 
 def test_members_must_agree_on_their_number():
     attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
-    two = stacked([attention, attention])
+    two = stack_trees([attention, attention])
     starts, _ = _starts(3)
     with pytest.raises(InvalidInputError, match=r"first sizes are \[2, 3\]"):
         ensemble(two, starts, TS, in_axes=(0, 0))

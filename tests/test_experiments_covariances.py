@@ -18,7 +18,7 @@ from meanfield.spec import parse
 from meanfield.theorems.covariances.clipped_euler import (
     FLOOR,
     Rule,
-    all_clipped,
+    clip_all,
     clipped_euler,
 )
 from tests.covariance_reference import (
@@ -204,7 +204,7 @@ def test_a_figure_printed_twice_is_computed_once(panel: str, original: str):
 @pytest.mark.xdist_group("row")
 def test_what_rounding_leaves_without_a_factor_is_clipped(rng: np.random.Generator):
     """One in a hundred has no Cholesky factor, but has one less half the floor."""
-    clipped = jax.jit(lambda S: all_clipped(jnp.asarray(FLOOR), S))
+    clipped = jax.jit(lambda S: clip_all(jnp.asarray(FLOOR), S))
     for _ in range(600):
         U = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         S = jnp.asarray((U * [FLOOR, 3.0, 800.0]) @ U.T)[None]

@@ -22,9 +22,9 @@ from experiments.nonlocal_limit.comparison import (
     NonlocalHeat,
     on_the_line,
 )
-from meanfield.errors import SimulationFailed
+from meanfield.errors import SimulationError
 from meanfield.measures import FixedBox, Grid, Points
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 from meanfield.reproduce import Findings
 from meanfield.theorems.reference import alternation
 
@@ -134,7 +134,7 @@ def test_velocities_are_those_of_a_loop_over_half_steps() -> None:
     w /= w.sum()
     Q, K = 0.8, 1.3
     scores = Q * K * x @ x.T / epsilon
-    f, g = alternation.after(alternation.potentials(scores, w, w), 3000)
+    f, g = alternation.nth_state(alternation.potentials(scores, w, w), 3000)
     plan = np.exp(scores + f[:, None] + g) * w
     wanted = Q * K * (x - plan @ x) / epsilon
     family = Heat(jnp.array([[Q]]), jnp.array([[K]]))
@@ -270,12 +270,12 @@ def test_the_printed_limits_are_excluded(nonlocal_heat: Findings) -> None:
 
 @pytest.mark.slow
 def test_a_flow_that_ends_early_is_one_line() -> None:
-    edges = even(-1.0, 1.0, 96)
+    edges = even_edges(-1.0, 1.0, 96)
     start = Grid.from_density(
         (edges,), SKEWED.masses(edges) / np.diff(edges), box=FixedBox()
     )
     family = NonlocalHeat(jnp.asarray(Q_LINE), jnp.asarray(K_LINE))
-    with pytest.raises(SimulationFailed, match="ended as `escape` at t = "):
+    with pytest.raises(SimulationError, match="ended as `escape` at t = "):
         moved(family, start, np.array([0.1]), 0.2)
 
 

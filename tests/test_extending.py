@@ -17,7 +17,7 @@ from meanfield.energies import energies
 from meanfield.measures import Gaussian, Points
 from meanfield.plotting import panels
 from meanfield.spec import parse
-from meanfield.theorems import measured
+from meanfield.theorems import verify_statement
 
 FILES = sorted((ROOT / "docs" / "extending").glob("*.py"))
 LONGEST = {"mixture": 200}  # lines; of all others 120
@@ -84,7 +84,7 @@ def test_the_statement_holds_and_its_control_fails(page: CLI):
     told, explained = commands("A statement")
     assert "1 of 1 statements hold" in done(page, told)
     assert "Without scores" in done(page, [*explained, "--json"])
-    outcome = measured("mine:uniform-scores")
+    outcome = verify_statement("mine:uniform-scores")
     held, broken = (trial.checks[0] for trial in outcome.trials)
     assert held.observed < 1e-8
     assert broken.observed > 0.01

@@ -14,14 +14,14 @@ from mixture_reference import integrated
 
 from meanfield import runs
 from meanfield.attention import attentions
-from meanfield.distances import nearest
+from meanfield.distances import best_distance
 from meanfield.dynamics import Projected
 from meanfield.energies import dissipation, energies
 from meanfield.errors import InvalidInputError
 from meanfield.flows import adaptive, flow
 from meanfield.measures import Gaussian, Tensor
 from meanfield.plotting import covariances, panels
-from meanfield.spec import knows, parse
+from meanfield.spec import has_key, parse
 
 pytestmark = pytest.mark.usefixtures("registries")
 
@@ -36,7 +36,7 @@ def test_components_far_apart_follow_the_velocities_of_the_whole(
     Y, w = 0.4 * rng.normal(size=(2, 2, 2)) + 0.3 * np.eye(2), np.array([0.3, 0.7])
     attention = attentions["softmax"](*map(jnp.asarray, (Q, K, V)), epsilon=1.5)
     start = made(*map(jnp.asarray, (w, m, Y)), Tensor(14))
-    ends = flow(attention, start, [0, 0.7], stepping=adaptive(rtol=1e-7)).at(-1)
+    ends = flow(attention, start, [0, 0.7], stepping=adaptive(rtol=1e-7)).frame(-1)
     S = Y @ np.swapaxes(Y, 1, 2)
     m1, S1 = integrated(K.T @ Q / 1.5, V, w, (m, S), 0.7)
     assert np.abs(m1 - m).max() > 0.1
@@ -99,7 +99,7 @@ def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
     made = loaded("mixture").Mixture
     w, m, s = np.array([0.4, 0.6]), np.array([-2.0, 1.0]), np.array([0.3, 0.5])
     parts = map(jnp.asarray, (w, m[:, None], s[:, None, None]))
-    found = nearest(made(*parts, Tensor(16)), Gaussian(jnp.zeros(1), jnp.eye(1)))
+    found = best_distance(made(*parts, Tensor(16)), Gaussian(jnp.zeros(1), jnp.eye(1)))
     x = np.linspace(-8, 8, 400_001)
     u = (np.arange(100_000) + 0.5) / 100_000
     below = (w * scipy.special.ndtr((x[:, None] - m) / s)).sum(axis=1)
@@ -112,7 +112,7 @@ def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
 
 def test_keys_are_known_to_a_mixture_by_its_own_word():
     loaded("mixture")
-    assert knows("mixture", "bandwidth")
+    assert has_key("mixture", "bandwidth")
     for key, value in {
         "n": 5,
         "reduction": "dense",
@@ -157,7 +157,7 @@ def test_the_rate_of_an_energy_is_that_of_the_components(rng: np.random.Generato
 
     def after(s: float) -> float:
         pairs = zip(mu.coordinates, rates, strict=True)
-        return float(energy(mu.at(tuple(y + s * v for y, v in pairs))))
+        return float(energy(mu.replace_coordinates(tuple(y + s * v for y, v in pairs))))
 
     slope = (after(h) - after(-h)) / (2 * h)
     of_nodes = float(dissipation(energy, mu.points, field))

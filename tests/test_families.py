@@ -55,13 +55,13 @@ def test_random_starts_have_their_trace_and_any_dimension(key: Array):
         ("grid:0", 2, r"grid:COUNT"),
         ("grid:3:-1", 2, r"grid:COUNT"),
         ("grid:3:1:1", 2, r"grid:COUNT"),
-        ("grid:9", 3, "lies in the plane"),
+        ("grid:9", 3, "needs dimension 2"),
         ("grid:2:0.9", 2, "positive definite"),
         ("grid:1500", 2, "at most 100000 starts"),
         ("grid:400", 2, "at most 100000 starts"),
         ("random:100001", 3, "at most 100000 starts"),
         ("random:3:inf", 3, r"grid:COUNT"),
-        ("random:3", 1, "set `d` to 2 or more"),
+        ("random:3", 1, "`d` must be at least 2"),
     ],
 )
 def test_bad_families_are_explained(name: str, d: int, message: str, key: Array):
@@ -123,8 +123,8 @@ def test_log_frames_are_geometric():
     ("keys", "message"),
     [
         ({"starts": "grid:5"}, "add `measure = gaussian`"),
-        ({**GRID, "draws": 2}, "brings many starts: leave out `draws`"),
-        ({**GRID, "cov": 2.0}, "brings many starts: leave out `cov`"),
+        ({**GRID, "draws": 2}, "sets the initial measures: leave out `draws`"),
+        ({**GRID, "cov": 2.0}, "sets the initial measures: leave out `cov`"),
         ({"dt": 0.1, "spacing": "log"}, "leave out `spacing`"),
     ],
 )

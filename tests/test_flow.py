@@ -12,7 +12,7 @@ from reference import Parameters, gaussian_linear, velocity
 from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, Softmax, attentions
-from meanfield.dynamics import Heads, Interpolated, Layers, stacked
+from meanfield.dynamics import Heads, Interpolated, Layers, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import adaptive, fixed, flow, solvers
 from meanfield.measures import Gaussian, Points
@@ -91,7 +91,7 @@ def test_parameters_that_change_with_time(rng: np.random.Generator):
     c = case(rng, n=5, d=2, epsilon=1.0)
     other = parameters(rng, 2, epsilon=1.0)
     make = attentions["softmax"]
-    stack = stacked([make(c.p.Q, c.p.K, c.p.V), make(other.Q, other.K, other.V)])
+    stack = stack_trees([make(c.p.Q, c.p.K, c.p.V), make(other.Q, other.K, other.V)])
     trajectory = flow(Interpolated([0.2, 0.7], stack), c.points(), [0.0, 1.0])
 
     def rate(t: float, state: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):
     exact, sampled = flow(attention, mu, times), flow(attention, nodes, times)
     steps = int(exact.n_accepted) + int(sampled.n_accepted)
     for i in range(2):
-        a, b = exact.at(i), sampled.at(i)
+        a, b = exact.frame(i), sampled.frame(i)
         assert np.max(np.abs(a.mean - b.mean)) <= 10 * RTOL * steps
         assert np.max(np.abs(a.covariance - b.covariance)) <= 10 * RTOL * steps
 
@@ -160,9 +160,9 @@ def test_heads_and_layers_of_nodes_follow_their_gaussian(rng: np.random.Generato
     for _ in range(2):
         ps = [small_scores(rng, 2, np.asarray(mu.factor)) for _ in range(2)]
         heads.append(
-            Heads(stacked([attentions["softmax"](p.Q, p.K, p.V / 4) for p in ps]))
+            Heads(stack_trees([attentions["softmax"](p.Q, p.K, p.V / 4) for p in ps]))
         )
-    layers = Layers([0.0, 0.2, 0.5], stacked(heads))
+    layers = Layers([0.0, 0.2, 0.5], stack_trees(heads))
     nodes = gauss_hermite(mu, order=16)
     exact, sampled = flow(layers, mu, [0.0, 0.5]), flow(layers, nodes, [0.0, 0.5])
     steps = int(exact.n_accepted) + int(sampled.n_accepted)

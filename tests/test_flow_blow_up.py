@@ -8,9 +8,9 @@ from flow_cases import ensemble, one_dimensional, spread
 from jaxtyping import Array
 
 from meanfield.attention import Attention, Softmax, attentions
-from meanfield.dynamics import AbstractDynamics, Layers, stacked
+from meanfield.dynamics import AbstractDynamics, Layers, stack_trees
 from meanfield.endings import Status
-from meanfield.errors import SimulationFailed
+from meanfield.errors import SimulationError
 from meanfield.flows import Trajectory, adaptive, flow
 from meanfield.flows.watch import is_bounded_by_kind
 from meanfield.measures import AbstractMeasure, Gaussian, Points
@@ -56,7 +56,7 @@ def test_growth_to_overflow_is_not_a_blow_up():
     assert jnp.isnan(long.t_star)
     assert jnp.all(jnp.isfinite(long.last[1]))
     assert long.last[1] > 1e150  # where its square, the variance, overflows
-    with pytest.raises(SimulationFailed, match="not-finite"):
+    with pytest.raises(SimulationError, match="not-finite"):
         long.raise_for_status()
 
 
@@ -147,7 +147,7 @@ def test_l2_with_a_singular_key_matrix_blows_up_at_three():
     assert trajectory.status == Status.BLOW_UP
     assert abs(trajectory.t_star - 3) <= min(3e-6, float(trajectory.t_star_error))
     for i, t in ((1, 1.5), (2, 2.7)):
-        covariance = trajectory.at(i).covariance
+        covariance = trajectory.frame(i).covariance
         assert abs(covariance[0, 1] - 1 / (2 - 2 * t / 3)) < 1e-6
 
 
@@ -174,7 +174,7 @@ def test_a_jump_to_fast_layers_is_not_a_blow_up():
     still = jnp.zeros((2, 2))
     rates = [1.0, 1e6, 1.0]
     members = [Attention(Dot(still, still), Softmax(), r * jnp.eye(2)) for r in rates]
-    layers = Layers([0.0, 1.0, 1.0 + 2e-5, 2.0], stacked(members))
+    layers = Layers([0.0, 1.0, 1.0 + 2e-5, 2.0], stack_trees(members))
     trajectory = flow(layers, token, [0.0, 2.0])
     assert trajectory.status == Status.FINISHED
     expected = np.exp(1 + 20 + (1 - 2e-5))
@@ -189,7 +189,9 @@ def test_ever_faster_layers_are_not_a_blow_up():
     rates = 10.0 ** jnp.arange(8)
     members = [Attention(Dot(zero, zero), Softmax(), r * jnp.eye(1)) for r in rates]
     edges = np.concatenate([[0.0], np.cumsum(1.0 / np.asarray(rates))])
-    trajectory = flow(Layers(edges, stacked(members)), token, [0.0, float(edges[-1])])
+    trajectory = flow(
+        Layers(edges, stack_trees(members)), token, [0.0, float(edges[-1])]
+    )
     assert trajectory.status == Status.FINISHED
 
 
@@ -213,7 +215,7 @@ def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
 
     def fate(edge: Array, value: Array) -> Trajectory:
         members = [one_dimensional(dtype(1), v) for v in (dtype(1), value)]
-        layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stacked(members))
+        layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stack_trees(members))
         return flow(layers, spread(1.0, dtype), np.array([0, 3], dtype))
 
     ends = ensemble(fate, edges, V.astype(dtype))
@@ -234,7 +236,7 @@ def test_a_jump_within_the_bar_of_a_blow_up_leaves_it_open():
 
     def fate(edge: Array) -> Trajectory:
         members = [one_dimensional(np.float64(1), v) for v in (1.0, -1.0)]
-        layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stacked(members))
+        layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stack_trees(members))
         return flow(layers, spread(1.0, np.float64), np.array([0.0, 3.0]))
 
     ends = ensemble(fate, 0.5 + after)
@@ -266,7 +268,7 @@ def test_what_is_bounded_whatever_its_numbers_is_known_while_it_is_traced(
         told.append(is_bounded_by_kind(law, mu, ts))
 
     attention = attentions[name](np.eye(2), np.eye(2), -np.eye(2))
-    layers = Layers(jnp.array([0.0, 0.5, 1.0]), stacked([attention, attention]))
+    layers = Layers(jnp.array([0.0, 0.5, 1.0]), stack_trees([attention, attention]))
     for law in (attention, layers):
         for mu in (cloud, Gaussian(jnp.zeros(2), jnp.eye(2))):
             ask(law, mu, jnp.array([0.0, 1.0]))

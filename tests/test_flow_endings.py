@@ -10,9 +10,9 @@ from reference import Parameters, velocity
 from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, Softmax, attentions
-from meanfield.dynamics import Drift, Layers, stacked
+from meanfield.dynamics import Drift, Layers, stack_trees
 from meanfield.endings import Status
-from meanfield.errors import SimulationFailed
+from meanfield.errors import SimulationError
 from meanfield.flows import (
     AbstractStepping,
     BlowUp,
@@ -130,7 +130,7 @@ def test_a_start_at_rest_is_steady(x: list):
 def test_a_pause_before_the_last_layer_is_not_rest():
     """Decay by 30 e-folds, then growth by 20: rest in the first layer is no rest."""
     members = [linear_drift([[v]]) for v in (-1.0, 20.0)]
-    layers = Layers([0.0, 30.0, 31.0], stacked(members))
+    layers = Layers([0.0, 30.0, 31.0], stack_trees(members))
     trajectory = flow(layers, Points.uniform([[1.0]]), [0.0, 31.0], stop=Steady())
     assert trajectory.status == Status.FINISHED
     assert float(trajectory.stop_time) == 31.0
@@ -150,7 +150,7 @@ def test_a_fixed_step_that_explodes_keeps_the_last_good_state():
     assert times[saved - 1] <= trajectory.stop_time + 1e-12 < times[saved] + 1e-12
     for i in range(saved, len(times)):
         assert_close(trajectory.coordinates[i], trajectory.last, ulps=0)
-    with pytest.raises(SimulationFailed, match="not-finite") as failure:
+    with pytest.raises(SimulationError, match="not-finite") as failure:
         trajectory.raise_for_status()
     assert "\n" not in str(failure.value)
 
@@ -179,7 +179,7 @@ def test_running_out_of_steps_is_said():
     assert 0 < trajectory.stop_time < 10
     exact = 1 / (0.5 + 2 * float(trajectory.stop_time))
     assert abs(float(trajectory.final.covariance[0, 0]) - exact) < 1e-8
-    with pytest.raises(SimulationFailed, match="max-steps"):
+    with pytest.raises(SimulationError, match="max-steps"):
         trajectory.raise_for_status()
 
 
@@ -211,7 +211,7 @@ def test_one_time_is_a_start_and_nothing_else(stepping: AbstractStepping):
     )
     assert trajectory.status == Status.FINISHED
     assert int(trajectory.n_saved) == 1
-    assert_close(trajectory.at(0).covariance, [[2.0]])
+    assert_close(trajectory.frame(0).covariance, [[2.0]])
     assert_close(trajectory.final.covariance, [[2.0]])
     assert float(trajectory.stop_time) == 1.5
 

@@ -13,8 +13,8 @@ from helpers import assert_close
 from jaxtyping import Array
 
 from meanfield.attention import attentions
-from meanfield.dynamics import Drift, stacked
-from meanfield.errors import SimulationFailed
+from meanfield.dynamics import Drift, stack_trees
+from meanfield.errors import SimulationError
 from meanfield.flows import adaptive, ensemble, flow
 from meanfield.measures import Gaussian, Points
 
@@ -135,7 +135,7 @@ def test_a_derivative_of_a_flow_that_failed_raises():
 
     at = jnp.ones(1)
     assert jnp.isfinite(jax.jit(end)(at))
-    with pytest.raises(SimulationFailed, match="max-steps"):
+    with pytest.raises(SimulationError, match="max-steps"):
         jax.grad(end)(at)
     with pytest.raises(RuntimeError, match="flow that failed"):
         eqx.filter_jit(jax.grad(end))(at)
@@ -161,7 +161,7 @@ def test_a_flow_without_nan_runs_where_nan_is_searched_for():
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
     with jax.debug_nans(True):
         run = flow(softmax, mu, [0.0, 1.0])
-        members = ensemble(softmax, stacked([mu, mu]), [0.0, 1.0])
-        blow_up = members.t_star, run.t_star, run.t_star_error, *run.due
+        members = ensemble(softmax, stack_trees([mu, mu]), [0.0, 1.0])
+        blow_up = members.t_star, run.t_star, run.t_star_error, *run.predicted_blow_up
     assert all(np.all(np.isnan(part)) for part in blow_up)
     assert_close(run.final.covariance, jnp.eye(1) / 3, ulps=1e7)

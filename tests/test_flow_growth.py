@@ -26,13 +26,13 @@ from meanfield.dynamics import (
     Prefix,
     Projected,
     Sum,
-    stacked,
+    stack_trees,
 )
 from meanfield.endings import Status
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Isotropic, Trajectory, adaptive, fixed, flow
 from meanfield.flows import ensemble as members
-from meanfield.flows.watch._ahead import log_rate
+from meanfield.flows.watch._extrapolation import log_rate
 from meanfield.linalg import length
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
@@ -139,8 +139,10 @@ def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
     of = lambda name, K=EYE: attentions[name](EYE, K, EYE)
     flat = np.diag([1.0, 0.0])
     halves = Attention(Dot(EYE, EYE), Sinkhorn(3), EYE)
-    between = lambda name: Interpolated([0.0, 2.0], stacked([of(name), of(name, -EYE)]))
-    layers = Layers([0.0, 1.0, 2.0], stacked([of("softmax"), of("softmax")]))
+    between = lambda name: Interpolated(
+        [0.0, 2.0], stack_trees([of(name), of(name, -EYE)])
+    )
+    layers = Layers([0.0, 1.0, 2.0], stack_trees([of("softmax"), of("softmax")]))
     return {
         "softmax, tokens": (of("softmax"), tokens, True),
         "softmax, normal": (of("softmax"), normal, False),
@@ -157,9 +159,9 @@ def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
         "relu, normal": (of("relu"), normal, False),
         "sum": (Sum(of("sinkhorn"), Drift(EYE)), normal, True),
         "sum with softmax": (Sum(of("sinkhorn"), of("softmax")), normal, False),
-        "heads": (Heads(stacked([of("l2"), of("l2")])), normal, True),
+        "heads": (Heads(stack_trees([of("l2"), of("l2")])), normal, True),
         "one singular head": (
-            Heads(stacked([of("l2"), of("l2", flat)])),
+            Heads(stack_trees([of("l2"), of("l2", flat)])),
             normal,
             False,
         ),
@@ -183,7 +185,7 @@ def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
 @pytest.mark.parametrize("name", _bounded())
 def test_linear_bounds_are_claimed_where_they_are_proven_and_nowhere_else(name: str):
     dynamics, mu, expected = _bounded()[name]
-    assert bool(dynamics.linearly_bounded(0.5, mu)) is expected
+    assert bool(dynamics.is_linearly_bounded(0.5, mu)) is expected
 
 
 @pytest.mark.slow_cases("0-0.0003-float64-0.001", "0-0.0003-float32-None")
@@ -245,7 +247,9 @@ def test_keys_that_vanish_for_an_instant_blow_up_there():
     """L2 with K = 1 - t: $σ' = 3K σ^3 / (1 + K^2 σ^2)$, late $σ ~ (1 - t)^{-3}$."""
     keys, one = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
     nodes = [attentions["l2"](one, K, [[3.0]]) for K in keys]
-    end = flow(Interpolated([0.0, 1.0, 2.0], stacked(nodes)), spread(1.0), [0.0, 2.0])
+    end = flow(
+        Interpolated([0.0, 1.0, 2.0], stack_trees(nodes)), spread(1.0), [0.0, 2.0]
+    )
     assert end.status is Status.BLOW_UP
     assert abs(end.t_star - 1) <= min(float(end.t_star_error), 1e-5)
 
@@ -318,8 +322,8 @@ def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
         flow(law, spread(2.0), [0, t], stepping=steps) for t in (0.26, 0.24)
     )
     assert before.status is Status.FINISHED
-    half = flow(law, spread(2.0), [0, 0.15], stepping=steps, until=0.26)
-    told = {"since": 0.0, "due": half.due}
+    half = flow(law, spread(2.0), [0, 0.15], stepping=steps, run_end=0.26)
+    told = {"run_start": 0.0, "predicted_blow_up": half.predicted_blow_up}
     later = flow(law, half.final, [0.15, 0.26], stepping=steps, **told)
     for end in (past, later):
         assert end.status is Status.BLOW_UP
@@ -353,7 +357,9 @@ def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float)
 def test_fixed_steps_name_no_blow_up_of_growth_that_settles(solver: str, dt: float):
     """Their own path may be lost, which is no finite time of the flow."""
     attention = attentions["softmax"](*map(np.array, SETTLING))
-    starts = stacked([Gaussian.from_moments(np.zeros(2), start) for start in STARTS])
+    starts = stack_trees(
+        [Gaussian.from_moments(np.zeros(2), start) for start in STARTS]
+    )
     ends = members(attention, starts, [0.0, 20.0], stepping=fixed(dt, solver))
     assert not np.any(np.asarray(ends.code) == int(Status.BLOW_UP))
     assert np.all(np.isnan(ends.t_star))

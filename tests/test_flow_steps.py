@@ -11,7 +11,7 @@ from helpers import assert_close, case, parameters
 from reference import Parameters, velocity
 
 from meanfield.attention import attentions
-from meanfield.dynamics import Interpolated, Layers, Sum, stacked
+from meanfield.dynamics import Interpolated, Layers, Sum, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.flows import AbstractStepping, adaptive, fixed, flow
@@ -46,7 +46,7 @@ def test_no_step_straddles_a_layer(
     make = attentions["softmax"]
     first = make(c.p.Q, c.p.K, c.p.V)
     second = make(other.Q, other.K, 3 * other.V)
-    layers = Layers([0.0, 0.3, 0.6], stacked([first, second]))
+    layers = Layers([0.0, 0.3, 0.6], stack_trees([first, second]))
     whole = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
     half = flow(first, c.points(), [0.0, 0.3], stepping=stepping)
     rest = flow(second, half.final, [0.3, 0.6], stepping=stepping)
@@ -61,7 +61,7 @@ def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
     make = attentions["softmax"]
     first = make(c.p.Q, c.p.K, c.p.V, epsilon=c.p.epsilon)
     second = make(other.Q, other.K, 3 * other.V, epsilon=other.epsilon)
-    layers = Layers([0.0, 0.31, 0.6], stacked([first, second]))
+    layers = Layers([0.0, 0.31, 0.6], stack_trees([first, second]))
     stepping = fixed(0.07, "heun")
     trajectory = flow(layers, c.points(), [0.0, 0.6], stepping=stepping)
     x = c.x
@@ -84,7 +84,7 @@ def test_fixed_steps_are_shortened_to_land_on_a_kink():
     """x' = v(t) x for a token alone: Heun's steps, none of them over a kink."""
     one = jnp.ones((1, 1))
     nodes, values = [0.0, 0.31, 0.5], [1.0, -3.0, 2.0]
-    stack = stacked([attentions["softmax"](one, one, v * one) for v in values])
+    stack = stack_trees([attentions["softmax"](one, one, v * one) for v in values])
     moves = Interpolated(nodes, stack)
     start = Points.uniform([[1.0]])
     trajectory = flow(moves, start, [0.0, 0.6], stepping=fixed(0.1, "heun"))
@@ -121,7 +121,7 @@ def test_steps_do_not_depend_on_the_unit_of_length(kind: str, size: float):
 def test_jumps_outside_the_times_do_not_matter(rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     one = c.attention("softmax")
-    layers = Layers([-2.0, -1.0, 5.0, 6.0], stacked([one, one, one]))
+    layers = Layers([-2.0, -1.0, 5.0, 6.0], stack_trees([one, one, one]))
     for stepping in (fixed(0.1), adaptive()):
         plain = flow(one, c.points(), [0.0, 1.0], stepping=stepping)
         layered = flow(layers, c.points(), [0.0, 1.0], stepping=stepping)
@@ -239,7 +239,7 @@ def test_a_flow_that_ends_at_an_edge_knows_no_layer_behind_it(
     one = np.eye(1)
     first = attentions["softmax"](-one, one, one)
     second = attentions["softmax"](0.2 * one, one, -3 * one)
-    layers = Layers([0.0, 1.0, 2.0], stacked([first, second]))
+    layers = Layers([0.0, 1.0, 2.0], stack_trees([first, second]))
     start = Gaussian.from_moments([0.5], [[1.0]])
     alone, among = (
         flow(dynamics, start, [0.0, 1.0], stepping=stepping)

@@ -10,7 +10,7 @@ from grid_reference import Given, line, masses_of, normal
 from helpers import assert_close
 
 import meanfield
-from meanfield.dynamics import Layers, stacked
+from meanfield.dynamics import Layers, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.flows import (
@@ -22,7 +22,7 @@ from meanfield.flows import (
     flow,
 )
 from meanfield.measures import AbstractMeasure, FixedBox, Grid, Points
-from meanfield.measures.edges import averages, even, graded
+from meanfield.measures.edges import averages, even_edges, graded_edges
 from meanfield.measures.grids._upwind import fluxes
 
 ONE = np.eye(1)
@@ -37,8 +37,10 @@ def swung(t: float, x: np.ndarray) -> np.ndarray:
     return 2 * np.arctan(np.tan(x / 2) * np.exp(-t - np.sin(3 * t) / 6))
 
 
-@pytest.mark.slow_cases("graded")
-@pytest.mark.parametrize("make", [pytest.param(even, marks=pytest.mark.slow), graded])
+@pytest.mark.slow_cases("graded_edges")
+@pytest.mark.parametrize(
+    "make", [pytest.param(even_edges, marks=pytest.mark.slow), graded_edges]
+)
 def test_a_given_flow_is_followed_to_second_order(
     make: Callable[..., np.ndarray],
 ) -> None:
@@ -66,7 +68,7 @@ def test_a_plane_flow_is_followed_to_order_two() -> None:
     start = lambda x: np.exp(-np.sum((x - [0.8, 0]) ** 2 * [2, 5], axis=1))
     scale = np.sqrt(10) / np.pi
     for n in (64, 128):
-        edges = [even(-4, 4, n), graded(-4, 4, n, ratio=2)]
+        edges = [even_edges(-4, 4, n), graded_edges(-4, 4, n, ratio=2)]
         mu = Grid.from_function(edges, lambda x: scale * start(x), box=FixedBox())
         end = flow(Given(turned), mu, np.array([0, t])).final
         moved = lambda x: scale * np.linalg.det(back) * start(x @ back.T)
@@ -87,9 +89,9 @@ def test_masses_stay_positive_at_the_longest_step_for_any_velocities(axes: int) 
         out = [fluxes(m, k, widths[k], u, FixedBox()) for k, u in enumerate(velocities)]
         dt = 1 / jnp.max(sum(f.emptying for f in out))
         for axis, f in enumerate(out):
-            m = m - dt * jnp.diff(f.through, axis=axis)
+            m = m - dt * jnp.diff(f.flux, axis=axis)
         ends = sum(
-            jnp.sum(jnp.abs(jnp.take(f.through, jnp.array([0, -1]), axis=k)))
+            jnp.sum(jnp.abs(jnp.take(f.flux, jnp.array([0, -1]), axis=k)))
             for k, f in enumerate(out)
         )
         return m, dt * ends
@@ -111,13 +113,13 @@ def test_fluxes_of_the_mirror_image_are_mirrored(rng: np.random.Generator) -> No
     mirrored = lambda a: jnp.asarray(a[::-1])
     there = fluxes(jnp.asarray(m), 0, jnp.asarray(h), jnp.asarray(u), FixedBox())
     back = fluxes(mirrored(m), 0, mirrored(h), -mirrored(u), FixedBox())
-    assert_close(back.through[::-1], -np.asarray(there.through), ulps=1000)
+    assert_close(back.flux[::-1], -np.asarray(there.flux), ulps=1000)
     assert_close(back.emptying[::-1], np.asarray(there.emptying), ulps=1000)
 
 
 @pytest.mark.slow
 def test_a_step_is_moved_without_overshoot() -> None:
-    edges = even(0, 1, 100)
+    edges = even_edges(0, 1, 100)
     block = np.where((edges[1:] > 0.2) & (edges[:-1] < 0.4), 1.0, 0.1)
     start = Grid.from_density([edges], block, box=FixedBox())
     right = Given(lambda t, x: jnp.ones_like(x))
@@ -129,7 +131,7 @@ def test_a_step_is_moved_without_overshoot() -> None:
 
 
 def test_smooth_extrema_are_not_clipped() -> None:
-    edges = even(-4, 4, 200)
+    edges = even_edges(-4, 4, 200)
     rho = masses_of(normal(), edges) / np.diff(edges)
     ones = jnp.ones(201)
     through = np.asarray(
@@ -141,7 +143,7 @@ def test_smooth_extrema_are_not_clipped() -> None:
 
 @pytest.mark.slow
 def test_symmetry_mass_and_sign_survive_a_flow() -> None:
-    edges = graded(-5, 5, 120)
+    edges = graded_edges(-5, 5, 120)
     edges = (edges - edges[::-1]) / 2
     rho = np.exp(-((np.abs(edges[1:] + edges[:-1]) / 2 - 1) ** 2) * 4)
     rho = (rho + rho[::-1]) / 2
@@ -161,34 +163,41 @@ def test_a_layer_that_is_much_faster_begins_with_shorter_steps() -> None:
     """1/s falls by 2AV in a unit of time; the steps of the first layer are unstable."""
     softmax = meanfield.attentions["softmax"]
     slow, fast = (softmax(a * ONE, ONE, -ONE) for a in (0.02, 2.0))
-    layers = Layers([0.0, 1.0, 2.0], stacked([slow, fast]))
+    layers = Layers([0.0, 1.0, 2.0], stack_trees([slow, fast]))
     run = flow(layers, line(normal(), np.linspace(-9, 9, 102)), [0.0, 2.0])
     assert run.status == Status.FINISHED
     assert abs(run.final.covariance[0, 0] * (1 + 0.04 + 4) - 1) < 0.05
 
 
 def test_points_of_a_grid_have_the_moments_of_the_density() -> None:
-    mu = line(normal(0.7, 0.4), even(-5, 6, 150))
+    mu = line(normal(0.7, 0.4), even_edges(-5, 6, 150))
     assert_close(mu.mean, np.array([0.4]), ulps=2e5)  # fourth order: no h²/12
     assert abs(float(mu.covariance[0, 0]) - 0.49) < 1e-7
 
 
 BAD = {
-    "at least 8 cells": lambda: Grid.from_density([even(0, 1, 7)], np.ones(7)),
+    "at least 8 cells": lambda: Grid.from_density([even_edges(0, 1, 7)], np.ones(7)),
     "must increase": lambda: Grid.from_density([np.zeros(11)], np.ones(10)),
     "one or two axes": lambda: Grid.from_density(
-        [even(0, 1, 9)] * 3, np.ones((9,) * 3)
+        [even_edges(0, 1, 9)] * 3, np.ones((9,) * 3)
     ),
-    "not be negative": lambda: Grid.from_density([even(0, 1, 9)], np.arange(9) - 1.0),
-    "one average for each": lambda: Grid.from_density([even(0, 1, 9)], np.ones(8)),
-    "zero everywhere": lambda: Grid.from_density([even(0, 1, 9)], np.zeros(9)),
-    "finite": lambda: Grid.from_density([even(0, 1, 9)], np.full(9, np.nan)),
-    "as narrow as a cell": lambda: line(normal(0.02), even(-1, 1, 40)),
-    "holds a mass of": lambda: Grid.from_function(
-        [even(0, 6, 90)], lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
+    "not be negative": lambda: Grid.from_density(
+        [even_edges(0, 1, 9)], np.arange(9) - 1.0
     ),
-    "stepped by `cfl": lambda: _step(line(normal(), even(-6, 6, 50)), fixed(0.1)),
-    "keeps its masses": lambda: _step(line(normal(), even(-6, 6, 50)), adaptive()),
+    "one average for each": lambda: Grid.from_density(
+        [even_edges(0, 1, 9)], np.ones(8)
+    ),
+    "zero everywhere": lambda: Grid.from_density([even_edges(0, 1, 9)], np.zeros(9)),
+    "finite": lambda: Grid.from_density([even_edges(0, 1, 9)], np.full(9, np.nan)),
+    "as narrow as a cell": lambda: line(normal(0.02), even_edges(-1, 1, 40)),
+    "must have mass 1": lambda: Grid.from_function(
+        [even_edges(0, 6, 90)],
+        lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi),
+    ),
+    "stepped by `cfl": lambda: _step(line(normal(), even_edges(-6, 6, 50)), fixed(0.1)),
+    "keeps its masses": lambda: _step(
+        line(normal(), even_edges(-6, 6, 50)), adaptive()
+    ),
     "are for grids": lambda: _step(Points.uniform(np.ones((3, 1))), cfl()),
     "must be in": lambda: cfl(1.2),
 }

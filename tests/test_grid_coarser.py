@@ -6,29 +6,29 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from meanfield.flows import Doubt, Status
-from meanfield.flows.doubts._doubt import coarsened
-from meanfield.flows.doubts._walls import between
+from meanfield.flows import ErrorEstimate, Status
+from meanfield.flows.error_estimates._error_estimate import coarsen
+from meanfield.flows.error_estimates._walls import wall_mask
 from meanfield.measures import Grid
-from meanfield.measures.edges import even, graded
-from meanfield.runs.records._endings import DOUBTED, Outcome
+from meanfield.measures.edges import even_edges, graded_edges
+from meanfield.runs.records._endings import RESOLUTION_LIMIT, Outcome
 
 AXES = np.array([[1.2, 0.3], [-0.4, 0.9]])
 
 
 def skew_grid(n: int, m: int) -> Grid:
     """Random masses on a skew box."""
-    edges = [graded(-2, 3, n), even(-1.5, 2.0, m)]
+    edges = [graded_edges(-2, 3, n), even_edges(-1.5, 2.0, m)]
     density = np.random.default_rng([n, m]).uniform(1, 2, (n, m))
     mu = Grid.from_density(edges, density)
-    return mu.at(mu.state._replace(axes=jnp.asarray(AXES)))
+    return mu.replace_coordinates(mu.state._replace(axes=jnp.asarray(AXES)))
 
 
 @pytest.mark.parametrize(("n", "m"), [(16, 17), (19, 18)])
 def test_joined_cells_hold_what_was_in_them(n: int, m: int) -> None:
     """Cells two by two, and one or three where their number is odd."""
     fine = skew_grid(n, m)
-    coarse = coarsened(fine)
+    coarse = coarsen(fine)
     shape = coarse.state.masses.shape[1:]
     assert shape == tuple(math.ceil(k / 2) if k % 4 == 1 else k // 2 for k in (n, m))
     masses = np.asarray(fine.masses)
@@ -46,8 +46,10 @@ def test_joined_cells_hold_what_was_in_them(n: int, m: int) -> None:
 def test_walls_leave_the_same_share_of_room_beyond_each_mean() -> None:
     """In the coordinates of the box, from the mean nearest to each of its ends."""
     mu = skew_grid(40, 60)
-    later = mu.at(mu.state._replace(masses=mu.state.masses[:, ::-1, :] ** 2))
-    room = np.asarray(between(mu, (mu, later), 0.5))[0]
+    later = mu.replace_coordinates(
+        mu.state._replace(masses=mu.state.masses[:, ::-1, :] ** 2)
+    )
+    room = np.asarray(wall_mask(mu, (mu, later), 0.5))[0]
     xi = [np.linalg.solve(AXES, np.asarray(grid.mean)) for grid in (mu, later)]
     inside = []
     for k, edges in enumerate(map(np.asarray, mu.edges)):
@@ -55,14 +57,17 @@ def test_walls_leave_the_same_share_of_room_beyond_each_mean() -> None:
         first, last = (edges[0] + low) / 2, (edges[-1] + high) / 2
         inside.append((edges[:-1] >= first) & (edges[1:] <= last))
     np.testing.assert_array_equal(room, np.outer(*inside))
-    assert bool(jnp.all(between(mu, (mu, later), 0.0)))
+    assert bool(jnp.all(wall_mask(mu, (mu, later), 0.0)))
 
 
 @pytest.mark.parametrize("bad", [0.1001, 3.0, math.inf, math.nan])
 def test_no_run_that_may_be_off_by_a_tenth_is_finished(bad: float) -> None:
     """Whichever of covariance and mean it is, and where a doubt is no number."""
     ended = Outcome(Status.FINISHED, 1.0)
-    for doubt in (Doubt(bad, 0.01, bad, 0.0), Doubt(0.01, bad, 0.0, 0.01)):
-        assert ended.with_doubt(doubt).status is Status.UNRESOLVED
-    known = Doubt(DOUBTED, DOUBTED, 0.0, DOUBTED)
-    assert ended.with_doubt(known).status is Status.FINISHED
+    for doubt in (
+        ErrorEstimate(bad, 0.01, bad, 0.0),
+        ErrorEstimate(0.01, bad, 0.0, 0.01),
+    ):
+        assert ended.add_error_estimate(doubt).status is Status.UNRESOLVED
+    known = ErrorEstimate(RESOLUTION_LIMIT, RESOLUTION_LIMIT, 0.0, RESOLUTION_LIMIT)
+    assert ended.add_error_estimate(known).status is Status.FINISHED

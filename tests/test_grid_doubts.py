@@ -14,12 +14,12 @@ from conftest import Finished
 from doubt_oracles import by_tokens, uniform
 
 from meanfield import runs
-from meanfield.cli.jobs._report import doubt_in_words
+from meanfield.cli.jobs._report import describe_error_estimate
 from meanfield.dynamics import Drift
 from meanfield.endings import Status
 from meanfield.flows import flow
 from meanfield.measures import Grid
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 from meanfield.spec import parse
 from meanfield.storage import RunStore
 
@@ -43,7 +43,7 @@ def test_a_box_too_narrow_leaves_nothing_resolved(cli: Run, cells: str) -> None:
     assert found["doubt"]["covariance"] > error
     assert found["doubt"]["box"] > found["doubt"]["cells"]
     assert found["ending"] == "unresolved"
-    assert "widen the box by `half_width`" in found["reason"]
+    assert "widen the box with `half_width`" in found["reason"]
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
     assert found["ending"] == "finished"
     assert found["doubt"]["box"] < 1e-4
     assert error < found["doubt"]["covariance"] < 1e-3
-    assert "the covariance may be off by" in doubt_in_words(found)
+    assert "the covariance may be off by" in describe_error_estimate(found)
 
 
 @pytest.mark.slow
@@ -123,10 +123,10 @@ def test_a_sweep_tells_the_doubts_and_endings_of_its_runs(
 def test_a_collapse_to_the_origin_ends_when_its_box_is_rounding() -> None:
     """v = -x: the spread is exp(-t), until no number can hold its square."""
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
-    grid = Grid.from_function([even(-6, 6, 40)], density)
+    grid = Grid.from_function([even_edges(-6, 6, 40)], density)
     run = flow(Drift(-jnp.eye(1)), grid, np.array([0.0, 10.0, 1000.0]))
     assert run.status is Status.COLLAPSE
-    spread = float(run.at(1).spread)
+    spread = float(run.frame(1).spread)
     assert abs(spread / np.exp(-10.0) - 1) < 1e-4
     assert 300 < float(run.stop_time) < 400  # of exp(-2t) and the smallest number
 

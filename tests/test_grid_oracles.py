@@ -16,9 +16,9 @@ from scipy.integrate import solve_ivp
 
 import meanfield
 from meanfield.endings import Status
-from meanfield.flows import Trajectory, doubt, flow
+from meanfield.flows import Trajectory, error_estimate, flow
 from meanfield.measures import AbstractBox, AffineBox, FixedBox, Grid
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 
 RATES = {  # of the variance of a centred Gaussian: 2Ls, with L of each closed form
     "softmax": lambda s, A: 2 * A * s**2,
@@ -48,7 +48,7 @@ def run(
     one = np.eye(1)
     V = -one if name == "contracting" else one
     attention = meanfield.attentions[VARIANT.get(name, name)](A * one, one, V)
-    start = line(normal(), even(-reach, reach, 400), box=box)
+    start = line(normal(), even_edges(-reach, reach, 400), box=box)
     return flow(attention, start, np.array([0, t / 2, t]))
 
 
@@ -106,7 +106,7 @@ def test_an_end_of_the_grid_has_a_name(
 ) -> None:
     found = run(name, A, box, reach, t)
     assert found.status is status
-    assert not status.failed
+    assert not status.is_failure
     end = float(found.stop_time)
     error = float(found.final.covariance[0, 0]) / variance(name, A, end) - 1
     if status is Status.ESCAPE:  # it ended before the numbers were wrong
@@ -120,7 +120,9 @@ def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
     one = np.eye(1)
     attention = meanfield.attentions["softmax"](A * one, one, one)
     for n in (200, 400):
-        end = flow(attention, line(two_bumps, even(-7, 7, n)), np.array([0, t])).final
+        end = flow(
+            attention, line(two_bumps, even_edges(-7, 7, n)), np.array([0, t])
+        ).final
         exact = masses_of(law, physical_edges(end))
         gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
     assert gaps[1] < 1e-4
@@ -135,10 +137,10 @@ def test_doubts_show_a_tail_that_no_velocity_felt() -> None:
     error = abs(float(cut.final.covariance[0, 0]) / variance("softmax", 1.0, 0.3) - 1)
     assert cut.status is Status.FINISHED
     assert error > 1e-3
-    found = doubt(attention, cut.start, cut.final, span=(0.0, 0.3))
+    found = error_estimate(attention, cut.start, cut.final, span=(0.0, 0.3))
     assert error < found.box < 10 * error
     fine = run("softmax", -1.0, MOVING, 8.0, 1.0)
     shrinks = meanfield.attentions["softmax"](-one, one, one)
-    calm = doubt(shrinks, fine.start, fine.final, span=(0.0, 1.0))
+    calm = error_estimate(shrinks, fine.start, fine.final, span=(0.0, 1.0))
     assert calm.box < 1e-3
     assert calm.cells < 1e-3

@@ -9,7 +9,7 @@ import pytest
 import meanfield
 from meanfield.flows import Isotropic, flow
 from meanfield.measures import FixedBox, Grid
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -52,7 +52,7 @@ def test_noisy_attention_is_that_of_a_library_of_differences() -> None:
     one = np.eye(1)
     attention = meanfield.attentions["softmax"](A * one, one, V * one)
     cells = 100
-    grid = Grid.from_function([even(-REACH, REACH, cells)], bumps, box=FixedBox())
+    grid = Grid.from_function([even_edges(-REACH, REACH, cells)], bumps, box=FixedBox())
     found = flow(attention, grid, np.array([0.0, T]), noise=Isotropic(KAPPA)).final
     ours = np.asarray(found.density)
     h = 2 * REACH / cells

@@ -14,7 +14,7 @@ from meanfield.dynamics import AbstractDynamics, Prefix, causal
 from meanfield.endings import Status
 from meanfield.flows import flow
 from meanfield.measures import EveryFace, FixedBox, Grid, Nodes, Points
-from meanfield.measures.edges import even, graded
+from meanfield.measures.edges import even_edges, graded_edges
 from meanfield.measures.reductions.exact import Separable
 from meanfield.scores import Dot, Masked, SquaredDistance
 from meanfield.tokens import Tokens
@@ -27,13 +27,13 @@ QUERIES = np.array([[0.0, 0.0], [1.5, -2.0], [-3.0, 2.5], [0.3, 0.4], [-8.0, 9.0
 def rough_grid() -> Grid:
     """Random masses, not a product, on a skew box with cells of no mass."""
     rng = np.random.default_rng(5)
-    edges = [graded(-2, 3, 14), even(-1.5, 2.0, 17)]
+    edges = [graded_edges(-2, 3, 14), even_edges(-1.5, 2.0, 17)]
     mu = Grid.from_density(edges, np.ones((14, 17)))
     m = np.exp(rng.normal(size=(1, 14, 17)) * 2) * (rng.random((1, 14, 17)) > 0.3)
     m[:, 3] = 0
     axes, origin = jnp.array([[1.2, 0.3], [-0.4, 0.9]]), jnp.array([0.5, -0.2])
     state = mu.state._replace(masses=jnp.asarray(m / m.sum()), axes=axes, origin=origin)
-    return mu.at(state)
+    return mu.replace_coordinates(state)
 
 
 def separably(mu: Grid) -> Points:
@@ -71,7 +71,7 @@ def test_separable_sums_are_those_of_every_pair(name: str) -> None:
 def test_separable_sums_have_the_derivative_of_their_definition() -> None:
     r"""$\nabla_x \log\int e^{x\cdot y}\,d\mu(y)$ is the tilted mean, at many tokens."""
     bump = lambda x: np.exp(-np.sum((x - 0.3) ** 2, axis=1) / 2) / (2 * np.pi)
-    points = separably(Grid.from_function([even(-4.3, 4.1, 56)] * 2, bump))
+    points = separably(Grid.from_function([even_edges(-4.3, 4.1, 56)] * 2, bump))
     one, y = jnp.eye(2), np.asarray(points.tokens.x)
     x = y[::9]
     weights = np.exp(x @ y.T) * np.asarray(points.weights)
@@ -90,7 +90,7 @@ def test_sinkhorn_potentials_come_out_the_same() -> None:
 
 
 def plane_normal(cells: int) -> Grid:
-    edges = [even(-7, 7, cells), even(-6.5, 6.5, cells)]
+    edges = [even_edges(-7, 7, cells), even_edges(-6.5, 6.5, cells)]
     density = lambda x: np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi)
     return Grid.from_function(edges, density)
 
@@ -123,7 +123,7 @@ def test_velocities_at_nodes_are_those_at_faces() -> None:
     exact, few, many = look(field)
     gap = lambda a: max(
         float(jnp.max(jnp.abs(u - v)))
-        for u, v in zip(a.across, exact.across, strict=True)
+        for u, v in zip(a.faces, exact.faces, strict=True)
     )
     assert gap(many) < 1e-5
     assert gap(many) < 20 * float(many.error)
@@ -131,7 +131,7 @@ def test_velocities_at_nodes_are_those_at_faces() -> None:
 
 
 def layers() -> Grid:
-    edges, places = even(-3, 3, 24), (np.arange(3) + 0.5) / 3
+    edges, places = even_edges(-3, 3, 24), (np.arange(3) + 0.5) / 3
     x = (edges[1:] + edges[:-1]) / 2
     rho = np.stack([np.exp(-((x - c) ** 2) * 2) for c in (-0.5, 0.2, 0.7)])
     return Grid.from_density(

@@ -160,7 +160,7 @@ def test_a_grid_goes_on_from_where_another_ended(line: Path) -> None:
     assert runs.moments_of(closed.measures[0])[1][0, 0] == pytest.approx(0.2, abs=1e-4)
     assert on.spec.box == "affine"
     for wrong, words in [
-        ({"measure": "points"}, "go on with `measure = grid`"),
+        ({"measure": "points"}, "use `measure = grid`"),
         ({"measure": "grid", "cells": 50}, "brings its own cells: leave out `cells`"),
         ({"measure": "grid", "mask": "causal"}, "`mask` must be as it was"),
     ]:
@@ -238,7 +238,7 @@ def test_a_stretched_law_is_in_the_middle_of_its_box() -> None:
     # Tokens err by 3 · 0.25 / √40000: components have equally many.
     assert float(own.state.origin[0]) == pytest.approx(middle, abs=0.02)
     assert float(own.mean[0]) == pytest.approx(middle, abs=0.02)
-    beside = runs.sides(parse({**given, "n": 100}), ("points", "gaussian")).taken[1]
+    beside = runs.sides(parse({**given, "n": 100}), ("points", "gaussian")).members[1]
     assert np.ravel(beside.spec.mean)[0] == pytest.approx(middle, abs=0.02)
 
 

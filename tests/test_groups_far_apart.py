@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from meanfield import Blocked, Dense, Drift, Points, Sum, Tokens, attentions, flow
 from meanfield.attention import scalings
 from meanfield.attention._coupling import TiltedMean
-from meanfield.attention.sliced._mean import HardMean, evenly
+from meanfield.attention.sliced._mean import HardMean, equal_shares
 from meanfield.energies import Interaction, SinkhornDivergence
 from meanfield.measures import AbstractReduction
 from meanfield.scores import Dot, Masked, SquaredDistance, causal
@@ -208,7 +208,7 @@ def test_costs_of_slices(rng: np.random.Generator):
     slices = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     mu = Points.uniform(x)
     along = jnp.asarray(slices)
-    mean = HardMean(Dot(one, one), mu, along, evenly(along), mu, None)
+    mean = HardMean(Dot(one, one), mu, along, equal_shares(along), mu, None)
     y = x @ np.diag([1, -1.0])  # keys are the tokens, mirrored
     mean = eqx.tree_at(
         lambda mean: mean.score, mean, Dot(one, jnp.diag(jnp.array([1, -1.0])))

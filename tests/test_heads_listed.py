@@ -16,11 +16,11 @@ from meanfield.cli.options._options import gather
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.fields import Affine
 from meanfield.measures import Points
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw
-from meanfield.spec import parse, parse_axes, read_toml, with_values
+from meanfield.spec import parse, parse_axes, read_toml, replace_values
 
 Command = Callable[..., Finished]
 EYE = np.eye(2)
@@ -76,12 +76,12 @@ def test_files_of_heads_are_read_recorded_and_embedded(tmp_path: Path):
         'heads = 2\nn = 5\nt = 0.1\nframes = 3\nA = [1, 1]\nV = ["@one.npy", -1]\n'
     )
     spec = parse(read_toml(tmp_path / "run.toml"))
-    assert list(Inputs.of(spec).start) == [str(tmp_path / "one.npy")]
+    assert list(Inputs.from_spec(spec).start) == [str(tmp_path / "one.npy")]
     runs.execute(spec, out=tmp_path / "run")
     (tmp_path / "one.npy").unlink()
     data = runs.dataset(tmp_path / "run")
     assert data.attrs["spec"]["V"] == [V.tolist(), -1]
-    assert "V = [[[0.5, 0.3], [−0.4, 0.8]], −1]" in described(data)
+    assert "V = [[[0.5, 0.3], [−0.4, 0.8]], −1]" in description(data)
     assert runs.resume(tmp_path / "run").outcome.name == "finished"
 
 
@@ -106,7 +106,7 @@ def test_terms_list_heads_too():
 def test_a_sweep_varies_lists_of_heads():
     (axis,) = parse_axes("V=[1,-1]|[1,1]")
     spec = parse({"heads": 2, "A": [1, 1], "d": 2})
-    assert with_values(spec, [(axis, axis.values[0])]).V == [1, -1]
+    assert replace_values(spec, [(axis, axis.values[0])]).V == [1, -1]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_sweep_varies_lists_of_heads():
         ({"V": [], "heads": 2}, "`V` is empty"),
         ({"V": [[[1, 2], [3]], 1], "heads": 2}, "rows of different lengths"),
         ({"V": ["uniform", 1], "A": [1, 1], "heads": 2}, "`V[0]` must be a number"),
-        ({"Q": [[[1, 0]], [[1, 0]]], "K": [1, 1], "heads": 2}, "as many rows as each"),
+        ({"Q": [[[1, 0]], [[1, 0]]], "K": [1, 1], "heads": 2}, "same number of rows"),
     ],
 )
 def test_lists_that_do_not_fit_are_refused_in_one_line(given: dict, words: str):
@@ -155,7 +155,7 @@ def test_the_command_line_lists_heads_with_commas(cli: Command):
     refused = cli("simulate", "--heads=2", "--V=1,2,3")
     assert refused.code == 2
     assert "`V` is a list of 3, one for each head, and `heads` is 2" in refused.err
-    assert "one for each head" in " ".join(cli("simulate", "--help").out.split())
+    assert "one entry for each head" in " ".join(cli("simulate", "--help").out.split())
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("meanfield list presets >&-", 4, "standard output is closed"),
+        ("meanfield list presets >&-", 4, "Standard output is closed"),
         ("meanfield list presets <&- >&- 2>&-", 4, ""),
         ("meanfield list presets > /dev/full", 4, "No space left"),
         ("meanfield list presets --json > /dev/full", 4, "standard output"),
@@ -176,7 +176,9 @@ def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     done = shell(f"cd {tmp_path}/gone && rmdir . ../gone; meanfield simulate --n 3")
     assert done.returncode == 3
-    assert done.stderr.splitlines()[-1].startswith("meanfield: the working folder")
+    assert done.stderr.splitlines()[-1].startswith(
+        "meanfield: The working folder was deleted"
+    )
 
 
 @pytest.mark.parametrize("flag", ["-v", "-d"])

@@ -16,13 +16,13 @@ import pytest
 from numpy.random import Generator
 
 from meanfield import Points, Tokens, attentions, sums
-from meanfield.flows import planned
+from meanfield.flows import plan_sums
 from meanfield.measures import (
     AbstractReduction,
     Blocked,
     Cells,
     Chebyshev,
-    Fenced,
+    CheckedCells,
     Keys,
 )
 from meanfield.measures.reductions.cells import AbstractLayout, GaussLayout, Layout
@@ -138,7 +138,7 @@ def test_points_on_edges_have_the_sums_of_numpy(kind: type[AbstractLayout]) -> N
     """Outside of a program, where planning and sums are rounded differently."""
     layout, off = layout_of(kind, 1), []
     for lattice in lattices(layout, 12, 160, seed=1):
-        found = summed(Fenced(layout=layout), *map(jnp.asarray, lattice))
+        found = summed(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
         if np.isfinite(found[1]).all():  # else the queries are too lonely
             off.append(worst(layout, lattice, found))
     assert len(off) >= 10
@@ -154,7 +154,7 @@ def test_forty_lattices(kind: type[AbstractLayout], d: int, way: str) -> None:
     # Derivatives of Gaussians in cells are sums that are not checked as they are taken.
     slack = 20 if "grad" in way else 1
     for lattice in lattices(layout, 40, 160, seed=d):
-        found = WAYS[way](Fenced(layout=layout), *map(jnp.asarray, lattice))
+        found = WAYS[way](CheckedCells(layout=layout), *map(jnp.asarray, lattice))
         if np.isfinite(found[1]).all():
             off.append(worst(layout, lattice, found))
     assert len(off) >= 20
@@ -168,9 +168,13 @@ def test_forty_lattices_over_earlier_keys(
     kind: type[AbstractLayout], d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions on a lattice, too: many tokens are at one."""
-    for name, value in (("ASKED", 64), ("GIVEN", 32), ("block_size", lambda *_: 64)):
-        monkeypatch.setattr(f"{Layout.__module__[:-12]}_earlier.{name}", value)
-    layout, how, n_held = layout_of(kind, d), Fenced(layout=layout_of(kind, d)), 0
+    for name, value in (
+        ("QUERY_BLOCK", 64),
+        ("KEY_BLOCK", 32),
+        ("block_size", lambda *_: 64),
+    ):
+        monkeypatch.setattr(f"{Layout.__module__[:-12]}_earlier_sums.{name}", value)
+    layout, how, n_held = layout_of(kind, d), CheckedCells(layout=layout_of(kind, d)), 0
     score = Masked(Dot(jnp.eye(d), jnp.eye(d)), causal)
 
     @jax.jit
@@ -219,9 +223,9 @@ def test_velocities_of_a_lattice_in_planned_cells(name: str) -> None:
     """Against NumPy, as a flow plans them; every place is a multiple of 0.0003."""
     x = np.linspace(-6, 6, 40_001)[:, None]
     attention = attentions[name](-np.eye(1), np.eye(1), np.eye(1))
-    ready = planned(attention, Points.uniform(x, reduction=Cells(1e-4)), 0.0)
+    ready = plan_sums(attention, Points.uniform(x, reduction=Cells(1e-4)), 0.0)
     assert isinstance(ready, Points)
-    assert isinstance(ready.reduction, Fenced)
+    assert isinstance(ready.reduction, CheckedCells)
     some = np.linspace(0, 40_000, 501).astype(int)
     scores = -x[some] @ x.T if name == "softmax" else -((-x[some] - x.T) ** 2)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -12,9 +12,9 @@ import pytest
 from conftest import Finished
 from live_parts import HERE, NODE, answered, needs_node
 
-from meanfield.pages.live import REFUSED, UNLISTED
+from meanfield.pages.live import HIDDEN_KEYS, UNSUPPORTED_KEYS
 from meanfield.pages.live._page import FOLDER
-from meanfield.plotting.pages import SHARED, bundle
+from meanfield.plotting.pages import ASSETS, bundle
 from meanfield.spec import KEYS
 
 READY = HERE.parent / "docs" / "live" / "blow-up.html"
@@ -33,7 +33,7 @@ def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
     used = set(re.findall(r'modules\["(\w+)"\] =', file.read_text("utf-8")))
     own = {path.stem for path in FOLDER.glob("*.js")}
     assert used == own | {"cone", "palette", "scales"}
-    assert all((SHARED / f"{name}.js").exists() for name in used - own)
+    assert all((ASSETS / f"{name}.js").exists() for name in used - own)
 
 
 def test_modules_in_a_circle_are_refused(tmp_path: Path):
@@ -152,7 +152,7 @@ REFUSALS = {
     "closed": (["--measure", "gaussian", "--attention", "sigmoid"], "--measure points"),
     "sliced": (["--d", "2", "--attention", "esp", "--V", "0.5"], "another attention"),
     "many": (["--n", "3000"], "up to 2000 tokens; got 3000"),
-    "window": (["--mask", "window:0.5"], "the mask `causal` alone"),
+    "window": (["--mask", "window:0.5"], "only the mask `causal`"),
     "prefixes": (["--mask", "causal", "--attention", "sinkhorn"], "leave out `mask`"),
     "half-steps": (
         ["--measure", "gaussian", "--attention", "sinkhorn", "--iterations", "2"],
@@ -177,7 +177,7 @@ def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str
 
 
 IN_FILES = {
-    "drift": ("drift = {M = -1}", "has parts beside it, as `drift`"),
+    "drift": ("drift = {M = -1}", "has further terms, such as `drift`"),
     "projected": (
         'measure = "gaussian"\nattention = "sigmoid"\nprojected = true',
         "has `projected`",
@@ -204,20 +204,20 @@ def test_the_help_lists_what_a_page_has_use_for(
     monkeypatch.setenv("COLUMNS", "80")
     listed = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help").out, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
-    unlisted = {f"--{key.replace('_', '-')}" for key in UNLISTED}
+    unlisted = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
     own = {"--out", "--title", "--preset", "--member", "--plugin"}
     assert listed == (flags - unlisted) | own
     assert "400 if absent" in cli("live", "--help").out
 
 
-@pytest.mark.parametrize("key", REFUSED)
+@pytest.mark.parametrize("key", UNSUPPORTED_KEYS)
 def test_options_that_are_not_for_a_page_are_refused_with_the_reason(
     cli: Command, key: str
 ):
     value = [] if key == "projected" else ["1"]
     done = cli("live", f"--{key.replace('_', '-')}", *value)
     assert done.code == 2
-    assert f"is nothing to a page: {REFUSED[key]}." in done.err
+    assert f"has no effect on a page: {UNSUPPORTED_KEYS[key]}." in done.err
     assert not Path("live.html").exists()
 
 

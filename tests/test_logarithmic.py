@@ -12,17 +12,17 @@ from meanfield.energies import (
     GradientFlow,
     LogarithmicAttraction,
     dissipation,
-    steepest,
+    steepest_rate,
 )
 from meanfield.errors import InvalidInputError, NotClosedError, UnsupportedError
 from meanfield.flows import flow
 from meanfield.measures import FixedBox, Gaussian, Grid, Points, ScaledBox
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 
 
 def normal(scale: float, cells: int, *, half: float = 6.0) -> Grid:
     """The Gaussian of this standard deviation, in a box of so many of them."""
-    axis = even(-half * scale, half * scale, cells)
+    axis = even_edges(-half * scale, half * scale, cells)
     density = lambda x: (
         np.exp(-np.sum(x**2, axis=1) / (2 * scale**2)) / (2 * np.pi * scale**2)
     )
@@ -50,9 +50,9 @@ def test_the_potential_of_a_gaussian_to_second_order() -> None:
 
 def test_oblong_boxes_and_cells_see_the_same_potential() -> None:
     r"""Means over a cell against quadrature, in a box that is stretched."""
-    edges = [even(-1.0, 1.0, 8), even(-3.0, 3.0, 12)]
+    edges = [even_edges(-1.0, 1.0, 8), even_edges(-3.0, 3.0, 12)]
     mu = Grid.from_density(edges, 1 + np.random.default_rng(1).random((8, 12)))
-    mu = mu.at(mu.state._replace(axes=jnp.diag(jnp.array([2.0, 0.3]))))
+    mu = mu.replace_coordinates(mu.state._replace(axes=jnp.diag(jnp.array([2.0, 0.3]))))
     values = np.asarray(LogarithmicAttraction(2 * np.pi).variation(mu).values[0])  # pyright: ignore
     h = np.array([0.5, 0.15])
     masses = np.asarray(mu.masses)
@@ -92,7 +92,7 @@ def test_the_energy_of_a_gaussian_is_its_mean_logarithm() -> None:
 def test_the_energy_of_a_gaussian_of_any_size(scale: float) -> None:
     """By its scaling, also where determinants are no numbers."""
     energy, S = LogarithmicAttraction(8 * np.pi), np.array([[2.0, 0.6], [0.6, 0.5]])
-    of = lambda S: float(energy.on_gaussian(jnp.zeros(2), jnp.asarray(S)))
+    of = lambda S: float(energy.value_on_gaussian(jnp.zeros(2), jnp.asarray(S)))
     np.testing.assert_allclose(of(scale * S), of(S) + np.log(scale), rtol=1e-12)
 
 
@@ -103,7 +103,7 @@ def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
     energy, gaps = Entropy() + LogarithmicAttraction(8 * np.pi * share), []
     for cells in (24, 48):
         run = flow(GradientFlow(energy), normal(1.0, cells), [0.0, 0.1])
-        grown = jnp.trace(run.final.covariance) - jnp.trace(run.at(0).covariance)
+        grown = jnp.trace(run.final.covariance) - jnp.trace(run.frame(0).covariance)
         gaps.append(float(grown) / 0.1 - 4 * (1 - share))
         assert abs(float(run.final.mass + run.final.outflow) - 1) < 1e-13
         energies = np.asarray(run.map(energy))
@@ -117,7 +117,7 @@ def test_a_gaussian_follows_the_virial_identity_until_it_collapses() -> None:
     energy = Entropy() + LogarithmicAttraction(12 * np.pi)
     mu = Gaussian(jnp.zeros(2), jnp.diag(jnp.sqrt(jnp.array([3.0, 1.0]))))
     run = flow(GradientFlow(energy), mu, [0.0, 1.0, 1.9])
-    spreads = [float(jnp.trace(run.at(k).covariance)) for k in range(3)]
+    spreads = [float(jnp.trace(run.frame(k).covariance)) for k in range(3)]
     np.testing.assert_allclose(spreads, [4, 2, 0.2], rtol=1e-6)
     gone = flow(GradientFlow(energy), mu, [0.0, 3.0])
     assert str(gone.status) == "collapse"
@@ -136,28 +136,30 @@ def test_energy_is_lost_at_the_rate_of_the_squared_slope() -> None:
     for cells in (24, 48):
         mu = normal(1.0, cells)
         field = GradientFlow(energy).field(0.0, mu)
-        found = steepest(energy, mu), dissipation(energy, mu, field)
+        found = steepest_rate(energy, mu), dissipation(energy, mu, field)
         gaps.append(np.array([float(value) / exact - 1 for value in found]))
     assert np.all(np.log2(gaps[0] / gaps[1]) > 1.7), gaps
     assert np.all(np.abs(4 * gaps[1] - gaps[0]) / 3 < 0.005), gaps
 
 
 def test_what_has_no_logarithmic_energy_is_refused() -> None:
-    energy, axis = LogarithmicAttraction(1.0), even(-1.0, 1.0, 8)
+    energy, axis = LogarithmicAttraction(1.0), even_edges(-1.0, 1.0, 8)
     uneven = np.concatenate([axis[:-1], [2.0]])
     with pytest.raises(InvalidInputError, match="finite"):
         LogarithmicAttraction(np.inf)
-    with pytest.raises(UnsupportedError, match="infinitely"):
+    with pytest.raises(UnsupportedError, match="infinite logarithmic self-energy"):
         energy(Points.uniform([[0.0, 0.0], [1.0, 0.0]]))
     with pytest.raises(UnsupportedError, match="d = 1"):
         energy(Grid.from_density([axis], np.ones(8)))
-    with pytest.raises(UnsupportedError, match="even width"):
+    with pytest.raises(UnsupportedError, match="equal width"):
         energy(Grid.from_density([axis, uneven], np.ones((8, 8))))
     square = Grid.from_density([axis, axis], np.ones((8, 8)))
     sheared = square.state._replace(axes=jnp.array([[1.0, 1.0], [0.0, 1.0]]))
     with pytest.raises(UnsupportedError, match="shear"):
-        energy(square.at(sheared))
-    assert np.isnan(jax.jit(lambda state: energy(square.at(state)))(sheared))
+        energy(square.replace_coordinates(sheared))
+    assert np.isnan(
+        jax.jit(lambda state: energy(square.replace_coordinates(state)))(sheared)
+    )
     layers = Grid.from_density([axis, axis], np.ones((2, 8, 8)), position=[0.0, 1.0])
     with pytest.raises(UnsupportedError, match="layers"):
         energy(layers)

@@ -11,8 +11,8 @@ import pytest
 from attention_cases import every_variant
 
 from meanfield import Gaussian, Points, attentions
-from meanfield.flows import Problem, prepared
-from meanfield.flows._integration import integrated
+from meanfield.flows import Problem, prepare_problem
+from meanfield.flows._integration import integrate_in_jit
 from meanfield.measures import AbstractMeasure
 
 # Arrays of doubles; scalars are constants, which are rounded before they are used.
@@ -25,15 +25,15 @@ def lowered(name: str, mu: AbstractMeasure) -> str:
     rng = np.random.default_rng(0)
     Q, K, V = (jnp.asarray(rng.normal(size=(2, 2)), jnp.float32) for _ in range(3))
     ts = jnp.asarray([0.0, 1.0], jnp.float32)
-    options = {"stepping": None, "stop": None, "since": None}
-    problem, ts = prepared(attentions[name](Q, K, V), mu, ts, **options)
+    options = {"stepping": None, "stop": None, "run_start": None}
+    problem, ts = prepare_problem(attentions[name](Q, K, V), mu, ts, **options)
     arrays, rest = eqx.partition(problem, eqx.is_array)
     adjoint = diffrax.RecursiveCheckpointAdjoint()
 
     @jax.jit
     def end(arrays: Problem, ts: jax.Array) -> object:
         problem = eqx.combine(arrays, rest)
-        return eqx.filter(integrated(problem, ts, adjoint), eqx.is_array)
+        return eqx.filter(integrate_in_jit(problem, ts, adjoint), eqx.is_array)
 
     with jax.default_matmul_precision("highest"):
         traced = end.trace(arrays, ts)

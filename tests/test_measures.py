@@ -104,7 +104,7 @@ def test_the_norm_of_points_does_not_depend_on_how_many(rng: np.random.Generator
 def test_excluded_tokens_have_no_part_in_norm_or_moments(rng: np.random.Generator):
     mu = Points.weighted(rng.normal(size=(3, 2)), [1.0, 0.0, 2.0])
     garbage = mu.tokens.x.at[1].set(jnp.nan)
-    other = mu.at(garbage)
+    other = mu.replace_coordinates(garbage)
     assert_close(other.mean, mu.mean)
     assert_close(other.covariance, mu.covariance)
     assert_close(other.norm(garbage), mu.norm(mu.tokens.x))
@@ -119,10 +119,10 @@ def test_a_measure_without_mass_has_finite_moments():
 def test_restriction_conditions(rng: np.random.Generator):
     mu = weighted(rng)
     kept = np.array([True, False, True, True, False, False])
-    part = mu.restricted(jnp.asarray(kept))
+    part = mu.restrict(jnp.asarray(kept))
     w = np.where(kept, np.asarray(mu.weights), 0)
     assert_close(part.weights, w / w.sum())
-    nothing = mu.restricted(jnp.zeros(6, bool))
+    nothing = mu.restrict(jnp.zeros(6, bool))
     assert not np.any(nothing.weights)
 
 
@@ -298,7 +298,7 @@ WEIGHTED_SUMS: dict[str, Callable[[Points], Array]] = {
     "mean": lambda mu: mu.mean[0],
     "covariance": lambda mu: mu.covariance[0, 1],
     "size": lambda mu: mu.size,
-    "mass of a part": lambda mu: mu.restricted(jnp.arange(4) < 3).mean[0],
+    "mass of a part": lambda mu: mu.restrict(jnp.arange(4) < 3).mean[0],
     "interaction": lambda mu: Interaction(Dot(jnp.eye(2), jnp.eye(2)))(mu),
     **{
         name: lambda mu, name=name: jnp.sum(

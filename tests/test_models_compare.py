@@ -146,7 +146,9 @@ def test_what_cannot_be_drawn_is_refused_before_the_flow(
 
 def test_an_activation_that_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
     folder = write(tmp_path / "swish", config={"hidden_act": "swish"})
-    with pytest.raises(InputFileError, match=r"activation `swish`; gelu, gelu_new"):
+    with pytest.raises(
+        InputFileError, match=r"activation `swish`; supported are gelu, gelu_new"
+    ):
         models.hidden_states(models.load(folder), TEXT)
     models.layers(models.load(folder))  # which needs none
 

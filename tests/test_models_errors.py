@@ -306,9 +306,9 @@ def test_a_text_without_a_word_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_bytes(b"")
     folder = write(tmp_path / "tiny")
-    refusal = r"no token; give at least one word|`empty\.txt` holds no text"
+    refusal = r"no token; give at least one word|`empty\.txt` contains no text"
     with pytest.raises((InvalidInputError, InputFileError), match=refusal):
-        models.embed(models.load(folder), models.text_in(text))
+        models.embed(models.load(folder), models.resolve_text(text))
 
 
 def test_tokens_that_the_tokenizer_does_not_know_are_told(
@@ -355,5 +355,5 @@ def test_eigenvalues_of_rounding_are_left_out_of_the_report(
         for line in cli("simulate", *given).out.splitlines()
         if line.startswith("covariance")
     )
-    assert line.endswith("(10 of the size of rounding left out)")  # of 3 tokens, d = 12
+    assert line.endswith("(10 as small as rounding errors omitted)")  # 3 tokens, d = 12
     assert line.count(",") == 1

@@ -84,7 +84,7 @@ def test_what_it_attends_to_is_the_networks_and_stops_before_the_last_state(
 ) -> None:
     path = tmp_path / "run.zarr"
     runs.execute(parse(keys), out=path)
-    data = runs.with_attention(path, runs.dataset(path), [1.0, 2.0])
+    data = runs.add_attention(path, runs.dataset(path), [1.0, 2.0])
     np.testing.assert_array_equal(data["snapshot"], [1])
     wanted = softmax(Reference(folder).scores(1, states_of(folder)[1]), axis=-1)
     np.testing.assert_allclose(data["attention"][0], wanted, rtol=1e-9)
@@ -99,7 +99,7 @@ def test_a_flow_that_ends_where_a_layer_begins_shows_the_one_before(
     runs.execute(parse(flow), out=path)
     data = runs.dataset(path)
     np.testing.assert_array_equal(data["layer"], [0, 0])
-    maps = runs.with_attention(path, data, [1.0])["attention"]
+    maps = runs.add_attention(path, data, [1.0])["attention"]
     wanted = softmax(Reference(folder).scores(0, data["x"].values[-1]), axis=-1)
     np.testing.assert_allclose(maps[0], wanted, rtol=1e-9)
 
@@ -125,8 +125,8 @@ def test_commands_say_what_it_is(folder: Path, cli: Command, tmp_path: Path) -> 
     assert "forward pass of tiny: 9 tokens of “" in told.out
     assert "steps" not in told.out
     assert "softmax" not in told.out
-    assert "reading and one pass" in cli(*given, "--dry-run").out
-    assert "all 3 frames are as written" in cli("show", "run.zarr", "--check").out
+    assert "to read the model and apply it" in cli(*given, "--dry-run").out
+    assert "all 3 frames match their digests" in cli("show", "run.zarr", "--check").out
     assert meanfield.open("run.zarr").attrs["title"] == "forward pass of tiny: tokens"
     assert cli("report", "run.zarr").code == 0
     page = (tmp_path / "run.html").read_text("utf-8")
@@ -140,7 +140,7 @@ def test_what_follows_flows_refuses_it(keys: dict, tmp_path: Path) -> None:
         runs.sweep(parse(keys), axes, out=tmp_path / "sweep")
     with pytest.raises(InvalidInputError, match="leave out `forward`"):
         runs.sides(parse(keys), ["points", "gaussian"])
-    with pytest.raises(InvalidInputError, match="leave out `measure`"):
+    with pytest.raises(InvalidInputError, match="no use for `measure`: leave it out"):
         parse({**keys, "measure": "gaussian"})
 
 
@@ -180,8 +180,8 @@ def test_words_that_are_none_are_damage(
     [
         ("\ufeffthe cat sat\n".encode(), 0, "the cat sat"),  # as Windows editors write
         (b"@the --cat", 0, " @the --cat"),  # neither a file nor an option
-        (b" \n", 3, "no text"),
-        (b"\xff", 3, "no text in UTF-8"),
+        (b" \n", 3, "is empty"),
+        (b"\xff", 3, "must be UTF-8 text"),
     ],
 )
 def test_a_text_comes_from_standard_input(

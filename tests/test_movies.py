@@ -29,7 +29,7 @@ from meanfield.cli.commands.animate import movie_names
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import Film, Look, animate
 from meanfield.plotting.movies.painter import Painter
-from meanfield.plotting.movies.plays import movies, suited
+from meanfield.plotting.movies.plays import default_movie, movies
 from meanfield.plotting.movies.space_room import space_taken
 from meanfield.plotting.movies.stage import stage
 from meanfield.plotting.reading.pace import (
@@ -97,9 +97,9 @@ def test_a_picture_takes_most_of_a_square_movie(
 
 @pytest.mark.parametrize("turn", [90.0, 360.0])
 def test_axes_in_space_touch_no_words_as_they_turn(rng: Generator, turn: float) -> None:
-    data = Look().upon(shrinking(rng, d=3))
+    data = Look().attach_to(shrinking(rng, d=3))
     film = Film(size=(1280, 720), turn=turn, fps=10, seconds=2.5)
-    with Look().applied():
+    with Look().rc_context():
         figure, show = stage(data, movies["tokens"].play(data, film), film)
         (axes,) = (axes for axes in figure.axes if isinstance(axes, Axes3D))
         for frame in range(25):
@@ -158,9 +158,9 @@ def test_dots_stand_where_they_are_in_limits_far_wider_than_the_cloud() -> None:
     start = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
     x = np.stack([start, 3 * start, 1e3 * start])
     look = Look(xlim=(-1100.0, 1100.0), ylim=(-1100.0, 1100.0))
-    data = look.upon(points(x, status=2, t_star=2.1))
+    data = look.attach_to(points(x, status=2, t_star=2.1))
     film = Film(fps=10, seconds=0.3)
-    with look.applied():
+    with look.rc_context():
         figure, show = stage(data, movies["tokens"].play(data, film), film)
         show(2)
     axes = figure.axes[0]
@@ -171,7 +171,7 @@ def test_dots_stand_where_they_are_in_limits_far_wider_than_the_cloud() -> None:
 
 def test_help_says_the_turn_of_the_camera_that_it_makes(rng: Generator) -> None:
     data, film = shrinking(rng, d=3), SHORT
-    with Look().applied():
+    with Look().rc_context():
         figure, show = stage(data, movies["tokens"].play(data, film), film)
     azimuths = []
     for frame in (0, 3):
@@ -183,13 +183,13 @@ def test_help_says_the_turn_of_the_camera_that_it_makes(rng: Generator) -> None:
 
 def test_each_movie_stands_in_one_row(rng: Generator, pair: xr.Dataset) -> None:
     assert movie_names(None) == list(movies)
-    assert [name for name, movie in movies.items() if movie.of_several] == [
+    assert [name for name, movie in movies.items() if movie.is_for_ensembles] == [
         "cone",
         "disc",
     ]
-    assert suited(pair) == "cone"
-    assert suited(pair.isel(run=0)) == suited(shrinking(rng)) == "tokens"
-    assert suited(line(np.ones(2))) == "density"
+    assert default_movie(pair) == "cone"
+    assert default_movie(pair.isel(run=0)) == default_movie(shrinking(rng)) == "tokens"
+    assert default_movie(line(np.ones(2))) == "density"
 
 
 @pytest.mark.parametrize("panel", ["tokens", "disc"])
@@ -197,7 +197,7 @@ def test_what_is_painted_over_a_backdrop_is_the_whole_figure(
     pair: xr.Dataset, rng: Generator, panel: str
 ) -> None:
     data = shrinking(rng) if panel == "tokens" else pair
-    with Look().applied():
+    with Look().rc_context():
         figure, show = stage(data, movies[panel].play(data, SHORT), SHORT)
         painter = Painter(figure, 240)
         for frame in range(4):
@@ -217,7 +217,7 @@ def test_an_ensemble_of_gaussians_goes_through_the_cone(
     with Image.open(path) as movie:
         assert movie.size == (240, 250)
         assert len(list(ImageSequence.Iterator(movie))) == 4
-    with pytest.raises(InvalidInputError, match="shows one run, this dataset holds 2"):
+    with pytest.raises(InvalidInputError, match="shows one run; this dataset has 2"):
         animate(pair, tmp_path / "a.gif", panel="tokens", film=SHORT)
     with pytest.raises(InvalidInputError, match="`link` is for movies of tokens; this"):
         animate(pair, tmp_path / "a.gif", look=Look(link=0.1))
@@ -245,7 +245,7 @@ def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
     run, target = shrinking(rng), tmp_path / "a.gif"
     with pytest.raises(UnknownNameError, match=r"movie `cones`.*`cone`"):
         animate(run, target, panel="cones")
-    with pytest.raises(InvalidInputError, match="one frame to draw, which makes"):
+    with pytest.raises(InvalidInputError, match="at least two frames to draw"):
         animate(run.isel(time=[0]), target)
     space = ensemble(rng, "gaussian").isel(coord=[0])
     for panel, data in (

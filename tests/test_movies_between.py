@@ -19,14 +19,14 @@ from numpy.random import Generator
 from plotting_data import points, shrinking
 
 from meanfield.plotting import Film, Look
-from meanfield.plotting.cone.march import marched
+from meanfield.plotting.cone.path_animation import animate_paths
 from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.reading.data import Track, cloud
 from meanfield.plotting.reading.pace import (
-    between,
-    held,
-    near_steps,
-    sizes_between,
+    interpolable_steps,
+    interpolate_run,
+    interpolate_sizes,
+    snap_places,
 )
 from meanfield.plotting.tokens.moving import Ghosts
 from meanfield.plotting.tokens.views import Window
@@ -42,7 +42,7 @@ def test_no_size_is_said_that_is_not_that_of_its_time(spacing: float) -> None:
     data = blown_up(np.arange(0.0, 0.2499, spacing))
     play = movies["tokens"].play(data, Film(seconds=4.0))
     for frame, t in enumerate(play.times[:-1]):
-        said = float(play.says(frame)[0].removeprefix("RMS radius "))
+        said = float(play.frame_notes(frame)[0].removeprefix("RMS radius "))
         # Half a unit of the third of three digits, as large as it is for 1.00.
         assert said == pytest.approx(softmax_sizes(t), rel=5e-3)
 
@@ -53,13 +53,13 @@ def test_a_cloud_that_turns_keeps_the_size_that_is_said() -> None:
     data = points(np.stack([pair, -pair], axis=1))
     play = movies["tokens"].play(data, Film(seconds=4.0))
     assert np.unique(play.times).size > 9  # it moves between the frames
-    assert {play.says(frame)[0] for frame in range(79)} == {"RMS radius 1.00"}
+    assert {play.frame_notes(frame)[0] for frame in range(79)} == {"RMS radius 1.00"}
 
 
 def test_no_size_between_frames_is_beyond_its_neighbours() -> None:
     sizes = np.array([1.0, 1.1, 1.1, 1.3, 1e4, 0.0, 0.0])
     places = np.linspace(0.0, 6.0, 61)
-    drawn = sizes_between(sizes, places)
+    drawn = interpolate_sizes(sizes, places)
     assert (drawn[::10] == sizes).all()
     below, above = (
         sizes[np.floor(places).astype(int)],
@@ -67,7 +67,7 @@ def test_no_size_between_frames_is_beyond_its_neighbours() -> None:
     )
     assert (drawn >= np.minimum(below, above)).all()
     assert (drawn <= np.maximum(below, above)).all()
-    growth = sizes_between(np.exp(np.arange(4.0)), places[:31])
+    growth = interpolate_sizes(np.exp(np.arange(4.0)), places[:31])
     assert np.allclose(growth, np.exp(places[:31]))
 
 
@@ -75,10 +75,10 @@ def test_a_cloud_that_turns_is_held_and_not_shrunk_on_the_way() -> None:
     angle = np.array([0.0, 0.3, 2.0])
     pair = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     run = cloud(points(np.stack([pair, -pair], axis=1)))
-    is_near = near_steps(run)
+    is_near = interpolable_steps(run)
     assert is_near.tolist() == [True, False]
     places = np.array([0.5, 1.0, 1.5, 1.9, 2.0])
-    assert held(places, is_near).tolist() == [0.5, 1.0, 1.0, 1.0, 2.0]
+    assert snap_places(places, is_near).tolist() == [0.5, 1.0, 1.0, 1.0, 2.0]
 
 
 def test_lines_over_time_are_broken_where_no_straight_line_is_true() -> None:
@@ -120,7 +120,7 @@ def test_frames_at_a_break_are_named_and_hide_no_blow_up() -> None:
 def test_between_near_frames_tokens_move_straight(rng: Generator) -> None:
     run = cloud(shrinking(rng, frames=4))
     places = np.array([0.0, 0.25, 1.0, 2.6, 3.0])
-    moved = between(run, places)
+    moved = interpolate_run(run, places)
     stored = np.arange(4.0)
     assert np.allclose(moved.times, np.interp(places, stored, run.times))
     for token in range(3):
@@ -129,7 +129,7 @@ def test_between_near_frames_tokens_move_straight(rng: Generator) -> None:
 
 
 def test_paths_march_through_the_cone_and_leave_at_its_rim(pair: xr.Dataset) -> None:
-    march = marched(pair, Film(fps=10, seconds=4.1), "cone")
+    march = animate_paths(pair, Film(fps=10, seconds=4.1), "cone")
     # All stand while the other goes far, until it has left at time 2.
     times = np.linspace(0.0, 4.0, 41)
     times[:20] = np.floor(times[:20])
@@ -155,7 +155,7 @@ def turning(angles: np.ndarray) -> xr.Dataset:
 
 @pytest.mark.parametrize("panel", ["cone", "disc"])
 def test_a_covariance_that_turns_far_is_held_with_its_time(panel: str) -> None:
-    march = marched(turning(np.pi / 2 * np.arange(4)), Film(seconds=3.0), panel)
+    march = animate_paths(turning(np.pi / 2 * np.arange(4)), Film(seconds=3.0), panel)
     assert set(march.times) == {0.0, 1.0, 2.0, 3.0}
     # At (a - b, 2c) / trace = (±1, 0), but for the thin axis; never at the centre.
     place = march.places[:, 0, :2] / (1.0025 if panel == "cone" else 1.0)
@@ -166,7 +166,7 @@ def test_a_covariance_that_turns_far_is_held_with_its_time(panel: str) -> None:
 
 @pytest.mark.parametrize("panel", ["cone", "disc"])
 def test_a_covariance_that_turns_little_stays_thin_on_the_way(panel: str) -> None:
-    march = marched(turning(0.4 * np.arange(4)), Film(seconds=3.0), panel)
+    march = animate_paths(turning(0.4 * np.arange(4)), Film(seconds=3.0), panel)
     assert np.unique(march.times).size == march.times.size == 60
     shape = march.places[:, 0, :2]
     if panel == "cone":
@@ -178,7 +178,9 @@ def test_a_covariance_that_turns_little_stays_thin_on_the_way(panel: str) -> Non
 def test_a_path_is_at_its_end_when_it_ends_and_stays_there() -> None:
     sizes = np.array([[1.0, 1.1, 1.2, 1.2], [1.0, 1.05, 1.1, 1.15]])
     factor = np.sqrt(sizes)[..., None, None] * np.eye(2)
-    march = marched(gaussians(factor, [1.5, 3.0], [2, 0]), Film(seconds=3.05), "cone")
+    march = animate_paths(
+        gaussians(factor, [1.5, 3.0], [2, 0]), Film(seconds=3.05), "cone"
+    )
     traces = march.places[:, 0, 2]
     assert np.allclose(traces[march.times >= 1.5], 2.4)
     assert (np.diff(traces[march.times <= 1.5]) > 0).all()
@@ -186,7 +188,7 @@ def test_a_path_is_at_its_end_when_it_ends_and_stays_there() -> None:
 
 def test_the_ellipse_of_a_gaussian_that_turns_keeps_its_size() -> None:
     run = cloud(turning(0.4 * np.arange(4)).isel(run=0))
-    track = between(run, np.linspace(0.0, 3.0, 31)).state
+    track = interpolate_run(run, np.linspace(0.0, 3.0, 31)).state
     assert isinstance(track, Track)
     deviations = np.linalg.svd(track.factor, compute_uv=False)
     assert np.allclose(deviations, [1.0, 0.05])
@@ -195,13 +197,13 @@ def test_the_ellipse_of_a_gaussian_that_turns_keeps_its_size() -> None:
 def test_the_disc_moves_a_shape_that_stays_while_its_size_goes_far() -> None:
     growing = turning(np.zeros(4))
     growing["factor"] = growing["factor"] * 10.0 ** growing["time"]
-    march = marched(growing, Film(seconds=3.0), "disc")
+    march = animate_paths(growing, Film(seconds=3.0), "disc")
     assert march.note == "4 stored frames, straight lines between them"
     assert np.unique(march.times).size == 60
 
 
 def test_arrows_start_at_the_rim_of_those_that_leave(pair: xr.Dataset) -> None:
-    march = marched(pair, SHORT, "cone")
+    march = animate_paths(pair, SHORT, "cone")
     stays, leaves = march.arrows()
     assert np.isnan(stays).all()
     assert leaves[0, 2] == pytest.approx(march.height)

@@ -31,8 +31,8 @@ def test_a_legend_says_how_runs_will_end_with_the_marks_that_are_drawn(
     pair: xr.Dataset,
 ) -> None:
     look, film = Look(), Film(size=WIDE)
-    data = look.upon(pair)
-    with look.applied():
+    data = look.attach_to(pair)
+    with look.rc_context():
         figure, show = stage(data, movies["disc"].play(data, film), film)
         show(0)
     (legend,) = figure.legends
@@ -242,7 +242,7 @@ def test_what_small_print_says_of_few_frames(rng: Generator, pair: xr.Dataset) -
         (density, "density", "5 stored frames, each as long as the next"),
     ):
         for movie, is_said in ((film, True), (SHORT, False)):
-            with Look().applied():
+            with Look().rc_context():
                 figure, _ = stage(data, movies[panel].play(data, movie), movie)
             said = " ".join(figure.get_supxlabel().split())
             assert (note in said) == is_said
@@ -253,8 +253,8 @@ def test_words_keep_to_the_limits_that_are_chosen() -> None:
     words = ["centre", "near", "beyond", "faraway"]
     data = points(np.stack([x, 0.9 * x])).assign_coords(word=("token", words))
     look = Look(xlim=(-0.5, 2.0))
-    data = look.upon(data)
-    with look.applied():
+    data = look.attach_to(data)
+    with look.rc_context():
         figure, show = stage(data, movies["tokens"].play(data, SHORT), SHORT)
         show(0)
         figure.canvas.draw()

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from meanfield._typing import Time
 from meanfield.attention import Attention, attentions
-from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.dynamics import AbstractDynamics, stack_trees
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField, Affine
 from meanfield.flows import Isotropic, Steady, adaptive, ensemble, fixed, flow
@@ -39,7 +39,7 @@ class Drift(AbstractDynamics):
         return Affine(self.linear, jnp.zeros(self.linear.shape[0]))
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         return jnp.ones((), bool)
 
 
@@ -73,9 +73,11 @@ def test_a_gaussian_of_any_rank_follows_ornstein_and_uhlenbeck(factor: np.ndarra
     for i, t in enumerate(ts):
         want = lyapunov(factor @ factor.T, t)
         # Steps of 4e-10 of what has grown so far, some hundred of them.
-        np.testing.assert_allclose(path.at(i).covariance, want, rtol=1e-7, atol=1e-12)
         np.testing.assert_allclose(
-            path.at(i).mean, expm(L * t) @ [1.0, -2.0], rtol=1e-7
+            path.frame(i).covariance, want, rtol=1e-7, atol=1e-12
+        )
+        np.testing.assert_allclose(
+            path.frame(i).mean, expm(L * t) @ [1.0, -2.0], rtol=1e-7
         )
 
 
@@ -101,7 +103,7 @@ def test_a_gaussian_rests_where_noise_and_attention_balance(name: str):
 @pytest.mark.slow
 def test_an_ensemble_of_diracs_is_each_of_them():
     none = jnp.zeros((1, 1))
-    mu0s = stacked([Gaussian(jnp.full(1, mean), none) for mean in (0.0, 1.0, 2.0)])
+    mu0s = stack_trees([Gaussian(jnp.full(1, mean), none) for mean in (0.0, 1.0, 2.0)])
     attention = line("softmax", -1.0, 1.0)
     together = ensemble(attention, mu0s, [0.0, 1.0], noise=Isotropic(KAPPA))
     s = np.sqrt(KAPPA) * np.tanh(2 * np.sqrt(KAPPA))  # s' = 2 kappa - 2 s^2
@@ -233,7 +235,9 @@ def test_draws_side_by_side_have_the_paths_that_they_have_alone():
     attention, noise = line("softmax", -1.0, 1.0), Isotropic(KAPPA)
     keys, x = jax.random.split(jax.random.key(5), 4), np.linspace(-1, 1, 48)
     clouds = [Points.uniform(part[:, None]) for part in np.split(x, 4)]
-    together = ensemble(attention, stacked(clouds), [0.0, 2.0], noise=noise, key=keys)
+    together = ensemble(
+        attention, stack_trees(clouds), [0.0, 2.0], noise=noise, key=keys
+    )
     for row, (mu, key) in enumerate(zip(clouds, keys, strict=True)):
         alone = flow(attention, mu, [0.0, 2.0], noise=noise, key=key)
         assert together.n_accepted[row] == alone.n_accepted

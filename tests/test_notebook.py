@@ -73,7 +73,7 @@ def variance(t: float) -> float:
 def test_frames_are_counted_from_either_end(run: Trajectory) -> None:
     for index, t in enumerate(TIMES):
         for number in (index, index - 5, np.int64(index), jnp.asarray(index)):
-            found = float(run.at(number).covariance[0, 0])
+            found = float(run.frame(number).covariance[0, 0])
             assert found == pytest.approx(variance(t), rel=1e-8)
 
 
@@ -82,7 +82,7 @@ def test_a_frame_that_is_not_there_is_an_index_error(
     run: Trajectory, index: int
 ) -> None:
     with pytest.raises(FrameIndexError, match=f"no frame {index}: .* has 5") as caught:
-        run.at(index)
+        run.frame(index)
     assert isinstance(caught.value, IndexError)
 
 
@@ -94,7 +94,7 @@ def test_what_is_mistyped_is_refused_with_what_works(code: str) -> None:
 
 
 def test_a_frame_can_be_chosen_inside_jit(run: Trajectory) -> None:
-    found = jax.jit(lambda i: run.at(i).covariance)(jnp.asarray(2))
+    found = jax.jit(lambda i: run.frame(i).covariance)(jnp.asarray(2))
     assert float(found[0, 0]) == pytest.approx(variance(0.5), rel=1e-8)
 
 

@@ -6,20 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from meanfield.cli.jobs._report import doubt_in_words
+from meanfield.cli.jobs._report import describe_error_estimate
 from meanfield.endings import Status
-from meanfield.flows import Doubt
-from meanfield.runs.records._endings import Outcome, common
-from meanfield.runs.records._stored import _is_member  # pyright: ignore[reportPrivateUsage]
+from meanfield.flows import ErrorEstimate
+from meanfield.runs.records._endings import Outcome, combine_outcomes
+from meanfield.runs.records._validation import _is_member  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_doubt_of_a_family_is_the_largest_of_its_members() -> None:
-    doubts = [Doubt(c, 0.0, 0.0, c) for c in (1e-4, 0.09, 1e-3)]
+    doubts = [ErrorEstimate(c, 0.0, 0.0, c) for c in (1e-4, 0.09, 1e-3)]
     finished = Outcome(Status.FINISHED, 1.0)
     members = [replace(finished, doubt=doubt) for doubt in doubts]
-    assert common([finished, *members]).doubt == doubts[1]
-    assert common([finished, finished]).doubt is None
-    said = doubt_in_words({"doubt": [None, *(doubt._asdict() for doubt in doubts)]})
+    assert combine_outcomes([finished, *members]).doubt == doubts[1]
+    assert combine_outcomes([finished, finished]).doubt is None
+    said = describe_error_estimate(
+        {"doubt": [None, *(doubt._asdict() for doubt in doubts)]}
+    )
     assert "member 2" in said
     assert "off by 9 %" in said
 

@@ -18,7 +18,7 @@ from conftest import Finished
 
 import meanfield
 from meanfield import _folders
-from meanfield._folders import SHIPPED, holder, templates
+from meanfield._folders import BUNDLE_FOLDER, root_of, templates
 from meanfield.errors import InputFileError, UnsupportedError
 from meanfield.plotting import typeset
 from meanfield.training import optimisers
@@ -106,20 +106,20 @@ def test_folders_of_an_installed_package_are_its_own(
 ):
     """What another package or the present folder calls `experiments` is not ours."""
     package = tmp_path / "site" / "meanfield"
-    (package / SHIPPED / "experiments").mkdir(parents=True)
+    (package / BUNDLE_FOLDER / "experiments").mkdir(parents=True)
     (tmp_path / "site" / "experiments").mkdir()
     (tmp_path / "experiments").mkdir()
     monkeypatch.setattr(_folders, "__file__", str(package / "_folders.py"))
     monkeypatch.chdir(tmp_path)
-    assert holder("experiments") == package / SHIPPED
+    assert root_of("experiments") == package / BUNDLE_FOLDER
     with pytest.raises(InputFileError, match="`benchmarks/` is missing"):
-        holder("benchmarks")
+        root_of("benchmarks")
     with pytest.raises(InputFileError, match="`docs/extending/` is missing"):
         templates()
 
 
 def test_folders_of_a_checkout_stand_beside_the_package():
-    assert holder("experiments") == holder("benchmarks") == ROOT
+    assert root_of("experiments") == root_of("benchmarks") == ROOT
     shown = {path.relative_to(ROOT).as_posix() for path in templates().values()}
     kinds = ("attention", "panel", "statement", "task")
     assert shown == {f"docs/extending/template_{kind}.py" for kind in kinds}
@@ -192,7 +192,7 @@ def test_a_wheel_holds_every_file_once(wheel: Path):
     """Of the package and the folders that it carries; and nothing at the top."""
     with zipfile.ZipFile(wheel) as archive:
         held = [n for n in archive.namelist() if ".dist-info/" not in n]
-    shipped = f"meanfield/{SHIPPED}"
+    shipped = f"meanfield/{BUNDLE_FOLDER}"
     expected = [
         name if name.startswith("meanfield/") else f"{shipped}/{name}"
         for name in tracked("meanfield", *FOLDERS)

@@ -152,7 +152,7 @@ def test_cone_and_disc_name_their_axes_and_count_endings(
 
 @pytest.mark.parametrize("panel", ["cone", "disc"])
 def test_cone_and_disc_refuse_other_dimensions(rng: Generator, panel: str) -> None:
-    with pytest.raises(InvalidInputError, match="dimension 3: use `spectrum`"):
+    with pytest.raises(InvalidInputError, match=r"dimension 3\. Use `spectrum`"):
         panels[panel](shrinking(rng, d=3))
 
 
@@ -244,7 +244,7 @@ def test_tokens_at_0_have_no_direction_and_link_nothing_else() -> None:
 
 
 def test_clusters_refuses_a_gaussian(rng: Generator) -> None:
-    with pytest.raises(InvalidInputError, match="a Gaussian and a density have none"):
+    with pytest.raises(InvalidInputError, match="moved a Gaussian or a density"):
         panels["clusters"](moving_gaussian(rng))
 
 
@@ -285,7 +285,7 @@ def test_attention_of_chosen_heads_or_of_one_query(rng: Generator) -> None:
         np.testing.assert_array_equal(got, maps[:, [0, 8], index])
     for look, said in {
         Look(heads=(3, 9)): "`heads` must be those of this run, 0 to 8; got 9",
-        Look(query="the"): "`the` stands at 0, 2: give one of these numbers",
+        Look(query="the"): "`the` occurs at 0, 2. Use one of these numbers",
         Look(query="dog"): "a word of the text, or the number of a token, 0 to 3",
     }.items():
         with pytest.raises(InvalidInputError, match=said):
@@ -319,7 +319,7 @@ def test_a_long_text_has_words_on_its_maps_as_far_as_they_have_room(
 
 
 def test_attention_needs_attention(rng: Generator) -> None:
-    with pytest.raises(InvalidInputError, match="no `attention`"):
+    with pytest.raises(InvalidInputError, match="must contain `attention`"):
         panels["attention"](shrinking(rng))
 
 
@@ -349,8 +349,8 @@ def test_broken_datasets_are_refused_in_one_line(rng: Generator, panel: str) -> 
         "`points`, `gaussian` or `grid`": whole.assign_attrs(kind="mesh"),
         "`mass` is missing": whole.assign_attrs(kind="grid"),
         "`weight` is missing": whole.drop_vars("weight"),
-        "sum > 0": whole.assign(weight=0 * whole["weight"]),
-        "must have dimensions": whole.assign(x=whole["x"].isel(coord=0)),
+        "positive sum": whole.assign(weight=0 * whole["weight"]),
+        "must have the dimensions": whole.assign(x=whole["x"].isel(coord=0)),
         "No frame": whole.assign(x=np.nan * whole["x"]),
     }
     for message, dataset in broken.items():

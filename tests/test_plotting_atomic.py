@@ -13,7 +13,7 @@ from plotting_data import moving_gaussian
 
 from meanfield.cli.jobs._statements import save_errata
 from meanfield.errors import ResourceError
-from meanfield.plotting import animate, panels, put, save, save_page
+from meanfield.plotting import animate, panels, save, save_page, write_file
 from meanfield.plotting.pages import save_statements_page
 from meanfield.storage import replace_file
 
@@ -104,12 +104,12 @@ def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
 def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
     file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
     link.symlink_to(file)
-    put(link, b"new")
+    write_file(link, b"new")
     assert link.is_symlink()
     assert file.read_bytes() == b"new"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    put(pipe, b"new")
+    write_file(pipe, b"new")
     assert os.read(reader, 9) == b"new"
     os.close(reader)
     assert pipe.is_fifo()

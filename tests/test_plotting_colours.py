@@ -218,4 +218,4 @@ def test_every_option_is_said_and_taken_by_what_is_there() -> None:
         assert set(option.movies or ()) <= set(movies)
         takers = {n for n, p in panels.items() if isinstance(p, Panel)}
         assert set(option.panels or ()) <= takers, name
-    assert "cmap: colour map of a scale" in str(Look.__doc__)
+    assert "cmap: matplotlib colour map" in str(Look.__doc__)

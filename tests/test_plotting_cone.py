@@ -18,10 +18,10 @@ from plotting_data import FLAGS, moving_gaussian, shrinking
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import draw_cone, draw_disc, escape_directions, panels, save
 from meanfield.plotting._figure.style import style
-from meanfield.plotting._writing.png import paletted
+from meanfield.plotting._writing.png import palette_image
 from meanfield.plotting.cone.limits import limit_outline
-from meanfield.plotting.cone.paths import cone_height, cone_paths, drawn_paths
-from meanfield.plotting.cone.thinning import thinned
+from meanfield.plotting.cone.paths import clip_paths, cone_height, cone_paths
+from meanfield.plotting.cone.thinning import thin_paths
 
 FINISHED, STEADY, BLOW_UP = 0, 1, 2
 
@@ -86,7 +86,7 @@ def test_thinning_keeps_the_ends_and_its_promise(rng: Generator) -> None:
         np.column_stack([times**3, times, 0 * times, times]),
         np.array([[1.0, 2.0, 3.0, 0.0]]),
     ]
-    few = thinned(paths, 1e-3)
+    few = thin_paths(paths, 1e-3)
     for path, kept in zip(paths, few, strict=True):
         np.testing.assert_array_equal(kept[[0, -1]], path[[0, -1]])
         played = [np.interp(path[:, 3], kept[:, 3], kept[:, k]) for k in range(3)]
@@ -97,14 +97,14 @@ def test_thinning_keeps_the_ends_and_its_promise(rng: Generator) -> None:
 
 def test_a_straight_path_at_constant_speed_keeps_two_points() -> None:
     times = np.linspace(0, 1, 50)
-    (few,) = thinned([np.outer(times, [1.0, 2.0, 3.0, 1.0])], 1e-9)
+    (few,) = thin_paths([np.outer(times, [1.0, 2.0, 3.0, 1.0])], 1e-9)
     assert len(few) == 2
 
 
 def test_drawn_paths_are_within_a_thousandth_of_the_height() -> None:
     paths = cone_paths(softmax_starts(np.diag([1.0, -1.0]), 5, 0.45), "cone")
     height = cone_height(paths)
-    for path, kept in zip(paths, drawn_paths(paths, height), strict=True):
+    for path, kept in zip(paths, clip_paths(paths, height), strict=True):
         inside = path.rows[path.rows[:, 3] <= kept.rows[-1, 3]]
         shown = [
             np.interp(inside[:, 3], kept.rows[:, 3], kept.rows[:, k]) for k in range(3)
@@ -139,13 +139,13 @@ def test_a_limit_ray_ends_at_the_height() -> None:
 @pytest.mark.parametrize(
     ("limit", "message"),
     [
-        ([[0.0, 0.0, 0.0]], "not zero"),
+        ([[0.0, 0.0, 0.0]], "nonzero"),
         ([[1.0, np.nan, 1.0]], "finite"),
         ([[0, 0, 1], [0, 1, 1], [1, 0, 1]], "one or two vectors"),
         ([[1.0, 1.0, 1.0]], "into the cone"),
         ([[0.0, 0.0, -1.0]], "into the cone"),
         ([[1.0, 0.0, 1.0], [-2.0, 0.0, -2.0]], "parallel"),
-        ([[1.0, 0.0, 0.1], [0.0, 1.0, 0.1]], "apex only"),
+        ([[1.0, 0.0, 0.1], [0.0, 1.0, 0.1]], "only in its apex"),
     ],
 )
 @pytest.mark.parametrize("panel", ["cone", "disc"])
@@ -248,7 +248,7 @@ def test_a_png_keeps_its_colours(rng: Generator) -> None:
     figure.add_axes((0, 0, 1, 1)).imshow(rng.uniform(size=(40, 40)), cmap="viridis")
     with style():
         figure.canvas.draw()
-        seen = np.asarray(paletted(figure).convert("RGB")).astype(int)
+        seen = np.asarray(palette_image(figure).convert("RGB")).astype(int)
         figure.savefig(buffer := BytesIO(), format="png")
     with Image.open(buffer) as image:
         exact = np.asarray(image.convert("RGB")).astype(int)
@@ -265,7 +265,7 @@ def test_a_scale_of_a_png_is_even_beside_many_other_colours() -> None:
     axes = figure.add_axes((0.92, 0, 0.08, 1))
     axes.imshow(ramp, cmap="viridis", aspect="auto")
     axes.set_axis_off()
-    bar = np.asarray(paletted(figure).convert("RGB")).astype(int)[:, -10]
+    bar = np.asarray(palette_image(figure).convert("RGB")).astype(int)[:, -10]
     exact = 255 * colormaps["viridis"](np.linspace(0, 1, len(bar)))[:, :3]
     assert np.abs(bar - exact).max() <= 8
 

@@ -44,7 +44,7 @@ def test_the_same_picture_gives_the_same_vector_file(
 def test_what_cannot_be_written_is_one_line(rng: Generator, tmp_path: Path) -> None:
     dataset = shrinking(rng)
     figure = panels["disc"](dataset)
-    with pytest.raises(InvalidInputError, match=r"`\.doc`; use \.pdf"):
+    with pytest.raises(InvalidInputError, match=r"one of \.pdf, .*; got `\.doc`"):
         save(figure, tmp_path / "a.doc")
     (tmp_path / "file").touch()
     for folder in (tmp_path / "missing", tmp_path / "file"):
@@ -155,7 +155,7 @@ def test_of_a_video_that_fails_the_last_word_is_told(
     program.write_text(f"#!/bin/sh\n{shell}\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    with pytest.raises(ResourceError, match=r"no `.mp4`: no codec here; write a .gif"):
+    with pytest.raises(ResourceError, match=r"`.mp4`: no codec here. Use a .gif"):
         animate(shrinking(rng), tmp_path / "a.mp4")
     assert list(tmp_path.iterdir()) == [program]
 

@@ -20,7 +20,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.pages.report._run import run_scene
 from meanfield.plotting import Film, Look, animate, panels
 from meanfield.plotting.reading.data import cloud
-from meanfield.plotting.reading.pace import near_steps
+from meanfield.plotting.reading.pace import interpolable_steps
 
 NO_NUMBER = re.compile(r"\b(nan|inf|infinity)\b", re.IGNORECASE)
 OF_SWEEPS = {"phase", "lines"}
@@ -60,7 +60,7 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
     if panel in OF_SWEEPS:
         return "draws a sweep"
     if panel in OF_DENSITIES:
-        return "draws densities"
+        return "needs a density"
     if panel in ("cone", "disc") and run.sizes["coord"] != 2:
         return "of dimension 2"
     return "Every covariance is zero" if panel == "disc" else ""
@@ -94,7 +94,7 @@ def test_identical_tokens_in_relative_units_are_drawn(panel: str) -> None:
 def test_identical_tokens_have_a_movie_or_one_frame(tmp_path: Path, name: str) -> None:
     run, target = CASES[name], tmp_path / "a.gif"
     if run.sizes["time"] == 1:
-        with pytest.raises(InvalidInputError, match="one frame to draw"):
+        with pytest.raises(InvalidInputError, match="at least two frames"):
             animate(run, target, film=SHORT)
         return
     assert animate(run, target, film=SHORT).exists()
@@ -111,4 +111,4 @@ def test_rounding_of_identical_tokens_breaks_no_line() -> None:
     """Means of tokens at one place are off by a rounding in some frames."""
     x = np.repeat(np.array([0.9, 1.0, 1.1, 1.2])[:, None, None], 5, axis=1)
     x[[1, 3], 0] += np.spacing(1.0)
-    assert near_steps(cloud(points(x))).all()
+    assert interpolable_steps(cloud(points(x))).all()

@@ -126,10 +126,10 @@ def test_lines_that_cannot_be_drawn_are_refused(rng: Generator) -> None:
     data = cells(np.full(trace.shape, np.nan), trace)
     for look, said in {
         Look(colour="trace", x="epsilo"): "no axis `epsilo`; did you mean `epsilon`",
-        Look(colour="trace"): "`V` has 8 values: choose it as `x`",
+        Look(colour="trace"): "`V` has 8 values. Use it as `x`",
     }.items():
         with pytest.raises(InvalidInputError, match=said):
             panels["lines"](data, look)
     four = data.expand_dims(A=[1.0, 2.0])
-    with pytest.raises(InvalidInputError, match="this sweep has 4 axes"):
+    with pytest.raises(InvalidInputError, match="got 4 axes"):
         panels["lines"](four, Look(colour="trace"))

@@ -32,7 +32,7 @@ from meanfield.plotting.cone.disc import (
     _ring,  # pyright: ignore[reportPrivateUsage]
     frame_disc,
 )
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 from meanfield.reproduce import Findings, load, names
 from meanfield.storage import ENDING_FLAGS
 
@@ -54,7 +54,7 @@ def test_the_ends_of_tokens_that_stay_are_in_the_picture(
     rng: Generator, status: str, d: int
 ) -> None:
     x = rng.normal(size=(10, d)) * np.logspace(0, 3, 6)[:, None, None]
-    run = points(x, status=Status.named(status))
+    run = points(x, status=Status.from_name(status))
     run["status"].attrs = dict(ENDING_FLAGS)
     figure = panels["tokens"](run)
     axes = figure.axes[0]
@@ -169,7 +169,7 @@ def test_figures_bear_their_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None
         if isinstance(draw, partial) and "covariances.figures" in draw.func.__module__:
             attrs = draw(Findings({}, {"reading": "code"}, {"family": family}))
             assert attrs["title"].startswith(f"{shown}, ")
-            assert described(family.assign_attrs(attrs)) == ""  # the caption says it
+            assert description(family.assign_attrs(attrs)) == ""  # the caption says it
             count += 1
     assert count == 19
 

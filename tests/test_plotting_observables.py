@@ -14,7 +14,7 @@ from meanfield.plotting import (
     effective_rank,
     panels,
 )
-from meanfield.plotting.cone.paths import below, cone_coordinates
+from meanfield.plotting.cone.paths import clip_path, cone_coordinates
 from meanfield.plotting.reading.observables import spectrum
 
 # Double precision, and sums over at most a few thousand terms of order one.
@@ -172,7 +172,7 @@ def test_cone_coordinates_reach_the_surface_at_rank_one(rng: Generator) -> None:
 
 def test_a_path_is_cut_where_it_crosses_the_height() -> None:
     path = np.array([[0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]])
-    np.testing.assert_allclose(below(path, 2.0), [[0, 0, 1], [0.5, 1, 2]])
+    np.testing.assert_allclose(clip_path(path, 2.0), [[0, 0, 1], [0.5, 1, 2]])
 
 
 def test_a_variance_that_blows_up_is_drawn_on_its_pole() -> None:

@@ -27,7 +27,7 @@ from meanfield.plotting._figure.styles import styles
 from meanfield.plotting.movies.plays import movies
 from meanfield.plotting.movies.stage import stage
 from meanfield.plotting.reading.data import cloud
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 from meanfield.plotting.tokens.views import projection
 from meanfield.spec import parse
 
@@ -83,7 +83,7 @@ def test_characters_that_no_font_has_are_told_once(tmp_path: Path) -> None:
 
 def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
     film = Film(size=(640, 360))
-    with Look().applied():
+    with Look().rc_context():
         figure, _ = stage(data, movies["tokens"].play(data, film), film)
         square, _ = stage(data, movies["tokens"].play(data, Film()), Film())
     heights = [f.axes[0].bbox.height / f.bbox.height for f in (figure, square)]
@@ -93,8 +93,8 @@ def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
 def test_files_are_named_without_their_folders() -> None:
     spec = parse({"init": "@/home/a/points.csv", "A": 1.0})
     data = xr.Dataset(attrs={"spec": spec.model_dump(exclude_unset=True)})
-    assert "from @points.csv" in described(data)
-    assert "/home" not in described(data)
+    assert "from @points.csv" in description(data)
+    assert "/home" not in description(data)
 
 
 def test_colours_of_groups_differ_on_dark() -> None:
@@ -119,7 +119,7 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
         {"kind": "points"},
     )
     play = movies["tokens"].play(tokens, Film())
-    with Look().applied():
+    with Look().rc_context():
         figure, show = stage(tokens, play, Film())
         show(1)
     low, high = figure.axes[0].get_xlim()

@@ -27,7 +27,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting import animate, cone_page, panels
 from meanfield.plotting._figure.panels import titled_figure
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 
 RNG = np.random.default_rng(5)
 LINE = "l2: A = [[2, 0], [0.5, 1]], V = −1, ε = 0.5; "
@@ -135,7 +135,7 @@ def test_the_gradient_flow_of_gaussians_is_that_among_them() -> None:
 
 def test_every_picture_says_what_was_run(picture: Picture) -> None:
     figure, dataset = picture
-    said = described(dataset)
+    said = description(dataset)
     assert {"l2", "V = −1", "ε = 0.5"} <= set(re.split(": |, |; ", said))
     print_ = " ".join(figure.get_supxlabel().split())
     assert print_.startswith(said)
@@ -231,28 +231,28 @@ def test_movies_pages_and_comparisons_say_what_was_run(
 )
 def test_what_was_run_is_said_in_a_line(spec: dict, said: str) -> None:
     run = points(np.zeros((2, 5, 2))).assign_attrs(spec=spec)
-    assert described(run) == f"{said}; t from 0 to 2"
-    still = described(run.isel(time=[0]))
+    assert description(run) == f"{said}; t from 0 to 2"
+    still = description(run.isel(time=[0]))
     assert still == f"{said}; t = 0"
 
 
 def test_what_was_run_leaves_out_what_a_sweep_varies() -> None:
     data = sweep(["finished"]).assign_attrs(spec={"measure": "gaussian", "V": 2.0})
-    assert described(data) == "softmax: V = 2, ε = 1; gaussian; t up to 10"
+    assert description(data) == "softmax: V = 2, ε = 1; gaussian; t up to 10"
     entry = data.rename({"A": "V[0,1]"}).drop_vars("cov").rename({"cov": "attention"})
-    assert described(entry) == (
+    assert description(entry) == (
         "A = 1, V = 2 but for V[0,1], ε = 1; gaussian; t up to 10"
     )
     spec = {"context": "gaussian", "context_cov": 2.0, "drift": {"M": [[1, 2], [3, 4]]}}
     axes = {"A": "context_cov", "cov": "drift.M[0,1]"}
     law = data.rename(axes).assign_attrs(spec={"measure": "gaussian", **spec})
-    assert described(law) == (
+    assert description(law) == (
         "softmax, to gaussian: A = 1, V = 1, ε = 1; + drift: M = [[1, 2], [3, 4]] but "
         "for drift.M[0,1]; gaussian; t up to 10"
     )
-    assert described(data.assign_attrs(spec=None)) == ""
+    assert description(data.assign_attrs(spec=None)) == ""
     with pytest.raises(InvalidInputError, match="the `spec` of this dataset"):
-        described(data.assign_attrs(spec={"A": "B" * 2, "epsilon": -1}))
+        description(data.assign_attrs(spec={"A": "B" * 2, "epsilon": -1}))
 
 
 @pytest.mark.slow_cases("spec2-True", "spec4-True")

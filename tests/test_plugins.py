@@ -8,7 +8,7 @@ import pytest
 from conftest import Finished
 
 from meanfield.attention import attentions
-from meanfield.cli import one_line
+from meanfield.cli import print_internal_error
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
 
@@ -193,5 +193,5 @@ def test_an_error_in_a_plugin_names_its_line(capsys: pytest.CaptureFixture):
     ):
         with pytest.raises(TypeError) as caught:
             function()
-        one_line(caught.type, caught.value, caught.tb)
+        print_internal_error(caught.type, caught.value, caught.tb)
         assert words in capsys.readouterr().err

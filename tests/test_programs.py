@@ -10,9 +10,9 @@ from jax import monitoring
 
 from meanfield import Blocked, Heads, Points, Prefix, _programs, attentions, flow, sums
 from meanfield._programs import FEW_PROGRAMS, compile_once, forget_programs
-from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.dynamics import AbstractDynamics, stack_trees
 from meanfield.energies import Interaction
-from meanfield.flows import compiled
+from meanfield.flows import compile_function
 from meanfield.measures import AbstractReduction, Cells, Layout
 from meanfield.scores import Dot
 
@@ -66,7 +66,7 @@ def test_derivatives_of_sums_are_compiled_once() -> None:
 
 @pytest.mark.slow
 def test_potentials_are_compiled_once() -> None:
-    assert compiled_again(lambda: sums.sinkhorn(X, X, reduction=HOW).of_keys) == 0
+    assert compiled_again(lambda: sums.sinkhorn(X, X, reduction=HOW).key_potential) == 0
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_fields_are_compiled_once(name: str) -> None:
 
 def test_fields_of_heads_and_prefixes_are_compiled_once() -> None:
     softmax = [attentions["softmax"](scale * ONE, ONE, ONE) for scale in (1.0, 2.0)]
-    for moves in (Heads(stacked(softmax)), Prefix(softmax[0])):
+    for moves in (Heads(stack_trees(softmax)), Prefix(softmax[0])):
         assert compiled_again(lambda moves=moves: velocities(moves)) == 0
 
 
@@ -107,7 +107,7 @@ def test_a_flow_of_another_shape_compiles_two_programs() -> None:
     assert counts == [2, 2]
 
 
-@pytest.mark.parametrize("compiler", [compile_once, compiled])
+@pytest.mark.parametrize("compiler", [compile_once, compile_function])
 def test_programs_of_many_shapes_are_dropped(
     monkeypatch: pytest.MonkeyPatch, compiler: Callable[..., Callable]
 ) -> None:

@@ -23,7 +23,7 @@ from scipy.special import expit
 from typing_extensions import override
 
 from meanfield._typing import Time
-from meanfield.attention import Attention, Pointwise, attentions, closed_on_gaussians
+from meanfield.attention import Attention, Pointwise, attentions, gaussian_variants
 from meanfield.dynamics import (
     AbstractDynamics,
     Heads,
@@ -32,7 +32,7 @@ from meanfield.dynamics import (
     Projected,
     Sum,
     causal,
-    stacked,
+    stack_trees,
 )
 from meanfield.endings import Status
 from meanfield.energies import GradientFlow, energies
@@ -44,7 +44,7 @@ from meanfield.measures import (
     Gaussian,
     Points,
     Quadrature,
-    Rotated,
+    RotatedSigmaPoints,
     Tensor,
 )
 from meanfield.scores import Dot, Masked
@@ -91,7 +91,7 @@ def relative_gap(found: tuple, expected: tuple) -> float:
 # Exact where the flow is closed
 
 
-@pytest.mark.parametrize("name", closed_on_gaussians())
+@pytest.mark.parametrize("name", gaussian_variants())
 def test_closed_flows_are_left_as_they_are(name: str, rng: np.random.Generator) -> None:
     """Of lower rank, too; three nodes are exact for an affine field."""
     dynamics = made(name, parameters(rng, 3, epsilon=2.0))
@@ -202,7 +202,7 @@ def test_rotated_sigma_points_are_near_tensor_nodes(
     expected = (
         closed(A, p.V, alpha, Y) if closed else dense(12, expit, A, p.V)(alpha, Y)
     )
-    field = Projected(dynamics, Rotated()).field(0.0, mu)
+    field = Projected(dynamics, RotatedSigmaPoints()).field(0.0, mu)
     assert relative_gap(mu.transport(field), expected) < bound
     assert field.convergence is not None
     assert field.convergence.residual < bound
@@ -221,10 +221,10 @@ def test_heads_sums_and_layers_are_projected(rng: np.random.Generator) -> None:
         sum(parts) for parts in zip(*map(one, heads), rates(soft, mu), strict=True)
     ]
     summed = [a + b for a, b in zip(summed, rates(drift, mu), strict=True)]
-    together = Projected(Sum(Heads(stacked(heads)), soft, drift), rule)
+    together = Projected(Sum(Heads(stack_trees(heads)), soft, drift), rule)
     for a, b in zip(rates(together, mu), summed, strict=True):
         assert_close(a, b)
-    layers = Projected(Layers([0.0, 1.0, 2.0], stacked(heads)), rule)
+    layers = Projected(Layers([0.0, 1.0, 2.0], stack_trees(heads)), rule)
     assert_close(layers.jumps, np.array([1.0]))
     for a, b in zip(rates(layers, mu, 1.5), one(heads[1]), strict=True):
         assert_close(a, b)
@@ -258,7 +258,7 @@ def parting() -> np.ndarray:
     found, true = flow(Projected(sigmoid), closure, ts), flow(sigmoid, tokens, ts)
     moments = lambda mu: (float(mu.mean[0]), float(mu.covariance[0, 0]))
     return np.array(
-        [np.subtract(moments(found.at(i)), moments(true.at(i))) for i in range(6)]
+        [np.subtract(moments(found.frame(i)), moments(true.frame(i))) for i in range(6)]
     )
 
 
@@ -298,7 +298,7 @@ def test_masks_and_tokens_are_refused(rng: np.random.Generator) -> None:
         rates(Projected(Prefix(sigmoid)), mu)
     with pytest.raises(NotClosedError, match="mask compares positions"):
         rates(Projected(masked), mu)
-    with pytest.raises(UnsupportedError, match="use the dynamics itself"):
+    with pytest.raises(UnsupportedError, match="Use the dynamics itself"):
         Projected(sigmoid).field(0.0, Points.uniform(np.ones((2, 2))))
     with pytest.raises(InvalidInputError, match="dimension 2"):
         rates(Projected(sigmoid), gaussian(rng, 3))

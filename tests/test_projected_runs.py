@@ -16,8 +16,8 @@ from meanfield.spec import parse
     ("values", "words"),
     [
         ({"attention": "sigmoid"}, "add `measure = gaussian`"),
-        ({"measure": "gaussian", "mask": "causal"}, "no `mask`"),
-        ({"measure": "gaussian", "terms": [{"mask": "causal"}]}, "no `mask`"),
+        ({"measure": "gaussian", "mask": "causal"}, "excludes `mask`"),
+        ({"measure": "gaussian", "terms": [{"mask": "causal"}]}, "excludes `mask`"),
     ],
 )
 def test_specs_that_cannot_be_projected_say_why(values: dict, words: str) -> None:

@@ -9,13 +9,22 @@ from scipy.integrate import quad
 from scipy.special import expit
 
 from meanfield.attention import attentions
-from meanfield.measures import AbstractRule, Gaussian, Quadrature, Rotated, Tensor
+from meanfield.measures import (
+    AbstractRule,
+    Gaussian,
+    Quadrature,
+    RotatedSigmaPoints,
+    Tensor,
+)
 from meanfield.tokens import Tokens
 
 
 @pytest.mark.parametrize(
     ("rule", "r"),
-    [*((Tensor(2), r) for r in (1, 3, 7)), *((Rotated(400), r) for r in (1, 7, 96))],
+    [
+        *((Tensor(2), r) for r in (1, 3, 7)),
+        *((RotatedSigmaPoints(400), r) for r in (1, 7, 96)),
+    ],
 )
 def test_nodes_have_the_moments_of_a_normal(rule: AbstractRule, r: int) -> None:
     z, w = rule.nodes(r)
@@ -28,7 +37,7 @@ def test_nodes_have_the_moments_of_a_normal(rule: AbstractRule, r: int) -> None:
 
 @pytest.mark.parametrize("r", [1, 8, 96])
 def test_rotated_nodes_have_the_moments_of_the_radius(r: int) -> None:
-    z, w = Rotated(400).nodes(r)
+    z, w = RotatedSigmaPoints(400).nodes(r)
     square = np.sum(z**2, 1)
     assert_close(w @ square**2, float(r * (r + 2)))
     assert_close(w @ square**3, float(r * (r + 2) * (r + 4)))
@@ -42,7 +51,7 @@ def test_the_field_of_a_gaussian_is_the_integral(name: str) -> None:
     attention = attentions[name](one, one, one)
     for width in [0.0, 0.3, 1.0, 1.1, 40.0][: 4 if name == "exp" else 5]:
         mu = Gaussian(jnp.array([alpha]), jnp.array([[width / x]]))
-        field = attention.field(0.0, Quadrature.of(mu, Tensor(2)))
+        field = attention.field(0.0, Quadrature.from_rule(mu, Tensor(2)))
 
         def integrand(z: float, width: float = width) -> float:
             y = alpha + width / x * z
@@ -55,7 +64,7 @@ def test_the_field_of_a_gaussian_is_the_integral(name: str) -> None:
 
 
 def test_the_control_of_rotated_nodes_is_another_rotation() -> None:
-    rule = Rotated(100, seed=4)
+    rule = RotatedSigmaPoints(100, seed=4)
     nodes, others = rule.nodes(7).z, rule.control.nodes(7).z
     assert nodes.shape == others.shape
     assert np.max(np.abs(nodes - others)) > 0.1

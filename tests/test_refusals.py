@@ -12,7 +12,7 @@ import pytest
 from helpers import assert_close
 
 from meanfield.attention import Attention, attentions
-from meanfield.dynamics import Heads, Layers, Sum, stacked
+from meanfield.dynamics import Heads, Layers, Sum, stack_trees
 from meanfield.errors import InvalidInputError, MeanfieldError, NotClosedError
 from meanfield.flows import Isotropic, flow
 from meanfield.measures import Gaussian, Points
@@ -74,7 +74,7 @@ flow(softmax, mu, ts); flow(at, Points, ts); flow(at, Gaussian([0.0], [[1.0]]), 
 flow(at, mu, ts, stop=0.1); flow(at, mu, ts, stop=[Steady()])
 flow(at, mu, ts, stepping=0.1); flow(at, mu, ts, stepping="tsit5")
 flow(at, mu, ts, noise=0.1); flow(at, mu, ts, noise=Isotropic(0.1), key=0)
-flow(at, mu, ts, since="a"); flow(at, mu, ts, adjoint="reverse")
+flow(at, mu, ts, run_start="a"); flow(at, mu, ts, adjoint="reverse")
 ensemble(at, mu, ts); ensemble(at, [mu, mu], ts); ensemble(mu, at, ts)
 at.field(mu, 0.0); at.field(0.0, X); at.field(0.0, mu)(X); at.field(0.0, mu)(mu)
 at.field(0.0, gaussian)(X)
@@ -215,8 +215,8 @@ def test_whole_numbers_are_not_wrapped_to_32_bits() -> None:
 
 OFF_CENTRE = {
     "alone": lambda relu: relu,
-    "heads": lambda relu: Heads(stacked([relu, relu])),
-    "layers": lambda relu: Layers([0.0, 1.0, 2.0], stacked([relu, relu])),
+    "heads": lambda relu: Heads(stack_trees([relu, relu])),
+    "layers": lambda relu: Layers([0.0, 1.0, 2.0], stack_trees([relu, relu])),
     "terms": lambda relu: Sum(SOFTMAX(I, I, I), relu),
 }
 

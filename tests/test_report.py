@@ -12,15 +12,15 @@ from report_node import computed, needs_node
 from test_plotting_page import HOSTILE, Outline
 
 from meanfield.pages.report import Page
-from meanfield.pages.report._repeats import of_run
+from meanfield.pages.report._cards import endings_card
+from meanfield.pages.report._recipes import run_recipe
 from meanfield.pages.report._run import run_scene
 from meanfield.pages.report._sweep import plain
-from meanfield.pages.report._told import endings_card
-from meanfield.pages.report.scenes.coarsening import coarsened
+from meanfield.pages.report.scenes.coarsening import coarsen
 from meanfield.pages.report.scenes.lines import lines
-from meanfield.pages.report.scenes.packing import differenced
+from meanfield.pages.report.scenes.packing import pack_differences
 from meanfield.plotting.sweeps.cells import key_label, number_label
-from meanfield.spec import parse, parse_axes, with_values
+from meanfield.spec import parse, parse_axes, replace_values
 
 STEPS = 2**16 - 1
 
@@ -93,7 +93,7 @@ def test_a_phase_page_has_the_words_of_the_picture(label: str, text: str) -> Non
 def test_steps_that_jump_anywhere_come_back(rng: Generator) -> None:
     # the largest second differences that 16 bits can have, which wrap around
     jumps = rng.choice([0, 1, STEPS // 2, STEPS - 1, STEPS], size=(12, 2, 7))
-    seen = computed("Array.from(scene.data)", differenced(jumps))
+    seen = computed("Array.from(scene.data)", pack_differences(jumps))
     np.testing.assert_array_equal(np.reshape(seen, jumps.shape), jumps)
 
 
@@ -250,7 +250,7 @@ def test_a_cell_has_the_keys_that_python_gives_it() -> None:
         "axes": [axis.as_json() for axis in axes],
     }
     text = computed(f"tomlOf(keysOf(scene, {place}))", scene)
-    assert parse(tomllib.loads(text)) == with_values(spec, chosen)
+    assert parse(tomllib.loads(text)) == replace_values(spec, chosen)
 
 
 def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
@@ -305,13 +305,13 @@ def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> No
 
 def test_what_is_left_out_is_said(rng: Generator) -> None:
     dataset = points(rng.normal(size=(300, 60, 2)))
-    small = coarsened(dataset, most=100 * 2 * 50)
+    small = coarsen(dataset, limit=100 * 2 * 50)
     assert dict(small.data.sizes) == {"time": 100, "token": 50, "coord": 2}
     assert len(small.notes) == 2
     assert "100 of 300 frames" in small.notes[0]
     assert "50 of 60 tokens" in small.notes[1]
     assert small.data["time"].values[[0, -1]].tolist() == [0.0, 2.0]
-    assert coarsened(dataset).notes == []
+    assert coarsen(dataset).notes == []
 
 
 def test_tokens_that_are_left_out_have_no_lines(rng: Generator) -> None:
@@ -320,7 +320,7 @@ def test_tokens_that_are_left_out_have_no_lines(rng: Generator) -> None:
     dataset = points(rng.normal(size=(300, 60, 2))).assign(attention=(dims, plans))
     dataset = dataset.assign_coords(snapshot=[0.0])
     assert run_scene(dataset, quiet)["lines"] is not None
-    assert lines(coarsened(dataset, most=100 * 2 * 50).data) is None
+    assert lines(coarsen(dataset, limit=100 * 2 * 50).data) is None
 
 
 def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
@@ -338,6 +338,6 @@ def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
 
 def test_a_model_of_a_package_is_no_file_to_be_kept() -> None:
     """Where it is only a name; a folder is needed unchanged."""
-    recipe = lambda model: of_run({"model": model, "text": "a"}, [])
+    recipe = lambda model: run_recipe({"model": model, "text": "a"}, [])
     assert recipe("minilm").needs == ()
     assert recipe("tiny").needs == ("tiny",)

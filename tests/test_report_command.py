@@ -72,7 +72,7 @@ def test_a_run_becomes_a_page_beside_it(
     assert told["lines"] is None
     assert "up to 29 tokens" in page
     assert "up to 29 tokens" in done.err
-    for words in ("finished: the last time was reached.", "A = -1.0", "By what"):
+    for words in ("finished: the last time was reached.", "A = -1.0", "Provenance"):
         assert words in page
     assert "meanfield simulate keys.toml --out repeated.zarr" in page
 
@@ -111,7 +111,7 @@ def test_files_beside_the_page_are_named_from_there(
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "A = &quot;@in/A.npy&quot;\n" in page
     assert "V = &quot;@/else/V.npy&quot;\n" in page
-    assert "Typed in the folder of this page, they need, unchanged" in page
+    assert "In the folder of this page, the commands need these files" in page
     (tmp_path / "else").mkdir()
     assert cli("report", "run.zarr", "--out", "else/run.html").code == 0
     page = (tmp_path / "else" / "run.html").read_text("utf-8")
@@ -202,12 +202,12 @@ def _run(*options: str) -> Callable[[Path], list[str]]:
 
 REFUSED = {
     "nothing there": (lambda tmp: ["no.zarr"], 3, ["There is no file `no.zarr`"]),
-    "no JSON": (_no_json, 3, ["`a.json` is no JSON"]),
-    "a list": (_list, 3, ["`a.json` holds no JSON object"]),
-    "another record": (_other_record, 3, ["`a.json` holds neither", "--json"]),
+    "no JSON": (_no_json, 3, ["`a.json` is not valid JSON"]),
+    "a list": (_list, 3, ["`a.json` is not a JSON object"]),
+    "another record": (_other_record, 3, ["`a.json` is neither", "--json"]),
     "a verify of another shape": (_other_shape, 3, ["`verify.json` is not", "'claim'"]),
     "a comparison of another shape": (_bad_comparison, 3, ["comparison.json` is not"]),
-    "a folder": (_folder, 7, ["`empty` is no run"]),
+    "a folder": (_folder, 7, ["`empty` is not a run"]),
     "a damaged store": (_damage, 7, ["`x` of", "00001", "is damaged"]),
     "another suffix": (_run("--out", "a.pdf"), 2, ["`.pdf`", "`.html`"]),
     "no such folder": (_run("--out", "no/a.html"), 4, ["no folder `no`"]),

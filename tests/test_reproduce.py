@@ -16,7 +16,7 @@ from experiments.gallery import FOLDER, page
 from meanfield.errors import (
     InvalidInputError,
     ResourceError,
-    SimulationFailed,
+    SimulationError,
     UnknownNameError,
 )
 from meanfield.reproduce import (
@@ -24,10 +24,10 @@ from meanfield.reproduce import (
     Experiment,
     Findings,
     Reading,
-    chosen,
     load,
     names,
     reproduce,
+    select_experiments,
 )
 
 ROOT = FOLDER.parent
@@ -105,7 +105,7 @@ def test_every_figure_says_what_it_shows(name: str):
         assert variant.source == figure.source
         assert variant.claim.endswith(".")
         assert variant.claim != figure.claim
-        assert variant.seen != figure.seen
+        assert variant.description != figure.description
 
 
 def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
@@ -159,7 +159,7 @@ def test_a_number_that_is_not_finite_is_no_result(tmp_path: Path):
         lambda case: Findings({}, {"value": float("nan")}, one.compute(case).data),
         one.draw,
     )
-    with pytest.raises(SimulationFailed, match="not finite"):
+    with pytest.raises(SimulationError, match="not finite"):
         reproduce({"a-fig1": broken}, "quick", None, tmp_path)
 
 
@@ -173,17 +173,17 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
 
 def test_unknown_names_and_readings_are_explained():
     with pytest.raises(UnknownNameError, match="did you mean `castin2025-fig3`"):
-        chosen(["castin2025-figure3"], None)
+        select_experiments(["castin2025-figure3"], None)
     with pytest.raises(UnknownNameError, match="no figure `nosuch`"):
-        chosen(["all", "nosuch"], None)
+        select_experiments(["all", "nosuch"], None)
     with pytest.raises(InvalidInputError, match="has no reading `code`, only `text`"):
-        chosen(["sander2022-fig1"], "code")
-    with pytest.raises(InvalidInputError, match="only `text`, `code`: without --as"):
-        chosen(["castin2025-fig1b"], "corrected")
-    assert "sander2022-fig1" not in chosen(["all"], "code")
+        select_experiments(["sander2022-fig1"], "code")
+    with pytest.raises(InvalidInputError, match=r"only `text`, `code`\. Without --as"):
+        select_experiments(["castin2025-fig1b"], "corrected")
+    assert "sander2022-fig1" not in select_experiments(["all"], "code")
     panels = [f"castin2025-fig1{panel}" for panel in "abcd"]
-    assert list(chosen(["castin2025-fig1"], None)) == panels
-    assert set(chosen(["all"], None)) == set(names())
+    assert list(select_experiments(["castin2025-fig1"], None)) == panels
+    assert set(select_experiments(["all"], None)) == set(names())
 
 
 def test_the_command_lists_figures(cli: Callable):

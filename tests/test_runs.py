@@ -15,7 +15,7 @@ from meanfield.errors import (
     ResourceError,
     StoreError,
 )
-from meanfield.flows import prepared
+from meanfield.flows import prepare_problem
 from meanfield.measures import Dense, Points
 from meanfield.spec import parse
 from meanfield.storage import RunStore
@@ -101,10 +101,10 @@ def test_each_flow_of_a_run_is_prepared_once(monkeypatch: pytest.MonkeyPatch) ->
 
     def counted(*arguments: Any, **options: Any) -> object:
         calls.append(arguments)
-        return prepared(*arguments, **options)
+        return prepare_problem(*arguments, **options)
 
-    monkeypatch.setattr("meanfield.flows._flow.prepared", counted)
-    monkeypatch.setattr("meanfield.runs.setup._setup.prepared", counted)
+    monkeypatch.setattr("meanfield.flows._flow.prepare_problem", counted)
+    monkeypatch.setattr("meanfield.runs.setup._setup.prepare_problem", counted)
     runs.execute(parse({**GAUSSIAN, "A": -1.0}))
     assert len(calls) == 2  # of its segments
 
@@ -163,7 +163,7 @@ def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"no frame at t = 0\.4"):
         runs.start(parse({**spec, "at": 0.4}))
     late = {key: value for key, value in spec.items() if key != "t"}
-    with pytest.raises(InvalidInputError, match=r"at t = 0\.5, so its `times` begin"):
+    with pytest.raises(InvalidInputError, match=r"at t = 0\.5, so `times` must begin"):
         runs.start(parse({**late, "times": [0.0, 1.0]}))
 
 

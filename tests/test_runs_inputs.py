@@ -55,12 +55,14 @@ def test_plugins_of_one_name_are_refused_at_the_start(
     other.parent.mkdir()
     other.write_text("TWO = 2\n")
     spec = parse({**TIMES, "measure": "gaussian", "A": -1.0})
-    with pytest.raises(InvalidInputError, match=r"mine.py` have one name"):
+    with pytest.raises(InvalidInputError, match=r"mine.py` have the same name"):
         runs.execute(spec, out=path, plugins=(plugin, other))
     assert not path.exists()
-    known = Inputs.of(spec, [plugin]).as_recorded()
-    Inputs.of(spec, [plugin, other]).check_moves(known)  # a panel of the same name
-    Inputs.of(spec, [other, plugin]).check_moves(known)
+    known = Inputs.from_spec(spec, [plugin]).as_recorded()
+    Inputs.from_spec(spec, [plugin, other]).check_flow(
+        known
+    )  # a panel of the same name
+    Inputs.from_spec(spec, [other, plugin]).check_flow(known)
 
 
 def test_changed_weights_of_a_model_are_refused(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_a_sweep_is_joined_with_the_files_it_began_with(
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
         runs.join_sweep(path)
     assert not (path / "table.csv").exists()
-    assert SweepStore.open(path).tasks.done() == set()
+    assert SweepStore.open(path).tasks.done_tasks() == set()
 
 
 def test_attention_is_drawn_with_the_plugin_of_the_run(
@@ -126,7 +128,7 @@ def test_attention_is_drawn_with_the_plugin_of_the_run(
     runs.execute(parse({**TIMES, "n": 4}), out=tmp_path / "run", plugins=[plugin])
     data = runs.dataset(tmp_path / "run")
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
-        runs.with_attention(tmp_path / "run", data, None)
+        runs.add_attention(tmp_path / "run", data, None)
     (tmp_path / "panel.py").write_text("THREE = 3\n")
     both = [plugin, tmp_path / "panel.py"]
-    assert "attention" in runs.with_attention(tmp_path / "run", data, None, both)
+    assert "attention" in runs.add_attention(tmp_path / "run", data, None, both)

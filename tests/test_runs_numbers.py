@@ -38,36 +38,36 @@ def segment(stop: float, steps: int, residual: float, code: Status) -> Trajector
         n_accepted=jnp.asarray(steps),
         n_rejected=jnp.asarray(2 * steps),
         residual=jnp.asarray(residual),
-        missed=jnp.asarray(residual / 2),
-        lapse=Convergence(jnp.zeros(()), jnp.zeros(())),
-        predicted=never,
+        sum_error=jnp.asarray(residual / 2),
+        convergence_failure=Convergence(jnp.zeros(()), jnp.zeros(())),
+        prediction=never,
     )
 
 
 def test_outcomes_add_up_over_segments() -> None:
-    outcome = runs.Outcome.at_start(0.0)
+    outcome = runs.Outcome.start_at(0.0)
     for stop, steps, residual in ((0.5, 3, 1e-3), (1.0, 5, 1e-5)):
         part = segment(stop, steps, residual, Status.FINISHED)
-        outcome = outcome.after(part, 2.0, at_most=True)
-    assert outcome.going
+        outcome = outcome.add_segment(part, 2.0, is_bound=True)
+    assert outcome.is_running
     assert outcome.missed_at_most
     assert (outcome.accepted, outcome.rejected) == (8, 16)
     assert (outcome.residual, outcome.missed) == (1e-3, 5e-4)
     exact, seen = (segment(2.0, 1, r, Status.FINISHED) for r in (0.0, 1e-9))
-    ended = outcome.after(exact, 2.0, at_most=False)  # it misses nothing
+    ended = outcome.add_segment(exact, 2.0, is_bound=False)  # it misses nothing
     assert (ended.name, ended.accepted, ended.time) == ("finished", 9, 2.0)
     assert ended.missed_at_most
-    assert not outcome.after(seen, 2.0, at_most=False).missed_at_most
+    assert not outcome.add_segment(seen, 2.0, is_bound=False).missed_at_most
 
 
 def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> None:
-    from meanfield.runs.records._endings import common
+    from meanfield.runs.records._endings import combine_outcomes
 
     told = [(0.5, Status.STEADY, 1e-3), (2.0, Status.MAX_STEPS, 1e-5)]
     outcomes = [
         runs.Outcome(code, t, accepted=3, rejected=1, residual=r) for t, code, r in told
     ]
-    whole = common(outcomes)
+    whole = combine_outcomes(outcomes)
     assert (whole.name, whole.time) == ("max-steps", 2.0)
     assert (whole.accepted, whole.rejected, whole.residual) == (6, 2, 1e-3)
 
@@ -139,7 +139,7 @@ def test_an_observed_energy_knows_bandwidth_and_scale(name: str) -> None:
     score = {"softmax": dot, "l2": squared_distance}[name]
     p = Parameters(np.array(Q), np.array(K), np.eye(2), 0.7 * np.sqrt(3))
     expected = interaction(score, p)(np.asarray(mu.tokens.x), np.asarray(mu.weights))
-    np.testing.assert_allclose(result.observed["energy"], expected, rtol=1e-11)
+    np.testing.assert_allclose(result.observables["energy"], expected, rtol=1e-11)
 
 
 def test_attention_matrices_are_those_of_the_layer_at_their_time(
@@ -152,7 +152,7 @@ def test_attention_matrices_are_those_of_the_layer_at_their_time(
     spec = {**given, "layers": layers, "weights": [0.1, 0.4, 0.3, 0.2]}
     runs.execute(parse(spec), out=tmp_path / "r")
     data = runs.dataset(tmp_path / "r")
-    found = runs.with_attention(tmp_path / "r", data, [0.25, 0.75])
+    found = runs.add_attention(tmp_path / "r", data, [0.25, 0.75])
     x, w = data["x"].values[0], data["weight"].values
     for matrix, own in zip(found["attention"].values[:, 0], (A, -2 * A), strict=True):
         p = Parameters(own, np.eye(2), np.eye(2))
@@ -161,7 +161,7 @@ def test_attention_matrices_are_those_of_the_layer_at_their_time(
     figure = meanfield.Plots(data).attention(at=[0.25, 0.75])
     images = [np.asarray(axes.images[0].get_array()) for axes in figure.axes[:2]]
     np.testing.assert_array_equal(np.stack(images), found["attention"].values[:, 0])
-    with pytest.raises(InvalidInputError, match=r"from t = 0 to 1; got `at` 1\.5"):
+    with pytest.raises(InvalidInputError, match=r"`at` .* t = 0, .* t = 1; got 1\.5"):
         meanfield.Plots(data).attention(at=[1.5])
     with pytest.raises(InvalidInputError, match="a folder as `out`"):
         meanfield.Plots(data.copy().drop_encoding()).attention()

@@ -13,10 +13,10 @@ from meanfield.scores import (
     Dot,
     Masked,
     SquaredDistance,
-    Transposed,
-    transposed,
+    TransposedScore,
+    transpose,
 )
-from meanfield.scores.centring import about, balanced, centred
+from meanfield.scores.centring import balance_score, centre_score, recentre
 from meanfield.tokens import Tokens
 
 
@@ -39,7 +39,7 @@ def quadratic_scores(rng: np.random.Generator) -> dict[str, Dot | SquaredDistanc
 def test_a_balanced_score_is_its_definition_and_its_form(rng: np.random.Generator):
     """Of any matrix; its parts sum to a squared distance, far from the origin, too."""
     p, origins = case(rng, k=2).p, rng.normal(size=(2, 3)) + 5
-    score = balanced(Dot(p.Q, p.K, 0.7), *map(jnp.asarray, origins[::-1]))
+    score = balance_score(Dot(p.Q, p.K, 0.7), *map(jnp.asarray, origins[::-1]))
     x, y = pair(rng)
     X, Y = (np.asarray(z.x) for z in (x, y))
     M, N = np.asarray(score.M), np.asarray(score.N)
@@ -47,12 +47,12 @@ def test_a_balanced_score_is_its_definition_and_its_form(rng: np.random.Generato
     images = (X - origins[0]) @ M.T, (Y - origins[1]) @ N.T
     expected = -((images[0][:, None] - images[1][None]) ** 2).sum(-1) / 2
     assert_close(score(x, y), expected)
-    assert_close(transposed(score)(y, x), expected.T)
+    assert_close(transpose(score)(y, x), expected.T)
     bilinear = X @ np.asarray(score.A).T @ Y.T
-    by_token = score.of_queries(x.x)[:, None] + score.of_keys(y.x)[None]
+    by_token = score.query_terms(x.x)[:, None] + score.key_terms(y.x)[None]
     assert_close(bilinear + by_token, expected, scale=float(np.abs(bilinear).max()))
     form = Y @ np.asarray(score.a) - ((Y @ np.asarray(score.B)) * Y).sum(axis=1) / 2
-    assert_close(score.of_keys(y.x), form, scale=float(np.abs(form).max()))
+    assert_close(score.key_terms(y.x), form, scale=float(np.abs(form).max()))
 
 
 KINDS = ["dot", "dot with biases", "squared distance"]
@@ -95,8 +95,8 @@ def test_parts_of_one_side_are_what_the_other_at_zero_leaves(
     score = quadratic_scores(rng)[kind]
     queries, keys = pair(rng)
     nothing = Tokens(jnp.zeros((1, 3)), jnp.zeros(1))
-    assert_close(score.of_queries(queries.x), score(queries, nothing)[:, 0])
-    assert_close(score.of_keys(keys.x) + score.constant, score(nothing, keys)[0])
+    assert_close(score.query_terms(queries.x), score(queries, nothing)[:, 0])
+    assert_close(score.key_terms(keys.x) + score.constant, score(nothing, keys)[0])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,9 +106,9 @@ def test_measuring_from_the_mean_changes_rows_by_constants(
     s = quadratic_scores(rng)[kind]
     x, y = pair(rng)
     mean = jnp.asarray(rng.normal(size=3))
-    change = np.asarray(about(s, mean)(x, y) - s(x, y))
+    change = np.asarray(recentre(s, mean)(x, y) - s(x, y))
     assert_close(change, np.repeat(change[:, :1], 6, axis=1), scale=10)
-    both = np.asarray(centred(s, mean)(x, y) - s.bilinear(x, y))
+    both = np.asarray(centre_score(s, mean)(x, y) - s.bilinear(x, y))
     assert_close(both, both[:, :1] + both[:1, :] - both[0, 0], scale=10)
 
 
@@ -119,7 +119,7 @@ def test_far_from_the_origin_the_weights_keep_their_digits(rng: np.random.Genera
     at = Tokens(x.x + far[None, :]), Tokens(y.x + far[None, :])
     eye = np.eye(3)
     near = np.asarray(SquaredDistance(eye, eye)(x, y))
-    got = np.asarray(about(SquaredDistance(eye, eye), far)(*at))
+    got = np.asarray(recentre(SquaredDistance(eye, eye), far)(*at))
     differences = lambda S: S - S[:, :1]
     # The tokens themselves are rounded at 1e6: 1e-10, times a slope of order ten.
     assert np.max(np.abs(differences(got) - differences(near))) < 1e-8
@@ -138,7 +138,7 @@ def test_masks_exclude(rng: np.random.Generator):
 def test_transposed_exchanges_sides(rng: np.random.Generator):
     x, y = pair(rng)
     plain: AbstractScore = quadratic_scores(rng)["dot with biases"]
-    assert_close(Transposed(plain)(y, x), np.asarray(plain(x, y)).T, ulps=0)
+    assert_close(TransposedScore(plain)(y, x), np.asarray(plain(x, y)).T, ulps=0)
 
 
 def test_biases_that_do_not_fit_are_refused():

@@ -34,7 +34,7 @@ def test_keys_are_laid_over_a_preset_as_options_are(cli: Callable[..., Any]):
 
 def test_frames_that_were_not_kept_are_asked_for():
     run = meanfield.simulate(n=3, t=0.1, frames=2)
-    with pytest.raises(InvalidInputError, match="give `out=`"):
+    with pytest.raises(InvalidInputError, match="as `out`"):
         run.plot.tokens()
 
 

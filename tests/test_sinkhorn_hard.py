@@ -11,14 +11,14 @@ from jaxtyping import Array, ArrayLike
 from reference import log_sum
 
 from meanfield.attention import Attention, Sinkhorn, attentions, scalings
-from meanfield.attention.potentials._annealing import scaled
+from meanfield.attention.potentials._annealing import scale_score
 from meanfield.attention.potentials._newton import newton
-from meanfield.attention.potentials._steps import full_step_along
-from meanfield.dynamics import Heads, stacked
+from meanfield.attention.potentials._steps import full_step_jvp
+from meanfield.dynamics import Heads, stack_trees
 from meanfield.fields import Convergence
 from meanfield.fixed_point import FixedPoint
 from meanfield.measures import AbstractReduction, Blocked, Dense, Points
-from meanfield.scores import AbstractScore, Dot, SquaredDistance, Transposed
+from meanfield.scores import AbstractScore, Dot, SquaredDistance, TransposedScore
 from meanfield.theorems._case import Case
 from meanfield.theorems.attention.sinkhorn import _problems  # pyright: ignore[reportPrivateUsage]
 from meanfield.theorems.reference.sinkhorn import scores_of
@@ -188,7 +188,7 @@ def test_a_pass_gives_the_derivative_as_well(rng: np.random.Generator):
     slope = (8 * (move(1) - move(-1)) - (move(2) - move(-2))) / (12 * t)
     score = Dot(A, np.eye(DIMENSION), 0.3)
     mu = Points.weighted(x, w)
-    image, along = full_step_along(score, mu, jnp.asarray(g), jnp.asarray(h))
+    image, along = full_step_jvp(score, mu, jnp.asarray(g), jnp.asarray(h))
     assert np.max(np.abs(image - alternation(g))) < 1e-12
     assert np.max(np.abs(along - slope)) < 1e-9
 
@@ -223,17 +223,17 @@ def test_newton_keeps_to_its_budget_and_reports_what_it_reached(limit: int):
     assert error < start if limit == 7 else error <= start
 
 
-@pytest.mark.parametrize("kind", [Dot, SquaredDistance, Transposed])
+@pytest.mark.parametrize("kind", [Dot, SquaredDistance, TransposedScore])
 def test_a_fraction_of_a_score(kind: type, rng: np.random.Generator):
     Q, K = rng.normal(size=(2, 2, 3))
     inner = Dot(Q, K, 0.7, query_bias=np.ones(2), key_bias=Q[:, 0])
     made: dict[type, AbstractScore] = {
         Dot: inner,
         SquaredDistance: SquaredDistance(Q, K, 0.7),
-        Transposed: Transposed(inner),
+        TransposedScore: TransposedScore(inner),
     }
     some, others = (Tokens(jnp.asarray(rng.normal(size=(n, 3)))) for n in (4, 5))
-    part = scaled(made[kind], jnp.asarray(0.25))(some, others)
+    part = scale_score(made[kind], jnp.asarray(0.25))(some, others)
     assert np.max(np.abs(part - 0.25 * made[kind](some, others))) < 1e-13
 
 
@@ -253,7 +253,7 @@ def test_a_hard_head_is_solved_beside_an_easy_one():
         field = dynamics.field(0.0, mu)
         return field(mu.tokens), field.convergence
 
-    v, convergence = velocities(Heads(stacked(made)))
+    v, convergence = velocities(Heads(stack_trees(made)))
     assert convergence is not None
     assert convergence.residual <= TOLERANCE
     expected = np.zeros_like(x)

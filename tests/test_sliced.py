@@ -15,11 +15,11 @@ from meanfield.attention import (
     Attention,
     HardSlices,
     attentions,
-    own_options,
     plans,
+    variant_options,
 )
-from meanfield.attention.sliced._order import MANY, in_order
-from meanfield.dynamics import Heads, Prefix, Sum, stacked
+from meanfield.attention.sliced._order import MIN_SIZE, argsort_rows
+from meanfield.dynamics import Heads, Prefix, Sum, stack_trees
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.fields import Affine
@@ -177,7 +177,7 @@ def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
         partners = [x[np.argsort(x @ k)][r] for k, r in zip(K, ranks, strict=True)]
         x = x + np.mean(partners, axis=0) @ (V / 4).T / 128
     np.testing.assert_allclose(trajectory.last, x, rtol=1e-10)
-    for own in (attention, Prefix(attention), Heads(stacked([attention] * 2))):
+    for own in (attention, Prefix(attention), Heads(stack_trees([attention] * 2))):
         assert not own.is_continuous
         with pytest.raises(InvalidInputError, match="exchange ranks"):
             flow(own, mu, [0.0, 1.0], stepping=adaptive())
@@ -242,7 +242,7 @@ def test_the_covariance_is_wrong_by_the_length_of_a_step(rng: np.random.Generato
         ("random:3:4:5", "COUNT"),
         ("random:two", "COUNT"),
         ([[1.0, 0.0]], "rows of 3 numbers"),
-        ([[0.0, 0.0, 0.0]], "none of them zero"),
+        ([[0.0, 0.0, 0.0]], "nonzero rows"),
         (2.5, "COUNT"),
         ("random:20000", "from 1 to 10000"),
     ],
@@ -327,8 +327,8 @@ def test_options_reach_a_variant_and_strangers_are_refused(cli: Run):
         assert message in done.err
     assert "it has none" in cli(*spec, "--options", "tau=1").err
     assert "exchange ranks" in cli(*esp, "--rtol", "1e-5").err
-    assert list(own_options("esp")) == ["slices", "tau"]
-    assert "lambda" in own_options("differential")
+    assert list(variant_options("esp")) == ["slices", "tau"]
+    assert "lambda" in variant_options("differential")
 
 
 def test_a_sweep_varies_an_option(cli: Run):
@@ -365,11 +365,11 @@ def test_gradients_pass_through_partners(rng: np.random.Generator):
 def test_places_sorted_as_integers_have_the_order_of_numpy(
     kind: str, dtype: str, rng: np.random.Generator
 ):
-    places = rng.permutation(np.linspace(-2, 3, MANY + 5)).astype(dtype)
+    places = rng.permutation(np.linspace(-2, 3, MIN_SIZE + 5)).astype(dtype)
     ends = {"ties": (1, 1), "zeros": (0.0, -0.0), "infinite": (np.inf, -np.inf)}
     places[[7, 11]] = ends.get(kind, places[[7, 11]])
     if kind == "nan":
         places[[3, 8]] = np.nan, -np.nan
-    order = np.asarray(in_order(jnp.asarray(places)[None])[0])
+    order = np.asarray(argsort_rows(jnp.asarray(places)[None])[0])
     np.testing.assert_array_equal(np.sort(order), np.arange(len(places)))
     np.testing.assert_array_equal(places[order], np.sort(places))

@@ -232,7 +232,7 @@ def test_what_is_no_temperature_and_no_closed_form_is_refused():
     I = np.eye(2)
     with pytest.raises(InvalidInputError, match="`temperature` must be positive"):
         SOFT(I, I, I, temperature=0.0)
-    with pytest.raises(InvalidInputError, match="`power` of a soft sort is 1 or 2"):
+    with pytest.raises(InvalidInputError, match="`power` must be 1 or 2"):
         SOFT(I, I, I, power=3)
     gaussian = Gaussian.from_moments(np.zeros(2), I)
     for attention in (PUBLISHED(I, I, I), SOFT(I, I, I, power=1)):
@@ -240,5 +240,5 @@ def test_what_is_no_temperature_and_no_closed_form_is_refused():
             attention.field(0.0, gaussian)
     coupling = SOFT(I, I, I, power=1).coupling
     assert isinstance(coupling, SoftSlices)
-    with pytest.raises(InvalidInputError, match="`LineSquare`; got `LineDistance`"):
+    with pytest.raises(InvalidInputError, match="Gaussian; got `LineDistance`"):
         GaussianSoftSlices(coupling.directions, coupling.near)

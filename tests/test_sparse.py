@@ -22,17 +22,17 @@ from meanfield._typing import Numbers
 from meanfield.attention import AbstractBarycentre, Attention, plans, symmetries
 from meanfield.attention.sparse import (
     Layer,
-    Learned,
+    LearnedSorting,
     SortCut,
     SortingNetwork,
     Sparse,
-    balanced,
+    balance_logs,
 )
-from meanfield.attention.sparse import balanced_causally as balanced_in_order
-from meanfield.dynamics import Heads, Prefix, stacked
+from meanfield.attention.sparse import balance_logs_causally as balanced_in_order
+from meanfield.dynamics import Heads, Prefix, stack_trees
 from meanfield.measures import Blocked, Points
-from meanfield.theorems.reference.sparse import balanced as balanced_in_numpy
-from meanfield.theorems.reference.sparse import balanced_so_far
+from meanfield.theorems.reference.sparse import balance as balanced_in_numpy
+from meanfield.theorems.reference.sparse import balance_causally
 from meanfield.tokens import Tokens
 
 Run = Callable[..., Finished]
@@ -67,7 +67,7 @@ def expected_weights(
     own = Sequence(c.x, c.w, blocks)
     if name == CAUSAL:
         logits = scores_of(options, own.pooled_before(), tau)
-        return local_weights(c.p, own, balanced_so_far(np.exp(logits), 3), True)
+        return local_weights(c.p, own, balance_causally(np.exp(logits), 3), True)
     R = balanced_in_numpy(np.exp(scores_of(options, own.pooled(), tau)), 3)
     if name == "sortcut":
         return cut_weights(c.p, own, R, 1)
@@ -164,7 +164,11 @@ def test_it_commutes_with_no_symmetry(name: str, rng: np.random.Generator):
 
 def of_causal(c: Case) -> Callable[[jax.Array], jax.Array]:
     attention, mu = c.attention(CAUSAL, blocks=3, passes=4), c.points()
-    return jax.jit(lambda x: attention.field(0.0, mu.at(x))(mu.at(x).tokens))
+    return jax.jit(
+        lambda x: attention.field(0.0, mu.replace_coordinates(x))(
+            mu.replace_coordinates(x).tokens
+        )
+    )
 
 
 @pytest.mark.parametrize("n", [9, 8])
@@ -231,7 +235,7 @@ def test_an_order_is_a_matrix_of_zeros_and_ones(name: str, rng: np.random.Genera
     given = c.attention(name, order=order)
     network = SortingNetwork((Layer(np.zeros((3, 4))),))
     logits = jnp.asarray(1e4 * P)
-    soft = Learned(network, logits, jnp.asarray(1.0))
+    soft = LearnedSorting(network, logits, jnp.asarray(1.0))
     kinds = {"sparse-sinkhorn": Sparse(soft), "sortcut": SortCut(soft)}
     learned = Attention(given.score, kinds[name], given.value)
     v = velocities(given, mu, mu.tokens)
@@ -239,14 +243,14 @@ def test_an_order_is_a_matrix_of_zeros_and_ones(name: str, rng: np.random.Genera
 
 
 def test_balancing_tends_to_a_doubly_stochastic_matrix(rng: np.random.Generator):
-    S = np.exp(balanced(jnp.asarray(3 * rng.normal(size=(8, 8))), 2000))
+    S = np.exp(balance_logs(jnp.asarray(3 * rng.normal(size=(8, 8))), 2000))
     np.testing.assert_allclose(S.sum(axis=0), 1, atol=1e-12)
     np.testing.assert_allclose(S.sum(axis=1), 1, atol=1e-12)
 
 
 def test_balancing_of_scores_of_thousands_stays_finite(rng: np.random.Generator):
     logits = jnp.asarray(1e4 * rng.normal(size=(6, 6)))
-    for balancing in (balanced, balanced_in_order):
+    for balancing in (balance_logs, balanced_in_order):
         slope = jax.grad(lambda X, own=balancing: jnp.sum(jnp.exp(own(X, 20)) ** 2))
         assert np.all(np.isfinite(np.exp(balancing(logits, 20))))
         assert np.all(np.isfinite(slope(logits)))
@@ -255,7 +259,7 @@ def test_balancing_of_scores_of_thousands_stays_finite(rng: np.random.Generator)
 def test_causal_balancing_is_division_by_sums_so_far(rng: np.random.Generator):
     logits = rng.normal(size=(6, 6))
     S = np.exp(balanced_in_order(jnp.asarray(logits), 4))
-    assert_same(S, balanced_so_far(np.exp(logits), 4))
+    assert_same(S, balance_causally(np.exp(logits), 4))
 
 
 @every_ordered
@@ -273,7 +277,9 @@ def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
         return velocities(attention, more, Tokens(x, jnp.asarray(s)))
 
     def without(x: jax.Array) -> jax.Array:
-        return velocities(attention, mu.at(x), Tokens(x, jnp.asarray(s)))
+        return velocities(
+            attention, mu.replace_coordinates(x), Tokens(x, jnp.asarray(s))
+        )
 
     def with_gradient(fn: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
         v, pullback = jax.vjp(fn, mu.tokens.x)
@@ -291,7 +297,12 @@ def test_derivatives_are_those_of_differences(name: str, rng: np.random.Generato
     c, h = case(rng, n=7), 1e-5
     attention, mu = c.attention(name, blocks=3, temperature=2.0), c.points()
     total = jax.jit(
-        lambda x: jnp.sum(attention.field(0.0, mu.at(x))(mu.at(x).tokens) ** 3)
+        lambda x: jnp.sum(
+            attention.field(0.0, mu.replace_coordinates(x))(
+                mu.replace_coordinates(x).tokens
+            )
+            ** 3
+        )
     )
     x, way = mu.tokens.x, jnp.asarray(rng.normal(size=(7, 3)))
     slope = float(jnp.sum(jax.grad(total)(x) * way))
@@ -305,7 +316,7 @@ def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
     c = case(rng, n=8)
     mu = c.points()
     own = [c.attention(name, W_B=rng.normal(size=(3, 4))) for _ in range(2)]
-    heads = Heads(stacked(own))
+    heads = Heads(stack_trees(own))
     parts = [np.asarray(velocities(one, mu, mu.tokens)) for one in own]
     assert np.max(np.abs(parts[0] - parts[1])) > 1e-3
     assert_close(heads.field(0.0, mu)(mu.tokens), parts[0] + parts[1])

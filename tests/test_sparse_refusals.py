@@ -19,12 +19,16 @@ def test_measures_without_a_sequence_are_refused_by_name(name: str):
     I, mu = np.eye(2), Gaussian(jnp.zeros(2), jnp.eye(2))
     attention, points = attentions[name](I, I, I), Points.uniform(I)
     for make, error, what in (
-        (lambda: attention.field(0.0, mu), UnsupportedError, "a Gaussian has none"),
+        (
+            lambda: attention.field(0.0, mu),
+            UnsupportedError,
+            "a Gaussian has no sequence",
+        ),
         (lambda: attention.field(0.0, points), InvalidInputError, "no positions"),
         (
             lambda: Cross(attention, points).field(0.0, points),
             UnsupportedError,
-            "another measure",
+            "no form for cross-attention",
         ),
     ):
         with pytest.raises(error, match=what) as refusal:
@@ -47,12 +51,12 @@ def test_masked_scores_are_refused(name: str):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"blocks": 0}, "`blocks` is a number from 1 to 10000; got 0"),
+        ({"blocks": 0}, "`blocks` must be a number from 1 to 10000; got 0"),
         ({"blocks": True}, "got True"),
-        ({"blocks": 10**9}, "`blocks` is a number from 1 to 10000; got 1000000000"),
-        ({"passes": 10**9}, "`passes` is a number .*; got 1000000000"),
-        ({"W_B": np.ones((3, 10_001))}, "`blocks` is .* to 10000; got 10001"),
-        ({"passes": -1}, "`passes` is a number from 0 to 1000000; got -1"),
+        ({"blocks": 10**9}, "must be a number from 1 to 10000; got 1000000000"),
+        ({"passes": 10**9}, "`passes` must be a number .*; got 1000000000"),
+        ({"W_B": np.ones((3, 10_001))}, "`blocks` must be .* to 10000; got 10001"),
+        ({"passes": -1}, "`passes` must be a number from 0 to 1000000; got -1"),
         ({"temperature": 0.0}, "`temperature` must be positive"),
         ({"noise": np.nan}, "`noise` must be one number"),
         ({"W_B": "uniform"}, "got `uniform`"),
@@ -60,7 +64,7 @@ def test_masked_scores_are_refused(name: str):
         ({"W_B": [[1.0, 2.0]]}, "dimension 3"),
         ({"W_B": np.ones((3, 2)), "blocks": 3}, "leave one out"),
         ({"W_B": [1.0, 2.0, 3.0]}, "rows of numbers"),
-        ({"W_P": np.ones((3, 2)), "W_B": np.ones((3, 2))}, "do not fit"),
+        ({"W_P": np.ones((3, 2)), "W_B": np.ones((3, 2))}, "must match"),
         ({"order": [0, 0]}, "each block once"),
         ({"order": [1, 0], "blocks": 3}, "leave one out"),
     ],

@@ -9,10 +9,10 @@ import pytest
 from conftest import Finished
 
 from meanfield import runs
-from meanfield.attention import Attention, attentions, own_options
+from meanfield.attention import Attention, attentions, variant_options
 from meanfield.attention.sparse import (
-    Learned,
-    Reordered,
+    FixedSorting,
+    LearnedSorting,
     Sparse,
 )
 from meanfield.dynamics import Heads, Projected
@@ -34,7 +34,7 @@ def drawn(spec: dict, index: int = 0) -> np.ndarray:
     assert isinstance(stack, Attention)
     assert isinstance(stack.coupling, Sparse)
     sorting = stack.coupling.sorting
-    assert isinstance(sorting, Learned)
+    assert isinstance(sorting, LearnedSorting)
     matrix = sorting.network.layers[-1].matrix
     return np.concatenate([np.ravel(matrix), np.ravel(sorting.noise)])
 
@@ -75,7 +75,7 @@ def test_it_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
 
 
 def test_its_options_are_named():
-    assert list(own_options("sortcut")) == [
+    assert list(variant_options("sortcut")) == [
         "budget",
         "blocks",
         "W_B",
@@ -94,10 +94,12 @@ def test_the_projected_closure_is_refused():
 
 
 def test_reordered_blocks_are_an_order():
-    assert Reordered([1, 0]).n_blocks == 2
+    assert FixedSorting([1, 0]).n_blocks == 2
     with pytest.raises(InvalidInputError, match="each block once"):
-        Reordered([[0, 1]])
+        FixedSorting([[0, 1]])
     zero = Dot(np.zeros((1, 1)), np.eye(1))
     mu = Points.uniform([[1.0], [2.0]], position=[0.5, 1.0])
-    v = Attention(zero, Sparse(Reordered([1, 0])), np.eye(1)).field(0.0, mu)(mu.tokens)
+    v = Attention(zero, Sparse(FixedSorting([1, 0])), np.eye(1)).field(0.0, mu)(
+        mu.tokens
+    )
     np.testing.assert_array_equal(np.ravel(v), [2.0, 1.0])

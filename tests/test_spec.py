@@ -13,12 +13,12 @@ from meanfield.spec import (
     HEADINGS,
     KEYS,
     RunSpec,
-    knows,
-    located,
+    has_key,
     measures,
     parse,
     presets,
     read_toml,
+    resolve_paths,
 )
 from meanfield.spec._keys import keys_of
 
@@ -100,7 +100,7 @@ def test_what_is_missing_from_a_row_is_not_suggested_for_it() -> None:
         ({"cov": []}, ["`cov`", "empty"]),
         ({"terms": [{"Q": [[1.0], []], "K": 1.0}]}, ["`terms.0.Q`", "different"]),
         ({"A": 1, "Q": 1, "K": 1}, ["either `A`, or `Q` and `K`"]),
-        ({"Q": 1}, ["`Q` and `K` come together"]),
+        ({"Q": 1}, ["`Q` and `K` must both be given"]),
         ({"times": [0.0, 2.0, 1.0]}, ["`times`", "increasing"]),
         ({"times": [0.0]}, ["`times`", "two"]),
         ({"layers": [{"t": 1.0}, {"t": 1.0}]}, ["`layers`", "increase"]),
@@ -177,15 +177,17 @@ def test_files_are_found_from_the_folder_of_the_toml(tmp_path: Path) -> None:
 
 def test_a_known_model_is_not_a_path(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    assert located({"model": "minilm"}, tmp_path) == {"model": "minilm"}
-    assert located({"model": "mine"}, tmp_path) == {"model": str(tmp_path / "mine")}
+    assert resolve_paths({"model": "minilm"}, tmp_path) == {"model": "minilm"}
+    assert resolve_paths({"model": "mine"}, tmp_path) == {
+        "model": str(tmp_path / "mine")
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("none.toml", None, "no file"),
-        ("bad.toml", b"n = = 3", "no TOML"),
+        ("bad.toml", b"n = = 3", "not valid TOML"),
         ("binary.toml", b"\xff\xfe\x00", "no text"),
     ],
 )
@@ -209,7 +211,9 @@ def test_every_key_says_what_it_is_to_the_others() -> None:
     assert list(KEYS) == list(RunSpec.model_fields)
     for name, row in KEYS.items():
         assert {*row.replaces, *(row.brings or ("", ()))[1]} <= KEYS.keys() - {name}
-        assert {*row.never, *(row.only or ())[:1]} <= set(MEASURES)
+        assert {*row.excluded_measures, *(row.required_measure or ())[:1]} <= set(
+            MEASURES
+        )
         assert (row.group is None) == (name in ("source", "layers", "terms"))
         assert row.heading in (None, *HEADINGS)
 
@@ -222,8 +226,10 @@ def test_a_key_without_a_row_is_refused() -> None:
         keys_of(Silent)
 
 
-OF_ONE = [(name, m) for name, row in KEYS.items() for m in (*row.never, *MEASURES)]
-OF_ONE = [(name, m) for name, m in OF_ONE if not knows(m, name)]
+OF_ONE = [
+    (name, m) for name, row in KEYS.items() for m in (*row.excluded_measures, *MEASURES)
+]
+OF_ONE = [(name, m) for name, m in OF_ONE if not has_key(m, name)]
 VALUES = {"box": "affine", "starts": "grid:2", "projected": True, "cfl": 0.5}
 VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.1}
 
@@ -231,6 +237,10 @@ VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.
 @pytest.mark.parametrize(("name", "measure"), sorted(set(OF_ONE)))
 def test_a_key_is_refused_where_it_means_nothing(name: str, measure: str) -> None:
     row = KEYS[name]
-    said = row.only[1] if row.only else row.never[measure]
+    said = (
+        row.required_measure[1]
+        if row.required_measure
+        else row.excluded_measures[measure]
+    )
     with pytest.raises(InvalidInputError, match=re.escape(f"{said}: ")):
         parse({"measure": measure, name: VALUES.get(name, 1)})

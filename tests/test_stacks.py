@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from meanfield.attention import attentions
-from meanfield.distances import sliced, wasserstein
-from meanfield.dynamics import stacked
+from meanfield.distances import sliced_wasserstein, wasserstein
+from meanfield.dynamics import stack_trees
 from meanfield.energies import QuadraticPotential
 from meanfield.errors import WrongKindError
 from meanfield.fields import Affine, Convergence
@@ -48,13 +48,13 @@ def grid(rng: np.random.Generator, d: int) -> Grid:
     density = rng.uniform(1, 2, size=(2, *(8,) * d))
     mu = Grid.from_density(edges, density, position=position)
     state = mu.state._replace(origin=jnp.asarray(rng.normal(size=d)))
-    return mu.at(state)
+    return mu.replace_coordinates(state)
 
 
 MAKERS: dict[str, Callable[[np.random.Generator, int], AbstractMeasure]] = {
     "points": points,
     "gaussian": gaussian,
-    "quadrature": lambda rng, d: Quadrature.of(gaussian(rng, d), Tensor(2)),
+    "quadrature": lambda rng, d: Quadrature.from_rule(gaussian(rng, d), Tensor(2)),
     "facing": lambda rng, d: Facing(gaussian(rng, d), points(rng, d)),
     "grid": grid,
 }
@@ -62,7 +62,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, int], AbstractMeasure]] = {
 
 def answers(mu: AbstractMeasure) -> dict[str, object]:
     """All that a measure answers for without a field."""
-    kinds = inspect.getmembers(type(mu), lambda part: isinstance(part, property))
+    kinds = inspect.getmembers_static(type(mu), lambda part: isinstance(part, property))
     names = {name for name, _ in kinds if name[0] != "_"} - STATIC
     found = {name: getattr(mu, name) for name in names}
     found |= {"norm": mu.norm(mu.coordinates), "error": mu.error_norm(mu.coordinates)}
@@ -71,7 +71,7 @@ def answers(mu: AbstractMeasure) -> dict[str, object]:
     if not isinstance(mu, Facing):
         found["energy"] = QuadraticPotential(jnp.eye(mu.dimension))(mu)
     if isinstance(mu, Points):
-        found["restricted"] = mu.restricted(mu.tokens.x[..., 0] > -1)
+        found["restricted"] = mu.restrict(mu.tokens.x[..., 0] > -1)
     return found
 
 
@@ -88,7 +88,7 @@ def test_a_stack_answers_as_its_members_do(kind: str, d: int, members: int) -> N
     """One member, as many as dimensions, where axes are easily mistaken, and more."""
     rng = np.random.default_rng(members)
     each = [MAKERS[kind](rng, d) for _ in range(members)]
-    stack = stacked(each)
+    stack = stack_trees(each)
     assert stack.batch_shape == (members,)
     assert stack.dimension == d
     ask = eqx.filter_jit(answers)
@@ -115,27 +115,29 @@ def _ensemble() -> Trajectory[Points]:
         n_accepted=whole,
         n_rejected=whole,
         residual=real,
-        missed=real,
-        lapse=Convergence(real, real, whole),
-        predicted=BlowUpTime(real, real),
+        sum_error=real,
+        convergence_failure=Convergence(real, real, whole),
+        prediction=BlowUpTime(real, real),
     )
-    return stacked([run, run])
+    return stack_trees([run, run])
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda runs: runs.at(0),
+        lambda runs: runs.frame(0),
         lambda runs: runs[0],
         lambda runs: runs.map(lambda mu: mu.mean),
         lambda runs: runs.covariance,
         lambda runs: runs.status,
         lambda runs: runs.final.transport(Affine(jnp.eye(2), jnp.zeros(2))),
         lambda runs: wasserstein(runs.final, runs.final),
-        lambda runs: sliced(runs.final, runs.final),
+        lambda runs: sliced_wasserstein(runs.final, runs.final),
         lambda runs: QuadraticPotential(jnp.eye(2)).variation(runs.final),
         lambda runs: attentions["softmax"](*[jnp.eye(2)] * 3).field(0.0, runs.final),
-        lambda runs: runs.member(0).start.at(jnp.zeros((3, 2, 2))).mean,
+        lambda runs: (
+            runs.member(0).start.replace_coordinates(jnp.zeros((3, 2, 2))).mean
+        ),
     ],
 )
 def test_what_is_of_one_measure_names_the_stack(ask: Callable[..., object]) -> None:

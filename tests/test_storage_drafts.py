@@ -109,7 +109,7 @@ def test_a_result_is_stored_without_a_look_at_the_others(
         tasks.finish(0, {})
     tasks.recover()
     assert not left.exists()
-    assert tasks.done() == {0}
+    assert tasks.done_tasks() == {0}
 
 
 def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_table_is_the_same_in_small_blocks(
     dataset = RunStore.open(run).dataset()
     export(dataset, tmp_path / "run.csv")
     monkeypatch.setattr("meanfield.storage._export._BLOCK_ROWS", 2 * N)
-    monkeypatch.setattr("meanfield.storage._export._HELD", 0)
+    monkeypatch.setattr("meanfield.storage._export._LOAD_LIMIT", 0)
     export(dataset, tmp_path / "blocks.csv")
     assert (tmp_path / "blocks.csv").read_bytes() == (tmp_path / "run.csv").read_bytes()
 
@@ -224,7 +224,7 @@ def test_the_size_of_a_table_counts_every_run(tmp_path: Path) -> None:
 
 
 def test_a_gaussian_has_its_covariance_when_it_is_asked_for(gaussian: RunStore) -> None:
-    data = gaussian.dataset(kinds["gaussian"].derived)
+    data = gaussian.dataset(kinds["gaussian"].derive)
     Y = data["factor"].values
     assert data["covariance"].dims == ("time", "coord", "other")
     np.testing.assert_allclose(

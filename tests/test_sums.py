@@ -14,8 +14,8 @@ from meanfield.measures.reductions.cells import (
     Cells,
     GaussLayout,
     Layout,
-    cheapest,
-    chosen,
+    cheapest_layout,
+    choose_layout,
 )
 from meanfield.sums import _transport
 
@@ -51,7 +51,9 @@ def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
     assert plan.layout is not None
     assert plan.layout.bound <= 1e-6
     assert sums.plan(40 * many, 40 * many) == Blocked()
-    assert cheapest([5e4], 60_000, 2, error=1e-6) is None  # of kernels along one axis
+    assert (
+        cheapest_layout([5e4], 60_000, 2, error=1e-6) is None
+    )  # of kernels along one axis
     some = many[:500]
     found = sums.tilted_mean(some, many, many, reduction=plan)
     exact = sums.tilted_mean(some, many, many)
@@ -66,14 +68,14 @@ def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
 def test_bad_input_of_sums_is_refused_in_one_line(rng: Generator) -> None:
     x = rng.normal(size=(5, 2))
     for call, said in (
-        (lambda: sums.log_sum_exp(x, x[:, :1]), "one space; got 2 and 1"),
+        (lambda: sums.log_sum_exp(x, x[:, :1]), "columns; got 2 and 1"),
         (lambda: sums.log_sum_exp(x[0], x), "`queries` must be rows"),
         (lambda: sums.tilted_mean(x, x, x[:3]), "each of the 5 keys; got 3"),
         (lambda: sums.log_sum_exp(x, x, x[:, 0][:4]), "each of the 5 keys"),
         (lambda: sums.plan(x, x, tolerance=0.5), "`tolerance` must be between"),
-        (lambda: sums.plan(x, x, columns=-1), "`columns` counts"),
-        (lambda: sums.log_sum_exp(1e200 * x, 1e200 * x), "beyond the largest number"),
-        (lambda: jax.jit(lambda y: y * len(repr(sums.plan(y, y))))(x), "plan outside"),
+        (lambda: sums.plan(x, x, columns=-1), "`columns` must not be negative"),
+        (lambda: sums.log_sum_exp(1e200 * x, 1e200 * x), "exceed the largest float"),
+        (lambda: jax.jit(lambda y: y * len(repr(sums.plan(y, y))))(x), "it outside"),
     ):
         with pytest.raises(InvalidInputError, match=said):
             call()
@@ -107,11 +109,15 @@ def test_sinkhorn_in_cells_makes_a_plan(
     kind: str, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two clouds, by NumPy: within the tolerance, and by the sums it asked for."""
-    monkeypatch.setattr(_transport, "COMPILED", -np.inf)
-    monkeypatch.setattr("meanfield.sums._potentials.unlaid", None)  # no exact sums
+    monkeypatch.setattr(_transport, "COMPILE_SECONDS", -np.inf)
+    monkeypatch.setattr(
+        "meanfield.sums._potentials.fall_back_to_exact", None
+    )  # no exact sums
     laid = []
-    spied = lambda *args, **sizes: laid.append(chosen(*args, **sizes)) or laid[-1]
-    monkeypatch.setattr(_transport, "chosen", spied)
+    spied = lambda *args, **sizes: (
+        laid.append(choose_layout(*args, **sizes)) or laid[-1]
+    )
+    monkeypatch.setattr(_transport, "choose_layout", spied)
     m = 1500 if kind == "square" else 2500
     shear = np.array([[2.0, 0.5], [0.0, 1.0]])
     q, k = rng.normal(size=(m, 2)) @ shear, rng.normal(size=(1500, 2))
@@ -133,7 +139,7 @@ def test_one_is_told_of_hours_of_exact_sums() -> None:
     """In a jit, where no cells are laid out; shapes say how long it takes."""
     x = jax.ShapeDtypeStruct((1_000_000, 2), jnp.float64)
     of = lambda x: sums.sinkhorn(x, x, reduction=Cells(1e-6)).residual
-    with pytest.warns(UserWarning, match="exact ones, of 1e.12 pairs each, take some"):
+    with pytest.warns(UserWarning, match="exact sums, of 1e.12 pairs each, take about"):
         jax.eval_shape(of, x)
 
 
@@ -142,8 +148,8 @@ def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
     q, k = rng.normal(size=(20, 1)), rng.normal(size=(30, 1))
     inside = jax.jit(lambda q: sums.sinkhorn(q, k, reduction=Cells(1e-3)))(q)
     assert float(inside.tolerance) < 1e-9
-    exact = sums.sinkhorn(q, k).of_keys
-    np.testing.assert_allclose(inside.of_keys, exact, rtol=1e-9, atol=1e-9)
+    exact = sums.sinkhorn(q, k).key_potential
+    np.testing.assert_allclose(inside.key_potential, exact, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -156,4 +162,6 @@ def test_sinkhorn_beyond_its_cells_is_exact(rng: Generator) -> None:
         for how in (narrow, Blocked())
     )
     assert found.residual <= 1e-10
-    np.testing.assert_allclose(found.of_keys, exact.of_keys, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        found.key_potential, exact.key_potential, rtol=1e-6, atol=1e-6
+    )

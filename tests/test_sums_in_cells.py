@@ -20,18 +20,18 @@ from meanfield.measures.reductions.cells import (
     GaussLayout,
     Layout,
     Nearness,
-    cheapest,
-    cheapest_gauss,
+    cheapest_gauss_layout,
+    cheapest_layout,
+    error_share,
     extent,
-    framed,
+    frame_sides,
     growth,
     largest_reach,
-    missed_share,
-    of_all,
+    refined_extents,
     relative_error,
 )
-from meanfield.measures.reductions.cells._cell_reductions import between_cells
-from meanfield.measures.reductions.cells._gauss import attended
+from meanfield.measures.reductions.cells._cell_reductions import cell_log_mean
+from meanfield.measures.reductions.cells._gauss import frame_by_means
 from meanfield.scores import Dot
 
 ROUNDING = 1e-13  # of numbers of order one
@@ -50,7 +50,7 @@ def interpolated(layout: Layout, q: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 def spans_of(q: np.ndarray, k: np.ndarray) -> list[float]:
     """What scores vary by from their middle, along each axis."""
-    queries, keys = framed(jnp.asarray(q), jnp.asarray(k))
+    queries, keys = frame_sides(jnp.asarray(q), jnp.asarray(k))
     return np.asarray(queries.half * keys.half).tolist()
 
 
@@ -81,7 +81,7 @@ def test_no_kernel_of_a_pair_is_off_by_more_than_the_bound(
     q[0], k[0] = 2.0, 2.0  # corners, where cells reach farthest
     spans = spans_of(q, k)
     for error in (1e-2, 1e-6):
-        layout = cheapest(spans, 120, 61, error=error)
+        layout = cheapest_layout(spans, 120, 61, error=error)
         assert layout is not None
         exact = np.exp(q @ k.T)
         worst = np.abs(interpolated(layout, q, k) / exact - 1).max()
@@ -108,7 +108,7 @@ def test_what_a_gaussian_misses_is_a_share_of_a_wider_one(
         nodes_apart = middle + width * (places[:, None] - places[None])
         missed = np.abs(basis @ kernel(nodes_apart) @ basis.T - kernel(apart))
         worst = max(worst, float((missed * np.exp(apart**2 / 6)).max()))
-    assert 0.1 * missed_share(nodes, width) < worst <= missed_share(nodes, width)
+    assert 0.1 * error_share(nodes, width) < worst <= error_share(nodes, width)
 
 
 def test_a_sum_of_gaussians_is_checked_by_one_of_wider_ones(rng: Generator) -> None:
@@ -116,21 +116,21 @@ def test_a_sum_of_gaussians_is_checked_by_one_of_wider_ones(rng: Generator) -> N
     x = rng.normal(size=(200, 2))
     q, logs = 2 * x, np.log(rng.random(200))
     arrays = jnp.asarray(q), jnp.asarray(x), jnp.asarray(logs), jnp.zeros((200, 0))
-    sides = attended(*arrays[:3])
+    sides = frame_by_means(*arrays[:3])
     a, b = (np.asarray(side.x) for side in sides)
     apart = ((a[:, None] - b[None]) ** 2).sum(axis=-1)
     gauge = logs + b @ np.asarray(sides[0].middle) + (b**2).sum(axis=1) / 2
     total = lambda variance: np.exp(gauge - apart / (2 * variance)).sum(axis=1)
     loneliest = float((total(3.0) / total(1.0)).max())
-    assert 1 < extent(*arrays[:3]).nearness.loneliness <= loneliest
-    (of_every_query,) = of_all([arrays[:3]], error=1e-6)
-    assert of_every_query.nearness.loneliness == pytest.approx(loneliest, rel=1e-6)
+    assert 1 < extent(*arrays[:3]).nearness.wide_ratio <= loneliest
+    (of_every_query,) = refined_extents([arrays[:3]], error=1e-6)
+    assert of_every_query.nearness.wide_ratio == pytest.approx(loneliest, rel=1e-6)
     for slack, is_bounded in ((1.01, True), (0.99, False)):
         layout = GaussLayout(9, (12, 12), 0.5, 0.0)
         limit = 2 * layout.share * loneliest * slack
         layout = dataclasses.replace(layout, limit=limit)
-        assert bool(between_cells(layout, *arrays)[2]) == is_bounded
-    assert not between_cells(GaussLayout(9, (4, 4), 0.5, 0.1), *arrays)[2]  # too wide
+        assert bool(cell_log_mean(layout, *arrays)[2]) == is_bounded
+    assert not cell_log_mean(GaussLayout(9, (4, 4), 0.5, 0.1), *arrays)[2]  # too wide
 
 
 def problem(kind: str, n: int, d: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -164,8 +164,10 @@ def layouts(
     """Of either kind, where there is one."""
     sizes = 2 * len(q), q.shape[1] + 1
     found = (
-        cheapest([1.0 + span for span in spans_of(q, k)], *sizes, error=tolerance),
-        cheapest_gauss(lying(q, k, logs), *sizes, error=tolerance),
+        cheapest_layout(
+            [1.0 + span for span in spans_of(q, k)], *sizes, error=tolerance
+        ),
+        cheapest_gauss_layout(lying(q, k, logs), *sizes, error=tolerance),
     )
     return [layout for layout in found if layout is not None]
 
@@ -173,7 +175,7 @@ def layouts(
 def lying(q: np.ndarray, k: np.ndarray, logs: np.ndarray) -> Nearness:
     """How queries and keys lie to each other, with some room."""
     near = extent(*map(jnp.asarray, (q, k, logs))).nearness
-    return Nearness(1.1 * near.halves, 2 * near.loneliness)
+    return Nearness(1.1 * near.halves, 2 * near.wide_ratio)
 
 
 def worst_error(
@@ -233,7 +235,7 @@ def test_four_hundred_problems_hold_their_bounds(seed: int) -> None:
 
 def test_what_cells_do_not_reach_is_summed_exactly(rng: Generator) -> None:
     x = rng.normal(size=(300, 2))
-    layout = cheapest(spans_of(x, x), 600, 3, error=1e-3)
+    layout = cheapest_layout(spans_of(x, x), 600, 3, error=1e-3)
     assert layout is not None
     score, keys = (
         Dot(jnp.eye(2), jnp.eye(2)),
@@ -260,14 +262,14 @@ def test_sums_that_underflow_are_exact(rng: Generator) -> None:
     q = np.linspace(0, 160, 50)[:, None]
     k = rng.uniform(0, 0.1, (60, 1)) + np.repeat([[0.0], [9.9]], 30, axis=0)
     logs = np.repeat([0.0, -1560.0], 30)
-    layout = cheapest([500.0], 110, 2, error=1e-2)
+    layout = cheapest_layout([500.0], 110, 2, error=1e-2)
     assert layout is not None
     found = sums.log_sum_exp(q, k, logs, reduction=Cells(layout=layout))
     np.testing.assert_allclose(found, sums.log_sum_exp(q, k, logs), rtol=1e-13)
     assert found[-1] > 20
     arrays = jnp.asarray(k), jnp.asarray(logs), jnp.zeros((60, 0))
     for queries, is_bounded in ((q, False), (q[:20], True)):
-        found = between_cells(layout, jnp.asarray(queries), *arrays)
+        found = cell_log_mean(layout, jnp.asarray(queries), *arrays)
         assert bool(found[2]) == is_bounded
 
 
@@ -276,7 +278,7 @@ def test_what_is_excluded_widens_no_box(rng: Generator) -> None:
     x[7] = 1e200
     logs = np.zeros(500)
     logs[7] = -np.inf
-    layout = cheapest([20.0, 20.0], 1000, 3, error=1e-6)
+    layout = cheapest_layout([20.0, 20.0], 1000, 3, error=1e-6)
     assert layout is not None
     near = np.delete(x, 7, axis=0)
     found = sums.tilted_mean(
@@ -304,7 +306,7 @@ def moved(
 def test_derivatives_are_those_of_the_sums(kind: type, rng: Generator) -> None:
     d = 2
     layout = {
-        Layout: cheapest([40.0] * d, 60, d + 1, error=1e-9),
+        Layout: cheapest_layout([40.0] * d, 60, d + 1, error=1e-9),
         GaussLayout: GaussLayout(14, (12, 12), 0.9, 1e-5),
     }[kind]
     assert layout is not None

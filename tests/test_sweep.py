@@ -14,8 +14,8 @@ from meanfield import runs
 from meanfield.errors import InvalidInputError
 from meanfield.flows import _ensemble  # pyright: ignore[reportPrivateUsage]
 from meanfield.plotting import Look, panels
-from meanfield.runs.sweeps._cells import Cells
-from meanfield.runs.sweeps._compute import checked
+from meanfield.runs.sweeps._cells import SweepCells
+from meanfield.runs.sweeps._compute import plan_chunks
 from meanfield.spec import parse, parse_axes
 from tests.conftest import Finished
 
@@ -72,7 +72,7 @@ def test_every_cell_is_the_closed_form(swept: Swept) -> None:
 def test_cells_of_one_shape_share_one_compilation(swept: Swept) -> None:
     result, compiled = swept
     assert result.compilations == compiled == 1
-    assert result.cells == sum(result.endings.values()) == 9 * 6 * 2
+    assert result.n_cells == sum(result.endings.values()) == 9 * 6 * 2
 
 
 def test_the_table_has_a_row_for_each_cell(swept: Swept) -> None:
@@ -115,7 +115,7 @@ def test_programs_are_counted_before_they_are_compiled(
     text: str, programs: int, size: int
 ) -> None:
     spec = parse({"measure": "gaussian", "n": 3})
-    assert checked(Cells(spec, parse_axes(text)), None) == (programs, size)
+    assert plan_chunks(SweepCells(spec, parse_axes(text)), None) == (programs, size)
 
 
 def test_the_same_sweep_goes_on_and_another_is_refused(swept: Swept) -> None:

@@ -7,8 +7,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from meanfield.errors import InvalidInputError
-from meanfield.runs.sweeps._cells import Cells
-from meanfield.spec import Axis, parse, parse_axes, with_values
+from meanfield.runs.sweeps._cells import SweepCells
+from meanfield.spec import Axis, parse, parse_axes, replace_values
 
 BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 
@@ -53,8 +53,8 @@ def test_axes_are_read(text: str, names: list[str], values: list[list]) -> None:
         ("A=1", "is no axis"),
         ("A=1:2", "is no axis"),
         ("A=1:2:3:linear", "is no axis"),
-        ("A=x:2:3", "`x` is no number"),
-        ("A=nan:2:3", "`nan` is no number"),
+        ("A=x:2:3", "`x` is not a finite number"),
+        ("A=nan:2:3", "`nan` is not a finite number"),
         ("A=1:2:0", "from 2 to"),
         ("A=1:1:3", "the same"),
         ("A=-1:1:3:log", "> 0"),
@@ -89,24 +89,27 @@ def test_an_axis_is_stored_as_by_versions_that_knew_no_options() -> None:
 def test_an_entry_of_a_drift_varies_alone() -> None:
     (axis,) = parse_axes("drift.M[0,1]=-1|1")
     spec = parse({"drift": {"M": [[1, 2], [3, 4]], "b": [1, 0]}})
-    assert with_values(spec, [(axis, 1)]).drift == {"M": [[1, 1], [3, 4]], "b": [1, 0]}
+    assert replace_values(spec, [(axis, 1)]).drift == {
+        "M": [[1, 1], [3, 4]],
+        "b": [1, 0],
+    }
     with pytest.raises(InvalidInputError, match=r"give `drift.M` as a matrix"):
-        with_values(parse({"drift": {"b": 1}}), [(axis, 1)])
+        replace_values(parse({"drift": {"b": 1}}), [(axis, 1)])
 
 
 def test_an_entry_of_a_matrix_varies_alone() -> None:
     (axis,) = parse_axes("A[0,1]=-1|1")
     spec = parse({"A": [[1, 2], [3, 4]]})
-    assert with_values(spec, [(axis, 1)]).A == [[1, 1], [3, 4]]
+    assert replace_values(spec, [(axis, 1)]).A == [[1, 1], [3, 4]]
     assert spec.A == [[1, 2], [3, 4]]
     for A in (1.0, [1.0, 2.0], [[1.0]]):
         with pytest.raises(InvalidInputError, match="a matrix that has this entry"):
-            with_values(parse({"A": A}), [(axis, 1)])
+            replace_values(parse({"A": A}), [(axis, 1)])
 
 
 def test_chunks_cover_all_cells_and_mix_no_programs() -> None:
     axes = parse_axes("A=0:1:5,attention=softmax|l2,cov=1:2:3,t=1|2")
-    cells = Cells(parse(BASE), axes)
+    cells = SweepCells(parse(BASE), axes)
     chunks = cells.chunks(4)
     assert len(chunks) == 16  # 2 attentions × 2 times × ⌈15 / 4⌉
     assert {len(chunk) for chunk in chunks} == {4}
@@ -114,6 +117,9 @@ def test_chunks_cover_all_cells_and_mix_no_programs() -> None:
     for chunk in chunks:
         specs = [cells.run_spec(index) for index in chunk]
         assert len({(spec.attention, spec.t) for spec in specs}) == 1
-    assert {cells.run_spec(i).attention for i in cells.heads} == {"softmax", "l2"}
-    assert len(cells.heads) == 2
-    assert [len(cells.varied([axis])) for axis in axes] == [5, 2, 3, 2]
+    assert {cells.run_spec(i).attention for i in cells.program_cells} == {
+        "softmax",
+        "l2",
+    }
+    assert len(cells.program_cells) == 2
+    assert [len(cells.cells_along([axis])) for axis in axes] == [5, 2, 3, 2]

@@ -34,14 +34,14 @@ def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
     assert (tmp_path / "p.png").exists()
     labels = cli("plot", "s", "--colour", "@labels.npy")
     assert labels.code == 2
-    assert "no tokens to label" in labels.err
+    assert "no tokens to colour" in labels.err
     wrong = cli("plot", "s", "--colour", "size")
     assert (wrong.code, wrong.err.count("\n")) == (2, 1)
     assert "known: ending, stop_time" in wrong.err
     other = cli("sweep", *keys, "--over", "A=-1:1:4", "--out", "s")
     assert "holds a sweep with another `axes`" in other.err
     fixed = cli("sweep", "s", "--epsilon", "2")
-    assert "leave out `--epsilon`" in fixed.err
+    assert "Leave out `--epsilon`" in fixed.err
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from meanfield import runs
 from meanfield.errors import InputFileError, StoreError
 from meanfield.runs import SweepStore
-from meanfield.runs.sweeps._rows import stored_axes
+from meanfield.runs.sweeps._rows import validate_axes
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import TaskFolder, create_tasks, read_tasks
 from tests.conftest import Finished
@@ -78,7 +78,7 @@ def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
     again = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
     again.recover()
     assert list(iter(again.claim, None)) == list(range(1, 20))
-    assert again.done() == {0}
+    assert again.done_tasks() == {0}
     assert again.result(0) == {"x": [1.0]}
     (tasks.path / "done" / "00000.json").write_text("{")
     with pytest.raises(StoreError, match="damaged"):
@@ -194,7 +194,7 @@ def test_no_link_among_tasks_is_written_through(
 def test_axes_come_back_as_they_were_stored() -> None:
     texts = ("A=-2:2:3", "epsilon=0.1:10:3:log", "mask=null|causal", "K[0,1]=1|2.5")
     axes = parse_axes(*texts, "V=[[1,0],[0,2]]|[[1,1],[0,2]]")
-    assert stored_axes([axis.as_json() for axis in axes], Path("s")) == axes
+    assert validate_axes([axis.as_json() for axis in axes], Path("s")) == axes
 
 
 def test_strange_files_in_a_sweep_are_left_alone(cli: Run):

@@ -42,7 +42,7 @@ def test_each_line_is_valid_without_its_sign(key: str, tmp_path: Path):
     """And the value is the default, where there is one."""
     (tmp_path / "run.toml").write_text(LINES[key], encoding="utf-8")
     value = read_toml(tmp_path / "run.toml")[key]
-    only = KEYS[key].only
+    only = KEYS[key].required_measure
     measure = {} if only is None else {"measure": only[0]}
     spec = parse({**measure, **COMPANIONS.get(key, {}), key: value})
     default = RunSpec.model_fields[key].default

@@ -14,7 +14,7 @@ from meanfield.attention import Attention, plans
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Chebyshev
 from meanfield.plotting import panels
-from meanfield.theorems import measured, statements
+from meanfield.theorems import statements, verify_statement
 
 pytestmark = pytest.mark.usefixtures("registries")
 
@@ -42,13 +42,13 @@ def test_the_attention_has_the_weights_of_its_formula(rng: np.random.Generator):
 WRONG = {  # what is put in the place of the last line of a method, and what is said
     "__call__": {
         "near[:, :1]": r"of `(even|Even)`.*`EvenMean`.*\(7, 2\) .*shape \(7, 1\)",
-        "near[:1]": r"at tokens of shape \(7, 2\) it gives shape \(1, 2\)",
-        "near[0]": r"at tokens of shape \(7, 2\) it gives shape \(2,\)",
+        "near[:1]": r"at tokens of shape \(7, 2\) it returns shape \(1, 2\)",
+        "near[0]": r"at tokens of shape \(7, 2\) it returns shape \(2,\)",
     },
     "weights": {
         "2 * near": "`weights` of `EvenMean` is not the matrix of its barycentre",
         "near.T": "`weights` of `EvenMean` is not the matrix of its barycentre",
-        "near[:1]": r"matrix of 7 rows and columns.*got shape \(1, 7\)",
+        "near[:1]": r"a row and a column for each of the 7 .*got shape \(1, 7\)",
     },
 }
 MISTAKES = [(place, line) for place, lines in WRONG.items() for line in lines]
@@ -83,7 +83,7 @@ def test_rows_that_sum_to_two_are_refused_where_one_is_promised(
     rng: np.random.Generator,
 ):
     twice = changed(__call__="2 * near", weights="2 * near")
-    with pytest.raises(InvalidInputError, match=r"rows_sum_to_one.* sums to 2;"):
+    with pytest.raises(InvalidInputError, match=r"rows_sum_to_one.* sums to 2\."):
         plans(twice, 0.0, cloud(rng))
 
 
@@ -101,7 +101,7 @@ def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path)
     done(page, simulated)
     done(page, plotted)
     assert (tmp_path / "even-focus.png").stat().st_size > 0
-    data = runs.with_attention(
+    data = runs.add_attention(
         tmp_path / "even.zarr",
         runs.dataset(tmp_path / "even.zarr"),
         [0.5],
@@ -131,7 +131,7 @@ def test_the_panel_refuses_weights_without_an_entropy():
 @pytest.mark.parametrize("seed", range(3))
 def test_the_statement_holds_and_its_control_fails(seed: int):
     loaded("template_statement")
-    outcome = measured("mine:covariance", seed=seed)
+    outcome = verify_statement("mine:covariance", seed=seed)
     held, broken = (trial.checks[0] for trial in outcome.trials)
     assert held.holds, held.observed
     assert broken.violated, broken.observed

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from latex2mathml.converter import convert
 
-from meanfield.theorems import Statement, by_attention, statements
+from meanfield.theorems import Statement, statements, statements_by_attention
 
 MAIN = "from meanfield.cli import main; main()"
 PAPERS = ("castin2025", "sander2022", "uw2023", "tay2020", "shahbazi2025", "new")
@@ -133,7 +133,7 @@ def test_the_statement_holds_and_its_control_fails(report: Report, name: str) ->
     assert all(check["why"] for check in trials["statement"]["checks"])
 
 
-MISPRINTED = [each.id for each in statements.values() if each.printed is not None]
+MISPRINTED = [each.id for each in statements.values() if each.misprint is not None]
 
 
 @pytest.mark.slow_cases(*set(LONG).intersection(MISPRINTED))
@@ -156,9 +156,9 @@ def test_what_is_said_of_a_statement_is_whole_and_can_be_typeset(
     assert made.protocol
     assert made.control is not None
     texts = [made.claim, made.hypotheses, made.remark, made.control.text]
-    if made.printed is not None:
-        texts += [made.printed.printed, made.printed.corrected]
-        assert all(erratum[0] in "CSUTH" for erratum in made.printed.errata)
+    if made.misprint is not None:
+        texts += [made.misprint.claim, made.misprint.correction]
+        assert all(erratum[0] in "CSUTH" for erratum in made.misprint.errata)
     for text in texts:
         pieces = text.split("$")
         assert len(pieces) % 2 == 1, f"an odd number of $ in {text!r}"
@@ -177,7 +177,7 @@ def test_every_statement_has_its_place_on_the_page(short_report: Report) -> None
 def test_a_variant_is_measured_where_code_of_ours_names_it() -> None:
     """Variables and functions of SciPy called `linear` or `softmax` do not count."""
     marks = {name: [name] for name in ("softmax", "linear", "esp", "esp-soft")}
-    about = by_attention(marks)
+    about = statements_by_attention(marks)
     assert "new:N2" in about["esp"]  # by functions that its file borrows
     assert "new:N2" not in about["linear"]
     assert "new:N2-cost" not in about["softmax"]

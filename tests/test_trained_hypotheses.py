@@ -45,10 +45,10 @@ from meanfield.training import (
     TrainFolder,
     TrainSpec,
     Variant,
-    before,
-    examined,
+    evaluate,
     export,
     network,
+    pre_norm_block,
     self_attention,
     train,
 )
@@ -68,7 +68,7 @@ def encoder(key: PRNGKey) -> Encoder:
     blocks = []
     for one, other in jax.random.split(key, (LAYERS, 2)):
         part = in_double(Perceptron(other, d=D, width=8))
-        blocks += [before(layer(one), D), before(part, D)]
+        blocks += [pre_norm_block(layer(one), D), pre_norm_block(part, D)]
     return in_double(Encoder(tuple(blocks)))
 
 
@@ -76,7 +76,7 @@ def several(rng: np.random.Generator) -> Points:
     """Three clouds side by side."""
     one = points(rng)
     x = jnp.asarray(rng.normal(size=(3, *one.tokens.x.shape)))
-    return jax.vmap(one.at)(x)
+    return jax.vmap(one.replace_coordinates)(x)
 
 
 def matrices_of(part: Any) -> list[tuple[np.ndarray, ...]]:
@@ -217,8 +217,8 @@ def test_a_network_is_the_one_that_was_examined(tmp_path: Path):
     recipe = dataclasses.replace(RECIPE, epochs=2)
     training = spec(recipe=recipe)
     record = train(training, tmp_path / "a")
-    task, seen = training.built(), examined(tmp_path / "a")
-    items = {name: jnp.asarray(array) for name, array in task.items().items()}
+    task, seen = training.build_task(), evaluate(tmp_path / "a")
+    items = {name: jnp.asarray(array) for name, array in task.samples().items()}
     stored = TrainFolder(tmp_path / "a").weights(1, 1)
     for epoch in (0, 1, 2):
         taught = network(tmp_path / "a", seed=1, epoch=epoch)
@@ -235,9 +235,9 @@ def test_a_network_is_the_one_that_was_examined(tmp_path: Path):
     leaves = jax.tree.leaves(network(tmp_path / "a", seed=1, epoch=1))
     own = sorted(a.tobytes() for a in map(np.asarray, leaves) if a.dtype == np.float32)
     assert own == sorted(a.tobytes() for a in stored.values())
-    with pytest.raises(InvalidInputError, match="has no seed 7, but 0, 1"):
+    with pytest.raises(InvalidInputError, match="has no seed 7; use 0, 1"):
         network(tmp_path / "a", seed=7)
-    with pytest.raises(InvalidInputError, match="after epoch 9, but after 0, 1, 2"):
+    with pytest.raises(InvalidInputError, match="after epoch 9; use one of 0, 1, 2"):
         network(tmp_path / "a", seed=1, epoch=9)
 
 

@@ -28,7 +28,7 @@ from meanfield._folders import templates
 from meanfield.errors import (
     InputFileError,
     InvalidInputError,
-    SimulationFailed,
+    SimulationError,
     StoreError,
     UnsupportedError,
 )
@@ -79,7 +79,7 @@ def test_losses_are_those_of_a_network_written_by_hand(tmp_path: Path):
     folder, task = TrainFolder(tmp_path / "a"), pairs()(count=200)
     w = {k: v[0] for k, v in folder.read("weights-0000.safetensors").items()}
     split = task.split(3)
-    items = {name: jnp.asarray(array) for name, array in task.items().items()}
+    items = {name: jnp.asarray(array) for name, array in task.samples().items()}
     head = "encoder.blocks.0.part.heads."
     frozen = {k: v for k, v in w.items() if k.endswith(("epsilon", "_bias"))}
     frozen = {k: v for k, v in frozen.items() if k.startswith(head)}
@@ -161,8 +161,8 @@ def test_seeds_side_by_side_learn_as_alone(tmp_path: Path):
 @pytest.mark.slow
 def test_shuffled_labels_teach_nothing(tmp_path: Path):
     class Shuffled(pairs()):
-        def items(self):
-            items = super().items()
+        def samples(self):
+            items = super().samples()
             label = np.random.default_rng(1).permutation(items["label"])
             return {**items, "label": label}
 
@@ -182,7 +182,7 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     task = pairs()(count=200)
     with jax.enable_x64(False):
         network = task.network(jax.random.fold_in(jax.random.key(2), 0), run.variant)
-    items, test = task.items(), task.split(2).test[:50]
+    items, test = task.samples(), task.split(2).test[:50]
     sums, plans = [], eqx.filter_jit(task.plans)
     for i in test:
         item = {name: jnp.asarray(array[i]) for name, array in items.items()}
@@ -199,7 +199,7 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
 
 def test_a_rehearsal_never_sees_the_test():
     split = Split(np.arange(8, 100), np.arange(8))
-    rehearsal = split.rehearsal()
+    rehearsal = split.validation_split()
     assert not set(rehearsal.train) & set(rehearsal.test)
     assert {*rehearsal.train, *rehearsal.test} == set(split.train)
     assert len(rehearsal.test) == 23
@@ -207,7 +207,7 @@ def test_a_rehearsal_never_sees_the_test():
 
 def test_a_loss_that_is_no_number_ends_it_and_keeps_what_was(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, rate=1e30))
-    with pytest.raises(SimulationFailed, match="not finite in epoch"):
+    with pytest.raises(SimulationError, match="not finite in epoch"):
         train(run, tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch < 3
 
@@ -233,11 +233,11 @@ def test_folders_refuse_what_is_not_theirs(tmp_path: Path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seeds": ()}, "at least one"),
-        ({"seeds": (1, 1)}, "different numbers"),
+        ({"seeds": ()}, "one or more"),
+        ({"seeds": (1, 1)}, "distinct numbers"),
         ({"options": {"colour": 3}}, "unexpected keyword"),
-        ({"seeds": (-1,)}, "from 0 on"),
-        ({"recipe": Recipe(1, 1000, 1e-3)}, "at most the 160 items"),
+        ({"seeds": (-1,)}, "from 0 to"),
+        ({"recipe": Recipe(1, 1000, 1e-3)}, "at most 160, the number"),
         ({"variant": Variant("sinkhorn", {"iteration": 5})}, "mean `iterations`"),
         ({"variant": Variant("esp-soft", {}, ("direction",))}, "mean `directions`"),
     ],
@@ -281,7 +281,7 @@ def test_exported_heads_are_those_of_the_network(tmp_path: Path):
     np.testing.assert_allclose(velocity, expected, rtol=0, atol=1e-12)
     for change, message in (
         ({"seed": 4}, "no seed 4"),
-        ({"epoch": 3}, "after 0, 1, 2"),
+        ({"epoch": 3}, "use one of 0, 1, 2"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             export(tmp_path / "a", tmp_path / "b", **{"seed": 3, **change})
@@ -306,4 +306,4 @@ def test_the_command_trains_goes_on_and_compares(cli: CLI, tmp_path: Path):
     assert other.code == 0
     refused = cli("train", "show", "first", "third", "--plugin", plugin)
     assert refused.code == 2
-    assert "differ in `seeds`" in refused.err
+    assert "must have the same `seeds`; got (0, 1, 2) and (0, 5, 6)" in refused.err

@@ -70,7 +70,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written
         forget()
         path = database(tmp_path / "site" / _bible.PLACE, texts)
         monkeypatch.setattr(_bible, "VERSES", sum(t.count(" ") + 1 for t in texts))
-        monkeypatch.setattr(_bible, "packaged", lambda *_: path)
+        monkeypatch.setattr(_bible, "package_file", lambda *_: path)
         return path
 
     yield write
@@ -112,7 +112,7 @@ def test_a_text_that_is_not_there_says_what_to_install(
     with pytest.raises(InputFileError, match="edition `z` has 0"):
         _bible.verses("z")
     path.write_bytes(b"no database, and longer than a header of one" * 9)
-    with pytest.raises(InputFileError, match="does not hold the 2 verses"):
+    with pytest.raises(InputFileError, match="does not hold the 2 expected"):
         _bible.verses("k")
     monkeypatch.undo()
     monkeypatch.setattr(_bible, "PACKAGE", "no-such-package")
@@ -122,7 +122,7 @@ def test_a_text_that_is_not_there_says_what_to_install(
 
 def test_windows_are_cut_from_chapters_one_after_another(letters: list[str]):
     task = Characters(**SMALL)
-    text = task.items()["text"]
+    text = task.samples()["text"]
     assert text.dtype == np.uint8
     known = sorted(set("".join(letters)))
     shown = ["".join(known[number] for number in window) for window in text]
@@ -146,11 +146,11 @@ def test_whole_chapters_examine_and_each_fold_has_others(letters: list[str]):
 
 def test_options_that_cannot_work_are_refused(letters: list[str]):
     for options in ({"context": 1}, {"layers": 0}, {"windows": 0}):
-        with pytest.raises(InvalidInputError, match="`context` is at least 2"):
+        with pytest.raises(InvalidInputError, match="`context` must be at least 2"):
             Characters(**options)
-    with pytest.raises(InvalidInputError, match="`windows` is 12000"):
+    with pytest.raises(InvalidInputError, match=r"`windows` must be .*; got 12000"):
         Characters(context=16).split(0)
-    with pytest.raises(InvalidInputError, match=r"7 windows of 256 .* 0 that examine"):
+    with pytest.raises(InvalidInputError, match=r"at most 7, .* 0 test windows of 256"):
         Characters().split(0)
 
 
@@ -181,7 +181,7 @@ def test_attention_that_looks_ahead_is_refused(
     recipe = Recipe(epochs=1, batch=4, rate=1e-3)
     options = {**SMALL, "layers": 1}
     spec = TrainSpec("characters", LEAKING[name], recipe, (0,), options)
-    with pytest.raises(UnsupportedError, match="choose a mask") as refusal:
+    with pytest.raises(UnsupportedError, match="a causal mask") as refusal:
         train(spec, tmp_path / "a")
     assert "\n" not in str(refusal.value)
     assert not (tmp_path / "a" / "training.json").exists()
@@ -192,7 +192,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
 ):
     task = Characters(**SMALL)
     network = in_single(task.network(key, CAUSAL["dense"]))
-    text = task.items()["text"][3]
+    text = task.samples()["text"][3]
     compiled = eqx.filter_jit(task.measures)
     measures = compiled(network, {"text": jnp.asarray(text)}, None)
     read = eqx.filter_jit(network)(jnp.asarray(text[:-1].astype(int)))

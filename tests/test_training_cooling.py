@@ -12,21 +12,21 @@ from training_cases import RECIPE, VARIANTS, spec
 
 from meanfield.errors import InvalidInputError
 from meanfield.training import (
-    Cooling,
+    Annealing,
     Recipe,
     TrainFolder,
     TrainSpec,
     Variant,
-    examined,
+    evaluate,
     resume,
     train,
 )
 
 SOFT = {"slices": 3, "tau": 0.1, "power": 1}
-COOLING = Cooling("temperature", 0.5, after=1)
+COOLING = Annealing("temperature", 0.5, after=1)
 
 
-def cooled(cooling: Cooling | None = COOLING) -> TrainSpec:
+def cooled(cooling: Annealing | None = COOLING) -> TrainSpec:
     recipe = dataclasses.replace(RECIPE, cooling=cooling)
     return spec(
         variant=Variant("esp-soft", {**SOFT, "temperature": 0.8}), recipe=recipe
@@ -82,15 +82,15 @@ def test_a_spec_with_cooling_is_read_again_and_others_do_not_name_it():
 @pytest.mark.parametrize(
     ("cooling", "message"),
     [
-        (Cooling("temperature", 0.5, after=3), "0 to 2; got 3"),
-        (Cooling("temperature", 0.5, after=-1), "0 to 2; got -1"),
-        (Cooling("temperature", 0.0, after=1), "between 0 and 1; got 0"),
-        (Cooling("temperature", 1.0, after=1), "between 0 and 1; got 1"),
-        (Cooling("temperature", np.inf, after=1), "between 0 and 1; got inf"),
-        (Cooling("temperature", np.nan, after=1), "between 0 and 1; got nan"),
+        (Annealing("temperature", 0.5, after=3), "0 to 2; got 3"),
+        (Annealing("temperature", 0.5, after=-1), "0 to 2; got -1"),
+        (Annealing("temperature", 0.0, after=1), "between 0 and 1; got 0"),
+        (Annealing("temperature", 1.0, after=1), "between 0 and 1; got 1"),
+        (Annealing("temperature", np.inf, after=1), "between 0 and 1; got inf"),
+        (Annealing("temperature", np.nan, after=1), "between 0 and 1; got nan"),
     ],
 )
-def test_a_cooling_that_cannot_be_is_refused(cooling: Cooling, message: str):
+def test_a_cooling_that_cannot_be_is_refused(cooling: Annealing, message: str):
     with pytest.raises(InvalidInputError, match=message):
         Recipe(epochs=3, batch=1, rate=1.0, cooling=cooling)
 
@@ -103,7 +103,7 @@ def test_what_an_attention_has_not_cannot_cool(tmp_path: Path):
 
 def test_arrays_do_not_cool(tmp_path: Path):
     soft = Variant("esp-soft", SOFT, given=("directions",))
-    recipe = dataclasses.replace(RECIPE, cooling=Cooling("directions", 0.5, after=0))
+    recipe = dataclasses.replace(RECIPE, cooling=Annealing("directions", 0.5, after=0))
     with pytest.raises(InvalidInputError, match="no number `directions`"):
         train(spec(variant=soft, recipe=recipe), tmp_path / "a")
 
@@ -111,23 +111,23 @@ def test_arrays_do_not_cool(tmp_path: Path):
 def test_what_would_fall_to_nothing_is_refused(tmp_path: Path):
     """Before anything is taught: sorts of temperature zero are no numbers."""
     with pytest.raises(InvalidInputError, match=r"fall to .*e-42.* nearer to 1"):
-        train(cooled(Cooling("temperature", 3e-21, after=1)), tmp_path / "a")
+        train(cooled(Annealing("temperature", 3e-21, after=1)), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
 def test_what_is_hidden_stays_so(tmp_path: Path):
     """Softmax under the mask of the networks is their own attention."""
     train(spec(variant=Variant("softmax", mask="causal")), tmp_path / "a")
-    own, other = examined(tmp_path / "a"), examined(tmp_path / "a", Variant("softmax"))
+    own, other = evaluate(tmp_path / "a"), evaluate(tmp_path / "a", Variant("softmax"))
     np.testing.assert_array_equal(own["loss"], other["loss"])
 
 
 @pytest.mark.slow
 def test_softmax_is_sinkhorn_of_one_half_step(tmp_path: Path):
     train(spec("softmax"), tmp_path / "a")
-    own = examined(tmp_path / "a")
-    one = examined(tmp_path / "a", Variant("sinkhorn", {"iterations": 1}))
-    more = examined(tmp_path / "a", Variant("sinkhorn", {"iterations": 5}))
+    own = evaluate(tmp_path / "a")
+    one = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 1}))
+    more = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 5}))
     np.testing.assert_allclose(one["loss"], own["loss"], atol=1e-5)
     assert np.abs(more["loss"] - own["loss"]).max() > 1e-3
 
@@ -142,7 +142,7 @@ def test_hard_sorts_are_soft_ones_without_temperature(
     soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, given=given)
     train(spec(variant=soft), tmp_path / "a")
     losses = [
-        examined(tmp_path / "a", variant)["loss"]
+        evaluate(tmp_path / "a", variant)["loss"]
         for variant in (
             Variant("esp", {"slices": 3, "tau": 0.1}),
             Variant("esp-soft", {**SOFT, "temperature": 1e-9}),
@@ -150,14 +150,14 @@ def test_hard_sorts_are_soft_ones_without_temperature(
         )
     ]
     np.testing.assert_allclose(losses[0], losses[1], atol=1e-5)
-    np.testing.assert_allclose(losses[2], examined(tmp_path / "a")["loss"], atol=1e-6)
+    np.testing.assert_allclose(losses[2], evaluate(tmp_path / "a")["loss"], atol=1e-6)
     assert np.abs(losses[0] - losses[2]).max() > 1e-3
 
 
 def test_an_attention_with_other_arrays_is_refused(tmp_path: Path):
     train(spec("softmax"), tmp_path / "a")
-    with pytest.raises(InvalidInputError, match="other arrays than those of `softmax`"):
-        examined(tmp_path / "a", VARIANTS["esp-soft"])
+    with pytest.raises(InvalidInputError, match="the arrays of the trained `softmax`"):
+        evaluate(tmp_path / "a", VARIANTS["esp-soft"])
 
 
 def test_the_command_cools_and_examines(cli: CLI, tmp_path: Path):

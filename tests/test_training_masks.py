@@ -12,7 +12,7 @@ from meanfield.attention import Softmax
 from meanfield.measures import Dense, Points
 from meanfield.scores import BlockLocal, Masked, SquaredDistance
 from meanfield.tokens import Tokens
-from meanfield.training import Encoder, Variant, before, self_attention
+from meanfield.training import Encoder, Variant, pre_norm_block, self_attention
 
 
 @pytest.mark.parametrize("name", ["softmax", "differential", "l2"])
@@ -22,12 +22,12 @@ def test_under_a_causal_mask_later_tokens_change_no_bit(
     options = VARIANTS[name].options if name in VARIANTS else {}
     variant = Variant(name, options, mask="causal")
     layer = self_attention(key, variant, d=D, k=WIDTH, n_heads=2)
-    encoder = in_single(Encoder((before(layer, D), before(layer, D))))
+    encoder = in_single(Encoder((pre_norm_block(layer, D), pre_norm_block(layer, D))))
     mu = in_single(points(rng))
     logits = eqx.filter_jit(encoder)(mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
-        changed = eqx.filter_jit(encoder)(mu.at(x)).tokens.x
+        changed = eqx.filter_jit(encoder)(mu.replace_coordinates(x)).tokens.x
         assert np.array_equal(changed[:t], logits[:t])
         assert not np.array_equal(changed[t:], logits[t:])
 
@@ -38,7 +38,7 @@ def test_far_from_the_origin_masked_weights_keep_their_digits(
     """Raw squares at a distance of 1e6 are 1e12, with 1e-4 of rounding."""
     score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
     mu = points(rng)
-    far = mu.at(mu.tokens.x + 1e6)
+    far = mu.replace_coordinates(mu.tokens.x + 1e6)
     weights = Softmax().barycentre(score, far).weights()
     x = np.asarray(far.tokens.x)
     S = -(np.linalg.norm(x[:, None] - x[None], axis=-1) ** 2)
@@ -52,7 +52,7 @@ def test_a_first_token_far_from_the_others_costs_no_digits(rng: np.random.Genera
     """Blocks hide nothing that is later, so keys are measured from their mean."""
     score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
     mu = points(rng)
-    apart = mu.at((mu.tokens.x + 1e3).at[0].set(0.0))
+    apart = mu.replace_coordinates((mu.tokens.x + 1e3).at[0].set(0.0))
     single = Softmax().barycentre(in_single(score), in_single(apart)).weights()
     assert single.dtype == np.float32
     double = Softmax().barycentre(score, apart).weights()

@@ -39,9 +39,9 @@ from meanfield.training import (
     SelfAttention,
     TrainSpec,
     Variant,
-    after,
-    before,
     cross_attention,
+    post_norm_block,
+    pre_norm_block,
     self_attention,
     train,
 )
@@ -63,14 +63,16 @@ def test_a_block_without_norms_is_one_euler_step_of_its_heads(
     block = Residual(layer, eqx.nn.Identity(), eqx.nn.Identity())
     mu = points(rng)
     if name == "linear-expansion":
-        mu = mu.at(mu.tokens.x / 10)  # it is a series about small scores
+        mu = mu.replace_coordinates(
+            mu.tokens.x / 10
+        )  # it is a series about small scores
     velocity = output(lambda mu: layer.dynamics().field(0.0, mu)(mu.tokens), mu)
     step = mu.tokens.x + velocity
     np.testing.assert_allclose(output(block, mu).tokens.x, step, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-@pytest.mark.parametrize("norm", [before, after])
+@pytest.mark.parametrize("norm", [pre_norm_block, post_norm_block])
 def test_padding_changes_nothing(
     name: str, norm: Callable[..., Residual], rng: np.random.Generator, key: PRNGKey
 ):
@@ -95,12 +97,12 @@ def test_a_causal_layer_tells_no_token_of_a_later_one(
 ):
     variant = Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 3})
     layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
-    encoder = Encoder((before(layer, D), before(layer, D)))
+    encoder = Encoder((pre_norm_block(layer, D), pre_norm_block(layer, D)))
     mu = in_single(points(rng))
     out = output(encoder, mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
-        changed = output(encoder, mu.at(x)).tokens.x
+        changed = output(encoder, mu.replace_coordinates(x)).tokens.x
         assert np.array_equal(changed[:t], out[:t])
         assert not np.array_equal(changed[t:], out[t:])
 
@@ -123,8 +125,8 @@ def test_heads_are_projections_around_the_matrix_of_the_library(
 
 def test_an_attention_that_is_more_than_weights_is_refused():
     variant = Variant("differential", {"normalised": True})
-    with pytest.raises(UnsupportedError, match="does more than weigh tokens"):
-        variant.drawn(jax.random.key(0), d=D, k=WIDTH)
+    with pytest.raises(UnsupportedError, match="does more than weight tokens"):
+        variant.build_attention(jax.random.key(0), d=D, k=WIDTH)
 
 
 @pytest.mark.parametrize("name", sorted(attentions))

@@ -14,7 +14,7 @@ from training_cases import in_single
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.training import Variant
-from meanfield.training._arrays import named
+from meanfield.training._arrays import arrays_by_name
 from meanfield.training._epochs import NOISE, Trainer, TrainState, orders, role_keys
 from meanfield.training._export import layers_of
 from meanfield.training.tasks import Sorting, edit_distance
@@ -30,7 +30,7 @@ SEEDS = 0, 1
 
 def test_targets_are_sorted_and_what_examines_is_up_to_twice_as_long():
     task = Sorting(length=6, taught=800, examined=40)
-    items, split = task.items(), task.split(3)
+    items, split = task.samples(), task.split(3)
     for source, target, n in zip(*items.values(), strict=True):
         assert target[:n].tolist() == sorted(source[:n].tolist())
         assert (target[n:] == 12).all()
@@ -42,7 +42,7 @@ def test_targets_are_sorted_and_what_examines_is_up_to_twice_as_long():
     assert train[1:].min() > 800 / 6 / 2
     symbols = items["source"][items["source"] < 12]
     assert np.bincount(symbols).min() > len(symbols) / 12 * 0.8
-    assert task.items()["source"].tobytes() == items["source"].tobytes()
+    assert task.samples()["source"].tobytes() == items["source"].tobytes()
 
 
 def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
@@ -66,17 +66,17 @@ def test_what_cannot_work_is_refused(options: dict[str, int]):
 
 
 def test_more_blocks_than_places_are_refused(key: PRNGKey):
-    with pytest.raises(InvalidInputError, match="at most the 4 places"):
+    with pytest.raises(InvalidInputError, match="at most 4, twice `length`"):
         SHORT.network(key, Variant("sparse-sinkhorn", {"blocks": 5}))
 
 
 def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
     key: PRNGKey,
 ):
-    arrays = named(SHORT.network(key, VARIANTS["softmax"]))
+    arrays = arrays_by_name(SHORT.network(key, VARIANTS["softmax"]))
     assert len(layers_of(arrays, Path())) == 2 * 4  # layers, arrays of each
-    with pytest.raises(UnsupportedError, match="no layers"):
-        layers_of(named(SHORT.network(key, VARIANTS["local"])), Path())
+    with pytest.raises(UnsupportedError, match="no self-attention layers"):
+        layers_of(arrays_by_name(SHORT.network(key, VARIANTS["local"])), Path())
 
 
 def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
@@ -113,7 +113,7 @@ def test_every_length_has_a_slope(name: str, key: PRNGKey):
     variant = sharp if name == "sparse" else VARIANTS[name]
     task = Sorting(length=4, taught=80, examined=8)
     network = in_single(task.network(key, variant))
-    items = {k: jnp.asarray(array[-40:]) for k, array in task.items().items()}
+    items = {k: jnp.asarray(array[-40:]) for k, array in task.samples().items()}
     assert set(items["length"].tolist()) == set(range(1, 9))
 
     def slope(item: dict[str, jax.Array]) -> eqx.Module:
@@ -129,14 +129,14 @@ def test_every_length_has_a_slope(name: str, key: PRNGKey):
 def taught(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
     """Networks that sort two symbols and sometimes three, and the first losses."""
     with jax.enable_x64(False):
-        trainer = Trainer(SHORT, "adam", SHORT.items())
+        trainer = Trainer(SHORT, "adam", SHORT.samples())
         state = trainer.start(VARIANTS["softmax"], SEEDS)
         trains = np.stack([SHORT.split(seed).train for seed in SEEDS])
         losses = []
         for epoch in range(1, epochs + 1):
             batches = jnp.asarray(orders(SEEDS, epoch, trains, 40))
             keys, rate = role_keys(SEEDS, NOISE), jnp.asarray(3e-3, jnp.float32)
-            state, loss = trainer.epoch(state, batches, keys, rate)
+            state, loss = trainer.run_epoch(state, batches, keys, rate)
             losses.append(np.asarray(loss).mean(axis=0))
     return trainer, state, np.stack(losses)
 
@@ -145,7 +145,7 @@ def measured(epochs: int) -> dict[str, np.ndarray]:
     trainer, state, _ = taught(epochs)
     tests = np.stack([SHORT.split(seed).test for seed in SEEDS])
     with jax.enable_x64(False):
-        measures = trainer.examined(state, jnp.asarray(tests))
+        measures = trainer.evaluate(state, jnp.asarray(tests))
     return {name: np.asarray(values) for name, values in measures.items()}
 
 
@@ -169,7 +169,7 @@ def test_all_places_right_is_written_right(seed: int):
     network = jax.tree.map(take, state.networks)
     scores = eqx.filter_jit(lambda *args: jax.vmap(network)(*args))
     numbers = SHORT.split(seed).test
-    items = {name: array[numbers] for name, array in SHORT.items().items()}
+    items = {name: array[numbers] for name, array in SHORT.samples().items()}
     places = range(items["target"].shape[1])
     with jax.enable_x64(False):
         written = np.zeros_like(items["target"])

@@ -17,9 +17,9 @@ from meanfield.errors import (
     UnsupportedError,
 )
 from meanfield.training.tasks import Parity, Patches, Solids, _mnist
-from meanfield.training.tasks._solids import SOLIDS, box, scattered, surface
-from meanfield.training.tasks.patches import moved, patches_of, turned
-from meanfield.training.tasks.solids import stretched
+from meanfield.training.tasks._solids import SOLIDS, box, sample_surface, surface
+from meanfield.training.tasks.patches import patches_of, rotate_image, shift_image
+from meanfield.training.tasks.solids import stretch_cloud
 
 
 def test_patches_fill_images_and_folds_fill_the_digits():
@@ -40,7 +40,7 @@ def test_patches_fill_images_and_folds_fill_the_digits():
 def test_one_token_looks_at_itself_alone(name: str, atol: float, key: PRNGKey):
     """Without a first token an image is one patch: all variants are one network."""
     task = Patches(patch=28, reading="mean")
-    item = {name: jnp.asarray(array[3]) for name, array in task.items().items()}
+    item = {name: jnp.asarray(array[3]) for name, array in task.samples().items()}
     plain = in_single(task.network(key, VARIANTS["softmax"]))
     other = in_single(task.network(key, VARIANTS[name]))
     where = lambda net: net.encoder.blocks[0].part.heads
@@ -57,7 +57,7 @@ def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
     places = [(a, b) for a in range(5) for b in range(5)]
     seen = set()
     for one in jax.random.split(key, 200):
-        shown = np.asarray(moved(jnp.asarray(image), one, 2, float(image.min())))
+        shown = np.asarray(shift_image(jnp.asarray(image), one, 2, float(image.min())))
         hits = [p for p in places if np.allclose(shown, _at(wide, *p), atol=1e-6)]
         assert len(hits) == 1
         seen.update(hits)
@@ -72,7 +72,7 @@ def test_images_are_turned_as_scipy_turns_them(key: PRNGKey):
     image = _mnist.digits()[0][1234]
     turns = []
     for one in jax.random.split(key, 8):
-        shown = np.asarray(turned(jnp.asarray(image), one, 15.0, _mnist.BLACK))
+        shown = np.asarray(rotate_image(jnp.asarray(image), one, 15.0, _mnist.BLACK))
         angle = float(jax.random.uniform(one, (), minval=-15.0, maxval=15.0))
         # Beyond the edge ours is black at once, theirs fades over a pixel.
         theirs = ndimage.rotate(
@@ -103,8 +103,8 @@ def test_digits_that_are_not_there_say_what_to_install(
     monkeypatch.undo()
     other = tmp_path / "digits.csv.gz"
     other.write_bytes(b"no archive")
-    monkeypatch.setattr(_mnist, "packaged", lambda *_: other)
-    with pytest.raises(InputFileError, match="does not hold the 5000 digits"):
+    monkeypatch.setattr(_mnist, "package_file", lambda *_: other)
+    with pytest.raises(InputFileError, match="does not hold the 5000 expected"):
         _mnist.digits()
 
 
@@ -112,7 +112,7 @@ def test_points_are_even_on_the_area_of_a_solid(rng: np.random.Generator):
     """A box of edges 1, 2, 3: by face, and by place in a face."""
     solid = box((0.0, 0.0, 0.0), (1.0, 2.0, 3.0))
     count = 30_000
-    places = scattered(solid, count, rng)
+    places = sample_surface(solid, count, rng)
     ends = np.array([0.5, 1.0, 1.5])
     on_face = np.isclose(np.abs(places), ends, atol=1e-9)
     assert on_face.any(axis=1).all()
@@ -131,7 +131,7 @@ def test_points_on_a_ball_are_those_of_a_sphere(rng: np.random.Generator):
     u = np.linspace(-np.pi / 2, np.pi / 2, 48)[:, None]
     v = np.linspace(-np.pi, np.pi, 96)[None, :]
     ball = [np.cos(u) * np.cos(v), np.cos(u) * np.sin(v), np.sin(u) * np.ones_like(v)]
-    places = scattered(surface(np.stack(ball, axis=-1)), 20_000, rng)
+    places = sample_surface(surface(np.stack(ball, axis=-1)), 20_000, rng)
     np.testing.assert_allclose(np.linalg.norm(places, axis=1), 1, atol=2e-3)
     for axis in range(3):
         assert stats.kstest(places[:, axis], stats.uniform(-1, 2).cdf).pvalue > 1e-4
@@ -150,7 +150,7 @@ def test_solids_have_a_surface_and_proportions_of_their_own(
 
 def test_clouds_are_centred_and_of_variance_one():
     task = Solids(points=64)
-    items = task.items()
+    items = task.samples()
     assert items["points"].shape == (2500, 64, 3)
     np.testing.assert_allclose(items["points"].mean(axis=1), 0, atol=1e-5)
     np.testing.assert_allclose((items["points"] ** 2).mean(axis=(1, 2)), 1, rtol=1e-5)
@@ -163,7 +163,7 @@ def test_clouds_are_turned_and_stretched_a_little(key: PRNGKey):
     """The map is that of a matrix whose singular values are the scales of axes."""
     frame = jnp.eye(3)
     for one in jax.random.split(key, 20):
-        matrix = np.asarray(stretched(frame, one))
+        matrix = np.asarray(stretch_cloud(frame, one))
         scales = np.linalg.norm(matrix, axis=0)
         assert np.all((scales > 0.8) & (scales < 1.25))
         rotation = matrix / scales[None]

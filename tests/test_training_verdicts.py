@@ -34,5 +34,5 @@ def test_verdicts_say_which_way():
     assert verdict([0.0] * 3, [1.0, 1.1, 0.9]).word == "contradicted"
     assert verdict([1.0, -1.0, 0.1], [0.0] * 3).word == "undecided"
     assert verdict([1.0, 1.1], [0.0] * 2).word == "not enough seeds"
-    with pytest.raises(InvalidInputError, match="one number of each side"):
+    with pytest.raises(InvalidInputError, match="vectors of equal length"):
         verdict([1.0], [1.0, 2.0])

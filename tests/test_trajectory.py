@@ -11,7 +11,7 @@ import xarray as xr
 
 import meanfield
 from meanfield import Gaussian, Points, Trajectory, attentions, flow, runs
-from meanfield.dynamics import stacked
+from meanfield.dynamics import stack_trees
 from meanfield.errors import FrameIndexError, InvalidInputError, WrongKindError
 from meanfield.plotting import panels
 from meanfield.spec import parse
@@ -36,7 +36,7 @@ def family() -> Trajectory[Gaussian]:
     """Variances 1 and 2 side by side."""
     attention, _ = line(-1.0)
     each = [Gaussian.from_moments([0.0], [[start]]) for start in (1.0, 2.0)]
-    starts = stacked(each)
+    starts = stack_trees(each)
     return jax.vmap(lambda start: flow(attention, start, TIMES))(starts)
 
 
@@ -78,7 +78,7 @@ def test_a_slice_is_the_trajectory_of_its_frames(
 
 @pytest.mark.parametrize("frames", [slice(None, None, -1), slice(0.5), slice("a", 2)])
 def test_a_slice_of_other_kinds_is_refused(run: Trajectory[Gaussian], frames: slice):
-    with pytest.raises(WrongKindError, match="whole numbers that run forward"):
+    with pytest.raises(WrongKindError, match="whole numbers and a positive step"):
         run[frames]
 
 

@@ -45,7 +45,7 @@ def test_text_around_formulas_is_escaped_and_code_is_code() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("half $x", "no partner"),
+        ("half $x", "unmatched"),
         ("$$", "typeset"),
         (r"$\unknown x$", r"`\\unknown` is unknown"),
         (r"$\frac{a}$", "argument"),

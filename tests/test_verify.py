@@ -16,10 +16,10 @@ from meanfield.theorems import (
     Counterexample,
     Identity,
     Statement,
-    chosen,
-    measured,
     report,
+    select_statements,
     statements,
+    verify_statement,
 )
 from meanfield.theorems import statement as registered_statement
 from meanfield.theorems._protocols import ascend, gap, order, z_score
@@ -103,10 +103,10 @@ def test_the_alternation_of_the_references_ends_at_the_plan_of_pot(
     scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
     plan = np.asarray(ot.sinkhorn(w, v, -scores, 1.0, "sinkhorn_log", stopThr=1e-15))
     # Entropy relative to the marginals, which is ours, has the same minimiser.
-    f, g = alternation.settled(
+    f, g = alternation.converged_state(
         alternation.potentials(scores, w, v),
         lambda old, new: np.ptp(new[1] - old[1]),
-        below=1e-14,
+        tolerance=1e-14,
     )
     ours = np.exp(scores + f[:, None] + g[None, :]) * np.outer(w, v)
     np.testing.assert_allclose(ours, plan, rtol=1e-9)
@@ -117,8 +117,10 @@ def test_half_steps_are_the_same_in_logarithms_and_in_scalings(
     count: int, rng: np.random.Generator
 ) -> None:
     scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
-    f, g = alternation.after(alternation.potentials(scores, w, v), count)
-    rows, columns = alternation.after(alternation.scalings(np.exp(scores), w, v), count)
+    f, g = alternation.nth_state(alternation.potentials(scores, w, v), count)
+    rows, columns = alternation.nth_state(
+        alternation.scalings(np.exp(scores), w, v), count
+    )
     np.testing.assert_allclose(np.exp(f), rows, rtol=1e-13)
     np.testing.assert_allclose(np.exp(g), columns, rtol=1e-13)
     density = np.exp(scores + f[:, None] + g[None, :])
@@ -160,12 +162,12 @@ def test_what_raises_has_failed_and_is_not_refuted() -> None:
     def raises(case: Case) -> tuple[Check, ...]:
         raise ZeroDivisionError("no such number")
 
-    @raises.misprinted("X", printed="", corrected="", counterexample="")
+    @raises.register_misprint("X", claim="", correction="", counterexample="")
     def _(case: Case) -> Counterexample:
         return Counterexample((check(5.0),), (check(0.5),))
 
     try:
-        outcome = measured("test:raises")
+        outcome = verify_statement("test:raises")
         found = report([outcome], "quick", 0)["statements"][0]
     finally:
         statements._items.pop("test:raises")  # pyright: ignore[reportPrivateUsage]
@@ -192,33 +194,35 @@ def halved() -> Iterator[Statement]:
 
 def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
     with halved() as one:
-        one.refuted_if("a third", seen_by=("x", "y…"), share=1 / 3)
-        outcome = measured("test:halved")
+        one.set_control("a third", labels=("x", "y…"), share=1 / 3)
+        outcome = verify_statement("test:halved")
         assert [t.passed for t in outcome.trials] == [True, True]
         assert [c.label for c in outcome.trials[1].checks] == ["x", "y"]
         assert outcome.trials[1].checks == one(Case("x"), share=1 / 3)[:2]
-        one.refuted_if("a third, and what does not see it", share=1 / 3)
-        assert not measured("test:halved").trials[1].passed
+        one.set_control("a third, and what does not see it", share=1 / 3)
+        assert not verify_statement("test:halved").trials[1].passed
 
 
 def test_a_control_that_breaks_nothing_or_looks_at_nothing_is_noticed() -> None:
     with halved() as one:
-        with pytest.raises(TypeError, match=r"no keyword `part` .* has share"):
-            one.refuted_if("a part", part=1 / 3)
-        one.refuted_if("a third", seen_by=("x", "z"), share=1 / 3)
-        control = measured("test:halved").trials[1]
+        with pytest.raises(
+            TypeError, match=r"halved` has no keyword `part`; it has share"
+        ):
+            one.set_control("a part", part=1 / 3)
+        one.set_control("a third", labels=("x", "z"), share=1 / 3)
+        control = verify_statement("test:halved").trials[1]
         assert not control.passed
         assert control.error == "LookupError: no check is labelled `z`"
 
 
-BROKEN = [s for s in statements.values() if s.control and s.control.broken]
+BROKEN = [s for s in statements.values() if s.control and s.control.changes]
 
 
 @pytest.mark.parametrize("made", BROKEN, ids=lambda made: made.id)
 def test_what_a_control_breaks_has_another_default(made: Statement) -> None:
     assert made.control is not None
     keywords = inspect.signature(made.measure).parameters
-    for name, value in made.control.broken.items():
+    for name, value in made.control.changes.items():
         assert keywords[name].kind is inspect.Parameter.KEYWORD_ONLY
         assert value is not keywords[name].default
         if isinstance(value, int | float | str):
@@ -230,14 +234,16 @@ def test_nearly_every_control_is_data() -> None:
 
 
 def test_patterns_choose_by_id_part_alias_paper_and_wildcard() -> None:
-    every = chosen()
+    every = select_statements()
     one = "castin2025:lemma-4.1"
-    assert [s.id for s in chosen([one])] == [one]  # and not 4.10
+    assert [s.id for s in select_statements([one])] == [one]  # and not 4.10
     for each in every:
-        assert all(chosen([name]) == [each] for name in (each.id, *each.aliases))
-    assert len(chosen(["lemma-4.1"])) > 1
-    assert {s.paper for s in chosen(["castin2025"])} == {"castin2025"}
-    assert chosen(["castin2025:lemma-4.?"])
-    assert len(chosen(["castin2025", "castin2025:*"])) < len(every) + 1
+        assert all(
+            select_statements([name]) == [each] for name in (each.id, *each.aliases)
+        )
+    assert len(select_statements(["lemma-4.1"])) > 1
+    assert {s.paper for s in select_statements(["castin2025"])} == {"castin2025"}
+    assert select_statements(["castin2025:lemma-4.?"])
+    assert len(select_statements(["castin2025", "castin2025:*"])) < len(every) + 1
     with pytest.raises(UnknownNameError, match="did you mean"):
-        chosen(["castin2025:lemna-4.1"])
+        select_statements(["castin2025:lemna-4.1"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import Finished
 
-from meanfield.cli.jobs._statements import _telling  # pyright: ignore[reportPrivateUsage]
+from meanfield.cli.jobs._statements import _decisive_check  # pyright: ignore[reportPrivateUsage]
 from meanfield.errors import InvalidInputError
 from meanfield.theorems import Check, statements, witnesses
 from meanfield.theorems._check import Relation
@@ -30,13 +30,13 @@ def one(case):
     """Looks at a number."""
     return check({observed})
 
-@one.refuted_by("a larger number")
+@one.register_control("a larger number")
 def _(case):
     return check({control})
 
-@one.misprinted("X", printed="$a<2$", corrected="$a<1$", counterexample="3")
+@one.register_misprint("X", claim="$a<2$", correction="$a<1$", counterexample="3")
 def _(case):
-    return Counterexample(printed=check({printed}), corrected=check({observed}))
+    return Counterexample(misprint=check({printed}), correction=check({observed}))
 '''
 LITTLE, NEEDED = "fails by too little", "1.1 or more would do"
 ENDLESS = '''
@@ -83,8 +83,8 @@ def plugin(tmp_path: Path, **values: float) -> Path:
             {"control": "float('nan')"},
             "holds, but its control gives nan, which refutes nothing",
         ),
-        ({"printed": 1.0}, "holds, and so does the print"),
-        ({"printed": 1.09}, f"holds, but the print {LITTLE}: 1.09, where {NEEDED}"),
+        ({"printed": 1.0}, "holds, and so does its misprint"),
+        ({"printed": 1.09}, f"holds, but its misprint {LITTLE}: 1.09, where {NEEDED}"),
     ],
 )
 def test_the_exit_code_is_six_unless_all_went_as_it_must(
@@ -108,7 +108,7 @@ def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
 ):
     """The number in the words is read back."""
     made = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
-    words = made.refuted.split()
+    words = made.violation_range.split()
     margin = float(words[2]) if relation == "=" else 0.0
     edge = float(words[0]) + margin
     away = -1e-9 if relation == ">=" else 1e-9
@@ -126,8 +126,8 @@ def test_the_table_shows_the_check_that_went_wrong() -> None:
     made = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
     strong = {**made, "label": "far", "observed": 9.0, "violated": True}
     weak = {**made, "label": "near", "observed": 1.5, "violated": False}
-    assert _telling({"role": "control", "checks": [strong, weak]}) is weak
-    assert _telling({"role": "control", "checks": [strong]}) is strong
+    assert _decisive_check({"role": "control", "checks": [strong, weak]}) is weak
+    assert _decisive_check({"role": "control", "checks": [strong]}) is strong
 
 
 def test_bad_requests_are_one_line_each(
@@ -140,7 +140,7 @@ def test_bad_requests_are_one_line_each(
     damaged.write_text(json.dumps({**whole, "statements": [{"id": "a:b"}]}))
     nowhere = tmp_path / "nowhere" / "page"
     for arguments, words, code in [
-        (("verify", "--seed", "-1"), "at least 0", 2),
+        (("verify", "--seed", "-1"), "`--seed` must be from 0 to 2^63", 2),
         (("verify", "--html", "page.pdf"), "use `.html`", 2),
         (("verify", "--html", nowhere), "page.html` cannot be written: there is no", 4),
         (("verify", "--errata", nowhere), "choose a place", 4),
@@ -151,9 +151,9 @@ def test_bad_requests_are_one_line_each(
         (("verify", "--jobs", "0"), "at least 1", 2),
         (("verify", "--size", "huge"), "quick", 2),
         (("verify", "lemma-4.1", "--replay", "none.json"), "none.json", 3),
-        (("verify", "lemma-4.1", "--replay", other), "is no report", 3),
+        (("verify", "lemma-4.1", "--replay", other), "is not a report", 3),
         (("verify", "explain"), "Name one", 2),
-        (("verify", "explain", "castin2025"), "could be any of", 2),
+        (("verify", "explain", "castin2025"), "` matches", 2),
     ]:
         done = cli(*arguments)
         assert (done.code, done.err.count("\n")) == (code, 1), done.err
@@ -275,6 +275,6 @@ def test_a_process_that_is_killed_ends_the_command_in_a_line(
     os.kill(last, signal.SIGKILL)
     _, err = at_work.communicate(timeout=60)
     assert at_work.returncode == 4
-    assert "use fewer `--jobs`" in err.splitlines()[-1]
+    assert "Use fewer `--jobs`" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert all(gone(pid) for pid in others)

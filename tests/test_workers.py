@@ -22,7 +22,7 @@ from meanfield.workers import Processes
 from tests.test_workers import at_work
 with Processes(2) as pool:
     for name in ("one", "two"):
-        pool.give(at_work, {folder!r}, name)
+        pool.submit(at_work, {folder!r}, name)
     next(pool.answers())
 """
 
@@ -73,9 +73,9 @@ def begun(folder: Path) -> list[int]:
 
 
 def test_every_call_is_answered_by_its_number_in_few_processes(tmp_path: Path) -> None:
-    with Processes[int](2, ready=partial(ready, tmp_path / "log")) as pool:
+    with Processes[int](2, initializer=partial(ready, tmp_path / "log")) as pool:
         for x in range(7):
-            pool.give(double, x)
+            pool.submit(double, x)
         answers = list(pool.answers())
         assert sorted(a.number for a in answers) == list(range(7))
         assert all(a.result == 2 * a.number for a in answers)
@@ -85,8 +85,8 @@ def test_every_call_is_answered_by_its_number_in_few_processes(tmp_path: Path) -
 
 def test_what_a_call_raises_is_raised_here_and_others_are_made() -> None:
     with Processes[int](1) as pool:
-        pool.give(refuse, 3)
-        pool.give(double, 4)
+        pool.submit(refuse, 3)
+        pool.submit(double, 4)
         refused, doubled = pool.answers()
     with pytest.raises(InvalidInputError, match="3 is refused") as caught:
         _ = refused.result
@@ -105,7 +105,7 @@ def test_what_a_call_raises_is_raised_here_and_others_are_made() -> None:
 def test_a_lost_process_is_told_and_replaced(call: Callable, words: str) -> None:
     with Processes(1) as pool:
         for function in (call, identity, identity):
-            pool.give(function)
+            pool.submit(function)
         lost, *others = pool.answers()
     with pytest.raises(WorkerLost, match=f"^{words}$"):
         _ = lost.result
@@ -114,8 +114,8 @@ def test_a_lost_process_is_told_and_replaced(call: Callable, words: str) -> None
 
 def test_an_interrupt_of_a_process_is_none_of_this_one() -> None:
     with Processes(1) as pool:
-        pool.give(die, signal.SIGINT)
-        pool.give(identity)
+        pool.submit(die, signal.SIGINT)
+        pool.submit(identity)
         interrupted, answer = pool.answers()
     assert interrupted.error is None
     assert answer.result != os.getpid()
@@ -123,12 +123,12 @@ def test_an_interrupt_of_a_process_is_none_of_this_one() -> None:
 
 def test_a_process_that_dies_between_two_calls_is_replaced() -> None:
     with Processes(1) as pool:
-        pool.give(identity)
+        pool.submit(identity)
         (first,) = pool.answers()
         os.kill(first.result, signal.SIGKILL)
         wait_for(lambda: gone(first.result))
-        pool.give(identity)
-        pool.give(identity)
+        pool.submit(identity)
+        pool.submit(identity)
         last = [answer for answer in pool.answers() if answer.error is None][-1]
     assert last.result != first.result
 
@@ -136,7 +136,7 @@ def test_a_process_that_dies_between_two_calls_is_replaced() -> None:
 def test_a_process_has_the_path_of_this_one_and_the_environment_given() -> None:
     environment = {**os.environ, "MEANFIELD_TEST_WORKER": "here"}
     with Processes(1, environment=environment) as pool:
-        pool.give(path_and_value, "MEANFIELD_TEST_WORKER")
+        pool.submit(path_and_value, "MEANFIELD_TEST_WORKER")
         (answer,) = pool.answers()
     assert answer.result == (sys.path, "here")
 
@@ -144,7 +144,7 @@ def test_a_process_has_the_path_of_this_one_and_the_environment_given() -> None:
 def test_patience_ends_and_so_does_the_work(tmp_path: Path) -> None:
     begin = time.monotonic()
     with Processes(1) as pool:
-        pool.give(at_work, str(tmp_path), "slow")
+        pool.submit(at_work, str(tmp_path), "slow")
         assert list(pool.answers(0.0)) == []
         wait_for(lambda: bool(begun(tmp_path)))
         stop = time.monotonic()

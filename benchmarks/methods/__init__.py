@@ -1,1 +1,1 @@
-"""How a trial is done by each package: a file each, imported where it is measured."""
+"""Jobs of the methods, a module for each package, imported only when measured."""

@@ -14,32 +14,34 @@ from scipy.spatial import KDTree
 from benchmarks._problems import relative_gap, tokens
 from benchmarks._trial import Job, Trial
 from meanfield.attention import Attention
-from meanfield.flows import compiled, motion_of, planned
+from meanfield.flows import compile_function, motion_of, plan_sums
 from meanfield.measures import AbstractReduction, Blocked, Cells, Points
 from meanfield.scores import Masked, causal
 from meanfield.tokens import Tokens
 
 from .ours import attention_of
 
-ALL = 20_000  # tokens up to which all are looked at
-LOOKS, EXTREME = 4096, 1024  # at these, of which so many are far, and so many lonely
+ALL = 20_000  # largest number of tokens at which all errors are computed
+LOOKS, EXTREME = 4096, 1024  # sampled tokens; those farthest out, and most isolated
 
 
 def planned_velocity(trial: Trial) -> Job:
-    """Compiled as the library compiles its flows."""
-    return _job(trial, attention_of(trial), compiled)
+    """Velocity compiled as in the flows of the library."""
+    return _job(trial, attention_of(trial), compile_function)
 
 
 def velocity_in_jit(trial: Trial) -> Job:
-    """Compiled by `jax.jit`, as anybody would."""
+    """Velocity compiled by plain `jax.jit`."""
     return _job(trial, attention_of(trial), jax.jit)
 
 
 def causal_velocity(trial: Trial) -> Job:
-    """Each token sees itself and those before it."""
+    """Velocity under a causal mask."""
     attention = attention_of(trial)
     score = Masked(attention.score, causal)
-    return _job(trial, eqx.tree_at(lambda of: of.score, attention, score), compiled)
+    return _job(
+        trial, eqx.tree_at(lambda of: of.score, attention, score), compile_function
+    )
 
 
 def _job(trial: Trial, attention: Attention, compiler: Callable[..., Any]) -> Job:
@@ -52,20 +54,20 @@ def _job(trial: Trial, attention: Attention, compiler: Callable[..., Any]) -> Jo
     @functools.cache
     def plan() -> tuple[Points, float]:
         start = time.perf_counter()
-        ready = planned(attention, mu, 0.0)
+        ready = plan_sums(attention, mu, 0.0)
         return ready, time.perf_counter() - start
 
     def velocities(x: jax.Array) -> jax.Array:
-        at = plan()[0].at(x)
+        at = plan()[0].replace_coordinates(x)
         return attention.field(0.0, at)(at.tokens)
 
     def facts(found: np.ndarray) -> dict[str, Any]:
         ready, seconds = plan()
         freeze = functools.partial(attention.field, 0.0)
-        said = motion_of(ready).missed(freeze, ready, freeze(ready))
+        said = motion_of(ready).sum_convergence(freeze, ready, freeze(ready))
         at = _looked_at(x)
         queries = Tokens(jnp.asarray(x[at]), order[at])
-        exact = np.asarray(compiled(_exact)(attention, mu, queries))
+        exact = np.asarray(compile_function(_exact)(attention, mu, queries))
         return {
             "error": relative_gap(found[at], exact),
             "bound": None if said is None else float(said.residual),
@@ -90,7 +92,7 @@ def _in_words(how: AbstractReduction) -> str:
 
 
 def _looked_at(x: np.ndarray) -> np.ndarray:
-    """Tokens at which errors are looked for: the farthest, the loneliest, others."""
+    """Tokens at which errors are computed: the farthest, the most isolated, others."""
     if len(x) <= ALL:
         return np.arange(len(x))
     far = np.argsort(-np.sum(x**2, axis=1))[:EXTREME]

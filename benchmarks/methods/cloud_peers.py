@@ -15,7 +15,7 @@ A = TypeVar("A", np.ndarray, jax.Array)
 
 
 def solved(trial: Trial) -> Job:
-    """Adaptive steps of SciPy, one cloud after the other."""
+    """Adaptive steps of SciPy, one cloud after another."""
     x = _clouds.starts(trial)
 
     def run() -> list[Any]:
@@ -31,7 +31,7 @@ def solved(trial: Trial) -> Job:
 
 
 def looped(trial: Trial) -> Job:
-    """Steps of Heun in NumPy, one cloud after the other."""
+    """Heun steps in NumPy, one cloud after another."""
     x, steps = _clouds.starts(trial), trial.settings["steps"]
     rate = lambda cloud: _clouds.velocity(trial, cloud)
 
@@ -45,7 +45,7 @@ def looped(trial: Trial) -> Job:
 
 
 def vmapped(trial: Trial) -> Job:
-    """Steps of Heun in JAX, all clouds at once and all scores at once."""
+    """Heun steps in JAX, with all clouds batched and dense scores."""
     x, steps = jnp.asarray(_clouds.starts(trial)), trial.settings["steps"]
 
     def rate(cloud: jax.Array) -> jax.Array:
@@ -62,7 +62,7 @@ def vmapped(trial: Trial) -> Job:
 
 
 def _stepped(rate: Callable[[A], A], x: A, dt: float) -> A:
-    """A step of Heun."""
+    """One Heun step."""
     first = rate(x)
     return x + dt / 2 * (first + rate(x + dt * first))
 

@@ -1,4 +1,4 @@
-"""Small clouds by `meanfield`: as many abreast as it thinks best, and one."""
+"""Small clouds by `meanfield`: in default batches, and one at a time."""
 
 from typing import Any
 
@@ -8,20 +8,20 @@ import numpy as np
 import meanfield
 from benchmarks._clouds import end_facts, starts
 from benchmarks._trial import Job, Trial
-from meanfield.dynamics import stacked
+from meanfield.dynamics import stack_trees
 from meanfield.flows import Trajectory, adaptive, ensemble, fixed
 from meanfield.measures import Points
 
-STAGES = {"tsit5": 6, "heun": 2}  # velocities of a step
+STAGES = {"tsit5": 6, "heun": 2}  # velocities per step
 
 
 def together(trial: Trial) -> Job:
-    """Side by side, as many as `ensemble` takes unless told otherwise."""
+    """Clouds in batches of the default size of `ensemble`."""
     return _moved(trial, None)
 
 
 def alone(trial: Trial) -> Job:
-    """One at a time on each core."""
+    """Clouds one at a time on each core."""
     return _moved(trial, 1)
 
 
@@ -30,7 +30,7 @@ def _moved(trial: Trial, together: int | None) -> Job:
     attention = meanfield.attentions[settings["attention"]](
         settings["A"] * identity, identity, settings["V"] * identity
     )
-    clouds = stacked([Points.uniform(x) for x in starts(trial)])
+    clouds = stack_trees([Points.uniform(x) for x in starts(trial)])
     steps = settings["steps"]
     solver = "tsit5" if steps is None else "heun"
     stepping = (
@@ -39,7 +39,7 @@ def _moved(trial: Trial, together: int | None) -> Job:
 
     def run() -> Trajectory:
         ends = ensemble(
-            attention, clouds, [0.0, 1.0], stepping=stepping, together=together
+            attention, clouds, [0.0, 1.0], stepping=stepping, batch_size=together
         )
         return jax.block_until_ready(ends)
 

@@ -1,4 +1,4 @@
-"""Whole runs of the command line, each in a process of its own."""
+"""Whole runs of the command line, each in its own process."""
 
 import json
 import os
@@ -19,21 +19,21 @@ TOLD = ("ending", "compile_seconds", "seconds")
 
 
 def again(trial: Trial) -> Job:
-    """A run whose programs an earlier process has compiled."""
+    """A run with a warm compilation cache."""
     cache = tempfile.TemporaryDirectory()
     run = lambda: _simulated(trial, cache.name)
     return Job(run, _told, usage=CHILDREN)
 
 
 def anew(trial: Trial) -> Job:
-    """A run in an empty cache."""
+    """A run with an empty compilation cache."""
     return Job(
         _in_empty_cache(lambda cache: _simulated(trial, cache)), _told, 0, 50, CHILDREN
     )
 
 
 def stored(trial: Trial) -> Job:
-    """A run in an empty cache that stores its frames; once."""
+    """A single run with an empty compilation cache that stores its frames."""
 
     def run(cache: str) -> dict[str, Any]:
         return _simulated(trial, cache, "--out", str(Path(cache) / "run.zarr"))
@@ -42,7 +42,7 @@ def stored(trial: Trial) -> Job:
 
 
 def imports(trial: Trial) -> Job:
-    """What a run cannot be faster than."""
+    """A process that only imports, a lower bound of the time of a run."""
     del trial
     run = lambda: subprocess.run([sys.executable, "-c", IMPORTS], check=True)
     return Job(run, lambda _: {}, usage=CHILDREN)
@@ -60,7 +60,7 @@ def _in_empty_cache(run: Callable[[str], dict[str, Any]]) -> Callable[[], dict]:
 
 
 def _simulated(trial: Trial, cache: str, *more: str) -> dict[str, Any]:
-    """What `simulate --json` prints."""
+    """The JSON object that `simulate --json` prints."""
     options = {"n": trial.n, "d": trial.d, **trial.settings["options"]}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     process = subprocess.run(

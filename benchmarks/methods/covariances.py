@@ -16,18 +16,18 @@ from meanfield.flows import AbstractStop, BlowUp, Trajectory, adaptive, ensemble
 from meanfield.measures import Gaussian
 from meanfield.measures.families import family
 
-PAST = 1.5  # of the last blow-up, for how long is integrated
+PAST = 1.5  # last time, in units of the last blow-up time
 HALVINGS = 60
 
 
 def starts(trial: Trial) -> np.ndarray:
-    """The covariances, of trace one."""
+    """Initial covariances of trace one."""
     covariances = family(trial.settings["starts"], trial.d, key=jax.random.key(0))
     return np.asarray(covariances)
 
 
 def score_matrix(trial: Trial) -> np.ndarray:
-    """$A$: of the figure in the plane, else random; its symmetric part is positive."""
+    """Score matrix $A$, of the figure or random, with positive symmetric part."""
     if trial.d == 2:
         return np.array(P4["K"]).T @ np.array(P4["Q"]) / 2**0.5
     G, H = np.random.default_rng(0).standard_normal((2, trial.d, trial.d))
@@ -71,7 +71,7 @@ def _run(trial: Trial, stop: AbstractStop | None) -> Any:
 
 
 def time_facts(trial: Trial, times: np.ndarray, traces: np.ndarray) -> dict[str, Any]:
-    """How far in time members with these traces are from where they must be."""
+    """Time shifts of members with these traces, relative to the exact solution."""
     Sigma, A = starts(trial), score_matrix(trial)
     exact, last = times_of_traces(Sigma, A, traces), blow_up_times(Sigma, A)
     return {"error": float(np.max(np.abs(times - exact) / last))}
@@ -83,12 +83,12 @@ def blow_up_times(Sigma: np.ndarray, A: np.ndarray) -> np.ndarray:
 
 
 def times_of_traces(Sigma: np.ndarray, A: np.ndarray, traces: np.ndarray) -> np.ndarray:
-    """When the solution has these traces, by bisection: they grow with time."""
+    """Times at which the exact solution has these traces, by bisection."""
     inverse, S = np.linalg.inv(Sigma), A + A.T
     low, high = np.zeros(len(Sigma)), blow_up_times(Sigma, A)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        # At a time found to the last bit nothing has an inverse any more.
+        # Closer to the blow-up time the covariance has no numerical inverse.
         left = inverse - middle[:, None, None] * S
         there = np.linalg.pinv(left, rcond=0.0, hermitian=True)
         above = np.trace(there, axis1=1, axis2=2) > traces

@@ -9,14 +9,14 @@ import meanfield
 from benchmarks._trial import Job, Trial
 from meanfield.flows import Trajectory, cfl, flow
 from meanfield.measures import Grid, Nodes
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 
 A = np.array([[-1.0, 0.5], [-0.3, -0.6]])
-STAGES, SUMS = 3, 6  # of a step; operations for each query and cell, of three sums
+STAGES, SUMS = 3, 6  # stages per step; operations per query and cell for three sums
 
 
 def steps(trial: Trial) -> Job:
-    """So many steps of a normal density."""
+    """Steps of a normal density."""
     attention = meanfield.attentions[trial.settings["attention"]](
         A, np.eye(2), np.eye(2)
     )
@@ -31,7 +31,7 @@ def steps(trial: Trial) -> Job:
 
 def _normal(cells: int) -> Grid:
     density = lambda x: np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi)
-    return Grid.from_function([even(-6, 6, cells)] * 2, density)
+    return Grid.from_function([even_edges(-6, 6, cells)] * 2, density)
 
 
 def _facts(trial: Trial, trajectory: Trajectory) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The procedure published with castin2025, in NumPy: one member after the other."""
+"""The procedure published with castin2025 in NumPy, one member after another."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ MAX_STEPS = 50_000
 
 
 class Family(NamedTuple):
-    """When members ended, their traces then, and the steps of all."""
+    """Final times and traces of the members, and the total number of steps."""
 
     times: np.ndarray
     traces: np.ndarray
@@ -22,7 +22,7 @@ class Family(NamedTuple):
 
 
 def published(trial: Trial) -> Job:
-    """Explicit Euler steps, clipped, to a bound on the trace."""
+    """Explicit Euler steps with clipped eigenvalues, until a bound on the trace."""
     Sigma, A, identity = starts(trial), score_matrix(trial), np.eye(trial.d)
     dt, bound = trial.settings["dt"], trial.settings["bound"]
 
@@ -44,7 +44,7 @@ def published(trial: Trial) -> Job:
 def _stepped(
     Sigma: np.ndarray, matrices: tuple[np.ndarray, np.ndarray], dt: float, bound: float
 ) -> tuple[int, float]:
-    """The number of steps of a member, and its last trace."""
+    """Number of steps of a member, and its final trace."""
     A, V = matrices
     count = 0
     while count < MAX_STEPS:

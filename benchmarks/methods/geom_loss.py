@@ -11,7 +11,7 @@ from benchmarks._trial import Job, Trial
 
 
 def tensorized(trial: Trial) -> Job:
-    """Its fixed schedule of bandwidths, with scaling 0.9; it has no tolerance."""
+    """Sinkhorn with a fixed schedule of bandwidths, scaling 0.9, without tolerance."""
     x, epsilon = torch.from_numpy(cloud(trial)), trial.settings["epsilon"]
     loss = SamplesLoss(
         "sinkhorn",

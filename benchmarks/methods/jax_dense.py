@@ -1,4 +1,4 @@
-"""Softmax velocities in JAX without `meanfield`: written out, and as the library's."""
+"""Softmax velocities in JAX without `meanfield`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ HIGHEST = jax.lax.Precision.HIGHEST
 
 
 def dense(trial: Trial) -> Job:
-    """As one writes it first."""
+    """Straightforward dense implementation."""
     return _velocity(trial, _written_out)
 
 
@@ -36,7 +36,7 @@ def cost(trial: Trial) -> Job:
 
 
 def gradient(trial: Trial) -> Job:
-    """The same scalar with its gradient with respect to the tokens."""
+    """The scalar of `cost` with its gradient with respect to the tokens."""
     run = _of_cost(trial, jax.value_and_grad(_cost))
     return Job(run, lambda result: gradient_facts(trial, result[1]))
 

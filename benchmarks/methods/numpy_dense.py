@@ -1,4 +1,4 @@
-"""Softmax velocities in NumPy, all scores at once."""
+"""Softmax velocities in NumPy with dense scores."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from benchmarks._trial import Job, Trial
 
 
 def velocity(trial: Trial) -> Job:
-    """As one writes it first."""
+    """Straightforward dense implementation."""
     x, epsilon = tokens(trial), trial.settings["epsilon"]
     queries = x[: trial.asked]
 

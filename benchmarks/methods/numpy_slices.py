@@ -6,7 +6,7 @@ from benchmarks._trial import Job, Trial
 
 
 def hard(trial: Trial) -> Job:
-    """Matched by ranks, slice by slice."""
+    """Hard sliced attention: matching by ranks, slice by slice."""
     x, (Q, K) = tokens(trial), matrices(trial)
     run = lambda: by_ranks(x, Q, K, trial.settings["slices"])
     return Job(run, lambda values: sliced_facts(trial, "esp", values), most=20)

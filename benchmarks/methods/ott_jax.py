@@ -15,23 +15,23 @@ from benchmarks._trial import Job, Trial
 
 
 def plain(trial: Trial) -> Job:
-    """As it comes."""
+    """Sinkhorn with default settings."""
     return _solved(trial)
 
 
 def anderson(trial: Trial) -> Job:
-    """With Anderson acceleration over five iterates."""
+    """Sinkhorn with Anderson acceleration over five iterates."""
     return _solved(trial, anderson=acceleration.AndersonAcceleration(memory=5))
 
 
 def momentum(trial: Trial) -> Job:
-    """With momentum, that adapts itself after some iterations."""
+    """Sinkhorn with adaptive momentum."""
     return _solved(trial, momentum=acceleration.Momentum(start=20))
 
 
 def _solved(trial: Trial, **options: Any) -> Job:
-    """It stops on the L¹ norm of a marginal's error, relative to the mass."""
-    reg = 2 * trial.settings["epsilon"]  # of the cost |x - y|², without a half
+    """Job that stops by the L¹ norm of a marginal error, relative to the mass."""
+    reg = 2 * trial.settings["epsilon"]  # OTT's cost is |x - y|², without the half
     solver = ott_sinkhorn.Sinkhorn(
         threshold=trial.settings["tolerance"], max_iterations=10_000, **options
     )

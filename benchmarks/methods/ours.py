@@ -20,24 +20,24 @@ from benchmarks._problems import (
 )
 from benchmarks._trial import Job, Trial
 from meanfield.attention import Attention, Scalings, scalings
-from meanfield.flows import compiled, planned
+from meanfield.flows import compile_function, plan_sums
 from meanfield.measures import AbstractReduction, Blocked, Chebyshev, Dense, Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 
 def blocked(trial: Trial) -> Job:
-    """A velocity by the default reduction."""
+    """Velocity by the default reduction."""
     return _velocity(trial, Blocked())
 
 
 def in_jit(trial: Trial) -> Job:
-    """The same, compiled by `jax.jit` with nothing said to it."""
+    """Velocity compiled by `jax.jit` without compiler options."""
     return _velocity(trial, Blocked(), jax.jit)
 
 
 def in_told_jit(trial: Trial) -> Job:
-    """The same with the one line of options."""
+    """Velocity compiled by `jax.jit` with the documented compiler options."""
     options = meanfield.compiler_options()
     return _velocity(
         trial, Blocked(), functools.partial(jax.jit, compiler_options=options)
@@ -45,12 +45,12 @@ def in_told_jit(trial: Trial) -> Job:
 
 
 def dense(trial: Trial) -> Job:
-    """A velocity from all scores at once."""
+    """Velocity by dense scores."""
     return _velocity(trial, Dense())
 
 
 def chebyshev(trial: Trial) -> Job:
-    """A velocity from Chebyshev nodes, planned once, at the first run."""
+    """Velocity by Chebyshev interpolation, planned once, in the first run."""
     attention = attention_of(trial)
     reduction = Chebyshev(trial.settings["tolerance"])
     mu = Points.uniform(tokens(trial), reduction=reduction)
@@ -58,7 +58,7 @@ def chebyshev(trial: Trial) -> Job:
     @functools.cache
     def plan() -> tuple[Points, float]:
         start = time.perf_counter()
-        ready = planned(attention, mu, 0.0)
+        ready = plan_sums(attention, mu, 0.0)
         assert isinstance(ready, Points)
         return ready, time.perf_counter() - start
 
@@ -70,12 +70,14 @@ def chebyshev(trial: Trial) -> Job:
         error = velocity_facts(trial, velocities)["error"]
         return {"error": error, "nodes": nodes, "planning_seconds": seconds}
 
-    velocity = compiled(lambda attention, mu: attention.field(0.0, mu)(mu.tokens))
+    velocity = compile_function(
+        lambda attention, mu: attention.field(0.0, mu)(mu.tokens)
+    )
     return Job(lambda: _ready(velocity(attention, plan()[0])), facts)
 
 
 def attention_of(trial: Trial) -> Attention:
-    """Softmax with identities, at the bandwidth of a trial."""
+    """Softmax attention with Q = K = V = I and the bandwidth of a trial."""
     identity = np.eye(trial.d, dtype=trial.dtype)
     return meanfield.attentions["softmax"](
         identity, identity, identity, epsilon=trial.settings["epsilon"]
@@ -83,12 +85,16 @@ def attention_of(trial: Trial) -> Attention:
 
 
 def _velocity(
-    trial: Trial, reduction: AbstractReduction, compiler: Callable[..., Any] = compiled
+    trial: Trial,
+    reduction: AbstractReduction,
+    compiler: Callable[..., Any] = compile_function,
 ) -> Job:
     attention = attention_of(trial)
     mu = Points.uniform(tokens(trial), reduction=reduction)
     queries = Tokens(mu.tokens.x[: trial.asked])
-    velocity = compiler(lambda x, at: attention.field(0.0, mu.at(x))(Tokens(at)))
+    velocity = compiler(
+        lambda x, at: attention.field(0.0, mu.replace_coordinates(x))(Tokens(at))
+    )
     run = lambda: _ready(velocity(mu.tokens.x, queries.x))
     return Job(run, lambda velocities: velocity_facts(trial, velocities))
 
@@ -96,13 +102,14 @@ def _velocity(
 def cost(trial: Trial) -> Job:
     """A scalar of the velocities of all tokens."""
     return Job(
-        _of_cost(trial, compiled(_cost)), lambda scalar: cost_facts(trial, scalar)
+        _of_cost(trial, compile_function(_cost)),
+        lambda scalar: cost_facts(trial, scalar),
     )
 
 
 def gradient(trial: Trial) -> Job:
-    """The same scalar with its gradient with respect to the tokens."""
-    run = _of_cost(trial, compiled(jax.value_and_grad(_cost)))
+    """The scalar of `cost` with its gradient with respect to the tokens."""
+    run = _of_cost(trial, compile_function(jax.value_and_grad(_cost)))
     return Job(run, lambda result: gradient_facts(trial, result[1]))
 
 
@@ -121,7 +128,7 @@ def sinkhorn(trial: Trial) -> Job:
     """Sinkhorn potentials to a tolerance on the marginals."""
     identity, epsilon = np.eye(trial.d), trial.settings["epsilon"]
     score, mu = Dot(identity, identity, epsilon), Points.uniform(tokens(trial))
-    scalings_of = compiled(
+    scalings_of = compile_function(
         lambda score, mu: scalings(score, mu, tolerance=trial.settings["tolerance"])
     )
 

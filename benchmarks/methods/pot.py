@@ -13,15 +13,15 @@ from benchmarks._trial import Job, Trial
 
 
 def log_domain(trial: Trial) -> Job:
-    """`sinkhorn_log`; it stops on the L² norm of a marginal's error."""
+    """`sinkhorn_log`, which stops by the L² norm of a marginal error."""
     C, n = half_squares(cloud(trial)), trial.n
     w = np.full(n, 1 / n)
-    # The L² norm of an error of this sup relative to 1/n, if it is the same everywhere.
+    # L² norm of a uniform error whose sup relative to 1/n is the tolerance.
     threshold = trial.settings["tolerance"] / np.sqrt(n)
 
     def run() -> dict[str, Any]:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what it did not reach: it is measured
+            warnings.simplefilter("ignore")  # on convergence: the error is measured
             return ot.bregman.sinkhorn_log(
                 w,
                 w,
@@ -36,7 +36,7 @@ def log_domain(trial: Trial) -> Job:
 
 
 def expected_plan(trial: Trial) -> Job:
-    """The dense plan over all slices, times the keys."""
+    """Dense expected plan over all slices, times the keys."""
     x, (Q, K) = tokens(trial), matrices(trial)
     theta = by_slices(trial.settings["slices"], len(Q)).astype(x.dtype)
 

@@ -1,4 +1,4 @@
-"""Matrix products and exponentials by XLA, and by the exponential of ours."""
+"""Matrix products and exponentials by XLA, and our own exponential."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from meanfield.measures.reductions.exact import exp2
 
 FULL_VECTORS = {
     "xla_cpu_prefer_vector_width": 512
-}  # bits, where the processor has them
+}  # vector width in bits, if the processor supports it
 
 
 def product(trial: Trial) -> Job:
@@ -24,18 +24,18 @@ def product(trial: Trial) -> Job:
 
 
 def library_exp(trial: Trial) -> Job:
-    """The library's exponential."""
+    """The exponential of XLA."""
     return _exponentials(trial, jnp.exp)
 
 
 def own_exp2(trial: Trial) -> Job:
-    """The polynomial that sums over tokens use."""
+    """The exponential polynomial used in sums over tokens."""
     return _exponentials(trial, exp2)
 
 
 def _exponentials(trial: Trial, exponential: Callable[[Any], Any]) -> Job:
     x, repeats = jnp.asarray(_numbers(trial, (trial.n,))), trial.settings["repeats"]
-    # It depends on the sum so far, or it would be computed once.
+    # The argument depends on the sum so far, else XLA would compute it only once.
     again = lambda _, total: total + exponential(x - 1e-30 * total)
     repeated_sum = lambda x: jax.lax.fori_loop(0, repeats, again, jnp.zeros_like(x))
     options: Any = FULL_VECTORS if trial.device == "cpu" else None

@@ -12,33 +12,33 @@ from benchmarks._problems import tokens
 from benchmarks._sliced import BACK, MANY, PAPER, matrices, sliced_facts
 from benchmarks._trial import Job, Trial
 from meanfield.attention import Attention
-from meanfield.flows import compiled
+from meanfield.flows import compile_function
 from meanfield.measures import Points
 
 
 def hard(trial: Trial) -> Job:
-    """Matched by ranks."""
+    """Hard sliced attention: matching by ranks."""
     return _job(trial, "esp", slices=trial.settings["slices"])
 
 
 def soft(trial: Trial) -> Job:
-    """Sorted softly, rows divided by their sums."""
+    """Soft sliced attention, with rows normalised."""
     options = {name: trial.settings[name] for name in ("slices", "temperature")}
     return _job(trial, "esp-soft", **options)
 
 
 def sinkhorn(trial: Trial) -> Job:
-    """After some half-steps."""
+    """Sinkhorn attention after a number of half-steps."""
     return _job(trial, "sinkhorn", iterations=trial.settings["l"])
 
 
 def softmax(trial: Trial) -> Job:
-    """Of dot products."""
+    """Softmax attention of dot products."""
     return _job(trial, "softmax", epsilon=trial.d**0.5)
 
 
 def differential(trial: Trial) -> Job:
-    """Two softmax attentions, one less half of the other."""
+    """Differential attention: one softmax minus half of another."""
     Q, K = matrices(trial)
     second = {"Q2": Q[::-1], "K2": K[::-1], "lambda_": 0.5}
     return _job(trial, "differential", epsilon=trial.d**0.5, **second)
@@ -49,7 +49,7 @@ def _job(trial: Trial, name: str, **options: Any) -> Job:
     value = np.eye(trial.d, dtype=trial.dtype)
     attention: Attention = meanfield.attentions[name](Q, K, value, **options)
     mu = Points.uniform(tokens(trial))
-    called = compiled(WAYS[trial.problem])
+    called = compile_function(WAYS[trial.problem])
     run = lambda: np.asarray(jax.block_until_ready(called(attention, mu)))
     return Job(run, lambda values: sliced_facts(trial, name, values), most=20)
 
@@ -59,10 +59,10 @@ def _velocities(attention: Attention, mu: Points) -> Array:
 
 
 def _gradient(attention: Attention, mu: Points) -> Array:
-    """That of the mean square of velocities in all tokens."""
+    """Gradient of the mean square of the velocities with respect to all tokens."""
 
     def square(x: Array) -> Array:
-        return jnp.mean(_velocities(attention, mu.at(x)) ** 2)
+        return jnp.mean(_velocities(attention, mu.replace_coordinates(x)) ** 2)
 
     return jax.grad(square)(mu.tokens.x)
 

@@ -9,32 +9,32 @@ import meanfield
 from benchmarks._problems import tokens
 from benchmarks._sparse import exact, matrix, order, sparse_facts
 from benchmarks._trial import Job, Trial
-from meanfield.flows import compiled
+from meanfield.flows import compile_function
 from meanfield.measures import Points
 
 
 def hard(trial: Trial) -> Job:
-    """Blocks in a given order."""
+    """Sparse Sinkhorn attention with a hard order of the blocks."""
     return _job(trial, "hard", "sparse-sinkhorn", order=order(trial))
 
 
 def balanced(trial: Trial) -> Job:
-    """Blocks mixed by a balanced matrix."""
+    """Sparse Sinkhorn attention with a balanced matrix of the blocks."""
     return _job(trial, "balanced", "sparse-sinkhorn", **_learned(trial))
 
 
 def cut(trial: Trial) -> Job:
-    """The first of the blocks that are mixed so."""
+    """SortCut: only the first of the blocks mixed by a balanced matrix."""
     return _job(trial, "cut", "sortcut", budget=1, **_learned(trial))
 
 
 def softmax(trial: Trial) -> Job:
-    """All pairs."""
+    """Softmax attention over all pairs."""
     return _job(trial, "softmax", "softmax")
 
 
 def by_blocks(trial: Trial) -> Job:
-    """The balanced matrix in NumPy, block by block."""
+    """Balanced matrix in NumPy, block by block."""
     every = range(trial.settings["blocks"])
     facts = lambda values: sparse_facts(trial, "balanced", values)
     return Job(lambda: exact(trial, "balanced", every), facts, most=20)
@@ -49,6 +49,8 @@ def _job(trial: Trial, what: str, name: str, **options: Any) -> Job:
     attention = meanfield.attentions[name](one, one, one, **options)
     position = np.arange(1, trial.n + 1) / trial.n
     mu = Points.uniform(tokens(trial), position=position)
-    velocity = compiled(lambda attention, mu: attention.field(0.0, mu)(mu.tokens))
+    velocity = compile_function(
+        lambda attention, mu: attention.field(0.0, mu)(mu.tokens)
+    )
     run = lambda: np.asarray(jax.block_until_ready(velocity(attention, mu)))
     return Job(run, lambda values: sparse_facts(trial, what, values), most=20)

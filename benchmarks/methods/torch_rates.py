@@ -11,7 +11,7 @@ def product(trial: Trial) -> Job:
     a = _numbers(trial, (trial.n, trial.n))
 
     def run() -> None:
-        (a @ a).ravel()[0].item()  # waits for a device
+        (a @ a).ravel()[0].item()  # waits for the device
 
     return Job(run, lambda _: {"products": 2 * trial.n**3})
 

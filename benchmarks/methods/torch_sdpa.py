@@ -18,7 +18,7 @@ from benchmarks._trial import Job, Trial
 
 
 def velocity(trial: Trial) -> Job:
-    """One velocity, without a tape."""
+    """One velocity, without recording gradients."""
     x = _placed(trial, tokens(trial))
     queries = x[: trial.asked]
 
@@ -41,7 +41,7 @@ def cost(trial: Trial) -> Job:
 
 
 def gradient(trial: Trial) -> Job:
-    """The same scalar with its gradient with respect to the tokens."""
+    """The scalar of `cost` with its gradient with respect to the tokens."""
     of = _cost(trial)
 
     def run() -> Any:

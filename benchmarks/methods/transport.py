@@ -10,12 +10,12 @@ from benchmarks._trial import Job, Trial
 from meanfield import sums
 from meanfield.measures import Cells
 
-LOOKS = 512  # rows or columns that are far out, and as many others
-AT_ONCE = 16  # of them
+LOOKS = 512  # rows or columns that are farthest out, and the same number of others
+AT_ONCE = 16  # rows or columns in a block
 
 
 def in_cells(trial: Trial) -> Job:
-    """Between the tokens of the trial and as many others."""
+    """Potentials between the tokens of the trial and the same number of others."""
     epsilon = trial.settings["epsilon"]
     x = tokens(trial)
     y = np.random.default_rng(3).standard_normal(x.shape)
@@ -26,7 +26,7 @@ def in_cells(trial: Trial) -> Job:
         return jax.block_until_ready(found)
 
     def facts(found: sums.Potentials) -> dict[str, Any]:
-        f, g = map(np.asarray, (found.of_queries, found.of_keys))
+        f, g = map(np.asarray, (found.query_potential, found.key_potential))
         errors = [_errors(x, y, f, g, epsilon), _errors(y, x, g, f, epsilon)]
         return {
             "error": float(max(np.mean(each) for each in errors)),
@@ -40,7 +40,7 @@ def in_cells(trial: Trial) -> Job:
 def _errors(
     x: np.ndarray, y: np.ndarray, f: np.ndarray, g: np.ndarray, epsilon: float
 ) -> np.ndarray:
-    """Of the sums of some rows, of weights of one over their number."""
+    """Relative errors of sampled row sums, for weights 1/n."""
     far = np.argsort(-np.sum(x**2, axis=1))[:LOOKS]
     others = np.random.default_rng(4).choice(len(x), LOOKS, replace=False)
     at = np.concatenate([far, others])

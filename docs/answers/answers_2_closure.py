@@ -98,7 +98,7 @@ gaps = {}
 for panel, epsilon in zip(panels, (1.0, 4.0, 16.0), strict=True):
     softmax = attentions["softmax"](one, one, -one, epsilon=epsilon)
     truth = flow(softmax, density, times)
-    first = truth.at(0)
+    first = truth.frame(0)
     closure = flow(softmax, Gaussian.from_moments(first.mean, first.covariance), times)
     spreads = [np.asarray(run.covariance)[:, 0, 0] for run in (truth, closure)]
     gaps[epsilon] = (spreads[0] - spreads[1])[1] / times[1]

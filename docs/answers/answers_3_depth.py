@@ -26,7 +26,7 @@ from meanfield import (
     models,
 )
 from meanfield.attention import Sinkhorn, Softmax
-from meanfield.dynamics import stacked
+from meanfield.dynamics import stack_trees
 from meanfield.plotting import effective_rank
 from meanfield.scores import Dot
 
@@ -47,8 +47,10 @@ def layers(sign=1.0, coupling=Softmax()):
         score = Dot(Q[layer, h], K[layer, h], np.sqrt(rank))
         return Attention(score, coupling, sign * V[layer, h])
 
-    stack = [Heads(stacked([head(i, h) for h in range(n_heads)])) for i in range(depth)]
-    return Layers(np.arange(depth + 1.0), stacked(stack))
+    stack = [
+        Heads(stack_trees([head(i, h) for h in range(n_heads)])) for i in range(depth)
+    ]
+    return Layers(np.arange(depth + 1.0), stack_trees(stack))
 
 
 def radius(x):
@@ -211,7 +213,9 @@ def rank_curve(checkpoint, text):
     return effective_rank(centred @ np.swapaxes(centred, 1, 2) / x.shape[1])
 
 
-if "minilm" in {entry.name for entry in models.listed() if entry.folder is not None}:
+if "minilm" in {
+    entry.name for entry in models.list_models() if entry.folder is not None
+}:
     checkpoint = models.load("minilm")
     for text in (WORDS, shuffled):
         curve = np.asarray(rank_curve(checkpoint, text))

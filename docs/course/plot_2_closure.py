@@ -78,7 +78,7 @@ print({name: str(run.status) for name, run in runs.items()})
 
 def gaps(name):
     """The Wasserstein distance to the density at each time, over its spread."""
-    pairs = [(runs[name].at(i), runs["density"].at(i)) for i in range(len(times))]
+    pairs = [(runs[name].frame(i), runs["density"].frame(i)) for i in range(len(times))]
     spreads = [np.sqrt(float(truth.covariance[0, 0])) for _, truth in pairs]
     return [
         wasserstein(mu, truth).value / s
@@ -89,7 +89,7 @@ def gaps(name):
 def drawn(axes, frame):
     """Three representations at one time, as densities."""
     grid, cloud, closure = (
-        runs[name].at(frame) for name in ("density", "tokens", "projected")
+        runs[name].frame(frame) for name in ("density", "tokens", "projected")
     )
     xi = centres(np.asarray(grid.edges[0]))
     x = np.asarray(grid.state.origin)[0] + np.asarray(grid.state.axes)[0, 0] * xi
@@ -138,10 +138,10 @@ plt.show()
 bumps = lambda x: (bell(x, -1.5, 0.5) + bell(x, 1.5, 0.5)) / 2
 plus = attentions["softmax"](one, one, -one)
 truth = flow(plus, Grid.from_function([np.linspace(-6, 6, 241)], bumps), times)
-start = truth.at(0)
+start = truth.frame(0)
 moments = flow(plus, Gaussian.from_moments(start.mean, start.covariance), times)
 for i in (0, 2, 4, 8):
-    pair = truth.at(i).covariance[0, 0], moments.at(i).covariance[0, 0]
+    pair = truth.frame(i).covariance[0, 0], moments.frame(i).covariance[0, 0]
     print(f"t = {times[i]:<5g} variance {pair[0]:.4f}, of the closure {pair[1]:.4f}")
 
 # %%

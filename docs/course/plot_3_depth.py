@@ -23,14 +23,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from meanfield import Heads, Layers, Points, adaptive, attentions, flow, models
-from meanfield.dynamics import stacked
+from meanfield.dynamics import stack_trees
 from meanfield.plotting import cluster_counts, effective_rank
 
 SENTENCE = (
     "Alice was beginning to get very tired of sitting by her sister on the bank, "
     "and of having nothing to do."
 )
-installed = {entry.name for entry in models.listed() if entry.folder is not None}
+installed = {entry.name for entry in models.list_models() if entry.folder is not None}
 
 # %%
 # Tokens and layers
@@ -52,8 +52,8 @@ def random_layers(d, depth=6, heads=4, rank=8, seed=0):
         )
         return attentions["softmax"](Q, K, V, epsilon=np.sqrt(rank))
 
-    layers = [Heads(stacked([head() for _ in range(heads)])) for _ in range(depth)]
-    return Layers(np.arange(depth + 1.0), stacked(layers))
+    layers = [Heads(stack_trees([head() for _ in range(heads)])) for _ in range(depth)]
+    return Layers(np.arange(depth + 1.0), stack_trees(layers))
 
 
 if "minilm" in installed:

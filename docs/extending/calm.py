@@ -5,7 +5,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from typing_extensions import override
 
 from meanfield.endings import Status
-from meanfield.flows import AbstractStop, Seen, stops
+from meanfield.flows import AbstractStop, Observation, stops
 
 
 class Calm(AbstractStop):
@@ -24,18 +24,18 @@ class Calm(AbstractStop):
 
     @property
     @override
-    def watches_speed(self) -> bool:
+    def needs_speed(self) -> bool:
         return True
 
     @override
-    def start(self, seen: Seen, span: Float[Array, ""]) -> PyTree[Array]:
-        return seen.size
+    def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
+        return observation.size
 
     @override
     def update(
-        self, memory: PyTree[Array], seen: Seen
+        self, memory: PyTree[Array], observation: Observation
     ) -> tuple[PyTree[Array], Bool[Array, ""]]:
-        return memory, seen.speed <= self.tolerance * memory
+        return memory, observation.speed <= self.tolerance * memory
 
 
 stops.register("calm")(Calm)

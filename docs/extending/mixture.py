@@ -17,7 +17,7 @@ from meanfield.flows.motions import Motion, motions
 from meanfield.linalg import HIGHEST, length
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points, Tensor
 from meanfield.measures.sampling import DEVIATION, mixture_centres
-from meanfield.spec import Moved, measures
+from meanfield.spec import MeasureInfo, measures
 from meanfield.storage import Kind, kinds
 from meanfield.tokens import Tokens
 
@@ -45,7 +45,7 @@ class Mixture(AbstractMeasure):
     @property
     def points(self) -> Points:
         """The nodes of all components, one after the other, as weighted tokens."""
-        z, weights = self.rule.along(self.factors[0])
+        z, weights = self.rule.factor_nodes(self.factors[0])
         away = jnp.einsum("mr,cdr->cmd", z, self.factors, precision=HIGHEST)
         x = (self.means[:, None, :] + away).reshape(-1, self.dimension)
         return Points(Tokens(x), jnp.log(jnp.outer(self.share, weights)).ravel())
@@ -73,16 +73,16 @@ class Mixture(AbstractMeasure):
         return self.means, self.factors
 
     @override
-    def at(self, coordinates: Parts) -> "Mixture":
+    def replace_coordinates(self, coordinates: Parts) -> "Mixture":
         return Mixture(self.share, *coordinates, self.rule)
 
     @override
-    def read_by(self, reader: AbstractReader[Any]) -> Any:
-        return reader.of_nodes(self, self.points)
+    def accept(self, reader: AbstractReader[Any]) -> Any:
+        return reader.read_nodes(self, self.points)
 
     @override
     def transport(self, field: AbstractField) -> Parts:
-        z, w = self.rule.along(self.factors[0])
+        z, w = self.rule.factor_nodes(self.factors[0])
         v = field(self.points.tokens).reshape(len(self.means), len(w), -1)
         means = jnp.einsum("m,cmd->cd", w, v, precision=HIGHEST)
         return means, jnp.einsum("m,cmd,mr->cdr", w, v, z, precision=HIGHEST)
@@ -107,7 +107,7 @@ class MixtureMotion(Motion[Mixture]):
     """A flow whose nodes do not resolve the velocities ends as `unconverged`."""
 
     @override
-    def missed(
+    def sum_convergence(
         self, freeze: Callable[..., AbstractField], mu: Mixture, field: AbstractField
     ) -> Convergence:
         finer = Mixture(mu.share, *mu.coordinates, mu.rule.control)
@@ -124,39 +124,39 @@ class MixtureRuns(runs.AbstractRepresentation[Mixture]):
     name: ClassVar[str] = "mixture"
     kind: ClassVar[type[AbstractMeasure]] = Mixture
     noun: ClassVar[str] = "mixture of Gaussians"
-    place: ClassVar[str] = "means"
+    space_variable: ClassVar[str] = "means"
     counts_tokens: ClassVar[bool] = False
     static_names: ClassVar[tuple[str, ...]] = ("share",)
-    stands_for_tokens: ClassVar[str] = "starts as the tokens, blurred"
+    tokens_note: ClassVar[str] = "starts as the tokens, blurred"
     approximation: ClassVar[str] = "its components are kept Gaussian, by projection"
 
     @override
-    def of_law(self, start: runs.Start) -> Mixture:
+    def from_law(self, start: runs.Start) -> Mixture:
         if start.init not in ("gaussian", "mixture"):
             raise InvalidInputError("`init` of a mixture is `gaussian` or `mixture`.")
         frame = start.frame
         if start.init == "gaussian":
-            return self.of_frame(start, frame)
+            return self.from_frame(start, frame)
         centre_key, _ = jax.random.split(start.key)  # as the cloud does
         centres = mixture_centres(start.d, key=centre_key) @ frame.factor.T
         return _about(frame, jnp.ones(len(centres)), centres, DEVIATION)
 
     @override
-    def of_tokens(self, start: runs.Start, points: Points) -> Mixture:
+    def from_tokens(self, start: runs.Start, points: Points) -> Mixture:
         """Tokens are drawn in, so that their mean and covariance stay, blurred."""
         if (b := start.grid.keys.bandwidth) is None:
             raise InvalidInputError("Tokens become components: give their `bandwidth`.")
-        frame = runs.representations["gaussian"].of_tokens(start, points)
-        away = (points.counted.x - frame.mean[None, :]) / np.sqrt(1 + b**2)
+        frame = runs.representations["gaussian"].from_tokens(start, points)
+        away = (points.safe_tokens.x - frame.mean[None, :]) / np.sqrt(1 + b**2)
         return _about(frame, points.weights, away, b / np.sqrt(1 + b**2))
 
     @override
-    def of_frame(self, start: runs.Start, mu: AbstractMeasure) -> Mixture:
+    def from_frame(self, start: runs.Start, mu: AbstractMeasure) -> Mixture:
         if isinstance(mu, Mixture):
             return mu
         if isinstance(mu, Points):
-            return self.of_tokens(start, mu)
-        frame = runs.representations["gaussian"].of_frame(start, mu)
+            return self.from_tokens(start, mu)
+        frame = runs.representations["gaussian"].from_frame(start, mu)
         return _about(frame, jnp.ones(1), 0 * frame.mean[None, :], 1.0)
 
     @override
@@ -191,8 +191,9 @@ def moments(data: xr.Dataset) -> dict[str, xr.DataArray]:
 idle = {"n": "has components instead", "reduction": "sums over its nodes"}
 dims = {"share": ("component",), "means": ("time", "component", "coord")}
 dims["factors"] = (*dims["means"], "column")
-known = Moved(what="weighted Gaussians", also=("bandwidth",), never=idle)
-measures.register("mixture")(known)
+bw = ("bandwidth",)
+info = MeasureInfo(description="weighted Gaussians", extra_keys=bw, excluded_keys=idle)
+measures.register("mixture")(info)
 kinds.register("mixture")(Kind(("means", "factors"), ("share",), dims, moments))
 motions[Mixture] = MixtureMotion()
 runs.representations.register("mixture")(MixtureRuns())

@@ -24,15 +24,15 @@ class Quartic(AbstractEnergy):
     r"""$E(\mu) = \tfrac14\int|x|^4d\mu$, a potential that knows itself on Gaussians."""
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        return POTENTIAL.on_points(mu)
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        return POTENTIAL.value_on_points(mu)
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return POTENTIAL.on_grid(mu)
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return POTENTIAL.value_on_grid(mu)
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         r"""A quarter of the squared mean of $|x|^2$ and its variance."""

@@ -25,7 +25,7 @@ class Softmax1(AbstractRowwise):
         return QuietMean(score, mu)
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
         r"""Of tokens: their weights add up to less than one."""

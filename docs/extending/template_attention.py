@@ -50,7 +50,7 @@ class Even(AbstractRowwise):
         return EvenMean(score, mu, self.share)
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
         """Whether it is proven that no flow of `mu` blows up.

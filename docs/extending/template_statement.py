@@ -69,4 +69,4 @@ def covariance(case: Case, *, steepness: float = 1.0) -> Identity:
     )
 
 
-covariance.refuted_if("with scores twice as steep", steepness=2.0)
+covariance.set_control("with scores twice as steep", steepness=2.0)

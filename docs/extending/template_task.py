@@ -23,11 +23,11 @@ from meanfield.measures import Dense, Points
 from meanfield.training import (
     AbstractTask,
     Encoder,
-    Item,
-    Items,
+    Sample,
+    Samples,
     Split,
     Variant,
-    before,
+    pre_norm_block,
     self_attention,
     tasks,
 )
@@ -65,7 +65,7 @@ class Pairs(AbstractTask):
     spread: float = 0.25  # of points around their place, in units of the distance
 
     @override
-    def items(self) -> Items:
+    def samples(self) -> Samples:
         """All items, arrays whose first axis is theirs; the same at every call."""
         rng = np.random.default_rng(0)
         label = rng.integers(0, 2, self.count)
@@ -91,13 +91,13 @@ class Pairs(AbstractTask):
         heads = self_attention(keys[0], variant, d=D, k=WIDTH, n_heads=HEADS)
         return Network(
             eqx.nn.Linear(2, D, key=keys[1]),
-            Encoder((before(heads, D),)),
+            Encoder((pre_norm_block(heads, D),)),
             eqx.nn.Linear(D, 2, key=keys[2]),
         )
 
     @override
     def measures(
-        self, network: eqx.Module, item: Item, key: Array | None
+        self, network: eqx.Module, item: Sample, key: Array | None
     ) -> Mapping[str, Float[Array, ""]]:
         """Of one item; `loss` is minimised. `key` is for dropout, while it learns."""
         assert isinstance(network, Network)
@@ -107,7 +107,7 @@ class Pairs(AbstractTask):
 
     @override
     def plans(
-        self, network: eqx.Module, item: Item
+        self, network: eqx.Module, item: Sample
     ) -> Float[Array, "layers heads n n"] | None:
         """The attention matrices at an item, of whose columns the log has the sums."""
         assert isinstance(network, Network)

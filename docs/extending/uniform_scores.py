@@ -36,6 +36,8 @@ def uniform_scores(case: Case) -> Identity:
     return _against_exponential(case, 0.0)
 
 
-@uniform_scores.refuted_by("with A = I, under which tokens look at their neighbours")
+@uniform_scores.register_control(
+    "with A = I, under which tokens look at their neighbours"
+)
 def _(case: Case) -> Identity:
     return _against_exponential(case, 1.0)

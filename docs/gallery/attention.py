@@ -30,5 +30,5 @@ result = runs.execute(spec.parse(keys), out=store)
 print(runs.reason(result))
 
 # %%
-data = runs.with_attention(store, meanfield.open(store), None)
+data = runs.add_attention(store, meanfield.open(store), None)
 panels["attention"](data)

@@ -1,13 +1,13 @@
-r"""Tokens in depth: without the skip they collapse doubly exponentially.
+r"""Token collapse in depth: doubly exponential without the skip connection.
 
-Where weights are $P_{ij} = a_ie^{s_{ij}}b_j$ with rows of sum one, as of softmax and
-Sinkhorn, a layer without skip takes a cloud of diameter $D$ to one of $cD^3$ at most,
-$c = |A||V|/4\epsilon$, and the flow, which has the skip, keeps $D(0)/\sqrt{1 +
-2cD(0)^2t}$ at least (`verify new:token-collapse`). That such networks collapse doubly
-exponentially, with a cubic rate, is in the introduction of Dong, Cordonnier and Loukas,
+For weights $P_{ij} = a_ie^{s_{ij}}b_j$ with row sums one, as for softmax and Sinkhorn,
+a layer without skip connection maps a cloud of diameter $D$ to one of diameter at most
+$cD^3$, $c = |A||V|/4\epsilon$; under the flow, which has the skip, the diameter is at
+least $D(0)/\sqrt{1 + 2cD(0)^2t}$ (`verify new:token-collapse`). The doubly exponential
+collapse with a cubic rate is stated in the introduction of Dong, Cordonnier and Loukas,
 *Attention is not all you need* (2021), which sander2022, section 4 quotes. Hard sliced
-attention sees ranks and no sizes: clouds shrink by factors, which tend to one where the
-ranks of queries and keys come to agree, as they do on a line.
+attention depends on ranks and not on sizes: clouds shrink by factors, which tend to one
+when the ranks of queries and keys come to agree, as they do on a line.
 """
 
 from typing import Any
@@ -36,14 +36,14 @@ from experiments.limits.fits import LEVEL, powers
 from meanfield.reproduce import Case, Experiment, Findings
 
 SEED = 0
-SMALL = 0.5  # $cD^2$ of clouds whose next diameter is fitted
-ROUNDED = 1e-11  # of the first diameter: below it the mean's rounding is seen
-FLOWING = (*CUBIC, "esp")  # the flow of one slice drives tokens apart
+SMALL = 0.5  # largest $cD^2$ of clouds in the fit
+ROUNDED = 1e-11  # fraction of the first diameter below which rounding of the mean shows
+FLOWING = (*CUBIC, "esp")  # without one slice, whose flow drives tokens apart
 EXPECTED = 3.0
 
 
 def compute(case: Case) -> Findings:
-    """Diameters by layer and in time, their powers, and how near they are to bounds."""
+    """Diameters by layer and by time, their orders, and their ratios to the bounds."""
     sizes = SIZES[case.size]
     draws = drawn(sizes, SEED)
     layers = {name: without_skip(name, draws) for name in NAMES}
@@ -76,7 +76,7 @@ def compute(case: Case) -> Findings:
 
 
 def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
-    r"""The power of $\sqrt cD$ that $\sqrt cD$ after a layer is, over all draws."""
+    r"""Exponent p of $u \mapsto u^p$, with $u = \sqrt cD$ before and after a layer."""
     u = np.sqrt(draws.reach)[:, None] * collapse.diameters
     before, after = u[:, :-1], u[:, 1:]
     fitted = (before**2 <= SMALL) & (after >= ROUNDED * u[:, :1])
@@ -91,7 +91,7 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
 
 
 def _over(collapse: Collapse, draws: Draws) -> float:
-    r"""The largest diameter after a layer over $\tanh(cD^2)D$."""
+    r"""Largest ratio of the diameter after a layer to the bound $\tanh(cD^2)D$."""
     D = collapse.diameters
     bound = np.tanh(draws.reach[:, None] * D[:, :-1] ** 2) * D[:, :-1]
     seen = D[:, 1:] >= ROUNDED * D[:, :1]
@@ -99,18 +99,18 @@ def _over(collapse: Collapse, draws: Draws) -> float:
 
 
 def _above(rows: np.ndarray) -> float:
-    """The least diameter along a flow over its bound, after the start."""
+    """Smallest ratio of the diameter along a flow to its bound, after the start."""
     ratios = rows / rows[:, :1] / least(np.arange(LAYERS + 1.0))
     return float(np.min(ratios[:, 1:]))
 
 
 def _median(rows: np.ndarray) -> float:
-    """Of the last diameter over the first."""
+    """Median ratio of the last diameter to the first."""
     return float(np.median(rows[:, -1] / rows[:, 0]))
 
 
 def _rest(collapse: Collapse) -> dict[str, float]:
-    """How hard sliced layers end: the last factor, and how thick the cloud is."""
+    """Last factor and final thickness of clouds under hard sliced layers."""
     D = collapse.diameters
     return {
         "last_factor": float(np.median(D[:, -1] / D[:, -2])),
@@ -131,32 +131,28 @@ def _bounds() -> xr.Dataset:
 EXPERIMENT = Experiment(
     source="sander2022, Section 4, which quotes Dong, Cordonnier and Loukas (2021)",
     claim=(
-        "Without the skip, tokens under softmax and Sinkhorn attention collapse doubly "
-        "exponentially in depth, each diameter a cube of the one before; the flow, "
-        "which has the skip, keeps them apart."
+        "Without the skip connection, tokens under softmax and Sinkhorn attention "
+        "collapse doubly exponentially in depth: each diameter is at most a constant "
+        "times the cube of the one before. The flow, which has the skip, keeps them "
+        "apart."
     ),
     caption=(
-        "Diameters of {n} tokens in {d} dimensions, {draws} draws, |A|D²/4ε = "
-        "{start:g} at the start, A positive definite and V = -I, by which softmax "
-        "pulls tokens together. Without skip the diameter after a layer is that before "
-        "to the power {orders[softmax][slope]:.2f} ± {orders[softmax][half_width]:.2f} "
-        "under softmax and {orders[sinkhorn][slope]:.2f} ± "
-        "{orders[sinkhorn][half_width]:.2f} under Sinkhorn ({level:.0%}), and at most "
-        "{over_bound:.2f} times the bound tanh(|A|D²/4ε)D. Eight hard slices leave "
-        "{left[esp]:.2g} of the first diameter after {layers} layers (median; the last "
-        "layer a factor {last_factor:.3f}), of clouds {thickness:.2g} times as wide as "
-        "long; one slice leaves all of it. With the skip {kept[softmax]:.2f}, "
-        "{kept[sinkhorn]:.2f} and {kept[esp]:.2f} of it are left at t = {layers} "
-        "(softmax, Sinkhorn, eight slices), under the first two {flow_over_bound:.2f} "
-        "times the bound or more; eight slices drive {grown} clouds apart, and "
-        "{grown_in_closed_form} of their Gaussians in closed form."
+        "Diameters of {n} tokens in {d} dimensions over {layers} layers and over time, "
+        "{draws} draws, |A|D²/4ε = {start:g} at the start, A positive definite, V = "
+        "-I. Without the skip the diameter after a layer is a power of that before, "
+        "{orders[softmax][slope]:.2f} ± {orders[softmax][half_width]:.2f} under "
+        "softmax and {orders[sinkhorn][slope]:.2f} ± "
+        "{orders[sinkhorn][half_width]:.2f} under Sinkhorn ({level:.0%} intervals); "
+        "eight hard slices leave {left[esp]:.2g} of the first diameter (median). With "
+        "the skip {kept[softmax]:.2f}, {kept[sinkhorn]:.2f} and {kept[esp]:.2f} of it "
+        "are left at t = {layers} (softmax, Sinkhorn, eight slices)."
     ),
-    seen=(
-        "Left, without the skip diameters of the cloud fall layer by layer, a thin "
-        "line for each draw: those of softmax and Sinkhorn drop off the scale within "
-        "four layers, those of sliced attention level off. Middle, with the skip "
-        "softmax and Sinkhorn stay just below one. Right, the diameter after a layer "
-        "against that before: softmax and Sinkhorn run along slope 3, sliced along 1."
+    description=(
+        "Left, diameters by layer without the skip, a thin line for each draw: under "
+        "softmax and Sinkhorn they leave the scale within four layers, under sliced "
+        "attention they level off. Middle, with the skip they stay just below one "
+        "under softmax and Sinkhorn. Right, the diameter after a layer against that "
+        "before: slope 3 under softmax and Sinkhorn, slope 1 under sliced attention."
     ),
     compute=compute,
     draw=draw,

@@ -1,9 +1,9 @@
-r"""Tokens under layers of attention without skip, and under the flow that has one.
+r"""Tokens under attention layers without skip connection, and under the flow.
 
-A layer without skip is $x_i \leftarrow V\sum_jP_{ij}x_j$, the flow is $x_i' =
-V\sum_jP_{ij}x_j$, and one layer stands beside one unit of time. With $V = -I$ and $A$
-symmetric and positive definite the flow of softmax pulls tokens together, along all
-axes; without the skip the sign of $V$ changes no diameter, since scores are even.
+A layer without skip is $x_i \leftarrow V\sum_jP_{ij}x_j$ and the flow is $x_i' =
+V\sum_jP_{ij}x_j$; one layer corresponds to one unit of time. With $V = -I$ and $A$
+symmetric and positive definite the softmax flow contracts tokens along all axes.
+Without the skip the sign of $V$ does not change diameters, since scores are even.
 """
 
 from typing import NamedTuple
@@ -20,14 +20,14 @@ from meanfield.measures import Gaussian, Points
 
 LAYERS = 12
 SLICES = {"esp": "random:8", "esp, one slice": "random:1"}
-CUBIC = ("softmax", "sinkhorn")  # weights are a factor of i, one of j, and $e^{s_{ij}}$
+CUBIC = ("softmax", "sinkhorn")  # weights are $a_i e^{s_{ij}} b_j$
 NAMES = (*CUBIC, *SLICES)
-START = 2.0  # $cD^2$ with $c = |A|/4\epsilon$, of every cloud
+START = 2.0  # initial $cD^2$ of every cloud, $c = |A|/4\epsilon$
 RTOL, DT = 1e-6, 1 / 16
 
 
 class Sizes(NamedTuple):
-    """How many tokens in how many dimensions, and how many draws of all."""
+    """Number of tokens, dimension, and number of draws."""
 
     n: int
     d: int
@@ -38,7 +38,7 @@ SIZES = {"quick": Sizes(24, 3, 4), "paper": Sizes(64, 4, 24)}
 
 
 class Draws(NamedTuple):
-    """Queries, keys and tokens; draws along the first axis."""
+    """Random `Q`, `K` and tokens, with a leading axis of draws."""
 
     Q: Float[np.ndarray, "draws d d"]
     K: Float[np.ndarray, "draws d d"]
@@ -51,7 +51,7 @@ class Draws(NamedTuple):
 
 
 def drawn(sizes: Sizes, seed: int) -> Draws:
-    r"""Normal tokens, scaled; $K = SQ$, where $Q$ and $S - I/2$ are random."""
+    r"""Draws of scaled normal tokens, and of $Q$ and $K = SQ$ with random $S - I/2$."""
     rng = np.random.default_rng(seed)
     Q, root = rng.normal(size=(2, sizes.draws, sizes.d, sizes.d)) / np.sqrt(sizes.d)
     S = root @ root.swapaxes(1, 2) + np.eye(sizes.d) / 2
@@ -63,7 +63,7 @@ def drawn(sizes: Sizes, seed: int) -> Draws:
 
 
 def attention(name: str, Q: Array, K: Array) -> Attention:
-    """The attention of that name, of value minus the identity."""
+    """The attention of a name, with V = -I."""
     minus = -jnp.eye(Q.shape[0])
     if name in SLICES:
         return attentions["esp"](Q, K, minus, slices=SLICES[name])
@@ -71,12 +71,12 @@ def attention(name: str, Q: Array, K: Array) -> Attention:
 
 
 def diameter(x: Float[Array, "n d"]) -> Float[Array, ""]:
-    """The largest distance of two tokens."""
+    """Largest distance of two tokens."""
     return jnp.sqrt(jnp.max(jnp.sum((x[:, None] - x[None, :]) ** 2, axis=-1)))
 
 
 def thickness(x: Float[Array, "n d"]) -> Float[Array, ""]:
-    """The second singular value of the centred tokens over the first."""
+    """Ratio of the second singular value of the centred tokens to the first."""
     values = jnp.linalg.svd(x - jnp.mean(x, axis=0)[None, :], compute_uv=False)
     return values[1] / values[0]
 
@@ -100,21 +100,21 @@ def _flown(name: str, Q: Array, K: Array, x: Array) -> tuple[Array, Array]:
 
 
 class Collapse(NamedTuple):
-    """Diameters before each layer and after the last, and how thick clouds then are."""
+    """Diameters before each layer and after the last, and the final thickness."""
 
     diameters: Float[np.ndarray, "draws layers"]
     thickness: Float[np.ndarray, " draws"]
 
 
 def without_skip(name: str, draws: Draws) -> Collapse:
-    """Layers without skip."""
+    """Diameters of all draws under layers without skip."""
     runs = [_layers(name, *map(jnp.asarray, one)) for one in zip(*draws, strict=True)]
     rows, thick = zip(*runs, strict=True)
     return Collapse(np.stack(rows), np.stack(thick))
 
 
 def with_skip(name: str, draws: Draws) -> Float[np.ndarray, "draws times"]:
-    """Diameters along the flow, at times that are numbers of layers.
+    """Diameters of all draws along the flow, at the times 0, 1, …, `LAYERS`.
 
     Raises:
         RuntimeError: if a flow ends early.
@@ -152,5 +152,5 @@ def most(layers: int) -> Float[np.ndarray, " layers"]:
 
 
 def least(ts: Float[np.ndarray, " times"]) -> Float[np.ndarray, " times"]:
-    r"""The bound of $D(t)/D(0)$ from below, with skip: $(1 + 2cD(0)^2t)^{-1/2}$."""
+    r"""Lower bound of $D(t)/D(0)$ under the flow: $(1 + 2cD(0)^2t)^{-1/2}$."""
     return 1 / np.sqrt(1 + 2 * START * ts)

@@ -1,18 +1,18 @@
-r"""Covariances that go to zero because V is symmetric and positive definite.
+r"""Corrected figures: covariances go to zero if V is symmetric and positive definite.
 
-Where $A + A^\top \prec 0$ covariances are printed to go to zero whatever V is, which is
-false (ERRATA C14). Where also $V = V^\top \succ 0$ it is true of softmax, by $f =
-\mathrm{tr}\,V\Sigma$: with $\lambda$ the least eigenvalue of $-(A + A^\top)$,
+The paper claims that covariances go to zero if $A + A^\top \prec 0$, for every V, which
+is false (ERRATA C14). If also $V = V^\top \succ 0$ it is true for softmax. Let $f =
+\mathrm{tr}\,V\Sigma$ and let $\lambda$ be the least eigenvalue of $-(A + A^\top)$; then
 
 $f' = \mathrm{tr}\,V\Sigma(A + A^\top)\Sigma V \leq -\lambda|\Sigma V|^2 \leq -\lambda
-f^2/d$, so that $1/f$ grows by $\lambda t/d$ at least.
+f^2/d$, so that $1/f$ grows by at least $\lambda t/d$.
 
-With $K = -Q$ and Q invertible, as here, the same $f$ falls to zero under L2, at the
+For $K = -Q$ with invertible Q, as here, the same $f$ falls to zero under L2, at the
 rate $-4\,\mathrm{tr}\,V\Sigma Q^\top(I + 2Q\Sigma Q^\top)^{-1}Q\Sigma V$, and under
-Sinkhorn, since $M_\Sigma\Sigma$ is symmetric and negative then. Under heads of one row
-each, $f' = -2\sum_h (q_h \cdot \Sigma v_h)^2$: nothing grows, but all those $\Sigma$
-rest where every $q_h \cdot \Sigma v_h$ vanishes. In the plane that is a line, and some
-Q and V have it inside the cone.
+Sinkhorn, since $M_\Sigma\Sigma$ is then symmetric and negative. With heads of one row
+each, $f' = -2\sum_h (q_h \cdot \Sigma v_h)^2$: nothing grows, but every $\Sigma$ with
+$q_h \cdot \Sigma v_h = 0$ for all $h$ is at rest. In the plane these form a line, which
+for some Q and V lies inside the cone.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ from experiments.covariances.families import (
 from experiments.covariances.figures import with_numbers
 from experiments.covariances.parameters import SEED, definite, gaussian_entries
 from meanfield import runs
-from meanfield.dynamics import LogTime, stacked
+from meanfield.dynamics import LogTime, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import Steady, adaptive, ensemble
 from meanfield.reproduce import Case, Experiment, Findings
@@ -45,11 +45,11 @@ from meanfield.spec import parse
 Extra = Callable[[Findings], Findings]
 
 DRAWS = 100
-LAST = 1e6  # of other draws, some of them slow
-MOST_STEPS = 100_000  # in logarithmic time, where rest is stiff
-SETTLED = 1e-3  # the way left of what comes to rest, of its first size
+LAST = 1e6  # last time of the other draws, some of which are slow
+MOST_STEPS = 100_000  # in logarithmic time, in which states at rest are stiff
+SETTLED = 1e-3  # remaining distance at rest, relative to the initial size
 ALONE = {"measure": "gaussian", "cov": 0.5}  # one start of trace one
-FALLING = -0.5  # a trace that vanishes falls like 1 / t, one that does not like t ** 0
+FALLING = -0.5  # a trace that vanishes falls like 1 / t; any other like t ** 0
 
 
 def converging(
@@ -61,29 +61,29 @@ def converging(
     extra: Extra | None = None,
     caption: str = "",
 ) -> Experiment:
-    r"""A figure that has a corrected reading too, with $VV^\top$ for V.
+    r"""Experiment with an additional corrected reading, with $VV^\top$ in place of V.
 
     Args:
-        experiment: the figure as printed.
-        recipe: of that figure.
-        claim: what is true.
-        seen: what a reader sees in the corrected picture.
-        extra: adds what only this figure measures.
-        caption: the end of the caption, with fields of what `extra` adds.
+        experiment: experiment of the figure as printed.
+        recipe: its parameters.
+        claim: corrected claim.
+        seen: description of the corrected picture.
+        extra: function that adds the measurements of this figure alone.
+        caption: end of the caption, with fields that `extra` adds.
     """
     corrected = replace(
         experiment,
         claim=claim,
         caption=f"{{sentence}} {caption}".strip(),
         compute=partial(_compute, recipe, extra),
-        seen=seen,
+        description=seen,
     )
     readings = (*experiment.readings, "corrected")
     return replace(experiment, readings=readings, variants={"corrected": corrected})
 
 
 def _compute(recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
-    """The family, for as long as the script would go on with its equation."""
+    """Solves the family until the time at which the script would stop."""
     frames, values = recipe.frames(case.size), definite(recipe.text_of(case.size))
     longest = duration(published(values, recipe.rule, frames), recipe.rule)
     spec = {**values, "t": longest, **finely(frames)}
@@ -101,9 +101,9 @@ def _compute(recipe: Recipe, extra: Extra | None, case: Case) -> Findings:
 
 
 def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
-    r"""How a family goes down: the power of t, and the steps of $\mathrm{tr}\,V\Sigma$.
+    r"""Decay of a family: powers of t, and the largest rise of $\mathrm{tr}\,V\Sigma$.
 
-    The power is that of the trace over the second half of the time.
+    The powers are those of the traces over the second half of the time.
     """
     Y, times = family["factor"].values, family["time"].values
     sizes = np.einsum("rtij,ik,rtkj->rt", Y, V, Y)
@@ -118,28 +118,28 @@ def descent(family: xr.Dataset, V: np.ndarray) -> dict[str, Any]:
 
 
 def decay(times: np.ndarray, traces: np.ndarray) -> np.ndarray:
-    """The powers of time by which traces, a row each, change over its second half."""
+    """Powers of time with which the rows of traces change over its second half."""
     half = int(np.argmin(np.abs(times - times[-1] / 2)))
     return np.log(traces[:, -1] / traces[:, half]) / np.log(times[-1] / times[half])
 
 
 def sentence(numbers: Mapping[str, Any]) -> str:
-    """What the numbers say, for captions."""
+    """Sentences of the caption, from the numbers."""
     power, rise = numbers["power"], numbers["rise"]
     falls = "falls throughout" if rise <= 0 else f"rises by {rise:.1g} at most"
     return (
-        "V is symmetric and positive definite: VVᵀ of the V that the text draws. "
-        f"Solved from {numbers['starts']} starts of trace one to t = "
+        f"Flows from {numbers['starts']} covariances of trace one with VVᵀ in place of "
+        "the text's V, symmetric and positive definite, solved to tolerance until t = "
         f"{numbers['t']:.4g}: {numbers['endings_in_words']}; {numbers['converged']} of "
         f"{numbers['starts']} converge to zero, {numbers['blow_ups']} blow up. Over "
-        "the second half of the time traces fall like powers of t between "
-        f"{power['min']:.3f} and {power['max']:.3f}, and the trace of V times the "
+        "the second half of the time traces fall like t^p with p from "
+        f"{power['min']:.3f} to {power['max']:.3f}, and the trace of V times the "
         f"covariance {falls}."
     )
 
 
 def over_definite_draws(findings: Findings) -> Findings:
-    """How many other draws, V made definite, send one isotropic start to zero."""
+    """Counts how many other draws, with $VV^T$, send an isotropic start to zero."""
     spec = findings.spec["corrected"]
     draws = [definite(gaussian_entries(draw)) for draw in range(1, DRAWS + 1)]
     endings, powers = _alone(spec, draws)
@@ -167,13 +167,13 @@ def over_definite_draws(findings: Findings) -> Findings:
 def _alone(
     spec: Mapping[str, Any], draws: list[dict[str, Any]]
 ) -> tuple[list[str], np.ndarray]:
-    """How one isotropic start ends with each draw, and the power of its trace."""
+    """Endings of one isotropic start for all draws, and the powers of its trace."""
     shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
     keys = {**shared, **ALONE, "t": 1.0}
     members = [runs.member(parse({**keys, **draw})) for draw in draws]
     ts = np.array([0.0, np.log1p(LAST / 2), np.log1p(LAST)])  # with half of the time
     trajectories = ensemble(
-        LogTime(stacked([member.dynamics for member in members])),
+        LogTime(stack_trees([member.dynamics for member in members])),
         members[0].measure,
         ts,
         in_axes=(0, None),
@@ -188,7 +188,8 @@ def _alone(
 def has_rest(values: Mapping[str, Any], heads: int) -> bool:
     r"""Whether some $\Sigma \neq 0$ in the plane has $q_h \cdot \Sigma v_h = 0$.
 
-    One head has none, since $Q$ is invertible; two have a line of symmetric matrices.
+    With one head there is none, since $Q$ is invertible; with two heads the solutions
+    are a line of symmetric matrices.
     """
     if heads == 1:
         return False

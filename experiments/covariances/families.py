@@ -1,4 +1,4 @@
-"""Families of covariances in both readings, and what tells them apart."""
+"""Families of covariances in both readings, text and script, and their differences."""
 
 import tempfile
 from collections import Counter
@@ -25,20 +25,20 @@ from meanfield.theorems.covariances.clipped_euler import (
 
 FRAMES = {"paper": 321, "quick": 121}
 RTOL = 1e-10
-MAX_STEPS = 20_000  # enough for all but members that outgrow double precision
+MAX_STEPS = 20_000  # enough except for members that outgrow double precision
 Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a panel of castin2025 is drawn, as its text says and as its script does.
+    """Parameters of a panel of castin2025, by its text and by its script.
 
     Attributes:
-        text: keys of the spec.
-        code: those that the script has otherwise.
-        rule: step and thresholds of the script.
-        quick: fewer starts.
-        finer: times as many frames as other panels, where members dash across.
+        text: keys of the spec, by the text.
+        code: keys with other values in the script.
+        rule: step size and thresholds of the script.
+        quick: starts of the quick size.
+        finer: factor on the number of frames, for panels with fast members.
     """
 
     text: Values
@@ -48,17 +48,17 @@ class Recipe:
     finer: int = 1
 
     def text_of(self, size: Size) -> dict[str, Any]:
-        """The text's keys for a size."""
+        """Keys of the spec by the text, for a problem size."""
         starts = self.quick if size == "quick" else self.text["starts"]
         return {"measure": "gaussian", **self.text, "starts": starts}
 
     def frames(self, size: Size) -> int:
-        """How many frames a picture of that size has."""
+        """Number of frames for a problem size."""
         return self.finer * (FRAMES[size] - 1) + 1
 
 
 class Solved(NamedTuple):
-    """A family solved to tolerance: its endings, times and last covariances."""
+    """A family solved to tolerance: endings, blow-up times and final covariances."""
 
     endings: list[str]
     t_star: np.ndarray
@@ -66,9 +66,9 @@ class Solved(NamedTuple):
 
 
 def findings_of(recipe: Recipe, case: Case) -> Findings:
-    """A family in the reading that is asked for, and how far the other is from it.
+    """Findings of a family in the reading of `case`, compared with the other reading.
 
-    The text is integrated for as long as the script would go on with its equation.
+    The text is integrated until the time at which the script would stop.
     """
     frames = recipe.frames(case.size)
     text = recipe.text_of(case.size)
@@ -97,7 +97,7 @@ def findings_of(recipe: Recipe, case: Case) -> Findings:
 
 
 def _ends(steps: ClippedEuler, result: Solved, exact: Solved) -> xr.Dataset:
-    """Where members begin and end: of the text, of the script, and as it is solved."""
+    """Start and final covariances of the text, the script, and the script solved."""
     covariances = {"start": steps.covariances[:, 0], "code": steps.final}
     covariances |= {"text": result.covariances, "exact": exact.covariances}
     square = ("run", "row", "column")
@@ -108,25 +108,25 @@ def _ends(steps: ClippedEuler, result: Solved, exact: Solved) -> xr.Dataset:
 
 
 def finely(frames: int) -> dict[str, Any]:
-    """Frames and tolerance, the same throughout, so that all share compilations."""
+    """Frames and tolerance, the same for all figures, so that they share programs."""
     pace = {"spacing": "both", "frames": frames, "segment": frames}
     return {**pace, "max_steps": MAX_STEPS, "rtol": RTOL}
 
 
 def duration(steps: ClippedEuler, rule: Rule) -> float:
-    """The time of the longest member of the script."""
+    """Final time of the longest member of the script."""
     return rule.dt * float(np.max(steps.n_steps))
 
 
 def published(values: Values, rule: Rule, frames: int) -> ClippedEuler:
-    """The family of a spec, stepped as the script does."""
+    """The family of a spec, integrated by the Euler steps of the script."""
     members = runs.start(parse({**values, "t": 1.0})).members
     covariances = np.stack([runs.moments_of(m.measure)[1] for m in members])
     return clipped_euler(members[0].dynamics, jnp.asarray(covariances), rule, frames)
 
 
 def solved(values: Values) -> Solved:
-    """The family of a spec, solved to tolerance; only its end."""
+    """The family of a spec, solved to tolerance, without its frames."""
     return _solved(runs.execute(parse(values)))
 
 
@@ -147,9 +147,9 @@ def _solved(result: runs.Result) -> Solved:
 
 
 def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
-    """Covariances of the script as a dataset of Gaussians, like one of a run.
+    """Covariances of the script as a dataset of Gaussians, like that of a run.
 
-    Its frames go on to the end of the longest member, after which nothing moves.
+    The frames end with the longest member; members that stopped earlier are constant.
     """
     end = int(np.max(steps.n_steps))
     until = int(np.searchsorted(steps.steps, end)) + 1
@@ -172,7 +172,7 @@ def as_dataset(steps: ClippedEuler, dt: float) -> xr.Dataset:
 
 
 def summary(result: Solved) -> dict[str, Any]:
-    """How a family ended, for captions and reports."""
+    """Endings, blow-up times and final traces of a family."""
     traces = np.trace(result.covariances, axis1=1, axis2=2)
     calm = np.array([name != "blow-up" for name in result.endings])
     return {
@@ -184,7 +184,7 @@ def summary(result: Solved) -> dict[str, Any]:
 
 
 def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
-    """How the script's members ended."""
+    """Endings and numbers of steps of the script."""
     endings = names(steps)
     return {
         "endings": dict(Counter(endings)),
@@ -195,9 +195,10 @@ def euler_summary(steps: ClippedEuler, rule: Rule) -> dict[str, Any]:
 
 
 def artefacts(steps: ClippedEuler, rule: Rule, exact: Solved) -> dict[str, Any]:
-    """The script against the same equation with the same parameters, solved.
+    """Errors of the script against the solution with the same parameters.
 
-    Divergence there is a trace that passes a bound; only some of it is a blow-up.
+    In the script a trace above a bound counts as divergence, which need not be a
+    blow-up.
     """
     theirs, final = names(steps), np.asarray(steps.final)
     pairs = Counter(
@@ -218,19 +219,19 @@ def artefacts(steps: ClippedEuler, rule: Rule, exact: Solved) -> dict[str, Any]:
 
 
 def names(steps: ClippedEuler) -> list[str]:
-    """The endings of the script's members."""
+    """Endings of the members of the script."""
     return [Status(int(code)).ending for code in np.asarray(steps.code)]
 
 
 def in_words(endings: list[str]) -> str:
-    """Endings with their counts: `30 blow-up, 2 finished`."""
+    """Endings with their counts, such as `30 blow-up, 2 finished`."""
     return ", ".join(
         f"{count} {name}" for name, count in Counter(endings).most_common()
     )
 
 
 def spread(values: np.ndarray) -> dict[str, float] | None:
-    """Least, median and largest of the finite values; `None` if there are none."""
+    """Minimum, median and maximum of the finite values; `None` if there are none."""
     values = values[np.isfinite(values)]
     if values.size == 0:
         return None

@@ -1,4 +1,4 @@
-"""Figures of families of covariances: in the cone, or in the disc of trace one."""
+"""Figures of families of covariances, in the cone or in the disc of trace one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from meanfield.reproduce import Case, Experiment, Findings
 
 Extra = Callable[[Findings], Findings]
 
-SHOWN = 10  # directions of escape in a report
+SHOWN = 10  # largest number of escape directions in the findings
 
 CAPTION = "{sentences[drawn]} {sentences[other]} {sentences[artefacts]}"
 TITLES = {
@@ -36,17 +36,17 @@ def figure_of(
     extra: Extra | None = None,
     caption: str = "",
 ) -> Experiment:
-    """A figure that is one panel of covariances.
+    """Experiment with one panel of covariances.
 
     Args:
         panel: `cone` or `disc`.
-        source: key and number of the figure.
-        claim: what it shows, as printed or as measured.
-        seen: what a reader sees in the picture of the text.
-        title: of the picture.
-        recipe: both readings.
-        extra: adds what only this figure measures.
-        caption: the end of the caption, with fields of what `extra` adds.
+        source: citation key and number of the figure.
+        claim: claim of the figure, as printed or as measured.
+        seen: description of the picture of the text.
+        title: title of the picture.
+        recipe: parameters of both readings.
+        extra: function that adds the measurements of this figure alone.
+        caption: end of the caption, with fields that `extra` adds.
     """
     return Experiment(
         source=source,
@@ -55,21 +55,21 @@ def figure_of(
         compute=partial(_compute, panel, recipe, extra),
         draw=drawing(panel, title),
         readings=("text", "code"),
-        seen=seen,
+        description=seen,
     )
 
 
 def printed_again(
     experiment: Experiment, source: str, draw: Callable[[Findings], Figure]
 ) -> Experiment:
-    """A figure that is printed under a second number, in all its readings."""
+    """The experiment of a figure that is printed again under a second number."""
     again = lambda once: replace(once, source=source, draw=draw)
     variants = {name: again(once) for name, once in experiment.variants.items()}
     return replace(again(experiment), variants=variants)
 
 
 def drawing(panel: str, title: str) -> Callable[[Findings], Figure]:
-    """What draws a panel of covariances under a title."""
+    """Function that draws a panel of covariances with a title."""
     return partial(_draw, panel, title)
 
 
@@ -94,12 +94,12 @@ def _draw(panel: str, title: str, findings: Findings) -> Figure:
 def with_numbers(
     findings: Findings, numbers: Mapping[str, Any], limit: np.ndarray | None = None
 ) -> Findings:
-    """Findings with more numbers, and the limits to be drawn.
+    """Findings with additional numbers, and limits to draw.
 
     Args:
-        findings: what there is.
-        numbers: what is added.
-        limit: one direction or two in the coordinates of the cone, shape (k, 3).
+        findings: findings so far.
+        numbers: numbers to add.
+        limit: one or two directions in the coordinates of the cone, shape (k, 3).
     """
     data = dict(findings.data)
     if limit is not None:
@@ -109,7 +109,7 @@ def with_numbers(
 
 
 def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
-    """Where in the disc of trace one the paths that blow up leave it."""
+    """Directions in the disc of trace one in which paths that blow up escape."""
     leaving = escape_directions(family)
     return [
         {"direction": direction.tolist(), "count": int(count), "spread": float(width)}
@@ -118,22 +118,23 @@ def escapes(family: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def sentences(numbers: Mapping[str, Any]) -> dict[str, str]:
-    """What the numbers say, for captions."""
+    """Sentences of the caption, from the numbers."""
     code, against = numbers["code"], numbers["code_against_exact"]
     times = numbers["t_star"]
     blown = (
-        f" Blow-up times lie between {times['min']:.4g} and {times['max']:.4g}."
+        f" Blow-up times are from {times['min']:.4g} to {times['max']:.4g}."
         if times
         else ""
     )
     text = (
-        f"The text, solved from {numbers['starts']} starts of trace one to t = "
-        f"{numbers['t']:.4g}: {numbers['endings_in_words']}.{blown}"
+        f"Flows of the text from {numbers['starts']} covariances of trace one, solved "
+        f"to tolerance until t = {numbers['t']:.4g}: "
+        f"{numbers['endings_in_words']}.{blown}"
     )
     steps = (
-        "The script, with its own parameters and Euler steps, ends as "
-        f"{code['endings_in_words']}, after {code['steps']} steps and at the latest at "
-        f"t = {code['longest']:.4g}."
+        "Euler steps of the published script, with its parameters: "
+        f"{code['endings_in_words']}, {code['steps']} steps in total, the longest flow "
+        f"until t = {code['longest']:.4g}."
     )
     first, second = (text, steps) if numbers["reading"] == "text" else (steps, text)
     return {"drawn": first, "other": second, "artefacts": _artefacts(against)}
@@ -145,18 +146,18 @@ def _artefacts(against: Mapping[str, Any]) -> str:
     clauses = []
     if diverged:
         clauses.append(
-            f"Of its {diverged} divergences {real} are blow-ups in finite time of "
-            "the equation that is stepped"
+            f"of the {diverged} flows of the script that diverge, {real} blow up in "
+            "finite time when solved"
         )
     if late:
         clauses.append(
-            f"their times are off by {late['median']:.2%} in the median, between "
-            f"{late['min']:.2%} and {late['max']:.2%}"
+            f"their blow-up times are off by {late['median']:.2%} in the median "
+            f"({late['min']:.2%} to {late['max']:.2%})"
         )
     if gap:
         clauses.append(
-            f"where it stops for rest it is {gap['median']:.1e} from the solution "
-            f"with the script's parameters in the median, at most {gap['max']:.1e}"
+            f"flows of the script that stop at rest are {gap['median']:.1e} from the "
+            f"solution in the median, at most {gap['max']:.1e}"
         )
     whole = "; ".join(clauses)
     return f"{whole[:1].upper()}{whole[1:]}." if clauses else ""

@@ -1,4 +1,4 @@
-"""What single figures measure besides: limits, and other variants of a family."""
+"""Measurements of single figures: limits, and other variants of a family."""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +8,7 @@ from experiments.covariances.families import in_words, solved, spread
 from experiments.covariances.figures import with_numbers
 from experiments.covariances.parameters import gaussian_entries
 from meanfield import Gaussian, Heads, attentions, runs
-from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.dynamics import AbstractDynamics, stack_trees
 from meanfield.fields import Affine
 from meanfield.flows import adaptive, ensemble, status_counts
 from meanfield.linalg import psd_sqrt
@@ -21,7 +21,7 @@ ALONE = {"measure": "gaussian", "cov": 0.5, "t": 10.0}  # one start of trace one
 
 
 def on_the_line(findings: Findings, q: np.ndarray) -> Findings:
-    r"""How far the ends are from $ww^\top / (w^\top\Sigma_0^{-1}w)$, $w \perp q$."""
+    r"""Distance of the ends from $ww^\top / (w^\top\Sigma_0^{-1}w)$, $w \perp q$."""
     ends = findings.data["ends"]
     w = np.array([-q[1], q[0]]) / np.linalg.norm(q)
     inverse = np.linalg.inv(ends["start"].values)
@@ -35,7 +35,7 @@ def on_the_line(findings: Findings, q: np.ndarray) -> Findings:
 
 
 def on_the_plane(findings: Findings, q: np.ndarray) -> Findings:
-    r"""How flat the ends lie, and how near to the plane $q^\top\Sigma e_1 = 0$."""
+    r"""Flatness of the ends, and their angle to the plane $q^\top\Sigma e_1 = 0$."""
     points = cone_coordinates(findings.data["ends"]["text"].values)
     _, sizes, axes = np.linalg.svd(points, full_matrices=False)
     normal = np.array([q[0], q[1], q[0]]) / np.linalg.norm([q[0], q[1], q[0]])
@@ -54,7 +54,7 @@ def on_the_plane(findings: Findings, q: np.ndarray) -> Findings:
 
 
 def against_l2(findings: Findings) -> Findings:
-    """How far the ends under L2, with the same parameters, are from those drawn."""
+    """Distance of the ends to those under L2 with the same parameters."""
     l2 = solved({**findings.spec["text"], "attention": "l2"})
     ends = findings.data["ends"]["text"].values
     distance = spread(np.linalg.norm(l2.covariances - ends, axis=(1, 2)))
@@ -63,18 +63,18 @@ def against_l2(findings: Findings) -> Findings:
 
 
 def against_one_head(findings: Findings) -> Findings:
-    """One head against softmax, and how the family ends with one."""
+    """Difference of one head and softmax, and the endings with one head."""
     spec = findings.spec["text"]
     attention = attentions["softmax"](*(np.array(spec[key]) for key in "QKV"))
     starts = findings.data["ends"]["start"].values
-    gap = rates(Heads(stacked([attention])), starts) - rates(attention, starts)
+    gap = rates(Heads(stack_trees([attention])), starts) - rates(attention, starts)
     single = solved({**findings.spec["text"], "heads": 1})
     numbers = {"gap": float(np.max(np.abs(gap))), "endings": in_words(single.endings)}
     return with_numbers(findings, {"one_head": numbers})
 
 
 def over_random_values(findings: Findings) -> Findings:
-    """How many of other draws of Q and V send one isotropic start to zero."""
+    """Counts how many other draws of Q and V let an isotropic start grow or shrink."""
     spec = findings.spec["text"]
     shared = {key: spec[key] for key in ("attention", "heads") if key in spec}
     members = [
@@ -82,7 +82,7 @@ def over_random_values(findings: Findings) -> Findings:
         for draw in range(1, DRAWS + 1)
     ]
     trajectories = ensemble(
-        stacked([member.dynamics for member in members]),
+        stack_trees([member.dynamics for member in members]),
         members[0].measure,
         np.array([0.0, ALONE["t"]]),
         in_axes=(0, None),

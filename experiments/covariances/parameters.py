@@ -1,4 +1,4 @@
-"""The parameters of the covariance figures of castin2025, from its authors' scripts."""
+"""Parameters of the covariance figures of castin2025, from the authors' scripts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +45,7 @@ IDENTITY = [[1.0, 0.0], [0.0, 1.0]]
 
 
 def negative(matrix: list[list[float]]) -> list[list[float]]:
-    """The matrix with the other sign."""
+    """Minus the matrix."""
     return [[-entry for entry in row] for row in matrix]
 
 
@@ -62,9 +62,9 @@ P5: dict[str, Any] = {"Q": P3_Q, "K": P3_K, "V": P5_V}
 
 
 def gaussian_entries(index: int = 0) -> dict[str, Any]:
-    """What the text has where the script has `P1`: Q and V with i.i.d. normal entries.
+    """Q, K and V of the text in place of `P1`: Q and V with i.i.d. normal entries.
 
-    The figures show draw 0, whatever it gives.
+    The figures show draw 0, without selection.
     """
     draw = np.random.default_rng([SEED, index])
     Q, V = draw.standard_normal((2, 2)).tolist(), draw.standard_normal((2, 2)).tolist()

@@ -12,7 +12,7 @@ from experiments.limits.dynamics import Heat, moved, velocities
 from experiments.limits.fits import Estimate, extrapolated, neville
 from meanfield.fields import Affine
 from meanfield.measures import Gaussian, Grid, Points
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 
 ONE = Heat(jnp.eye(1), jnp.eye(1))
 REACH = 6.0  # of boxes: 2e-10 of the mass of two peaks lies beyond
@@ -123,7 +123,7 @@ def by_grid(epsilons: Float[np.ndarray, " k"], cells: int) -> Densities:
 
 
 def _flown(epsilons: np.ndarray, cells: int, reach: float) -> Densities:
-    edges = even(-reach, reach, cells)
+    edges = even_edges(-reach, reach, cells)
     start = Grid.from_density((edges,), TWO_PEAKS.masses(edges) / np.diff(edges))
     ends = moved(ONE, start, epsilons, T)
     grown = [float(_variance(end) - _variance(start)) / (2 * T) for end in ends]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from meanfield import attentions, flow
 from meanfield.dynamics import Drift, Sum
 from meanfield.endings import Status
-from meanfield.errors import SimulationFailed
+from meanfield.errors import SimulationError
 from meanfield.measures import AbstractMeasure, Points
 from meanfield.tokens import Tokens
 
@@ -102,7 +102,7 @@ def moved(
     for epsilon in epsilons:
         trajectory = flow(family.at(jnp.asarray(epsilon)), mu, times)
         if trajectory.status != Status.FINISHED:
-            raise SimulationFailed(
+            raise SimulationError(
                 f"The flow at bandwidth {epsilon:g} ended as "
                 f"`{trajectory.status.ending}` at t = {float(trajectory.stop_time):g}, "
                 f"before t = {t:g}."

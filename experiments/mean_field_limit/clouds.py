@@ -1,4 +1,4 @@
-"""Tokens drawn from a law on the line beside the law, under one attention."""
+"""Tokens drawn from a law on the line, and the law itself, under one attention."""
 
 import zlib
 from typing import NamedTuple, cast
@@ -9,21 +9,21 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import betaln, log_ndtr, ndtri
 
-from meanfield.attention import Attention, attentions, closed_on_gaussians
+from meanfield.attention import Attention, attentions, gaussian_variants
 from meanfield.distances import wasserstein
 from meanfield.flows import Trajectory, adaptive, ensemble, flow
 from meanfield.measures import AbstractMeasure, Gaussian, Grid, Points
-from meanfield.measures.edges import averages, even
+from meanfield.measures.edges import averages, even_edges
 from meanfield.theorems.solutions._particles import constants
 from meanfield.tokens import Tokens
 
-A, T = -0.3, 1.0  # of the draws: scores 0.3 times minus the product, values themselves
-CLOSED = tuple(closed_on_gaussians())
+A, T = -0.3, 1.0  # score matrix and last time of the draws; V = 1
+CLOSED = tuple(gaussian_variants())
 CELLS, REACH = 400, 8.0
 RTOL = 1e-6
-ATTRACTING, SHORT, RADIUS = 1.0, 0.25, 0.5  # A, time and support of the pairs of clouds
+ATTRACTING, SHORT, RADIUS = 1.0, 0.25, 0.5  # A, time, radius of the pairs of clouds
 TIMES = 11
-PAIRED = 64  # tokens of each cloud of a pair
+PAIRED = 64  # number of tokens in each cloud of a pair
 BOUNDED = {
     "softmax": "softmax",
     "l2": "L2",
@@ -33,7 +33,7 @@ BOUNDED = {
 
 
 class Sizes(NamedTuple):
-    """How many tokens, how many draws of each number, and how many pairs of clouds."""
+    """Numbers of tokens, draws per number of tokens, and number of pairs of clouds."""
 
     numbers: tuple[int, ...]
     draws: int
@@ -47,10 +47,10 @@ SIZES = {
 
 
 class Errors(NamedTuple):
-    r"""Root mean squares over draws of gaps at the end, by the number of tokens.
+    r"""Root-mean-square errors at the end, by number of tokens.
 
-    Relative to the spread of the law, the covariance to itself; each with the standard
-    error of its logarithm, (3, n).
+    Mean and distance are relative to the standard deviation of the law, the covariance
+    to itself. `uncertain` holds the standard errors of their logarithms, (3, n).
     """
 
     numbers: tuple[int, ...]
@@ -61,13 +61,13 @@ class Errors(NamedTuple):
 
 
 class Growth(NamedTuple):
-    """Pairs of clouds of one law, and the rate at which they part.
+    """Growth of the distance between pairs of clouds.
 
     Attributes:
-        times: of the frames.
-        ratios: the largest W₂(t)/W₂(0) over pairs.
-        rate: the largest (1/t) log W₂(t)/W₂(0).
-        bound: $C_1(R(T)) + C_2R(T)^2$, of castin2025, Theorem 3.1.
+        times: times of the frames.
+        ratios: largest W₂(t)/W₂(0) over the pairs.
+        rate: largest (1/t) log W₂(t)/W₂(0).
+        bound: constant $C_1(R(T)) + C_2R(T)^2$ of castin2025, Theorem 3.1.
     """
 
     times: Float[np.ndarray, " times"]
@@ -77,30 +77,30 @@ class Growth(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of the bound is reached."""
+        """Ratio of the rate to the bound."""
         return self.rate / self.bound
 
 
 def attention(name: str, score: float) -> Attention:
-    """A registered attention on the line, with V = 1."""
+    """The registered attention on the line with A = `score` and V = 1."""
     identity = jnp.ones((1, 1))
     return attentions[name](score * identity, identity, identity)
 
 
 def law_of(name: str) -> AbstractMeasure:
-    """The law N(0, 1), moved: in closed form, or on a grid."""
+    """The flow of N(0, 1) at the last time, in closed form or on a grid."""
     start: AbstractMeasure = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
     if name not in CLOSED:
-        edges = [even(-REACH, REACH, CELLS)]
+        edges = [even_edges(-REACH, REACH, CELLS)]
         bell = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
         start = Grid.from_density(edges, averages(bell, edges))
     return flow(attention(name, A), start, jnp.array([0.0, T])).raise_for_status().final
 
 
 def errors_of(name: str, sizes: Sizes, seed: int) -> Errors:
-    """Draws of every number of tokens, moved together, against the law."""
+    """Errors of all draws against the law; all draws are integrated in one batch."""
     law = law_of(name)
-    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # draws of its own
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])  # per attention
     clouds = [rng.normal(size=n) for n in sizes.numbers for _ in range(sizes.draws)]
     trajectories = _moved(name, A, clouds, np.array([0.0, T]))
     gaps = np.array([_gaps(trajectories, i, len(x), law) for i, x in enumerate(clouds)])
@@ -113,7 +113,7 @@ def errors_of(name: str, sizes: Sizes, seed: int) -> Errors:
 
 
 def growth_of(name: str, sizes: Sizes, seed: int) -> Growth:
-    """Pairs of uniform clouds, the second drawn anew or moved a little."""
+    """Growth for pairs of uniform clouds; the second is independent or a translate."""
     rng = np.random.default_rng(seed)
     draw = lambda: rng.uniform(-RADIUS, RADIUS, PAIRED)
     firsts = [0.8 * draw() for _ in range(sizes.pairs)]
@@ -151,7 +151,7 @@ def distance_at_start(n: int) -> float:
 def _moved(
     name: str, score: float, clouds: list[np.ndarray], times: np.ndarray
 ) -> Trajectory[Points]:
-    """Clouds filled up with tokens of no weight, so that all compile once."""
+    """Flows of clouds, padded with tokens of weight 0 so that all compile once."""
     longest = max(map(len, clouds))
     x = np.stack([np.pad(cloud, (0, longest - len(cloud))) for cloud in clouds])
     counted = np.arange(longest) < np.array([len(cloud) for cloud in clouds])[:, None]
@@ -168,7 +168,7 @@ def _moved(
 def _gaps(
     trajectories: Trajectory[Points], index: int, n: int, law: AbstractMeasure
 ) -> tuple[float, float, float]:
-    """Relative gaps in mean, in variance and in W₂ of a cloud at the end."""
+    """Relative errors of a cloud at the end, in mean, variance and W₂."""
     x = np.asarray(trajectories.coordinates)[index, -1, :n, :]
     assert isinstance(law, Gaussian | Grid)
     mean, variance = float(law.mean[0]), float(law.covariance[0, 0])

@@ -1,9 +1,9 @@
-r"""The mean-field limit: tokens drawn from a law against the law itself.
+r"""The mean-field limit: `n` independent tokens compared with their law.
 
-Every attention that is continuous in the tokens moves `n` independent ones of a law on
-the line, and the law: in closed form where Gaussians stay Gaussian, on a grid where
-they do not. The distances fall like $n^{-1/2}$, up to the $(\log\log n)^{1/2}$ of $W_2$
-to a Gaussian; and two flows part no faster than castin2025, Theorem 3.1 allows.
+Every attention with continuous velocities moves `n` independent tokens of a law on the
+line, and the law itself: in closed form if Gaussians stay Gaussian, else on a grid. The
+distances fall like $n^{-1/2}$, up to the factor $(\log\log n)^{1/2}$ of $W_2$ to a
+Gaussian, and two flows diverge no faster than castin2025, Theorem 3.1 allows.
 """
 
 from typing import Any
@@ -38,18 +38,18 @@ NORMAL = float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
 def compute(case: Case) -> Findings:
-    """Errors by the number of tokens, their slopes, and rates against the bound."""
+    """Errors by number of tokens, their slopes, and growth rates against the bound."""
     return findings(SIZES[case.size])
 
 
 def _has_a_limit(name: str) -> bool:
-    """Whether velocities are continuous, and those of a measure, not of a sequence."""
+    """Whether velocities are continuous and independent of the order of the tokens."""
     made = attention(name, A)
     return made.is_continuous and not made.coupling.reads_order
 
 
 def findings(sizes: Sizes) -> Findings:
-    """The same, of any sizes."""
+    """Findings for given sizes; see `compute`."""
     names = [name for name in attentions if _has_a_limit(name)]
     errors = {name: errors_of(name, sizes, SEED) for name in names}
     growth = {name: growth_of(name, sizes, SEED) for name in BOUNDED}
@@ -80,7 +80,7 @@ def findings(sizes: Sizes) -> Findings:
 
 
 def _extremes(slopes: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """How far slopes are from each other, and how many miss a half."""
+    """Extreme slopes, and the number of intervals that do not contain -1/2."""
     lines = [s for part in slopes.values() for s in (part["mean"], part["covariance"])]
     far = [part["distance"]["slope"] for part in slopes.values()]
     return {
@@ -98,7 +98,7 @@ def _plain(value: Any) -> Any:
 
 
 def _slopes(gaps: Errors) -> dict[str, Any]:
-    """Slopes in n with their intervals, at the end of the flow."""
+    """Slopes of the errors in n at the end of the flow, with their intervals."""
     log_n = np.log(np.array(gaps.numbers, float))
     columns = np.stack([np.ones_like(log_n), log_n], axis=1)
     slopes = {}
@@ -119,7 +119,7 @@ def _at_start(sizes: Sizes) -> np.ndarray:
 
 
 def _theory_slope(sizes: Sizes) -> float:
-    """The slope of the exact distance at the start: (log log n)^½ makes it flatter."""
+    """Slope of the exact initial distance, flatter than -1/2 by (log log n)^½."""
     log_n, y = np.log(np.array(sizes.numbers, float)), np.log(_at_start(sizes))
     return float(np.polyfit(log_n, y, 1)[0])
 
@@ -151,24 +151,24 @@ def _growth(growth: dict[str, Growth]) -> xr.Dataset:
 EXPERIMENT = Experiment(
     source="castin2025, Section 3 and Theorem 3.1",
     claim=(
-        "n independent tokens follow the mean-field equation up to n^(-1/2), for every "
-        "attention; distances between two flows grow no faster than the stability "
-        "constant allows."
+        "For every attention the distance of n independent tokens to the solution of "
+        "the mean-field equation is of order n^(-1/2); the distance of two flows grows "
+        "no faster than the stability constant allows."
     ),
     caption=(
-        "Gaps at t = {t:g} between n tokens and their law, root mean squares over "
-        "draws, {variants} attentions (against a grid: {against_grid}). Slopes of "
-        "the gaps in mean and variance lie between {steepest:.3f} and {flattest:.3f}, "
+        "Errors of n tokens against their law at t = {t:g}, root mean squares over "
+        "draws, for {variants} attentions ({against_grid} against a grid). Slopes of "
+        "the errors in mean and variance are from {steepest:.3f} to {flattest:.3f}, "
         "and {outside} of {slopes_measured} intervals of {level:.0%} miss -1/2; those "
-        "of W₂ lie between {distance_steepest:.3f} and {distance_flattest:.3f}, where "
-        "the exact one at t = 0, (log log n / n)^(1/2) for many, has "
-        "{theory_of_distance:.3f}. Two clouds part at a rate (1/t) log W₂(t)/W₂(0) of "
-        "at most {nearest_to_bound:.2g} of the constant of Theorem 3.1."
+        "of W₂ are from {distance_steepest:.3f} to {distance_flattest:.3f}, against "
+        "{theory_of_distance:.3f} for the exact distance at t = 0. The growth rate "
+        "(1/t) log W₂(t)/W₂(0) of two clouds is at most {nearest_to_bound:.2g} times "
+        "the constant of the theorem."
     ),
-    seen=(
-        "In the first three panels the gaps between n tokens and their law fall along "
-        "the dotted line of slope -1/2, one line for each attention. In the last, the "
-        "distance of two clouds, full lines, stays below the dashed bound."
+    description=(
+        "In the first three panels the errors of n tokens fall along the dotted line "
+        "of slope -1/2, with one line for each attention. In the last panel the "
+        "distance of two clouds (full lines) stays below the dashed bound."
     ),
     compute=compute,
     draw=draw,

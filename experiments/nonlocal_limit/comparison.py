@@ -13,7 +13,7 @@ from experiments.limits.dynamics import NonlocalHeat, moved, velocities
 from experiments.limits.fits import neville
 from experiments.nonlocal_limit.equation import HALF_WIDTH, LogDensity, nodes, solution
 from meanfield.measures import FixedBox, Grid
-from meanfield.measures.edges import even
+from meanfield.measures.edges import even_edges
 
 Q_LINE, K_LINE = np.array([[0.91]]), np.array([[1.3]])
 RATIO = 0.7  # of the two: the density is read at 0.7 x
@@ -105,7 +105,7 @@ def in_the_plane(epsilons: Float[np.ndarray, " k"], cells: int) -> Limits:
 
 
 def _mesh(reach: float, cells: int) -> Array:
-    return even(-reach, reach, cells)
+    return even_edges(-reach, reach, cells)
 
 
 def _limits(

@@ -163,34 +163,28 @@ def _densities(flows: Flown) -> xr.Dataset:
 EXPERIMENT = Experiment(
     source="sander2022, Proposition 4 and equation (7)",
     claim=(
-        "As its bandwidth vanishes, and its leading term is taken away, the velocity "
-        r"of L2 attention tends to $-W_Q^\top W_K^{-\top}(\nabla\rho/\rho)"
-        r"(W_K^{-1}W_Qx)$: heat that reads the density at another place."
+        "As the bandwidth tends to zero, the velocity of L2 attention minus its "
+        r"leading term tends to $-W_Q^\top W_K^{-\top}(\nabla\rho/\rho)"
+        r"(W_K^{-1}W_Qx)$: diffusion with the density evaluated at another point."
     ),
     caption=(
-        "Velocities of L2 attention, the leading term taken away, against their limit "
-        "in {norms[square]}: on the line, where the density is read at {ratio:g} x, of "
-        "order {line[order][exponents][0]:.3f} ± {line[order][half_widths][0]:.0e} in "
-        "ε and, extrapolated, {line[constant]:.6f} ± {line[constant_error]:.0e} times "
-        "the limit; in the plane, with W_Q and W_K not symmetric, of order "
-        "{plane[order][exponents][0]:.3f} ± {plane[order][half_widths][0]:.0e} and "
-        "{plane[constant]:.5f} ± {plane[constant_error]:.0e} times. There at ε = "
-        "{plane[epsilon]:g} they are {plane[corrected]:.1%} off, and "
-        "{plane[printed]:.0%} from what is printed, where the inverse of W_K is not "
-        "transposed; ε times the velocity is {plane[corrected_leading]:.1%} off its "
-        "leading term, and {plane[printed_leading]:.0%} from the printed one. Over t = "
-        "{T} flows on a grid approach the solution of the limit equation, had by "
-        "collocation, in {norms[absolute]} with order "
-        "{flows[order][exponents][0]:.3f} ± {flows[order][half_widths][0]:.0e}; "
-        "densities extrapolated in ε are {flows[extrapolated]:.0e} from it, and the "
-        "limit's clock runs at {flows[clock]:.5f} ± {flows[clock_error]:.0e}. "
-        "Intervals hold {level:.0%}."
+        "Velocities of L2 attention minus their leading term converge to the limit in "
+        "{norms[square]} with order {line[order][exponents][0]:.3f} ± "
+        "{line[order][half_widths][0]:.0e} in ε on the line, with the density "
+        "evaluated at {ratio:g} x, and {plane[order][exponents][0]:.3f} ± "
+        "{plane[order][half_widths][0]:.0e} in the plane, with W_Q and W_K not "
+        "symmetric ({level:.0%} intervals). In the plane at ε = {plane[epsilon]:g} "
+        "they differ by {plane[corrected]:.1%} from the limit, and by "
+        "{plane[printed]:.0%} from the printed one, in which the inverse of W_K is not "
+        "transposed. Until t = {T} flows on a grid converge to the solution of the "
+        "limit equation by collocation in {norms[absolute]} with order "
+        "{flows[order][exponents][0]:.3f} ± {flows[order][half_widths][0]:.0e}."
     ),
-    seen=(
-        "Above, velocities on the line and the density that they move lie on the "
-        "limit, not on the dotted curve that reads the density at its own place. "
-        "Below, errors fall in proportion to the bandwidth, but for the limit as "
-        "printed, which stays away; arrows of the corrected limit cover those of L2."
+    description=(
+        "Above, velocities on the line and the resulting density agree with the limit, "
+        "not with the dotted curve, for which the density is evaluated at x itself. "
+        "Below, errors fall in proportion to the bandwidth, except for the limit as "
+        "printed; the arrows of the corrected limit cover those of L2."
     ),
     compute=compute,
     draw=draw,

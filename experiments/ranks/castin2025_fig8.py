@@ -17,9 +17,9 @@ RECIPE = Recipe(
     },
 )
 SEEN = (
-    "Bars count the ranks of limits, and beside them what has none. In space more than "
-    "half of the samples converge, all to rank two (dotted); in four dimensions and "
-    "five nearly all grow, solved (blue) as by published steps (orange)."
+    "Bars count the ranks of limits, and the samples without a limit. For d = 3 more "
+    "than half of the samples converge, all to rank two (dotted); for d = 4 and 5 "
+    "nearly all grow, solved (blue) and by published steps (orange)."
 )
 
 EXPERIMENT = figure_of(SOURCE, RECIPE, independent(SOURCE, RECIPE, SEEN))

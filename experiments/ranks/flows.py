@@ -138,7 +138,7 @@ def solved(attention: str, draw: Draw, V: np.ndarray) -> Solved:
     trajectories = ensemble(
         *(dynamics, starts, ts),
         in_axes=(0, 0),
-        together=TOGETHER,
+        batch_size=TOGETHER,
         stepping=stepping,
         stop=BlowUp(OUTGROWN),
     )

@@ -40,15 +40,15 @@ AT_REST = 0.1  # powers of t that are none
 VANISHING = -0.5  # powers of t of eigenvalues that vanish: like 1 / t, or 1 / t²
 
 CAPTION = (
-    "{samples} samples each of d = {dimensions}; {name}; all entries of V independent "
-    "and normal. Solved to t = {last:.0e}, {all[settled]} of {all[samples]} converge, "
+    "Ranks of limits under {name}, {samples} samples each of d = {dimensions}, all "
+    "entries of V independent and normal. Solved to t = {last:.0e}, {all[settled]} of "
+    "{all[samples]} converge, "
     "{all[settled_at_bound]} of them to the rank of the kernel of Q, half of d rounded "
-    "up; {all[blow_ups]} blow up in finite time, {all[outgrown]} more pass a size of "
-    "{outgrown:.0e}, and {all[open]} do neither. The published Euler steps, as "
-    "long as for V = WᵀW, diverge in {all[diverged]}, "
-    "{all[diverged_and_settled]} of which converge when solved; they keep {all[kept]} "
-    "samples and put {all[below]} of these below that rank. Error bars are "
-    "{confidence:.0%} intervals of Clopper and Pearson."
+    "up; {all[blow_ups]} blow up in finite time, {all[outgrown]} more exceed the size "
+    "{outgrown:.0e}, and {all[open]} do neither. The published Euler steps diverge in "
+    "{all[diverged]} samples, {all[diverged_and_settled]} of which converge when "
+    "solved, and put {all[below]} of the {all[kept]} samples they keep below that "
+    "rank; error bars are {confidence:.0%} intervals of Clopper and Pearson."
 )
 
 
@@ -62,7 +62,7 @@ def independent(source: str, recipe: Recipe, seen: str) -> Experiment:
             "rank of the kernel of Q."
         ),
         caption=CAPTION,
-        seen=seen,
+        description=seen,
         compute=partial(findings_of, recipe),
         draw=draw,
     )

@@ -25,14 +25,12 @@ DROPPED = "#8a8a8a"
 LABELS = {"identity": r"$V = I$", "random": r"$V = W^\top W$"}
 
 CAPTION = (
-    "{samples} samples each of d = {dimensions}; {name}. With V = I the exact limit "
-    "has rank half of d, rounded up, in {identity[at_bound]} of {identity[samples]} "
-    "samples, with V = WᵀW in {random[at_bound]} of {random[samples]}: no score sees "
-    "the kernel of Q, and on it the inverse is conserved. Integrated to t = "
-    "{last:.0e}, they end as {identity[endings_in_words]} and as "
-    "{random[endings_in_words]}; with V = WᵀW the trace is {random[largest_trace]:.3g} "
-    "at most, and that of the inverse of V times the covariance never rises by more "
-    "than {random[rise]:.1g} of its start. The published Euler steps diverge in "
+    "Ranks of limits under {name}, {samples} samples each of d = {dimensions}: the "
+    "exact limit has rank half of d, rounded up, in {identity[at_bound]} of "
+    "{identity[samples]} samples with V = I, and in {random[at_bound]} of "
+    "{random[samples]} with V = WᵀW. Integrated to t = {last:.0e}, they end as "
+    "{identity[endings_in_words]} and as {random[endings_in_words]}. The published "
+    "Euler steps diverge in "
     "{identity[diverged]} and {random[diverged]} samples, of which "
     "{identity[diverged_and_real]} and {random[diverged_and_real]} are blow-ups. They "
     "drop {identity[dropped]} and {random[dropped]} samples, {identity[over]} and "
@@ -52,11 +50,11 @@ def figure_of(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
             "of low rank: exactly that of the kernel of Q, for almost every draw."
         ),
         caption=CAPTION,
-        seen=(
-            "Bars count the ranks of the limits of random draws, by dimension and by "
-            "V: the exact one, in blue, is the same in all, half the dimension rounded "
-            "up (dotted); those counted from published steps, in orange, often fall "
-            "below it. Curves follow the mean rank as the cut that counts it rises."
+        description=(
+            "Bars count the ranks of limits of random draws, by dimension and by V. "
+            "The exact rank (blue) is always half the dimension, rounded up (dotted); "
+            "ranks counted from published steps (orange) are often smaller. Curves "
+            "show the mean rank against the cut below which eigenvalues do not count."
         ),
         compute=partial(findings_of, recipe),
         draw=draw,

@@ -1,9 +1,10 @@
-"""Trains what the records lack: `python -m experiments.trained [PART…]`.
+"""Trains networks missing from the records: `python -m experiments.trained [PART…]`.
 
-A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS`, or less of it: `patches:softmax:7:0,1,2`;
-an empty word stands for all. Without parts it is every campaign, which takes hours on
-two cores; parts of other variants or conditions can be trained side by side. What is
-finished is a line in `records/`, and what is not goes on where it was cut.
+A part is `CAMPAIGN:VARIANT:CONDITION:SEEDS` or a beginning of it, such as
+`patches:softmax:7:0,1,2`; an empty word stands for all. Without parts all campaigns are
+trained, which takes hours on two cores; parts with different variants or conditions can
+be trained in parallel. Finished networks are lines in `records/`, and interrupted
+training runs are resumed.
 """
 
 import sys
@@ -19,18 +20,18 @@ from meanfield.training import TrainSpec
 
 
 def main(parts: list[str]) -> None:
-    """Trains some parts, or everything."""
+    """Trains the given parts, or everything."""
     for part in parts or list(CAMPAIGNS):
         for campaign, name, spec in _trainings(part):
             campaign.lines(Case(), name, spec)
 
 
 def _trainings(part: str) -> Iterable[tuple[Campaign, str, TrainSpec]]:
-    """The trainings of a part, each once the rate of its variant is chosen.
+    """The training runs of a part, each after choosing its learning rate.
 
     Raises:
         UnknownNameError: if there is no such campaign, variant or condition.
-        InvalidInputError: if it has more words than four, or seeds are no numbers.
+        InvalidInputError: if the part has more than four words or invalid seeds.
     """
     words = part.split(":")
     chosen, variant, condition, seeds = (*words, "", "", "")[:4]

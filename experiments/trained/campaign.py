@@ -1,9 +1,10 @@
-"""Campaigns: one task, several attentions, the same seeds, each at the best of rates.
+"""Campaigns: one task, several attentions with the same seeds, tuned learning rates.
 
-Each variant is taught at half, once and twice a rate on two seeds, examined on a
-quarter of what would teach them, and then at the best of the three on all seeds, which
-share fold, first weights and batches with the seeds of the others. That quarter is no
-test of these two seeds, but of other seeds it may be.
+Each variant is trained at three learning rates, half, once and twice that of the
+recipe, on two seeds, and evaluated on a quarter of their training samples. Then it is
+trained at the best rate on all seeds; a seed has the same fold, initial weights and
+batches for all variants. That quarter contains no test samples of these two seeds, but
+may contain test samples of other seeds.
 """
 
 from collections.abc import Mapping
@@ -16,19 +17,18 @@ from experiments.trained.records import Archive, Line, archive, scores
 from meanfield.reproduce import Case, Size
 from meanfield.training import Recipe, TrainSpec, Variant
 
-FACTORS = 0.5, 1.0, 2.0  # of the rate of a recipe
+FACTORS = 0.5, 1.0, 2.0  # learning rates of the grid, in units of that of the recipe
 
 
 class Protocol(NamedTuple):
-    """How much is trained.
+    """Conditions, recipes and seeds of a campaign.
 
     Attributes:
-        conditions: options of the task, by what a figure calls them.
-        recipe: how networks are taught; its rate is the middle of the grid.
-        rehearsing: the seeds by which rates are chosen; none takes the middle.
-        seeds: of the networks that are compared.
-        rehearsal: how rates are rehearsed, at each of the grid; as the recipe if
-            `None`.
+        conditions: options of the task, by their labels in the figure.
+        recipe: recipe of training; its learning rate is the middle of the grid.
+        rehearsing: seeds for choosing learning rates; if empty, the middle one is used.
+        seeds: seeds of the compared networks.
+        rehearsal: recipe for choosing learning rates; `recipe` if `None`.
     """
 
     conditions: Mapping[str, Mapping[str, Any]]
@@ -42,9 +42,9 @@ class Networks(NamedTuple):
     """Networks by variant and condition.
 
     Attributes:
-        protocol: how much was trained.
-        specs: the training of each kind.
-        lines: what is recorded of each seed.
+        protocol: protocol of the campaign.
+        specs: training spec by variant and condition.
+        lines: records of all seeds, by variant and condition.
     """
 
     protocol: Protocol
@@ -54,20 +54,20 @@ class Networks(NamedTuple):
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is compared.
+    """Comparison of several attentions on one task.
 
     Attributes:
-        task: its name, and that of the file of records.
-        variants: attentions, by what a figure calls them.
-        claims: pairs of variants of which the first is said to do better.
-        alike: conditions under which all variants are said to do equally well.
-        protocols: how much is trained, by size.
-        items: what teaches, in words.
-        published: what the source printed, in words.
-        measure: of items, by which networks are compared.
-        gain: 1 if a large measure is good, and -1 if a small one is.
-        rates_of: the condition at which rates are chosen for all; each has its own if
-            empty.
+        task: name of the task, and of the file of records.
+        variants: attentions, by their labels in the figure.
+        claims: pairs of variants of which the first is claimed to be better.
+        alike: conditions under which all variants are claimed to be equally good.
+        protocols: protocol for each problem size.
+        items: description of the training samples.
+        published: sentence with the published results.
+        measure: measure of the samples by which networks are compared.
+        gain: 1 if larger measures are better, and -1 if smaller ones are.
+        rates_of: condition at which all learning rates are chosen; if empty, each
+            condition has its own.
         untuned: variants whose attention was not tuned; verdicts on them are withdrawn.
     """
 
@@ -84,7 +84,7 @@ class Campaign:
     untuned: tuple[str, ...] = ()
 
     def networks(self, case: Case) -> Networks:
-        """All networks, from their records or trained now."""
+        """All networks, from the records or trained now."""
         protocol = self.protocols[case.size]
         arms = [(name, c) for c in protocol.conditions for name in self.variants]
         specs = {arm: self.chosen(case, *arm) for arm in arms}
@@ -92,19 +92,19 @@ class Campaign:
         return Networks(protocol, specs, lines)
 
     def lines(self, case: Case, name: str, spec: TrainSpec) -> list[Line]:
-        """What is recorded of the networks of a variant; what is not is trained."""
-        del name  # Networks of all variants are recorded alike.
+        """Records of the networks of a variant; missing networks are trained."""
+        del name  # the records of all variants have the same form
         return archive(self.task, case.size).lines(spec)
 
     def chosen(self, case: Case, name: str, condition: str) -> TrainSpec:
-        """The training of a variant under a condition, at its best rate."""
+        """Training spec of a variant under a condition, at its best learning rate."""
         protocol = self.protocols[case.size]
         kept = archive(self.task, case.size)
         rate = self._rate(kept, protocol, name, self.rates_of or condition)
         return self._spec(protocol, name, condition, rate)
 
     def at_an_end(self, spec: TrainSpec, size: Size) -> bool:
-        """Whether its rate is the least or the greatest that was tried."""
+        """Whether the learning rate is an endpoint of the grid."""
         return spec.recipe.rate != self.protocols[size].recipe.rate
 
     def _spec(
@@ -121,7 +121,7 @@ class Campaign:
     def _rate(
         self, kept: Archive, protocol: Protocol, name: str, condition: str
     ) -> float:
-        """The best rate of the grid, or its middle where nothing is rehearsed."""
+        """The best learning rate of the grid; its middle without `rehearsing` seeds."""
         if not protocol.rehearsing:
             return protocol.recipe.rate
         grid = [factor * protocol.recipe.rate for factor in FACTORS]

@@ -1,4 +1,4 @@
-"""Networks of the same seeds, compared: scores, differences, verdicts."""
+"""Comparison of networks with the same seeds: scores, differences, verdicts."""
 
 from typing import Any
 
@@ -10,36 +10,37 @@ from experiments.trained.records import Line, scores
 from meanfield.reproduce import Case, Findings
 from meanfield.training import verdict
 
-STUCK = 3.0  # times the median loss of the same networks: such a network is counted
+STUCK = 3.0  # a network is stuck if its loss exceeds this times the median loss
 RESAMPLES = 2000
-FOLDS = 5  # of the items of a task, which seeds take in turn
-UNITS = {"correct": 100.0}  # a share is told in percent
-EARNED = "reproduced", "undecided", "contradicted"  # words that can be withdrawn
+FOLDS = 5  # folds of the samples of a task; seeds use them in turn
+UNITS = {"correct": 100.0}  # accuracies are given in percent
+EARNED = "reproduced", "undecided", "contradicted"  # verdicts that can be withdrawn
 WITHDRAWN = "withdrawn: attention not tuned"
 
 
 def captioned(scores: str, more: str = "") -> str:
-    """The caption of a figure that compares networks, as a template.
+    """Template of the caption of a figure that compares networks.
 
     Args:
-        scores: what is told of each network, by the fields of `findings`.
-        more: what is said at the end.
+        scores: sentence on the scores, with fields of `findings`.
+        more: text at the end.
     """
     return (
-        "{seeds} networks of each kind, in {folds} folds, {epochs} epochs of {items}, "
+        "{seeds} networks of each kind in {folds} folds, {epochs} epochs of {items}, "
         f"{scores} "
-        "Rates, the best of three on two rehearsing seeds: {rates}, {ends} of {arms} "
-        "at an end of the grid. Stuck: {stuck} of {trained}. On differences of the "
-        "same seeds, means over folds: {words}. Trained in {minutes} minutes of "
+        "Differences of the same seeds, means over folds, with intervals: {words}. "
+        "Learning rates, the best of three on two seeds with a validation split: "
+        "{rates} ({ends} of {arms} at an end of the grid); {stuck} of {trained} "
+        "networks stuck; trained in {minutes} minutes on "
         f"{{devices}}. {{published}}{more}"
     )
 
 
-IN_PERCENT = captioned("examined on {examined} others. Medians in percent: {scores}.")
+IN_PERCENT = captioned("evaluated on {examined} others; medians in percent: {scores}.")
 
 
 def findings(campaign: Campaign, case: Case) -> Findings:
-    """What all networks of a campaign say of each other."""
+    """Scores and verdicts of all networks of a campaign."""
     trained = campaign.networks(case)
     specs = {": ".join(arm): spec.as_json() for arm, spec in trained.specs.items()}
     ends = sum(campaign.at_an_end(s, case.size) for s in trained.specs.values())
@@ -76,7 +77,7 @@ def _dataset(campaign: Campaign, trained: Networks) -> xr.Dataset:
 
 
 def _values(campaign: Campaign, line: Line) -> np.ndarray:
-    """Of each item that examines, shares in percent."""
+    """The measure of each test sample; accuracies in percent."""
     return UNITS.get(campaign.measure, 1.0) * scores(line, campaign.measure)
 
 
@@ -85,7 +86,7 @@ def _means(campaign: Campaign, networks: list[Line]) -> np.ndarray:
 
 
 def _columns(networks: list[Line]) -> np.ndarray:
-    """The root mean square of column sums less one, of each seed, after each epoch."""
+    """Root mean square of (column sum − 1), for each seed and epoch."""
     return np.array([np.mean(line["rms"], axis=(1, 2)) for line in networks])
 
 
@@ -111,7 +112,7 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
 
 
 def _costs(lines: list[Line]) -> dict[str, Any]:
-    """How many networks there are, and what they took."""
+    """Number of networks and of test samples, training time, and devices."""
     return {
         "trained": len(lines),
         "examined": lines[0]["items"],
@@ -123,7 +124,7 @@ def _costs(lines: list[Line]) -> dict[str, Any]:
 def _verdicts(
     campaign: Campaign, trained: Networks
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """What is said of each claim under each condition."""
+    """The verdict on each claim under each condition."""
     networks = trained.lines
     verdicts = {
         (f"{better} over {worse}", condition): _compared(
@@ -134,7 +135,7 @@ def _verdicts(
     }
     for (claim, condition), outcome in verdicts.items():
         if condition in campaign.alike:
-            outcome["word"] = ""  # that they differ is not claimed
+            outcome["word"] = ""  # the papers do not claim a difference here
         elif outcome["word"] in EARNED and _is_untuned(campaign, claim):
             outcome["word"] = WITHDRAWN
     return verdicts
@@ -149,18 +150,18 @@ def _sentence(claim: str, condition: str, found: dict[str, Any]) -> str:
     word = f" {found['word']}," if found["word"] else ""
     return (
         f"{claim} at {condition}{word} {found['mean']:+.2f} "
-        f"({low:+.2f} to {high:+.2f}; would have seen {found['seen']:.2f})"
+        f"({low:+.2f} to {high:+.2f}; detectable {found['seen']:.2f})"
     )
 
 
 def _told(values: dict[tuple[str, str], str]) -> str:
-    """`softmax 93.25, 94.10, 88.55; Sinkhorn …`, in the order of conditions."""
+    """Text such as `softmax 93.25, 94.10, 88.55; Sinkhorn …`, by condition."""
     rows = _by_name(values).items()
     return "; ".join(f"{name} {', '.join(row.values())}" for name, row in rows)
 
 
 def _by_name(values: dict[tuple[str, str], Any]) -> dict[str, Any]:
-    """`{"Sinkhorn": {"7": …}}`."""
+    """Nested dictionary such as `{"Sinkhorn": {"7": …}}`."""
     names = dict.fromkeys(name for name, _ in values)
     return {n: {c: v for (m, c), v in values.items() if m == n} for n in names}
 
@@ -173,7 +174,7 @@ def _stuck(networks: list[Line]) -> int:
 def _compared(
     campaign: Campaign, better: list[Line], worse: list[Line]
 ) -> dict[str, Any]:
-    """The verdict on paired gains, and a bootstrap over items too."""
+    """The verdict on paired gains, and a bootstrap interval over samples."""
     gain = campaign.gain
     folds = [line["seed"] % FOLDS for line in better]
     of_folds = lambda networks: _by_fold(gain * _means(campaign, networks), folds)
@@ -192,13 +193,13 @@ def _compared(
 
 
 def _by_fold(values: np.ndarray, folds: list[int]) -> np.ndarray:
-    """Means over the seeds of each fold, which have all of their items in common."""
+    """Means over the seeds of each fold, which share their samples."""
     numbers = np.array(folds)
     return np.array([values[numbers == fold].mean() for fold in np.unique(numbers)])
 
 
 def _ends(gaps: np.ndarray, folds: list[int]) -> list[float]:
-    """95 % of means over items that are resampled, the same for seeds of one fold."""
+    """95 % bootstrap interval over samples, resampled alike for seeds of one fold."""
     rng = np.random.default_rng(0)
     m = gaps.shape[1]
     seeds = np.arange(len(folds))[:, None]

@@ -1,4 +1,4 @@
-"""Pictures of networks that were trained seed by seed."""
+"""Panels for comparisons of trained networks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,12 +13,12 @@ from meanfield.plotting import style
 from meanfield.reproduce import Findings
 
 PALETTE = "#4477aa", "#cc6677", "#228833", "#ccbb44", "#aa3377", "#66ccee"
-NEXT_TO_NOTHING = 1e-3  # below, the axis of columns is linear
-SPREAD = 0.66  # of the variants of one condition, in units of its place
+NEXT_TO_NOTHING = 1e-3  # below this the axis of column errors is linear
+SPREAD = 0.66  # total width of the variants of a condition; conditions are 1 apart
 
 
 class Axis(NamedTuple):
-    """What is said beside axes: of conditions, of scores, of paired gains."""
+    """Axis labels of conditions, scores and paired gains."""
 
     conditions: str
     scores: str
@@ -26,7 +26,7 @@ class Axis(NamedTuple):
 
 
 def colours(names: Any) -> dict[str, str]:
-    """A colour for each variant, the same in all panels."""
+    """Colours of the variants, the same in all panels."""
     return dict(zip(names, PALETTE, strict=False))
 
 
@@ -34,7 +34,7 @@ Panel = Callable[[Axes, xr.Dataset, Axis], None]
 
 
 def drawn(axis: Axis, *more: Panel) -> Callable[[Findings], Figure]:
-    """How findings of a campaign are drawn: scores, paired gains, and more."""
+    """Function that draws scores, paired gains and further panels of a campaign."""
 
     @style()
     def draw(findings: Findings) -> Figure:
@@ -51,7 +51,7 @@ def drawn(axis: Axis, *more: Panel) -> Callable[[Findings], Figure]:
 
 
 def _scores(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """A point for each network, and a bar at the median."""
+    """Draws a point for each network, and a bar at the median."""
     names = list(data["variant"].values)
     for i, (name, colour) in enumerate(colours(names).items()):
         values = data["score"].sel(variant=name).values
@@ -68,7 +68,7 @@ def _scores(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
 
 
 def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
-    """The mean gain of each claim, and its interval of 95 %."""
+    """Draws the mean gain of each claim with its 95 % interval."""
     for i, (claim, found) in enumerate(verdicts.items()):
         colour = PALETTE[(i + 1) % len(PALETTE)]
         for place, one in enumerate(found.values()):
@@ -91,7 +91,7 @@ def _has_withdrawn(found: Mapping[str, Any]) -> bool:
 
 
 def columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """How far columns are from one in the last condition: median and half of seeds."""
+    """Draws column errors in the last condition: median and quartiles over seeds."""
     last = data["rms"].isel(condition=-1)
     for name, colour in colours(data["variant"].values).items():
         curves = last.sel(variant=name).values
@@ -107,7 +107,7 @@ def columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
 
 
 def by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
-    """What is right of sequences of each length, of all seeds together."""
+    """Draws the accuracy at each length, over all seeds."""
     del axis
     for name, colour in colours(data["variant"].values).items():
         axes.plot(data["length"], data["right"].sel(variant=name), "-", color=colour)
@@ -117,7 +117,7 @@ def by_length(axes: Axes, data: xr.Dataset, axis: Axis) -> None:
 
 
 def _beside(i: int, of: int) -> float:
-    """Where the i-th of several stands beside the place of a condition."""
+    """Horizontal offset of the i-th of several variants at a condition."""
     return SPREAD * ((i + 0.5) / of - 0.5)
 
 

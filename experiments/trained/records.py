@@ -1,8 +1,8 @@
-"""Finished networks as lines of JSON, which are committed: each seed is one.
+"""Records of trained networks: committed JSON lines, one for each seed.
 
-What a figure needs and no line has is trained, in a folder that an interrupted training
-is found in again, and its lines are added. So a figure is redrawn in seconds, and a
-deleted line is trained anew.
+Networks that a figure needs but that have no line are trained, in a folder from which
+an interrupted training run is resumed, and their lines are added. So a figure is
+redrawn in seconds, and a deleted line is trained again.
 """
 
 import functools
@@ -28,7 +28,7 @@ from meanfield.training import (
     Progress,
     TrainFolder,
     TrainSpec,
-    examined,
+    evaluate,
     resume,
     train,
 )
@@ -36,29 +36,29 @@ from meanfield.training import (
 FOLDER = Path(__file__).resolve().parent
 RECORDS, UNFINISHED = FOLDER / "records", FOLDER / "unfinished"
 
-SOON = 10  # epochs, of which each is kept
-ONE_AT_A_TIME = threading.Lock()  # figures are computed side by side
-QUIET = 30.0  # seconds between two lines about progress
+SOON = 10  # first epochs that are all kept; later only every tenth
+ONE_AT_A_TIME = threading.Lock()  # figures are computed in parallel threads
+QUIET = 30.0  # seconds between two lines of progress
 
 Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A file of lines.
+    """File of JSON lines.
 
     Attributes:
-        file: where they are.
-        lines_of: what is recorded of a training that is done, of each seed.
+        file: path of the file.
+        lines_of: function from the folder of a finished training run to its lines.
     """
 
     file: Path
     lines_of: Callable[[Path], list[Line]]
 
     def lines(self, spec: TrainSpec) -> list[Line]:
-        """The line of each seed of a training, in their order.
+        """The line of each seed of a training run, in order.
 
-        Seeds that have none are trained.
+        Seeds without a line are trained.
         """
         with ONE_AT_A_TIME:
             return self._lines(spec)
@@ -79,7 +79,7 @@ class Archive:
         if (folder / RECORD).is_file():
             resume(folder, report=report)
         else:
-            shutil.rmtree(folder, ignore_errors=True)  # it was cut before its start
+            shutil.rmtree(folder, ignore_errors=True)  # killed before its first commit
             train(spec, folder, report=report)
         trained = self.lines_of(folder)
         self.add(trained)
@@ -87,7 +87,7 @@ class Archive:
         return trained
 
     def add(self, new: list[Line]) -> None:
-        """Appends lines in one piece: other processes may add theirs."""
+        """Appends lines in one write, since other processes may append, too."""
         self.file.parent.mkdir(exist_ok=True)
         lines = [json.dumps(line, separators=(",", ":")) for line in new]
         with self.file.open("ab") as stream:
@@ -95,12 +95,12 @@ class Archive:
             stream.write("".join(f"{line}\n" for line in lines).encode())
 
     def _whole(self) -> int:
-        """The bytes of the lines that are whole."""
+        """Number of bytes of the complete lines."""
         return self.file.read_bytes().rfind(b"\n") + 1
 
 
 def lines_in(file: Path) -> list[Line]:
-    """The lines of a file that are whole; one that was cut ends in no line break."""
+    """The complete lines of a file; a truncated line has no line break."""
     text = file.read_text() if file.is_file() else ""
     return [json.loads(line) for line in text.split("\n")[:-1] if line]
 
@@ -108,9 +108,9 @@ def lines_in(file: Path) -> list[Line]:
 def archive(
     name: str, size: Size, lines_of: Callable[[Path], list[Line]] | None = None
 ) -> Archive:
-    """The lines that are committed, or, of a quick look, those of this process.
+    """The committed archive, or a temporary one of this process for the quick size.
 
-    Lines hold scores, unless `lines_of` says otherwise.
+    The lines contain scores, unless `lines_of` is given.
     """
     folder = RECORDS if size == "paper" else Path(_scratch().name)
     return Archive(folder / f"{name}.jsonl", lines_of or scored)
@@ -122,7 +122,7 @@ def _scratch() -> tempfile.TemporaryDirectory:
 
 
 def scores(line: Line, measure: str) -> np.ndarray:
-    """What was measured of each item of its test."""
+    """The measure of each test sample."""
     kept = line[measure]
     if not isinstance(kept, str):
         return np.array(kept, float)
@@ -131,14 +131,14 @@ def scores(line: Line, measure: str) -> np.ndarray:
 
 
 def packed(values: np.ndarray) -> Any:
-    """Marks as bits, eight to a byte in hexadecimals, and other numbers as they are."""
+    """Values 0 and 1 as hexadecimal bits; other numbers as a list."""
     if np.isin(values, (0, 1)).all():
         return np.packbits(values > 0.5).tobytes().hex()
     return short(values.astype(float).tolist())
 
 
 class _Told:
-    """Says on stderr, now and then, how far a training is."""
+    """Prints the progress of a training run on stderr, every `QUIET` seconds."""
 
     def __init__(self, spec: TrainSpec) -> None:
         self._name = f"{spec.task} {dict(spec.options)}: {spec.variant.label}"
@@ -154,9 +154,9 @@ class _Told:
 
 
 def scored(folder: Path) -> list[Line]:
-    """The lines of a training that is done: scores of its items, and curves."""
+    """The lines of a finished training run: scores of the samples, and curves."""
     record = TrainFolder(folder).record()
-    measured = examined(folder)
+    measured = evaluate(folder)
     common = origin(folder)
     return [
         {
@@ -171,7 +171,7 @@ def scored(folder: Path) -> list[Line]:
 
 
 def origin(folder: Path) -> dict[str, Any]:
-    """What is said of every line: of which training, when, by what, how long."""
+    """Entries shared by all lines: spec, date, versions, device and seconds."""
     spec = TrainFolder(folder).record().spec
     seconds = sum(json.loads((folder / "seconds.json").read_text()).values())
     return {
@@ -184,7 +184,7 @@ def origin(folder: Path) -> dict[str, Any]:
 
 
 def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
-    """What one seed has in the log, to four digits, after the first epochs and tens."""
+    """Log of one seed to four digits, at the first epochs and then every tenth."""
     last = len(log) - 1
     kept = [e for e in range(len(log)) if e <= SOON or e % SOON == 0 or e == last]
     entries = [log[e] for e in kept]
@@ -203,12 +203,12 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
 
 
 def short(values: Any) -> Any:
-    """Numbers to four digits, in lists of any depth."""
+    """Numbers rounded to four digits, in nested lists."""
     if isinstance(values, list):
         return [short(value) for value in values]
     return float(f"{values:.4g}") if isinstance(values, float) else values
 
 
 def _key(spec: TrainSpec) -> dict[str, Any]:
-    """What a training is, whatever its seeds."""
+    """The spec without its seeds, as JSON values."""
     return {name: value for name, value in spec.as_json().items() if name != "seeds"}

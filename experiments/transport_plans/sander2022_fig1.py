@@ -104,29 +104,25 @@ def _draw_sums(axes: Axes, data: xr.Dataset) -> None:
 EXPERIMENT = Experiment(
     source="sander2022, Figure 1",
     claim=(
-        "Softmax normalises what a query gives but not what a key receives; Sinkhorn "
-        "normalises both."
+        "Softmax normalises the weights of each query but not those of each key; "
+        "Sinkhorn normalises both."
     ),
     caption=(
-        "{n} queries and {n} keys in the plane; a line is as wide as the weight of its "
-        "pair. Without normalisation the rows of $e^C$ sum to between "
-        "{unnormalised[row_min]:.3g} and {unnormalised[row_max]:.4g}. The rows of "
-        "softmax sum to one, its columns to between {softmax[column_min]:.2g} and "
-        "{softmax[column_max]:.3g}, {softmax[starved]} of them to less than "
-        "{threshold}. Sinkhorn's rows and columns all sum to one, within "
-        "{sinkhorn[error]:.1g}; its weights spread over {sinkhorn[pairs_used]:.0f} "
-        "pairs, those of softmax over {softmax[pairs_used]:.0f}, those of $e^C$ over "
-        "{unnormalised[pairs_used]:.0f} (exponential of the entropy). Over {draws} "
-        "other draws of the tokens softmax leaves {starved_mean:.2f} ± "
-        "{starved_error:.2f} keys below {threshold}. "
-        "Normalisation: rows sum to one, so the kernel of the mean-field limit is "
-        "$n$ times the matrix."
+        "Weights between {n} queries and {n} keys in the plane, normalised so that the "
+        "kernel of the mean-field limit is $n$ times the matrix. Row sums of $e^C$ are "
+        "from {unnormalised[row_min]:.3g} to {unnormalised[row_max]:.4g}; column sums "
+        "of softmax are from {softmax[column_min]:.2g} to {softmax[column_max]:.3g}, "
+        "{softmax[starved]} of them below {threshold} ({starved_mean:.2f} ± "
+        "{starved_error:.2f} over {draws} other draws); all sums of Sinkhorn are one "
+        "within {sinkhorn[error]:.1g}. Weights spread over "
+        "{unnormalised[pairs_used]:.0f}, {softmax[pairs_used]:.0f} and "
+        "{sinkhorn[pairs_used]:.0f} pairs (exponential of the entropy)."
     ),
-    seen=(
-        "Lines link queries, round, to keys, square, and are as wide as their weight; "
-        "below them stand the sums of rows and of columns. From left to right nothing, "
-        "the rows, and both are normalised: the bars level out, and keys that nobody "
-        "looked at receive their share."
+    description=(
+        "Lines connect queries (circles) to keys (squares); their width is the weight, "
+        "and bars below show row and column sums. From left to right nothing, the "
+        "rows, and both are normalised: the bars become equal, and keys with small "
+        "column sums receive an equal share."
     ),
     compute=compute,
     draw=draw,

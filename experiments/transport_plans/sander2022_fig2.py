@@ -195,31 +195,26 @@ def draw(findings: Findings) -> Figure:
 EXPERIMENT = Experiment(
     source="sander2022, Figure 2",
     claim=(
-        "In a trained sentence encoder the columns of softmax attention stay near one "
-        "in the first layer only; later the first token gathers what others lose. "
-        "Sinkhorn's columns all sum to one."
+        "In a trained sentence encoder the column sums of softmax attention are near "
+        "one in the first layer only; in later layers attention concentrates on the "
+        "first token. All column sums of Sinkhorn are one."
     ),
     caption=(
         "Column sums of the attention matrices of MiniLM, {layers} layers of {heads} "
-        "heads, on a paragraph of {tokens} tokens, at the network's own states; rows "
-        "sum to one. Within a factor {near:.0f} of one are {trained[near]:.0%} of the "
-        "columns, {trained[near_by_layer][0]:.0%} in the first layer and "
-        "{trained[near_by_layer][5]:.0%} in the last; of random matrices with scores "
-        "as spread, {random[near]:.0%}. Less than half of an equal share goes to "
-        "{trained[starved]:.0%} of the columns ({random[starved]:.0%} at random). "
-        "{heads_on_first} of {heads_all} heads give most to {first}, which receives "
-        "{first_share:.0%} of all attention, and up to {first_share_most:.0%} of a "
-        "head's; {kinds[1]} receives {kinds_received[1]:.1%}, {kinds[2]} "
-        "{kinds_received[2]:.0%}, being {kinds_tokens[2]:.0%} of the tokens. "
-        "Sinkhorn's columns sum to one within {sinkhorn[error_median]:.0e} in the "
-        "median head and {sinkhorn[error]:.0e} at worst, in the {sinkhorn[heads_off]} "
-        "of {heads_all} that did not converge."
+        "heads, at the hidden states of a paragraph of {tokens} tokens; rows sum to "
+        "one. {trained[near]:.0%} of the column sums are within a factor {near:.0f} of "
+        "one ({trained[near_by_layer][0]:.0%} in the first layer, "
+        "{trained[near_by_layer][5]:.0%} in the last, {random[near]:.0%} for random "
+        "scores of the same variance), while those of Sinkhorn are one within "
+        "{sinkhorn[error]:.0e}. {heads_on_first} of {heads_all} heads attend most to "
+        "{first}, which receives {first_share:.0%} of all attention and up to "
+        "{first_share_most:.0%} of that of a head."
     ),
-    seen=(
-        "Each line is a head of MiniLM, its column sums in falling order: close to the "
-        "flat green line of Sinkhorn in layer 1, steep later, with the column of [CLS] "
-        "as the dot on top. Below, what [CLS] receives in each head, and what kinds of "
-        "tokens receive in each layer."
+    description=(
+        "Each line shows the column sums of a head of MiniLM in descending order: "
+        "close to the flat green line of Sinkhorn in layer 1, steep in later layers, "
+        "where the dot on top is [CLS]. Below are the attention to [CLS] in each head, "
+        "and to each kind of token in each layer."
     ),
     compute=compute,
     draw=draw,

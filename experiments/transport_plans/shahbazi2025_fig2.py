@@ -148,34 +148,29 @@ def _draw_curve(axes: Axes, curve: xr.Dataset) -> None:
 EXPERIMENT = Experiment(
     source="shahbazi2025, Figure 2",
     claim=(
-        "Sinkhorn leads from softmax to equal marginals; the error of the columns "
-        "falls geometrically, at a rate read off the limit. Plans by slices have equal "
-        "marginals at once, and come to one permutation as τ grows."
+        "Sinkhorn iterations lead from softmax to a plan with uniform marginals; the "
+        "error of the column sums falls geometrically, at a rate determined by the "
+        "limit. Sliced plans have uniform marginals at once, and tend to a permutation "
+        "as τ grows."
     ),
     caption=(
         "Plans between {n} queries and {n} keys after {half_steps[0]} (softmax), "
         "{half_steps[1]}, {half_steps[2]} and {half_steps[3]} half-steps of Sinkhorn, "
-        "and converged; rows sum to one. The largest error of a column sum is "
-        "{after[0][error]:.2g}, {after[1][error]:.2g}, {after[2][error]:.2g} and "
-        "{after[3][error]:.2g}, and {converged[error]:.1g} at the end; over {draws} "
-        "other draws of the tokens its median is {error_median[0]:.2g}, "
-        "{error_median[1]:.2g}, {error_median[2]:.2g} and {error_median[3]:.2g}. Two "
-        "half-steps multiply it by {rate_observed:.4f} after {longest}; the squared "
-        "second singular value of the limit is {rate:.4f}. Weights spread over "
-        "{after[0][pairs_used]:.0f} pairs at first and {converged[pairs_used]:.0f} at "
-        "the end (exponential of the entropy). Plans of {slices} random slices at τ = "
-        "{tau[0]:g}, {tau[1]:g} and {tau[2]:g} use {sliced[0][pairs_used]:.0f}, "
-        "{sliced[1][pairs_used]:.0f} and {sliced[2][pairs_used]:.0f}; their sums "
-        "are one to {sliced_error:.0e}. They cost "
-        "{sliced[0][cost_over_least]:.3g}, {sliced[1][cost_over_least]:.3g} and "
-        "{sliced[2][cost_over_least]:.3g} times the least of all plans, Sinkhorn's "
-        "limit {converged[cost_over_least]:.3g} times."
+        "and converged; the largest error of a column sum is "
+        "{after[0][error]:.2g}, {after[1][error]:.2g}, {after[2][error]:.2g}, "
+        "{after[3][error]:.2g} and {converged[error]:.1g}. After {longest} half-steps "
+        "two more multiply it by {rate_observed:.4f}, the squared second singular "
+        "value of the limit ({rate:.4f}). Plans of {slices} random slices at τ = "
+        "{tau[0]:g}, {tau[1]:g} and {tau[2]:g} spread over {sliced[0][pairs_used]:.0f},"
+        " {sliced[1][pairs_used]:.0f} and {sliced[2][pairs_used]:.0f} pairs "
+        "(exponential of the entropy), softmax over {after[0][pairs_used]:.0f} and "
+        "the limit of Sinkhorn over {converged[pairs_used]:.0f}."
     ),
-    seen=(
-        "Lines link queries, round, to keys, square, and are as wide as their weight. "
-        "Half-steps of Sinkhorn, in the upper rows, even out the sizes of the keys, "
-        "and the error of their sums falls along a straight line; below, slices match "
-        "tokens ever more nearly one to one as τ grows."
+    description=(
+        "Lines connect queries (circles) to keys (squares); their width is the weight. "
+        "Above, half-steps of Sinkhorn equalise the sizes of the keys, and the error "
+        "of the column sums falls along a straight line. Below, sliced plans approach "
+        "a one-to-one matching as τ grows."
     ),
     compute=compute,
     draw=draw,

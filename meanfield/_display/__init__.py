@@ -1,17 +1,17 @@
-"""How objects show themselves: a line of text, and a card in a notebook; no JAX.
+"""Displays of objects: a line of text, and a card in a notebook; without JAX.
 
-Registries show themselves too, and every command has them: pictures and numbers, which
-need NumPy, are loaded when they are first asked for.
+Every command imports the registries, which have displays too, so the modules that need
+NumPy are imported lazily.
 """
 
 from typing import TYPE_CHECKING
 
-from meanfield._lazy import lazy
+from meanfield._lazy import lazy_exports
 
+from ._card import AbstractDisplayable as AbstractDisplayable
 from ._card import Card as Card
-from ._card import Shown as Shown
 from ._card import cards as cards
-from ._card import listed as listed
+from ._card import html_table as html_table
 
 if TYPE_CHECKING:
     from ._pictures import LARGEST as LARGEST
@@ -25,4 +25,4 @@ if TYPE_CHECKING:
     from ._pictures import number as number
     from ._pictures import paths as paths
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""What an object says of itself: a title, facts, a picture; as text and as HTML."""
+"""Cards: title, facts and picture of an object, as text and as HTML."""
 
 import abc
 import html
@@ -11,23 +11,23 @@ from typing_extensions import override
 _FRAME = "display:flex;gap:1em;align-items:center"
 
 
-def _nothing() -> str:
+def _no_picture() -> str:
     return ""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What an object says of itself.
+    """Title, facts and picture of an object.
 
     Attributes:
-        title: what it is.
-        facts: its sizes and numbers, by name.
-        picture: gives an SVG, when a notebook asks for it.
+        title: kind of the object.
+        facts: sizes and numbers of the object, by name.
+        picture: function that returns an SVG; called only for HTML.
     """
 
     title: str
     facts: Mapping[str, str]
-    picture: Callable[[], str] = _nothing
+    picture: Callable[[], str] = _no_picture
 
     @property
     def text(self) -> str:
@@ -37,7 +37,7 @@ class Card:
 
     @property
     def html(self) -> str:
-        """A picture, and beside it the facts."""
+        """HTML with the picture on the left and the facts on the right."""
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(name)}</th>"
             f"<td style='text-align:left'>{html.escape(value)}</td></tr>"
@@ -51,37 +51,37 @@ class Card:
 
 
 cards: dict[type, Callable[[Any], Card | None]] = {}
-"""Makers of cards, by the class of what they show."""
+"""Functions that make the card of an object, by its class."""
 
 
-class Shown(abc.ABC):
-    """An object that shows itself by a card, if it can."""
+class AbstractDisplayable(abc.ABC):
+    """Object that is displayed by its card, if it has one."""
 
     @property
     def card(self) -> Card | None:
-        """What it says of itself; `None` where numbers are not known, as in `jit`.
+        """The card of the object; `None` if its numbers are unknown, as in `jit`.
 
-        A hook: by default the maker of its class in `cards` is asked.
+        A hook: by default the function for its class in `cards` is called.
         """
         maker = cards.get(type(self))
         return None if maker is None else maker(self)
 
     @abc.abstractmethod
-    def bare(self) -> str:
-        """A line of text where there is no card."""
+    def plain_repr(self) -> str:
+        """Text for an object without a card."""
 
     @override
     def __repr__(self) -> str:
         card = self.card
-        return self.bare() if card is None else card.text
+        return self.plain_repr() if card is None else card.text
 
     def _repr_html_(self) -> str | None:
         card = self.card
         return None if card is None else card.html
 
 
-def listed(title: str, rows: Mapping[str, str]) -> str:
-    """An HTML table of names, each with a line about it."""
+def html_table(title: str, rows: Mapping[str, str]) -> str:
+    """An HTML table of names, each with a one-line description."""
     body = "".join(
         f"<tr><td style='text-align:left'><code>{html.escape(name)}</code></td>"
         f"<td style='text-align:left'>{html.escape(line)}</td></tr>"

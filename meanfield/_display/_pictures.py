@@ -1,6 +1,6 @@
-"""Numbers in few letters, and small pictures as SVG, drawn by hand.
+"""Short texts of numbers, and small SVG pictures without a plotting library.
 
-They take the colour of the text around them, so that they are seen on dark and light.
+The pictures use the colour of the surrounding text, to suit light and dark themes.
 """
 
 import base64
@@ -11,83 +11,87 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from meanfield._counting import counted
+from meanfield._counting import count_phrase
 
 WIDTH, HEIGHT, MARGIN = 180, 140, 10
 BLUE, ORANGE = "#0072B2", "#D55E00"
-MOST, FEW = 400, 60  # tokens that are drawn, evenly chosen; and paths of tokens
+MAX_TOKENS, MAX_PATHS = (
+    400,
+    60,
+)  # largest numbers of tokens and of paths that are drawn, evenly selected
 _CIRCLE = np.stack([f(np.linspace(0, 2 * np.pi, 61)) for f in (np.cos, np.sin)])
 
 
 def cloud(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> str:
-    """Tokens in their first two coordinates, with the ellipse of their moments."""
-    x = x[np.unique(np.linspace(0, len(x) - 1, MOST).astype(int))]
+    """Picture of tokens in their first two coordinates, with their ellipse."""
+    x = x[np.unique(np.linspace(0, len(x) - 1, MAX_TOKENS).astype(int))]
     outline = _outline(mean, covariance)
-    place = _placed(np.concatenate([_plane(x), outline]))
+    place = _pixel_map(np.concatenate([_plane(x), outline]))
     dots = "".join(_dot(*spot) for spot in place(_plane(x)))
-    return _svg(dots + _path(place(outline), ORANGE), counted(len(x), "token"))
+    return _svg(dots + _path(place(outline), ORANGE), count_phrase(len(x), "token"))
 
 
 def paths(x: np.ndarray) -> str:
-    """The ways of tokens (frames, n, d) in two coordinates, with dots at their ends.
+    """Picture of the paths of tokens (frames, n, d), with dots at their ends.
 
-    On a line each frame goes one step to the right.
+    Two coordinates are drawn; for d = 1 the frame is the horizontal axis.
     """
-    some = np.unique(np.linspace(0, x.shape[1] - 1, FEW).astype(int))
-    ways, on_line = np.swapaxes(x[:, some, :2], 0, 1), x.shape[2] == 1
-    if on_line:
+    indices = np.unique(np.linspace(0, x.shape[1] - 1, MAX_PATHS).astype(int))
+    ways, is_line = np.swapaxes(x[:, indices, :2], 0, 1), x.shape[2] == 1
+    if is_line:
         steps = np.broadcast_to(np.arange(len(x))[:, None], ways.shape)
         ways = np.concatenate([steps, ways], axis=2)
-    place = _placed(ways.reshape(-1, 2), even=not on_line)
+    place = _pixel_map(ways.reshape(-1, 2), even=not is_line)
     lines = "".join(_path(place(way), BLUE, opacity=0.5) for way in ways)
     dots = "".join(_dot(*place(way[-1])) for way in ways)
-    return _svg(lines + dots, f"paths of {counted(len(some), 'token')}")
+    return _svg(lines + dots, f"paths of {count_phrase(len(indices), 'token')}")
 
 
 def ellipses(means: np.ndarray, covariances: np.ndarray) -> str:
-    """The ellipses of Gaussians, one after the other from pale to full.
+    """Picture of the ellipses of k successive Gaussians, from pale to opaque.
 
-    Those of one standard deviation, in the first two coordinates; (k, d), (k, d, d).
+    The ellipses are those of one standard deviation in the first two coordinates; the
+    shapes are (k, d) and (k, d, d).
     """
     outlines = list(map(_outline, means, covariances))
-    place = _placed(np.concatenate(outlines))
-    pairs = zip(outlines, _shares(len(outlines)), strict=True)
+    place = _pixel_map(np.concatenate(outlines))
+    pairs = zip(outlines, _opacities(len(outlines)), strict=True)
     paths = (_path(place(line), ORANGE, opacity=opacity) for line, opacity in pairs)
     return _svg("".join(paths), "ellipse of one standard deviation")
 
 
 def bells(means: np.ndarray, deviations: np.ndarray) -> str:
-    """Normal densities on a line, one after the other from pale to full."""
+    """Picture of successive normal densities on the line, from pale to opaque."""
     wide = np.maximum(deviations, np.finfo(float).tiny)
     x = np.linspace(np.min(means - 4 * wide), np.max(means + 4 * wide), 241)
     z = (x - means[:, None]) / wide[:, None]
     lines = [np.stack([x, row], 1) for row in np.exp(-(z**2) / 2) / wide[:, None]]
-    place = _placed(np.concatenate(lines), even=False)
-    pairs = zip(lines, _shares(len(lines)), strict=True)
+    place = _pixel_map(np.concatenate(lines), even=False)
+    pairs = zip(lines, _opacities(len(lines)), strict=True)
     paths = [_path(place(line), ORANGE, opacity=share) for line, share in pairs]
     return _svg("".join(paths), "normal density")
 
 
 def curve(x: np.ndarray, y: np.ndarray) -> str:
-    """A density on a line, over its axis."""
+    """Picture of a density on the line, with its axis."""
     points = np.stack([x, y], axis=1)
     axis = np.array([[x[0], 0.0], [x[-1], 0.0]])
-    place = _placed(np.concatenate([points, axis]), even=False)
+    place = _pixel_map(np.concatenate([points, axis]), even=False)
     lines = _path(place(axis), "currentColor") + _path(place(points), BLUE)
     return _svg(lines, "density")
 
 
 def cells(values: np.ndarray) -> str:
-    """A density in the plane, dark where it is high; the first axis goes right."""
+    """Picture of a density in the plane, dark where high; the first axis goes right."""
     corner, size = (0.0, 0.0), (float(WIDTH), float(HEIGHT))
     return _svg(_raster(values.T[::-1], corner, size), "density")
 
 
-def matrices(named: Mapping[str, np.ndarray]) -> str:
-    """Small matrices side by side: positive entries blue, negative ones orange."""
-    side = min(HEIGHT - 20, (WIDTH - 10 * (len(named) - 1)) / len(named))
+def matrices(arrays: Mapping[str, np.ndarray]) -> str:
+    """Picture of small matrices: positive entries blue, negative ones orange."""
+    side = min(HEIGHT - 20, (WIDTH - 10 * (len(arrays) - 1)) / len(arrays))
     parts = []
-    for i, (name, matrix) in enumerate(named.items()):
+    for i, (name, matrix) in enumerate(arrays.items()):
         left = i * (side + 10)
         parts.append(_raster(matrix, (left, 18.0), (side, side)))
         parts.append(
@@ -97,28 +101,28 @@ def matrices(named: Mapping[str, np.ndarray]) -> str:
     return _svg("".join(parts), "matrices")
 
 
-def _shares(count: int) -> np.ndarray:
-    """How full each line of several is drawn; the last is."""
+def _opacities(count: int) -> np.ndarray:
+    """Opacities of `count` successive lines; that of the last is 1."""
     return np.linspace(1, 0.25, count)[::-1]
 
 
 def _plane(x: np.ndarray) -> np.ndarray:
-    """The first two coordinates; zero in place of a second that is not there."""
+    """The first two coordinates; the second is 0 if d = 1."""
     flat = x[:, :2]
     return flat if flat.shape[1] == 2 else np.pad(flat, ((0, 0), (0, 1)))
 
 
 def _outline(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """The ellipse of one standard deviation in the first two coordinates."""
+    """Ellipse of one standard deviation in the first two coordinates."""
     values, vectors = np.linalg.eigh(covariance[:2, :2])
     root = vectors * np.sqrt(np.maximum(values, 0))
     return _plane((mean[:2, None] + root @ _CIRCLE[: len(values)]).T)
 
 
-def _placed(
+def _pixel_map(
     points: np.ndarray, *, even: bool = True
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """From coordinates to places in the picture, with one scale for both axes."""
+    """Map from coordinates to pixels; one scale for both axes if `even`."""
     points = points[np.isfinite(points).all(axis=1)]
     low, high = points.min(axis=0), points.max(axis=0)
     room = np.array([WIDTH, HEIGHT]) - 2 * MARGIN
@@ -144,7 +148,7 @@ def _path(points: np.ndarray, colour: str, opacity: float = 1.0) -> str:
 def _raster(
     values: np.ndarray, corner: tuple[float, float], size: tuple[float, float]
 ) -> str:
-    """A matrix as an image, transparent where it is zero."""
+    """A matrix as an image; zero is transparent."""
     (x, y), (width, height) = corner, size
     top = np.max(np.abs(values), initial=0) or 1.0
     share = np.nan_to_num(values / top)
@@ -160,7 +164,7 @@ def _raster(
 
 
 def _png(pixels: np.ndarray) -> bytes:
-    """Pixels (rows, columns, RGBA) as a PNG."""
+    """Pixels (rows, columns, RGBA) as the bytes of a PNG file."""
     rows, columns = pixels.shape[:2]
 
     def chunk(kind: bytes, body: bytes) -> bytes:
@@ -181,24 +185,25 @@ def _svg(body: str, label: str) -> str:
     )
 
 
-LARGEST = 3  # rows and columns of a matrix that is written out
-_ROUNDED = 1e-12  # of the largest entry, below which one counts as none
+LARGEST = 3  # largest number of rows or columns of a matrix that is written out
+_ROUNDING = 1e-12  # fraction of the largest entry up to which an entry is shown as 0
 
 
 def number(value: object) -> str:
-    """A number with three digits."""
+    """A number with three significant digits."""
     return f"{float(np.asarray(value)):.3g}"
 
 
 def matrix(values: np.ndarray, scale: float = 0.0) -> str:
-    """A vector or a matrix, of a large one its shape.
+    """Text of a vector or matrix; of a large one the shape.
 
-    What is rounding beside its largest entry, or beside `scale`, is written as 0.
+    Entries that are rounding errors relative to the largest one, or to `scale`, are
+    written as 0.
     """
     array = np.asarray(values)
     if max(array.shape, default=1) > LARGEST:
         return f"({' × '.join(map(str, array.shape))})"
-    small = np.abs(array) <= _ROUNDED * np.max(np.abs(array), initial=scale)
+    small = np.abs(array) <= _ROUNDING * np.max(np.abs(array), initial=scale)
     return _entries(np.where(small, 0.0, array).tolist())
 
 

@@ -1,15 +1,17 @@
+from meanfield._renamed import old_names
+
 from ._attention import Attention as Attention
 from ._attention import attentions as attentions
-from ._attention import closed_on_gaussians as closed_on_gaussians
 from ._attention import costs as costs
-from ._attention import own_options as own_options
+from ._attention import gaussian_variants as gaussian_variants
 from ._attention import symmetries as symmetries
 from ._attention import variant as variant
+from ._attention import variant_options as variant_options
 from ._coupling import AbstractBarycentre as AbstractBarycentre
+from ._coupling import AbstractClosedFormCoupling as AbstractClosedFormCoupling
 from ._coupling import AbstractCoupling as AbstractCoupling
 from ._coupling import AbstractGaussianCoupling as AbstractGaussianCoupling
 from ._coupling import AbstractRowwise as AbstractRowwise
-from ._coupling import AbstractSmearedCoupling as AbstractSmearedCoupling
 from .softmax import Softmax as Softmax  # isort: split
 
 from .differential import Differential as Differential
@@ -31,3 +33,5 @@ from .sparse import CausalSparse as CausalSparse
 from .sparse import SortCut as SortCut
 from .sparse import Sparse as Sparse
 from .sparse import SparseMixture as SparseMixture
+
+__getattr__ = old_names(__name__)

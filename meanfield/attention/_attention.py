@@ -1,4 +1,4 @@
-"""Attention: a score, a coupling, a value; and the registry of its variants."""
+"""Attention, made of a score, a coupling and a value; the registry of its variants."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from meanfield._array import float_array, require
-from meanfield._display import Card, Shown
+from meanfield._display import AbstractDisplayable, Card
 from meanfield._registry import Registry
 from meanfield._typing import Numbers, Time
 from meanfield.dynamics import AbstractDynamics
@@ -25,30 +25,30 @@ from meanfield.measures import (
     AbstractReader,
     Facing,
     Gaussian,
-    Ordered,
     Points,
     Quadrature,
+    SequenceCheck,
 )
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
 from ._card import card_of
 from ._coupling import (
+    AbstractClosedFormCoupling,
     AbstractCoupling,
     AbstractGaussianCoupling,
-    AbstractSmearedCoupling,
-    shape_checked,
+    add_shape_check,
 )
-from ._crossing import BoundAcross, Closed, Crossing, Parts
+from ._cross_attention import AttentionParts, ClosedForm, CrossBarycentre, CrossBound
 
 
-class Attention(Shown, AbstractDynamics):
-    r"""$v[\mu](x) = V \int y\, \kappa_\mu(x, y)\, d\mu(y) + o$.
+class Attention(AbstractDisplayable, AbstractDynamics):
+    r"""Attention: $v[\mu](x) = V \int y\, \kappa_\mu(x, y)\, d\mu(y) + o$.
 
     Args:
         score: $s(x, y)$, already divided by its bandwidth.
-        coupling: from scores to $\kappa_\mu$.
-        value: $V$.
-        offset: $o$, zero if `None`; a real model's value and output biases.
+        coupling: the map from scores to $\kappa_\mu$.
+        value: the matrix $V$.
+        offset: $o$, zero if `None`; in trained models, the value and output biases.
 
     Raises:
         InvalidInputError: if `value` is not square or `offset` does not fit it.
@@ -93,8 +93,8 @@ class Attention(Shown, AbstractDynamics):
         inner = score.dimension if isinstance(score, AbstractQuadraticScore) else d
         if inner != d:
             raise InvalidInputError(
-                "`Q` and `K` must act on the dimension that `V` acts on; got "
-                f"{inner} and {d}."
+                "`Q` and `K` must have as many columns as `V`, the token dimension; "
+                f"got {inner} and {d}."
             )
 
     @property
@@ -106,26 +106,28 @@ class Attention(Shown, AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del t
         self._check_dimension(mu)
-        called = jax.tree_util.Partial(_called, self.coupling)
+        coupling_name = jax.tree_util.Partial(_coupling_name, self.coupling)
         if self.coupling.reads_order:
-            Ordered(called)(mu)
-        barycentre = shape_checked(_Barycentre(self)(mu), called)
+            SequenceCheck(coupling_name)(mu)
+        barycentre = add_shape_check(_Barycentre(self)(mu), coupling_name)
         return image(self.value, self.offset, barycentre)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""If the barycentre $\bar y$ is: $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""Whether $\bar y$ is bounded: $|V\bar y + o| \leq |V|\,|\bar y| + |o|$."""
         if isinstance(mu, Facing):
-            return BoundAcross(self.score, self.coupling)(mu.keys)
-        return self.coupling.linearly_bounded(self.score, mu)
+            return CrossBound(self.score, self.coupling)(mu.keys)
+        return self.coupling.is_linearly_bounded(self.score, mu)
 
     @property
     @override
     def card(self) -> Card | None:
-        return card_of(self.score, self.coupling, self.value, called=_variant(self))
+        return card_of(
+            self.score, self.coupling, self.value, variant=_variant_name(self)
+        )
 
     @override
-    def bare(self) -> str:
+    def plain_repr(self) -> str:
         return eqx.tree_pformat(self)
 
     def _check_dimension(self, mu: AbstractMeasure) -> None:
@@ -139,29 +141,31 @@ class Attention(Shown, AbstractDynamics):
 
 @dataclass(frozen=True)
 class _Barycentre(AbstractReader[AbstractField]):
-    """The barycentre of an attention, before its value."""
+    """The barycentre of an attention, before multiplication by its value."""
 
     attention: Attention
     reads = "Attention reads points, Gaussians and grids"
 
     @override
-    def of_points(self, mu: Points) -> AbstractField:
+    def read_points(self, mu: Points) -> AbstractField:
         return self.attention.coupling.barycentre(self.attention.score, mu)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> AbstractField:
-        score, coupling = self.closed()
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
+        score, coupling = self.closed_form()
         return coupling.affine(score, mu)
 
     @override
-    def of_facing(self, mu: Facing) -> AbstractField:
+    def read_facing(self, mu: Facing) -> AbstractField:
         attention = self.attention
-        called = lambda: _called(attention.coupling)
-        parts = Parts(attention.score, attention.coupling, self.closed, called)
-        return Crossing(parts, mu.keys)(mu.queries)
+        coupling_name = lambda: _coupling_name(attention.coupling)
+        parts = AttentionParts(
+            attention.score, attention.coupling, self.closed_form, coupling_name
+        )
+        return CrossBarycentre(parts, mu.keys)(mu.queries)
 
-    def closed(self) -> Closed:
-        """The score and the coupling, if they keep Gaussians Gaussian.
+    def closed_form(self) -> ClosedForm:
+        """The score and the coupling, if they map Gaussians to Gaussians.
 
         Raises:
             NotClosedError: if they do not.
@@ -169,20 +173,20 @@ class _Barycentre(AbstractReader[AbstractField]):
         score, coupling = self.attention.score, self.attention.coupling
         if not isinstance(score, AbstractQuadraticScore):
             raise NotClosedError(
-                f"A `{type(score).__name__}` score has no closed form on a Gaussian; "
-                "a quadratic one has (`Dot`, `SquaredDistance`). Use points."
+                f"A `{type(score).__name__}` score has no closed form on a Gaussian. "
+                "Use a quadratic score (`Dot`, `SquaredDistance`), or points."
             )
         if not isinstance(coupling, AbstractGaussianCoupling):
             raise NotClosedError(
-                f"`{_called(coupling)}` attention does not keep Gaussians Gaussian; "
-                "these do, with the options they have by default: "
-                f"{', '.join(closed_on_gaussians())}. Use points, or `projected`."
+                f"`{_coupling_name(coupling)}` attention does not keep Gaussians "
+                "Gaussian; these do, with their default options: "
+                f"{', '.join(gaussian_variants())}. Use points, or `projected`."
             )
-        return Closed(score, coupling)
+        return ClosedForm(score, coupling)
 
     @override
-    def of_quadrature(self, mu: Quadrature) -> AbstractField:
-        """Of the Gaussian itself where the coupling knows it; else of its nodes."""
+    def read_quadrature(self, mu: Quadrature) -> AbstractField:
+        """Uses the Gaussian itself if there is a closed form, otherwise the nodes."""
         score, coupling = self.attention.score, self.attention.coupling
         if isinstance(score, Masked):
             raise NotClosedError(
@@ -190,10 +194,13 @@ class _Barycentre(AbstractReader[AbstractField]):
                 "Use points."
             )
         quadratic = isinstance(score, AbstractQuadraticScore)
-        # A refusal, as after an even number of half-steps, leaves the nodes.
+        # Some couplings raise, as Sinkhorn does after an even number of half-steps;
+        # then the nodes are used.
         with contextlib.suppress(NotClosedError, UnsupportedError):
-            if isinstance(coupling, AbstractSmearedCoupling) and isinstance(score, Dot):
-                return coupling.smeared(score, mu.gaussian)
+            if isinstance(coupling, AbstractClosedFormCoupling) and isinstance(
+                score, Dot
+            ):
+                return coupling.gaussian_barycentre(score, mu.gaussian)
             if isinstance(coupling, AbstractGaussianCoupling) and quadratic:
                 return coupling.affine(score, mu.gaussian)
         return coupling.barycentre(score, mu.points)
@@ -208,87 +215,93 @@ costs: dict[str, str] = {}
 
 
 def variant(
-    name: str, *declared: Symmetry, cost: str = ""
+    name: str, *equivariances: Symmetry, cost: str = ""
 ) -> Callable[[Factory], Factory]:
     """Registers a factory `(Q, K, V, **options) -> Attention` under `name`.
 
     Args:
-        name: what the command line calls it.
-        *declared: what its barycentre commutes with, among `permutation` of tokens,
-            `orthogonal` change of basis and `translation`, with the options it has by
-            default; tested for every variant.
-        cost: of one velocity of `n` tokens, with mathematics in `$…$`.
+        name: the name on the command line.
+        *equivariances: the maps that its barycentre commutes with under default
+            options: `permutation` of tokens, `orthogonal` change of basis,
+            `translation`. They are tested for every variant.
+        cost: cost of the velocities of `n` tokens, with mathematics in `$…$`.
 
     Examples:
         >>> from meanfield.attention import attentions, symmetries
         >>> attentions["l2"].__name__, sorted(symmetries["l2"])
         ('l2', ['orthogonal', 'permutation'])
     """
-    symmetries[name] = frozenset(declared)
+    symmetries[name] = frozenset(equivariances)
     costs[name] = cost
     return attentions.register(name)
 
 
-def own_options(name: str) -> dict[str, str]:
-    """The parameters that a variant has of its own, by the names that specs call them.
+def variant_options(name: str) -> dict[str, str]:
+    """The specific parameters of a variant, keyed by their names in specs.
 
-    One that ends in an underscore is called without it: `lambda`.
+    A spec drops a trailing underscore: the parameter `lambda_` is `lambda` there.
 
     Examples:
-        >>> from meanfield.attention import own_options
-        >>> sorted(own_options("esp"))
+        >>> from meanfield.attention import variant_options
+        >>> sorted(variant_options("esp"))
         ['slices', 'tau']
     """
-    common = ("epsilon", "iterations", "key")  # what runs give by themselves
+    common = ("epsilon", "iterations", "key")  # set by runs themselves
     parameters = inspect.signature(attentions[name]).parameters.values()
-    own = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-    return {each.rstrip("_"): each for each in own if each not in common}
+    options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    return {option.rstrip("_"): option for option in options if option not in common}
 
 
-def closed_on_gaussians() -> list[str]:
-    """The registered variants that map Gaussians to Gaussians.
+def gaussian_variants() -> list[str]:
+    """Names of the registered variants that map Gaussians to Gaussians.
 
     Examples:
-        >>> from meanfield.attention import closed_on_gaussians
-        >>> "softmax" in closed_on_gaussians(), "sigmoid" in closed_on_gaussians()
+        >>> from meanfield.attention import gaussian_variants
+        >>> "softmax" in gaussian_variants(), "sigmoid" in gaussian_variants()
         (True, False)
     """
-    each = _couplings(AbstractQuadraticScore).items()
-    return [n for n, c in each if isinstance(c, AbstractGaussianCoupling)]
+    couplings = _couplings(AbstractQuadraticScore).items()
+    return [n for n, c in couplings if isinstance(c, AbstractGaussianCoupling)]
 
 
 def _couplings(
     score: type[AbstractScore] = AbstractScore,
 ) -> dict[str, AbstractCoupling]:
-    """The couplings of the registered variants with such a score."""
+    """The coupling of each registered variant whose score is of the given type."""
     variants = _variants(tuple(attentions)).items()
     return {n: v.coupling for n, v in variants if isinstance(v.score, score)}
 
 
 @functools.lru_cache(maxsize=1)
 def _variants(names: tuple[str, ...]) -> dict[str, Attention]:
-    """An attention of each variant."""
-    with jax.ensure_compile_time_eval():  # also where another program is traced
-        one = jnp.ones((1, 1))
-        return {name: attentions[name](one, one, one) for name in names}
+    """One attention of each variant, in dimension one."""
+    with jax.ensure_compile_time_eval():  # concrete values even inside `jit`
+        identity = jnp.ones((1, 1))
+        return {name: attentions[name](identity, identity, identity) for name in names}
 
 
-def _variant(attention: Attention) -> str:
-    """The variant with the coupling and the kind of score of an attention."""
+def _variant_name(attention: Attention) -> str:
+    """Name of the variant with the coupling and the type of score of an attention."""
     score = attention.score
     inner = score.score if isinstance(score, Masked) else score
-    return _called(attention.coupling, type(inner))
+    return _coupling_name(attention.coupling, type(inner))
 
 
-def _called(
+def _coupling_name(
     coupling: AbstractCoupling, score: type[AbstractScore] = AbstractScore
 ) -> str:
-    """The variant with this coupling; the name of its class if none is registered."""
-    each = _couplings(score).items()
-    same = [name for name, own in each if eqx.tree_equal(own, coupling) is True]
-    akin = [name for name, own in each if type(own) is type(coupling)]
-    alone = akin if len(akin) == 1 else []  # whatever its numbers
-    return next(iter((*same, *alone)), type(coupling).__name__)
+    """Name of the variant with this coupling, or the name of the coupling's class."""
+    couplings = _couplings(score).items()
+    matches = [
+        name
+        for name, candidate in couplings
+        if eqx.tree_equal(candidate, coupling) is True
+    ]
+    same_type = [
+        name for name, candidate in couplings if type(candidate) is type(coupling)
+    ]
+    unique_match = same_type if len(same_type) == 1 else []  # whatever its parameters
+    return next(iter((*matches, *unique_match)), type(coupling).__name__)
 
 
 def _square(value: Numbers) -> Float[Array, "d d"]:

@@ -1,4 +1,4 @@
-"""What an attention says of itself."""
+"""Summary card of an attention, for its `repr` and its HTML."""
 
 import dataclasses
 
@@ -17,19 +17,19 @@ def card_of(
     coupling: AbstractCoupling,
     value: object,
     *,
-    called: str,
+    variant: str,
 ) -> Card | None:
-    """What an attention says of itself, if its numbers are known and it is no stack.
+    """Card of an attention; `None` for tracers and for stacks of attentions.
 
     Args:
-        score: of the attention, as are the others.
-        coupling: gives the options that are not those by default.
+        score: the score of the attention.
+        coupling: its coupling, whose non-default options are shown.
         value: its matrix `V`.
-        called: the name of the variant.
+        variant: the name of the variant.
     """
     if not is_known(value, 2):
         return None
-    named: dict[str, np.ndarray] = {}
+    matrices: dict[str, np.ndarray] = {}
     V = np.asarray(value)
     facts = {"d": f"{len(V)}"}
     inner = score.score if isinstance(score, Masked) else score
@@ -37,18 +37,18 @@ def card_of(
         if not (is_known(inner.Q, 2) and is_known(inner.epsilon, 0)):
             return None
         facts["epsilon"] = _display.number(inner.epsilon)
-        named["A"] = np.asarray(inner.K).T @ np.asarray(inner.Q)
+        matrices["A"] = np.asarray(inner.K).T @ np.asarray(inner.Q)
     if isinstance(score, Masked):
         facts["mask"] = getattr(score.mask, "__name__", "yes")
-    named["V"] = V
-    written = {name: _display.matrix(matrix) for name, matrix in named.items()}
-    facts |= {**_options(coupling), **written, "dtype": V.dtype.name}
-    return Card(f"{called} attention", facts, lambda: _display.matrices(named))
+    matrices["V"] = V
+    texts = {name: _display.matrix(matrix) for name, matrix in matrices.items()}
+    facts |= {**_options(coupling), **texts, "dtype": V.dtype.name}
+    return Card(f"{variant} attention", facts, lambda: _display.matrices(matrices))
 
 
 def _options(coupling: AbstractCoupling) -> dict[str, str]:
-    """The numbers of a coupling that are not those that it has by default."""
+    """The numeric fields of a coupling that differ from their defaults."""
     pairs = ((f, getattr(coupling, f.name)) for f in dataclasses.fields(coupling))
-    changed = {f.name: value for f, value in pairs if value is not f.default}
+    non_defaults = {f.name: value for f, value in pairs if value is not f.default}
     is_number = lambda v: type(v) in (int, float) or is_known(v, 0)
-    return {n: _display.number(v) for n, v in changed.items() if is_number(v)}
+    return {n: _display.number(v) for n, v in non_defaults.items() if is_number(v)}

@@ -1,4 +1,4 @@
-r"""Couplings: from scores to the weights $\kappa_\mu(x, y)$ of a barycentre."""
+r"""Couplings: maps from scores to the weights $\kappa_\mu(x, y)$ of a barycentre."""
 
 import abc
 
@@ -18,7 +18,7 @@ from meanfield.tokens import Tokens
 
 
 class AbstractBarycentre(AbstractField):
-    r"""$x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$ with weights to look at.
+    r"""A barycentre $x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$ with known weights.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -34,27 +34,27 @@ class AbstractBarycentre(AbstractField):
 
     @abc.abstractmethod
     def weights(self) -> Float[Array, "n n"]:
-        r"""$\kappa_\mu(x_i, x_j)\,w_j$: what token `i` of $\mu$ gives to token `j`."""
+        r"""The weights $\kappa_\mu(x_i, x_j)\,w_j$ of tokens `j` for tokens `i`."""
 
     def means(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
-        r"""$\sum_j \kappa_\mu(x_i, x_j)\,w_j v_j$ of values $v$ that tokens have."""
+        r"""The weighted sums $\sum_j \kappa_\mu(x_i, x_j)\,w_j v_j$ of `values` $v$."""
         return self.weights() @ values
 
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
-        r"""$\kappa(x_i, y_j)\,w_j$: what any query `i` gives to token `j` of the keys.
+        r"""The weights $\kappa(x_i, y_j)\,w_j$ of keys `j` for arbitrary queries `i`.
 
         Raises:
-            UnsupportedError: if the field does not say.
+            UnsupportedError: if the class does not implement it.
         """
         del queries
         raise UnsupportedError(
-            f"`{type(self).__name__}` has no weights of queries that are not its own; "
-            "one that has them says so by its method `weights_at`."
+            f"`{type(self).__name__}` has no weights for other queries than its own; "
+            "a class provides them by its method `weights_at`."
         )
 
 
 class AbstractCoupling(eqx.Module):
-    r"""A rule that gives $\kappa_\mu(x, y)$ from scores and a measure.
+    r"""A rule that computes $\kappa_\mu(x, y)$ from scores and a measure.
 
     Examples:
         >>> from meanfield.attention import AbstractCoupling, Softmax, attentions
@@ -70,56 +70,58 @@ class AbstractCoupling(eqx.Module):
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         r"""The field $x \mapsto \int y\, \kappa_\mu(x, y)\, d\mu(y)$."""
 
-    def across(
+    def cross_barycentre(
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
-        r"""The field $x \mapsto \int y\, \kappa_{\mu,\nu}(x, y)\, d\nu(y)$ of keys.
+        r"""The field $x \mapsto \int y\, \kappa_{\mu,\nu}(x, y)\, d\nu(y)$.
 
-        For queries $\mu$, of which $x$ is one; $\kappa_{\mu,\mu} = \kappa_\mu$.
+        Here $\nu$ are the keys and $\mu$ the queries, of which $x$ is one;
+        $\kappa_{\mu,\mu} = \kappa_\mu$.
 
         Raises:
-            UnsupportedError: if the coupling does not say what it is between two
-                measures; one whose rows stand alone (`AbstractRowwise`) does.
+            UnsupportedError: if the coupling is not defined between two measures. Every
+                `AbstractRowwise` coupling is.
         """
         del score, queries, keys
-        raise unsaid(self)
+        raise cross_error(self)
 
     @property
     def rows_sum_to_one(self) -> bool:
-        """Whether the weights of each query sum to one, as the heads of models need."""
+        """Whether the weights of each query sum to one; heads of models require it."""
         return False
 
     @property
     def reads_order(self) -> bool:
-        """Whether it counts tokens in the order of their positions.
+        """Whether the coupling depends on the order of the tokens' positions.
 
-        Densities and Gaussians, which have no such order, are then refused by name.
+        If so, densities and Gaussians, which have no such order, raise an error.
         """
         return False
 
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Whether the barycentre is, as `AbstractDynamics.linearly_bounded` says it."""
+        """Whether the barycentre is, as `AbstractDynamics.is_linearly_bounded` says."""
         del score, mu
         return jnp.zeros((), bool)
 
-    def bounded_across(
+    def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Whether $|\bar y(x)| \leq C(1 + |x|)$ is proven for keys that stand still.
+        r"""Whether $|\bar y(x)| \leq C(1 + |x|)$ is proven for fixed keys.
 
-        At every $x$, for any queries that $x$ is one of; where keys are no tokens, in
-        $L^2$ of the queries.
+        The bound holds at every $x$, for any queries that include $x$. If the keys are
+        not tokens, it holds in $L^2$ of the queries.
         """
         del score, keys
         return jnp.zeros((), bool)
 
 
 class AbstractRowwise(AbstractCoupling):
-    r"""A coupling whose rows stand alone: $\kappa(x, \cdot)$ sees $x$ and keys only.
+    r"""A coupling whose row $\kappa(x, \cdot)$ depends on $x$ and the keys only.
 
-    Between two measures it is then the coupling of the keys, asked at the queries.
+    Between two measures it is therefore the coupling of the keys, evaluated at the
+    queries.
 
     Examples:
         >>> from meanfield.attention import AbstractRowwise, Sinkhorn, Softmax
@@ -128,21 +130,21 @@ class AbstractRowwise(AbstractCoupling):
     """
 
     @override
-    def across(
+    def cross_barycentre(
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
         return self.barycentre(score, keys)
 
     @override
-    def bounded_across(
+    def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Where one measure is: with the keys, of tokens, its size stands still."""
-        return self.linearly_bounded(score, keys)
+        """The answer of `is_linearly_bounded` for the keys, whose size is constant."""
+        return self.is_linearly_bounded(score, keys)
 
 
 class AbstractGaussianCoupling(AbstractCoupling):
-    """A coupling whose barycentre of a Gaussian is affine; the type is the promise.
+    """A coupling whose barycentre of a Gaussian is affine.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -159,36 +161,39 @@ class AbstractGaussianCoupling(AbstractCoupling):
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         """The barycentre of a Gaussian, in closed form."""
 
-    def affine_across(
+    def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
         """The barycentre of keys for queries, both Gaussian, in closed form.
 
         Raises:
-            UnsupportedError: if the coupling does not say; see `across`.
+            UnsupportedError: if the coupling is not defined between two measures; see
+                `cross_barycentre`.
         """
         del score, queries, keys
-        raise unsaid(self)
+        raise cross_error(self)
 
 
-class AbstractSmearedCoupling(AbstractCoupling):
-    """A coupling whose barycentre of a Gaussian is known, though not affine.
+class AbstractClosedFormCoupling(AbstractCoupling):
+    """A coupling whose barycentre of a Gaussian has a closed form that is not affine.
 
     Examples:
         >>> from meanfield import Gaussian, Tokens, attentions
         >>> one = jnp.eye(1)
         >>> sigmoid = attentions["sigmoid"](one, one, one)
-        >>> field = sigmoid.coupling.smeared(sigmoid.score, Gaussian(jnp.ones(1), one))
+        >>> field = sigmoid.coupling.gaussian_barycentre(
+        ...     sigmoid.score, Gaussian(jnp.ones(1), one)
+        ... )
         >>> print(field(Tokens(jnp.zeros((1, 1)))))  # the sigmoid of 0 times the mean
         [[0.5]]
     """
 
     @abc.abstractmethod
-    def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:
-        """The barycentre of a Gaussian, without nodes for the keys.
+    def gaussian_barycentre(self, score: Dot, mu: Gaussian) -> AbstractField:
+        """The barycentre of a Gaussian in closed form, without quadrature of the keys.
 
         Raises:
-            NotClosedError: if this one is not known.
+            NotClosedError: if this coupling has no closed form.
         """
 
 
@@ -197,9 +202,9 @@ class TiltedMean(AbstractBarycentre):
 
     Attributes:
         score: $s$.
-        mu: the tokens looked at.
-        potential: $g$ at those tokens, in units of the score; `None` is zero.
-        convergence_of_potential: how well $g$ was solved for; `None` if given.
+        mu: the keys.
+        potential: $g$ at the keys, in units of the score; `None` is zero.
+        convergence_of_potential: convergence of $g$; `None` if no iteration defines it.
     """
 
     score: AbstractScore
@@ -221,8 +226,8 @@ class TiltedMean(AbstractBarycentre):
         logs, _ = rows_from_references(
             self.score, queries, self.mu.tokens, self.mu.log_weights + g
         )
-        blind = jnp.all(jnp.isneginf(logs), axis=1, keepdims=True)  # sees nothing
-        logs = jnp.where(blind, 0, logs)  # else its row has no derivative
+        blind = jnp.all(jnp.isneginf(logs), axis=1, keepdims=True)  # no visible keys
+        logs = jnp.where(blind, 0, logs)  # avoids NaN derivatives of such a row
         return jnp.where(blind, 0, jax.nn.softmax(logs, axis=1))
 
     @property
@@ -233,44 +238,44 @@ class TiltedMean(AbstractBarycentre):
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        r"""$\max_j|y_j - c|$ with $c$ the middle of the box around tokens that count.
+        r"""$\max_j|y_j - c|$ over tokens with weight; $c$ is their box's centre.
 
-        None where a potential is solved for. Under weights $p_j(1 + \eta_j)$, $|\eta|
-        \le b$, the mean differs by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) / (1 +
-        \bar\eta)$, and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
+        `None` if there is a potential. Under weights $p_j(1 + \eta_j)$, $|\eta| \le b$,
+        the mean changes by $\sum_j p_j(\eta_j - \bar\eta)(y_j - c) / (1 + \bar\eta)$,
+        and $\sum_j p_j|\eta_j - \bar\eta| \le b$.
         """
         if self.potential is not None:
             return None
         x = self.mu.tokens.x
         counts = ~jnp.isneginf(self.mu.log_weights)[:, None]
-        least = jnp.min(x, axis=0, where=counts, initial=jnp.inf)
-        most = jnp.max(x, axis=0, where=counts, initial=-jnp.inf)
-        away = jnp.where(counts, x - (least + most)[None] / 2, 0)
-        return jnp.sqrt(jnp.max(jnp.sum(away**2, axis=1)))
+        lower = jnp.min(x, axis=0, where=counts, initial=jnp.inf)
+        upper = jnp.max(x, axis=0, where=counts, initial=-jnp.inf)
+        deviations = jnp.where(counts, x - (lower + upper)[None] / 2, 0)
+        return jnp.sqrt(jnp.max(jnp.sum(deviations**2, axis=1)))
 
 
-class ShapeChecked(AbstractField):
-    """A barycentre that is refused where its shape is not that of the tokens.
+class ShapeCheckedField(AbstractField):
+    """A barycentre that raises if its shape differs from that of the tokens.
 
-    Another shape would be broadcast against theirs, and nobody would see it.
+    Otherwise a wrong shape would be broadcast silently.
 
     Attributes:
         field: the barycentre.
-        called: gives the name of the attention, for the message.
+        coupling_name: returns the name of the attention, for the message.
     """
 
     field: AbstractField
-    called: jax.tree_util.Partial
+    coupling_name: jax.tree_util.Partial
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         states = self.field(tokens)
         if jnp.shape(states) != tokens.x.shape:
             raise InvalidInputError(
-                f"The barycentre of `{self.called()}` attention, "
-                f"`{type(self.field).__name__}`, must give a row for each token and a "
-                f"column for each coordinate; at tokens of shape {tokens.x.shape} it "
-                f"gives shape {jnp.shape(states)}."
+                f"The barycentre of `{self.coupling_name()}` attention, "
+                f"`{type(self.field).__name__}`, must return a row for each token and "
+                f"a column for each coordinate; at tokens of shape {tokens.x.shape} it "
+                f"returns shape {jnp.shape(states)}."
             )
         return states
 
@@ -285,12 +290,12 @@ class ShapeChecked(AbstractField):
         return self.field.condition
 
 
-def shape_checked(field: AbstractField, called: jax.tree_util.Partial) -> AbstractField:
-    """The field, checked if it is of a kind that could have another shape."""
-    return field if isinstance(field, Affine) else ShapeChecked(field, called)
+def add_shape_check(field: AbstractField, name: jax.tree_util.Partial) -> AbstractField:
+    """The field with a shape check; an `Affine` field needs none."""
+    return field if isinstance(field, Affine) else ShapeCheckedField(field, name)
 
 
-def tilted_affine(
+def tilted_gaussian_mean(
     mu: Gaussian,
     A: Float[Array, "d d"],
     B: Float[Array, "d d"] | None,
@@ -298,34 +303,35 @@ def tilted_affine(
 ) -> Affine:
     r"""The mean of a Gaussian tilted by $e^{y\cdot(Ax + a) - \frac12 y\cdot By}$.
 
-    $L = P A$ and $b = \alpha + P(a - B\alpha)$ with $P = (\Sigma^{-1} + B)^{-1}$ taken
-    without inverses, so any rank of $\Sigma$, $A$ and $B$ will do; `None` is $B = 0$.
+    $L = P A$ and $b = \alpha + P(a - B\alpha)$ with $P = (\Sigma^{-1} + B)^{-1}$, which
+    is computed without inverses for any rank of $\Sigma$, $A$ and $B$. `None` stands
+    for $B = 0$.
 
-    Source: castin2025, Lemmas 4.1 and 4.10; ERRATA C10 for what follows from them.
+    Source: castin2025, Lemmas 4.1 and 4.10; see ERRATA C10 for their consequences.
     """
     pull = a if B is None else a - product(B, mu.mean)
     shift = tilt(mu.factor, B, pull)
     return Affine(tilt(mu.factor, B, A), mu.mean + shift)
 
 
-def unsaid(coupling: AbstractCoupling) -> UnsupportedError:
-    """The error of a coupling that is asked for another measure than its own."""
+def cross_error(coupling: AbstractCoupling) -> UnsupportedError:
+    """The error of a coupling that is not defined between two measures."""
     return UnsupportedError(
-        f"`{type(coupling).__name__}` does not say what it is where tokens attend to "
-        "another measure; a coupling whose rows stand alone does by deriving from "
-        "`AbstractRowwise`, another by its method `across`."
+        f"`{type(coupling).__name__}` is not defined for tokens that attend to another "
+        "measure. Derive a coupling whose rows are independent from "
+        "`AbstractRowwise`; implement `cross_barycentre` in any other."
     )
 
 
 def require_dot(score: AbstractScore, coupling: str) -> Dot:
-    """`score`, if its closed form with `coupling` is known.
+    """`score`, if it is a `Dot`, for which `coupling` has a closed form.
 
     Raises:
-        UnsupportedError: unless it is a `Dot`.
+        UnsupportedError: unless `score` is a `Dot`.
     """
     if not isinstance(score, Dot):
         raise UnsupportedError(
-            f"`{coupling}` has a closed form on Gaussians with a `Dot` score only; got "
+            f"`{coupling}` has a closed form on Gaussians only with a `Dot` score; got "
             f"`{type(score).__name__}`. Use points."
         )
     return score

@@ -1,4 +1,4 @@
-"""Options of variants that are the fields of a dataclass, written once for several."""
+"""Options shared by several variants, defined once as the fields of a dataclass."""
 
 import dataclasses
 import functools
@@ -12,10 +12,10 @@ R = TypeVar("R")
 _ENTRY = re.compile(r"^    options: .*\n", flags=re.MULTILINE)
 
 
-def with_keywords(factory: Callable[..., R]) -> Callable[..., R]:
-    """A factory with a keyword for each field of the dataclass that it calls `options`.
+def expand_options(factory: Callable[..., R]) -> Callable[..., R]:
+    """Decorator that replaces a factory's `options` dataclass by one keyword per field.
 
-    The keywords stand in its signature and in its documentation where `options` did.
+    The keywords replace `options` in the signature and in the docstring.
     """
     signature = inspect.signature(factory)
     options = signature.parameters["options"].annotation

@@ -1,4 +1,4 @@
-"""Differential attention: one softmax less a share of another."""
+"""Differential attention: the difference of a softmax and a multiple of another."""
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from ._attention import Attention, variant
 from ._coupling import AbstractBarycentre, AbstractGaussianCoupling, AbstractRowwise
 from .softmax import Softmax
 
-FLOOR = 1e-5  # of mean squares that are divided by, as networks have it
+FLOOR = 1e-5  # added to the mean square before division, as usual in networks
 
 
 class Differential(AbstractGaussianCoupling, AbstractRowwise):
@@ -57,15 +57,15 @@ class Differential(AbstractGaussianCoupling, AbstractRowwise):
         )
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Where both are: then $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
-        bounded = [Softmax().linearly_bounded(s, mu) for s in self._scores(score)]
-        return bounded[0] & bounded[1]
+        r"""If both terms are: $|\bar y| \leq |\bar y_1| + |\lambda|\,|\bar y_2|$."""
+        bounds = [Softmax().is_linearly_bounded(s, mu) for s in self._scores(score)]
+        return bounds[0] & bounds[1]
 
     def _scores(self, score: AbstractScore) -> tuple[AbstractScore, AbstractScore]:
-        """Both scores: what is hidden from the first is hidden from the second."""
+        """Both scores; a mask on the first one also applies to the second."""
         if isinstance(score, Masked):
             first, second = self._scores(score.score)
             return Masked(first, score.mask), Masked(second, score.mask)
@@ -103,23 +103,23 @@ class Difference(AbstractExplicit, AbstractBarycentre):
 
 
 class RootMeanSquare(AbstractField):
-    r"""$x \mapsto c\,v(x) / (\mathrm{rms}(v(x))^2 + 10^{-5})^{1/2}$ of a head.
+    r"""A head's velocity over its RMS: $c\,v / (\mathrm{rms}(v)^2 + 10^{-5})^{1/2}$.
 
     Attributes:
         velocity: $v$.
-        inside: which coordinates the head writes to.
+        support: mask of the coordinates to which the head contributes.
         scale: $c$.
     """
 
     velocity: AbstractField
-    inside: Bool[Array, " d"]
+    support: Bool[Array, " d"]
     scale: Float[Array, ""]
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         v = self.velocity(tokens)
-        squares = jnp.sum(v**2, axis=1, where=self.inside[None, :], keepdims=True)
-        count = jnp.maximum(jnp.sum(self.inside), 1)  # a head may write nothing
+        squares = jnp.sum(v**2, axis=1, where=self.support[None, :], keepdims=True)
+        count = jnp.maximum(jnp.sum(self.support), 1)  # the support may be empty
         return self.scale * v / jnp.sqrt(squares / count + FLOOR)
 
     @property
@@ -128,8 +128,8 @@ class RootMeanSquare(AbstractField):
         return self.velocity.convergence
 
 
-class Normalised(Attention):
-    """An attention whose velocity has a given root mean square at every token."""
+class NormalisedAttention(Attention):
+    """An attention whose velocity is scaled to a fixed RMS at each token."""
 
     scale: Float[Array, ""]
 
@@ -139,12 +139,12 @@ class Normalised(Attention):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        inside = jnp.any(self.value != 0, axis=1)
-        return RootMeanSquare(super().field(t, mu), inside, self.scale)
+        support = jnp.any(self.value != 0, axis=1)
+        return RootMeanSquare(super().field(t, mu), support, self.scale)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Always: the velocity has the size that it is scaled to."""
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """Always true: the velocity has at most the norm to which it is scaled."""
         return jnp.ones((), bool)
 
 
@@ -161,46 +161,47 @@ def differential(  # noqa: PLR0913 (what the literature gives it)
     lambda0: Scalar = 0.0,
     normalised: bool = False,
 ) -> Attention:
-    r"""A softmax of $Qx \cdot Ky/\epsilon$ less $\lambda$ times one of other scores.
+    r"""A softmax of $Qx \cdot Ky/\epsilon$ minus $\lambda$ times a second softmax.
 
-    The other scores are $Q_2x \cdot K_2y/\epsilon$; a number is a multiple of $I$, and
-    zero, the default, subtracts $\lambda$ times the mean. Velocities are multiplied by
-    $1 - \lambda_0$, after each head is `normalised` to a root mean square of one, if it
-    is. Rows sum to $1 - \lambda$. Source: DiffAttn in shahbazi2025, appendix B.
+    The second softmax has the scores $Q_2x \cdot K_2y/\epsilon$. A number stands for a
+    multiple of $I$; the default, zero, subtracts $\lambda$ times the mean. If
+    `normalised`, each head's velocity is scaled to a root mean square of one. Then
+    velocities are multiplied by $1 - \lambda_0$. Rows sum to $1 - \lambda$. Source:
+    DiffAttn in shahbazi2025, appendix B.
 
     Args:
         Q: first query matrix, k × d.
         K: first key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides both scores.
+        epsilon: bandwidth that divides both scores.
         lambda_: $\lambda$, of any sign.
         Q2: second query matrix, or a multiple of $I$.
         K2: second key matrix, or a multiple of $I$.
         lambda0: $\lambda_0$.
-        normalised: whether each head's velocity is scaled.
+        normalised: whether to scale each head's velocity.
 
     Raises:
-        InvalidInputError: if shapes do not fit, or a number is none.
+        InvalidInputError: if shapes do not match, or an argument is not a number.
     """
     first = Dot(Q, K, epsilon)
     dtype = first.Q.dtype
     second = Dot(*_matrices(Q2, K2, first.dimension), epsilon=epsilon)
     if second.dimension != first.dimension:
         raise InvalidInputError(
-            f"`Q2` and `K2` must have {first.dimension} columns, as `Q` and `K`; got "
+            f"`Q2` and `K2` must have {first.dimension} columns, like `Q` and `K`; got "
             f"{second.dimension}."
         )
     share = jnp.asarray(number("lambda", lambda_), dtype)
-    kept = 1 - jnp.asarray(number("lambda0", lambda0), dtype)
+    scale = 1 - jnp.asarray(number("lambda0", lambda0), dtype)
     coupling = Differential(jax.tree.map(lambda a: a.astype(dtype), second), share)
     if normalised:
-        return Normalised(Attention(first, coupling, V), kept)
-    return Attention(first, coupling, kept * float_array("V", V))
+        return NormalisedAttention(Attention(first, coupling, V), scale)
+    return Attention(first, coupling, scale * float_array("V", V))
 
 
 def _matrices(Q2: Numbers | float, K2: Numbers | float, d: int) -> tuple[Array, Array]:
-    """Both as matrices of the shape that one of them has, else square."""
-    given = [float_array(name, M) for name, M in (("Q2", Q2), ("K2", K2))]
-    rows, columns = next((M.shape for M in given if M.ndim == 2), (d, d))
-    Q, K = (M if M.ndim else M * jnp.eye(rows, columns) for M in given)
+    """Both as matrices; a number becomes a multiple of $I$ of the other's shape."""
+    matrices = [float_array(name, M) for name, M in (("Q2", Q2), ("K2", K2))]
+    rows, columns = next((M.shape for M in matrices if M.ndim == 2), (d, d))
+    Q, K = (M if M.ndim else M * jnp.eye(rows, columns) for M in matrices)
     return Q, K

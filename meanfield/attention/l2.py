@@ -13,9 +13,9 @@ from .softmax import Softmax
 def l2(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Softmax with scores $-|Qx - Ky|^2/\epsilon$; castin2025, section 2.3.
 
-    Where a command gives `A` alone, $Q = A$ and $K = I$.
+    If a command sets only `A`, then $Q = A$ and $K = I$.
     On Gaussians the covariance follows castin2025, eq. (4.3), whose second term is
-    misprinted: it is the transpose of the first (ERRATA C10).
+    misprinted: it must be the transpose of the first (ERRATA C10).
 
     Examples:
         >>> from meanfield import Points

@@ -1,4 +1,4 @@
-"""Linear attention, and the first-order expansion of softmax."""
+"""Linear attention and the first-order expansion of softmax attention."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -20,7 +20,7 @@ from .pointwise import AbstractCubic, LinkedMean
 
 
 class Linear(AbstractGaussianCoupling, AbstractCubic):
-    r"""$\kappa_\mu(x, y) = s(x, y)$: no exponential, no normalisation.
+    r"""$\kappa_\mu(x, y) = s(x, y)$, without exponential and without normalisation.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -37,7 +37,7 @@ class Linear(AbstractGaussianCoupling, AbstractCubic):
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
-        r"""$L = (\Sigma + \alpha\alpha^\top) A$, plus what biases add.
+        r"""$L = (\Sigma + \alpha\alpha^\top) A$ and $b = 0$, plus terms from biases.
 
         Source: castin2025, section 2.2, $\Gamma^{\mathrm{lin}}$ on a Gaussian.
         """
@@ -50,8 +50,8 @@ class Linear(AbstractGaussianCoupling, AbstractCubic):
 class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = 1 + s(x, y) - \int s(x, z)\,d\mu(z)$.
 
-    Softmax to first order in the scores. What a score excludes is left out of both
-    integrals, and the rest renormalised.
+    This is softmax to first order in the scores. Pairs that a mask excludes are left
+    out of both integrals, and the remaining weights are renormalised.
 
     Examples:
         >>> from meanfield import Points
@@ -87,17 +87,17 @@ class LinearExpansion(AbstractGaussianCoupling, AbstractCubic):
 
 
 class ExpansionField(AbstractExplicit, AbstractBarycentre):
-    r"""$x \mapsto \bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$, over what counts."""
+    r"""$x \mapsto \bar y + \int y\,s\,d\mu - \bar y \int s\,d\mu$ over visible keys."""
 
     score: AbstractScore
     mu: Points
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        x = self.mu.counted.x
+        x = self.mu.safe_tokens.x
         origin = self.mu.mean[
             None, :
-        ]  # a covariance does not depend on it, its rounding does
+        ]  # the result does not depend on the origin, only its rounding does
         values = jnp.concatenate([jnp.ones_like(x[:, :1]), x - origin], axis=1)
         zeroth = self.mu.integral(Power(0), self.score, tokens, values)
         first = self.mu.integral(Power(1), self.score, tokens, values)
@@ -124,10 +124,10 @@ def linear_expansion(
 ) -> Attention:
     r"""$\Gamma^{\mathrm{lin},\epsilon}$: scores times $\epsilon$, value $V/\epsilon$.
 
-    What softmax with $(\epsilon Q, K, V/\epsilon)$ tends to as $\epsilon \to 0$, with
+    Softmax with $(\epsilon Q, K, V/\epsilon)$ agrees with it as $\epsilon \to 0$, up to
     an error of order $\epsilon$ (castin2025, section 2.2, prints $o(\epsilon)$; ERRATA
     C1).
     """
-    bandwidth = Dot(Q, K, epsilon).epsilon  # refuses one that is not positive
+    bandwidth = Dot(Q, K, epsilon).epsilon  # raises unless it is positive
     attention = Attention(Dot(Q, K, 1 / bandwidth), LinearExpansion(), V)
     return Attention(attention.score, attention.coupling, attention.value / bandwidth)

@@ -1,4 +1,4 @@
-r"""The weights $\kappa_\mu(x_i, x_j)\,w_j$ of an attention as a matrix, to look at."""
+r"""Attention matrices: the weights $\kappa_\mu(x_i, x_j)\,w_j$ of tokens."""
 
 import equinox as eqx
 import jax
@@ -24,19 +24,21 @@ from meanfield.measures import Dense, Points
 from ._attention import Attention
 from ._coupling import AbstractBarycentre
 
-APART = 1e-3  # of the sizes that are added up: sums may round, a wrong formula is far
+TOLERANCE = (
+    1e-3  # relative to the size of the terms; allows rounding, not a wrong formula
+)
 
 
 def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "heads n n"]:
-    """The matrices by which tokens look at each other at time `t`, one for each head.
+    """Attention matrices of the tokens at time `t`, one for each head.
 
     Row `i` holds the weights that token `i` gives to the others; the barycentre is this
-    matrix times the states. Heads, terms and layers are taken apart; a drift looks at
-    nothing.
+    matrix times the states. Heads and terms of sums have a matrix each; of layers the
+    one at time `t` counts. Drifts and perceptrons have no matrix.
 
     Raises:
-        UnsupportedError: if a part is no attention.
-        InvalidInputError: if the matrix of a plugin's attention is not the one of its
+        UnsupportedError: if a part of the dynamics is not an attention.
+        InvalidInputError: if the matrix of a plugin's attention does not match its
             barycentre.
 
     Examples:
@@ -50,7 +52,7 @@ def plans(dynamics: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "head
     """
     parts = _parts(dynamics, t)
     if not parts:
-        raise _without_plan(dynamics)
+        raise _missing_matrix_error(dynamics)
     return jnp.concatenate([_matrices(part, t, mu) for part in parts])
 
 
@@ -73,26 +75,26 @@ def _matrices(part: AbstractDynamics, t: Time, mu: Points) -> Float[Array, "1 n 
         return _matrix(part, mu)[None]
     position = mu.tokens.position
     if isinstance(part, Prefix) and position is not None:
-        seen = jax.vmap(lambda s: part.mask(s, position))(position)
+        visible = jax.vmap(lambda s: part.mask(s, position))(position)
         rows = [
-            _matrices(part.dynamics, t, mu.restricted(seen[i]))[0, i]
+            _matrices(part.dynamics, t, mu.restrict(visible[i]))[0, i]
             for i in range(mu.tokens.n)
         ]
         return jnp.stack(rows)[None]
-    raise _without_plan(part)
+    raise _missing_matrix_error(part)
 
 
 def _matrix(attention: Attention, mu: Points) -> Float[Array, "n n"]:
-    """The matrix of an attention, by which its tokens look at each other.
+    """The attention matrix of one attention.
 
-    That of a class outside the package is checked where its numbers are known; those of
-    the package are by tests, and at scores so large that rounding decides they may
-    differ.
+    The matrix of a class outside the package is checked if its values are concrete.
+    The package's own matrices are checked by tests; for scores so large that rounding
+    dominates, they may differ from the barycentre.
 
     Raises:
         UnsupportedError: if its barycentre has no matrix.
-        InvalidInputError: if the matrix times the tokens is another barycentre, or its
-            rows do not sum to one though the coupling says so.
+        InvalidInputError: if the matrix times the tokens is not the barycentre, or its
+            rows do not sum to one although `rows_sum_to_one` is true.
     """
     field = attention.coupling.barycentre(attention.score, mu)
     if not isinstance(field, AbstractBarycentre):
@@ -102,7 +104,7 @@ def _matrix(attention: Attention, mu: Points) -> Float[Array, "n n"]:
         )
     weights = field.weights()
     if not _is_ours(field) and is_concrete(weights):
-        _refuse_other(attention, mu, np.asarray(weights))
+        _check_matrix(attention, mu, np.asarray(weights))
     return weights
 
 
@@ -111,40 +113,40 @@ def _is_ours(field: AbstractBarycentre) -> bool:
     return type(field).__module__.partition(".")[0] == package
 
 
-def _refuse_other(attention: Attention, mu: Points, weights: np.ndarray) -> None:
-    """Refuses a matrix that is not the one of its barycentre, or not as promised."""
-    dense = Points(mu.tokens, mu.log_weights, Dense())  # no other sum is exact
+def _check_matrix(attention: Attention, mu: Points, weights: np.ndarray) -> None:
+    """Raises unless the matrix matches its barycentre and `rows_sum_to_one`."""
+    dense = Points(mu.tokens, mu.log_weights, Dense())  # the only exact reduction
     field = attention.coupling.barycentre(attention.score, dense)
     name, n = f"`weights` of `{type(field).__name__}`", mu.tokens.n
     if weights.shape != (n, n):
         raise InvalidInputError(
-            f"{name} must be a matrix of {n} rows and columns, as there are "
+            f"{name} must be a matrix with a row and a column for each of the {n} "
             f"tokens; got shape {weights.shape}."
         )
-    counted = np.isfinite(np.asarray(mu.log_weights))
-    x, rows = np.asarray(mu.counted.x), weights[counted]
-    gap = np.abs(rows @ x - np.asarray(field(mu.tokens))[counted]).max()
-    if gap > APART * np.max(np.abs(rows) @ np.abs(x)):
+    has_weight = np.isfinite(np.asarray(mu.log_weights))
+    x, rows = np.asarray(mu.safe_tokens.x), weights[has_weight]
+    gap = np.abs(rows @ x - np.asarray(field(mu.tokens))[has_weight]).max()
+    if gap > TOLERANCE * np.max(np.abs(rows) @ np.abs(x)):
         raise InvalidInputError(
-            f"{name} is not the matrix of its barycentre: times the tokens it differs "
-            f"from what the field gives by up to {gap:.3g}. Attention maps draw this "
-            "matrix: make it the one that tokens are moved by."
+            f"{name} is not the matrix of its barycentre: the matrix times the tokens "
+            f"differs from the field by up to {gap:.3g}. Return the weights that move "
+            "the tokens; attention maps show this matrix."
         )
     if attention.coupling.rows_sum_to_one:
-        _refuse_sums(name, rows)
+        _check_row_sums(name, rows)
 
 
-def _refuse_sums(name: str, rows: np.ndarray) -> None:
-    """Refuses rows that sum to neither one nor, of tokens that see nothing, zero."""
+def _check_row_sums(name: str, rows: np.ndarray) -> None:
+    """Raises unless rows sum to one; rows of zeros, which see no keys, are allowed."""
     sums = rows[rows.any(axis=1)].sum(axis=1)
-    far = sums[np.abs(sums - 1) > APART]
+    far = sums[np.abs(sums - 1) > TOLERANCE]
     if far.size:
         raise InvalidInputError(
-            f"The coupling says `rows_sum_to_one`, but a row of {name} sums to "
-            f"{far[0]:.4g}; leave that property out, or mend the weights."
+            f"`rows_sum_to_one` of the coupling is true, but a row of {name} sums to "
+            f"{far[0]:.4g}. Remove that property, or correct the weights."
         )
 
 
-def _without_plan(part: AbstractDynamics) -> UnsupportedError:
+def _missing_matrix_error(part: AbstractDynamics) -> UnsupportedError:
     name = type(part).__name__
     return UnsupportedError(f"`{name}` has no attention matrix; an `Attention` has.")

@@ -1,10 +1,10 @@
 r"""Attention whose weights are a function of each score alone: exp, sigmoid.
 
-Of a Gaussian one dimension is left to sum. For $y \sim N(\alpha, \Sigma)$ and a score
-$s = y\cdot u + c$, linear in the key, the score is a number of law $N(m, \sigma^2)$,
-$m = \alpha\cdot u + c$, $\sigma^2 = u\cdot \Sigma u$; by Stein's identity
-$E[y\,\varphi(s)] = \alpha\,E\varphi(s) + \Sigma u\,E\varphi'(s)$, whatever the
-dimension and the rank.
+On a Gaussian, the integral reduces to one dimension. For $y \sim N(\alpha, \Sigma)$ and
+a score $s = y\cdot u + c$, linear in the key, the score has the law $N(m, \sigma^2)$,
+$m = \alpha\cdot u + c$, $\sigma^2 = u\cdot \Sigma u$. By Stein's identity
+$E[y\,\varphi(s)] = \alpha\,E\varphi(s) + \Sigma u\,E\varphi'(s)$, for any dimension and
+rank.
 """
 
 from collections.abc import Callable
@@ -31,24 +31,24 @@ from meanfield.scores import AbstractScore, Dot
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
-from ._coupling import AbstractBarycentre, AbstractRowwise, AbstractSmearedCoupling
+from ._coupling import AbstractBarycentre, AbstractClosedFormCoupling, AbstractRowwise
 
 Averages = Callable[[Array, Array], tuple[Array, Array]]
-"""From means and deviations of a score to averages of a link and of its derivative."""
+"""Maps mean and deviation of a score to the averages of a link and its derivative."""
 
-# Trapezoidal sums on a line err by exp(-2 pi w / h) for what is analytic in a strip of
-# half width w: here pi for the logistic density, and any for the normal one.
+# The trapezoidal rule on the line has an error exp(-2 pi w / h) for functions analytic
+# in a strip of half-width w: pi for the logistic density, any for the normal one.
 _STEP = 0.5
-_REACH = 37.0  # where both densities are below rounding
+_REACH = 37.0  # beyond it both densities are below rounding
 
 
-class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
-    r"""$\kappa_\mu(x, y) = \varphi(s(x, y))$; not closed on Gaussians in general.
+class Pointwise(AbstractClosedFormCoupling, AbstractRowwise):
+    r"""$\kappa_\mu(x, y) = \varphi(s(x, y))$; in general not closed on Gaussians.
 
     Attributes:
         link: $\varphi$, applied entrywise.
-        averages: $E\varphi$ and $E\varphi'$ of normal scores; `None` if not known.
-        bounded: whether $\varphi$ is known to be.
+        averages: $E\varphi$ and $E\varphi'$ of normal scores; `None` if unknown.
+        is_bounded: whether $\varphi$ is known to be bounded.
 
     Examples:
         >>> from meanfield import Points
@@ -63,41 +63,43 @@ class Pointwise(AbstractSmearedCoupling, AbstractRowwise):
 
     link: Link
     averages: Averages | None = None
-    bounded: bool = eqx.field(static=True, default=False)
+    is_bounded: bool = eqx.field(static=True, default=False)
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         return LinkedMean(self.link, score, mu)
 
     @override
-    def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:
+    def gaussian_barycentre(self, score: Dot, mu: Gaussian) -> AbstractField:
         if self.averages is None:
-            raise NotClosedError("The averages of this link are not known; use points.")
+            raise NotClosedError(
+                "The averages of this link over Gaussians are not known. Use points."
+            )
         return LinkedGaussianMean(self.averages, score, mu)
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
         r"""If the link is bounded: $|\bar y| \leq \sup|\varphi|\int|y|\,d\mu$."""
-        return jnp.asarray(self.bounded)
+        return jnp.asarray(self.is_bounded)
 
 
 class AbstractCubic(AbstractRowwise):
-    """A coupling whose weights grow as scores do, and a velocity as their product."""
+    """A coupling with weights of the order of scores, so that velocities are cubic."""
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """Never: it is cubic."""
+        """Never: the velocity is cubic in the size of the measure."""
         return jnp.zeros((), bool)
 
     @override
-    def bounded_across(
+    def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        """If scores are linear in the query: so are the weights, or they are less."""
+        """If scores are linear in the query: the weights grow at most as fast."""
         return jnp.asarray(isinstance(score, Dot))
 
 
@@ -131,7 +133,7 @@ def exp(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attenti
 @variant("sigmoid", "permutation", "orthogonal", cost="$n^2$")
 def sigmoid(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Attention:
     r"""Sigmoid attention, $1/(1 + e^{-Qx\cdot Ky/\epsilon})$; castin2025, 2.5."""
-    coupling = Pointwise(_sigmoid, sigmoid_averages, bounded=True)
+    coupling = Pointwise(_sigmoid, sigmoid_averages, is_bounded=True)
     return Attention(Dot(Q, K, epsilon), coupling, V)
 
 
@@ -146,17 +148,19 @@ class LinkedGaussianMean(AbstractExplicit, AbstractField):
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         score, mu = self.score, self.mu
         u = jnp.matmul(tokens.x, score.A.T, precision=HIGHEST) + score.a[None, :]
-        along = jnp.matmul(u, mu.factor, precision=HIGHEST)  # Yᵀu
+        projections = jnp.matmul(u, mu.factor, precision=HIGHEST)  # Yᵀu
         m = u @ mu.mean + tokens.x @ score.c + score.constant
-        value, slope = self.averages(m, _root(jnp.sum(along**2, axis=1)))
-        shift = jnp.matmul(along, mu.factor.T, precision=HIGHEST)  # Σu
-        return value[:, None] * mu.mean[None, :] + slope[:, None] * shift
+        value, derivative = self.averages(
+            m, _safe_sqrt(jnp.sum(projections**2, axis=1))
+        )
+        shift = jnp.matmul(projections, mu.factor.T, precision=HIGHEST)  # Σu
+        return value[:, None] * mu.mean[None, :] + derivative[:, None] * shift
 
 
 def exp_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
-    r"""$E e^s = e^{m + \sigma^2/2}$, twice."""
-    both = jnp.exp(m + sigma**2 / 2)
-    return both, both
+    r"""$E e^s = e^{m + \sigma^2/2}$, for the function and for its derivative."""
+    average = jnp.exp(m + sigma**2 / 2)
+    return average, average
 
 
 def relu_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
@@ -167,28 +171,29 @@ def relu_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
 
 
 def sigmoid_averages(m: Array, sigma: Array) -> tuple[Array, Array]:
-    r"""$E\,S(s)$ and $E\,S'(s)$ for the logistic $S$, to rounding at every width.
+    r"""$E\,S(s)$ and $E\,S'(s)$ for the logistic $S$, to rounding for every $\sigma$.
 
-    For $\sigma \geq 1$ over the logistic variable $l$ of density $S'$: $E\,S(s) =
-    E\,\Phi((m - l)/\sigma)$, for $S$ is its distribution; for less over the normal one.
+    For $\sigma \geq 1$ the sum is over a logistic variable $l$ with density $S'$:
+    $E\,S(s) = E\,\Phi((m - l)/\sigma)$, since $S$ is the distribution function of $l$.
+    For $\sigma < 1$ it is over the normal variable.
     """
     k = jnp.arange(-_REACH, _REACH + _STEP, _STEP, dtype=m.dtype)[None, :]
     m, sigma = m[:, None], sigma[:, None]
     wide = jnp.maximum(sigma, 1)
     logistic = _STEP * jax.nn.sigmoid(k) * jax.nn.sigmoid(-k)
     normal = _STEP * norm.pdf(k)
-    near = m + jnp.minimum(sigma, 1) * k
-    by_logistic = (norm.cdf((m - k) / wide), norm.pdf((m - k) / wide) / wide)
-    rise = jax.nn.sigmoid(near)
-    by_normal = (rise, rise * jax.nn.sigmoid(-near))
-    value, slope = (
+    nodes = m + jnp.minimum(sigma, 1) * k
+    logistic_terms = (norm.cdf((m - k) / wide), norm.pdf((m - k) / wide) / wide)
+    rise = jax.nn.sigmoid(nodes)
+    normal_terms = (rise, rise * jax.nn.sigmoid(-nodes))
+    value, derivative = (
         jnp.sum(jnp.where(sigma > 1, logistic * a, normal * b), axis=1)
-        for a, b in zip(by_logistic, by_normal, strict=True)
+        for a, b in zip(logistic_terms, normal_terms, strict=True)
     )
-    return value, slope
+    return value, derivative
 
 
-def _root(square: Array) -> Array:
-    """The square root, of slope zero at zero."""
-    there = square > 0
-    return jnp.where(there, jnp.sqrt(jnp.where(there, square, 1)), 0)
+def _safe_sqrt(square: Array) -> Array:
+    """Square root with derivative zero at zero."""
+    is_positive = square > 0
+    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, square, 1)), 0)

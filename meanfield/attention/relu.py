@@ -1,4 +1,4 @@
-"""ReLU attention: positive parts of scores; closed on centred Gaussians."""
+"""ReLU attention: the weights are positive parts of scores."""
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +14,14 @@ from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
 from ._attention import Attention, variant
 from ._coupling import (
+    AbstractClosedFormCoupling,
     AbstractGaussianCoupling,
-    AbstractSmearedCoupling,
     require_dot,
 )
 from .pointwise import AbstractCubic, LinkedGaussianMean, LinkedMean, relu_averages
 
 
-class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractCubic):
+class Relu(AbstractGaussianCoupling, AbstractClosedFormCoupling, AbstractCubic):
     r"""$\kappa_\mu(x, y) = \max(s(x, y), 0)$.
 
     Examples:
@@ -38,16 +38,17 @@ class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractCubic):
         return LinkedMean(jax.nn.relu, score, mu)
 
     @override
-    def smeared(self, score: Dot, mu: Gaussian) -> AbstractField:
+    def gaussian_barycentre(self, score: Dot, mu: Gaussian) -> AbstractField:
         return LinkedGaussianMean(relu_averages, score, mu)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
-        r"""$L = \tfrac12 \Sigma A$, for a mean of zero and no biases.
+        r"""$L = \tfrac12 \Sigma A$, for mean zero and no biases.
 
-        By $y \to -y$ the positive part halves the linear kernel exactly: a case that
-        castin2025, section 2.5, overlooks (ERRATA C3, N4). A flow keeps the mean zero,
-        so only the start needs checking; NaN where it cannot be read.
+        By the symmetry $y \to -y$ the positive part is exactly half of the linear
+        kernel, a case that castin2025, section 2.5, overlooks (ERRATA C3, N4). A flow
+        keeps the mean zero, so only the start needs checking. For traced values the
+        result is NaN where the mean or a bias is not zero.
 
         Raises:
             NotClosedError: if the mean or a bias is not zero.
@@ -56,8 +57,8 @@ class Relu(AbstractGaussianCoupling, AbstractSmearedCoupling, AbstractCubic):
         parts = (mu.mean, dot.query_bias, dot.key_bias)
         if any(is_concrete(part) and np.any(np.asarray(part)) for part in parts):
             raise NotClosedError(
-                "ReLU attention keeps Gaussians Gaussian only when the mean is zero "
-                "and the scores carry no bias; use points, `projected`, or mean 0."
+                "ReLU attention keeps Gaussians Gaussian only if the mean is zero "
+                "and the scores have no bias. Use points, `projected`, or mean 0."
             )
         linear = mu.covariance @ dot.A / 2
         zero = jnp.all(jnp.concatenate(parts) == 0)

@@ -1,4 +1,4 @@
-r"""Both potentials of a Sinkhorn plan $e^{s + f(x) + g(y)}$, at any tokens."""
+r"""Both potentials of a Sinkhorn plan $e^{s + f(x) + g(y)}$, evaluated at any token."""
 
 import equinox as eqx
 import jax
@@ -12,30 +12,31 @@ from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
     Masked,
-    transposed,
+    transpose,
 )
-from meanfield.scores.balanced import Balanced
-from meanfield.scores.centring import balanced
+from meanfield.scores.balanced_score import BalancedScore
+from meanfield.scores.centring import balance_score
 from meanfield.tokens import Tokens
 
-from .potentials import converged_potential, half_step
+from .potentials import half_step, solve_potential
 
 
 class Scalings(eqx.Module):
-    r"""$f$ and $g$ with both marginals of $e^{s + f + g}$ equal to $\mu$.
+    r"""Potentials $f$ and $g$ such that both marginals of $e^{s + f + g}$ are $\mu$.
 
-    Determined up to $(f + \eta, g - \eta)$. Quadratic scores are solved for in
-    deviations from the mean, with less rounding; `rows` and `columns` speak of the
-    score that was asked for.
+    They are determined up to $(f + \eta, g - \eta)$. For quadratic scores, the problem
+    is solved in deviations from the mean, which reduces rounding; `rows` and `columns`
+    return potentials of the original score.
 
     Attributes:
-        given: the score that was asked for, $s$.
-        score: the one solved for; the difference is a sum of functions of one token.
+        original: the original score, $s$.
+        score: the score of the problem that is solved; it differs from `original` by a
+            function of the query plus a function of the key.
         mu: the measure.
-        f: the potential of queries for `score`, at the tokens, in units of scores.
-        g: the potential of keys for `score`, likewise.
-        origin: what `score` measures states from.
-        convergence: how well they were solved for.
+        f: the potential of the queries for `score`, at the tokens, in units of scores.
+        g: the potential of the keys for `score`, likewise.
+        origin: the point from which `score` measures states.
+        convergence: convergence of the potentials.
 
     Examples:
         >>> from meanfield import Points
@@ -49,7 +50,7 @@ class Scalings(eqx.Module):
         [0.5 0.5] [0.5 0.5]
     """
 
-    given: AbstractScore
+    original: AbstractScore
     score: AbstractScore
     mu: Points
     f: Float[Array, " n"]
@@ -58,31 +59,31 @@ class Scalings(eqx.Module):
     convergence: Convergence
 
     def rows(self, tokens: Tokens) -> Float[Array, " n"]:
-        r"""$f(x) = -\log\int e^{s(x, y) + g(y)}\,d\mu(y)$ at any tokens."""
+        r"""$f(x) = -\log\int e^{s(x, y) + g(y)}\,d\mu(y)$ at arbitrary tokens."""
         f = -self.mu.log_integral(self.score, tokens, self.g)
         return f - self.query_part(tokens)
 
     def columns(self, tokens: Tokens) -> Float[Array, " n"]:
-        r"""$g(y) = -\log\int e^{s(x, y) + f(x)}\,d\mu(x)$ at any tokens."""
-        g = -self.mu.log_integral(transposed(self.score), tokens, self.f)
+        r"""$g(y) = -\log\int e^{s(x, y) + f(x)}\,d\mu(x)$ at arbitrary tokens."""
+        g = -self.mu.log_integral(transpose(self.score), tokens, self.f)
         return g - self.key_part(tokens)
 
     def query_part(self, tokens: Tokens) -> Float[Array, " n"]:
-        """What `given` has more than `score` that depends on the query."""
-        s, x = self.given, tokens.x
+        """The part of `original - score` that depends on the query."""
+        s, x = self.original, tokens.x
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, x.dtype)
         shift = s.A.T @ self.origin
-        part = s.of_queries(x) + (x - self.origin[None]) @ shift
+        part = s.query_terms(x) + (x - self.origin[None]) @ shift
         return part + _square(self.score, x)
 
     def key_part(self, tokens: Tokens) -> Float[Array, " n"]:
-        """What `given` has more than `score` that depends on the key."""
-        s, y = self.given, tokens.x
+        """The part of `original - score` that depends on the key."""
+        s, y = self.original, tokens.x
         if not isinstance(s, AbstractQuadraticScore):
             return jnp.zeros(tokens.n, y.dtype)
-        part = s.of_keys(y) + y @ (s.A @ self.origin)
-        return part + _square(transposed(self.score), y)
+        part = s.key_terms(y) + y @ (s.A @ self.origin)
+        return part + _square(transpose(self.score), y)
 
 
 def scalings(
@@ -97,8 +98,8 @@ def scalings(
     Args:
         score: $s$.
         mu: the tokens.
-        tolerance: on the sup of |log marginal|; `None` scales with the dtype.
-        max_iterations: passes after which they report themselves unconverged.
+        tolerance: for the sup of |log marginal|; `None` scales with the dtype.
+        max_iterations: number of passes after which they count as unconverged.
 
     Raises:
         UnsupportedError: if the score is masked.
@@ -113,26 +114,26 @@ def scalings(
         >>> bool(potentials.convergence.residual < 1e-10)
         True
     """
-    refuse_masked(score)
+    check_unmasked(score)
     quadratic = isinstance(score, AbstractQuadraticScore)
-    solved = balanced(score, mu.mean) if quadratic else score
-    g, convergence = converged_potential(
-        solved, mu, tolerance=tolerance, max_iterations=max_iterations
+    balanced_score = balance_score(score, mu.mean) if quadratic else score
+    g, convergence = solve_potential(
+        balanced_score, mu, tolerance=tolerance, max_iterations=max_iterations
     )
-    origin = jax.lax.stop_gradient(mu.mean)  # as `centred` takes it
-    f = half_step(solved, mu, g)
-    return Scalings(score, solved, mu, f, g, origin, convergence)
+    origin = jax.lax.stop_gradient(mu.mean)  # the same as in `balance_score`
+    f = half_step(balanced_score, mu, g)
+    return Scalings(score, balanced_score, mu, f, g, origin, convergence)
 
 
 def _square(score: AbstractScore, x: Float[Array, "n d"]) -> Float[Array, " n"]:
-    """What a bilinear score has more than its squared distance, of the queries."""
-    if isinstance(score, Balanced):
+    """Difference of a bilinear score and its squared distance, the queries' term."""
+    if isinstance(score, BalancedScore):
         return score.square_of_queries(x)
     return jnp.zeros(len(x), x.dtype)
 
 
-def refuse_masked(score: AbstractScore) -> None:
-    """Sinkhorn normalises both marginals, which a mask does not allow.
+def check_unmasked(score: AbstractScore) -> None:
+    """Raises if `score` is masked: a mask does not allow to normalise both marginals.
 
     Raises:
         UnsupportedError: if the score is masked.

@@ -13,13 +13,13 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.errors import InvalidInputError, NotClosedError
 from meanfield.fields import AbstractExplicit, AbstractField, Affine
 from meanfield.linalg import entropic_shrinkage, tilt
-from meanfield.measures import AbstractMeasure, Gaussian, Points, exactly
+from meanfield.measures import AbstractMeasure, Gaussian, Points, use_exact_sums
 from meanfield.scores import (
     AbstractQuadraticScore,
     AbstractScore,
     Dot,
 )
-from meanfield.scores.centring import balanced
+from meanfield.scores.centring import balance_score
 from meanfield.tokens import Tokens
 
 from ._attention import Attention, variant
@@ -27,10 +27,10 @@ from ._coupling import (
     AbstractBarycentre,
     AbstractGaussianCoupling,
     TiltedMean,
-    tilted_affine,
+    tilted_gaussian_mean,
 )
-from .potentials import converged_potential, full_step
-from .scalings import refuse_masked, scalings
+from .potentials import full_step, solve_potential
+from .scalings import check_unmasked, scalings
 
 T = TypeVar("T")
 
@@ -42,10 +42,10 @@ class Sinkhorn(AbstractGaussianCoupling):
     exchanged (ERRATA S5).
 
     Attributes:
-        iterations: stop after so many half-steps from zero, rows first (1 is softmax,
-            as in trained Sinkformers); `None` runs to `tolerance`.
-        tolerance: on the sup of |log marginal|; `None` scales with the dtype.
-        max_iterations: passes after which the field reports itself unconverged.
+        iterations: number of half-steps from zero, rows first, as in trained
+            Sinkformers (1 is softmax); `None` iterates to `tolerance`.
+        tolerance: for the sup of |log marginal|; `None` scales with the dtype.
+        max_iterations: number of passes after which the field counts as unconverged.
 
     Examples:
         >>> from meanfield import Points
@@ -72,42 +72,43 @@ class Sinkhorn(AbstractGaussianCoupling):
         count = self.iterations
         if count is not None and not (isinstance(count, int) and count >= 1):
             raise InvalidInputError(
-                f"`iterations` counts half-steps, at least 1; got {count!r}. "
-                "Leave it out to run to a tolerance."
+                f"`iterations` must be an integer of at least 1; got {count!r}. "
+                "Leave it out to iterate to a tolerance."
             )
-        most = self.max_iterations
-        if not (isinstance(most, int) and most >= 1):
+        limit = self.max_iterations
+        if not (isinstance(limit, int) and limit >= 1):
             raise InvalidInputError(
-                f"`max_iterations` counts passes, at least 1; got {most!r}."
+                f"`max_iterations` must be an integer of at least 1; got {limit!r}."
             )
 
     @property
     @override
     def rows_sum_to_one(self) -> bool:
-        """Where it ends on rows: converged, or after an odd number of half-steps."""
+        """True if rows are normalised last: converged, or after odd half-steps."""
         return (self.iterations or 1) % 2 == 1
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
         if self.iterations is None:
-            return self._to_tolerance(score, mu)
-        return self._after_half_steps(score, mu)
+            return self._converged_barycentre(score, mu)
+        return self._half_step_barycentre(score, mu)
 
     @override
-    def across(
+    def cross_barycentre(
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
-        r"""Rows integrate to one against the keys, columns against the queries.
+        r"""The barycentre of the plan between queries and keys.
 
-        A plan between two measures of one mass: entropic transport, where converged.
+        Rows integrate to one against the keys, columns against the queries. If
+        converged, this is the plan of entropic transport between the two measures.
         """
-        mu, queries = exactly(keys), exactly(queries)
+        mu, queries = use_exact_sums(keys), use_exact_sums(queries)
         if self.iterations is not None:
-            return self._after_half_steps(score, mu, queries)
-        refuse_masked(score)
+            return self._half_step_barycentre(score, mu, queries)
+        check_unmasked(score)
         if isinstance(score, AbstractQuadraticScore):
-            score = balanced(score, mu.mean, queries.mean)
-        g, convergence = converged_potential(
+            score = balance_score(score, mu.mean, queries.mean)
+        g, convergence = solve_potential(
             score,
             mu,
             queries,
@@ -116,40 +117,40 @@ class Sinkhorn(AbstractGaussianCoupling):
         )
         return TiltedMean(score, mu, g, convergence)
 
-    def _after_half_steps(
+    def _half_step_barycentre(
         self, score: AbstractScore, mu: Points, queries: Points | None = None
     ) -> AbstractField:
-        refuse_masked(score)
+        check_unmasked(score)
         assert self.iterations is not None
         step = lambda g: full_step(score, mu, g, queries)
-        g = _repeated(step, jnp.zeros_like(mu.log_weights), (self.iterations - 1) // 2)
+        g = _repeat(step, jnp.zeros_like(mu.log_weights), (self.iterations - 1) // 2)
         if self.iterations % 2 == 1:
             return TiltedMean(score, mu, g)
         return ColumnField(score, mu, g, step(g))
 
-    def _to_tolerance(self, score: AbstractScore, mu: Points) -> AbstractField:
-        found = scalings(
+    def _converged_barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
+        potentials = scalings(
             score, mu, tolerance=self.tolerance, max_iterations=self.max_iterations
         )
-        return TiltedMean(found.score, mu, found.g, found.convergence)
+        return TiltedMean(potentials.score, mu, potentials.g, potentials.convergence)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = YU\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha - L\alpha$.
 
-        Converged, with $Y^\top AY = U\mathrm{diag}(\sigma)W^\top$ and
+        This is the converged case, with $Y^\top AY = U\mathrm{diag}(\sigma)W^\top$ and
         $h = (1+\sqrt{1+4\sigma^2})/2$, for any rank: castin2025, Lemma 4.14, without
-        its inverses (ERRATA N1). Prop. 4.15 of the same paper has $A\Sigma A^\top$
+        its inverses (ERRATA N1). Prop. 4.15 of the same paper prints $A\Sigma A^\top$
         for $A^\top\Sigma A$ (ERRATA C12).
 
         Raises:
-            NotClosedError: after an even number of half-steps, which does not end on
-                normalised rows.
+            NotClosedError: for an even number of half-steps, which leaves the rows not
+                normalised.
         """
-        return self.affine_across(score, mu, mu)
+        return self.cross_affine(score, mu, mu)
 
     @override
-    def affine_across(
+    def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
         r"""$L = YU\mathrm{diag}(1/h)U^\top Y^\top A$, $b = \alpha_Y - L\alpha_X$.
@@ -161,25 +162,25 @@ class Sinkhorn(AbstractGaussianCoupling):
         \sigma^2 = h$ for variances of one, so that $E[z_i|u] = (\sigma_i/h_i)u_i$.
 
         Raises:
-            NotClosedError: as `affine`.
+            NotClosedError: for an even number of half-steps.
         """
         if self.iterations is None:
-            X, Y = _of_one_width(queries.factor, keys.factor)
+            X, Y = _pad_factors(queries.factor, keys.factor)
             linear = Y @ (entropic_shrinkage(Y.T @ score.A @ X) @ (Y.T @ score.A))
             return Affine(linear, keys.mean - linear @ queries.mean)
         if self.iterations % 2 == 0:
             raise NotClosedError(
-                "Sinkhorn attention keeps Gaussians Gaussian after an odd number of "
-                f"half-steps or converged; got iterations={self.iterations}. Use "
-                "points, or `projected`."
+                "Sinkhorn attention keeps Gaussians Gaussian only if converged or "
+                "after an odd number of half-steps; got "
+                f"iterations={self.iterations}. Use points, or `projected`."
             )
-        return _after_half_steps(score, queries, keys, self.iterations)
+        return _half_step_affine(score, queries, keys, self.iterations)
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Converged, of every measure; after an odd number of half-steps, of tokens.
+        r"""For all measures if converged; for tokens after an odd number of half-steps.
 
         The plan $\pi = \kappa\,\mu\otimes\mu$ has both marginals $\mu$, so by Jensen
         $\int|\bar y|^2d\mu = \int|E_\pi[y|x]|^2d\mu \leq \int|y|^2d\pi =
@@ -191,50 +192,50 @@ class Sinkhorn(AbstractGaussianCoupling):
         return jnp.asarray(proven)
 
     @override
-    def bounded_across(
+    def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""As for one measure: $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$ of keys."""
-        return self.linearly_bounded(score, keys)
+        r"""As for one measure: $\int|\bar y|^2d\mu \leq \int|y|^2d\nu$, keys $\nu$."""
+        return self.is_linearly_bounded(score, keys)
 
 
-def _after_half_steps(
+def _half_step_affine(
     score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian, iterations: int
 ) -> Affine:
-    r"""Softmax tilted by the quadratic potential that the half-steps build.
+    r"""Softmax with the quadratic potential that results from the half-steps.
 
-    With the potentials absorbed, a row step turns the key's part $(B, a)$ into the
-    query's $(A^\top PA,\ -A^\top(\alpha + P(a-B\alpha)))$, $P = (\Sigma^{-1}+B)^{-1}$;
-    a column step is the same with $A^\top$ for $A$. From the Gaussian integral
-    $\log\int e^{y\cdot u - \frac12 y\cdot By}dN = \tfrac12 u\cdot Pu + u\cdot(\alpha -
-    PB\alpha) + c$ at $u = Ax + a$.
+    With the potentials absorbed, a row step maps the terms $(B, a)$ of the key to the
+    terms $(A^\top PA,\ -A^\top(\alpha + P(a-B\alpha)))$ of the query, with
+    $P = (\Sigma^{-1}+B)^{-1}$. A column step is the same with $A^\top$ in place of $A$.
+    Both follow from the Gaussian integral $\log\int e^{y\cdot u - \frac12 y\cdot By}dN
+    = \tfrac12 u\cdot Pu + u\cdot(\alpha - PB\alpha) + c$ at $u = Ax + a$.
     """
     A = score.A
 
-    def step(absorbed: tuple[Array, Array]) -> tuple[Array, Array]:
-        return _absorbed(queries, A.T, *_absorbed(keys, A, *absorbed))
+    def step(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        return _absorb(queries, A.T, *_absorb(keys, A, *state))
 
-    B, a = _repeated(step, (score.B, score.a), (iterations - 1) // 2)
-    return tilted_affine(keys, A, B, a)
+    B, a = _repeat(step, (score.B, score.a), (iterations - 1) // 2)
+    return tilted_gaussian_mean(keys, A, B, a)
 
 
-def _of_one_width(
+def _pad_factors(
     X: Float[Array, "d r"], Y: Float[Array, "d s"]
 ) -> tuple[Float[Array, "d w"], Float[Array, "d w"]]:
-    """Factors of the same covariances, zeros added to the one with fewer columns."""
+    """Both factors with the same number of columns, by padding with zeros."""
     width = max(X.shape[1], Y.shape[1])
     missing = lambda Z: width - Z.shape[1]
-    widened = lambda Z: jnp.pad(Z, ((0, 0), (0, missing(Z)))) if missing(Z) else Z
-    return widened(X), widened(Y)
+    pad = lambda Z: jnp.pad(Z, ((0, 0), (0, missing(Z)))) if missing(Z) else Z
+    return pad(X), pad(Y)
 
 
-def _repeated(step: Callable[[T], T], start: T, times: int) -> T:
-    """`step` so many times over, compiled once; derivatives do it once more."""
-    again = jax.checkpoint(lambda state, _: (step(state), None))
-    return jax.lax.scan(again, start, length=times)[0]
+def _repeat(step: Callable[[T], T], start: T, times: int) -> T:
+    """`step` applied `times` times, compiled once and recomputed for derivatives."""
+    body = jax.checkpoint(lambda state, _: (step(state), None))
+    return jax.lax.scan(body, start, length=times)[0]
 
 
-def _absorbed(
+def _absorb(
     mu: Gaussian, A: Float[Array, "d d"], B: Float[Array, "d d"], a: Float[Array, " d"]
 ) -> tuple[Float[Array, "d d"], Float[Array, " d"]]:
     mean = mu.mean + tilt(mu.factor, B, a - B @ mu.mean)
@@ -242,10 +243,10 @@ def _absorbed(
 
 
 class ColumnField(AbstractExplicit, AbstractBarycentre):
-    r"""The barycentre when the last half-step normalised columns, not rows.
+    r"""The barycentre if the last half-step normalised columns, not rows.
 
-    $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the rows
-    before.
+    It is $\int y\,e^{s + f + g}d\mu$ with $f = -\log\int e^{s + g_0}d\mu$ from the row
+    step before it.
     """
 
     score: AbstractScore
@@ -257,8 +258,8 @@ class ColumnField(AbstractExplicit, AbstractBarycentre):
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         mean = self.mu.tilted_mean(self.score, tokens, self.potential)
         rows = self.mu.log_integral(self.score, tokens, self.potential)
-        before = self.mu.log_integral(self.score, tokens, self.earlier)
-        return mean * jnp.exp(rows - before)[:, None]
+        earlier_rows = self.mu.log_integral(self.score, tokens, self.earlier)
+        return mean * jnp.exp(rows - earlier_rows)[:, None]
 
     @override
     def weights(self) -> Float[Array, "n n"]:
@@ -290,7 +291,7 @@ def sinkhorn(
 ) -> Attention:
     r"""Sinkhorn attention with value $V/\epsilon$; castin2025, section 2.4.
 
-    The factor $1/\epsilon$ is the literature's; it sits in the value, where it is seen.
+    The factor $1/\epsilon$ follows the literature; here it is part of the value.
     """
     coupling = Sinkhorn(iterations, max_iterations=max_iterations)
     attention = Attention(Dot(Q, K, epsilon), coupling, V)

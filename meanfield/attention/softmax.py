@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from meanfield._typing import Numbers, Scalar
 from meanfield.fields import Affine
-from meanfield.linalg import positive_definite
+from meanfield.linalg import is_positive_definite
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import (
     AbstractQuadraticScore,
@@ -15,14 +15,14 @@ from meanfield.scores import (
     Masked,
     positions,
 )
-from meanfield.scores.centring import about
+from meanfield.scores.centring import recentre
 
 from ._attention import Attention, variant
 from ._coupling import (
     AbstractGaussianCoupling,
     AbstractRowwise,
     TiltedMean,
-    tilted_affine,
+    tilted_gaussian_mean,
 )
 
 
@@ -46,34 +46,34 @@ class Softmax(AbstractGaussianCoupling, AbstractRowwise):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> TiltedMean:
-        return TiltedMean(about(score, _centre(score, mu)), mu)
+        return TiltedMean(recentre(score, _centre(score, mu)), mu)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = (I + \Sigma B)^{-1}\Sigma A$; castin2025, Lemmas 4.1 and 4.10."""
         B = None if isinstance(score, Dot) else score.B
-        return tilted_affine(mu, score.A, B, score.a)
+        return tilted_gaussian_mean(mu, score.A, B, score.a)
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Of tokens always; of other measures if keys far away lose, $B > 0$.
+        r"""Always for tokens; for other measures if $B$ is positive definite.
 
-        A mean of tokens with positive weights lies no farther than the farthest. A
-        quadratic score is $-\tfrac12|y - m(x)|_B^2$ plus what depends on $x$ alone,
+        A mean of tokens with positive weights is no larger than the largest token. A
+        quadratic score is $-\tfrac12|y - m(x)|_B^2$ plus a function of $x$, with
         $m(x) = B^{-1}(Ax + a)$. Let $R$ be the size of $\mu$; by Chebyshev at least
         three quarters of it have $|y| \leq 2R$, and there $|y - m|_B \leq r = |m|_B +
         2R|B|^{1/2}$. So $\int e^s \geq \tfrac34 e^{-r^2/2}$, keys with $|y - m|_B =
         \varrho \geq 2r$ weigh at most $\tfrac43 e^{-3\varrho^2/8}$, and $|\bar y -
         m|_B \leq 2r + \tfrac43\max\varrho e^{-3\varrho^2/8}$: linear in $|x|$ and $R$.
-        For a singular $B$ there are blow-ups: ERRATA C11.
+        For a singular $B$ there are blow-ups (ERRATA C11).
         """
         if isinstance(mu, Points):
             return jnp.ones((), bool)
         if isinstance(score, Dot) or not isinstance(score, AbstractQuadraticScore):
             return jnp.zeros((), bool)
-        return positive_definite(score.B)
+        return is_positive_definite(score.B)
 
 
 @variant(
@@ -85,13 +85,13 @@ def softmax(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Att
 
 
 def _centre(score: AbstractScore, mu: Points) -> Float[Array, " d"]:
-    """Where keys are measured from: their mean, which only rounding sees.
+    """The origin for the keys: their mean. It affects rounding only.
 
-    Where a mask hides what is later it is the first token by position: through the mean
-    of all, a token would see later ones in its last digits.
+    If a mask hides later tokens, the origin is the first token by position: with the
+    mean of all tokens, the last digits of a token would depend on later ones.
     """
     if not (isinstance(score, Masked) and score.hides_later):
         return mu.mean
-    excluded = jnp.isneginf(mu.log_weights)
-    first = jnp.argmin(jnp.where(excluded, jnp.inf, positions(mu.tokens)))
-    return mu.counted.x[first]
+    is_excluded = jnp.isneginf(mu.log_weights)
+    first = jnp.argmin(jnp.where(is_excluded, jnp.inf, positions(mu.tokens)))
+    return mu.safe_tokens.x[first]

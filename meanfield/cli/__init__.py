@@ -1,4 +1,4 @@
-"""The command line: names and numbers in, tables and files out; no mathematics."""
+"""Command line: reads options and files, prints and writes results; no mathematics."""
 
 import atexit
 import contextlib
@@ -19,123 +19,124 @@ from meanfield.errors import MeanfieldError
 from .commands import COMMANDS as COMMANDS
 from .commands import HELP as HELP
 from .commands import app as app
-from .process._joining import SUPERVISED
+from .process._joining import SUPERVISOR_PIPE
 from .process._session import open_session as open_session
-from .process._signals import SAID, leave, watched
-from .process._supervising import TYPED
+from .process._signals import EXIT_MESSAGES, exit_now, handle_signals
+from .process._supervising import COMMAND_LINE
 from .process._system import (
-    CLOSED,
+    NO_OUTPUT_MESSAGE,
     check_arguments,
+    describe_os_error,
     drop_stdout,
     expand_home,
     open_streams,
-    refusal,
     shorten,
 )
 from .terminal._console import RunProgress as RunProgress
 from .terminal._help import usage
 
-# Objects between two collections: tracing makes many, and next to no garbage.
-SELDOM = 100_000
+# Allocations between two garbage collections: tracing allocates much and leaves little
+# garbage.
+GC_THRESHOLD = 100_000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line and exits with a code that says how it went.
+    """Runs the command line and exits with an exit code.
 
-    0 fine, 1 internal, 2 usage, 3 input file, 4 resources, 5 numerical failure, 6
-    verification failed, 7 store damaged or removed, 8 a process lost, 129, 130 and
-    143 interrupted.
+    Codes: 0 success, 1 internal error, 2 usage, 3 input file, 4 resources, 5 numerical
+    failure, 6 failed verification, 7 damaged or removed store, 8 lost process, 129, 130
+    and 143 interrupted.
     """
     tokens = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:  # the process is ours, and short
-        gc.set_threshold(SELDOM)
-        atexit.register(gc.freeze)  # else the interpreter looks at all once more
+    if arguments is None:  # the process runs this one command and is short-lived
+        gc.set_threshold(GC_THRESHOLD)
+        atexit.register(gc.freeze)  # skips the garbage collection at exit
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing to say while it ends
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # no traceback on Ctrl-C
         if not open_streams():
-            sys.exit(_complain(CLOSED, 4))
-    TYPED[:] = tokens
+            sys.exit(_print_error(NO_OUTPUT_MESSAGE, 4))
+    COMMAND_LINE[:] = tokens
     debug = "--debug" in tokens
     if not debug:
-        sys.excepthook = one_line
+        sys.excepthook = print_internal_error
         warnings.formatwarning = _warning
     try:
-        with watched():
+        with handle_signals():
             code = _run([token for token in tokens if token != "--debug"], debug=debug)
             code = _flush(code)
-            if code and SUPERVISED in os.environ:
-                leave(code)  # the parent ends others, for which this one would wait
+            if code and SUPERVISOR_PIPE in os.environ:
+                exit_now(code)  # a normal exit would wait for the other processes
     except KeyboardInterrupt as error:
-        word, code = SAID[type(error)]
-        with contextlib.suppress(OSError, ValueError):  # a terminal that has gone
-            _complain(str(error) or f"{word}.", code)
-        leave(code)
+        word, code = EXIT_MESSAGES[type(error)]
+        with contextlib.suppress(OSError, ValueError):  # the terminal may be closed
+            _print_error(str(error) or f"{word}.", code)
+        exit_now(code)
     sys.exit(code)
 
 
 def _run(tokens: list[str], *, debug: bool) -> int:
     try:
         check_arguments(tokens)
-        _obey([expand_home(token) for token in tokens])
+        _dispatch([expand_home(token) for token in tokens])
     except CycloptsError as error:
-        return _complain(usage(error), 2)
+        return _print_error(usage(error), 2)
     except MeanfieldError as error:
         if debug:
             traceback.print_exc()
-        return _complain(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except BrokenPipeError:
-        drop_stdout()  # the reader has gone; nothing is left to say
+        drop_stdout()  # the reader of the pipe has exited
     except OSError as error:
         if debug:
             traceback.print_exc()
-        return _complain(*refusal(error))
+        return _print_error(*describe_os_error(error))
     except MemoryError:
-        return _complain("this machine's memory is full; ask for less.", 4)
+        return _print_error("This machine is out of memory. Use a smaller size.", 4)
     return 0
 
 
-def _obey(tokens: list[str]) -> None:
+def _dispatch(tokens: list[str]) -> None:
     if not tokens or tokens[0] in app.help_flags:
         for name in COMMANDS:
-            app[name]  # imported, so that the overview has its first line
+            app[name]  # imports the command, whose first line the overview shows
     app(tokens, exit_on_error=False, print_error=False)
 
 
 def _flush(code: int) -> int:
-    """The code, once all that was printed is out; another if it cannot be."""
+    """Flushes standard output; returns `code`, or another if that fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         drop_stdout()
     except OSError as error:
         drop_stdout()
-        return _complain(f"standard output cannot be written: {error.strerror}.", 4)
+        return _print_error(f"Cannot write to standard output: {error.strerror}.", 4)
     return code
 
 
-def _complain(message: str, code: int) -> int:
-    with contextlib.suppress(OSError):  # nothing is left to say it on
+def _print_error(message: str, code: int) -> int:
+    with contextlib.suppress(OSError):  # standard error may be closed
         sys.stderr.write(f"meanfield: {' '.join(map(shorten, message.split()))}\n")
         sys.stderr.flush()
     return code
 
 
-def one_line(
+def print_internal_error(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """What an error of ours looks like: the interpreter then exits with 1."""
+    """Prints an internal error on one line; the interpreter then exits with 1."""
     text = " ".join(str(error).split())[:300]
-    whose, remedy = "internal error", "a traceback, and please report it"
+    origin, remedy = "internal error", "a traceback, and please report it"
     for frame, number in traceback.walk_tb(trace):
         if frame.f_globals.get("__name__", "").startswith("meanfield_plugin_"):
             file = Path(frame.f_code.co_filename).name
-            whose = f"error in the plugin `{file}`, line {number}"
+            origin = f"error in the plugin `{file}`, line {number}"
             remedy = "a traceback"
     sys.stderr.write(
-        f"meanfield: {whose}, {kind.__name__}: {text} (add --debug for {remedy})\n"
+        f"meanfield: {origin}, {kind.__name__}: {text} (add --debug for {remedy})\n"
     )
 
 
 def _warning(message: Warning | str, *_place: object) -> str:
-    """What a warning looks like: what it says, and not where in our code."""
+    """The message of a warning, without the place in the source code."""
     return f"meanfield: {message}\n"

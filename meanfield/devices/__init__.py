@@ -1,4 +1,4 @@
-"""Tokens, and members of families, spread over devices and over processes."""
+"""Computation on several devices and processes, over tokens or members."""
 
 from ._layout import Layout as Layout
 from ._layout import spread as spread

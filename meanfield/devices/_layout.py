@@ -1,4 +1,4 @@
-"""Where tokens, or the members of a family, are while a flow is computed."""
+"""Layouts: the distribution of tokens, or of an ensemble's members, over devices."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,172 +14,192 @@ from typing_extensions import override
 
 from meanfield._typing import Device
 from meanfield.errors import InvalidInputError, ResourceError, UnsupportedError
-from meanfield.flows import BlowUpTime, Problem, Trajectory, followed
+from meanfield.flows import BlowUpTime, Problem, Trajectory, flow_problem
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
     Gaussian,
     Grid,
     Points,
-    exactly,
+    use_exact_sums,
 )
 from meanfield.measures.reductions import AXIS, Ring
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Devices, of this process and of those that compute beside it.
+    """The devices of a computation, in this and in other processes.
 
     Attributes:
-        mesh: all of them, along one axis, `tokens`.
+        mesh: the mesh of all devices, with one axis, `tokens`.
 
     Examples:
         >>> from meanfield.devices import Layout
-        >>> Layout.over(1).size
+        >>> Layout.from_count(1).size
         1
     """
 
     mesh: Mesh
 
     @classmethod
-    def over(cls, count: int) -> "Layout":
-        """So many devices, the first that JAX has found in each process.
+    def from_count(cls, count: int) -> "Layout":
+        """A layout of `count` devices, the first ones of each process.
 
         Raises:
-            InvalidInputError: if it is not at least one for each process, as many for
-                each.
-            ResourceError: if JAX has found fewer.
+            InvalidInputError: unless `count` is a positive multiple of the number of
+                processes.
+            ResourceError: if JAX has fewer devices.
         """
         devices, processes = jax.devices(), jax.process_count()
         if count < 1 or count % processes:
             raise InvalidInputError(
-                f"`devices` must be at least 1, and as many in each of {processes} "
-                f"processes; got {count}."
+                f"`devices` must be at least 1, and the same number in each of "
+                f"{processes} processes; got {count}."
             )
         if count > len(devices):
             raise ResourceError(
-                f"JAX has {len(devices)} devices here, and not {count}; on a processor "
-                "`meanfield simulate --devices` makes them, and in Python "
-                f'`jax.config.update("jax_num_cpu_devices", {count})`, first of all.'
+                f"JAX has {len(devices)} devices here, and not {count}. On a CPU use "
+                "`meanfield simulate --devices`, or in Python, before anything else, "
+                f'`jax.config.update("jax_num_cpu_devices", {count})`.'
             )
-        own = [[d for d in devices if d.process_index == p] for p in range(processes)]
-        chosen = [device for each in own for device in each[: count // processes]]
-        return cls(Mesh(np.array(chosen), (AXIS,), axis_types=(AxisType.Auto,)))
+        process_devices = [
+            [d for d in devices if d.process_index == p] for p in range(processes)
+        ]
+        mesh_devices = [
+            device
+            for group in process_devices
+            for device in group[: count // processes]
+        ]
+        return cls(Mesh(np.array(mesh_devices), (AXIS,), axis_types=(AxisType.Auto,)))
 
     @property
     def size(self) -> int:
-        """How many devices there are."""
+        """Number of devices."""
         return self.mesh.size
 
     @property
-    def processes(self) -> int:
-        """How many processes hold them."""
+    def n_processes(self) -> int:
+        """Number of processes that hold the devices."""
         return len({device.process_index for device in self.mesh.devices.flat})
 
     @property
-    def own(self) -> Sequence[Device]:
-        """Those of this process."""
+    def local_devices(self) -> Sequence[Device]:
+        """The devices of this process."""
         return self.mesh.local_devices
 
     def as_json(self) -> dict[str, int]:
-        """What a store keeps of it."""
-        return {"devices": self.size, "processes": self.processes}
+        """The numbers of devices and processes, as a store records them."""
+        return {"devices": self.size, "processes": self.n_processes}
 
-    def summed(self, mu: AbstractMeasure) -> Points:
-        """The same measure, whose sums over tokens are those of all devices, exact.
+    def distribute_sums(self, mu: AbstractMeasure) -> Points:
+        """The same measure, with exact sums over tokens computed by all devices.
 
         Raises:
-            UnsupportedError: if it has no tokens.
+            UnsupportedError: if the measure has no tokens.
         """
-        tokens = mu.read_by(_TOKENS)
-        return tokens.summed(Ring(self.mesh, exactly(tokens.reduction)))
+        tokens = mu.accept(_TOKENS)
+        return tokens.replace_reduction(
+            Ring(self.mesh, use_exact_sums(tokens.reduction))
+        )
 
-    def followed(
+    def flow_problem(
         self,
         problem: Problem,
         ts: Float[Array, " times"],
         *,
-        due: BlowUpTime | None,
-        until: float,
+        predicted_blow_up: BlowUpTime | None,
+        run_end: float,
     ) -> Trajectory:
-        """As `flows.followed`, by all devices; each process then has all of it."""
-        mu0 = spread_over(self.mesh, problem.mu0.read_by(_TOKENS))
+        """`flows.flow_problem` on all devices; each process gets the whole result."""
+        mu0 = shard_points(self.mesh, problem.mu0.accept(_TOKENS))
         law = eqx.tree_at(lambda p: p.mu0, problem, None)
-        law, ts, due = _everywhere(self.mesh, (law, ts, due))
+        law, ts, predicted_blow_up = _replicate(self.mesh, (law, ts, predicted_blow_up))
         is_none = lambda leaf: leaf is None
         problem = eqx.tree_at(lambda p: p.mu0, law, mu0, is_leaf=is_none)
-        return jax.tree.map(_whole, followed(problem, ts, due=due, until=until))
+        return jax.tree.map(
+            _gather_leaf,
+            flow_problem(
+                problem, ts, predicted_blow_up=predicted_blow_up, run_end=run_end
+            ),
+        )
 
     def share(self, members: Sequence[int]) -> list[int]:
-        """Those that this process moves: as many as any other, the last again."""
-        size = -(-len(members) // self.processes)
+        """The members that this process computes, padded with the last one.
+
+        Every process has the same number of members.
+        """
+        size = -(-len(members) // self.n_processes)
         first = jax.process_index() * size
         places = range(first, first + size)
         return [members[min(place, len(members) - 1)] for place in places]
 
-    def joined(self, trajectories: Trajectory) -> Trajectory:
-        """Those of all processes, one after the other, the last perhaps more often."""
-        if self.processes == 1:
+    def gather_trajectories(self, trajectories: Trajectory) -> Trajectory:
+        """The trajectories of all processes, concatenated, with the padding."""
+        if self.n_processes == 1:
             return trajectories
         return multihost_utils.process_allgather(trajectories, tiled=True)
 
 
-def spread_over(mesh: Mesh, mu: Points) -> Points:
-    """The same tokens, spread over devices if they divide among them."""
+def shard_points(mesh: Mesh, mu: Points) -> Points:
+    """The same tokens, sharded over the devices if their number divides `n`."""
     divides = mu.tokens.n % mesh.size == 0
     rule = PartitionSpec(AXIS) if divides else PartitionSpec()
-    own = eqx.filter((mu.tokens, mu.log_weights), eqx.is_array)
-    tokens, logs = jax.tree.map(lambda x: _put(x, NamedSharding(mesh, rule)), own)
+    arrays = eqx.filter((mu.tokens, mu.log_weights), eqx.is_array)
+    tokens, logs = jax.tree.map(
+        lambda x: _place_array(x, NamedSharding(mesh, rule)), arrays
+    )
     return Points(tokens, logs, mu.reduction)
 
 
 class _Tokens(AbstractReader[Points]):
-    """The tokens of a measure; others have none to share."""
+    """A reader that returns a measure with tokens, and raises for other measures."""
 
     @override
-    def of_points(self, mu: Points) -> Points:
+    def read_points(self, mu: Points) -> Points:
         return mu
 
     @override
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Points:
-        raise _nothing_to_share(mu)
+    def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> Points:
+        raise _no_tokens_error(mu)
 
     @override
-    def of_grid(self, mu: Grid) -> Points:
-        raise _nothing_to_share(mu)
+    def read_grid(self, mu: Grid) -> Points:
+        raise _no_tokens_error(mu)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Points:
-        raise _nothing_to_share(mu)
+    def read_gaussian(self, mu: Gaussian) -> Points:
+        raise _no_tokens_error(mu)
 
 
 _TOKENS = _Tokens()
 
 
-def _nothing_to_share(mu: AbstractMeasure) -> UnsupportedError:
+def _no_tokens_error(mu: AbstractMeasure) -> UnsupportedError:
     return UnsupportedError(
-        "Devices share the tokens of a measure, or members that move side by side, and "
-        f"processes draws; a `{type(mu).__name__}` that moves alone has none of these. "
-        "Leave them out."
+        "Devices share the tokens of a measure or the members of an ensemble, and "
+        f"processes its draws; a single `{type(mu).__name__}` has none of these. Leave "
+        "`devices` and `processes` out."
     )
 
 
-def _everywhere(mesh: Mesh, tree: PyTree) -> PyTree:
+def _replicate(mesh: Mesh, tree: PyTree) -> PyTree:
     sharding = NamedSharding(mesh, PartitionSpec())
-    put = lambda leaf: _put(leaf, sharding) if eqx.is_array(leaf) else leaf
-    return jax.tree.map(put, tree)
+    replicate_leaf = lambda leaf: (
+        _place_array(leaf, sharding) if eqx.is_array(leaf) else leaf
+    )
+    return jax.tree.map(replicate_leaf, tree)
 
 
-def _put(x: Array, sharding: NamedSharding) -> Array:
-    """An array of this process, equal in all of them, where it is told to be."""
+def _place_array(x: Array, sharding: NamedSharding) -> Array:
+    """A global array with the given sharding, from equal arrays in all processes."""
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        data = _put(jax.random.key_data(x), sharding)
+        data = _place_array(jax.random.key_data(x), sharding)
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(x))
     host = np.asarray(x)
-    return jax.make_array_from_callback(host.shape, sharding, lambda at: host[at])
+    return jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
 
 
-def _whole(leaf: object) -> object:
+def _gather_leaf(leaf: object) -> object:
     if not eqx.is_array(leaf):
         return leaf
     assert isinstance(leaf, jax.Array)
@@ -191,20 +211,20 @@ def _whole(leaf: object) -> object:
 
 
 def spread(mu: Points, devices: int) -> Points:
-    """The same tokens, spread over devices, and sums over them in a ring.
+    """The same tokens, sharded over devices, with sums computed in a ring.
 
-    Each device holds `n / devices` tokens, and the keys of as many more that are on
-    their way; sums are exact. Tokens that do not divide among the devices are held by
-    each, and only their sums are shared. Flows, fields and derivatives are those of
-    `mu`, up to the order in which numbers are added.
+    Each device holds `n / devices` tokens, and the keys of as many more in transit;
+    sums are exact. If `devices` does not divide `n`, every device holds all tokens, and
+    only their sums are shared. Flows, fields and derivatives are those of `mu`, up to
+    the order of summation.
 
     Args:
         mu: tokens with weights.
-        devices: how many; the first that JAX has found.
+        devices: the number of devices, the first ones that JAX lists.
 
     Raises:
         InvalidInputError: if `devices` is not at least one.
-        ResourceError: if JAX has found fewer.
+        ResourceError: if JAX has fewer devices.
         UnsupportedError: if `mu` has no tokens.
 
     Examples:
@@ -216,5 +236,5 @@ def spread(mu: Points, devices: int) -> Points:
         >>> print(jnp.allclose(runs[0].last, runs[1].last, rtol=1e-12))
         True
     """
-    layout = Layout.over(devices)
-    return spread_over(layout.mesh, layout.summed(mu))
+    layout = Layout.from_count(devices)
+    return shard_points(layout.mesh, layout.distribute_sums(mu))

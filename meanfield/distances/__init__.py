@@ -1,9 +1,13 @@
+from meanfield._renamed import old_names
+
 from ._atoms import Atoms as Atoms
-from ._atoms import quantised as quantised
-from ._conditional import conditional as conditional
+from ._atoms import quantise as quantise
+from ._conditional import conditional_wasserstein as conditional_wasserstein
 from ._distance import Distance as Distance
-from ._distance import nearest as nearest
-from ._distance import sliced as sliced
+from ._distance import best_distance as best_distance
+from ._distance import sliced_wasserstein as sliced_wasserstein
 from ._distance import wasserstein as wasserstein
 from ._quantiles import Quantiles as Quantiles
-from ._quantiles import lines as lines
+from ._quantiles import line_marginals as line_marginals
+
+__getattr__ = old_names(__name__)

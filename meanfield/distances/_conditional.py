@@ -1,4 +1,4 @@
-r"""The distance of masked attention: positions are kept."""
+r"""Conditional Wasserstein distance, which keeps positions; for masked attention."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,55 +17,55 @@ from meanfield.measures import (
     Points,
 )
 
-from ._distance import Distance, nearest
+from ._distance import Distance, best_distance
 from ._scale import root_mean_square
 
-APART = 0.05  # of the mass, by which the laws of the position may differ
+MAX_LAW_GAP = 0.05  # share of the mass by which the laws of positions may differ
 
 
 class Slice(NamedTuple):
-    """A measure at one place: its share of the mass, and itself."""
+    """The part of a measure at one position: its share of the mass, and its law."""
 
     mass: float
     measure: AbstractMeasure
 
 
-def conditional(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
+def conditional_wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
     r"""$(\int W_2^2(\mu(\cdot|s), \nu(\cdot|s))\,d\theta(s))^{1/2}$.
 
-    castin2025, Definition 3.2, for measures that share the law $\theta$ of their
-    positions. Where one knows fewer positions than the other, as a grid of layers, the
-    tokens of the other count at the nearest of them.
+    Source: castin2025, Definition 3.2, for measures with the same law $\theta$ of
+    positions. If one measure has fewer positions than the other, such as the layers of
+    a grid, the tokens of the other are assigned to the nearest of them.
 
     Raises:
-        InvalidInputError: if a measure has no positions, or their laws differ by more
-            than 5 % of the mass.
+        InvalidInputError: if a measure has no positions, or the laws of positions
+            differ by more than 5 % of the mass.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.distances import conditional, wasserstein
+        >>> from meanfield.distances import conditional_wasserstein, wasserstein
         >>> mu = Points.uniform([[0.0], [1.0]], position=[0.0, 1.0])
         >>> nu = Points.uniform([[1.0], [0.0]], position=[0.0, 1.0])  # exchanged
-        >>> print(wasserstein(mu, nu).value, conditional(mu, nu).value)
+        >>> print(wasserstein(mu, nu).value, conditional_wasserstein(mu, nu).value)
         0.0 1.0
     """
     places = min(_places(mu), _places(nu), key=len)
     first, second = _slices(mu, places), _slices(nu, places)
     pairs = list(zip(first, second, strict=True))
     gap = sum(abs(a.mass - b.mass) for a, b in pairs) / 2
-    if gap > APART:
+    if gap > MAX_LAW_GAP:
         raise InvalidInputError(
-            "The two measures must have one law of positions; theirs differ by "
-            f"{100 * gap:.3g} % of the mass."
+            "The two measures must have the same law of positions; got laws that "
+            f"differ by {100 * gap:.3g} % of the mass."
         )
-    shared = [(a, b) for a, b in pairs if min(a.mass, b.mass) > 0]
-    each = [nearest(a.measure, b.measure) for a, b in shared]
-    weights = np.array([(a.mass + b.mass) / 2 for a, b in shared])
+    common_pairs = [(a, b) for a, b in pairs if min(a.mass, b.mass) > 0]
+    distances = [best_distance(a.measure, b.measure) for a, b in common_pairs]
+    weights = np.array([(a.mass + b.mass) / 2 for a, b in common_pairs])
     weights = weights / np.sum(weights)
-    value = root_mean_square(np.array([e.value for e in each]), weights)
-    error = root_mean_square(np.array([e.error for e in each]), weights)
-    how = ", ".join(dict.fromkeys(e.how for e in each))
-    return Distance(value, error, f"conditional, {how}")
+    value = root_mean_square(np.array([e.value for e in distances]), weights)
+    error = root_mean_square(np.array([e.error for e in distances]), weights)
+    method = ", ".join(dict.fromkeys(e.method for e in distances))
+    return Distance(value, error, f"conditional, {method}")
 
 
 def _places(mu: AbstractMeasure) -> np.ndarray:
@@ -73,7 +73,7 @@ def _places(mu: AbstractMeasure) -> np.ndarray:
 
 
 def _slices(mu: AbstractMeasure, places: np.ndarray) -> list[Slice]:
-    """The parts of a measure nearest to each place."""
+    """The part of a measure nearest to each position."""
     return _Slices((places[1:] + places[:-1]) / 2)(mu)
 
 
@@ -81,60 +81,62 @@ class _Positions(AbstractReader[np.ndarray]):
     """The positions of a measure, of each token or of each layer."""
 
     @override
-    def of_points(self, mu: Points) -> np.ndarray:
-        return self._known(mu, mu.tokens.position)
+    def read_points(self, mu: Points) -> np.ndarray:
+        return self._require_positions(mu, mu.tokens.position)
 
     @override
-    def of_grid(self, mu: Grid) -> np.ndarray:
-        return self._known(mu, mu.position)
+    def read_grid(self, mu: Grid) -> np.ndarray:
+        return self._require_positions(mu, mu.position)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> np.ndarray:
-        return self._known(mu, None)
+    def read_gaussian(self, mu: Gaussian) -> np.ndarray:
+        return self._require_positions(mu, None)
 
-    def _known(self, mu: AbstractMeasure, position: Array | None) -> np.ndarray:
+    def _require_positions(
+        self, mu: AbstractMeasure, position: Array | None
+    ) -> np.ndarray:
         if position is None:
             raise InvalidInputError(
                 f"A {type(mu).__name__} without positions has no conditional distance; "
-                "use `wasserstein`, or `sliced`."
+                "use `wasserstein`, or `sliced_wasserstein`."
             )
         return np.asarray(position, float)
 
 
 @dataclass(frozen=True)
 class _Slices(AbstractReader[list[Slice]]):
-    """The parts of a measure between some places."""
+    """The parts of a measure between the given positions."""
 
     middles: np.ndarray
 
     @override
-    def of_points(self, mu: Points) -> list[Slice]:
-        return [_tokens(mu, chosen) for chosen in self._parts(mu)]
+    def read_points(self, mu: Points) -> list[Slice]:
+        return [_tokens(mu, selection) for selection in self._parts(mu)]
 
     @override
-    def of_grid(self, mu: Grid) -> list[Slice]:
-        return [_layers(mu, chosen) for chosen in self._parts(mu)]
+    def read_grid(self, mu: Grid) -> list[Slice]:
+        return [_layers(mu, selection) for selection in self._parts(mu)]
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> list[Slice]:
+    def read_gaussian(self, mu: Gaussian) -> list[Slice]:
         return [Slice(1.0, mu) for _ in self._parts(mu)]
 
     def _parts(self, mu: AbstractMeasure) -> list[np.ndarray]:
-        """Which tokens, or layers, belong to each place."""
+        """Masks of the tokens, or layers, of each part."""
         belongs = np.searchsorted(self.middles, _Positions()(mu))
         return [belongs == i for i in range(len(self.middles) + 1)]
 
 
-def _tokens(mu: Points, chosen: np.ndarray) -> Slice:
-    w = np.asarray(mu.probabilities, float)[chosen]
+def _tokens(mu: Points, selection: np.ndarray) -> Slice:
+    w = np.asarray(mu.probabilities, float)[selection]
     if np.sum(w) == 0:
         return Slice(0.0, mu)
-    x = np.asarray(mu.counted.x)[chosen]
+    x = np.asarray(mu.safe_tokens.x)[selection]
     return Slice(float(np.sum(w)), Points.weighted(x, w.astype(x.dtype)))
 
 
-def _layers(mu: Grid, chosen: np.ndarray) -> Slice:
-    masses = np.sum(np.asarray(mu.state.masses)[chosen], axis=0, keepdims=True)
+def _layers(mu: Grid, selection: np.ndarray) -> Slice:
+    masses = np.sum(np.asarray(mu.state.masses)[selection], axis=0, keepdims=True)
     share = float(np.sum(masses) / np.sum(np.asarray(mu.state.masses)))
     state = mu.state._replace(masses=jnp.asarray(masses))
     return Slice(share, Grid(state, mu.edges, None, mu.box, mu.probe))

@@ -1,4 +1,4 @@
-r"""The Wasserstein distance of two measures, however they are represented."""
+r"""Wasserstein distance of two measures in any representation."""
 
 import contextlib
 import math
@@ -11,22 +11,22 @@ from typing_extensions import override
 from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Points
 
-from ._atoms import quantised
+from ._atoms import quantise
 from ._programme import programme_distance
-from ._quantiles import COARSER, line_distance, lines
-from ._scale import beyond_rounding, power_of_two, root_mean_square
+from ._quantiles import COARSER, line_distance, line_marginals
+from ._scale import power_of_two, root_mean_square, significant_error
 
 DIRECTIONS = 64
 
 
 class Distance(NamedTuple):
-    """A distance, how far off it may be, and how it was had.
+    """A distance, its error estimate, and the method.
 
     Attributes:
-        value: in the units of the space.
-        error: 0 where it is right to ten digits; of `sliced`, a standard error; NaN of
-            a bound.
-        how: `quantiles`, `closed form`, `linear programme`, `sliced` or `lower bound
+        value: the distance, in the units of the space.
+        error: 0 if the value is accurate to ten digits; a standard error for `sliced`;
+            NaN for a bound.
+        method: `quantiles`, `closed form`, `linear programme`, `sliced` or `lower bound
             by moments`.
 
     Examples:
@@ -35,68 +35,69 @@ class Distance(NamedTuple):
         >>> wasserstein(
         ...     Gaussian(jnp.zeros(1), jnp.eye(1)), Gaussian(jnp.ones(1), jnp.eye(1))
         ... )
-        Distance(value=1.0, error=0.0, how='closed form')
+        Distance(value=1.0, error=0.0, method='closed form')
     """
 
     value: float
     error: float
-    how: str
+    method: str
 
 
 def wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    r"""$W_2(\mu, \nu)$, positions and total masses left out.
+    r"""Wasserstein distance $W_2(\mu, \nu)$; positions and total masses are ignored.
 
-    On the line by quantile functions; of two Gaussians in closed form; else by POT's
-    linear programme between atoms, `error` being what the atoms of a density leave:
-    see `Atoms`.
+    It is computed from quantile functions on the line, in closed form for two
+    Gaussians, and otherwise by POT's linear programme between atoms. In the last case
+    `error` includes the quantisation error of a density, see `Atoms`.
 
     Raises:
-        InvalidInputError: if they live in different dimensions.
-        UnsupportedError: if there are more than 2000 tokens in the plane or beyond, or
-            a Gaussian of rank above 3 meets another measure: use `sliced`.
+        InvalidInputError: if the dimensions differ.
+        UnsupportedError: for more than 2000 tokens in dimension two or higher, or for a
+            Gaussian of rank above 3 and another measure; use `sliced_wasserstein`.
 
     Examples:
         >>> from meanfield import Points
         >>> from meanfield.distances import wasserstein
         >>> wasserstein(Points.uniform([[0.0], [1.0]]), Points.uniform([[3.0], [4.0]]))
-        Distance(value=3.0, error=0.0, how='quantiles')
+        Distance(value=3.0, error=0.0, method='quantiles')
     """
     d = _common_dimension(mu, nu)
     if isinstance(mu, Gaussian) and isinstance(nu, Gaussian):
-        return Distance(_between_moments(mu, nu), 0.0, "closed form")
+        return Distance(_moment_distance(mu, nu), 0.0, "closed form")
     if d == 1:
-        return _on_the_line(mu, nu)
-    (x, p, first), (y, q, second) = quantised(mu), quantised(nu)
+        return _line_wasserstein(mu, nu)
+    (x, p, first), (y, q, second) = quantise(mu), quantise(nu)
     value, error = programme_distance(x, p, y, q)
     return Distance(value, error + first + second, "linear programme")
 
 
-def sliced(
+def sliced_wasserstein(
     mu: AbstractMeasure,
     nu: AbstractMeasure,
     *,
     directions: int = DIRECTIONS,
     seed: int = 0,
 ) -> Distance:
-    r"""$(d\,E_\theta W_2^2(\theta\cdot\mu, \theta\cdot\nu))^{1/2}$ over directions.
+    r"""Sliced distance $(d\,E_\theta W_2^2(\theta\cdot\mu, \theta\cdot\nu))^{1/2}$.
 
-    At most $W_2$, and equal to it for translates. Exact along each direction for tokens
-    and Gaussians; `error` is the standard error of the mean over directions.
+    It is at most $W_2$, and equal to it for translates. It is exact along each
+    direction for tokens and Gaussians; `error` is the standard error of the mean over
+    directions.
 
     Args:
         mu: a measure.
-        nu: another.
-        directions: how many, uniform on the sphere.
-        seed: of the directions.
+        nu: another measure.
+        directions: number of directions, uniform on the sphere.
+        seed: seed of the directions.
 
     Raises:
-        InvalidInputError: if they live in different dimensions.
+        InvalidInputError: if the dimensions differ.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.distances import sliced
+        >>> from meanfield.distances import sliced_wasserstein
         >>> x = jax.random.normal(jax.random.key(0), (100, 2))
-        >>> distance = sliced(
+        >>> distance = sliced_wasserstein(
         ...     Points.uniform(x), Points.uniform(x + jnp.array([3.0, 4.0]))
         ... )
         >>> abs(distance.value - 5) < 3 * distance.error
@@ -105,9 +106,9 @@ def sliced(
     d = _common_dimension(mu, nu)
     rays = np.random.default_rng(seed).normal(size=(directions, d))
     rays /= np.linalg.norm(rays, axis=1, keepdims=True)
-    first, second = lines(mu), lines(nu)
-    each = [line_distance(first(ray), second(ray))[0] for ray in rays]
-    ways, share = np.array(each), np.full(directions, 1 / directions)
+    first, second = line_marginals(mu), line_marginals(nu)
+    distances = [line_distance(first(ray), second(ray))[0] for ray in rays]
+    ways, share = np.array(distances), np.full(directions, 1 / directions)
     value = math.sqrt(d) * root_mean_square(ways, share)
     if d == 1 or directions == 1 or value == 0:
         return Distance(value, 0.0 if d == 1 or value == 0 else math.nan, "sliced")
@@ -116,45 +117,46 @@ def sliced(
     return Distance(value, error, "sliced")
 
 
-def nearest(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    """$W_2$ where it can be had, else the sliced distance, or a bound; `how` says it.
+def best_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
+    """$W_2$ if available, otherwise the sliced distance or a bound; see `method`.
 
     Raises:
-        InvalidInputError: if they live in different dimensions.
+        InvalidInputError: if the dimensions differ.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.distances import nearest
+        >>> from meanfield.distances import best_distance
         >>> x = jax.random.normal(jax.random.key(0), (3000, 2))  # too many
-        >>> nearest(Points.uniform(x), Points.uniform(x + 1)).how
+        >>> best_distance(Points.uniform(x), Points.uniform(x + 1)).method
         'sliced'
     """
-    for measured in (wasserstein, sliced):
+    for function in (wasserstein, sliced_wasserstein):
         with contextlib.suppress(UnsupportedError):
-            return measured(mu, nu)
-    return by_moments(mu, nu)
+            return function(mu, nu)
+    return moment_bound(mu, nu)
 
 
-def by_moments(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    r"""The distance of the Gaussians with the moments of both: at most $W_2(\mu, \nu)$.
+def moment_bound(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
+    r"""Lower bound of $W_2(\mu, \nu)$: distance of the Gaussians with their moments.
 
-    Derivation: the cost of a plan depends on its second moments alone, and the Gaussian
-    that has those of a plan of $\mu$ and $\nu$ is a plan of these two Gaussians.
+    Derivation: the cost of a plan depends only on its moments up to second order, and
+    the Gaussian with those of a plan of $\mu$ and $\nu$ is a plan of the two Gaussians.
 
     Raises:
-        InvalidInputError: if they live in different dimensions.
+        InvalidInputError: if the dimensions differ.
     """
     _common_dimension(mu, nu)
-    value = _between_moments(mu, nu)
+    value = _moment_distance(mu, nu)
     return Distance(value, math.nan, "lower bound by moments")
 
 
-def _between_moments(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
+def _moment_distance(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
     r"""$(|\alpha - \beta|^2 + \min_R|Y - XR|^2)^{1/2}$ over rotations $R$.
 
-    From factors, which keep the digits of directions that covariances lose, each in its
-    principal axes: there the entries of $X^\top Y$ fall with its singular values, and
-    small ones are as exact as large ones.
+    It is computed from factors, which keep the digits of small directions that
+    covariances lose, each in its principal axes. There the entries of $X^\top Y$
+    decrease with its singular values, and small ones have the same relative accuracy as
+    large ones.
     """
     (alpha, Y), (beta, X) = _Moments()(mu), _Moments()(nu)
     scale = power_of_two(alpha - beta, X, Y)
@@ -166,40 +168,42 @@ def _between_moments(mu: AbstractMeasure, nu: AbstractMeasure) -> float:
 
 
 def _principal(Y: Float[np.ndarray, "d r"]) -> Float[np.ndarray, "d d"]:
-    """The same factor in its principal axes, longest first."""
+    """A factor of the same covariance along its principal axes, longest first."""
     d = len(Y)
     U, s, _ = np.linalg.svd(np.hstack([Y, np.zeros((d, d))]), full_matrices=False)
     return U * s
 
 
 class _Moments(AbstractReader[tuple[np.ndarray, np.ndarray]]):
-    """Mean and a factor of the covariance; nodes have those of what they integrate."""
+    """Mean and a factor of the covariance; quadrature nodes have the exact moments."""
 
     @override
-    def of_points(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
-        x, w = np.asarray(mu.counted.x, float), np.asarray(mu.probabilities, float)
+    def read_points(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
+        x, w = np.asarray(mu.safe_tokens.x, float), np.asarray(mu.probabilities, float)
         w = w / np.sum(w)
         mean = w @ x
-        scaled = np.sqrt(w)[:, None] * (x - mean)
-        return mean, np.asarray(np.linalg.qr(scaled, mode="r")).T
+        deviations = np.sqrt(w)[:, None] * (x - mean)
+        return mean, np.asarray(np.linalg.qr(deviations, mode="r")).T
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> tuple[np.ndarray, np.ndarray]:
+    def read_gaussian(self, mu: Gaussian) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(mu.mean, float), np.asarray(mu.factor, float)
 
 
-def _on_the_line(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
-    one = np.ones(1)
-    value, error = line_distance(lines(mu)(one), lines(nu)(one))
-    coarser = line_distance(lines(mu, COARSER)(one), lines(nu, COARSER)(one))[0]
-    error = beyond_rounding(max(error, abs(value - coarser)), value)
+def _line_wasserstein(mu: AbstractMeasure, nu: AbstractMeasure) -> Distance:
+    unit = np.ones(1)
+    value, error = line_distance(line_marginals(mu)(unit), line_marginals(nu)(unit))
+    coarser = line_distance(
+        line_marginals(mu, COARSER)(unit), line_marginals(nu, COARSER)(unit)
+    )[0]
+    error = significant_error(max(error, abs(value - coarser)), value)
     return Distance(value, error, "quantiles")
 
 
 def _common_dimension(mu: AbstractMeasure, nu: AbstractMeasure) -> int:
-    d, other = mu.dimension, nu.dimension
-    if d != other:
+    d, d_nu = mu.dimension, nu.dimension
+    if d != d_nu:
         raise InvalidInputError(
-            f"Measures of different dimensions have no distance; got {d} and {other}."
+            f"The measures must have the same dimension; got {d} and {d_nu}."
         )
     return d

@@ -1,10 +1,10 @@
-r"""Optimal plans between atoms, by a linear programme, to the rounding of their places.
+r"""Optimal plans between atoms by a linear programme, accurate to rounding.
 
-POT's network simplex knows its potentials to the rounding of the largest cost, and one
-outlier makes that larger than all other costs. So it is asked again about the reduced
-costs $c_{ij} - u_i - v_j$, which have the same optimal plans and are small where mass
-moves (iterative refinement: Gleixner, Steffy and Wolter 2016). What the potentials
-still leave open is the gap between the cost of the plan and its lower bound.
+POT's network simplex computes potentials to the rounding of the largest cost, which one
+outlier can make larger than all other costs. So it is run again on the reduced costs
+$c_{ij} - u_i - v_j$, which have the same optimal plans and are small where mass moves
+(iterative refinement: Gleixner, Steffy and Wolter 2016). The remaining error is the gap
+between the cost of the plan and the lower bound from the potentials.
 """
 
 import math
@@ -18,32 +18,32 @@ from meanfield._pot import ot
 
 from ._scale import (
     SHARP,
-    beyond_rounding,
     power_of_two,
     root_error,
     root_mean_square,
+    significant_error,
 )
 
 MOST_PIVOTS = 10_000_000
-ROUNDS = 5  # of refinement: each leaves about a millionth of the gap
-ROOM = 2.0**20  # times the gap, above which a reduced cost is as good as infinite
-LARGE = 2.0**10  # largest cost that the simplex is given: it adds one to it
-UNITS = 2.0**52  # in a mass of one: flows are whole numbers, which add up exactly
+ROUNDS = 5  # rounds of refinement; each reduces the gap about a million times
+ROOM = 2.0**20  # reduced costs above this times the largest active one are capped
+LARGE = 2.0**10  # largest cost passed to the simplex, which adds one to it
+UNITS = 2.0**52  # integer units in a mass of one; integer flows add up exactly
 TINY = float(np.finfo(float).tiny)
-ROUNDED = 4  # units in the last place that a weight is known to
+WEIGHT_ULPS = 4  # accuracy of weights, in units in the last place
 
 Costs = Float[np.ndarray, "n m"]
 
 
 class Plan(NamedTuple):
-    """A plan between two measures of mass one, and how far it is from optimal.
+    """A plan between two measures of mass one, with its optimality gap.
 
     Attributes:
-        shares: the mass that goes from each atom to each.
+        shares: the mass moved between each pair of atoms.
         u: potentials of the rows; `u[i] + v[j]` is at most the cost of a unit.
         v: potentials of the columns.
-        cost: of the plan.
-        gap: the most that another plan could save.
+        cost: cost of the plan.
+        gap: bound on what another plan could save.
     """
 
     shares: Costs
@@ -62,43 +62,47 @@ def programme_distance(
     """$W_2$ between atoms `x` of masses `p` and `y` of masses `q`, and its error."""
     scale = power_of_two(x - x[0], y - x[0])
     x, y = x / scale, y / scale
-    masses = balanced(p, q)
+    masses = integer_masses(p, q)
     plan = optimal_plan(cdist(x, y, "sqeuclidean"), *masses)
     i, j = np.nonzero(plan.shares)
     ways = x[i] - y[j]
     shares = np.repeat(plan.shares[i, j], ways.shape[1])
     value = root_mean_square(ways.ravel(), shares)
     rest = _misfit(p, masses[0]) @ plan.u + _misfit(q, masses[1]) @ plan.v
-    moved = abs(float(rest))
-    unseen = TINY if value > 0 else 0.0  # squares below it are none
-    error = root_error(value, plan.gap + moved + unseen, moved)
-    return scale * value, scale * beyond_rounding(error, value)
+    mass_error = abs(float(rest))
+    underflow = TINY if value > 0 else 0.0  # smaller squares underflow
+    error = root_error(value, plan.gap + mass_error + underflow, mass_error)
+    return scale * value, scale * significant_error(error, value)
 
 
 def optimal_plan(
     costs: Costs, first: Float[np.ndarray, " n"], second: Float[np.ndarray, " m"]
 ) -> Plan:
-    """A plan of least cost between whole masses of one sum, the best of some rounds."""
-    reduced, u, v = costs, np.zeros(len(first)), np.zeros(len(second))
+    """The best plan of all rounds, between integer masses with the same sum."""
+    reduced_costs, u, v = costs, np.zeros(len(first)), np.zeros(len(second))
     cap, plans = math.inf, []
     for _ in range(ROUNDS):
-        shares, du, dv = _simplex(np.minimum(reduced, cap), first, second)
-        reduced = _less(reduced, du, dv)
-        low = np.minimum(np.min(reduced, axis=0), 0)  # lowers v until no cost is less
-        reduced, u, v = reduced - low, u + du, v + dv + low
-        used = shares > 0
-        gap, cost = (float(shares[used] @ c[used]) for c in (reduced, costs))
+        shares, du, dv = _simplex(np.minimum(reduced_costs, cap), first, second)
+        reduced_costs = _subtract_potentials(reduced_costs, du, dv)
+        low = np.minimum(
+            np.min(reduced_costs, axis=0), 0
+        )  # lowers v until no reduced cost is negative
+        reduced_costs, u, v = reduced_costs - low, u + du, v + dv + low
+        support = shares > 0
+        gap, cost = (
+            float(shares[support] @ c[support]) for c in (reduced_costs, costs)
+        )
         plans.append(Plan(shares, u, v, cost, max(gap, 0.0)))
         if gap <= SHARP * cost:
             break
-        cap = ROOM * float(np.max(reduced[used]))
+        cap = ROOM * float(np.max(reduced_costs[support]))
     return min(plans, key=lambda plan: plan.gap)
 
 
-def balanced(
+def integer_masses(
     p: Float[np.ndarray, " n"], q: Float[np.ndarray, " m"]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Masses in whole numbers of one sum, equal ones equal, without common factors."""
+    """Integer masses with the same sum; equal masses stay equal."""
     first, second = _whole(p), _whole(q)
     sums = int(np.sum(first)), int(np.sum(second))
     common = math.gcd(*sums)
@@ -116,16 +120,16 @@ def _whole(p: np.ndarray) -> np.ndarray:
 
 
 def _summing_to_all(p: np.ndarray) -> np.ndarray:
-    """The rest goes to the heaviest, whatever the order of the atoms."""
+    """Integer masses that sum to `UNITS`; the heaviest atom takes the remainder."""
     units = np.maximum(np.rint(p * UNITS), 1)
     units[np.argmax(units)] += UNITS - np.sum(units)
     return units
 
 
 def _misfit(p: np.ndarray, masses: np.ndarray) -> np.ndarray:
-    """What whole masses leave of weights, beyond the rounding of these."""
+    """Difference of weights and integer masses, zero if it is only rounding."""
     rest = p - masses / np.sum(masses)
-    return np.where(np.abs(rest) > ROUNDED * np.spacing(p), rest, 0)
+    return np.where(np.abs(rest) > WEIGHT_ULPS * np.spacing(p), rest, 0)
 
 
 def _simplex(
@@ -136,15 +140,15 @@ def _simplex(
     return flow / np.sum(first), log["u"] * scale, log["v"] * scale
 
 
-def _less(costs: Costs, u: np.ndarray, v: np.ndarray) -> Costs:
-    """`costs - u - v`, rounded once: what is left is far smaller than its terms."""
+def _subtract_potentials(costs: Costs, u: np.ndarray, v: np.ndarray) -> Costs:
+    """`costs - u - v`, rounded once, since the result is far smaller than its terms."""
     less, first = _two_sum(costs, -u[:, None])
     less, second = _two_sum(less, -v[None, :])
     return less + (first + second)
 
 
 def _two_sum(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The rounded sum and what rounding took from it (Knuth)."""
+    """The rounded sum and its rounding error (Knuth)."""
     total = a + b
     part = total - a
     return total, (a - (total - part)) + (b - part)

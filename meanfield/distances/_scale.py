@@ -1,17 +1,17 @@
-"""Sums of squares of numbers of any size, and errors that are more than rounding."""
+"""Scaling of sums of squares against overflow, and significance of errors."""
 
 import math
 
 import numpy as np
 from jaxtyping import Float
 
-SHARP = 1e-10  # relative, below which an error is rounding and counts as none
+SHARP = 1e-10  # relative error below which an error counts as rounding, hence as zero
 
 
 def power_of_two(*arrays: np.ndarray) -> float:
-    """A power of two near the largest entry: dividing by it rounds nothing.
+    """A power of two near the largest entry, by which division is exact.
 
-    Squares of entries above 1e154 or below 1e-162 leave the range of floats.
+    Squares of entries above 1e154 or below 1e-162 are outside the range of floats.
     """
     largest = max((float(np.max(np.abs(a), initial=0)) for a in arrays), default=0.0)
     if not 0 < largest < math.inf:
@@ -23,24 +23,24 @@ def power_of_two(*arrays: np.ndarray) -> float:
 def root_mean_square(
     values: Float[np.ndarray, " n"], shares: Float[np.ndarray, " n"]
 ) -> float:
-    """The root of the mean of squares, for shares that sum to one."""
+    """Root mean square of `values`, for shares that sum to one."""
     scale = power_of_two(values)
     return scale * math.sqrt(float(shares @ (values / scale) ** 2))
 
 
-def root_error(root: float, below: float, above: float) -> float:
-    """How far off a root is, by what its square may be off.
+def root_error(root: float, excess: float, deficit: float) -> float:
+    """Error of a square root, from the error of its square.
 
     Args:
-        root: of the square.
-        below: by how much the square may be too large.
-        above: by how much it may be too small.
+        root: the square root.
+        excess: how much the square may be too large.
+        deficit: how much the square may be too small.
     """
-    loss = min(math.sqrt(below), root)
+    loss = min(math.sqrt(excess), root)
     low = math.sqrt((root - loss) * (root + loss))
-    return max(root - low, math.hypot(root, math.sqrt(above)) - root)
+    return max(root - low, math.hypot(root, math.sqrt(deficit)) - root)
 
 
-def beyond_rounding(error: float, value: float) -> float:
-    """An error, or zero where it is rounding of the value."""
+def significant_error(error: float, value: float) -> float:
+    """`error`, or zero if it is only rounding of the value."""
     return error if error > SHARP * value else 0.0

@@ -1,3 +1,4 @@
+from meanfield._renamed import old_names
 from meanfield.scores import causal as causal
 
 from ._dynamics import AbstractDynamics as AbstractDynamics
@@ -9,10 +10,10 @@ from ._masks import patterns as patterns
 from .clock import LogTime as LogTime
 from .combine import Heads as Heads
 from .combine import Sum as Sum
-from .combine import stacked as stacked
+from .combine import stack_trees as stack_trees
 from .context import AbstractContext as AbstractContext
-from .context import Moving as Moving
-from .context import Still as Still
+from .context import MovingContext as MovingContext
+from .context import StaticContext as StaticContext
 from .cross import Cross as Cross
 from .depth import Interpolated as Interpolated
 from .depth import Layers as Layers
@@ -21,3 +22,5 @@ from .perceptron import Perceptron as Perceptron
 from .prefix import Prefix as Prefix
 from .projected import Projected as Projected
 from .projected import ProjectedField as ProjectedField
+
+__getattr__ = old_names(__name__)

@@ -1,4 +1,4 @@
-"""What freezes a measure into a velocity field."""
+"""Dynamics: maps from a time and a measure to a velocity field."""
 
 import abc
 
@@ -13,9 +13,9 @@ from meanfield.measures import AbstractMeasure
 
 
 class Discontinuous(eqx.Module):
-    """A part, such as a coupling by ranks, that makes velocities jump.
+    """Marks a part of a dynamics that makes velocities discontinuous.
 
-    They do where two tokens exchange ranks.
+    An example is a coupling by ranks: velocities jump where two tokens exchange ranks.
 
     Examples:
         >>> from meanfield import attentions
@@ -29,7 +29,7 @@ class Discontinuous(eqx.Module):
 
 
 class AbstractDynamics(eqx.Module):
-    """A rule that gives, at each time and for each measure, a velocity field.
+    """A rule that gives a velocity field for each time and each measure.
 
     Examples:
         >>> from meanfield import Drift, Points
@@ -38,35 +38,38 @@ class AbstractDynamics(eqx.Module):
         >>> isinstance(pull, AbstractDynamics)
         True
         >>> mu = Points.uniform([[2.0]])
-        >>> print(pull.field(0.0, mu)(mu.tokens), pull.linearly_bounded(0.0, mu))
+        >>> print(pull.field(0.0, mu)(mu.tokens), pull.is_linearly_bounded(0.0, mu))
         [[-2.]] True
     """
 
     @property
     @abc.abstractmethod
     def jumps(self) -> Float[Array, " k"]:
-        """Times at which parameters jump; no integration step straddles one."""
+        """Times at which parameters jump; integration steps end there."""
 
     @abc.abstractmethod
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        """The field of `mu` at time `t`: works once, then answers for any tokens."""
+        """The field of `mu` at time `t`, which can be evaluated at any tokens.
+
+        Expensive work, such as a Sinkhorn solve, is done here, once.
+        """
 
     @property
     def is_continuous(self) -> bool:
-        """Whether velocities of tokens are continuous: no part of it says otherwise."""
+        """Whether velocities of tokens are continuous: no part is `Discontinuous`."""
         jumps = lambda part: isinstance(part, Discontinuous)
         return not any(map(jumps, jax.tree.leaves(self, is_leaf=jumps)))
 
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""Whether $|v| \leq C(1 + |\mu|)$ is proven for measures of the kind of `mu`.
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""Whether $|v| \leq C(1 + |\mu|)$ is proven for measures of the type of `mu`.
 
-        With one $C$ for all of them and for all times near `t`. For tokens $|\mu|$ is
-        the largest $|x_i|$, and $|v(x)| \leq C(1 + |\mu| + |x|)$ at every $x$; for
-        other measures it is the root of the second moment, and the bound holds in
-        $L^2(\mu)$. Then $|\mu|' \leq 2C(1 + |\mu|)$: the size grows at most
+        $C$ must be the same for all of them and for all times near `t`. For tokens
+        $|\mu|$ is the largest $|x_i|$, and $|v(x)| \leq C(1 + |\mu| + |x|)$ at every
+        $x$. For other measures $|\mu|$ is the root of the second moment, and the bound
+        holds in $L^2(\mu)$. Then $|\mu|' \leq 2C(1 + |\mu|)$, so the size grows at most
         exponentially (Grönwall) and is finite at every time, however fast it grows at
-        first. False, as for any dynamics that does not say, means that no proof is
-        known, not that there is a blow-up.
+        first. False, the default, means that no proof is known, not that there is a
+        blow-up.
         """
         del t, mu
         return jnp.zeros((), bool)

@@ -1,4 +1,4 @@
-"""Masks by their names: who sees whom, by positions."""
+"""Registry of masks, which determine by position which keys a query sees."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from meanfield._registry import Registry, suggestion
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.scores import BlockCausal, BlockLocal, Fixed, Strided, causal
 
-ROUNDINGS = 2  # of 1, by which a difference of two positions may be off
+ROUNDINGS = 2  # error of a difference of two positions, in units of eps
 Mask = Callable[[Array, Array], Bool[Array, "..."]]
 masks: Registry[Mask] = Registry("mask")
 
@@ -22,10 +22,10 @@ masks.register("causal")(causal)
 
 
 class Window(eqx.Module):
-    """A token sees those at most `width` before it, and none after.
+    """Mask: a token sees the tokens at most `width` before it, and none after it.
 
     Attributes:
-        width: a length in position, of the whole sequence's 1.
+        width: a length in position; the whole sequence has length 1.
 
     Examples:
         >>> from meanfield.dynamics import Window
@@ -43,11 +43,11 @@ class Window(eqx.Module):
         self, query: Float[Array, "..."], key: Float[Array, "..."]
     ) -> Bool[Array, "..."]:
         """Whether `query` sees `key`."""
-        slack = ROUNDINGS * jnp.finfo(query.dtype).eps  # of positions up to 1
+        slack = ROUNDINGS * jnp.finfo(query.dtype).eps  # for positions up to 1
         return (key <= query) & (query - key <= self.width + slack)
 
 
-patterns: Registry[Callable[[float], Mask]] = Registry("pattern")  # of a width
+patterns: Registry[Callable[[float], Mask]] = Registry("pattern")  # masks with a width
 patterns.register("window")(Window)
 patterns.register("block-local")(BlockLocal)
 patterns.register("strided")(Strided)
@@ -56,11 +56,11 @@ patterns.register("block-causal")(BlockCausal)
 
 
 def mask_of(name: str) -> Mask:
-    """The mask of a name, or of the name of a pattern and a width, `window:1/8`.
+    """The mask called `name`, or a pattern with its width, such as `window:1/8`.
 
     Raises:
-        UnknownNameError: if there is none of that name.
-        InvalidInputError: if a pattern has no positive width.
+        UnknownNameError: if no mask or pattern has that name.
+        InvalidInputError: if the width of a pattern is not positive.
 
     Examples:
         >>> from meanfield.dynamics import mask_of
@@ -72,19 +72,19 @@ def mask_of(name: str) -> Mask:
         return patterns[kind](_width(kind, width))
     if name in masks:
         return masks[name]
-    known = [*masks, *(f"{pattern}:WIDTH" for pattern in patterns)]
-    raise UnknownNameError(f"There is no mask `{name}`; {suggestion(name, known)}")
+    names = [*masks, *(f"{pattern}:WIDTH" for pattern in patterns)]
+    raise UnknownNameError(f"There is no mask `{name}`; {suggestion(name, names)}")
 
 
 def _width(kind: str, text: str) -> float:
-    """The width of a mask: a number, or a fraction such as 2/7."""
+    """The width of a pattern from its text: a number, or a fraction such as 2/7."""
     try:
         width = float(Fraction(text))
     except (ValueError, ZeroDivisionError, OverflowError):
         width = math.nan
     if not width > 0:
         raise InvalidInputError(
-            f"The mask `{kind}` is `{kind}:WIDTH`, a positive share of the sequence; "
-            f"got `{kind}:{text}`."
+            f"The mask `{kind}` must be `{kind}:WIDTH`, with a positive share of the "
+            f"sequence; got `{kind}:{text}`."
         )
     return width

@@ -1,4 +1,4 @@
-"""Dynamics seen by another clock."""
+"""Dynamics in a transformed time."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -17,12 +17,12 @@ from ._dynamics import AbstractDynamics
 class LogTime(AbstractDynamics):
     r"""`dynamics` in the time $s = \log(1 + t)$: $e^s\, v_{e^s - 1}[\mu]$.
 
-    What decays like a power of $t$ decays exponentially in $s$, in steps of one length:
-    $t = 10^{12}$ is as far as $s = 28$. A flow's times, stops and blow-up times are
-    then in $s$.
+    A power law in $t$ becomes exponential in $s$, where steps keep their length; $t =
+    10^{12}$ is $s = 28$. All times of a flow, its stops and its blow-up time are in
+    $s$.
 
     Attributes:
-        dynamics: in the time $t \geq 0$.
+        dynamics: the dynamics in the time $t \geq 0$.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -46,22 +46,22 @@ class LogTime(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        return _scaled(jnp.exp(t), self.dynamics.field(self._original(t), mu))
+        return _scale_field(jnp.exp(t), self.dynamics.field(self._original(t), mu))
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        return self.dynamics.linearly_bounded(self._original(t), mu)
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return self.dynamics.is_linearly_bounded(self._original(t), mu)
 
     def _original(self, s: Time) -> Float[Array, ""]:
-        """$e^s - 1$, which rounding does not carry across a jump."""
+        """The original time $e^s - 1$, protected against rounding across a jump."""
         t, jumps = jnp.expm1(s), self.dynamics.jumps
-        past = s >= self.jumps
-        t = jnp.max(jnp.append(jnp.where(past, jumps, t), t))
-        before = jnp.nextafter(jumps, -jnp.inf)
-        return jnp.min(jnp.append(jnp.where(past, t, before), t))
+        is_past = s >= self.jumps
+        t = jnp.max(jnp.append(jnp.where(is_past, jumps, t), t))
+        left_limits = jnp.nextafter(jumps, -jnp.inf)
+        return jnp.min(jnp.append(jnp.where(is_past, t, left_limits), t))
 
 
-class Scaled(AbstractField):
+class ScaledField(AbstractField):
     """A field times a number."""
 
     factor: Float[Array, ""]
@@ -78,20 +78,20 @@ class Scaled(AbstractField):
 
     @property
     @override
-    def parted(self) -> tuple[AbstractField, CellForces | None]:
-        velocity, forces = self.field.parted
-        scaled = None if forces is None else self.factor * forces
-        return Scaled(self.factor, velocity), scaled
+    def parts(self) -> tuple[AbstractField, CellForces | None]:
+        velocity, forces = self.field.parts
+        scaled_forces = None if forces is None else self.factor * forces
+        return ScaledField(self.factor, velocity), scaled_forces
 
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        """That of the field, as much larger as the number is."""
+        """The condition number of the field times the size of the factor."""
         inner = self.field.condition
         return None if inner is None else jnp.abs(self.factor) * inner
 
 
-def _scaled(factor: Float[Array, ""], field: AbstractField) -> AbstractField:
+def _scale_field(factor: Float[Array, ""], field: AbstractField) -> AbstractField:
     if isinstance(field, Affine):
         return Affine(factor * field.linear, factor * field.offset)
-    return Scaled(factor, field)
+    return ScaledField(factor, field)

@@ -1,4 +1,4 @@
-"""Sums of dynamics, and heads: one stacked dynamics summed over its first axis."""
+"""Sums of dynamics, and heads: the sum over a stack of dynamics of one type."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -14,13 +14,13 @@ from meanfield._array import is_concrete, require
 from meanfield._programs import compile_once
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
-from meanfield.fields import AbstractField, Affine, Convergence, total, worst
+from meanfield.fields import AbstractField, Affine, Convergence, total, worst_of_stack
 from meanfield.measures import (
     AbstractMeasure,
     Facing,
     Gaussian,
-    beside,
-    clouds_abreast,
+    as_batched,
+    max_batch_size,
 )
 from meanfield.tokens import Tokens
 
@@ -30,10 +30,10 @@ T = TypeVar("T", bound=eqx.Module)
 
 
 class Sum(AbstractDynamics):
-    """The sum of unlike dynamics: differential attention, an added drift.
+    """The sum of different dynamics, for example an attention and a drift.
 
     Args:
-        *terms: at least one dynamics.
+        *terms: the dynamics, at least one.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, Sum, attentions
@@ -62,28 +62,31 @@ class Sum(AbstractDynamics):
         return total(tuple(term.field(t, mu) for term in self.terms))
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """If every term is: bounds of one norm add up."""
-        return jnp.all(jnp.stack([term.linearly_bounded(t, mu) for term in self.terms]))
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """If every term is: bounds in the same norm can be added."""
+        return jnp.all(
+            jnp.stack([term.is_linearly_bounded(t, mu) for term in self.terms])
+        )
 
 
 class Heads(AbstractDynamics):
-    r"""$\sum_h \Gamma^{(h)}$, for heads of one kind.
+    r"""The sum $\sum_h \Gamma^{(h)}$ over heads of one type.
 
     Source: castin2025, eq. (2.9).
 
     Attributes:
-        stack: one dynamics whose arrays lead with a head axis; see `stacked`.
+        stack: one dynamics whose arrays have a leading axis of heads; see
+            `stack_trees`.
 
     Examples:
         >>> from meanfield import Heads, Points, attentions
-        >>> from meanfield.dynamics import stacked
+        >>> from meanfield.dynamics import stack_trees
         >>> one = jnp.eye(1)
-        >>> heads = Heads(
-        ...     stacked([attentions["softmax"](one, one, v * one) for v in (1.0, 2.0)])
-        ... )
+        >>> pair = [attentions["softmax"](one, one, v * one) for v in (1.0, 2.0)]
+        >>> heads = Heads(stack_trees(pair))
         >>> mu = Points.uniform([[-1.0], [1.0]])
-        >>> print(heads.count, heads.field(0.0, mu)(mu.tokens).ravel(), 3 * np.tanh(1))
+        >>> velocity = heads.field(0.0, mu)(mu.tokens)
+        >>> print(heads.n_heads, velocity.ravel(), 3 * np.tanh(1))
         2 [-2.2848  2.2848] 2.28478...
     """
 
@@ -105,43 +108,44 @@ class Heads(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        share = clouds_abreast(mu) // self.count
-        moved = mu.queries if isinstance(mu, Facing) else mu
-        if not (share or isinstance(moved, Gaussian)):  # large sums lose much so
-            frozen = eqx.Partial(_field, jnp.asarray(t), mu)
-            return StackedField(_one_by_one(frozen, self.stack))
-        fields = eqx.filter_vmap(lambda head: head.field(t, beside(mu)))(self.stack)
+        share = max_batch_size(mu) // self.n_heads
+        queries = mu.queries if isinstance(mu, Facing) else mu
+        # Large sums are slow when batched, so their heads are computed in sequence.
+        if not (share or isinstance(queries, Gaussian)):
+            field_of_head = eqx.Partial(_field, jnp.asarray(t), mu)
+            return StackedField(_map_stack(field_of_head, self.stack))
+        fields = eqx.filter_vmap(lambda head: head.field(t, as_batched(mu)))(self.stack)
         if isinstance(fields, Affine):
             return Affine(jnp.sum(fields.linear, 0), jnp.sum(fields.offset, 0))
         return StackedField(fields, share * len(jax.tree.leaves(mu.coordinates)[0]))
 
     @property
-    def count(self) -> int:
+    def n_heads(self) -> int:
         """The number of heads."""
         return len(jax.tree.leaves(eqx.filter(self.stack, eqx.is_array))[0])
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """If every head is: bounds of one norm add up."""
-        of = lambda head: head.linearly_bounded(t, mu)
-        return jnp.all(eqx.filter_vmap(of)(self.stack))
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """If every head is: bounds in the same norm can be added."""
+        claim = lambda head: head.is_linearly_bounded(t, mu)
+        return jnp.all(eqx.filter_vmap(claim)(self.stack))
 
 
 class StackedField(AbstractField):
-    """The sum of the fields in a stack, one at a time to bound memory.
+    """The sum of the fields in a stack, evaluated one at a time to bound memory.
 
     Attributes:
-        stack: one field whose arrays lead with an axis of fields.
-        tokens_at_once: tokens at which all fields are asked side by side.
+        stack: one field whose arrays have a leading axis of fields.
+        batch_size: largest number of tokens for which all fields are batched.
     """
 
     stack: AbstractField
-    tokens_at_once: int = eqx.field(static=True, default=0)
+    batch_size: int = eqx.field(static=True, default=0)
 
     @override
     @compile_once
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        if tokens.n <= self.tokens_at_once:
+        if tokens.n <= self.batch_size:
             velocities = eqx.filter_vmap(lambda head: head(tokens))(self.stack)
             return jnp.sum(velocities, axis=0)
         arrays, rest = eqx.partition(self.stack, eqx.is_array)
@@ -154,15 +158,15 @@ class StackedField(AbstractField):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        each = _one_by_one(_convergence, self.stack)
-        return None if each is None else worst(each)
+        convergences = _map_stack(_convergence, self.stack)
+        return None if convergences is None else worst_of_stack(convergences)
 
     @property
     @override
     def condition(self) -> Float[Array, ""] | None:
-        """Those of all together."""
-        each = _one_by_one(_condition, self.stack)
-        return None if each is None else jnp.sum(each)
+        """Sum of the condition numbers of the fields; `None` if they are unknown."""
+        conditions = _map_stack(_condition, self.stack)
+        return None if conditions is None else jnp.sum(conditions)
 
 
 def _field(t: Time, mu: AbstractMeasure, head: AbstractDynamics) -> AbstractField:
@@ -178,29 +182,29 @@ def _condition(field: AbstractField) -> Float[Array, ""] | None:
 
 
 @compile_once
-def _one_by_one(fn: Callable[[Any], Any], stack: Any) -> Any:
-    """`fn` of each in a stack, stacked."""
+def _map_stack(fn: Callable[[Any], Any], stack: Any) -> Any:
+    """`fn` of each member of a stack, as a stack."""
     arrays, rest = eqx.partition(stack, eqx.is_array)
     static = []
 
-    def one(own: Any) -> Any:
-        found, kept = eqx.partition(fn(eqx.combine(own, rest)), eqx.is_array)
-        static.append(kept)  # the same for all
-        return found
+    def apply(member: Any) -> Any:
+        result, constants = eqx.partition(fn(eqx.combine(member, rest)), eqx.is_array)
+        static.append(constants)  # the same for all members
+        return result
 
-    return eqx.combine(jax.lax.map(one, arrays), static[0])
+    return eqx.combine(jax.lax.map(apply, arrays), static[0])
 
 
-def stacked(members: Sequence[T]) -> T:
-    """Dynamics, or measures, of one structure as one; arrays lead with a new axis.
+def stack_trees(members: Sequence[T]) -> T:
+    """Stacks dynamics or measures of the same structure along a new leading axis.
 
     Raises:
-        InvalidInputError: if the members differ in kind or in shape.
+        InvalidInputError: if the members differ in type or in shape.
 
     Examples:
         >>> from meanfield import Gaussian
-        >>> from meanfield.dynamics import stacked
-        >>> pair = stacked(
+        >>> from meanfield.dynamics import stack_trees
+        >>> pair = stack_trees(
         ...     [Gaussian(jnp.zeros(2), jnp.eye(2)), Gaussian(jnp.ones(2), jnp.eye(2))]
         ... )
         >>> pair.mean.shape, pair.factor.shape
@@ -210,14 +214,14 @@ def stacked(members: Sequence[T]) -> T:
         return jax.tree.map(_stack, *members)
     except (ValueError, TypeError, IndexError) as error:
         raise InvalidInputError(
-            "Only parts of one kind and one shape can be stacked; add unlike dynamics "
-            f"with `Sum`. ({error})"
+            "Only parts of the same type and shape can be stacked; add different "
+            f"dynamics with `Sum`. ({error})"
         ) from error
 
 
 def _stack(*leaves: Any) -> Any:
     if not eqx.is_array(leaves[0]):
         return leaves[0]
-    if all(is_concrete(leaf) for leaf in leaves):  # JAX would compile for each number
-        return jax.device_put(np.stack(leaves))  # `asarray` would copy it
+    if all(is_concrete(leaf) for leaf in leaves):  # `jnp.stack` compiles for each count
+        return jax.device_put(np.stack(leaves))  # `jnp.asarray` would copy it
     return jnp.stack(leaves)

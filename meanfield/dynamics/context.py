@@ -1,4 +1,4 @@
-"""What cross attention looks at: a measure that stands still, or moves by itself."""
+"""Contexts (keys) of cross attention: a static measure, or one moving along a curve."""
 
 import abc
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, 
 
 
 class AbstractContext(eqx.Module):
-    """A measure for each time, whatever looks at it.
+    """The keys of cross attention: a measure for each time, independent of the queries.
 
     Examples:
         >>> from meanfield import Cross, Gaussian, attentions
@@ -29,34 +29,34 @@ class AbstractContext(eqx.Module):
         ...     attentions["softmax"](one, one, one), Gaussian(jnp.ones(1), one)
         ... )
         >>> isinstance(cross.context, AbstractContext), type(cross.context).__name__
-        (True, 'Still')
+        (True, 'StaticContext')
     """
 
     @abc.abstractmethod
-    def at(self, t: Time) -> AbstractMeasure:
+    def measure_at(self, t: Time) -> AbstractMeasure:
         """The measure at time `t`."""
 
     @property
     @abc.abstractmethod
     def jumps(self) -> Float[Array, " k"]:
-        """Times between which it is smooth; no integration step straddles one."""
+        """Times between which the context is smooth; integration steps end there."""
 
 
-class Still(AbstractContext):
-    """The same measure at all times.
+class StaticContext(AbstractContext):
+    """A context that is the same measure at all times.
 
     Examples:
         >>> from meanfield import Gaussian
-        >>> from meanfield.dynamics import Still
-        >>> context = Still(Gaussian(jnp.ones(1), jnp.eye(1)))
-        >>> print(context.at(7.0).mean, context.jumps)
+        >>> from meanfield.dynamics import StaticContext
+        >>> context = StaticContext(Gaussian(jnp.ones(1), jnp.eye(1)))
+        >>> print(context.measure_at(7.0).mean, context.jumps)
         [1.] []
     """
 
     measure: AbstractMeasure
 
     @override
-    def at(self, t: Time) -> AbstractMeasure:
+    def measure_at(self, t: Time) -> AbstractMeasure:
         return self.measure
 
     @property
@@ -66,25 +66,26 @@ class Still(AbstractContext):
         return jax.device_put(np.zeros(0, dtype))
 
 
-class Moving(AbstractContext):
-    r"""A measure along a cubic spline through its frames; still before and after.
+class MovingContext(AbstractContext):
+    r"""A context that moves along a cubic spline through frames, constant outside.
 
-    Each token, or each $\alpha + Yz$ of a Gaussian, goes smoothly from frame to frame,
-    at rounding where they are and with an error of the fourth order in the time between
-    them. Build one by `Moving.through`.
+    Each token, or each $\alpha + Yz$ of a Gaussian, moves smoothly from frame to frame.
+    It is exact at the frames, with an error of fourth order in the time between them.
+    Build one with `MovingContext.from_frames`.
 
     Attributes:
-        times: of the frames, increasing.
-        measure: the first, for what does not move of it.
-        splines: for each array that moves the coefficients of $s^3, s^2, s, 1$, by
-            intervals, in the time $s$ since a frame.
+        times: times of the frames, increasing.
+        measure: the first frame, which provides all that does not move.
+        splines: for each array that moves, the coefficients of $s^3, s^2, s, 1$ in each
+            interval, where $s$ is the time since its first frame.
 
     Examples:
-        >>> from meanfield import Gaussian, Moving
+        >>> from meanfield import Gaussian, MovingContext
         >>> frames = [
         ...     Gaussian(jnp.array([t**2]), jnp.eye(1)) for t in (0.0, 1.0, 2.0, 3.0)
         ... ]
-        >>> print(Moving.through([0.0, 1.0, 2.0, 3.0], frames).at(1.5).mean)
+        >>> context = MovingContext.from_frames([0.0, 1.0, 2.0, 3.0], frames)
+        >>> print(context.measure_at(1.5).mean)
         [2.25]
     """
 
@@ -93,32 +94,35 @@ class Moving(AbstractContext):
     splines: tuple[Float[Array, "4 intervals ..."], ...]
 
     @classmethod
-    def through(cls, times: Numbers, frames: Sequence[AbstractMeasure]) -> "Moving":
-        """The measure that passes through `frames`, all alike, at `times`.
+    def from_frames(
+        cls, times: Numbers, frames: Sequence[AbstractMeasure]
+    ) -> "MovingContext":
+        """The context that passes through `frames`, of the same structure, at `times`.
 
         Raises:
-            InvalidInputError: if there are fewer than two, or times do not increase.
-            UnsupportedError: if they are densities on grids.
+            InvalidInputError: if there are fewer than two frames, or `times` do not
+                increase.
+            UnsupportedError: if the frames are densities on grids.
         """
         ts = np.asarray(float_array("times", times))
         if ts.ndim != 1 or len(ts) != len(frames) or len(ts) < 2:
             raise InvalidInputError(
-                "A context that moves needs at least two frames, each with its time; "
-                f"got {len(frames)} and times of shape {ts.shape}."
+                "A moving context needs at least two frames, each with its time; got "
+                f"{len(frames)} frames and times of shape {ts.shape}."
             )
         if not np.all(np.diff(ts) > 0):
-            raise InvalidInputError("The `times` of a context must increase strictly.")
+            raise InvalidInputError("`times` of a context must increase strictly.")
         parts = zip(*map(_Coordinates(), frames), strict=True)
         return cls(jnp.asarray(ts), frames[0], tuple(_spline(ts, p) for p in parts))
 
     @override
-    def at(self, t: Time) -> AbstractMeasure:
+    def measure_at(self, t: Time) -> AbstractMeasure:
         t = jnp.clip(t, self.times[0], self.times[-1])
         interval = jnp.searchsorted(self.times[1:-1], t, side="right")
         s = t - self.times[interval]
         arrays = [_horner(spline[:, interval], s) for spline in self.splines]
         structure = jax.tree.structure(self.measure.coordinates)
-        return self.measure.at(jax.tree.unflatten(structure, arrays))
+        return self.measure.replace_coordinates(jax.tree.unflatten(structure, arrays))
 
     @property
     @override
@@ -128,45 +132,47 @@ class Moving(AbstractContext):
 
 @dataclass(frozen=True)
 class _Coordinates(AbstractReader[tuple[PyTree[Array], ...]]):
-    """The arrays of a measure that a curve can be drawn through."""
+    """The arrays of a measure that a spline can interpolate."""
 
     reads = "A context that moves is one of points or Gaussians"
 
     @override
-    def of_points(self, mu: Points) -> tuple[PyTree[Array], ...]:
+    def read_points(self, mu: Points) -> tuple[PyTree[Array], ...]:
         return tuple(jax.tree.leaves(mu.coordinates))
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> tuple[PyTree[Array], ...]:
+    def read_gaussian(self, mu: Gaussian) -> tuple[PyTree[Array], ...]:
         return tuple(jax.tree.leaves(mu.coordinates))
 
     @override
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> tuple[PyTree[Array], ...]:
+    def read_nodes(
+        self, mu: AbstractMeasure, nodes: Points
+    ) -> tuple[PyTree[Array], ...]:
         raise UnsupportedError(f"{self.reads}; got a {type(mu).__name__}.")
 
     @override
-    def of_grid(self, mu: Grid) -> tuple[PyTree[Array], ...]:
+    def read_grid(self, mu: Grid) -> tuple[PyTree[Array], ...]:
         raise UnsupportedError(
-            f"{self.reads}: between two densities on grids there is no frame; take one "
-            "of them, which stands still."
+            f"{self.reads}: densities on grids cannot be interpolated; use a single "
+            "density as a static context."
         )
 
 
 def as_context(context: AbstractMeasure | AbstractContext) -> AbstractContext:
-    """A context; a measure is one that stands still.
+    """The context itself, or the static context of a measure.
 
     Raises:
-        InvalidInputError: if it is neither.
+        InvalidInputError: if `context` is neither.
     """
     if isinstance(context, AbstractMeasure):
-        return Still(context)
-    how = "`Cross(dynamics, context)` looks at a measure, or a `Moving` one,"
+        return StaticContext(context)
+    how = "`context` of `Cross` must be a measure or a `MovingContext`"
     require(how, context, AbstractContext)
     return context
 
 
 def _spline(ts: np.ndarray, frames: Sequence[Array]) -> Float[Array, "4 intervals ..."]:
-    """The not-a-knot spline; a parabola or a line through fewer than four frames."""
+    """Not-a-knot cubic spline; a parabola or a line for fewer than four frames."""
     values = np.stack([np.asarray(frame) for frame in frames])
     curve = scipy.interpolate.CubicSpline(ts, values, axis=0)
     return jnp.asarray(curve.c, values.dtype)

@@ -1,4 +1,4 @@
-"""Cross attention: tokens moved by another measure, which they do not move."""
+"""Cross attention: the queries attend to another measure, the keys."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -8,27 +8,28 @@ from meanfield._array import require
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError
 from meanfield.fields import AbstractField
-from meanfield.measures import AbstractMeasure, Facing, exactly
+from meanfield.measures import AbstractMeasure, Facing, use_exact_sums
 
 from ._dynamics import AbstractDynamics
 from .context import AbstractContext, as_context
 
 
 class Cross(AbstractDynamics):
-    r"""The velocity of `dynamics` for queries $\mu$ that look at keys $\nu_t$.
+    r"""The velocity of `dynamics` for queries $\mu$ that attend to keys $\nu_t$.
 
-    $v[\mu, \nu](x) = V\int y\,\kappa_{\mu,\nu}(x, y)\,d\nu(y)$: the decoder's case, and
-    general attention with $n$ queries and $m$ keys. Where the rows of a coupling stand
-    alone (softmax, and all that weigh keys by scores) this is the field of $\nu$ at the
-    tokens of $\mu$; Sinkhorn and sliced plans have both as marginals. With $\nu = \mu$
-    it is `dynamics`. Add self-attention with `Sum`, as a layer of a decoder has it.
+    $v[\mu, \nu](x) = V\int y\,\kappa_{\mu,\nu}(x, y)\,d\nu(y)$, as in a decoder, or in
+    general attention with $n$ queries and $m$ keys. For couplings with independent rows
+    (softmax, and all that weight keys by scores) this is the field of $\nu$ at the
+    tokens of $\mu$; Sinkhorn and sliced plans have both measures as marginals. With
+    $\nu = \mu$ it is `dynamics`. Use `Sum` to add self-attention, as in a decoder
+    layer.
 
-    Heads, layers and masks go inside; a mask compares positions of queries and keys. A
-    `Drift` or a `Perceptron` looks at nothing, inside as outside.
+    Put heads, layers and masks inside; a mask compares positions of queries and keys. A
+    `Drift` or a `Perceptron` does not depend on keys, inside or outside.
 
     Args:
-        dynamics: what moves the queries.
-        context: $\nu$: a measure, or one that moves by itself, `Moving`.
+        dynamics: the dynamics of the queries.
+        context: the keys $\nu$, a measure or a `MovingContext`.
 
     Examples:
         >>> from meanfield import Cross, Points, attentions
@@ -50,33 +51,33 @@ class Cross(AbstractDynamics):
     ) -> None:
         require("`Cross` wraps a dynamics", dynamics, AbstractDynamics)
         self.dynamics = dynamics
-        # Nodes are planned for one measure that looks at itself.
-        self.context = exactly(as_context(context))
+        # Planned reductions are built for a measure that attends to itself.
+        self.context = use_exact_sums(as_context(context))
 
     @property
     @override
     def jumps(self) -> Float[Array, " k"]:
-        both = [self.dynamics.jumps, self.context.jumps]
-        return jnp.sort(jnp.concatenate(both))
+        times = [self.dynamics.jumps, self.context.jumps]
+        return jnp.sort(jnp.concatenate(times))
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return self.dynamics.field(t, self._facing(t, mu))
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""If the dynamics is for keys of a bounded size, as they are near `t`.
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""If `dynamics` is for keys of bounded size, since they are bounded near `t`.
 
-        $|v(x)| \leq C(1 + |x|)$ is more than what is proven of one measure alone:
-        linear and ReLU attention blow up by themselves, and not across.
+        $|v(x)| \leq C(1 + |x|)$ holds in more cases than for self-attention: linear and
+        ReLU attention blow up as self-attention, but not as cross attention.
         """
-        return self.dynamics.linearly_bounded(t, self._facing(t, mu))
+        return self.dynamics.is_linearly_bounded(t, self._facing(t, mu))
 
     def _facing(self, t: Time, mu: AbstractMeasure) -> Facing:
-        keys = self.context.at(t)
+        keys = self.context.measure_at(t)
         if keys.dimension != mu.dimension:
             raise InvalidInputError(
-                f"The context lives in dimension {keys.dimension} and the measure that "
-                f"looks at it in dimension {mu.dimension}; they must agree."
+                f"The context has dimension {keys.dimension} and the measure that "
+                f"attends to it has dimension {mu.dimension}; they must agree."
             )
         return Facing(mu, keys)

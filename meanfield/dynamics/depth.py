@@ -17,19 +17,20 @@ from ._dynamics import AbstractDynamics
 
 
 class Layers(AbstractDynamics):
-    """Piecewise constant in time: layer `l` acts on `[times[l], times[l + 1])`.
+    """Layers, piecewise constant in time: layer `l` acts on `[times[l], times[l + 1])`.
 
-    The first layer also acts before, the last one after.
+    The first layer also acts before that, the last one after.
 
     Attributes:
-        times: the edges, one more than there are layers, increasing.
-        stack: one dynamics whose arrays lead with a layer axis; see `stacked`.
+        times: the edges of the layers, increasing; one more than there are layers.
+        stack: one dynamics whose arrays have a leading axis of layers; see
+            `stack_trees`.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, Layers, flow
-        >>> from meanfield.dynamics import stacked
+        >>> from meanfield.dynamics import stack_trees
         >>> layers = Layers(
-        ...     [0.0, 1.0, 2.0], stacked([Drift(jnp.eye(1)), Drift(-jnp.eye(1))])
+        ...     [0.0, 1.0, 2.0], stack_trees([Drift(jnp.eye(1)), Drift(-jnp.eye(1))])
         ... )
         >>> run = flow(layers, Gaussian(jnp.ones(1), jnp.eye(1)), [0.0, 1.0, 2.0])
         >>> print(run.map(lambda mu: mu.mean).ravel())  # 1, e and 1
@@ -54,8 +55,8 @@ class Layers(AbstractDynamics):
         return self.member(t).field(t, mu)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        return self.member(t).linearly_bounded(t, mu)
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        return self.member(t).is_linearly_bounded(t, mu)
 
     def member(self, t: Time) -> AbstractDynamics:
         """The layer that acts at time `t`."""
@@ -64,17 +65,18 @@ class Layers(AbstractDynamics):
 
 
 class Interpolated(AbstractDynamics):
-    """Parameters linear in time between nodes, constant outside.
+    """Dynamics with parameters that are linear in time between nodes, constant outside.
 
     Attributes:
-        times: the nodes, as many as the stack has members, increasing.
-        stack: one dynamics whose arrays lead with a node axis; see `stacked`.
+        times: the nodes, increasing, one for each member of the stack.
+        stack: one dynamics whose arrays have a leading axis of nodes; see
+            `stack_trees`.
 
     Examples:
         >>> from meanfield import Drift, Interpolated
-        >>> from meanfield.dynamics import stacked
+        >>> from meanfield.dynamics import stack_trees
         >>> change = Interpolated(
-        ...     [0.0, 1.0], stacked([Drift(jnp.eye(1)), Drift(-jnp.eye(1))])
+        ...     [0.0, 1.0], stack_trees([Drift(jnp.eye(1)), Drift(-jnp.eye(1))])
         ... )
         >>> print(change.member(0.25).matrix)
         [[0.5]]
@@ -91,22 +93,23 @@ class Interpolated(AbstractDynamics):
     @property
     @override
     def jumps(self) -> Float[Array, " k"]:
-        return self.times  # kinks: an adaptive step should not straddle them either
+        return self.times  # parameters have kinks there, where steps should end, too
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         return self.member(t).field(t, mu)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """What is proven for all parameters: at time `t`, and were they all zero.
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """If the bound is proven for the parameters at `t`, and for parameters of zero.
 
-        The constant of an injective $K$ has no bound near a time when $K$ is singular.
+        The second condition excludes bounds that need an injective $K$: near a time
+        when $K$ is singular, their constants are unbounded.
         """
         member = self.member(t)
         zero = lambda leaf: jnp.zeros_like(leaf) if eqx.is_inexact_array(leaf) else leaf
         degenerate = jax.tree.map(zero, member)
-        claims = (law.linearly_bounded(t, mu) for law in (member, degenerate))
+        claims = (law.is_linearly_bounded(t, mu) for law in (member, degenerate))
         return jnp.all(jnp.stack(list(claims)))
 
     def member(self, t: Time) -> AbstractDynamics:
@@ -123,20 +126,22 @@ class Interpolated(AbstractDynamics):
 def _increasing(times: Numbers) -> Float[Array, " k"]:
     array = float_array("times", times)
     if array.ndim != 1 or array.shape[0] < 2:
-        raise InvalidInputError(f"`times` must hold at least two; got {array.shape}.")
+        raise InvalidInputError(
+            f"`times` must be at least two numbers; got shape {array.shape}."
+        )
     if is_concrete(array) and not np.all(np.diff(np.asarray(array)) > 0):
         raise InvalidInputError("`times` must increase strictly.")
     return array
 
 
-def _check_length(stack: AbstractDynamics, length: int, what: str) -> None:
+def _check_length(stack: AbstractDynamics, length: int, description: str) -> None:
     require("Depth takes `stacked([…])` dynamics", stack, AbstractDynamics)
     lengths = {
         leaf.shape[:1] for leaf in jax.tree.leaves(eqx.filter(stack, eqx.is_array))
     }
     if lengths != {(length,)}:
-        found = sorted(size[0] if size else 0 for size in lengths)
+        sizes = sorted(size[0] if size else 0 for size in lengths)
         raise InvalidInputError(
-            f"`times` asks for a stack of {length} {what}; its arrays lead with "
-            f"{found}."
+            f"`stack` must hold {length} {description}, as `times` requires; got "
+            f"arrays with leading axes of length {sizes}."
         )

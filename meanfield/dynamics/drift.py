@@ -1,4 +1,4 @@
-"""An affine velocity that no token has a part in."""
+"""An affine drift, which does not depend on the measure."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -14,14 +14,15 @@ from ._dynamics import AbstractDynamics
 
 
 class Drift(AbstractDynamics):
-    """The velocity $Mx + b$, whatever the measure; add it to others with `Sum`.
+    """The velocity $Mx + b$, independent of the measure; add it to others with `Sum`.
 
     Attributes:
         matrix: $M$.
-        offset: $b$, zero if none is given.
+        offset: $b$, zero by default.
 
     Raises:
-        InvalidInputError: if `matrix` is not square, or `offset` does not fit it.
+        InvalidInputError: if `matrix` is not square, or the shape of `offset` does not
+            match it.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, flow
@@ -60,6 +61,6 @@ class Drift(AbstractDynamics):
         return Affine(self.matrix, self.offset)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         r"""Always: $|Mx + b| \leq |M|\,|x| + |b|$."""
         return jnp.ones((), bool)

@@ -1,4 +1,4 @@
-"""The feed-forward part of a layer: a velocity of each token by itself."""
+"""The feed-forward part of a layer: a velocity that depends on each token only."""
 
 from dataclasses import dataclass
 
@@ -26,18 +26,19 @@ from ._dynamics import AbstractDynamics
 
 
 class Perceptron(AbstractDynamics):
-    r"""The velocity $W_2\,\mathrm{relu}(W_1 x + b_1) + b_2$, whatever the measure.
+    r"""The velocity $W_2\,\mathrm{relu}(W_1 x + b_1) + b_2$ of a perceptron.
 
-    Add it to others with `Sum`. It keeps no Gaussian one; `Projected` may move those.
+    It does not depend on the measure. Add it to other dynamics with `Sum`. It does not
+    keep Gaussians Gaussian; `Projected` approximates its flow of Gaussians.
 
     Attributes:
-        inner: $W_1$, a row for each hidden unit.
+        inner: $W_1$, with a row for each hidden unit.
         outer: $W_2$.
-        bias: $b_1$, zero if none is given.
-        offset: $b_2$, zero if none is given.
+        bias: $b_1$, zero by default.
+        offset: $b_2$, zero by default.
 
     Raises:
-        InvalidInputError: if their shapes do not fit.
+        InvalidInputError: if their shapes do not match.
 
     Examples:
         >>> from meanfield import Perceptron, Points
@@ -67,8 +68,8 @@ class Perceptron(AbstractDynamics):
         shape = self.inner.shape
         if len(shape) != 2 or self.outer.shape != shape[::-1]:
             raise InvalidInputError(
-                "`inner` must be a matrix, and `outer` one of its transposed shape; "
-                f"got shapes {shape} and {self.outer.shape}."
+                "`inner` and `outer` must be matrices of transposed shapes; got shapes "
+                f"{shape} and {self.outer.shape}."
             )
         zeros = (jnp.zeros(size, self.inner.dtype) for size in shape)
         parts = zip(("bias", "offset"), (bias, offset), zeros, strict=True)
@@ -89,16 +90,16 @@ class Perceptron(AbstractDynamics):
 
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
-        return _Moved(self)(mu)
+        return _PerceptronReader(self)(mu)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
         r"""Always: $|v| \leq |W_2|(|W_1||x| + |b_1|) + |b_2|$."""
         return jnp.ones((), bool)
 
 
 class PerceptronField(AbstractExplicit, AbstractField):
-    """The velocity of a perceptron, at one time."""
+    """The velocity field of a perceptron."""
 
     perceptron: Perceptron
 
@@ -108,40 +109,41 @@ class PerceptronField(AbstractExplicit, AbstractField):
         sums = (
             jnp.matmul(tokens.x, part.inner.T, precision=HIGHEST) + part.bias[None, :]
         )
-        hidden = jax.nn.relu(sums)
+        activations = jax.nn.relu(sums)
         return (
-            jnp.matmul(hidden, part.outer.T, precision=HIGHEST) + part.offset[None, :]
+            jnp.matmul(activations, part.outer.T, precision=HIGHEST)
+            + part.offset[None, :]
         )
 
     @property
     @override
     def condition(self) -> Float[Array, ""]:
-        """Zero: nothing is summed over."""
+        """Zero, since the field contains no sum of exponentials."""
         return jnp.zeros((), self.perceptron.inner.dtype)
 
 
 @dataclass(frozen=True)
-class _Moved(AbstractReader[AbstractField]):
+class _PerceptronReader(AbstractReader[AbstractField]):
     """The field of a perceptron, for measures that it can move."""
 
     perceptron: Perceptron
     reads = "A perceptron moves points, grids and projected Gaussians"
 
     @override
-    def of_points(self, mu: Points) -> AbstractField:
+    def read_points(self, mu: Points) -> AbstractField:
         return PerceptronField(self.perceptron)
 
     @override
-    def of_facing(self, mu: Facing) -> AbstractField:
+    def read_facing(self, mu: Facing) -> AbstractField:
         return self(mu.queries)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
         raise NotClosedError(
-            "A perceptron as drift does not keep Gaussians Gaussian; an affine drift "
-            "does. Use points, a grid, or `projected`."
+            "A perceptron does not keep Gaussians Gaussian; an affine drift does. Use "
+            "points, a grid, or `projected`."
         )
 
     @override
-    def of_quadrature(self, mu: Quadrature) -> AbstractField:
+    def read_quadrature(self, mu: Quadrature) -> AbstractField:
         return PerceptronField(self.perceptron)

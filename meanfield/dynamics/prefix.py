@@ -1,4 +1,4 @@
-"""Masked attention as attention to a restricted measure, for any dynamics."""
+"""Masking of any dynamics: each token attends to a restricted measure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from meanfield._array import require
 from meanfield._programs import compile_once
 from meanfield._typing import Time
 from meanfield.errors import InvalidInputError, UnsupportedError
-from meanfield.fields import AbstractField, Convergence, worst
+from meanfield.fields import AbstractField, Convergence, worst_of_stack
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
     Facing,
     Gaussian,
     Points,
-    beside,
-    clouds_abreast,
+    as_batched,
+    max_batch_size,
 )
 from meanfield.scores import causal
 from meanfield.tokens import Tokens
@@ -33,17 +33,17 @@ from .cross import Cross
 
 
 class Prefix(AbstractDynamics):
-    r"""Each token moves under `dynamics` of the tokens it may see, and those alone.
+    r"""Masked dynamics: each token moves under `dynamics` of the tokens that it sees.
 
-    A token at position $s$ gets the velocity of `dynamics` under $\mu$ conditioned on
-    the positions that `mask` allows it ($\le s$ for `causal`), renormalised: the masked
-    attention of castin2025, eq. (2.7), for any dynamics. A token that may see nothing
-    stays where it is. Costs one field for each token. Inside `Cross`, keys and the
-    other queries are conditioned alike.
+    A token at position $s$ has the velocity of `dynamics` for $\mu$ conditioned on the
+    positions that `mask` allows it ($\le s$ for `causal`). This is the masked attention
+    of castin2025, eq. (2.7), for any dynamics. A token that sees nothing does not move.
+    The cost is one field for each token. Inside `Cross`, both the keys and the other
+    queries are conditioned.
 
     Attributes:
-        dynamics: what is restricted; Sinkhorn is solved prefix by prefix.
-        mask: a predicate on positions.
+        dynamics: the dynamics to mask; Sinkhorn is solved separately for each prefix.
+        mask: a predicate on two positions.
 
     Examples:
         >>> from meanfield import Points, Prefix, attentions
@@ -61,13 +61,13 @@ class Prefix(AbstractDynamics):
         require("`Prefix` wraps a dynamics", self.dynamics, AbstractDynamics)
         if not callable(self.mask):
             raise InvalidInputError(
-                "`mask` is a predicate on two positions, such as those in `masks`; got "
-                f"{self.mask!r}."
+                "`mask` must be a predicate on two positions, such as those in "
+                f"`masks`; got {self.mask!r}."
             )
         crosses = lambda part: isinstance(part, Cross)
         if any(map(crosses, jax.tree.leaves(self.dynamics, is_leaf=crosses))):
             raise InvalidInputError(
-                "A mask around `Cross` would not reach its context: write "
+                "A mask around `Cross` would not apply to its context: write "
                 "`Cross(Prefix(dynamics, mask), context)`."
             )
 
@@ -81,68 +81,68 @@ class Prefix(AbstractDynamics):
         return _Restriction(self, t)(mu)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """Of tokens, as the dynamics is: those seen lie no farther than the farthest.
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """For tokens, if `dynamics` is: visible tokens are no larger than the largest.
 
         The second moment of a restricted density is not bounded by that of the whole.
         """
         keys = mu.keys if isinstance(mu, Facing) else mu
         if not isinstance(keys, Points):
             return jnp.zeros((), bool)
-        return self.dynamics.linearly_bounded(t, mu)
+        return self.dynamics.is_linearly_bounded(t, mu)
 
 
 @dataclass(frozen=True)
 class _Restriction(AbstractReader[AbstractField]):
-    """The field of a masked dynamics at a measure whose tokens have positions."""
+    """The field of a masked dynamics for a measure whose tokens have positions."""
 
     prefix: Prefix
     t: Time
 
     @override
-    def of_points(self, mu: Points) -> AbstractField:
-        _Positioned()(mu)
+    def read_points(self, mu: Points) -> AbstractField:
+        _PositionedTokens()(mu)
         return PrefixField(self.prefix.dynamics, self.prefix.mask, self.t, mu)
 
     @override
-    def of_facing(self, mu: Facing) -> AbstractField:
-        queries, keys = map(_Positioned(), (mu.queries, mu.keys))
+    def read_facing(self, mu: Facing) -> AbstractField:
+        queries, keys = map(_PositionedTokens(), (mu.queries, mu.keys))
         prefix = self.prefix
         return PrefixField(prefix.dynamics, prefix.mask, self.t, keys, queries)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> AbstractField:
-        return self.of_points(_Positioned()(mu))
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
+        return self.read_points(_PositionedTokens()(mu))
 
 
-class _Positioned(AbstractReader[Points]):
+class _PositionedTokens(AbstractReader[Points]):
     """The tokens of a measure, if they have positions."""
 
     @override
-    def of_points(self, mu: Points) -> Points:
+    def read_points(self, mu: Points) -> Points:
         if mu.tokens.position is None:
             raise InvalidInputError(
-                "A mask compares positions, and these tokens have none; build them "
+                "A mask compares positions, and these tokens have none; create them "
                 "with `position=`."
             )
         return mu
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Points:
+    def read_gaussian(self, mu: Gaussian) -> Points:
         raise UnsupportedError(
             "A mask compares positions of tokens; a Gaussian has none. Use points."
         )
 
 
 class PrefixField(AbstractField):
-    """One restricted measure for each token, some at a time to bound memory.
+    """The field of a masked dynamics, computed in batches of tokens to bound memory.
 
     Attributes:
-        dynamics: what is restricted.
-        mask: a predicate on positions.
+        dynamics: the dynamics that is masked.
+        mask: a predicate on two positions.
         t: the time.
         mu: the keys.
-        queries: those that look at them, if these are others.
+        queries: the queries, if they are another measure.
     """
 
     dynamics: AbstractDynamics
@@ -158,25 +158,25 @@ class PrefixField(AbstractField):
             raise InvalidInputError(
                 "A masked field needs positions at its queries too."
             )
-        # A bound method of a module holds arrays and has no hash; a function has.
+        # A bound method of a module holds arrays and is not hashable; a function is.
         velocity = lambda token: self._velocity(*token)
-        return self._of_each(velocity, (tokens.x, tokens.position))
+        return self._map_rows(velocity, (tokens.x, tokens.position))
 
     def _velocity(self, x: Float[Array, " d"], s: Float[Array, ""]) -> Array:
-        one = Tokens(x[None], s[None])
-        velocity = self.dynamics.field(self.t, self._restricted(s))(one)[0]
-        counted = self._seen(s, self.mu) & ~jnp.isneginf(self.mu.log_weights)
-        return jnp.where(jnp.any(counted), velocity, 0)
+        token = Tokens(x[None], s[None])
+        velocity = self.dynamics.field(self.t, self._restrict(s))(token)[0]
+        is_visible = self._is_visible(s, self.mu) & ~jnp.isneginf(self.mu.log_weights)
+        return jnp.where(jnp.any(is_visible), velocity, 0)
 
-    def _restricted(self, s: Float[Array, ""]) -> AbstractMeasure:
-        """What a token at `s` may see; of the other queries, too, if there are any."""
-        keys = self.mu.restricted(self._seen(s, self.mu))
+    def _restrict(self, s: Float[Array, ""]) -> AbstractMeasure:
+        """The keys that a token at `s` sees, with the other queries that it sees."""
+        keys = self.mu.restrict(self._is_visible(s, self.mu))
         if self.queries is None:
-            return beside(keys)
-        queries = self.queries.restricted(self._seen(s, self.queries))
+            return as_batched(keys)
+        queries = self.queries.restrict(self._is_visible(s, self.queries))
         return Facing(queries, keys)
 
-    def _seen(self, s: Float[Array, ""], mu: Points) -> Bool[Array, " n"]:
+    def _is_visible(self, s: Float[Array, ""], mu: Points) -> Bool[Array, " n"]:
         assert mu.tokens.position is not None
         return self.mask(s, mu.tokens.position)
 
@@ -185,26 +185,26 @@ class PrefixField(AbstractField):
     @compile_once
     def convergence(self) -> Convergence | None:
         def prefix(position: Array) -> Convergence | None:
-            return self.dynamics.field(self.t, self._restricted(position)).convergence
+            return self.dynamics.field(self.t, self._restrict(position)).convergence
 
         positions = (self.mu if self.queries is None else self.queries).tokens.position
         assert positions is not None
         if eqx.filter_eval_shape(prefix, positions[0]) is None:
             return None
-        return worst(self._of_each(prefix, positions))
+        return worst_of_stack(self._map_rows(prefix, positions))
 
-    def _of_each(self, fn: Callable[[Any], Any], rows: PyTree[Array]) -> Any:
-        """What `fn` gives of each row, as many rows at a time as there is room for."""
-        rows_at_once = clouds_abreast(self.mu) if self.queries is None else 0
-        if not rows_at_once:
+    def _map_rows(self, fn: Callable[[Any], Any], rows: PyTree[Array]) -> Any:
+        """`fn` of each row, batched as far as memory allows."""
+        batch_size = max_batch_size(self.mu) if self.queries is None else 0
+        if not batch_size:
             return jax.lax.map(jax.checkpoint(fn), rows)
         count = len(jax.tree.leaves(rows)[0])
-        size = min(rows_at_once, count)
+        size = min(batch_size, count)
 
         def blocks(x: Array) -> Array:
             widths = [(0, -count % size)] + [(0, 0)] * (x.ndim - 1)
             return jnp.pad(x, widths, mode="edge").reshape(-1, size, *x.shape[1:])
 
-        several = jax.vmap(jax.checkpoint(fn))
-        results = jax.lax.map(several, jax.tree.map(blocks, rows))
+        batched_fn = jax.vmap(jax.checkpoint(fn))
+        results = jax.lax.map(batched_fn, jax.tree.map(blocks, rows))
         return jax.tree.map(lambda y: y.reshape(-1, *y.shape[2:])[:count], results)

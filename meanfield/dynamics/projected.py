@@ -1,4 +1,4 @@
-r"""The Gaussian closure of any dynamics: its flow projected on the Gaussians."""
+r"""Gaussian closure of any dynamics: its flow projected on the Gaussians."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -22,25 +22,27 @@ from meanfield.tokens import Tokens
 
 from ._dynamics import AbstractDynamics
 
-TOLERANCE = 0.05  # of the rates of mean and factor, relative to the speed
+TOLERANCE = 0.05  # error of the rates of mean and factor, relative to the speed
 
 
 class Projected(AbstractDynamics):
-    r"""`dynamics` on Gaussians that it does not keep Gaussian: an approximation.
+    r"""Gaussian approximation of a dynamics that does not keep Gaussians Gaussian.
 
     $\alpha' = E\,v(x)$ and $Y' = E[\nabla v(x)]\,Y$ for $x \sim \mu = N(\alpha,
-    YY^\top)$ and $v = v[\mu]$ the field of that Gaussian: of all Gaussian motions the
-    closest to $v$ in $L^2(\mu)$, the Bures--Wasserstein projection. Exact where $v$ is
-    affine; elsewhere the true flow leaves the Gaussians at once, its third moments
-    like $t$ and so its mean and covariance like $t^2$ away from these.
+    YY^\top)$ and $v = v[\mu]$ the field of that Gaussian. Of all Gaussian motions this
+    is the closest to $v$ in $L^2(\mu)$, the Bures--Wasserstein projection. It is exact
+    if $v$ is affine. Otherwise the true flow leaves the Gaussians at once: its third
+    moments deviate like $t$, and so its mean and covariance deviate from these like
+    $t^2$.
 
     Derivation: among $\alpha' + Y'z$, $x = \alpha + Yz$, least squares give $\alpha' =
     E\,v$ and $Y' = E[v z^\top]$; the latter is $E[\nabla v]\,Y$ by Stein's identity.
 
     Attributes:
-        dynamics: any; asked for its field of a `Quadrature`.
-        rule: nodes for the averages; by the rank of the factor if `None`.
-        tolerance: of the averages; a flow ends as `unconverged` beyond it.
+        dynamics: any dynamics; its field is computed for a `Quadrature`.
+        rule: quadrature rule of the averages; if `None`, chosen by the factor's rank.
+        tolerance: largest error of the averages; beyond it a flow ends as
+            `unconverged`.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
@@ -68,25 +70,24 @@ class Projected(AbstractDynamics):
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         if isinstance(mu, Facing):
             raise UnsupportedError(
-                "A projected dynamics moves a Gaussian, and looks at nothing else: "
-                "write `Projected(Cross(dynamics, context))`, for what is projected is "
-                "the whole."
+                "`Projected` cannot be used inside `Cross`: write "
+                "`Projected(Cross(dynamics, context))`, which projects the whole."
             )
         if not isinstance(mu, Gaussian):
             raise UnsupportedError(
-                f"A projected dynamics moves a Gaussian; a {type(mu).__name__} needs "
-                "no projection: use the dynamics itself."
+                f"A projected dynamics moves a Gaussian; got a {type(mu).__name__}, "
+                "which needs no projection. Use the dynamics itself."
             )
         return ProjectedField(self, t, mu)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        r"""If the dynamics is: projections in $L^2(\mu)$ lengthen nothing."""
-        return self.dynamics.linearly_bounded(t, mu)
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        r"""If `dynamics` is: a projection in $L^2(\mu)$ does not increase norms."""
+        return self.dynamics.is_linearly_bounded(t, mu)
 
 
 class ProjectedField(AbstractAveragedField):
-    """The field of a Gaussian, any field, with its averages over Gaussians.
+    """The field of a dynamics for a Gaussian, with its averages over Gaussians.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
@@ -98,7 +99,7 @@ class ProjectedField(AbstractAveragedField):
         True
     """
 
-    projected: Projected
+    closure: Projected
     t: Time
     mu: Gaussian
 
@@ -118,12 +119,13 @@ class ProjectedField(AbstractAveragedField):
     def convergence(self) -> Convergence:
         r"""The error of the averages, from a second rule, relative to the speed $E|v|$.
 
-        Or what an iteration behind the field reports, if that is worse. The speed is
-        finite where the averages are, as the root of $E|v|^2$ need not be.
+        If an iteration behind the field has converged worse, its convergence is
+        returned. The speed $E|v|$ is finite where the averages are; the root of
+        $E|v|^2$ need not be.
         """
         control, mu = self._rule.control, self.mu
         field = self._field(control)
-        nodes = Quadrature.of(mu, control)
+        nodes = Quadrature.from_rule(mu, control)
         velocity = field(nodes.points.tokens)
         speed = nodes.weights @ jnp.linalg.norm(velocity, axis=1)
         pairs = zip(
@@ -131,19 +133,19 @@ class ProjectedField(AbstractAveragedField):
         )
         gap = length(jnp.concatenate([(a - b).ravel() for a, b in pairs]))
         relative = jnp.where(speed == 0, gap, gap / jnp.where(speed == 0, 1, speed))
-        own = Convergence(
-            relative, jnp.asarray(self.projected.tolerance, relative.dtype)
+        outer = Convergence(
+            relative, jnp.asarray(self.closure.tolerance, relative.dtype)
         )
         inner = field.convergence
-        both = [own] if inner is None else [own, inner]
-        return worst_of(both)
+        convergences = [outer] if inner is None else [outer, inner]
+        return worst_of(convergences)
 
     @property
     def _rule(self) -> AbstractRule:
-        return self.projected.rule or rule_for(self.mu.factor.shape[1])
+        return self.closure.rule or rule_for(self.mu.factor.shape[1])
 
     def _field(self, rule: AbstractRule) -> AbstractField:
-        return self.projected.dynamics.field(self.t, Quadrature.of(self.mu, rule))
+        return self.closure.dynamics.field(self.t, Quadrature.from_rule(self.mu, rule))
 
     def _averages(self, rule: AbstractRule, mu: Gaussian) -> tuple[Array, Array]:
-        return Quadrature.of(mu, rule).transport(self._field(rule))
+        return Quadrature.from_rule(mu, rule).transport(self._field(rule))

@@ -1,4 +1,4 @@
-"""Energies: numbers that a measure has, with their variations; and their registry."""
+"""Energies of measures, their first variations, and the registry of energies."""
 
 import abc
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from meanfield.measures import (
 )
 from meanfield.tokens import Tokens
 
-from ._variation import AbstractVariation, CombinedVariation, combined
+from ._variation import AbstractVariation, CombinedVariation, combine
 
 R = TypeVar("R")
 
@@ -33,9 +33,9 @@ R = TypeVar("R")
 class AbstractEnergy(eqx.Module):
     r"""A function $E$ of a measure, $+\infty$ where its integrals diverge.
 
-    To write one, say what it is on points, on a density, on the moments of a Gaussian
-    (smooth in $\Sigma$ at singular ones too, where that makes sense), and its first
-    variation. Energies add up, and multiply by numbers.
+    A subclass implements its values on points, on densities and on the moments of a
+    Gaussian (smooth in $\Sigma$ also at singular $\Sigma$, where possible), and its
+    first variation. Energies can be added, and multiplied by numbers.
 
     Examples:
         >>> from meanfield import Gaussian, Points
@@ -49,18 +49,18 @@ class AbstractEnergy(eqx.Module):
     """
 
     @abc.abstractmethod
-    def on_points(self, mu: Points) -> Float[Array, ""]:
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
         """The energy of weighted tokens."""
 
     @abc.abstractmethod
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        """The energy of a density; often that of its `points()`."""
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        """The energy of a density; often the energy of its `points()`."""
 
     @abc.abstractmethod
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
-        """The energy of the Gaussian of these moments."""
+        """The energy of the Gaussian with these moments."""
 
     @abc.abstractmethod
     def variation_on_points(self, mu: Points) -> AbstractVariation:
@@ -75,19 +75,21 @@ class AbstractEnergy(eqx.Module):
         """The first variation at a Gaussian."""
 
     def variation(self, mu: AbstractMeasure) -> AbstractVariation:
-        """The first variation, which works once and then answers for any tokens.
+        """The first variation at `mu`, a function that is evaluated at any tokens.
+
+        Expensive work is done here, once.
 
         Raises:
-            UnsupportedError: if this energy has no meaning on such a measure.
+            UnsupportedError: if this energy is not defined on such a measure.
             NotClosedError: if it has no closed form on a Gaussian.
         """
         return _Variation(self)(mu)
 
     def __call__(self, mu: AbstractMeasure) -> Float[Array, "*batch"]:
-        """The energy of a measure; of a stack, those of its members.
+        """The energy of a measure; for a stack, an array of the members' energies.
 
         Raises:
-            UnsupportedError: if this energy has no meaning on such a measure.
+            UnsupportedError: if this energy is not defined on such a measure.
             NotClosedError: if it has no closed form on a Gaussian.
         """
         return memberwise(_Value(self))(mu)
@@ -98,8 +100,8 @@ class AbstractEnergy(eqx.Module):
         r"""$\delta E(\mu)$ at `tokens`.
 
         $E(\mu + h\nu) = E(\mu) + h\int \delta E(\mu)\,d\nu + o(h)$ for every $\nu$ of
-        total mass zero, so up to a constant; which one, the classes say. Source:
-        castin2025, section 5.1, which prints $d\mu$ (ERRATA C15).
+        total mass zero. This determines it up to a constant, documented in each class.
+        Source: castin2025, section 5.1, which prints $d\mu$ (ERRATA C15).
         """
         return self.variation(mu)(tokens)
 
@@ -107,20 +109,24 @@ class AbstractEnergy(eqx.Module):
         r"""The Wasserstein gradient $\nabla_x \delta E(\mu)(x)$ at `tokens`."""
         return self.variation(mu).gradient(tokens)
 
-    def slopes(self, mu: Gaussian) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
+    def moment_gradients(
+        self, mu: Gaussian
+    ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         r"""$\partial_\alpha E$ and the symmetric $\partial_\Sigma E$ of a Gaussian.
 
-        With $dE = \partial_\alpha E\cdot d\alpha + \mathrm{tr}(\partial_\Sigma E\,
-        d\Sigma)$; at a singular $\Sigma$ too. Both are NaN where the energy is not
-        finite: there it has no slope, and not one of zero.
+        $dE = \partial_\alpha E\cdot d\alpha + \mathrm{tr}(\partial_\Sigma E\,d\Sigma)$,
+        also at a singular $\Sigma$. Both are NaN, not zero, where the energy is not
+        finite and so has no gradient.
         """
-        check_unstacked(mu, "Slopes are those at one measure")
-        value, (by_mean, by_covariance) = jax.value_and_grad(
-            self.on_gaussian, argnums=(0, 1)
+        check_unstacked(mu, "Gradients are taken at one measure")
+        value, (mean_gradient, covariance_gradient) = jax.value_and_grad(
+            self.value_on_gaussian, argnums=(0, 1)
         )(mu.mean, mu.covariance)
-        known = jnp.isfinite(value)
-        symmetric = (by_covariance + by_covariance.T) / 2
-        return jnp.where(known, by_mean, jnp.nan), jnp.where(known, symmetric, jnp.nan)
+        is_finite = jnp.isfinite(value)
+        symmetric = (covariance_gradient + covariance_gradient.T) / 2
+        return jnp.where(is_finite, mean_gradient, jnp.nan), jnp.where(
+            is_finite, symmetric, jnp.nan
+        )
 
     def __add__(self, other: "AbstractEnergy") -> "Combination":
         """The sum of two energies."""
@@ -144,7 +150,7 @@ class AbstractEnergy(eqx.Module):
 
 
 class AbstractEnergyReader(AbstractReader[R]):
-    """Reads a measure for an energy."""
+    """Base of readers that evaluate an energy on a measure."""
 
     reads = "Energies read points, Gaussians and grids"
 
@@ -156,16 +162,16 @@ class _Value(AbstractEnergyReader[Float[Array, ""]]):
     energy: AbstractEnergy
 
     @override
-    def of_points(self, mu: Points) -> Float[Array, ""]:
-        return self.energy.on_points(mu)
+    def read_points(self, mu: Points) -> Float[Array, ""]:
+        return self.energy.value_on_points(mu)
 
     @override
-    def of_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.energy.on_grid(mu)
+    def read_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.energy.value_on_grid(mu)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
-        return self.energy.on_gaussian(mu.mean, mu.covariance)
+    def read_gaussian(self, mu: Gaussian) -> Float[Array, ""]:
+        return self.energy.value_on_gaussian(mu.mean, mu.covariance)
 
 
 @dataclass(frozen=True)
@@ -175,20 +181,22 @@ class _Variation(AbstractEnergyReader[AbstractVariation]):
     energy: AbstractEnergy
 
     @override
-    def of_points(self, mu: Points) -> AbstractVariation:
+    def read_points(self, mu: Points) -> AbstractVariation:
         return self.energy.variation_on_points(mu)
 
     @override
-    def of_grid(self, mu: Grid) -> AbstractVariation:
+    def read_grid(self, mu: Grid) -> AbstractVariation:
         return self.energy.variation_on_grid(mu)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> AbstractVariation:
+    def read_gaussian(self, mu: Gaussian) -> AbstractVariation:
         return self.energy.variation_on_gaussian(mu)
 
 
 class Combination(AbstractEnergy):
-    r"""$\sum_i c_i E_i$; its variation has the constants of its terms.
+    r"""A linear combination of energies, $\sum_i c_i E_i$.
+
+    The constant of its first variation is the combination of the terms' constants.
 
     Attributes:
         factors: $c_i$.
@@ -208,38 +216,38 @@ class Combination(AbstractEnergy):
     def __check_init__(self) -> None:
         if not 0 < len(self.factors) == len(self.terms):
             raise InvalidInputError(
-                "A combination needs one factor for each of its energies, at least "
-                f"one; got {len(self.factors)} and {len(self.terms)}."
+                "`Combination` needs at least one energy and a factor for each; got "
+                f"{len(self.factors)} factors and {len(self.terms)} energies."
             )
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        return combined(self.factors, [term.on_points(mu) for term in self.terms])
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        return combine(self.factors, [term.value_on_points(mu) for term in self.terms])
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return combined(self.factors, [term.on_grid(mu) for term in self.terms])
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return combine(self.factors, [term.value_on_grid(mu) for term in self.terms])
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
-        values = [term.on_gaussian(mean, covariance) for term in self.terms]
-        return combined(self.factors, values)
+        values = [term.value_on_gaussian(mean, covariance) for term in self.terms]
+        return combine(self.factors, values)
 
     @override
     def variation_on_points(self, mu: Points) -> AbstractVariation:
-        return self._combined_at(mu)
+        return self._combine_variations(mu)
 
     @override
     def variation_on_grid(self, mu: Grid) -> AbstractVariation:
-        return self._combined_at(mu)
+        return self._combine_variations(mu)
 
     @override
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
-        return self._combined_at(mu)
+        return self._combine_variations(mu)
 
-    def _combined_at(self, mu: AbstractMeasure) -> AbstractVariation:
+    def _combine_variations(self, mu: AbstractMeasure) -> AbstractVariation:
         terms = tuple(term.variation(mu) for term in self.terms)
         return CombinedVariation(self.factors, terms)
 
@@ -247,40 +255,40 @@ class Combination(AbstractEnergy):
 Factory = Callable[..., AbstractEnergy]
 
 energies: Registry[Factory] = Registry("energy")
-natural: Registry[str] = Registry("attention with an energy")
-"""The energy whose slope an attention follows, where its matrices are symmetric."""
+attention_energies: Registry[str] = Registry("attention with an energy")
+"""The energy whose gradient an attention follows, for symmetric matrices."""
 
-free: Registry[Factory] = Registry("energy of the measure alone")
-"""Energies of which the parameters of an attention enter by their dimension alone."""
+measure_energies: Registry[Factory] = Registry("energy of the measure alone")
+"""Energies that depend on an attention only through the dimension of its matrices."""
 
 
 def energy_of_attention(name: str, *attentions: str) -> Callable[[Factory], Factory]:
     """Registers a factory `(Q, K, V, *, epsilon) -> AbstractEnergy` under `name`.
 
-    Further keywords are its options (`--options NAME=VALUE`) where a run descends it.
+    Further keywords are its options (`--options NAME=VALUE`) in runs that descend it.
 
     Args:
-        name: what `observe` calls it.
-        *attentions: the variants that follow its slope.
+        name: its name in `observe`.
+        *attentions: the variants that follow its gradient.
 
     Examples:
-        >>> from meanfield.energies import energies, natural
-        >>> natural["softmax"], natural["sinkhorn"]
+        >>> from meanfield.energies import energies, attention_energies
+        >>> attention_energies["softmax"], attention_energies["sinkhorn"]
         ('interaction', 'sinkhorn')
-        >>> natural["sinkhorn"] in energies
+        >>> attention_energies["sinkhorn"] in energies
         True
     """
     for attention in attentions:
-        natural.register(attention)(name)
+        attention_energies.register(attention)(name)
     return energies.register(name)
 
 
 def energy_of_measure(name: str) -> Callable[[Factory], Factory]:
-    """The same for an energy that no attention enters, but for the dimension of `V`.
+    """Registers the factory of an energy that depends on `V` only by its dimension.
 
     Examples:
-        >>> from meanfield.energies import free
-        >>> sorted(free)
+        >>> from meanfield.energies import measure_energies
+        >>> sorted(measure_energies)
         ['entropy', 'internal', ..., 'sinkhorn-divergence']
     """
-    return lambda make: energies.register(name)(free.register(name)(make))
+    return lambda make: energies.register(name)(measure_energies.register(name)(make))

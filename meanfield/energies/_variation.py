@@ -1,7 +1,8 @@
 r"""First variations of energies: at tokens, and at the cells of a grid.
 
-Where a density has jumps or ends, $\nabla\delta E$ is no velocity that a flow could ask
-for at places: the flow is driven between cells instead (`CellForces`).
+Where a density has a jump, or the edge of its support, $\nabla\delta E$ is not a
+velocity that can be evaluated at points. There fluxes between cells drive the flow
+(`CellForces`).
 """
 
 import abc
@@ -14,14 +15,21 @@ from typing_extensions import override
 
 from meanfield._forces import CellForces
 from meanfield._typing import Scalar
-from meanfield.cells import along, centres, layer_masses, neighbours, volumes, widths
+from meanfield.cells import (
+    align_axis,
+    centres,
+    layer_masses,
+    neighbours,
+    volumes,
+    widths,
+)
 from meanfield.fields import AbstractExplicit, Convergence, worst_of
 from meanfield.measures import Grid
 from meanfield.tokens import Tokens
 
 
 class AbstractVariation(eqx.Module):
-    r"""$\delta E(\mu)$, frozen at one $\mu$: a function of a token; call it on any.
+    r"""The first variation $\delta E(\mu)$ at one $\mu$, as a function of tokens.
 
     Examples:
         >>> from meanfield import Points
@@ -39,29 +47,31 @@ class AbstractVariation(eqx.Module):
     @property
     @abc.abstractmethod
     def convergence(self) -> Convergence | None:
-        """Error of the iteration behind it; `None` if there was none."""
+        """Convergence of the iteration that defines it; `None` without one."""
 
     def gradient(self, tokens: Tokens) -> Float[Array, "n d"]:
         r"""$\nabla \delta E(\mu)$ at `tokens`."""
         total = lambda x: jnp.sum(self(Tokens(x, tokens.position)))
-        return jax.grad(total)(tokens.x)  # a value depends on its own token alone
+        return jax.grad(total)(tokens.x)  # each value depends on its own token only
 
 
 class CombinedVariation(AbstractVariation):
-    """The same combination of variations."""
+    """A linear combination of first variations."""
 
     factors: tuple[Scalar, ...]
     terms: tuple[AbstractVariation, ...]
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        return combined(self.factors, [term(tokens) for term in self.terms])
+        return combine(self.factors, [term(tokens) for term in self.terms])
 
     @property
     @override
     def convergence(self) -> Convergence | None:
-        known = [c for c in (term.convergence for term in self.terms) if c is not None]
-        return worst_of(known) if known else None
+        convergences = [
+            c for c in (term.convergence for term in self.terms) if c is not None
+        ]
+        return worst_of(convergences) if convergences else None
 
 
 class QuadraticVariation(AbstractExplicit, AbstractVariation):
@@ -83,26 +93,27 @@ class QuadraticVariation(AbstractExplicit, AbstractVariation):
         return jnp.sum((z @ self.matrix) * z, axis=1) / 2 + tokens.x @ self.linear
 
 
-def combined(factors: tuple[Scalar, ...], values: list[Array]) -> Array:
-    first, *others = [c * value for c, value in zip(factors, values, strict=True)]
-    return sum(others, first)
+def combine(factors: tuple[Scalar, ...], values: list[Array]) -> Array:
+    first, *rest = [c * value for c, value in zip(factors, values, strict=True)]
+    return sum(rest, first)
 
 
 Cells = Float[Array, "layers ..."]
 
 
 class CellVariation(AbstractExplicit, AbstractVariation):
-    r"""$\delta E$ of a density on a grid, by cubics through the four nearest cells.
+    r"""$\delta E$ of a density on a grid, by cubic interpolation in each direction.
 
-    NaN outside of the grid, and where it is not finite at one of those cells. Among
-    layers of positions a token sees the one that is nearest to its own.
+    It uses the four nearest cells. It is NaN outside of the grid, and where $\delta E$
+    is not finite at one of those cells. With layers of positions, a token uses the
+    layer nearest to its position.
 
     Attributes:
-        values: at the middles of cells, by layer and axis.
+        values: values at the centres of cells, by layer and axis.
         mu: the density.
-        forces: what drives its descent between cells.
-        pressure: $p(\rho)/\rho$ at the middles of cells, of an energy $\int U(\rho)$
-            with $p = \rho U' - U$; `None` for another energy.
+        forces: the forces of its descent between cells.
+        pressure: $p(\rho)/\rho$ at the centres of cells, for an energy $\int U(\rho)$
+            with $p = \rho U' - U$; `None` for other energies.
     """
 
     values: Cells
@@ -115,16 +126,18 @@ class CellVariation(AbstractExplicit, AbstractVariation):
         state, edges = self.mu.state, self.mu.edges
         xi = jnp.linalg.solve(state.axes, (tokens.x - state.origin[None, :]).T)
         cubics = [_cubic(e, place) for e, place in zip(edges, xi, strict=True)]
-        known = jnp.where(jnp.isfinite(self.values), self.values, jnp.nan)
-        some = known[(self._layer(tokens), *_stencils([c.cells for c in cubics]))]
+        finite_values = jnp.where(jnp.isfinite(self.values), self.values, jnp.nan)
+        values = finite_values[
+            (self._layer(tokens), *_stencils([c.cells for c in cubics]))
+        ]
         for axis in reversed(range(len(edges))):
             weights = cubics[axis].weights
-            along = weights.reshape(len(weights), *(1,) * axis, -1)
-            some = jnp.sum(some * along, axis=-1)
-        return some
+            axis_weights = weights.reshape(len(weights), *(1,) * axis, -1)
+            values = jnp.sum(values * axis_weights, axis=-1)
+        return values
 
     def _layer(self, tokens: Tokens) -> Array:
-        """The layer of each token, against the stencils of its cells."""
+        """Index of each token's layer, shaped to broadcast with the stencils."""
         last = (1,) * len(self.mu.edges)
         if self.mu.position is None or tokens.position is None:
             return jnp.zeros((tokens.n, *last), int)
@@ -135,18 +148,19 @@ class CellVariation(AbstractExplicit, AbstractVariation):
 def parts_of(
     variation: AbstractVariation, factor: Scalar = 1.0
 ) -> list[tuple[Scalar, AbstractVariation]]:
-    """The variations that one is a sum of, with their factors."""
+    """The terms of a combined variation, with their factors."""
     if not isinstance(variation, CombinedVariation):
         return [(factor, variation)]
     pairs = zip(variation.factors, variation.terms, strict=True)
     return [part for c, term in pairs for part in parts_of(term, factor * c)]
 
 
-def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
-    r"""$\int|\nabla\delta E|^2\,d\mu$ over the faces of cells that hold mass.
+def face_gradient_square(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
+    r"""$\int|\nabla\delta E|^2\,d\mu$ as a sum over the faces of cells with mass.
 
-    Infinite where a density that counts ends at once and $\delta E$ is infinite beyond;
-    of the order of one over the width of a cell where it is finite.
+    If a density that is not negligible ends abruptly, the result is infinite where
+    $\delta E$ is infinite beyond the edge, and of the order of one over the cell width
+    where it is finite.
     """
     values = jnp.zeros_like(mu.state.masses)
     for factor, part in parts_of(variation):
@@ -157,35 +171,35 @@ def slope_between(variation: AbstractVariation, mu: Grid) -> Float[Array, ""]:
     total = jnp.zeros((), values.dtype)
     for axis, edges in enumerate(mu.edges, start=1):
         n, scale = values.ndim, jnp.sum(mu.state.axes[:, axis - 1] ** 2)
-        line = mu.state.masses / along(widths(edges), axis, n)
+        line = mu.state.masses / align_axis(widths(edges), axis, n)
         low, high = neighbours(line, axis)
         steps = jnp.diff(values, axis=axis)
-        # A tail ends where its numbers underflow: that is no end of the density.
+        # A tail that underflows to zero is not an edge of the density.
         counts = jnp.maximum(low, high) > jnp.finfo(line.dtype).eps * jnp.max(line)
-        there = ((low > 0) & (high > 0)) | (counts & ~jnp.isnan(steps))
-        gaps = along(jnp.diff(centres(edges)), axis, n)
-        squares = (low + high) / 2 * jnp.where(there, steps, 0) ** 2 / gaps
-        total = total + jnp.sum(jnp.where(there, squares, 0)) / scale
+        is_inner = ((low > 0) & (high > 0)) | (counts & ~jnp.isnan(steps))
+        gaps = align_axis(jnp.diff(centres(edges)), axis, n)
+        squares = (low + high) / 2 * jnp.where(is_inner, steps, 0) ** 2 / gaps
+        total = total + jnp.sum(jnp.where(is_inner, squares, 0)) / scale
     return total
 
 
-def diffusing(mu: Grid, ratio: Cells, steepness: float) -> CellForces:
-    r"""The forces of a pressure.
+def pressure_forces(mu: Grid, ratio: Cells, steepness: float) -> CellForces:
+    r"""The forces of a pressure $p(\rho)$.
 
     Args:
         mu: the density.
-        ratio: $p(\rho)/\rho$ of the average over each cell.
-        steepness: $\rho p'/p$, the same for all.
+        ratio: $p(\rho)/\rho$ for the average density of each cell.
+        steepness: $\rho p'/p$, a constant.
     """
     masses = mu.state.masses
-    there = jnp.where(masses > 0, ratio, 0)
+    safe_ratio = jnp.where(masses > 0, ratio, 0)
     return CellForces(
-        there * masses, max(1.0, steepness) * there, jnp.zeros_like(masses)
+        safe_ratio * masses, max(1.0, steepness) * safe_ratio, jnp.zeros_like(masses)
     )
 
 
 def cell_density(mu: Grid) -> Cells:
-    r"""$\rho$ averaged over cells, of each layer as a law of its own."""
+    r"""$\rho$ averaged over cells; each layer is normalised as a separate law."""
     layers = mu.state.masses
     sizes = jnp.abs(jnp.linalg.det(mu.state.axes)) * volumes(mu.edges)
     shares = layer_masses(layers, mu.dimension)
@@ -193,7 +207,7 @@ def cell_density(mu: Grid) -> Cells:
 
 
 def log_density(mu: Grid) -> Cells:
-    r"""$\log\rho$ at the middles of cells, of each layer as a law of its own."""
+    r"""$\log\rho$ at centres of cells; each layer is normalised as a separate law."""
     layers = mu.state.masses
     logs = mu.points().log_weights.reshape(layers.shape)
     sizes = jnp.abs(jnp.linalg.det(mu.state.axes)) * volumes(mu.edges)
@@ -202,7 +216,7 @@ def log_density(mu: Grid) -> Cells:
 
 
 class _Cubic(eqx.Module):
-    """Four cells for each place along an axis, and Lagrange's weights there."""
+    """Four cells for each point along an axis, with Lagrange interpolation weights."""
 
     cells: Int[Array, "n 4"]
     weights: Float[Array, "n 4"]
@@ -213,22 +227,26 @@ def _cubic(edges: Float[Array, " faces"], places: Float[Array, " n"]) -> _Cubic:
     first = jnp.clip(jnp.searchsorted(middles, places) - 2, 0, len(middles) - 4)
     cells = first[:, None] + jnp.arange(4)[None, :]
     nodes = middles[cells]
-    inside = (places >= edges[0]) & (places <= edges[-1])
-    known = places + jnp.where(inside, 0, jnp.nan)  # so that slopes are NaN as well
-    gaps = known[:, None] - nodes
+    is_inside = (places >= edges[0]) & (places <= edges[-1])
+    safe_places = places + jnp.where(
+        is_inside, 0, jnp.nan
+    )  # so that gradients are NaN as well
+    gaps = safe_places[:, None] - nodes
     rows = []
     for k in range(4):
-        others = jnp.array([j for j in range(4) if j != k])
+        indices = jnp.array([j for j in range(4) if j != k])
         rows.append(
-            jnp.prod(gaps[:, others] / (nodes[:, k : k + 1] - nodes[:, others]), axis=1)
+            jnp.prod(
+                gaps[:, indices] / (nodes[:, k : k + 1] - nodes[:, indices]), axis=1
+            )
         )
     return _Cubic(cells, jnp.stack(rows, axis=1))
 
 
 def _stencils(cells: list[Int[Array, "n 4"]]) -> tuple[Array, ...]:
-    """The cells along each axis, against those along the others."""
+    """Cell indices along each axis, shaped to broadcast with those of other axes."""
     d = len(cells)
     return tuple(
-        own.reshape(len(own), *(4 if k == axis else 1 for k in range(d)))
-        for axis, own in enumerate(cells)
+        indices.reshape(len(indices), *(4 if k == axis else 1 for k in range(d)))
+        for axis, indices in enumerate(cells)
     )

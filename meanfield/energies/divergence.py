@@ -1,4 +1,4 @@
-r"""Sinkhorn divergences: entropic transport to a target, without its bias."""
+r"""Sinkhorn divergences: debiased entropic transport to a target."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from typing_extensions import override
 from meanfield._array import float_array, positive, real_array
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
-from meanfield.attention.potentials import converged_potential
+from meanfield.attention.potentials import solve_potential
 from meanfield.errors import (
     InvalidInputError,
     NotClosedError,
@@ -20,29 +20,29 @@ from meanfield.errors import (
 from meanfield.fields import Convergence, worst_of
 from meanfield.linalg import entropic_shrinkage, psd_sqrt, solve_positive
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
-from meanfield.scores import AbstractScore, Dot, transposed
-from meanfield.scores.centring import balanced
+from meanfield.scores import AbstractScore, Dot, transpose
+from meanfield.scores.centring import balance_score
 from meanfield.tokens import Tokens
 
 from ._energy import (
     AbstractEnergy,
     energy_of_measure,
 )
-from ._entropic import converged_value, is_small, leading_order, mean_over
+from ._entropic import is_small, leading_order, mean_over, require_converged
 from ._variation import AbstractVariation, QuadraticVariation
 from .self_transport import SinkhornEnergy
 
-PASSES = 1000  # of Sinkhorn's iteration, after which it reports itself unconverged
+PASSES = 1000  # passes of Sinkhorn's iteration, after which it counts as unconverged
 
 
 class SinkhornDivergence(AbstractEnergy):
-    r"""$S(\mu) = C(\mu, \nu) - \tfrac12 C(\mu, \mu) - \tfrac12 C(\nu, \nu)$.
+    r"""Sinkhorn divergence $C(\mu, \nu) - \tfrac12 C(\mu, \mu) - \tfrac12 C(\nu, \nu)$.
 
-    With $C(\mu, \nu) = \min_\pi \int\tfrac12|x - y|^2d\pi + \epsilon\,\mathrm{KL}(\pi|
-    \mu\otimes\nu)$ over the plans $\pi$ between the two, all of mass one. It is zero at
-    $\mu = \nu$ alone, and its flow carries $\mu$ there where entropic transport by
-    itself shrinks it. The first variation is $f_{\mu\nu} - f_{\mu\mu}$, of the
-    potentials of the two plans, up to a constant; its gradient is the difference of
+    Here $C(\mu, \nu) = \min_\pi \int\tfrac12|x - y|^2d\pi + \epsilon\,\mathrm{KL}(\pi|
+    \mu\otimes\nu)$ over the plans $\pi$ between the two, all of mass one. It is zero
+    only at $\mu = \nu$, and its flow moves $\mu$ there, whereas the flow of $C$ alone
+    shrinks $\mu$. The first variation is $f_{\mu\nu} - f_{\mu\mu}$, the difference of
+    the potentials of the two plans, up to a constant. Its gradient is the difference of
     their barycentres, $\bar y_{\mu\mu} - \bar y_{\mu\nu}$.
 
     Between Gaussians $C = \tfrac12|\alpha - \beta|^2 + \tfrac12\mathrm{tr}(\Sigma + T)
@@ -50,14 +50,14 @@ class SinkhornDivergence(AbstractEnergy):
     4\sigma^2})/2$ and $\sigma$ the singular values of $Y^\top X/\epsilon$, where
     $XX^\top = \Sigma$ and $YY^\top = T$: along each pair of singular directions the
     plan has the correlation $\rho = \sigma/h$ that maximises $\sigma\rho +
-    \tfrac12\log(1 - \rho^2)$, as for `SinkhornEnergy`. Any rank.
+    \tfrac12\log(1 - \rho^2)$, as for `SinkhornEnergy`. The rank may be any.
 
-    Between tokens it is NaN where a small `epsilon` leaves the marginals of a plan
-    unsolved; outside of `jit` it raises there.
+    Between tokens it is NaN if the marginals of a plan do not converge because
+    `epsilon` is too small; outside of `jit` it raises instead.
 
     Args:
-        target: $\nu$: points for points and grids, a Gaussian for Gaussians.
-        epsilon: the bandwidth, in the units of a squared length.
+        target: $\nu$; points or a grid for points and grids, a Gaussian for Gaussians.
+        epsilon: the bandwidth, in units of squared length.
 
     Raises:
         InvalidInputError: if `epsilon` is not positive.
@@ -82,40 +82,46 @@ class SinkhornDivergence(AbstractEnergy):
         self.epsilon = jnp.asarray(bandwidth, float_array("epsilon", epsilon).dtype)
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        found = self._solved(mu)
-        target, gap = found.target, jnp.sum(found.shift**2) / 2
-        bias = _solved_alone(target, self.epsilon)
-        from_mu = found.cross(found.mu.counted) - _own(found.alone, found.mu.counted)
-        from_target = found.g - _own(bias, target.counted)
-        parts = mean_over(found.mu, from_mu) + mean_over(target, from_target)
-        leading = lambda: leading_order(found.mu, target, self.epsilon)
-        near = is_small(found.mu, target, self.epsilon)
-        value = gap + self.epsilon * jax.lax.cond(near, leading, lambda: parts)
-        solved = found.of_cross, found.alone.convergence, bias.convergence
-        return converged_value(
-            value, jnp.max(jnp.stack([c.residual for c in solved])), PASSES
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        variation = self._solve(mu)
+        target, gap = variation.target, jnp.sum(variation.shift**2) / 2
+        bias = _solve_self(target, self.epsilon)
+        from_mu = variation.cross(variation.mu.safe_tokens) - _self_potential(
+            variation.self_potentials, variation.mu.safe_tokens
+        )
+        from_target = variation.g - _self_potential(bias, target.safe_tokens)
+        parts = mean_over(variation.mu, from_mu) + mean_over(target, from_target)
+        leading = lambda: leading_order(variation.mu, target, self.epsilon)
+        is_near = is_small(variation.mu, target, self.epsilon)
+        value = gap + self.epsilon * jax.lax.cond(is_near, leading, lambda: parts)
+        convergences = (
+            variation.cross_convergence,
+            variation.self_potentials.convergence,
+            bias.convergence,
+        )
+        return require_converged(
+            value, jnp.max(jnp.stack([c.residual for c in convergences])), PASSES
         )
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.on_points(mu.points())
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.value_on_points(mu.points())
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         nu = _Gaussian()(self.target)
-        one = jnp.eye(mean.shape[0], dtype=covariance.dtype)
-        alone = SinkhornEnergy(one, one, self.epsilon).on_gaussian
-        bias = alone(jnp.zeros_like(mean), covariance)
-        bias = bias + alone(jnp.zeros_like(mean), nu.covariance)
+        identity = jnp.eye(mean.shape[0], dtype=covariance.dtype)
+        self_energy = SinkhornEnergy(identity, identity, self.epsilon).value_on_gaussian
+        bias = self_energy(jnp.zeros_like(mean), covariance)
+        bias = bias + self_energy(jnp.zeros_like(mean), nu.covariance)
         gain = _gain(covariance, nu.factor / self.epsilon)
         return jnp.sum((mean - nu.mean) ** 2) / 2 - self.epsilon * (gain - bias)
 
     @override
     def variation_on_points(self, mu: Points) -> AbstractVariation:
-        return self._solved(mu)
+        return self._solve(mu)
 
     @override
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
@@ -124,38 +130,40 @@ class SinkhornDivergence(AbstractEnergy):
         matrix = _linear(mu, mu, self.epsilon) - to_target
         return QuadraticVariation(matrix, mu.mean, mu.mean - nu.mean)
 
-    def _solved(self, mu: Points) -> "DivergenceVariation":
-        mu, nu = _of_mass_one(mu), _of_mass_one(_Atoms()(self.target))
-        one = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
-        score = balanced(Dot(one, one, self.epsilon), nu.mean, mu.mean)
-        g, convergence = converged_potential(
+    def _solve(self, mu: Points) -> "DivergenceVariation":
+        mu, nu = _normalise_mass(mu), _normalise_mass(_Atoms()(self.target))
+        identity = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
+        score = balance_score(Dot(identity, identity, self.epsilon), nu.mean, mu.mean)
+        g, convergence = solve_potential(
             score, nu, mu, tolerance=None, max_iterations=PASSES
         )
-        alone = _solved_alone(mu, self.epsilon)
-        return DivergenceVariation(mu, nu, score, g, alone, self.epsilon, convergence)
+        self_potentials = _solve_self(mu, self.epsilon)
+        return DivergenceVariation(
+            mu, nu, score, g, self_potentials, self.epsilon, convergence
+        )
 
 
 class DivergenceVariation(AbstractVariation):
-    r"""$f_{\mu\nu} - f_{\mu\mu}$ of the cost $\tfrac12|x - y|^2$.
+    r"""$f_{\mu\nu} - f_{\mu\mu}$ for the cost $\tfrac12|x - y|^2$.
 
     In deviations from the means $\alpha$ and $\beta$ the cost is $\tfrac12|x'|^2 +
     \tfrac12|y'|^2 - x'\cdot y' + (x' - y')\cdot(\alpha - \beta) + \tfrac12|\alpha -
-    \beta|^2$, so that the squares of $x'$ are the same in both potentials.
+    \beta|^2$, so both potentials contain the same square of $x'$, which cancels.
     """
 
     mu: Points
     target: Points
     score: AbstractScore
     g: Float[Array, " m"]
-    alone: Scalings
+    self_potentials: Scalings
     epsilon: Float[Array, ""]
-    of_cross: Convergence
+    cross_convergence: Convergence
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        slope = (tokens.x - self.mu.mean[None, :]) @ self.shift
-        gain = self.cross(tokens) - _own(self.alone, tokens)
-        return slope + jnp.sum(self.shift**2) / 2 + self.epsilon * gain
+        linear = (tokens.x - self.mu.mean[None, :]) @ self.shift
+        gain = self.cross(tokens) - _self_potential(self.self_potentials, tokens)
+        return linear + jnp.sum(self.shift**2) / 2 + self.epsilon * gain
 
     @property
     def shift(self) -> Float[Array, " d"]:
@@ -169,40 +177,42 @@ class DivergenceVariation(AbstractVariation):
     @property
     @override
     def convergence(self) -> Convergence | None:
-        return worst_of([self.of_cross, self.alone.convergence])
+        return worst_of([self.cross_convergence, self.self_potentials.convergence])
 
 
-def _solved_alone(mu: Points, epsilon: Float[Array, ""]) -> Scalings:
-    one = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
-    return scalings(Dot(one, one, epsilon), mu, max_iterations=PASSES)
+def _solve_self(mu: Points, epsilon: Float[Array, ""]) -> Scalings:
+    identity = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
+    return scalings(Dot(identity, identity, epsilon), mu, max_iterations=PASSES)
 
 
-def _own(alone: Scalings, tokens: Tokens) -> Float[Array, " n"]:
-    """The potential of a measure's plan to itself: the mean of rows' and columns'."""
-    rows = alone.mu.log_integral(alone.score, tokens, alone.g)
-    columns = alone.mu.log_integral(transposed(alone.score), tokens, alone.f)
+def _self_potential(potentials: Scalings, tokens: Tokens) -> Float[Array, " n"]:
+    """The potential of a measure's plan to itself, the mean of both potentials."""
+    rows = potentials.mu.log_integral(potentials.score, tokens, potentials.g)
+    columns = potentials.mu.log_integral(
+        transpose(potentials.score), tokens, potentials.f
+    )
     return -(rows + columns) / 2
 
 
-def _of_mass_one(mu: Points) -> Points:
+def _normalise_mass(mu: Points) -> Points:
     total = jnp.log(jnp.sum(mu.weights))
-    return mu.scaled(-total)
+    return mu.shift_log_weights(-total)
 
 
-def _gain(
-    covariance: Float[Array, "d d"], slope: Float[Array, "d r"]
-) -> Float[Array, ""]:
-    r"""$\sum_i(h_i - 1 - \tfrac12\log h_i)$ for $\sigma^2$ of $N = M^\top\Sigma M$.
+def _gain(covariance: Float[Array, "d d"], M: Float[Array, "d r"]) -> Float[Array, ""]:
+    r"""$\sum_i(h_i - 1 - \tfrac12\log h_i)$; $\sigma_i^2$ from $N = M^\top\Sigma M$.
 
-    The trace and the determinant of $H = \tfrac12(I + (I + 4N)^{1/2})$, which is smooth
-    at singular covariances too.
+    It uses the trace and the determinant of $H = \tfrac12(I + (I + 4N)^{1/2})$, which
+    are smooth also at singular covariances.
     """
-    one = jnp.eye(slope.shape[1], dtype=slope.dtype)
-    N = slope.T @ covariance @ slope
-    excess = solve_positive(one + psd_sqrt(one + 4 * N), 2 * N)  # H - 1, and no less
-    logs = jnp.linalg.slogdet(one + excess)[1]
+    identity = jnp.eye(M.shape[1], dtype=M.dtype)
+    N = M.T @ covariance @ M
+    excess = solve_positive(
+        identity + psd_sqrt(identity + 4 * N), 2 * N
+    )  # H - I without cancellation
+    logs = jnp.linalg.slogdet(identity + excess)[1]
     exact = jnp.sum(jnp.log1p(jnp.linalg.eigvalsh(jax.lax.stop_gradient(excess))))
-    logs = logs + jax.lax.stop_gradient(exact - logs)  # derivatives are of the former
+    logs = logs + jax.lax.stop_gradient(exact - logs)  # derivatives of `slogdet`
     return jnp.trace(excess) - logs / 2
 
 
@@ -215,40 +225,40 @@ def _linear(
 
 
 class _Atoms(AbstractReader[Points]):
-    """A target for tokens."""
+    """The target of tokens and densities, as points."""
 
     @override
-    def of_points(self, mu: Points) -> Points:
+    def read_points(self, mu: Points) -> Points:
         return mu
 
     @override
-    def of_grid(self, mu: Grid) -> Points:
+    def read_grid(self, mu: Grid) -> Points:
         return mu.points()
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Points:
+    def read_gaussian(self, mu: Gaussian) -> Points:
         raise UnsupportedError(
-            "Tokens, and densities on grids, are transported to tokens, and the target "
-            "is a Gaussian: give one of tokens (`--options target=@FILE.npy`)."
+            "The target of tokens and of densities on grids must be tokens; got a "
+            "Gaussian. Give tokens (`--options target=@FILE.npy`)."
         )
 
 
 class _Gaussian(AbstractReader[Gaussian]):
-    """A target for Gaussians."""
+    """The target of Gaussians, which must be Gaussian."""
 
     @override
-    def of_points(self, mu: Points) -> Gaussian:
+    def read_points(self, mu: Points) -> Gaussian:
         raise NotClosedError(
-            "A Gaussian is transported to a Gaussian in closed form, and the target is "
-            "tokens: give its moments (`--options mean=…,cov=…`), or move points."
+            "The target of a Gaussian must be a Gaussian, for a closed form; got "
+            "tokens. Give its moments (`--options mean=…,cov=…`), or move points."
         )
 
     @override
-    def of_grid(self, mu: Grid) -> Gaussian:
-        return self.of_points(mu.points())
+    def read_grid(self, mu: Grid) -> Gaussian:
+        return self.read_points(mu.points())
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Gaussian:
+    def read_gaussian(self, mu: Gaussian) -> Gaussian:
         return mu
 
 
@@ -266,14 +276,14 @@ def sinkhorn_divergence(
 ) -> SinkhornDivergence:
     r"""Debiased entropic transport to a target: `bandwidth` ε, cost ½|x − y|².
 
-    For tokens the option `target` has those of the target; for a Gaussian `mean` and
-    `cov` are its moments, 0 and 1 by default.
+    For tokens, the option `target` is an array of tokens. For a Gaussian, `mean` and
+    `cov` are the moments of the target, 0 and 1 by default.
     """
     del Q, K, epsilon
     d = np.shape(V)[-1]
     if target is not None and (mean is not None or cov is not None):
         raise InvalidInputError(
-            "`target` brings the tokens of a target: leave out `mean` and `cov`."
+            "`target` sets the tokens of the target: leave out `mean` and `cov`."
         )
     nu = _normal(d, mean, cov) if target is None else _tokens(d, target)
     return SinkhornDivergence(nu, bandwidth)

@@ -14,20 +14,20 @@ from meanfield.measures import Gaussian, Grid, Points
 from meanfield.tokens import Tokens
 
 from ._energy import AbstractEnergy, energy_of_measure
-from ._variation import AbstractVariation, CellVariation, diffusing, log_density
+from ._variation import AbstractVariation, CellVariation, log_density, pressure_forces
 
 
 class Entropy(AbstractEnergy):
-    r"""$E(\mu) = \int\rho\log\rho\,dx$, whose flow is the heat equation.
+    r"""The entropy $E(\mu) = \int\rho\log\rho\,dx$, whose flow is the heat equation.
 
-    On a Gaussian $-\tfrac12\log\det(2\pi e\Sigma)$, and $+\infty$ if $\Sigma$ is
-    singular to within rounding, so of condition above $1/(d\,\mathrm{eps})$. The first
-    variation is $\log\rho$, without the constant $1$. Points have no density.
+    On a Gaussian it is $-\tfrac12\log\det(2\pi e\Sigma)$, and $+\infty$ if $\Sigma$ is
+    singular up to rounding, with a condition number above $1/(d\,\mathrm{eps})$. The
+    first variation is $\log\rho$, without the constant $1$. Points have no density.
 
     On a grid with layers of positions $s$ it is the mean entropy of the laws of the
-    state given $s$, so it does not depend on how many layers there are.
+    state given $s$, which does not depend on the number of layers.
 
-    Source: castin2025, remark 5.1; uw2023, whose flow of it is $\rho' = \Delta\rho$.
+    Source: castin2025, remark 5.1; uw2023, where its flow is $\rho' = \Delta\rho$.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -40,16 +40,16 @@ class Entropy(AbstractEnergy):
     """
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        raise _without_density()
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        raise _missing_density_error()
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
         weights = mu.points().weights
         return summed(weights, log_density(mu).reshape(-1))
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         d = mean.shape[0]
@@ -60,12 +60,12 @@ class Entropy(AbstractEnergy):
 
     @override
     def variation_on_points(self, mu: Points) -> AbstractVariation:
-        raise _without_density()
+        raise _missing_density_error()
 
     @override
     def variation_on_grid(self, mu: Grid) -> AbstractVariation:
         even = jnp.ones_like(mu.state.masses)  # p = ρ
-        return CellVariation(log_density(mu), mu, diffusing(mu, even, 1.0), even)
+        return CellVariation(log_density(mu), mu, pressure_forces(mu, even, 1.0), even)
 
     @override
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
@@ -84,15 +84,15 @@ class LogDensity(AbstractExplicit, AbstractVariation):
         return -(jnp.sum(z * solve_positive(Sigma, z), axis=0) + log_det) / 2
 
 
-def _without_density() -> UnsupportedError:
+def _missing_density_error() -> UnsupportedError:
     return UnsupportedError(
-        "Points have no density, so no entropy; a Gaussian has, and a grid "
+        "Points have no density and so no entropy. Use a Gaussian or a grid "
         "(`measure = gaussian` or `grid`)."
     )
 
 
 @energy_of_measure("entropy")
 def entropy(Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0) -> Entropy:
-    """The integral of ρ log ρ, of Gaussians and grids; no parameter enters."""
+    """The integral of ρ log ρ, for Gaussians and grids; it has no parameters."""
     del Q, K, V, epsilon
     return Entropy()

@@ -1,4 +1,4 @@
-r"""Gradient flows: the dynamics $-\nabla\delta E/\delta\mu$, in a metric."""
+r"""Gradient flows of energies, in the Wasserstein or a twisted metric."""
 
 import abc
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from meanfield.measures import (
     Gaussian,
     Grid,
     Points,
-    check_upright,
+    check_no_shear,
 )
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
@@ -34,12 +34,12 @@ from ._variation import AbstractVariation, CellVariation, CombinedVariation, par
 
 
 class AbstractMetric(eqx.Module):
-    """What makes a velocity of the slope of an energy.
+    """A metric, which turns the gradient of an energy into a velocity.
 
     Examples:
-        >>> from meanfield.energies import AbstractMetric, Twisted, Wasserstein
-        >>> issubclass(Wasserstein, AbstractMetric), issubclass(Twisted, AbstractMetric)
-        (True, True)
+        >>> from meanfield.energies import AbstractMetric, TwistedMetric, Wasserstein
+        >>> [issubclass(M, AbstractMetric) for M in (Wasserstein, TwistedMetric)]
+        [True, True]
     """
 
     @abc.abstractmethod
@@ -48,13 +48,13 @@ class AbstractMetric(eqx.Module):
 
 
 class Wasserstein(AbstractMetric):
-    r"""$v = -\nabla\delta E$; on Gaussians the Bures--Wasserstein gradient.
+    r"""The Wasserstein metric, $v = -\nabla\delta E$; on Gaussians Bures--Wasserstein.
 
-    There $L = -2\partial_\Sigma E$ and $b = -\partial_\alpha E - L\alpha$, so that
-    $\alpha' = -\partial_\alpha E$ and $\Sigma' = -2(\partial_\Sigma E\,\Sigma +
+    On Gaussians $L = -2\partial_\Sigma E$ and $b = -\partial_\alpha E - L\alpha$, so
+    that $\alpha' = -\partial_\alpha E$ and $\Sigma' = -2(\partial_\Sigma E\,\Sigma +
     \Sigma\,\partial_\Sigma E)$: castin2025, eq. (5.9), with its signs and the inverse
-    metric (5.10) put right (ERRATA C17, C18). It is $-\nabla\delta E$ itself where that
-    is affine, and its projection in $L^2(\mu)$ on affine gradients elsewhere.
+    metric (5.10) corrected (ERRATA C17, C18). If $-\nabla\delta E$ is affine, this is
+    it; otherwise it is its projection in $L^2(\mu)$ on affine gradients.
 
     Examples:
         >>> from meanfield import Points
@@ -67,17 +67,17 @@ class Wasserstein(AbstractMetric):
 
     @override
     def descent(self, energy: AbstractEnergy, mu: AbstractMeasure) -> AbstractField:
-        return _Steepest(energy)(mu)
+        return _SteepestDescent(energy)(mu)
 
 
-class Twisted(AbstractMetric):
-    r"""$v(x) = -B\,\nabla\delta E(x) / \int e^{s(x,y)}\,d\mu(y)$, on points.
+class TwistedMetric(AbstractMetric):
+    r"""$v(x) = -B\,\nabla\delta E(x) / \int e^{s(x,y)}\,d\mu(y)$, on points and grids.
 
-    The metric $d_{A,V}$ of castin2025, section 5.4. For `Interaction(score)` with a
-    `Dot` score of symmetric $A$ it gives softmax attention with $V = -BA$, that is
-    $B = -VA^{-\top}$, eq. (5.14); the symmetry of $A$ is needed (ERRATA C20). The
-    slope and the integral are divided as numbers: scores above the logarithm of the
-    largest float give NaN.
+    This is the metric $d_{A,V}$ of castin2025, section 5.4. For `Interaction(score)`
+    with a `Dot` score of symmetric $A$ it gives softmax attention with $V = -BA$, that
+    is $B = -VA^{-\top}$, eq. (5.14); $A$ must be symmetric (ERRATA C20). The gradient
+    and the integral are divided outside of the log domain: scores above the logarithm
+    of the largest float give NaN.
 
     Attributes:
         score: $s$.
@@ -88,11 +88,11 @@ class Twisted(AbstractMetric):
 
     Examples:
         >>> from meanfield import Points, attentions
-        >>> from meanfield.energies import GradientFlow, Interaction, Twisted
+        >>> from meanfield.energies import GradientFlow, Interaction, TwistedMetric
         >>> from meanfield.scores import Dot
         >>> one, score = jnp.eye(1), Dot(jnp.eye(1), jnp.eye(1))
         >>> mu = Points.uniform([[0.0], [1.0]])
-        >>> descent = GradientFlow(Interaction(score), Twisted(score, one)).field(
+        >>> descent = GradientFlow(Interaction(score), TwistedMetric(score, one)).field(
         ...     0.0, mu
         ... )
         >>> softmax = attentions["softmax"](one, one, -one).field(0.0, mu)
@@ -116,69 +116,72 @@ class Twisted(AbstractMetric):
 
 
 @dataclass(frozen=True)
-class _Steepest(AbstractEnergyReader[AbstractField]):
-    """The Wasserstein gradient of an energy, downwards."""
+class _SteepestDescent(AbstractEnergyReader[AbstractField]):
+    """The negative Wasserstein gradient of an energy."""
 
     energy: AbstractEnergy
 
     @override
-    def of_points(self, mu: Points) -> AbstractField:
+    def read_points(self, mu: Points) -> AbstractField:
         return Descent(self.energy.variation(mu))
 
     @override
-    def of_grid(self, mu: Grid) -> AbstractField:
+    def read_grid(self, mu: Grid) -> AbstractField:
         parts = parts_of(self.energy.variation(mu))
-        between = [(c, part) for c, part in parts if isinstance(part, CellVariation)]
-        others = [(c, part) for c, part in parts if not isinstance(part, CellVariation)]
-        velocity = Descent(_combined(others)) if others else Total(())
-        if not between:
+        cell_terms = [(c, part) for c, part in parts if isinstance(part, CellVariation)]
+        token_terms = [
+            (c, part) for c, part in parts if not isinstance(part, CellVariation)
+        ]
+        velocity = Descent(_combine_terms(token_terms)) if token_terms else Total(())
+        if not cell_terms:
             return velocity
-        check_upright(mu)
-        _check_spreads(between)
-        forces = [c * part.forces for c, part in between]
+        check_no_shear(mu)
+        _check_spreads(cell_terms)
+        forces = [c * part.forces for c, part in cell_terms]
         return CellDescent(velocity, sum(forces[1:], forces[0]))
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> AbstractField:
-        by_mean, by_covariance = self.energy.slopes(mu)
-        linear = -2 * by_covariance
-        return Affine(linear, -by_mean - linear @ mu.mean)
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
+        mean_gradient, covariance_gradient = self.energy.moment_gradients(mu)
+        linear = -2 * covariance_gradient
+        return Affine(linear, -mean_gradient - linear @ mu.mean)
 
 
 @dataclass(frozen=True)
 class _Twist(AbstractEnergyReader[AbstractField]):
-    """The gradient of an energy in a twisted metric, downwards."""
+    """The negative gradient of an energy in a twisted metric."""
 
-    metric: Twisted
+    metric: TwistedMetric
     energy: AbstractEnergy
 
     @override
-    def of_points(self, mu: Points) -> AbstractField:
+    def read_points(self, mu: Points) -> AbstractField:
         return self._descent(mu, mu)
 
     @override
-    def of_grid(self, mu: Grid) -> AbstractField:
+    def read_grid(self, mu: Grid) -> AbstractField:
         return self._descent(mu, mu.points())
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> AbstractField:
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
         raise NotClosedError(
             "The twisted metric has no closed form on a Gaussian. Use points; or, for "
-            "an interaction of symmetric `A`, softmax attention with V = -B A."
+            "an interaction with symmetric `A`, softmax attention with V = -B A."
         )
 
     def _descent(self, mu: AbstractMeasure, points: Points) -> AbstractField:
         variation = self.energy.variation(mu)
         if any(isinstance(part, CellVariation) for _, part in parts_of(variation)):
             raise UnsupportedError(
-                "In a twisted metric the energy of a density is followed by no flux "
-                "between cells; leave it out, or use `Wasserstein()`."
+                "A twisted metric does not support energies of a density, whose "
+                "descent moves mass between cells. Leave it out, or use "
+                "`Wasserstein()`."
             )
         return TwistedDescent(variation, self.metric.score, self.metric.matrix, points)
 
 
 class Descent(AbstractField):
-    r"""$-\nabla\delta E$, at any tokens."""
+    r"""The field $-\nabla\delta E$."""
 
     variation: AbstractVariation
 
@@ -193,9 +196,9 @@ class Descent(AbstractField):
 
 
 class CellDescent(AbstractField):
-    r"""$-\nabla\delta E$ on a grid, of which a part moves mass between cells.
+    r"""$-\nabla\delta E$ on a grid, with a part that moves mass between cells.
 
-    It is no velocity that could be asked for at tokens; `parted` has both parts.
+    It cannot be evaluated at tokens; `parts` has the velocity and the forces.
     """
 
     velocity: AbstractField
@@ -204,9 +207,9 @@ class CellDescent(AbstractField):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
         raise UnsupportedError(
-            "The descent of the energy of a density moves mass between the cells of "
-            "its grid, and is no velocity at tokens: a flow follows it by itself, or "
-            "in a `Sum`, and in no other dynamics."
+            "The descent of an energy of a density moves mass between the cells of its "
+            "grid and has no velocity at tokens. Use it alone or in a `Sum`, not in "
+            "other dynamics."
         )
 
     @property
@@ -216,12 +219,12 @@ class CellDescent(AbstractField):
 
     @property
     @override
-    def parted(self) -> tuple[AbstractField, CellForces | None]:
+    def parts(self) -> tuple[AbstractField, CellForces | None]:
         return self.velocity, self.forces
 
 
 class TwistedDescent(AbstractField):
-    r"""$-B\,\nabla\delta E / \int e^{s}\,d\mu$, at any tokens."""
+    r"""The field $-B\,\nabla\delta E / \int e^{s}\,d\mu$."""
 
     variation: AbstractVariation
     score: AbstractScore
@@ -230,9 +233,9 @@ class TwistedDescent(AbstractField):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        slope = self.variation.gradient(tokens)
+        gradient = self.variation.gradient(tokens)
         mass = jnp.exp(self.mu.log_integral(self.score, tokens))
-        return -jnp.matmul(slope, self.matrix.T, precision=HIGHEST) / mass[:, None]
+        return -jnp.matmul(gradient, self.matrix.T, precision=HIGHEST) / mass[:, None]
 
     @property
     @override
@@ -241,14 +244,14 @@ class TwistedDescent(AbstractField):
 
 
 class GradientFlow(AbstractDynamics):
-    r"""The steepest descent of an energy.
+    r"""The gradient flow (steepest descent) of an energy.
 
-    For the Wasserstein metric $\partial_t\mu = \nabla\cdot(\mu\nabla\delta E)$.
-    Source: castin2025, eqs. (5.4)--(5.7); uw2023, whose flow it is.
+    For the Wasserstein metric, $\partial_t\mu = \nabla\cdot(\mu\nabla\delta E)$.
+    Source: castin2025, eqs. (5.4)--(5.7); uw2023.
 
     Attributes:
         energy: $E$.
-        metric: what steepest is measured in.
+        metric: the metric that defines the gradient.
 
     Examples:
         >>> from meanfield import Gaussian, flow
@@ -277,13 +280,13 @@ class GradientFlow(AbstractDynamics):
         return self.metric.descent(self.energy, mu)
 
     @override
-    def linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
-        """No energy tells how steep it is."""
+    def is_linearly_bounded(self, t: Time, mu: AbstractMeasure) -> Bool[Array, ""]:
+        """Never proven, since energies have no bound on their gradients."""
         return jnp.zeros((), bool)
 
 
 def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
-    """Refuses to run diffusion backwards.
+    """Raises if a negative factor would run diffusion backwards.
 
     Raises:
         UnsupportedError: if a factor is known to be negative.
@@ -291,11 +294,11 @@ def _check_spreads(parts: Sequence[tuple[Scalar, CellVariation]]) -> None:
     for factor, part in parts:
         if part.pressure is not None and is_concrete(factor) and factor < 0:
             raise UnsupportedError(
-                "The descent of minus the energy of a density is diffusion run "
-                "backwards, which no grid can follow."
+                "The descent of a negative multiple of an energy of a density is "
+                "backward diffusion, which is ill-posed. Use a positive factor."
             )
 
 
-def _combined(parts: list[tuple[Scalar, AbstractVariation]]) -> AbstractVariation:
+def _combine_terms(parts: list[tuple[Scalar, AbstractVariation]]) -> AbstractVariation:
     factors, terms = zip(*parts, strict=True)
     return terms[0] if factors == (1.0,) else CombinedVariation(factors, terms)

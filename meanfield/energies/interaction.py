@@ -15,7 +15,7 @@ from meanfield.scores import (
     AbstractScore,
     Dot,
     SquaredDistance,
-    transposed,
+    transpose,
 )
 from meanfield.tokens import Tokens
 
@@ -31,7 +31,8 @@ class Interaction(AbstractEnergy):
 
     The first variation is $\tfrac12\int (e^{s(x,y)} + e^{s(y,x)})\,d\mu(y)$, with no
     constant added. For a `Dot` score of symmetric $A$ its flow is unnormalised
-    attention with $V = -A$, and softmax attention its flow for the metric `Twisted`.
+    attention with $V = -A$, and its flow in the metric `TwistedMetric` is softmax
+    attention.
 
     Source: castin2025, section 5.4; sander2022, section 4, $\mathcal F^0$.
 
@@ -50,20 +51,20 @@ class Interaction(AbstractEnergy):
     score: AbstractScore
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        rows = mu.log_integral(self.score, mu.counted)
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        rows = mu.log_integral(self.score, mu.safe_tokens)
         value = jnp.exp(jax.nn.logsumexp(rows + mu.log_weights)) / 2
         if mu.zero_weights is None:
             return value
-        largest = jnp.log(jnp.finfo(rows.dtype).max) / 2  # a product with 0 stays one
+        largest = jnp.log(jnp.finfo(rows.dtype).max) / 2  # finite, so 0 times it is 0
         return value + mu.zero_weights @ jnp.exp(jnp.minimum(rows, largest)) / 2
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.on_points(mu.points())
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.value_on_points(mu.points())
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         r"""In closed form for quadratic scores, $+\infty$ where the integral diverges.
@@ -71,17 +72,17 @@ class Interaction(AbstractEnergy):
         For a `Dot` score without biases this is $\tfrac12\det(I - A\Sigma A^\top
         \Sigma)^{-1/2} \exp(\tfrac12\alpha\cdot[(A + \Sigma^{-1})^\top(\Sigma^{-1} -
         A\Sigma A^\top)^{-1}(A + \Sigma^{-1}) - \Sigma^{-1}]\alpha)$ of castin2025,
-        section 5.4, finite where $\Sigma^{-1} \succ A\Sigma A^\top$, without the
-        printed absolute value of the determinant (ERRATA C21).
+        section 5.4, finite where $\Sigma^{-1} \succ A\Sigma A^\top$. The printed
+        absolute value of the determinant is left out (ERRATA C21).
 
         Raises:
             NotClosedError: if the score is not quadratic.
         """
-        score = _quadratic(self.score)
+        score = _require_quadratic(self.score)
         if isinstance(score, SquaredDistance):
             Q, K = score.Q, score.K
             spread = Q @ covariance @ Q.T + K @ covariance @ K.T
-            return jnp.exp(_log_near(((Q - K) @ mean)[None], spread, score)[0]) / 2
+            return jnp.exp(_log_distance(((Q - K) @ mean)[None], spread, score)[0]) / 2
         return jnp.exp(_log_double(score, mean, covariance)) / 2
 
     @override
@@ -92,7 +93,7 @@ class Interaction(AbstractEnergy):
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         if isinstance(self.score, SquaredDistance):
             return DistanceVariation(self.score, mu)
-        return GaussianVariation(_quadratic(self.score), mu)
+        return GaussianVariation(_require_quadratic(self.score), mu)
 
 
 class PointsVariation(AbstractExplicit, AbstractVariation):
@@ -103,13 +104,13 @@ class PointsVariation(AbstractExplicit, AbstractVariation):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        seen = self.mu.log_integral(self.score, tokens)
-        seeing = self.mu.log_integral(transposed(self.score), tokens)
-        return (jnp.exp(seen) + jnp.exp(seeing)) / 2
+        query_logs = self.mu.log_integral(self.score, tokens)
+        key_logs = self.mu.log_integral(transpose(self.score), tokens)
+        return (jnp.exp(query_logs) + jnp.exp(key_logs)) / 2
 
 
 class DistanceVariation(AbstractExplicit, AbstractVariation):
-    """The first variation at a Gaussian, for a squared distance."""
+    """The first variation at a Gaussian, for a `SquaredDistance` score."""
 
     score: SquaredDistance
     mu: Gaussian
@@ -117,10 +118,10 @@ class DistanceVariation(AbstractExplicit, AbstractVariation):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         Q, K, Y = self.score.Q, self.score.K, self.mu.factor
-        near = lambda x, y: _log_near(
+        log_mean = lambda x, y: _log_distance(
             tokens.x @ x.T - (y @ self.mu.mean)[None, :], y @ Y @ (y @ Y).T, self.score
         )
-        return (jnp.exp(near(Q, K)) + jnp.exp(near(K, Q))) / 2
+        return (jnp.exp(log_mean(Q, K)) + jnp.exp(log_mean(K, Q))) / 2
 
 
 class GaussianVariation(AbstractExplicit, AbstractVariation):
@@ -132,20 +133,20 @@ class GaussianVariation(AbstractExplicit, AbstractVariation):
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
         s, x = self.score, tokens.x
-        seen = _log_single(self.mu, s.B, x @ s.A.T + s.a[None, :])
-        seeing = _log_single(self.mu, s.C, x @ s.A + s.c[None, :])
-        by_query, by_key = s.of_queries(x), s.of_keys(x) + s.constant
-        return (jnp.exp(seen + by_query) + jnp.exp(seeing + by_key)) / 2
+        query_logs = _log_single(self.mu, s.B, x @ s.A.T + s.a[None, :])
+        key_logs = _log_single(self.mu, s.C, x @ s.A + s.c[None, :])
+        query_terms, key_terms = s.query_terms(x), s.key_terms(x) + s.constant
+        return (jnp.exp(query_logs + query_terms) + jnp.exp(key_logs + key_terms)) / 2
 
 
-def _log_near(
+def _log_distance(
     means: Float[Array, "n k"], spread: Float[Array, "k k"], score: SquaredDistance
 ) -> Float[Array, " n"]:
     r"""$\log\int e^{-|u|^2/\epsilon}\,dN(m, S)(u)$ for each mean $m$.
 
     $-\tfrac12\log\det G - \tfrac1\epsilon m\cdot G^{-1}m$ with $G = I + 2S/\epsilon$.
-    The general formula takes this from differences of numbers of the size of
-    $|S|/\epsilon$, and loses as many digits as that has.
+    The general formula computes this from differences of terms of the size of
+    $|S|/\epsilon$, and loses that many digits.
     """
     G = jnp.eye(spread.shape[0], dtype=spread.dtype) + 2 * spread / score.epsilon
     far = jnp.sum(means * jnp.linalg.solve(G, means.T).T, axis=1)
@@ -153,9 +154,9 @@ def _log_near(
 
 
 def _log_single(
-    mu: Gaussian, B: Float[Array, "d d"], slopes: Float[Array, "n d"]
+    mu: Gaussian, B: Float[Array, "d d"], coefficients: Float[Array, "n d"]
 ) -> Float[Array, " n"]:
-    r"""$\log\int e^{y\cdot u - \frac12 y\cdot By}\,d\mu(y)$ for each slope $u$.
+    r"""$\log\int e^{y\cdot u - \frac12 y\cdot By}\,d\mu(y)$ for each coefficient $u$.
 
     With $y = \alpha + Yw$, $G = I + Y^\top BY$ and $p = Y^\top(u - B\alpha)$ it is
     $u\cdot\alpha - \tfrac12\alpha\cdot B\alpha - \tfrac12\log\det G +
@@ -163,11 +164,11 @@ def _log_single(
     """
     alpha, Y = mu.mean, mu.factor
     gram = jnp.eye(Y.shape[1], dtype=Y.dtype) + Y.T @ B @ Y
-    p = (slopes - (B @ alpha)[None, :]) @ Y
+    p = (coefficients - (B @ alpha)[None, :]) @ Y
     root = jnp.linalg.cholesky(gram)
     half = jax.scipy.linalg.solve_triangular(root, p.T, lower=True)
     log_det = 2 * jnp.sum(jnp.log(jnp.diagonal(root)))
-    value = slopes @ alpha - alpha @ B @ alpha / 2
+    value = coefficients @ alpha - alpha @ B @ alpha / 2
     value = value + (jnp.sum(half**2, axis=0) - log_det) / 2
     return jnp.where(jnp.isnan(log_det), jnp.inf, value)
 
@@ -177,7 +178,7 @@ def _log_double(
     mean: Float[Array, " d"],
     covariance: Float[Array, "d d"],
 ) -> Float[Array, ""]:
-    r"""$\log\iint e^{s}\,dN\,dN$, smooth in $\Sigma$ at singular ones too.
+    r"""$\log\iint e^{s}\,dN\,dN$, smooth in $\Sigma$ also at singular $\Sigma$.
 
     On pairs $z = (x, y)$ of mean $m = (\alpha, \alpha)$ and covariance $D =
     \mathrm{diag}(\Sigma, \Sigma)$ the score is $e + p\cdot z - \tfrac12 z\cdot Nz$
@@ -191,24 +192,24 @@ def _log_double(
     p = jnp.concatenate([score.c, score.a])
     system = jnp.eye(len(m), dtype=m.dtype) + D @ N
     q = p - N @ m
-    at_mean = score.constant + p @ m - m @ N @ m / 2
+    mean_score = score.constant + p @ m - m @ N @ m / 2
     log_det = jnp.linalg.slogdet(system)[1]
-    value = at_mean + (q @ jnp.linalg.solve(system, D @ q) - log_det) / 2
-    return jnp.where(_integrable(N, covariance), value, jnp.inf)
+    value = mean_score + (q @ jnp.linalg.solve(system, D @ q) - log_det) / 2
+    return jnp.where(_is_integrable(N, covariance), value, jnp.inf)
 
 
-def _integrable(N: Float[Array, "p p"], covariance: Float[Array, "d d"]) -> Array:
+def _is_integrable(N: Float[Array, "p p"], covariance: Float[Array, "d d"]) -> Array:
     root = psd_sqrt(jax.lax.stop_gradient(covariance))
-    both = jax.scipy.linalg.block_diag(root, root)
-    inner = both @ jax.lax.stop_gradient(N) @ both
+    roots = jax.scipy.linalg.block_diag(root, root)
+    inner = roots @ jax.lax.stop_gradient(N) @ roots
     return jnp.linalg.eigvalsh(inner)[0] > -1
 
 
-def _quadratic(score: AbstractScore) -> AbstractQuadraticScore:
+def _require_quadratic(score: AbstractScore) -> AbstractQuadraticScore:
     if not isinstance(score, AbstractQuadraticScore):
         raise NotClosedError(
-            f"An interaction by a `{type(score).__name__}` score has no closed form on "
-            "a Gaussian; by a quadratic one it has (`Dot`, `SquaredDistance`). Use "
+            f"An interaction with a `{type(score).__name__}` score has no closed form "
+            "on a Gaussian. Use a quadratic score (`Dot`, `SquaredDistance`), or "
             "points."
         )
     return score

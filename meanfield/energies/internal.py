@@ -17,8 +17,8 @@ from ._variation import (
     AbstractVariation,
     CellVariation,
     cell_density,
-    diffusing,
     log_density,
+    pressure_forces,
 )
 from .entropy import Entropy, LogDensity
 
@@ -26,15 +26,15 @@ from .entropy import Entropy, LogDensity
 class InternalEnergy(AbstractEnergy):
     r"""$E(\mu) = \frac1{m-1}\int\rho^m\,dx$, whose flow is $\rho' = \Delta\rho^m$.
 
-    Porous medium for $m > 1$, fast diffusion for $m < 1$; for $m = 1$ there is
-    `Entropy`. The first variation is $\frac m{m-1}\rho^{m-1}$, and the pressure
-    $\rho U' - U$ is $\rho^m$. Points have no density. On a Gaussian it is $\frac1{m-1}
-    \det(2\pi\Sigma)^{(1-m)/2}m^{-d/2}$. On a grid with layers of positions it is the
-    mean over the laws of the state given the position.
+    The flow is the porous medium equation for $m > 1$ and fast diffusion for $m < 1$;
+    for $m = 1$ use `Entropy`. The first variation is $\frac m{m-1}\rho^{m-1}$, and the
+    pressure $\rho U' - U$ is $\rho^m$. Points have no density. On a Gaussian the energy
+    is $\frac1{m-1}\det(2\pi\Sigma)^{(1-m)/2}m^{-d/2}$. On a grid with layers of
+    positions it is the mean over the laws of the state given the position.
 
     Args:
         exponent: $m$, positive and not one. Below $d/(d+2)$ second moments of the flow
-            are infinite; this is not checked here, where no dimension is known.
+            are infinite; this is not checked here, since the dimension is unknown.
 
     Raises:
         InvalidInputError: if `exponent` is not a positive number other than one.
@@ -54,21 +54,21 @@ class InternalEnergy(AbstractEnergy):
         if not (np.isfinite(m) and m > 0 and m != 1):
             raise InvalidInputError(
                 f"The exponent m of ρ^m/(m − 1) must be positive and not 1; got {m}. "
-                "For m = 1 there is `Entropy`."
+                "For m = 1 use `Entropy`."
             )
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        raise _without_density()
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        raise _missing_density_error()
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
         m, weights = self.exponent, mu.points().weights
         powers = jnp.exp((m - 1) * log_density(mu)).reshape(-1)
         return jnp.sum(jnp.where(weights > 0, weights * powers, 0)) / (m - 1)
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         m, d = self.exponent, mean.shape[0]
@@ -77,14 +77,14 @@ class InternalEnergy(AbstractEnergy):
 
     @override
     def variation_on_points(self, mu: Points) -> AbstractVariation:
-        raise _without_density()
+        raise _missing_density_error()
 
     @override
     def variation_on_grid(self, mu: Grid) -> AbstractVariation:
         m = self.exponent
         powers = jnp.exp((m - 1) * log_density(mu))  # p/ρ = ρ^(m-1), infinite at ρ = 0
         ratio = cell_density(mu) ** (m - 1)
-        forces = diffusing(mu, ratio, m)
+        forces = pressure_forces(mu, ratio, m)
         return CellVariation(m / (m - 1) * powers, mu, forces, powers)
 
     @override
@@ -104,10 +104,10 @@ class PowerOfDensity(AbstractExplicit, AbstractVariation):
         return m / (m - 1) * jnp.exp((m - 1) * self.logs(tokens))
 
 
-def _without_density() -> UnsupportedError:
+def _missing_density_error() -> UnsupportedError:
     return UnsupportedError(
-        "An internal energy is one of a density, and an atom has none: use a grid, or "
-        "the Gaussian that follows it among Gaussians (`measure = grid` or `gaussian`)."
+        "Points have no density and so no internal energy. Use a grid, or the flow "
+        "restricted to Gaussians (`measure = grid` or `gaussian`)."
     )
 
 
@@ -115,16 +115,16 @@ def _without_density() -> UnsupportedError:
 def internal(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0, m: Scalar = 2.0
 ) -> AbstractEnergy:
-    """The integral of ρ^m/(m − 1), of Gaussians and grids; option `m`, 2 by default.
+    """The integral of ρ^m/(m − 1), for Gaussians and grids; option `m`, 2 by default.
 
-    The entropy for m = 1.
+    For m = 1 it is the entropy.
     """
     del Q, K, epsilon
     d = np.shape(V)[-1]
     number = m if isinstance(m, int | float) else np.nan
     if not number > d / (d + 2):
         raise InvalidInputError(
-            f"The exponent `m` of an internal energy is a number above d/(d + 2) = "
-            f"{d / (d + 2):.4g}, below which no second moment stays finite; got {m}."
+            f"`m` must be a number above d/(d + 2) = {d / (d + 2):.4g}, for finite "
+            f"second moments; got {m}."
         )
     return Entropy() if number == 1 else InternalEnergy(float(number))

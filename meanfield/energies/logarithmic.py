@@ -1,4 +1,4 @@
-r"""Logarithmic attraction in the plane, and the energy of Keller and Segel."""
+r"""Logarithmic attraction in the plane, and the Keller--Segel energy."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,28 +17,28 @@ from ._energy import AbstractEnergy, energy_of_measure
 from ._variation import AbstractVariation, CellVariation
 from .entropy import Entropy
 
-EVEN = 1e-9  # of a width, by which cells of even ones may differ
-ROUNDED = 1e-6  # of a cosine, below which it is that of a right angle
+WIDTH_TOLERANCE = 1e-9  # relative difference of widths that still count as equal
+COSINE_TOLERANCE = 1e-6  # cosine below which an angle counts as a right angle
 
 
 class LogarithmicAttraction(AbstractEnergy):
     r"""$E(\mu) = \frac\chi{4\pi}\iint\log|x - y|\,d\mu(x)\,d\mu(y)$ in the plane.
 
-    Its first variation is $-\chi c$ with the field $c = -\frac1{2\pi}\log|\cdot| *
-    \mu$ that solves $-\Delta c = \mu$, so that its flow is $\rho' = -\chi\nabla\cdot
-    (\rho\nabla c)$. With `Entropy` it is the parabolic-elliptic model of Keller and
-    Segel, in which a law of mass one has $\frac d{dt}\int|x|^2d\mu = 4(1 -
-    \frac\chi{8\pi})$ and collapses in finite time for $\chi > 8\pi$ (Dolbeault and
-    Perthame 2004; Blanchet, Dolbeault and Perthame 2006).
+    Its first variation is $-\chi c$, where $c = -\frac1{2\pi}\log|\cdot| * \mu$ solves
+    $-\Delta c = \mu$, so that its flow is $\rho' = -\chi\nabla\cdot(\rho\nabla c)$.
+    Together with `Entropy` this is the parabolic-elliptic Keller--Segel model. There a
+    law of mass one has $\frac d{dt}\int|x|^2d\mu = 4(1 - \frac\chi{8\pi})$ and
+    collapses in finite time for $\chi > 8\pi$ (Dolbeault and Perthame 2004; Blanchet,
+    Dolbeault and Perthame 2006).
 
-    On a grid the logarithm is averaged over each cell in closed form, to second order
-    in their width; cells must be of even width along each axis. On a Gaussian it is
-    $\frac\chi{8\pi}(\log\frac{\mathrm{tr}\,\Sigma + 2\sqrt{\det\Sigma}}{2} + \log2 -
-    \gamma)$, with Euler's $\gamma$. Two atoms at one place have an infinite energy, so
-    points are refused.
+    On a grid the logarithm is averaged over each cell in closed form, accurate to
+    second order in the width; cells must have equal widths along each axis. On a
+    Gaussian the energy is $\frac\chi{8\pi}(\log\frac{\mathrm{tr}\,\Sigma +
+    2\sqrt{\det\Sigma}}{2} + \log2 - \gamma)$, with Euler's $\gamma$. Points are not
+    supported, since atoms have an infinite self-energy.
 
     Args:
-        chi: $\chi$; positive attracts, negative repels.
+        chi: $\chi$; positive values attract, negative ones repel.
 
     Raises:
         InvalidInputError: if `chi` is not finite.
@@ -55,20 +55,20 @@ class LogarithmicAttraction(AbstractEnergy):
     chi: Scalar = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        known = isinstance(self.chi, int | float) and np.isfinite(self.chi)
-        if not known:
+        is_valid = isinstance(self.chi, int | float) and np.isfinite(self.chi)
+        if not is_valid:
             raise InvalidInputError(f"`chi` must be a finite number; got {self.chi!r}.")
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        raise _infinite()
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        raise _infinite_energy_error()
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
         return jnp.sum(mu.state.masses[0] * self._potential(mu)) / 2
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         _check_plane(mean.shape[0])
@@ -76,29 +76,29 @@ class LogarithmicAttraction(AbstractEnergy):
         # a² cos² + b² sin² of an even angle, whose mean logarithm is 2 log((a + b)/2).
         total = jnp.trace(
             covariance
-        )  # divided out, for determinants over- and underflow
+        )  # divided out, since determinants may over- or underflow
         area = jnp.sqrt(jnp.linalg.det(covariance / total))
         mean_log = jnp.log(total) + jnp.log(1 + 2 * area) - np.euler_gamma
         return self.chi / (8 * np.pi) * mean_log
 
     @override
     def variation_on_points(self, mu: Points) -> AbstractVariation:
-        raise _infinite()
+        raise _infinite_energy_error()
 
     @override
     def variation_on_grid(self, mu: Grid) -> AbstractVariation:
-        values, none = self._potential(mu)[None], jnp.zeros_like(mu.state.masses)
-        return CellVariation(values, mu, CellForces(none, none, values))
+        values, zeros = self._potential(mu)[None], jnp.zeros_like(mu.state.masses)
+        return CellVariation(values, mu, CellForces(zeros, zeros, values))
 
     @override
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         raise NotClosedError(
-            "The logarithmic potential of a Gaussian has no closed form off its mean; "
-            "its energy and its flow among Gaussians have. Use a grid."
+            "The logarithmic potential of a Gaussian has no closed form away from its "
+            "mean; only its energy and its flow among Gaussians do. Use a grid."
         )
 
     def _potential(self, mu: Grid) -> Float[Array, "n m"]:
-        r"""$-\chi c$ at the middles of cells; NaN unless these are even and upright."""
+        r"""$-\chi c$ at the centres of cells; NaN for unequal or sheared cells."""
         _check_grid(mu)
         sizes = [
             jnp.mean(widths(row)) * jnp.linalg.norm(mu.state.axes[:, axis])
@@ -106,18 +106,18 @@ class LogarithmicAttraction(AbstractEnergy):
         ]
         masses = mu.state.masses[0]
         kernel = _mean_logs(masses.shape, sizes)
-        values = self.chi / (2 * np.pi) * _convolved(masses, kernel)
+        values = self.chi / (2 * np.pi) * _convolve(masses, kernel)
         return jnp.where(_are_even(mu) & _is_upright(mu), values, jnp.nan)
 
 
 def _mean_logs(
     shape: tuple[int, ...], sizes: list[Float[Array, ""]]
 ) -> Float[Array, "n m"]:
-    r"""The mean of $\log|z|$ over the cell that lies so many cells to the right and up.
+    r"""The mean of $\log|z|$ over a cell, for each offset of the cell from the origin.
 
-    By a second difference of $F(x, y) = \frac12[xy(\log|z|^2 - 3) + x^2\arctan\frac yx
-    + y^2\arctan\frac xy]$ with $\partial_x\partial_yF = \log|z|$, at corners of cells,
-    where neither coordinate is zero.
+    It is a second difference of $F(x, y) = \frac12[xy(\log|z|^2 - 3) +
+    x^2\arctan\frac yx + y^2\arctan\frac xy]$, with $\partial_x\partial_yF = \log|z|$,
+    at the corners of cells, where neither coordinate is zero.
     """
     corner = lambda n: jnp.arange(n + 1, dtype=sizes[0].dtype) - 0.5
     x, y = (size * corner(n) for n, size in zip(shape, sizes, strict=True))
@@ -127,28 +127,28 @@ def _mean_logs(
     return jnp.diff(jnp.diff(corners, axis=0), axis=1) / (sizes[0] * sizes[1])
 
 
-def _angle(slope: Float[Array, "n m"]) -> Float[Array, "n m"]:
-    r"""$\arctan t = \int_0^1\frac{t\,du}{1 + t^2u^2}$ to rounding, by Gauss's rule.
+def _angle(ratio: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    r"""$\arctan t = \int_0^1\frac{t\,du}{1 + t^2u^2}$ to rounding, by Gauss quadrature.
 
-    The compiler's own (jaxlib 0.10.2, on processors) reads memory that nobody wrote
-    in the loop of a solver.
+    XLA's own `arctan` (jaxlib 0.10.2, on CPU) reads uninitialised memory in the loop of
+    a solver.
     """
     nodes, weights = np.polynomial.legendre.leggauss(14)
-    small = jnp.where(jnp.abs(slope) > 1, 1 / slope, slope)
+    small = jnp.where(jnp.abs(ratio) > 1, 1 / ratio, ratio)
     terms = [
         w * small / (2 + small**2 * (1 + u) ** 2 / 2)
         for u, w in zip(nodes, weights, strict=True)
     ]
     angle = sum(terms[1:], terms[0])
-    return jnp.where(jnp.abs(slope) > 1, jnp.sign(slope) * np.pi / 2 - angle, angle)
+    return jnp.where(jnp.abs(ratio) > 1, jnp.sign(ratio) * np.pi / 2 - angle, angle)
 
 
-def _convolved(
+def _convolve(
     masses: Float[Array, "n m"], kernel: Float[Array, "n m"]
 ) -> Float[Array, "n m"]:
-    """Sums of masses times an even kernel of their distance, for each cell."""
+    """Convolution of masses with an even kernel, by FFT."""
     n, m = masses.shape
-    even = jnp.pad(kernel, ((0, n), (0, m)))  # twice as long, so that no end meets
+    even = jnp.pad(kernel, ((0, n), (0, m)))  # zero-padded to prevent wrap-around
     even = even.at[n + 1 :].set(even[n - 1 : 0 : -1])
     even = even.at[:, m + 1 :].set(even[:, m - 1 : 0 : -1])
     waves = jnp.fft.rfft2(masses, s=even.shape) * jnp.fft.rfft2(even)
@@ -156,41 +156,41 @@ def _convolved(
 
 
 def _are_even(mu: Grid) -> np.bool | Bool[Array, ""]:
-    """Whether all cells along each axis have one width; known early where edges are."""
+    """Whether cells have equal widths along each axis; a NumPy bool for known edges."""
     rows = [np.asarray(row) if is_concrete(row) else row for row in mu.edges]
     sizes = [row[1:] - row[:-1] for row in rows]
-    answers = [h.max() - h.min() < EVEN * h.max() for h in sizes]
+    answers = [h.max() - h.min() < WIDTH_TOLERANCE * h.max() for h in sizes]
     return answers[0] & answers[1]
 
 
 def _is_upright(mu: Grid) -> np.bool | Bool[Array, ""]:
-    """Whether the axes of the box stand at right angles; known early where they are."""
+    """Whether the axes of the box are orthogonal; a NumPy bool if they are known."""
     D = mu.state.axes
     x, y = (np.asarray(D) if is_concrete(D) else D).T
-    return (x @ y) ** 2 <= ROUNDED**2 * (x @ x) * (y @ y)
+    return (x @ y) ** 2 <= COSINE_TOLERANCE**2 * (x @ x) * (y @ y)
 
 
 def _check_grid(mu: Grid) -> None:
-    """Refuses layers, lines, boxes that shear and uneven cells.
+    """Raises unless the grid is planar, without layers or shear, with equal cells.
 
     Raises:
-        UnsupportedError: if the density is not one in the plane, on even cells.
+        UnsupportedError: if one of these conditions fails.
     """
     _check_plane(mu.dimension)
     if mu.position is not None:
         raise UnsupportedError(
-            "Logarithmic attraction is between all cells, and layers of positions do "
-            "not meet: use a grid without positions."
+            "Logarithmic attraction acts between all cells and does not support layers "
+            "of positions: use a grid without positions."
         )
     upright, even = _is_upright(mu), _are_even(mu)
     if is_concrete(upright) and not upright:
         raise UnsupportedError(
-            "Logarithmic attraction needs a box that does not shear: use `ScaledBox` "
-            "or `FixedBox` (`box = scaled` or `fixed`)."
+            "Logarithmic attraction needs a box without shear: use `ScaledBox` or "
+            "`FixedBox` (`box = scaled` or `fixed`)."
         )
     if is_concrete(even) and not even:
         raise UnsupportedError(
-            "Logarithmic attraction needs cells of even width along each axis, such "
+            "Logarithmic attraction needs cells of equal width along each axis, such "
             "as those of `numpy.linspace`."
         )
 
@@ -198,15 +198,15 @@ def _check_grid(mu: Grid) -> None:
 def _check_plane(dimension: int) -> None:
     if dimension != 2:
         raise UnsupportedError(
-            "Logarithmic attraction is the Newtonian one in the plane alone: use "
-            f"d = 2 (`--d 2`); got d = {dimension}."
+            "Logarithmic attraction is defined in the plane only; got "
+            f"d = {dimension}. Use d = 2 (`--d 2`)."
         )
 
 
-def _infinite() -> UnsupportedError:
+def _infinite_energy_error() -> UnsupportedError:
     return UnsupportedError(
-        "Tokens attract themselves infinitely by a logarithm: use a grid, or the "
-        "Gaussian that follows it among Gaussians (`measure = grid` or `gaussian`)."
+        "Tokens have an infinite logarithmic self-energy. Use a grid, or the flow "
+        "restricted to Gaussians (`measure = grid` or `gaussian`)."
     )
 
 
@@ -226,6 +226,6 @@ def keller_segel(
 ) -> AbstractEnergy:
     r"""The entropy and logarithmic attraction in the plane; option `chi`, 1 by default.
 
-    Collapses for `chi` above 8π.
+    A law of mass one collapses for `chi` above 8π.
     """
     return Entropy() + logarithmic(Q, K, V, epsilon=epsilon, chi=chi)

@@ -26,7 +26,7 @@ class Potential(AbstractEnergy):
     r"""$E(\mu) = \int U\,d\mu$ on points and grids; the first variation is $U$ itself.
 
     Attributes:
-        function: $U$, of one state, in terms of `jax.numpy`.
+        function: $U$, a function of one state, written with `jax.numpy`.
 
     Examples:
         >>> from meanfield import Points
@@ -39,24 +39,24 @@ class Potential(AbstractEnergy):
     function: Callable[[Float[Array, " d"]], Float[Array, ""]]
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        # $U$ need not be finite at the origin, where excluded tokens are counted.
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        # Excluded tokens take the state of the heaviest one, where $U$ is finite.
         heaviest = mu.tokens.x[jnp.argmax(mu.log_weights)]
-        excluded = jnp.isneginf(mu.log_weights)[:, None]
-        x = jnp.where(excluded, heaviest[None, :], mu.tokens.x)
+        is_excluded = jnp.isneginf(mu.log_weights)[:, None]
+        x = jnp.where(is_excluded, heaviest[None, :], mu.tokens.x)
         return mu.weights @ jax.vmap(self.function)(x)
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.on_points(mu.points())
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.value_on_points(mu.points())
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         raise NotClosedError(
-            "A potential of any shape has no closed form on a Gaussian; a "
-            "`QuadraticPotential` has. Use points or a grid."
+            "A general potential has no closed form on a Gaussian. Use a "
+            "`QuadraticPotential`, points or a grid."
         )
 
     @override
@@ -88,7 +88,8 @@ class QuadraticPotential(AbstractEnergy):
         centre: $c$, zero if `None`.
 
     Raises:
-        InvalidInputError: if `matrix` is not symmetric or `centre` does not fit it.
+        InvalidInputError: if `matrix` is not symmetric, or the shape of `centre` does
+            not match it.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -105,8 +106,8 @@ class QuadraticPotential(AbstractEnergy):
         H = float_array("matrix", matrix)
         if H.ndim != 2 or H.shape[0] != H.shape[1]:
             raise InvalidInputError(f"`matrix` must be square; got shape {H.shape}.")
-        if is_concrete(H) and not _symmetric(np.asarray(H)):
-            raise InvalidInputError("`matrix` must be symmetric, as a Hessian is.")
+        if is_concrete(H) and not _is_symmetric(np.asarray(H)):
+            raise InvalidInputError("`matrix` must be symmetric, like any Hessian.")
         c = (
             jnp.zeros(len(H), H.dtype)
             if centre is None
@@ -119,16 +120,16 @@ class QuadraticPotential(AbstractEnergy):
         self.matrix, self.centre = H, c
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
-        values = self.variation(mu)(mu.counted)
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
+        values = self.variation(mu)(mu.safe_tokens)
         return mu.total(values)
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.on_points(mu.points())
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.value_on_points(mu.points())
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         z = mean - self.centre
@@ -143,7 +144,7 @@ class QuadraticPotential(AbstractEnergy):
         return QuadraticVariation(self.matrix, self.centre, jnp.zeros_like(self.centre))
 
 
-def _symmetric(H: np.ndarray) -> bool:
+def _is_symmetric(H: np.ndarray) -> bool:
     slack = 10 * len(H) * np.finfo(H.dtype).eps * np.max(np.abs(H), initial=0)
     return bool(np.all(np.abs(H - H.T) <= slack))
 
@@ -152,7 +153,7 @@ def _symmetric(H: np.ndarray) -> bool:
 def second_moment(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> QuadraticPotential:
-    """Half the second moment about the origin; of `V` the dimension alone enters."""
+    """Half the second moment about the origin; it depends on no parameters."""
     del Q, K, epsilon
     value = float_array("V", V)
     return QuadraticPotential(jnp.eye(value.shape[-1], dtype=value.dtype))

@@ -1,11 +1,11 @@
-r"""The energy that converged Sinkhorn attention descends: entropic self-transport."""
+r"""Entropic self-transport, the energy that converged Sinkhorn attention descends."""
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield._derivatives import ruled
+from meanfield._derivatives import custom_derivative
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention import Scalings, scalings
 from meanfield.fields import Convergence
@@ -24,22 +24,23 @@ from ._variation import AbstractVariation, QuadraticVariation
 class SinkhornEnergy(AbstractEnergy):
     r"""$E(\mu) = -\tfrac12\iint\kappa\log(\kappa/\kappa^0)\,d\mu\,d\mu$.
 
-    With $\kappa^0 = e^{Qx\cdot Ky/\epsilon}$ and $\kappa = \kappa^0 e^{f(x) + g(y)}$ of
-    both marginals $\mu$. With $\kappa^0 = e^{-|Qx - Ky|^2/2\epsilon}$ instead, the same
-    number is $-\tfrac12\iint\kappa\log(\kappa/\kappa^0) + \tfrac1{4\epsilon}\int(|Qx|^2
-    + |Kx|^2)d\mu$ (castin2025, eq. (5.11) and remark 5.2). The first variation is
-    $-\tfrac12(f + g)$, up to a constant. Where $A = A^\top = -V$, Sinkhorn attention is
-    its Wasserstein flow.
+    Here $\kappa^0 = e^{Qx\cdot Ky/\epsilon}$, and $\kappa = \kappa^0 e^{f(x) + g(y)}$
+    has both marginals $\mu$. With $\kappa^0 = e^{-|Qx - Ky|^2/2\epsilon}$ instead, the
+    same energy is $-\tfrac12\iint\kappa\log(\kappa/\kappa^0) +
+    \tfrac1{4\epsilon}\int(|Qx|^2 + |Kx|^2)d\mu$ (castin2025, eq. (5.11) and remark
+    5.2). The first variation is $-\tfrac12(f + g)$, up to a constant. If $A = A^\top =
+    -V$, Sinkhorn attention is its Wasserstein flow.
 
     Args:
         Q: query matrix; any number of rows.
         K: key matrix, of the same shape.
         epsilon: the bandwidth.
-        tolerance: on the sup of |log marginal|; `None` scales with the dtype.
-        max_iterations: passes after which the potentials report themselves unconverged.
+        tolerance: for the sup of |log marginal|; `None` scales with the dtype.
+        max_iterations: number of passes after which the potentials count as
+            unconverged.
 
     Raises:
-        InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+        InvalidInputError: if shapes do not match or `epsilon` is not positive.
 
     Examples:
         >>> from meanfield import Gaussian, gauss_hermite
@@ -69,55 +70,55 @@ class SinkhornEnergy(AbstractEnergy):
         self.tolerance, self.max_iterations = tolerance, max_iterations
 
     @override
-    def on_points(self, mu: Points) -> Float[Array, ""]:
+    def value_on_points(self, mu: Points) -> Float[Array, ""]:
         return self.dual(mu)
 
     @override
-    def on_grid(self, mu: Grid) -> Float[Array, ""]:
-        return self.on_points(mu.points())
+    def value_on_grid(self, mu: Grid) -> Float[Array, ""]:
+        return self.value_on_points(mu.points())
 
     def dual(self, mu: Points) -> Float[Array, ""]:
         r"""$-\tfrac12(\int f\,d\mu + \int g\,d\mu)$, minus half the dual maximum.
 
-        Its error is of second order in that of the potentials. Source: castin2025,
+        Its error is of second order in the error of the potentials. Source: castin2025,
         (A.3); sander2022, eq. (8).
         """
-        found = self.potentials(mu)
-        both = found.rows(mu.counted) + found.columns(mu.counted)
-        return -(mu.weights @ both) / 2
+        potentials = self.potentials(mu)
+        total = potentials.rows(mu.safe_tokens) + potentials.columns(mu.safe_tokens)
+        return -(mu.weights @ total) / 2
 
     def primal(self, mu: Points) -> Float[Array, ""]:
-        r"""$-\tfrac12\iint\kappa\log(\kappa/\kappa^0)\,d\mu\,d\mu$ of the plan reached.
+        r"""$-\tfrac12\iint\kappa\log(\kappa/\kappa^0)\,d\mu\,d\mu$ of the actual plan.
 
-        The same number at convergence; its error is of first order in the column
-        marginals, which are put in, the rows being normalised.
+        At convergence it equals `dual`. Its error is of first order in the error of the
+        column marginals, which it uses as computed; the rows are normalised.
         """
-        found = self.potentials(mu)
-        f = found.rows(mu.counted)
-        g = found.g - found.key_part(mu.counted)
-        column_sums = jnp.exp(g - found.columns(mu.counted))
+        potentials = self.potentials(mu)
+        f = potentials.rows(mu.safe_tokens)
+        g = potentials.g - potentials.key_part(mu.safe_tokens)
+        column_sums = jnp.exp(g - potentials.columns(mu.safe_tokens))
         return -(mu.weights @ f + mu.weights @ (g * column_sums)) / 2
 
     def potentials(self, mu: Points) -> Scalings:
-        """$f$ and $g$, in units of the score."""
+        """The potentials $f$ and $g$, in units of the score."""
         return scalings(
             self.score, mu, tolerance=self.tolerance, max_iterations=self.max_iterations
         )
 
     @override
-    def on_gaussian(
+    def value_on_gaussian(
         self, mean: Float[Array, " d"], covariance: Float[Array, "d d"]
     ) -> Float[Array, ""]:
         r"""$\tfrac12\alpha\cdot A\alpha + \tfrac12\sum_i(h_i - 1 - \tfrac12\log h_i)$.
 
-        With $\sigma$ the singular values of $Y^\top AY$, $\Sigma = YY^\top$, and $h =
-        (1+\sqrt{1+4\sigma^2})/2$: along each pair of singular directions the plan has
-        the correlation $\rho = \sigma/h$ that maximises $\sigma\rho +
-        \tfrac12\log(1-\rho^2)$. Any rank. It is the $F_\epsilon$ of castin2025,
-        eq. (5.12), with its mean term put right (ERRATA C19).
+        Here $\sigma$ are the singular values of $Y^\top AY$, $\Sigma = YY^\top$ of any
+        rank, and $h = (1+\sqrt{1+4\sigma^2})/2$. Along each pair of singular directions
+        the plan has the correlation $\rho = \sigma/h$ that maximises $\sigma\rho +
+        \tfrac12\log(1-\rho^2)$. This is the $F_\epsilon$ of castin2025, eq. (5.12),
+        with its mean term corrected (ERRATA C19).
         """
         A = self.score.A
-        return mean @ A @ mean / 2 + _centred(A, covariance)
+        return mean @ A @ mean / 2 + _centred_energy(A, covariance)
 
     @override
     def variation_on_points(self, mu: Points) -> AbstractVariation:
@@ -127,50 +128,50 @@ class SinkhornEnergy(AbstractEnergy):
     def variation_on_gaussian(self, mu: Gaussian) -> AbstractVariation:
         A = self.score.A
         linear = (A + A.T) @ mu.mean / 2
-        return QuadraticVariation(2 * _centred_slope(A, mu.factor), mu.mean, linear)
+        return QuadraticVariation(2 * _centred_gradient(A, mu.factor), mu.mean, linear)
 
 
 class PotentialsVariation(AbstractVariation):
     r"""$-\tfrac12(f + g)$."""
 
-    found: Scalings
+    potentials: Scalings
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, " n"]:
-        return -(self.found.rows(tokens) + self.found.columns(tokens)) / 2
+        return -(self.potentials.rows(tokens) + self.potentials.columns(tokens)) / 2
 
     @property
     @override
     def convergence(self) -> Convergence | None:
-        return self.found.convergence
+        return self.potentials.convergence
 
 
-def _centred_rule(_: Array, primals: tuple, tangents: tuple) -> Array:
-    r"""$d\psi = \sum_i (\sigma_i/2h_i)\,d\sigma_i$, so half of $SM$ against $dM$."""
+def _centred_energy_rule(_: Array, primals: tuple, tangents: tuple) -> Array:
+    r"""$d\psi = \sum_i (\sigma_i/2h_i)\,d\sigma_i = \tfrac12\langle SM, dM\rangle$."""
     (A, covariance), (dA, dSigma) = primals, tangents
     Y = psd_sqrt(covariance)
     M = Y.T @ A @ Y
-    by_score = jnp.sum((entropic_shrinkage(M) @ M) * (Y.T @ dA @ Y)) / 2
-    return by_score + jnp.sum(_centred_slope(A, Y) * dSigma)
+    score_part = jnp.sum((entropic_shrinkage(M) @ M) * (Y.T @ dA @ Y)) / 2
+    return score_part + jnp.sum(_centred_gradient(A, Y) * dSigma)
 
 
-@ruled(_centred_rule)
-def _centred(A: Float[Array, "d d"], covariance: Float[Array, "d d"]) -> Array:
+@custom_derivative(_centred_energy_rule)
+def _centred_energy(A: Float[Array, "d d"], covariance: Float[Array, "d d"]) -> Array:
     """The energy of a centred Gaussian; its derivative exists at every rank."""
     Y = psd_sqrt(covariance)
     sigma = jnp.linalg.svd(Y.T @ A @ Y, compute_uv=False)
-    # h - 1, without cancelling, and without squares that overflow.
+    # h - 1, without cancellation and without overflow of squares.
     excess = sigma * (2 * sigma / (1 + jnp.hypot(1, 2 * sigma)))
     return jnp.sum(excess - jnp.log1p(excess) / 2) / 2
 
 
-def _centred_slope(
+def _centred_gradient(
     A: Float[Array, "d d"], Y: Float[Array, "d r"]
 ) -> Float[Array, "d d"]:
     r"""$\partial_\Sigma\psi = \tfrac14(A^\top YSY^\top A + AYS'Y^\top A^\top)$.
 
-    A quarter of minus the Hessians of $f$ and $g$, with $S$ and $S'$ the entropic
-    shrinkages of $Y^\top AY$ and of its transpose.
+    This is minus a quarter of the Hessians of $f$ and $g$, where $S$ and $S'$ are the
+    entropic shrinkages of $Y^\top AY$ and of its transpose.
     """
     M = Y.T @ A @ Y
     queries = A.T @ Y @ entropic_shrinkage(M) @ Y.T @ A
@@ -182,6 +183,6 @@ def _centred_slope(
 def sinkhorn(
     Q: Numbers, K: Numbers, V: Numbers, *, epsilon: Scalar = 1.0
 ) -> SinkhornEnergy:
-    """Minus half of entropic transport to itself; `V` does not enter."""
+    """Minus half of entropic transport of the measure to itself; independent of `V`."""
     del V
     return SinkhornEnergy(Q, K, epsilon)

@@ -1,34 +1,37 @@
 from meanfield._programs import signature as signature
+from meanfield._renamed import old_names
 from meanfield.endings import Status as Status
 
 from . import _card as _card  # how trajectories show themselves
-from ._compiled import compiled as compiled
-from ._compiled import compiler_options as compiler_options
+from ._compilation import compile_function as compile_function
+from ._compilation import compiler_options as compiler_options
 from ._ensemble import ensemble as ensemble
 from ._ensemble import status_counts as status_counts
 from ._flow import flow as flow
-from ._flow import followed as followed
-from ._flow import prepared as prepared
+from ._flow import flow_problem as flow_problem
+from ._flow import prepare_problem as prepare_problem
 from ._integration import Problem as Problem
 from ._trajectory import Trajectory as Trajectory
-from .doubts import Doubt as Doubt
-from .doubts import doubt as doubt
+from .error_estimates import ErrorEstimate as ErrorEstimate
+from .error_estimates import error_estimate as error_estimate
 from .motions import Isotropic as Isotropic
 from .motions import Motion as Motion
 from .motions import has_bound as has_bound
 from .motions import interpolations as interpolations
 from .motions import motion_of as motion_of
-from .motions import planned as planned
+from .motions import plan_sums as plan_sums
 from .stepping import SAFETY as SAFETY
 from .stepping import AbstractStepping as AbstractStepping
 from .stepping import adaptive as adaptive
 from .stepping import cfl as cfl
 from .stepping import fixed as fixed
-from .stepping import over_jumps as over_jumps
 from .stepping import solvers as solvers
+from .stepping import steps_over_jumps as steps_over_jumps
 from .watch import AbstractStop as AbstractStop
 from .watch import BlowUp as BlowUp
 from .watch import BlowUpTime as BlowUpTime
-from .watch import Seen as Seen
+from .watch import Observation as Observation
 from .watch import Steady as Steady
 from .watch import stops as stops
+
+__getattr__ = old_names(__name__)

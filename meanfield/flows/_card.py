@@ -1,4 +1,4 @@
-"""The text and pictures that stand for a trajectory, as in a notebook."""
+"""The card that displays a trajectory, as in a notebook: text and pictures."""
 
 from typing import Any
 
@@ -11,27 +11,27 @@ from meanfield.measures import AbstractMeasure, history
 
 from ._trajectory import Trajectory
 
-_DRAWN = 6  # frames that the picture shows
+_N_FRAMES = 6  # frames in the picture
 
 
 def _card(run: Trajectory[Any]) -> Card | None:
-    """Its frames, ending, steps and last measure, with a picture of some frames."""
+    """The card of a trajectory; `None` for an ensemble, or if values are not known."""
     if not (is_known(run.ts, 1) and is_known(run.code, 0)):
         return None
-    ts, moved = np.asarray(run.ts), run.final.card
+    ts, final_card = np.asarray(run.ts), run.final.card
     facts = {"frames": f"{len(ts)}"}
     if len(ts):
         facts["t"] = f"{number(ts[0])} … {number(ts[-1])}"
     facts["ending"] = _ending(run)
-    facts["steps"] = f"{int(run.n_accepted)}, {int(run.n_rejected)} refused"
-    if moved is not None:
-        facts["last"] = moved.text
+    facts["steps"] = f"{int(run.n_accepted)} accepted, {int(run.n_rejected)} rejected"
+    if final_card is not None:
+        facts["last"] = final_card.text
     kind = type(run.start).__name__
     return Card(f"Trajectory of {kind}", facts, lambda: history(_measures(run)))
 
 
 def _ending(run: Trajectory[Any]) -> str:
-    """How and when it ended."""
+    """The ending and its time, with the blow-up time if there is one."""
     text = f"{run.status.ending} at t = {number(run.stop_time)}"
     if not np.isfinite(np.asarray(run.t_star)):
         return text
@@ -39,12 +39,14 @@ def _ending(run: Trajectory[Any]) -> str:
 
 
 def _measures(run: Trajectory[Any]) -> list[AbstractMeasure]:
-    """A few measures, evenly spaced among those that are real, on the host."""
-    real = min(int(run.n_saved), len(run))
-    indices = np.unique(np.linspace(0, max(real - 1, 0), _DRAWN).astype(int))
-    on_host = jax.tree.map(np.asarray, run.coordinates)
-    frame = lambda i: jax.tree.map(lambda leaf: jax.device_put(leaf[i]), on_host)
-    frames = [run.start.at(frame(i)) for i in indices[:real]]
+    """Measures of a few evenly spaced frames that were reached, and of the end."""
+    n_real = min(int(run.n_saved), len(run))
+    indices = np.unique(np.linspace(0, max(n_real - 1, 0), _N_FRAMES).astype(int))
+    host_coordinates = jax.tree.map(np.asarray, run.coordinates)
+    frame = lambda i: jax.tree.map(
+        lambda leaf: jax.device_put(leaf[i]), host_coordinates
+    )
+    frames = [run.start.replace_coordinates(frame(i)) for i in indices[:n_real]]
     return frames if frames and run.status.row.leaves else [*frames, run.final]
 
 

@@ -1,7 +1,6 @@
 """Many flows in one call, each with its own steps and its own ending."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
@@ -18,16 +17,24 @@ from meanfield._typing import Device, Numbers
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.measures import AbstractMeasure, beside
+from meanfield.measures import AbstractMeasure, as_batched
 from meanfield.workers import threads
 
-from ._compiled import compiled
-from ._flow import Stop, prepared
-from ._integration import Problem, integrated
+from ._compilation import compile_function
+from ._flow import Stop, prepare_problem
+from ._integration import Problem, integrate_in_jit
 from ._trajectory import M, Trajectory
 from .motions import Noise, motion_of
 from .stepping import AbstractStepping
-from .watch import BlowUpTime, forerunner, foresees, foretold, is_bounded, never
+from .watch import (
+    BlowUpTime,
+    is_bounded,
+    needs_pilot,
+    no_blow_up,
+    pilot_blow_up,
+    pilot_span,
+    pilot_stepping,
+)
 
 Axes = tuple[int | None, ...]
 Keys = Key[Array, "..."]
@@ -40,99 +47,104 @@ def ensemble(  # noqa: PLR0913 (as `flow`)
     ts: Numbers,
     *,
     in_axes: Axes = (None, 0),
-    together: int | None = None,
+    batch_size: int | None = None,
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
-    since: float | None = None,
-    due: BlowUpTime | None = None,
-    until: float | None = None,
+    run_start: float | None = None,
+    predicted_blow_up: BlowUpTime | None = None,
+    run_end: float | None = None,
     noise: Noise = None,
     key: Keys | None = None,
     devices: Sequence[Device] = (),
 ) -> Trajectory[M]:
-    """The flows of many members, compiled once: each as `flow` would give it.
+    """Integrates many flows with one compilation; each member is what `flow` gives.
 
-    Members advance in blocks, as many at a time as there are cores. Inside a block
-    each member has its own step sizes and its own ending, and waits for the slowest of
-    the block; a block ends when all its members have. Blocks of one shape share one
-    compilation, over calls too; the last is filled up. For use outside `jit`, where
-    a field can refuse numbers: here a member that has none (ReLU at a mean other than
-    zero) ends as `not-finite`.
+    Members are integrated in blocks, and as many blocks run in parallel as there are
+    cores. Each member has its own step sizes and its own ending; a block ends when its
+    last member has ended. Blocks of the same shape share one compiled program, across
+    calls too; the last block is padded. Call it outside `jit`. Inside a block a field
+    cannot raise: a member for which it has no value (ReLU at a mean other than zero)
+    ends as `not-finite`.
 
     Args:
-        dynamics: one for all, or a stack of them; see `dynamics.stacked`.
-        mu0: the initial measures, stacked: every array leads with the axis of members.
-        ts: times of the frames, not decreasing, the same for all members.
-        in_axes: as in `jax.vmap`, 0 or `None` for `dynamics` and for `mu0`: whether
-            their arrays lead with the axis of members.
-        together: members in a block; by default 64 Gaussians, or more of few
-            dimensions, as many clouds of tokens as hold no more numbers than a block
-            of the sums over a large one, and one such large cloud.
-        stepping: as in `flow`, as are `stop`, `since` and `until`.
-        stop: what ends a flow early.
-        since: when the run began.
-        due: as in `flow`, and leads with the axis of members.
-        until: where the run ends.
-        noise: as in `flow`; its `kappa` may lead with the axis of members.
-        key: of the noise; a stack of keys, one for each member, if each has its own.
-        devices: of this process, by which blocks are computed in turn; JAX's first if
-            there are none.
+        dynamics: one dynamics for all members, or a stack; see `dynamics.stack_trees`.
+        mu0: the stacked initial measures: axis 0 of every array counts the members.
+        ts: non-decreasing times of the frames, the same for all members.
+        in_axes: as in `jax.vmap`: for `dynamics` and for `mu0`, 0 if axis 0 of the
+            arrays counts the members, and `None` if all members share them.
+        batch_size: members in a block; by default 64 Gaussians, or more if they have
+            few dimensions; of small clouds of tokens, as many as need no more memory
+            than one block of the sums over a large cloud; large clouds one at a time.
+        stepping: as in `flow`.
+        stop: as in `flow`.
+        run_start: as in `flow`.
+        predicted_blow_up: as in `flow`, with a leading axis of members.
+        run_end: as in `flow`.
+        noise: as in `flow`; `kappa` may have a leading axis of members.
+        key: PRNG key of the noise, or one key for each member, stacked.
+        devices: devices of this process, which take the blocks in turn; JAX's default
+            device if empty.
 
     Returns:
-        A trajectory whose arrays lead with the axis of members.
+        A trajectory whose arrays have a leading axis of members.
 
     Raises:
-        InvalidInputError: if neither leads with an axis of members, or lengths differ.
-        NotClosedError: if a Gaussian meets an attention that does not keep it one.
+        InvalidInputError: if no array has an axis of members, or their lengths differ.
+        NotClosedError: if the attention does not map Gaussians to Gaussians, and `mu0`
+            holds Gaussians.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
-        >>> from meanfield.dynamics import stacked
+        >>> from meanfield.dynamics import stack_trees
         >>> from meanfield.flows import ensemble
         >>> one = jnp.eye(1)
-        >>> starts = stacked(
+        >>> starts = stack_trees(
         ...     [Gaussian(jnp.zeros(1), jnp.sqrt(v) * one) for v in (1.0, 2.0)]
         ... )
         >>> runs = ensemble(attentions["softmax"](one, one, one), starts, [0.0, 10.0])
         >>> print(runs.t_star)  # 1/(2Σ₀)
         [0.5  0.25]
     """
-    given = float_array("ts", ts)
-    mu0 = cast(M, motion_of(mu0).ready(mu0, noise, given))
-    members: Members = (dynamics, mu0, noise, key, never(given.dtype))
-    axes = (*in_axes, _leads(noise and noise.kappa), _leads(key), None)
-    family = _family(members, axes, given, stepping=stepping, stop=stop, since=since)
+    times = float_array("ts", ts)
+    mu0 = cast(M, motion_of(mu0).prepare(mu0, noise, times))
+    members: Members = (dynamics, mu0, noise, key, no_blow_up(times.dtype))
+    axes = (*in_axes, _member_axis(noise and noise.kappa), _member_axis(key), None)
+    family = _family(
+        members, axes, times, stepping=stepping, stop=stop, run_start=run_start
+    )
     family = family._replace(devices=tuple(devices) or (None,))
-    if foresees(family.problem.stepping, mu0, noise):
-        if due is None:
-            end = given[-1] if until is None else until
-            span = jnp.stack([given[0], jnp.asarray(end, given.dtype)])
-            due = family.dues(span.astype(family.ts.dtype), together)
-        family = family.told(due)
-    return family.trajectories(together)
+    if needs_pilot(family.problem.stepping, mu0, noise):
+        if predicted_blow_up is None:
+            span = pilot_span(times, run_end).astype(family.ts.dtype)
+            predicted_blow_up = family.predict_blow_up(span, batch_size)
+        family = family.add_prediction(predicted_blow_up)
+    return family.trajectories(batch_size)
 
 
 def status_counts(codes: Int[Array, " runs"]) -> dict[str, int]:
-    """How many members of an ensemble ended in each way.
+    """Number of members of an ensemble with each ending.
 
     Examples:
         >>> from meanfield.flows import status_counts
         >>> status_counts(jnp.array([0, 2, 2]))
         {'finished': 1, 'blow-up': 2}
     """
-    found, counts = np.unique(np.asarray(codes), return_counts=True)
-    return {Status(int(c)).ending: int(k) for c, k in zip(found, counts, strict=True)}
+    unique_codes, counts = np.unique(np.asarray(codes), return_counts=True)
+    return {
+        Status(int(c)).ending: int(k) for c, k in zip(unique_codes, counts, strict=True)
+    }
 
 
 class _Family(NamedTuple):
     """The flows of all members, ready to be integrated.
 
     Attributes:
-        problem: that of the first member.
-        members: what is different in the others, and along which axis.
+        problem: the problem of the first member.
+        members: the parts in which members may differ.
+        axes: for each part, 0 if its arrays have a leading axis of members, or `None`.
         ts: times of the frames.
-        size: how many there are.
-        devices: that compute blocks in turn; `None` is the default of who calls.
+        size: number of members.
+        devices: devices that take the blocks in turn; `None` is JAX's default device.
     """
 
     problem: Problem
@@ -142,51 +154,58 @@ class _Family(NamedTuple):
     size: int
     devices: tuple[Device | None, ...] = (None,)
 
-    def trajectories(self, together: int | None) -> Trajectory:
-        """The trajectories of all members, block by block on all cores."""
+    def trajectories(self, batch_size: int | None) -> Trajectory:
+        """The trajectories of all members, integrated in blocks on all cores."""
         mu0s, n = self.members[1], self.size
-        abreast = together or min(n, motion_of(mu0s).abreast(mu0s))
+        size = batch_size or min(n, motion_of(mu0s).batch_size(mu0s))
         # The last member fills the last block: blocks of one shape share one
         # compilation.
-        order = np.minimum(np.arange(-(-n // abreast) * abreast), n - 1)
-        order = order.reshape(-1, abreast)
-        first = _taken(self.members, self.axes, order[0])
+        order = np.minimum(np.arange(-(-n // size) * size), n - 1)
+        order = order.reshape(-1, size)
+        first = _select_members(self.members, self.axes, order[0])
         ready = _block.has_program(self.problem, first, self.axes, self.ts)
-        n_alone = 0 if ready else 1
+        n_serial = 0 if ready else 1
         turns = [self.devices[k % len(self.devices)] for k in range(len(order))]
+        begin, end = slice(n_serial), slice(n_serial, None)
         with threads() as cores:
-            blocks = _first_alone(self.block, order, turns, n_alone, cores)
+            # The first block compiles the program, if that has not been done before.
+            serial_blocks = list(map(self.block, order[begin], turns[begin]))
+            blocks = [*serial_blocks, *cores.map(self.block, order[end], turns[end])]
         join = lambda *leaves: jnp.asarray(np.concatenate(leaves)[:n])
         return jax.tree.map(join, *blocks)
 
-    def told(self, due: BlowUpTime) -> "_Family":
-        """The same flows, told when each of them is infinite."""
-        due = jax.tree.map(lambda part: jnp.asarray(part, self.ts.dtype), due.or_never)
-        members = cast(Members, (*self.members[:-1], due))
+    def add_prediction(self, blow_up: BlowUpTime) -> "_Family":
+        """The same flows with the predicted blow-up time of each."""
+        blow_up = jax.tree.map(
+            lambda part: jnp.asarray(part, self.ts.dtype), blow_up.inf_form
+        )
+        members = cast(Members, (*self.members[:-1], blow_up))
         return self._replace(
-            members=members, axes=(*self.axes[:-1], _leads(due.t_star))
+            members=members, axes=(*self.axes[:-1], _member_axis(blow_up.t_star))
         )
 
-    def dues(self, span: Float[Array, " times"], together: int | None) -> BlowUpTime:
-        """When the exact flows blow up, as steps go before fixed ones to see."""
+    def predict_blow_up(
+        self, span: Float[Array, " times"], batch_size: int | None
+    ) -> BlowUpTime:
+        """Blow-up times of the exact flows, by adaptive pilot integrations."""
         dynamics, mu0s, *_ = self.members
         axes = tuple(None if a is None else eqx.if_array(a) for a in self.axes[:2])
-        claim = lambda law, mu: is_bounded(law, mu, span)
-        proven = eqx.filter_vmap(claim, in_axes=axes)(dynamics, mu0s)
-        if bool(jnp.all(proven)):
-            never_all = lambda part: jnp.broadcast_to(part, proven.shape)
-            return jax.tree.map(never_all, never(span.dtype))
+        bounds = lambda law, mu: is_bounded(law, mu, span)
+        is_proven = eqx.filter_vmap(bounds, in_axes=axes)(dynamics, mu0s)
+        if bool(jnp.all(is_proven)):
+            never_all = lambda part: jnp.broadcast_to(part, is_proven.shape)
+            return jax.tree.map(never_all, no_blow_up(span.dtype))
         first = self.problem.dynamics, self.problem.mu0
-        ahead = replace(self.problem, stepping=forerunner(*first), stops=())
-        ends = self._replace(problem=ahead, ts=span).trajectories(together)
-        return foretold(*first, ends.blow_up)
+        pilot = replace(self.problem, stepping=pilot_stepping(*first), stops=())
+        ends = self._replace(problem=pilot, ts=span).trajectories(batch_size)
+        return pilot_blow_up(*first, ends.blow_up)
 
     def block(self, indices: np.ndarray, device: Device | None) -> Trajectory:
-        """The trajectories of some members, side by side."""
+        """The trajectories of some members, integrated in one batch."""
         with nullcontext() if device is None else jax.default_device(device):
-            members = _taken(self.members, self.axes, indices)
-            moved = _block(self.problem, members, self.axes, self.ts)
-        return jax.block_until_ready(moved)
+            members = _select_members(self.members, self.axes, indices)
+            trajectory = _block(self.problem, members, self.axes, self.ts)
+        return jax.block_until_ready(trajectory)
 
 
 def _family(
@@ -196,94 +215,87 @@ def _family(
     *,
     stepping: AbstractStepping | None,
     stop: Stop,
-    since: float | None,
+    run_start: float | None,
 ) -> _Family:
-    """All flows, made ready as the first of them asks for."""
-    size = _members(members, axes)
-    dynamics, mu0, noise, key, _ = _taken(members, axes, np.asarray(0))
-    problem, times = prepared(
+    """All flows, with the schedule of steps and the plan of the first member."""
+    size = _n_members(members, axes)
+    dynamics, mu0, noise, key, _ = _select_members(members, axes, np.asarray(0))
+    problem, times = prepare_problem(
         dynamics,
         mu0,
         ts,
         stepping=stepping,
         stop=stop,
-        since=since,
+        run_start=run_start,
         noise=noise,
         key=key,
     )
-    moves, mu0s, *others = members
-    mu0s = motion_of(mu0).alike(mu0s, problem.mu0)
-    alike = cast(Members, (moves, mu0s, *others))
-    return _Family(problem, alike, axes, times, size)
+    stacked_dynamics, mu0s, *rest = members
+    mu0s = motion_of(mu0).share_plan(mu0s, problem.mu0)
+    planned_members = cast(Members, (stacked_dynamics, mu0s, *rest))
+    return _Family(problem, planned_members, axes, times, size)
 
 
-def _first_alone(
-    block: Callable[[np.ndarray, Device], Trajectory],
-    order: np.ndarray,
-    devices: Sequence[Device],
-    n_alone: int,
-    cores: ThreadPoolExecutor,
-) -> list[Trajectory]:
-    """All blocks, on all cores but for the first ones: a program is compiled once."""
-    begin, end = slice(n_alone), slice(n_alone, None)
-    alone = list(map(block, order[begin], devices[begin]))
-    return [*alone, *cores.map(block, order[end], devices[end])]
-
-
-@compiled
+@compile_function
 def _block(
     problem: Problem,
     members: Members,
     in_axes: Axes,
     ts: Float[Array, " times"],
 ) -> Trajectory:
-    """The flows of `members`, side by side; all else is as in `problem`."""
+    """Integrates a batch of `members`; everything else is as in `problem`."""
     adjoint = diffrax.RecursiveCheckpointAdjoint()
 
-    def one(*own_parts: Any) -> Trajectory:
-        parts = lambda p: (p.dynamics, p.mu0, p.noise, p.key, p.due)
-        own = eqx.tree_at(parts, problem, own_parts, is_leaf=lambda x: x is None)
-        return integrated(own, ts, adjoint)
+    def integrate_member(*member_parts: Any) -> Trajectory:
+        parts = lambda p: (p.dynamics, p.mu0, p.noise, p.key, p.predicted_blow_up)
+        member_problem = eqx.tree_at(
+            parts, problem, member_parts, is_leaf=lambda x: x is None
+        )
+        return integrate_in_jit(member_problem, ts, adjoint)
 
-    if _members(members, in_axes) == 1:  # side by side both sides of a `cond` run
-        alone = _picked(members, in_axes, lambda leaf: leaf[0])
-        return jax.tree.map(lambda leaf: leaf[None], one(*alone))
+    if _n_members(members, in_axes) == 1:  # `vmap` would run both branches of a `cond`
+        member = _map_members(members, in_axes, lambda leaf: leaf[0])
+        return jax.tree.map(lambda leaf: leaf[None], integrate_member(*member))
 
-    def among(law: AbstractDynamics, mu0: AbstractMeasure, *others: Any) -> Trajectory:
-        trajectory = one(law, beside(mu0), *others)
-        return eqx.tree_at(lambda flowed: flowed.start, trajectory, mu0)
+    def integrate_batched(
+        law: AbstractDynamics, mu0: AbstractMeasure, *rest: Any
+    ) -> Trajectory:
+        trajectory = integrate_member(law, as_batched(mu0), *rest)
+        return eqx.tree_at(lambda run: run.start, trajectory, mu0)
 
     axes = tuple(None if axis is None else eqx.if_array(axis) for axis in in_axes)
-    return eqx.filter_vmap(among, in_axes=axes)(*members)
+    return eqx.filter_vmap(integrate_batched, in_axes=axes)(*members)
 
 
-def _taken(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
-    """Members of stacks, or what all share."""
+def _select_members(trees: Members, in_axes: Axes, index: np.ndarray) -> Members:
+    """The members `index` of the stacked trees; shared trees as they are."""
 
-    def take(leaf: Array) -> Array:  # JAX would compile a gather for each number
+    def take(leaf: Array) -> Array:  # by NumPy: JAX would compile a gather each time
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return leaf[index]  # keys have no numbers to be read on the host
+            return leaf[index]  # NumPy cannot hold PRNG keys
         return jnp.asarray(np.asarray(leaf)[index])
 
-    return _picked(trees, in_axes, take)
+    return _map_members(trees, in_axes, take)
 
 
-def _picked(trees: Members, in_axes: Axes, pick: Callable[[Array], Array]) -> Members:
-    """What `pick` takes of the arrays of stacks, or what all members share."""
-    own = lambda leaf: pick(leaf) if eqx.is_array(leaf) else leaf
+def _map_members(
+    trees: Members, in_axes: Axes, pick: Callable[[Array], Array]
+) -> Members:
+    """Applies `pick` to the arrays of stacked trees; shared trees stay as they are."""
+    map_leaf = lambda leaf: pick(leaf) if eqx.is_array(leaf) else leaf
     parts = (
-        tree if axis is None else jax.tree.map(own, tree)
+        tree if axis is None else jax.tree.map(map_leaf, tree)
         for tree, axis in zip(trees, in_axes, strict=True)
     )
     return cast(Members, tuple(parts))
 
 
-def _leads(stack: Array | None) -> int | None:
-    """The axis of members of an array that may have one."""
+def _member_axis(stack: Array | None) -> int | None:
+    """Zero if the array has an axis of members, and `None` otherwise."""
     return 0 if stack is not None and stack.ndim else None
 
 
-def _members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
+def _n_members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
     lengths = {
         leaf.shape[0] if leaf.ndim else 0
         for tree, axis in zip(trees, in_axes, strict=True)
@@ -292,7 +304,7 @@ def _members(trees: tuple[PyTree, ...], in_axes: Axes) -> int:
     }
     if len(lengths) != 1 or 0 in lengths:
         raise InvalidInputError(
-            "The arrays of `mu0`, and of `dynamics` if `in_axes` says so, must lead "
-            f"with the same axis of members; their first sizes are {sorted(lengths)}."
+            "The arrays of `mu0` and `dynamics` that `in_axes` maps must lead with "
+            f"the same axis of members; their first sizes are {sorted(lengths)}."
         )
     return lengths.pop()

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from meanfield._array import float_array, frozen, is_concrete
+from meanfield._array import float_array, is_concrete, stop_gradient
 from meanfield._typing import Numbers, PRNGKey, Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
@@ -18,27 +18,28 @@ from meanfield.errors import InvalidInputError
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
-from ._compiled import outlined
-from ._guard import guarded
-from ._integration import Problem, integrate
-from ._refusals import (
+from ._arguments import (
     check_adjoint,
-    check_moved,
+    check_arguments,
     check_options,
     check_precision,
     check_progress,
 )
+from ._compilation import eval_shapes
+from ._guard import guard_derivatives
+from ._integration import Problem, integrate
 from ._trajectory import M, Trajectory
-from .motions import Noise, motion_of, present
+from .motions import Noise, active_noise, motion_of
 from .stepping import AbstractStepping
 from .watch import (
     AbstractStop,
     BlowUpTime,
-    forerunner,
-    foresees,
-    foretold,
     is_bounded,
-    never,
+    needs_pilot,
+    no_blow_up,
+    pilot_blow_up,
+    pilot_span,
+    pilot_stepping,
 )
 
 Stop = AbstractStop | tuple[AbstractStop, ...] | None
@@ -51,9 +52,9 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     *,
     stepping: AbstractStepping | None = None,
     stop: Stop = None,
-    since: float | None = None,
-    due: BlowUpTime | None = None,
-    until: float | None = None,
+    run_start: float | None = None,
+    predicted_blow_up: BlowUpTime | None = None,
+    run_end: float | None = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
     noise: Noise = None,
     key: PRNGKey | None = None,
@@ -61,41 +62,47 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
 ) -> Trajectory[M]:
     r"""Integrates $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = \kappa\Delta\mu$.
 
-    From `mu0`, with $\kappa = 0$ unless there is noise.
+    The flow starts at `mu0`; $\kappa = 0$ without noise.
 
     Pure: `vmap` it over initial measures, differentiate it in reverse mode (forward
-    mode with `adjoint=diffrax.ForwardMode()`). A finite-time blow-up always ends it,
-    as a result with its `t_star`. Never raises for what happens on the way: see
-    `Trajectory.raise_for_status`. A derivative of a flow that failed raises.
+    mode with `adjoint=diffrax.ForwardMode()`). A finite-time blow-up always ends the
+    flow; this is a result, not an error, and its time is `t_star`. A failed integration
+    does not raise either: see `Trajectory.raise_for_status`. Only its derivatives do.
 
     Args:
-        dynamics: gives the field of a measure.
+        dynamics: the dynamics, which gives the velocity field of a measure.
         mu0: the measure at `ts[0]`.
-        ts: times of the frames, not decreasing; the first is the start.
+        ts: non-decreasing times of the frames; the first is the start.
         stepping: `adaptive()` if `None`, or `fixed(dt)`; for a `Grid`, `cfl()`; for
-            tokens whose velocities jump, as under `esp`, 128 steps of one length.
-        since: when the run began, if `ts` continues one; a blow-up is judged against
-            the time elapsed since. `ts[0]` if `None`.
-        due: when the exact flow blows up, as `Trajectory.due` of an earlier part of the
-            run has it; found out if `None`. Of fixed steps alone, like `until`.
-        until: when the run ends, if after `ts[-1]`: blow-ups are looked for up to then.
-        stop: ends the flow early: `Steady()`, `BlowUp(bound)`, or a tuple of them.
+            tokens whose velocities jump, as under `esp`, 128 steps of equal length.
+        run_start: start of the run, if `ts` continues one; `ts[0]` if `None`. Growth is
+            a blow-up if little time is left compared with the time since then.
+        predicted_blow_up: blow-up time of the exact flow, taken from
+            `Trajectory.predicted_blow_up` of an earlier part of the run; `None` finds
+            it by a pilot integration. Only fixed steps use it.
+        run_end: end of the run, if it is later than `ts[-1]`: the pilot integration
+            looks for blow-ups up to then. Only fixed steps use it.
+        stop: criterion that ends the flow early: `Steady()`, `BlowUp(bound)`, or a
+            tuple of them.
         adjoint: how derivatives are taken; reverse mode with checkpoints if `None`.
-        noise: `Isotropic(kappa)`; none if `None`. Tokens then take steps of `shark`,
-            adaptive to 1e-3 unless told otherwise, onto frames and integer times.
-        key: what the Brownian paths of tokens are drawn from: that of token `i` is a
-            function of `key`, `i` and the time alone. Nothing else draws.
-        progress: shows on the way how much is done: `diffrax.TextProgressMeter()`, or
-            `diffrax.TqdmProgressMeter()` where tqdm is installed. It shows 100 % once
-            the flow has ended, however early: the trajectory says how. Nothing is
-            shown, and no program calls back to the host, if `None`.
+        noise: `Isotropic(kappa)`; `None` for no noise. Tokens under noise take steps
+            of `shark`, by default adaptive to 1e-3, which land on frames and on integer
+            times.
+        key: PRNG key of the tokens' Brownian paths: the path of token `i` depends on
+            `key`, `i` and the time only. No other measure draws random numbers.
+        progress: progress meter: `diffrax.TextProgressMeter()`, or
+            `diffrax.TqdmProgressMeter()` if tqdm is installed. It shows 100 % when
+            the flow has ended, even early. With `None` nothing is shown, and the
+            compiled program does not call back to the host.
 
     Raises:
-        InvalidInputError: if times decrease or shapes do not fit; or noise lacks a key.
-        UnsupportedError: if noise meets a plane grid in a box that shears.
-        NotClosedError: if a Gaussian meets an attention that does not keep it one.
-        SimulationFailed: if a derivative is taken of a flow that failed; inside `jit` a
-            `RuntimeError` of Equinox, which says the same.
+        InvalidInputError: if times decrease, shapes do not fit, or noise on tokens
+            lacks a key.
+        UnsupportedError: if noise is added to a plane grid in a box that shears.
+        NotClosedError: if the attention does not map Gaussians to Gaussians, and `mu0`
+            is a Gaussian.
+        SimulationError: if a flow that failed is differentiated; inside `jit` it is a
+            `RuntimeError` of Equinox with a similar message.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -110,167 +117,171 @@ def flow(  # noqa: PLR0913 (all that defines a flow, and no more)
     """
     check_adjoint(adjoint)
     check_progress(progress)
-    problem, times = prepared(
-        dynamics,
-        mu0,
-        ts,
-        stepping=stepping,
-        stop=stop,
-        since=since,
-        noise=present(noise),
-        key=key,
-    )
-    return followed(
-        problem, times, due=due, until=until, adjoint=adjoint, progress=progress
+    options = {"stepping": stepping, "stop": stop, "run_start": run_start, "key": key}
+    noise = active_noise(noise)
+    problem, times = prepare_problem(dynamics, mu0, ts, noise=noise, **options)
+    return flow_problem(
+        problem,
+        times,
+        predicted_blow_up=predicted_blow_up,
+        run_end=run_end,
+        adjoint=adjoint,
+        progress=progress,
     )
 
 
-def followed(
+def flow_problem(
     problem: Problem,
     ts: Float[Array, " times"],
     *,
-    due: BlowUpTime | None = None,
-    until: float | None = None,
+    predicted_blow_up: BlowUpTime | None = None,
+    run_end: float | None = None,
     adjoint: diffrax.AbstractAdjoint | None = None,
     progress: diffrax.AbstractProgressMeter | None = None,
 ) -> Trajectory:
-    """The trajectory of a flow that is `prepared`; see `flow`.
+    """Integrates a problem from `prepare_problem`; the second half of `flow`.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
-        >>> from meanfield.flows import followed, prepared
+        >>> from meanfield.flows import flow_problem, prepare_problem
         >>> one = jnp.eye(1)
         >>> start = Gaussian.from_moments([0.0], [[2.0]])
         >>> softmax = attentions["softmax"](-one, one, one)
-        >>> problem, times = prepared(
-        ...     softmax, start, [0.0, 1.0], stepping=None, stop=None, since=None
+        >>> problem, times = prepare_problem(
+        ...     softmax, start, [0.0, 1.0], stepping=None, stop=None, run_start=None
         ... )
-        >>> print(followed(problem, times).final.covariance)
+        >>> print(flow_problem(problem, times).final.covariance)
         [[0.4]]
     """
-    due = _due(problem, ts, until) if due is None else due.or_never
+    predicted_blow_up = (
+        _predict_blow_up(problem, ts, run_end)
+        if predicted_blow_up is None
+        else predicted_blow_up.inf_form
+    )
     cast_all = lambda part: jnp.asarray(part, ts.dtype)
-    problem = eqx.tree_at(lambda p: p.due, problem, jax.tree.map(cast_all, due))
+    prediction = jax.tree.map(cast_all, predicted_blow_up)
+    problem = eqx.tree_at(lambda p: p.predicted_blow_up, problem, prediction)
     adjoint = adjoint or diffrax.RecursiveCheckpointAdjoint()
     meter = progress or diffrax.NoProgressMeter()
-    trajectory = guarded(_moved(problem, ts, adjoint, meter))
-    if is_concrete(trajectory.code) and trajectory.status.failed:
+    trajectory = guard_derivatives(_integrate_with_retries(problem, ts, adjoint, meter))
+    if is_concrete(trajectory.code) and trajectory.status.is_failure:
         last = trajectory.final
-        motion_of(last).ask_again(problem.dynamics, last, trajectory.stop_time)
+        motion_of(last).diagnose_failure(problem.dynamics, last, trajectory.stop_time)
     return trajectory
 
 
-def _due(
-    problem: Problem, ts: Float[Array, " times"], until: float | None
+def _predict_blow_up(
+    problem: Problem, ts: Float[Array, " times"], run_end: float | None
 ) -> BlowUpTime:
-    """When the exact flow blows up, as steps go before fixed ones to see."""
-    if not foresees(problem.stepping, problem.mu0, problem.noise):
-        return problem.due
-    last = ts[-1] if until is None else jnp.asarray(until, ts.dtype)
-    span = jnp.stack([ts[0], last])
-    proven = is_bounded(problem.dynamics, problem.mu0, span)
-    if is_concrete(proven) and bool(proven):
-        return problem.due
-    moved = problem.dynamics, problem.mu0
-    ahead = replace(problem, stepping=forerunner(*moved), stops=())
-    # No derivative is taken of what it says.
-    end = _moved(frozen(ahead), span, diffrax.ForwardMode())
-    return foretold(*moved, end.blow_up)
+    """Blow-up time of the exact flow, by an adaptive pilot if steps are fixed."""
+    if not needs_pilot(problem.stepping, problem.mu0, problem.noise):
+        return problem.predicted_blow_up
+    span = pilot_span(ts, run_end)
+    is_proven = is_bounded(problem.dynamics, problem.mu0, span)
+    if is_concrete(is_proven) and bool(is_proven):
+        return problem.predicted_blow_up
+    pair = problem.dynamics, problem.mu0
+    pilot = replace(problem, stepping=pilot_stepping(*pair), stops=())
+    # The prediction is not differentiated.
+    end = _integrate_with_retries(stop_gradient(pilot), span, diffrax.ForwardMode())
+    return pilot_blow_up(*pair, end.blow_up)
 
 
-def _moved(
+def _integrate_with_retries(
     problem: Problem,
     ts: Float[Array, " times"],
     adjoint: diffrax.AbstractAdjoint,
     meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
-    """The trajectory with as many nodes as it takes."""
+    """The trajectory, integrated again with a larger plan while sums miss too much."""
     trajectory = integrate(problem, ts, adjoint, meter)
-    while (more := _with_room(problem, trajectory)) is not None:
-        problem = more
+    while (larger_problem := _enlarge_problem(problem, trajectory)) is not None:
+        problem = larger_problem
         trajectory = integrate(problem, ts, adjoint, meter)
     return trajectory
 
 
-def _with_room(problem: Problem, trajectory: Trajectory) -> Problem | None:
-    """The problem with more nodes, if it was lost for want of them."""
+def _enlarge_problem(problem: Problem, trajectory: Trajectory) -> Problem | None:
+    """The problem with a larger plan for its sums, if that may make it converge."""
     if not is_concrete(trajectory.code) or trajectory.status != Status.UNCONVERGED:
         return None
     motion, start = motion_of(problem.mu0), trajectory.ts[0]
-    more = motion.roomier(problem.dynamics, problem.mu0, start)
-    return None if more is None else eqx.tree_at(lambda p: p.mu0, problem, more)
+    larger_mu0 = motion.enlarge_plan(problem.dynamics, problem.mu0, start)
+    return (
+        None
+        if larger_mu0 is None
+        else eqx.tree_at(lambda p: p.mu0, problem, larger_mu0)
+    )
 
 
-def prepared(
+def prepare_problem(
     dynamics: AbstractDynamics,
     mu0: AbstractMeasure,
     ts: Numbers,
     *,
     stepping: AbstractStepping | None,
     stop: Stop,
-    since: float | None,
+    run_start: float | None,
     noise: Noise = None,
     key: PRNGKey | None = None,
 ) -> tuple[Problem, Float[Array, " times"]]:
-    """A flow ready to be integrated, and the times of its frames; see `flow`.
+    """Checks the arguments of `flow`; returns the problem and the frame times.
 
-    Shapes, and pairs that do not work, are refused here and not inside the solver.
+    Shapes, and combinations that do not work, raise here instead of in the solver.
 
     Examples:
         >>> from meanfield import Gaussian, attentions
-        >>> from meanfield.flows import prepared
+        >>> from meanfield.flows import prepare_problem
         >>> one = jnp.eye(1)
         >>> softmax, start = (
         ...     attentions["softmax"](-one, one, one),
         ...     Gaussian(jnp.zeros(1), one),
         ... )
-        >>> problem, times = prepared(
-        ...     softmax, start, [0.0, 1.0], stepping=None, stop=None, since=None
+        >>> problem, times = prepare_problem(
+        ...     softmax, start, [0.0, 1.0], stepping=None, stop=None, run_start=None
         ... )
         >>> print(type(problem.stepping).__name__, times)
         Adaptive [0. 1.]
     """
-    check_moved(dynamics, mu0)
+    check_arguments(dynamics, mu0)
     motion = motion_of(mu0)
     stops = stop if isinstance(stop, tuple) else (() if stop is None else (stop,))
-    check_options(stepping, stops, since, key)
+    check_options(stepping, stops, run_start, key)
     dtype = jnp.result_type(*jax.tree.leaves(mu0.coordinates))
-    with jax.ensure_compile_time_eval():  # numbers known now stay so inside a `jit`
-        times, jumps = _increasing(ts).astype(dtype), dynamics.jumps
-        mu0 = motion.ready(mu0, noise, times)
+    with jax.ensure_compile_time_eval():  # keeps known numbers concrete inside `jit`
+        times, jumps = _check_times(ts).astype(dtype), dynamics.jumps
+        mu0 = motion.prepare(mu0, noise, times)
     start = jax.device_put(np.asarray(times)[0]) if is_concrete(times) else times[0]
     steps = stepping or motion.stepping(noise, dynamics, times)
-    rests = any(stop.watches_speed for stop in stops)
-    motion.check(mu0, steps, noise, dynamics=dynamics, key=key, rests=rests)
-    mu0 = motion.planned(dynamics, mu0, start)
-    *solved, rates = _errors(dynamics, mu0, start, noise)
+    needs_rest = any(stop.needs_speed for stop in stops)
+    motion.check(mu0, steps, noise, dynamics=dynamics, key=key, needs_rest=needs_rest)
+    mu0 = motion.plan(dynamics, mu0, start)
+    *errors, rates = _errors(dynamics, mu0, start, noise)
     check_precision(mu0, rates)
-    laid = motion.laid_out(steps, noise, times, jumps)
-    begun = start if since is None else jnp.asarray(since, dtype)
-    iterates = any(error is not None for error in solved)
-    due = never(dtype)
-    problem = Problem(dynamics, mu0, laid, stops, begun, due, noise, key, iterates)
-    return problem, times
+    schedule = motion.schedule_steps(steps, noise, times, jumps)
+    origin = start if run_start is None else jnp.asarray(run_start, dtype)
+    parts = dynamics, mu0, schedule, stops, origin, no_blow_up(dtype), noise, key
+    return Problem(*parts, is_iterative=any(e is not None for e in errors)), times
 
 
-@outlined
+@eval_shapes
 def _errors(
     dynamics: AbstractDynamics, mu: AbstractMeasure, t: Time, noise: Noise
 ) -> tuple[Convergence | None, Convergence | None, PyTree]:
-    """How well a field is solved for and interpolated, and how it moves the measure."""
+    """Shapes of the field's residual, of the error of its sums, and of the drift."""
     freeze = functools.partial(dynamics.field, t)
     field = freeze(mu)
     motion = motion_of(mu)
     rates = motion.drift(mu, field, noise)
-    return field.convergence, motion.missed(freeze, mu, field), rates
+    return field.convergence, motion.sum_convergence(freeze, mu, field), rates
 
 
-def _increasing(ts: Numbers) -> Float[Array, " times"]:
+def _check_times(ts: Numbers) -> Float[Array, " times"]:
     times = float_array("ts", ts)
     if times.ndim != 1 or times.shape[0] < 1:
         raise InvalidInputError(f"`ts` must be a vector of times; got {times.shape}.")
     if is_concrete(times):
-        known = np.asarray(times)
-        if np.any(known[1:] < known[:-1]):
+        host_times = np.asarray(times)
+        if np.any(host_times[1:] < host_times[:-1]):
             raise InvalidInputError("`ts` must not decrease: time runs forward.")
     return times

@@ -1,4 +1,4 @@
-"""Derivatives of flows that failed: they raise, and are never numbers."""
+"""A guard that makes derivatives of failed flows raise."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from meanfield._array import is_concrete
-from meanfield._derivatives import ruled
+from meanfield._derivatives import custom_derivative
 from meanfield.endings import Status
 
 from ._trajectory import Trajectory
@@ -20,31 +20,31 @@ _MESSAGE = (
 )
 
 
-def guarded(trajectory: Trajectory) -> Trajectory:
-    """The trajectory, whose derivatives raise where it failed.
+def guard_derivatives(trajectory: Trajectory) -> Trajectory:
+    """The trajectory, with derivatives that raise if the flow failed.
 
-    What it holds then is the last good state, at another time than was asked for. Where
-    the ending is known it is named; inside `jit` the program of the derivative, and no
-    other, calls back to the host.
+    A failed flow holds its last good state, at an earlier time than requested. The
+    error names the ending if it is known. Inside `jit` only the program of the
+    derivative calls back to the host.
 
     Raises:
-        SimulationFailed: if it failed, and is being differentiated now.
+        SimulationError: if the flow failed and is being differentiated now.
     """
-    moved = trajectory.coordinates, trajectory.last
+    states = trajectory.coordinates, trajectory.last
     if not is_concrete(trajectory.code):
-        watch = lambda leaf: _watched(leaf, trajectory.code)
-        coordinates, last = jax.tree.map(watch, moved)
+        guard = lambda leaf: _guard_leaf(leaf, trajectory.code)
+        coordinates, last = jax.tree.map(guard, states)
         return replace(trajectory, coordinates=coordinates, last=last)
-    if not all(map(is_concrete, jax.tree.leaves(moved))):
+    if not all(map(is_concrete, jax.tree.leaves(states))):
         trajectory.raise_for_status()
     return trajectory
 
 
-def _watched(leaf: Array, code: Int[Array, "..."]) -> PyTree[Array]:
+def _guard_leaf(leaf: Array, code: Int[Array, "..."]) -> PyTree[Array]:
     def rule(_: Array, args: tuple, tangents: tuple) -> Array:
-        failures = [int(status) for status in Status if status.failed]
-        failed = jnp.any(jnp.isin(args[1], jnp.asarray(failures)))
-        one = eqx.error_if(jnp.ones((), leaf.dtype), failed, _MESSAGE)
-        return one * tangents[0]
+        failures = [int(status) for status in Status if status.is_failure]
+        is_failed = jnp.any(jnp.isin(args[1], jnp.asarray(failures)))
+        unit = eqx.error_if(jnp.ones((), leaf.dtype), is_failed, _MESSAGE)
+        return unit * tangents[0]
 
-    return ruled(rule)(lambda leaf, _: leaf)(leaf, code)
+    return custom_derivative(rule)(lambda leaf, _: leaf)(leaf, code)

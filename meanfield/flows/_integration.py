@@ -1,4 +1,4 @@
-"""One prepared flow through the solver, and the names of its ending."""
+"""Integration of one prepared flow by diffrax, and its ending."""
 
 import functools
 from typing import Any, NamedTuple, cast
@@ -9,35 +9,35 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from meanfield._array import frozen
+from meanfield._array import stop_gradient
 from meanfield._typing import PRNGKey, SolverTime
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.measures import AbstractMeasure
 
-from ._compiled import compiled
+from ._compilation import compile_function
 from ._trajectory import Trajectory
-from .motions import Noise, motion_of, typed
+from .motions import Noise, cast_noise, motion_of
 from .stepping import AbstractStepping
 from .watch import (
-    AbstractJudge,
+    AbstractDetector,
     AbstractStop,
     BlowUpTime,
-    Escape,
-    Foretold,
+    GrowthDetector,
+    PredictedBlowUp,
     Watch,
     WatchState,
-    foresees,
     is_bounded_by_kind,
-    never,
+    needs_pilot,
+    no_blow_up,
 )
 
 
 class VectorField(eqx.Module):
     """The time derivative of a measure's coordinates.
 
-    Up to its last time, and at it, a flow has the parameters from before: those that
-    begin there, as a layer may, are for the flow that goes on.
+    If parameters jump at the last time, as from layer to layer, the flow uses those
+    from before the jump there; the new ones are for the flow that continues it.
     """
 
     dynamics: AbstractDynamics
@@ -45,35 +45,40 @@ class VectorField(eqx.Module):
     last: Float[Array, ""]
     noise: Noise = None
 
-    @eqx.filter_jit  # solvers ask for it four times before they compile: traced once
+    @eqx.filter_jit  # solvers trace it four times; `jit` traces its body once
     def __call__(self, t: SolverTime, y: PyTree, args: PyTree) -> PyTree:
         """`d(coordinates)/dt`."""
         del args
-        mu = self.mu0.at(y)
-        latest = jax.lax.stop_gradient(self._latest())
+        mu = self.mu0.replace_coordinates(y)
+        latest = jax.lax.stop_gradient(self._latest_time())
         field = self.dynamics.field(jnp.where(t > latest, latest, t), mu)
         return motion_of(mu).drift(mu, field, self.noise)
 
-    def _latest(self) -> Float[Array, ""]:
+    def _latest_time(self) -> Float[Array, ""]:
         """The last time, or just before it where parameters jump there."""
         jumps = self.dynamics.jumps.astype(self.last.dtype)
-        before = jnp.nextafter(jax.lax.stop_gradient(self.last), -jnp.inf)
-        return jnp.where(jnp.any(jumps == self.last), before, self.last)
+        previous_time = jnp.nextafter(jax.lax.stop_gradient(self.last), -jnp.inf)
+        return jnp.where(jnp.any(jumps == self.last), previous_time, self.last)
 
 
 class Problem(eqx.Module):
-    """All that defines a flow but its times.
+    """Everything that defines a flow except the times of its frames.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, fixed
-        >>> from meanfield.flows import Problem, prepared
+        >>> from meanfield.flows import Problem, prepare_problem
         >>> one = jnp.eye(1)
         >>> softmax, start = (
         ...     attentions["softmax"](-one, one, one),
         ...     Gaussian(jnp.zeros(1), one),
         ... )
-        >>> problem, _ = prepared(
-        ...     softmax, start, [0.0, 1.0], stepping=fixed(0.1), stop=None, since=None
+        >>> problem, _ = prepare_problem(
+        ...     softmax,
+        ...     start,
+        ...     [0.0, 1.0],
+        ...     stepping=fixed(0.1),
+        ...     stop=None,
+        ...     run_start=None,
         ... )
         >>> isinstance(problem, Problem), problem.stepping.max_steps
         (True, 11)
@@ -83,24 +88,24 @@ class Problem(eqx.Module):
     mu0: AbstractMeasure
     stepping: AbstractStepping
     stops: tuple[AbstractStop, ...]
-    since: Float[Array, ""]
-    due: BlowUpTime
+    run_start: Float[Array, ""]
+    predicted_blow_up: BlowUpTime
     noise: Noise
     key: PRNGKey | None
-    iterates: bool = eqx.field(static=True)
+    is_iterative: bool = eqx.field(static=True)
 
 
-def integrated(
+def integrate_in_jit(
     problem: Problem,
     ts: Float[Array, " times"],
     adjoint: diffrax.AbstractAdjoint,
     meter: diffrax.AbstractProgressMeter = diffrax.NoProgressMeter(),
 ) -> Trajectory:
-    """The trajectory of a prepared flow, to be called inside `jit`."""
+    """The trajectory of a prepared flow; call it inside `jit`."""
     dynamics, mu0, stepping = problem.dynamics, problem.mu0, problem.stepping
-    noise = typed(problem.noise, ts.dtype)
+    noise = cast_noise(problem.noise, ts.dtype)
     moving = diffrax.ODETerm(VectorField(dynamics, mu0, ts[-1], noise))
-    terms, solver = motion_of(mu0).driven(
+    terms, solver = motion_of(mu0).add_noise(
         mu0, moving, stepping.solver, noise, problem.key
     )
     frames, end = diffrax.SubSaveAt(ts=ts), diffrax.SubSaveAt(t1=True)
@@ -119,67 +124,73 @@ def integrated(
         throw=False,
         progress_meter=meter,
     )
-    return _trajectory(problem, ts, solution, _verdict(solution, watch.judge))
+    return _trajectory(problem, ts, solution, _ending(solution, watch.detector))
 
 
 def _watch(problem: Problem, ts: Float[Array, " times"], noise: Noise) -> Watch:
-    """What chooses the steps, and ends the flow."""
+    """The controller that chooses the steps and ends the flow."""
     dynamics, mu0 = problem.dynamics, problem.mu0
     jumps = jax.lax.stop_gradient(dynamics.jumps)
-    law, still, kicks = frozen(dynamics), frozen(mu0), frozen(noise)
+    law, frozen_mu0, frozen_noise = (
+        stop_gradient(dynamics),
+        stop_gradient(mu0),
+        stop_gradient(noise),
+    )
     # Abstract fields of diffrax look like arguments to a type checker.
     return Watch(  # pyright: ignore[reportCallIssue]
         controller=problem.stepping.controller(mu0, ts, jumps),
         dynamics=law,
-        mu0=still,
-        noise=kicks,
-        judge=_judge(problem, ts),
+        mu0=frozen_mu0,
+        noise=frozen_noise,
+        detector=_detector(problem, ts),
         stops=problem.stops,
-        iterates=problem.iterates,
+        is_iterative=problem.is_iterative,
     )
 
 
-def _judge(problem: Problem, ts: Float[Array, " times"]) -> AbstractJudge[Any]:
-    """Who says that growth is a blow-up; none is looked for where none can be."""
-    if foresees(problem.stepping, problem.mu0, problem.noise):
-        return Foretold(problem.due)
-    law, still = frozen(problem.dynamics), frozen(problem.mu0)
-    if is_bounded_by_kind(law, still, ts):
-        return Foretold(never(ts.dtype))
-    return Escape(law, still, problem.since)
+def _detector(problem: Problem, ts: Float[Array, " times"]) -> AbstractDetector[Any]:
+    """The blow-up detector; it detects nothing if a blow-up is ruled out."""
+    if needs_pilot(problem.stepping, problem.mu0, problem.noise):
+        return PredictedBlowUp(problem.predicted_blow_up)
+    law, frozen_mu0 = stop_gradient(problem.dynamics), stop_gradient(problem.mu0)
+    if is_bounded_by_kind(law, frozen_mu0, ts):
+        return PredictedBlowUp(no_blow_up(ts.dtype))
+    return GrowthDetector(law, frozen_mu0, problem.run_start)
 
 
-integrate = compiled(integrated)
+integrate = compile_function(integrate_in_jit)
 
 
-class _Verdict(NamedTuple):
+class _Ending(NamedTuple):
     code: Array
     blow_up: BlowUpTime
-    watched: WatchState
+    watch_state: WatchState
 
 
-def _verdict(solution: diffrax.Solution, judge: AbstractJudge) -> _Verdict:
-    """The one name for what the solver and the watch saw."""
-    watched = cast(WatchState, solution.controller_state)
+def _ending(solution: diffrax.Solution, detector: AbstractDetector) -> _Ending:
+    """The one ending that follows from the results of the solver and the watch."""
+    watch_state = cast(WatchState, solution.controller_state)
     too_many = solution.result == diffrax.RESULTS.max_steps_reached
-    code = jnp.where(too_many, int(Status.MAX_STEPS), watched.code)
-    other = ~too_many & (watched.code == int(Status.FINISHED))
-    other &= solution.result != diffrax.RESULTS.successful
-    code = jnp.where(other, int(Status.NOT_FINITE), code)
-    reached = (code == int(Status.FINISHED)) | (code == int(Status.STEADY))
-    unsure = reached & judge.is_unsure(watched.growth)
-    code = jnp.where(unsure, int(Status.UNRESOLVED), code)
-    found = watched.by_growth & (code == int(Status.BLOW_UP))
-    when = judge.when(watched.growth)
-    when = jax.tree.map(functools.partial(jnp.where, found), when, never(when[0].dtype))
-    return _Verdict(code, when, watched)
+    code = jnp.where(too_many, int(Status.MAX_STEPS), watch_state.code)
+    is_not_finite = ~too_many & (watch_state.code == int(Status.FINISHED))
+    is_not_finite &= solution.result != diffrax.RESULTS.successful
+    code = jnp.where(is_not_finite, int(Status.NOT_FINITE), code)
+    is_complete = (code == int(Status.FINISHED)) | (code == int(Status.STEADY))
+    is_unsure = is_complete & detector.is_unsure(watch_state.growth)
+    code = jnp.where(is_unsure, int(Status.UNRESOLVED), code)
+    has_t_star = watch_state.is_detected & (code == int(Status.BLOW_UP))
+    blow_up = detector.estimate_blow_up(watch_state.growth)
+    blow_up = jax.tree.map(
+        functools.partial(jnp.where, has_t_star), blow_up, no_blow_up(blow_up[0].dtype)
+    )
+    return _Ending(code, blow_up, watch_state)
 
 
 def _trajectory(
     problem: Problem,
     ts: Float[Array, " times"],
     solution: diffrax.Solution,
-    verdict: _Verdict,
+    ending: _Ending,
 ) -> Trajectory:
     (frame_ts, end_ts), (frames, ends) = cast(tuple, (solution.ts, solution.ys))
     n_saved = jnp.sum(jnp.isfinite(frame_ts))
@@ -189,16 +200,16 @@ def _trajectory(
         coordinates=_repeat_last(frames, last, n_saved),
         start=problem.mu0,
         last=last,
-        code=verdict.code,
+        code=ending.code,
         stop_time=end_ts[-1],
         n_saved=n_saved,
-        blow_up=verdict.blow_up,
-        n_accepted=verdict.watched.n_accepted,
-        n_rejected=verdict.watched.n_rejected,
-        residual=verdict.watched.residual,
-        missed=verdict.watched.missed,
-        lapse=verdict.watched.lapse,
-        predicted=problem.due,
+        blow_up=ending.blow_up,
+        n_accepted=ending.watch_state.n_accepted,
+        n_rejected=ending.watch_state.n_rejected,
+        residual=ending.watch_state.residual,
+        sum_error=ending.watch_state.sum_error,
+        convergence_failure=ending.watch_state.convergence_failure,
+        prediction=problem.predicted_blow_up,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a flow returns: frames, and how and when it ended."""
+"""The result of a flow: its frames, and how and when it ended."""
 
 import operator
 from collections.abc import Callable, Iterator
@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 from typing_extensions import override
 
-from meanfield._above import view
 from meanfield._array import is_concrete, member_of
-from meanfield._display import Shown
+from meanfield._display import AbstractDisplayable
+from meanfield._views import view
 from meanfield.endings import Status
-from meanfield.errors import FrameIndexError, SimulationFailed, WrongKindError
+from meanfield.errors import FrameIndexError, SimulationError, WrongKindError
 from meanfield.fields import Convergence
 from meanfield.measures import AbstractMeasure
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound=AbstractMeasure)
 
 
-class Trajectory(Shown, eqx.Module, Generic[M]):
+class Trajectory(AbstractDisplayable, eqx.Module, Generic[M]):
     """A measure at increasing times.
 
-    A sequence of its frames: `run[3]` and `run[-1]` are measures, `run[2:5]` is a
-    trajectory, and a loop goes over the measures. Frames after an early end repeat the
-    last good state, and `n_saved` says how many are real. Under `vmap` every array
-    leads with the axes of the ensemble: `run.member(0)` is the first of its flows.
+    It is a sequence of frames: `run[3]` and `run[-1]` are measures, `run[2:5]` is a
+    trajectory, and iterating gives the measures. Frames after an early end repeat the
+    last good state; `n_saved` counts the frames that were reached. Under `vmap` every
+    array has leading axes of members: `run.member(0)` is the first flow.
 
     >>> import meanfield
     >>> one = [[1.0]]
@@ -46,23 +46,25 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
 
     Attributes:
         ts: the times of the frames.
-        coordinates: the coordinates of the measure, led by an axis of times: of tokens
-            all positions, (times, n, d).
-        start: the initial measure, which holds all that does not move.
+        coordinates: the coordinates of the measure, with a leading axis of times; for
+            tokens the states, of shape (times, n, d).
+        start: the initial measure, with everything that does not move.
         last: the coordinates at `stop_time`.
-        code: a `Status`.
-        stop_time: when the flow ended.
-        n_saved: how many frames are real.
-        lapse: what missed its tolerance at the end of a flow that is `unconverged`: an
-            iteration, or sums, which count no iterations; else zeros.
-        blow_up: `t_star` and its error as programs hold them: infinite if none was
-            found.
-        n_accepted: steps taken.
-        n_rejected: steps tried and refused.
-        residual: the worst error of an iteration behind the field; 0 without one.
-        missed: the most that sums miss of velocities, over the largest; 0 if exact.
-        predicted: `due` as programs hold it: infinite if the exact flow does not blow
-            up, and for other steps.
+        code: the `Status`, as an integer.
+        stop_time: the time at which the flow ended.
+        n_saved: number of frames that were reached.
+        convergence_failure: residual and tolerance that ended an `unconverged` flow: of
+            the iteration behind the field, or of its sums (with zero iterations); zeros
+            for other flows.
+        blow_up: `t_star` and its error in the form used inside `jit`: infinite if no
+            blow-up was found.
+        n_accepted: number of accepted steps.
+        n_rejected: number of rejected steps.
+        residual: largest residual of the iteration behind the field; 0 without one.
+        sum_error: largest error of velocities by inexact sums, relative to the largest
+            velocity; 0 if sums are exact.
+        prediction: `predicted_blow_up` in the form used inside `jit`: infinite if the
+            exact flow does not blow up, or if steps are not fixed.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -74,7 +76,7 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         >>> run = flow(softmax, start, [0.0, 0.5, 1.0])
         >>> print(run.ts, run.map(lambda mu: mu.covariance[0, 0]))  # 1/(1 + 2t)
         [0.  0.5 1. ] [1.     0.5    0.3333]
-        >>> print(run.at(-1).covariance, run.status)
+        >>> print(run.frame(-1).covariance, run.status)
         [[0.3333]] finished
     """
 
@@ -89,53 +91,54 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
     residual: Float[Array, ""]
-    missed: Float[Array, ""]
-    lapse: Convergence
-    predicted: BlowUpTime
+    sum_error: Float[Array, ""]
+    convergence_failure: Convergence
+    prediction: BlowUpTime
 
     @property
     def t_star(self) -> Float[Array, "..."]:
-        """The time of a finite-time blow-up, NaN if none was found."""
-        return self.blow_up.or_missing.t_star
+        """Time of the finite-time blow-up; NaN if none was found."""
+        return self.blow_up.nan_form.t_star
 
     @property
     def t_star_error(self) -> Float[Array, "..."]:
-        """How far off `t_star` may be, NaN if none was found.
+        """Error estimate of `t_star`; NaN if no blow-up was found.
 
-        Errors of the steps count by the time they shift, not by what an unstable
-        blow-up makes of them: where two eigenvalues escape together while `V` turns one
-        into the other, halve the tolerance.
+        It counts by how much the errors of the steps shift the time, but not how an
+        unstable blow-up amplifies them: if two eigenvalues escape together while `V`
+        rotates one into the other, halve the tolerance to check.
         """
-        return self.blow_up.or_missing.error
+        return self.blow_up.nan_form.error
 
     @property
-    def due(self) -> BlowUpTime:
-        """When the exact flow blows up, as fixed steps were told beforehand.
+    def predicted_blow_up(self) -> BlowUpTime:
+        """Blow-up time of the exact flow, from the pilot integration of fixed steps.
 
-        NaN if it does not, and for other steps. A flow that goes on is told of it.
+        NaN if it does not blow up, or if steps are not fixed. Pass it to the flow that
+        continues this one.
         """
-        return self.predicted.or_missing
+        return self.prediction.nan_form
 
     @property
     def status(self) -> Status:
-        """How the flow ended; outside `jit` and `vmap`.
+        """The ending of the flow; only outside `jit` and `vmap`.
 
         Raises:
-            WrongKindError: if this is an ensemble; `status_counts(run.code)` counts.
+            WrongKindError: if this is an ensemble: use `status_counts(run.code)`.
         """
-        self._check_one_flow("`status_counts(run.code)` counts how its flows ended")
+        self._check_one_flow("Use `status_counts(run.code)` for the endings")
         return Status(int(self.code))
 
     @property
     def final(self) -> M:
-        """The measure when the flow ended; of an ensemble a stack of measures."""
-        return cast(M, self.start.at(self.last))
+        """The measure when the flow ended; for an ensemble, a stack of measures."""
+        return cast(M, self.start.replace_coordinates(self.last))
 
-    def at(self, index: SupportsIndex | Int[Array, ""]) -> M:
-        """The measure of frame `index`; negative ones count from the last: `at(-1)`.
+    def frame(self, index: SupportsIndex | Int[Array, ""]) -> M:
+        """The measure of frame `index`; negative indices count from the last frame.
 
-        A frame is asked for by its number, not by its time; see `ts`. An index traced
-        by `jit` cannot be checked, and stops at the first or the last frame.
+        The index is a number, not a time; the times are in `ts`. An index traced
+        by `jit` cannot be checked; out of range, it is clipped to the first or last.
 
         Raises:
             FrameIndexError: if there is no such frame.
@@ -143,12 +146,12 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         """
         self._check_one_flow()
         if is_concrete(index):
-            index = self._checked(index)
+            index = self._frame_number(index)
         frame = jax.tree.map(lambda leaf: leaf[index], self.coordinates)
-        return cast(M, self.start.at(frame))
+        return cast(M, self.start.replace_coordinates(frame))
 
     def __len__(self) -> int:
-        """How many frames there are, those after an early end included.
+        """Number of frames, including those after an early end.
 
         Raises:
             WrongKindError: if this is an ensemble.
@@ -156,11 +159,11 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         self._check_one_flow()
         return self.ts.shape[0]
 
-    def _check_one_flow(self, remedy: str = "ask one of them, `run.member(0)`") -> None:
+    def _check_one_flow(self, remedy: str = "Select one: `run.member(0)`") -> None:
         if np.ndim(self.ts) != 1:
             raise WrongKindError(
-                f"This is an ensemble of {self.ts.shape[0]} flows, and no sequence of "
-                f"frames: {remedy}."
+                f"This is an ensemble of {self.ts.shape[0]} flows, not one sequence of "
+                f"frames. {remedy}."
             )
 
     @overload
@@ -172,9 +175,9 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
     def __getitem__(
         self, index: slice | SupportsIndex | Int[Array, ""]
     ) -> "Trajectory[M] | M":
-        """The measure of a frame, as `at`; or the trajectory of some frames.
+        """The measure of a frame, as `frame` gives it; or a slice of the trajectory.
 
-        The end of a flow, `final` and its status, is the same for all its parts.
+        A slice keeps the end of the flow: `final` and `status` do not change.
 
         Raises:
             FrameIndexError: if there is no such frame.
@@ -182,21 +185,25 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
                 numbers that runs forward, or if this is an ensemble.
         """
         count = len(self)
-        return self._part(index, count) if isinstance(index, slice) else self.at(index)
+        return (
+            self._slice_frames(index, count)
+            if isinstance(index, slice)
+            else self.frame(index)
+        )
 
     def __iter__(self) -> Iterator[M]:
         """The measures of all frames."""
-        return (self.at(index) for index in range(len(self)))
+        return (self.frame(index) for index in range(len(self)))
 
-    def _part(self, frames: slice, count: int) -> "Trajectory[M]":
+    def _slice_frames(self, frames: slice, count: int) -> "Trajectory[M]":
         try:
             forward = frames.indices(count)[2] > 0
         except TypeError:
             forward = False
         if not forward:
             raise WrongKindError(
-                "Frames are cut out by whole numbers that run forward, as `run[2:5]` "
-                f"or `run[::10]`; got {frames}."
+                "A slice of frames must have whole numbers and a positive step, as "
+                f"`run[2:5]` or `run[::10]`; got {frames}."
             )
         return replace(
             self,
@@ -206,17 +213,17 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         )
 
     def member(self, index: SupportsIndex) -> "Trajectory[M]":
-        """One flow of an ensemble, by its number along the first axis of all arrays.
+        """One flow of an ensemble, by its index along the first axis of all arrays.
 
         Raises:
-            FrameIndexError: if there is none of this number.
-            WrongKindError: if this is one flow, or the index is no whole number.
+            FrameIndexError: if there is no such flow.
+            WrongKindError: if this is one flow, or the index is not a whole number.
         """
         if self.ts.ndim == 1:
             raise WrongKindError(
-                "This is one flow: `run[0]` is the measure of its first frame."
+                "This is one flow, not an ensemble. Use `run[0]` for its first frame."
             )
-        number, count = _whole(index, "Flows"), self.ts.shape[0]
+        number, count = _integer_index(index, "flow"), self.ts.shape[0]
         if not -count <= number < count:
             raise FrameIndexError(f"There is no flow {number} among {count}.")
         return member_of(self, number)
@@ -240,63 +247,65 @@ class Trajectory(Shown, eqx.Module, Generic[M]):
         return self.map(lambda mu: cast(Any, mu).covariance)
 
     def to_xarray(self) -> "xarray.Dataset":
-        """The frames that were reached, named as `meanfield.open` names stored ones.
+        """The frames that were reached, as a dataset like that of `meanfield.open`.
 
-        A flow that ended early has the state where it ended as its last frame. An
-        ensemble leads with the dim `run`.
+        If the flow ended early, the last frame is the state at which it ended. The
+        first dimension of an ensemble is `run`.
 
         Raises:
-            InvalidInputError: inside `jit`, where there are no numbers yet.
+            InvalidInputError: inside `jit`, where values are not known.
         """
         return view("dataset", self)
 
     @property
     def plot(self) -> Any:
-        """The panels, each a method that gives a figure: `run.plot.tokens()`.
+        """The panels, as methods that return figures: `run.plot.tokens()`.
 
-        Their names are those of `meanfield list panels`.
+        `meanfield list panels` shows their names.
         """
         return view("plots", self.to_xarray())
 
-    def _checked(self, index: object) -> int:
+    def _frame_number(self, index: object) -> int:
         count = jax.tree.leaves(self.coordinates)[0].shape[0]
-        number = _whole(index, "Frames, whose times are in `.ts`,")
+        number = _integer_index(index, "frame, whose time is in `.ts`,")
         if not -count <= number < count:
             raise FrameIndexError(
-                f"There is no frame {number}: this trajectory has {count}, from 0 to "
-                f"{count - 1}, or from {-count} to -1 counted from the last."
+                f"There is no frame {number}: this trajectory has {count} frames, from "
+                f"0 to {count - 1}, or from {-count} to -1 counted from the last."
             )
         return number
 
     def map(self, fn: Callable[[M], PyTree[Array]]) -> PyTree[Array]:
-        """`fn` of every frame, stacked along the first axis; not of an ensemble."""
+        """Applies `fn` to every frame of one flow; stacks along the first axis."""
         self._check_one_flow()
-        return jax.vmap(lambda c: fn(cast(M, self.start.at(c))))(self.coordinates)
+        return jax.vmap(lambda c: fn(cast(M, self.start.replace_coordinates(c))))(
+            self.coordinates
+        )
 
     @override
-    def bare(self) -> str:
+    def plain_repr(self) -> str:
         return eqx.tree_pformat(self)
 
     def raise_for_status(self) -> "Trajectory[M]":
-        """This trajectory, if it did not fail.
+        """Returns this trajectory unless the flow failed.
 
         Raises:
-            SimulationFailed: if it ended as `max-steps`, `not-finite` or `unconverged`.
+            SimulationError: if it ended as `max-steps`, `not-finite` or `unconverged`.
         """
         status = self.status
-        if status.failed:
-            raise SimulationFailed(
+        if status.is_failure:
+            raise SimulationError(
                 f"The flow ended as `{status.ending}` at t = "
-                f"{float(self.stop_time):g}: {status.reason}{self.lapse.text}. "
-                "The last good state is in `.final`."
+                f"{float(self.stop_time):g}: {status.reason}"
+                f"{self.convergence_failure.text}. The last good state is in `.final`."
             )
         return self
 
 
-def _whole(index: object, asked_for: str) -> int:
+def _integer_index(index: object, subject: str) -> int:
     try:
         return operator.index(index)  # pyright: ignore[reportArgumentType]
     except TypeError:
         raise WrongKindError(
-            f"{asked_for} are asked for by a whole number; got {index!r}."
+            f"The index of a {subject} must be a whole number; got {index!r}."
         ) from None

@@ -1,4 +1,4 @@
-"""What measures say of themselves, in NumPy: no program is compiled to print one."""
+"""Summaries of measures for display, in NumPy, so that printing compiles nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,11 +16,13 @@ from ._grid import Grid
 from ._measure import AbstractMeasure
 from ._points import Points
 
-_PLANE = 2  # dimensions, in which a density has a picture as an image
+_PLANE = 2  # dimension in which a density is drawn as an image
 
 
 def history(measures: Sequence[AbstractMeasure]) -> str:
-    """A picture of a measure that moves, from some of its frames; empty for others.
+    """An SVG picture of a moving measure, from some of its frames.
+
+    It is empty for measures other than points, Gaussians and grids.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -33,16 +35,16 @@ def history(measures: Sequence[AbstractMeasure]) -> str:
     return "" if drawer is None else drawer(measures)
 
 
-def _of_points(mu: Points) -> Card | None:
+def _points_card(mu: Points) -> Card | None:
     if not is_known(mu.tokens.x, 2) or not is_known(mu.log_weights, 1):
         return None
     x, logs = np.asarray(mu.tokens.x, float), np.asarray(mu.log_weights, float)
-    counted = ~np.isneginf(logs)
-    weights = np.exp(logs[counted] - logs[counted].max(initial=-np.inf))
-    if not np.isfinite(x[counted]).all() or not weights.size:
+    has_weight = ~np.isneginf(logs)
+    weights = np.exp(logs[has_weight] - logs[has_weight].max(initial=-np.inf))
+    if not np.isfinite(x[has_weight]).all() or not weights.size:
         return Card("Points", {"n": f"{len(x)}", "not finite": "yes"})
     weights /= weights.sum()
-    mean, covariance = _moments(x[counted], weights)
+    mean, covariance = _moments(x[has_weight], weights)
     facts = {
         "n": f"{len(x)}",
         "d": f"{x.shape[1]}",
@@ -51,10 +53,12 @@ def _of_points(mu: Points) -> Card | None:
     }
     if mu.tokens.position is not None:
         facts["positions"] = "yes"
-    return Card("Points", facts, lambda: _display.cloud(x[counted], mean, covariance))
+    return Card(
+        "Points", facts, lambda: _display.cloud(x[has_weight], mean, covariance)
+    )
 
 
-def _of_gaussian(mu: Gaussian) -> Card | None:
+def _gaussian_card(mu: Gaussian) -> Card | None:
     if not is_known(mu.mean, 1) or not is_known(mu.factor, 2):
         return None
     mean, Y = np.asarray(mu.mean, float), np.asarray(mu.factor, float)
@@ -67,7 +71,7 @@ def _of_gaussian(mu: Gaussian) -> Card | None:
     return Card("Gaussian", facts, lambda: _gaussians([mu]))
 
 
-def _of_grid(mu: Grid) -> Card | None:
+def _grid_card(mu: Grid) -> Card | None:
     state = mu.state
     if not is_known(state.origin, 1) or not is_known(state.masses, 1 + mu.dimension):
         return None
@@ -84,7 +88,9 @@ def _of_grid(mu: Grid) -> Card | None:
         "mass": _display.number(masses.sum()),
         **_shape(mean, covariance, state.masses),
     }
-    return Card("Grid", facts, lambda: _drawn(masses.sum(axis=0), edges, origin, axes))
+    return Card(
+        "Grid", facts, lambda: _draw_density(masses.sum(axis=0), edges, origin, axes)
+    )
 
 
 def _moments(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -93,27 +99,27 @@ def _moments(x: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _shape(mean: np.ndarray, covariance: np.ndarray, array: Array) -> Mapping[str, str]:
-    """Where it is, how wide, and in which format."""
+    """Mean and covariance (in low dimensions), trace and dtype."""
     trace, moments = float(np.trace(covariance)), {}
     if len(mean) <= _display.LARGEST:
         moments["mean"] = _display.matrix(mean, np.sqrt(trace))
         moments["covariance"] = _display.matrix(covariance)
-    words = {"trace of covariance": _display.number(trace), "dtype": array.dtype.name}
-    return moments | words
+    facts = {"trace of covariance": _display.number(trace), "dtype": array.dtype.name}
+    return moments | facts
 
 
 def _weights(weights: np.ndarray, n: int) -> str:
-    """Equal, or like so many of equal weight; how many tokens are left out."""
-    like = 1 / np.sum(weights**2)
+    """Summary of the weights: equal, or the effective number; excluded tokens."""
+    effective_size = 1 / np.sum(weights**2)
     even = bool(np.ptp(weights) <= 1e-6 * weights.max())
-    words = "equal" if even else f"like {like:.4g} equal ones"
-    return words if len(weights) == n else f"{words}, {n - len(weights)} left out"
+    summary = "equal" if even else f"like {effective_size:.4g} equal ones"
+    return summary if len(weights) == n else f"{summary}, {n - len(weights)} left out"
 
 
-def _drawn(
+def _draw_density(
     masses: np.ndarray, edges: list[np.ndarray], origin: np.ndarray, axes: np.ndarray
 ) -> str:
-    """The density, in the plane in the coordinates of its box."""
+    """Picture of a density; in the plane, in the coordinates of its box."""
     if masses.ndim == _PLANE:
         return _display.cells(masses / np.multiply.outer(*map(np.diff, edges)))
     x = origin[0] + axes[0, 0] * centres(edges[0])
@@ -132,16 +138,16 @@ def _gaussians(gaussians: Sequence[Gaussian]) -> str:
     return _display.ellipses(means, factors @ np.swapaxes(factors, 1, 2))
 
 
-def _last(grids: Sequence[Grid]) -> str:
-    card = _of_grid(grids[-1])
+def _draw_last(grids: Sequence[Grid]) -> str:
+    card = _grid_card(grids[-1])
     return "" if card is None else card.picture()
 
 
 _DRAWERS: Mapping[type, Callable[[Any], str]] = {
     Points: _paths,
     Gaussian: _gaussians,
-    Grid: _last,
+    Grid: _draw_last,
 }
-cards[Points] = _of_points
-cards[Gaussian] = _of_gaussian
-cards[Grid] = _of_grid
+cards[Points] = _points_card
+cards[Gaussian] = _gaussian_card
+cards[Grid] = _grid_card

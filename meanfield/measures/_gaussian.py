@@ -1,4 +1,4 @@
-"""A Gaussian, carried by its mean and a factor of its covariance."""
+"""A Gaussian, represented by its mean and a factor of its covariance."""
 
 from typing import Any
 
@@ -16,19 +16,21 @@ from meanfield.linalg import HIGHEST, length, psd_sqrt
 
 from ._measure import AbstractMeasure, check_unstacked, memberwise
 
-ROUGH = 100  # roundings of the largest entry that a covariance may be off by
-ROUNDINGS = 4  # of an eigenvalue of correlations, for each dimension
+ROUGH = 100  # error of a covariance per dimension, in roundings of its largest entry
+ROUNDINGS = 4  # error of an eigenvalue of correlations per dimension, in roundings
 
 
 class Gaussian(AbstractMeasure):
-    r"""$N(\alpha, YY^\top)$, of any rank; positive semidefinite by construction.
+    r"""The Gaussian $N(\alpha, YY^\top)$, with a covariance of any rank.
+
+    The covariance is positive semidefinite by construction.
 
     Attributes:
         mean: $\alpha$.
         factor: $Y$; its columns span the support.
 
     Raises:
-        InvalidInputError: if `factor` has not one row for each entry of `mean`.
+        InvalidInputError: if `factor` does not have one row for each entry of `mean`.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -45,24 +47,24 @@ class Gaussian(AbstractMeasure):
         check_real("mean", self.mean)
         check_real("factor", self.factor)
         mean, factor = np.shape(self.mean), np.shape(self.factor)
-        if not mean or factor[:-1] != mean:  # stacked ones lead with the same axes
+        if not mean or factor[:-1] != mean:  # a stack has the same leading axes
             raise InvalidInputError(
-                "`Gaussian` takes a mean and a factor of its covariance, a row for "
-                f"each entry of the mean; got shapes {mean} and {factor}. A covariance "
-                "goes to `Gaussian.from_moments(mean, covariance)`."
+                "`factor` must have one row for each entry of `mean`; got shapes "
+                f"{factor} and {mean}. For a covariance use "
+                "`Gaussian.from_moments(mean, covariance)`."
             )
 
     @classmethod
     def from_moments(cls, mean: Numbers, covariance: Numbers) -> "Gaussian":
-        r"""The Gaussian of given moments; the factor is $\Sigma^{1/2}$.
+        r"""The Gaussian with a mean and a covariance; the factor is $\Sigma^{1/2}$.
 
-        Differentiable at every positive definite covariance, the isotropic included;
+        Differentiable at every positive definite covariance, isotropic ones included;
         at a singular one differentiate with respect to the factor.
 
         Raises:
             InvalidInputError: if shapes do not fit, or `covariance` is not symmetric
                 positive semidefinite to within rounding; inside `jit`, where values
-                cannot raise, the factor is NaN then.
+                cannot raise, the factor is NaN instead.
         """
         alpha = float_array("mean", mean)
         Sigma = float_array("covariance", covariance).astype(alpha.dtype)
@@ -71,8 +73,8 @@ class Gaussian(AbstractMeasure):
                 "`mean` must be a vector and `covariance` a square matrix of its size; "
                 f"got shapes {alpha.shape} and {Sigma.shape}."
             )
-        if is_concrete(Sigma):  # a program would take longer to compile than to run
-            return cls(alpha, jax.device_put(_checked_root(np.asarray(Sigma))))
+        if is_concrete(Sigma):  # NumPy saves the compilation of a program
+            return cls(alpha, jax.device_put(_root_or_raise(np.asarray(Sigma))))
         return cls(alpha, _root_or_nan(Sigma))
 
     @property
@@ -88,7 +90,7 @@ class Gaussian(AbstractMeasure):
     @property
     @memberwise
     def covariance(self) -> Float[Array, "d d"]:
-        r"""$\Sigma = YY^\top$."""
+        r"""The covariance $\Sigma = YY^\top$."""
         return jnp.matmul(self.factor, self.factor.T, precision=HIGHEST)
 
     @property
@@ -97,16 +99,16 @@ class Gaussian(AbstractMeasure):
         return self.mean, self.factor
 
     @override
-    def read_by(self, reader: Any) -> Any:
-        return reader.of_gaussian(self)
+    def accept(self, reader: Any) -> Any:
+        return reader.read_gaussian(self)
 
     @override
-    def at(self, coordinates: tuple[Array, Array]) -> "Gaussian":
+    def replace_coordinates(self, coordinates: tuple[Array, Array]) -> "Gaussian":
         return Gaussian(*coordinates)
 
     @override
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
-        r"""$\alpha' = L\alpha + b$, $Y' = LY$, whatever the attention.
+        r"""The time derivatives $\alpha' = L\alpha + b$ and $Y' = LY$.
 
         Raises:
             UnsupportedError: if the field is neither affine nor averaged.
@@ -114,7 +116,7 @@ class Gaussian(AbstractMeasure):
         check_unstacked(self, "`transport` is a method of one measure")
         if not isinstance(field, AbstractAveragedField):
             raise UnsupportedError(
-                f"A Gaussian stays one only under an affine field; got a "
+                f"A Gaussian stays Gaussian only under an affine field; got a "
                 f"{type(field).__name__}. Use points, or `Projected`."
             )
         return field.averages(self.mean, self.factor)
@@ -134,12 +136,12 @@ class Gaussian(AbstractMeasure):
     @override
     @memberwise
     def error_norm(self, error: tuple[Array, Array]) -> Float[Array, ""]:
-        """The same norm: all of a Gaussian counts."""
+        """The norm itself, as it bounds every coordinate."""
         return self.norm(error)
 
 
 def _root_or_nan(Sigma: Float[Array, "d d"]) -> Float[Array, "d d"]:
-    """The symmetric square root; NaN where its square is not the matrix."""
+    """The symmetric square root; NaN if its square differs from `Sigma`."""
     root = psd_sqrt((Sigma + Sigma.T) / 2)
     R, S = jax.lax.stop_gradient((root, Sigma))
     slack = ROUGH * len(S) * jnp.finfo(S.dtype).eps * jnp.max(jnp.abs(S))
@@ -147,10 +149,13 @@ def _root_or_nan(Sigma: Float[Array, "d d"]) -> Float[Array, "d d"]:
     return or_nan(gap <= slack, root)
 
 
-def _checked_root(Sigma: np.ndarray) -> np.ndarray:
-    """The symmetric square root of numbers known now, once they are found to have one.
+def _root_or_raise(Sigma: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a concrete matrix, computed by NumPy.
 
-    As `psd_sqrt`, which is for those known later.
+    `psd_sqrt` does the same for traced matrices.
+
+    Raises:
+        InvalidInputError: if `Sigma` is not symmetric positive semidefinite.
     """
     scale = float(np.max(np.abs(Sigma), initial=0))
     slack = ROUGH * len(Sigma) * np.finfo(Sigma.dtype).eps * scale
@@ -169,9 +174,9 @@ def _checked_root(Sigma: np.ndarray) -> np.ndarray:
 
 
 def _rank(Sigma: np.ndarray) -> int:
-    """The rank of a covariance, to the rounding of its correlations.
+    """The rank of a covariance, up to the rounding of its correlations.
 
-    Of these and not of its entries: variances of any sizes stand beside each other.
+    Correlations are used because variances may differ by many orders of magnitude.
     """
     spread = np.sqrt(np.maximum(np.diag(Sigma), 0))
     unit = np.where(spread > 0, spread, 1)

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from meanfield._array import float_array
 from meanfield._typing import Numbers
-from meanfield.cells import along, centres, lattice, point_masses, volumes, widths
+from meanfield.cells import centres, lattice, point_masses, volumes, widths
 from meanfield.fields import AbstractField
 from meanfield.linalg import HIGHEST, length
 
@@ -24,40 +24,42 @@ from .grids import (
     AffineBox,
     Chart,
     EveryFace,
-    Forced,
+    ForceFluxes,
     GridState,
     check_density,
     check_edges,
     check_mass,
     check_resolved,
     fluxes,
-    forced,
+    force_fluxes,
+    initial_state,
+    linear_velocity,
     roughness,
-    turning,
 )
 from .reductions import AbstractReduction, Blocked, Dense, Separable
 
-DENSE_UP_TO = 2048  # cells: scores of all pairs fit into a few caches' worth
-TURN = 0.02  # of an e-fold that the box may turn, stretch or move by in a step
+DENSE_UP_TO = 2048  # cells up to which the scores of all pairs are held at once
+MAX_TURN = 0.02  # largest rotation, stretch or shift of the box in a step, in e-folds
 
 
 class Grid(AbstractMeasure):
-    r"""A density, by its masses in the cells of a grid $x = c + D\xi$, $d \le 2$.
+    r"""A density, given by its masses in cells $x = c + D\xi$ of a grid, $d \le 2$.
 
-    $\partial_t\mu + \nabla\cdot(\mu v) = 0$ by upwind fluxes of third order (MUSCL):
-    masses and outflow add up exactly, and no mass is ever negative. The cells
-    stand still in $\xi$; the box moves as `box` says. Attention sees the density as
-    weighted tokens at the middles of cells.
+    $\partial_t\mu + \nabla\cdot(\mu v) = 0$ is solved by upwind fluxes of third order
+    (MUSCL): the sum of masses and outflow is conserved exactly, and no mass becomes
+    negative. The cells are fixed in $\xi$, and `box` determines the motion of the box.
+    Attention treats the density as weighted tokens at the centres of the cells.
 
-    Build one by `Grid.from_density` or `Grid.from_function`.
+    Use `Grid.from_density` or `Grid.from_function` to create one.
 
     Attributes:
-        state: what moves.
-        edges: of the cells along each axis of $\xi$.
-        position: of each layer of cells, if tokens have positions; none moves there.
-        box: how the box moves.
-        probe: where velocities are asked for; `None` is every face, or what a flow
-            chooses.
+        state: the coordinates that move.
+        edges: edges of the cells along each axis of $\xi$.
+        position: position of each layer of cells, if tokens have positions, which do
+            not change.
+        box: motion of the box.
+        probe: places where velocities are evaluated; `None` is every face, or the
+            choice of a flow.
 
     Examples:
         >>> from meanfield import Grid
@@ -86,16 +88,16 @@ class Grid(AbstractMeasure):
         """A density given by its averages over cells, divided by its integral.
 
         Args:
-            edges: of the cells along each axis, one array for each.
-            density: an average for each cell; layers lead if there are positions, and
-                their masses are then the law of the position.
-            position: of each layer, in [0, 1].
-            box: how the grid moves.
-            probe: where velocities are asked for; a flow chooses if `None`.
+            edges: edges of the cells, one array for each axis.
+            density: an average for each cell. With positions, the first axis is that of
+                the layers, and their masses are the law of the position.
+            position: position of each layer, in [0, 1].
+            box: motion of the box.
+            probe: places where velocities are evaluated; chosen by the flow if `None`.
 
         Raises:
             InvalidInputError: if there are fewer than eight cells along an axis, edges
-                do not increase, a density is negative or not finite, or is narrower
+                do not increase, or the density is negative, not finite, or narrower
                 than the cells.
             UnsupportedError: inside `jit`, `vmap` or `grad`.
         """
@@ -106,15 +108,8 @@ class Grid(AbstractMeasure):
         lead = () if places is None else places.shape
         check_density(values, (*lead, *(e.shape[0] - 1 for e in rows)))
         values = values if places is not None else values[None]
-        for axis, row in enumerate(rows):
-            sizes = widths(row)  # in units of a power of two: areas need be no floats
-            sizes = sizes / float(np.exp2(np.frexp(np.max(np.asarray(sizes)))[1]))
-            values = values * along(sizes, axis + 1, values.ndim)
-        masses = values / jnp.sum(values)
-        check_resolved(float(roughness(masses, rows)))
-        d, zero = len(rows), jnp.zeros((), masses.dtype)
-        origin, axes = jnp.zeros(d, masses.dtype), jnp.eye(d, dtype=masses.dtype)
-        state = GridState(masses, zero, origin, axes, zero, zero)
+        state = initial_state(values, rows)
+        check_resolved(float(roughness(state.masses, rows)))
         return cls(state, rows, places, box, probe)
 
     @classmethod
@@ -129,8 +124,8 @@ class Grid(AbstractMeasure):
         """A density given as a function of points (m, d), averaged over the cells.
 
         Raises:
-            InvalidInputError: as `from_density`, or if a thousandth of the mass lies
-                outside the grid.
+            InvalidInputError: as in `from_density`, or if more than a thousandth of the
+                mass lies outside the grid.
         """
         check_edges(tuple(float_array("edges", e) for e in edges))
         values = averages(density, edges)
@@ -151,19 +146,19 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def chart(self) -> Chart:
-        """Where the cells are."""
+        r"""The map from the cells in $\xi$ to the space."""
         return Chart(self.state.origin, self.state.axes, self.edges, self.position)
 
     @property
     @memberwise
     def masses(self) -> Float[Array, "..."]:
-        """The masses of the cells; an axis of layers leads if there are positions."""
+        """The masses of the cells; with positions, the first axis is that of layers."""
         return self.state.masses if self.position is not None else self.state.masses[0]
 
     @property
     @memberwise
     def density(self) -> Float[Array, "..."]:
-        """Averages of the density over the cells, in the units of the space."""
+        """Averages of the density over the cells, with respect to $x$."""
         masses, size = self.masses, jnp.abs(jnp.linalg.det(self.state.axes))
         return masses / jnp.broadcast_to(volumes(self.edges, size), masses.shape)
 
@@ -176,7 +171,7 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def mass(self) -> Float[Array, ""]:
-        """The mass on the grid: one, less the outflow."""
+        """The mass on the grid, one minus the outflow."""
         return jnp.sum(self.state.masses)
 
     @property
@@ -186,10 +181,10 @@ class Grid(AbstractMeasure):
 
     @memberwise
     def points(self) -> Points:
-        """Tokens at the middles of the cells.
+        """Weighted tokens at the centres of the cells.
 
-        Weighted such that smooth densities are integrated to fourth order: their
-        covariance is that of the density, not more by $h^2/12$.
+        The weights integrate smooth densities to fourth order: the covariance has no
+        error of $h^2/12$ from the width of the cells.
         """
         weights = point_masses(self.state.masses, self.edges)
         tokens = self.chart.tokens(*map(centres, self.edges))
@@ -198,13 +193,13 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def mean(self) -> Float[Array, " d"]:
-        r"""$\int x\,d\mu/\mu(1)$."""
+        r"""The mean $\int x\,d\mu/\mu(1)$."""
         return self.points().mean
 
     @property
     @memberwise
     def covariance(self) -> Float[Array, "d d"]:
-        r"""$\int (x - \alpha)(x - \alpha)^\top d\mu/\mu(1)$ of the density."""
+        r"""The covariance $\int (x - \alpha)(x - \alpha)^\top d\mu/\mu(1)$."""
         return self.points().covariance
 
     @property
@@ -213,54 +208,60 @@ class Grid(AbstractMeasure):
         return self.state
 
     @override
-    def read_by(self, reader: Any) -> Any:
-        return reader.of_grid(self)
+    def accept(self, reader: Any) -> Any:
+        return reader.read_grid(self)
 
     @override
-    def at(self, coordinates: GridState) -> "Grid":
+    def replace_coordinates(self, coordinates: GridState) -> "Grid":
         return Grid(coordinates, self.edges, self.position, self.box, self.probe)
 
-    def asking(self, probe: AbstractProbe) -> "Grid":
-        """The same grid, with another probe."""
+    def replace_probe(self, probe: AbstractProbe) -> "Grid":
+        """The grid with another probe."""
         return Grid(self.state, self.edges, self.position, self.box, probe)
 
     @override
     def transport(self, field: AbstractField) -> GridState:
         check_unstacked(self, "`transport` is a method of one measure")
-        velocity, forces = field.parted
+        velocity, forces = field.parts
         velocities = (self.probe or EveryFace()).velocities(self.chart, velocity)
         masses, axes = self.state.masses, self.state.axes
         place = {"edges": self.edges, "axes": axes, "box": self.box}
-        pushes = forced(forces, masses, **place) if forces else ()
-        drift, R = self._motion(velocities.across, pushes)
+        pushes = force_fluxes(forces, masses, **place) if forces else ()
+        drift, R = self._motion(velocities.faces, pushes)
         change, shares = jnp.zeros_like(masses), jnp.zeros(())
         outflow = jnp.zeros_like(self.outflow)
         for axis, edges in enumerate(self.edges):
-            u = velocities.across[axis][..., axis]
-            w = u - drift[axis] - turning(R[axis], axis, self.edges)
+            u = velocities.faces[axis][..., axis]
+            w = u - drift[axis] - linear_velocity(R[axis], axis, self.edges)
             w = w + pushes[axis].velocity if pushes else w
-            moved = fluxes(masses, axis + 1, widths(edges), w, self.box)
-            through, empties = pushes[axis].beside(moved) if pushes else moved
-            change = change - jnp.diff(through, axis=axis + 1)
-            ends = jnp.take(through, jnp.array([0, -1]), axis=axis + 1)
+            upwind = fluxes(masses, axis + 1, widths(edges), w, self.box)
+            flux, emptying = pushes[axis].add_fluxes(upwind) if pushes else upwind
+            change = change - jnp.diff(flux, axis=axis + 1)
+            ends = jnp.take(flux, jnp.array([0, -1]), axis=axis + 1)
             outflow = outflow + jnp.sum(jnp.abs(ends))
-            shares = shares + empties
-        moves = axes @ drift
-        # Steps have no derivative, and the length of no motion at all has none either.
-        still = jax.lax.stop_gradient
-        turns = (length(still(R)) + length(still(moves)) / still(self.size)) / TURN
-        rate = still(jnp.max(shares)) + turns
-        turned = jnp.matmul(axes, R, precision=HIGHEST)
-        return GridState(change, outflow, moves, turned, rate, velocities.error)
+            shares = shares + emptying
+        origin_change = axes @ drift
+        # Step sizes are not differentiated; the length of a zero motion cannot be.
+        stop_gradient = jax.lax.stop_gradient
+        turn = length(stop_gradient(R))
+        shift = length(stop_gradient(origin_change)) / stop_gradient(self.size)
+        turns = (turn + shift) / MAX_TURN
+        rate = stop_gradient(jnp.max(shares)) + turns
+        motion = origin_change, jnp.matmul(axes, R, precision=HIGHEST)
+        return GridState(change, outflow, *motion, rate, velocities.error)
 
     def _motion(
-        self, across: tuple[Float[Array, "..."], ...], pushes: tuple[Forced, ...]
+        self,
+        face_velocities: tuple[Float[Array, "..."], ...],
+        pushes: tuple[ForceFluxes, ...],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-        """The motion of the box, from velocities at the middles of cells."""
-        between = (across[0][:, 1:] + across[0][:, :-1]) / 2
+        """The motion of the box, from velocities at the centres of the cells."""
+        cell_velocities = (face_velocities[0][:, 1:] + face_velocities[0][:, :-1]) / 2
         if pushes:
-            between = between + jnp.stack([push.carried for push in pushes], axis=-1)
-        velocities = between.reshape(-1, self.dimension)
+            cell_velocities = cell_velocities + jnp.stack(
+                [push.mean_velocity for push in pushes], axis=-1
+            )
+        velocities = cell_velocities.reshape(-1, self.dimension)
         places = lattice(*map(centres, self.edges)).reshape(-1, self.dimension)
         places = jnp.tile(places, (self.chart.layers, 1))
         return self.box.motion(places, velocities, self.points().probabilities)
@@ -268,15 +269,15 @@ class Grid(AbstractMeasure):
     @override
     @memberwise
     def norm(self, tangent: GridState) -> Float[Array, ""]:
-        r"""$L^1$ of the masses in units of the size, plus the motion of the box."""
-        turned = length(jnp.linalg.solve(self.state.axes, tangent.axes))
-        moved = length(tangent.origin) + self.spread * turned
-        return self.size * jnp.sum(jnp.abs(tangent.masses)) + moved
+        r"""The $L^1$ norm of the masses times the size, plus the motion of the box."""
+        axes_change = length(jnp.linalg.solve(self.state.axes, tangent.axes))
+        box_change = length(tangent.origin) + self.spread * axes_change
+        return self.size * jnp.sum(jnp.abs(tangent.masses)) + box_change
 
     @override
     @memberwise
     def error_norm(self, error: GridState) -> Float[Array, ""]:
-        """The same norm: all of a density counts."""
+        """The norm itself, as it bounds every coordinate."""
         return self.norm(error)
 
     @property
@@ -287,7 +288,7 @@ class Grid(AbstractMeasure):
 
     @property
     def _reduction(self) -> AbstractReduction:
-        """How sums over the cells are executed."""
+        """How sums over the cells are evaluated."""
         n = self.state.masses.size
         if n <= DENSE_UP_TO:
             return Dense()
@@ -299,5 +300,5 @@ class Grid(AbstractMeasure):
     @property
     @memberwise
     def spread(self) -> Float[Array, ""]:
-        r"""$(\mathrm{tr}\,\Sigma)^{1/2}$."""
+        r"""The standard deviation $(\mathrm{tr}\,\Sigma)^{1/2}$."""
         return jnp.sqrt(jnp.trace(self.covariance))

@@ -1,4 +1,4 @@
-"""What every measure answers for: stacks member by member, a measure and its keys."""
+"""The interface of measures, stacks of measures, and measures that attend to keys."""
 
 import abc
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
-from meanfield._display import Shown
+from meanfield._display import AbstractDisplayable
 from meanfield.errors import WrongKindError
 from meanfield.fields import AbstractField
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AbstractMeasure(Shown, eqx.Module):
+class AbstractMeasure(AbstractDisplayable, eqx.Module):
     """A probability measure that a velocity field can move.
 
     Examples:
@@ -37,19 +37,19 @@ class AbstractMeasure(Shown, eqx.Module):
     """
 
     @override
-    def bare(self) -> str:
+    def plain_repr(self) -> str:
         return eqx.tree_pformat(self)
 
     @property
     @abc.abstractmethod
     def dimension(self) -> int:
-        """The dimension of the space that it lives in."""
+        """The dimension of the space."""
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """The axes that lead all arrays of a stack of measures; none of one measure.
+        """The leading axes of all arrays of a stack of measures; `()` for one measure.
 
-        A hook: a measure that does not know its stacks is one measure.
+        A hook: by default a measure is never a stack.
         """
         return ()
 
@@ -59,8 +59,8 @@ class AbstractMeasure(Shown, eqx.Module):
         """The arrays that move, and nothing else."""
 
     @abc.abstractmethod
-    def at(self, coordinates: PyTree[Array]) -> "AbstractMeasure":
-        """The measure with other coordinates; what does not move stays."""
+    def replace_coordinates(self, coordinates: PyTree[Array]) -> "AbstractMeasure":
+        """The measure with other coordinates, and everything else unchanged."""
 
     @abc.abstractmethod
     def transport(self, field: AbstractField) -> PyTree[Array]:
@@ -68,30 +68,31 @@ class AbstractMeasure(Shown, eqx.Module):
 
     @abc.abstractmethod
     def norm(self, tangent: PyTree[Array]) -> Float[Array, ""]:
-        """The size of a displacement, as the measure sees it."""
+        """The norm of a tangent vector, weighted by the measure."""
 
     @property
     @abc.abstractmethod
     def size(self) -> Float[Array, ""]:
-        r"""$(\int |x|^2 d\mu/\mu(1))^{1/2}$: infinite in finite time at a blow-up."""
+        r"""The root mean square norm $(\int |x|^2 d\mu/\mu(1))^{1/2}$."""
 
     @abc.abstractmethod
     def error_norm(self, error: PyTree[Array]) -> Float[Array, ""]:
-        """The size of an integration error, which nothing that moves may escape."""
+        """The norm of an integration error, which must bound every coordinate."""
 
     @abc.abstractmethod
-    def read_by(self, reader: Any) -> Any:
-        """What a reader makes of it, by the method that fits: `of_points`, say.
+    def accept(self, reader: Any) -> Any:
+        """The result of the reader's method for this kind, such as `read_points`.
 
         Args:
-            reader: an `AbstractReader`, which knows all kinds of measures.
+            reader: an `AbstractReader`, with a method for each kind of measure.
         """
 
 
 def memberwise(function: Callable[P, R]) -> Callable[P, R]:
-    """A method of one measure that answers for each member of a stack.
+    """Decorates a method of one measure, to map it over the members of a stack.
 
-    Its arguments lead with the same axes as the measure, and so do its results.
+    The arrays in its arguments need the same leading axes as the measure; results get
+    them, too.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -103,27 +104,27 @@ def memberwise(function: Callable[P, R]) -> Callable[P, R]:
     """
 
     @functools.wraps(function)
-    def of_members(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         shape = args[0].batch_shape  # pyright: ignore[reportAttributeAccessIssue]
         if shape:
             _check_leading(shape, args)
-        mapped = function
+        batched_function = function
         for _ in shape:
-            mapped = eqx.filter_vmap(mapped, in_axes=_leading_axis)
-        return mapped(*args, **kwargs)
+            batched_function = eqx.filter_vmap(batched_function, in_axes=_leading_axis)
+        return batched_function(*args, **kwargs)
 
-    return of_members
+    return wrapper
 
 
-def check_unstacked(mu: "AbstractMeasure", must: str) -> None:
-    """Raises unless `mu` is one measure.
+def check_unstacked(mu: "AbstractMeasure", requirement: str) -> None:
+    """Raises if `mu` is a stack of measures.
 
     Args:
         mu: a measure, or a stack of them.
-        must: what must hold, as the message begins.
+        requirement: what must hold, the beginning of the message.
 
     Raises:
-        WrongKindError: if it is a stack.
+        WrongKindError: if `mu` is a stack.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -136,17 +137,17 @@ def check_unstacked(mu: "AbstractMeasure", must: str) -> None:
     """
     if mu.batch_shape:
         raise WrongKindError(
-            f"{must}; got a stack of shape {mu.batch_shape}. Take "
+            f"{requirement}; got a stack of shape {mu.batch_shape}. Take "
             "one member, `runs.member(i).final` of an ensemble, or map over the stack "
             "with `equinox.filter_vmap`."
         )
 
 
 def leading_axes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes that lead all arrays of a stack.
+    """The common leading axes of all arrays of a stack.
 
     Raises:
-        WrongKindError: if they differ.
+        WrongKindError: if `shapes` differ.
     """
     if len(set(shapes)) > 1:
         raise _uneven(shapes)
@@ -154,13 +155,14 @@ def leading_axes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Facing(AbstractMeasure):
-    """Queries that look at the keys of another measure, and move; those do not.
+    """Queries that attend to the keys of another measure (cross-attention).
 
-    What `Cross` asks its dynamics for a field of. In all else it is its queries.
+    The queries move, the keys do not. `Cross` passes it to the `field` of its dynamics;
+    everything else is that of the queries.
 
     Attributes:
-        queries: what looks, of any kind.
-        keys: what is looked at, of any kind.
+        queries: the measure that moves, of any kind.
+        keys: the measure of the keys, of any kind.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -192,8 +194,8 @@ class Facing(AbstractMeasure):
         return self.queries.coordinates
 
     @override
-    def at(self, coordinates: PyTree[Array]) -> "Facing":
-        return Facing(self.queries.at(coordinates), self.keys)
+    def replace_coordinates(self, coordinates: PyTree[Array]) -> "Facing":
+        return Facing(self.queries.replace_coordinates(coordinates), self.keys)
 
     @override
     def transport(self, field: AbstractField) -> PyTree[Array]:
@@ -216,14 +218,14 @@ class Facing(AbstractMeasure):
         return self.queries.error_norm(error)
 
     @override
-    def read_by(self, reader: Any) -> Any:
-        return reader.of_facing(self)
+    def accept(self, reader: Any) -> Any:
+        return reader.read_facing(self)
 
 
 def _uneven(shapes: Iterable[tuple[int, ...]]) -> WrongKindError:
     return WrongKindError(
-        "Every array of a stack of measures must lead with the same axes; got "
-        f"{sorted(set(shapes))}. `meanfield.dynamics.stacked` makes a stack."
+        "All arrays of a stack of measures must have the same leading axes; got "
+        f"{sorted(set(shapes))}. Use `meanfield.dynamics.stacked` to make a stack."
     )
 
 

@@ -25,18 +25,18 @@ _HOW = "`reduction` is `Dense()`, `Blocked()`, `Cells(1e-6)` or `Chebyshev(1e-6)
 
 
 class Points(AbstractMeasure):
-    r"""$\mu = \sum_j w_j \delta_{x_j}$.
+    r"""Weighted tokens, $\mu = \sum_j w_j \delta_{x_j}$.
 
-    The total mass is one for the measures of `uniform` and `weighted`; the constructor
-    takes any, for the unnormalised conventions of the literature. A log-weight of
-    $-\infty$ excludes a token: it is moved, and moves none.
+    `uniform` and `weighted` create measures of total mass one; the constructor accepts
+    any mass, for the unnormalised conventions of the literature. A log-weight of
+    $-\infty$ excludes a token: it moves, but no token attends to it.
 
     Attributes:
         tokens: the atoms.
         log_weights: $\log w_j$.
-        reduction: how sums over the tokens are executed.
-        zero_weights: the weights of tokens that are excluded, zeros, for derivatives in
-            them; `None` where weights are known, and no variables.
+        reduction: how sums over the tokens are evaluated.
+        zero_weights: the weights of excluded tokens, which are zeros, so that they can
+            be differentiated; `None` if the weights are concrete.
 
     Raises:
         InvalidInputError: if `tokens` are an array, or `log_weights` are not one number
@@ -90,7 +90,7 @@ class Points(AbstractMeasure):
         position: Numbers | None = None,
         reduction: AbstractReduction = Blocked(),
     ) -> "Points":
-        """Tokens of given weights, divided by their sum. A zero excludes its token.
+        """Tokens with `weights` divided by their sum; a zero excludes its token.
 
         Raises:
             InvalidInputError: if shapes do not fit, a weight is negative, or all are 0.
@@ -123,12 +123,12 @@ class Points(AbstractMeasure):
 
     @property
     @memberwise
-    def counted(self) -> Tokens:
-        """The tokens, the origin in place of those excluded, whatever stood there.
+    def safe_tokens(self) -> Tokens:
+        """The tokens, with excluded ones replaced by the origin, as they may be NaN.
 
-        They stay where they are if derivatives in their weights may be asked for.
+        Finite ones are kept if their weights can be differentiated.
         """
-        return Tokens(self._zeroed(self.tokens.x), self.tokens.position)
+        return Tokens(self._zero_excluded(self.tokens.x), self.tokens.position)
 
     @property
     @override
@@ -138,16 +138,16 @@ class Points(AbstractMeasure):
     @property
     @memberwise
     def mean(self) -> Float[Array, " d"]:
-        r"""$\int x\,d\mu / \mu(1)$, excluded tokens left out."""
-        return self.probabilities @ self.counted.x
+        r"""The mean $\int x\,d\mu / \mu(1)$, without excluded tokens."""
+        return self.probabilities @ self.safe_tokens.x
 
     @property
     @memberwise
     def covariance(self) -> Float[Array, "d d"]:
-        r"""$\int (x-\alpha)(x-\alpha)^\top d\mu / \mu(1)$."""
-        centred = self._zeroed(self.tokens.x - self.mean[None, :])
-        scaled = self.probabilities[:, None] * centred
-        return jnp.matmul(centred.T, scaled, precision=HIGHEST)
+        r"""The covariance $\int (x-\alpha)(x-\alpha)^\top d\mu / \mu(1)$."""
+        centred_x = self._zero_excluded(self.tokens.x - self.mean[None, :])
+        weighted_x = self.probabilities[:, None] * centred_x
+        return jnp.matmul(centred_x.T, weighted_x, precision=HIGHEST)
 
     @property
     @override
@@ -155,11 +155,11 @@ class Points(AbstractMeasure):
         return self.tokens.x
 
     @override
-    def read_by(self, reader: Any) -> Any:
-        return reader.of_points(self)
+    def accept(self, reader: Any) -> Any:
+        return reader.read_points(self)
 
     @override
-    def at(self, coordinates: Float[Array, "... n d"]) -> "Points":
+    def replace_coordinates(self, coordinates: Float[Array, "... n d"]) -> "Points":
         tokens = Tokens(coordinates, self.tokens.position)
         return Points(tokens, self.log_weights, self.reduction, self.zero_weights)
 
@@ -174,7 +174,9 @@ class Points(AbstractMeasure):
         r"""The $L^2(\mu)$ norm."""
         if self.zero_weights is not None:
             return exclusion.vary_norm(tangent, self.probabilities)
-        return length(jnp.sqrt(self.probabilities)[:, None] * self._zeroed(tangent))
+        return length(
+            jnp.sqrt(self.probabilities)[:, None] * self._zero_excluded(tangent)
+        )
 
     @property
     @override
@@ -187,8 +189,8 @@ class Points(AbstractMeasure):
     def error_norm(self, error: Float[Array, "n d"]) -> Float[Array, ""]:
         r"""The $L^2$ norm for the weights $(w_j + 1/n)/2$.
 
-        A tolerance means the same for every `n`, and a token of little weight, or
-        excluded, is still moved as exactly as the others.
+        A tolerance has the same meaning for every `n`, and tokens of little or zero
+        weight are still integrated accurately.
         """
         shares = (self.probabilities + 1 / self.tokens.n) / 2
         return length(jnp.sqrt(shares)[:, None] * error)
@@ -199,7 +201,7 @@ class Points(AbstractMeasure):
         queries: Tokens,
         potential: Float[Array, " n"] | None = None,
     ) -> Float[Array, " m"]:
-        r"""$\log \int e^{s(x, y) + g(y)}\, d\mu(y)$ at the queries $x$."""
+        r"""The log-integrals $\log\int e^{s(x, y) + g(y)}\, d\mu(y)$ at the queries."""
         check_unstacked(self, "`log_integral` is a method of one measure")
         nothing = jnp.zeros((self.tokens.n, 0), self.tokens.x.dtype)
         return self._log_mean(score, queries, potential, nothing)[1]
@@ -210,9 +212,9 @@ class Points(AbstractMeasure):
         queries: Tokens,
         potential: Float[Array, " n"] | None = None,
     ) -> Float[Array, "m d"]:
-        r"""$\int y\, e^{s + g} d\mu / \int e^{s + g} d\mu$ at the queries."""
+        r"""The tilted means $\int y\,e^{s+g} d\mu/\int e^{s+g} d\mu$ at the queries."""
         check_unstacked(self, "`tilted_mean` is a method of one measure")
-        return self._log_mean(score, queries, potential, self.counted.x)[0]
+        return self._log_mean(score, queries, potential, self.safe_tokens.x)[0]
 
     def integral(
         self,
@@ -221,30 +223,31 @@ class Points(AbstractMeasure):
         queries: Tokens,
         values: Float[Array, "n p"],
     ) -> Float[Array, "m p"]:
-        r"""$\int \varphi(s(x, y))\, v(y)\, d\mu(y)$ at the queries."""
+        r"""The integrals $\int\varphi(s(x, y))\, v(y)\, d\mu(y)$ at the queries."""
         check_unstacked(self, "`integral` is a method of one measure")
-        keys = self._keys(None, self._zeroed(values))
+        keys = self._keys(None, self._zero_excluded(values))
         value = self.reduction.integral(link, score, queries, keys)
-        others = queries, self._excluded(None, values)
-        return exclusion.vary_integral(value, self.reduction, link, score, *others)
+        arguments = queries, self._excluded_keys(None, values)
+        return exclusion.vary_integral(value, self.reduction, link, score, *arguments)
 
     @memberwise
     def total(self, values: Float[Array, " n"]) -> Float[Array, ""]:
-        r"""$\int v\,d\mu$ of one value for each token, excluded ones left out."""
-        return jnp.sum(self.weights * self._zeroed(values[:, None])[:, 0])
+        r"""The integral $\int v\,d\mu$ of one value per token; excluded ones are 0."""
+        return jnp.sum(self.weights * self._zero_excluded(values[:, None])[:, 0])
 
     @memberwise
-    def restricted(self, counted: Array) -> "Points":
-        """The measure conditioned on the tokens where `counted` holds.
+    def restrict(self, mask: Array) -> "Points":
+        """The measure conditioned on the tokens where `mask` is true.
 
-        Renormalised to the mass it had; without mass when no token counts.
+        It is rescaled to the total mass of the measure, or has mass zero if no token of
+        positive weight is left.
         """
-        logs, zeros = jnp.where(counted, self.log_weights, -jnp.inf), self.zero_weights
-        zeros = None if zeros is None else jnp.where(counted, zeros, 0)
+        logs, zeros = jnp.where(mask, self.log_weights, -jnp.inf), self.zero_weights
+        zeros = None if zeros is None else jnp.where(mask, zeros, 0)
         part = self._replace_weights(logs, zeros)
         mass = part.log_mass
         shift = self.log_mass - jnp.where(jnp.isneginf(mass), 0, mass)
-        return part.scaled(shift)
+        return part.shift_log_weights(shift)
 
     @property
     @memberwise
@@ -252,14 +255,14 @@ class Points(AbstractMeasure):
         """The logarithm of the total mass."""
         return exclusion.log_sum(self.log_weights, self.zero_weights)
 
-    def scaled(self, shift: Float[Array, ""]) -> "Points":
-        """The same tokens, `shift` added to the logarithms of their weights."""
+    def shift_log_weights(self, shift: Float[Array, ""]) -> "Points":
+        """The measure with `shift` added to the logarithms of its weights."""
         zeros = self.zero_weights
         zeros = None if zeros is None else zeros * jnp.exp(shift)
         return self._replace_weights(self.log_weights + shift, zeros)
 
-    def summed(self, reduction: AbstractReduction) -> "Points":
-        """The same tokens, with sums over them executed as told."""
+    def replace_reduction(self, reduction: AbstractReduction) -> "Points":
+        """The measure with another `reduction` for its sums over tokens."""
         return eqx.tree_at(lambda tokens: tokens.reduction, self, reduction)
 
     @property
@@ -277,15 +280,15 @@ class Points(AbstractMeasure):
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
         keys = self._keys(potential, values)
         sums = self.reduction.log_mean(score, queries, keys)
-        others = queries, self._excluded(potential, values)
-        return exclusion.vary_log_mean(sums, self.reduction, score, *others)
+        arguments = queries, self._excluded_keys(potential, values)
+        return exclusion.vary_log_mean(sums, self.reduction, score, *arguments)
 
-    def _excluded(
+    def _excluded_keys(
         self, potential: Array | None, values: Array
-    ) -> exclusion.Excluded | None:
-        """Tokens of weight zero, which count for derivatives alone."""
-        return exclusion.excluded(
-            self.log_weights, self.zero_weights, potential, (self.counted, values)
+    ) -> exclusion.ExcludedKeys | None:
+        """Tokens of weight zero, which enter derivatives only."""
+        return exclusion.select_excluded(
+            self.log_weights, self.zero_weights, potential, (self.safe_tokens, values)
         )
 
     def _replace_weights(
@@ -293,12 +296,9 @@ class Points(AbstractMeasure):
     ) -> "Points":
         return Points(self.tokens, log_weights, self.reduction, zeros)
 
-    def _zeroed(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
-        excluded = jnp.isneginf(self.log_weights)[:, None]
-        if self.zero_weights is not None:  # finite ones count for derivatives
-            excluded &= ~jnp.isfinite(values)
-        return jnp.where(excluded, 0, values)
+    def _zero_excluded(self, values: Float[Array, "n p"]) -> Float[Array, "n p"]:
+        return exclusion.zero_excluded(values, self.log_weights, self.zero_weights)
 
     def _keys(self, potential: Array | None, values: Array) -> Keys:
         g = 0 if potential is None else potential
-        return Keys(self.counted, self.log_weights + g, values)
+        return Keys(self.safe_tokens, self.log_weights + g, values)

@@ -1,4 +1,4 @@
-r"""A Gaussian with nodes that integrate against it, and the rules that choose them."""
+r"""Gaussians with quadrature nodes, and the rules that choose the nodes."""
 
 import abc
 from typing import Any, NamedTuple
@@ -21,52 +21,52 @@ from ._points import Points
 from .reductions import Blocked
 
 MAX_NODES = 2_000_000
-ENOUGH = 4096  # nodes that `rule_for` stays below, while the rank allows it
-LARGEST_TENSOR = 6  # rank beyond which four nodes for each axis are too many
-LARGEST_ORDER = 96  # that the nodes are known to be good for
-TOGETHER = 512  # nodes summed over at once
+TARGET_NODES = 4096  # number of nodes that `rule_for` aims at
+LARGEST_TENSOR = 6  # rank beyond which four nodes for each axis exceed the target
+LARGEST_ORDER = 96  # largest order for which the nodes are known to be accurate
+BLOCK_SIZE = 512  # nodes in a block of a sum
 
 
 class StandardNodes(NamedTuple):
-    """Nodes of a standard Gaussian, and their weights, which sum to one."""
+    """Quadrature nodes of a standard Gaussian, and their weights, which sum to one."""
 
     z: Float[np.ndarray, "m r"]
     weights: Float[np.ndarray, " m"]
 
 
 class AbstractRule(eqx.Module):
-    """A way to integrate against a standard Gaussian of any dimension.
+    """A quadrature rule for a standard Gaussian of any dimension.
 
     Examples:
         >>> from meanfield.measures import AbstractRule, rule_for
         >>> [type(rule_for(rank)).__name__ for rank in (1, 6, 7)]
-        ['Tensor', 'Tensor', 'Rotated']
+        ['Tensor', 'Tensor', 'RotatedSigmaPoints']
         >>> issubclass(type(rule_for(1)), AbstractRule)
         True
     """
 
     @abc.abstractmethod
     def nodes(self, r: int) -> StandardNodes:
-        """Its nodes in dimension `r`, of mean 0 and covariance 1."""
+        """The nodes in dimension `r`, with mean 0 and covariance I."""
 
-    def along(
+    def factor_nodes(
         self, factor: Float[Array, "d r"]
     ) -> tuple[Float[Array, "m r"], Float[Array, " m"]]:
-        """Its nodes for the columns of a factor, and their weights, in its format."""
+        """The nodes for the columns of a factor, and their weights, in its dtype."""
         z, weights = self.nodes(factor.shape[-1])
         return jnp.asarray(z, factor.dtype), jnp.asarray(weights, factor.dtype)
 
     @property
     @abc.abstractmethod
     def control(self) -> "AbstractRule":
-        """A rule of no larger error, but another one, to estimate the error with."""
+        """A different rule of at least the same accuracy, to estimate the error."""
 
 
 class Tensor(AbstractRule):
-    """Gauss--Hermite nodes along each axis: exact up to degree `2 order - 1` in each.
+    """A tensor grid of Gauss–Hermite nodes, exact to degree `2 order - 1` in each axis.
 
     Attributes:
-        order: the number of nodes along an axis.
+        order: number of nodes along an axis.
 
     Examples:
         >>> from meanfield.measures import Tensor
@@ -96,27 +96,27 @@ class Tensor(AbstractRule):
         return Tensor(self.order + max(1, self.order // 3))
 
 
-class Rotated(AbstractRule):
-    r"""Sigma points $\pm\varrho_k Qe_i$, turned by random rotations $Q$.
+class RotatedSigmaPoints(AbstractRule):
+    r"""Sigma points $\pm\varrho_k Qe_i$ with random rotations $Q$.
 
-    At the two radii of Gauss--Laguerre quadrature in $\varrho^2/2$, which has the law
-    Gamma($r/2$): all moments of the radius up to $\varrho^6$ are exact, and all
-    polynomials of degree 3. The usual sigma points lie on the axes alone, where
-    quadratic forms take their extremes; turned ones see typical directions. What is
-    left is an error of chance, which `control` shows.
+    The two radii are the nodes of Gauss–Laguerre quadrature in $\varrho^2/2$, which
+    has the law Gamma($r/2$): all moments of the radius up to $\varrho^6$ are exact, and
+    all polynomials of degree 3. The usual sigma points lie on the axes only, where
+    quadratic forms take their extremes; rotations sample typical directions. A random
+    error remains, which `control` measures.
 
     Attributes:
-        at_least: nodes wanted; whole rotations of $4r$ are made.
-        seed: of the rotations.
+        min_nodes: minimum number of nodes, rounded up to a multiple of $4r$.
+        seed: seed of the rotations.
 
     Examples:
-        >>> from meanfield.measures import Rotated
-        >>> z, weights = Rotated(at_least=100).nodes(10)
+        >>> from meanfield.measures import RotatedSigmaPoints
+        >>> z, weights = RotatedSigmaPoints(min_nodes=100).nodes(10)
         >>> print(np.allclose((z * weights[:, None]).T @ z, np.eye(10)))
         True
     """
 
-    at_least: int = eqx.field(static=True, default=ENOUGH)
+    min_nodes: int = eqx.field(static=True, default=TARGET_NODES)
     seed: int = eqx.field(static=True, default=0)
 
     @override
@@ -124,22 +124,23 @@ class Rotated(AbstractRule):
         halves, masses = scipy.special.roots_genlaguerre(2, r / 2 - 1)
         radii, masses = np.sqrt(2 * halves), masses / np.sum(masses)
         rng = np.random.default_rng(self.seed)
-        rotations = [_rotation(rng, r) for _ in range(-(-self.at_least // (4 * r)))]
+        rotations = [_rotation(rng, r) for _ in range(-(-self.min_nodes // (4 * r)))]
         directions = np.concatenate([s * Q for Q in rotations for s in (1, -1)])
         z = np.concatenate([radius * directions for radius in radii])
         return StandardNodes(z, np.repeat(masses, len(directions)) / len(directions))
 
     @property
     @override
-    def control(self) -> "Rotated":
-        return Rotated(self.at_least, self.seed + 1)
+    def control(self) -> "RotatedSigmaPoints":
+        return RotatedSigmaPoints(self.min_nodes, self.seed + 1)
 
 
 def rule_for(r: int) -> AbstractRule:
-    """About four thousand nodes, 96 of an only axis; more where `4 r` is more.
+    """The default rule for rank `r`, with about 4096 nodes; 96 nodes for rank 1.
 
-    Measured on sigmoid attention of scores of order one, errors relative to the rates:
-    below 1e-4 up to rank 4, 2e-3 to 6e-3 for 5 and 6, about 2e-2 from 7 to 100.
+    From rank 7 on the nodes are rounded up to a multiple of `4 r`. Errors relative to
+    the rates, measured on sigmoid attention with scores of order one: below 1e-4 up to
+    rank 4, 2e-3 to 6e-3 for ranks 5 and 6, about 2e-2 for ranks 7 to 100.
 
     Examples:
         >>> from meanfield.measures import rule_for
@@ -147,26 +148,26 @@ def rule_for(r: int) -> AbstractRule:
         [96, 4096, 4096]
     """
     if r > LARGEST_TENSOR:
-        return Rotated()
-    along = max(k for k in range(1, ENOUGH + 1) if k ** max(r, 1) <= ENOUGH)
-    return Tensor(min(along, LARGEST_ORDER))
+        return RotatedSigmaPoints()
+    order = max(k for k in range(1, TARGET_NODES + 1) if k ** max(r, 1) <= TARGET_NODES)
+    return Tensor(min(order, LARGEST_ORDER))
 
 
 class Quadrature(AbstractMeasure):
-    r"""A Gaussian, and nodes $x_i = \alpha + Yz_i$ that integrate against it.
+    r"""A Gaussian with quadrature nodes $x_i = \alpha + Yz_i$.
 
-    What an attention is asked for where it may answer with any field, exactly for the
-    Gaussian if it can, or by the nodes.
+    An attention evaluates its field on the Gaussian in closed form if it has one, and
+    by sums over the nodes otherwise.
 
     Attributes:
         gaussian: $N(\alpha, YY^\top)$.
-        z: standard nodes.
-        weights: theirs; they sum to one.
+        z: nodes of the standard Gaussian.
+        weights: weights of the nodes, which sum to one.
 
     Examples:
         >>> from meanfield import Gaussian
         >>> from meanfield.measures import Quadrature, Tensor
-        >>> mu = Quadrature.of(Gaussian(jnp.ones(1), jnp.eye(1)), Tensor(4))
+        >>> mu = Quadrature.from_rule(Gaussian(jnp.ones(1), jnp.eye(1)), Tensor(4))
         >>> print(mu.weights @ mu.points.tokens.x**2)  # 1 + 1
         [2.]
     """
@@ -176,9 +177,9 @@ class Quadrature(AbstractMeasure):
     weights: Float[Array, "*batch m"]
 
     @classmethod
-    def of(cls, gaussian: Gaussian, rule: AbstractRule) -> "Quadrature":
-        """The nodes of `rule`, in the format of the Gaussian."""
-        return cls(gaussian, *rule.along(gaussian.factor))
+    def from_rule(cls, gaussian: Gaussian, rule: AbstractRule) -> "Quadrature":
+        """A Gaussian with the nodes of `rule`, in the dtype of the Gaussian."""
+        return cls(gaussian, *rule.factor_nodes(gaussian.factor))
 
     @property
     @override
@@ -192,7 +193,7 @@ class Quadrature(AbstractMeasure):
         """The nodes as weighted tokens."""
         offsets = jnp.matmul(self.z, self.gaussian.factor.T, precision=HIGHEST)
         x = self.gaussian.mean[None, :] + offsets
-        return Points(Tokens(x), jnp.log(self.weights), Blocked(TOGETHER))
+        return Points(Tokens(x), jnp.log(self.weights), Blocked(BLOCK_SIZE))
 
     @property
     @override
@@ -205,24 +206,26 @@ class Quadrature(AbstractMeasure):
         return self.gaussian.coordinates
 
     @override
-    def read_by(self, reader: Any) -> Any:
-        return reader.of_quadrature(self)
+    def accept(self, reader: Any) -> Any:
+        return reader.read_quadrature(self)
 
     @override
-    def at(self, coordinates: tuple[Array, Array]) -> "Quadrature":
+    def replace_coordinates(self, coordinates: tuple[Array, Array]) -> "Quadrature":
         return Quadrature(Gaussian(*coordinates), self.z, self.weights)
 
     @override
     def transport(self, field: AbstractField) -> tuple[Array, Array]:
-        r"""$\alpha' = E\,v(x)$, $Y' = E[v(x) z^\top]$: the closest that stays Gaussian.
+        r"""The projected flow $\alpha' = E\,v(x)$, $Y' = E[v(x) z^\top]$.
 
         By Stein's identity $Y' = E[\nabla v]\,Y$, so that $\Sigma' = E[\nabla
-        v]\,\Sigma + \Sigma\,E[\nabla v]^\top$, the projection of the flow on Gaussians;
-        in this form no derivative is taken, and $Y$ may have any rank.
+        v]\,\Sigma + \Sigma\,E[\nabla v]^\top$, the projection of the flow on Gaussians.
+        This form needs no derivative of $v$, and allows a $Y$ of any rank.
         """
         check_unstacked(self, "`transport` is a method of one measure")
-        scaled = self.weights[:, None] * field(self.points.tokens)
-        return jnp.sum(scaled, axis=0), jnp.matmul(scaled.T, self.z, precision=HIGHEST)
+        weighted_velocity = self.weights[:, None] * field(self.points.tokens)
+        return jnp.sum(weighted_velocity, axis=0), jnp.matmul(
+            weighted_velocity.T, self.z, precision=HIGHEST
+        )
 
     @override
     @memberwise
@@ -242,6 +245,6 @@ class Quadrature(AbstractMeasure):
 
 
 def _rotation(rng: np.random.Generator, r: int) -> Float[np.ndarray, "r r"]:
-    """Uniform among the orthogonal matrices (Mezzadri 2007, section 5)."""
+    """A uniformly random orthogonal matrix (Mezzadri 2007, section 5)."""
     Q, R = np.linalg.qr(rng.normal(size=(r, r)))
     return Q * np.sign(np.diag(R))

@@ -1,4 +1,4 @@
-"""What is made of a measure, for each way that it can be given."""
+"""Dispatch on the kind of a measure: one method for each."""
 
 import abc
 from typing import ClassVar, Generic, TypeVar
@@ -15,20 +15,20 @@ R = TypeVar("R")
 
 
 class AbstractReader(abc.ABC, Generic[R]):
-    """Makes something of a measure: a velocity, an energy, a distance.
+    """A function of measures, such as a velocity, an energy or a distance.
 
-    Called with a measure, it is handed on to the method that fits. A measure of another
-    kind chooses, in its `read_by`, what it is for readers who know these four: with
-    `of_nodes`, tokens that integrate as it does.
+    A call dispatches to the method for the kind of the measure. In its `accept`, a
+    measure defined elsewhere chooses one of these methods: for example `read_nodes`,
+    with tokens as quadrature nodes for its integrals.
 
     Examples:
         >>> from meanfield import Gaussian, Points
         >>> from meanfield.measures import AbstractReader
         >>> class Name(AbstractReader[str]):
-        ...     def of_points(self, mu):
+        ...     def read_points(self, mu):
         ...         return f"{mu.tokens.n} tokens"
         ...
-        ...     def of_gaussian(self, mu):
+        ...     def read_gaussian(self, mu):
         ...         return "a Gaussian"
         >>> (
         ...     Name()(Points.uniform([[0.0], [1.0]])),
@@ -38,21 +38,21 @@ class AbstractReader(abc.ABC, Generic[R]):
     """
 
     reads: ClassVar[str] = "Points, Gaussians and grids are read"
-    """Who reads what, as the message about anything else begins."""
+    """Beginning of the message about an unsupported measure: who reads what."""
 
     def __call__(self, mu: AbstractMeasure) -> R:
-        """What is made of a measure.
+        """The value for a measure.
 
         Raises:
-            UnsupportedError: if it is none that this reads.
+            UnsupportedError: if `mu` is not a supported measure.
         """
         if not isinstance(mu, AbstractMeasure):
-            raise unread(self, mu)
+            raise unsupported_measure(self, mu)
         self.check(mu)
-        return mu.read_by(self)
+        return mu.accept(self)
 
     def check(self, mu: AbstractMeasure) -> None:
-        """Raises unless this reads such a measure; a hook for readers of stacks.
+        """Raises if `mu` is a stack; a hook that readers of stacks override.
 
         Raises:
             WrongKindError: by default if `mu` is a stack.
@@ -60,40 +60,40 @@ class AbstractReader(abc.ABC, Generic[R]):
         check_unstacked(mu, f"{self.reads}, one at a time")
 
     @abc.abstractmethod
-    def of_points(self, mu: Points) -> R:
-        """What is made of weighted tokens."""
+    def read_points(self, mu: Points) -> R:
+        """The value for weighted tokens."""
 
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> R:
-        """What is made of another measure, given nodes for integrals against it.
+    def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> R:
+        """The value for another measure with quadrature nodes.
 
-        By default, of the nodes. A reader that looks at atoms themselves refuses.
+        By default the value for the nodes. A reader of the atoms themselves raises.
         """
         del mu
-        return self.of_points(nodes)
+        return self.read_points(nodes)
 
-    def of_grid(self, mu: Grid) -> R:
-        """What is made of a density: by default, of the tokens that stand for it."""
-        return self.of_points(mu.points())
+    def read_grid(self, mu: Grid) -> R:
+        """The value for a density; by default that for the tokens of its cells."""
+        return self.read_points(mu.points())
 
     @abc.abstractmethod
-    def of_gaussian(self, mu: Gaussian) -> R:
-        """What is made of a Gaussian."""
+    def read_gaussian(self, mu: Gaussian) -> R:
+        """The value for a Gaussian."""
 
-    def of_facing(self, mu: Facing) -> R:
-        """What is made of queries that look at another measure: by default, nothing.
+    def read_facing(self, mu: Facing) -> R:
+        """The value for queries and keys of two measures; by default unsupported.
 
         Raises:
-            UnsupportedError: if it looks at one measure only.
+            UnsupportedError: if the reader takes one measure only.
         """
-        raise unread(self, mu)
+        raise unsupported_measure(self, mu)
 
-    def of_quadrature(self, mu: Quadrature) -> R:
-        """What is made of a Gaussian with nodes: by default, of the Gaussian."""
-        return self.of_gaussian(mu.gaussian)
+    def read_quadrature(self, mu: Quadrature) -> R:
+        """The value for a Gaussian with nodes; by default that for the Gaussian."""
+        return self.read_gaussian(mu.gaussian)
 
 
-def unread(reader: AbstractReader, thing: object) -> UnsupportedError:
-    """The error of a reader that is given another thing.
+def unsupported_measure(reader: AbstractReader, thing: object) -> UnsupportedError:
+    """The exception for an argument that `reader` does not support.
 
     Examples:
         >>> from meanfield.attention import attentions

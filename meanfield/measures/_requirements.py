@@ -1,4 +1,4 @@
-"""What attentions on sequences, and diffusion on grids, need of a measure."""
+"""Checks of measures for attentions on sequences, and for diffusion on grids."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,74 +16,74 @@ from ._points import Points
 from ._reader import AbstractReader
 from .grids import AffineBox
 
-ROUNDED = 1e-12  # of squared lengths, below which a product of two axes is none
+SHEAR_TOLERANCE = 1e-12  # bound on the product of two axes, relative to their squares
 
 
 @dataclass(frozen=True)
-class Ordered(AbstractReader[None]):
-    """Refuses measures whose tokens do not stand in a sequence.
+class SequenceCheck(AbstractReader[None]):
+    """Raises unless a measure consists of tokens with positions in a sequence.
 
     Attributes:
-        called: gives the name of the attention that needs one.
+        attention_name: returns the name of the attention that needs a sequence.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.measures import Ordered
+        >>> from meanfield.measures import SequenceCheck
         >>> try:
-        ...     Ordered(lambda: "sortcut")(Points.uniform([[0.0]]))
+        ...     SequenceCheck(lambda: "sortcut")(Points.uniform([[0.0]]))
         ... except ValueError as error:
         ...     print(error)
         `sortcut` attention cuts a sequence into blocks, and these tokens have no po...
     """
 
-    called: Callable[[], str]
+    attention_name: Callable[[], str]
     reads = "Attention reads points, Gaussians and grids"
 
     @override
-    def of_points(self, mu: Points) -> None:
+    def read_points(self, mu: Points) -> None:
         if mu.tokens.position is None:
             raise InvalidInputError(
-                f"`{self.called()}` attention cuts a sequence into blocks, and these "
-                "tokens have no positions; build them with `position=`."
+                f"`{self.attention_name()}` attention cuts a sequence into blocks, and "
+                "these tokens have no positions. Create them with `position=`."
             )
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> None:
-        raise self._unordered("a Gaussian")
+    def read_gaussian(self, mu: Gaussian) -> None:
+        raise self._sequence_error("a Gaussian")
 
     @override
-    def of_grid(self, mu: Grid) -> None:
-        raise self._unordered("a grid")
+    def read_grid(self, mu: Grid) -> None:
+        raise self._sequence_error("a grid")
 
     @override
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> None:
-        raise self._unordered(f"a `{type(mu).__name__}`")
+    def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> None:
+        raise self._sequence_error(f"a `{type(mu).__name__}`")
 
     @override
-    def of_facing(self, mu: Facing) -> None:
+    def read_facing(self, mu: Facing) -> None:
         raise UnsupportedError(
-            f"`{self.called()}` attention sorts the blocks of one sequence, and has no "
-            "form where tokens look at another measure; leave `context` out."
+            f"`{self.attention_name()}` attention sorts the blocks of one sequence, "
+            "and has no form for cross-attention. Leave `context` out."
         )
 
-    def _unordered(self, what: str) -> UnsupportedError:
+    def _sequence_error(self, kind: str) -> UnsupportedError:
         return UnsupportedError(
-            f"`{self.called()}` attention cuts a sequence of tokens into blocks, and "
-            f"{what} has none; use points."
+            f"`{self.attention_name()}` attention cuts a sequence of tokens into "
+            f"blocks, and {kind} has no sequence. Use points."
         )
 
 
-def check_upright(mu: Grid) -> None:
-    """Refuses a box that shears: in it diffusion has mixed derivatives.
+def check_no_shear(mu: Grid) -> None:
+    """Raises if the box of a grid shears, as diffusion then has mixed derivatives.
 
     Raises:
-        UnsupportedError: naming the boxes that work.
+        UnsupportedError: naming the boxes that are supported.
 
     Examples:
         >>> from meanfield import Grid
-        >>> from meanfield.measures import FixedBox, check_upright
+        >>> from meanfield.measures import FixedBox, check_no_shear
         >>> edges = np.linspace(-1, 1, 9)
-        >>> check_upright(
+        >>> check_no_shear(
         ...     Grid.from_density([edges, edges], np.ones((8, 8)), box=FixedBox())
         ... )
     """
@@ -91,9 +91,9 @@ def check_upright(mu: Grid) -> None:
     if not shears and is_concrete(mu.state.axes):
         D = np.asarray(mu.state.axes)
         gram = np.abs(np.tril(D.T @ D, -1))
-        shears = bool(np.max(gram) > ROUNDED * np.max(D**2))
+        shears = bool(np.max(gram) > SHEAR_TOLERANCE * np.max(D**2))
     if shears:
         raise UnsupportedError(
-            "Diffusion on a plane grid needs a box that does not shear: use "
+            "Diffusion on a plane grid needs a box that does not shear. Use "
             "`ScaledBox` or `FixedBox` (`box = scaled` or `fixed`)."
         )

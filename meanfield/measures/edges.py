@@ -5,51 +5,52 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
+from meanfield._renamed import old_names
 from meanfield.cells import lattice
 from meanfield.errors import InvalidInputError
 
-GAUSS = 5  # nodes in a cell and along an axis: exact to degree nine
+GAUSS = 5  # Gauss nodes per cell and axis: exact to degree nine
 
 
-def even(
+def even_edges(
     low: float | int, high: float | int, cells: int
 ) -> Float[np.ndarray, " faces"]:
-    """Edges of cells of one width.
+    """Edges of cells of equal width.
 
     Raises:
-        InvalidInputError: if `low` is not below `high`, or there is no cell.
+        InvalidInputError: if `low` is not below `high`, or `cells` is not positive.
 
     Examples:
-        >>> from meanfield.measures.edges import even
-        >>> print(even(-1, 1, 4))
+        >>> from meanfield.measures.edges import even_edges
+        >>> print(even_edges(-1, 1, 4))
         [-1.  -0.5  0.   0.5  1. ]
     """
     _check(low, high, cells)
     return np.linspace(low, high, cells + 1)
 
 
-def graded(
+def graded_edges(
     low: float | int, high: float | int, cells: int, *, ratio: float | int = 10.0
 ) -> Float[np.ndarray, " faces"]:
-    r"""Edges that lie `ratio` times closer in the middle than at the ends.
+    r"""Edges that are `ratio` times closer in the middle than at the ends.
 
-    $\sinh$-stretched, so that neighbouring widths differ by little.
+    They are stretched by $\sinh$, so that neighbouring widths differ little.
 
     Raises:
-        InvalidInputError: as for `even`, or if `ratio` is below one.
+        InvalidInputError: as for `even_edges`, or if `ratio` is below one.
 
     Examples:
-        >>> from meanfield.measures.edges import graded
-        >>> print(graded(-1, 1, 4))
+        >>> from meanfield.measures.edges import graded_edges
+        >>> print(graded_edges(-1, 1, 4))
         [-1.     -0.2132  0.      0.2132  1.    ]
     """
     _check(low, high, cells)
     if not (np.isfinite(ratio) and ratio >= 1):
         raise InvalidInputError(f"`ratio` must be at least 1; got {ratio}.")
-    steepness = np.arccosh(ratio)  # the slope of sinh(a s) grows by cosh(a)
+    steepness = np.arccosh(ratio)  # the derivative of sinh(a s) grows by cosh(a)
     s = np.linspace(-1, 1, cells + 1)
-    stretched = s if steepness == 0 else np.sinh(steepness * s) / np.sinh(steepness)
-    return (low + high) / 2 + (high - low) / 2 * stretched
+    unit_edges = s if steepness == 0 else np.sinh(steepness * s) / np.sinh(steepness)
+    return (low + high) / 2 + (high - low) / 2 * unit_edges
 
 
 def averages(
@@ -59,8 +60,8 @@ def averages(
     """Averages of a function over the cells, by Gauss quadrature in each.
 
     Args:
-        density: of points (m, d), to m values.
-        edges: of the cells along each axis.
+        density: function from points (m, d) to m values.
+        edges: edges of the cells along each axis.
 
     Examples:
         >>> from meanfield.measures.edges import averages
@@ -85,7 +86,10 @@ def averages(
 def _check(low: float | int, high: float | int, cells: int) -> None:
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InvalidInputError(
-            f"A grid reaches from a number to a larger one; got {low} and {high}."
+            f"`low` must be below `high`, and both finite; got {low} and {high}."
         )
     if cells < 1:
-        raise InvalidInputError(f"A grid needs cells; got {cells}.")
+        raise InvalidInputError(f"`cells` must be at least 1; got {cells}.")
+
+
+__getattr__ = old_names(__name__)

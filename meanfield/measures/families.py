@@ -1,4 +1,4 @@
-"""Families of starts: many covariances from one short name."""
+"""Families of initial Gaussians: covariances selected by a name such as `grid:20`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
 MAX_MEMBERS = 100_000
-_WIDEST = 1e100  # a width whose squares are still numbers
-_ROUNDING = 1e-12  # what lies on the rim but for rounding is not inside
+_WIDEST = 1e100  # largest width, so that squares do not overflow
+_ROUNDING = 1e-12  # points this close to the rim of the disc are not inside
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a family is asked for: `grid:20:0.5` is `Sizes(20, 0.5)`.
+    """The parameters of a family: `grid:20:0.5` has `Sizes(20, 0.5)`.
 
     Examples:
         >>> from meanfield.measures.families import Sizes
@@ -36,11 +36,11 @@ families: Registry[Family] = Registry("family of starts")
 
 
 def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
-    """The covariances of the family called `NAME:COUNT` or `NAME:COUNT:WIDTH`.
+    """The covariances of the family `NAME:COUNT` or `NAME:COUNT:WIDTH`.
 
     Raises:
-        InvalidInputError: if the numbers do not read, or the dimension does not fit.
-        UnknownNameError: if there is no such family.
+        InvalidInputError: if the numbers are invalid, or the dimension does not fit.
+        UnknownNameError: if the family is not registered.
 
     Examples:
         >>> from meanfield.measures.families import family
@@ -59,7 +59,7 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     is_valid = sizes.count >= 1 and 0 < sizes.width < _WIDEST
     if len(numbers) > 2 or not is_valid:
         raise InvalidInputError(
-            "A family of starts is `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
+            "A family must be `grid:COUNT[:WIDTH]` or `random:COUNT[:TRACE]`, "
             f"such as grid:20; got `{name}`."
         )
     return make(sizes, d, key=key)
@@ -67,14 +67,14 @@ def family(name: str, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
 
 @families.register("grid")
 def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
-    r"""Covariances of trace one in the plane, on a square grid of the disc they fill.
+    r"""Covariances of trace one in the plane, on a square grid.
 
-    With $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, `count` values of
-    $a - b$ and of $2c$ from `-width` to `width`, kept where $\Sigma \succ 0$: the
-    starts of the covariance cones of castin2025.
+    For $\Sigma = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, the grid has `count`
+    values of $a - b$ and of $2c$ from `-width` to `width`, and those with
+    $\Sigma \succ 0$ are kept: the starts of the covariance cones of castin2025.
 
     Raises:
-        InvalidInputError: if the dimension is not two, or none is positive definite.
+        InvalidInputError: if `d` is not two, or no covariance is positive definite.
 
     Examples:
         >>> from meanfield.measures.families import Sizes, grid
@@ -85,22 +85,21 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
     del key
     if d != 2:
         raise InvalidInputError(
-            f"A `grid` of starts lies in the plane; in dimension {d} use "
-            "`random:COUNT`."
+            f"A `grid` of starts needs dimension 2; got {d}. Use `random:COUNT`."
         )
-    # On the host, in double: the same members in every precision.
-    _refuse_many(sizes.count)
+    # NumPy in double precision, so that the members are the same in every precision.
+    _check_count(sizes.count)
     line = np.linspace(-sizes.width, sizes.width, sizes.count)
     line = line[np.abs(line) < 1]
-    _refuse_many(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)  # a square in the disc
+    _check_count(int(np.count_nonzero(np.abs(line) < 0.7)) ** 2)  # a square in the disc
     x, y = (axis.ravel() for axis in np.meshgrid(line, line, indexing="ij"))
-    inside = x**2 + y**2 < 1 - _ROUNDING
-    x, y = x[inside], y[inside]
-    _refuse_many(x.size)
+    is_inside = x**2 + y**2 < 1 - _ROUNDING
+    x, y = x[is_inside], y[is_inside]
+    _check_count(x.size)
     if x.size == 0:
         raise InvalidInputError(
-            "No covariance of this grid is positive definite; ask for more, or for a "
-            "`WIDTH` below 0.7."
+            "No covariance of this grid is positive definite. Use a larger `COUNT`, or "
+            "a `WIDTH` below 0.7."
         )
     rows = [np.stack([1 + x, y], axis=-1), np.stack([y, 1 - x], axis=-1)]
     return jnp.asarray(np.stack(rows, axis=-2) / 2)
@@ -108,12 +107,12 @@ def grid(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
 
 @families.register("random")
 def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]:
-    """Random covariances of trace one, GGᵀ with i.i.d. normal entries of a square G.
+    """Random covariances GGᵀ, scaled to the trace `width`.
 
-    Scaled to the trace `width`, if it is given.
+    The entries of the square matrix G are i.i.d. standard normal.
 
     Raises:
-        InvalidInputError: in dimension one, or if they are too many.
+        InvalidInputError: in dimension one, or if there are too many members.
 
     Examples:
         >>> from meanfield.measures.families import Sizes, random
@@ -123,17 +122,18 @@ def random(sizes: Sizes, d: int, *, key: PRNGKey) -> Float[Array, "members d d"]
     """
     if d == 1:
         raise InvalidInputError(
-            "In dimension 1 there is one covariance of trace one; set `d` to 2 or more."
+            "`d` must be at least 2 for a random family, as in dimension 1 there is "
+            "only one covariance of trace one."
         )
-    _refuse_many(sizes.count)
+    _check_count(sizes.count)
     G = jax.random.normal(key, (sizes.count, d, d))
     Sigma = G @ jnp.swapaxes(G, -1, -2)
     trace = jnp.trace(Sigma, axis1=-2, axis2=-1)
     return sizes.width * Sigma / trace[:, None, None]
 
 
-def _refuse_many(count: int) -> None:
+def _check_count(count: int) -> None:
     if count > MAX_MEMBERS:
         raise InvalidInputError(
-            f"A family holds at most {MAX_MEMBERS} starts; ask for fewer than {count}."
+            f"A family must have at most {MAX_MEMBERS} starts; got {count}."
         )

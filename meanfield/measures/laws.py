@@ -1,4 +1,4 @@
-"""The densities that named initial clouds are drawn from."""
+"""Densities of the named initial clouds, for grids."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -15,18 +15,20 @@ from meanfield.errors import InvalidInputError
 from .sampling import BLUR_MOONS, BLUR_RING, DEVIATION, clouds, mixture_centres
 
 Values = Float[np.ndarray, " m"]
-FAR = 12.0  # standard deviations: softmax looks beyond the tails that hold mass
+FAR = 12.0  # standard deviations: softmax amplifies tails of negligible mass
 TAILS = 8.0  # standard deviations beyond which a Gaussian has a mass of 1e-15
-ARC = 96  # nodes along half a circle: the blurred one is met to 1e-13
+ARC = 96  # nodes along a half circle: its blurred density has an error of 1e-13
 
 
 class Law(NamedTuple):
     """A probability density with its first moments.
 
     Attributes:
-        density: of points (m, d).
-        half_width: of a box about the mean, in standard deviations along an axis, that
-            holds the density and leaves it room to change its shape.
+        density: function from points (m, d) to m values.
+        mean: mean of the density.
+        covariance: covariance of the density.
+        half_width: half-width of a box about the mean, in standard deviations along an
+            axis, that contains the density with room to change its shape.
 
     Examples:
         >>> from meanfield.measures.laws import normal
@@ -77,7 +79,7 @@ def ball(d: int, *, key: PRNGKey) -> Law:
 
 @laws.register("ring")
 def ring(d: int, *, key: PRNGKey) -> Law:
-    r"""A unit circle blurred by a Gaussian: $(2\pi b^2)^{-1}e^{-(r^2+1)/2b^2}I_0$.
+    r"""A unit circle blurred by a Gaussian, $(2\pi b^2)^{-1}e^{-(r^2+1)/2b^2}I_0$.
 
     Examples:
         >>> from meanfield.measures.laws import ring
@@ -86,7 +88,7 @@ def ring(d: int, *, key: PRNGKey) -> Law:
          [0.     0.5025]]
     """
     del key
-    _plane(d, "ring")
+    _check_plane(d, "ring")
 
     def density(x: np.ndarray) -> np.ndarray:
         r = np.hypot(x[:, 0], x[:, 1])
@@ -101,7 +103,7 @@ def ring(d: int, *, key: PRNGKey) -> Law:
 
 @laws.register("moons")
 def moons(d: int, *, key: PRNGKey) -> Law:
-    """Two half circles, blurred: a mixture of Gaussians at nodes along them.
+    """Two blurred half circles, as a mixture of Gaussians at nodes along them.
 
     Examples:
         >>> from meanfield.measures.laws import moons
@@ -109,16 +111,18 @@ def moons(d: int, *, key: PRNGKey) -> Law:
         [ True  True]
     """
     del key
-    _plane(d, "moons")
+    _check_plane(d, "moons")
     nodes, weights = np.polynomial.legendre.leggauss(ARC)
     angle = np.pi * (nodes + 1) / 2
     arc = np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1)
-    return _mixed(np.concatenate([arc, -arc]), np.tile(weights, 2), BLUR_MOONS, 3.5)
+    return _mixture_law(
+        np.concatenate([arc, -arc]), np.tile(weights, 2), BLUR_MOONS, 3.5
+    )
 
 
 @laws.register("mixture")
 def mixture(d: int, *, key: PRNGKey) -> Law:
-    """Equal Gaussians about the centres that the cloud of the same key has.
+    """Equal Gaussians about the same centres as the cloud `mixture` with this key.
 
     Examples:
         >>> from meanfield.measures.laws import mixture
@@ -130,7 +134,7 @@ def mixture(d: int, *, key: PRNGKey) -> Law:
     """
     centre_key, _ = jax.random.split(key)
     centres = np.asarray(mixture_centres(d, key=centre_key), float)
-    return _mixed(centres, np.ones(len(centres)), DEVIATION, 6.0)
+    return _mixture_law(centres, np.ones(len(centres)), DEVIATION, 6.0)
 
 
 def normal(d: int) -> Law:
@@ -146,11 +150,11 @@ def normal(d: int) -> Law:
 
 
 def law(name: str, d: int, *, key: PRNGKey) -> Law:
-    """The law of the cloud called `name`, drawn with the same key.
+    """The density of the cloud `name`, drawn with the same key.
 
     Raises:
-        InvalidInputError: if this cloud has no density.
-        UnknownNameError: if there is no such cloud.
+        InvalidInputError: if the cloud has no density.
+        UnknownNameError: if the cloud is not registered.
 
     Examples:
         >>> from meanfield.measures.laws import law
@@ -159,18 +163,18 @@ def law(name: str, d: int, *, key: PRNGKey) -> Law:
          [0.   0.25]]
     """
     if name not in laws:
-        clouds[name]  # which has its own line for a name that is not known
+        clouds[name]  # raises UnknownNameError for an unknown cloud
         raise InvalidInputError(
-            f"The cloud `{name}` has no density on a grid; these have one: "
+            f"The cloud `{name}` has no density on a grid. Use one of "
             f"{', '.join(laws)}."
         )
     return laws[name](d, key=key)
 
 
-def _mixed(
+def _mixture_law(
     centres: Float[np.ndarray, "k d"], weights: np.ndarray, blur: float, width: float
 ) -> Law:
-    """Gaussians of one deviation about weighted centres."""
+    """A mixture of isotropic Gaussians of equal width with weighted centres."""
     shares = weights / np.sum(weights)
     mean = shares @ centres
     z = centres - mean
@@ -190,8 +194,8 @@ def _normal(x: Float[np.ndarray, "m d"], deviation: float) -> Values:
     return np.exp(-np.sum(x**2, axis=1) / (2 * deviation**2)) / norm
 
 
-def _plane(d: int, name: str) -> None:
+def _check_plane(d: int, name: str) -> None:
     if d != 2:
         raise InvalidInputError(
-            f"The cloud `{name}` has a density in the plane; got d = {d}."
+            f"The cloud `{name}` has a density only in the plane, d = 2; got d = {d}."
         )

@@ -1,4 +1,4 @@
-"""Where a flow starts: draws, Gauss–Hermite nodes, and named initial clouds."""
+"""Initial tokens: random draws, Gauss–Hermite nodes, and named clouds."""
 
 from collections.abc import Callable
 
@@ -15,8 +15,8 @@ from ._points import Points
 from ._quadrature import Tensor
 from .reductions import AbstractReduction, Blocked
 
-BLUR_RING, BLUR_MOONS = 0.05, 0.08  # deviations of what is added to curves
-DEVIATION = 0.25  # of the components of a mixture
+BLUR_RING, BLUR_MOONS = 0.05, 0.08  # standard deviations of the noise about curves
+DEVIATION = 0.25  # standard deviation of the components of a mixture
 
 Cloud = Callable[..., Float[Array, "n d"]]
 clouds: Registry[Cloud] = Registry("initial cloud")
@@ -29,7 +29,7 @@ def gaussian_draw(
     reduction: AbstractReduction = Blocked(),
     key: PRNGKey,
 ) -> Points:
-    """`n` independent tokens of a Gaussian.
+    """Draws `n` independent tokens from a Gaussian.
 
     Examples:
         >>> from meanfield import Gaussian
@@ -53,7 +53,7 @@ def gauss_hermite(
     `2 order - 1` in each, and exponentially accurate for entire functions.
 
     Raises:
-        InvalidInputError: if `order < 1` or the grid passes two million nodes.
+        InvalidInputError: if `order < 1` or the grid exceeds two million nodes.
 
     Examples:
         >>> from meanfield import Gaussian, gauss_hermite
@@ -61,7 +61,7 @@ def gauss_hermite(
         >>> print(nodes.tokens.n, nodes.mean, nodes.covariance)
         5 [1.] [[4.]]
     """
-    z, weights = Tensor(order).along(gaussian.factor)
+    z, weights = Tensor(order).factor_nodes(gaussian.factor)
     x = gaussian.mean[None, :] + z @ gaussian.factor.T
     return Points.weighted(x, weights, reduction=reduction)
 
@@ -80,9 +80,9 @@ def gaussian(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("antithetic")
 def antithetic(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Standard normal tokens in pairs `x`, `-x`: the mean is zero, and stays zero.
+    """Standard normal tokens in pairs `x`, `-x`, so that the mean stays zero.
 
-    An odd token out sits at the origin.
+    If `n` is odd, the last token is the origin.
 
     Examples:
         >>> from meanfield.measures.sampling import antithetic
@@ -97,7 +97,7 @@ def antithetic(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("ball")
 def ball(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Tokens uniform in the unit ball.
+    """Uniformly distributed tokens in the unit ball.
 
     Examples:
         >>> from meanfield.measures.sampling import ball
@@ -113,7 +113,7 @@ def ball(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("sphere")
 def sphere(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Tokens uniform on the unit sphere.
+    """Uniformly distributed tokens on the unit sphere.
 
     Examples:
         >>> from meanfield.measures.sampling import sphere
@@ -126,7 +126,7 @@ def sphere(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("ring")
 def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Tokens on a unit circle in the first two axes, blurred by 0.05.
+    """Tokens on a unit circle in the first two axes, with noise of deviation 0.05.
 
     Examples:
         >>> from meanfield.measures.sampling import ring
@@ -134,7 +134,7 @@ def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
         >>> bool(jnp.all(jnp.abs(radii - 1) < 0.25))
         True
     """
-    _at_least_two(d, "ring")
+    _check_dimension(d, "ring")
     angle_key, blur_key = jax.random.split(key)
     angle = 2 * jnp.pi * jax.random.uniform(angle_key, (n,))
     circle = jnp.stack([jnp.cos(angle), jnp.sin(angle)], axis=1)
@@ -144,14 +144,14 @@ def ring(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 
 @clouds.register("moons")
 def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
-    """Two interleaved half circles in the first two axes, blurred by 0.08, centred.
+    """Two interleaved half circles in the first two axes, with noise of deviation 0.08.
 
     Examples:
         >>> from meanfield.measures.sampling import moons
         >>> moons(100, 2, key=jax.random.key(0)).shape
         (100, 2)
     """
-    _at_least_two(d, "moons")
+    _check_dimension(d, "moons")
     angle_key, blur_key = jax.random.split(key)
     angle = jnp.pi * jax.random.uniform(angle_key, (n,))
     upper = jnp.arange(n) % 2 == 0
@@ -165,7 +165,7 @@ def moons(n: int, d: int, *, key: PRNGKey) -> Float[Array, "n d"]:
 def mixture(
     n: int, d: int, *, key: PRNGKey, components: int = 4
 ) -> Float[Array, "n d"]:
-    """Equal Gaussians of deviation 0.25 with standard normal centres, 4 by default.
+    """A mixture of Gaussians of deviation 0.25 with standard normal centres.
 
     Examples:
         >>> from meanfield.measures.sampling import mixture
@@ -181,7 +181,7 @@ def mixture(
 def mixture_centres(
     d: int, components: int = 4, *, key: PRNGKey
 ) -> Float[Array, "components d"]:
-    """Where the Gaussians of a mixture are: standard normal.
+    """Centres of the components of `mixture`, which are standard normal.
 
     Examples:
         >>> from meanfield.measures.sampling import mixture_centres
@@ -191,6 +191,6 @@ def mixture_centres(
     return jax.random.normal(key, (components, d))
 
 
-def _at_least_two(d: int, name: str) -> None:
+def _check_dimension(d: int, name: str) -> None:
     if d < 2:
         raise InvalidInputError(f"The cloud `{name}` needs d ≥ 2; got d = {d}.")

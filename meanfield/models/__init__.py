@@ -1,34 +1,34 @@
-"""Trained networks as dynamics: a checkpoint becomes layers of heads, a text tokens.
+"""Trained networks as dynamics: checkpoints as layers of heads, texts as tokens.
 
-What needs JAX or xarray is loaded when first asked for: listing models does not wait.
+Parts that need JAX or xarray are imported on first use, so listing models is fast.
 """
 
 from typing import TYPE_CHECKING
 
-from meanfield._lazy import lazy
+from meanfield._lazy import lazy_exports
 
 from ._architecture import AbstractArchitecture as AbstractArchitecture
 from ._architecture import Sizes as Sizes
 from ._architecture import architectures as architectures
 from ._architecture import read as read
-from ._hidden import hidden_states as hidden_states
+from ._hidden_states import hidden_states as hidden_states
 from ._summary import Summary as Summary
 from ._summary import inspect as inspect
 from ._tokenizer import LONGEST_TEXT as LONGEST_TEXT
 from ._tokenizer import Encoding as Encoding
-from ._tokenizer import text_in as text_in
+from ._tokenizer import resolve_text as resolve_text
 from .bert import Bert as Bert
 from .blocks import HeadSpectra as HeadSpectra
 from .blocks import HeadWeights as HeadWeights
 from .blocks import Parts as Parts
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import load as load
-from .sources import Listed as Listed
+from .sources import ModelEntry as ModelEntry
 from .sources import Source as Source
-from .sources import listed as listed
+from .sources import list_models as list_models
 from .sources import locate as locate
 from .sources import sources as sources
-from .trained import Trained as Trained
+from .trained_network import TrainedNetwork as TrainedNetwork
 
 if TYPE_CHECKING:
     from ._assembly import Text as Text
@@ -40,4 +40,4 @@ if TYPE_CHECKING:
     from ._comparison import compare as compare
     from ._eigenvalues import head_eigenvalues as head_eigenvalues
 
-__getattr__, __dir__, _ = lazy(__name__)
+__getattr__, __dir__, _ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""What a family of networks must tell: its sizes, heads, embedding and layers."""
+"""The interface of network architectures, their registry, and `read`."""
 
 import abc
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from meanfield.errors import InputFileError
 from .blocks import HeadWeights, Parts
 from .checkpoint import CONFIG, Checkpoint
 
-SHOWN = 40  # characters that a message repeats of a config
+EXCERPT_LENGTH = 40  # characters of a config that a message shows
 
 
 class Sizes(NamedTuple):
@@ -55,11 +55,11 @@ class AbstractArchitecture(abc.ABC):
 
     @abc.abstractmethod
     def embedding(self, ids: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
-        """The states of tokens as the first layer meets them."""
+        """The states of tokens that enter the first layer."""
 
     @abc.abstractmethod
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
-        """What each part of a layer adds to states that enter it."""
+        """The displacement of each part of a layer, for states that enter it."""
 
 
 architectures: Registry[Callable[[Checkpoint], AbstractArchitecture]] = Registry(
@@ -68,42 +68,44 @@ architectures: Registry[Callable[[Checkpoint], AbstractArchitecture]] = Registry
 
 
 def classes(checkpoint: Checkpoint) -> tuple[str, ...]:
-    """The classes that the config names; of a list, what is text."""
-    stated = checkpoint.config.get("architectures")
-    listed = stated if isinstance(stated, list) else [stated]
-    return tuple(name for name in listed if isinstance(name, str))
+    """The names of classes under `architectures` in the config; ignores non-strings."""
+    config_value = checkpoint.config.get("architectures")
+    entries = config_value if isinstance(config_value, list) else [config_value]
+    return tuple(name for name in entries if isinstance(name, str))
 
 
 def model_type(checkpoint: Checkpoint) -> str:
     """The registered name of a checkpoint's architecture.
 
-    It is the config's `model_type`; old configs have only a class such as `BertModel`.
+    It is the `model_type` of the config or, in old configs, follows from a class such
+    as `BertModel`.
 
     Raises:
-        InputFileError: if the config names no architecture that is registered.
+        InputFileError: if the config names no registered architecture.
     """
-    stated = checkpoint.config.get("model_type")
-    named = next(iter(classes(checkpoint)), "nothing")
-    kin = [
+    config_type = checkpoint.config.get("model_type")
+    class_name = next(iter(classes(checkpoint)), "nothing")
+    matches = [
         name
         for name in architectures
-        if name == stated or (not stated and named.lower().startswith(name))
+        if name == config_type
+        or (not config_type and class_name.lower().startswith(name))
     ]
-    if not kin:
-        shown = str(stated or named)[:SHOWN]
+    if not matches:
+        excerpt = str(config_type or class_name)[:EXCERPT_LENGTH]
         raise InputFileError(
-            f"`{checkpoint.folder / CONFIG}` is of the architecture `{shown}`, which "
-            f"is not read here; {suggestion(shown, architectures)}"
+            f"`{checkpoint.folder / CONFIG}` is of the architecture `{excerpt}`, which "
+            f"is not supported; {suggestion(excerpt, architectures)}"
         )
-    return kin[0]
+    return matches[0]
 
 
 def read(checkpoint: Checkpoint) -> AbstractArchitecture:
     """The network of a checkpoint.
 
     Raises:
-        InputFileError: if its architecture is not registered, or its config is not
-            that of the architecture, or asks for sizes that no array has.
+        InputFileError: if its architecture is not registered, its config does not fit
+            the architecture, or the sizes in the config do not fit the arrays.
 
     Examples:
         >>> from meanfield import models
@@ -116,16 +118,17 @@ def read(checkpoint: Checkpoint) -> AbstractArchitecture:
 
 
 def _check_sizes(sizes: Sizes, checkpoint: Checkpoint) -> None:
-    """Compares a config with the arrays, before tokens and lists are made by it.
+    """Checks the sizes of a config by the arrays, before anything is allocated by them.
 
     Raises:
-        InputFileError: if no array has the dimension, or there are fewer than layers.
+        InputFileError: if no array has the dimension, or there are more layers than
+            arrays.
     """
     entries = checkpoint.entries.values()
     axes = {axis for entry in entries for axis in entry.shape}
     if sizes.dimension not in axes or sizes.n_layers > len(entries):
         raise InputFileError(
-            f"`{checkpoint.folder / CONFIG}` asks for {sizes.n_layers} layers in "
-            f"dimension {sizes.dimension}, and the arrays of `{checkpoint.weights}` "
+            f"`{checkpoint.folder / CONFIG}` states {sizes.n_layers} layers in "
+            f"dimension {sizes.dimension}, but the arrays of `{checkpoint.weights}` "
             "have other shapes; the two do not belong together."
         )

@@ -1,11 +1,12 @@
-r"""A network's attention as a dynamics, and a text as its tokens.
+r"""The attention of a network as a dynamics, and a text as its tokens.
 
-What the state is: the velocity of a token at $x$ is exactly what the layer's attention
-block computes there, before the residual sum. The sum $x + a(x)$ is one explicit Euler
-step of unit length, so a flow over one unit of time per layer is the residual stream of
-the attention blocks in continuous depth, *without* the network's LayerNorms and MLPs.
-At the network's own hidden states (those that enter a layer, after LayerNorm) the field
-is the network's to rounding; along a flow the states leave them, by what was left out.
+The velocity of a token at $x$ is the output of the layer's attention block there,
+before the residual sum. The sum $x + a(x)$ is one explicit Euler step of unit length,
+so a flow over one unit of time per layer is the residual stream of the attention blocks
+in continuous depth, *without* the network's LayerNorms and MLPs. At the network's own
+hidden states (those that enter a layer, after LayerNorm) the field equals the network's
+to rounding; along a flow the states deviate from them, as LayerNorms and MLPs are
+missing.
 """
 
 import math
@@ -33,7 +34,7 @@ from .checkpoint import Checkpoint
 
 
 class Text(NamedTuple):
-    """A text as a cloud of tokens, with the string of each token for labels.
+    """A text as tokens, with the string of each token as a label.
 
     Examples:
         >>> from meanfield import models
@@ -47,20 +48,20 @@ class Text(NamedTuple):
 
 
 def embed(checkpoint: Checkpoint, text: str, *, dtype: DTypeLike | None = None) -> Text:
-    r"""The tokens of a text as the first layer meets them.
+    r"""The tokens of a text, with the states that enter the first layer.
 
-    The state is the network's own embedding, that of words, positions and all, after
-    its LayerNorm. The position of token $i$ of $n$ is $(i + 1)/n$, counted from zero.
+    The state is the network's embedding of words, positions and segments, after its
+    LayerNorm. The position of token $i = 0, \ldots, n - 1$ is $(i + 1)/n$.
 
     Args:
         checkpoint: the network.
-        text: one text; `[CLS]`, `[SEP]` and the like are added by its tokenizer.
-        dtype: single or double; JAX's default if `None`.
+        text: one text; the tokenizer adds special tokens such as `[CLS]` and `[SEP]`.
+        dtype: single or double precision; JAX's default if `None`.
 
     Raises:
         InputFileError: if a file is missing or damaged.
         InvalidInputError: if the text has more tokens than the network has positions.
-        PrecisionError: if `dtype` is double while JAX rounds to single.
+        PrecisionError: if `dtype` is double but JAX computes in single precision.
         UnsupportedError: if the extra `models` is not installed.
 
     Examples:
@@ -90,28 +91,28 @@ def layers(
     coupling: AbstractCoupling = Softmax(),
     dtype: DTypeLike | None = None,
 ) -> Layers:
-    r"""The attention layers of a network, each for one unit of time.
+    r"""The attention layers of a network, each acting for one unit of time.
 
-    Scores are at their true scale $\epsilon = \sqrt{d_k}$, with the query and key
-    biases. A head's value is $V_h = O_h W_h$, and its offset holds the value bias and
-    its share of the output bias: the output bias over the number of *all* heads, so
-    that parts of a layer add up to it.
+    Scores have the network's scale $\epsilon = \sqrt{d_k}$ and its query and key
+    biases. The value of a head is $V_h = O_h W_h$; its offset holds the value bias and
+    the output bias divided by the number of *all* heads, so that subsets of the heads
+    of a layer add up to the layer.
 
     Args:
         checkpoint: the network.
-        layers: one layer, or several in the order they act, counted from zero; a layer
-            may come again. All if `None`.
-        heads: one head, or several, kept in each layer. All if `None`.
+        layers: index of one layer, or indices in the order in which layers act, counted
+            from zero; a layer may be repeated. All if `None`.
+        heads: index of one head, or indices of those kept in each layer. All if `None`.
         times: edges of the layers in time, one more than there are layers;
             $0, 1, 2, \ldots$ if `None`.
-        coupling: the rule from scores to weights, if not the network's own; offsets
-            are right only if its weights sum to one.
-        dtype: single or double; JAX's default if `None`.
+        coupling: the rule from scores to weights; the network's own is `Softmax()`.
+            Offsets are right only if weights sum to one.
+        dtype: single or double precision; JAX's default if `None`.
 
     Raises:
         InputFileError: if a file is missing or damaged.
         InvalidInputError: if there is no such layer or head, or `times` does not fit.
-        PrecisionError: if `dtype` is double while JAX rounds to single.
+        PrecisionError: if `dtype` is double but JAX computes in single precision.
         UnsupportedError: if the extra `models` is not installed.
 
     Examples:
@@ -126,15 +127,19 @@ def layers(
     precision = _dtype(dtype)
     network = read(checkpoint)
     sizes = network.sizes
-    depth = _selection("layer", layers, sizes.n_layers)
-    kept = _selection("head", heads, sizes.n_heads)
-    if len(set(kept)) < len(kept):
-        raise InvalidInputError(f"`heads` must differ from each other; got {kept}.")
-    edges = _edges(times, len(depth)).astype(precision)
-    per_layer = [_parts(network.heads(layer).subset(kept)) for layer in depth]
+    layer_indices = _selection("layer", layers, sizes.n_layers)
+    head_indices = _selection("head", heads, sizes.n_heads)
+    if len(set(head_indices)) < len(head_indices):
+        raise InvalidInputError(
+            f"`heads` must differ from each other; got {head_indices}."
+        )
+    edges = _edges(times, len(layer_indices)).astype(precision)
+    layer_weights = [
+        _parts(network.heads(layer).subset(head_indices)) for layer in layer_indices
+    ]
     stacks = tuple(
         float_array("weights", np.stack(part).astype(precision))
-        for part in zip(*per_layer, strict=True)
+        for part in zip(*layer_weights, strict=True)
     )
     head = partial(_head, coupling, math.sqrt(sizes.head_dimension))
     layer_of = lambda parts: Heads(eqx.filter_vmap(head)(parts))
@@ -173,17 +178,17 @@ def _head(
 
 
 def _selection(
-    kind: str, chosen: SupportsIndex | Sequence[SupportsIndex] | None, n: int
+    kind: str, request: SupportsIndex | Sequence[SupportsIndex] | None, n: int
 ) -> list[int]:
-    if chosen is None:
+    if request is None:
         return list(range(n))
-    several = chosen if isinstance(chosen, Sequence) else [chosen]
-    indices = [operator.index(one) for one in several]
-    unknown = [i for i in indices if not 0 <= i < n]
-    if unknown:
+    several = request if isinstance(request, Sequence) else [request]
+    indices = [operator.index(index) for index in several]
+    invalid_indices = [i for i in indices if not 0 <= i < n]
+    if invalid_indices:
         raise InvalidInputError(
-            f"There is no {kind} {unknown[0]}; the network has {n}, numbered 0 to "
-            f"{n - 1}."
+            f"There is no {kind} {invalid_indices[0]}; the network has {n}, numbered 0 "
+            f"to {n - 1}."
         )
     if not indices:
         raise InvalidInputError(f"`{kind}s` must name at least one {kind}; got none.")
@@ -194,8 +199,8 @@ def _dtype(dtype: DTypeLike | None) -> np.dtype:
     precision = np.dtype(jnp.result_type(float) if dtype is None else dtype)
     if precision not in (np.float32, np.float64):
         raise InvalidInputError(
-            "`dtype` must be float32 or float64, since scores are exponentiated; got "
+            "`dtype` must be float32 or float64, because scores are exponentiated; got "
             f"{precision}."
         )
-    float_array("dtype", np.zeros(0, precision))  # refuses what JAX would round
+    float_array("dtype", np.zeros(0, precision))  # raises if JAX would round it
     return precision

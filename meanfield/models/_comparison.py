@@ -1,7 +1,7 @@
-"""A network's own states beside the flow of its attention, layer by layer.
+"""Comparison of a network's hidden states with the flow of its attention.
 
-Both start at the embedding. The network goes through its layers with LayerNorms and
-MLPs; the flow is moved by the attention blocks alone, one unit of time for each layer.
+Both start at the embedding. The network applies its layers with LayerNorms and MLPs;
+the flow has only the attention blocks, for one unit of time per layer.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from meanfield.spectrum import effective_rank
 
 from ._architecture import read
 from ._assembly import embed, layers
-from ._hidden import hidden_states
+from ._hidden_states import hidden_states
 from .blocks import Parts
 from .checkpoint import Checkpoint
 
@@ -27,17 +27,19 @@ _States = Float[np.ndarray, "n d"]
 
 
 class Depth(NamedTuple):
-    r"""Both clouds after some layers; NaN where a number has no meaning.
+    r"""The states $x$ of the network and $z$ of the flow after some layers.
+
+    A number that is not defined is NaN.
 
     Attributes:
-        layers: how many layers are behind; 0 at the embedding, where both start.
-        distance: $|z - x| / |x|$ of flow $z$ and network $x$, norms over all tokens.
-        unmoved: $|x_0 - x| / |x|$, the same distance of tokens that never moved.
-        cosine: of $z - x_0$ and $x - x_0$, over all tokens and coordinates.
-        network_rank: the effective rank of the network's covariance.
-        flow_rank: that of the flow's.
-        network_similarity: the mean cosine of two different tokens of the network.
-        flow_similarity: that of two of the flow.
+        layers: the number of layers passed; 0 at the embedding, where both start.
+        distance: $|z - x| / |x|$, with norms over all tokens.
+        unmoved: $|x_0 - x| / |x|$, the same distance for the initial tokens.
+        cosine: the cosine of $z - x_0$ and $x - x_0$, over all tokens and coordinates.
+        network_rank: the effective rank of the covariance of $x$.
+        flow_rank: the effective rank of the covariance of $z$.
+        network_similarity: the mean cosine of two different tokens of $x$.
+        flow_similarity: the mean cosine of two different tokens of $z$.
 
     Examples:
         >>> from meanfield import models
@@ -57,18 +59,19 @@ class Depth(NamedTuple):
 
 
 class Shares(NamedTuple):
-    r"""What moves the network's states in one layer.
+    r"""Shares of the parts of one layer in the displacement of the network's states.
 
-    A share is $\langle p, \Delta \rangle / |\Delta|^2$ for a part $p$ of the
-    displacement $\Delta$: shares sum to one, and one that is negative works against it.
+    The share of a part $p$ of the displacement $\Delta$ is
+    $\langle p, \Delta \rangle / |\Delta|^2$. Shares sum to one; a negative one works
+    against the displacement.
 
     Attributes:
-        layer: counted from zero.
-        displacement: $|\Delta| / |x|$, where $x$ are the states that enter.
+        layer: the layer, counted from zero.
+        displacement: $|\Delta| / |x|$, where $x$ are the states that enter the layer.
         attention: the share of the attention block.
         mlp: the share of the MLP.
         norm: the share of the LayerNorms.
-        attention_cosine: of the attention block's part and $\Delta$.
+        attention_cosine: the cosine of the attention block's part and $\Delta$.
 
     Examples:
         >>> from meanfield import models
@@ -89,13 +92,13 @@ class Shares(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Comparison:
-    """How far the flow of a network's attention is from the network's own states.
+    """Comparison of the flow of a network's attention with the network's own states.
 
     Attributes:
-        words: the tokens of the text.
-        depths: both clouds before the first layer, and after each.
-        shares: what moves the network's states, for each layer.
-        endings: how the flow of each layer ended; none follow one that failed.
+        words: the tokens of the text, as strings.
+        depths: the comparison at the embedding, and after each layer.
+        shares: the shares of the parts of each layer.
+        endings: the ending of the flow of each layer, up to the first that failed.
 
     Examples:
         >>> from meanfield import models
@@ -110,7 +113,7 @@ class Comparison:
     endings: tuple[str, ...]
 
     def dataset(self) -> xr.Dataset:
-        """The numbers for a picture, by `depth` and by `layer`."""
+        """The numbers as a dataset, by `depth` and by `layer`."""
         columns = {"depth": self.depths, "layer": self.shares}
         return xr.Dataset(
             {
@@ -130,58 +133,58 @@ def compare(
     dtype: DTypeLike | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Comparison:
-    """The network's own forward pass beside the flow of its attention.
+    """Compares the forward pass of a network with the flow of its attention.
 
     Args:
         checkpoint: the network.
         text: one text.
         rtol: the relative error of a step of the flow; that of `adaptive` if `None`.
-        dtype: single or double, of the flow; JAX's default if `None`.
-        report: is called with the number of a layer before the flow goes through it.
+        dtype: single or double precision of the flow; JAX's default if `None`.
+        report: called with the number of each layer before its flow begins.
 
     Raises:
         InputFileError: if a file is missing or damaged, or the config names an
-            activation that is not known.
+            unknown activation.
         InvalidInputError: if the text has more tokens than the network has positions.
-        PrecisionError: if `dtype` is double while JAX rounds to single.
+        PrecisionError: if `dtype` is double but JAX computes in single precision.
         UnsupportedError: if the extra `models` is not installed.
 
     Examples:
         >>> from meanfield import models
         >>> both = models.compare(models.load("minilm"), "Alice was tired.", rtol=1e-2)
         >>> last = both.depths[-1]
-        >>> last.distance > last.unmoved  # it is further off than the embedding was
+        >>> last.distance > last.unmoved  # farther off than the embedding
         True
     """
     tokens, words = embed(checkpoint, text, dtype=dtype)
     states, parts = hidden_states(checkpoint, text)
     endings: list[str] = []
     depths = [_depth(0, states, states[0])]
-    clouds = _flowed(checkpoint, tokens.x, rtol, report)
+    clouds = _flow_layers(checkpoint, tokens.x, rtol, report)
     for number, (z, ending) in enumerate(clouds, start=1):
         endings.append(ending)
         depths.append(_depth(number, states, z))
-    lost = np.full_like(states[0], np.nan)
-    depths += [_depth(k, states, lost) for k in range(len(depths), len(states))]
+    nan_states = np.full_like(states[0], np.nan)
+    depths += [_depth(k, states, nan_states) for k in range(len(depths), len(states))]
     shares = tuple(map(_shares, range(len(parts)), states, parts))
     return Comparison(words, tuple(depths), shares, tuple(endings))
 
 
-def _flowed(
+def _flow_layers(
     checkpoint: Checkpoint,
     x: Float[Array, "n d"],
     rtol: float | None,
     report: Callable[[int], None] | None,
 ) -> Iterator[tuple[_States, str]]:
-    """The tokens after each layer of the flow, until one fails."""
+    """The states after each layer of the flow, and its ending, until one fails."""
     mu = Points.uniform(x)
     for layer in range(read(checkpoint).sizes.n_layers):
         if report is not None:
             report(layer)
-        # One layer at a time: no step reaches over an edge, one program does for all.
+        # One layer at a time: no step crosses an edge, and all share one program.
         dynamics = layers(checkpoint, layers=layer, dtype=x.dtype)
         run = flow(dynamics, mu, [0.0, 1.0], stepping=adaptive(rtol=rtol))
-        if run.status.failed:
+        if run.status.is_failure:
             yield np.full(x.shape, np.nan), run.status.ending
             return
         mu = run.final
@@ -217,7 +220,7 @@ def _shares(layer: int, x: _States, parts: Parts) -> Shares:
 
 
 def _cosine(a: _States, b: _States) -> float:
-    """The cosine of two displacements; NaN if either is none."""
+    """The cosine of two displacements; NaN if either is zero."""
     size = np.linalg.norm(a) * np.linalg.norm(b)
     return float(np.vdot(a, b) / size) if size != 0 else np.nan
 
@@ -225,12 +228,12 @@ def _cosine(a: _States, b: _States) -> float:
 def _rank(x: _States) -> float:
     if not np.isfinite(x).all():
         return np.nan
-    centred = x - x.mean(axis=0)
-    return float(effective_rank(np.linalg.svd(centred, compute_uv=False) ** 2))
+    deviations = x - x.mean(axis=0)
+    return float(effective_rank(np.linalg.svd(deviations, compute_uv=False) ** 2))
 
 
 def _similarity(x: _States) -> float:
-    """The mean cosine of two different tokens; NaN of a single one."""
+    """The mean cosine of two different tokens; NaN for a single token."""
     n = len(x)
     if n == 1:
         return np.nan

@@ -1,4 +1,4 @@
-"""The eigenvalues of every head of a checkpoint, for a picture."""
+"""Eigenvalues of every head of a checkpoint, as a dataset for plots."""
 
 from collections.abc import Callable
 
@@ -16,15 +16,14 @@ def head_eigenvalues(
     r"""The eigenvalues of each head that can be nonzero, by `layer` and `head`.
 
     `score` has those of the symmetric part of $A = K^\top Q / \epsilon$, in increasing
-    order; `value` those of $V$, and `product` those of $M = VA$, the
-    complex numbers in no order. By $x \mapsto Mx$, up to a constant, one head moves
-    tokens that are a standard Gaussian, whose covariance so changes at the rate
-    $M + M^\top$: as $M$ is not normal, its signs are not those of
-    $\mathrm{Re}\,\lambda(M)$.
+    order; `value` those of $V$ and `product` those of $M = VA$, which are complex and
+    not sorted. One head moves tokens with a standard Gaussian law by $x \mapsto Mx$, up
+    to a constant, so their covariance changes at the rate $M + M^\top$. Since $M$ is
+    not normal, the signs of this rate are not those of $\mathrm{Re}\,\lambda(M)$.
 
     Args:
         checkpoint: the network.
-        report: is called with the number of a layer before that is read.
+        report: called with the number of each layer before it is read.
 
     Raises:
         InputFileError: if a file is missing, damaged or of an unknown architecture.
@@ -42,11 +41,11 @@ def head_eigenvalues(
     for layer in range(network.sizes.n_layers):
         if report is not None:
             report(layer)
-        layers.append(_of_layer(network.heads(layer)))
+        layers.append(_layer_dataset(network.heads(layer)))
     return xr.concat(layers, "layer").assign_coords(layer=np.arange(len(layers)))
 
 
-def _of_layer(weights: HeadWeights) -> xr.Dataset:
+def _layer_dataset(weights: HeadWeights) -> xr.Dataset:
     score, value, product = eigenvalues(weights)
     return xr.Dataset(
         {

@@ -1,7 +1,7 @@
-"""How much longer a tokenizer can make a text, read from its file before it runs.
+"""Bounds on how much a tokenizer can expand a text, from its file, before it runs.
 
-`tokenizers` holds all that its normaliser makes in memory and ends the process where
-that fails: forty replacements of `a` by `aa` make a billion letters of one.
+`tokenizers` keeps the normalised text in memory and aborts the process if that fails:
+forty replacements of `a` by `aa` turn one letter into 10¹².
 """
 
 import math
@@ -9,36 +9,36 @@ from typing import Any
 
 _CHILDREN = ("normalizers", "pretokenizers", "processors")
 _STAGES = ("normalizer", "pre_tokenizer", "post_processor")
-_BYTES = 4  # of a character, each of which becomes one
+_BYTES = 4  # most bytes of a character; each becomes a character
 
 
 def expansion(tokenizer: dict[str, Any]) -> float:
-    """A bound on the characters, or tokens, that one character can become.
+    """Bound on the number of characters, or tokens, that one character can become.
 
-    What Unicode itself does to a character, at most 18 for one, is left out.
+    Unicode normalisation, which makes at most 18 of one, is not counted.
     """
-    return math.prod(_of(tokenizer.get(stage)) for stage in _STAGES)
+    return math.prod(_stage_expansion(tokenizer.get(stage)) for stage in _STAGES)
 
 
-def _of(stage: Any) -> float:
+def _stage_expansion(stage: Any) -> float:
     if not isinstance(stage, dict):
         return 1.0
     for name in _CHILDREN:
         if isinstance(stage.get(name), list):
-            return math.prod(map(_of, stage[name]))
+            return math.prod(map(_stage_expansion, stage[name]))
     rule = _RULES.get(str(stage.get("type")))
     return 1.0 if rule is None else float(rule(stage))
 
 
-def _replaced(stage: dict[str, Any]) -> float:
+def _replace_expansion(stage: dict[str, Any]) -> float:
     new, pattern = len(str(stage.get("content"))), stage.get("pattern")
     old = len(str(pattern.get("String", ""))) if isinstance(pattern, dict) else 0
-    # An expression may match before each and at the end, and take nothing away.
+    # A regular expression may match empty strings: before each character, at the end.
     return max(1.0, new / old) if old else 1.0 + 2 * new
 
 
-def _templated(stage: dict[str, Any]) -> int:
-    """The pieces of a template, each of which may be the whole text."""
+def _template_expansion(stage: dict[str, Any]) -> int:
+    """The number of pieces of a template, each of which may be the whole text."""
     pieces, special = stage.get("single"), stage.get("special_tokens")
     tokens = special.values() if isinstance(special, dict) else ()
     largest = max(map(_ids, tokens), default=1)
@@ -51,9 +51,9 @@ def _ids(token: Any) -> int:
 
 
 _RULES = {
-    "Replace": _replaced,
+    "Replace": _replace_expansion,
     "Prepend": lambda stage: 1 + len(str(stage.get("prepend"))),
     "ByteLevel": lambda _: 1 + _BYTES,
     "Metaspace": lambda _: 2,
-    "TemplateProcessing": _templated,
+    "TemplateProcessing": _template_expansion,
 }

@@ -1,4 +1,4 @@
-"""A checkpoint at a glance: sizes, files, and the spectra of each head."""
+"""Summaries of checkpoints: sizes, files, and the spectra of each head."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from .checkpoint import CONFIG, TOKENIZER, WEIGHTS, Checkpoint
 @final
 @dataclass(frozen=True)
 class Summary:
-    r"""What `models inspect` prints; `dataclasses.asdict` of it is ready for JSON.
+    r"""The summary that `models inspect` prints; JSON by `dataclasses.asdict`.
 
     Attributes:
-        folder: where the files are.
-        model_type: the architecture's registered name.
+        folder: the folder of the files.
+        model_type: the registered name of the architecture.
         architectures: the classes that the config names.
         sizes: the sizes of the network, by the names of `Sizes`.
         epsilon: the scale of the scores, $\sqrt{d_k}$.
         dtype: dtypes in the weights file, with the number of arrays of each.
-        n_parameters: entries in the weights file, those of integers not counted.
-        files: sizes in bytes of the files that are there.
+        n_parameters: number of floating-point entries in the weights file.
+        files: sizes of the existing files, in bytes.
         score_norms: $\|Q_h^\top K_h\|/\epsilon$ by layer and head, spectral norm.
         value_norms: $\|V_h\|$ by layer and head, spectral norm.
         heads: the spectra of each head, layer after layer.
@@ -52,11 +52,11 @@ class Summary:
 def inspect(
     checkpoint: Checkpoint, *, report: Callable[[int], None] | None = None
 ) -> Summary:
-    """The summary of a checkpoint; reads every attention matrix once.
+    """Summarises a checkpoint; reads every attention matrix once.
 
     Args:
         checkpoint: the network.
-        report: is called with the number of a layer before that is read.
+        report: called with the number of each layer before it is read.
 
     Raises:
         InputFileError: if a file is missing, damaged or of an unknown architecture.
@@ -82,13 +82,13 @@ def inspect(
         dtype=_dtypes(checkpoint),
         n_parameters=_n_parameters(checkpoint),
         files=_files(checkpoint),
-        score_norms=_by_layer(heads, "score_norm", sizes.n_heads),
-        value_norms=_by_layer(heads, "value_norm", sizes.n_heads),
+        score_norms=_group_by_layer(heads, "score_norm", sizes.n_heads),
+        value_norms=_group_by_layer(heads, "value_norm", sizes.n_heads),
         heads=tuple(heads),
     )
 
 
-def _by_layer(
+def _group_by_layer(
     heads: list[HeadSpectra], name: str, n_heads: int
 ) -> tuple[tuple[float, ...], ...]:
     values = [getattr(head, name) for head in heads]
@@ -96,8 +96,8 @@ def _by_layer(
 
 
 def _dtypes(checkpoint: Checkpoint) -> dict[str, int]:
-    found = [entry.dtype for entry in checkpoint.entries.values()]
-    return {name: found.count(name) for name in sorted(set(found))}
+    dtypes = [entry.dtype for entry in checkpoint.entries.values()]
+    return {name: dtypes.count(name) for name in sorted(set(dtypes))}
 
 
 def _n_parameters(checkpoint: Checkpoint) -> int:

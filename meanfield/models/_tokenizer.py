@@ -1,4 +1,4 @@
-"""A text becomes token ids: exactly its own tokens, neither padded nor truncated."""
+"""Tokenization of texts, without padding or truncation."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ from meanfield._reading import json_value, path_of, read_text
 from meanfield.errors import InputFileError, InvalidInputError, MeanfieldError
 
 from ._expansion import expansion
-from .sources import content
+from .sources import read_content
 
-LONGEST_TEXT = 10_000_000  # characters, as they are and as a tokenizer makes them
-CHARACTERS = 100  # for each position: words have fewer, on average
+LONGEST_TEXT = 10_000_000  # characters, before and after expansion by a tokenizer
+CHARACTERS = 100  # most characters per position; words have fewer, on average
 
 
 class Encoding(NamedTuple):
@@ -34,10 +34,10 @@ class Encoding(NamedTuple):
 
 
 def encode(path: Path, text: str, *, limit: int) -> Encoding:
-    """The tokens of a text, by the `tokenizer.json` at `path`.
+    """Encodes a text by the `tokenizer.json` at `path`.
 
-    Files of sentence encoders pad and truncate, all-MiniLM-L6-v2's to 128 tokens; a
-    padded cloud would have atoms that are no words, so both are switched off.
+    Tokenizers of sentence encoders pad and truncate, that of all-MiniLM-L6-v2 to 128
+    tokens. Both are switched off, because padding would add tokens that are not words.
 
     Raises:
         InputFileError: if the file is missing or not a tokenizer.
@@ -45,77 +45,77 @@ def encode(path: Path, text: str, *, limit: int) -> Encoding:
             than `limit`.
         UnsupportedError: if the package `tokenizers` is missing.
     """
-    _refuse_long(text, limit)
-    with _blamed_on(path):
+    _check_length(text, limit)
+    with _tokenizer_errors(path):
         tokenizer = _tokenizer(path, len(text))
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        encoding = tokenizer.encode(_valid(text))
+        encoding = tokenizer.encode(_check_unicode(text))
     n = len(encoding.ids)
     if n > limit:
         raise InvalidInputError(
             f"The text has {n} tokens, special tokens included, but the model has "
             f"{limit} positions; shorten the text or split it."
         )
-    if sum(encoding.special_tokens_mask) == n:  # as [CLS] and [SEP] stand around none
+    if sum(encoding.special_tokens_mask) == n:  # only [CLS] and [SEP], for example
         raise InvalidInputError("The text has no token; give at least one word.")
     return Encoding(np.asarray(encoding.ids, dtype=np.int64), tuple(encoding.tokens))
 
 
 def unknown_token(path: Path) -> str | None:
-    """The token of all that the `tokenizer.json` at `path` does not know, if any.
+    """The unknown token of the `tokenizer.json` at `path`, if it has one.
 
     Raises:
         InputFileError: if the file is missing or not JSON.
     """
-    with _blamed_on(path):
-        stages = json_value(content(path))
+    with _tokenizer_errors(path):
+        stages = json_value(read_content(path))
     model = stages.get("model") if isinstance(stages, dict) else None
     return model.get("unk_token") if isinstance(model, dict) else None
 
 
-def _refuse_long(text: str, limit: int) -> None:
-    """Refuses at once what could only be refused after a hundred times its memory."""
+def _check_length(text: str, limit: int) -> None:
+    """Checks the length of a text; encoding it takes a hundred times its memory."""
     if limit == 0:
         raise InvalidInputError(
-            "The model has no words: leave out the text, and give `n` or `init`."
+            "The model has no words. Leave out the text, and give `n` or `init`."
         )
-    most = min(CHARACTERS * limit, LONGEST_TEXT)
-    if len(text) > most:
+    max_characters = min(CHARACTERS * limit, LONGEST_TEXT)
+    if len(text) > max_characters:
         raise InvalidInputError(
             f"The text has {len(text)} characters, and a model of {limit} positions "
-            f"reads at most {most}; shorten the text or split it."
+            f"reads at most {max_characters}; shorten the text or split it."
         )
 
 
 def _tokenizer(path: Path, characters: int) -> Any:
-    serialised = content(path)
-    stages = json_value(serialised)
+    json_text = read_content(path)
+    stages = json_value(json_text)
     times = expansion(stages) if isinstance(stages, dict) else 1.0
     if times * characters > LONGEST_TEXT:
         raise InputFileError(
-            f"`{path}` can make {times:.3g} characters or tokens of one: its rules are "
-            "not run on a text, whose size they would multiply. Use another model."
+            f"`{path}` can make {times:.3g} characters or tokens of one character, too "
+            "many for this text. Use another model or a shorter text."
         )
-    return extra("tokenizers", "models").Tokenizer.from_str(serialised)
+    return extra("tokenizers", "models").Tokenizer.from_str(json_text)
 
 
 @contextmanager
-def _blamed_on(path: Path) -> Iterator[None]:
-    """Turns what `tokenizers` says of a file into one line."""
+def _tokenizer_errors(path: Path) -> Iterator[None]:
+    """Turns errors of `tokenizers` about a file into one line."""
     tokenizers = extra("tokenizers", "models")
     try:
         yield
     except (MeanfieldError, KeyboardInterrupt, SystemExit, MemoryError):
         raise
-    except BaseException as error:  # it raises nothing narrower; panics are no others
+    except BaseException as error:  # `tokenizers` raises nothing narrower, and panics
         raise InputFileError(
             f"`{path}` is not a tokenizer that `tokenizers` "
             f"{tokenizers.__version__} can use ({error})."
         ) from error
 
 
-def _valid(text: str) -> str:
+def _check_unicode(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -125,8 +125,8 @@ def _valid(text: str) -> str:
     return text
 
 
-def text_in(value: str) -> str:
-    """The text itself, or what is in FILE for `@FILE`.
+def resolve_text(value: str) -> str:
+    """Returns the text itself, or for `@FILE` the contents of FILE.
 
     Raises:
         InputFileError: if the file cannot be read, is too long, or holds no text.
@@ -135,7 +135,7 @@ def text_in(value: str) -> str:
         >>> from pathlib import Path
         >>> from meanfield import models
         >>> _ = Path("alice.txt").write_text("Alice was tired.")
-        >>> models.text_in("@alice.txt"), models.text_in("a cat")
+        >>> models.resolve_text("@alice.txt"), models.resolve_text("a cat")
         ('Alice was tired.', 'a cat')
     """
     if value[:1] != "@":
@@ -144,6 +144,6 @@ def text_in(value: str) -> str:
     text = read_text(path, longest=LONGEST_TEXT)
     if not text.strip():
         raise InputFileError(
-            f"`{path}` holds no text; write at least one word into it."
+            f"`{path}` contains no text; write at least one word into it."
         )
     return text

@@ -1,9 +1,9 @@
-r"""BERT and its kin: encoders with full softmax attention, LayerNorm after each block.
+r"""BERT-like encoders: full softmax attention, with LayerNorm after each block.
 
-A BERT layer sends states $x$ to $\mathrm{LN}(x + a(x))$ and then through an MLP with
-the same pattern, where $a$ is multi-head attention *at* $x$: no LayerNorm stands
-before it. So $a$ is read off the weights as it is. Source: Devlin et al., 2019;
-Vaswani et al., 2017, section 3.2.
+A BERT layer maps states $x$ to $\mathrm{LN}(x + a(x))$ and then through an MLP with
+the same pattern, where $a$ is multi-head attention *at* $x$, without a LayerNorm
+before it. So the weights give $a$ directly. Source: Devlin et al., 2019; Vaswani et
+al., 2017, section 3.2.
 """
 
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from typing_extensions import override
 from meanfield.errors import InputFileError
 
 from ._architecture import AbstractArchitecture, Sizes, architectures
-from .blocks import ACTIVATIONS, HeadWeights, Parts, attended, layer_norm
+from .blocks import ACTIVATIONS, HeadWeights, Parts, attention_output, layer_norm
 from .checkpoint import CONFIG, WEIGHTS, Checkpoint
 
-MOST_LAYERS = 10_000  # a list of them is made
+MOST_LAYERS = 10_000  # bounds the length of lists of layers
 
 
 @final
 class BertConfig(pydantic.BaseModel):
-    """What the config says and we rely on; the rest of it is left aside."""
+    """The fields of the config that are used; others are ignored."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="ignore")
 
@@ -64,11 +64,11 @@ class Bert(AbstractArchitecture):
 
     @staticmethod
     def from_checkpoint(checkpoint: Checkpoint) -> "Bert":
-        """The network, once its config is checked.
+        """Checks the config of a checkpoint, and returns its network.
 
         Raises:
-            InputFileError: if the config lacks a number or asks for what BERT is not,
-                such as relative positions or a causal decoder.
+            InputFileError: if the config lacks a number or asks for something
+                unsupported, such as relative positions or a causal decoder.
         """
         try:
             config = BertConfig.model_validate(dict(checkpoint.config))
@@ -77,8 +77,7 @@ class Bert(AbstractArchitecture):
             field = ".".join(str(part) for part in first["loc"])
             raise InputFileError(
                 f"`{checkpoint.folder / CONFIG}` is not that of a BERT encoder: "
-                f"{field or 'sizes'}: {first['msg']}; BERT encoders are read, and no "
-                "others."
+                f"{field or 'sizes'}: {first['msg']}; only BERT encoders are supported."
             ) from error
         return Bert(checkpoint, config)
 
@@ -119,26 +118,28 @@ class Bert(AbstractArchitecture):
 
     @override
     def embedding(self, ids: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n d"]:
-        """Word, position and segment-0 embeddings, summed, then their LayerNorm."""
-        words = self._rows("word", ids.tolist())
+        """LayerNorm of the sum of word, position and segment-0 embeddings."""
+        word_rows = self._rows("word", ids.tolist())
         positions = self._rows("position", range(len(ids)))
         segment = self._rows("token_type", [0])
-        return self._normed("embeddings.LayerNorm", words + positions + segment)
+        return self._apply_layer_norm(
+            "embeddings.LayerNorm", word_rows + positions + segment
+        )
 
     @override
     def parts(self, layer: int, x: Float[np.ndarray, "n d"]) -> Parts:
-        r"""$a(x)$; $m(y)$ at $y = \mathrm{LN}(x + a(x))$; what both norms change.
+        r"""$a(x)$; $m(y)$ at $y = \mathrm{LN}(x + a(x))$; the change by both norms.
 
         Raises:
             InputFileError: if an array is missing or has another shape, or the config
-                names an activation that is not known.
+                names an unknown activation.
         """
         root = f"encoder.layer.{layer}"
-        attention = attended(self.heads(layer), x)
-        y = self._normed(f"{root}.attention.output.LayerNorm", x + attention)
+        attention = attention_output(self.heads(layer), x)
+        y = self._apply_layer_norm(f"{root}.attention.output.LayerNorm", x + attention)
         mlp = self._perceptron(root, y)
-        after = self._normed(f"{root}.output.LayerNorm", y + mlp)
-        return Parts(attention, mlp, norm=after - mlp - x - attention)
+        output = self._apply_layer_norm(f"{root}.output.LayerNorm", y + mlp)
+        return Parts(attention, mlp, norm=output - mlp - x - attention)
 
     def _perceptron(
         self, root: str, y: Float[np.ndarray, "n d"]
@@ -147,7 +148,7 @@ class Bert(AbstractArchitecture):
         if name not in ACTIVATIONS:
             raise InputFileError(
                 f"`{self.checkpoint.folder / CONFIG}` names the activation `{name}`; "
-                f"{', '.join(ACTIVATIONS)} are known."
+                f"supported are {', '.join(ACTIVATIONS)}."
             )
         up, shift = self._dense(f"{root}.intermediate.dense", (inner, d))
         down, bias = self._dense(f"{root}.output.dense", (d, inner))
@@ -155,7 +156,7 @@ class Bert(AbstractArchitecture):
 
     @property
     def _mlp_shape(self) -> tuple[int, int]:
-        """The sizes of the output matrix of an MLP; 4 d units where none are stated."""
+        """The shape of the output matrix of an MLP; 4 d hidden units by default."""
         d = self.config.hidden_size
         return d, self.config.intermediate_size or 4 * d
 
@@ -164,10 +165,10 @@ class Bert(AbstractArchitecture):
     ) -> tuple[Float[np.ndarray, "m k"], Float[np.ndarray, " m"]]:
         weight, bias = self._arrays((f"{name}.weight", f"{name}.bias"))
         if weight.shape != shape or bias.shape != shape[:1]:
-            raise self._misfit(f"{name}.weight", weight.shape, shape)
+            raise self._shape_error(f"{name}.weight", weight.shape, shape)
         return weight, bias
 
-    def _normed(
+    def _apply_layer_norm(
         self, name: str, x: Float[np.ndarray, "n d"]
     ) -> Float[np.ndarray, "n d"]:
         weight, bias = self._layer_norm(name)
@@ -181,7 +182,7 @@ class Bert(AbstractArchitecture):
         weight, bias = self._arrays([f"{name}.{ending}" for ending in endings])
         d = self.config.hidden_size
         if weight.shape != (d,) or bias.shape != (d,):
-            raise self._misfit(name, weight.shape, (d,))
+            raise self._shape_error(name, weight.shape, (d,))
         return weight, bias
 
     def _rows(self, kind: str, indices: list[int] | range) -> np.ndarray:
@@ -189,7 +190,7 @@ class Bert(AbstractArchitecture):
         rows = self.checkpoint.rows(name, indices)
         d = self.config.hidden_size
         if rows.shape[-1] != d:
-            raise self._misfit(name, rows.shape, (len(rows), d))
+            raise self._shape_error(name, rows.shape, (len(rows), d))
         return rows
 
     def _arrays(self, names: list[str] | tuple[str, ...]) -> tuple[np.ndarray, ...]:
@@ -197,16 +198,17 @@ class Bert(AbstractArchitecture):
 
     @property
     def _prefix(self) -> str:
-        # Networks with a head on top, such as BertForMaskedLM, keep the encoder in it.
+        # Networks with a task head, such as BertForMaskedLM, prefix the encoder.
         inner = "bert.embeddings.word_embeddings.weight" in self.checkpoint.entries
         return "bert." if inner else ""
 
-    def _misfit(
-        self, name: str, got: tuple[int, ...], wanted: tuple[int, ...]
+    def _shape_error(
+        self, name: str, actual_shape: tuple[int, ...], expected_shape: tuple[int, ...]
     ) -> InputFileError:
         return InputFileError(
-            f"`{name}` in `{self.checkpoint.folder / WEIGHTS}` has shape {got}, but "
-            f"{CONFIG} asks for {wanted}; the two do not belong together."
+            f"`{name}` in `{self.checkpoint.folder / WEIGHTS}` has shape "
+            f"{actual_shape}, but {CONFIG} asks for {expected_shape}; the two do not "
+            "belong together."
         )
 
 

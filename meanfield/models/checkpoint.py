@@ -1,7 +1,7 @@
-"""A checkpoint on disk: named arrays read when asked for, a config, a tokenizer.
+"""Checkpoints on disk: a config, a tokenizer, and named arrays that are read lazily.
 
-Only NumPy and two small readers, `safetensors` and `tokenizers`; no framework, no
-network.
+They need only NumPy and two small packages, `safetensors` and `tokenizers`: no deep
+learning framework and no internet.
 """
 
 import os
@@ -21,27 +21,27 @@ from meanfield._reading import json_value
 from meanfield.errors import InputFileError
 
 from ._tokenizer import Encoding, encode, unknown_token
-from .sources import content, existing, locate
+from .sources import locate, read_content, require_file
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 TOKENIZER = "tokenizer.json"
-PICKLED = "pytorch_model.bin"
+PICKLE = "pytorch_model.bin"
 FLOATING = {"F16": "float16", "BF16": "bfloat16", "F32": "float32", "F64": "float64"}
 VOCABULARY = "vocab.txt"
-TOKENISING = (
+TOKENIZER_COMMAND = (
     "python -c 'from transformers import BertTokenizerFast as b; "
     'b.from_pretrained(".").save_pretrained(".")\''
 )
-CONVERSION = (
+CONVERSION_COMMAND = (
     "python -c 'import torch, safetensors.torch as s; "
-    f'w = torch.load("{PICKLED}", weights_only=True); '
+    f'w = torch.load("{PICKLE}", weights_only=True); '
     f's.save_file({{k: v.contiguous().clone() for k, v in w.items()}}, "{WEIGHTS}")\''
 )
 
 
 class Entry(NamedTuple):
-    """What the header of a weights file says of one array."""
+    """Shape and dtype of one array, from the header of a weights file."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -50,11 +50,11 @@ class Entry(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder of weights, config and tokenizer; arrays are read when asked for.
+    """A folder with weights, config and tokenizer; arrays are read lazily.
 
     Attributes:
-        folder: where the files are.
-        config: `config.json`, as it stands.
+        folder: the folder of the files.
+        config: the contents of `config.json`.
         entries: shape and dtype of every array in `model.safetensors`.
 
     Examples:
@@ -70,12 +70,12 @@ class Checkpoint:
 
     @property
     def weights(self) -> Path:
-        """The file of the arrays."""
+        """The path of the file with the arrays."""
         return self.folder / WEIGHTS
 
     @property
     def tokenizer(self) -> Path:
-        """The file that says how a text becomes tokens."""
+        """The path of the tokenizer file."""
         return self.folder / TOKENIZER
 
     @override
@@ -91,36 +91,35 @@ class Checkpoint:
         return Card("Checkpoint", facts).text
 
     def arrays(self, names: Sequence[str]) -> tuple[Float[np.ndarray, "..."], ...]:
-        """The named arrays, in double precision; nothing else is read.
+        """Reads the named arrays, in double precision, and no others.
 
         Raises:
-            InputFileError: if a name is absent, or an array is not of floating point,
-                or has entries that are not finite.
+            InputFileError: if an array is missing, is not of floating point, or has
+                entries that are not finite.
         """
         self._require(names)
-        with _opened(self.weights) as file:
-            stored = [file.get_tensor(name) for name in names]
-        return tuple(map(self._double, names, stored))
+        with _open_weights(self.weights) as file:
+            tensors = [file.get_tensor(name) for name in names]
+        return tuple(map(self._double, names, tensors))
 
     def rows(self, name: str, indices: Sequence[int]) -> Float[np.ndarray, "n d"]:
-        """Some rows of a matrix, in double precision; no other row is read.
+        """Reads some rows of a matrix, in double precision, and no others.
 
         Raises:
-            InputFileError: if the name is no matrix, or not of floating point, or a row
-                is absent or not finite.
+            InputFileError: if the array is missing, not a matrix or not of floating
+                point, or a row is missing or not finite.
         """
         self._require([name])
         shape = self.entries[name].shape
         if len(shape) != 2 or not all(0 <= i < shape[0] for i in indices):
             raise InputFileError(
                 f"`{name}` in `{self.weights}` has shape {shape}, but row "
-                f"{max(indices)} was asked for; do {CONFIG} and {TOKENIZER} belong "
-                "to it?"
+                f"{max(indices)} is needed; do {CONFIG} and {TOKENIZER} belong to it?"
             )
-        with _opened(self.weights) as file:
+        with _open_weights(self.weights) as file:
             matrix = file.get_slice(name)
-            stored = [matrix[i : i + 1] for i in indices]
-        return self._double(name, np.concatenate(stored))
+            row_arrays = [matrix[i : i + 1] for i in indices]
+        return self._double(name, np.concatenate(row_arrays))
 
     def encode(self, text: str, *, limit: int) -> Encoding:
         """The token ids of a text with their strings, special tokens included.
@@ -130,11 +129,11 @@ class Checkpoint:
             InvalidInputError: if the text has more than `limit` tokens, or none.
             UnsupportedError: if the package `tokenizers` is missing.
         """
-        self._refuse_bare_vocabulary()
+        self._check_tokenizer()
         return encode(self.tokenizer, text, limit=limit)
 
     def count_unknown(self, words: Sequence[str]) -> int:
-        """How many tokens of a text stand for what the tokenizer does not know.
+        """Number of unknown tokens among those of a text.
 
         Raises:
             InputFileError: if `tokenizer.json` is missing or damaged.
@@ -142,50 +141,50 @@ class Checkpoint:
         """
         return list(words).count(unknown_token(self.tokenizer) or "")
 
-    def _refuse_bare_vocabulary(self) -> None:
-        """Says how to make a tokenizer of the list of words that old folders hold."""
+    def _check_tokenizer(self) -> None:
+        """Raises for old folders with only a vocabulary; tells how to convert it."""
         if (self.folder / VOCABULARY).is_file() and not self.tokenizer.is_file():
             raise InputFileError(
-                f"There is no file `{self.tokenizer}`, and {VOCABULARY} alone is not "
-                "read, for it says nothing of how words are cut; where transformers "
-                f"is installed, make it in that folder: `{TOKENISING}`."
+                f"There is no file `{self.tokenizer}`, and {VOCABULARY} alone does not "
+                "tell how words are split. With transformers installed, create it in "
+                f"that folder: `{TOKENIZER_COMMAND}`."
             )
 
     def _require(self, names: Iterable[str]) -> None:
         missing = [name for name in names if name not in self.entries]
         if missing:
             raise InputFileError(
-                f"`{self.weights}` has no array `{missing[0]}`, which its {CONFIG} "
-                "promises; the two do not belong together."
+                f"`{self.weights}` has no array `{missing[0]}`, which {CONFIG} "
+                "requires; the two do not belong together."
             )
-        self._refuse_codes(names)
+        self._check_floating(names)
 
-    def _refuse_codes(self, names: Iterable[str]) -> None:
-        """Refuses arrays of whole numbers: without their scales they are no weights."""
+    def _check_floating(self, names: Iterable[str]) -> None:
+        """Raises for integer arrays: quantised weights are useless without scales."""
         dtypes = {name: self.entries[name].dtype for name in names}
         codes = [name for name, dtype in dtypes.items() if dtype not in FLOATING]
         if codes:
             raise InputFileError(
                 f"`{codes[0]}` in `{self.weights}` is stored as {dtypes[codes[0]]}, "
-                f"which is not read: {', '.join(FLOATING.values())} are; save weights "
-                "that are quantised as one of these, with their scales multiplied in."
+                f"but must be one of {', '.join(FLOATING.values())}. Save quantised "
+                "weights as one of these, with their scales multiplied in."
             )
 
-    def _double(self, name: str, stored: np.ndarray) -> Float[np.ndarray, "..."]:
-        array = stored.astype(np.float64)
+    def _double(self, name: str, values: np.ndarray) -> Float[np.ndarray, "..."]:
+        array = values.astype(np.float64)
         if not np.isfinite(array).all():
             raise InputFileError(
                 f"`{name}` in `{self.weights}` has entries that are not finite; "
-                "fetch the file again, or, if you trained it, look for where training "
+                "download the file again or, if you trained it, check where training "
                 "diverged."
             )
         return array
 
 
 def load(source: str | os.PathLike[str]) -> Checkpoint:
-    """The checkpoint of a known name, such as `"minilm"`, or of a folder.
+    """Opens the checkpoint of a known model, such as `"minilm"`, or in a folder.
 
-    Reads the config and the header of the weights, not the weights.
+    It reads the config and the header of the weights, not the weights.
 
     Raises:
         InputFileError: if a file is missing or damaged.
@@ -198,8 +197,8 @@ def load(source: str | os.PathLike[str]) -> Checkpoint:
     """
     folder = locate(source)
     config = _config(folder / CONFIG)
-    _refuse_pickled(folder)
-    with _opened(folder / WEIGHTS) as file:
+    _check_format(folder)
+    with _open_weights(folder / WEIGHTS) as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         entries = {
             name: Entry(tuple(part.get_shape()), part.get_dtype())
@@ -208,37 +207,37 @@ def load(source: str | os.PathLike[str]) -> Checkpoint:
     return Checkpoint(folder, config, entries)
 
 
-def _refuse_pickled(folder: Path) -> None:
-    """Says how to convert weights that only PyTorch reads."""
-    if (folder / WEIGHTS).exists() or not (folder / PICKLED).is_file():
+def _check_format(folder: Path) -> None:
+    """Raises for weights that only PyTorch can read, and tells how to convert them."""
+    if (folder / WEIGHTS).exists() or not (folder / PICKLE).is_file():
         return
     raise InputFileError(
-        f"`{folder}` holds {PICKLED} and no {WEIGHTS}; where PyTorch is installed, "
-        f"convert it in that folder: `{CONVERSION}`."
+        f"`{folder}` contains {PICKLE} but no {WEIGHTS}. With PyTorch installed, "
+        f"convert it in that folder: `{CONVERSION_COMMAND}`."
     )
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open_weights(path: Path) -> Iterator[Any]:
     safetensors = extra("safetensors", "models")
-    extra("ml_dtypes", "models")  # NumPy knows bfloat16 by it, where JAX is not loaded
-    existing(path)
+    extra("ml_dtypes", "models")  # gives NumPy the dtype bfloat16 without JAX
+    require_file(path)
     try:
         with safetensors.safe_open(path, framework="np") as file:
             yield file
     except (safetensors.SafetensorError, OSError) as error:
         raise InputFileError(
-            f"`{path}` is not a whole safetensors file ({error}); fetch it again."
+            f"`{path}` is not a complete safetensors file ({error}); download it again."
         ) from error
 
 
 def _config(path: Path) -> dict[str, Any]:
     try:
-        config = json_value(content(path))
+        config = json_value(read_content(path))
     except ValueError as error:
         raise InputFileError(
-            f"`{path}` is not JSON: {error}; fetch it again."
+            f"`{path}` is not JSON: {error}; download it again."
         ) from error
     if not isinstance(config, dict):
-        raise InputFileError(f"`{path}` must hold one JSON object; fetch it again.")
+        raise InputFileError(f"`{path}` must be one JSON object; download it again.")
     return config

@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: in a folder, or in an installed package known by a name."""
+"""Sources of checkpoints: folders, and installed packages with registered names."""
 
 import importlib.util
 import os
@@ -16,12 +16,12 @@ CONTENTS = "a folder holding model.safetensors, config.json and tokenizer.json"
 @final
 @dataclass(frozen=True)
 class Source:
-    """A package that carries a checkpoint; it is looked up, never imported.
+    """A Python package that contains a checkpoint; it is never imported.
 
     Attributes:
         package: the top-level import name.
-        subfolder: where in the package the files lie.
-        install: the command that installs it.
+        subfolder: the folder of the files, relative to the package.
+        install: the command that installs the package.
 
     Examples:
         >>> from meanfield import models
@@ -52,8 +52,8 @@ sources.register("minilm")(
 )
 
 
-class Listed(NamedTuple):
-    """One known name: where its files are, and how to install them.
+class ModelEntry(NamedTuple):
+    """A known model: its name, its folder, and the command that installs it.
 
     Examples:
         >>> from meanfield import models
@@ -66,13 +66,13 @@ class Listed(NamedTuple):
     install: str
 
     @property
-    def installed(self) -> bool:
-        """Whether the package is there."""
+    def is_installed(self) -> bool:
+        """Whether the package is installed."""
         return self.folder is not None
 
 
-def listed() -> tuple[Listed, ...]:
-    """The known names, each with its folder if it is installed.
+def list_models() -> tuple[ModelEntry, ...]:
+    """The known models, each with its folder if it is installed.
 
     Examples:
         >>> from meanfield import models
@@ -80,17 +80,18 @@ def listed() -> tuple[Listed, ...]:
         ['minilm']
     """
     return tuple(
-        Listed(name, source.folder, source.install) for name, source in sources.items()
+        ModelEntry(name, source.folder, source.install)
+        for name, source in sources.items()
     )
 
 
 def locate(source: str | os.PathLike[str]) -> Path:
-    """The folder of a checkpoint: a known name first, else a path.
+    """The folder of a checkpoint, given by the name of a known model or by a path.
 
-    A folder that shares its name with a known model is reached as `./NAME`.
+    For a folder with the same name as a known model, write `./NAME`.
 
     Raises:
-        InputFileError: if there is no such folder, or the named model is not installed.
+        InputFileError: if there is no such folder, or the model is not installed.
 
     Examples:
         >>> from meanfield import models
@@ -98,43 +99,43 @@ def locate(source: str | os.PathLike[str]) -> Path:
         ['config.json']
     """
     if isinstance(source, str) and source in sources:
-        return _installed(source)
+        return _installed_folder(source)
     folder = path_of(source)
     if folder.is_dir():
         return folder
     if folder.exists():
         raise InputFileError(f"`{source}` is a file; pass {CONTENTS}.")
     raise InputFileError(
-        f"There is no folder `{source}`, nor a model of that name; "
+        f"There is no folder and no known model `{source}`; "
         f"{suggestion(str(source), sources)}"
     )
 
 
-def _installed(name: str) -> Path:
+def _installed_folder(name: str) -> Path:
     folder = sources[name].folder
     if folder is None:
         raise InputFileError(
-            f"The model `{name}` is not installed; write "
+            f"The model `{name}` is not installed; run "
             f"`{sources[name].install}`, or pass {CONTENTS}."
         )
     return folder
 
 
-def existing(path: Path) -> Path:
-    """The path itself, of a file that is there.
+def require_file(path: Path) -> Path:
+    """Returns `path` if the file exists.
 
     Raises:
-        InputFileError: if it is not.
+        InputFileError: if it does not.
     """
     if not path.is_file():
         raise InputFileError(f"There is no file `{path}`; pass {CONTENTS}.")
     return path
 
 
-def content(path: Path) -> str:
-    """The text in a file.
+def read_content(path: Path) -> str:
+    """The text of a file.
 
     Raises:
         InputFileError: if the file is missing, unreadable, not UTF-8 or too long.
     """
-    return read_text(existing(path))
+    return read_text(require_file(path))

@@ -1,1 +1,1 @@
-"""Pages that a browser plays, one HTML file each, which fetches nothing."""
+"""Interactive, self-contained HTML pages: reports and live flows."""

@@ -1,11 +1,11 @@
-"""Pictures of runs, pages of reports: plain data in, a figure or HTML out; never JAX.
+"""Pictures of runs and report pages: datasets in, figures or HTML out; no JAX.
 
-Names are loaded at first use, so importing this package costs next to nothing.
+Names are imported lazily, so importing this package is cheap.
 """
 
 from typing import TYPE_CHECKING
 
-from meanfield._lazy import lazy
+from meanfield._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from meanfield.clusters import ClusterCounts as ClusterCounts
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ._plots import Plots as Plots
     from ._writing.figures import figure_files as figure_files
     from ._writing.figures import save as save
-    from ._writing.files import named as named
-    from ._writing.files import put as put
+    from ._writing.files import output_path as output_path
+    from ._writing.files import write_file as write_file
     from ._writing.film import Film as Film
     from ._writing.film import size_of as size_of
     from .animation import animate as animate
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .cone.page import cone_page as cone_page
     from .cone.page import save_page as save_page
     from .cone.paths import cone_coordinates as cone_coordinates
-    from .density.carried import with_tokens as with_tokens
+    from .density.token_overlay import with_tokens as with_tokens
     from .gallery import attention_panels as attention_panels
     from .gallery import panels as panels
     from .heads import draw_head_eigenvalues as draw_head_eigenvalues
@@ -53,4 +53,4 @@ if TYPE_CHECKING:
     from .reading.observables import effective_rank as effective_rank
     from .reading.relative import relative as relative
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

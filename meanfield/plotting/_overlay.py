@@ -1,4 +1,4 @@
-"""States of several representations over each other, at the start and at the end."""
+"""Overlaid states of several representations, at the start and at the end."""
 
 from collections.abc import Collection, Mapping
 from itertools import islice
@@ -18,15 +18,18 @@ from .reading.observables import covariance, principal_axes, run_moments
 from .tokens.views import ellipses
 
 COLOURS = {"points": INK, "gaussian": CLOSURE_COLOUR, "grid": CYCLE[0]}
-OTHERS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # of further kinds, in their order
+EXTRA_COLOURS = (CYCLE[5], LIMIT_COLOUR, CYCLE[6])  # of plugins' kinds
 BINS = 60
-INSIDE = [0.8647, 0.3935]  # the mass of a plane Gaussian within two and one deviations
-REACH = 4.0  # deviations about the mean that a picture on the line shows
-_SHOWN = 4000  # tokens of a scatter
+MASS_SHARES = [
+    0.8647,
+    0.3935,
+]  # masses of a 2D Gaussian within two and one standard deviations
+REACH = 4.0  # standard deviations about the mean that a 1D picture shows
+_MAX_TOKENS = 4000  # largest number of tokens in a scatter plot
 
 
 class View(NamedTuple):
-    """How states come to the page: their image under `(x - origin) axes`."""
+    """Projection of states to a picture, `(x - origin) @ axes`, with axis labels."""
 
     origin: np.ndarray
     axes: np.ndarray
@@ -37,10 +40,11 @@ class View(NamedTuple):
 def draw_states(
     figure: SubFigure, states: Mapping[str, xr.Dataset], labels: Mapping[str, str]
 ) -> str:
-    """All representations at the first frame, and at the last that all have.
+    """Draw all representations at the first and at the last common frame.
 
-    On the line as densities, in the plane with regions that hold 39 and 86 % of the
-    mass, beyond it where the covariances differ most and on the main axis.
+    In one dimension they are drawn as densities; in two with regions that contain 39
+    and 86 % of the mass; in more, projected to the direction in which the covariances
+    differ most and to the main axis.
 
     Returns:
         A note on what is shown.
@@ -49,8 +53,8 @@ def draw_states(
     times = _common(states)
     columns = figure.subplots(1, 2)
     for axes, t in zip(columns, (times[0], times[-1]), strict=True):
-        now = {name: _at(run, float(t)) for name, run in states.items()}
-        (_on_line if len(view.labels) == 1 else _in_plane)(axes, now, view)
+        frames = {name: _nearest_frame(run, float(t)) for name, run in states.items()}
+        (_draw_line if len(view.labels) == 1 else _draw_plane)(axes, frames, view)
         axes.set_title(f"t = {t:.4g}", fontsize=10)
     columns[0].legend(handles=_key(labels, len(view.labels)), fontsize=8)
     regions = "" if len(view.labels) == 1 else "ellipses: 1σ and 2σ"
@@ -58,7 +62,7 @@ def draw_states(
 
 
 def _common(states: Mapping[str, xr.Dataset]) -> np.ndarray:
-    """The times at which every representation has a frame."""
+    """The times at which all representations have a frame."""
     first, *rest = (run["time"].values for run in states.values())
     for times in rest:
         first = np.intersect1d(first, times)
@@ -84,57 +88,59 @@ def _view(states: Mapping[str, xr.Dataset]) -> View:
 
 
 def _parting_axis(states: Mapping[str, xr.Dataset]) -> np.ndarray:
-    """The direction in which two covariances differ most at the last common frame."""
+    """The direction in which the first two covariances differ most at the end."""
     t = _common(states)[-1]
-    moments = [run_moments(_at(run, t)) for run in islice(states.values(), 2)]
-    one, other = (covariance(state.factor)[0] for state in moments)
-    values, vectors = np.linalg.eigh(one - other)
+    moments = [
+        run_moments(_nearest_frame(run, t)) for run in islice(states.values(), 2)
+    ]
+    first, second = (covariance(state.factor)[0] for state in moments)
+    values, vectors = np.linalg.eigh(first - second)
     return vectors[:, np.argmax(np.abs(values))]
 
 
-def _at(run: xr.Dataset, t: float) -> xr.Dataset:
-    """The run at the one frame that is nearest."""
+def _nearest_frame(run: xr.Dataset, t: float) -> xr.Dataset:
+    """The run at the single frame nearest to time `t`."""
     return run.isel(time=[int(np.argmin(np.abs(run["time"].values - t)))])
 
 
-def _tokens(now: xr.Dataset, view: View) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens on the page, and their weights."""
-    tokens = swarm(now)
+def _tokens(frame: xr.Dataset, view: View) -> tuple[np.ndarray, np.ndarray]:
+    """The projected tokens of a frame, and their weights."""
+    tokens = swarm(frame)
     return (tokens.x[0] - view.origin) @ view.axes, tokens.weights
 
 
-def _gaussian(now: xr.Dataset, view: View) -> Track:
-    """A Gaussian on the page."""
-    mean, factor = track(now)
+def _gaussian(frame: xr.Dataset, view: View) -> Track:
+    """The projected Gaussian of a frame."""
+    mean, factor = track(frame)
     return Track((mean - view.origin) @ view.axes, view.axes.T @ factor)
 
 
-def _state(now: xr.Dataset) -> Density:
-    """A density, positions summed over."""
-    return density_run(now).of_state()
+def _state(frame: xr.Dataset) -> Density:
+    """The density of a frame, summed over positions."""
+    return density_run(frame).state_marginal()
 
 
-def _by_moments(names: Collection[str]) -> dict[str, str]:
-    """The colours of those that are drawn as the Gaussians with their moments."""
-    others = [name for name in names if name not in COLOURS]
-    colours: dict[str, str] = dict(zip(others, OTHERS, strict=False))
+def _gaussian_colours(names: Collection[str]) -> dict[str, str]:
+    """The colours of the representations that are drawn by mean and covariance."""
+    extra_names = [name for name in names if name not in COLOURS]
+    colours: dict[str, str] = dict(zip(extra_names, EXTRA_COLOURS, strict=False))
     if "gaussian" in names:
         return {"gaussian": COLOURS["gaussian"], **colours}
     return colours
 
 
-def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
-    low, high = _interval(now, view)
-    if "points" in now:
-        x, w = _tokens(now["points"], view)
+def _draw_line(axes: Axes, frames: Mapping[str, xr.Dataset], view: View) -> None:
+    low, high = _interval(frames, view)
+    if "points" in frames:
+        x, w = _tokens(frames["points"], view)
         shares, faces = np.histogram(x[:, 0], BINS, (low, high), weights=w)
         axes.stairs(shares * BINS / (high - low), faces, color=PALE, fill=True)
-    if "grid" in now:
-        law = _state(now["grid"])
+    if "grid" in frames:
+        law = _state(frames["grid"])
         x = law.places(0, *law.middles)
         axes.plot(x[:, 0], law.density[0, 0], color=COLOURS["grid"])
-    for name, colour in _by_moments(now).items():
-        mean, factor = _gaussian(now[name], view)
+    for name, colour in _gaussian_colours(frames).items():
+        mean, factor = _gaussian(frames[name], view)
         s = max(float(np.linalg.norm(factor)), np.finfo(float).tiny)
         x = np.linspace(low, high, 400)
         bell = np.exp(-(((x - mean[0, 0]) / s) ** 2) / 2) / (s * np.sqrt(2 * np.pi))
@@ -142,10 +148,10 @@ def _on_line(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
     axes.set(xlabel=view.labels[0], xlim=(low, high), ylabel="density")
 
 
-def _interval(now: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
-    """Four deviations about the mean, of all that are there."""
+def _interval(frames: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
+    """The interval of `REACH` standard deviations about the means of all runs."""
     ends = []
-    for run in now.values():
+    for run in frames.values():
         mean, factor = (part[0] for part in run_moments(run))
         middle = float(((mean - view.origin) @ view.axes)[0])
         s = float(np.linalg.norm(view.axes.T @ factor))
@@ -154,15 +160,15 @@ def _interval(now: Mapping[str, xr.Dataset], view: View) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _in_plane(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
-    if "points" in now:
-        x, _ = _tokens(now["points"], view)
-        sample = x[:: max(1, len(x) // _SHOWN)]
+def _draw_plane(axes: Axes, frames: Mapping[str, xr.Dataset], view: View) -> None:
+    if "points" in frames:
+        x, _ = _tokens(frames["points"], view)
+        sample = x[:: max(1, len(x) // _MAX_TOKENS)]
         axes.scatter(sample[:, 0], sample[:, 1], 5, GREY, linewidths=0, alpha=0.6)
-    if "grid" in now:
-        _contours(axes, _state(now["grid"]))
-    for name, colour in _by_moments(now).items():
-        track = _gaussian(now[name], view)
+    if "grid" in frames:
+        _contours(axes, _state(frames["grid"]))
+    for name, colour in _gaussian_colours(frames).items():
+        track = _gaussian(frames[name], view)
         for share in (1.0, 0.5):
             outline = ellipses(Track(track.mean, share * track.factor))[0]
             axes.plot(*outline.T, color=colour, dashes=(4, 2))
@@ -171,9 +177,9 @@ def _in_plane(axes: Axes, now: Mapping[str, xr.Dataset], view: View) -> None:
 
 
 def _contours(axes: Axes, law: Density) -> None:
-    """Lines around the regions that hold their share of the mass."""
+    """Draw contours around the regions that contain `MASS_SHARES` of the mass."""
     heights = law.density[0, 0]
-    levels = np.unique(holding_levels(heights, law.mass[0, 0], INSIDE))
+    levels = np.unique(holding_levels(heights, law.mass[0, 0], MASS_SHARES))
     if len(levels) > 1:
         x, y = np.moveaxis(law.places(0, *law.middles), -1, 0)
         axes.contour(x, y, heights, levels=levels, colors=COLOURS["grid"])
@@ -181,7 +187,7 @@ def _contours(axes: Axes, law: Density) -> None:
 
 def _key(labels: Mapping[str, str], d: int) -> list[Line2D | Patch]:
     handles: list[Line2D | Patch] = []
-    normal = _by_moments(labels)
+    normal = _gaussian_colours(labels)
     for name, label in labels.items():
         if name == "points" and d == 1:
             handles.append(Patch(color=PALE, label=label))

@@ -8,8 +8,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 from typing_extensions import override
 
-from meanfield._above import view
 from meanfield._registry import suggestion
+from meanfield._views import view
 from meanfield.errors import InvalidInputError, UnknownNameError
 
 from ._figure.look import Look
@@ -19,13 +19,13 @@ from .gallery import panels
 
 
 class Plots:
-    """Every registered panel, a plugin's included, as a method.
+    """Every registered panel, including those of plugins, as a method.
 
-    Its keywords are those of a `Look`, such as `style`, `width` or `colour`; panels of
-    attention matrices take the times `at`, too, of a run that is stored.
+    The methods take the fields of a `Look` as keywords, such as `style`, `width` or
+    `colour`. Panels of attention matrices also take `at`, times of a stored run.
 
     Args:
-        dataset: what they draw, as `meanfield.open` or `to_xarray` gives it.
+        dataset: the data to draw, as returned by `meanfield.open` or `to_xarray`.
 
     Examples:
         >>> import meanfield
@@ -41,10 +41,10 @@ class Plots:
         self._dataset = dataset
 
     def __getattr__(self, name: str) -> Callable[..., Figure]:
-        """The panel of this name.
+        """The panel named `name`, as a function of the look.
 
         Raises:
-            AttributeError: if there is none, naming the nearest.
+            AttributeError: if no panel has this name; suggests the nearest.
         """
         try:
             panel = panels[name]
@@ -54,9 +54,9 @@ class Plots:
         def draw(**look: Any) -> Figure:
             if name not in attention_panels:
                 return draw_panel(name, self._dataset, _look(look))
-            data, at = self._dataset, look.pop("at", None)
-            if "attention" not in data or at is not None:
-                data = view("attention", data, at)
+            data, times = self._dataset, look.pop("at", None)
+            if "attention" not in data or times is not None:
+                data = view("attention", data, times)
             return draw_panel(name, data, _look(look))
 
         draw.__doc__ = panel.__doc__
@@ -72,15 +72,15 @@ class Plots:
 
 
 def _look(choices: Mapping[str, Any]) -> Look:
-    """The look of these keywords; lengths are inches, or texts such as `86mm`.
+    """The `Look` for these keywords; lengths are inches, or strings such as `86mm`.
 
     Raises:
-        InvalidInputError: if one of them is none of a look.
+        InvalidInputError: if a keyword is not a field of `Look`.
     """
     names = [field.name for field in fields(Look)]
     for name in choices.keys() - set(names):
         raise InvalidInputError(
-            f"A picture takes no `{name}`; {suggestion(name, names)}"
+            f"`{name}` is not an option of a picture; {suggestion(name, names)}"
         )
     lengths = {"width": width_of, "height": height_of}
     texts = {n: v for n, v in choices.items() if n in lengths and isinstance(v, str)}

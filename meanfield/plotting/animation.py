@@ -1,4 +1,4 @@
-"""Runs as movies: GIFs, for which no other program is needed, and videos."""
+"""Movies of runs: GIFs, and videos (which need ffmpeg)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,16 +11,16 @@ from meanfield.errors import InvalidInputError
 
 from ._figure.look import OPTIONS, Look, look_of
 from ._figure.options import options_of
-from ._writing.files import put
+from ._writing.files import write_file
 from ._writing.film import Film
 from .movies.painter import Painter
-from .movies.plays import Movie, movies, suited
+from .movies.plays import Movie, default_movie, movies
 from .movies.stage import Play, stage
 from .reading.relative import relative
 
 
-def _unheard(done: int, total: int) -> None:
-    """Progress that nobody listens to."""
+def _ignore_progress(n_done: int, total: int) -> None:
+    """Do nothing; the default of `progress`."""
 
 
 def animate(
@@ -30,48 +30,50 @@ def animate(
     panel: str | None = None,
     look: Look | None = None,
     film: Film | None = None,
-    progress: Callable[[int, int], None] = _unheard,
+    progress: Callable[[int, int], None] = _ignore_progress,
 ) -> Path:
-    """Write a run as a movie: tokens with short trails, ellipses, a density, the cone.
+    """Write a movie of a run: tokens with short trails, ellipses, a density, the cone.
 
-    In one dimension paths grow with time, in space a camera turns; above three, the
-    main plane is shown. Tokens that have words have them beside them, and the headline
-    says which layer moves them. The view holds all tokens at all times, but for the
-    farthest hundredth at either end of each axis where they would take over 1.6 times
-    the room. If the cloud grows beyond thirty initial radii the view follows it, as it
-    follows words that drift; a cloud that blows up leaves it. Small print says so.
+    In one dimension paths grow with time; in three the camera turns; above three the
+    plane of the two main axes is shown. Words, if the tokens have them, are drawn
+    beside the tokens, and the headline names the current layer. The view contains all
+    tokens at all times, except the outermost 1 % at either end of an axis where they
+    would need more than 1.6 times the room. If the cloud grows beyond thirty initial
+    radii, or consists of words and drifts, the view follows it; a cloud that blows up
+    leaves the view. The small print notes each of these cases.
 
-    A Gaussian leaves its past ellipses behind, and an ensemble of them goes through the
-    cone of covariances. A density is a curve with marks at its quantiles, or a map;
-    with tokens, if the dataset carries them.
+    A Gaussian is drawn with its past ellipses, and an ensemble of Gaussians as paths in
+    the cone of covariances. A density is drawn as a curve with marks at its quantiles,
+    or as a map, together with the tokens if the dataset contains them.
 
-    In a wide frame the picture takes the height, and words stand beside it; in others
-    words shrink where the picture would have less than six tenths of the shorter side.
-    Small print counts the tokens that chosen limits leave out.
+    In a wide frame the picture takes the full height, with the text in a column beside
+    it; otherwise text shrinks where the picture would get less than 60 % of the shorter
+    side. The small print counts the tokens outside user-chosen limits.
 
-    A run of few frames moves straight from one to the next if they are near; else the
-    earlier one is held, so that no number is false. A density jumps, and each of its
-    frames stands as long as the next. Small print says so.
+    If a run has fewer frames than the movie, states are interpolated linearly between
+    frames that are close; otherwise the earlier frame is held. Densities are not
+    interpolated: each stored frame is shown equally long. The small print says so.
 
     Args:
-        dataset: one run, of tokens, of a Gaussian or of a density; or several, in the
+        dataset: one run of tokens, of a Gaussian or of a density; or an ensemble in the
             plane, for `cone` and `disc`.
-        path: a file name that ends in `.gif`; or in `.mp4` or `.webm`, for which the
-            program ffmpeg must be there.
-        panel: `tokens`, `density`, `cone` or `disc`; if None, what suits the run.
-        look: how it looks; as on paper if None.
-        film: its frames per second, length, pixels, trails, turns and hold.
-        progress: called with the frames done and their number, after each.
+        path: a file name that ends in `.gif`; or in `.mp4` or `.webm`, which need the
+            program ffmpeg.
+        panel: `tokens`, `density`, `cone` or `disc`; chosen by the run if None.
+        look: appearance; that of the dataset, or the paper style, if None.
+        film: frames per second, length, pixels, trails, camera turn and hold.
+        progress: called after each frame with the number of finished frames and the
+            total.
 
     Returns:
         The file written.
 
     Raises:
         InvalidInputError: for an ensemble that has no movie, a run of one frame,
-            another suffix, or a choice that is idle.
+            an unknown suffix, or an option that has no effect in this movie.
         ResourceError: if the file cannot be written.
-        UnknownNameError: if there is no such movie.
-        UnsupportedError: if ffmpeg is needed and not there.
+        UnknownNameError: if `panel` is not a registered movie.
+        UnsupportedError: if ffmpeg is needed and not installed.
 
     Examples:
         >>> from pathlib import Path
@@ -85,27 +87,27 @@ def animate(
     """
     target, film = Path(path), film or Film()
     look = look_of(dataset) if look is None else look
-    name = suited(dataset) if panel is None else panel
+    name = default_movie(dataset) if panel is None else panel
     movie = movies[name]
-    film.refuse(target)
-    _check(name, movie, [*look.chosen, *film.chosen])
+    film.check_target(target)
+    _check(name, movie, [*look.choices, *film.choices])
     check_writable(target)
-    data = look.upon(relative(dataset) if look.relative else dataset)
-    with look.applied():
+    data = look.attach_to(relative(dataset) if look.relative else dataset)
+    with look.rc_context():
         play = movie.play(data, film)
         if play.times.size == 1:
             raise InvalidInputError(
-                "This run has one frame to draw, which makes no movie: draw it by "
-                "`meanfield plot`, or store more by `simulate --frames`."
+                "A movie needs at least two frames to draw; this run has one. Draw it "
+                "with `meanfield plot`, or store more with `simulate --frames`."
             )
-        frames = _painted(data, play, film, progress)
-    return put(target, film.movie(frames, target.suffix.lower()))
+        frames = _paint_frames(data, play, film, progress)
+    return write_file(target, film.movie(frames, target.suffix.lower()))
 
 
-def _painted(
+def _paint_frames(
     data: xr.Dataset, play: Play, film: Film, progress: Callable[[int, int], None]
 ) -> list[Image.Image]:
-    """All frames as pixels."""
+    """The frames of the movie as images."""
     figure, show = stage(data, play, film)
     total = play.times.size
     painter, frames = Painter(figure, film.size[0]), []
@@ -116,21 +118,21 @@ def _painted(
     return frames
 
 
-def _check(name: str, movie: Movie, chosen: list[str]) -> None:
-    """Refuse the first choice that does nothing in a movie.
+def _check(name: str, movie: Movie, choices: list[str]) -> None:
+    """Raises if one of the options has no effect in this movie.
 
     Raises:
-        InvalidInputError: if there is one.
+        InvalidInputError: for the first such option.
     """
     options = OPTIONS | options_of(Film)
-    for choice in chosen:
+    for choice in choices:
         takers = options[choice].option.movies
         if takers == ():
             size = "; a movie has a `size`" if choice in ("width", "height") else ""
-            idle = size or ", and idle in a movie"
+            idle = size or " and has no effect in a movie"
             raise InvalidInputError(f"`{choice}` is for pictures{idle}.")
         if takers is not None and name not in takers:
             raise InvalidInputError(
                 f"`{choice}` is for movies of {', '.join(takers)}; this is one of "
-                f"{movie.of}."
+                f"{movie.subject}."
             )

@@ -1,4 +1,4 @@
-"""The number of clusters of tokens over time, and the weight of the heaviest."""
+"""The panel `clusters`: number of clusters over time, weight of the heaviest."""
 
 import numpy as np
 import xarray as xr
@@ -9,10 +9,10 @@ from matplotlib.ticker import MaxNLocator, ScalarFormatter
 from meanfield.clusters import cluster_counts
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import draw_steps, name_time, spans_decades, tell_ending
+from ._figure.bands import annotate_ending, draw_steps, name_time, spans_decades
 from ._figure.look import look_of, options_for
 from ._figure.panels import (
-    about,
+    add_subject,
     panel,
     panels,
     titled_figure,
@@ -20,32 +20,32 @@ from ._figure.panels import (
 from ._figure.style import CYCLE, INK
 from .reading.data import NOTHING, kind, runs, swarm, values
 from .reading.metrics import EUCLIDEAN, AbstractMetric, metrics
-from .reading.observables import even_frames, per_run
+from .reading.observables import even_frames, map_runs
 
-# Frames that are counted; a longer run is thinned evenly.
+# At most this many frames are evaluated; a longer run is thinned evenly.
 _FRAMES = 200
 
 
 @panels.register("clusters")
 @panel(*options_for("clusters"))
 def clusters(dataset: xr.Dataset) -> Figure:
-    r"""How many clusters the tokens form, and what the heaviest of them weighs.
+    r"""Number of clusters of the tokens over time, and weight of the heaviest cluster.
 
     A cluster is a connected component of the graph that links two tokens at a distance
     of at most `link` times the RMS radius $\sqrt{\operatorname{tr}\Sigma}$, of the
-    frame or of the first one, whichever is larger. `link` is the choice of the look, by
-    default 5 %, or half of the median distance to the nearest token at first, if that
-    is more. With the `metric` `cosine` two tokens are linked whose angle seen from 0
-    has a cosine of at least $1 - $ `link`, by default 0.9. An ensemble is drawn by
-    its median and its 10–90 % band.
+    frame or of the first one, whichever is larger. `link` is a field of the look; its
+    default is 5 %, or half the median distance to the nearest token in the first frame
+    if that is larger. With the `metric` `cosine`, two tokens are linked if the cosine
+    of their angle seen from 0 is at least $1 - $ `link`, by default 0.9. An ensemble is
+    drawn as its median and its 10–90 % band.
 
     Raises:
-        InvalidInputError: if the dataset holds no tokens.
+        InvalidInputError: if the dataset contains no tokens.
     """
     if kind(dataset) != "points":
         raise InvalidInputError(
-            "The panel `clusters` counts tokens; a Gaussian and a density have none: "
-            "use `spectrum`, or `density`."
+            "The panel `clusters` needs tokens; this run moved a Gaussian or a "
+            "density. Use `spectrum` or `density`."
         )
     look = look_of(dataset)
     metric = metrics[look.metric or EUCLIDEAN]
@@ -53,12 +53,12 @@ def clusters(dataset: xr.Dataset) -> Figure:
     link = look.link or metric.default_link(first.x[0], first.weights)
     frames = even_frames(dataset.sizes["time"], _FRAMES)
     sample = dataset.isel(time=frames)
-    results = per_run(sample, lambda run: _run_counts(run, metric, link))
+    results = map_runs(sample, lambda run: _run_counts(run, metric, link))
     counts, bulk = results[..., 0, :], results[..., 1, :]
     if not np.isfinite(counts).any():
         raise InvalidInputError(NOTHING)
     times = values(sample, "time", ("time",))
-    figure = titled_figure(about(dataset, "clusters"), (6.6, 5.8))
+    figure = titled_figure(add_subject(dataset, "clusters"), (6.6, 5.8))
     top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[1.5, 1])
     draw_steps(top, times, counts, CYCLE[0])
     _count_scale(top, counts)
@@ -68,19 +68,19 @@ def clusters(dataset: xr.Dataset) -> Figure:
     top.set_ylabel("clusters")
     for axes in (top, bottom):
         axes.grid(visible=True, axis="y")
-    tell_ending(figure, dataset, metric.note(link))
+    annotate_ending(figure, dataset, metric.note(link))
     return figure
 
 
 def _run_counts(run: xr.Dataset, metric: AbstractMetric, link: float) -> np.ndarray:
-    """Counts and bulk of one run: (2, time)."""
+    """Cluster counts and weight of the heaviest cluster of one run: (2, time)."""
     state = swarm(run)
-    x, radii = metric.linked(state, link)
+    x, radii = metric.embed(state, link)
     return np.stack(cluster_counts(x, state.weights, radii))
 
 
 def _count_scale(axes: Axes, counts: np.ndarray) -> None:
-    """Whole numbers, on a logarithmic scale when they span decades."""
+    """Scale the axis for whole numbers, logarithmically if they span decades."""
     if spans_decades(counts):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(ScalarFormatter())

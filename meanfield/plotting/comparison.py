@@ -1,4 +1,4 @@
-"""Representations of one flow beside each other: their gaps, and their states."""
+"""Comparison of representations of one flow: gaps over time, and overlaid states."""
 
 from collections.abc import Mapping
 
@@ -18,12 +18,12 @@ _PANELS = {
     "covariance_gap": r"covariance: $|\Sigma - S| / |S|$",
     "distance_gap": r"distance $/ (\mathrm{tr}\,S)^{1/2}$",
 }
-# Pairs have other colours than the representations below, and narrower lines from one
-# to the next, so that curves which agree are seen.
+# Pairs are coloured unlike the representations in the lower row, and each line is
+# narrower than the one before it, so that coinciding curves stay visible.
 _PAIRS = tuple(zip((CYCLE[2], CYCLE[3], CYCLE[4]), (3.2, 2.0, 1.0), strict=True))
-_ALLOWED = tuple(name.replace("_gap", "_allowed") for name in _PANELS)
-_SPAN = 4.0  # the ratio of the ends of a logarithmic scale, at least
-_DECADES = 1e-12  # of the largest gap: what lies below is rounding
+_LIMITS = tuple(name.replace("_gap", "_allowed") for name in _PANELS)
+_SPAN = 4.0  # least ratio of the limits of a logarithmic axis
+_DECADES = 1e-12  # gaps below this share of the largest are rounding errors
 
 
 @style()
@@ -32,13 +32,14 @@ def draw_comparison(
     states: Mapping[str, xr.Dataset],
     labels: Mapping[str, str] | None = None,
 ) -> Figure:
-    """Gaps of every two representations over time, and their states over each other.
+    """Gaps between representations over time, and their states overlaid.
 
     Args:
-        gaps: `mean_gap`, `covariance_gap`, `distance_gap` by pair and time, the first
-            two with what is `…_allowed`, and the time of `parting` of each pair.
+        gaps: `mean_gap`, `covariance_gap` and `distance_gap` by pair and time, the
+            first two with their tolerances `…_allowed`; and, for each pair, the time
+            `parting` of the first frame at which a gap exceeds its tolerance.
         states: the run of each representation, by name.
-        labels: what they are called; their names if `None`.
+        labels: the text in the legend for each name; the names themselves if `None`.
 
     Examples:
         >>> from pathlib import Path
@@ -68,19 +69,19 @@ def draw_comparison(
 
 
 def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
-    """One gap of every pair over time, with what is allowed and the partings."""
+    """Plot one gap of every pair over time, with its tolerance and parting times."""
     times = gaps["time"].values
     values = gaps[name].transpose("pair", "time").values
     with np.errstate(invalid="ignore"):
-        shown = np.where(values > _DECADES * np.nanmax(values), values, np.nan)
-    if np.isfinite(shown).any():
+        curves = np.where(values > _DECADES * np.nanmax(values), values, np.nan)
+    if np.isfinite(curves).any():
         axes.set_yscale("log")
-    allowed = name.replace("_gap", "_allowed")
-    for row, (colour, width) in zip(range(len(shown)), _PAIRS, strict=False):
-        (line,) = axes.plot(times, shown[row], color=colour, marker="o")
+    limit_name = name.replace("_gap", "_allowed")
+    for row, (colour, width) in zip(range(len(curves)), _PAIRS, strict=False):
+        (line,) = axes.plot(times, curves[row], color=colour, marker="o")
         line.set(linewidth=width, markersize=width + 1)
-        if allowed in gaps:
-            limit = gaps[allowed].transpose("pair", "time").values[row]
+        if limit_name in gaps:
+            limit = gaps[limit_name].transpose("pair", "time").values[row]
             axes.plot(times, limit, color=colour, dashes=(4, 3), linewidth=0.9)
         parting = float(gaps["parting"].values[row])
         if np.isfinite(parting):
@@ -90,7 +91,7 @@ def _gap(axes: Axes, gaps: xr.Dataset, name: str) -> None:
 
 
 def _widen(axes: Axes) -> None:
-    """At least so much of a logarithmic scale that little growth looks little."""
+    """Widen a short logarithmic axis, so that small changes look small."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log" and high < _SPAN * low:
         middle = np.sqrt(low * high)
@@ -99,14 +100,14 @@ def _widen(axes: Axes) -> None:
 
 
 def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
-    """A legend beside the curves; it names only what is drawn."""
+    """Add a legend above the curves, with entries only for what is drawn."""
     pairs = [str(pair) for pair in gaps["pair"].values]
     handles = [
         Line2D([], [], color=colour, linewidth=width, label=pair)
         for pair, (colour, width) in zip(pairs, _PAIRS, strict=False)
     ]
-    allowed = [gaps[name].values for name in _ALLOWED if name in gaps]
-    if any(np.isfinite(limits).any() for limits in allowed):
+    bounds = [gaps[name].values for name in _LIMITS if name in gaps]
+    if any(np.isfinite(limits).any() for limits in bounds):
         label = "allowed (chance or rounding)"
         handles.append(Line2D([], [], color=GREY, dashes=(4, 3), label=label))
     if np.isfinite(gaps["parting"].values).any():
@@ -116,7 +117,7 @@ def _key(figure: SubFigure, gaps: xr.Dataset) -> None:
 
 def _notes(gaps: xr.Dataset) -> list[str]:
     how = list(dict.fromkeys(np.atleast_1d(gaps.attrs.get("how", ())).tolist()))
-    named = [f"distance: {', '.join(how)}"] if how else []
+    distance_notes = [f"distance: {', '.join(how)}"] if how else []
     symbols = "α, Σ: mean and covariance of the first of a pair; β, S: of the second"
     verdicts = map(str, np.atleast_1d(gaps.attrs.get("verdicts", ())).tolist())
-    return [*verdicts, "; ".join([symbols, *named])]
+    return [*verdicts, "; ".join([symbols, *distance_notes])]

@@ -1,4 +1,4 @@
-"""Energies over time, and whether they change at the rate that was recorded."""
+"""The panel `energy`: energies over time, and their rates of loss."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from meanfield.errors import InvalidInputError
 
-from ._figure.bands import draw, marker, spans_decades, tell_ending
+from ._figure.bands import annotate_ending, draw, marker, spans_decades
 from ._figure.look import options_for
 from ._figure.marks import legend
 from ._figure.panels import (
@@ -23,28 +23,29 @@ from ._figure.style import CYCLE
 from .reading.data import kind, values
 
 _PREFIX, _RATE, _STEEPEST = "energy", "dissipation", "steepest"
-_AMONG_GAUSSIANS = "gradient flow among Gaussians"
+_GAUSSIAN_FLOW = "gradient flow among Gaussians"
 _DASHES = (0, (4, 2))
-_DOTS = 25  # differences that are drawn
-_ROUNDING = 1e-9  # of the largest rate, below which a ratio tells nothing
-_SAME = 1e-3  # of the largest rate, below which two rates are one curve
+_DOTS = 25  # at most about this many difference quotients are drawn
+_ROUNDING = 1e-9  # rates below this share of the largest are ignored in ratios
+_RATE_RTOL = 1e-3  # rates closer than this share of the largest count as equal
 
 
 @panels.register("energy")
 @panel(*options_for("energy"))
 def energy(dataset: xr.Dataset) -> Figure:
-    r"""Observed energies $E(t)$ above, their loss $-dE/dt$ below, in two ways.
+    r"""Observed energies $E(t)$ (top) and their rates of loss $-dE/dt$ (bottom).
 
-    As recorded, $-\int\nabla\delta E\cdot v\,d\mu$ at each frame, and as the difference
-    of successive frames over the time between them, at its middle. Dashed is
-    $\int|\nabla\delta E|^2\,d\mu$, what a gradient flow of the energy would lose, or on
-    Gaussians what its gradient flow among them would, which is less, if the run
-    observed it. An ensemble is drawn by its medians and its 10–90 % bands.
+    The rate is drawn in two ways: as recorded in each frame,
+    $-\int\nabla\delta E\cdot v\,d\mu$, and as the difference quotient of successive
+    frames, at the midpoint in time. If the run recorded it, the dashed curve is the
+    loss of the gradient flow of the energy, $\int|\nabla\delta E|^2\,d\mu$, or for
+    Gaussians the smaller loss of its gradient flow among Gaussians. An ensemble is
+    drawn by its medians and its 10–90 % bands.
 
     Raises:
-        InvalidInputError: if the run observed no energy, or none is finite.
+        InvalidInputError: if the run observed no energy, or no energy is finite.
     """
-    names = _observed(dataset)
+    names = _energy_suffixes(dataset)
     figure = titled_figure(dataset, (1.2 + 5.4 * len(names), 6.4))
     grid = figure.subplots(
         2, len(names), sharex=True, squeeze=False, height_ratios=[1.4, 1]
@@ -52,14 +53,17 @@ def energy(dataset: xr.Dataset) -> Figure:
     for (top, bottom), name in zip(grid.T, names, strict=True):
         _energy(top, dataset, name)
         _loss(bottom, dataset, name)
-        said = _verdict(dataset, name)
-        annotate(figure, f"{_label(name)}: {said}" if said and len(names) > 1 else said)
-    tell_ending(figure, dataset)
+        verdict = _verdict(dataset, name)
+        annotate(
+            figure,
+            f"{_label(name)}: {verdict}" if verdict and len(names) > 1 else verdict,
+        )
+    annotate_ending(figure, dataset)
     return figure
 
 
-def _observed(dataset: xr.Dataset) -> list[str]:
-    """The suffixes of the energies that are there and somewhere finite."""
+def _energy_suffixes(dataset: xr.Dataset) -> list[str]:
+    """Suffixes of the variables of the energies that are finite in some frame."""
     suffixes = [
         name.removeprefix(_PREFIX)
         for name in map(str, dataset.data_vars)
@@ -73,13 +77,13 @@ def _observed(dataset: xr.Dataset) -> list[str]:
         name for name in suffixes if np.isfinite(_read(dataset, _PREFIX, name)).any()
     ]
     if not finite:
-        raise InvalidInputError("No energy of this run is finite: nothing to draw.")
+        raise InvalidInputError("The energies of this run are finite in no frame.")
     return finite
 
 
-def _read(dataset: xr.Dataset, what: str, name: str) -> np.ndarray:
+def _read(dataset: xr.Dataset, prefix: str, name: str) -> np.ndarray:
     leading = ("run",) if "run" in dataset.dims else ()
-    return values(dataset, f"{what}{name}", (*leading, "time"))
+    return values(dataset, f"{prefix}{name}", (*leading, "time"))
 
 
 def _energy(axes: Axes, dataset: xr.Dataset, name: str) -> None:
@@ -96,18 +100,20 @@ def _label(name: str) -> str:
 
 def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
     times = values(dataset, "time", ("time",))
-    recorded = -_read(dataset, _RATE, name)
+    loss = -_read(dataset, _RATE, name)
     differences = -np.diff(_read(dataset, _PREFIX, name)) / np.diff(times)
     steepest = _steepest(dataset, name)
-    rates = [recorded, differences, *([] if steepest is None else [steepest])]
-    both = np.concatenate(rates, axis=-1)
-    if np.all(both[np.isfinite(both)] > 0) and spans_decades(both):
+    rates = [loss, differences, *([] if steepest is None else [steepest])]
+    rate_values = np.concatenate(rates, axis=-1)
+    if np.all(rate_values[np.isfinite(rate_values)] > 0) and spans_decades(rate_values):
         axes.set_yscale("log")
-    draw(axes, times, recorded, CYCLE[0])
+    draw(axes, times, loss, CYCLE[0])
     middle = (times[1:] + times[:-1]) / 2
     dots = slice(None, None, max(1, -(-middle.size // _DOTS)))
-    shown = _median(differences)
-    axes.plot(middle[dots], shown[dots], "o", color=CYCLE[1], markersize=3.5, zorder=1)
+    medians = _median(differences)
+    axes.plot(
+        middle[dots], medians[dots], "o", color=CYCLE[1], markersize=3.5, zorder=1
+    )
     axes.grid(visible=True, axis="y")
     axes.set(xlabel="time $t$", ylabel="$-dE/dt$")
     handles = [
@@ -122,12 +128,12 @@ def _loss(axes: Axes, dataset: xr.Dataset, name: str) -> None:
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    """Over runs, if there are several."""
+    """The median over the runs of an ensemble; the values of a single run."""
     return np.median(values, axis=0) if values.ndim > 1 else values
 
 
 def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
-    """What a gradient flow would lose, if that was observed and is somewhere finite."""
+    """The loss rate of the gradient flow; None unless observed and somewhere finite."""
     if f"{_STEEPEST}{name}" not in dataset:
         return None
     rates = -_read(dataset, _STEEPEST, name)
@@ -135,22 +141,22 @@ def _steepest(dataset: xr.Dataset, name: str) -> np.ndarray | None:
 
 
 class _Names(NamedTuple):
-    """A gradient flow, what it loses, and how a run is told from it.
+    """Texts about a gradient flow: its name, its loss, and a note if a run differs.
 
-    Among Gaussians it loses the affine part alone. Of a density on a grid neither rate
-    is known better than its cells tell.
+    The gradient flow among Gaussians loses only the affine part. On a grid both rates
+    are sums over cells, accurate only to the resolution, so the note is more careful.
     """
 
     flow: str
     loss: str
-    apart: str = "no {flow} of this energy: it is lost {times} one"
+    mismatch: str = "no {flow} of this energy: it is lost {times} one"
 
 
 _FLOW, _LOSS = "Wasserstein gradient flow", r"$\int|\nabla\delta E|^2\,d\mu$"
-_OVER_CELLS = "the energy is lost {times} its {flow}, both as sums over cells"
+_GRID_MISMATCH = "the energy is lost {times} its {flow}, both as sums over cells"
 _NAMES = {
-    "gaussian": _Names(_AMONG_GAUSSIANS, _AMONG_GAUSSIANS),
-    "grid": _Names(_FLOW, _LOSS, _OVER_CELLS),
+    "gaussian": _Names(_GAUSSIAN_FLOW, _GAUSSIAN_FLOW),
+    "grid": _Names(_FLOW, _LOSS, _GRID_MISMATCH),
 }
 
 
@@ -159,21 +165,21 @@ def _names(dataset: xr.Dataset) -> _Names:
 
 
 def _verdict(dataset: xr.Dataset, name: str) -> str:
-    """Whether the energy is lost as by its gradient flow, in words."""
+    """A note on whether the energy is lost at the rate of its gradient flow."""
     steepest = _steepest(dataset, name)
     if steepest is None:
         return ""
-    recorded = -_read(dataset, _RATE, name)
-    there = np.isfinite(steepest) & np.isfinite(recorded)
-    largest = float(np.abs(steepest[there]).max(initial=0.0))
-    gap = float(np.abs(recorded - steepest)[there].max(initial=0.0))
+    loss = -_read(dataset, _RATE, name)
+    mask = np.isfinite(steepest) & np.isfinite(loss)
+    largest = float(np.abs(steepest[mask]).max(initial=0.0))
+    gap = float(np.abs(loss - steepest)[mask].max(initial=0.0))
     names = _names(dataset)
-    if gap <= _SAME * largest:
-        apart = f", to {gap / largest:.0e} of its largest value" if gap else ""
-        return f"the energy is lost as in its {names.flow}{apart}"
-    there &= steepest > _ROUNDING * largest
-    if not there.any():
+    if gap <= _RATE_RTOL * largest:
+        gap_note = f", to {gap / largest:.0e} of its largest value" if gap else ""
+        return f"the energy is lost as in its {names.flow}{gap_note}"
+    mask &= steepest > _ROUNDING * largest
+    if not mask.any():
         return ""
-    ratios = recorded[there] / steepest[there]
+    ratios = loss[mask] / steepest[mask]
     times = f"{ratios.min():.3g} to {ratios.max():.3g} times as fast as in"
-    return names.apart.format(flow=names.flow, times=times)
+    return names.mismatch.format(flow=names.flow, times=times)

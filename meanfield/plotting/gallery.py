@@ -1,4 +1,4 @@
-"""Every panel, registered: one import line each."""
+"""The registry of panels; importing a module below registers its panel."""
 
 from . import clusters as clusters
 from . import energy as energy

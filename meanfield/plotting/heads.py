@@ -1,4 +1,4 @@
-"""The eigenvalues of the heads of a network, layer by layer, and their signs."""
+"""Eigenvalues of the attention heads of a network by layer, and their signs."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -12,24 +12,24 @@ from ._figure.panels import annotate, titled_figure
 from ._figure.style import CYCLE, INK, PALE, style
 
 _SIGNS = {1: CYCLE[0], -1: CYCLE[1]}
-_WIDE = 0.84  # of the room of a layer is filled by its heads
-_LAYER, _MARGIN = 0.85, 1.5  # inches
-_NARROW, _MANY = 0.62, 12  # inches of a layer, where there are more than so many
-_LINEAR = 0.02  # of the largest modulus: below it the scale is linear
-_ROOM = 5.0  # of the largest modulus: up to here there is room for words
-_ROUNDING = 1e-9  # of its modulus: an imaginary part below it is rounding
+_WIDE = 0.84  # share of a layer's width that its heads fill
+_LAYER, _MARGIN = 0.85, 1.5  # widths of a layer and of the margins, in inches
+_NARROW, _MAX_LAYERS = 0.62, 12  # width of a layer where there are more than 12
+_LINEAR = 0.02  # share of the largest modulus below which the scale is linear
+_ROOM = 5.0  # limit of the axis over the largest modulus, with room for text
+_ROUNDING = 1e-9  # relative size below which an imaginary part is rounding
 
 
 class _Row(NamedTuple):
-    """A matrix of each head: its letter, and how much of a layer has a sign."""
+    """A row of the figure: a matrix of each head, its label, and a summary by sign."""
 
     name: str
     label: str
-    said: Callable[[np.ndarray, int], str]
+    summary: Callable[[np.ndarray, int], str]
 
 
 def _share(values: np.ndarray, sign: int) -> str:
-    """What share of the sum of moduli has this sign."""
+    """The share of the values of this sign in the sum of moduli, in percent."""
     moduli = np.abs(values)
     total = float(moduli.sum())
     return (
@@ -38,7 +38,7 @@ def _share(values: np.ndarray, sign: int) -> str:
 
 
 def _count(values: np.ndarray, sign: int) -> str:
-    """How many have this sign."""
+    """The number of values of this sign."""
     return str(int((sign * values > 0).sum()))
 
 
@@ -51,11 +51,11 @@ _ROWS = (
 
 @style()
 def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
-    """A mark for each eigenvalue, heads side by side in their layer.
+    """The eigenvalues of each head as marks, heads side by side in their layer.
 
     Args:
-        eigenvalues: as `models.head_eigenvalues` has them, with a `title` among the
-            attributes if the picture is to have one.
+        eigenvalues: as returned by `models.head_eigenvalues`; its attribute `title`, if
+            any, becomes the title.
 
     Examples:
         >>> from meanfield import models
@@ -65,13 +65,13 @@ def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
         'layer; in each its heads, from 0, side by side'
     """
     n_layers = eigenvalues.sizes["layer"]
-    wide = _LAYER if n_layers <= _MANY else _NARROW
+    wide = _LAYER if n_layers <= _MAX_LAYERS else _NARROW
     figure = titled_figure(eigenvalues, (max(wide * n_layers + _MARGIN, 6.6), 8.6))
     grid = figure.subplots(len(_ROWS), 1, sharex=True)
     for axes, row in zip(grid, _ROWS, strict=True):
         values = np.real(eigenvalues[row.name].values)
         _marks(axes, values)
-        _words(axes, values, row.said)
+        _write_summaries(axes, values, row.summary)
         axes.set_ylabel(row.label)
     grid[-1].set(
         xticks=range(n_layers),
@@ -83,7 +83,7 @@ def draw_head_eigenvalues(eigenvalues: xr.Dataset) -> Figure:
 
 
 def _marks(axes: Axes, values: np.ndarray) -> None:
-    """Eigenvalues (layer, head, index) over their heads, by sign."""
+    """Draw eigenvalues (layer, head, index) at their heads, coloured by sign."""
     n_layers, n_heads, _ = values.shape
     offsets = _WIDE * ((np.arange(n_heads) + 0.5) / n_heads - 0.5)
     heads = np.arange(n_layers)[:, None, None] + offsets[None, :, None]
@@ -103,16 +103,16 @@ def _marks(axes: Axes, values: np.ndarray) -> None:
         axes.axvline(edge, color=PALE, linewidth=0.8, zorder=0)
 
 
-def _words(
-    axes: Axes, values: np.ndarray, said: Callable[[np.ndarray, int], str]
+def _write_summaries(
+    axes: Axes, values: np.ndarray, summary: Callable[[np.ndarray, int], str]
 ) -> None:
-    """How much is above zero, and below, in each layer, at both ends."""
-    for layer, of_layer in enumerate(values):
+    """Write the summary of each sign in each layer, at the top and the bottom."""
+    for layer, layer_values in enumerate(values):
         for sign, colour in _SIGNS.items():
             axes.text(
                 layer,
                 0.99 if sign > 0 else 0.01,
-                said(of_layer, sign),
+                summary(layer_values, sign),
                 transform=axes.get_xaxis_transform(),
                 color=colour,
                 fontsize="small",
@@ -123,15 +123,15 @@ def _words(
 
 def _notes(eigenvalues: xr.Dataset) -> Iterator[str]:
     score, product = eigenvalues["score"].values, eigenvalues["product"].values
-    above, below = _count(score, 1), _count(score, -1)
+    n_pos, n_neg = _count(score, 1), _count(score, -1)
     yield (
         "A = KᵀQ/ε, V: the value with the output projection; λ that vanish by the rank "
         "of a head are left out"
     )
     turning = np.abs(np.imag(product)) > _ROUNDING * np.abs(product)
     yield (
-        f"numbers: of sym A the share in the sum of moduli ({above} λ are above zero, "
-        f"{below} below); else how many there are; {100 * turning.mean():.0f} % of the "
+        f"numbers: of sym A the share in the sum of moduli ({n_pos} λ are above zero, "
+        f"{n_neg} below); else how many there are; {100 * turning.mean():.0f} % of the "
         "λ of VA are not real; with M = VA, Σ changes at the rate M + Mᵀ, whose signs "
         "are not those of Re λ"
     )

@@ -1,4 +1,4 @@
-"""A network's own states beside the flow of its attention, layer by layer."""
+"""Comparison of a network's states with the flow of its attention, by layer."""
 
 import xarray as xr
 from matplotlib.axes import Axes
@@ -9,17 +9,17 @@ from ._figure.panels import titled_figure
 from ._figure.style import CYCLE, GREY, INK, style
 
 _PARTS = {"attention": CYCLE[0], "mlp": CYCLE[4], "norm": GREY}
-_HEADROOM = 0.2  # of the height, for the legend above all bars
+_HEADROOM = 0.2  # share of the height for the legend above the bars
 _NAMES = {"mlp": "MLP", "norm": "layer norms"}
 
 
 @style()
 def draw_layers(comparison: xr.Dataset) -> Figure:
-    """How far the flow is from the network, how both gather, what moves the network.
+    """Distance of the flow from the network, clustering of both, shares by layer part.
 
     Args:
-        comparison: as `models.Comparison.dataset` has it, with a `title` and a `remark`
-            among its attributes if it is to have them.
+        comparison: as returned by `models.Comparison.dataset`; its attributes `title`
+            and `remark`, if any, become the title and small print.
 
     Examples:
         >>> from meanfield import models
@@ -29,14 +29,14 @@ def draw_layers(comparison: xr.Dataset) -> Figure:
         4
     """
     figure = titled_figure(comparison, (9.0, 6.2))
-    (apart, rank), (gathered, shares) = figure.subplots(2, 2)
-    _distances(apart, comparison)
-    _both(rank, comparison, "rank")
-    rank.set_title("effective rank of the covariance", fontsize=10)
-    _both(gathered, comparison, "similarity")
-    gathered.set_title("mean cosine of two tokens", fontsize=10)
-    _bars(shares, comparison)
-    for axes in (apart, rank, gathered):
+    (distance_axes, rank_axes), (similarity_axes, share_axes) = figure.subplots(2, 2)
+    _distances(distance_axes, comparison)
+    _draw_pair(rank_axes, comparison, "rank")
+    rank_axes.set_title("effective rank of the covariance", fontsize=10)
+    _draw_pair(similarity_axes, comparison, "similarity")
+    similarity_axes.set_title("mean cosine of two tokens", fontsize=10)
+    _bars(share_axes, comparison)
+    for axes in (distance_axes, rank_axes, similarity_axes):
         axes.set(xlabel="layers behind")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(visible=True, axis="y")
@@ -45,18 +45,20 @@ def draw_layers(comparison: xr.Dataset) -> Figure:
 
 
 def _distances(axes: Axes, comparison: xr.Dataset) -> None:
-    """The distance of the flow, and what it would be of tokens that stay."""
-    after = comparison.isel(depth=slice(1, None))
-    depths, label = after["depth"].values, "of the flow"
-    axes.plot(depths, after["distance"].values, color=CYCLE[1], marker="o", label=label)
-    still = after["unmoved"].values
-    axes.plot(depths, still, color=INK, dashes=(4, 3), label="of tokens that stay")
+    """Plot the distance of the flow, and for comparison that of tokens at rest."""
+    states = comparison.isel(depth=slice(1, None))
+    depths, label = states["depth"].values, "of the flow"
+    axes.plot(
+        depths, states["distance"].values, color=CYCLE[1], marker="o", label=label
+    )
+    baseline = states["unmoved"].values
+    axes.plot(depths, baseline, color=INK, dashes=(4, 3), label="of tokens that stay")
     axes.set_yscale("log")
     axes.set_title("distance from the network's states, relative", fontsize=10)
 
 
-def _both(axes: Axes, comparison: xr.Dataset, name: str) -> None:
-    """One number of the network and of the flow."""
+def _draw_pair(axes: Axes, comparison: xr.Dataset, name: str) -> None:
+    """Plot one quantity of the network and of the flow by depth."""
     for place, cloud in enumerate(("network", "flow")):
         values = comparison[f"{cloud}_{name}"].values
         depths = comparison["depth"].values
@@ -64,14 +66,14 @@ def _both(axes: Axes, comparison: xr.Dataset, name: str) -> None:
 
 
 def _bars(axes: Axes, comparison: xr.Dataset) -> None:
-    """Shares of a layer's displacement, beside each other."""
+    """Draw the shares of each layer's displacement as grouped bars."""
     layers, width = comparison["layer"].values, 0.8 / len(_PARTS)
     for place, (part, colour) in enumerate(_PARTS.items()):
         left = layers + (place - (len(_PARTS) - 1) / 2) * width
         label = _NAMES.get(part, part)
         axes.bar(left, 100 * comparison[part].values, width, color=colour, label=label)
     axes.axhline(0.0, color=INK, linewidth=0.8)
-    ticks = layers[:: 1 + len(layers) // 13]  # every layer, or some of many
+    ticks = layers[:: 1 + len(layers) // 13]  # at most about 13 labels
     axes.set(xlabel="layer", ylabel="%", xticks=ticks)
     axes.set_title("shares of the network's displacement", fontsize=10)
     low, high = axes.get_ylim()

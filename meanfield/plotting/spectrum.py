@@ -1,4 +1,4 @@
-"""The eigenvalues of the covariance over time, and the effective rank."""
+"""The panel `spectrum`: eigenvalues of the covariance over time, effective rank."""
 
 import numpy as np
 import xarray as xr
@@ -11,11 +11,11 @@ from meanfield.errors import InvalidInputError
 from meanfield.spectrum import effective_rank
 
 from ._figure.bands import (
+    annotate_ending,
     draw,
     draw_eigenvalues,
     name_time,
     spans_decades,
-    tell_ending,
 )
 from ._figure.look import options_for
 from ._figure.marks import colour_bar, legend
@@ -27,34 +27,34 @@ from ._figure.panels import (
 from ._figure.picture import Picture
 from ._figure.style import CYCLE, INK, number_map
 from .reading.data import NOTHING, Ending, ending, values
-from .reading.observables import per_run, rounded_spectrum
+from .reading.observables import map_runs, rounded_spectrum
 
-# Eigenvalues that get a colour and a name each.
-_NAMED = len(CYCLE) - 1
-_DOTS = 30  # frames that are marked, where curves go on between them
-_TICKS = 6  # on the scale of the others, from the first to the last
-_BETWEEN = 40  # points of a curve from one frame to the next before a blow-up
-_LAST = 1e-14  # of the time: what rounding leaves between it and the blow-up
+# Up to this many eigenvalues get a colour and a legend entry each.
+_N_NAMES = len(CYCLE) - 1
+_DOTS = 30  # up to this many frames are marked on curves refined between frames
+_TICKS = 6  # ticks of the colour bar of eigenvalue indices
+_N_SUBSTEPS = 40  # points of a refined curve from one frame to the next
+_LAST = 1e-14  # least t* − t relative to t*, because of rounding
 
 
 @panels.register("spectrum")
 @panel(*options_for("spectrum"))
 def spectrum(dataset: xr.Dataset) -> Figure:
-    r"""Eigenvalues of $\Sigma(t)$ above, the effective rank of $\Sigma(t)$ below.
+    r"""Eigenvalues of $\Sigma(t)$ (top) and the effective rank of $\Sigma(t)$ (bottom).
 
-    On the line there is the variance alone. The scale is logarithmic when they span
-    over two decades; what is zero, up to the rounding of the states, is then left out.
-    An ensemble is drawn by its median and its 10–90 % band, each over the runs that
-    still have a state.
+    In one dimension only the variance is drawn. The scale is logarithmic if the
+    eigenvalues span more than two decades; eigenvalues that are zero, up to the
+    rounding of the states, are then left out. An ensemble is drawn as its median and
+    its 10–90 % band, both over the runs that still have a finite state.
 
     Raises:
-        InvalidInputError: if the dataset holds no tokens, Gaussian or density.
+        InvalidInputError: if the dataset contains no tokens, Gaussian or density.
     """
-    spectra = per_run(dataset, rounded_spectrum)
+    spectra = map_runs(dataset, rounded_spectrum)
     if not np.isfinite(spectra).any():
         raise InvalidInputError(NOTHING)
     times = values(dataset, "time", ("time",))
-    if spectra.shape[-1] == 1:  # its effective rank says nothing
+    if spectra.shape[-1] == 1:  # its effective rank is always 1
         figure = titled_figure(dataset, (6.6, 4.6))
         rows = [figure.add_subplot()]
         rows[0].set_ylabel(r"variance $\Sigma$")
@@ -66,7 +66,7 @@ def spectrum(dataset: xr.Dataset) -> Figure:
     end = None if "run" in dataset.dims else ending(dataset)
     notes = _spectra(figure, rows[0], times, spectra, end)
     name_time(rows[-1], dataset)
-    tell_ending(figure, dataset, *notes)
+    annotate_ending(figure, dataset, *notes)
     return figure
 
 
@@ -83,7 +83,7 @@ def _spectra(
     spectra: np.ndarray,
     end: Ending | None,
 ) -> list[str]:
-    """Draw the eigenvalues, on the scale that suits them; returns notes."""
+    """Draw the eigenvalues on a linear or logarithmic scale; return notes."""
     axes.grid(visible=True, axis="y")
     notes = []
     if spans_decades(spectra):
@@ -92,49 +92,49 @@ def _spectra(
             notes.append("eigenvalues that are zero, or rounding, are left out")
         spectra = np.where(spectra == 0, np.nan, spectra)
     d = spectra.shape[-1]
-    if d > _NAMED and spectra.ndim == 2:
-        _many(figure, axes, times, spectra)
+    if d > _N_NAMES and spectra.ndim == 2:
+        _draw_many(figure, axes, times, spectra)
         return notes
-    count = min(d, _NAMED)
-    shown = spectra[..., :count]
+    count = min(d, _N_NAMES)
+    eigenvalues = spectra[..., :count]
     if end is not None and axes.get_yscale() == "log":
-        finer, curves = _approached(end, times, shown)
+        finer, curves = _refine_curves(end, times, eigenvalues)
         if times.size < finer.size and times.size <= _DOTS:
-            axes.plot(times, shown, "o", color=INK, markersize=3, zorder=3)
-        notes.append(_between_note(times.size, finer.size))
-        times, shown = finer, curves
-    handles = draw_eigenvalues(axes, times, shown)
+            axes.plot(times, eigenvalues, "o", color=INK, markersize=3, zorder=3)
+        notes.append(_refinement_note(times.size, finer.size))
+        times, eigenvalues = finer, curves
+    handles = draw_eigenvalues(axes, times, eigenvalues)
     if d > 1:
         legend(axes, handles, len(handles))
     return [*notes, f"largest {count} of {d} eigenvalues" if count < d else ""]
 
 
-def _approached(
+def _refine_curves(
     ending: Ending, times: np.ndarray, curves: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Times and curves (time, …) with points between the frames, or as they are.
+    r"""Times and curves (time, …), refined between the frames before a blow-up.
 
-    Before a blow-up at $t^*$ the logarithm of a number is linear in $\log(t^* - t)$
-    from frame to frame, as it is for every power of $t^* - t$; a chord in $t$ would
-    hide decades of it.
+    Between frames the logarithm of a value is interpolated linearly in
+    $\log(t^* - t)$, which is exact for every power of $t^* - t$; a straight line in $t$
+    would hide decades. Without a blow-up, times and curves are returned unchanged.
     """
-    before = np.isfinite(ending.t_star) and times.size > 1
-    if not before or not np.all(np.diff(times) > 0) or np.any(curves <= 0):
+    is_blow_up = np.isfinite(ending.t_star) and times.size > 1
+    if not is_blow_up or not np.all(np.diff(times) > 0) or np.any(curves <= 0):
         return times, curves
     left = np.maximum(ending.t_star - times, _LAST * abs(ending.t_star))
     places = np.arange(times.size)
-    fine = np.linspace(0, times.size - 1, _BETWEEN * (times.size - 1) + 1)
+    fine = np.linspace(0, times.size - 1, _N_SUBSTEPS * (times.size - 1) + 1)
     ways = np.interp(fine, places, np.log(left))
     inner = ending.t_star - np.exp(ways)
     flat = np.log(curves).reshape(times.size, -1).T
     logs = np.stack([np.interp(fine, places, row) for row in flat], axis=-1)
-    inner[::_BETWEEN] = times
+    inner[::_N_SUBSTEPS] = times
     return inner, np.exp(logs).reshape(fine.size, *curves.shape[1:])
 
 
-def _between_note(frames: int, drawn: int) -> str:
-    """What small print says of curves of so many frames, drawn by so many points."""
-    if drawn == frames:
+def _refinement_note(frames: int, n_points: int) -> str:
+    """A note on how curves were refined, from `frames` to `n_points` points."""
+    if n_points == frames:
         return ""
     law = "by powers of t* − t"
     return (
@@ -144,8 +144,10 @@ def _between_note(frames: int, drawn: int) -> str:
     )
 
 
-def _many(figure: Picture, axes: Axes, times: np.ndarray, spectra: np.ndarray) -> None:
-    """Thin lines coloured by index, the largest eigenvalue first and on top."""
+def _draw_many(
+    figure: Picture, axes: Axes, times: np.ndarray, spectra: np.ndarray
+) -> None:
+    """Draw thin lines coloured by index, the largest eigenvalue on top."""
     spectra = spectra[:, np.isfinite(spectra).any(axis=0)]
     d = spectra.shape[1]
     curves = [np.column_stack([times, curve]) for curve in spectra.T[::-1]]
@@ -162,7 +164,7 @@ def _many(figure: Picture, axes: Axes, times: np.ndarray, spectra: np.ndarray) -
 
 
 def _rank_limits(ranks: np.ndarray) -> tuple[float, float]:
-    """Limits from one (zero, if the covariance vanishes) to above the largest rank."""
+    """Axis limits from 1 (0 if the covariance vanishes) to above the largest rank."""
     low = 1.0 if np.nanmin(ranks) >= 1 else 0.0
     high = max(float(np.nanmax(ranks)), 1.5)
     margin = 0.06 * (high - low)

@@ -1,4 +1,4 @@
-"""What an experiment is: something computed, a picture of it, a claim in a sentence."""
+"""Experiments, which reproduce figures: a computation, a picture, and a claim."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ Reading = Literal["text", "code", "corrected", "iid"]
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked of an experiment.
+    """The size and the reading in which an experiment is run.
 
     Attributes:
-        size: `paper` as published, `quick` the same with less of everything.
-        reading: `text` what the paper says, solved to tolerance; `code` the procedure
-            that was published with it; `corrected` the text under a hypothesis that
-            makes its claim true; `iid` the text with all entries of V independent.
+        size: `paper` as published, or `quick`, the same with smaller numbers.
+        reading: `text`, the text of the paper, solved to tolerance; `code`, the
+            published code; `corrected`, the text under a hypothesis that makes its
+            claim true; or `iid`, the text with all entries of V independent.
 
     Examples:
         >>> from meanfield.reproduce import Case
@@ -33,12 +33,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Findings:
-    """What an experiment found.
+    """The results of an experiment.
 
     Attributes:
-        spec: JSON values that it can be repeated from, its seed among them.
-        numbers: JSON values that were measured; captions hold these and no others.
-        data: what is drawn, by name.
+        spec: JSON values that define the experiment, with its seed, to repeat it.
+        numbers: measured JSON values; the only numbers in captions.
+        data: the datasets to draw, by name.
 
     Examples:
         >>> from meanfield.reproduce import Findings
@@ -53,20 +53,20 @@ class Findings:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure of the literature.
+    """The reproduction of a figure of the literature.
 
     Attributes:
         source: key and number of the figure: `castin2025, Figure 1(a)`.
-        claim: what the figure shows, in a sentence.
-        caption: a template whose fields are entries of `Findings.numbers`, formatted
-            as by `str.format`: `{starts} starts, {endings[steady]} at rest`.
-        compute: finds.
-        draw: the figure of what was found.
-        readings: those that differ; the first is the default.
-        seen: what a reader sees in the picture, in a sentence or two; the gallery says
-            it before the numbers.
-        variants: those of the readings that claim something else, each as an
-            experiment of its own; `read_as` finds them.
+        claim: what the figure shows, in one sentence.
+        caption: a template for `str.format`, whose fields are entries of
+            `Findings.numbers`: `{starts} starts, {endings[steady]} at rest`.
+        compute: computes the findings of a case.
+        draw: draws the figure of the findings.
+        readings: the readings that differ; the first is the default.
+        description: what one sees in the picture, in a sentence or two; the gallery
+            shows it before the numbers.
+        variants: for each reading with another claim, its own experiment, which
+            `read_as` returns.
 
     Examples:
         >>> from meanfield.reproduce import load
@@ -83,9 +83,9 @@ class Experiment:
     compute: Callable[[Case], Findings]
     draw: Callable[[Findings], Figure]
     readings: tuple[Reading, ...] = ("text",)
-    seen: str = ""
+    description: str = ""
     variants: Mapping[Reading, "Experiment"] = field(default_factory=dict)
 
     def read_as(self, reading: Reading) -> "Experiment":
-        """The experiment of a reading: another one where that claims something else."""
+        """The experiment for a reading: its variant, or else this experiment."""
         return self.variants.get(reading, self)

@@ -1,4 +1,4 @@
-"""Running experiments: figures and a JSON beside them, each from the same numbers."""
+"""Running of experiments: figures, and a JSON record with the same numbers."""
 
 import json
 import tempfile
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from meanfield import runs
 from meanfield._writing import writing
-from meanfield.errors import SimulationFailed
+from meanfield.errors import SimulationError
 from meanfield.plotting import save
 from meanfield.storage.disk import replace_text
 from meanfield.workers import threads
@@ -24,18 +24,20 @@ Report = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
-class Reproduced:
-    """One figure, made.
+class ReproducedFigure:
+    """A reproduced figure.
 
     Attributes:
-        files: what was written: PDF, PNG and JSON.
-        caption: its caption, with the numbers.
-        seconds: spent on computing, and on drawing.
+        name: the name of the experiment.
+        files: the files that were written: PDF, PNG and JSON.
+        caption: the caption, with its numbers.
+        seconds: seconds of computing, and of drawing.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.reproduce import Reproduced
-        >>> Reproduced("fig1", (Path("fig1.pdf"),), "It falls.", (1.5, 0.5)).caption
+        >>> from meanfield.reproduce import ReproducedFigure
+        >>> files = (Path("fig1.pdf"),)
+        >>> ReproducedFigure("fig1", files, "It falls.", (1.5, 0.5)).caption
         'It falls.'
     """
 
@@ -52,24 +54,24 @@ def reproduce(
     folder: Path,
     *,
     report: Report | None = None,
-) -> list[Reproduced]:
+) -> list[ReproducedFigure]:
     """Computes and draws experiments into `NAME.pdf`, `.png` and `.json`.
 
     A reading other than an experiment's first is written as `NAME-READING.*`. Figures
-    that one function computes are computed once; the cores compute one each, and
-    compile meanwhile, and figures are drawn in their order.
+    with the same computation share it. Computations run in parallel, one per core, and
+    figures are drawn in their order.
 
     Args:
         figures: experiments by name.
-        size: of all of them.
-        reading: of all of them; each one's first if `None`.
-        folder: where to; made if it is not there.
-        report: told the number of a figure, from 1, how many there are, and its name,
-            before it is waited for.
+        size: the size of all experiments.
+        reading: the reading of all experiments; the first of each if `None`.
+        folder: the folder of the files; created if it does not exist.
+        report: called before each figure, with its number from 1, the number of
+            figures, and its name.
 
     Raises:
-        ResourceError: if the folder cannot be written; before the work.
-        SimulationFailed: if a number that was measured is not finite.
+        ResourceError: if the folder cannot be written; raised before any computation.
+        SimulationError: if a measured number is not finite.
 
     Examples:
         >>> from pathlib import Path
@@ -82,12 +84,12 @@ def reproduce(
         >>> made.caption, sorted(file.suffix for file in made.files)
         ('to 1e-06', ['.json', '.pdf', '.png'])
     """
-    begin_in(folder)
+    prepare_folder(folder)
     parts = [_part(name, e, size, reading) for name, e in figures.items()]
     calls = [(part.experiment.compute, part.case) for part in parts]
     pictures = []
-    with threads() as computers:
-        results = {c: computers.submit(_timed, *c) for c in dict.fromkeys(calls)}
+    with threads() as pool:
+        results = {c: pool.submit(_compute_and_time, *c) for c in dict.fromkeys(calls)}
         for number, (part, call) in enumerate(zip(parts, calls, strict=True), 1):
             if report is not None:
                 report(number, len(parts), part.name)
@@ -96,7 +98,7 @@ def reproduce(
 
 
 class Part(NamedTuple):
-    """One figure in one reading, and the name of its files."""
+    """One figure in one reading, with the stem of its file names."""
 
     name: str
     stem: str
@@ -113,19 +115,19 @@ def _part(
     return Part(name, stem, experiment.read_as(case.reading), case)
 
 
-class Timed(NamedTuple):
-    """What was found, and the seconds it took."""
+class TimedFindings(NamedTuple):
+    """The findings of a computation, and the seconds it took."""
 
     findings: Findings
     seconds: float
 
 
-def _timed(compute: Compute, case: Case) -> Timed:
+def _compute_and_time(compute: Compute, case: Case) -> TimedFindings:
     begin = time.perf_counter()
-    return Timed(compute(case), time.perf_counter() - begin)
+    return TimedFindings(compute(case), time.perf_counter() - begin)
 
 
-def _draw(part: Part, result: Timed, folder: Path) -> Reproduced:
+def _draw(part: Part, result: TimedFindings, folder: Path) -> ReproducedFigure:
     begin = time.perf_counter()
     text = _json(part, result.findings)
     pictures = save(part.experiment.draw(result.findings), folder / part.stem)
@@ -134,11 +136,11 @@ def _draw(part: Part, result: Timed, folder: Path) -> Reproduced:
     drawing = time.perf_counter() - begin
     caption = caption_of(part.experiment, result.findings)
     seconds = (result.seconds, drawing)
-    return Reproduced(part.name, (*pictures, record), caption, seconds)
+    return ReproducedFigure(part.name, (*pictures, record), caption, seconds)
 
 
-def begin_in(folder: Path) -> None:
-    """Makes a folder, and makes sure that it can be written, before the work.
+def prepare_folder(folder: Path) -> None:
+    """Creates a folder and checks that it can be written.
 
     Raises:
         ResourceError: if it cannot.
@@ -150,7 +152,7 @@ def begin_in(folder: Path) -> None:
 
 
 def caption_of(experiment: Experiment, findings: Findings) -> str:
-    """The caption, its fields filled with numbers of the same run.
+    """The caption of an experiment, with the numbers of its findings.
 
     Examples:
         >>> from meanfield.reproduce import Experiment, Findings, caption_of
@@ -185,7 +187,7 @@ def _json(part: Part, findings: Findings) -> str:
     try:
         return json.dumps(body, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     except ValueError as error:
-        raise SimulationFailed(
-            f"`{name}` found a number that is not finite: its numbers are no result; "
-            "please report it."
+        raise SimulationError(
+            f"`{name}` has a number that is not finite, so its numbers are not valid. "
+            "Please report it."
         ) from error

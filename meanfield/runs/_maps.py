@@ -1,4 +1,4 @@
-"""Attention matrices of a stored run, to look at."""
+"""Attention matrices of a stored run, recomputed for plotting."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +12,16 @@ from meanfield.measures import Points
 from meanfield.storage import RunStore
 
 from .records._inputs import Inputs
-from .records._stored import stored_spec
+from .records._validation import load_spec
 from .setup._setup import Setup
 
 if TYPE_CHECKING:
     import xarray
 
-MOST_SHOWN = 1024  # tokens of which an attention matrix is worth a picture
+MAX_TOKENS = 1024  # a larger attention matrix is not legible as a picture
 
 
-def with_attention(
+def add_attention(
     path: Path,
     data: "xarray.Dataset",
     at: Sequence[float] | None,
@@ -29,71 +29,75 @@ def with_attention(
 ) -> "xarray.Dataset":
     """`data` with the attention matrices at the frames nearest to the times `at`.
 
-    By default the first, the middle and the last frame, whose matrices are those of
-    the layer that acted last.
+    The default is the first, the middle and the last frame. The last frame shows the
+    matrices of the layer that acted last.
 
     Raises:
-        InputFileError: if a plugin is not what it was when the run began, or the model.
-        InvalidInputError: for a Gaussian, several draws, or too many tokens; or if a
-            time lies outside of the run.
+        InputFileError: if a plugin or the model has changed since the run began.
+        InvalidInputError: if the run moves no tokens, has several draws or too many
+            tokens, or if a time lies outside the run.
 
     Examples:
         >>> from pathlib import Path
         >>> from meanfield import runs, spec
         >>> path = Path("run.zarr")
         >>> _ = runs.execute(spec.parse({"n": 5, "t": 0.1, "frames": 3}), out=path)
-        >>> data = runs.with_attention(path, runs.dataset(path), [0.0, 0.1])
+        >>> data = runs.add_attention(path, runs.dataset(path), [0.0, 0.1])
         >>> sorted(set(data) - set(runs.dataset(path)))
         ['attention']
     """
-    _refuse_others(data)
+    _check_drawable(data)
     store = RunStore.open(path)
-    spec = stored_spec(store)
-    Inputs.of(spec, plugins).check_moves(store.attrs.get("inputs"))
+    spec = load_spec(store)
+    Inputs.from_spec(spec, plugins).check_flow(store.attrs.get("inputs"))
     setup = Setup(spec, data.sizes["coord"])
-    moves = setup.dynamics()
+    dynamics = setup.dynamics()
     static = {name: data[name].values for name in ("weight", "position")}
     times, x = data["time"].values, data["x"].values
-    _refuse_beyond(times, at or ())
-    acting = _acting(times.astype(setup.dtype))
+    _check_times(times, at or ())
+    layer_times = _layer_times(times.astype(setup.dtype))
     if spec.forward:
-        times = times[:-1]  # nothing attends to what the last layer leaves
-    moments = at or [times[0], times[len(times) // 2], times[-1]]
-    nearest = sorted({int(np.argmin(np.abs(times - t))) for t in moments})
+        times = times[:-1]  # no layer attends to the output of the last one
+    target_times = at or [times[0], times[len(times) // 2], times[-1]]
+    nearest = sorted({int(np.argmin(np.abs(times - t))) for t in target_times})
     matrices = []
     for index in nearest:
         mu = setup.restore({"x": x[index]}, static)
         assert isinstance(mu, Points)
-        matrices.append(np.asarray(plans(moves, float(acting[index]), mu)))
+        matrices.append(np.asarray(plans(dynamics, float(layer_times[index]), mu)))
     dims = ("snapshot", "head", "query", "token")
-    with_matrices = data.assign(attention=(dims, np.stack(matrices)))
-    return with_matrices.assign_coords(snapshot=times[nearest])
+    dataset = data.assign(attention=(dims, np.stack(matrices)))
+    return dataset.assign_coords(snapshot=times[nearest])
 
 
-def _acting(times: np.ndarray) -> np.ndarray:
-    """Times at which the layers act that move the frames, or moved them to the end.
+def _layer_times(times: np.ndarray) -> np.ndarray:
+    """The frame times, with the last moved just inside the run.
 
-    A run may end where a layer begins, which it does not ask any more.
+    The end of a run may be the start of a layer that never acted, so the matrices of
+    the last frame are those of the layer before.
     """
     return np.append(times[:-1], np.nextafter(times[-1], times[0]))
 
 
-def _refuse_beyond(times: np.ndarray, moments: Sequence[float]) -> None:
-    """Refuses times that lie outside of a run."""
+def _check_times(times: np.ndarray, target_times: Sequence[float]) -> None:
+    """Raises if a time lies outside the run."""
     low, high = float(times[0]), float(times[-1])
     room = 1e-6 * max(abs(low), abs(high), 1e-300)
-    beyond = [t for t in moments if not low - room <= t <= high + room]
-    if beyond:
+    outliers = [t for t in target_times if not low - room <= t <= high + room]
+    if outliers:
         raise InvalidInputError(
-            f"This run has frames from t = {low:g} to {high:g}; got `at` {beyond[0]:g}."
+            f"`at` must lie between the first frame, t = {low:g}, and the last, "
+            f"t = {high:g}; got {outliers[0]:g}."
         )
 
 
-def attention_of(data: "xarray.Dataset", at: Sequence[float] | None = None) -> Any:
-    """A dataset that `meanfield.open` gave, with its attention; see `with_attention`.
+def attention_of(
+    data: "xarray.Dataset", snapshot_times: Sequence[float] | None = None
+) -> Any:
+    """A dataset from `meanfield.open` with attention matrices; see `add_attention`.
 
     Raises:
-        InvalidInputError: if it is no stored run.
+        InvalidInputError: if the dataset does not come from a stored run.
 
     Examples:
         >>> from pathlib import Path
@@ -109,25 +113,25 @@ def attention_of(data: "xarray.Dataset", at: Sequence[float] | None = None) -> A
     source = data.encoding.get("source")
     if source is None:
         raise InvalidInputError(
-            "Attention matrices are those of a stored run: give `simulate` a folder as "
-            "`out`, and open that."
+            "Attention matrices are computed from a stored run: give `simulate` a "
+            "folder as `out`, and open that folder."
         )
-    return with_attention(Path(source), data, at)
+    return add_attention(Path(source), data, snapshot_times)
 
 
-def _refuse_others(data: "xarray.Dataset") -> None:
-    """Refuses what is not one run of so few points that their matrices can be drawn.
+def _check_drawable(data: "xarray.Dataset") -> None:
+    """Checks that `data` is a single run of at most `MAX_TOKENS` tokens.
 
     Raises:
-        InvalidInputError: saying what to simulate instead.
+        InvalidInputError: if it is not; the message says what to simulate instead.
     """
     if "x" not in data or "run" in data.dims:
         raise InvalidInputError(
-            "Attention matrices are those of one run of points: name one that was "
+            "Attention matrices need a single run of tokens: open one that was "
             "simulated with `--measure points`, without `--draws`."
         )
-    if data.sizes["token"] > MOST_SHOWN:
+    if data.sizes["token"] > MAX_TOKENS:
         raise InvalidInputError(
-            f"An attention matrix of {data.sizes['token']} tokens is too large to look "
-            f"at; up to {MOST_SHOWN} are drawn: simulate with `--n {MOST_SHOWN}`."
+            f"An attention matrix of {data.sizes['token']} tokens cannot be drawn; the "
+            f"limit is {MAX_TOKENS}. Simulate with `--n {MAX_TOKENS}`."
         )

@@ -1,4 +1,4 @@
-"""What is stored at a path, be it run, sweep or comparison, without JAX."""
+"""Opening a stored run, sweep or comparison, without importing JAX."""
 
 import os
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from meanfield._reading import path_of
 from meanfield.storage import RunStore
 
-from .comparing._record import comparison_dataset, is_comparison
+from .comparisons._record import comparison_dataset, is_comparison
 from .records._dataset import dataset
-from .records._plugins import completed_plugins, missing_plugins
+from .records._plugins import missing_plugins, resolve_plugins
 from .sweeps._store import SweepStore, is_sweep, sweep_dataset
 
 if TYPE_CHECKING:
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
 
 
 def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
-    """A stored run, sweep or comparison as a dataset of xarray.
+    """A stored run, sweep or comparison as an `xarray.Dataset`.
 
-    Of a run the frames, which are read from the disk when their numbers are asked for:
-    `data["x"].isel(time=-1)` reads one. Of a sweep the cells; of a comparison the gaps
-    by pair and time, with its runs to be opened in the same folder.
+    A run gives its frames, read from disk lazily: `data["x"].isel(time=-1)` reads one.
+    A sweep gives its cells. A comparison gives the gaps by pair and time; its runs lie
+    in the same folder and can be opened one by one.
 
-    A store is no single zarr group, so that `xarray.open_zarr` does not read it: frames
-    are committed segment by segment, and those of a cut commit must not be seen.
+    `xarray.open_zarr` cannot read a store, which is not a single zarr group: frames are
+    committed segment by segment, and readers must not see an unfinished commit.
 
     Args:
-        path: a folder written by the option `--out` of a command.
+        path: a folder written by a command's option `--out`.
 
     Raises:
-        InputFileError: if there is none of them at `path`.
-        StoreError: if it is damaged, also when a frame is read, or holds none yet.
+        InputFileError: if `path` holds neither a run, a sweep nor a comparison.
+        StoreError: if it is damaged or has no frame yet. Damage to a frame shows when
+            the frame is read.
 
     Examples:
         >>> from pathlib import Path
@@ -50,18 +51,19 @@ def open(path: str | os.PathLike[str]) -> "xarray.Dataset":  # noqa: A001
 
 
 def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
-    """The plugins to load before one goes on with a run or a sweep.
+    """The plugins to load before a run or a sweep is resumed.
 
-    They are those given, and for all others that it began with files that the user has
-    given before. No file is run because the record names it.
+    These are `files`, and for each other recorded plugin a file with the same digest
+    that this user has loaded before. A file is never run just because a record names
+    it.
 
     Args:
         path: the folder of the run or of the sweep.
-        files: what the user names, in place of recorded ones too.
+        files: plugins that the user names now; they replace recorded ones.
 
     Raises:
-        InputFileError: naming a plugin that has changed, or that was never given.
-        StoreError: if what was recorded is no such thing.
+        InputFileError: if a plugin has changed, or this user has never loaded it.
+        StoreError: if the recorded digests are damaged.
 
     Examples:
         >>> from pathlib import Path
@@ -70,21 +72,21 @@ def plugins_of(path: Path, files: Sequence[Path] = ()) -> list[Path]:
         >>> runs.plugins_of(Path("run.zarr"))
         []
     """
-    return completed_plugins(_inputs(path), files)
+    return resolve_plugins(_inputs(path), files)
 
 
-def refuse_changed_plugins(path: Path, files: Sequence[Path]) -> None:
-    """Refuses files that have the name of a recorded plugin, but not its content.
+def check_plugins_unchanged(path: Path, files: Sequence[Path]) -> None:
+    """Checks that files with the name of a recorded plugin have its content.
 
     Raises:
-        InputFileError: naming the plugin.
-        StoreError: if what was recorded is no such thing.
+        InputFileError: if a plugin has changed.
+        StoreError: if the recorded digests are damaged.
 
     Examples:
         >>> from pathlib import Path
         >>> from meanfield import runs, spec
         >>> _ = runs.execute(spec.parse({"n": 5, "t": 0.1}), out=Path("run.zarr"))
-        >>> runs.refuse_changed_plugins(Path("run.zarr"), [])  # none was recorded
+        >>> runs.check_plugins_unchanged(Path("run.zarr"), [])  # none was recorded
     """
     record = _inputs(path)
     if record is not None:
@@ -92,7 +94,7 @@ def refuse_changed_plugins(path: Path, files: Sequence[Path]) -> None:
 
 
 def _inputs(path: Path) -> object:
-    """The digests that a run or a sweep recorded of what it was begun with."""
+    """The recorded digests of the input files of a run or a sweep."""
     if is_sweep(path):
         return SweepStore.open(path).record.get("inputs")
     return RunStore.open(path).attrs.get("inputs")

@@ -1,4 +1,4 @@
-"""Keys in Python, as `meanfield simulate` has them on the command line."""
+"""`simulate`: the command `meanfield simulate` as a Python function."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from meanfield._array import real_array
 from meanfield._reading import path_of
 from meanfield.errors import InvalidInputError
-from meanfield.spec import laid_over, located, parse, presets
+from meanfield.spec import merge_values, parse, presets, resolve_paths
 
 from .execution._execute import execute
 from .execution._result import Report, Result
@@ -25,22 +25,24 @@ def simulate(
     report: Report | None = None,
     **keys: Any,
 ) -> Result:
-    """Integrates what keys describe: those of `meanfield simulate --help`.
+    """Integrates the flow that `keys` describe; `meanfield simulate --help` lists them.
 
     Args:
-        preset: a name of `meanfield list presets`, whose keys others are laid over.
-        out: a folder for the frames; without it only the end is kept.
-        report: called with the `Progress` between segments.
-        **keys: numbers, texts, and for matrices lists or arrays, as `A=-1.0` (for -I),
-            `d=2`, `t=3.0`, `init="moons"` or `init="@tokens.npy"`. Files are
-            sought from the folder that Python runs in.
+        preset: a name from `meanfield list presets`; `keys` override its keys.
+        out: a folder for the frames; without it only the final state is kept.
+        report: called with a `Progress` after each segment.
+        **keys: numbers, strings, and lists or arrays for matrices, such as `A=-1.0`
+            (for -I), `d=2`, `t=3.0`, `init="moons"` or `init="@tokens.npy"`. Relative
+            paths start from the current working directory.
 
     Raises:
-        InvalidInputError: if keys do not fit together, or `out` is taken.
-        InputFileError: if a file that they name cannot be read.
-        PrecisionError: if JAX rounds to single; `meanfield.set_precision("double")`.
-        ResourceError: if memory, disk or folder will not do.
-        UnknownNameError: if there is no such preset.
+        InvalidInputError: if keys contradict each other, or `out` is taken.
+        InputFileError: if a file that a key names cannot be read.
+        PrecisionError: if JAX is in single precision and the spec needs double; call
+            `meanfield.set_precision("double")`.
+        ResourceError: if there is not enough memory or disk space, or `out` cannot be
+            written.
+        UnknownNameError: if `preset` is not the name of a preset.
 
     Examples:
         >>> import meanfield
@@ -54,19 +56,19 @@ def simulate(
     """
     if isinstance(keys.get("init"), np.ndarray | jax.Array | list):
         raise InvalidInputError(
-            "`init` names a cloud or a file: save tokens by `numpy.save` and give "
-            "`init='@tokens.npy'`, or move them by `flow(attention, "
-            "Points.uniform(tokens), times)`."
+            "`init` must be the name of a cloud or `@FILE`; got an array. Save the "
+            "tokens with `numpy.save` and pass `init='@tokens.npy'`, or call "
+            "`flow(attention, Points.uniform(tokens), times)`."
         )
     base: Mapping[str, Any] = presets[preset] if preset is not None else {}
     plain = {key: _plain(key, value) for key, value in keys.items()}
-    newer = located(plain, Path.cwd())
-    spec = parse(laid_over(base, newer))
+    newer = resolve_paths(plain, Path.cwd())
+    spec = parse(merge_values(base, newer))
     return execute(spec, out=None if out is None else path_of(out), report=report)
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Arrays, of other libraries too, as the lists that a file of keys would have."""
+    """Arrays of any library as nested lists, the form they have in a TOML file."""
     if value is None or isinstance(
         value, str | int | float | Sequence | Mapping | Path
     ):

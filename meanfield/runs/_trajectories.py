@@ -1,4 +1,4 @@
-"""A trajectory as the dataset that its run would have been stored as."""
+"""A trajectory as an `xarray.Dataset`, in the layout of a stored run."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
-    """The frames of a trajectory, under the names and dims of a store.
+    """The frames of a trajectory as a dataset, with the names and dims of a store.
 
-    A flow that ended early has the state where it ended as its last frame; members of
-    an ensemble, which lead with `run`, have the frames after it, too, as in a store.
-    Tokens without positions have none here.
+    If the flow ended early, the last frame is the state at its end. Members of an
+    ensemble (leading dimension `run`) keep all frames, as in a store; those after an
+    early end repeat the last state. `position` is left out for tokens without one.
 
     Raises:
-        InvalidInputError: inside `jit`, where there are no numbers yet.
-        UnsupportedError: if no run moves such a measure.
+        InvalidInputError: inside `jit`, where the arrays have no values yet.
+        UnsupportedError: if the measure has no representation in runs.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow, runs
@@ -42,24 +42,24 @@ def trajectory_dataset(run: Trajectory[Any]) -> "xarray.Dataset":
 
     if not all(map(is_concrete, jax.tree.leaves(run))):
         raise InvalidInputError(
-            "A trajectory has no numbers inside `jit`: return it, and call `to_xarray` "
+            "A trajectory has no values inside `jit`: return it, and call `to_xarray` "
             "outside."
         )
-    home, start = representation_of(run.start), run.start
-    times, coordinates = _reached(run)
-    static = home.static(start)
-    if not home.has_positions(start):
+    representation, start = representation_of(run.start), run.start
+    times, coordinates = _frames_to_end(run)
+    static = representation.static(start)
+    if not representation.has_positions(start):
         static.pop("position", None)
-    arrays = {"time": times, **home.frames(start, coordinates), **static}
-    dims = home.dims(start)
-    named = {n: (dims_of(n, a.ndim, dims), a) for n, a in arrays.items()}
-    attrs = {"kind": home.name, "dtype": times.dtype.name, **provenance()}
-    data = xarray.Dataset({**named, **_ending(run)}, attrs=attrs)
-    return data.assign(kinds[home.name].derived(data))
+    arrays = {"time": times, **representation.frames(start, coordinates), **static}
+    dims = representation.dims(start)
+    variables = {n: (dims_of(n, a.ndim, dims), a) for n, a in arrays.items()}
+    attrs = {"kind": representation.name, "dtype": times.dtype.name, **provenance()}
+    data = xarray.Dataset({**variables, **_ending(run)}, attrs=attrs)
+    return data.assign(kinds[representation.name].derive(data))
 
 
-def _reached(run: Trajectory[Any]) -> tuple[np.ndarray, PyTree[Array]]:
-    """The times and the frames that a store keeps."""
+def _frames_to_end(run: Trajectory[Any]) -> tuple[np.ndarray, PyTree[Array]]:
+    """The times and frames that a store would keep, up to where the flow ended."""
     times, frames = np.asarray(run.ts), run.coordinates
     if run.ts.ndim > 1:
         return times[0], frames
@@ -67,17 +67,17 @@ def _reached(run: Trajectory[Any]) -> tuple[np.ndarray, PyTree[Array]]:
         return times, frames
     end = np.asarray(run.stop_time)
     count = int(np.sum(times < end))
-    ended = lambda rows, last: jnp.concatenate([rows[:count], last[None]])
-    return np.append(times[:count], end), jax.tree.map(ended, frames, run.last)
+    append_last = lambda rows, last: jnp.concatenate([rows[:count], last[None]])
+    return np.append(times[:count], end), jax.tree.map(append_last, frames, run.last)
 
 
 def _ending(run: Trajectory[Any]) -> dict[str, Any]:
-    """How each flow ended."""
+    """The variables that say how each flow ended, as in a store."""
     dims = (RUN,) * (run.ts.ndim - 1)
-    about: dict[str, Any] = {**ENDING_FLAGS}
+    attrs: dict[str, Any] = {**ENDING_FLAGS}
     if not dims:
-        about["reason"] = run.status.reason
+        attrs["reason"] = run.status.reason
     numbers = {"stop_time": run.stop_time, "t_star": run.t_star}
     numbers["t_star_error"] = run.t_star_error
-    status = {"status": (dims, np.asarray(run.code, np.int8), about)}
+    status = {"status": (dims, np.asarray(run.code, np.int8), attrs)}
     return status | {n: (dims, np.asarray(a, float)) for n, a in numbers.items()}

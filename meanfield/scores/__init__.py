@@ -1,8 +1,10 @@
-r"""Scores $s(x, y)$: how much a query $x$ looks at a key $y$, before any coupling.
+r"""Scores $s(x, y)$ of a query $x$ and a key $y$, the input of couplings.
 
-A score states its scale once: it is already divided by `epsilon`, and couplings never
-rescale. A score of $-\infty$ means *excluded*, for every coupling.
+A score is already divided by `epsilon`; couplings never rescale it. A score of
+$-\infty$ means *excluded*, for every coupling.
 """
+
+from meanfield._renamed import old_names
 
 from ._masked import Masked as Masked
 from ._masked import causal as causal
@@ -16,5 +18,7 @@ from ._score import AbstractScore as AbstractScore
 from ._score import Dot as Dot
 from ._score import Factors as Factors
 from ._squared_distance import SquaredDistance as SquaredDistance
-from ._transposed import Transposed as Transposed
-from ._transposed import transposed as transposed
+from ._transposed import TransposedScore as TransposedScore
+from ._transposed import transpose as transpose
+
+__getattr__ = old_names(__name__)

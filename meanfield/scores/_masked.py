@@ -1,4 +1,4 @@
-"""Scores that leave pairs out by their positions."""
+"""Masked scores, which exclude pairs by their positions."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from ._score import AbstractScore
 
 
 def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, "..."]:
-    """A token sees those at its own position and before.
+    """Causal mask: a token sees the tokens at its own position and before.
 
     Examples:
         >>> from meanfield.scores import causal
@@ -27,10 +27,10 @@ def causal(query: Float[Array, "..."], key: Float[Array, "..."]) -> Bool[Array, 
 
 
 class Masked(AbstractScore):
-    r"""`score` where `mask(s_query, s_key)` holds, $-\infty$ elsewhere.
+    r"""A score that equals `score` where `mask(s_query, s_key)` holds, else $-\infty$.
 
-    The mask is a predicate on positions, broadcast over its arguments; see
-    `causal`. Both sides must carry positions.
+    The mask is a predicate on positions that broadcasts over its arguments, such as
+    `causal`. Queries and keys must have positions.
 
     Examples:
         >>> from meanfield import Tokens
@@ -46,34 +46,34 @@ class Masked(AbstractScore):
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        allowed = self.allowed(queries, keys)
-        return jnp.where(allowed, self.score(queries, keys), -jnp.inf)
+        is_allowed = self.is_allowed(queries, keys)
+        return jnp.where(is_allowed, self.score(queries, keys), -jnp.inf)
 
-    def allowed(self, queries: Tokens, keys: Tokens) -> Bool[Array, "m n"]:
-        """Where the mask holds."""
+    def is_allowed(self, queries: Tokens, keys: Tokens) -> Bool[Array, "m n"]:
+        """Whether the mask allows each pair."""
         query, key = positions(queries), positions(keys)
         return self.mask(query[:, None], key[None, :])
 
     @property
     def hides_later(self) -> bool:
-        """Whether the mask says that no token sees one after it."""
+        """Whether the mask declares that no token sees a later one."""
         return self.mask is causal or getattr(self.mask, "hides_later", False)
 
     def share(self, queries: Tokens, keys: Tokens) -> Int[Array, ""]:
-        """How many pairs it allows: 0 none, 1 some, 2 all."""
+        """Share of pairs that the mask allows: 0 for none, 1 for some, 2 for all."""
         if self.mask is causal:
             query, key = positions(queries), positions(keys)
-            some = jnp.min(key) <= jnp.max(query)
-            return some.astype(int) + (jnp.max(key) <= jnp.min(query))
-        allowed = self.allowed(queries, keys)
-        return jnp.any(allowed).astype(int) + jnp.all(allowed)
+            has_any = jnp.min(key) <= jnp.max(query)
+            return has_any.astype(int) + (jnp.max(key) <= jnp.min(query))
+        is_allowed = self.is_allowed(queries, keys)
+        return jnp.any(is_allowed).astype(int) + jnp.all(is_allowed)
 
 
 def positions(tokens: Tokens) -> Float[Array, " n"]:
-    """The positions that a mask compares.
+    """The positions of tokens, which a mask compares.
 
     Raises:
-        InvalidInputError: if there are none.
+        InvalidInputError: if the tokens have no positions.
 
     Examples:
         >>> from meanfield import Tokens
@@ -83,7 +83,7 @@ def positions(tokens: Tokens) -> Float[Array, " n"]:
     """
     if tokens.position is None:
         raise InvalidInputError(
-            "A mask compares positions, and these tokens have none; build them as "
+            "A mask compares positions, and these tokens have none; create them as "
             "`Tokens(x, position)` with positions in [0, 1]."
         )
     return tokens.position

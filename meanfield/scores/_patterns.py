@@ -1,7 +1,7 @@
-"""Masks by blocks and strides: who sees whom in sequences of sparse attention.
+"""Masks of sparse attention, by blocks and strides.
 
-A width is a share of the sequence: of $n$ tokens at positions $1/n, 2/n, …, 1$ the
-width $b/n$ is that of $b$ tokens.
+Widths are shares of the sequence: for $n$ tokens at positions $1/n, 2/n, …, 1$ a width
+of $b/n$ means $b$ tokens.
 """
 
 from typing import ClassVar
@@ -10,14 +10,14 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-ROUNDINGS = 16  # of a position over a width, by which that may be off
+ROUNDINGS = 16  # error of a position divided by a width, in units of eps
 
 
 class BlockLocal(eqx.Module):
-    """A token sees those of its own block, before and after it.
+    """Mask: a token sees all tokens of its own block, before and after it.
 
     Attributes:
-        width: the length of a block, of the whole sequence's 1.
+        width: the length of a block; the whole sequence has length 1.
 
     Examples:
         >>> from meanfield.scores import BlockLocal
@@ -39,10 +39,10 @@ class BlockLocal(eqx.Module):
 
 
 class BlockCausal(eqx.Module):
-    """A token sees those of its own block up to itself.
+    """Mask: a token sees the tokens of its own block up to itself.
 
     Attributes:
-        width: the length of a block, of the whole sequence's 1.
+        width: the length of a block; the whole sequence has length 1.
 
     Examples:
         >>> from meanfield.scores import BlockCausal
@@ -61,17 +61,17 @@ class BlockCausal(eqx.Module):
         self, query: Float[Array, "..."], key: Float[Array, "..."]
     ) -> Bool[Array, "..."]:
         """Whether `query` sees `key`."""
-        own = _block(query, self.width) == _block(key, self.width)
-        return (key <= query) & own
+        is_same_block = _block(query, self.width) == _block(key, self.width)
+        return (key <= query) & is_same_block
 
 
 class Strided(eqx.Module):
-    """A token sees those less than `width` before it, and every `width` back.
+    """Mask: a token sees tokens less than `width` before it, and at multiples of it.
 
-    The strided pattern of sparse transformers, in one mask.
+    The strided pattern of sparse transformers, as one mask.
 
     Attributes:
-        width: the stride, of the whole sequence's 1.
+        width: the stride; the whole sequence has length 1.
 
     Examples:
         >>> from meanfield.scores import Strided
@@ -92,17 +92,17 @@ class Strided(eqx.Module):
     ) -> Bool[Array, "..."]:
         """Whether `query` sees `key`."""
         lag, slack = (query - key) / self.width, _slack(query, self.width)
-        near = lag < 1 - slack
-        return (key <= query) & (near | (jnp.abs(lag - jnp.round(lag)) <= slack))
+        is_near = lag < 1 - slack
+        return (key <= query) & (is_near | (jnp.abs(lag - jnp.round(lag)) <= slack))
 
 
 class Fixed(eqx.Module):
-    """A token sees those before it in its block, and the last of each block before.
+    """Mask: a token sees its block up to itself, and the last token of earlier blocks.
 
-    The fixed pattern of sparse transformers, in one mask.
+    The fixed pattern of sparse transformers, as one mask.
 
     Attributes:
-        width: the length of a block, of the whole sequence's 1.
+        width: the length of a block; the whole sequence has length 1.
 
     Examples:
         >>> from meanfield.scores import Fixed
@@ -124,16 +124,16 @@ class Fixed(eqx.Module):
         """Whether `query` sees `key`."""
         places = key / self.width
         last = jnp.abs(places - jnp.round(places)) <= _slack(key, self.width)
-        own = _block(query, self.width) == _block(key, self.width)
-        return (key <= query) & (own | last)
+        is_same_block = _block(query, self.width) == _block(key, self.width)
+        return (key <= query) & (is_same_block | last)
 
 
 def _slack(position: Float[Array, "..."], width: float) -> Float[Array, "..."]:
-    """What a position over the width may be off by."""
+    """Rounding error of a position divided by the width."""
     eps = jnp.finfo(position.dtype).eps
     return ROUNDINGS * eps * jnp.maximum(jnp.abs(position) / width, 1)
 
 
 def _block(position: Float[Array, "..."], width: float) -> Float[Array, "..."]:
-    """The number of a block, which its last token ends."""
+    """Number of the block that contains a position; blocks include their right end."""
     return jnp.ceil(position / width - _slack(position, width))

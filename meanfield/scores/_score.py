@@ -1,4 +1,4 @@
-"""What a score is, those that are quadratic in both tokens, and inner products."""
+"""Base class of scores, quadratic scores, and inner products (`Dot`)."""
 
 import abc
 
@@ -38,7 +38,7 @@ class AbstractScore(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        """All scores of `m` queries against `n` keys."""
+        """The scores of `m` queries and `n` keys."""
 
 
 class Factors(eqx.Module):
@@ -47,8 +47,8 @@ class Factors(eqx.Module):
     Attributes:
         query: $q$.
         key: $k$.
-        of_query: $r$, what depends on the query alone.
-        of_key: $c$, what depends on the key alone.
+        query_term: $r$, the terms that depend on the query only.
+        key_term: $c$, the terms that depend on the key only.
 
     Examples:
         >>> from meanfield import Tokens
@@ -62,16 +62,16 @@ class Factors(eqx.Module):
 
     query: Float[Array, "m k"]
     key: Float[Array, "n k"]
-    of_query: Float[Array, " m"]
-    of_key: Float[Array, " n"]
+    query_term: Float[Array, " m"]
+    key_term: Float[Array, " n"]
 
 
 class AbstractQuadraticScore(AbstractScore):
     r"""$s(x,y) = y\cdot(Ax + a) + x\cdot c - \tfrac12(y\cdot By + x\cdot Cx) + e$.
 
-    `B` and `C` are symmetric. Such scores have closed forms on Gaussians. What depends
-    on `x` alone (`c`, `C`, `constant`) drops out of every coupling that normalises
-    rows.
+    `B` and `C` are symmetric. Quadratic scores have closed forms on Gaussians. Terms
+    that depend on `x` only (`c`, `C`, `constant`) cancel in every coupling that
+    normalises rows.
 
     Examples:
         >>> from meanfield.scores import AbstractQuadraticScore, Dot, SquaredDistance
@@ -85,65 +85,65 @@ class AbstractQuadraticScore(AbstractScore):
 
     @abc.abstractmethod
     def factors(self, queries: Tokens, keys: Tokens) -> Factors:
-        """The scores as inner products, with the least rounding."""
+        """The scores as inner products, with as little rounding as possible."""
 
     def differences(self, queries: Tokens, keys: Tokens) -> Differences | None:
-        """Vectors whose differences give those of scores; `None` if there are none."""
+        """Vectors whose differences give differences of scores; `None` by default."""
         del queries, keys
 
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
-        own = self.factors(queries, keys)
-        products = jnp.matmul(own.query, own.key.T, precision=HIGHEST)
-        return products + (own.of_query[:, None] + own.of_key[None, :])
+        factors = self.factors(queries, keys)
+        products = jnp.matmul(factors.query, factors.key.T, precision=HIGHEST)
+        return products + (factors.query_term[:, None] + factors.key_term[None, :])
 
     @property
     @abc.abstractmethod
     def A(self) -> Float[Array, "d d"]:
-        """The bilinear part."""
+        """The matrix of the bilinear part."""
 
     @property
     @abc.abstractmethod
     def B(self) -> Float[Array, "d d"]:
-        """The quadratic part in the key, with its minus sign and its half taken out."""
+        r"""The matrix $B$ of the quadratic part $-\tfrac12 y\cdot By$ in the key."""
 
     @property
     @abc.abstractmethod
     def C(self) -> Float[Array, "d d"]:
-        """The quadratic part in the query, likewise."""
+        r"""The matrix $C$ of the quadratic part $-\tfrac12 x\cdot Cx$ in the query."""
 
     @property
     @abc.abstractmethod
     def a(self) -> Float[Array, " d"]:
-        """The linear part in the key."""
+        """The coefficients of the linear part in the key."""
 
     @property
     @abc.abstractmethod
     def c(self) -> Float[Array, " d"]:
-        """The linear part in the query."""
+        """The coefficients of the linear part in the query."""
 
     @property
     @abc.abstractmethod
     def constant(self) -> Float[Array, ""]:
-        """The constant."""
+        """The constant $e$."""
 
     @property
     @abc.abstractmethod
     def bilinear(self) -> "Dot":
-        r"""The score $y\cdot Ax$ alone: all that a doubly normalised coupling sees."""
+        r"""The score $y\cdot Ax$, which determines doubly normalised couplings."""
 
     @abc.abstractmethod
-    def of_keys(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
-        r"""What depends on the key alone, $y\cdot a - \tfrac12 y\cdot By$."""
+    def key_terms(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
+        r"""The terms that depend on the key only, $y\cdot a - \tfrac12 y\cdot By$."""
 
     @abc.abstractmethod
-    def of_queries(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
-        r"""What depends on the query alone, $x\cdot c - \tfrac12 x\cdot Cx + e$."""
+    def query_terms(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        r"""The terms without the key, $x\cdot c - \tfrac12 x\cdot Cx + e$."""
 
     @property
     @abc.abstractmethod
     def dimension(self) -> int:
-        """The dimension of the tokens it compares."""
+        """The dimension of the tokens."""
 
 
 class Dot(AbstractQuadraticScore):
@@ -157,7 +157,7 @@ class Dot(AbstractQuadraticScore):
         key_bias: $k$, zero if `None`.
 
     Raises:
-        InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+        InvalidInputError: if shapes do not match or `epsilon` is not positive.
 
     Examples:
         >>> from meanfield import Tokens
@@ -184,9 +184,9 @@ class Dot(AbstractQuadraticScore):
         query_bias: Numbers | None = None,
         key_bias: Numbers | None = None,
     ) -> None:
-        self.Q, self.K, self.epsilon = checked_matrices(Q, K, epsilon)
-        self.query_bias = bias_of("query_bias", query_bias, self.Q)
-        self.key_bias = bias_of("key_bias", key_bias, self.K)
+        self.Q, self.K, self.epsilon = validate_matrices(Q, K, epsilon)
+        self.query_bias = validate_bias("query_bias", query_bias, self.Q)
+        self.key_bias = validate_bias("key_bias", key_bias, self.K)
 
     @property
     @override
@@ -202,8 +202,8 @@ class Dot(AbstractQuadraticScore):
 
     @override
     def differences(self, queries: Tokens, keys: Tokens) -> Differences:
-        # All matrices act on the query, whose rounding is the same for all keys; a key
-        # that was moved or turned would be rounded for itself.
+        # All matrices act on the query, whose rounding is the same for all keys; keys
+        # that are shifted or rotated would each be rounded differently.
         q = jnp.matmul(self.factors(queries, keys).query, self.K, precision=HIGHEST)
         return Differences(q, keys.x)
 
@@ -243,19 +243,21 @@ class Dot(AbstractQuadraticScore):
         return Dot(self.Q, self.K, self.epsilon)
 
     # No product with the zeros of `B` and `C`: XLA's CPU compiler (jaxlib 0.10 to 0.12)
-    # joins `sum(x * (x @ zeros))` into a program that reads memory nobody wrote.
+    # fuses `sum(x * (x @ zeros))` into code that reads uninitialised memory.
     @override
-    def of_keys(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
+    def key_terms(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
         return y @ self.a
 
     @override
-    def of_queries(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+    def query_terms(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
         return x @ self.c + self.constant
 
 
-def bias_of(name: str, bias: Numbers | None, matrix: Float[Array, "k d"]) -> Array:
+def validate_bias(
+    name: str, bias: Numbers | None, matrix: Float[Array, "k d"]
+) -> Array:
     if bias is None:
-        # `jnp.zeros` would compile a program for each shape.
+        # `jnp.zeros` would compile a program for every shape.
         return jax.device_put(np.zeros(matrix.shape[0], matrix.dtype))
     vector = float_array(name, bias)
     if vector.shape != matrix.shape[:1]:
@@ -266,22 +268,22 @@ def bias_of(name: str, bias: Numbers | None, matrix: Float[Array, "k d"]) -> Arr
     return vector
 
 
-def checked_matrices(
+def validate_matrices(
     Q: Numbers, K: Numbers, epsilon: Scalar
 ) -> tuple[Array, Array, Float[Array, ""]]:
     Q, K = float_array("Q", Q), float_array("K", K)
     if Q.ndim != 2 or Q.shape != K.shape:
         raise InvalidInputError(
-            "`Q` and `K` must be matrices of one shape (rows: inner dimension, "
+            "`Q` and `K` must be matrices of the same shape (rows: inner dimension, "
             f"columns: token dimension); got {Q.shape} and {K.shape}."
         )
     bandwidth = jnp.asarray(positive("epsilon", epsilon), Q.dtype)
-    if is_concrete(bandwidth) and not _positive(np.asarray(bandwidth)):
+    if is_concrete(bandwidth) and not _is_positive(np.asarray(bandwidth)):
         raise InvalidInputError(
             f"`epsilon` must be positive and finite; got {epsilon}."
         )
     return Q, K, bandwidth
 
 
-def _positive(values: np.ndarray) -> bool:
+def _is_positive(values: np.ndarray) -> bool:
     return bool(np.all(values > 0) and np.all(np.isfinite(values)))

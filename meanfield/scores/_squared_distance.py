@@ -1,4 +1,4 @@
-"""Minus squared distances as scores."""
+"""Negative squared distances as scores."""
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +9,19 @@ from meanfield._typing import Numbers, Scalar
 from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
-from ._score import AbstractQuadraticScore, Dot, Factors, bias_of, checked_matrices
+from ._score import (
+    AbstractQuadraticScore,
+    Dot,
+    Factors,
+    validate_bias,
+    validate_matrices,
+)
 from .differences import (
     Differences,
+    choose_by_rounding,
     from_references,
     size_of_scores,
-    unless_rounded_away,
-    variable,
+    zero_with_tangent,
 )
 
 
@@ -25,10 +31,10 @@ class SquaredDistance(AbstractQuadraticScore):
     So $A = 2K^\top Q/\epsilon$, $B = 2K^\top K/\epsilon$, $C = 2Q^\top Q/\epsilon$.
 
     Attributes:
-        origin: subtracted from both $Qx$ and $Ky$, which changes rounding alone.
+        origin: subtracted from both $Qx$ and $Ky$; it affects rounding only.
 
     Raises:
-        InvalidInputError: if shapes do not fit or `epsilon` is not positive.
+        InvalidInputError: if shapes do not match or `epsilon` is not positive.
 
     Examples:
         >>> from meanfield import Tokens
@@ -51,8 +57,8 @@ class SquaredDistance(AbstractQuadraticScore):
         *,
         origin: Numbers | None = None,
     ) -> None:
-        self.Q, self.K, self.epsilon = checked_matrices(Q, K, epsilon)
-        self.origin = bias_of("origin", origin, self.Q)
+        self.Q, self.K, self.epsilon = validate_matrices(Q, K, epsilon)
+        self.origin = validate_bias("origin", origin, self.Q)
 
     @property
     @override
@@ -69,17 +75,17 @@ class SquaredDistance(AbstractQuadraticScore):
     @override
     def __call__(self, queries: Tokens, keys: Tokens) -> Float[Array, "m n"]:
         parts = self.factors(queries, keys)
-        expanded = parts.key, parts.query.T, parts.of_key
+        expansion = parts.key, parts.query.T, parts.key_term
         vectors = jax.lax.stop_gradient(self.differences(queries, keys))
-        q = vectors.query.T  # each query is its own reference, with a score of zero
+        q = vectors.query.T  # each query is its own reference, where its score is zero
 
         def exact() -> Array:
-            S = from_references(expanded, vectors.key, q, q, vectors.bend)
-            return S.T + variable(parts.of_query)[:, None]
+            S = from_references(expansion, vectors.key, q, q, vectors.bend)
+            return S.T + zero_with_tangent(parts.query_term)[:, None]
 
         otherwise = lambda: super(SquaredDistance, self).__call__(queries, keys)
-        size, columns = size_of_scores(*expanded), vectors.key.shape[1]
-        return unless_rounded_away(size, columns, exact, otherwise)
+        size, columns = size_of_scores(*expansion), vectors.key.shape[1]
+        return choose_by_rounding(size, columns, exact, otherwise)
 
     @override
     def differences(self, queries: Tokens, keys: Tokens) -> Differences:
@@ -123,11 +129,11 @@ class SquaredDistance(AbstractQuadraticScore):
         return Dot(self.Q, self.K, self.epsilon / 2)
 
     @override
-    def of_keys(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
+    def key_terms(self, y: Float[Array, "n d"]) -> Float[Array, " n"]:
         image = jnp.matmul(y, self.K.T, precision=HIGHEST)
         return -jnp.sum(image**2, axis=1) / self.epsilon
 
     @override
-    def of_queries(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+    def query_terms(self, x: Float[Array, "m d"]) -> Float[Array, " m"]:
         image = jnp.matmul(x, self.Q.T, precision=HIGHEST)
         return -jnp.sum(image**2, axis=1) / self.epsilon

@@ -7,18 +7,18 @@ from meanfield.tokens import Tokens
 
 from ._score import AbstractScore, Dot
 from ._squared_distance import SquaredDistance
-from .balanced import Balanced
+from .balanced_score import BalancedScore
 
 
-class Transposed(AbstractScore):
-    """`score` with queries and keys exchanged: what a key sees of the queries.
+class TransposedScore(AbstractScore):
+    """`score` with queries and keys exchanged.
 
     Examples:
         >>> from meanfield import Tokens
-        >>> from meanfield.scores import Dot, Transposed
+        >>> from meanfield.scores import Dot, TransposedScore
         >>> score = Dot(jnp.array([[2.0]]), jnp.array([[1.0]]), query_bias=[1.0])
         >>> x, y = Tokens(jnp.array([[1.0]])), Tokens(jnp.array([[5.0]]))
-        >>> print(score(x, y), Transposed(score)(y, x))
+        >>> print(score(x, y), TransposedScore(score)(y, x))
         [[15.]] [[15.]]
     """
 
@@ -29,12 +29,12 @@ class Transposed(AbstractScore):
         return self.score(keys, queries).T
 
 
-def transposed(score: AbstractScore) -> AbstractScore:
-    """`score` with queries and keys exchanged, of its own kind where that is known.
+def transpose(score: AbstractScore) -> AbstractScore:
+    """`score` with queries and keys exchanged, of the same class where possible.
 
     Examples:
-        >>> from meanfield.scores import Dot, transposed
-        >>> score = transposed(Dot(jnp.array([[2.0]]), jnp.array([[1.0]])))
+        >>> from meanfield.scores import Dot, transpose
+        >>> score = transpose(Dot(jnp.array([[2.0]]), jnp.array([[1.0]])))
         >>> print(type(score).__name__, score.Q, score.K)
         Dot [[1.]] [[2.]]
     """
@@ -43,6 +43,6 @@ def transposed(score: AbstractScore) -> AbstractScore:
         return Dot(score.K, score.Q, score.epsilon, **biases)
     if isinstance(score, SquaredDistance):
         return SquaredDistance(score.K, score.Q, score.epsilon, origin=score.origin)
-    if isinstance(score, Balanced):
-        return score.transposed
-    return Transposed(score)
+    if isinstance(score, BalancedScore):
+        return score.transpose
+    return TransposedScore(score)

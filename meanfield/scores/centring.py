@@ -1,4 +1,4 @@
-"""Scores far from the origin: the same weights, with less rounding."""
+"""Centring of scores, which reduces rounding for tokens far from the origin."""
 
 import jax
 import jax.numpy as jnp
@@ -7,20 +7,20 @@ from jaxtyping import Array, Float
 from ._masked import Masked
 from ._score import AbstractQuadraticScore, AbstractScore, Dot
 from ._squared_distance import SquaredDistance
-from .balanced import Balanced, balanced_factors
+from .balanced_score import BalancedScore, factorise
 
 
-def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
+def recentre(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
     r"""A score with the same row-normalised weights, computed with less rounding.
 
-    Keys are measured from `mean`, which adds to the score a function of the query
-    alone. A cloud far from the origin has scores of the size of its distance squared,
-    and would lose the digits that tell its tokens apart. Scores of other kinds come
-    back as given.
+    Keys are measured from `mean`, which changes the score by a function of the query
+    only. Without centring, a cloud far from the origin has scores of the size of its
+    squared distance, and loses the digits that distinguish its tokens. Scores of other
+    types are returned unchanged.
     """
     centre = jax.lax.stop_gradient(mean)  # the weights do not depend on it
     if isinstance(score, Masked):
-        return Masked(about(score.score, centre), score.mask)
+        return Masked(recentre(score.score, centre), score.mask)
     if isinstance(score, Dot):
         return Dot(
             score.Q,
@@ -35,18 +35,19 @@ def about(score: AbstractScore, mean: Float[Array, " d"]) -> AbstractScore:
     return score
 
 
-def centred(
+def centre_score(
     score: AbstractQuadraticScore,
     mean: Float[Array, " d"],
-    of_queries: Float[Array, " d"] | None = None,
+    query_mean: Float[Array, " d"] | None = None,
 ) -> Dot:
-    """The bilinear part of a score, keys measured from `mean`; queries, too, or so.
+    """The bilinear part of a score, with keys and queries measured from their means.
 
-    All that a doubly normalised coupling sees, with the least rounding: what is left
-    out depends on the query alone or on the key alone.
+    The mean of the queries is `query_mean`, or `mean` by default. Doubly normalised
+    couplings depend on this part only: all other terms depend on the query only or on
+    the key only.
     """
     centre, bilinear = jax.lax.stop_gradient(mean), score.bilinear
-    origin = centre if of_queries is None else jax.lax.stop_gradient(of_queries)
+    origin = centre if query_mean is None else jax.lax.stop_gradient(query_mean)
     return Dot(
         bilinear.Q,
         bilinear.K,
@@ -56,14 +57,14 @@ def centred(
     )
 
 
-def balanced(
+def balance_score(
     score: AbstractQuadraticScore,
     mean: Float[Array, " d"],
-    of_queries: Float[Array, " d"] | None = None,
-) -> Balanced:
-    """`centred`, as a squared distance: potentials of its plan are small beside it."""
-    dot = centred(score, mean, of_queries)
-    origins = mean if of_queries is None else of_queries, mean
+    query_mean: Float[Array, " d"] | None = None,
+) -> BalancedScore:
+    """The result of `centre_score` as a squared distance, with small potentials."""
+    dot = centre_score(score, mean, query_mean)
+    origins = mean if query_mean is None else query_mean, mean
     scale = jnp.ones((), mean.dtype)
-    M, N = balanced_factors(dot)
-    return Balanced(dot, M, N, scale, jax.lax.stop_gradient(origins))
+    M, N = factorise(dot)
+    return BalancedScore(dot, M, N, scale, jax.lax.stop_gradient(origins))

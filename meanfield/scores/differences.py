@@ -1,13 +1,13 @@
-r"""Scores from differences of keys, which rounding far from the origin does not reach.
+r"""Scores from differences of keys, which stay accurate far from the origin.
 
-Only differences of scores within a row enter a normalised sum. Measured from a
+A normalised sum depends only on differences of scores within a row. Relative to a
 reference key $r$, which may depend on the query, and with $u = y - r$,
 
 $$s(x, y) - s(x, r) = u\cdot(a - b\,u),$$
 
 where $a = Ax$ and $b = 0$ for an inner product, and $a = 2b\,(x - r)$ for $-b$ times a
-squared distance. Where $y$ and $r$ lie in one compact group $u$ is exact, and rounding
-is relative to the difference; an expanded score is rounded at the size of $|x|\,|y|$.
+squared distance. If $y$ and $r$ lie in one compact group, $u$ is exact and rounding is
+relative to the difference; the rounding of an expanded score is relative to $|x|\,|y|$.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ import jax.numpy as jnp
 from equinox.internal import unvmap_any
 from jaxtyping import Array, Bool, Float
 
-from meanfield._derivatives import ruled
+from meanfield._derivatives import custom_derivative
 from meanfield.linalg import HIGHEST
 
-FEW = 4  # columns, of which differences cost no more than a matrix product
-CHUNK = 8  # columns in one pass over a block of pairs
+MAX_COLUMNS = 4  # up to this many, differences cost no more than a matrix product
+CHUNK = 8  # number of columns in one pass over a block of pairs
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Differences(eqx.Module):
     r"""Vectors whose differences give differences of scores, in units of scores.
 
     Attributes:
-        query: $a$ for an inner product; what a key is compared with for a distance.
+        query: $a$ for an inner product; for a distance, the point $x$ in $x - r$.
         key: the vectors whose differences are $u$.
         bend: $b$; `None` for an inner product.
     """
@@ -46,23 +46,23 @@ def product_tangent(
     factors: tuple[Float[Array, "n k"], Float[Array, "k m"]],
     tangents: tuple[Float[Array, "n k"], Float[Array, "k m"]],
 ) -> Float[Array, "n m"]:
-    """The derivative of a matrix product of keys and queries, a pass for either."""
+    """The derivative of a matrix product of keys and queries, in two products."""
     (k, q), (dk, dq) = factors, tangents
-    # The barrier keeps the transpose of the keys what it is: without, the compiler
-    # would multiply by a strided matrix.
+    # The barrier keeps the transposed keys as an array; without it, the compiler would
+    # multiply by a strided matrix.
     rows = jax.lax.optimization_barrier(k.T)
-    by_query = jax.lax.dot_general(
+    query_part = jax.lax.dot_general(
         rows, dq, (((0,), (0,)), ((), ())), precision=HIGHEST
     )
-    return jnp.matmul(dk, q, precision=HIGHEST) + by_query
+    return jnp.matmul(dk, q, precision=HIGHEST) + query_part
 
 
-def _expanded_tangent(_: Array, primals: tuple, tangents: tuple) -> Array:
+def _expansion_tangent(_: Array, primals: tuple, tangents: tuple) -> Array:
     (k, q, _), (dk, dq, offset) = primals[:3], tangents[:3]
     return product_tangent((k, q), (dk, dq)) + offset[:, None]
 
 
-@ruled(_expanded_tangent)
+@custom_derivative(_expansion_tangent)
 def _from_references(
     k: Float[Array, "n k"],
     q: Float[Array, "k m"],
@@ -72,14 +72,14 @@ def _from_references(
     reference: Float[Array, "c m"],
     *bend: Float[Array, ""],
 ) -> Float[Array, "n m"]:
-    del k, q, offset  # derivatives are those of these
+    del k, q, offset  # used by the derivative only
 
-    def term(key: Array, slope: Array, reference: Array) -> Array:
+    def term(key: Array, coefficient: Array, reference: Array) -> Array:
         u = key[:, None] - reference[None]
-        return u * (slope[None] - bend[0] * u if bend else slope[None])
+        return u * (coefficient[None] - bend[0] * u if bend else coefficient[None])
 
     count = key.shape[1]
-    if count <= FEW:
+    if count <= MAX_COLUMNS:
         terms = [term(key[:, i], slope[i], reference[i]) for i in range(count)]
         return sum(terms[1:], terms[0])
     sides = _chunks(key.T), _chunks(slope), _chunks(reference)
@@ -93,41 +93,41 @@ def _from_references(
 
 
 def from_references(
-    expanded: tuple[Float[Array, "n k"], Float[Array, "k m"], Float[Array, " n"]],
+    expansion: tuple[Float[Array, "n k"], Float[Array, "k m"], Float[Array, " n"]],
     key: Float[Array, "n c"],
     query: Float[Array, "c m"],
     reference: Float[Array, "c m"],
     bend: Float[Array, ""] | None,
 ) -> Float[Array, "n m"]:
-    r"""Scores less those of the references, keys by queries.
+    r"""Scores minus the scores of the references, keys by queries.
 
-    Derivatives are those of the expanded scores, $k\cdot q$ and an offset for each
-    key: they are linear in the size of tokens, and need no differences.
+    Derivatives are those of the expanded scores, $k\cdot q$ plus an offset for each
+    key. They are linear in the size of tokens, so they need no differences.
     """
     if bend is None:
-        return _from_references(*expanded, key, query, reference)
-    slope = 2 * bend * (query - reference)
-    return _from_references(*expanded, key, slope, reference, bend)
+        return _from_references(*expansion, key, query, reference)
+    coefficient = 2 * bend * (query - reference)
+    return _from_references(*expansion, key, coefficient, reference, bend)
 
 
 def _chunks(rows: Float[Array, "c m"]) -> Float[Array, "chunks chunk m"]:
-    filled = jnp.pad(rows, [(0, -len(rows) % CHUNK), (0, 0)])
-    return filled.reshape(-1, CHUNK, rows.shape[1])
+    padded_rows = jnp.pad(rows, [(0, -len(rows) % CHUNK), (0, 0)])
+    return padded_rows.reshape(-1, CHUNK, rows.shape[1])
 
 
-def at_references(
+def reference_scores(
     query: Float[Array, "k m"],
     reference: Float[Array, "k m"],
     bend: Float[Array, ""] | None,
-    expanded: Float[Array, " m"],
+    expansion: Float[Array, " m"],
 ) -> Float[Array, " m"]:
-    """The scores of the references, a constant; inner products as `expanded`."""
+    """The scores of the references; for inner products, `expansion` as a constant."""
     if bend is None:
-        return jax.lax.stop_gradient(expanded)
+        return jax.lax.stop_gradient(expansion)
     return -bend * jnp.sum((query - reference) ** 2, axis=0)
 
 
-def variable(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def zero_with_tangent(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """Zero, with the derivative of `x`."""
     return x - jax.lax.stop_gradient(x)
 
@@ -137,7 +137,7 @@ def size_of_scores(
 ) -> Float[Array, ""]:
     r"""A bound on the terms of expanded scores: $\max|k|\max|q| + \max|c|$.
 
-    Rounding moves such a score by this times a unit in the last place.
+    The rounding error of such a score is about eps times this bound.
     """
     k, q, offset = jax.lax.stop_gradient((k, q, offset))
     longest = jnp.sqrt(jnp.max(jnp.sum(k**2, axis=1)) * jnp.max(jnp.sum(q**2, axis=0)))
@@ -145,17 +145,17 @@ def size_of_scores(
 
 
 def is_rounded_away(size: Float[Array, ""]) -> Bool[Array, ""]:
-    """Whether rounding moves expanded scores of this size by more than √eps."""
+    """Whether rounding changes expanded scores of this size by more than √eps."""
     return size * jnp.sqrt(jnp.finfo(size.dtype).eps) > 1
 
 
-def unless_rounded_away(
+def choose_by_rounding(
     size: Float[Array, ""],
     columns: int,
     exact: Callable[[], T],
-    expanded: Callable[[], T],
+    expansion: Callable[[], T],
 ) -> T:
-    """From differences where these are cheap or rounding calls for them."""
-    if columns <= FEW:
+    """Result from differences where they are cheap or needed, else from expansion."""
+    if columns <= MAX_COLUMNS:
         return exact()
-    return jax.lax.cond(unvmap_any(is_rounded_away(size)), exact, expanded)
+    return jax.lax.cond(unvmap_any(is_rounded_away(size)), exact, expansion)

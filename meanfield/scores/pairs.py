@@ -1,4 +1,4 @@
-"""Scores of pairs of queries and keys, to be had block by block."""
+"""Scores of pairs of queries and keys, computed block by block."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,50 +9,52 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from meanfield._array import frozen
+from meanfield._array import stop_gradient
 from meanfield.linalg import HIGHEST
 from meanfield.tokens import Tokens
 
 from ._masked import Masked
 from ._score import AbstractQuadraticScore, AbstractScore
 from .differences import from_references, product_tangent
-from .rows import of_one_dtype, vectors_of
+from .rows import promote_dtypes, vectors_of
 
 Link = Callable[[Array], Array]
 
-# Inner products of so few terms are cheaper inside the loop that takes exponentials.
-FUSED = 4
-ALIKE = 4  # units in the last place, by which the largest scores may differ
+# Up to this many terms, inner products are cheaper fused into the exponential's loop.
+MAX_FUSED_TERMS = 4
+TIE_ULPS = 4  # units in the last place within which largest scores count as equal
 
 
 class QuerySide(eqx.Module):
-    """Queries: $q$, one column each; what is added to all their scores; the tokens.
+    """Queries: vectors $q$ in columns, offsets of their scores, and the tokens.
 
     Attributes:
-        compared: their vectors in `Differences`, one column each.
-        references: vectors of the keys that scores are measured from; `None` for
-            expanded scores.
+        vectors: $q$; `None` for scores that are not inner products.
+        difference_vectors: their vectors in `Differences`, in columns.
+        references: vectors of the keys relative to which scores are measured; `None`
+            for expanded scores.
     """
 
     vectors: Float[Array, "*blocks k m"] | None
     offset: Float[Array, "*blocks m"]
     tokens: Tokens
-    compared: Float[Array, "*blocks c m"] | None = None
+    difference_vectors: Float[Array, "*blocks c m"] | None = None
     references: Float[Array, "*blocks c m"] | None = None
 
 
 class KeySide(eqx.Module):
-    """Keys: $k$, one row each; what is added to all their scores; the tokens.
+    """Keys: vectors $k$ in rows, offsets of their scores, and the tokens.
 
     Attributes:
-        compared: their vectors in `Differences`, one row each.
-        logs: the part of the offset that is none of the score.
+        vectors: $k$; `None` for scores that are not inner products.
+        difference_vectors: their vectors in `Differences`, in rows.
+        logs: the part of the offset that does not belong to the score.
     """
 
     vectors: Float[Array, "*blocks n k"] | None
     offset: Float[Array, "*blocks n"]
     tokens: Tokens
-    compared: Float[Array, "*blocks n c"] | None = None
+    difference_vectors: Float[Array, "*blocks n c"] | None = None
     logs: Float[Array, "*blocks n"] | None = None
 
 
@@ -60,18 +62,18 @@ Side = TypeVar("Side", QuerySide, KeySide)
 
 
 class Pairs(eqx.Module):
-    """The scores of all pairs, to be had block by block; `-inf` excludes.
+    """The scores of all pairs, computed block by block; `-inf` excludes a pair.
 
     Attributes:
-        score: asked where vectors do not say all.
-        units: what a score of one is in; vectors and offsets are in these.
-        fused: whether inner products of few terms may be taken inside other loops,
-            each time with another rounding.
-        whole: whether all pairs are one block, of which a mask allows a part.
-        queries: one side.
-        keys: the other.
-        remainder: left out of all scores of a query, and in no units.
-        bend: that of `Differences`.
+        score: the score; evaluated if vectors are not sufficient.
+        units: factor of scores, vectors and offsets.
+        is_fused: whether XLA may fuse short inner products into other loops, where
+            they can be rounded differently each time.
+        whole: whether all pairs are one block, so that a mask is always applied.
+        queries: the queries.
+        keys: the keys.
+        remainder: terms left out of all scores of a query, without `units`.
+        bend: `bend` of `Differences`.
     """
 
     score: AbstractScore
@@ -80,22 +82,24 @@ class Pairs(eqx.Module):
     keys: KeySide
     remainder: Float[Array, " m"]
     bend: Float[Array, ""] | None = None
-    fused: bool = eqx.field(static=True, default=True)
+    is_fused: bool = eqx.field(static=True, default=True)
     whole: bool = eqx.field(static=True, default=False)
 
     @property
     def exact(self) -> bool:
-        """Whether vectors and offsets are all there is to a score."""
+        """Whether vectors and offsets determine the scores completely."""
         return self.queries.vectors is not None and not self.masks
 
     @property
     def masks(self) -> bool:
-        """Whether scores of pairs are excluded by a mask on top of vectors."""
+        """Whether a mask excludes pairs of a score that is given by vectors."""
         return isinstance(self.score, Masked) and self.queries.vectors is not None
 
     def offset_by(self, logs: Float[Array, " n"]) -> "Pairs":
-        """With so much more in each score of a key."""
-        keys = replace(self.keys, offset=self.keys.offset + logs, logs=frozen(logs))
+        """The pairs with `logs` added to all scores of each key."""
+        keys = replace(
+            self.keys, offset=self.keys.offset + logs, logs=stop_gradient(logs)
+        )
         return replace(self, keys=keys)
 
     def scores(self, queries: QuerySide, keys: KeySide) -> Float[Array, "keys queries"]:
@@ -105,77 +109,89 @@ class Pairs(eqx.Module):
         elif queries.references is not None:
             return self._from_references(queries, keys)
         else:
-            products = _products if self.fused else _rounded_products
+            products = _products if self.is_fused else _unfused_products
             inner = products(keys.vectors, queries.vectors)
-        # In this order: a stabiliser is subtracted from a score that is rounded as it
-        # was when the largest was looked for, and leaves 0 of that one at any size.
+        # The order matters: subtracting the largest score, which was rounded in the
+        # same way, then gives exactly 0 for that score at any size.
         return (inner + keys.offset[:, None]) + queries.offset[None, :]
 
     def _from_references(
         self, queries: QuerySide, keys: KeySide
     ) -> Float[Array, "keys queries"]:
-        k, y = known(keys.vectors), known(keys.compared)
-        q, r = known(queries.compared), known(queries.references)
+        k, y = require_vectors(keys.vectors), require_vectors(keys.difference_vectors)
+        q, r = (
+            require_vectors(queries.difference_vectors),
+            require_vectors(queries.references),
+        )
         bend = None if self.bend is None else self.units * self.bend
-        expanded = k, known(queries.vectors), keys.offset
-        inner = from_references(expanded, y, q, r, bend)
+        expansion = k, require_vectors(queries.vectors), keys.offset
+        inner = from_references(expansion, y, q, r, bend)
         inner = inner if keys.logs is None else inner + keys.logs[:, None]
         return inner + queries.offset[None, :]
 
-    def linked(
+    def link_product(
         self, link: Link, queries: QuerySide, keys: KeySide, values: Array
     ) -> Array:
-        """`values` times the linked scores of a block; 0 where excluded."""
+        """`values` times `link` of the scores of a block; 0 for excluded pairs."""
         if self.exact:
             return _product(values, link(self.scores(queries, keys)))
         if not self.masks:
             scores = self.scores(queries, keys)
-            return _product(values, _without(link, scores, ~jnp.isneginf(scores)))
+            return _product(values, _masked_link(link, scores, ~jnp.isneginf(scores)))
         assert isinstance(self.score, Masked)
-        mask = lambda: cast(Masked, self.score).allowed(queries.tokens, keys.tokens).T
-        none = jnp.zeros((values.shape[0], queries.offset.shape[0]), values.dtype)
+        mask = lambda: (
+            cast(Masked, self.score).is_allowed(queries.tokens, keys.tokens).T
+        )
+        zeros = jnp.zeros((values.shape[0], queries.offset.shape[0]), values.dtype)
         cases = (
-            lambda: none,
+            lambda: zeros,
             lambda: _product(
-                values, _without(link, self.scores(queries, keys), mask())
+                values, _masked_link(link, self.scores(queries, keys), mask())
             ),
             lambda: _product(values, link(self.scores(queries, keys))),
         )
-        return self._by_share(queries, keys, cases)
+        return self._switch_mask(queries, keys, cases)
 
     def largest(self, queries: QuerySide, keys: KeySide) -> Float[Array, " queries"]:
         """The largest score of each query in a block."""
-        return self._folded(_top, queries, keys)[0]
+        return self._fold_scores(_top, queries, keys)[0]
 
     def best(self, queries: QuerySide, keys: KeySide) -> Float[Array, "rows queries"]:
-        """The largest score of each query, and the logs and vector of that key."""
+        """The largest score of each query, with `logs` and the vector of its key."""
         logs = jnp.zeros_like(keys.offset) if keys.logs is None else keys.logs
-        rows = jnp.concatenate([logs[:, None], known(keys.compared)], axis=1)
+        rows = jnp.concatenate(
+            [logs[:, None], require_vectors(keys.difference_vectors)], axis=1
+        )
         room = _rounding(keys, queries)
-        return self._folded(lambda S: _best(S, rows, room), queries, keys)
+        return self._fold_scores(lambda S: _best(S, rows, room), queries, keys)
 
-    def _folded(
+    def _fold_scores(
         self, fold: Callable[[Array], Array], queries: QuerySide, keys: KeySide
     ) -> Float[Array, "rows queries"]:
-        """What scores are folded to, of which a mask leaves some."""
+        """`fold` of the scores of a block, with the mask applied."""
         scores = lambda: self.scores(queries, keys)
         if not (isinstance(self.score, Masked) and self.masks):
             return fold(scores())
-        mask = lambda: cast(Masked, self.score).allowed(queries.tokens, keys.tokens).T
-        out = jnp.full((keys.offset.shape[0], queries.offset.shape[0]), -jnp.inf)
+        mask = lambda: (
+            cast(Masked, self.score).is_allowed(queries.tokens, keys.tokens).T
+        )
+        excluded_scores = jnp.full(
+            (keys.offset.shape[0], queries.offset.shape[0]), -jnp.inf
+        )
         cases = (
-            lambda: fold(out.astype(queries.offset.dtype)),
+            lambda: fold(excluded_scores.astype(queries.offset.dtype)),
             lambda: fold(jnp.where(mask(), scores(), -jnp.inf)),
             lambda: fold(scores()),
         )
-        return self._by_share(queries, keys, cases)
+        return self._switch_mask(queries, keys, cases)
 
-    def _by_share(
+    def _switch_mask(
         self, queries: QuerySide, keys: KeySide, cases: tuple[Callable[[], Array], ...]
     ) -> Array:
-        """The case of a block of which the mask allows no pairs, some, or all.
+        """The case for a block of which the mask allows no pairs, some, or all.
 
-        Many small clouds side by side would have all three computed.
+        For a single block the general case is used: under `vmap` over many small
+        clouds, a switch would compute all three.
         """
         if self.whole:
             return cases[1]()
@@ -183,28 +199,28 @@ class Pairs(eqx.Module):
         return jax.lax.switch(self.score.share(queries.tokens, keys.tokens), cases)
 
 
-def paired(
+def pair_scores(
     score: AbstractScore, queries: Tokens, keys: Tokens, units: float = 1.0
 ) -> Pairs:
-    """Scores of pairs, without what depends on queries alone: the remainder."""
+    """Scores of pairs without `remainder`, the terms that depend on the query only."""
     base = score.score if isinstance(score, Masked) else score
     if isinstance(base, AbstractQuadraticScore):
         sides = base.factors(queries, keys), vectors_of(base, queries, keys)
-        parts, vectors = of_one_dtype(sides)
-        none, offset = jnp.zeros_like(parts.of_query), units * parts.of_key
-        query_side = QuerySide(units * parts.query.T, none, queries)
+        parts, vectors = promote_dtypes(sides)
+        zeros, offset = jnp.zeros_like(parts.query_term), units * parts.key_term
+        query_side = QuerySide(units * parts.query.T, zeros, queries)
         key_side = KeySide(parts.key, offset, keys)
         if vectors is None:
-            return Pairs(score, units, query_side, key_side, parts.of_query)
-        in_units = (
+            return Pairs(score, units, query_side, key_side, parts.query_term)
+        query_vectors = (
             vectors.query.T if vectors.bend is not None else units * vectors.query.T
         )
         return Pairs(
             score,
             units,
-            replace(query_side, compared=in_units),
-            replace(key_side, compared=vectors.key),
-            parts.of_query,
+            replace(query_side, difference_vectors=query_vectors),
+            replace(key_side, difference_vectors=vectors.key),
+            parts.query_term,
             vectors.bend,
         )
     dtype = jnp.result_type(queries.x, keys.x)
@@ -215,7 +231,7 @@ def paired(
 
 @jax.custom_jvp
 def _products(k: Float[Array, "n k"], q: Float[Array, "k m"]) -> Float[Array, "n m"]:
-    if k.shape[1] > FUSED:
+    if k.shape[1] > MAX_FUSED_TERMS:
         return _product(k, q)
     return sum(
         (k[:, i, None] * q[None, i] for i in range(1, k.shape[1])),
@@ -228,8 +244,9 @@ def _products_jvp(primals: tuple, tangents: tuple) -> tuple:
     return _products(*primals), product_tangent(primals, tangents)
 
 
-def _rounded_products(k: Array, q: Array) -> Array:
-    # A product of one term would be taken inside other loops: two are not.
+def _unfused_products(k: Array, q: Array) -> Array:
+    # XLA fuses a one-term product into neighbouring loops and rounds differently; two
+    # terms prevent that.
     k = jnp.pad(k, [(0, 0), (0, max(0, 2 - k.shape[1]))])
     q = jnp.pad(q, [(0, max(0, 2 - q.shape[0])), (0, 0)])
     return _product(k, q)
@@ -239,8 +256,8 @@ def _product(a: Array, b: Array) -> Array:
     return jnp.matmul(a, b, precision=HIGHEST)
 
 
-def known(vectors: Array | None) -> Array:
-    """Vectors of a score that has them."""
+def require_vectors(vectors: Array | None) -> Array:
+    """`vectors`, asserted not to be `None`."""
     assert vectors is not None
     return vectors
 
@@ -252,29 +269,32 @@ def _top(scores: Array) -> Array:
 def _best(
     scores: Array, rows: Float[Array, "n r"], room: Float[Array, " queries"]
 ) -> Array:
-    """The largest of each column, and the row that belongs to it, or to one as large.
+    """The maximum of each column, and the row of an entry of that size.
 
-    Two passes that a compiler makes vectors of, as it does not of `argmax`. It may
-    round scores in either for itself: where none is as large as the largest was, one
-    within `room` of it is taken.
+    XLA vectorises these two passes, but not `argmax`. They may round differently: if no
+    entry is as large as the maximum, one within `room` of it is used.
     """
     top = _top(scores)
-    least = top - ALIKE * jnp.finfo(top.dtype).eps * jnp.abs(top)
+    least = top - TIE_ULPS * jnp.finfo(top.dtype).eps * jnp.abs(top)
     count = len(rows)
     numbers = jnp.arange(count, dtype=jnp.int32)[:, None]
-    near = jnp.where(scores >= top - room[None], numbers, 0)
-    index = jnp.max(jnp.where(scores >= least, numbers + count, near), axis=0)
+    candidates = jnp.where(scores >= top - room[None], numbers, 0)
+    index = jnp.max(jnp.where(scores >= least, numbers + count, candidates), axis=0)
     return jnp.concatenate([top, rows[index % count].T])
 
 
 def _rounding(keys: KeySide, queries: QuerySide) -> Float[Array, " queries"]:
-    """How far one rounding of a score may be from another one."""
-    k, q, offset = known(keys.vectors), known(queries.vectors), keys.offset
+    """Largest difference between two roundings of the same score."""
+    k, q, offset = (
+        require_vectors(keys.vectors),
+        require_vectors(queries.vectors),
+        keys.offset,
+    )
     longest = jnp.sqrt(jnp.max(jnp.sum(k**2, axis=1)) * jnp.sum(q**2, axis=0))
     size = longest + jnp.max(jnp.where(jnp.isneginf(offset), 0, jnp.abs(offset)))
-    return ALIKE * jnp.finfo(size.dtype).eps * size
+    return TIE_ULPS * jnp.finfo(size.dtype).eps * size
 
 
-def _without(link: Link, scores: Array, mask: Array) -> Array:
-    # The inner `where` keeps derivatives of the link at -inf out of the sum.
+def _masked_link(link: Link, scores: Array, mask: Array) -> Array:
+    # The inner `where` prevents NaN derivatives of the link at -inf.
     return jnp.where(mask, link(jnp.where(mask, scores, 0)), 0)

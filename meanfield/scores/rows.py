@@ -1,4 +1,4 @@
-"""Matrices of scores, row by row without the rounding of large tokens."""
+"""Matrices of scores, with little rounding even for large tokens."""
 
 from typing import TypeVar
 
@@ -12,11 +12,11 @@ from ._masked import Masked
 from ._score import AbstractQuadraticScore, AbstractScore
 from .differences import (
     Differences,
-    at_references,
+    choose_by_rounding,
     from_references,
+    reference_scores,
     size_of_scores,
-    unless_rounded_away,
-    variable,
+    zero_with_tangent,
 )
 
 T = TypeVar("T")
@@ -25,10 +25,10 @@ T = TypeVar("T")
 def rows_from_references(
     score: AbstractScore, queries: Tokens, keys: Tokens, logs: Float[Array, " n"]
 ) -> tuple[Float[Array, "m n"], Float[Array, " m"]]:
-    """Scores plus `logs`, less a number for each query, and these numbers.
+    """Scores plus `logs`, minus a reference score for each query; the reference scores.
 
-    Of quadratic scores the number is the score of the largest key of the row, from
-    which the others are measured; of others it is zero.
+    For quadratic scores, the reference is the key with the largest score of the row;
+    for other scores the reference score is zero.
     """
     whole = score(queries, keys) + logs[None]
     vectors = vectors_of(score, queries, keys)
@@ -37,34 +37,34 @@ def rows_from_references(
     base = score.score if isinstance(score, Masked) else score
     assert isinstance(base, AbstractQuadraticScore)
     sides = base.factors(queries, keys), vectors, whole
-    parts, vectors, whole = of_one_dtype(sides)
-    expanded = parts.key, parts.query.T, parts.of_key
+    parts, vectors, whole = promote_dtypes(sides)
+    expansion = parts.key, parts.query.T, parts.key_term
     best = jnp.argmax(jax.lax.stop_gradient(whole), axis=1)
 
     def exact() -> tuple[Array, Array]:
         q, r, bend = vectors.query.T, vectors.key[best].T, vectors.bend
-        S = from_references(expanded, vectors.key, q, r, bend).T
-        products = jnp.sum(parts.query * parts.key[best], axis=1) + parts.of_key[best]
-        at = at_references(q, r, bend, products + parts.of_query)
+        S = from_references(expansion, vectors.key, q, r, bend).T
+        products = jnp.sum(parts.query * parts.key[best], axis=1) + parts.key_term[best]
+        reference_score = reference_scores(q, r, bend, products + parts.query_term)
         logs_in = jnp.where(jnp.isneginf(whole), -jnp.inf, logs[None])
-        return S + logs_in, at + variable(parts.of_query)
+        return S + logs_in, reference_score + zero_with_tangent(parts.query_term)
 
-    size, columns = size_of_scores(*expanded), vectors.key.shape[1]
-    none = jnp.zeros_like(whole[:, 0])
-    return unless_rounded_away(size, columns, exact, lambda: (whole, none))
+    size, columns = size_of_scores(*expansion), vectors.key.shape[1]
+    zeros = jnp.zeros_like(whole[:, 0])
+    return choose_by_rounding(size, columns, exact, lambda: (whole, zeros))
 
 
 def vectors_of(
     score: AbstractScore, queries: Tokens, keys: Tokens
 ) -> Differences | None:
-    """The vectors of a score, masked or not, constant for derivatives."""
+    """The `Differences` of a score, masked or not, with gradients stopped."""
     base = score.score if isinstance(score, Masked) else score
     if not isinstance(base, AbstractQuadraticScore):
         return None
     return jax.lax.stop_gradient(base.differences(queries, keys))
 
 
-def of_one_dtype(arrays: T) -> T:
-    """The same in the widest dtype among them, as loops over blocks need it."""
+def promote_dtypes(arrays: T) -> T:
+    """The arrays in their widest common dtype, which loops over blocks require."""
     dtype = jnp.result_type(*jax.tree.leaves(arrays))
     return jax.tree.map(lambda x: x.astype(dtype), arrays)

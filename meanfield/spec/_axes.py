@@ -21,9 +21,9 @@ GRAMMAR = (
     "write KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=VALUE|VALUE; KEY may "
     "be A[0,1], options.NAME or drift.NAME"
 )
-_MOST = 1_000_000  # values on one axis: more are a slip of the pen
+_MAX_VALUES = 1_000_000  # values on one axis: more can only be a typing error
 _NAME = r"[\w-]+(?:\.\w+)?(?:\[\d{1,9},\d{1,9}\])?"
-_BETWEEN = re.compile(rf",(?=\s*{_NAME}=)")
+_SEPARATOR = re.compile(rf",(?=\s*{_NAME}=)")
 _AXIS = re.compile(
     r"\s*(\w+)(?:\.([A-Za-z]\w*))?(?:\[(\d{1,9}),(\d{1,9})\])?=(.*)",
     re.DOTALL | re.ASCII,
@@ -32,14 +32,15 @@ _AXIS = re.compile(
 
 @dataclass(frozen=True)
 class Axis:
-    """A key of a spec, an entry of a matrix or an option, and the values it takes.
+    """An axis of a sweep: a key, a matrix entry or an option, and its values.
 
     Attributes:
         key: a key of `RunSpec`.
-        values: JSON values, no two of them equal.
-        scale: `linear` and `log` are evenly spaced so; a `list` has no order.
+        values: distinct JSON values.
+        scale: `linear` or `log` for evenly spaced values; a `list` has no order.
         entry: row and column, if only one entry of a matrix varies.
-        option: its name, if one option of an attention, or part of a drift, varies.
+        option: name of the option of an attention, or of the part of a drift, that
+            varies; `None` otherwise.
 
     Examples:
         >>> from meanfield.spec import parse_axes
@@ -56,26 +57,26 @@ class Axis:
 
     @property
     def name(self) -> str:
-        """How people write it: `A`, `A[0,1]`, `options.tau` or `drift.M[0,1]`."""
+        """The name as in `--over`: `A`, `A[0,1]`, `options.tau` or `drift.M[0,1]`."""
         whole = self.key if self.option is None else f"{self.key}.{self.option}"
         indices = ",".join(map(str, self.entry or ()))
         return whole if self.entry is None else f"{whole}[{indices}]"
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of its key varies."""
+        """Whether the whole value of the key varies."""
         return self.entry is None and self.option is None
 
     @property
     def pairs(self) -> list[tuple[str, Any]]:
-        """Its key with each value, as a spec has them."""
+        """The key with each value, in the form that a spec holds."""
         if self.option is None:
             return [(self.key, value) for value in self.values]
         return [(self.key, {self.option: value}) for value in self.values]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The values as people write them."""
+        """The values as text."""
         return tuple(_label(value) for value in self.values)
 
     @property
@@ -89,17 +90,17 @@ class Axis:
     def as_json(self) -> dict[str, Any]:
         """The axis as JSON values."""
         values = json.loads(json.dumps(asdict(self)))
-        if self.option is None:  # as versions stored it that knew none
+        if self.option is None:  # stored sweeps of older versions have no such key
             del values["option"]
         return values
 
 
 def parse_axes(*texts: str) -> tuple[Axis, ...]:
-    """Axes from text: `A=-2:2:41,epsilon=0.1:10:41:log`, or one text for each.
+    """Parses axes such as `A=-2:2:41,epsilon=0.1:10:41:log`, or one text for each.
 
     Raises:
-        InvalidInputError: if a key is unknown, or no axis, or given twice; or if its
-            values are none, not numbers, or repeat themselves.
+        InvalidInputError: if a key is unknown, cannot be an axis or is given twice; or
+            if values are missing, not numbers, or repeated.
 
     Examples:
         >>> from meanfield.spec import parse_axes
@@ -109,46 +110,48 @@ def parse_axes(*texts: str) -> tuple[Axis, ...]:
         ... ]
         [('A', 41), ('seed', 3)]
     """
-    axes = [_axis(_spelled(part)) for text in texts for part in _BETWEEN.split(text)]
+    axes = [
+        _axis(_normalise_key(part)) for text in texts for part in _SEPARATOR.split(text)
+    ]
     if not axes:
         raise InvalidInputError(f"A sweep needs an axis; {GRAMMAR}.")
-    seen: set[str] = set()
+    names: set[str] = set()
     for axis in axes:
-        if any(_overlap(axis.name, name) for name in seen):
+        if any(_overlap(axis.name, name) for name in names):
             raise InvalidInputError(
                 f"`{axis.key}` is given twice among the axes; leave one out."
             )
-        seen.add(axis.name)
+        names.add(axis.name)
     return tuple(axes)
 
 
-def _overlap(name: str, other: str) -> bool:
-    """Whether one of two is the other, or a part of it."""
+def _overlap(name: str, other_name: str) -> bool:
+    """Whether two names are equal, or one is a part of the other."""
     is_part = lambda part, whole: part.startswith((f"{whole}[", f"{whole}."))
-    return name == other or is_part(name, other) or is_part(other, name)
+    return name == other_name or is_part(name, other_name) or is_part(other_name, name)
 
 
-def with_values(spec: RunSpec, values: Sequence[tuple[Axis, Any]]) -> RunSpec:
+def replace_values(spec: RunSpec, values: Sequence[tuple[Axis, Any]]) -> RunSpec:
     """`spec` with one value of each axis.
 
     Raises:
-        InvalidInputError: if a value does not work, naming the cell.
+        InvalidInputError: naming the cell, if a value is invalid.
 
     Examples:
-        >>> from meanfield.spec import parse, parse_axes, with_values
+        >>> from meanfield.spec import parse, parse_axes, replace_values
         >>> (axis,) = parse_axes("epsilon=0.5|2")
-        >>> with_values(parse({"A": -1.0}), [(axis, 2.0)]).epsilon
+        >>> replace_values(parse({"A": -1.0}), [(axis, 2.0)]).epsilon
         2.0
     """
     keys = spec.as_json()
     for axis, value in values:
         old = keys.get(axis.key)
-        keys[axis.key] = value if axis.is_whole else _replaced(old, axis, value)
+        keys[axis.key] = value if axis.is_whole else _replace_value(old, axis, value)
     return parse(keys, where=f"the cell {cell_name(values)}")
 
 
 def cell_name(values: Sequence[tuple[Axis, Any]]) -> str:
-    """A cell as people write it: `A = 1, epsilon = 0.5`.
+    """Name of a cell of a sweep, such as `A = 1, epsilon = 0.5`.
 
     Examples:
         >>> from meanfield.spec import cell_name, parse_axes
@@ -160,10 +163,10 @@ def cell_name(values: Sequence[tuple[Axis, Any]]) -> str:
 
 
 def _axis(text: str) -> Axis:
-    found = _AXIS.fullmatch(text)
-    if found is None:
+    match = _AXIS.fullmatch(text)
+    if match is None:
         raise InvalidInputError(f"`{text}` is no axis; {GRAMMAR}.")
-    key, option, row, column, rest = found.groups()
+    key, option, row, column, rest = match.groups()
     entry = None if row is None else (int(row), int(column))
     _check_key(key, entry, option)
     name = text.partition("=")[0].strip()
@@ -177,41 +180,41 @@ def _axis(text: str) -> Axis:
     count = _count(parts[2], text)
     if start == stop:
         raise InvalidInputError(
-            f"In `{text}`: START and STOP are the same; give two numbers."
+            f"In `{text}`: START and STOP are the same; give two different numbers."
         )
     if len(parts) == 3:
         values = tuple(np.linspace(start, stop, count).tolist())
         return Axis(key, values, "linear", entry, option)
     if start <= 0 or stop <= 0:
         raise InvalidInputError(
-            f"In `{text}`: START and STOP of a `log` axis are > 0; leave out `:log`, "
-            "or give positive ones."
+            f"In `{text}`: START and STOP of a `log` axis must be > 0. Leave out "
+            "`:log`, or give positive numbers."
         )
     values = tuple(np.geomspace(start, stop, count).tolist())
     return Axis(key, values, "log", entry, option)
 
 
-def _spelled(text: str) -> str:
-    """An axis whose key may be spelled as its option is: `half-width=1|2`."""
+def _normalise_key(text: str) -> str:
+    """The text with its key in the spelling of specs: `half-width=1|2` is accepted."""
     key, sign, values = text.partition("=")
     return key.replace("-", "_") + sign + values
 
 
 def _check_key(key: str, entry: tuple[int, int] | None, option: str | None) -> None:
     if key not in KEYS:
-        near = suggestion(key, list(KEYS))
-        raise InvalidInputError(f"There is no key `{key}` to sweep over; {near}")
+        hint = suggestion(key, list(KEYS))
+        raise InvalidInputError(f"There is no key `{key}` to sweep over; {hint}")
     if KEYS[key].no_axis:
         raise InvalidInputError(f"`{key}` cannot be an axis: {KEYS[key].no_axis}.")
     if entry is not None and option is None and key not in MATRICES:
         raise InvalidInputError(
-            f"`{key}` is no matrix: it has no entry to sweep over; sweep over `{key}` "
-            "itself."
+            f"`{key}` is no matrix, so it has no entry to sweep over; sweep over "
+            f"`{key}` itself."
         )
     if option is not None and KEYS[key].holds != "options":
         raise InvalidInputError(
-            f"`{key}` has no options to sweep over; those of an attention are "
-            "`options.NAME`, those of a drift `drift.NAME`."
+            f"`{key}` has no options to sweep over; an option of an attention is "
+            "`options.NAME`, a part of a drift is `drift.NAME`."
         )
 
 
@@ -231,23 +234,27 @@ def _number(text: str, whole: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InvalidInputError(f"In `{whole}`: `{text}` is no number; {GRAMMAR}.")
+        raise InvalidInputError(
+            f"In `{whole}`: `{text}` is not a finite number; {GRAMMAR}."
+        )
     return value
 
 
 def _count(text: str, whole: str) -> int:
-    short = text.strip()[: len(str(_MOST)) + 1]  # enough to see that it is too large
+    short = text.strip()[
+        : len(str(_MAX_VALUES)) + 1
+    ]  # enough digits to detect that it is too large
     count = int(short) if text.strip().isdecimal() else 0
-    if not 2 <= count <= _MOST:
+    if not 2 <= count <= _MAX_VALUES:
         raise InvalidInputError(
-            f"In `{whole}`: COUNT must be a whole number from 2 to {_MOST}; got "
+            f"In `{whole}`: COUNT must be a whole number from 2 to {_MAX_VALUES}; got "
             f"`{text}`."
         )
     return count
 
 
 def _value(text: str, name: str) -> Any:
-    """A JSON value, or a word."""
+    """The JSON value of a text, or the text itself if it is not JSON."""
     if not text:
         raise InvalidInputError(f"The axis `{name}` has an empty value; {GRAMMAR}.")
     try:
@@ -255,20 +262,22 @@ def _value(text: str, name: str) -> Any:
     except json.JSONDecodeError:
         return text
     except ValueError as error:
-        raise InvalidInputError(f"A value of the axis `{name}`: {error}.") from None
+        raise InvalidInputError(
+            f"A value of the axis `{name}` is invalid: {error}."
+        ) from None
 
 
-def _replaced(old: Any, axis: Axis, value: Any) -> Any:
-    """A matrix with another entry, or options with another value."""
+def _replace_value(old: Any, axis: Axis, value: Any) -> Any:
+    """The matrix or the options `old`, with one value replaced."""
     if axis.option is None:
-        return _with_entry(old, axis, value)
+        return _replace_entry(old, axis, value)
     options = options_of(old or {})
     if axis.entry is not None:
-        value = _with_entry(options.get(axis.option), axis, value)
+        value = _replace_entry(options.get(axis.option), axis, value)
     return {**options, axis.option: value}
 
 
-def _with_entry(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
+def _replace_entry(matrix: Any, axis: Axis, value: Any) -> list[list[Any]]:
     row, column = axis.entry or (0, 0)
     rows = isinstance(matrix, list) and all(isinstance(r, list) for r in matrix)
     if not rows or row >= len(matrix) or column >= len(matrix[row]):

@@ -1,4 +1,4 @@
-"""TOML files, and where the files are that a spec names."""
+"""TOML files of specs, and the paths in them."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -9,16 +9,16 @@ from meanfield._reading import path_of, read_text
 from meanfield.errors import InputFileError
 
 from ._model import KEYS
-from .attention import context_of, files_in, options_of, with_files
+from .attention import context_of, files_in, options_of, replace_files
 
 BEGIN = "`meanfield init` writes a file to begin with."
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The values in a TOML file, unchecked, its file names located in its folder.
+    """The unchecked values of a TOML file, with paths relative to its folder resolved.
 
     Raises:
-        InputFileError: if it is missing, unreadable or no TOML.
+        InputFileError: if the file is missing, unreadable or not TOML.
 
     Examples:
         >>> from pathlib import Path
@@ -32,73 +32,73 @@ def read_toml(path: Path) -> dict[str, Any]:
         values = tomllib.loads(text)
     except RecursionError:
         raise InputFileError(
-            f"`{path}` is no TOML: it is nested too deep. {BEGIN}"
+            f"`{path}` is not valid TOML: it is nested too deeply. {BEGIN}"
         ) from None
     except ValueError as error:
-        raise InputFileError(
-            f"`{path}` is no TOML to be read: {error}. {BEGIN}"
-        ) from None
-    return located(values, path.parent)
+        raise InputFileError(f"`{path}` is not valid TOML: {error}. {BEGIN}") from None
+    return resolve_paths(values, path.parent)
 
 
-def located(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """`values` with absolute paths: those that are relative start from `folder`.
+def resolve_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`values` with absolute paths; relative ones are resolved against `folder`.
 
-    These are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
-    one that is the `context`, and a `model` that is a folder there.
+    Paths are the values `@FILE` of matrices, of `init` and of `text`, the run `source`,
+    a run that is the `context`, and a `model` that is a folder there.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.spec import located
-        >>> located({"A": "@matrix.npy", "d": 2}, Path("/data"))
+        >>> from meanfield.spec import resolve_paths
+        >>> resolve_paths({"A": "@matrix.npy", "d": 2}, Path("/data"))
         {'A': '@/data/matrix.npy', 'd': 2}
     """
-    return _renamed(values, folder, lambda name: _absolute(name, folder))
+    return _rename_files(values, folder, lambda name: _absolute(name, folder))
 
 
-def beside(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """`values` with paths relative to `folder` if they lie there, else as they are.
+def relative_paths(values: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """`values` with paths inside `folder` made relative to it; others are unchanged.
 
-    In a TOML file in that folder they mean the same; see `located`.
+    The inverse of `resolve_paths`, for a TOML file in that folder.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.spec import beside
-        >>> beside({"A": "@/data/matrix.npy", "init": "@/x.npy"}, Path("/data"))
+        >>> from meanfield.spec import relative_paths
+        >>> relative_paths({"A": "@/data/matrix.npy", "init": "@/x.npy"}, Path("/data"))
         {'A': '@matrix.npy', 'init': '@/x.npy'}
     """
-    return _renamed(values, folder, lambda name: name_in(name, folder))
+    return _rename_files(values, folder, lambda name: relative_name(name, folder))
 
 
-def name_in(name: str, folder: Path) -> str:
-    """A file name relative to `folder` if it lies there, else as it is.
+def relative_name(name: str, folder: Path) -> str:
+    """A file name relative to `folder` if it lies there, otherwise unchanged.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.spec import name_in
-        >>> name_in("/data/mine.py", Path("/data")), name_in("/mine.py", Path("/data"))
-        ('mine.py', '/mine.py')
+        >>> from meanfield.spec import relative_name
+        >>> [relative_name(x, Path("/data")) for x in ("/data/mine.py", "/mine.py")]
+        ['mine.py', '/mine.py']
     """
     path, root = Path(name), folder.absolute()
     return str(path.relative_to(root)) if path.is_relative_to(root) else name
 
 
-def _renamed(
+def _rename_files(
     values: Mapping[str, Any], folder: Path, rename: Callable[[str], str]
 ) -> dict[str, Any]:
-    """`values` with other names for their files; `folder` may hold a model."""
-    named = {key: _named(key, value, folder, rename) for key, value in values.items()}
+    """`values` with `rename` applied to all paths; `folder` may hold a model."""
+    new_values = {
+        key: _rename_value(key, value, folder, rename) for key, value in values.items()
+    }
     for key, row in KEYS.items():
-        if row.holds == "table" and isinstance(named.get(key), list):
-            named[key] = [
-                _renamed(item, folder, rename) if isinstance(item, dict) else item
-                for item in named[key]
+        if row.holds == "table" and isinstance(new_values.get(key), list):
+            new_values[key] = [
+                _rename_files(item, folder, rename) if isinstance(item, dict) else item
+                for item in new_values[key]
             ]
-    return named
+    return new_values
 
 
 def paths_in(key: str, value: Any) -> list[str]:
-    """The files that a value of a key names, as `@FILE`.
+    """Paths of the files that a value of a key names as `@FILE`.
 
     Examples:
         >>> from meanfield.spec import paths_in
@@ -113,11 +113,13 @@ def paths_in(key: str, value: Any) -> list[str]:
     return [p[1:] for p in parts if isinstance(p, str) and p.startswith("@")]
 
 
-def _named(key: str, value: Any, folder: Path, rename: Callable[[str], str]) -> Any:
+def _rename_value(
+    key: str, value: Any, folder: Path, rename: Callable[[str], str]
+) -> Any:
     if key in KEYS and KEYS[key].holds == "options" and isinstance(value, dict):
-        return with_files(value, lambda path: f"@{rename(path)}")
-    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # one a head
-        name = lambda item: _named(key, item, folder, rename)
+        return replace_files(value, lambda path: f"@{rename(path)}")
+    if isinstance(value, list) and key in KEYS and KEYS[key].files:  # by head
+        name = lambda item: _rename_value(key, item, folder, rename)
         return [name(item) if isinstance(item, str) else item for item in value]
     if not isinstance(value, str):
         return value
@@ -129,7 +131,7 @@ def _named(key: str, value: Any, folder: Path, rename: Callable[[str], str]) -> 
 
 
 def _is_folder(model: str, folder: Path) -> bool:
-    """Whether a model is no known name, but a folder."""
+    """Whether `model` is a path to a folder instead of a registered name."""
     path = path_of(model)
     return path.is_absolute() or (folder / path).is_dir()
 

@@ -1,4 +1,4 @@
-"""What a spec says of a grid: its cells, their box, and its steps."""
+"""Keys of a grid: cells, box and time steps."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -14,22 +14,22 @@ from pydantic import (
 
 from ._keys import Key
 
-# A number of things: what a machine's whole numbers can count.
+# A positive number that fits into a 64-bit integer.
 Count = Annotated[int, Field(gt=0, lt=2**63)]
 
 
-ON_GRIDS = ("grid", "is a key of grids")
+GRID_ONLY = ("grid", "applies only to grids")
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses keys it does not know, and what is not finite."""
+    """A frozen model that rejects unknown keys and numbers that are not finite."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _without_absent(cls, values: Any) -> Any:
-        """Leaves out the `null` of JSON, of which pydantic would ask its length."""
+    def _drop_absent(cls, values: Any) -> Any:
+        """Drops JSON's `null`, as pydantic would validate the length of `None`."""
         if not isinstance(values, dict):
             return values
         absent = {k for k, field in cls.model_fields.items() if field.default is None}
@@ -37,16 +37,16 @@ class Strict(BaseModel):
 
 
 def _cell_count(value: Any) -> Any:
-    """One number of cells, or one for each of two axes."""
-    each = value if isinstance(value, list) else [value]
-    whole = all(type(n) is int and 0 < n < 2**63 for n in each)
-    if value is not None and not (whole and 0 < len(each) <= 2):
+    """Checks a number of cells, or a list with one for each of two axes."""
+    counts = value if isinstance(value, list) else [value]
+    whole = all(type(n) is int and 0 < n < 2**63 for n in counts)
+    if value is not None and not (whole and 0 < len(counts) <= 2):
         raise ValueError("must be a whole number of cells, or a list of two")
     return value
 
 
 def _intervals(value: Any) -> Any:
-    """The ends of an interval, or of one for each of two axes."""
+    """Checks the ends of an interval, or of one interval for each of two axes."""
     rows = value if isinstance(value, list) else [value]
     pairs = [row if isinstance(row, list) else rows for row in rows]
     good = all(len(p) == 2 and all(map(_is_finite, p)) for p in pairs)
@@ -62,7 +62,7 @@ def _is_finite(x: object) -> bool:
 
 
 class GridSpec(Strict):
-    """The keys that only a density on a grid has.
+    """The keys that apply only to densities on a grid.
 
     Examples:
         >>> from meanfield.spec import GridSpec
@@ -73,69 +73,79 @@ class GridSpec(Strict):
     cells: Annotated[
         int | list[int] | None,
         BeforeValidator(_cell_count),
-        Key(group="Grid", only=ON_GRIDS, left_behind=True),
+        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
         Field(
             examples=[800],
-            description="cells of a grid, along all axes or each; 400, or 128 × 128",
+            description="number of cells: one number for all axes, or a list with one "
+            "for each; 400 on the line and 128 × 128 in the plane if absent, or 200 "
+            "and 32 × 32 with a mask",
         ),
     ] = None
     half_width: Annotated[
         PositiveFloat | None,
-        Key(group="Grid", only=ON_GRIDS, left_behind=True),
+        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
         Field(
             examples=[16.0],
-            description="of its box, in standard deviations of the start; of a normal "
-            "one 12, in the plane 8",
+            description="half-width of the box, in standard deviations of the initial "
+            "measure; for a normal, 12 on the line and 8 in the plane if absent",
         ),
     ] = None
     domain: Annotated[
         list[float] | list[list[float]] | None,
         BeforeValidator(_intervals),
-        Key(group="Grid", only=ON_GRIDS, left_behind=True),
+        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
         Field(
             examples=[[-6.0, 6.0]],
-            description="its box instead, as -6,6 or [[-6,6],[-4,4]]; then `fixed`",
+            description="box of the grid, as LOW,HIGH or one pair for each axis: -6,6 "
+            "or [[-6,6],[-4,4]]; alternative to half_width, and the box is then "
+            "`fixed` unless --box is given",
         ),
     ] = None
     grading: Annotated[
         float,
-        Key(group="Grid", only=ON_GRIDS, left_behind=True),
-        Field(ge=1, description="how many times wider its outer cells are than inner"),
+        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
+        Field(
+            ge=1,
+            description="ratio of the widths of the outermost and the innermost cells",
+        ),
     ] = 1.0
     box: Annotated[
         Literal["affine", "scaled", "fixed", "closed"] | None,
-        Key(group="Grid", only=ON_GRIDS),
+        Key(group="Grid", required_measure=GRID_ONLY),
         Field(
             examples=["scaled"],
-            description="how the box moves: with the covariance (`affine`), the spread "
-            "along each axis (`scaled`), or not at all (`fixed`; `closed`, and nothing "
-            "passes its walls)",
+            description="motion of the box: `affine` (with the covariance), `scaled` "
+            "(with the standard deviation along each axis), `fixed`, or `closed` "
+            "(fixed, without flux through its walls); `affine` if absent, `scaled` "
+            "under noise or a gradient flow, `fixed` with domain",
         ),
     ] = None
     bandwidth: Annotated[
         PositiveFloat | None,
-        Key(group="Grid", only=ON_GRIDS, left_behind=True),
+        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
         Field(
             examples=[0.2],
-            description="of the kernels that blur given tokens into a density, in "
-            "standard deviations; by Scott's rule",
+            description="bandwidth of the kernel density estimate of tokens from a "
+            "file or a run, in standard deviations; Scott's rule if absent",
         ),
     ] = None
     positions: Annotated[
         Count | None,
-        Key(group="Grid", only=ON_GRIDS, left_behind=True),
+        Key(group="Grid", required_measure=GRID_ONLY, is_not_inherited=True),
         Field(
             examples=[16],
-            description="layers of a masked grid, one for each position; 16",
+            description="number of positions of a masked grid, with a layer of cells "
+            "for each; 16 if absent",
         ),
     ] = None
     cfl: Annotated[
         float | None,
-        Key(group="Grid", only=ON_GRIDS),
+        Key(group="Grid", required_measure=GRID_ONLY),
         Field(
             examples=[0.5],
             gt=0,
             le=1,
-            description="steps of a grid, of the longest stable one; 0.8",
+            description="CFL number: the time step as a fraction of the largest stable "
+            "step of the grid; 0.8 if absent",
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""What each key of a spec says of itself, besides its type, default and description."""
+"""Metadata of the keys of a spec, besides type, default and description."""
 
 import functools
 from collections.abc import Mapping
@@ -8,19 +8,19 @@ from typing import Literal
 from pydantic import BaseModel
 
 GROUPS = ("Attention", "Start", "Grid", "Time", "Transformer", "Numerics")
-"""Of the keys in the help, in its order."""
+"""Groups of keys in the help, in order."""
 
 PARAMETERS = ("A", "Q", "K", "V", "epsilon", "heads", "scale", "mask")
-"""Of an attention: what a model, and each of its layers, has of its own."""
+"""Parameters of an attention; a model has its own values of these for each layer."""
 
 ARRAYS = (".npy", ".csv")
-"""Endings of the names of files that hold arrays."""
+"""Extensions of array files."""
 
 MOST_USED = "Most used"
-"""The heading of the keys that are typed most, above those of the groups."""
+"""Heading of the most used keys, which are listed before the groups."""
 
 HEADINGS = (MOST_USED, *GROUPS)
-"""Over the keys, in the help and in a file of all keys, in their order."""
+"""Headings of the keys in the help and in the template file, in order."""
 
 Group = Literal["Attention", "Start", "Grid", "Time", "Transformer", "Numerics"]
 Holds = Literal["plain", "matrix", "array", "table", "options"]
@@ -29,30 +29,33 @@ Part = Literal["start", "dynamics", "draw", "times", "program"]
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """The row of one key, from which all lists of keys are asked.
+    """Metadata of one key: every list of keys is derived from it.
 
     Attributes:
-        group: of the help; none for what is no option of the command line.
-        holds: a `matrix`, whose numbers a stored spec holds; the `array` of a file; a
-            `table` of specs; the `options` of a variant; or something `plain`.
-        of_heads: whether a list of it has a matrix for each head.
-        files: endings of the names of files that `@FILE` may stand for.
-        only: the one measure that knows it, and what it is, as `is a key of grids`;
-            a measure of a plugin may know it too: see `Moved`.
-        never: measures to which it means nothing, and what they do instead.
-        brings: what it brings, and the keys that then do nothing.
-        replaces: older keys that give way to it.
-        enters: the part of a flow that its numbers enter as an array; what enters the
-            `program` changes what is compiled.
-        no_axis: why no sweep varies it.
-        no_page: why a live page has no use for it.
-        on_page: what it means to a live page, where that is not what it means else.
-        left_behind: whether a run that starts from another takes no value of it over.
-        in_pass: whether the forward pass of a network has a use for it.
-        names: what `meanfield list` calls the names that it takes, if it takes names.
-        titled: whether titles name its value.
-        most_used: whether it is typed most, with eight other keys and `--out`.
-        label: of the axis along which a sweep varies it.
+        group: group in the help; `None` if the key is not a command-line option.
+        holds: kind of value: a `matrix`, whose numbers are stored in the spec; an
+            `array`, which may stay in its file; a `table` of specs; the `options` of
+            an attention or a drift; or `plain` for everything else.
+        is_headwise: whether a list holds one matrix for each head.
+        files: extensions of the files that `@FILE` may name.
+        required_measure: the only built-in measure that uses the key, and a reason for
+            messages, such as `applies only to grids`; a measure of a plugin may use it
+            too, see `MeasureInfo.extra_keys`.
+        excluded_measures: measures that do not use the key, with what they do instead.
+        brings: what the key sets, and the keys that then have no effect.
+        replaces: keys that are dropped when this one is given later.
+        enters: the part of a flow that takes its numbers as arrays; a key that enters
+            the `program` changes what is compiled.
+        no_axis: why a sweep cannot vary it; empty if it can.
+        no_page: why a live page does not support it; empty if it does.
+        page_help: help text for a live page, if it differs from the description.
+        is_not_inherited: whether a run that starts from another run ignores its value
+            there.
+        is_forward_key: whether the forward pass of a network uses it.
+        names: the kind of `meanfield list` that holds its values, if these are names.
+        is_in_title: whether titles show its value.
+        most_used: whether the help lists it under "Most used".
+        label: axis label in plots of a sweep.
 
     Examples:
         >>> from meanfield.spec import Key
@@ -62,40 +65,40 @@ class Key:
 
     group: Group | None = "Numerics"
     holds: Holds = "plain"
-    of_heads: bool = False
+    is_headwise: bool = False
     files: tuple[str, ...] = ()
-    only: tuple[str, str] | None = None
-    never: Mapping[str, str] = field(default_factory=dict)
+    required_measure: tuple[str, str] | None = None
+    excluded_measures: Mapping[str, str] = field(default_factory=dict)
     brings: tuple[str, tuple[str, ...]] | None = None
     replaces: tuple[str, ...] = ()
     enters: Part = "program"
     no_axis: str = ""
     no_page: str = ""
-    on_page: str = ""
-    left_behind: bool = False
-    in_pass: bool = False
+    page_help: str = ""
+    is_not_inherited: bool = False
+    is_forward_key: bool = False
     names: str = ""
-    titled: bool = False
+    is_in_title: bool = False
     most_used: bool = False
     label: str = ""
 
     @property
     def heading(self) -> str | None:
-        """What it stands under where keys are listed; none where it is no option."""
+        """Heading that the key is listed under; `None` if it is not an option."""
         return MOST_USED if self.most_used else self.group
 
 
 @functools.cache
 def keys_of(model: type[BaseModel]) -> dict[str, Key]:
-    """The rows of all keys of a model, by name.
+    """Metadata of all keys of a pydantic model, by name.
 
     Raises:
-        TypeError: naming a key that has none.
+        TypeError: if a field has no `Key`, or more than one.
     """
     rows = {}
     for name, info in model.model_fields.items():
-        own = [row for row in info.metadata if isinstance(row, Key)]
-        if len(own) != 1:
-            raise TypeError(f"The key `{name}` needs one `Key`; it has {len(own)}.")
-        rows[name] = own[0]
+        matches = [row for row in info.metadata if isinstance(row, Key)]
+        if len(matches) != 1:
+            raise TypeError(f"The key `{name}` needs one `Key`; it has {len(matches)}.")
+        rows[name] = matches[0]
     return rows

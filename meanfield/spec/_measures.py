@@ -1,77 +1,86 @@
-"""What can be moved, by name, and what the keys of a spec are to it."""
+"""Registry of the measures, and which keys of a spec apply to each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from meanfield._registry import Registry, nearest
+from meanfield._registry import Registry, nearest_name
 
 from ._keys import Key
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moved:
-    """A measure, as specs know it.
+class MeasureInfo:
+    """A kind of measure: its description, and the keys that apply to it.
 
-    The rows of the keys say what they are to points, Gaussians and grids; of any other
-    measure its own row says it.
+    Each `Key` says whether it applies to points, Gaussians and grids; any other measure
+    says so here.
 
     Attributes:
-        what: a few words that say what it is, as `list measures` shows them.
-        title: what it is in titles; by default `what`, up to its first comma.
-        also: keys of one other measure that it knows too.
-        never: keys that mean nothing to it, and what it does instead, as in `has no
-            positions`.
+        description: short description, as shown by `list measures`.
+        title: name in titles; by default `description` up to its first comma.
+        extra_keys: keys restricted to another measure that apply to this one too.
+        excluded_keys: keys that do not apply, with what the measure does instead, such
+            as `has no positions`.
 
     Examples:
         >>> from meanfield.spec import measures
-        >>> measures["gaussian"].what
+        >>> measures["gaussian"].description
         'a Gaussian, by its mean and covariance'
     """
 
-    what: str
+    description: str
     title: str = ""
-    also: tuple[str, ...] = ()
-    never: Mapping[str, str] = field(default_factory=dict)
+    extra_keys: tuple[str, ...] = ()
+    excluded_keys: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def thing(self) -> str:
-        """What it is in titles."""
-        return self.title or self.what.partition(",")[0]
+    def display_name(self) -> str:
+        """The name in titles."""
+        return self.title or self.description.partition(",")[0]
 
-    def refusal(self, name: str, key: str, row: Key) -> str:
-        """Why a key does nothing for this measure, and what to do; else nothing.
+    def conflict(self, name: str, key: str, row: Key) -> str:
+        """Why a key does not apply to this measure, and what to do; empty if it does.
 
         Args:
-            name: of this measure.
-            key: the name of the key.
-            row: what the key says of itself.
+            name: name of this measure.
+            key: name of the key.
+            row: metadata of the key.
         """
-        instead = self.never.get(key) or row.never.get(name)
+        instead = self.excluded_keys.get(key) or row.excluded_measures.get(name)
         if instead:
             return f"a {name} {instead}: leave out `{key}`"
-        if row.only is None or row.only[0] == name or key in self.also:
+        if (
+            row.required_measure is None
+            or row.required_measure[0] == name
+            or key in self.extra_keys
+        ):
             return ""
-        return f"`{key}` {row.only[1]}: add `measure = {row.only[0]}`"
+        return (
+            f"`{key}` {row.required_measure[1]}: add "
+            f"`measure = {row.required_measure[0]}`"
+        )
 
 
-measures: Registry[Moved] = Registry("measure")
-measures.register("points")(Moved(what="weighted tokens", title="tokens"))
-measures.register("gaussian")(Moved(what="a Gaussian, by its mean and covariance"))
-measures.register("grid")(Moved(what="a density, on the cells of a grid"))
+measures: Registry[MeasureInfo] = Registry("measure")
+measures.register("points")(MeasureInfo(description="weighted tokens", title="tokens"))
+measures.register("gaussian")(
+    MeasureInfo(description="a Gaussian, by its mean and covariance")
+)
+measures.register("grid")(MeasureInfo(description="a density, on the cells of a grid"))
 
 
-def known_measure(name: str) -> str:
-    """The name itself.
+def check_measure(name: str) -> str:
+    """`name`, if it is a registered measure.
 
     Raises:
-        ValueError: if no measure has it.
+        ValueError: if it is not.
     """
     if name not in measures:
-        *others, last = map(repr, measures)
-        near = nearest(name, measures)
-        meant = f"; did you mean `{near}`?" if near else ""
+        *first_names, last = map(repr, measures)
+        closest = nearest_name(name, measures)
+        hint = f"; did you mean `{closest}`?" if closest else ""
         raise ValueError(
-            f"must be {', '.join(others)} or {last}, or what a plugin registers "
-            f"(`--plugin FILE.py`){meant}"
+            f"must be {', '.join(first_names)} or {last}, or a measure registered by a "
+            f"plugin (`--plugin FILE.py`){hint}"
         )
     return name

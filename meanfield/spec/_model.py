@@ -1,4 +1,4 @@
-"""What a run is made of: names and numbers."""
+"""`RunSpec`: all keys that define a run."""
 
 from typing import Annotated, Any, Literal
 
@@ -9,30 +9,30 @@ from pydantic import (
     model_validator,
 )
 
-from ._early import EarlySpec
 from ._grid import Count, GridSpec
 from ._keys import PARAMETERS, Key, keys_of
 from ._measures import measures
 from ._rules import check_run
 from ._start import StartSpec
+from ._stops import StopSpec
 from ._times import TimesSpec
-from ._toml import as_toml, without_none
+from ._toml import as_toml, drop_nulls
 from .attention import AttentionSpec, DriftSpec, EnergySpec, LayerSpec
 
-MOST_DRAWS = 10_000  # each takes a millisecond to make, and is integrated by itself
-MOST_LAYERS = 1_000  # each takes some milliseconds to make
-MOST_TERMS = 100  # each is compiled
-FLUXES = "steps as its fluxes allow, by a share `cfl` of the longest stable step"
+MOST_DRAWS = 10_000  # each takes a millisecond to create, and an integration of its own
+MOST_LAYERS = 1_000  # each takes a few milliseconds to create
+MOST_TERMS = 100  # each is compiled separately
+FLUXES = "chooses its time steps by the CFL condition, see `cfl`"
 
 
-def _listed(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     """A single number as a list of one."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return [value] if is_number else value
 
 
 class RunSpec(
-    EarlySpec, TimesSpec, StartSpec, EnergySpec, DriftSpec, AttentionSpec, GridSpec
+    StopSpec, TimesSpec, StartSpec, EnergySpec, DriftSpec, AttentionSpec, GridSpec
 ):
     """Everything that defines a run.
 
@@ -46,27 +46,30 @@ class RunSpec(
     """
 
     seed: Annotated[
-        int, Key(enters="draw"), Field(ge=0, lt=2**63, description="seed of every draw")
+        int,
+        Key(enters="draw"),
+        Field(ge=0, lt=2**63, description="seed of all random numbers"),
     ] = 0
     draws: Annotated[
         Count | None,
         Key(
             group="Start",
-            no_axis="a family belongs to `simulate`; sweep over `seed`",
-            left_behind=True,
+            no_axis="independent draws are for `simulate`; sweep over `seed`",
+            is_not_inherited=True,
             no_page="it integrates one flow",
         ),
         Field(
             examples=[8],
             le=MOST_DRAWS,
-            description="independent draws of start and laws",
+            description="number of independent draws of the initial measure and of "
+            "random matrices",
         ),
     ] = None
     solver: Annotated[
         str,
         Key(
             names="solvers",
-            never={"grid": FLUXES},
+            excluded_measures={"grid": FLUXES},
             no_page="it has one integrator, of order five",
         ),
         Field(description="integrator; see `list solvers`"),
@@ -74,50 +77,50 @@ class RunSpec(
     rtol: Annotated[
         float | None,
         Key(
-            never={"grid": FLUXES},
+            excluded_measures={"grid": FLUXES},
             replaces=("dt",),
-            on_page="relative error of a step; 1e-7, of Gaussians 1e-9",
+            page_help="relative tolerance; 1e-7 if absent, or 1e-9 for Gaussians",
         ),
         Field(
             examples=[1e-8],
             gt=0,
             lt=1,
-            description="relative error of a step; by precision if absent",
+            description="relative tolerance; 4e-10 (double) or 7e-5 (single) if absent",
         ),
     ] = None
     dt: Annotated[
         PositiveFloat | None,
         Key(
-            never={"grid": FLUXES},
+            excluded_measures={"grid": FLUXES},
             brings=("fixed steps", ("rtol", "spacing")),
             replaces=("rtol",),
             no_page="it integrates to a tolerance, which `--rtol` sets",
         ),
         Field(
             examples=[0.01],
-            description="fixed step, of `euler` unless `solver` is given",
+            description="fixed step size, by `euler` unless --solver names another",
         ),
     ] = None
     max_steps: Annotated[
         Count,
-        Key(on_page="steps allowed [default: 100000]"),
-        Field(description="steps allowed in one segment"),
+        Key(page_help="maximum number of steps [default: 100000]"),
+        Field(description="maximum number of steps in one segment"),
     ] = 100_000
     reduction: Annotated[
         str,
         Key(
-            never={"grid": "sums over its cells as they allow"},
+            excluded_measures={"grid": "has its own method for sums over cells"},
             no_page="it sums over all tokens",
         ),
         Field(
-            description="`auto`, `dense`, `blocked[:SIZE]`, `cells[:TOLERANCE]` or "
-            "`chebyshev[:TOLERANCE]`"
+            description="evaluation of sums over tokens: `auto`, `dense`, "
+            "`blocked[:SIZE]`, `cells[:TOLERANCE]` or `chebyshev[:TOLERANCE]`"
         ),
     ] = "auto"
     precision: Annotated[
         Literal["double", "single"],
-        Key(in_pass=True),
-        Field(description="`double` or `single`"),
+        Key(is_forward_key=True),
+        Field(description="floating-point precision: `double` or `single`"),
     ] = "double"
     segment: Annotated[
         Count,
@@ -125,38 +128,41 @@ class RunSpec(
             no_axis="a sweep integrates its flows in one piece",
             no_page="it stores nothing",
         ),
-        Field(description="frames integrated and committed at once"),
+        Field(description="number of frames integrated and committed at a time"),
     ] = 20
     depth: Annotated[
         Literal["layers", "interpolated"],
         Key(no_page="it has no layers"),
-        Field(description="between the times of `layers`: `layers` or `interpolated`"),
+        Field(
+            description="parameters between the times of `layers`: `layers` (piecewise "
+            "constant) or `interpolated` (linear)"
+        ),
     ] = "layers"
     layers: Annotated[
         tuple[LayerSpec, ...],
         Key(group=None, holds="table", no_axis="it is a table"),
-        Field(max_length=MOST_LAYERS, description="parameters that change with time"),
+        Field(max_length=MOST_LAYERS, description="parameters of each layer, by time"),
     ] = ()
     terms: Annotated[
         tuple[AttentionSpec, ...],
         Key(group=None, holds="table", no_axis="it is a table"),
-        Field(max_length=MOST_TERMS, description="further attentions, added"),
+        Field(max_length=MOST_TERMS, description="attentions added to the velocity"),
     ] = ()
     model: Annotated[
         str | None,
         Key(
             names="models",
             group="Transformer",
-            in_pass=True,
+            is_forward_key=True,
             brings=(
-                "its own parameters",
+                "the parameters of its attention",
                 (*PARAMETERS, "context", "drift", "layers", "terms", "depth", "d"),
             ),
-            titled=True,
+            is_in_title=True,
         ),
         Field(
             examples=["minilm"],
-            description="a transformer: name or folder; `models list`",
+            description="transformer: a name from `models list`, or a folder",
         ),
     ] = None
     text: Annotated[
@@ -164,112 +170,115 @@ class RunSpec(
         Key(
             group="Transformer",
             files=(".txt",),
-            in_pass=True,
-            brings=("its own tokens", ("n", "init", "mean", "cov", "draws")),
-            left_behind=True,
+            is_forward_key=True,
+            brings=("the tokens", ("n", "init", "mean", "cov", "draws")),
+            is_not_inherited=True,
         ),
         Field(
             examples=["Attention moves a cloud of tokens."],
-            description="words that become its tokens, or @FILE.txt",
+            description="text whose tokens the model moves, or @FILE.txt",
         ),
     ] = None
     model_layers: Annotated[
         list[int] | None,
         Key(group="Transformer", label="layers of the model"),
-        BeforeValidator(_listed),
+        BeforeValidator(_as_list),
         Field(
             examples=[[0, 1]],
             max_length=MOST_LAYERS,
-            description="layers of the model, as 0 or [0,1]; all if absent",
+            description="layers of the model, from 0, such as [0,1]; all if absent",
         ),
     ] = None
     model_heads: Annotated[
         list[int] | None,
         Key(group="Transformer"),
-        BeforeValidator(_listed),
-        Field(examples=[[0]], description="heads of each layer; all if absent"),
+        BeforeValidator(_as_list),
+        Field(
+            examples=[[0]],
+            description="heads of each layer, from 0, such as [0,1]; all if absent",
+        ),
     ] = None
     forward: Annotated[
         bool,
         Key(
             group="Transformer",
-            in_pass=True,
+            is_forward_key=True,
             no_axis="a sweep integrates flows",
             no_page="it integrates a flow",
-            left_behind=True,
+            is_not_inherited=True,
         ),
         Field(
-            description="the network's own states, a frame for each layer, with layer "
-            "norms and MLPs, instead of a flow"
+            description="forward pass of the network, with layer norms and MLPs and "
+            "one frame for each layer, instead of a flow (flag)"
         ),
     ] = False
 
     @model_validator(mode="after")
-    def _consistent(self) -> "RunSpec":
-        given = {name: getattr(self, name) for name in self.model_fields_set}
-        check_run(given, keys_of(type(self)))
+    def _check_consistency(self) -> "RunSpec":
+        values = {name: getattr(self, name) for name in self.model_fields_set}
+        check_run(values, keys_of(type(self)))
         return self
 
     @property
     def is_masked(self) -> bool:
-        """Whether some attention of it sees positions."""
+        """Whether any of its attentions has a mask."""
         parts = (self, *self.layers, *self.terms)
         return any(part.mask is not None for part in parts)
 
     @property
-    def watched(self) -> tuple[str, ...]:
-        """The energies to record; of a gradient flow its own is the first.
+    def recorded_energies(self) -> tuple[str, ...]:
+        """The energies to record; a gradient flow adds its own as the first.
 
-        Not by itself under noise, whose share of its rate is not known.
+        Under noise it is not added, as its rate of change then has an unknown part.
         """
-        named = tuple(self.observe or ())
-        if self.flow_of is None or self.noise or "energy" in named:
-            return named
-        return ("energy", *named)
+        names = tuple(self.observe or ())
+        if self.flow_of is None or self.noise or "energy" in names:
+            return names
+        return ("energy", *names)
 
     @property
     def mover(self) -> str:
-        """What moves the measure, by its name: an attention, or an energy."""
+        """The name of the attention, or of the energies, that move the measure."""
         return self.attention if self.flow_of is None else " + ".join(self.flow_of)
 
     @property
     def assumes_identity(self) -> bool:
-        """Whether some scores are those of `A = I` because none are given."""
+        """Whether some attention has `A = I` because no scores are given."""
         if self.model is not None:
             return False
-        given = lambda part: part.A is not None or part.Q is not None
-        layers = not given(self) and (
-            not self.layers or not all(map(given, self.layers))
+        has_scores = lambda part: part.A is not None or part.Q is not None
+        layers = not has_scores(self) and (
+            not self.layers or not all(map(has_scores, self.layers))
         )
-        return layers or not all(map(given, self.terms))
+        return layers or not all(map(has_scores, self.terms))
 
     @property
     def is_family(self) -> bool:
-        """Whether it asks for several flows: `draws` or `starts`."""
+        """Whether it asks for several flows, by `draws` or `starts`."""
         return self.draws is not None or self.starts is not None
 
     @property
-    def moved(self) -> str:
-        """The measure by its name; where it is an approximation, that is said."""
-        return self._with_caution(self.measure)
+    def measure_label(self) -> str:
+        """The name of the measure, with a note if it is an approximation."""
+        return self._add_approximation(self.measure)
 
     @property
-    def thing(self) -> str:
-        """What is moved, as titles have it: tokens, a Gaussian or more, a density."""
-        one = measures[self.measure].thing
-        return self._with_caution("Gaussians" if self.starts else one)
+    def measure_title(self) -> str:
+        """The measure as titles name it: tokens, a Gaussian, Gaussians, a density."""
+        title = measures[self.measure].display_name
+        return self._add_approximation("Gaussians" if self.starts else title)
 
-    def _with_caution(self, what: str) -> str:
+    def _add_approximation(self, name: str) -> str:
         if self.projected:
-            return f"{what}, projected (approximation)"
+            return f"{name}, projected (approximation)"
         if self.bandwidth is not None:
             blur = f"{self.bandwidth:.3g} standard deviations"
-            return f"{what} of tokens blurred by {blur}"
-        return what
+            return f"{name} of tokens blurred by {blur}"
+        return name
 
     def as_json(self) -> dict[str, Any]:
-        """The spec as JSON values: the keys that were given."""
-        return without_none(self.model_dump(mode="json", exclude_unset=True))
+        """The keys that were given, as JSON values."""
+        return drop_nulls(self.model_dump(mode="json", exclude_unset=True))
 
     def toml(self) -> str:
         """The spec as a TOML file."""
@@ -277,24 +286,24 @@ class RunSpec(
 
 
 KEYS = keys_of(RunSpec)
-"""The row of each key of a run."""
+"""Metadata of each key of a run."""
 
 MATRICES = tuple(k for k, row in KEYS.items() if row.holds in ("matrix", "array"))
 """The keys that hold arrays."""
 
-OF_HEADS = tuple(name for name, row in KEYS.items() if row.of_heads)
+HEADWISE_KEYS = tuple(name for name, row in KEYS.items() if row.is_headwise)
 """The keys that may hold a list, with a matrix for each head."""
 
 
-def knows(measure: str, key: str) -> bool:
-    """Whether a measure has use for a key.
+def has_key(measure: str, key: str) -> bool:
+    """Whether a key applies to a measure.
 
     Raises:
-        UnknownNameError: if there is no such measure.
+        UnknownNameError: if `measure` is not registered.
 
     Examples:
-        >>> from meanfield.spec import knows
-        >>> knows("gaussian", "n"), knows("points", "n"), knows("grid", "cells")
+        >>> from meanfield.spec import has_key
+        >>> has_key("gaussian", "n"), has_key("points", "n"), has_key("grid", "cells")
         (True, True, True)
     """
-    return not measures[measure].refusal(measure, key, KEYS[key])
+    return not measures[measure].conflict(measure, key, KEYS[key])

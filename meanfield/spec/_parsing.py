@@ -1,4 +1,4 @@
-"""From names and values to a spec, with one line for what is wrong."""
+"""Parsing of names and values into a spec, with errors of one line."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,17 +6,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from meanfield._reading import bounded
+from meanfield._reading import check_bounds
 from meanfield._registry import suggestion
 from meanfield.errors import InvalidInputError
 
 from ._model import KEYS, MATRICES, RunSpec
 from .attention import AttentionSpec, LayerSpec
 
-Problem = Mapping[str, Any]  # as pydantic tells one: its type, place, input, message
+Problem = Mapping[str, Any]  # an error of pydantic: its type, loc, input and msg
 
-_MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # of the rows of tables
-_SHOWN = 60  # characters of a bad value that a message repeats
+_MODELS = {"layers": LayerSpec, "terms": AttentionSpec}  # models of the table rows
+_MAX_CHARACTERS = 60  # longest excerpt of an invalid value in a message
 
 
 def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
@@ -24,10 +24,10 @@ def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
 
     Args:
         values: the keys that are given.
-        where: what is being read, for messages.
+        where: source of the values, for messages.
 
     Raises:
-        InvalidInputError: naming the key, the value and what works.
+        InvalidInputError: naming the key, the value and valid ones.
 
     Examples:
         >>> from meanfield.spec import parse
@@ -38,92 +38,98 @@ def parse(values: Mapping[str, Any], *, where: str = "the spec") -> RunSpec:
             ...
         meanfield.errors.InvalidInputError: In the spec: there is no key `atentio...
     """
-    _refuse_unbounded(values, where)
+    _check_bounded(values, where)
     try:
         return RunSpec.model_validate(dict(values))
     except ValidationError as error:
         problem = _first(error.errors())
-        raise InvalidInputError(f"In {where}: {_explained(problem)}") from None
+        raise InvalidInputError(f"In {where}: {_explain(problem)}") from None
 
 
-def laid_over(values: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` with newer ones; a newer way to say the same replaces the older.
+def merge_values(values: Mapping[str, Any], newer: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` updated with `newer`, dropping the keys that newer ones replace.
 
     Examples:
-        >>> from meanfield.spec import laid_over
-        >>> laid_over({"Q": 1.0, "K": -1.0, "V": 1.0}, {"A": -1.0})
+        >>> from meanfield.spec import merge_values
+        >>> merge_values({"Q": 1.0, "K": -1.0, "V": 1.0}, {"A": -1.0})
         {'V': 1.0, 'A': -1.0}
     """
     synonyms = {old for key in newer if key in KEYS for old in KEYS[key].replaces}
-    losses = synonyms - set(newer)
-    remainder = {key: value for key, value in values.items() if key not in losses}
+    replaced_keys = synonyms - set(newer)
+    remainder = {
+        key: value for key, value in values.items() if key not in replaced_keys
+    }
     return {**remainder, **newer}
 
 
-def _refuse_unbounded(values: Mapping[str, Any], where: str) -> None:
+def _check_bounded(values: Mapping[str, Any], where: str) -> None:
     for key, value in values.items():
         try:
-            _check_text(json.dumps(bounded(value), default=str, ensure_ascii=False))
+            _check_text(
+                json.dumps(check_bounds(value), default=str, ensure_ascii=False)
+            )
         except ValueError as error:
             raise InvalidInputError(f"In {where}: `{key}`: {error}.") from None
 
 
 def _check_text(text: str) -> None:
-    """Refuses what names no file and stands in no other.
+    """Rejects text that can be neither a file name nor written to a file.
 
     Raises:
-        ValueError: for NUL, and for halves of characters.
+        ValueError: if it contains NUL, or a lone surrogate.
     """
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("it holds what is no Unicode: leave that out") from None
+        raise ValueError("it contains invalid Unicode: remove that") from None
     if r"\u0000" in text.replace(r"\\", ""):
-        raise ValueError("it holds the character NUL: leave that out")
+        raise ValueError("it contains the character NUL: remove that")
 
 
 def _first(problems: Sequence[Problem]) -> Problem:
-    """The problem to tell; unknown keys first, for they may explain the others."""
-    unknown = [p for p in problems if p["type"] == "extra_forbidden"]
-    ours = [p for p in problems if p["type"] == "value_error"]
-    return (unknown or ours or problems)[0]
+    """The problem to report; unknown keys first, as they may cause the others."""
+    unknown_keys = [p for p in problems if p["type"] == "extra_forbidden"]
+    value_errors = [p for p in problems if p["type"] == "value_error"]
+    return (unknown_keys or value_errors or problems)[0]
 
 
-def _explained(problem: Problem) -> str:
+def _explain(problem: Problem) -> str:
     path = [str(part) for part in problem["loc"]]
     if problem["type"] == "extra_forbidden":
         model = _MODELS.get(path[0], RunSpec) if len(path) > 1 else RunSpec
-        near = suggestion(path[-1], list(model.model_fields))
-        return f"there is no key `{'.'.join(path)}`; {near}"
-    said = str(problem.get("ctx", {}).get("error", ""))
+        hint = suggestion(path[-1], list(model.model_fields))
+        return f"there is no key `{'.'.join(path)}`; {hint}"
+    reason = str(problem.get("ctx", {}).get("error", ""))
     if not path or path[-1].isdigit():
-        return f"{said}."
+        return f"{reason}."
     matrix = _end_of_matrix(path)
     if matrix:
-        said = said or "must be finite: a number, a list of rows, @FILE.npy or a law"
-        return f"`{'.'.join(path[:matrix])}` {said}; got {_shown(problem)}."
+        reason = (
+            reason or "must be finite: a number, a list of rows, @FILE.npy or a law"
+        )
+        return f"`{'.'.join(path[:matrix])}` {reason}; got {_format_input(problem)}."
     key = ".".join(path)
     if problem["type"] == "missing":
         return f"`{key}` is missing."
-    if said:
-        return f"`{key}` {said}; got {_shown(problem)}."
-    return f"`{key}` cannot be {_shown(problem)}: {_plain(problem['msg'])}."
+    if reason:
+        return f"`{key}` {reason}; got {_format_input(problem)}."
+    return f"`{key}` cannot be {_format_input(problem)}: {_plain(problem['msg'])}."
 
 
 def _end_of_matrix(path: Sequence[str]) -> int:
-    """How much of a place names a matrix: a key, or one of a drift; 0 if none does."""
+    """Length of the prefix of `path` that names a matrix; 0 if none does."""
     for i, part in enumerate(path, 1):
         if part in MATRICES or path[i - 2 : i - 1] == ["drift"]:
             return i
     return 0
 
 
-def _shown(problem: Problem) -> str:
+def _format_input(problem: Problem) -> str:
     text = repr(problem["input"])
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
 
 
 def _plain(message: str) -> str:
-    """What pydantic says, as the end of a sentence."""
+    """The message of pydantic, as the end of a sentence."""
     text = message.partition(", unable to parse")[0].removeprefix("Input should be ")
     return f"it must be {text}" if text != message else message.lower()

@@ -1,4 +1,4 @@
-"""Sets of keys with a name."""
+"""Presets: named sets of keys."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,12 +12,12 @@ class Preset(Mapping[str, Any]):
     """The keys of a preset.
 
     Args:
-        what: a line that says what is simulated.
+        description: one line about the simulation.
         **keys: the keys, as in a TOML file.
     """
 
-    def __init__(self, what: str, /, **keys: Any) -> None:
-        self.what = what
+    def __init__(self, description: str, /, **keys: Any) -> None:
+        self.what = description
         self._keys = keys
 
     @override
@@ -36,7 +36,7 @@ class Preset(Mapping[str, Any]):
 presets: Registry[Preset] = Registry("preset")
 presets.register("collapse")(
     Preset(
-        "pairs of tokens x, -x in the plane contract to their mean, 0",
+        "pairs of tokens x, -x in the plane that contract to their mean, 0",
         A=-1.0,
         V=1.0,
         init="antithetic",
@@ -46,7 +46,7 @@ presets.register("collapse")(
 )
 presets.register("blow-up")(
     Preset(
-        "a Gaussian on the line is infinite at t = 1/4",
+        "a Gaussian on the line that blows up at t = 1/4",
         measure="gaussian",
         A=1.0,
         V=1.0,
@@ -75,7 +75,7 @@ presets.register("moons")(
 )
 presets.register("minilm")(
     Preset(
-        "the words of a sentence in the attention layers of MiniLM",
+        "the tokens of a sentence in the attention layers of MiniLM",
         model="minilm",
         text="Attention moves a cloud of tokens.",
         frames=25,

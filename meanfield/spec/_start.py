@@ -1,4 +1,4 @@
-"""What a spec says of the start: a measure, and where it comes from."""
+"""Keys of the initial measure."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -7,16 +7,16 @@ from pydantic import AfterValidator, Field
 
 from ._grid import Count, Strict
 from ._keys import ARRAYS, Key
-from ._measures import known_measure
+from ._measures import check_measure
 from .attention import Numbers
 
 MOMENT = Key(
-    group="Start", holds="matrix", files=ARRAYS, enters="start", left_behind=True
+    group="Start", holds="matrix", files=ARRAYS, enters="start", is_not_inherited=True
 )
 
 
 class StartSpec(Strict):
-    """What is moved, from where.
+    """The keys of the initial measure.
 
     Examples:
         >>> from meanfield.spec import StartSpec
@@ -26,36 +26,40 @@ class StartSpec(Strict):
 
     measure: Annotated[
         str,
-        AfterValidator(known_measure),
+        AfterValidator(check_measure),
         Key(
             names="measures",
             group="Start",
-            titled=True,
+            is_in_title=True,
             most_used=True,
-            on_page="what is moved: `points` or `gaussian` [default: points]",
+            page_help="representation of the measure: `points` or `gaussian` "
+            "[default: points]",
         ),
-        Field(description="what is moved: `points`, `gaussian` or `grid`, a density"),
+        Field(
+            description="representation of the measure: `points` (weighted tokens), "
+            "`gaussian`, or `grid` (a density)"
+        ),
     ] = "points"
     projected: Annotated[
         bool,
         Key(
             group="Start",
-            only=("gaussian", "moves a Gaussian"),
-            no_page="it moves Gaussians where attention keeps them so",
+            required_measure=("gaussian", "applies only to Gaussians"),
+            no_page="it moves Gaussians only by attentions that preserve them",
         ),
         Field(
-            description="move a Gaussian under any attention: an approximation, the "
-            "projection of its flow on Gaussians"
+            description="projection of the flow on Gaussians, an approximation for "
+            "attentions that do not preserve them (flag)"
         ),
     ] = False
     n: Annotated[
         Count,
         Key(
             group="Start",
-            left_behind=True,
+            is_not_inherited=True,
             label="number of tokens $n$",
             most_used=True,
-            on_page="number of tokens; 400 if absent, 100 under `sinkhorn`",
+            page_help="number of tokens; 400 if absent, or 100 for `sinkhorn`",
         ),
         Field(description="number of tokens"),
     ] = 1000
@@ -63,7 +67,8 @@ class StartSpec(Strict):
         Count | None,
         Key(group="Start", label="dimension $d$", most_used=True),
         Field(
-            examples=[2], description="dimension; from the matrices if absent, else 1"
+            examples=[2],
+            description="dimension of the tokens; that of the matrices if absent, or 1",
         ),
     ] = None
     init: Annotated[
@@ -72,20 +77,26 @@ class StartSpec(Strict):
             names="clouds",
             group="Start",
             files=ARRAYS,
-            left_behind=True,
+            is_not_inherited=True,
             most_used=True,
         ),
-        Field(description="initial cloud; see `list clouds`, or @FILE.npy, .csv"),
+        Field(
+            description="initial cloud: a name from `list clouds`, @FILE.npy or "
+            "@FILE.csv"
+        ),
     ] = "gaussian"
     mean: Annotated[
         Numbers,
         replace(MOMENT, label=r"initial mean $\alpha_0$"),
-        Field(description="mean of the start: number or list"),
+        Field(description="mean of the initial measure: a number or a list"),
     ] = 0.0
     cov: Annotated[
         Numbers,
         replace(MOMENT, label=r"initial covariance $\Sigma_0$", most_used=True),
-        Field(description="covariance that the cloud is scaled by"),
+        Field(
+            description="covariance of the initial measure: a number c (for c I) or a "
+            "matrix; a cloud is scaled by its square root"
+        ),
     ] = 1.0
     weights: Annotated[
         Numbers | None,
@@ -93,12 +104,13 @@ class StartSpec(Strict):
             group="Start",
             holds="array",
             files=ARRAYS,
-            left_behind=True,
-            in_pass=True,
+            is_not_inherited=True,
+            is_forward_key=True,
         ),
         Field(
             examples=["@weights.npy"],
-            description="weights of the tokens, of any sum: a list or a file",
+            description="weights of the tokens, normalised to sum 1: a list, @FILE.npy "
+            "or @FILE.csv",
         ),
     ] = None
     noise: Annotated[
@@ -107,7 +119,7 @@ class StartSpec(Strict):
         Field(
             examples=[0.1],
             ge=0,
-            description="diffusivity: adds so much Laplacian of the law",
+            description="diffusivity D of the term D Δμ, such as 0.1; 0 if absent",
         ),
     ] = None
     starts: Annotated[
@@ -115,18 +127,19 @@ class StartSpec(Strict):
         Key(
             names="families",
             group="Start",
-            only=("gaussian", "are Gaussians"),
+            required_measure=("gaussian", "applies only to Gaussians"),
             brings=(
-                "many starts",
+                "the initial measures",
                 ("n", "init", "mean", "cov", "weights", "draws", "text"),
             ),
-            no_axis="a family belongs to `simulate`; sweep over `cov`",
-            left_behind=True,
+            no_axis="families of starts are for `simulate`; sweep over `cov`",
+            is_not_inherited=True,
             no_page="it integrates one flow",
         ),
         Field(
             examples=["grid:20"],
-            description="many Gaussians at once: `grid:20` or `random:100`",
+            description="family of initial Gaussians: `grid:N` or `random:N`, such as "
+            "grid:20; see `list families`",
         ),
     ] = None
     source: Annotated[
@@ -134,13 +147,14 @@ class StartSpec(Strict):
         Key(
             group=None,
             brings=(
-                "its own start",
+                "the initial measure",
                 ("n", "init", "mean", "cov", "weights", "draws", "starts"),
             ),
-            left_behind=True,
+            is_not_inherited=True,
         ),
         Field(
-            examples=["run.zarr"], description="a run to start from, at the time `at`"
+            examples=["run.zarr"],
+            description="run whose frame at the time `at` is the initial measure",
         ),
     ] = None
     at: Annotated[
@@ -148,10 +162,12 @@ class StartSpec(Strict):
         Key(
             group="Start",
             enters="times",
-            left_behind=True,
-            no_page="it starts at the first frame of a run that is given",
+            is_not_inherited=True,
+            no_page="it starts from the first frame of a stored run",
         ),
         Field(
-            examples=[2.0], description="time of the frame to start from; with --from"
+            examples=[2.0],
+            description="time of the initial frame in the run given by --from; its "
+            "last frame if absent",
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""A TOML file of all keys, each in a comment: what there is, to be read and changed."""
+"""Template of a TOML file: all keys, commented out, with help and defaults."""
 
 import textwrap
 from typing import Any
@@ -8,17 +8,17 @@ from ._model import KEYS, RunSpec
 from ._toml import as_toml
 
 INTRODUCTION = """\
-# A run of meanfield. As it stands it is the default run:
+# A run of meanfield. Without changes it is the default run:
 #
 #     meanfield simulate FILE --out run.zarr
 #
-# Each line such as `#t = 10.0` holds a key with its default, or with an example where
-# it has none: remove the `#`, and change the value."""
-START = "source"  # an option has another name for it: `--from`
+# Each line such as `#t = 10.0` holds a key with its default, or with an example if it
+# has none: remove the `#`, and change the value."""
+START = "source"  # a key without a group, as its option `--from` is not made from it
 TABLES = """\
-# ---- Tables, which stand last ----
+# ---- Tables, which must come last ----
 
-# parameters from a time on; those left out are as above
+# parameters from a time on; keys that are left out are as above
 #[[layers]]
 #t = 0.0
 #V = 1.0
@@ -26,7 +26,7 @@ TABLES = """\
 #t = 5.0
 #V = -1.0
 
-# a further attention, which is added
+# a further attention, whose velocity is added
 #[[terms]]
 #attention = "linear"
 #V = -0.5
@@ -35,10 +35,10 @@ _WIDTH = 88
 
 
 def template() -> str:
-    """A TOML file in which each key stands under its heading, in a comment.
+    """A TOML file of all keys, commented out, each under its heading.
 
-    A line of it is prose, `# …`, or a key, `#key = value`; without its `#` each key is
-    valid wherever the keys are given that it goes with.
+    Each line is prose, `# …`, or a key, `#key = value`. Without its `#` each key is
+    valid, together with the keys that it needs.
 
     Examples:
         >>> from meanfield import spec
@@ -58,7 +58,7 @@ def _heading(key: str, row: Key) -> str | None:
 
 
 def _entry(key: str) -> str:
-    """What a key is, and the key with its default, or with an example."""
+    """Help of a key, and the key with its default or an example."""
     field = RunSpec.model_fields[key]
     has_default = field.default is not None
     value: Any = field.default if has_default else (field.examples or [None])[0]

@@ -1,4 +1,4 @@
-"""What a spec says of time: when it ends, and when it is looked at."""
+"""Keys of the final time and of the frame times."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from ._grid import Strict
 from ._keys import Key
 
 MOST_FRAMES = 10_000_000  # their times alone are 80 MB
-ENDS = "a sweep keeps only where its flows end"
+ENDS = "a sweep stores only the final states of its flows"
 
 
 class TimesSpec(Strict):
@@ -31,9 +31,9 @@ class TimesSpec(Strict):
             group="Time",
             replaces=("times",),
             no_axis=ENDS,
-            no_page="it draws while it integrates",
+            no_page="it draws while it integrates, and stores no frames",
         ),
-        Field(ge=2, le=MOST_FRAMES, description="number of frames"),
+        Field(ge=2, le=MOST_FRAMES, description="number of stored frames"),
     ] = 101
     spacing: Annotated[
         Literal["even", "log", "both"],
@@ -41,23 +41,27 @@ class TimesSpec(Strict):
             group="Time",
             replaces=("times",),
             no_axis=ENDS,
-            no_page="it draws while it integrates",
+            no_page="it draws while it integrates, and stores no frames",
         ),
-        Field(description="of the frames: `even`, `log` over four decades, or `both`"),
+        Field(
+            description="spacing of the frame times: `even`, `log` (over four decades) "
+            "or `both`"
+        ),
     ] = "even"
     times: Annotated[
         list[float] | None,
         Key(
             group="Time",
-            brings=("the times of all frames", ("t", "frames", "spacing")),
+            brings=("all frame times", ("t", "frames", "spacing")),
             replaces=("t", "frames", "spacing"),
             enters="times",
-            left_behind=True,
+            is_not_inherited=True,
             no_page="it ends at `--t`",
         ),
         Field(
             examples=[[0.0, 0.5, 1.0, 5.0]],
             max_length=MOST_FRAMES,
-            description="times of the frames, instead",
+            description="frame times, as a list such as 0,0.5,1; alternative to t, "
+            "frames and spacing",
         ),
     ] = None

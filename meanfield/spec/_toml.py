@@ -1,11 +1,11 @@
-"""Specs as text: TOML, which has no null."""
+"""Specs as TOML, which has no null."""
 
 import json
 from typing import Any
 
 
 def as_toml(values: dict[str, Any]) -> str:
-    """Values as a TOML file, tables last.
+    """`values` as a TOML file, tables last.
 
     Examples:
         >>> from meanfield.spec import as_toml
@@ -15,8 +15,8 @@ def as_toml(values: dict[str, Any]) -> str:
     """
     tables = {key: values[key] for key in ("layers", "terms") if key in values}
     parts = [_table({k: v for k, v in values.items() if k not in tables})]
-    for name, items in tables.items():
-        parts += [f"[[{name}]]\n{_table(item)}" for item in items]
+    for name, rows in tables.items():
+        parts += [f"[[{name}]]\n{_table(item)}" for item in rows]
     return "\n".join(parts)
 
 
@@ -25,7 +25,7 @@ def _table(values: dict[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A TOML value. JSON's strings and lists are TOML's, but for one character."""
+    """A TOML value; strings are those of JSON, except that TOML escapes U+007F."""
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, dict):
@@ -35,10 +35,10 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def without_none(values: dict[str, Any]) -> dict[str, Any]:
-    """What TOML can say: an absent key is None."""
-    kept = {key: value for key, value in values.items() if value is not None}
+def drop_nulls(values: dict[str, Any]) -> dict[str, Any]:
+    """`values` without `None`, which TOML cannot express; an absent key means it."""
+    entries = {key: value for key, value in values.items() if value is not None}
     for name in ("layers", "terms"):
-        if name in kept:
-            kept[name] = [without_none(item) for item in kept[name]]
-    return kept
+        if name in entries:
+            entries[name] = [drop_nulls(item) for item in entries[name]]
+    return entries

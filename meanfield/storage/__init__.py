@@ -1,4 +1,4 @@
-"""Runs on disk: what was committed comes back bit for bit, whatever was killed."""
+"""Stored runs: committed frames are safe even if the writer is killed."""
 
 from ._export import export, table_bytes
 from ._schema import (
@@ -15,9 +15,9 @@ from ._schema import (
     kinds,
 )
 from ._store import RunStore
-from ._tasks import TaskFolder, create_tasks, read_tasks, refuse_other
-from ._writing import refuse_taken
-from .disk import damaged, replace_file
+from ._tasks import TaskFolder, check_task_folder, create_tasks, read_tasks
+from ._writing import check_folder_free
+from .disk import damage_message, replace_file
 
 __all__ = [
     "DIMS",
@@ -31,14 +31,14 @@ __all__ = [
     "Kind",
     "RunStore",
     "TaskFolder",
+    "check_folder_free",
+    "check_task_folder",
     "create_tasks",
-    "damaged",
+    "damage_message",
     "dims_of",
     "export",
     "kinds",
     "read_tasks",
-    "refuse_other",
-    "refuse_taken",
     "replace_file",
     "table_bytes",
 ]

@@ -1,4 +1,4 @@
-"""A committed run as an `xarray.Dataset`, whose frames are read when asked for."""
+"""A committed run as an `xarray.Dataset` whose frames are read lazily."""
 
 import copy
 import math
@@ -26,18 +26,18 @@ from ._stored_frames import Key, StoredFrames, is_number, outer, vector
 
 
 def lazy_dataset(folder: Path, record: Record, derive: Derive) -> xr.Dataset:
-    """The dataset of a store as of a record; of its frames only the times are read.
+    """The dataset of a store, of which only the times and static arrays are read now.
 
     Args:
-        folder: of the store.
-        record: what was committed.
-        derive: variables that are computed from others, frame by frame.
+        folder: the folder of the store.
+        record: its commit record.
+        derive: computes further variables from the frames; see `Kind`.
     """
     return xr.open_dataset(folder, engine=_Store, record=record, derive=derive)
 
 
 class _Store(BackendEntrypoint):
-    """A store for xarray, which keeps in memory a variable that was read whole."""
+    """The xarray backend of a store; xarray caches variables that were read whole."""
 
     open_dataset_parameters = ("filename_or_obj", "drop_variables", "record", "derive")
 
@@ -50,21 +50,29 @@ class _Store(BackendEntrypoint):
         record: Record,
         derive: Derive,
     ) -> xr.Dataset:
-        data = _assembled(Path(filename_or_obj), record)
+        data = _assemble(Path(filename_or_obj), record)
         if record.frames:
-            data = data.assign(_derived(data, derive))
+            data = data.assign(_derive_variables(data, derive))
         return data.drop_vars(drop_variables or ())
 
 
-def _assembled(folder: Path, record: Record) -> xr.Dataset:
+def _assemble(folder: Path, record: Record) -> xr.Dataset:
     frames = {name: StoredFrames(folder, record, name) for name in record.variables}
-    times = {n: (one.dims, one.whole()) for n, one in frames.items() if n == TIME}
-    moving = {n: _on_demand(one.dims, one) for n, one in frames.items() if n != TIME}
+    times = {
+        n: (variable.dims, variable.read_all())
+        for n, variable in frames.items()
+        if n == TIME
+    }
+    moving = {
+        n: _lazy_variable(variable.dims, variable)
+        for n, variable in frames.items()
+        if n != TIME
+    }
     static = {
         name: xr.Variable(dims_of(name, array.ndim, record.dims), array)
         for name, array in read_static(folder, record).items()
     }
-    _refuse_other_sizes(record, static)
+    _check_sizes(record, static)
     last = float(times[TIME][1][-1]) if times else math.nan
     attrs = {**copy.deepcopy(record.attrs), "schema": SCHEMA, "created": record.created}
     return xr.Dataset(
@@ -72,32 +80,32 @@ def _assembled(folder: Path, record: Record) -> xr.Dataset:
     )
 
 
-def _refuse_other_sizes(record: Record, static: dict[str, xr.Variable]) -> None:
+def _check_sizes(record: Record, static: dict[str, xr.Variable]) -> None:
     for name, variable in static.items():
         for dim, size in variable.sizes.items():
             expected = record.sizes.get(str(dim), size)
             if size != expected:
                 raise StoreError(
-                    f"The array `{name}` has {size} along `{dim}` where the record "
+                    f"The array `{name}` has size {size} along `{dim}`, and the record "
                     f"says {expected}; restore one of them from a copy."
                 )
 
 
-def _derived(data: xr.Dataset, derive: Derive) -> dict[str, xr.Variable]:
-    """Derived variables; the first frame says of which shape and format they are."""
-    known = derive(data.isel({TIME: slice(0, 1)}))
+def _derive_variables(data: xr.Dataset, derive: Derive) -> dict[str, xr.Variable]:
+    """The derived variables; the first frame gives their shapes and dtypes."""
+    first_frame = derive(data.isel({TIME: slice(0, 1)}))
     return {
-        name: _on_demand(
+        name: _lazy_variable(
             first.dims, _DerivedFrames(data, derive, name, first), first.attrs
         )
         if TIME in first.dims
         else first.variable
-        for name, first in known.items()
+        for name, first in first_frame.items()
     }
 
 
 class _DerivedFrames:
-    """A derived variable, computed for the frames that are asked for."""
+    """A derived variable, computed lazily for the requested frames."""
 
     def __init__(
         self, data: xr.Dataset, derive: Derive, name: str, first: xr.DataArray
@@ -110,14 +118,14 @@ class _DerivedFrames:
 
     def __getitem__(self, key: Key) -> np.ndarray:
         axis = self._axis
-        asked = vector(key[axis])
-        numbers = self._derive(self._data.isel({TIME: asked}))[self._name].values
+        indices = vector(key[axis])
+        numbers = self._derive(self._data.isel({TIME: indices}))[self._name].values
         place = 0 if is_number(key[axis]) else slice(None)
         return outer(numbers, (*key[:axis], place, *key[axis + 1 :]))
 
 
-class _OnDemand(BackendArray):
-    """An array that xarray asks for its parts."""
+class _LazyArray(BackendArray):
+    """An array whose parts xarray reads lazily."""
 
     def __init__(self, frames: StoredFrames | _DerivedFrames) -> None:
         self._frames = frames
@@ -128,23 +136,23 @@ class _OnDemand(BackendArray):
         return explicit_indexing_adapter(key, self.shape, support, read)
 
 
-def _on_demand(
+def _lazy_variable(
     dims: Iterable[Any],
     frames: StoredFrames | _DerivedFrames,
     attrs: Mapping[str, Any] | None = None,
 ) -> xr.Variable:
-    return xr.Variable(tuple(dims), LazilyIndexedArray(_OnDemand(frames)), attrs)
+    return xr.Variable(tuple(dims), LazilyIndexedArray(_LazyArray(frames)), attrs)
 
 
 def _ending(record: Record, last: float) -> dict[str, xr.Variable]:
-    """How a run ended; one that recorded no ending runs still, or was killed."""
+    """How a run ended; without a recorded ending it is running or was killed."""
     ending = record.ending or Ending(RESUMABLE, "No ending was recorded.", last)
-    about = {
+    attrs = {
         **ENDING_FLAGS,
         "reason": ending.reason,
     }
     return {
-        "status": xr.Variable((), np.int8(ending.code), about),
+        "status": xr.Variable((), np.int8(ending.code), attrs),
         "stop_time": xr.Variable((), ending.stop_time),
         "t_star": xr.Variable((), _or_nan(ending.t_star)),
         "t_star_error": xr.Variable((), _or_nan(ending.t_star_error)),

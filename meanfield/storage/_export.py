@@ -1,4 +1,4 @@
-"""A dataset as a file that other programs read: NumPy's `.npz`, or a plain `.csv`."""
+"""Exports a dataset for other programs: as `.npz`, `.csv` or netCDF."""
 
 import csv
 import io
@@ -14,38 +14,45 @@ from meanfield._reading import path_of
 from meanfield.cells import centres, points
 from meanfield.errors import InvalidInputError
 
-from ._schema import RESERVED, RUN, TIME
+from ._schema import RESERVED_NAMES, RUN, TIME
 from .disk import replace_file
 
 if TYPE_CHECKING:
     import xarray
 
-_DIGITS = "%.17g"  # enough for a float64 to come back the same
-_SAMPLE = 1000  # rows whose length tells that of all
-_ONE_DIGIT = 10  # in more dimensions, `cov111` would be two entries
-_HELD = 2**26  # bytes: a dataset of at most so many is read at once
-_BLOCK_ROWS = 2**16  # rows of a table that are written at once, of whole frames
+_DIGITS = "%.17g"  # enough to read a float64 back exactly
+_SAMPLE = 1000  # rows from which the length of all rows is estimated
+_ONE_DIGIT = 10  # in more dimensions, `cov111` would be ambiguous
+_LOAD_LIMIT = 2**26  # bytes: a dataset up to this size is read at once
+_BLOCK_ROWS = 2**16  # rows of a table written at once, rounded to whole frames
 
 Rows = Callable[["xarray.Dataset"], dict[str, np.ndarray]]
 
 
 def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
-    """Writes a dataset in the format that the suffix of `path` names.
+    """Writes a dataset to a file, in the format given by the suffix of `path`.
 
-    `.npz` holds all variables, and as JSON text `attrs` the dataset's attributes, with
-    those and the dimensions of each variable under `variables`. `.nc` is netCDF, which
-    xarray opens; the attributes that it cannot hold, such as the spec, are JSON text.
+    `.npz` holds all variables. Its entry `attrs` is JSON text with the attributes of
+    the dataset, and under `variables` the dimensions and attributes of each variable.
+    For a grid, it also holds the centres of the cells, as `centre`.
 
-    `.csv` is one long table: a row for each token of each frame (`time`, of a model the
-    `layer`, `token`, of a text its `word`, `weight`, `position`, `x0`, …), for each
-    frame of a Gaussian (`time`, `mean0`, …, `cov00`, …), or for each cell of each frame
-    of a grid (`time`, `position`, `x0`, …, the middle of the cell, `density`, `mass`);
-    then a column for each diagnostic, such as `energy`. The middles of a grid's cells
-    are the variable `centre` of an `.npz`.
+    `.nc` is netCDF, which xarray opens. Attributes that netCDF cannot hold, such as the
+    spec, are JSON text.
+
+    `.csv` is one long table, with a row for each
+
+    - token of each frame: `time`, `layer` (of a model), `token`, `word` (of a text),
+      `weight`, `position`, `x0`, …;
+    - frame of a Gaussian: `time`, `mean0`, …, `cov00`, …;
+    - cell of each frame of a grid: `time`, `position`, `x0`, … (its centre),
+      `density`, `mass`.
+
+    A column for each diagnostic follows, such as `energy`.
 
     Raises:
-        InvalidInputError: if the suffix is unknown, or a table cannot show the dataset.
-        ResourceError: if the file cannot be written; an old one then stays.
+        InvalidInputError: if the suffix is unknown, or the dataset does not fit into a
+            table.
+        ResourceError: if the file cannot be written; an old file then stays.
 
     Examples:
         >>> from pathlib import Path
@@ -69,10 +76,10 @@ def export(dataset: "xarray.Dataset", path: str | os.PathLike[str]) -> None:
 
 
 def table_bytes(dataset: "xarray.Dataset") -> int:
-    """About how much a `.csv` of a dataset will hold, from rows of its middle frame.
+    """Estimated size of the `.csv` of a dataset, in bytes, from its middle frame.
 
     Raises:
-        InvalidInputError: if a table cannot show the dataset.
+        InvalidInputError: if the dataset does not fit into a table.
 
     Examples:
         >>> from pathlib import Path
@@ -85,31 +92,31 @@ def table_bytes(dataset: "xarray.Dataset") -> int:
         >>> table_bytes(meanfield.open("run.zarr")) > 0
         True
     """
-    frames = dataset.sizes[TIME]  # the first is often short: zeros and ones
+    frames = dataset.sizes[TIME]  # rows of the first are often short: zeros and ones
     middle = dataset.isel({TIME: [frames // 2]})
     columns = list(next(_blocks(middle, _rows(middle))).values())
     length = len(columns[0])
-    some = [column[:: -(-length // _SAMPLE)] for column in columns]
+    sample = [column[:: -(-length // _SAMPLE)] for column in columns]
     rows = dataset.sizes.get(RUN, 1) * frames * length
-    return rows * len(_table(some)) // len(some[0])
+    return rows * len(_table(sample)) // len(sample[0])
 
 
 def _write_npz(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
     if "mass" in dataset:
         dataset = dataset.assign(centre=(_centre_dims(dataset), cell_centres(dataset)))
     variables = {str(name): v for name, v in dataset.variables.items()}
-    about = {name: {"dims": v.dims, **v.attrs} for name, v in variables.items()}
-    attrs = json.dumps({**dataset.attrs, "variables": about})
+    metadata = {name: {"dims": v.dims, **v.attrs} for name, v in variables.items()}
+    attrs = json.dumps({**dataset.attrs, "variables": metadata})
     arrays: dict[str, Any] = {name: v.values for name, v in variables.items()}
     np.savez(stream, **{"attrs": np.asarray(attrs), **arrays})
 
 
 def _write_netcdf(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
-    held = str | int | float | list | tuple | np.ndarray
+    attr_types = str | int | float | list | tuple | np.ndarray
     plain = dataset.copy()
     for part in (plain, *plain.variables.values()):
         part.attrs = {
-            name: value if isinstance(value, held) else json.dumps(value)
+            name: value if isinstance(value, attr_types) else json.dumps(value)
             for name, value in part.attrs.items()
         }
     stream.write(plain.to_netcdf(engine="scipy", format="NETCDF3_64BIT"))
@@ -117,7 +124,7 @@ def _write_netcdf(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
 
 def _write_csv(dataset: "xarray.Dataset", stream: IO[bytes]) -> None:
     header = True
-    if dataset.nbytes <= _HELD:
+    if dataset.nbytes <= _LOAD_LIMIT:
         dataset = dataset.load()
     for columns in _blocks(dataset, _rows(dataset)):
         if header:
@@ -134,20 +141,20 @@ def _rows(dataset: "xarray.Dataset") -> Rows:
     if "mass" in dataset and "density" in dataset:
         return _grid_rows
     raise InvalidInputError(
-        "A table shows `x`, `mean` and `factor`, or a `density`; this dataset has "
-        f"{', '.join(map(str, dataset))}. Export it as `.npz`."
+        "A table needs `x`, or `mean` and `factor`, or `mass` and `density`; this "
+        f"dataset has {', '.join(map(str, dataset))}. Export it as `.npz`."
     )
 
 
 def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndarray]]:
-    """The columns of some frames at a time, run after run."""
+    """The columns of the table, in blocks of whole frames, run after run."""
     for run in range(dataset.sizes.get(RUN, 1)):
         label = {RUN: np.asarray([run])} if RUN in dataset.sizes else {}
-        one = dataset.isel({RUN: run}, missing_dims="ignore")
-        first = rows(one.isel({TIME: slice(1)}))
+        run_data = dataset.isel({RUN: run}, missing_dims="ignore")
+        first = rows(run_data.isel({TIME: slice(1)}))
         n_frames = max(1, _BLOCK_ROWS // len(next(iter(first.values()))))
-        for start in range(0, one.sizes[TIME], n_frames):
-            frames = one.isel({TIME: slice(start, start + n_frames)})
+        for start in range(0, run_data.sizes[TIME], n_frames):
+            frames = run_data.isel({TIME: slice(start, start + n_frames)})
             columns = rows(frames)
             n_rows = len(next(iter(columns.values())))
             spread = lambda column, n=n_rows: np.repeat(column, n // len(column))
@@ -157,21 +164,21 @@ def _blocks(dataset: "xarray.Dataset", rows: Rows) -> Iterator[dict[str, np.ndar
 
 
 def _numbers(frames: "xarray.Dataset") -> dict[str, np.ndarray]:
-    """What a frame has one number of: energies and other diagnostics."""
+    """The variables with one number per frame: energies and other diagnostics."""
     return {
         str(name): np.atleast_1d(variable.values)
         for name, variable in frames.data_vars.items()
-        if variable.dims in ((), (TIME,)) and name not in RESERVED
+        if variable.dims in ((), (TIME,)) and name not in RESERVED_NAMES
     }
 
 
 def _point_rows(frames: "xarray.Dataset") -> dict[str, np.ndarray]:
     x = frames["x"].values
     n_frames, n, d = x.shape
-    known = [name for name in ("word", "weight", "position") if name in frames]
-    fixed = {"token": np.arange(n)} | {name: frames[name].values for name in known}
+    names = [name for name in ("word", "weight", "position") if name in frames]
+    static = {"token": np.arange(n)} | {name: frames[name].values for name in names}
     columns = x.reshape(-1, d).T
-    return {name: np.tile(column, n_frames) for name, column in fixed.items()} | {
+    return {name: np.tile(column, n_frames) for name, column in static.items()} | {
         f"x{i}": column for i, column in enumerate(columns)
     }
 
@@ -180,9 +187,9 @@ def _gaussian_rows(frames: "xarray.Dataset") -> dict[str, np.ndarray]:
     mean, Y = frames["mean"].values, frames["factor"].values.astype(np.float64)
     Sigma = Y @ Y.swapaxes(-1, -2)
     d = mean.shape[-1]
-    between = "_" if d > _ONE_DIGIT else ""
+    separator = "_" if d > _ONE_DIGIT else ""
     return {f"mean{i}": mean[:, i] for i in range(d)} | {
-        f"cov{i}{between}{j}": Sigma[:, i, j] for i in range(d) for j in range(d)
+        f"cov{i}{separator}{j}": Sigma[:, i, j] for i in range(d) for j in range(d)
     }
 
 
@@ -195,18 +202,18 @@ def _cells_of(frame: "xarray.Dataset") -> dict[str, np.ndarray]:
     mass, centres = frame["mass"].values, cell_centres(frame)
     layers = mass.reshape(-1, centres[..., 0].size)
     x = np.tile(centres.reshape(-1, centres.shape[-1]), (len(layers), 1))
-    known = {}
+    positions = {}
     if "position" in frame:
-        known["position"] = np.repeat(frame["position"].values, layers.shape[1])
+        positions["position"] = np.repeat(frame["position"].values, layers.shape[1])
     return (
-        known
+        positions
         | {f"x{i}": coord for i, coord in enumerate(x.T)}
         | {"density": frame["density"].values.ravel(), "mass": mass.ravel()}
     )
 
 
 def cell_centres(dataset: "xarray.Dataset") -> np.ndarray:
-    r"""The middles $c + D\xi$ of a grid's cells (…, cell_x[, cell_y], coord)."""
+    r"""The centres $c + D\xi$ of a grid's cells, (…, cell_x[, cell_y], coord)."""
     edges = [dataset[e].values for e in ("edges_x", "edges_y") if e in dataset]
     box = dataset["origin"].values, dataset["axes"].values
     return points(*box, *map(centres, edges))
@@ -218,7 +225,7 @@ def _centre_dims(dataset: "xarray.Dataset") -> tuple[str, ...]:
 
 
 def _table(columns: Sequence[np.ndarray]) -> bytes:
-    """Columns as lines of text."""
+    """Columns as lines of `.csv` text."""
     text = io.StringIO()
     lines = zip(*map(_cells, columns), strict=True)
     csv.writer(text, lineterminator="\n").writerows(lines)
@@ -226,7 +233,7 @@ def _table(columns: Sequence[np.ndarray]) -> bytes:
 
 
 def _cells(values: np.ndarray) -> np.ndarray:
-    """A column of a table: numbers in all their digits, or words."""
+    """The entries of a column as text; floats with all their digits."""
     column = np.asarray(values)
     if column.dtype.kind in "OUS":
         return column.astype(str)

@@ -1,4 +1,4 @@
-"""What is given to a store, checked before a byte of it is written."""
+"""Checks of the arrays passed to a store, before anything is written."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,34 +22,34 @@ class Arrays:
     sizes: dict[str, int]
 
 
-def static_arrays(given: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
-    """Arrays that no frame changes.
+def static_arrays(raw_arrays: Mapping[str, np.ndarray], extra: Dims) -> Arrays:
+    """The arrays without a time axis, checked.
 
     Raises:
-        InvalidInputError: if one depends on time, or has the wrong axes or dtype.
+        InvalidInputError: if an array depends on time, or has wrong axes or dtype.
     """
-    arrays = _arrays(given, extra, {})
+    arrays = _arrays(raw_arrays, extra, {})
     for name, dims in arrays.dims.items():
         if TIME in dims:
             raise InvalidInputError(
                 f"`{name}` has a `{TIME}` axis, so it belongs to the frames; "
-                "give other dimensions for it in `dims` if it is static."
+                "if it is static, give its dimensions in `dims`."
             )
     return arrays
 
 
 def frame_arrays(
-    given: Mapping[str, np.ndarray], extra: Dims, sizes: Mapping[str, int]
+    raw_arrays: Mapping[str, np.ndarray], extra: Dims, sizes: Mapping[str, int]
 ) -> Arrays:
-    """Arrays of successive frames; `sizes` are those of the run so far.
+    """The arrays of successive frames, checked; `sizes` are those of earlier frames.
 
     Raises:
-        InvalidInputError: if there is no `time`, an array has no time axis, or the
-            axes do not fit each other or the run.
+        InvalidInputError: if `time` is missing, an array has no time axis, or the
+            sizes of axes disagree with each other or with earlier frames.
     """
-    if TIME not in given:
-        raise InvalidInputError(f"Frames must hold `{TIME}`; got {sorted(given)}.")
-    arrays = _arrays(given, extra, sizes)
+    if TIME not in raw_arrays:
+        raise InvalidInputError(f"Frames must hold `{TIME}`; got {sorted(raw_arrays)}.")
+    arrays = _arrays(raw_arrays, extra, sizes)
     for name, dims in arrays.dims.items():
         if TIME not in dims:
             raise InvalidInputError(
@@ -59,37 +59,38 @@ def frame_arrays(
 
 
 def real_frames(arrays: Arrays, ending: Ending | None) -> Arrays:
-    """The frames that were reached: after an early end the rest repeat the last."""
+    """The frames up to an early end; later ones only repeat the last state."""
     if ending is None or ending.code == Status.FINISHED:
         return arrays
     time = arrays.values[TIME]
-    repeated = time > time.dtype.type(ending.stop_time)  # rounded as the times were
-    kept = int(np.count_nonzero(~repeated))
+    is_repeated = time > time.dtype.type(ending.stop_time)  # rounded like the times
+    n_frames = int(np.count_nonzero(~is_repeated))
     values = {
-        name: np.moveaxis(np.moveaxis(array, axis, 0)[:kept], 0, axis)
+        name: np.moveaxis(np.moveaxis(array, axis, 0)[:n_frames], 0, axis)
         for name, array in arrays.values.items()
         for axis in (arrays.dims[name].index(TIME),)
     }
-    return Arrays(values, arrays.dims, {**arrays.sizes, TIME: kept})
+    return Arrays(values, arrays.dims, {**arrays.sizes, TIME: n_frames})
 
 
 def _arrays(
-    given: Mapping[str, np.ndarray], extra: Dims, sizes: Mapping[str, int]
+    raw_arrays: Mapping[str, np.ndarray], extra: Dims, sizes: Mapping[str, int]
 ) -> Arrays:
-    values = {name: _numbers(name, array) for name, array in given.items()}
+    values = {name: _numbers(name, array) for name, array in raw_arrays.items()}
     dims = {name: dims_of(name, array.ndim, extra) for name, array in values.items()}
-    found = dict(sizes)
+    all_sizes = dict(sizes)
     for name, array in values.items():
         for dim, size in zip(dims[name], array.shape, strict=True):
-            if found.setdefault(dim, size) != size:
+            if all_sizes.setdefault(dim, size) != size:
                 raise InvalidInputError(
-                    f"`{name}` has {size} along `{dim}` where {found[dim]} belong."
+                    f"`{name}` has size {size} along `{dim}`; it must be "
+                    f"{all_sizes[dim]}."
                 )
-    return Arrays(values, dims, found)
+    return Arrays(values, dims, all_sizes)
 
 
 def _numbers(name: str, array: np.ndarray) -> np.ndarray:
-    """The same numbers in native byte order."""
+    """An array in native byte order, after a check of its dtype."""
     if array.dtype.kind not in "fiu" or array.dtype.itemsize > np.dtype("f8").itemsize:
         raise InvalidInputError(
             f"`{name}` must hold floats or integers of at most 64 bits; "

@@ -1,4 +1,4 @@
-"""Where the parts of a store lie: inside it, reached through no link."""
+"""The places of the parts of a store, which must not be reached through links."""
 
 import os
 from collections.abc import Iterable
@@ -10,20 +10,20 @@ from .disk import link_message
 
 
 def static_folder(folder: Path) -> Path:
-    """The group of a store's arrays without a time axis."""
+    """The folder of a store's arrays without a time axis."""
     return folder / "data" / "static"
 
 
 def segment_folder(folder: Path, index: int) -> Path:
-    """The group of a store's segment."""
+    """The folder of the segment `index` of a store."""
     return folder / "data" / "segments" / f"{index:05d}"
 
 
-def refuse_links(folder: Path, place: Path) -> None:
-    """Refuses a place in a store that is reached through a link.
+def check_no_links(folder: Path, place: Path) -> None:
+    """Checks that a place in a store is not reached through a link.
 
     Raises:
-        StoreError: naming the link.
+        StoreError: if it is; the message names the link.
     """
     part = folder
     for name in place.relative_to(folder).parts:
@@ -32,39 +32,39 @@ def refuse_links(folder: Path, place: Path) -> None:
             raise StoreError(link_message(part))
 
 
-def refuse_losses(folder: Path, count: int) -> None:
-    """Refuses to write to a store that has lost one of its first `count` segments.
+def check_segments(folder: Path, count: int) -> None:
+    """Checks that a store still has its first `count` segments.
 
     Raises:
-        StoreError: naming the first of its places that is gone, or is a link.
+        StoreError: if a folder is gone or is a link; the message names it.
     """
     segments = segment_folder(folder, 0).parent
     for place in (static_folder(folder), segments):
-        refuse_links(folder, place)
+        check_no_links(folder, place)
         if not place.is_dir():
-            raise StoreError(_lost(folder, place))
+            raise StoreError(_missing_message(folder, place))
     with os.scandir(segments) as entries:
         names = {e.name for e in entries if e.is_dir(follow_symlinks=False)}
     for index in range(count):
         place = segment_folder(folder, index)
         if place.name not in names:
-            refuse_links(folder, place)
-            raise StoreError(_lost(folder, place))
+            check_no_links(folder, place)
+            raise StoreError(_missing_message(folder, place))
 
 
-def refuse_lost_arrays(folder: Path, places: Iterable[Path]) -> None:
-    """Refuses to end a run whose store has lost an array.
+def check_arrays(folder: Path, places: Iterable[Path]) -> None:
+    """Checks that a store still has all its arrays.
 
     Raises:
-        StoreError: naming the first array that is gone.
+        StoreError: if an array is gone; the message names it.
     """
     for place in places:
         if not (place / "zarr.json").is_file():
-            raise StoreError(_lost(folder, place))
+            raise StoreError(_missing_message(folder, place))
 
 
-def _lost(folder: Path, place: Path) -> str:
+def _missing_message(folder: Path, place: Path) -> str:
     return (
         f"`{place}` is gone: it was removed or moved while the run was written. Put it "
-        f"back and `meanfield resume {folder}`, or run again."
+        f"back and call `meanfield resume {folder}`, or run again."
     )

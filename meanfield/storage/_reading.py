@@ -1,4 +1,4 @@
-"""Committed arrays, read back and checked against their digests."""
+"""Reads committed arrays and checks them against their digests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,41 +9,41 @@ from meanfield.errors import StoreError
 
 from ._places import segment_folder, static_folder
 from ._record import Record
-from ._segments import opened, verify
+from ._segments import open_array, verify
 from ._stored_frames import StoredFrames
 
 
 def read_static(folder: Path, record: Record) -> dict[str, np.ndarray]:
-    """The arrays without a time axis.
+    """The arrays of a store without a time axis.
 
     Raises:
         StoreError: if one is damaged.
     """
     group = static_folder(folder)
     return {
-        name: np.asarray(opened(folder, group, name, digest)[...])
+        name: np.asarray(open_array(folder, group, name, digest)[...])
         for name, digest in record.static.items()
     }
 
 
 def read_frame(folder: Path, record: Record, place: int) -> dict[str, np.ndarray]:
-    """One frame of every frame variable; -1 is the last.
+    """One frame of all variables, without the time axis; `place` -1 is the last.
 
     Raises:
         StoreError: if there is no frame, or an array is damaged.
     """
     if not record.segments:
         raise StoreError(f"`{folder}` holds no frame yet; start the run again.")
-    stored = (StoredFrames(folder, record, name) for name in record.variables)
+    variables = (StoredFrames(folder, record, name) for name in record.variables)
     frame = range(record.frames)[place]
-    return {variable.name: variable.frame(frame) for variable in stored}
+    return {variable.name: variable.frame(frame) for variable in variables}
 
 
 def verify_all(folder: Path, record: Record) -> None:
     """Compares every array with its digest.
 
     Raises:
-        StoreError: naming the first that is damaged.
+        StoreError: if an array is damaged; the message names it.
     """
     for name, digest in record.static.items():
         verify(folder, static_folder(folder), name, digest)
@@ -53,7 +53,7 @@ def verify_all(folder: Path, record: Record) -> None:
 
 
 def array_folders(folder: Path, record: Record) -> Iterator[Path]:
-    """Where the committed arrays lie."""
+    """The folders of all committed arrays."""
     yield from (static_folder(folder) / name for name in record.static)
     for index, segment in enumerate(record.segments):
         yield from (segment_folder(folder, index) / name for name in segment.checksums)

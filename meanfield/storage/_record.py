@@ -1,4 +1,4 @@
-"""The commit record: the one small file that says what of a store is real."""
+"""The commit record: the small file that says which data of a store is committed."""
 
 import functools
 import json
@@ -16,23 +16,23 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from meanfield._reading import nearby
+from meanfield._reading import similar_name
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
 from .disk import (
-    altered_message,
-    from_version_0_1,
+    add_digest,
+    alteration_message,
     json_digest,
     replace_text,
-    sealed,
     validate_object,
+    version_0_1_error,
 )
 from .disk import read_record as read_sealed
 
 RECORD = "commit.json"
-PACKAGE = "meanfield-attention"  # as the versions of a run name it
-STORED = "name the folder that `simulate --out` wrote."
+PACKAGE = "meanfield-attention"  # its name among the recorded versions
+FOLDER_ADVICE = "name the folder that `simulate --out` wrote."
 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$", max_length=200)]
@@ -43,28 +43,28 @@ Count = Annotated[int, Field(ge=0, lt=2**48)]
 
 @dataclass(frozen=True)
 class Variable:
-    """What all segments share of a frame variable, besides the sizes of its axes."""
+    """The dtype and dimensions of a frame variable, the same in all segments."""
 
     dtype: Dtype
     dims: tuple[Name, ...]
 
     @property
     def axis(self) -> int:
-        """The place of `time` among the axes."""
+        """The index of the axis `time`."""
         return self.dims.index(TIME)
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Frames committed together, and the digest of each array that holds them."""
+    """The number of frames in a segment, and the digests of their arrays."""
 
     frames: Annotated[Count, Field(gt=0)]
     checksums: dict[Name, Digest]
 
 
 @with_config(ConfigDict(extra="allow"))
-class About(TypedDict, total=False):
-    """Attributes that readers rely on, where a run has them; it may have others."""
+class RunAttrs(TypedDict, total=False):
+    """Types of the attributes that readers use; a run may lack some and have others."""
 
     kind: str
     dtype: str
@@ -79,10 +79,10 @@ class About(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Record:
-    """What a store held at its last commit; readers see nothing else."""
+    """The content of a store at its last commit; readers see nothing else."""
 
     created: str
-    attrs: About
+    attrs: RunAttrs
     dims: dict[Name, tuple[Name, ...]]
     static: dict[Name, Digest]
     sizes: dict[Name, Count]
@@ -97,8 +97,8 @@ class Record:
         return sum(segment.frames for segment in self.segments)
 
 
-def plain_json(what: str, value: Mapping[str, object]) -> dict[str, Any]:
-    """`value` as it will be read back.
+def plain_json(name: str, value: Mapping[str, object]) -> dict[str, Any]:
+    """`value` after a round trip through JSON.
 
     Raises:
         InvalidInputError: if JSON cannot hold it.
@@ -107,32 +107,32 @@ def plain_json(what: str, value: Mapping[str, object]) -> dict[str, Any]:
         return json.loads(json.dumps(dict(value)))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"`{what}` must be made of JSON values (dict, list, str, int, float, bool, "
+            f"`{name}` must be made of JSON values (dict, list, str, int, float, bool, "
             f"None): {error}."
         ) from error
 
 
 def fingerprint(record: Record) -> str:
-    """Equal for equal records, NaNs in their states included."""
+    """A digest that is equal for equal records, even with NaNs in their states."""
     return json_digest(asdict(record))
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Replaces the record in one step: the commit.
+    """Commits a record: replaces the old one atomically.
 
     Raises:
-        ResourceError: if it cannot be written; the last commit then stands.
+        ResourceError: if it cannot be written; the last commit then stays.
     """
     body = {"schema": SCHEMA, "frames": record.frames, **asdict(record)}
-    replace_text(folder / RECORD, json.dumps(sealed(body), indent=1))
+    replace_text(folder / RECORD, json.dumps(add_digest(body), indent=1))
 
 
 def read_record(folder: Path) -> Record:
-    """The last commit of a store.
+    """The last committed record of a store.
 
     Raises:
         InputFileError: if there is nothing at this path, or it cannot be read.
-        StoreError: if it is no store, is damaged, or has another schema.
+        StoreError: if it is not a store, is damaged, or has another schema.
     """
     record, file = _read_body(folder), folder / RECORD
     frames = record.pop("frames", None)
@@ -141,9 +141,9 @@ def read_record(folder: Path) -> Record:
     try:
         _check(values, frames)
     except ValueError as error:
-        raise StoreError(altered_message(file, str(error))) from None
+        raise StoreError(alteration_message(file, str(error))) from None
     if values.attrs.get("versions", {}).get(PACKAGE, "").startswith("0.1."):
-        raise from_version_0_1(folder)
+        raise version_0_1_error(folder)
     return values
 
 
@@ -153,7 +153,7 @@ def _read_body(folder: Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(
-                f"There is no run at `{folder}`; {nearby(folder)}"
+                f"There is no run at `{folder}`; {similar_name(folder)}"
             ) from error
         if (folder / SWEEP).exists():
             raise InputFileError(
@@ -161,19 +161,19 @@ def _read_body(folder: Path) -> dict[str, Any]:
                 f"{folder}`; its numbers are in `{folder / 'table.csv'}`."
             ) from error
         raise StoreError(
-            f"`{folder}` is no run: it has no `{RECORD}`; {STORED}"
+            f"`{folder}` is not a run: it has no `{RECORD}`; {FOLDER_ADVICE}"
         ) from error
     except NotADirectoryError as error:
         raise InputFileError(
-            f"`{folder}` is no run: runs are folders; {STORED}"
+            f"`{folder}` is not a run: runs are folders; {FOLDER_ADVICE}"
         ) from error
 
 
 def _check(record: Record, frames: object) -> None:
-    """Checks that the parts of a record agree.
+    """Checks that the parts of a record are consistent.
 
     Raises:
-        ValueError: saying which do not.
+        ValueError: if they are not; the message says which.
     """
     if frames != record.frames:
         raise ValueError(
@@ -181,7 +181,7 @@ def _check(record: Record, frames: object) -> None:
         )
     for index, segment in enumerate(record.segments):
         if segment.checksums.keys() != record.variables.keys():
-            raise ValueError(f"the segment {index} holds other variables than the run")
+            raise ValueError(f"the segment {index} has other variables than the run")
     for name, variable in record.variables.items():
         _check_axes(name, variable.dims, record)
 

@@ -1,4 +1,4 @@
-"""Names on disk: dimensions, variables, endings, and the number of this layout."""
+"""The schema of stored runs: dimensions, variables, endings and version numbers."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import xarray
 
 SCHEMA = 1
-"""The layout of a run."""
+"""The version of the layout of a run."""
 
 SWEEP_SCHEMA = 2
-"""The layout of a sweep; the one before had no digests."""
+"""The version of the layout of a sweep; version 1 had no digests."""
 
 ENDING_FLAGS = MappingProxyType(
     {
@@ -27,18 +27,18 @@ ENDING_FLAGS = MappingProxyType(
         "flag_meanings": " ".join(status.ending for status in Status),
     }
 )
-"""Attributes of a variable of endings, by the CF conventions."""
+"""CF attributes of a variable that holds codes of endings."""
 
 RESUMABLE = Status.INTERRUPTED.ending
-"""The one ending after which a run goes on; also the status of a run without one."""
+"""The only ending after which a run can continue; also the status of a run without."""
 
 TIME, RUN = "time", "run"
 
 SWEEP = "sweep.json"
-"""The record in the folder of a sweep, which holds no run of its own."""
+"""The name of the record in the folder of a sweep."""
 
-RESERVED = ("status", "stop_time", "t_star", "t_star_error", "attrs")
-"""Names that a dataset or an exported file uses itself."""
+RESERVED_NAMES = ("status", "stop_time", "t_star", "t_star_error", "attrs")
+"""Names that datasets and exported files use themselves."""
 
 DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -60,14 +60,14 @@ DIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "steepest": (TIME,),
     }
 )
-"""Dimensions of the variables a run may hold; all but `time` may lead with `run`."""
+"""Dimensions of known variables; all but `time` may have a leading `run`."""
 
 
 Derive = Callable[["xarray.Dataset"], Mapping[str, "xarray.DataArray"]]
 
 
-def no_more(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    """No variables besides those that are stored."""
+def derive_nothing(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
+    """No derived variables."""
     del data
     return {}
 
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
 
 def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    r"""Averages of the density over cells: masses over widths and $|\det D|$."""
+    r"""The average density in each cell: its mass over its widths and $|\det D|$."""
     import xarray
 
     axes, mass = data["axes"], data["mass"]
@@ -89,7 +89,7 @@ def density(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
 
 
 def covariance(data: "xarray.Dataset") -> Mapping[str, "xarray.DataArray"]:
-    r"""$YY^\top$ of the factor $Y$, with `coord` down and `other` across."""
+    r"""The covariance $YY^\top$ of the factor $Y$: rows `coord`, columns `other`."""
     import xarray
 
     factor = data["factor"]
@@ -103,13 +103,12 @@ class Kind:
     """The variables of a kind of measure.
 
     Attributes:
-        moving: in the order of its coordinates.
-        fixed: those that do not move and that every run has.
-        dims: of variables that `DIMS` does not know.
-        derived: variables that a dataset gains, computed from the frames of others,
-            each frame by itself, when they are read. A kind that pictures and tables
-            do not know is shown by its `mean` and a `factor` of its covariance, whose
-            columns may be any.
+        moving: the variables that move, in the order of the measure's coordinates.
+        static: the variables that do not move and that every run has.
+        dims: the dimensions of variables that are not in `DIMS`.
+        derive: computes further variables of a dataset, frame by frame, when they are
+            read. Pictures and tables show a kind that they do not know by its `mean`
+            and any `factor` of its covariance.
 
     Examples:
         >>> from meanfield.storage import kinds
@@ -118,19 +117,19 @@ class Kind:
     """
 
     moving: tuple[str, ...]
-    fixed: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
     dims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    derived: Derive = no_more
+    derive: Derive = derive_nothing
 
 
 kinds: Registry[Kind] = Registry("measure")
 kinds.register("points")(Kind(("x",), ("weight", "position")))
-kinds.register("gaussian")(Kind(("mean", "factor"), derived=covariance))
+kinds.register("gaussian")(Kind(("mean", "factor"), derive=covariance))
 kinds.register("grid")(
     Kind(
         ("mass", "outflow", "origin", "axes", "courant", "blur"),
         ("edges_x",),
-        derived=density,
+        derive=density,
     )
 )
 
@@ -140,14 +139,14 @@ class Ending:
     """How a run ended.
 
     Args:
-        name: of a `Status`.
-        reason: one line for people.
-        stop_time: the time up to which the flow is known.
+        name: the ending of a `Status`, such as `blow-up`.
+        reason: one line on why the run ended.
+        stop_time: the time that the flow has reached.
         t_star: the blow-up time, if one was found.
         t_star_error: the half-width of its error bar.
 
     Raises:
-        InvalidInputError: if no ending has this name.
+        InvalidInputError: if `name` is not the name of an ending.
 
     Examples:
         >>> from meanfield.storage import Ending
@@ -162,12 +161,12 @@ class Ending:
     t_star_error: float | None = None
 
     def __post_init__(self) -> None:
-        Status.named(self.name)
+        Status.from_name(self.name)
 
     @property
     def code(self) -> int:
-        """The number stored as `status`."""
-        return int(Status.named(self.name))
+        """The code stored as `status`."""
+        return int(Status.from_name(self.name))
 
 
 def dims_of(
@@ -175,20 +174,20 @@ def dims_of(
 ) -> tuple[str, ...]:
     """The dimensions of a variable with `ndim` axes.
 
-    A name that neither `extra` nor `DIMS` knows is a diagnostic, one number a frame.
+    A name in neither `extra` nor `DIMS` is a diagnostic with one number per frame.
 
     Raises:
-        InvalidInputError: if the name cannot be used or the axes do not fit.
+        InvalidInputError: if the name is not allowed or the number of axes is wrong.
 
     Examples:
         >>> from meanfield.storage import dims_of
         >>> dims_of("x", 3, {}), dims_of("trace", 1, {})
         (('time', 'token', 'coord'), ('time',))
     """
-    if not name.isidentifier() or name in RESERVED:
+    if not name.isidentifier() or name in RESERVED_NAMES:
         raise InvalidInputError(
             f"`{name}` cannot name a variable; use letters, digits and underscores, "
-            f"and none of {', '.join(RESERVED)}."
+            f"but not {', '.join(RESERVED_NAMES)}."
         )
     dims = extra.get(name) or DIMS.get(name, (TIME,))
     if ndim == len(dims):
@@ -196,6 +195,6 @@ def dims_of(
     if ndim == len(dims) + 1 and name != TIME:
         return (RUN, *dims)
     raise InvalidInputError(
-        f"`{name}` must have the axes ({', '.join(dims)}), or lead with `{RUN}`; "
+        f"`{name}` must have the axes ({', '.join(dims)}), or also `{RUN}` first; "
         f"got {ndim} axes."
     )

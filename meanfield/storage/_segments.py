@@ -1,4 +1,4 @@
-"""A segment on disk: a zarr group that is written once and never touched again."""
+"""A segment on disk: a zarr group that is written once and never modified."""
 
 import math
 import shutil
@@ -11,19 +11,19 @@ import numpy as np
 from meanfield._reading import OPEN
 from meanfield.errors import StoreError
 
-from ._places import refuse_links, segment_folder
+from ._places import check_no_links, segment_folder
 from ._schema import TIME
-from .disk import ARRAYS, flush_tree, strangers, tree_digest
+from .disk import ARRAYS, flush_tree, foreign_paths, tree_digest
 
 if TYPE_CHECKING:
     import zarr
 
-_CHUNK = 1 << 26  # bytes: a chunk holds whole frames, as many as fit, one at least
+_CHUNK = 1 << 26  # bytes of a chunk, which holds whole frames, at least one
 
 
 def write_hierarchy(folder: Path) -> None:
-    """Writes the groups above the segments, so that plain zarr can walk the tree."""
-    import zarr  # 0.3 s, and a run that writes nothing needs none of it
+    """Writes the groups above the segments, so that zarr itself can walk the tree."""
+    import zarr  # takes 0.3 s, which runs without a store save
 
     segments = segment_folder(folder, 0).parent
     for group in (segments.parent, segments):
@@ -31,18 +31,18 @@ def write_hierarchy(folder: Path) -> None:
 
 
 def clear(folder: Path, index: int) -> None:
-    """Removes the segment `index`: what a killed writer never committed.
+    """Removes the uncommitted segment `index` of a killed writer.
 
     Raises:
-        StoreError: if it is a link, or holds what no segment holds.
+        StoreError: if it is a link, or contains a file that no segment has.
     """
     place = segment_folder(folder, index)
-    refuse_links(folder, place)
+    check_no_links(folder, place)
     if not place.exists():
         return
-    for path in strangers(place, ARRAYS):
+    for path in foreign_paths(place, ARRAYS):
         raise StoreError(
-            f"`{path}` was not written by this run, which goes on at this place; "
+            f"`{path}` was not written by this run, which will write to this place; "
             "move it elsewhere."
         )
     shutil.rmtree(place)
@@ -53,10 +53,10 @@ def write_arrays(
     arrays: Mapping[str, np.ndarray],
     dims: Mapping[str, tuple[str, ...]],
 ) -> dict[str, str]:
-    """Writes a new group, waits for the disk, and returns each array's digest.
+    """Writes a new group, flushes it to disk, and returns the digest of each array.
 
-    Chunks are raw little-endian bytes, and written even where all zero: `-0.0` equals
-    zarr's fill value, so a skipped chunk would come back as `0.0`.
+    Chunks are raw little-endian bytes. Chunks of zeros are written too: `-0.0` equals
+    zarr's fill value, so that a skipped chunk would be read as `0.0`.
     """
     import zarr
 
@@ -77,11 +77,11 @@ def write_arrays(
     return {name: tree_digest(folder / name) for name in arrays}
 
 
-def opened(store: Path, group: Path, name: str, digest: str) -> "zarr.Array":
-    """An array of a group, to be read, once its bytes are those that were written.
+def open_array(store: Path, group: Path, name: str, digest: str) -> "zarr.Array":
+    """An array of a group, opened for reading after a check of its digest.
 
     Raises:
-        StoreError: if they are not.
+        StoreError: if it is damaged.
     """
     import zarr
 
@@ -93,20 +93,20 @@ def verify(store: Path, group: Path, name: str, digest: str) -> None:
     """Compares an array's files with the digest taken when they were written.
 
     Raises:
-        StoreError: if a bit flipped, a chunk was cut short or is missing, or something
-            is a link.
+        StoreError: if a byte differs, a chunk is missing or truncated, or a file is a
+            link.
     """
-    refuse_links(store, group / name)
+    check_no_links(store, group / name)
     try:
-        found = tree_digest(group / name)
+        actual = tree_digest(group / name)
     except OSError as error:
         raise StoreError(
             f"The array `{name}` of `{group}` cannot be read: {error.strerror}; {OPEN}"
         ) from error
-    if found != digest:
+    if actual != digest:
         raise StoreError(
-            f"The array `{name}` of `{group}` is damaged: bytes are missing or not "
-            "those that were written. Restore it from a copy, or run again."
+            f"The array `{name}` of `{group}` is damaged: bytes are missing or differ "
+            "from those written. Restore it from a copy, or run again."
         )
 
 

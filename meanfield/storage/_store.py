@@ -1,4 +1,4 @@
-"""RunStore: frames appended segment by segment, real once the record says so."""
+"""`RunStore`: a stored run, to which frames are committed segment by segment."""
 
 import copy
 import os
@@ -12,7 +12,7 @@ import numpy as np
 from meanfield._reading import path_of
 from meanfield.errors import ResourceError, StoreError
 
-from ._places import refuse_losses, refuse_lost_arrays
+from ._places import check_arrays, check_segments
 from ._reading import (
     array_folders,
     read_frame,
@@ -20,8 +20,8 @@ from ._reading import (
     verify_all,
 )
 from ._record import Record, fingerprint, plain_json, read_record, write_record
-from ._schema import RESUMABLE, Derive, Ending, no_more
-from ._writing import extended, found
+from ._schema import RESUMABLE, Derive, Ending, derive_nothing
+from ._writing import append_segment, create_store
 from .disk import LOCK, Lock
 
 if TYPE_CHECKING:
@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 
 
 class RunStore:
-    """A run on disk: what was committed, bit for bit, and nothing else.
+    """A stored run; readers see exactly what was committed, bit for bit.
 
-    A store is a folder: `commit.json`, and under `data` a zarr hierarchy (format 3)
-    with the groups `static`, `segments/00000`, `segments/00001`, …. A segment is
-    written once, flushed, and then named in the record, which is replaced in one step:
-    a writer killed at any moment leaves the last commit, and no later write touches its
-    files. (An array that grows would have its shape rewritten, and need equal parts.)
+    A store is a folder with the record `commit.json` and, under `data`, a zarr
+    hierarchy (format 3) with the groups `static`, `segments/00000`, `segments/00001`,
+    …. A segment is written once, flushed, and then named in the record, which is
+    replaced atomically. A writer killed at any moment leaves the last commit intact,
+    and later writes never touch its files. (Growing a single zarr array would rewrite
+    its shape, and need chunks of equal size.)
 
-    An object is a snapshot of the record it opened plus its own appends. Make one by
-    `create` or `open`. The first append claims the store: there is one writer at a
-    time, until `close`, the end of the object or the end of the process.
+    An object is a snapshot of the record that it opened, plus its own appends. Use
+    `create` or `open` to make one. The first append claims the store for this writer,
+    until `close`, or until the object or the process ends.
 
     Examples:
         >>> from pathlib import Path
@@ -68,29 +69,31 @@ class RunStore:
         static: Mapping[str, np.ndarray],
         dims: Mapping[str, tuple[str, ...]] | None = None,
     ) -> "RunStore":
-        """A new store, claimed for this writer; it appears whole or not at all.
+        """Creates a store atomically, and claims it for this writer.
 
         Args:
-            path: a folder that does not exist or is empty; its parents are made.
+            path: a folder that does not exist or is empty; its parents are created.
             attrs: JSON values: `spec`, versions, device, dtype, kind, title.
             static: arrays without a time axis, such as `weight`.
-            dims: dimensions of variables whose names the schema does not know.
+            dims: dimensions of variables that are not in `DIMS`.
 
         Raises:
-            InvalidInputError: if the folder is taken, or an array or `attrs` is unfit.
-            ResourceError: if it cannot be written.
+            InvalidInputError: if the folder is not empty, or an array or `attrs` cannot
+                be stored.
+            ResourceError: if the folder cannot be written.
         """
         folder = path_of(path)
-        lock = found(folder, attrs, static, dims or {})
+        lock = create_store(folder, attrs, static, dims or {})
         return cls(folder, read_record(folder), lock).claim()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> "RunStore":
-        """The store at `path`, as of its last commit; reading needs no claim.
+        """The store at `path` as of its last commit; reading needs no claim.
 
         Raises:
             InputFileError: if there is nothing at this path, or it cannot be read.
-            StoreError: if it is no store, or its record is damaged or of a new schema.
+            StoreError: if it is not a store, or its record is damaged or has another
+                schema.
         """
         folder = path_of(path)
         return cls(folder, read_record(folder))
@@ -102,46 +105,45 @@ class RunStore:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What the writer needs besides the last frame to go on; its own words."""
+        """What the writer stored to continue from, besides the last frame."""
         return copy.deepcopy(self._record.state)
 
     @property
     def ending(self) -> Ending | None:
-        """How the run ended, if it did."""
+        """How the run ended; `None` if no ending was recorded."""
         return self._record.ending
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """What `create` was told of the run."""
+        """The attributes of the run that were passed to `create`."""
         return cast(dict[str, Any], copy.deepcopy(self._record.attrs))
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all arrays that are stored."""
+        """The names of all stored arrays."""
         return frozenset(self._record.static) | frozenset(self._record.variables)
 
     @property
     def sizes(self) -> dict[str, int]:
-        """The sizes of all dimensions but `time`."""
+        """The sizes of all dimensions except `time`."""
         return dict(self._record.sizes)
 
     @property
     def spec(self) -> dict[str, Any]:
-        """The specification the run can be repeated from.
+        """The spec of the run, as JSON values.
 
         Raises:
             StoreError: if the run was stored without one.
         """
         if not isinstance(self._record.attrs.get("spec"), dict):
             raise StoreError(
-                f"`{self.path}` was stored without its specification: it can be read, "
-                "by "
-                "`plot` and `export`, but not begun anew."
+                f"`{self.path}` was stored without its specification: `plot` and "
+                "`export` can read it, but it cannot be run again."
             )
         return self.attrs["spec"]
 
     def static(self) -> dict[str, np.ndarray]:
-        """The arrays that no frame changes.
+        """The arrays without a time axis.
 
         Raises:
             StoreError: if one is damaged.
@@ -157,28 +159,28 @@ class RunStore:
         return read_frame(self.path, self._record, -1)
 
     def first_frame(self) -> dict[str, np.ndarray]:
-        """The first committed frame, without its time axis: where the run began.
+        """The first committed frame, without its time axis: the start of the run.
 
         Raises:
             StoreError: if no frame was committed yet, or an array is damaged.
         """
         return read_frame(self.path, self._record, 0)
 
-    def dataset(self, derive: Derive = no_more) -> "xarray.Dataset":
-        """All committed frames, read and checked against digests when asked for.
+    def dataset(self, derive: Derive = derive_nothing) -> "xarray.Dataset":
+        """All committed frames as a dataset, read lazily and checked against digests.
 
-        Of frames only the times are read at once; `load` reads the rest.
+        Only the times are read at once; `load` reads the rest.
 
         `status`, `stop_time`, `t_star` and `t_star_error` are scalars; a run without an
         ending counts as `interrupted` at its last frame.
 
         Args:
-            derive: variables that are computed from others, frame by frame; see `Kind`.
+            derive: computes further variables from the frames; see `Kind`.
 
         Raises:
-            StoreError: if an array is damaged, also when it is read later.
+            StoreError: if an array is damaged; for frames, when they are read.
         """
-        from ._dataset import lazy_dataset  # xarray: 0.3 s that writers do without
+        from ._dataset import lazy_dataset  # importing xarray takes 0.3 s
 
         return lazy_dataset(self.path, self._record, derive)
 
@@ -186,26 +188,28 @@ class RunStore:
         """Compares all arrays with their digests.
 
         Raises:
-            StoreError: naming the first array that is damaged, and its segment.
+            StoreError: if an array is damaged; the message names it and its segment.
         """
         verify_all(self.path, self._record)
 
     def claim(self) -> "RunStore":
-        """This store, now locked for this writer; harmless if it is already.
+        """Locks the store for this writer and returns it; may be called again.
 
         Raises:
             StoreError: if another writer holds it, or wrote to it since it was opened.
             ResourceError: if the folder cannot be written.
         """
         self._lock.acquire()
-        self._refuse_removed()
+        self._check_in_place()
         if fingerprint(read_record(self.path)) != fingerprint(self._record):
-            self.close()  # another writer came between, or our own commit is in doubt
-            raise StoreError(f"`{self.path}` has changed since; open it again.")
+            self.close()  # another writer wrote, or our own commit was interrupted
+            raise StoreError(
+                f"`{self.path}` has changed since it was opened; open it again."
+            )
         return self
 
     def reread(self) -> None:
-        """Takes the last commit from the disk, where an interrupt cut a commit short.
+        """Reads the last commit from disk, after an interrupt during a commit.
 
         Raises:
             StoreError: if the record is damaged.
@@ -213,7 +217,7 @@ class RunStore:
         self._record = read_record(self.path)
 
     def close(self) -> None:
-        """Lets other writers in; the store can still be read, and claimed again."""
+        """Releases the claim; the store can still be read, and claimed again."""
         self._lock.release()
 
     def __enter__(self) -> "RunStore":
@@ -228,53 +232,53 @@ class RunStore:
         state: Mapping[str, object],
         ending: Ending | None = None,
     ) -> None:
-        """Commits a segment of frames: all of it, or nothing.
+        """Commits a segment of frames atomically.
 
-        Frames later than the `stop_time` of an early ending are left out. Without
-        frames, or with `{}`, only the state and the ending are committed. A run goes
-        on after the ending `interrupted`, and after no other.
+        Frames later than the `stop_time` of an early ending are left out. With empty
+        `frames`, only the state and the ending are committed. A run can be continued
+        after the ending `interrupted`, but after no other.
 
         Args:
-            frames: arrays with a time axis, `time` among them.
-            state: JSON values; with the last frame, what the run goes on from.
-            ending: how the run ended, with its last segment.
+            frames: arrays with a time axis, including `time`.
+            state: JSON values from which, with the last frame, the run can continue.
+            ending: how the run ended, given with its last segment.
 
         Raises:
-            InvalidInputError: if an array or `state` is unfit.
-            StoreError: if the run has ended, holds other variables, or has a writer, or
-                if a part of the store was removed.
-            ResourceError: if the disk refuses; earlier segments stay as they are.
+            InvalidInputError: if an array or `state` cannot be stored.
+            StoreError: if the run has ended, has other variables, or has another
+                writer, or if a part of the store was removed.
+            ResourceError: if it cannot be written; earlier segments stay intact.
         """
         self.claim()
         if self.ending is not None and self.ending.name != RESUMABLE:
             raise StoreError(
-                f"`{self.path}` has ended: {self.ending.name}; start another from it, "
-                "by `--from`."
+                f"`{self.path}` has ended: {self.ending.name}; start another run from "
+                "it with `--from`."
             )
         base = replace(self._record, state=plain_json("state", state), ending=ending)
         try:
-            record = extended(self.path, base, frames) if frames else base
-            self._refuse_losses(record)
+            record = append_segment(self.path, base, frames) if frames else base
+            self._check_complete(record)
             write_record(self.path, record)
-            if ending is not None:  # no later append would notice
-                self._refuse_losses(record)
+            if ending is not None:  # there is no later append to check this
+                self._check_complete(record)
         except ResourceError:
-            self._refuse_removed()
+            self._check_in_place()
             raise
         self._record = record
 
-    def _refuse_losses(self, record: Record) -> None:
-        """Refuses to commit where committed data was removed: readers would miss it."""
-        self._refuse_removed()
-        refuse_losses(self.path, len(record.segments))
+    def _check_complete(self, record: Record) -> None:
+        """Checks that no committed data was removed, before a commit."""
+        self._check_in_place()
+        check_segments(self.path, len(record.segments))
         if record.ending is not None:
-            refuse_lost_arrays(self.path, array_folders(self.path, record))
+            check_arrays(self.path, array_folders(self.path, record))
 
-    def _refuse_removed(self) -> None:
+    def _check_in_place(self) -> None:
         if self._lock.is_in_place:
             return
         self.close()
         raise StoreError(
-            f"`{self.path}` was removed or moved while it was written, and what it "
-            "held is not there; run again, into a folder that stays."
+            f"`{self.path}` was removed or moved while the run was written; run again, "
+            "into a folder that stays in place."
         )

@@ -1,4 +1,4 @@
-"""A folder of numbered tasks that any number of processes work off together."""
+"""A folder of numbered tasks that several processes can work on in parallel."""
 
 import contextlib
 import json
@@ -14,13 +14,13 @@ from typing import Any
 from meanfield._writing import writing
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._places import refuse_links
+from ._places import check_no_links
 from ._schema import SWEEP_SCHEMA
 from .disk import (
     LOCK,
+    add_digest,
     clear_drafts,
     flush,
-    from_version_0_1,
     json_digest,
     names_at,
     place_file,
@@ -28,36 +28,39 @@ from .disk import (
     read_object,
     read_record,
     replace_text,
-    sealed,
+    strip_digest,
     touch,
-    unreadable,
-    unsealed,
+    unreadable_error,
+    version_0_1_error,
 )
 
 OLD_SCHEMA = 1  # of version 0.1
-SILENT = 600.0  # seconds without a sign of life after which a worker counts as lost
-_AGAIN = "Delete it to have it computed again, or restore it from a copy"
-_TODO, _CLAIMED, _DONE = "todo", "claimed", "done"
-# Names of ours; others were put there by editors, file systems and clouds.
-_OURS = {
-    _TODO: re.compile(r"\d+"),
-    _CLAIMED: re.compile(r"\d+\..+\.\d{1,10}\.[0-9a-f]+"),
-    _DONE: re.compile(r"\d+\.json"),
+HEARTBEAT_TIMEOUT = (
+    600.0  # seconds without a heartbeat after which a worker counts as lost
+)
+_REMEDY = "Delete it to compute it again, or restore it from a copy"
+_TODO_DIR, _CLAIMED_DIR, _DONE_DIR = "todo", "claimed", "done"
+# Names that we write; editors, file systems and cloud clients may add others.
+_PATTERNS = {
+    _TODO_DIR: re.compile(r"\d+"),
+    _CLAIMED_DIR: re.compile(r"\d+\..+\.\d{1,10}\.[0-9a-f]+"),
+    _DONE_DIR: re.compile(r"\d+\.json"),
 }
 
 
 class TaskFolder:
-    """Tasks `0, 1, …` that are to do, claimed by a worker, or done, on any disk.
+    """Tasks `0, 1, …`, each to do, claimed by a worker, or done.
 
-    A task moves by renames, of which one alone succeeds, so that two workers do not
-    take the same; should they, because one was taken for lost, both write the same
-    bytes. `done` holds whole files only, and what is there is done, whatever else lies
-    around. Works on network folders: no locks.
+    A task changes its state by a rename, which only one worker can do, so that two
+    workers do not take the same task. If they do, because one was wrongly taken for
+    lost, both write the same bytes. The folder `done` holds complete files only, and a
+    task with a file there is done, whatever else exists. There are no locks, so this
+    also works on network folders.
 
     Attributes:
         path: a folder with a record and the folders `todo`, `claimed` and `done`.
-        n_tasks: how many there are.
-        seal: the digest of the record, which those of all results include.
+        n_tasks: the number of tasks.
+        seal: the digest of the record, which the digest of each result includes.
 
     Examples:
         >>> from pathlib import Path
@@ -73,7 +76,7 @@ class TaskFolder:
         >>> folder = TaskFolder(path, 2, seal)
         >>> task = folder.claim()
         >>> folder.finish(task, {"square": task**2})
-        >>> sorted(folder.done()) == [task], folder.result(task)["square"] == task**2
+        >>> folder.done_tasks() == {task}, folder.result(task)["square"] == task**2
         (True, True)
     """
 
@@ -86,10 +89,12 @@ class TaskFolder:
         self._queue: deque[str] = deque()
 
     def claim(self) -> int | None:
-        """A task that is now this process's own; `None` if none is left to take."""
+        """Claims a task for this process and returns it; `None` if none is left."""
         with writing(self.path):
             if not self._queue:
-                self._queue.extend(_name(task) for task in sorted(self._in(_TODO)))
+                self._queue.extend(
+                    _name(task) for task in sorted(self._tasks_in(_TODO_DIR))
+                )
             while self._queue:
                 name = self._queue.popleft()
                 if self._take(name):
@@ -97,13 +102,13 @@ class TaskFolder:
         return None
 
     def touch(self, task: int) -> None:
-        """Says that this process still works on a task."""
+        """Sends a heartbeat: this process is still working on a task."""
         with contextlib.suppress(FileNotFoundError):
-            os.utime(self._claim(task), follow_symlinks=False)
+            os.utime(self._claim_path(task), follow_symlinks=False)
 
     def release(self, task: int) -> None:
-        """Puts a task that this process has claimed back, unless it is done."""
-        self._return(self._claim(task))
+        """Gives up this process's claim on a task, unless the task is done."""
+        self._unclaim(self._claim_path(task))
 
     def finish(self, task: int, result: Mapping[str, Any]) -> None:
         """Stores the result of a task: JSON values.
@@ -111,107 +116,111 @@ class TaskFolder:
         Raises:
             ResourceError: if it cannot be written.
         """
-        text = json.dumps(sealed(result, self._digest(task)), allow_nan=False)
-        target = self.path / _DONE / f"{_name(task)}.json"
+        text = json.dumps(add_digest(result, self._digest(task)), allow_nan=False)
+        target = self.path / _DONE_DIR / f"{_name(task)}.json"
         place_file(target, lambda stream: stream.write(text.encode()))
-        self._claim(task).unlink(missing_ok=True)
+        self._claim_path(task).unlink(missing_ok=True)
 
-    def done(self) -> set[int]:
+    def done_tasks(self) -> set[int]:
         """The tasks that are done."""
-        return self._in(_DONE)
+        return self._tasks_in(_DONE_DIR)
 
     def result(self, task: int) -> dict[str, Any]:
-        """What `finish` stored.
+        """The result of a task, as stored by `finish`.
 
         Raises:
             StoreError: if the file is damaged.
         """
-        file = self.path / _DONE / f"{_name(task)}.json"
+        file = self.path / _DONE_DIR / f"{_name(task)}.json"
         try:
-            values = read_object(file, _AGAIN)
+            values = read_object(file, _REMEDY)
         except FileNotFoundError as error:
-            raise unreadable(file, error) from error
-        return unsealed(file, values, self._digest(task), mend=_AGAIN)
+            raise unreadable_error(file, error) from error
+        return strip_digest(file, values, self._digest(task), remedy=_REMEDY)
 
     def _digest(self, task: int) -> Callable[[Mapping[str, Any]], str]:
-        """The digest of a result at its place: no other task's, no other sweep's."""
+        """A digest function for results of this task in this sweep alone."""
         place = {"seal": self.seal, "task": task}
         return lambda result: json_digest({**place, "result": result})
 
     def recover(self) -> None:
-        """Puts back what lost workers have claimed, and what was deleted.
+        """Puts back the tasks that lost workers claimed, and tasks that were deleted.
 
-        A worker of this machine is lost if its process is gone; any other if it has
-        given no sign of life for ten minutes, by the clock of the disk.
+        A worker on this machine is lost if its process has ended. Any worker is lost
+        after ten minutes without a heartbeat, by the clock of the disk.
         """
         with writing(self.path):
-            clear_drafts(self.path / _DONE)
-            now = touch(self.path / ".clock")
-            for claim in (self.path / _CLAIMED).iterdir():
-                if not _OURS[_CLAIMED].fullmatch(claim.name):
+            clear_drafts(self.path / _DONE_DIR)
+            disk_time = touch(self.path / ".clock")
+            for claim in (self.path / _CLAIMED_DIR).iterdir():
+                if not _PATTERNS[_CLAIMED_DIR].fullmatch(claim.name):
                     continue
                 with contextlib.suppress(FileNotFoundError):
-                    if self._is_lost(claim.name, now - claim.lstat().st_mtime):
-                        self._return(claim)
-            # In the order in which tasks move, so that none is missed on its way.
-            known = self._in(_TODO) | self._in(_CLAIMED) | self._in(_DONE)
-            for task in set(range(self.n_tasks)) - known:
-                touch(self.path / _TODO / _name(task))
+                    if self._is_lost(claim.name, disk_time - claim.lstat().st_mtime):
+                        self._unclaim(claim)
+            # Read in the order in which tasks move, so that a moving one is not missed.
+            tasks_on_disk = (
+                self._tasks_in(_TODO_DIR)
+                | self._tasks_in(_CLAIMED_DIR)
+                | self._tasks_in(_DONE_DIR)
+            )
+            for task in set(range(self.n_tasks)) - tasks_on_disk:
+                touch(self.path / _TODO_DIR / _name(task))
 
-    def _in(self, state: str) -> set[int]:
-        """The tasks in a state."""
+    def _tasks_in(self, state: str) -> set[int]:
+        """The tasks in the folder of a state."""
         names = (path.name for path in (self.path / state).iterdir())
-        ours = (name for name in names if _OURS[state].fullmatch(name))
-        found = {int(name.partition(".")[0]) for name in ours}
-        return {task for task in found if task < self.n_tasks}
+        valid_names = (name for name in names if _PATTERNS[state].fullmatch(name))
+        numbers = {int(name.partition(".")[0]) for name in valid_names}
+        return {task for task in numbers if task < self.n_tasks}
 
     def _take(self, name: str) -> bool:
-        source = self.path / _TODO / name
+        source = self.path / _TODO_DIR / name
         try:
-            if (self.path / _DONE / f"{name}.json").exists():
+            if (self.path / _DONE_DIR / f"{name}.json").exists():
                 source.unlink()
                 return False
-            os.utime(source, follow_symlinks=False)  # a claim begins alive
-            source.rename(self._claim(int(name)))
-        except FileNotFoundError:  # another was faster
+            os.utime(source, follow_symlinks=False)  # the first heartbeat
+            source.rename(self._claim_path(int(name)))
+        except FileNotFoundError:  # another worker took it
             return False
         return True
 
-    def _return(self, claim: Path) -> None:
+    def _unclaim(self, claim: Path) -> None:
         name = claim.name.partition(".")[0]
         with contextlib.suppress(FileNotFoundError):
-            if (self.path / _DONE / f"{name}.json").exists():
+            if (self.path / _DONE_DIR / f"{name}.json").exists():
                 claim.unlink()
             else:
-                claim.rename(self.path / _TODO / name)
+                claim.rename(self.path / _TODO_DIR / name)
 
-    def _claim(self, task: int) -> Path:
+    def _claim_path(self, task: int) -> Path:
         owner = f"{self._host}.{os.getpid()}.{self._life}"
-        return self.path / _CLAIMED / f"{_name(task)}.{owner}"
+        return self.path / _CLAIMED_DIR / f"{_name(task)}.{owner}"
 
     def _is_lost(self, name: str, silence: float) -> bool:
         owner, _, life = name.partition(".")[2].rpartition(".")
         host, _, process = owner.rpartition(".")
-        if host != self._host or silence > SILENT:
-            return silence > SILENT
-        # An earlier process had the number of this one, and has ended.
-        reborn = int(process) == os.getpid() and life != self._life
-        return reborn or not _is_alive(int(process))
+        if host != self._host or silence > HEARTBEAT_TIMEOUT:
+            return silence > HEARTBEAT_TIMEOUT
+        # An earlier process with the same number as this one has ended.
+        is_reused = int(process) == os.getpid() and life != self._life
+        return is_reused or not _is_alive(int(process))
 
 
 def create_tasks(
     path: Path, record: Mapping[str, Any], name: str, n_tasks: int
 ) -> None:
-    """Makes a folder of tasks, all to do; it appears whole or not at all.
+    """Creates a folder of tasks, all to do, atomically.
 
     Args:
-        path: a folder that does not exist or is empty; its parents are made.
-        record: JSON values about all tasks.
-        name: of the file that holds them.
+        path: a folder that does not exist or is empty; its parents are created.
+        record: JSON values that describe the tasks.
+        name: the name of the file for the record.
         n_tasks: the number of tasks.
 
     Raises:
-        InvalidInputError: if something else is there.
+        InvalidInputError: if `path` holds something else.
         ResourceError: if it cannot be written.
 
     Examples:
@@ -221,33 +230,33 @@ def create_tasks(
         >>> len(list(Path("squares/todo").iterdir()))
         3
     """
-    refuse_other(path, name)
-    text = json.dumps(sealed(record), indent=1, allow_nan=False)
+    check_task_folder(path, name)
+    text = json.dumps(add_digest(record), indent=1, allow_nan=False)
 
     def fill(draft: Path) -> None:
-        for state in (_TODO, _CLAIMED, _DONE):
+        for state in (_TODO_DIR, _CLAIMED_DIR, _DONE_DIR):
             (draft / state).mkdir()
         for task in range(n_tasks):
-            (draft / _TODO / _name(task)).touch()
+            (draft / _TODO_DIR / _name(task)).touch()
         replace_text(draft / name, text)
-        flush(draft / _TODO)
-        (draft / LOCK).unlink(missing_ok=True)  # what is whole needs none
+        flush(draft / _TODO_DIR)
+        (draft / LOCK).unlink(missing_ok=True)  # only a draft needs a lock
 
     with writing(path):
         target = Path(os.path.realpath(path))
         try:
             place_folder(target, fill).release()
         except OSError:
-            if not (target / name).exists():  # else another process was faster
+            if not (target / name).exists():  # else another process created it
                 raise
 
 
 def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
-    """The record of a folder of tasks, and its digest, the seal of all results.
+    """The record of a folder of tasks, and the digest of the record.
 
     Raises:
-        InputFileError: if there is none.
-        StoreError: if it is damaged, or has a schema that is not known.
+        InputFileError: if there is no such folder.
+        StoreError: if it is damaged, or has an unknown schema.
 
     Examples:
         >>> from pathlib import Path
@@ -259,41 +268,41 @@ def read_tasks(path: Path, name: str) -> tuple[dict[str, Any], str]:
     """
     if not (path / name).exists():
         raise InputFileError(
-            f"There is no sweep at `{path}`: no `{name}` is there; "
+            f"There is no sweep at `{path}`: it has no `{name}`; "
             "name the folder that `sweep --out` wrote."
         )
     _check_folders(path)
     record = read_record(path / name, SWEEP_SCHEMA, OLD_SCHEMA)
     if record.get("schema") == OLD_SCHEMA:
-        raise from_version_0_1(path)
+        raise version_0_1_error(path)
     return record, json_digest(record)
 
 
 def _check_folders(path: Path) -> None:
-    for state in (_TODO, _CLAIMED, _DONE):
+    for state in (_TODO_DIR, _CLAIMED_DIR, _DONE_DIR):
         folder = path / state
-        refuse_links(path, folder)
+        check_no_links(path, folder)
         if not folder.is_dir():
             raise StoreError(
                 f"`{path}` is damaged: it has no folder `{state}`. Restore it from a "
-                "copy; if it was empty, make it again."
+                "copy; if it was empty, create it again."
             )
 
 
-def refuse_other(path: Path, name: str) -> None:
-    """Refuses a place that holds anything but a folder of tasks.
+def check_task_folder(path: Path, name: str) -> None:
+    """Checks that a path is free or holds a folder of tasks.
 
     Raises:
-        InvalidInputError: naming it.
+        InvalidInputError: if it holds something else.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.storage import refuse_other
-        >>> refuse_other(Path("nothing"), "task.json")  # nothing is there yet
+        >>> from meanfield.storage import check_task_folder
+        >>> check_task_folder(Path("nothing"), "task.json")  # nothing is there yet
     """
     if names_at(path) and not (path / name).exists():
         raise InvalidInputError(
-            f"`{path}` holds something else; choose a folder that is empty or new."
+            f"`{path}` holds something else; choose a new or an empty folder."
         )
 
 
@@ -302,11 +311,11 @@ def _name(task: int) -> str:
 
 
 def _is_alive(process: int) -> bool:
-    if process == 0:  # to the system our own group, and no worker
+    if process == 0:  # `os.kill` takes 0 for our own process group
         return False
     try:
         os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):  # or a number of no process
+    except (ProcessLookupError, OverflowError):  # overflow: no valid process number
         return False
     except PermissionError:
         return True

@@ -1,4 +1,4 @@
-"""The two writes of a store: its founding, and one more segment."""
+"""The two writes of a store: its creation, and one more segment."""
 
 import os
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from ._frames import Arrays, frame_arrays, real_frames, static_arrays
 from ._places import segment_folder, static_folder
 from ._record import (
     RECORD,
-    About,
     Record,
+    RunAttrs,
     Segment,
     Variable,
     plain_json,
@@ -28,24 +28,25 @@ from ._segments import clear, write_arrays, write_hierarchy
 from .disk import Lock, flush, flush_tree, names_at, place_folder
 
 
-def found(
+def create_store(
     folder: Path,
     attrs: Mapping[str, object],
     static: Mapping[str, np.ndarray],
     dims: Mapping[str, tuple[str, ...]],
 ) -> Lock:
-    """Builds an empty store beside its place and moves it there in one step.
+    """Creates a store without frames, atomically.
 
     Returns:
-        the lock on the store, held since before there was one.
+        the lock on the store, held from before the store appears.
 
     Raises:
-        InvalidInputError: if the folder is taken, or `attrs` or an array is unfit.
+        InvalidInputError: if the folder is not empty, or `attrs` or an array cannot be
+            stored.
         ResourceError: if it cannot be written.
     """
     record = Record(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        attrs=cast(About, plain_json("attrs", attrs)),
+        attrs=cast(RunAttrs, plain_json("attrs", attrs)),
         dims={name: tuple(names) for name, names in dims.items()},
         static={},
         sizes={},
@@ -56,17 +57,19 @@ def found(
     )
     arrays = static_arrays(static, record.dims)
     with writing(folder):
-        refuse_taken(folder)
+        check_folder_free(folder)
         return _build(Path(os.path.realpath(folder)), record, arrays)
 
 
-def extended(folder: Path, base: Record, frames: Mapping[str, np.ndarray]) -> Record:
-    """The record with one more segment, once that segment is on the disk.
+def append_segment(
+    folder: Path, base: Record, frames: Mapping[str, np.ndarray]
+) -> Record:
+    """Writes a segment to disk and returns the record that includes it.
 
     Raises:
-        InvalidInputError: if an array is unfit.
-        StoreError: if the run holds other variables.
-        ResourceError: if the disk refuses.
+        InvalidInputError: if an array cannot be stored.
+        StoreError: if the run has other variables.
+        ResourceError: if it cannot be written.
     """
     arrays = real_frames(frame_arrays(frames, base.dims, base.sizes), base.ending)
     variables = {
@@ -75,7 +78,8 @@ def extended(folder: Path, base: Record, frames: Mapping[str, np.ndarray]) -> Re
     }
     if base.segments and variables != base.variables:
         raise StoreError(
-            f"`{folder}` holds {_named(base.variables)}; got {_named(variables)}."
+            f"`{folder}` holds {_describe_variables(base.variables)}; got "
+            f"{_describe_variables(variables)}."
         )
     sizes = {dim: size for dim, size in arrays.sizes.items() if dim != TIME}
     count = arrays.sizes[TIME]
@@ -101,32 +105,36 @@ def _build(target: Path, record: Record, static: Arrays) -> Lock:
     try:
         return place_folder(target, fill)
     except OSError:
-        refuse_taken(target)  # another writer of the same name came first
+        check_folder_free(target)  # another writer may have created it first
         raise
 
 
-def refuse_taken(folder: Path) -> None:
-    """Refuses a folder that a new run cannot be stored in.
+def check_folder_free(folder: Path) -> None:
+    """Checks that a new run can be stored in a folder.
 
     Raises:
-        InvalidInputError: saying what is there.
+        InvalidInputError: if the folder is not empty; the message says what it holds.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.storage import refuse_taken
-        >>> refuse_taken(Path("new.zarr"))  # nothing is there yet
+        >>> from meanfield.storage import check_folder_free
+        >>> check_folder_free(Path("new.zarr"))  # nothing is there yet
     """
     if (folder / RECORD).exists():
         raise InvalidInputError(
             f"`{folder}` already holds a run, which is kept: choose another folder, "
-            f"remove it, or go on with what is unfinished by `meanfield resume "
+            f"remove it, or continue an unfinished run with `meanfield resume "
             f"{folder}`."
         )
     if names_at(folder):
-        other = "a folder with something else in it"
-        what = other if folder.is_dir() else "a file, and a run is a folder"
-        raise InvalidInputError(f"`{folder}` is {what}; choose another place.")
+        folder_text = "a folder with something else in it"
+        description = (
+            folder_text if folder.is_dir() else "a file, and a run is a folder"
+        )
+        raise InvalidInputError(f"`{folder}` is {description}; choose another place.")
 
 
-def _named(variables: Mapping[str, Variable]) -> str:
-    return ", ".join(f"{name} ({each.dtype})" for name, each in variables.items())
+def _describe_variables(variables: Mapping[str, Variable]) -> str:
+    return ", ".join(
+        f"{name} ({variable.dtype})" for name, variable in variables.items()
+    )

@@ -1,6 +1,6 @@
-"""Digests of the files that a run or a training began with, and what became of them.
+"""Digests of the input files of a run or a training, and checks against them.
 
-An owner is what they belong to, in words: `run`, or ``training `folder` ``.
+`owner` is what the files belong to, for messages: `run`, or ``training `folder` ``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,69 +10,68 @@ from meanfield.errors import InputFileError, InvalidInputError
 
 from .disk import sha256 as sha256
 
-_SHOWN = 12  # digits of a digest in a message
+_N_DIGITS = 12  # digits of a digest in a message
 
 
 def digests_by_name(files: Sequence[Path], *, owner: str) -> dict[str, str]:
     """The SHA-256 of each file, by its name.
 
     Raises:
-        InputFileError: if one cannot be read.
-        InvalidInputError: if two have one name, and not one content.
+        InputFileError: if a file cannot be read.
+        InvalidInputError: if two files have the same name and different contents.
     """
     paths = {path.name: path for path in files}
     digests = {name: sha256(path) for name, path in paths.items()}
     for path in files:
         if digests[path.name] != sha256(path):
             raise InvalidInputError(
-                f"`{path}` and `{paths[path.name]}` have one name, by which the "
-                f"{owner} would know them; rename one."
+                f"`{path}` and `{paths[path.name]}` have the same name, by which the "
+                f"{owner} identifies them; rename one."
             )
     return digests
 
 
 def check_unchanged(name: str, old: str, new: str | None, *, owner: str) -> None:
-    """Refuses a file whose digest is another now, or which is gone.
+    """Checks that a file still has its old digest; `new` is `None` if it is gone.
 
     Raises:
-        InputFileError: naming it.
+        InputFileError: if it does not.
     """
     if old != new:
         raise InputFileError(
             f"`{name}` is not what it was when the {owner} began: its SHA-256 was "
-            f"{old[:_SHOWN]}… and is {(new or 'none')[:_SHOWN]}…; restore it, or begin "
-            "anew."
+            f"{old[:_N_DIGITS]}… and is {(new or 'none')[:_N_DIGITS]}…; restore it, or "
+            "start again."
         )
 
 
 def missing_digests(
-    recorded: Mapping[str, str], files: Sequence[Path], *, owner: str
+    digests: Mapping[str, str], files: Sequence[Path], *, owner: str
 ) -> dict[str, str]:
-    """The recorded digests, by name, that are not those of any of these files.
+    """The recorded digests that match none of the files, by name.
 
     Raises:
-        InputFileError: if one of the files has the name of such a digest: it has
-            changed.
+        InputFileError: if a file has the name of such a digest, and so has changed.
     """
     pairs = [(path.name, sha256(path)) for path in files]
     contents = {digest for _, digest in pairs}
-    missing = {name: old for name, old in recorded.items() if old not in contents}
+    missing = {name: old for name, old in digests.items() if old not in contents}
     for name, digest in pairs:
         if name in missing:
             check_unchanged(name, missing[name], digest, owner=owner)
     return missing
 
 
-def check_none_new(
-    recorded: Mapping[str, str], plugins: Sequence[Path], *, owner: str
+def check_all_recorded(
+    digests: Mapping[str, str], plugins: Sequence[Path], *, owner: str
 ) -> None:
-    """Refuses plugins whose digests were not recorded.
+    """Checks that the digests of all plugins were recorded.
 
     Raises:
-        InputFileError: naming the first.
+        InputFileError: if one was not.
     """
     for path in plugins:
-        if sha256(path) not in recorded.values():
+        if sha256(path) not in digests.values():
             raise InputFileError(
-                f"The {owner} was begun without the plugin `{path.name}`; leave it out."
+                f"The {owner} began without the plugin `{path.name}`; leave it out."
             )

@@ -1,8 +1,8 @@
 r"""Sums over exponentials of inner products, as functions of arrays.
 
 For queries $q_i$ and keys $k_j$ with weights $w_j$: $\log\sum_j w_j e^{q_i\cdot k_j}$,
-means under such weights, and Sinkhorn's potentials. With memory in $O(m + n)$, under
-`jit`, `grad` (both modes) and `vmap`; and in linear time where `plan` finds cells.
+means under these weights, and Sinkhorn potentials. They use $O(m + n)$ memory, support
+`jit`, `grad` (both modes) and `vmap`, and take linear time where `plan` finds cells.
 """
 
 from ._functions import log_sum_exp as log_sum_exp

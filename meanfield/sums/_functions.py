@@ -1,4 +1,4 @@
-"""Logarithms of sums, and means under their terms."""
+"""Log-sum-exp and softmax-weighted means over keys."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -80,10 +80,10 @@ def _sides(
     q, k = vectors("queries", queries), vectors("keys", keys)
     if q.shape[1] != k.shape[1]:
         raise InvalidInputError(
-            f"`queries` and `keys` are vectors of one space; got {q.shape[1]} and "
-            f"{k.shape[1]} columns."
+            "`queries` and `keys` must have the same number of columns; got "
+            f"{q.shape[1]} and {k.shape[1]}."
         )
-    _refuse_overflow(q, k)
+    _check_overflow(q, k)
     v = jnp.zeros((len(k), 0), k.dtype) if values is None else vectors("values", values)
     logs = logs_of(log_weights, k)
     if len(v) != len(k):
@@ -93,24 +93,23 @@ def _sides(
     return Tokens(q), Keys(Tokens(k), logs, v)
 
 
-def _refuse_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
-    """Refuses numbers, if they are known, whose inner products may be infinite."""
+def _check_overflow(q: Float[Array, "m k"], k: Float[Array, "n k"]) -> None:
+    """Raises if concrete numbers are so large that inner products may overflow."""
     if not (is_concrete(q) and is_concrete(k)):
         return
     sizes = [float(np.abs(np.asarray(x)).max()) for x in (q, k)]
     if q.shape[1] * sizes[0] * sizes[1] > float(jnp.finfo(q.dtype).max):
         raise InvalidInputError(
             f"Inner products of `queries`, of up to {sizes[0]:.3g}, and `keys`, of up "
-            f"to {sizes[1]:.3g}, may be beyond the largest number of {q.dtype}: "
-            "scale them down."
+            f"to {sizes[1]:.3g}, may exceed the largest {q.dtype}: scale them down."
         )
 
 
 def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:
-    """Rows of numbers.
+    """The argument `name` as a matrix of vectors in rows.
 
     Raises:
-        InvalidInputError: if there are none.
+        InvalidInputError: if it is not a non-empty matrix.
     """
     rows = float_array(name, x)
     if rows.ndim != 2 or 0 in rows.shape:
@@ -121,11 +120,11 @@ def vectors(name: str, x: Numbers) -> Float[Array, "n k"]:
 
 
 def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
-    """A logarithm for each key, zeros by default.
+    """Log weights, one for each key; zeros by default.
 
     Raises:
-        InvalidInputError: if their number is another, or one is no logarithm of a
-            weight.
+        InvalidInputError: if their number differs from that of the keys, or one is NaN
+            or infinite.
     """
     if log_weights is None:
         return jnp.zeros(len(keys), keys.dtype)
@@ -137,12 +136,12 @@ def logs_of(log_weights: Numbers | None, keys: Float[Array, "n k"]) -> Array:
         )
     if is_concrete(logs) and not np.all(np.asarray(logs) < np.inf):  # NaN included
         raise InvalidInputError(
-            "`log_weights` must be numbers below infinity: they are logarithms of "
-            "weights."
+            "`log_weights` must be logarithms of weights, numbers below infinity; got "
+            "NaN or infinity."
         )
     return logs
 
 
 def _inner(k: int) -> Dot:
-    """The inner product itself."""
+    """The inner product of vectors of dimension `k`, as a score."""
     return Dot(jnp.eye(k), jnp.eye(k))

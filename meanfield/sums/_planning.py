@@ -1,4 +1,4 @@
-"""How sums are executed: in cells, where that costs less."""
+"""Choice of a reduction for sums: cells where they are faster than exact sums."""
 
 from numbers import Real
 
@@ -11,7 +11,7 @@ from meanfield.measures.reductions import AbstractReduction, Blocked
 from meanfield.measures.reductions.cells import (
     PAIRS,
     Cells,
-    chosen,
+    choose_layout,
     extent,
 )
 
@@ -21,27 +21,27 @@ from ._functions import vectors
 def plan(
     queries: Numbers, keys: Numbers, *, columns: int = 1, tolerance: float = 1e-6
 ) -> AbstractReduction:
-    r"""Sums over keys in cells with an error bound, or exact where these cost less.
+    r"""A reduction for sums over keys: cells with an error bound, or exact if faster.
 
-    No terms $w_je^{q_i\cdot k_j}$ of a query are off by more than $\tau$ times their
-    sum, all together and but for the rounding of inner products, which exact sums have,
-    too. So the logarithm of a sum is within $-\log(1 - \tau)$, and a mean within
-    $\tau/(1-\tau)$ times half the diameter of the values. It holds for other queries
-    and keys, too, as long as they lie no more than a quarter farther along any axis;
-    where it does not, sums are exact.
+    For each query, the total error of all terms $w_je^{q_i\cdot k_j}$ is at most $\tau$
+    times their sum, apart from the rounding of inner products, which exact sums have,
+    too. So the error of the logarithm of a sum is at most $-\log(1 - \tau)$, and the
+    error of a mean $\tau/(1-\tau)$ times half the diameter of the values. The bound
+    also holds for other queries and keys that reach at most a quarter farther along any
+    axis; beyond that, sums are exact.
 
     Args:
-        queries: $q$, (m, k), numbers that are known: no arrays inside `jit`.
+        queries: $q$, (m, k), concrete values, not traced inside `jit`.
         keys: $k$, (n, k), likewise.
-        columns: of the values that are averaged.
+        columns: number of columns of the values that are averaged.
         tolerance: $\tau$.
 
     Returns:
-        What `log_sum_exp` and `tilted_mean` take as `reduction`, and `Points` too.
+        The `reduction` to pass to `log_sum_exp`, `tilted_mean` or `Points`.
 
     Raises:
-        InvalidInputError: if shapes do not fit, numbers are not known, or the tolerance
-            is not between 1e-11 and 0.1, or `columns` no count.
+        InvalidInputError: if shapes do not match, values are traced, the tolerance is
+            not between 1e-11 and 0.1, or `columns` is negative.
 
     Examples:
         >>> from meanfield import sums
@@ -57,19 +57,19 @@ def plan(
     q, k = vectors("queries", queries), vectors("keys", keys)
     if is_tracing() or not (is_concrete(q) and is_concrete(k)):
         raise InvalidInputError(
-            "A plan needs numbers, and these are not known yet, inside `jit` or a "
-            "derivative: plan outside, and pass the plan as `reduction`."
+            "`plan` needs concrete values; got traced ones, as inside `jit` or a "
+            "derivative. Call it outside and pass the result as `reduction`."
         )
     if not (isinstance(tolerance, Real) and 1e-11 <= tolerance <= 0.1):
         raise InvalidInputError(
             f"`tolerance` must be between 1e-11 and 0.1; got {tolerance!r}."
         )
     if columns < 0:
-        raise InvalidInputError(f"`columns` counts those of values; got {columns}.")
+        raise InvalidInputError(f"`columns` must not be negative; got {columns}.")
     rows, pairs = columns + 1, len(q) * len(k)
     if q.dtype != jnp.float64:
         return Blocked()
-    layout = chosen(
+    layout = choose_layout(
         [extent(q, k, jnp.zeros(len(k)))],
         tokens=len(q) + len(k),
         rows=rows,

@@ -1,4 +1,4 @@
-"""Sinkhorn's potentials of two clouds."""
+"""Sinkhorn potentials between two clouds of vectors."""
 
 from typing import NamedTuple
 
@@ -12,17 +12,17 @@ from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 from ._functions import logs_of, vectors
-from ._transport import Plan, in_cells, unlaid
+from ._transport import TransportProblem, fall_back_to_exact, solve_in_cells
 
 
 class Potentials(NamedTuple):
-    r"""Potentials that make a plan of a kernel, and how well.
+    r"""Sinkhorn potentials, and their convergence.
 
     Attributes:
-        of_queries: $f$, (m,).
-        of_keys: $g$, (n,); up to a constant that may pass from one to the other.
+        query_potential: $f$, (m,).
+        key_potential: $g$, (n,); $(f + c, g - c)$ is equivalent for any constant $c$.
         residual: the largest $|\log|$ of a marginal over its weight.
-        tolerance: what it was asked to be.
+        tolerance: the tolerance of the residual.
 
     Examples:
         >>> from meanfield import sums
@@ -30,8 +30,8 @@ class Potentials(NamedTuple):
         ('of_queries', 'of_keys', 'residual', 'tolerance')
     """
 
-    of_queries: Float[Array, " m"]
-    of_keys: Float[Array, " n"]
+    query_potential: Float[Array, " m"]
+    key_potential: Float[Array, " n"]
     residual: Float[Array, ""]
     tolerance: Float[Array, ""]
 
@@ -45,31 +45,30 @@ def sinkhorn(
     max_iterations: int = 1000,
     reduction: AbstractReduction = Blocked(),
 ) -> Potentials:
-    r"""The $f$ and $g$ for which $a_i b_j e^{q_i\cdot k_j + f_i + g_j}$ is a plan.
+    r"""Potentials $f$, $g$ for which $a_i b_j e^{q_i\cdot k_j + f_i + g_j}$ is a plan.
 
     Its rows sum to the weights $a$, its columns to $b$. For entropic transport with the
-    cost $|x - y|^2/2$ and the bandwidth $\epsilon$, queries are $x/\epsilon$ and keys
-    $y$: squares go into the potentials. Derivatives, in both modes, go through the
-    equation and not through the iteration.
+    cost $|x - y|^2/2$ and the bandwidth $\epsilon$, use queries $x/\epsilon$ and keys
+    $y$; the potentials absorb the squares. Derivatives, in both modes, use the equation
+    and not the iteration.
 
     Args:
         queries: $q$, (m, k).
         keys: $k$, (n, k).
-        log_weights: $\log a$, (m,), and $\log b$, (n,), of one sum each; uniform
-            weights where they are left out.
-        tolerance: of the residual; by default that of the cells, and where sums are
-            exact the power 2/3 of the machine's epsilon.
-        max_iterations: passes over rows and columns, at most.
-        reduction: how sums are executed; `Cells` are laid out by the potentials of some
-            of the vectors, where numbers are known; where none hold the sums these are
-            exact, with a warning if they take more than a minute.
+        log_weights: $\log a$, (m,), and $\log b$, (n,), with the same sum of weights;
+            uniform weights by default.
+        tolerance: for the residual; by default that of the cells, and for exact sums
+            the power 2/3 of the machine epsilon.
+        max_iterations: largest number of passes over rows and columns.
+        reduction: how sums are computed. For concrete values, `Cells` are laid out from
+            the potentials of a sample of the vectors. If no cells meet the tolerance,
+            sums are exact, with a warning if they take more than a minute.
 
     Returns:
-        The potentials, whose residual says whether they converged: it is at most their
-        tolerance if they did.
+        The potentials. They have converged if `residual` is at most `tolerance`.
 
     Raises:
-        InvalidInputError: if shapes do not fit.
+        InvalidInputError: if shapes do not match.
 
     Examples:
         >>> from meanfield import sums
@@ -80,26 +79,29 @@ def sinkhorn(
         [0.5 0.5] [0.5 0.5] True
     """
     q, k = vectors("queries", queries), vectors("keys", keys)
-    a = _weighted(q, log_weights[0], reduction)
-    b = _weighted(k, log_weights[1], reduction)
-    # Products of means are left to the potentials: what is iterated is centred.
+    a = _as_points(q, log_weights[0], reduction)
+    b = _as_points(k, log_weights[1], reduction)
+    # The iteration uses centred vectors; the potentials absorb products with the means.
     q_mean, k_mean = a.mean, b.mean
-    a, b = a.at(q - q_mean[None]), b.at(k - k_mean[None])
+    a, b = (
+        a.replace_coordinates(q - q_mean[None]),
+        b.replace_coordinates(k - k_mean[None]),
+    )
     score = Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1]))
-    plan, found = Plan(score, a, b), None
-    if plan.waits:
-        found = in_cells(plan, tolerance, max_iterations)
-    if found is None:
-        found = unlaid(plan).solved(tolerance, max_iterations)
+    problem, solution = TransportProblem(score, a, b), None
+    if problem.needs_layout:
+        solution = solve_in_cells(problem, tolerance, max_iterations)
+    if solution is None:
+        solution = fall_back_to_exact(problem).solve(tolerance, max_iterations)
     return Potentials(
-        found.f - (q - q_mean[None]) @ k_mean,
-        found.g - k @ q_mean,
-        found.convergence.residual,
-        found.convergence.tolerance,
+        solution.f - (q - q_mean[None]) @ k_mean,
+        solution.g - k @ q_mean,
+        solution.convergence.residual,
+        solution.convergence.tolerance,
     )
 
 
-def _weighted(
+def _as_points(
     x: Float[Array, "n k"], log_weights: Numbers | None, reduction: AbstractReduction
 ) -> Points:
     logs = logs_of(log_weights, x)

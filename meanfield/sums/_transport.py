@@ -1,4 +1,4 @@
-"""Sinkhorn's potentials with sums in cells: from few vectors to all, and finer."""
+"""Sinkhorn potentials with sums in cells: first for a sample, then with finer cells."""
 
 import warnings
 from itertools import starmap
@@ -9,30 +9,37 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from meanfield._array import is_concrete, is_tracing
-from meanfield.attention.potentials import converged_potential, half_step
+from meanfield.attention.potentials import half_step, solve_potential
 from meanfield.fields import Convergence
-from meanfield.measures import Cells, Fenced, Points, Unchecked, exactly, some_of
+from meanfield.measures import (
+    Cells,
+    CheckedCells,
+    Points,
+    UncheckedCells,
+    subsample,
+    use_exact_sums,
+)
 from meanfield.measures.reductions.cells import (
     PAIRS,
     AbstractLayout,
     Extent,
-    chosen,
+    choose_layout,
     extent,
-    of_all,
+    refined_extents,
 )
-from meanfield.scores import Dot, transposed
+from meanfield.scores import Dot, transpose
 
-SAMPLE = 2048  # vectors of either side that potentials are first found of
-ROWS = 2  # of sums that are taken at once, at most
-ROUGH = 1e-3  # error of sums, and tolerance, where a layout is to be found
-SHARE = 0.5  # of the tolerance that sums may miss of a marginal
-SUMS = 60  # that a solution takes, about
-COMPILED = 20.0  # seconds that programs for cells take to compile
-LONG = 60.0  # seconds of exact sums that one is warned of
-TRIES = 4  # layouts, each for the potentials of the last, before sums are exact
+SAMPLE = 2048  # vectors of either side in the sample for the first potentials
+ROWS = 2  # largest number of sums computed together
+ROUGH = 1e-3  # error of sums, and tolerance, while a layout is searched for
+SHARE = 0.5  # share of the tolerance that the error of sums may use
+SUMS = 60  # typical number of sums in a solution
+COMPILE_SECONDS = 20.0  # seconds to compile programs for cells
+LONG = 60.0  # seconds of exact sums above which a warning is issued
+TRIES = 4  # layouts to try, each for the last potentials, before sums are exact
 
 
-class Plan(NamedTuple):
+class TransportProblem(NamedTuple):
     r"""A transport problem between the points of `a` and those of `b`.
 
     The score is their inner product.
@@ -43,31 +50,33 @@ class Plan(NamedTuple):
     b: Points
 
     @property
-    def waits(self) -> bool:
-        """Whether sums wait for cells, and numbers are known."""
+    def needs_layout(self) -> bool:
+        """Whether the sums are cells without a layout, and all values are concrete."""
         how = self.b.reduction
-        known = not is_tracing() and all(map(is_concrete, jax.tree.leaves(self)))
-        return isinstance(how, Cells) and not how.is_planned and known
+        is_known = not is_tracing() and all(map(is_concrete, jax.tree.leaves(self)))
+        return isinstance(how, Cells) and not how.is_planned and is_known
 
-    def summed(self, how: Cells) -> "Plan":
-        """With sums executed as told."""
-        return Plan(self.score, self.a.summed(how), self.b.summed(how))
+    def with_sums(self, how: Cells) -> "TransportProblem":
+        """The problem with the reduction `how`."""
+        return TransportProblem(
+            self.score, self.a.replace_reduction(how), self.b.replace_reduction(how)
+        )
 
     @property
     def points(self) -> int:
-        """How many there are."""
+        """Total number of points of both sides."""
         return self.a.tokens.n + self.b.tokens.n
 
     @property
     def pairs(self) -> int:
-        """Terms of the sums of all rows."""
+        """Number of pairs, the terms in the sums of all rows."""
         return self.a.tokens.n * self.b.tokens.n
 
-    def solved(
+    def solve(
         self, tolerance: float | None, limit: int, guess: Array | None = None
-    ) -> "Found":
-        """The potentials to a tolerance."""
-        g, convergence = converged_potential(
+    ) -> "Solution":
+        """The potentials, to `tolerance`."""
+        g, convergence = solve_potential(
             self.score,
             self.b,
             self.a,
@@ -75,15 +84,15 @@ class Plan(NamedTuple):
             max_iterations=limit,
             guess=guess,
         )
-        return self.at(g, convergence)
+        return self.complete(g, convergence)
 
-    def at(self, g: Float[Array, " n"], convergence: Convergence) -> "Found":
-        """With the potential of the other side."""
-        return Found(half_step(self.score, self.b, g, self.a), g, convergence)
+    def complete(self, g: Float[Array, " n"], convergence: Convergence) -> "Solution":
+        """The solution with the potential $g$, and $f$ computed from it."""
+        return Solution(half_step(self.score, self.b, g, self.a), g, convergence)
 
 
-class Found(NamedTuple):
-    """What is known of potentials: $f$ of `a`, $g$ of `b`, and how far they are off."""
+class Solution(NamedTuple):
+    """The potentials $f$ of `a` and $g$ of `b`, with their convergence."""
 
     f: Float[Array, " m"]
     g: Float[Array, " n"]
@@ -91,80 +100,90 @@ class Found(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether all are numbers: no sums were beyond their bound."""
+        """Whether all values are finite, that is, all sums met their error bound."""
         numbers = self.f, self.convergence.residual
         return all(bool(jnp.all(jnp.isfinite(part))) for part in numbers)
 
 
-def in_cells(plan: Plan, tolerance: float | None, limit: int) -> Found | None:
-    """Potentials by sums in cells, where these cost less than exact ones.
+def solve_in_cells(
+    problem: TransportProblem, tolerance: float | None, limit: int
+) -> Solution | None:
+    """Potentials by sums in cells; `None` if cells are slower or miss their bound.
 
-    Those of some of the points tell which cells are enough for a rough solution, and
-    that tells which are for all.
+    The potentials of a sample of the points determine the cells of a rough solution,
+    which determines the cells of the final one.
     """
-    how = plan.b.reduction
+    how = problem.b.reduction
     assert isinstance(how, Cells)
     tolerance = how.tolerance if tolerance is None else tolerance
-    found = _from_some(plan, limit)
-    layout = _layout(plan, list(starmap(extent, _sums(plan, found))), ROUGH)
+    solution = _solve_sample(problem, limit)
+    layout = _layout(problem, list(starmap(extent, _sums(problem, solution))), ROUGH)
     if layout is None:
         return None
-    loosely = plan.summed(Unchecked(how.tolerance, how.otherwise, layout))
-    found = loosely.solved(ROUGH, limit, found.g)
+    loose = problem.with_sums(UncheckedCells(how.tolerance, how.fallback, layout))
+    solution = loose.solve(ROUGH, limit, solution.g)
     for _ in range(TRIES):
-        extents = of_all(_sums(plan, found), error=ROUGH)
-        layout = _layout(plan, extents, SHARE * how.tolerance)
+        extents = refined_extents(_sums(problem, solution), error=ROUGH)
+        layout = _layout(problem, extents, SHARE * how.tolerance)
         if layout is None:
             break
-        fenced = plan.summed(Fenced(how.tolerance, how.otherwise, layout))
-        last = fenced.solved(tolerance, limit, found.g)
+        strict = problem.with_sums(CheckedCells(how.tolerance, how.fallback, layout))
+        last = strict.solve(tolerance, limit, solution.g)
         if last.is_finite:
             return last
-        loosely = plan.summed(Unchecked(how.tolerance, how.otherwise, layout))
-        found = loosely.at(last.g, last.convergence)
+        loose = problem.with_sums(UncheckedCells(how.tolerance, how.fallback, layout))
+        solution = loose.complete(last.g, last.convergence)
     return None
 
 
-def unlaid(plan: Plan) -> Plan:
-    """With exact sums, if sums still wait for cells; who waits for hours is told."""
-    how = plan.b.reduction
+def fall_back_to_exact(problem: TransportProblem) -> TransportProblem:
+    """The problem with exact sums if cells have no layout; warns if that takes long."""
+    how = problem.b.reduction
     if not isinstance(how, Cells) or how.is_planned:
-        return plan
-    seconds = SUMS * plan.pairs / PAIRS
+        return problem
+    seconds = SUMS * problem.pairs / PAIRS
     if seconds > LONG:
         warnings.warn(
-            f"no cells hold these sums to {how.tolerance:g}: exact ones, of"
-            f" {plan.pairs:.0e} pairs each, take some {seconds / 60:.0f} minutes; fewer"
-            " points, a larger tolerance or a larger bandwidth take less",
+            f"no cells compute these sums to {how.tolerance:g}: exact sums, of"
+            f" {problem.pairs:.0e} pairs each, take about {seconds / 60:.0f} minutes;"
+            " use fewer points, a larger tolerance or a larger bandwidth",
             stacklevel=3,
         )
-    return exactly(plan)
+    return use_exact_sums(problem)
 
 
-def _from_some(plan: Plan, limit: int) -> Found:
-    """The potentials of some of the points, and by these those of all."""
-    score, a, b = exactly(plan)
-    some = Plan(score, some_of(a, SAMPLE), some_of(b, SAMPLE))
-    few = some.solved(ROUGH, limit)
-    f = half_step(score, some.b, few.g, a)
-    return Found(f, half_step(transposed(score), some.a, few.f, b), few.convergence)
+def _solve_sample(problem: TransportProblem, limit: int) -> Solution:
+    """Potentials of all points, extended from those of a sample."""
+    score, a, b = use_exact_sums(problem)
+    sample = TransportProblem(score, subsample(a, SAMPLE), subsample(b, SAMPLE))
+    coarse = sample.solve(ROUGH, limit)
+    f = half_step(score, sample.b, coarse.g, a)
+    return Solution(
+        f, half_step(transpose(score), sample.a, coarse.f, b), coarse.convergence
+    )
 
 
-def _sums(plan: Plan, found: Found) -> list[tuple[Array, Array, Array]]:
-    """Queries, keys and logarithms of weights of the sums of rows and of columns."""
-    _, a, b = plan
+def _sums(
+    problem: TransportProblem, solution: Solution
+) -> list[tuple[Array, Array, Array]]:
+    """Queries, keys and log weights of the sums over rows and over columns."""
+    _, a, b = problem
     q, k = a.tokens.x, b.tokens.x
-    return [(q, k, b.log_weights + found.g), (k, q, a.log_weights + found.f)]
+    return [(q, k, b.log_weights + solution.g), (k, q, a.log_weights + solution.f)]
 
 
-def _layout(plan: Plan, extents: list[Extent], error: float) -> AbstractLayout | None:
-    """Cells for sums that reach so far, if they are worth it."""
-    layout = chosen(extents, tokens=plan.points, rows=ROWS, error=error)
-    return _worth_it(plan, layout)
+def _layout(
+    problem: TransportProblem, extents: list[Extent], error: float
+) -> AbstractLayout | None:
+    """A layout of cells for sums with these extents, if it saves time."""
+    layout = choose_layout(extents, tokens=problem.points, rows=ROWS, error=error)
+    return _worthwhile_layout(problem, layout)
 
 
-def _worth_it(plan: Plan, layout: AbstractLayout | None) -> AbstractLayout | None:
+def _worthwhile_layout(
+    problem: TransportProblem, layout: AbstractLayout | None
+) -> AbstractLayout | None:
     if layout is None:
         return None
-    saved = SUMS * (plan.pairs / PAIRS - layout.seconds(plan.points, ROWS))
-    return layout if saved > COMPILED else None
+    saving = SUMS * (problem.pairs / PAIRS - layout.seconds(problem.points, ROWS))
+    return layout if saving > COMPILE_SECONDS else None

@@ -1,10 +1,12 @@
+from meanfield._renamed import old_names
+
 from ._case import Case as Case
 from ._case import Size as Size
 from ._check import Ascent as Ascent
 from ._check import Check as Check
 from ._check import Fit as Fit
 from ._identity import Identity as Identity
-from ._report import described as described
+from ._report import describe_statement as describe_statement
 from ._report import read_report as read_report
 from ._report import report as report
 from ._report import witnesses as witnesses
@@ -12,13 +14,13 @@ from ._statement import Counterexample as Counterexample
 from ._statement import Statement as Statement
 from ._statement import statement as statement
 from ._statement import statements as statements
-from ._subjects import by_attention as by_attention
+from ._subjects import statements_by_attention as statements_by_attention
 from ._verify import Outcome as Outcome
 from ._verify import Trial as Trial
-from ._verify import chosen as chosen
-from ._verify import measured as measured  # isort: split
+from ._verify import select_statements as select_statements
+from ._verify import verify_statement as verify_statement  # isort: split
 
-# In the order of the papers, which is that of tables.
+# Statements are listed in the order of these imports, which follows the papers.
 # isort: off
 import meanfield.theorems.attention.variants
 import meanfield.theorems.attention.linear
@@ -92,7 +94,7 @@ import meanfield.theorems.sliced.distances
 import meanfield.theorems.sliced.weights
 import meanfield.theorems.sliced.counts
 import meanfield.theorems.sliced.schedule
-import meanfield.theorems.sliced.rivals
+import meanfield.theorems.sliced.baselines
 import meanfield.theorems.sliced_gaussians.limits
 import meanfield.theorems.sliced_gaussians.costs
 import meanfield.theorems.sliced_gaussians.growth
@@ -100,4 +102,6 @@ import meanfield.theorems.sliced_gaussians.flows
 import meanfield.theorems.sliced_gaussians.soft_sort
 # isort: on
 
-del meanfield  # the modules are imported for the statements that they register
+del meanfield  # the imports above only register statements
+
+__getattr__ = old_names(__name__)

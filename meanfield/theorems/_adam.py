@@ -5,12 +5,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-DECAYS = 0.9, 0.999  # of the averages of gradients and of their squares
-EPSILON = 1e-8  # keeps a coordinate of gradient zero at rest
+DECAYS = 0.9, 0.999  # of the running averages of gradients and of their squares
+EPSILON = 1e-8  # a coordinate with zero gradient does not move
 
 
 class Moments(NamedTuple):
-    """Averages of the gradients so far, and of their squares, and their number."""
+    """Running averages of the gradients and of their squares, and the step count."""
 
     first: Float[Array, "*shape"]
     second: Float[Array, "*shape"]
@@ -23,13 +23,13 @@ def zero_moments(x: Float[Array, "*shape"]) -> Moments:
 
 
 def adam(
-    gradient: Float[Array, "*shape"], moments: Moments, rate: float
+    gradient: Float[Array, "*shape"], moments: Moments, learning_rate: float
 ) -> tuple[Float[Array, "*shape"], Moments]:
-    """The step that descends, as `optax.adam` takes it, and the moments after it."""
+    """Descent step, equal to that of `optax.adam`, and the moments after it."""
     b1, b2 = DECAYS
     first = (1 - b1) * gradient + b1 * moments.first
     second = (1 - b2) * gradient**2 + b2 * moments.second
     n_steps = moments.n_steps + 1
     size = jnp.sqrt(second / (1 - b2**n_steps)) + EPSILON
-    step = -rate * (first / (1 - b1**n_steps)) / size
+    step = -learning_rate * (first / (1 - b1**n_steps)) / size
     return step, Moments(first, second, n_steps)

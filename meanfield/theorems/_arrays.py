@@ -1,4 +1,4 @@
-"""NumPy, JAX and Equinox by their usual names, and the types of arrays and draws."""
+"""NumPy, JAX and Equinox under their usual names, and types of arrays and functions."""
 
 from collections.abc import Callable, Iterable
 
@@ -28,5 +28,5 @@ __all__ = [
 
 
 def columns(rows: Iterable[Iterable]) -> tuple[Array, ...]:
-    """What rows have in each place, stacked."""
+    """Stacks the rows and returns one array for each column."""
     return tuple(np.stack(parts) for parts in zip(*rows, strict=True))

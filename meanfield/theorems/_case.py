@@ -1,4 +1,4 @@
-"""The circumstances of a measurement: its size, its seed, its witnesses."""
+"""Settings of a measurement: its size, its seed and its witnesses."""
 
 import zlib
 from collections.abc import Mapping
@@ -16,16 +16,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Case:
-    """What a statement is measured under.
+    """Size, random draws and witnesses of the measurement of one statement.
 
-    A draw is named, so that a new one never shifts an old one; a statement, its control
-    and its printed form see the same draws.
+    Random draws are named, so that a new draw never changes the others. A statement,
+    its control and its misprint use the same draws.
 
     Attributes:
-        statement: its id.
-        size: `quick` in seconds; `full` the same with more of everything.
-        seed: of every draw.
-        witnesses: by label of a check, where to measure it instead of searching.
+        statement: id of the statement.
+        size: `quick` takes seconds; `full` is the same with more draws and steps.
+        seed: seed of all random draws.
+        witnesses: by label of a check, the point at which to evaluate it instead of
+            searching for the worst case.
 
     Examples:
         >>> from meanfield.theorems import Case
@@ -40,15 +41,15 @@ class Case:
     witnesses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def rng(self, name: str) -> np.random.Generator:
-        """NumPy's generator for the draw of this name."""
+        """NumPy generator for the draw of this name."""
         return np.random.default_rng([self.seed, self._code(name)])
 
     def key(self, name: str) -> PRNGKey:
-        """JAX's key for the draw of this name."""
+        """JAX key for the draw of this name."""
         return jax.random.fold_in(jax.random.key(self.seed), self._code(name))
 
     def pick(self, quick: T, full: T) -> T:
-        """One of two, by size."""
+        """Either `quick` or `full`, depending on the size."""
         return quick if self.size == "quick" else full
 
     def _code(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""What is measured: a number, what it is held against, and the evidence for it."""
+"""Checks: a measured number, the bound it is compared with, and the evidence."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,17 +7,17 @@ from typing import Any, Literal, NamedTuple
 from meanfield.errors import InvalidInputError
 
 Relation = Literal["<=", ">=", "="]
-MARGIN = 10.0  # by how many tolerances a control must fail
+MARGIN = 10.0  # a control must miss its bound by this many tolerances
 
 
 class Fit(NamedTuple):
-    """Points on a line in logarithmic axes: evidence for an order of convergence.
+    """Line fitted on logarithmic axes: evidence for an order of convergence.
 
     Attributes:
-        x: the small parameter, by name in `x_name`.
-        y: what was measured at each, by name in `y_name`.
+        x: values of the small parameter, whose name is `x_name`.
+        y: the quantity measured at each, whose name is `y_name`.
         slope: the least-squares slope of log `y` on log `x`.
-        half_width: half of its 95 % confidence interval.
+        half_width: half-width of the 95 % confidence interval of the slope.
 
     Examples:
         >>> from meanfield.theorems import Fit
@@ -34,11 +34,11 @@ class Fit(NamedTuple):
 
 
 class Ascent(NamedTuple):
-    """A gradient ascent of log(lhs / rhs): evidence for an inequality.
+    """Gradient ascent of log(lhs / rhs): evidence for an inequality.
 
     Attributes:
-        history: the largest log-ratio found by each step.
-        witness: where it was found; a check can be measured there again.
+        history: the largest log-ratio found up to each step.
+        witness: the parameters where it was found, so that it can be evaluated again.
 
     Examples:
         >>> from meanfield.theorems import Ascent
@@ -51,16 +51,16 @@ class Ascent(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One measurement against one bound.
+    """Comparison of one measured number with one bound.
 
     Attributes:
         label: what was measured, in a few words.
-        observed: the number.
-        relation: how it is claimed to stand to the bound.
-        bound: the number claimed; for errors of identities, zero.
-        tolerance: what rounding, quadrature or statistics may add.
+        observed: the measured number.
+        relation: the claimed relation between the number and the bound.
+        bound: the claimed number; zero for errors of identities.
+        tolerance: allowance for rounding, quadrature or statistical error.
         why: how the tolerance was derived.
-        evidence: what a picture can show of it.
+        evidence: data that a plot can show, if there are any.
 
     Examples:
         >>> from meanfield.theorems import Check
@@ -79,10 +79,10 @@ class Check(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """How far the observation lies on the wrong side; negative if it does not.
+        """Distance by which the observation misses the bound; negative if it holds.
 
         Raises:
-            InvalidInputError: if the relation is none of `<=`, `>=` and `=`.
+            InvalidInputError: if the relation is not `<=`, `>=` or `=`.
         """
         gap = self.observed - self.bound
         distances = {"<=": gap, ">=": -gap, "=": abs(gap)}
@@ -95,18 +95,18 @@ class Check(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the claim was observed; a NaN or an infinity never holds."""
+        """Whether the observation agrees with the claim; NaN and infinity never do."""
         return math.isfinite(self.observed) and bool(self.excess <= self.tolerance)
 
     @property
     def violated(self) -> bool:
-        """Whether the claim failed by a finite margin of ten tolerances at least."""
+        """Whether a finite observation misses the bound by at least ten tolerances."""
         wide = self.excess > 0 and self.excess >= MARGIN * self.tolerance
         return math.isfinite(self.observed) and bool(wide)
 
     @property
-    def refuted(self) -> str:
-        """Where an observation would have failed by that margin, in words."""
+    def violation_range(self) -> str:
+        """The observations that would count as a violation, in words."""
         margin = MARGIN * self.tolerance
         if self.relation == "=":
             return f"{self.bound:.4g} ± {margin:.4g} or farther"
@@ -116,7 +116,7 @@ class Check(NamedTuple):
 
     @property
     def tightness(self) -> float | None:
-        """How near an inequality came to equality: 1 if it was reached."""
+        """Ratio of the two sides of an inequality: 1 if it is reached."""
         if self.relation == "=" or self.bound == 0 or not math.isfinite(self.observed):
             return None
         ratio = self.observed / self.bound
@@ -124,4 +124,4 @@ class Check(NamedTuple):
 
 
 Checks = Iterable[Check]
-"""What a measurement returns, or yields one by one."""
+"""The checks that a measurement returns or yields."""

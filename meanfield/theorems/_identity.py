@@ -1,4 +1,4 @@
-"""Evidence for an equation: its two sides, computed apart."""
+"""Identities: both sides of an equation, computed independently and compared."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from ._protocols import EXACT, ROUNDING, gap
 
 @dataclass(frozen=True)
 class Identity:
-    """Two ways to the same arrays, compared on every case; iterates over the checks.
+    """Two functions compared on several inputs; iterating yields one check for each.
 
     Attributes:
-        left: the first way, often the library's: an array, of a case.
-        right: the second way, which does not use the first.
-        cases: what both ways are given, by the label of the check.
+        left: maps a case to an array, often by the library.
+        right: computes the same array independently of `left`.
+        cases: inputs of both functions, by the label of the check.
         tolerance: of the largest difference, relative to the largest entry of `right`.
         why: how the tolerance was derived.
 

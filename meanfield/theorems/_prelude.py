@@ -1,4 +1,4 @@
-"""The names with which every statement is written."""
+"""Names that every module of statements imports."""
 
 from ._case import Case as Case
 from ._check import Check as Check

@@ -1,4 +1,4 @@
-"""How statements are measured: clouds, ascents, orders, transport, checks."""
+"""Building blocks of measurements: comparisons, orders, gradient ascents."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,19 +25,19 @@ EXACT = (
     "below 20 lose at most 1e3 × 20 × 2e-16 of the largest entry"
 )
 ROUNDING = 4e-12
-ORDER_TOLERANCE = 0.095  # an order is told from its neighbours, with a margin of ten
-STARTS, STEPS = (12, 24), (150, 400)  # of ascents, quick and full
+ORDER_TOLERANCE = 0.095  # below 0.1, so that an order off by one fails by MARGIN
+STARTS, STEPS = (12, 24), (150, 400)  # of ascents, at quick and at full size
 MOST_STEPS = 1000
-RATE = 0.05  # Adam's step size
-LARGEST_LOG = 700.0  # its exponential is finite
-SIGMAS = 4.5  # a normal variable is further out once in 150 000 times
+LEARNING_RATE = 0.05  # Adam's step size
+LARGEST_LOG = 700.0  # its exponential is still finite
+SIGMAS = 4.5  # a normal variable exceeds this once in 150 000 draws
 
 Parameters = Mapping[str, Any]
 Number = float | int
 
 
 class Slack(TypedDict):
-    """The last two keywords of a check: what it allows, and why."""
+    """Keywords of a check: its tolerance and how that was derived."""
 
     tolerance: Number
     why: str
@@ -52,15 +52,15 @@ def gap(
     why: str,
     scale: Number | None = None,
 ) -> Check:
-    """The largest difference of two arrays, relative to the second's largest entry.
+    """Check of the largest difference of two arrays, relative to `expected`.
 
     Args:
         label: what is compared.
-        actual: what the library says.
-        expected: what an independent computation says.
-        tolerance: relative.
-        why: its derivation.
-        scale: what the difference is divided by, where `expected` may vanish.
+        actual: result of the library.
+        expected: result of an independent computation.
+        tolerance: relative to the largest entry of `expected`.
+        why: how the tolerance was derived.
+        scale: divisor of the difference instead, where `expected` may vanish.
 
     Raises:
         ValueError: if the shapes differ.
@@ -74,26 +74,26 @@ def gap(
 
 
 def close(label: str, actual: object, expected: object) -> Check:
-    """Two arrays that differ by the rounding of sums and exponentials."""
+    """Check that two arrays agree up to the rounding of sums and exponentials."""
     return gap(label, actual, expected, tolerance=ROUNDING, why=EXACT)
 
 
-def bounded(
+def compare(
     label: str,
-    observed: Any,
+    value: Any,
     relation: Relation,
     bound: Number,
     *,
     tolerance: Number = 0.0,
     why: str = "a strict margin is claimed: nothing is added",
 ) -> Check:
-    """A number against a bound."""
-    return Check(label, float(observed), relation, float(bound), tolerance, why)
+    """Check of a number against a bound."""
+    return Check(label, float(value), relation, float(bound), tolerance, why)
 
 
-def counted(label: str, number: Any) -> Check:
-    """How many there are of what should not be."""
-    return bounded(label, number, "<=", 0, why="a count")
+def zero_count(label: str, number: Any) -> Check:
+    """Check that a count is zero."""
+    return compare(label, number, "<=", 0, why="a count")
 
 
 def order(
@@ -104,17 +104,17 @@ def order(
     *,
     names: tuple[str, str] = ("ε", "error"),
 ) -> Check:
-    """The slope of log error on log `x`, against the order expected.
+    """Check of an order of convergence: the slope of log `errors` against log `x`.
 
-    The tolerance is the half-width of the 95 % interval plus twice the drift of the
-    slope towards the smallest `x`, which bounds what a next-order term leaves, and
-    never more than 0.095.
+    The tolerance is the half-width of the 95 % confidence interval plus twice the
+    drift of the slope towards the smallest `x`, which bounds the effect of the next
+    order, and at most 0.095.
     """
     log_x, log_y = np.log(np.asarray(x)), np.log(np.asarray(errors))
     line: Any = stats.linregress(log_x, log_y)
     half = float(stats.t.ppf(0.975, len(log_x) - 2) * line.stderr)
-    near = np.argsort(log_x)[:2]
-    last = np.diff(log_y[near])[0] / np.diff(log_x[near])[0]
+    smallest = np.argsort(log_x)[:2]
+    last = np.diff(log_y[smallest])[0] / np.diff(log_x[smallest])[0]
     drift = abs(float(last) - float(line.slope))
     tolerance = min(ORDER_TOLERANCE, half + 2 * drift + 1e-3)
     why = (
@@ -128,11 +128,9 @@ def order(
 
 
 def z_score(label: str, mean: float, expected: float, standard_error: float) -> Check:
-    """A Monte Carlo mean against its expectation, in standard errors."""
+    """Check of a Monte Carlo mean against its expectation, in standard errors."""
     z = abs(mean - expected) / standard_error
-    why = (
-        f"{SIGMAS} standard errors of {standard_error:.2g}: passed by chance 1 in 1.5e5"
-    )
+    why = f"{SIGMAS} standard errors of {standard_error:.2g}: exceeded 1 in 1.5e5 times"
     return Check(label, float(z), "<=", 0.0, SIGMAS, why)
 
 
@@ -142,32 +140,32 @@ def ascend(
     log_ratio: Callable[..., Array],
     start: Callable[[PRNGKey], Any],
     *,
-    given: tuple[Any, ...] = (),
+    args: tuple[Any, ...] = (),
     steps: int | None = None,
     bound: Number = 1.0,
 ) -> Check:
-    """The largest lhs / rhs that Adam finds from random starts, against 1.
+    """Check of the largest lhs / rhs that Adam finds from random starts.
 
-    With a witness of this label in the case, the ratio there instead. One compilation
-    serves every call with the same functions, if they belong to a module.
+    If the case has a witness with this label, the ratio is evaluated there instead.
+    Calls with the same module-level functions share one compilation.
 
     Args:
-        case: where draws and witnesses come from.
-        label: of the check, and of its witness.
-        log_ratio: log(lhs / rhs) of parameters; `-inf` or NaN is no candidate.
-        start: parameters from a key, a mapping from names to arrays.
-        given: numbers that `log_ratio` takes besides, and that are not varied.
-        steps: of each, at most 1000; 150, or 400 at full size, if `None`.
-        bound: what the ratio is claimed not to pass.
+        case: provides random draws and witnesses.
+        label: label of the check and of its witness.
+        log_ratio: log(lhs / rhs) of the parameters; `-inf` and NaN are skipped.
+        start: maps a key to initial parameters, a mapping from names to arrays.
+        args: further arguments of `log_ratio`, which are not varied.
+        steps: number of steps, at most 1000; if `None`, 150, or 400 at full size.
+        bound: claimed upper bound of the ratio.
     """
     if label in case.witnesses:
         best = case.witnesses[label]
-        history = np.asarray([log_ratio_at(case, log_ratio, best, given=given)])
+        history = np.asarray([log_ratio_at(case, log_ratio, best, args=args)])
     else:
         count = steps or case.pick(*STEPS)
-        at = _started(case.key(label), start=start, starts=case.pick(*STARTS))
-        each, best = _climbed(at, _arrays(given), count, log_ratio=log_ratio)
-        history = np.asarray(each)[:count]
+        starts = _draw_starts(case.key(label), start=start, starts=case.pick(*STARTS))
+        values, best = _run_ascent(starts, _arrays(args), count, log_ratio=log_ratio)
+        history = np.asarray(values)[:count]
     running = np.maximum.accumulate(history)
     evidence = Ascent(
         tuple(float(value) for value in running),
@@ -183,83 +181,83 @@ def log_ratio_at(
     log_ratio: Callable[..., Array],
     parameters: Parameters,
     *,
-    given: tuple[Any, ...] = (),
+    args: tuple[Any, ...] = (),
 ) -> float:
-    """log(lhs / rhs) at known parameters: a witness, or a case of equality.
+    """Value of log(lhs / rhs) at known parameters: a witness, or a case of equality.
 
-    It is read off the first step of the compiled ascent, to compile nothing else.
+    The value is read from the first step of the ascent, which is already compiled.
     """
-    many = lambda x: np.stack([np.asarray(x, float)] * case.pick(*STARTS))
-    tiled = {name: many(x) for name, x in parameters.items()}
-    each, _ = _climbed(tiled, _arrays(given), 1, log_ratio=log_ratio)
-    return float(each[0])
+    repeat = lambda x: np.stack([np.asarray(x, float)] * case.pick(*STARTS))
+    starts = {name: repeat(x) for name, x in parameters.items()}
+    values, _ = _run_ascent(starts, _arrays(args), 1, log_ratio=log_ratio)
+    return float(values[0])
 
 
-def _arrays(given: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
-    return tuple(np.asarray(each) for each in given)
+def _arrays(args: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
+    return tuple(np.asarray(arg) for arg in args)
 
 
 @partial(jax.jit, static_argnames=("start", "starts"))
-def _started(
+def _draw_starts(
     key: PRNGKey, *, start: Callable[[PRNGKey], Any], starts: int
 ) -> dict[str, Array]:
     return dict(jax.vmap(start)(jax.random.split(key, starts)))
 
 
 @partial(jax.jit, static_argnames="log_ratio")
-def _climbed(
+def _run_ascent(
     starts: dict[str, Array],
-    given: tuple[Array, ...],
+    args: tuple[Array, ...],
     count: Array | int,
     *,
     log_ratio: Callable[..., Array],
 ) -> tuple[Array, dict[str, Array]]:
-    """The best log-ratio of each of `count` steps, and where the best of all was found.
+    """Largest log-ratio of each of `count` steps, and parameters of the largest of all.
 
-    The parameters are one vector for each start, which compiles faster than a tree.
+    The parameters of each start form one vector, which compiles faster than a tree.
     """
-    at = jax.vmap(lambda start: ravel_pytree(start)[0])(starts)
+    x0 = jax.vmap(lambda start: ravel_pytree(start)[0])(starts)
     unravel = ravel_pytree(jax.tree.map(lambda stack: stack[0], starts))[1]
-    of_vector = lambda vector: log_ratio(unravel(vector), *given)
-    value_and_slope = jax.vmap(jax.value_and_grad(of_vector))
+    objective = lambda vector: log_ratio(unravel(vector), *args)
+    value_and_gradient = jax.vmap(jax.value_and_grad(objective))
 
     def step(i: Any, carry: tuple) -> tuple:
-        here, state, best, where, history = carry
-        value, slope = value_and_slope(here)
+        x, state, best, where, history = carry
+        value, gradient = value_and_gradient(x)
         usable = jnp.where(jnp.isfinite(value), value, -jnp.inf)
-        where = jnp.where((usable > best)[:, None], here, where)
+        where = jnp.where((usable > best)[:, None], x, where)
         best = jnp.maximum(best, usable)
-        loss_slope = jnp.where(jnp.isfinite(slope), -slope, 0)
-        move, state = adam(loss_slope, state, RATE)
+        loss_gradient = jnp.where(jnp.isfinite(gradient), -gradient, 0)
+        move, state = adam(loss_gradient, state, LEARNING_RATE)
         history = history.at[i].set(jnp.max(usable))
-        return here + move, state, best, where, history
+        return x + move, state, best, where, history
 
-    nothing = jnp.full(len(at), -jnp.inf)
-    first = (at, zero_moments(at), nothing, at, jnp.full(MOST_STEPS, -jnp.inf))
+    nothing = jnp.full(len(x0), -jnp.inf)
+    first = (x0, zero_moments(x0), nothing, x0, jnp.full(MOST_STEPS, -jnp.inf))
     _, _, best, where, history = jax.lax.fori_loop(0, count, step, first)
     return history, unravel(where[jnp.argmax(best)])
 
 
-def in_ball(z: Float[Array, "n d"], radius: Float[Array, ""] | float) -> Array:
-    """Atoms strictly inside the ball of that radius, whatever `z`."""
+def ball_atoms(z: Float[Array, "n d"], radius: Float[Array, ""] | float) -> Array:
+    """Maps any `z` to atoms strictly inside the ball of this radius."""
     size = jnp.sqrt(jnp.sum(z**2, axis=-1, keepdims=True) + 1e-30)
     return radius * jnp.tanh(size) * z / size
 
 
-def attacked(
+def ball_measure(
     z: Float[Array, "n d"], logits: Float[Array, " n"], radius: Float[Array, ""] | float
 ) -> Points:
-    """A measure of free atoms in a ball and free weights, for ascents."""
-    return Points(Tokens(in_ball(z, radius)), jax.nn.log_softmax(logits))
+    """Measure in a ball, from unconstrained parameters of atoms and weights."""
+    return Points(Tokens(ball_atoms(z, radius)), jax.nn.log_softmax(logits))
 
 
 def asymmetry(jacobian: Any) -> float:
-    r"""$\max|J - J^\top| / \max|J|$ of a square matrix."""
+    r"""Relative asymmetry of a square matrix: $\max|J - J^\top| / \max|J|$."""
     J = np.asarray(jacobian)
     return float(np.max(np.abs(J - J.T)) / np.max(np.abs(J)))
 
 
-def flat(function: Callable[[Any], Array], like: Any) -> Callable[[Array], Array]:
-    """The function of a pytree as one of a vector."""
-    unravel = ravel_pytree(like)[1]
+def flatten(function: Callable[[Any], Array], example: Any) -> Callable[[Array], Array]:
+    """Turns a function of a pytree into a function of a vector, with vector values."""
+    unravel = ravel_pytree(example)[1]
     return lambda vector: function(unravel(vector)).ravel()

@@ -1,4 +1,4 @@
-"""Outcomes as plain values: what JSON, tables, pages and replays are made of."""
+"""Outcomes as plain values, for JSON, tables, pages and replays."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,38 +19,38 @@ FORMAT = "meanfield-verification-1"
 Record = dict[str, Any]
 
 
-def described(made: Statement) -> Record:
-    """What is said of a statement, before any measurement.
+def describe_statement(statement: Statement) -> Record:
+    """Texts of a statement as plain values, without any measurement.
 
     Examples:
-        >>> from meanfield.theorems import described, statements
-        >>> described(statements["castin2025:eq-2.2"])["id"]
+        >>> from meanfield.theorems import describe_statement, statements
+        >>> describe_statement(statements["castin2025:eq-2.2"])["id"]
         'castin2025:eq-2.2'
     """
-    printed = made.printed
+    misprint = statement.misprint
     return {
-        "id": made.id,
-        "aliases": list(made.aliases),
-        "paper": made.paper,
-        "group": made.group,
-        "source": made.source,
-        "claim": made.claim,
-        "hypotheses": made.hypotheses,
-        "protocol": made.protocol,
-        "remark": made.remark,
-        "repeats": made.repeats,
-        "control": "" if made.control is None else made.control.text,
-        "errata": [] if printed is None else list(printed.errata),
-        "printed": "" if printed is None else printed.printed,
-        "corrected": "" if printed is None else printed.corrected,
-        "counterexample": "" if printed is None else printed.counterexample,
+        "id": statement.id,
+        "aliases": list(statement.aliases),
+        "paper": statement.paper,
+        "group": statement.group,
+        "source": statement.source,
+        "claim": statement.claim,
+        "hypotheses": statement.hypotheses,
+        "protocol": statement.protocol,
+        "remark": statement.remark,
+        "repeats": statement.repeats,
+        "control": "" if statement.control is None else statement.control.text,
+        "errata": [] if misprint is None else list(misprint.errata),
+        "printed": "" if misprint is None else misprint.claim,
+        "corrected": "" if misprint is None else misprint.correction,
+        "counterexample": "" if misprint is None else misprint.counterexample,
     }
 
 
 def record(outcome: Outcome) -> Record:
-    """A statement with its outcome."""
+    """Texts of a statement with its outcome, as plain values."""
     return {
-        **described(statements[outcome.id]),
+        **describe_statement(statements[outcome.id]),
         "passed": outcome.passed,
         "verdict": _verdict(outcome),
         "seconds": round(outcome.seconds, 2),
@@ -59,105 +59,105 @@ def record(outcome: Outcome) -> Record:
 
 
 def report(outcomes: Sequence[Outcome], size: Size, seed: int) -> Record:
-    """All of a verification, in the order of registration.
+    """Report of a verification: settings and outcomes, in the order of registration.
 
     Examples:
-        >>> from meanfield.theorems import measured, report
-        >>> sorted(report([measured("castin2025:eq-2.2")], "quick", 0))
+        >>> from meanfield.theorems import report, verify_statement
+        >>> sorted(report([verify_statement("castin2025:eq-2.2")], "quick", 0))
         ['dtype', 'format', 'passed', 'seed', 'size', 'statements']
     """
     order = {id: place for place, id in enumerate(statements)}  # noqa: A001
-    ranked = sorted(outcomes, key=lambda outcome: order[outcome.id])
+    sorted_outcomes = sorted(outcomes, key=lambda outcome: order[outcome.id])
     return {
         "format": FORMAT,
         "size": size,
         "seed": seed,
         "dtype": "float64",
-        "passed": all(outcome.passed for outcome in ranked),
-        "statements": [record(outcome) for outcome in ranked],
+        "passed": all(outcome.passed for outcome in sorted_outcomes),
+        "statements": [record(outcome) for outcome in sorted_outcomes],
     }
 
 
 def read_report(file: Path) -> Record:
-    """A report, read from the JSON that was printed.
+    """Reads a report from the output of `meanfield verify --json`.
 
     Raises:
-        InputFileError: if the file is missing, damaged, or holds something else.
+        InputFileError: if the file is missing or damaged, or is not a report.
 
     Examples:
         >>> import json
         >>> from pathlib import Path
-        >>> from meanfield.theorems import measured, read_report, report
-        >>> verified = report([measured("castin2025:eq-2.2")], "quick", 0)
+        >>> from meanfield.theorems import read_report, report, verify_statement
+        >>> verified = report([verify_statement("castin2025:eq-2.2")], "quick", 0)
         >>> _ = Path("report.json").write_text(json.dumps(verified))
         >>> sorted(read_report(Path("report.json"))) == sorted(verified)
         True
     """
     try:
-        found = json_value(read_text(file))
+        content = json_value(read_text(file))
     except ValueError as error:
         raise InputFileError(f"`{file}` cannot be read as a report: {error}") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputFileError(
-            f"`{file}` is no report of `meanfield verify --json` ({FORMAT})."
+            f"`{file}` is not a report of `meanfield verify --json` ({FORMAT})."
         )
     try:
-        Case("", *itemgetter("size", "seed")(found)).rng("a draw")
-        witnesses(found)
+        Case("", *itemgetter("size", "seed")(content)).rng("a draw")
+        witnesses(content)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise InputFileError(
-            f"`{file}` is damaged: {type(error).__name__}: {error}; measure anew."
+            f"`{file}` is damaged: {type(error).__name__}: {error}; verify again."
         ) from error
-    return found
+    return content
 
 
 def witnesses(report: Record) -> Mapping[str, Mapping[str, Witnesses]]:
-    """By statement, role and label: where the ascents of a report ended.
+    """Witnesses of the ascents in a report, by statement, role and label.
 
     Examples:
-        >>> from meanfield.theorems import measured, report, witnesses
-        >>> unattacked = report([measured("castin2025:eq-2.2")], "quick", 0)
-        >>> witnesses(unattacked)
+        >>> from meanfield.theorems import report, verify_statement, witnesses
+        >>> no_ascents = report([verify_statement("castin2025:eq-2.2")], "quick", 0)
+        >>> witnesses(no_ascents)
         {'castin2025:eq-2.2': {'statement': {}, 'control': {}}}
     """
     return {
-        each["id"]: {
+        entry["id"]: {
             trial["role"]: {
                 check["label"]: check["evidence"]["witness"]
                 for check in trial["checks"]
                 if (check["evidence"] or {}).get("kind") == "ascent"
             }
-            for trial in each["trials"]
+            for trial in entry["trials"]
         }
-        for each in report["statements"]
+        for entry in report["statements"]
     }
 
 
 def _verdict(outcome: Outcome) -> str:
-    """How the first role ended that went wrong; `error` where nothing was measured."""
+    """Failure of the first role that did not pass; `error` if it has no checks."""
     for trial in outcome.trials:
         if not trial.passed:
-            return _said(trial) if trial.checks else "error"
+            return _failure_summary(trial) if trial.checks else "error"
     return "holds"
 
 
-def _said(trial: Trial) -> str:
-    """What is wrong with a trial whose checks were measured."""
+def _failure_summary(trial: Trial) -> str:
+    """Why a trial with checks did not pass, in words."""
     must_hold = {
         "statement": "fails",
         "corrected": "the correction fails on the counterexample",
     }
     if trial.role in must_hold:
         return must_hold[trial.role]
-    name = {"control": "its control", "printed": "the print"}[trial.role]
+    name = {"control": "its control", "printed": "its misprint"}[trial.role]
     if any(check.holds for check in trial.checks):
         return f"holds, and so does {name}"
-    near = next(check for check in trial.checks if not check.violated)
-    if not math.isfinite(near.observed):
-        return f"holds, but {name} gives {near.observed}, which refutes nothing"
+    weak_check = next(check for check in trial.checks if not check.violated)
+    if not math.isfinite(weak_check.observed):
+        return f"holds, but {name} gives {weak_check.observed}, which refutes nothing"
     return (
-        f"holds, but {name} fails by too little: {near.observed:.4g}, where "
-        f"{near.refuted} would do"
+        f"holds, but {name} fails by too little: {weak_check.observed:.4g}, where "
+        f"{weak_check.violation_range} would do"
     )
 
 

@@ -1,4 +1,4 @@
-"""Statements: a claim, a measurement of it, a control that must fail."""
+"""Statements: a claim, a measurement of it, and a control that must fail."""
 
 import inspect
 import sys
@@ -13,78 +13,80 @@ from ._case import Case
 from ._check import Check, Checks
 
 Measurement = Callable[..., Checks]
-Broken = tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], tuple[str, ...]]
+ControlSpec = (
+    tuple[str, Mapping[str, Any]] | tuple[str, Mapping[str, Any], tuple[str, ...]]
+)
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Counterexample(NamedTuple):
-    """One set of data, measured against the print and against the correction.
+    """Checks of the printed claim and of its correction on the same data.
 
     Attributes:
-        printed: the claim as printed; each must be violated.
-        corrected: the corrected claim on the same data; each must hold.
+        misprint: checks of the claim as printed; each must be violated.
+        correction: checks of the corrected claim; each must hold.
 
     Examples:
         >>> from meanfield.theorems import Counterexample
         >>> Counterexample._fields
-        ('printed', 'corrected')
+        ('misprint', 'correction')
     """
 
-    printed: Checks
-    corrected: Checks
+    misprint: Checks
+    correction: Checks
 
 
 class Control(NamedTuple):
-    """The same measurement with something broken: it must fail.
+    """A deliberately broken version of a measurement, which must fail.
 
     Attributes:
         text: what was dropped or changed, in a sentence.
-        measure: each check it returns must be violated.
-        broken: the keywords of the statement that it changes; none if it is a
-            measurement of its own.
+        measure: the broken measurement; each check it returns must be violated.
+        changes: new values of keywords of the statement's measurement; empty if the
+            control is a separate measurement.
     """
 
     text: str
     measure: Measurement
-    broken: Mapping[str, Any] = NOTHING
+    changes: Mapping[str, Any] = NOTHING
 
 
 @dataclass(frozen=True)
-class Printed:
-    """What stands in the paper, where that is false.
+class Misprint:
+    """A false claim printed in a paper, with its correction.
 
     Attributes:
-        errata: numbers of the errata: `C12`.
-        printed: what is printed, a sentence with mathematics in `$…$`.
-        corrected: what is true, likewise.
-        counterexample: the data, in words.
-        measure: shows the one violated and the other not.
+        errata: numbers in the list of errata, such as `C12`.
+        claim: the claim as printed, a sentence with mathematics in `$…$`.
+        correction: the corrected claim, likewise.
+        counterexample: the data that refutes the printed claim, in words.
+        measure: measures both claims on that data.
     """
 
     errata: tuple[str, ...]
-    printed: str
-    corrected: str
+    claim: str
+    correction: str
     counterexample: str
     measure: Callable[[Case], Counterexample]
 
 
 @dataclass
 class Statement:
-    """A claim of the literature, and how it is measured.
+    """A claim from the literature, with a measurement that tests it.
 
     Attributes:
-        id: `castin2025:lemma-4.1`; the part before the colon is the key of the paper.
-        source: where it stands: `Lemma 4.1, §4.1`.
-        claim: what holds, a sentence with mathematics in `$…$`.
-        hypotheses: under what, likewise.
-        measure: measures it; the docstring is the protocol. Its keywords are what a
-            control or a misprint may change; their defaults are what is claimed.
+        id: such as `castin2025:lemma-4.1`; the paper's key stands before the colon.
+        source: place in the paper, such as `Lemma 4.1, §4.1`.
+        claim: a sentence with mathematics in `$…$`.
+        hypotheses: assumptions of the claim, likewise.
+        measure: function that returns the checks; its docstring is the protocol. A
+            control or a misprint may change its keywords, whose defaults are the claim.
         aliases: further ids of the same claim.
-        remark: what a reader should know besides, an erratum of the proof, say.
-        repeats: the id of the same claim in another source, which is measured in the
-            same way on other draws.
-        control: the same measurement, broken.
-        printed: what is printed instead, where that is false.
+        remark: a note for the reader, such as an erratum of the proof.
+        repeats: the id of the same claim in another source, measured in the same way
+            on other random draws.
+        control: a broken version of the measurement, which must fail.
+        misprint: the claim as printed, where that is false.
 
     Examples:
         >>> from meanfield.theorems import statements
@@ -102,7 +104,7 @@ class Statement:
     remark: str = ""
     repeats: str = ""
     control: Control | None = None
-    printed: Printed | None = None
+    misprint: Misprint | None = None
 
     @property
     def paper(self) -> str:
@@ -111,47 +113,48 @@ class Statement:
 
     @property
     def group(self) -> str:
-        """What its file is about."""
+        """The topic of the statement: the first line of its module's docstring."""
         module = sys.modules[self.measure.__module__]
         return (inspect.getdoc(module) or "").split("\n", 1)[0].rstrip(".")
 
     @property
     def protocol(self) -> str:
-        """How it is measured, in words."""
+        """The docstring of the measurement, on one line."""
         return " ".join((inspect.getdoc(self.measure) or "").split())
 
-    def __call__(self, case: Case, **changed: Any) -> tuple[Check, ...]:
-        """The measurement, with some of its keywords changed."""
-        return tuple(self.measure(case, **changed))
+    def __call__(self, case: Case, **changes: Any) -> tuple[Check, ...]:
+        """Runs the measurement, with some of its keywords changed."""
+        return tuple(self.measure(case, **changes))
 
-    def refuted_if(
-        self, text: str, *, seen_by: tuple[str, ...] = (), **broken: Any
+    def set_control(
+        self, text: str, *, labels: tuple[str, ...] = (), **changes: Any
     ) -> None:
-        """Files the control that is this measurement with keywords changed.
+        """Sets the control: this measurement with some keywords changed.
 
         Args:
             text: what is dropped or changed, in a sentence.
-            seen_by: labels of the checks that must fail then, those that begin alike
-                by their beginning and `…`; every check must, if none is named.
-            broken: what the keywords become.
+            labels: labels of the checks that must fail; a label that ends in `…`
+                stands for all labels with that beginning. If empty, all must fail.
+            changes: new values of the keywords.
 
         Raises:
-            TypeError: if the measurement has no keyword of such a name.
+            TypeError: if the measurement has no keyword of that name.
         """
-        known = list(inspect.signature(self.measure).parameters)[1:]
-        for name in broken:
-            if name not in known:
+        keywords = list(inspect.signature(self.measure).parameters)[1:]
+        for name in changes:
+            if name not in keywords:
                 raise TypeError(
-                    f"`{self.id}` has no keyword `{name}` that a control could change; "
-                    f"it has {', '.join(known) or 'none'}."
+                    f"The measurement of `{self.id}` has no keyword `{name}`; "
+                    f"it has {', '.join(keywords) or 'none'}."
                 )
-        measure = lambda case: _seen(self(case, **broken), seen_by)
-        self.control = Control(text, measure, broken)
+        measure = lambda case: _select_checks(self(case, **changes), labels)
+        self.control = Control(text, measure, changes)
 
-    def refuted_by(self, text: str) -> Callable[[Measurement], Measurement]:
-        """A decorator for a control that is a measurement of its own.
+    def register_control(self, text: str) -> Callable[[Measurement], Measurement]:
+        """Decorator that sets a separate measurement as the control.
 
-        It is for what no keyword can change; `text` says what it breaks.
+        For controls that cannot be made by changing keywords; `text` says what the
+        control breaks.
         """
 
         def add(measure: Measurement) -> Measurement:
@@ -160,32 +163,34 @@ class Statement:
 
         return add
 
-    def misprinted(
-        self, *errata: str, printed: str, corrected: str, counterexample: str
+    def register_misprint(
+        self, *errata: str, claim: str, correction: str, counterexample: str
     ) -> Callable[[Callable[[Case], Counterexample]], Callable]:
-        """A decorator for what is printed: the id with `:printed` behind it."""
+        """Decorator that registers a misprint, as the id followed by `:printed`."""
 
         def add(measure: Callable[[Case], Counterexample]) -> Callable:
-            self.printed = Printed(errata, printed, corrected, counterexample, measure)
+            self.misprint = Misprint(errata, claim, correction, counterexample, measure)
             return measure
 
         return add
 
 
-def _seen(checks: tuple[Check, ...], labels: tuple[str, ...]) -> tuple[Check, ...]:
-    """The checks of these labels, or all of them.
+def _select_checks(
+    checks: tuple[Check, ...], labels: tuple[str, ...]
+) -> tuple[Check, ...]:
+    """Checks with one of these labels; all checks if there are no labels.
 
     Raises:
-        LookupError: if no check has one of the labels.
+        LookupError: if a label matches no check.
     """
     for label in labels:
-        if not any(_labelled(check, label) for check in checks):
+        if not any(_has_label(check, label) for check in checks):
             raise LookupError(f"no check is labelled `{label}`")
-    named = [check for check in checks if any(_labelled(check, x) for x in labels)]
-    return tuple(named) if labels else checks
+    matches = [check for check in checks if any(_has_label(check, x) for x in labels)]
+    return tuple(matches) if labels else checks
 
 
-def _labelled(check: Check, label: str) -> bool:
+def _has_label(check: Check, label: str) -> bool:
     if label.endswith("…"):
         return check.label.startswith(label[:-1])
     return check.label == label
@@ -203,16 +208,17 @@ def statement(
     aliases: tuple[str, ...] = (),
     remark: str = "",
     repeats: str = "",
-    control: Broken | None = None,
+    control: ControlSpec | None = None,
 ) -> Callable[[Measurement], Statement]:
-    """A decorator: registers a measurement as a statement.
+    """Decorator that registers a measurement as a statement.
 
-    `control` is what `refuted_if` takes: the text, what keywords become, and the labels
-    of the checks that see it, if not all do. The others are attributes of `Statement`.
+    `control` holds the arguments of `Statement.set_control`: the text, the changed
+    keywords and, optionally, the labels of the checks that must fail. The other
+    arguments are attributes of `Statement`.
 
     Raises:
-        ValueError: if the id is taken.
-        TypeError: if the measurement has no keyword of a name that `control` changes.
+        ValueError: if the id is already registered.
+        TypeError: if `control` changes a keyword that the measurement does not have.
 
     Examples:
         >>> from meanfield.theorems import statements
@@ -221,11 +227,11 @@ def statement(
     """
 
     def add(measure: Measurement) -> Statement:
-        said = (source, claim, hypotheses)
-        made = Statement(id, *said, measure, aliases, remark, repeats)
+        texts = (source, claim, hypotheses)
+        entry = Statement(id, *texts, measure, aliases, remark, repeats)
         if control is not None:
-            text, broken, *labels = control
-            made.refuted_if(text, seen_by=labels[0] if labels else (), **broken)
-        return statements.register(id)(made)
+            text, changes, *labels = control
+            entry.set_control(text, labels=labels[0] if labels else (), **changes)
+        return statements.register(id)(entry)
 
     return add

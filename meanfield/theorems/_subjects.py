@@ -1,4 +1,4 @@
-"""Which variants of attention a statement is about: those that its code names."""
+"""Finds the variants of attention that a statement is about, from names in its code."""
 
 import ast
 import functools
@@ -12,23 +12,23 @@ from ._statement import statements
 LIBRARY = "meanfield.theorems.library"
 
 
-def by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Ids of statements, in the order of registration, by variant.
+def statements_by_attention(marks: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Ids of statements by variant of attention, in the order of registration.
 
     Args:
-        marks: of each variant, the words by which a file is known to be about it: a
-            string or a name of ours that is one of them, and stands anywhere in its
-            code, or in that of functions which it borrows.
+        marks: keywords of each variant. A statement is about a variant if one of its
+            keywords is a string, or a name from this package, in the code of the
+            statement's module or of the shared helper functions that it uses.
 
     Examples:
-        >>> from meanfield.theorems import by_attention
-        >>> "new:N4" in by_attention({"relu": ["relu"]})["relu"]
+        >>> from meanfield.theorems import statements_by_attention
+        >>> "new:N4" in statements_by_attention({"relu": ["relu"]})["relu"]
         True
     """
-    words = {id: _words(_module(id)) for id in statements}  # noqa: A001
+    identifiers = {id: _identifiers(_module(id)) for id in statements}  # noqa: A001
     return {
-        name: [id for id in statements if words[id] & set(own)]  # noqa: A001
-        for name, own in marks.items()
+        name: [id for id in statements if identifiers[id] & set(keywords)]  # noqa: A001
+        for name, keywords in marks.items()
     }
 
 
@@ -37,47 +37,55 @@ def _module(id: str) -> ModuleType:  # noqa: A002
 
 
 @functools.cache
-def _words(module: ModuleType) -> frozenset[str]:
-    """Names of ours and strings in the code of a module, and of functions it borrows.
+def _identifiers(module: ModuleType) -> frozenset[str]:
+    """Strings and names of this package in a module and in the helpers it uses.
 
-    Variables, and what is borrowed from SciPy, may be called `softmax` too.
+    Other names do not count: local variables and SciPy functions may be called
+    `softmax` too.
     """
-    homes = (f"{LIBRARY}.", f"{module.__package__}._")
-    words, reached = set[str](), [module]
-    for code in reached:  # which grows meanwhile
+    prefixes = (f"{LIBRARY}.", f"{module.__package__}._")
+    identifiers, sources = set[str](), [module]
+    for code in sources:  # the loop appends to `sources`
         nodes = list(ast.walk(ast.parse(inspect.getsource(code))))
         constants = [node.value for node in nodes if isinstance(node, ast.Constant)]
-        ours = _ours(code, nodes)
-        words |= {*ours, *(value for value in constants if isinstance(value, str))}
-        compiled = map(_unwrapped, ours.values())
-        borrowed = filter(inspect.isfunction, compiled)
-        reached += [
+        package_names = _package_names(code, nodes)
+        identifiers |= {
+            *package_names,
+            *(value for value in constants if isinstance(value, str)),
+        }
+        objects = map(_unwrap, package_names.values())
+        functions = filter(inspect.isfunction, objects)
+        sources += [
             function
-            for function in borrowed
-            if function.__module__.startswith(homes) and function not in reached
+            for function in functions
+            if function.__module__.startswith(prefixes) and function not in sources
         ]
-    return frozenset(words)
+    return frozenset(identifiers)
 
 
-def _unwrapped(value: object) -> object:
-    """The function that was compiled, if it was."""
+def _unwrap(value: object) -> object:
+    """The function that `jit` wraps, or the value itself."""
     return inspect.unwrap(value) if callable(value) else value
 
 
-def _ours(code: ModuleType | FunctionType, nodes: list[ast.AST]) -> dict[str, object]:
-    """The names of this package in the code, those behind `module.` included."""
-    known = vars(code) if inspect.ismodule(code) else code.__globals__
+def _package_names(
+    code: ModuleType | FunctionType, nodes: list[ast.AST]
+) -> dict[str, object]:
+    """Names in the code that this package defines, including `module.name`."""
+    namespace = vars(code) if inspect.ismodule(code) else code.__globals__
     names = {
-        node.id: known.get(node.id) for node in nodes if isinstance(node, ast.Name)
+        node.id: namespace.get(node.id) for node in nodes if isinstance(node, ast.Name)
     }
     modules = {name: value for name, value in names.items() if inspect.ismodule(value)}
-    behind = {
+    attributes = {
         node.attr: getattr(modules[node.value.id], node.attr)
         for node in nodes
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id in modules
     }
-    home = lambda value: str(getattr(value, "__module__", ""))
-    both = {**names, **behind}
-    return {k: v for k, v in both.items() if home(v).startswith("meanfield.")}
+    module_name = lambda value: str(getattr(value, "__module__", ""))
+    bindings = {**names, **attributes}
+    return {
+        k: v for k, v in bindings.items() if module_name(v).startswith("meanfield.")
+    }

@@ -1,4 +1,4 @@
-"""Measuring statements: which, how it ended, how long it took."""
+"""Selects and measures statements, with their controls and misprints."""
 
 import fnmatch
 import time
@@ -16,8 +16,8 @@ from ._statement import Statement, statements
 Role = Literal["statement", "control", "printed", "corrected"]
 Witnesses = Mapping[str, Mapping[str, Any]]
 
-# What broken mathematics raises: then the measurement has failed, and says so.
-BROKEN = (
+# Errors that broken mathematics may raise: they are recorded as a failed measurement.
+MEASUREMENT_ERRORS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -31,18 +31,19 @@ BROKEN = (
 
 @dataclass(frozen=True)
 class Trial:
-    """One role of a statement, measured.
+    """Result of measuring a statement in one role.
 
     Attributes:
-        role: the claim itself, its control, its printed form, or the correction on the
-            data of the printed form.
-        checks: what was measured.
-        passed: whether it went as it must: claims hold, controls and prints fail.
-        error: what was raised instead of a measurement.
+        role: the claim itself, its control, the printed claim, or its correction on
+            the same data.
+        checks: the checks that were measured.
+        passed: whether the result is the required one: claims and corrections must
+            hold, controls and printed claims must fail.
+        error: the error that stopped the measurement, if one did.
 
     Examples:
-        >>> from meanfield.theorems import measured
-        >>> claim, control = measured("castin2025:eq-2.2").trials
+        >>> from meanfield.theorems import verify_statement
+        >>> claim, control = verify_statement("castin2025:eq-2.2").trials
         >>> all(check.holds for check in claim.checks), control.passed
         (True, True)
     """
@@ -55,16 +56,16 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A statement, measured in all its roles.
+    """Result of measuring a statement in all its roles.
 
     Attributes:
-        id: of the statement.
+        id: id of the statement.
         trials: one for each role.
-        seconds: all of it, compilation included.
+        seconds: total time, compilation included.
 
     Examples:
-        >>> from meanfield.theorems import measured
-        >>> outcome = measured("castin2025:eq-2.2")
+        >>> from meanfield.theorems import verify_statement
+        >>> outcome = verify_statement("castin2025:eq-2.2")
         >>> outcome.passed, [trial.role for trial in outcome.trials]
         (True, ['statement', 'control'])
     """
@@ -75,106 +76,109 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the claim holds, the control fails and the print is violated."""
+        """Whether the claim holds, its control fails and its misprint is violated."""
         return all(trial.passed for trial in self.trials)
 
 
-def chosen(patterns: Sequence[str] = ()) -> list[Statement]:
-    """The statements that match any of the patterns, all if there are none.
+def select_statements(patterns: Sequence[str] = ()) -> list[Statement]:
+    """Statements that match any of the patterns; all statements if there are none.
 
-    A pattern is an id, an alias or a paper, and then means that alone; or a part of an
-    id, or has wildcards.
+    A pattern that is an id, an alias or a paper selects exactly that. Any other pattern
+    is a part of an id, or contains wildcards.
 
     Raises:
         UnknownNameError: if a pattern matches nothing.
 
     Examples:
-        >>> from meanfield.theorems import chosen
-        >>> [made.id for made in chosen(["prop-4.15"])]
+        >>> from meanfield.theorems import select_statements
+        >>> [entry.id for entry in select_statements(["prop-4.15"])]
         ['castin2025:prop-4.15', 'castin2025:prop-4.15-mean']
     """
-    wanted = {each.id for pattern in patterns for each in _matching(pattern)}
-    return [each for each in statements.values() if not patterns or each.id in wanted]
+    ids = {entry.id for pattern in patterns for entry in _matching_statements(pattern)}
+    return [entry for entry in statements.values() if not patterns or entry.id in ids]
 
 
-def _matching(pattern: str) -> list[Statement]:
-    every = list(statements.values())
-    exact = [e for e in every if pattern in (*_names(e), e.paper)]
-    found = exact or [each for each in every if _matches(pattern, each)]
-    if not found:
+def _matching_statements(pattern: str) -> list[Statement]:
+    all_statements = list(statements.values())
+    exact = [e for e in all_statements if pattern in (*_names(e), e.paper)]
+    matches = exact or [entry for entry in all_statements if _matches(pattern, entry)]
+    if not matches:
         raise UnknownNameError(
             f"No statement matches `{pattern}`; {_hint(pattern)} "
-            "(`meanfield list statements` has all.)"
+            "(`meanfield list statements` lists all.)"
         )
-    return found
+    return matches
 
 
-def measured(
+def verify_statement(
     id: str,  # noqa: A002
     size: Size = "quick",
     seed: int = 0,
     witnesses: Mapping[Role, Witnesses] | None = None,
 ) -> Outcome:
-    """The statement `id` with its control and, where there is one, its printed form.
+    """Measures the statement `id`, its control and, where there is one, its misprint.
 
     Examples:
-        >>> from meanfield.theorems import measured
-        >>> measured("castin2025:eq-2.2").passed
+        >>> from meanfield.theorems import verify_statement
+        >>> verify_statement("castin2025:eq-2.2").passed
         True
     """
-    begin, made = time.perf_counter(), statements[id]
-    known = witnesses or {}
-    case = lambda role: Case(id, size, seed, known.get(role, {}))
-    trials = [_trial("statement", lambda: made.measure(case("statement")))]
-    if made.control is None:
+    begin, entry = time.perf_counter(), statements[id]
+    role_witnesses = witnesses or {}
+    case = lambda role: Case(id, size, seed, role_witnesses.get(role, {}))
+    trials = [_trial("statement", lambda: entry.measure(case("statement")))]
+    if entry.control is None:
         trials.append(Trial("control", (), passed=False, error="there is no control"))
     else:
-        control = made.control.measure
+        control = entry.control.measure
         trials.append(_trial("control", lambda: control(case("control"))))
-    both = {**known.get("corrected", {}), **known.get("printed", {})}
-    trials.extend(_comparison(made, Case(id, size, seed, both)))
+    misprint_witnesses = {
+        **role_witnesses.get("corrected", {}),
+        **role_witnesses.get("printed", {}),
+    }
+    trials.extend(_comparison(entry, Case(id, size, seed, misprint_witnesses)))
     return Outcome(id, tuple(trials), time.perf_counter() - begin)
 
 
-def _comparison(made: Statement, case: Case) -> list[Trial]:
-    if made.printed is None:
+def _comparison(entry: Statement, case: Case) -> list[Trial]:
+    if entry.misprint is None:
         return []
     try:
-        both = made.printed.measure(case)
-    except BROKEN as error:
-        return [Trial("printed", (), passed=False, error=_said(error))]
+        counterexample = entry.misprint.measure(case)
+    except MEASUREMENT_ERRORS as error:
+        return [Trial("printed", (), passed=False, error=_error_message(error))]
     return [
-        _trial("printed", lambda: both.printed),
-        _trial("corrected", lambda: both.corrected),
+        _trial("printed", lambda: counterexample.misprint),
+        _trial("corrected", lambda: counterexample.correction),
     ]
 
 
 def _trial(role: Role, measure: Callable[[], Checks]) -> Trial:
     try:
         checks = tuple(measure())
-    except BROKEN as error:
-        return Trial(role, (), passed=False, error=_said(error))
+    except MEASUREMENT_ERRORS as error:
+        return Trial(role, (), passed=False, error=_error_message(error))
     must_hold = role in ("statement", "corrected")
     good = [c.holds if must_hold else c.violated for c in checks]
     return Trial(role, checks, passed=bool(checks) and all(good))
 
 
-def _said(error: BaseException) -> str:
+def _error_message(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
-def _names(made: Statement) -> tuple[str, ...]:
-    twin = () if made.printed is None else (f"{made.id}:printed",)
-    return (made.id, *made.aliases, *twin)
+def _names(entry: Statement) -> tuple[str, ...]:
+    twin = () if entry.misprint is None else (f"{entry.id}:printed",)
+    return (entry.id, *entry.aliases, *twin)
 
 
-def _matches(pattern: str, made: Statement) -> bool:
+def _matches(pattern: str, entry: Statement) -> bool:
     return any(
-        pattern in name or fnmatch.fnmatchcase(name, pattern) for name in _names(made)
+        pattern in name or fnmatch.fnmatchcase(name, pattern) for name in _names(entry)
     )
 
 
 def _hint(pattern: str) -> str:
-    papers = list(dict.fromkeys(each.paper for each in statements.values()))
-    near = suggestion(pattern, [*papers, *statements])
-    return near if near.startswith("did") else f"papers: {', '.join(papers)}."
+    papers = list(dict.fromkeys(entry.paper for entry in statements.values()))
+    hint = suggestion(pattern, [*papers, *statements])
+    return hint if hint.startswith("did") else f"papers: {', '.join(papers)}."

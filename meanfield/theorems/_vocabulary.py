@@ -1,4 +1,4 @@
-"""What all parts of the theory speak of: parameters, a law, a cloud of tokens."""
+"""Objects that all statements share: parameters, Gaussian laws, clouds of tokens."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -24,18 +24,18 @@ class Parameters(NamedTuple):
         return self.K.T @ self.Q
 
     def attention(self, name: str, **options: Any) -> Attention:
-        """The library's variant of this name."""
+        """The library's attention of this name, with these parameters."""
         epsilon = jnp.asarray(self.epsilon)
         return attentions[name](self.Q, self.K, self.V, epsilon=epsilon, **options)
 
     @property
-    def reduced(self) -> "Parameters":
-        """With $(A, I)$ in place of $(Q, K)$."""
+    def normal_form(self) -> "Parameters":
+        """The parameters with $(A, I)$ in place of $(Q, K)$."""
         return self._replace(Q=self.A, K=np.eye(len(self.V)))
 
     @property
-    def exchanged(self) -> "Parameters":
-        r"""With $A^\top$ in place of $A$."""
+    def transpose(self) -> "Parameters":
+        r"""The parameters with $A^\top$ in place of $A$: queries and keys exchanged."""
         return self._replace(Q=self.K, K=self.Q)
 
 
@@ -55,12 +55,12 @@ class Law(NamedTuple):
 
     @property
     def gaussian(self) -> Gaussian:
-        """The library's view of it."""
+        """The law as the library's `Gaussian`."""
         return Gaussian(jnp.asarray(self.mean), jnp.asarray(self.factor))
 
 
 class Cloud(NamedTuple):
-    """Tokens with weights of any sum, and positions where a mask compares them."""
+    """Tokens with unnormalised weights, and positions if a mask needs them."""
 
     x: np.ndarray
     w: np.ndarray
@@ -73,7 +73,7 @@ class Cloud(NamedTuple):
 
 
 class Member(NamedTuple):
-    r"""$N(\alpha, YY^\top)$ with parameters and a bandwidth; or a stack of them."""
+    r"""Gaussian $N(\alpha, YY^\top)$ with attention parameters, or a stack of them."""
 
     mean: np.ndarray
     factor: np.ndarray

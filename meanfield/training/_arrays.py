@@ -1,4 +1,4 @@
-"""Trees of arrays as files of named arrays, and back."""
+"""Conversion between trees of arrays and named arrays."""
 
 import hashlib
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from meanfield.errors import StoreError
 Tree = TypeVar("Tree")
 
 
-def named(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a tree by their places in it: `encoder.blocks.0.norm.weight`."""
+def arrays_by_name(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree by path, such as `encoder.blocks.0.norm.weight`."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(eqx.filter(tree, eqx.is_array))
     return {_name(path): np.asarray(leaf) for path, leaf in leaves}
 
 
-def filled(template: Tree, arrays: Mapping[str, np.ndarray], where: str) -> Tree:
-    """The template with arrays in the places that their names say.
+def fill_template(template: Tree, arrays: Mapping[str, np.ndarray], where: str) -> Tree:
+    """The template with its arrays replaced by the named ones.
 
-    Of arrays it may have shapes alone.
+    The template may have `jax.ShapeDtypeStruct`s in place of arrays.
 
     Raises:
-        StoreError: if one is missing, or of another shape or dtype.
+        StoreError: if an array is missing, or has another shape or dtype.
     """
 
     def take(path: tuple[Any, ...], leaf: Any) -> Any:
@@ -34,8 +34,8 @@ def filled(template: Tree, arrays: Mapping[str, np.ndarray], where: str) -> Tree
         array = arrays.get(_name(path))
         if array is None or (array.shape, array.dtype) != (leaf.shape, leaf.dtype):
             raise StoreError(
-                f"{where} has not the array `{_name(path)}` of shape {leaf.shape}: it "
-                "belongs to another training, or was written by another version."
+                f"{where} has no array `{_name(path)}` of shape {leaf.shape}: it "
+                "belongs to another training run, or to another version."
             )
         return jax.numpy.asarray(array)
 

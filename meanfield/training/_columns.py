@@ -1,4 +1,4 @@
-"""How far the columns of attention matrices are from summing to one."""
+"""Column sums of attention matrices, and their distance from 1."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from ._epochs import Trainer, TrainState
 
-LOOKED_AT = 50  # items of each seed
+N_SAMPLES = 50  # samples per seed
 QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
 HALF, TWICE = 0.5, 2.0
 
@@ -19,23 +19,24 @@ HALF, TWICE = 0.5, 2.0
 def column_sums(
     trainer: Trainer, state: TrainState, numbers: Int[Array, "seeds items"]
 ) -> Float[Array, "seeds items layers heads n"] | None:
-    """What each token is given by all others together; 1 in a transport plan."""
+    """Column sums of the attention matrices; 1 for transport plans."""
 
-    def of_network(network: eqx.Module, numbers: Array) -> Array | None:
-        def of_item(number: Array) -> Array | None:
-            item = {name: array[number] for name, array in trainer.items.items()}
-            plans = trainer.task.plans(network, item)
+    def network_sums(network: eqx.Module, numbers: Array) -> Array | None:
+        def sample_sums(number: Array) -> Array | None:
+            sample = {name: array[number] for name, array in trainer.samples.items()}
+            plans = trainer.task.plans(network, sample)
             return None if plans is None else jnp.sum(plans, axis=-2)
 
-        return jax.vmap(of_item)(numbers)
+        return jax.vmap(sample_sums)(numbers)
 
-    return eqx.filter_vmap(of_network)(state.networks, numbers)
+    return eqx.filter_vmap(network_sums)(state.networks, numbers)
 
 
 def summary(sums: Float[np.ndarray, "seeds items layers heads n"]) -> dict[str, Any]:
-    """The sums of each seed, layer and head, over items and columns.
+    """Statistics of the column sums for each seed, layer and head.
 
-    `rms` is that of the sum less one; `near` the share of sums in [½, 2].
+    `rms` is the root mean square of (sum − 1), and `near` the fraction of sums in
+    [½, 2], over samples and columns; `rms_first` is the `rms` of the first column.
     """
     axes = (1, 4)
     return {

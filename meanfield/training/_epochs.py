@@ -1,4 +1,4 @@
-"""Epochs: steps over batches, for networks of several seeds side by side."""
+"""Epochs: optimiser steps over batches, for networks of several seeds in parallel."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,32 +15,32 @@ from meanfield._registry import suggestion
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 
-from ._recipe import Cooling, optimisers
-from ._task import AbstractTask, Items
-from .networks import Variant, refuse_without_gradient
+from ._recipe import Annealing, optimisers
+from ._task import AbstractTask, Samples
+from .networks import Variant, check_differentiable
 
 if TYPE_CHECKING:
     import optax
 
-AT_ONCE = 100  # items of each seed that are examined side by side
-# What of a seed is drawn, by number: a new role changes no other.
+EVALUATION_BATCH = 100  # samples of each seed that are evaluated in parallel
+# Roles of a seed's random keys: numbers, so that a new role does not change the others.
 WEIGHTS, ORDER, NOISE = range(3)
 
 
 @contextlib.contextmanager
-def single() -> Iterator[None]:
-    """Single precision with all of its digits, whatever JAX is set to."""
+def single_precision() -> Iterator[None]:
+    """Context of single precision without TF32, whatever the configuration of JAX."""
     with jax.enable_x64(False), jax.default_matmul_precision("highest"):  # noqa: FBT003
         yield
 
 
 class TrainState(eqx.Module):
-    """Networks of several seeds, as they stand between two epochs.
+    """Networks of several seeds and their optimiser states between two epochs.
 
     Attributes:
-        learned: what learns of them; arrays lead with an axis of seeds.
-        fixed: the rest.
-        moments: of the optimiser.
+        learned: trainable arrays of the networks, with a leading axis of seeds.
+        fixed: all other leaves of the networks.
+        moments: states of the optimiser.
     """
 
     learned: PyTree
@@ -49,122 +49,127 @@ class TrainState(eqx.Module):
 
     @property
     def networks(self) -> eqx.Module:
-        """The networks, arrays with an axis of seeds."""
+        """The networks, whose arrays have a leading axis of seeds."""
         return eqx.combine(self.learned, self.fixed)
 
-    def scaled(self, option: str, factor: float) -> "TrainState":
-        """The same with one number of all attentions times a factor."""
+    def scale_option(self, option: str, factor: float) -> "TrainState":
+        """The state with `option`, a number of all attentions, times `factor`."""
         leaves, tree = jax.tree_util.tree_flatten_with_path(self.fixed)
         new = [
-            leaf * factor if _named(path) == option else leaf for path, leaf in leaves
+            leaf * factor if _leaf_name(path) == option else leaf
+            for path, leaf in leaves
         ]
         return TrainState(self.learned, tree.unflatten(new), self.moments)
 
-    def refuse_uncoolable(self, cooling: Cooling, epochs: int) -> None:
-        """Refuses what is no number of the attentions, learns, or falls to nothing.
+    def check_annealing(self, annealing: Annealing, epochs: int) -> None:
+        """Raises unless `annealing` names a fixed number that does not underflow.
 
         Raises:
-            InvalidInputError: if it is that.
+            InvalidInputError: if the attentions have no such fixed number, or it would
+                underflow in the last epochs.
         """
         leaves, _ = jax.tree_util.tree_flatten_with_path(self.fixed)
-        numbers = {_named(path): leaf for path, leaf in leaves if _is_number(leaf)}
-        if cooling.option not in numbers:
+        numbers = {_leaf_name(path): leaf for path, leaf in leaves if _is_number(leaf)}
+        if annealing.option not in numbers:
             raise InvalidInputError(
-                f"These attentions have no number `{cooling.option}` that could cool; "
-                f"{suggestion(cooling.option, sorted(numbers))}"
+                f"These attentions have no number `{annealing.option}` to anneal; "
+                f"{suggestion(annealing.option, sorted(numbers))}"
             )
-        first = float(jnp.min(jnp.abs(numbers[cooling.option])))
-        last = first * cooling.factor ** (epochs - cooling.after)
+        first = float(jnp.min(jnp.abs(numbers[annealing.option])))
+        last = first * annealing.factor ** (epochs - annealing.after)
         smallest = float(jnp.finfo(jnp.float32).tiny)
         if first and last < smallest:
             raise InvalidInputError(
-                f"`{cooling.option}` would fall to {last:.2g}, and single precision "
-                f"ends at {smallest:.2g}; take a factor nearer to 1, or fewer epochs."
+                f"`{annealing.option}` would fall to {last:.2g}, below the smallest "
+                f"single-precision number {smallest:.2g}. Use a factor nearer to 1, or "
+                "fewer epochs."
             )
 
 
-def _named(path: tuple[Any, ...]) -> str:
+def _leaf_name(path: tuple[Any, ...]) -> str:
     return getattr(path[-1], "name", "")
 
 
 def _is_number(leaf: Any) -> bool:
-    """Whether it is one number for each seed and each head."""
+    """Whether a leaf is one number for each seed and head."""
     return eqx.is_inexact_array(leaf) and leaf.ndim == 2
 
 
 class Trainer(eqx.Module):
-    """What all epochs of a training share.
+    """Task, data and optimiser, which all epochs of a training run share.
 
     Attributes:
-        items: all of them, on the device.
+        samples: all samples, on the device.
         task: the task.
-        optimiser: its registered name.
+        optimiser: registered name of the optimiser.
     """
 
-    items: Mapping[str, Array]
+    samples: Mapping[str, Array]
     task: AbstractTask = eqx.field(static=True)
     optimiser: str = eqx.field(static=True)
 
-    def __init__(self, task: AbstractTask, optimiser: str, items: Items) -> None:
-        self.items = {name: jnp.asarray(array) for name, array in items.items()}
+    def __init__(self, task: AbstractTask, optimiser: str, samples: Samples) -> None:
+        self.samples = {name: jnp.asarray(array) for name, array in samples.items()}
         self.task, self.optimiser = task, optimiser
 
     def start(self, variant: Variant, seeds: Sequence[int]) -> TrainState:
-        """New networks, each drawn by its seed.
+        """New networks and optimiser states, one for each seed.
 
         Raises:
-            UnsupportedError: if nothing can be taught through the attention, or the
-                task does not suit it.
+            UnsupportedError: if the attention has no gradient, or does not suit the
+                task.
         """
-        networks, one = self.drawn(variant, seeds)
-        refuse_without_gradient(one, variant)
-        learned, fixed = eqx.partition(networks, variant.learned(one))
-        moments = eqx.filter_vmap(self._optimiser.init)(learned)
-        return TrainState(learned, fixed, moments)
+        networks, network = self.draw_networks(variant, seeds)
+        check_differentiable(network, variant)
+        parameters, static = eqx.partition(networks, variant.trainable_mask(network))
+        moments = eqx.filter_vmap(self._optimiser.init)(parameters)
+        return TrainState(parameters, static, moments)
 
-    def drawn(
+    def draw_networks(
         self, variant: Variant, seeds: Sequence[int]
     ) -> tuple[eqx.Module, eqx.Module]:
-        """New networks side by side, each drawn by its seed, and one of them.
+        """New networks with a leading axis of seeds, and the first of them alone.
 
         Raises:
-            UnsupportedError: if the task does not suit the attention.
+            UnsupportedError: if the attention does not suit the task.
         """
         keys = role_keys(seeds, WEIGHTS)
         draw = lambda key: self.task.network(key, variant)
         networks = eqx.filter_jit(eqx.filter_vmap(draw))(keys)
-        one = member_of(networks, 0)  # drawn alone it would compile again
-        self.task.refuse(one, variant)
-        return networks, one
+        network = member_of(networks, 0)  # a separate draw would compile again
+        self.task.check_network(network, variant)
+        return networks, network
 
     @property
     def _optimiser(self) -> "optax.GradientTransformation":
         return optimisers[self.optimiser]()
 
     @eqx.filter_jit
-    def epoch(
+    def run_epoch(
         self,
         state: TrainState,
         orders: Int[Array, "steps seeds batch"],
         keys: Key[Array, " seeds"],
-        rate: Float[Array, ""],
+        learning_rate: Float[Array, ""],
     ) -> tuple[TrainState, Float[Array, "steps seeds"]]:
-        """TrainState after one epoch, and their losses at each of its steps.
+        """The state after one epoch, and the losses at each of its steps.
 
         Args:
-            state: before it.
-            orders: which items each batch has.
-            keys: of each seed, for what is random.
-            rate: of the steps.
+            state: state before the epoch.
+            orders: indices of the samples of each batch.
+            keys: random keys of each seed, for dropout and perturbations.
+            learning_rate: learning rate of the epoch.
         """
 
         def step(
             carry: tuple[Any, Any], batch: tuple[Array, Array]
         ) -> tuple[tuple[Any, Any], Array]:
-            arrays = eqx.if_array(0)  # Masks are functions, and have no axis.
-            own = eqx.filter_vmap(self._step, in_axes=(0, 0, arrays, 0, 0, None))
-            learned, moments, losses = own(*carry, state.fixed, *batch, rate)
-            return (learned, moments), losses
+            arrays = eqx.if_array(0)  # masks are functions, without an axis of seeds
+            step_seeds = eqx.filter_vmap(self._step, in_axes=(0, 0, arrays, 0, 0, None))
+            new_parameters, moments, losses = step_seeds(
+                *carry, state.fixed, *batch, learning_rate
+            )
+            return (new_parameters, moments), losses
 
         counts = jnp.arange(orders.shape[0])
         fold = jax.vmap(
@@ -172,50 +177,54 @@ class Trainer(eqx.Module):
         )
         noise = jnp.swapaxes(fold(keys), 0, 1)
         start = (state.learned, state.moments)
-        (learned, moments), losses = jax.lax.scan(step, start, (orders, noise))
-        return TrainState(learned, state.fixed, moments), losses
+        (parameters, moments), losses = jax.lax.scan(step, start, (orders, noise))
+        return TrainState(parameters, state.fixed, moments), losses
 
     def _step(
         self,
-        learned: PyTree,
+        parameters: PyTree,
         moments: PyTree,
-        fixed: PyTree,
+        static: PyTree,
         batch: Int[Array, " batch"],
         key: PRNGKey,
-        rate: Float[Array, ""],
+        learning_rate: Float[Array, ""],
     ) -> tuple[PyTree, PyTree, Float[Array, ""]]:
         """One step of one seed."""
-        items = {name: array[batch] for name, array in self.items.items()}
+        samples = {name: array[batch] for name, array in self.samples.items()}
         keys = jax.random.split(key, batch.shape[0])
 
-        def loss(learned: PyTree) -> Float[Array, ""]:
-            network = eqx.combine(learned, fixed)
-            of = lambda item, key: self.task.measures(network, item, key)["loss"]
-            return jnp.mean(jax.vmap(of)(items, keys))
+        def loss(parameters: PyTree) -> Float[Array, ""]:
+            network = eqx.combine(parameters, static)
+            sample_loss = lambda sample, key: self.task.measures(network, sample, key)[
+                "loss"
+            ]
+            return jnp.mean(jax.vmap(sample_loss)(samples, keys))
 
-        value, slope = eqx.filter_value_and_grad(loss)(learned)
-        direction, moments = self._optimiser.update(slope, moments)
-        steps = jax.tree.map(lambda leaf: -rate.astype(leaf.dtype) * leaf, direction)
-        return eqx.apply_updates(learned, steps), moments, value
+        value, gradient = eqx.filter_value_and_grad(loss)(parameters)
+        direction, moments = self._optimiser.update(gradient, moments)
+        steps = jax.tree.map(
+            lambda leaf: -learning_rate.astype(leaf.dtype) * leaf, direction
+        )
+        return eqx.apply_updates(parameters, steps), moments, value
 
     @eqx.filter_jit
-    def examined(
+    def evaluate(
         self, state: TrainState, tests: Int[Array, "seeds items"]
     ) -> dict[str, Float[Array, "seeds items"]]:
-        """What is measured of each item that examines each seed."""
+        """The measures of each test sample, for each seed."""
 
-        def own(network: eqx.Module, test: Array) -> dict[str, Array]:
-            def measured(number: Array) -> dict[str, Array]:
-                item = {name: array[number] for name, array in self.items.items()}
-                return dict(self.task.measures(network, item, None))
+        def evaluate_network(network: eqx.Module, test: Array) -> dict[str, Array]:
+            def measure_sample(number: Array) -> dict[str, Array]:
+                sample = {name: array[number] for name, array in self.samples.items()}
+                return dict(self.task.measures(network, sample, None))
 
-            return jax.lax.map(measured, test, batch_size=AT_ONCE)
+            return jax.lax.map(measure_sample, test, batch_size=EVALUATION_BATCH)
 
-        return eqx.filter_vmap(own)(state.networks, tests)
+        return eqx.filter_vmap(evaluate_network)(state.networks, tests)
 
 
 def role_keys(seeds: Sequence[int], role: int) -> Key[Array, " seeds"]:
-    """A key of each seed for one role."""
+    """Random keys of all seeds for one role."""
     keys = [jax.random.fold_in(jax.random.key(seed), role) for seed in seeds]
     return jnp.stack(keys)
 
@@ -223,10 +232,12 @@ def role_keys(seeds: Sequence[int], role: int) -> Key[Array, " seeds"]:
 def orders(
     seeds: Sequence[int], epoch: int, trains: Int[np.ndarray, "seeds train"], batch: int
 ) -> Int[np.ndarray, "steps seeds batch"]:
-    """The items of each batch of an epoch; what fills no batch is left out."""
+    """Sample indices of each batch of an epoch; an incomplete batch is dropped."""
     steps = trains.shape[1] // batch
-    own = []
+    seed_orders = []
     for seed, train in zip(seeds, trains, strict=True):
         generator = np.random.default_rng([seed, ORDER, epoch])
-        own.append(generator.permutation(train)[: steps * batch].reshape(steps, batch))
-    return np.stack(own, axis=1)
+        seed_orders.append(
+            generator.permutation(train)[: steps * batch].reshape(steps, batch)
+        )
+    return np.stack(seed_orders, axis=1)

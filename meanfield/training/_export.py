@@ -1,4 +1,4 @@
-"""The heads of one trained network, as a checkpoint that models are read from."""
+"""Export of the heads of one trained network as a checkpoint for `meanfield.models`."""
 
 import json
 import re
@@ -9,29 +9,29 @@ import numpy as np
 from meanfield._writing import writing
 from meanfield.errors import InvalidInputError, StoreError, UnsupportedError
 from meanfield.models.checkpoint import CONFIG, WEIGHTS
-from meanfield.models.trained import ARRAYS, NAME, array_name
-from meanfield.storage.disk import damaged, replace_text
+from meanfield.models.trained_network import ARRAYS, NAME, array_name
+from meanfield.storage.disk import damage_message, replace_text
 
 from ._folder import TrainFolder
 
-HEADS = re.compile(r"(.*\.part\.heads)\.score\.Q")  # of layers, not across sets
+HEADS = re.compile(r"(.*\.part\.heads)\.score\.Q")  # only self-attention has a `part`
 PLACES = {"Q": "score.Q", "K": "score.K", "reading": "reading", "writing": "writing"}
 
 
 def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> Path:
-    """Writes the heads of one network into a folder that `models.load` reads.
+    """Writes the heads of one network to a folder that `models.load` reads.
 
     Args:
-        folder: of the training.
-        out: a new folder.
-        seed: of the network.
-        epoch: after which it is taken, 0, 1, 2, 4, …, or the last if `None`.
+        folder: folder of the training run.
+        out: new folder for the model.
+        seed: seed of the network.
+        epoch: epoch of the weights: 0, 1, 2, 4, …, or the last one; the last if `None`.
 
     Raises:
-        InputFileError: if there is no training, or it needs a plugin.
+        InputFileError: if there is no training run, or it needs a plugin.
         StoreError: if a file is damaged.
-        InvalidInputError: if there is no such seed or epoch, or the folder is there.
-        UnsupportedError: if the network has no layers of heads with queries and keys.
+        InvalidInputError: if there is no such seed or epoch, or `out` exists.
+        UnsupportedError: if the network has no self-attention with queries and keys.
         ResourceError: if the folder cannot be written.
 
     Examples:
@@ -46,14 +46,14 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
         >>> models.read(checkpoint).sizes.head_dimension
         64
     """
-    place = TrainFolder(folder)
-    record = place.record()
-    chosen = record.epoch if epoch is None else epoch
-    own = place.weights(seed, chosen)
-    arrays = layers_of(own, folder)
+    train_folder = TrainFolder(folder)
+    record = train_folder.record()
+    epoch_number = record.epoch if epoch is None else epoch
+    weights = train_folder.weights(seed, epoch_number)
+    arrays = layers_of(weights, folder)
     shape = arrays[array_name(0, "Q")].shape
     if len(shape) != 3:
-        raise StoreError(damaged(folder, "its heads are not those of a network"))
+        raise StoreError(damage_message(folder, "its heads are not those of a network"))
     h, k, d = shape
     sizes = {"n_heads": h, "dimension": d, "head_dimension": k}
     config = {
@@ -61,25 +61,25 @@ def export(folder: Path, out: Path, *, seed: int, epoch: int | None = None) -> P
         "n_layers": len(arrays) // len(ARRAYS),
         **sizes,
         "seed": seed,
-        "epoch": chosen,
+        "epoch": epoch_number,
         "training": record.spec.as_json(),
     }
     _write(out, config, arrays)
     return out
 
 
-def layers_of(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
-    """The arrays of all layers of self-attention, in the order of their numbers.
+def layers_of(weights: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of all self-attention layers, in the order of the layers.
 
     Raises:
-        UnsupportedError: if there is none.
-        StoreError: if one lacks an array.
+        UnsupportedError: if there is no such layer.
+        StoreError: if a layer lacks an array.
     """
-    roots = [found[1] for found in map(HEADS.fullmatch, own) if found]
+    roots = [match[1] for match in map(HEADS.fullmatch, weights) if match]
     if not roots:
         raise UnsupportedError(
-            f"The networks of `{folder}` have no layers of self-attention with "
-            "queries and keys, or these are masked, which models are not."
+            f"The networks of `{folder}` have no self-attention layers with queries "
+            "and keys, or these are masked, which models do not support."
         )
     number = lambda root: [int(n) for n in re.findall(r"\d+", root)]
     names = {
@@ -87,9 +87,9 @@ def layers_of(own: dict[str, np.ndarray], folder: Path) -> dict[str, np.ndarray]
         for layer, root in enumerate(sorted(roots, key=number))
         for array in ARRAYS
     }
-    if not own.keys() >= set(names.values()):
-        raise StoreError(damaged(folder, "a layer lacks an array of its heads"))
-    return {name: own[place] for name, place in names.items()}
+    if not weights.keys() >= set(names.values()):
+        raise StoreError(damage_message(folder, "a layer lacks an array of its heads"))
+    return {name: weights[place] for name, place in names.items()}
 
 
 def _write(out: Path, config: dict[str, object], arrays: dict[str, np.ndarray]) -> None:

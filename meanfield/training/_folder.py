@@ -1,4 +1,4 @@
-"""A training on disk: every epoch is committed whole, and found again after a kill."""
+"""Training runs on disk: every epoch is committed atomically and survives a kill."""
 
 import contextlib
 import hashlib
@@ -17,8 +17,8 @@ from meanfield.storage.digests import digests_by_name, missing_digests
 from meanfield.storage.disk import (
     DRAFT,
     Lock,
-    altered_message,
-    damaged,
+    alteration_message,
+    damage_message,
     names_at,
     read_plain,
     replace_file,
@@ -31,28 +31,28 @@ from ._record import (
     Record,
     epoch_of,
     read_record,
-    stored_record,
+    read_stored_record,
     write_record,
 )
 
 LOCK, SECONDS = "lock", "seconds.json"
 _WEIGHTS = re.compile(r"weights-\d{4,9}\.safetensors")
 _STATE = re.compile(r"state-\d{4,9}\.safetensors")
-# What a training leaves that was killed before its first commit.
-_UNCOMMITTED = re.compile(rf"lock|(weights|state)-0000\.safetensors|\..+{DRAFT}")
+# Files of a training run that was killed before its first commit.
+_LEFTOVERS = re.compile(rf"lock|(weights|state)-0000\.safetensors|\..+{DRAFT}")
 
 
 class TrainFolder:
-    """The folder of a training.
+    """Folder of a training run.
 
     Args:
-        path: of the folder.
+        path: path of the folder.
 
     Examples:
         >>> from pathlib import Path
         >>> from meanfield.training import TrainFolder
         >>> folder = TrainFolder(Path("arrays"))
-        >>> with folder.held():
+        >>> with folder.lock():
         ...     name, digest = folder.write("a.safetensors", {"a": np.arange(3)})
         >>> folder.read(name, digest)["a"]
         array([0, 1, 2])
@@ -62,11 +62,11 @@ class TrainFolder:
         self.path = path
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Keeps other writers away.
+    def lock(self) -> Iterator[None]:
+        """Locks the folder against other writers.
 
         Raises:
-            StoreError: if another process writes here.
+            StoreError: if another process holds the lock.
             ResourceError: if the folder cannot be written.
         """
         with writing(self.path):
@@ -78,46 +78,46 @@ class TrainFolder:
         finally:
             lock.release()
 
-    def refuse_taken(self) -> None:
-        """Keeps a folder in which there is something.
+    def check_available(self) -> None:
+        """Raises unless a new training run can be written to the folder.
 
-        A training that was killed before its first commit is nothing.
+        Files of a run that was killed before its first commit do not count.
 
         Raises:
-            InvalidInputError: if there is.
+            InvalidInputError: if the folder contains something else.
         """
         if (self.path / RECORD).exists():
             raise InvalidInputError(
-                f"`{self.path}` is taken: go on with `meanfield train resume "
+                f"`{self.path}` is taken: resume it with `meanfield train resume "
                 f"{self.path}`, or name another folder."
             )
-        if not all(map(_UNCOMMITTED.fullmatch, names_at(self.path))):
+        if not all(map(_LEFTOVERS.fullmatch, names_at(self.path))):
             raise InvalidInputError(
-                f"`{self.path}` is taken: something else is there; name another folder."
+                f"`{self.path}` contains other files: name another folder."
             )
 
     def record(self) -> Record:
-        """What was committed last.
+        """The last committed record.
 
         Raises:
-            InputFileError: if there is no training, or it needs a plugin.
+            InputFileError: if there is no training run, or it needs a plugin.
             StoreError: if its record is damaged.
         """
         return read_record(self.path)
 
     def check_plugins(self, plugins: Sequence[Path]) -> None:
-        """Compares plugins, before they are run, with those that it was begun with.
+        """Compares plugins, before they are run, with those of the training run.
 
         Raises:
-            InputFileError: if there is no training, or a plugin has changed since.
+            InputFileError: if there is no training run, or a plugin has changed.
             StoreError: if its record is damaged.
         """
-        recorded = stored_record(self.path).get("plugins", {})
+        digests = read_stored_record(self.path).get("plugins", {})
         digests_by_name(plugins, owner=OWNER)
-        missing_digests(recorded, plugins, owner=OWNER)
+        missing_digests(digests, plugins, owner=OWNER)
 
     def commit(self, record: Record) -> None:
-        """Makes a record the last one; states of others go."""
+        """Commits a record, and deletes the states of earlier ones."""
         write_record(self.path, record)
         for file in self.path.iterdir():
             if _STATE.fullmatch(file.name) and file.name != record.state[0]:
@@ -125,16 +125,16 @@ class TrainFolder:
 
     @property
     def epochs(self) -> list[int]:
-        """The epochs after which there are weights: 0, 1, 2, 4, …, and the last.
+        """The epochs with stored weights: 0, 1, 2, 4, …, and the last.
 
         Raises:
-            InputFileError: if there is no training, or it needs a plugin.
+            InputFileError: if there is no training run, or it needs a plugin.
             StoreError: if its record is damaged.
         """
         return sorted(map(epoch_of, self._weights_files(self.record())))
 
     def _weights_files(self, record: Record) -> Mapping[str, str | None]:
-        """The files of weights, and their digests if they have any."""
+        """Files of weights with their digests, `None` for files of version 0.2."""
         if record.has_digests:
             return record.weights
         names = [file.name for file in self.path.iterdir()]
@@ -144,28 +144,30 @@ class TrainFolder:
         """The arrays of one network after an epoch.
 
         Raises:
-            InputFileError: if there is no training.
-            InvalidInputError: if there is no such seed, or there are no such weights.
+            InputFileError: if there is no training run.
+            InvalidInputError: if there is no such seed, or no weights of that epoch.
             StoreError: if the record or the file is damaged.
         """
         record = self.record()
         seeds, files = record.spec.seeds, self._weights_files(record)
         if seed not in seeds:
-            known = ", ".join(map(str, seeds))
-            raise InvalidInputError(f"`{self.path}` has no seed {seed}, but {known}.")
+            choices = ", ".join(map(str, seeds))
+            raise InvalidInputError(f"`{self.path}` has no seed {seed}; use {choices}.")
         if epoch not in map(epoch_of, files):
             raise InvalidInputError(
-                f"`{self.path}` has no weights after epoch {epoch}, but after "
+                f"`{self.path}` has no weights after epoch {epoch}; use one of "
                 f"{', '.join(map(str, sorted(map(epoch_of, files))))}."
             )
         name = weights_file(epoch)
-        stacked = self.read(name, files.get(name))
-        if any(array.shape[:1] != (len(seeds),) for array in stacked.values()):
-            raise StoreError(damaged(self.path / name, "it has not one of each seed"))
-        return {name: array[seeds.index(seed)] for name, array in stacked.items()}
+        arrays = self.read(name, files.get(name))
+        if any(array.shape[:1] != (len(seeds),) for array in arrays.values()):
+            raise StoreError(
+                damage_message(self.path / name, "it lacks an array of a seed")
+            )
+        return {name: array[seeds.index(seed)] for name, array in arrays.items()}
 
     def write(self, name: str, arrays: Mapping[str, np.ndarray]) -> tuple[str, str]:
-        """Writes arrays into a file, whole or not at all; its name and SHA-256."""
+        """Writes arrays to a file atomically; returns its name and SHA-256."""
         data = extra("safetensors.numpy", "train").save(dict(arrays))
         replace_file(self.path / name, lambda stream: stream.write(data))
         return name, hashlib.sha256(data).hexdigest()
@@ -174,7 +176,7 @@ class TrainFolder:
         """The arrays in a file.
 
         Raises:
-            StoreError: if it is missing, or not the one that was written.
+            StoreError: if the file is missing, damaged or altered.
         """
         file = self.path / name
         try:
@@ -182,24 +184,28 @@ class TrainFolder:
         except OSError as error:
             raise StoreError(f"`{file}` cannot be read: {error.strerror}.") from error
         if digest is not None and hashlib.sha256(data).hexdigest() != digest:
-            raise StoreError(altered_message(file))
+            raise StoreError(alteration_message(file))
         fault = extra("safetensors", "train").SafetensorError
         try:
             return extra("safetensors.numpy", "train").load(data)
         except (fault, KeyError, TypeError, ValueError) as error:
-            why = f"it is no whole safetensors file ({error})"
-            raise StoreError(damaged(file, why)) from error
+            why = f"it is no complete safetensors file ({error})"
+            raise StoreError(damage_message(file, why)) from error
 
     def note_seconds(self, epoch: int, seconds: float) -> None:
-        """Writes how long an epoch took; the machine's, and no part of the result."""
+        """Stores the duration of an epoch, which is not part of the result."""
         file = self.path / SECONDS
         try:
-            known = dict(json_value(read_text(file))) if file.exists() else {}
-        except (InputFileError, TypeError, ValueError):  # damage costs times alone
-            known = {}
-        replace_text(file, json.dumps({**known, str(epoch): round(seconds, 3)}))
+            seconds_by_epoch = (
+                dict(json_value(read_text(file))) if file.exists() else {}
+            )
+        except (InputFileError, TypeError, ValueError):  # a damaged file is replaced
+            seconds_by_epoch = {}
+        replace_text(
+            file, json.dumps({**seconds_by_epoch, str(epoch): round(seconds, 3)})
+        )
 
 
 def weights_file(epoch: int) -> str:
-    """The file of the weights after an epoch; there are those of powers of two."""
+    """Name of the file of weights after an epoch, a power of two, 0 or the last."""
     return f"weights-{epoch:04d}.safetensors"

@@ -1,12 +1,12 @@
-"""One trained network itself, to be looked into."""
+"""Access to a single trained network."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import equinox as eqx
 
-from ._arrays import filled
-from ._epochs import WEIGHTS, role_keys, single
+from ._arrays import fill_template
+from ._epochs import WEIGHTS, role_keys, single_precision
 from ._folder import TrainFolder
 from ._record import check_same_code
 
@@ -18,17 +18,17 @@ def network(
     epoch: int | None = None,
     plugins: Sequence[Path] = (),
 ) -> eqx.Module:
-    """One network of a training, as its task builds it, in single precision.
+    """One network of a training run, as its task builds it, in single precision.
 
     Args:
-        folder: of the training.
-        seed: of the network.
-        epoch: after which it is taken, 0, 1, 2, 4, …, or the last if `None`; 0 is the
-            random start.
-        plugins: the files of code that the training was begun with.
+        folder: folder of the training run.
+        seed: seed of the network.
+        epoch: epoch of the weights: 0 (initial weights), 1, 2, 4, …, or the last one;
+            the last if `None`.
+        plugins: plugin files of the training run.
 
     Raises:
-        InputFileError: if there is no training, or a plugin is missing or has changed.
+        InputFileError: if there is no training run, or a plugin is missing or changed.
         InvalidInputError: if there is no such seed or epoch.
         StoreError: if a file is damaged, or was written by another version.
 
@@ -40,23 +40,23 @@ def network(
         >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
         >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 14})
         >>> _ = train(spec, Path("digits"))
-        >>> taught = network(Path("digits"), seed=3)
-        >>> image = spec.built().items()["image"][0]
-        >>> mu = taught.tokens(image)  # four patches, and one token by which it is read
-        >>> taught.encoder.states(mu).shape  # before the block, and after it
+        >>> trained = network(Path("digits"), seed=3)
+        >>> image = spec.build_task().samples()["image"][0]
+        >>> mu = trained.tokens(image)  # four patches and a class token
+        >>> trained.encoder.states(mu).shape  # before and after the block
         (2, 5, 128)
-        >>> run = flow(taught.encoder.dynamics(), mu, [0.0, 1.0])
+        >>> run = flow(trained.encoder.dynamics(), mu, [0.0, 1.0])
         >>> run.final.tokens.x.shape
         (5, 128)
     """
-    place = TrainFolder(folder)
-    record = place.record()
+    train_folder = TrainFolder(folder)
+    record = train_folder.record()
     check_same_code(folder, record, plugins)
-    chosen = record.epoch if epoch is None else epoch
-    arrays = place.weights(seed, chosen)
+    epoch_number = record.epoch if epoch is None else epoch
+    arrays = train_folder.weights(seed, epoch_number)
     spec = record.spec
-    with single():
+    with single_precision():
         (key,) = role_keys((seed,), WEIGHTS)
-        draw = spec.built().network
+        draw = spec.build_task().network
         template = eqx.filter_eval_shape(draw, key, spec.variant)
-        return filled(template, arrays, f"`{folder}`")
+        return fill_template(template, arrays, f"`{folder}`")

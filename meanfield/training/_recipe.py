@@ -1,4 +1,4 @@
-"""How a network is taught: batches, rates, how long."""
+"""Training recipe: epochs, batch size, learning rate and optimiser."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -12,17 +12,17 @@ optimisers.register("adam")(lambda: extra("optax", "train").scale_by_adam())
 optimisers.register("sgd")(lambda: extra("optax", "train").trace(decay=0.9))
 
 
-class Cooling(NamedTuple):
-    r"""A number of attentions that falls, epoch by epoch, once networks are taught.
+class Annealing(NamedTuple):
+    r"""Annealing: a number of the attentions decays geometrically in the last epochs.
 
     Attributes:
-        option: of the attention, `temperature` of soft sorts say; no array.
-        factor: between 0 and 1, by which it is multiplied before each epoch.
-        after: how many epochs pass before it falls; 0 if it falls from the first on.
+        option: option of the attention that is a number, such as `temperature`.
+        factor: factor between 0 and 1 by which it is multiplied before each epoch.
+        after: number of epochs before the decay begins; 0 for decay from the first.
 
     Examples:
-        >>> from meanfield.training import Cooling, Recipe
-        >>> sharper = Cooling("temperature", factor=0.8, after=30)
+        >>> from meanfield.training import Annealing, Recipe
+        >>> sharper = Annealing("temperature", factor=0.8, after=30)
         >>> Recipe(epochs=70, batch=100, rate=1e-3, cooling=sharper).cooling.after
         30
     """
@@ -34,24 +34,26 @@ class Cooling(NamedTuple):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a network is taught.
+    """Optimiser settings of a training run.
 
     Attributes:
-        epochs: how often it sees all items.
-        batch: items that make one step.
-        rate: the size of steps, in the units of the optimiser.
-        drops: the epochs, counted from 1, before which the rate falls to a tenth.
+        epochs: number of epochs.
+        batch: batch size, in samples.
+        rate: learning rate of the optimiser.
+        drops: milestones: epochs, counted from 1, at whose beginning the learning rate
+            is divided by ten.
         optimiser: `adam`, or `sgd` with momentum 0.9.
-        cooling: a number of attentions that falls in the last epochs; none if `None`.
+        cooling: annealing of a number of the attentions; `None` for no annealing.
 
     Raises:
-        InvalidInputError: if a number is not positive, there is no such optimiser, or
-            what cools does so after the last epoch.
+        InvalidInputError: if a number is not positive, or the annealing has a wrong
+            factor or begins after the last epoch.
+        UnknownNameError: if there is no such optimiser.
 
     Examples:
         >>> from meanfield.training import Recipe
         >>> recipe = Recipe(epochs=45, batch=100, rate=1e-3, drops=(35, 41))
-        >>> [f"{recipe.rate_of(epoch):.0e}" for epoch in (1, 34, 35, 45)]
+        >>> [f"{recipe.learning_rate_at(epoch):.0e}" for epoch in (1, 34, 35, 45)]
         ['1e-03', '1e-03', '1e-04', '1e-05']
     """
 
@@ -60,9 +62,9 @@ class Recipe:
     rate: float
     drops: tuple[int, ...] = ()
     optimiser: str = "adam"
-    cooling: Cooling | None = None
+    cooling: Annealing | None = None
 
-    FALL: ClassVar[float] = 0.1
+    DECAY_FACTOR: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "rate"):
@@ -72,20 +74,22 @@ class Recipe:
                 )
         optimisers[self.optimiser]
         if self.cooling is not None:
-            self._refuse(self.cooling)
+            self._check_annealing(self.cooling)
 
-    def _refuse(self, cooling: Cooling) -> None:
-        if not 0 < cooling.factor < 1:
+    def _check_annealing(self, annealing: Annealing) -> None:
+        if not 0 < annealing.factor < 1:
             raise InvalidInputError(
                 "The factor of `cooling` must lie between 0 and 1; got "
-                f"{cooling.factor}."
+                f"{annealing.factor}."
             )
-        if not 0 <= cooling.after < self.epochs:
+        if not 0 <= annealing.after < self.epochs:
             raise InvalidInputError(
-                f"`{cooling.option}` can cool after one of the epochs 0 to "
-                f"{self.epochs - 1}; got {cooling.after}."
+                f"The epoch of `cooling` must be from 0 to {self.epochs - 1}; got "
+                f"{annealing.after}."
             )
 
-    def rate_of(self, epoch: int) -> float:
-        """The rate of an epoch, counted from 1."""
-        return self.rate * self.FALL ** sum(epoch >= drop for drop in self.drops)
+    def learning_rate_at(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 1."""
+        return self.rate * self.DECAY_FACTOR ** sum(
+            epoch >= milestone for milestone in self.drops
+        )

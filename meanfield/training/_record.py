@@ -1,4 +1,4 @@
-"""The record of a training: the one file that says what of its folder is real."""
+"""The record of a training run: the file that says which other files are committed."""
 
 import functools
 import json
@@ -26,11 +26,15 @@ from meanfield.errors import (
     StoreError,
     UnknownNameError,
 )
-from meanfield.storage.digests import check_none_new, digests_by_name, missing_digests
+from meanfield.storage.digests import (
+    check_all_recorded,
+    digests_by_name,
+    missing_digests,
+)
 from meanfield.storage.disk import (
-    altered_message,
+    add_digest,
+    alteration_message,
     replace_text,
-    sealed,
     validate_object,
 )
 from meanfield.storage.disk import read_record as read_sealed
@@ -40,7 +44,7 @@ from ._spec import TrainSpec
 RECORD = "training.json"
 OWNER = "training"
 SCHEMA = "meanfield-training-2"
-WITHOUT_DIGESTS = "meanfield-training-1"  # of version 0.2
+OLD_SCHEMA = "meanfield-training-1"  # of version 0.2
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 WeightsFile = Annotated[
@@ -54,7 +58,7 @@ OfHeads = list[list[FiniteFloat]]  # of each layer and head
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
 class StoredColumns(TypedDict):
-    """What is stored of the column sums of attention matrices, seed by seed."""
+    """JSON values of the statistics of column sums, for each seed."""
 
     rms: list[OfHeads]
     near: list[OfHeads]
@@ -64,7 +68,7 @@ class StoredColumns(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
 class StoredEntry(TypedDict):
-    """An entry of the log: what was measured after an epoch, seed by seed."""
+    """JSON values of a log entry: the measures after an epoch, for each seed."""
 
     epoch: Count
     test: dict[str, Numbers]
@@ -74,7 +78,7 @@ class StoredEntry(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
 class StoredSpec(TypedDict):
-    """The JSON values of a spec."""
+    """JSON values of a training spec."""
 
     task: str
     options: dict[str, Any]
@@ -94,7 +98,7 @@ class StoredSpec(TypedDict):
 
 @with_config(ConfigDict(strict=True, extra="forbid"))
 class StoredRecord(TypedDict):
-    """The JSON values of a record, without its digest."""
+    """JSON values of a record, without its digest."""
 
     schema: str
     spec: StoredSpec
@@ -108,18 +112,18 @@ class StoredRecord(TypedDict):
 
 @dataclass(frozen=True)
 class Record:
-    """What is committed of a training.
+    """Committed state of a training run.
 
     Attributes:
-        spec: what it is.
-        items: the SHA-256 of the task's items.
-        epoch: how many epochs are done.
-        log: an entry for each of them, and one before the first.
-        state: the name of the file of arrays to go on from, and its SHA-256.
-        weights: the SHA-256 of each file of weights, by its name.
-        plugins: the SHA-256 of each plugin that it was begun with, by its name.
-        has_digests: whether the files were written with digests; version 0.2 wrote
-            none, and what it wrote cannot be verified.
+        spec: spec of the training run.
+        items: SHA-256 of the samples of the task.
+        epoch: number of completed epochs.
+        log: entry for each completed epoch, and one before the first.
+        state: name and SHA-256 of the file of arrays from which training resumes.
+        weights: SHA-256 of each file of weights, by name.
+        plugins: SHA-256 of each plugin of the training run, by name.
+        has_digests: whether the files have digests; those of version 0.2 have none and
+            cannot be verified.
 
     Examples:
         >>> from meanfield.training import Recipe, Record, TrainSpec, Variant
@@ -140,18 +144,18 @@ class Record:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is left to train."""
+        """Whether all epochs are completed."""
         return self.epoch == self.spec.recipe.epochs
 
 
 def write_record(folder: Path, record: Record) -> None:
-    """Replaces the record in one step: the commit.
+    """Commits a record: replaces the file atomically.
 
     Raises:
-        ResourceError: if it cannot be written; the last commit then stands.
+        ResourceError: if it cannot be written; the previous record then remains.
     """
     body = {
-        "schema": SCHEMA if record.has_digests else WITHOUT_DIGESTS,
+        "schema": SCHEMA if record.has_digests else OLD_SCHEMA,
         "spec": record.spec.as_json(),
         "items": record.items,
         "epoch": record.epoch,
@@ -160,27 +164,29 @@ def write_record(folder: Path, record: Record) -> None:
     }
     if record.has_digests:
         body |= {"weights": dict(record.weights), "plugins": dict(record.plugins)}
-        body = sealed(body)
+        body = add_digest(body)
     replace_text(folder / RECORD, json.dumps(body, indent=1, allow_nan=False) + "\n")
 
 
 def read_record(folder: Path) -> Record:
-    """The last commit of a training.
+    """The last committed record of a training run.
 
     Raises:
-        InputFileError: if there is no training, or it needs a plugin.
+        InputFileError: if there is no training run, or it needs a plugin.
         StoreError: if the record is damaged, or has another schema.
     """
-    values = stored_record(folder)
+    values = read_stored_record(folder)
     plugins = values.get("plugins", {})
     try:
         spec = TrainSpec.from_json(values["spec"])
     except UnknownNameError as error:
         if not plugins:
             raise
-        raise InputFileError(lacking(folder, next(iter(plugins)))) from error
+        raise InputFileError(
+            missing_plugin_message(folder, next(iter(plugins)))
+        ) from error
     except InvalidInputError as error:
-        raise StoreError(altered_message(folder / RECORD, str(error))) from error
+        raise StoreError(alteration_message(folder / RECORD, str(error))) from error
     return Record(
         spec,
         values["items"],
@@ -196,53 +202,53 @@ def read_record(folder: Path) -> Record:
 def check_same_code(
     folder: Path, record: Record, plugins: Sequence[Path], *, is_exact: bool = False
 ) -> None:
-    """Compares plugins with those that a training goes on by.
+    """Compares loaded plugins with those of a training run.
 
-    A training of version 0.2 has no digests of plugins, and is believed.
+    Training runs of version 0.2 have no digests of plugins and are not checked.
 
     Args:
-        folder: of the training.
-        record: its last commit.
-        plugins: those that are loaded.
-        is_exact: whether there may be no others.
+        folder: folder of the training run.
+        record: its last record.
+        plugins: loaded plugins.
+        is_exact: whether further plugins are forbidden.
 
     Raises:
-        InputFileError: if one is missing, new, or has changed since.
-        InvalidInputError: if two have one name.
+        InputFileError: if a plugin is missing, new or changed.
+        InvalidInputError: if two plugins have the same name.
     """
     digests_by_name(plugins, owner=OWNER)
     for name in missing_digests(record.plugins, plugins, owner=OWNER):
-        raise InputFileError(lacking(folder, name))
+        raise InputFileError(missing_plugin_message(folder, name))
     if is_exact and record.has_digests:
-        check_none_new(record.plugins, plugins, owner=f"training `{folder}`")
+        check_all_recorded(record.plugins, plugins, owner=f"training `{folder}`")
 
 
-def lacking(folder: Path, plugin: str) -> str:
-    """The message about a plugin that a training needs and was not given."""
+def missing_plugin_message(folder: Path, plugin: str) -> str:
+    """Error message about a plugin that a training run needs."""
     return (
-        f"The training `{folder}` was begun with the plugin `{plugin}`; give it again "
-        "by `--plugin`."
+        f"The training run `{folder}` needs its plugin `{plugin}`; give it with "
+        "`--plugin`."
     )
 
 
-def stored_record(folder: Path) -> StoredRecord:
-    """The JSON values of a record, checked; nothing is asked of any registry.
+def read_stored_record(folder: Path) -> StoredRecord:
+    """The checked JSON values of a record; names are not looked up in registries.
 
     Raises:
-        InputFileError: if there is no training.
+        InputFileError: if there is no training run.
         StoreError: if the record is damaged, or has another schema.
     """
     file = folder / RECORD
     try:
-        body = read_sealed(file, SCHEMA, WITHOUT_DIGESTS)
+        body = read_sealed(file, SCHEMA, OLD_SCHEMA)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputFileError(
-            f"There is no training at `{folder}`; name the folder that `train start "
-            "--out` wrote, or begin it there again."
+            f"There is no training run at `{folder}`; name the folder that `train "
+            "start --out` wrote, or start one there."
         ) from error
     values = validate_object(_reader(), body, file)
     for problem in _contradictions(values):
-        raise StoreError(altered_message(file, problem))
+        raise StoreError(alteration_message(file, problem))
     return values
 
 
@@ -252,48 +258,48 @@ def _reader() -> TypeAdapter:
 
 
 def _contradictions(values: StoredRecord) -> Iterator[str]:
-    """What no training has, though each value has the type of one."""
+    """Contradictions between values that have the right types."""
     spec, epoch, log = values["spec"], values["epoch"], values["log"]
     if epoch > spec["epochs"]:
         yield f"`epoch` is {epoch} of {spec['epochs']}"
     if [entry["epoch"] for entry in log] != list(range(epoch + 1)):
-        yield f"`log` has not one entry for each of the epochs 0 to {epoch}"
+        yield f"`log` lacks an entry for one of the epochs 0 to {epoch}, or has others"
     if values["state"][0] != f"state-{epoch:04d}.safetensors":
         yield f"`state` is not that of epoch {epoch}"
     if values["schema"] == SCHEMA and not {"weights", "plugins"} <= values.keys():
         yield "it has no digests of weights and plugins"
     if any(epoch_of(name) > epoch for name in values.get("weights", {})):
-        yield f"`weights` has some after epoch {epoch}"
-    yield from _misshapen(log, len(spec["seeds"]))
+        yield f"`weights` has files of epochs after {epoch}"
+    yield from _shape_problems(log, len(spec["seeds"]))
 
 
-def _misshapen(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
-    """What is wrong with the numbers of entries: these are the same, seed by seed."""
+def _shape_problems(log: list[StoredEntry], n_seeds: int) -> Iterator[str]:
+    """Problems with the shapes of log entries, which must agree for all epochs."""
     try:
         shapes = [_shapes(entry) for entry in log]
         losses = {np.shape(entry.get("train_loss", [])) for entry in log[1:]}
     except ValueError:
-        yield "`log` has lists of different lengths in one place"
+        yield "`log` has lists of unequal lengths"
         return
-    if any(one != shapes[0] for one in shapes):
+    if any(entry_shapes != shapes[0] for entry_shapes in shapes):
         yield "the entries of `log` have different measures"
     if not losses <= {(n_seeds,)}:
-        yield f"`train_loss` has not {n_seeds} numbers, one for each seed"
+        yield f"`train_loss` must have {n_seeds} numbers, one for each seed"
     for name, shape in shapes[0].items():
         if shape[0] != n_seeds or 0 in shape:
-            yield f"`{name}` in `log` has not {n_seeds} values, one for each seed"
+            yield f"`{name}` in `log` must have {n_seeds} values, one for each seed"
 
 
 def _shapes(entry: StoredEntry) -> dict[str, tuple[int, ...]]:
-    """The shapes of what an entry measures of networks.
+    """Shapes of the measures of a log entry.
 
     Raises:
-        ValueError: if lists in one place have different lengths.
+        ValueError: if nested lists have unequal lengths.
     """
     measures = {**entry["test"], **entry.get("columns", {})}
     return {name: np.shape(values) for name, values in measures.items()}
 
 
 def epoch_of(name: str) -> int:
-    """The epoch in the name of a file of weights."""
+    """Epoch in the name of a file of weights."""
     return int(re.sub(r"\D", "", name))

@@ -1,4 +1,4 @@
-"""What a training is, so that it can be done again from its own file."""
+"""Training specs: everything that determines the result of a training run."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,30 +7,30 @@ from typing import Any
 
 from meanfield.errors import InvalidInputError
 
-from ._recipe import Cooling, Recipe
+from ._recipe import Annealing, Recipe
 from ._task import AbstractTask, Split, tasks
 from .networks import Variant
 
-SEEDS = 2**32  # keys of JAX keep no more of a seed in single precision
+SEEDS = 2**32  # in single precision JAX keys use 32 bits of a seed
 
 
 @dataclass(frozen=True)
 class TrainSpec:
-    """Which networks are trained, how, and on what.
+    """Task, attention, recipe and seeds of a training run.
 
     Attributes:
-        task: the registered name of the task.
-        variant: the attention of the networks.
-        recipe: how they are taught.
-        seeds: of the networks, trained side by side.
-        options: of the task.
-        rehearsal: whether they are examined on items of their own that they are not
-            taught, and the test is left alone: rates are chosen so.
+        task: registered name of the task.
+        variant: attention of the networks.
+        recipe: optimiser settings.
+        seeds: seeds of the networks, which are trained in parallel.
+        options: options of the task.
+        rehearsal: whether networks are evaluated on a held-out quarter of the training
+            set instead of the test set, to choose learning rates.
 
     Raises:
         UnknownNameError: if there is no such task.
-        InvalidInputError: if there is no seed, or one comes twice, is negative
-            or does not fit 32 bits.
+        InvalidInputError: if there is no seed, or one is repeated, negative or 2³² or
+            larger.
 
     Examples:
         >>> from meanfield.training import Recipe, TrainSpec, Variant
@@ -52,22 +52,22 @@ class TrainSpec:
         different = len(set(self.seeds)) == len(self.seeds) > 0
         if not different or min(self.seeds) < 0 or max(self.seeds) >= SEEDS:
             raise InvalidInputError(
-                "`seeds` are different numbers from 0 on, below 2³², at least one; got "
+                "`seeds` must be one or more distinct numbers from 0 to 2³² − 1; got "
                 f"{', '.join(map(str, self.seeds))}."
             )
 
-    def built(self) -> AbstractTask:
-        """The task.
+    def build_task(self) -> AbstractTask:
+        """The task with its options.
 
         Raises:
-            InvalidInputError: if an option is unknown or cannot work.
+            InvalidInputError: if an option is unknown or invalid.
         """
         self._check_types()
         try:
             return tasks[self.task](**self.options)
         except TypeError as error:
             raise InvalidInputError(
-                f"`{self.task}` does not take these options, {dict(self.options)}: "
+                f"`{self.task}` does not take the options {dict(self.options)}: "
                 f"{error}."
             ) from error
 
@@ -75,7 +75,7 @@ class TrainSpec:
         """Compares the types of options with those of their defaults.
 
         Raises:
-            InvalidInputError: naming the option that is of another type.
+            InvalidInputError: naming the option of a wrong type.
         """
         for option in dataclasses.fields(tasks[self.task]):  # type: ignore[arg-type]
             default, value = option.default, self.options.get(option.name)
@@ -91,13 +91,13 @@ class TrainSpec:
                 )
 
     def splits(self) -> list[Split]:
-        """Of each seed: what teaches it, and what examines it."""
-        task = self.built()
+        """Training and test samples of each seed."""
+        task = self.build_task()
         splits = [task.split(seed) for seed in self.seeds]
-        return [s.rehearsal() for s in splits] if self.rehearsal else splits
+        return [s.validation_split() for s in splits] if self.rehearsal else splits
 
     def as_json(self) -> dict[str, Any]:
-        """JSON values of which it can be made again."""
+        """JSON values, from which `from_json` restores the spec."""
         variant, recipe = self.variant, self.recipe
         return {
             "task": self.task,
@@ -118,16 +118,16 @@ class TrainSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "TrainSpec":
-        """The spec of JSON values."""
+        """The spec with the given JSON values."""
         names = ("epochs", "batch", "rate", "drops", "optimiser")
         recipe = {name: values[name] for name in names}
-        cooling = Cooling(*values["cooling"]) if "cooling" in values else None
+        annealing = Annealing(*values["cooling"]) if "cooling" in values else None
         attention = values["attention"], values["attention_options"]
         return cls(
             task=values["task"],
             variant=Variant(*attention, tuple(values["given"]), values.get("mask", "")),
             recipe=Recipe(
-                **{**recipe, "drops": tuple(recipe["drops"]), "cooling": cooling}
+                **{**recipe, "drops": tuple(recipe["drops"]), "cooling": annealing}
             ),
             seeds=tuple(values["seeds"]),
             options=values["options"],

@@ -1,4 +1,4 @@
-"""What a network is taught: items, how they are divided, the network, its measures."""
+"""Tasks: samples, their split, the network, and its measures."""
 
 import abc
 import dataclasses
@@ -17,44 +17,44 @@ from meanfield.errors import InvalidInputError
 
 from .networks import Variant
 
-Items = Mapping[str, Shaped[np.ndarray, "items ..."]]
-Item = Mapping[str, Array]
+Samples = Mapping[str, Shaped[np.ndarray, "items ..."]]
+Sample = Mapping[str, Array]
 
 
 class Split(NamedTuple):
-    """The numbers of the items that teach, and of those that examine.
+    """Indices of the training samples and of the test samples.
 
     Examples:
         >>> from meanfield.training import Split
-        >>> Split(np.arange(8), np.arange(8, 10)).rehearsal()
+        >>> Split(np.arange(8), np.arange(8, 10)).validation_split()
         Split(train=array([0, 1, 2, 3, 4, 5]), test=array([6, 7]))
     """
 
     train: Int[np.ndarray, " train"]
     test: Int[np.ndarray, " test"]
 
-    def rehearsal(self) -> "Split":
-        """The same without the test: the last quarter of what teaches examines.
+    def validation_split(self) -> "Split":
+        """The split of the training samples, whose last quarter becomes the test set.
 
-        Rates are chosen so, and a seed's own test chooses nothing. An item that teaches
-        several times is on one side alone.
+        It serves to choose learning rates without the test set. A repeated training
+        sample is on one side only.
 
         Raises:
-            InvalidInputError: if fewer than four items teach.
+            InvalidInputError: if there are fewer than four distinct training samples.
         """
         _, first = np.unique(self.train, return_index=True)
         different = self.train[np.sort(first)]
         if len(different) < 4:
             raise InvalidInputError(
-                "A rehearsal examines on a quarter of the items that teach; got "
-                f"{len(different)} of them."
+                "A validation split must have at least 4 distinct training samples; "
+                f"got {len(different)}."
             )
-        examining = different[len(different) - len(different) // 4 :]
-        return Split(self.train[~np.isin(self.train, examining)], examining)
+        validation = different[len(different) - len(different) // 4 :]
+        return Split(self.train[~np.isin(self.train, validation)], validation)
 
 
 class AbstractTask(abc.ABC):
-    """A task; a frozen dataclass whose fields are what the command line sets.
+    """Base class of tasks: frozen dataclasses whose fields are the task's options.
 
     Examples:
         >>> from meanfield.training import AbstractTask, tasks
@@ -63,62 +63,61 @@ class AbstractTask(abc.ABC):
     """
 
     @abc.abstractmethod
-    def items(self) -> Items:
-        """All items: arrays whose first axis is that of items.
+    def samples(self) -> Samples:
+        """All samples, as arrays with a leading axis of samples.
 
         Raises:
-            UnsupportedError: if a package that holds them is missing.
+            UnsupportedError: if the package with the data is not installed.
         """
 
     @abc.abstractmethod
     def split(self, seed: int) -> Split:
-        """Which items teach and which examine; the seed alone decides."""
+        """Training and test samples of a seed, determined by the seed."""
 
     @abc.abstractmethod
     def network(self, key: PRNGKey, variant: Variant) -> eqx.Module:
-        """A new network."""
+        """A new network with random weights."""
 
     @abc.abstractmethod
     def measures(
-        self, network: eqx.Module, item: Item, key: PRNGKey | None
+        self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        """What is measured of one item: `loss`, which is minimised, and others.
+        """Measures of one sample: `loss`, which is minimised, and others.
 
         Args:
-            network: of this task.
-            item: one of them.
-            key: of what is random while it learns, dropout and shifts; `None` where it
-                is examined.
+            network: network of this task.
+            sample: one sample, without the axis of samples.
+            key: random key for dropout and perturbations; `None` in evaluation.
         """
 
     def plans(
-        self, network: eqx.Module, item: Item
+        self, network: eqx.Module, sample: Sample
     ) -> Float[Array, "layers heads n n"] | None:
-        """The matrices of all heads at an item; `None` if nothing is to be seen."""
-        del network, item
+        """Attention matrices of all heads for a sample; `None` if not available."""
+        del network, sample
         return None
 
-    def refuse(self, network: eqx.Module, variant: Variant) -> None:
-        """Refuses a network, new and concrete, whose attention the task does not suit.
+    def check_network(self, network: eqx.Module, variant: Variant) -> None:
+        """Raises if the attention of a new network does not suit the task.
 
         Raises:
-            UnsupportedError: saying which does.
+            UnsupportedError: with a hint at attentions that do.
         """
         del network, variant
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the task can be made from again."""
+        """The options of the task and their values."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
 
 
 tasks: Registry[type[AbstractTask]] = Registry("task")
 
 
-def judged(
+def classification_measures(
     scores: Float[Array, " classes"], label: Int[Array, ""]
 ) -> dict[str, Float[Array, ""]]:
-    """The cross entropy of scores, and whether the largest is that of the label."""
+    """Cross entropy `loss`, and `correct`: 1 if the label has the largest score."""
     loss = cross_entropy(scores, label)
     correct = (jnp.argmax(scores) == label).astype(scores.dtype)
     return {"loss": loss, "correct": correct}

@@ -1,4 +1,4 @@
-"""Training, epoch by epoch, each committed before the next begins."""
+"""Training: each epoch is committed before the next one begins."""
 
 import dataclasses
 import math
@@ -11,25 +11,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from meanfield.errors import InvalidInputError, SimulationFailed, StoreError
+from meanfield.errors import InvalidInputError, SimulationError, StoreError
 from meanfield.storage.digests import digests_by_name
 
-from ._arrays import digest_of, filled, named
-from ._columns import LOOKED_AT, column_sums, summary
-from ._epochs import NOISE, Trainer, TrainState, orders, role_keys, single
+from ._arrays import arrays_by_name, digest_of, fill_template
+from ._columns import N_SAMPLES, column_sums, summary
+from ._epochs import NOISE, Trainer, TrainState, orders, role_keys, single_precision
 from ._folder import TrainFolder, weights_file
 from ._record import OWNER, Record, check_same_code
 from ._spec import TrainSpec
 
 
 class Progress(NamedTuple):
-    """How far a training is.
+    """Progress of a training run after an epoch.
 
     Attributes:
-        epoch: how many epochs are done.
-        epochs: of how many.
-        entry: of the log, about the last.
-        seconds: that it took.
+        epoch: number of completed epochs.
+        epochs: total number of epochs.
+        entry: log entry of the last epoch.
+        seconds: duration of the last epoch.
 
     Examples:
         >>> from meanfield.training import Progress
@@ -54,22 +54,22 @@ def train(
     plugins: Sequence[Path] = (),
     report: Report | None = None,
 ) -> Record:
-    """Trains networks into a new folder; what was committed last.
+    """Trains networks, stores them in a new folder, and returns the last record.
 
-    In single precision, whatever JAX is set to.
+    Training uses single precision, whatever the configuration of JAX.
 
     Args:
-        spec: what to train.
-        folder: where to; made if it is not there.
-        plugins: files of code that the spec depends on; the folder keeps their digests.
-        report: told of each epoch.
+        spec: spec of the training run.
+        folder: folder of the training run; created if it does not exist.
+        plugins: plugin files of the spec, whose digests are stored.
+        report: function that is called after each epoch.
 
     Raises:
-        InvalidInputError: if the folder is taken, or the spec cannot work.
+        InvalidInputError: if the folder is taken, or the spec is invalid.
         InputFileError: if a plugin cannot be read.
         UnsupportedError: if a package is missing, or the attention has no gradient.
         ResourceError: if the folder cannot be written.
-        SimulationFailed: if a loss, or another measure, is not finite.
+        SimulationError: if a loss, or another measure, is not finite.
 
     Examples:
         >>> from pathlib import Path
@@ -80,35 +80,37 @@ def train(
         >>> record.is_done, sorted(record.log[-1]["test"])
         (True, ['correct', 'loss'])
     """
-    place = TrainFolder(folder)
-    place.refuse_taken()
+    train_folder = TrainFolder(folder)
+    train_folder.check_available()
     digests = digests_by_name(plugins, owner=OWNER)
-    with single():
-        session = Session(spec, place)
+    with single_precision():
+        session = Session(spec, train_folder)
         state = session.trainer.start(spec.variant, spec.seeds)
         if spec.recipe.cooling is not None:
-            state.refuse_uncoolable(spec.recipe.cooling, spec.recipe.epochs)
-        with place.held():
-            place.refuse_taken()  # by another, since the first look
-            entry = session.examined(state, 0)
-            nothing = Record(spec, session.digest, 0, (), ("", ""), plugins=digests)
-            record = session.committed(state, nothing, entry)
-            return session.finished(state, record, report)
+            state.check_annealing(spec.recipe.cooling, spec.recipe.epochs)
+        with train_folder.lock():
+            train_folder.check_available()  # another process may have written meanwhile
+            entry = session.evaluate(state, 0)
+            empty_record = Record(
+                spec, session.digest, 0, (), ("", ""), plugins=digests
+            )
+            record = session.commit(state, empty_record, entry)
+            return session.train_remaining(state, record, report)
 
 
 def resume(
     folder: Path, *, plugins: Sequence[Path] = (), report: Report | None = None
 ) -> Record:
-    """Goes on with a training, to the bytes that it would have had.
+    """Resumes a training run; the result is identical to an uninterrupted run.
 
     Args:
-        folder: of the training.
-        plugins: the files of code that it was begun with.
-        report: told of each epoch.
+        folder: folder of the training run.
+        plugins: plugin files of the training run.
+        report: function that is called after each epoch.
 
     Raises:
-        InputFileError: if there is none, or a plugin is missing or has changed.
-        StoreError: if a file is damaged, or the task has other items by now.
+        InputFileError: if there is no training run, or a plugin is missing or changed.
+        StoreError: if a file is damaged, or the samples of the task have changed.
 
     Examples:
         >>> from pathlib import Path
@@ -119,119 +121,123 @@ def resume(
         >>> resume(Path("digits")) == record  # nothing is left to do
         True
     """
-    place = TrainFolder(folder)
-    record = place.record()  # of no training no folder is made
-    with place.held(), single():
-        record = place.record()
+    train_folder = TrainFolder(folder)
+    record = train_folder.record()  # raises before `lock` would create the folder
+    with train_folder.lock(), single_precision():
+        record = train_folder.record()
         check_same_code(folder, record, plugins, is_exact=True)
-        session = Session(record.spec, place)
-        return session.finished(session.restored(record), record, report)
+        session = Session(record.spec, train_folder)
+        return session.train_remaining(session.restore_state(record), record, report)
 
 
 class Session:
-    """What training needs besides its state."""
+    """Data and settings of a training run that do not change between epochs."""
 
-    def __init__(self, spec: TrainSpec, place: TrainFolder) -> None:
-        task = spec.built()
-        items = task.items()
-        self.spec, self.place = spec, place
-        self.trainer = Trainer(task, spec.recipe.optimiser, items)
-        self.digest = digest_of(items)
+    def __init__(self, spec: TrainSpec, train_folder: TrainFolder) -> None:
+        task = spec.build_task()
+        samples = task.samples()
+        self.spec, self.place = spec, train_folder
+        self.trainer = Trainer(task, spec.recipe.optimiser, samples)
+        self.digest = digest_of(samples)
         splits = spec.splits()
         self.trains = np.stack([split.train for split in splits])
         if spec.recipe.batch > self.trains.shape[1]:
             raise InvalidInputError(
-                f"`batch` is at most the {self.trains.shape[1]} items that teach; got "
-                f"{spec.recipe.batch}."
+                f"`batch` must be at most {self.trains.shape[1]}, the number of "
+                f"training samples; got {spec.recipe.batch}."
             )
         self.tests = jnp.asarray(np.stack([split.test for split in splits]))
         self.keys = role_keys(spec.seeds, NOISE)
 
-    def restored(self, record: Record) -> TrainState:
-        """The state that was committed last.
+    def restore_state(self, record: Record) -> TrainState:
+        """The last committed state.
 
         Raises:
-            StoreError: if its file is damaged, or the task has other items by now.
+            StoreError: if its file is damaged, or the samples of the task have changed.
         """
         if self.digest != record.items:
             raise StoreError(
-                f"The items of `{record.spec.task}` are not those that "
-                f"`{self.place.path}` was begun with; install the same data, or begin "
-                "anew."
+                f"The samples of `{record.spec.task}` have changed since "
+                f"`{self.place.path}` was started. Install the same data, or start a "
+                "new training run."
             )
         template = self.trainer.start(record.spec.variant, record.spec.seeds)
         name, digest = record.state
         where = f"`{self.place.path / name}`"
-        return filled(template, self.place.read(name, digest), where)
+        return fill_template(template, self.place.read(name, digest), where)
 
-    def finished(
+    def train_remaining(
         self, state: TrainState, record: Record, report: Report | None
     ) -> Record:
-        """Trains the epochs that are left."""
+        """Trains the remaining epochs and returns the last record."""
         while not record.is_done:
             begin = time.perf_counter()
             epoch = record.epoch + 1
-            state, losses = self._epoch(state, epoch)
-            entry = {**self.examined(state, epoch), "train_loss": losses}
-            record = self.committed(state, record, entry)
+            state, losses = self._run_epoch(state, epoch)
+            entry = {**self.evaluate(state, epoch), "train_loss": losses}
+            record = self.commit(state, record, entry)
             seconds = time.perf_counter() - begin
             self.place.note_seconds(epoch, seconds)
             if report is not None:
                 report(Progress(epoch, self.spec.recipe.epochs, entry, seconds))
         return record
 
-    def _epoch(self, state: TrainState, epoch: int) -> tuple[TrainState, list[float]]:
+    def _run_epoch(
+        self, state: TrainState, epoch: int
+    ) -> tuple[TrainState, list[float]]:
         """The state after an epoch, and the mean loss of each seed.
 
         Raises:
-            SimulationFailed: if a loss is not finite.
+            SimulationError: if a loss is not finite.
         """
         recipe, seeds = self.spec.recipe, self.spec.seeds
         batches = jnp.asarray(orders(seeds, epoch, self.trains, recipe.batch))
-        rate = jnp.asarray(recipe.rate_of(epoch), jnp.float32)
+        learning_rate = jnp.asarray(recipe.learning_rate_at(epoch), jnp.float32)
         keys = jax.vmap(jax.random.fold_in, (0, None))(self.keys, epoch)
         if recipe.cooling is not None and epoch > recipe.cooling.after:
-            state = state.scaled(recipe.cooling.option, recipe.cooling.factor)
-        state, losses = self.trainer.epoch(state, batches, keys, rate)
+            state = state.scale_option(recipe.cooling.option, recipe.cooling.factor)
+        state, losses = self.trainer.run_epoch(state, batches, keys, learning_rate)
         means = np.mean(np.asarray(losses, np.float64), axis=0)
         if not np.isfinite(means).all():
             bad = [s for s, m in zip(seeds, means, strict=True) if not np.isfinite(m)]
-            raise SimulationFailed(
-                f"The loss of seed {bad[0]} is not finite in epoch {epoch}; what was "
-                "complete before it is kept. Take a smaller rate."
+            raise SimulationError(
+                f"The loss of seed {bad[0]} is not finite in epoch {epoch}; the epochs "
+                "before it are kept. Use a smaller learning rate."
             )
         return state, means.tolist()
 
-    def examined(self, state: TrainState, epoch: int) -> dict[str, Any]:
-        """The entry of the log about networks as they are.
+    def evaluate(self, state: TrainState, epoch: int) -> dict[str, Any]:
+        """The log entry of an epoch: the measures of the networks.
 
         Raises:
-            SimulationFailed: if a measure is not finite.
+            SimulationError: if a measure is not finite.
         """
-        measures = self.trainer.examined(state, self.tests)
+        measures = self.trainer.evaluate(state, self.tests)
         means = {
             name: np.mean(np.asarray(values, np.float64), axis=1).tolist()
             for name, values in measures.items()
         }
-        sums = column_sums(self.trainer, state, self.tests[:, :LOOKED_AT])
+        sums = column_sums(self.trainer, state, self.tests[:, :N_SAMPLES])
         columns = {} if sums is None else {"columns": summary(np.asarray(sums))}
         if not all(map(math.isfinite, _numbers([means, columns]))):
-            raise SimulationFailed(
-                f"What was measured after epoch {epoch} is not finite; what was "
-                "complete before it is kept. Take a smaller rate."
+            raise SimulationError(
+                f"A measure after epoch {epoch} is not finite; the epochs before it "
+                "are kept. Use a smaller learning rate."
             )
         return {"epoch": epoch, "test": means, **columns}
 
-    def committed(
+    def commit(
         self, state: TrainState, record: Record, entry: Mapping[str, Any]
     ) -> Record:
-        """The record with one entry more, on disk with all that it needs."""
+        """Writes state and weights, then commits the record with the new entry."""
         epoch = entry["epoch"]
         weights = dict(record.weights)
         if epoch & (epoch - 1) == 0 or epoch == self.spec.recipe.epochs:
-            name, digest = self.place.write(weights_file(epoch), named(state.networks))
+            name, digest = self.place.write(
+                weights_file(epoch), arrays_by_name(state.networks)
+            )
             weights[name] = digest
-        file = self.place.write(f"state-{epoch:04d}.safetensors", named(state))
+        file = self.place.write(f"state-{epoch:04d}.safetensors", arrays_by_name(state))
         log = (*record.log, entry)
         record = dataclasses.replace(
             record, epoch=epoch, log=log, state=file, weights=weights
@@ -241,7 +247,7 @@ class Session:
 
 
 def _numbers(values: Any) -> Iterator[float]:
-    """All numbers in lists and mappings, at any depth."""
+    """All numbers in nested lists and mappings."""
     if isinstance(values, Mapping | list):
         parts = values.values() if isinstance(values, Mapping) else values
         for part in parts:

@@ -1,4 +1,4 @@
-"""Whether networks of one kind do better than those of another, seed by seed."""
+"""Paired comparison of two kinds of networks with the same seeds."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,26 +9,26 @@ from scipy import stats
 
 from meanfield.errors import InvalidInputError
 
-LEVEL = 0.95  # of intervals
-FEWEST = 3  # pairs below which nothing is said
-POWERED = 10.5  # (z of 97.5 % + z of 90 %)², for a power of 90 %
+LEVEL = 0.95  # level of confidence intervals
+MIN_PAIRS = 3  # smallest number of pairs for a conclusion
+POWER_FACTOR = 10.5  # (z of 97.5 % + z of 90 %)², for a power of 90 %
 
-Word = Literal["reproduced", "contradicted", "undecided", "not enough seeds"]
+Conclusion = Literal["reproduced", "contradicted", "undecided", "not enough seeds"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What paired differences say of a claim that they are positive.
+    """Verdict on the claim that the mean of paired differences is positive.
 
     Attributes:
-        word: `reproduced` if the interval excludes zero from above, `contradicted` if
-            from below, else `undecided`; of fewer than three pairs none of these.
-        mean: of the differences, in their unit.
-        interval: of the mean, of Student's t at 95 %.
-        median: of the differences.
-        deviation: of the differences, with n − 1.
-        seen: the smallest mean that so many pairs would see nine times in ten.
-        pairs: how many.
+        word: `reproduced` if the interval lies above 0, `contradicted` if it lies below
+            0, else `undecided`; `not enough seeds` for fewer than three pairs.
+        mean: mean of the differences.
+        interval: 95 % confidence interval of the mean, by Student's t.
+        median: median of the differences.
+        deviation: standard deviation of the differences, with n − 1.
+        seen: smallest mean that this number of pairs detects with probability 0.9.
+        pairs: number of pairs.
 
     Examples:
         >>> from meanfield.training import verdict
@@ -37,7 +37,7 @@ class Verdict:
         ('undecided', 0.92, [-0.1, 2.0])
     """
 
-    word: Word
+    word: Conclusion
     mean: float
     interval: tuple[float, float]
     median: float
@@ -47,17 +47,17 @@ class Verdict:
 
 
 def verdict(
-    claimed: Float[np.ndarray, " pairs"] | list[float],
+    candidate: Float[np.ndarray, " pairs"] | list[float],
     baseline: Float[np.ndarray, " pairs"] | list[float],
 ) -> Verdict:
-    """Whether what is claimed to be larger is, by Student's t of paired differences.
+    """Tests by Student's t of paired differences whether `candidate` is larger.
 
     Args:
-        claimed: of each seed, what the claim says is larger.
-        baseline: of the same seeds, the other.
+        candidate: values, one for each seed, that are claimed to be larger.
+        baseline: values of the same seeds to compare with.
 
     Raises:
-        InvalidInputError: if they are not pairs.
+        InvalidInputError: if the two are not vectors of equal length.
 
     Examples:
         >>> from meanfield.training import verdict
@@ -66,11 +66,11 @@ def verdict(
         >>> verdict([1.0, 1.1], [0.0, 0.0]).word
         'not enough seeds'
     """
-    first, second = np.asarray(claimed, float), np.asarray(baseline, float)
+    first, second = np.asarray(candidate, float), np.asarray(baseline, float)
     if first.shape != second.shape or first.ndim != 1 or not first.size:
         raise InvalidInputError(
-            f"Pairs have one number of each side; got shapes {first.shape} and "
-            f"{second.shape}."
+            "`candidate` and `baseline` must be vectors of equal length; got shapes "
+            f"{first.shape} and {second.shape}."
         )
     gaps = first - second
     n, mean = gaps.size, float(gaps.mean())
@@ -79,18 +79,18 @@ def verdict(
     reach = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error) if n > 1 else np.inf
     interval = mean - reach, mean + reach
     return Verdict(
-        word=_word(n, *interval),
+        word=_conclusion(n, *interval),
         mean=mean,
         interval=interval,
         median=float(np.median(gaps)),
         deviation=deviation,
-        seen=float(np.sqrt(POWERED) * error),
+        seen=float(np.sqrt(POWER_FACTOR) * error),
         pairs=n,
     )
 
 
-def _word(n: int, low: float, high: float) -> Word:
-    if n < FEWEST:
+def _conclusion(n: int, low: float, high: float) -> Conclusion:
+    if n < MIN_PAIRS:
         return "not enough seeds"
     if low > 0:
         return "reproduced"

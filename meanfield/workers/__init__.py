@@ -1,4 +1,4 @@
-"""Work side by side: threads that share this process, and processes of their own."""
+"""Parallel work: threads of this process, and worker processes."""
 
 from ._processes import Answer as Answer
 from ._processes import Processes as Processes

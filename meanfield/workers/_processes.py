@@ -1,4 +1,4 @@
-"""Processes that work for this one: Ctrl-C is not theirs, and they end when it does."""
+"""Worker processes, which ignore Ctrl-C and end with this process."""
 
 import os
 import pickle
@@ -20,16 +20,16 @@ from typing import IO, Generic, TypeVar, cast
 
 T = TypeVar("T")
 MAIN = "import sys; sys.path[:] = {}; from meanfield.workers._serving import serve; {}"
-PATIENCE = 0.4  # seconds to end in, less than an interrupted command has
-LAST = 200  # characters of what a lost process said
+TIMEOUT = 0.4  # seconds to end; an interrupted command has more
+LAST = 200  # characters shown of the last line of a lost process
 
 
-def _nothing() -> None:
-    """What a process calls first that has nothing to prepare."""
+def _no_setup() -> None:
+    """The default initializer of a process: does nothing."""
 
 
 class WorkerLost(RuntimeError):
-    """A process that ended, or was ended, before it had answered its call.
+    """The error of a call whose process ended before it answered.
 
     Examples:
         >>> from meanfield.workers import WorkerLost
@@ -40,12 +40,12 @@ class WorkerLost(RuntimeError):
 
 @dataclass(frozen=True)
 class Answer(Generic[T]):
-    """What came of a call.
+    """The result of a call: a value or an error.
 
     Attributes:
-        number: of the call, from 0, as they were given.
-        value: what it returned.
-        error: what it raised, or a `WorkerLost`; then there is no value.
+        number: the number of the call, from 0, in the order of submission.
+        value: the value that it returned.
+        error: the exception that it raised, or a `WorkerLost`; then there is no value.
 
     Examples:
         >>> from meanfield.workers import Answer
@@ -59,29 +59,30 @@ class Answer(Generic[T]):
 
     @property
     def result(self) -> T:
-        """What the call returned; what it raised is raised here."""
+        """The value of the call; raises the exception that the call raised."""
         if self.error is not None:
             raise self.error
         return self.value  # pyright: ignore[reportReturnType]
 
 
 class Processes(Generic[T]):
-    """Fresh interpreters that make calls for this process, each one at a time.
+    """A pool of fresh interpreters, each of which makes one call at a time.
 
-    They end with the block, whatever they do: within a moment if they can, and have
-    then undone what they do by `finally`. Should this process be killed, they end at
-    once. A call whose process is lost is answered by a `WorkerLost`, and the next call
-    has a new process.
+    They end with the `with` block: first by SIGTERM, so that `finally` clauses run, and
+    after a short time by SIGKILL. If this process is killed, they end at once. If a
+    process is lost, its call is answered by a `WorkerLost`, and the next call gets a
+    new process.
 
     Args:
-        count: how many there are at most.
-        ready: what each of them calls before all else.
-        environment: theirs, by default that of this process.
+        count: the largest number of processes.
+        initializer: a function that each process calls first.
+        environment: environment variables of the processes; by default those of this
+            process.
 
     Examples:
         >>> from meanfield.workers import Processes
         >>> with Processes(1) as workers:
-        ...     workers.give(abs, -3)
+        ...     workers.submit(abs, -3)
         ...     answers = [answer.result for answer in workers.answers()]
         >>> answers
         [3]
@@ -91,16 +92,16 @@ class Processes(Generic[T]):
         self,
         count: int,
         *,
-        ready: Callable[[], object] | None = None,
+        initializer: Callable[[], object] | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._count = count
-        self._ready = ready or _nothing
+        self._ready = initializer or _no_setup
         self._environment = environment
         self._given = 0
         self._waiting: deque[tuple[int, Callable[[], T]]] = deque()
         self._processes: list[_Process] = []
-        self._news: SimpleQueue[News] = SimpleQueue()
+        self._news: SimpleQueue[Message] = SimpleQueue()
 
     def __enter__(self) -> "Processes[T]":
         return self
@@ -112,46 +113,48 @@ class Processes(Generic[T]):
         trace: TracebackType | None,
     ) -> None:
         for process in self._processes:
-            process.tell(signal.SIGTERM)
-        deadline = time.monotonic() + PATIENCE
+            process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + TIMEOUT
         for process in self._processes:
             process.end(deadline)
 
-    def give(self, function: Callable[..., T], *arguments: object) -> None:
-        """Has a call made, at once if a process is free or can be started."""
+    def submit(self, function: Callable[..., T], *arguments: object) -> None:
+        """Submits a call; it starts at once if a process is free or can be started."""
         self._waiting.append((self._given, partial(function, *arguments)))
         self._given += 1
-        self._hand_out()
+        self._dispatch()
 
-    def answers(self, patience: float | None = None) -> Iterator[Answer[T]]:
-        """The answers to all calls as they come, until none is left.
+    def answers(self, timeout: float | None = None) -> Iterator[Answer[T]]:
+        """The answers to all calls, in the order in which they complete.
 
         Args:
-            patience: seconds to wait for each, after which no more is waited for.
+            timeout: seconds to wait for each answer; after that the iteration ends.
         """
         while any(process.call is not None for process in self._processes):
             try:
-                process, news = self._news.get(timeout=patience)
+                process, message = self._news.get(timeout=timeout)
             except Empty:
                 return
-            answer = self._answer(process, news)
-            self._hand_out()
+            answer = self._answer(process, message)
+            self._dispatch()
             if answer is not None:
                 yield answer
 
-    def _answer(self, process: "_Process", news: bytes | None) -> Answer[T] | None:
-        """What a process has sent; `None` if that is its end, and nobody waits."""
+    def _answer(self, process: "_Process", message: bytes | None) -> Answer[T] | None:
+        """The answer in a message; `None` if a process ended without a call."""
         if process not in self._processes:
             return None
         number, process.call = process.call, None
-        value, error = (None, process.loss()) if news is None else pickle.loads(news)
+        value, error = (
+            (None, process.loss_error()) if message is None else pickle.loads(message)
+        )
         if error is not None:
             self._processes.remove(process)
-            process.end(time.monotonic() + PATIENCE)
+            process.end(time.monotonic() + TIMEOUT)
         return None if number is None else Answer(number, value, error)
 
-    def _hand_out(self) -> None:
-        """Gives calls that wait to processes that do not work."""
+    def _dispatch(self) -> None:
+        """Assigns waiting calls to free processes, and starts new ones if needed."""
         while self._waiting:
             free = [process for process in self._processes if process.call is None]
             if not free:
@@ -163,17 +166,17 @@ class Processes(Generic[T]):
 
 
 class _Process:
-    """One of them: calls go to its input, and a thread hears its answers.
+    """One worker process: calls go to its input, and a thread reads its answers.
 
     Attributes:
-        call: the number of the call that it makes, if it makes one.
+        call: the number of the current call; `None` if the process is free.
     """
 
     def __init__(
         self,
-        ready: Callable[[], object],
+        initializer: Callable[[], object],
         environment: Mapping[str, str] | None,
-        news: SimpleQueue["News"],
+        messages: SimpleQueue["Message"],
     ) -> None:
         self.call: int | None = None
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end
@@ -183,33 +186,37 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             env=environment,
-            process_group=0,  # a terminal sends Ctrl-C to its own group alone
+            process_group=0,  # a terminal sends Ctrl-C only to its own group
         )
         self._calls = cast(IO[bytes], self._process.stdin)
-        heard = cast(IO[bytes], self._process.stdout), news
-        self._hearing = threading.Thread(target=self._hear, args=heard, daemon=True)
+        reader_arguments = cast(IO[bytes], self._process.stdout), messages
+        self._hearing = threading.Thread(
+            target=self._read_answers, args=reader_arguments, daemon=True
+        )
         self._hearing.start()
-        self._send(ready)
+        self._send(initializer)
 
     def begin(self, number: int, call: Callable[[], object]) -> None:
-        """Has it make a call."""
+        """Starts a call in the process."""
         self.call = number
         self._send(call)
 
     def _send(self, call: Callable[[], object]) -> None:
-        with suppress(BrokenPipeError):  # it has ended, which the thread hears
+        with suppress(BrokenPipeError):  # it has ended, which the thread notices
             pickle.dump(pickle.dumps(call), self._calls)
             self._calls.flush()
 
-    def _hear(self, answers: IO[bytes], news: SimpleQueue["News"]) -> None:
-        """Passes answers on, and `None` after the last; a thread of its own."""
+    def _read_answers(
+        self, answers: IO[bytes], messages: SimpleQueue["Message"]
+    ) -> None:
+        """Forwards answers, and `None` at the end; runs in its own thread."""
         with answers, suppress(EOFError, pickle.UnpicklingError):
             while True:
-                news.put((self, pickle.load(answers)))
-        news.put((self, None))
+                messages.put((self, pickle.load(answers)))
+        messages.put((self, None))
 
-    def loss(self) -> WorkerLost:
-        """Why it has ended: a signal, or the last line that it wrote."""
+    def loss_error(self) -> WorkerLost:
+        """The error for a lost process: its signal, last line or exit code."""
         code = self._process.wait()
         if code < 0:
             return WorkerLost(f"ended by signal {-code}")
@@ -218,34 +225,33 @@ class _Process:
         lines = [line for line in text.splitlines() if line.strip()]
         return WorkerLost(lines[-1][:LAST] if lines else f"exit code {code}")
 
-    def tell(self, number: signal.Signals) -> None:
-        """Sends a signal to it, and to all that it has started."""
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the process and its children."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
     def end(self, deadline: float) -> None:
-        """Waits until it has ended, and at the deadline no longer."""
+        """Waits until the process has ended; kills it at the deadline."""
         try:
             self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            self.tell(signal.SIGKILL)
+            self.send_signal(signal.SIGKILL)
             self._process.wait()
-        self._hearing.join(PATIENCE)
+        self._hearing.join(TIMEOUT)
         with suppress(BrokenPipeError):
             self._calls.close()
         self._complaints.close()
 
 
-News = tuple[_Process, bytes | None]  # an answer, or that the process has ended
+Message = tuple[_Process, bytes | None]  # an answer, or `None` after the process ended
 
 
 @contextmanager
 def threads(count: int | None = None) -> Iterator[ThreadPoolExecutor]:
-    """Threads that compute side by side, by default as many as there are cores.
+    """A pool of threads, by default as many as there are cores.
 
-    The end of the block waits for none of them, so that an interrupt ends the command
-    at once: calls that have not begun are dropped, and the block itself waits for the
-    results that it needs.
+    The end of the block does not wait for them, so an interrupt ends the command at
+    once. Calls that have not begun are cancelled; wait inside the block for results.
 
     Examples:
         >>> from meanfield.workers import threads

@@ -1,7 +1,7 @@
-"""What a process does that works for another: it answers calls until those end.
+"""The main loop of a worker process, which answers the calls of its parent.
 
-Calls come on its standard input, which ends with the process that it works for;
-answers go to its standard output, and whatever a call prints to its standard error.
+Calls arrive on standard input, which ends with the parent; answers go to standard
+output, and anything that a call prints goes to standard error.
 """
 
 import contextlib
@@ -17,29 +17,30 @@ from typing import IO, NoReturn
 
 
 def serve() -> NoReturn:
-    """Answers calls, one after the other, in the order in which they come.
+    """Answers calls, one after the other, in the order in which they arrive.
 
-    The first is made to get ready, and has no answer. A call that raises is the last.
+    The first call is the initializer, which has no answer. A call that raises is the
+    last one.
     """
     calls, answers = _streams()
-    received: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_receive, args=(calls, received), daemon=True).start()
-    # A call that is told to end undoes what it has begun, if it does so by `finally`.
+    requests: SimpleQueue[bytes] = SimpleQueue()
+    threading.Thread(target=_receive, args=(calls, requests), daemon=True).start()
+    # SystemExit lets the `finally` clauses of the current call run.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    # An interrupt would be sent on, and interrupt the process that it works for.
+    # A KeyboardInterrupt would be sent as an answer, and interrupt the parent.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.excepthook = lambda _, error, trace: _report(answers, error, trace)
     try:
-        pickle.loads(received.get())()
+        pickle.loads(requests.get())()
         while True:
-            value = pickle.loads(received.get())()
+            value = pickle.loads(requests.get())()
             _send(answers, pickle.dumps((value, None)))
     except SystemExit:
-        os._exit(1)  # the interpreter would wait for threads that still compute
+        os._exit(1)  # a normal exit would wait for threads that still compute
 
 
 def _streams() -> tuple[IO[bytes], IO[bytes]]:
-    """Calls and answers; a call reads nothing, and what it prints is a complaint."""
+    """The streams of calls and answers; a call has no input, and prints to stderr."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -48,21 +49,21 @@ def _streams() -> tuple[IO[bytes], IO[bytes]]:
     return calls, answers
 
 
-def _receive(calls: IO[bytes], received: SimpleQueue[bytes]) -> NoReturn:
-    """Passes calls on, and ends this process with the one that it works for."""
+def _receive(calls: IO[bytes], requests: SimpleQueue[bytes]) -> NoReturn:
+    """Forwards calls, and ends this process when the parent ends."""
     with contextlib.suppress(EOFError, pickle.UnpicklingError):
         while True:
-            received.put(pickle.load(calls))
+            requests.put(pickle.load(calls))
     os._exit(1)
 
 
 def _report(
     answers: IO[bytes], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Sends what a call raised, and where, to be raised by the other process."""
+    """Sends the exception of a call, with its traceback, to the parent."""
     error.add_note("".join(traceback.format_tb(trace)))
     content = pickle.dumps((None, error))
-    pickle.loads(content)  # what cannot be read there is told by its last line here
+    pickle.loads(content)  # if it cannot be read, its last line goes to stderr instead
     _send(answers, content)
 
 

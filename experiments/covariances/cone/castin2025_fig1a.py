@@ -16,7 +16,7 @@ RECIPE = Recipe(
 PRINTED = figure_of(
     "cone",
     "castin2025, Figure 1(a)",
-    seen="All paths turn upwards and leave through the top, side by side.",
+    seen="All paths turn upwards and leave through the top, almost parallel.",
     title="Figure 1(a), softmax",
     claim=(
         "Where A + Aᵀ is negative definite, softmax covariances go to zero, whatever "
@@ -25,24 +25,24 @@ PRINTED = figure_of(
     recipe=RECIPE,
     extra=over_random_values,
     caption=(
-        "The text draws Q and V at random, these only once: of {random[draws]} other "
-        "draws {random[grow]} let an isotropic start of trace one grow by "
-        "t = {random[t]:.3g}, against the claim, and {random[shrink]} let it shrink."
+        "Of {random[draws]} other random draws of Q and V, {random[grow]} let an "
+        "isotropic start of trace one grow until t = {random[t]:.3g}, against the "
+        "claim, and {random[shrink]} let it shrink."
     ),
 )
 
 EXPERIMENT = converging(
     PRINTED,
     RECIPE,
-    seen="All paths run down to the tip, which is zero.",
+    seen="All paths run down to the tip of the cone, which is zero.",
     claim=(
         "Where A + Aᵀ is negative definite and V is symmetric and positive "
         "definite, softmax covariances go to zero."
     ),
     extra=over_definite_draws,
     caption=(
-        "Of {others[draws]} other draws, V made definite too, {others[to_zero]} "
-        "send an isotropic start of trace one to zero by t = {others[t]:.0e}, and "
+        "Of {others[draws]} other draws, also with VVᵀ, {others[to_zero]} send an "
+        "isotropic start of trace one to zero until t = {others[t]:.0e}, and "
         "{others[blow_ups]} let it blow up."
     ),
 )

@@ -1,9 +1,9 @@
 r"""castin2025, Figure 1(b): softmax limits of rank one, on a line.
 
 With $A = -qq^\top$ and $V = I$ the inverse moves on a line, $\Sigma(t)^{-1} =
-\Sigma_0^{-1} + 2tqq^\top$ (Prop. 4.4; with the scale of the script, a slower clock), so
-$\Sigma_* = ww^\top / (w^\top\Sigma_0^{-1}w)$ for the unit $w \perp q$. The text has V
-random, the caption V = I, and so have both readings here.
+\Sigma_0^{-1} + 2tqq^\top$ (Prop. 4.4; the scale of the script only slows down time), so
+$\Sigma_* = ww^\top / (w^\top\Sigma_0^{-1}w)$ for the unit $w \perp q$. The text of the
+paper has a random V and its caption V = I; both readings here use V = I.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ EXPERIMENT = figure_of(
     ),
     extra=lambda findings: on_the_line(findings, np.array(P2_Q[0])),
     caption=(
-        "At the end the solved covariances are {limit[distance][max]:.1e} from the "
-        "closed form of their limits at most, those of the script "
-        "{limit[distance_of_code][max]:.1e}."
+        "At the end the distance to the closed form of the limits is at most "
+        "{limit[distance][max]:.1e} for the solved covariances, and "
+        "{limit[distance_of_code][max]:.1e} for those of the script."
     ),
 )

@@ -1,9 +1,9 @@
-r"""castin2025, Figure 1(c): limits of two heads fill a plane; one of them is empty.
+r"""castin2025, Figure 1(c): the limits of two heads, one of them empty, fill a plane.
 
-Q has one row, so the block of rows of a second head is empty: what is drawn is one head
-with value $e_1 e_1^\top$. Then $\Sigma' = -e_1 (q^\top\Sigma e_1)\, q^\top\Sigma +
-(\cdot)^\top$ leaves $\Sigma_{22}$ alone and rests where $q^\top\Sigma e_1 = 0$, a
-plane through the apex of the cone.
+Q has one row, so the block of rows of the second head is empty, and the figure shows
+one head with value $e_1 e_1^\top$. Then $\Sigma' = -e_1 (q^\top\Sigma e_1)\,
+q^\top\Sigma + (\cdot)^\top$ conserves $\Sigma_{22}$ and vanishes where $q^\top\Sigma
+e_1 = 0$, a plane through the apex of the cone.
 """
 
 import numpy as np
@@ -29,10 +29,10 @@ EXPERIMENT = figure_of(
     ),
     extra=lambda findings: on_the_plane(findings, np.array(P2_Q[0])),
     caption=(
-        "The second head has {second_head[rows]} rows of Q and K; its right-hand side "
-        "is {second_head[rate]:.0f} at every start. "
-        "The limits lie in a plane to {plane[flatness]:.1e} (smallest over largest "
-        "singular value of their coordinates), {plane[angle]:.1e} rad from the closed "
-        "form."
+        "The second head has {second_head[rows]} rows of Q and K, and its right-hand "
+        "side is {second_head[rate]:.0f} at every start. "
+        "The limits lie in a plane up to {plane[flatness]:.1e} (ratio of the smallest "
+        "and largest singular values of their coordinates), {plane[angle]:.1e} rad "
+        "from the closed form."
     ),
 )

@@ -22,8 +22,8 @@ EXPERIMENT = figure_of(
     ),
     extra=against_l2,
     caption=(
-        "The printed panel is drawn from the data of L2, whose end covariances are "
-        "{l2[distance][median]:.2g} from those of softmax in the median, at most "
-        "{l2[distance][max]:.2g}, in units of the first trace."
+        "The printed panel shows the data of L2, whose final covariances differ from "
+        "those of softmax by {l2[distance][median]:.2g} in the median and at most "
+        "{l2[distance][max]:.2g}, in units of the initial trace."
     ),
 )

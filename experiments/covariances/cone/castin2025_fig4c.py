@@ -27,7 +27,7 @@ PRINTED = figure_of(
 EXPERIMENT = converging(
     PRINTED,
     RECIPE,
-    seen="All paths run down to the tip, which is zero.",
+    seen="All paths run down to the tip of the cone, which is zero.",
     claim=(
         "Where K = -Q is invertible and V is symmetric and positive definite, "
         "multi-head covariances never blow up, and go to zero if no other "
@@ -35,10 +35,11 @@ EXPERIMENT = converging(
     ),
     extra=over_definite_draws,
     caption=(
-        "Here {others[here]} at rest. Of {others[draws]} other draws, V made definite "
-        "too, {others[with_rest]} have a ray of covariances at rest: an isotropic "
-        "start of trace one comes to rest in {others[to_rest_with_rest]} of these, and "
-        "goes to zero in {others[to_zero_without_rest]} of the draws without by t = "
-        "{others[t]:.0e}; {others[blow_ups]} draws let it blow up."
+        "Here {others[here]} at rest; of {others[draws]} other draws, also with VVᵀ, "
+        "{others[with_rest]} have a ray of covariances at rest. Until t = "
+        "{others[t]:.0e} an isotropic start of trace one comes to rest in "
+        "{others[to_rest_with_rest]} of these, and goes to zero in "
+        "{others[to_zero_without_rest]} of the others; it blows up in "
+        "{others[blow_ups]}."
     ),
 )

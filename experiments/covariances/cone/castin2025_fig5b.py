@@ -1,8 +1,8 @@
 r"""castin2025, Figure 5(b): L2 limits of rank one, on the same line.
 
 With $A = -2qq^\top$, $B = 2qq^\top$ and $V = I$, the factor $(I + \Sigma B)^{-1}$ only
-divides $\Sigma q$ by $1 + 2q^\top\Sigma q$: softmax with a slower clock, whose
-$\Sigma^{-1}$ moves by multiples of $qq^\top$ too, and whose limits are the same.
+divides $\Sigma q$ by $1 + 2q^\top\Sigma q$. So L2 is softmax in a slower time: its
+$\Sigma^{-1}$ also moves by multiples of $qq^\top$, and its limits are the same.
 """
 
 import numpy as np
@@ -29,8 +29,8 @@ EXPERIMENT = figure_of(
     ),
     extra=lambda findings: on_the_line(findings, np.array(P2_Q[0])),
     caption=(
-        "At the end the solved covariances are {limit[distance][max]:.1e} from the "
-        "closed form of their limits at most, those of the script "
-        "{limit[distance_of_code][max]:.1e}."
+        "At the end the distance to the closed form of the limits is at most "
+        "{limit[distance][max]:.1e} for the solved covariances, and "
+        "{limit[distance_of_code][max]:.1e} for those of the script."
     ),
 )

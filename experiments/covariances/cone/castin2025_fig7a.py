@@ -15,7 +15,7 @@ RECIPE = Recipe(
 PRINTED = figure_of(
     "cone",
     "castin2025, Figure 7(a)",
-    seen="All paths turn upwards and leave, side by side, but in infinite time.",
+    seen="All paths turn upwards and leave almost parallel, but in infinite time.",
     title="Figure 7(a), Sinkhorn",
     claim=(
         "Where A + Aᵀ is negative definite, Sinkhorn covariances go to zero, whatever "
@@ -27,7 +27,7 @@ PRINTED = figure_of(
 EXPERIMENT = converging(
     PRINTED,
     RECIPE,
-    seen="All paths run down to the tip, which is zero.",
+    seen="All paths run down to the tip of the cone, which is zero.",
     claim=(
         "Where K = -Q is invertible and V is symmetric and positive definite, "
         "Sinkhorn covariances go to zero."

@@ -9,13 +9,13 @@ EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 2(d)",
     seen=(
-        "Paths gather along an arc and end together at the right, but for a strip "
-        "at the left, which escapes to a point of its own."
+        "Most paths gather along an arc and end together at the right; those that "
+        "start in a strip at the left escape to another point."
     ),
     title="Figure 2(d), softmax, generic parameters",
     claim=(
         "For generic parameters some softmax covariances converge and others blow up, "
-        "by where they start."
+        "depending on their start."
     ),
     recipe=Recipe(
         text={**P5, "starts": "grid:30"},

@@ -9,7 +9,7 @@ from meanfield.theorems.covariances.clipped_euler import Rule
 EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 6(c)",
-    seen="The ends lie all along an arc from rim to rim; none blows up.",
+    seen="The endpoints lie along an arc from rim to rim; none blows up.",
     title="Figure 6(c), two heads, generic parameters",
     claim=(
         "For the parameters of Figure 6(a), multi-head covariances behave like those "
@@ -22,8 +22,7 @@ EXPERIMENT = figure_of(
     ),
     extra=against_one_head,
     caption=(
-        "One head is softmax: the right-hand sides differ by {one_head[gap]:.0f}. With "
-        "two heads the family ends as {endings_in_words}, with one head as "
-        "{one_head[endings]}."
+        "With one head the endings are {one_head[endings]}, as for softmax, whose "
+        "right-hand side differs by {one_head[gap]:.0f}."
     ),
 )

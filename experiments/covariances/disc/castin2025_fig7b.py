@@ -9,8 +9,8 @@ EXPERIMENT = figure_of(
     "disc",
     "castin2025, Figure 7(b)",
     seen=(
-        "Straight paths fan out from the lower right, as for softmax, and finish "
-        "all around the rim."
+        "Straight paths fan out from the lower right, as for softmax, and end all "
+        "around the rim."
     ),
     title="Figure 7(b), Sinkhorn",
     claim=(

@@ -1,4 +1,4 @@
-"""All campaigns, by their tasks, and those that go on from another."""
+"""All campaigns by task, and `sorts`, which continues another one."""
 
 from experiments.trained.campaigns.characters import CHARACTERS
 from experiments.trained.campaigns.parity import PARITY

@@ -1,7 +1,7 @@
-r"""Odd or even digits, of few or many, by four attentions.
+r"""Parity of digits from few or many training images, with four attentions.
 
-The sources tell cats from dogs, of 250 to 25 000 pictures, in networks of six layers
-for 300 epochs; here are 40 to 4 000 digits, two layers, and as many steps for all.
+The sources classify cats and dogs from 250 to 25 000 pictures, with six layers and 300
+epochs; here are 40 to 4 000 digits, two layers, and the same number of steps for all.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
@@ -42,7 +42,7 @@ PARITY = Campaign(
             seeds=(0, 1),
         ),
     },
-    items="4 000 digits an epoch, of which 40, 400 and 4 000 are different",
+    items="4 000 digits an epoch, of which 40, 400 and 4 000 are distinct",
     published=(
         "Table 1, of cats and dogs, from 1 %, 10 % and all of 25 000: softmax 49.71, "
         "57.25, 78.49; differential 53.78, 67.34, 78.85; Sinkhorn 55.07, "

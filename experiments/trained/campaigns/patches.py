@@ -1,7 +1,7 @@
-r"""Digits cut into patches, by softmax, Sinkhorn and sliced attention.
+r"""Digits cut into patches, with softmax, Sinkhorn and sliced attention.
 
-Published runs have 60 000 images and 45 epochs; these have 4 000, moved by up to two
-pixels, and 200.
+The published runs have 60 000 images and 45 epochs; these have 4 000 images, shifted by
+up to two pixels, and 200 epochs.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
@@ -31,9 +31,7 @@ PATCHES = Campaign(
             seeds=(0, 1),
         ),
     },
-    items=(
-        "4 000 digits moved by up to 2 pixels, in patches of a side of 28, 14 and 7"
-    ),
+    items=("4 000 digits shifted by up to 2 pixels, in patches of side 28, 14 and 7"),
     alike=("28",),
     published="The papers print curves and no numbers.",
     untuned=("sliced",),

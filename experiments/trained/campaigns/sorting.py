@@ -1,7 +1,7 @@
-r"""Sequences that are sorted, by softmax, local and sparse Sinkhorn attention.
+r"""Sorting of sequences, with softmax, local and sparse Sinkhorn attention.
 
-The source has sequences of up to 256 symbols, 200 000 steps and networks of 6 and 6
-layers; here are up to 8 symbols, 1 000 steps, and 2 and 2 layers.
+The source has sequences of up to 256 symbols, 200 000 steps and 6 + 6 layers; here are
+up to 8 symbols, 1 000 steps and 2 + 2 layers.
 """
 
 from experiments.trained.campaign import Campaign, Protocol
@@ -30,7 +30,7 @@ SORTING = Campaign(
             seeds=(0, 1),
         ),
     },
-    items="12 800 sequences of up to 8 symbols, examined on up to 16",
+    items="12 800 sequences of up to 8 symbols, evaluated on up to 16",
     published=(
         "Table 1, of up to 256 symbols: dense 45.69; local, blocks of 32, 21.12; "
         "sparse, of 8, 16 and 32, 43.65, 48.23, 49.24."

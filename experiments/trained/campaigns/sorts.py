@@ -1,12 +1,12 @@
-"""Sliced attention whose sorts sharpen once it is taught, or are made hard.
+"""Sliced attention whose sorts are sharpened after training, or replaced by hard sorts.
 
-Networks of `parity` are taught on: with their temperature falling epoch by epoch, and,
-to tell what sharpening does from what more epochs do, with the first temperature. At
-last the sharp ones are examined with hard sorts.
+Networks of `parity` are trained further: with a temperature that falls in every epoch,
+and, to separate the effect of sharpening from that of more epochs, with the first
+temperature. The sharp networks are also evaluated with hard sorts.
 
-Sorts this sharp make training chaotic: networks of one seed that are taught alone, or
-beside other seeds, part by rounding in the first epoch. Only those of equal company
-begin with the bits of each other, as they do here.
+Sorts this sharp make training chaotic: networks of the same seed that are trained in
+different batches of seeds differ by rounding, and diverge in the first epoch. Only
+networks from equal batches of seeds, as here, start with identical weights.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,10 +19,10 @@ from experiments.trained.campaign import Campaign, Protocol
 from experiments.trained.campaigns.parity import PARITY
 from experiments.trained.records import Line, archive, packed, scored
 from meanfield.reproduce import Case, Size
-from meanfield.training import Cooling, Recipe, TrainSpec, Variant, examined
+from meanfield.training import Annealing, Recipe, TrainSpec, Variant, evaluate
 
 HARD = Variant("esp", {"slices": 8, "tau": 0.1})
-FALL = 0.8  # is what the temperature is multiplied by before each epoch.
+FALL = 0.8  # factor on the temperature before each epoch
 CURVES = "rms", "near", "quantiles", "rms_first", "test_correct"
 
 
@@ -31,7 +31,7 @@ def _on(recipe: Recipe, epochs: int) -> Recipe:
 
 
 def _sharper(recipe: Recipe, epochs: int) -> Recipe:
-    cooling = Cooling("temperature", FALL, after=recipe.epochs)
+    cooling = Annealing("temperature", FALL, after=recipe.epochs)
     return replace(recipe, epochs=epochs, cooling=cooling)
 
 
@@ -45,7 +45,7 @@ TAUGHT: Mapping[str, Callable[[Recipe, int], Recipe]] = {
 
 @dataclass(frozen=True)
 class SortModes(Campaign):
-    """Sliced networks of `parity`, taught on."""
+    """Sliced networks of `parity`, trained further."""
 
     @override
     def chosen(self, case: Case, name: str, condition: str) -> TrainSpec:
@@ -67,7 +67,7 @@ class SortModes(Campaign):
 
 
 def softness(case: Case) -> list[float]:
-    """How far columns are from one before sorts sharpen, of each seed."""
+    """Error of the column sums before the sorts sharpen, for each seed."""
     protocol = SORTS.protocols[case.size]
     (condition,) = protocol.conditions
     spec = SORTS.chosen(case, "longer", condition)
@@ -78,18 +78,18 @@ def softness(case: Case) -> list[float]:
 
 
 def _of_hard_sorts(line: Line) -> Line:
-    """What hard sorts get right in networks that were taught already."""
+    """The line of a network evaluated with hard sorts."""
     return {**line, "correct": line["hard"], "seconds": 0.0}
 
 
 def _sharp_and_hard(folder: Path) -> list[Line]:
-    """Lines of a training, with what hard sorts in the same networks get right."""
-    hard = examined(folder, HARD)["correct"]
+    """Lines of a training run, with the accuracy of hard sorts in the same networks."""
+    hard = evaluate(folder, HARD)["correct"]
     return [{**line, "hard": packed(hard[i])} for i, line in enumerate(scored(folder))]
 
 
 def _longer(size: Size, epochs: int) -> Protocol:
-    """As networks of `parity` on most images, with more epochs."""
+    """The protocol of `parity` with all images, and with more epochs."""
     protocol = PARITY.protocols[size]
     name, options = list(protocol.conditions.items())[-1]
     recipe = replace(protocol.recipe, epochs=epochs)

@@ -1,9 +1,9 @@
-"""sander2022, Figure 2, of networks that are trained here: columns over epochs.
+"""sander2022, Figure 2, for networks trained here: column sums over epochs.
 
-The paper sees the columns of softmax matrices approach one while a network trains. Here
-they are those of the networks of `sander2022_fig6.py` in their smallest patches, at 50
-digits of the test: how far from one before the first epoch, after the first ten, and
-after every ten. The token by which a digit is read is among the others.
+In the paper the column sums of softmax matrices approach one during training. Here they
+are those of the networks of `sander2022_fig6.py` with the smallest patches, at 50 test
+digits: before the first epoch, after each of the first ten, and after every tenth. The
+class token is one of the tokens.
 """
 
 from typing import Any
@@ -20,13 +20,13 @@ from meanfield.plotting import style
 from meanfield.reproduce import Case, Experiment, Findings
 
 QUANTILES = (5, 25, 50, 75, 95)  # percent, as records have them
-FEW = 3  # seeds below which nothing is said
+FEW = 3  # smallest number of seeds for a verdict
 LEVEL = 0.05
 LOWEST = 0.03  # of the drawing
 
 
 def compute(case: Case) -> Findings:
-    """Quantiles of column sums, and how many seeds come nearer to one."""
+    """Quantiles of column sums, and the number of seeds that come closer to one."""
     trained = PATCHES.networks(case)
     patch = list(trained.protocol.conditions)[-1]
     lines = {name: own for (name, p), own in trained.lines.items() if p == patch}
@@ -59,7 +59,7 @@ def compute(case: Case) -> Findings:
 
 
 def _moved(lines: list[Line]) -> dict[str, Any]:
-    """The columns of a variant before and after, by medians of seeds, and a verdict."""
+    """Column sums of a variant before and after training, medians, and a verdict."""
     rms = np.array([_of_head(line, "rms") for line in lines])
     near = np.array([_of_head(line, "near") for line in lines])
     falls = int(np.sum(rms[:, -1] < rms[:, 0]))
@@ -75,7 +75,7 @@ def _moved(lines: list[Line]) -> dict[str, Any]:
 
 
 def _word(falls: int, n: int) -> str:
-    """By a sign test: whether more fall than rise."""
+    """Verdict of a sign test on whether more seeds fall than rise."""
     if n < FEW:
         return "not enough seeds"
     if stats.binomtest(falls, n).pvalue >= LEVEL:
@@ -84,13 +84,13 @@ def _word(falls: int, n: int) -> str:
 
 
 def _of_head(line: Line, name: str) -> np.ndarray:
-    """What is recorded of the one head, by epoch."""
+    """Recorded values of the single head, by epoch."""
     return np.array(line[name])[:, 0, 0]
 
 
 @style()
 def draw(findings: Findings) -> Figure:
-    """For each variant the quantiles of column sums by epoch, medians of seeds."""
+    """Draws the quantiles of column sums by epoch, a panel for each variant."""
     data = findings.data["columns"]
     figure = Figure(figsize=(12.0, 3.6), layout="constrained")
     panels = figure.subplots(1, len(data["variant"]), sharey=True)
@@ -119,20 +119,20 @@ def draw(findings: Findings) -> Figure:
 
 EXPERIMENT = Experiment(
     source="sander2022, Figure 2",
-    claim="While a network trains, the columns of its softmax matrices approach one.",
+    claim="During training the column sums of softmax attention matrices approach one.",
     caption=(
-        "Columns of {seeds} networks in patches of {patch} pixels, before the first of "
-        "{epochs} epochs and at later ones, medians of seeds: under softmax their root "
-        "mean square distance from one goes from {softmax[rms_start]:.2f} to "
-        "{softmax[rms_end]:.2f}, by way of {softmax[rms_most]:.2f}, and falls in "
-        "{softmax[falls]} networks: {softmax[word]}. Within a factor of two of one are "
-        "{softmax[near_start]:.0%}, then {softmax[near_end]:.0%}. After five "
-        "half-steps of Sinkhorn the distance goes from {Sinkhorn[rms_start]:.1g} to "
-        "{Sinkhorn[rms_end]:.2f}."
+        "Column sums of {seeds} networks on patches of {patch} pixels over {epochs} "
+        "epochs, medians over seeds. Under softmax their root mean square distance "
+        "from one goes from {softmax[rms_start]:.2f} to {softmax[rms_end]:.2f}, with a "
+        "maximum of {softmax[rms_most]:.2f}, and falls in {softmax[falls]} networks "
+        "({softmax[word]}); {softmax[near_start]:.0%} of the sums are within a factor "
+        "of two of one before training, and {softmax[near_end]:.0%} after it. After "
+        "five half-steps of Sinkhorn the distance goes from "
+        "{Sinkhorn[rms_start]:.1g} to {Sinkhorn[rms_end]:.2f}."
     ),
-    seen=(
-        "By epoch, the median of column sums, and where half and nine tenths of them "
-        "lie. One, the grey line, is the sum of a transport plan."
+    description=(
+        "Median of the column sums by epoch, with bands that contain half and nine "
+        "tenths of them. The grey line at one is the column sum of a transport plan."
     ),
     compute=compute,
     draw=draw,

@@ -10,15 +10,15 @@ from meanfield.reproduce import Experiment
 EXPERIMENT = Experiment(
     source="sander2022, Figure 6; shahbazi2025, Figure 5",
     claim=(
-        "Cut into small patches, digits are told apart better by Sinkhorn attention, "
-        "and by sliced attention, than by softmax; in one patch equally well."
+        "On small patches, Sinkhorn and sliced attention classify digits better than "
+        "softmax; on one patch all are equal."
     ),
     caption=IN_PERCENT,
-    seen=(
-        "Left, a point for each network and a bar at the median. In the middle what a "
-        "network has more than another of its seed: the mean and its interval. Right, "
-        "how far the columns of attention matrices are from one as it learns. Hollow "
-        "points have a verdict that is withdrawn."
+    description=(
+        "Left, the score of each network, with a bar at the median. Middle, paired "
+        "differences: their mean and its interval; hollow points have a withdrawn "
+        "verdict. Right, the error of the column sums of attention matrices during "
+        "training."
     ),
     compute=functools.partial(findings, PATCHES),
     draw=drawn(

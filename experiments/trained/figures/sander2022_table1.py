@@ -12,17 +12,16 @@ EXPERIMENT = Experiment(
         "sander2022, Table 1 and Figure 3; shahbazi2025, Table 2, of generated solids"
     ),
     claim=(
-        "Set transformers tell clouds of points apart better by Sinkhorn attention "
-        "than by softmax, the more half-steps the better, and better still by sliced "
-        "attention."
+        "Set transformers classify point clouds better with Sinkhorn attention than "
+        "with softmax, and better with more half-steps; best with sliced attention."
     ),
     caption=IN_PERCENT,
-    seen=(
-        "Left, a point for each network and a bar at the median. Right what a network "
-        "has more than another of its seed: the mean and its interval. Clouds are "
-        "pooled by one learned point, which under both marginals gives all points the "
-        "same weight: with Sinkhorn and sliced attention it is a mean, with softmax it "
-        "is not. Hollow points have a verdict that is withdrawn."
+    description=(
+        "Left, the score of each network, with a bar at the median. Right, paired "
+        "differences: their mean and its interval; hollow points have a withdrawn "
+        "verdict. Clouds are pooled by one trained point, which is the mean under "
+        "Sinkhorn and sliced attention, whose two marginals are uniform, but not under "
+        "softmax."
     ),
     compute=functools.partial(findings, SOLIDS),
     draw=drawn(Axis("points of a cloud", "test accuracy, %", "points more")),

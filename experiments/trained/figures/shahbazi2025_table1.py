@@ -1,4 +1,4 @@
-"""shahbazi2025, Table 1, and sander2022, Figure 5, on digits: odd or even, of few?"""
+"""shahbazi2025, Table 1, and sander2022, Figure 5, on digits: parity, few samples."""
 
 import functools
 
@@ -10,20 +10,20 @@ from meanfield.reproduce import Experiment
 EXPERIMENT = Experiment(
     source="shahbazi2025, Table 1; sander2022, Figure 5, of digits in place of pets",
     claim=(
-        "Vision transformers learn better by Sinkhorn attention than by softmax, and "
-        "better still by sliced attention, most of all from few images; better "
-        "than by softmax, too, by differential attention."
+        "Vision transformers are more accurate with Sinkhorn attention than with "
+        "softmax, and most accurate with sliced attention, especially for few training "
+        "images; differential attention is also better than softmax."
     ),
     caption=captioned(
-        "examined on {examined} others. Medians in percent: {scores}.",
-        " The λ of differential attention learns, from one half; its heads are not "
+        "evaluated on {examined} others; medians in percent: {scores}.",
+        " The λ of differential attention is trained, from one half; its heads are not "
         "normalised.",
     ),
-    seen=(
-        "Left, a point for each network and a bar at the median. In the middle what a "
-        "network has more than another of its seed: the mean and its interval. Right, "
-        "how far the columns of attention matrices are from one, over layers and heads."
-        " Hollow points have a verdict that is withdrawn."
+    description=(
+        "Left, the score of each network, with a bar at the median. Middle, paired "
+        "differences: their mean and its interval; hollow points have a withdrawn "
+        "verdict. Right, the error of the column sums of attention matrices, over "
+        "layers and heads."
     ),
     compute=functools.partial(findings, PARITY),
     draw=drawn(Axis("images that teach", "test accuracy, %", "points more"), columns),

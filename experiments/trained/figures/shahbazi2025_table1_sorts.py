@@ -1,4 +1,4 @@
-"""shahbazi2025, Table 1, its sorts, on digits: is a sharper sort better, a hard one?"""
+"""shahbazi2025, Table 1, on digits: are sharper or hard sorts better?"""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from meanfield.reproduce import Case, Experiment, Findings
 
 
 def compute(case: Case) -> Findings:
-    """What all networks say of each other, and how soft the sorts were that sharpen."""
+    """Comparison of all networks, and the column errors before the sorts sharpen."""
     findings_of_all = findings(SORTS, case)
     first = PARITY.protocols[case.size].recipe.epochs
     off = f"{np.median(softness(case)):.1g}"
@@ -23,20 +23,20 @@ def compute(case: Case) -> Findings:
 EXPERIMENT = Experiment(
     source="shahbazi2025, Table 1, sorts, of digits in place of pets",
     claim=(
-        "Networks of sliced attention get better when their sorts sharpen after they "
-        "are taught, and better still with hard sorts in their place."
+        "Networks with sliced attention improve if their sorts are sharpened after "
+        "training, and improve further with hard sorts in their place."
     ),
     caption=captioned(
-        "examined on {examined} others. Medians in percent: {scores}.",
-        " Initial networks end after {first} epochs, and the columns of their matrices "
-        "are off one by {off}. The others go on from them, to the bit, at the last "
-        "rate, which is a hundredth of the first: longer with the temperature that "
-        "was, sharp with one that falls; hard are the sharp ones with hard sorts.",
+        "evaluated on {examined} others; medians in percent: {scores}.",
+        " Initial networks have {first} epochs, and their column sums are off by "
+        "{off}; the others continue from them at a hundredth of the first learning "
+        "rate: longer at the same temperature, sharp with a falling temperature, and "
+        "hard are the sharp ones with hard sorts.",
     ),
-    seen=(
-        "Left, a point for each network and a bar at the median. Right, what a network "
-        "has more than another of its seed: the mean and its interval. Hollow points "
-        "have a verdict that is withdrawn."
+    description=(
+        "Left, the score of each network, with a bar at the median. Right, paired "
+        "differences: their mean and its interval; hollow points have a withdrawn "
+        "verdict."
     ),
     compute=compute,
     draw=drawn(Axis("images that teach", "test accuracy, %", "points more")),

@@ -1,4 +1,4 @@
-"""tay2020, Table 1: sequences that are sorted, and which lengths are."""
+"""tay2020, Table 1: sorting of sequences, by length."""
 
 import numpy as np
 import xarray as xr
@@ -11,7 +11,7 @@ from meanfield.reproduce import Case, Experiment, Findings
 
 
 def compute(case: Case) -> Findings:
-    """What networks say of each other, and what is right at each length."""
+    """Comparison of all networks, and their accuracy at each length."""
     found = findings(SORTING, case)
     trained = SORTING.networks(case)
     (condition,) = trained.protocol.conditions
@@ -35,7 +35,7 @@ def compute(case: Case) -> Findings:
 
 
 def _right(lines: list[Line], at: np.ndarray) -> np.ndarray:
-    """The share in percent of sequences of each length that are right."""
+    """Accuracy in percent at each length."""
     length = np.concatenate([scores(line, "length") for line in lines])
     correct = np.concatenate([scores(line, "correct") for line in lines])
     share = lambda n: correct[length == n].mean() if np.any(length == n) else np.nan
@@ -45,22 +45,22 @@ def _right(lines: list[Line], at: np.ndarray) -> np.ndarray:
 EXPERIMENT = Experiment(
     source="tay2020, Table 1, of shorter sequences",
     claim=(
-        "Sparse Sinkhorn attention sorts better than attention within blocks, and "
-        "than softmax over all."
+        "Sparse Sinkhorn attention sorts better than local attention within blocks, "
+        "and than full softmax."
     ),
     caption=captioned(
-        "{examined} of them. Exact matches in percent, medians: {scores}. Means over "
-        "lengths that were taught, and over longer ones: {taught}.",
-        " A network that sorts all lengths it was taught, and no others, is right half "
-        "of the time.",
+        "{examined} test sequences; exact matches in percent, medians: {scores}; means "
+        "over training lengths and over longer ones: {taught}.",
+        " A network that sorts exactly the training lengths is correct half of the "
+        "time.",
     ),
-    seen=(
-        "Left, a point for each network and a bar at the median. In the middle what a "
-        "network has more than another of its seed: the mean and its interval. Right, "
-        "what is right at each length. Hollow points have a verdict that is withdrawn."
+    description=(
+        "Left, the score of each network, with a bar at the median. Middle, paired "
+        "differences: their mean and its interval; hollow points have a withdrawn "
+        "verdict. Right, the accuracy at each length."
     ),
     compute=compute,
     draw=drawn(
-        Axis("longest that is taught", "exact match, %", "points more"), by_length
+        Axis("longest training length", "exact match, %", "points more"), by_length
     ),
 )

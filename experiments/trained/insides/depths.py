@@ -24,7 +24,9 @@ Block = Callable[[Points], Points]
 
 def alone(block: Residual, mu: Points) -> Points:
     """What a block adds, in the place of the tokens it would be added to."""
-    return mu.at(jax.vmap(block.after)(block.part(block.entering(mu))))
+    return mu.replace_coordinates(
+        jax.vmap(block.after)(block.part(block.part_input(mu)))
+    )
 
 
 def attentions(encoder: Encoder) -> list[Residual]:

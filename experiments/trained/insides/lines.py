@@ -48,7 +48,7 @@ def _of_images(folder: Path, record: Record, i: int) -> Line:
     """What one seed has inside, by epoch."""
     seed, epochs = record.spec.seeds[i], TrainFolder(folder).epochs
     test = record.spec.splits()[i].test[:IMAGES]
-    images = jnp.asarray(record.spec.built().items()["image"][test])
+    images = jnp.asarray(record.spec.build_task().samples()["image"][test])
     numbers, depths = [], []
     for epoch in epochs:
         own = network(folder, seed=seed, epoch=epoch)

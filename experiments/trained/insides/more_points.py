@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 
 from meanfield.distances import wasserstein
 from meanfield.measures import Points
-from meanfield.training.tasks._solids import SOLIDS, scattered
-from meanfield.training.tasks.solids import NOISE, SetNetwork, standardised
+from meanfield.training.tasks._solids import SOLIDS, sample_surface
+from meanfield.training.tasks.solids import NOISE, SetNetwork, standardise
 
 KINDS = tuple(SOLIDS)[::2]
 Clouds = Float[np.ndarray, "solids _ d"]
@@ -29,9 +29,9 @@ def clouds(n: int, draw: int) -> Clouds:
     for number, kind in enumerate(KINDS):
         triangles = SOLIDS[kind](np.random.default_rng(number))
         rng = np.random.default_rng([number, n, draw])
-        points = scattered(triangles, n, rng)
+        points = sample_surface(triangles, n, rng)
         made.append(points + rng.normal(scale=NOISE, size=points.shape))
-    return standardised(np.stack(made))
+    return standardise(np.stack(made))
 
 
 def distances(x: Clouds, y: Clouds) -> float:
@@ -58,7 +58,7 @@ def through(
     """
 
     def of_cloud(points: Array) -> tuple[Array, Array]:
-        mu = network.seen(points)
+        mu = network.encode(points)
         return mu.tokens.x, network.pooling(mu)[0]
 
     return jax.lax.map(of_cloud, x)

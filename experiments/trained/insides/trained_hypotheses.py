@@ -163,7 +163,7 @@ def _numbers(
 
 
 def _number(values: np.ndarray) -> float | None:
-    """The median, of which what is not finite is the largest; `None` if it is that."""
+    """The median; non-finite values count as infinite, and `None` stands for that."""
     median = float(np.median(np.where(np.isfinite(values), values, np.inf)))
     return median if np.isfinite(median) else None
 
@@ -173,36 +173,36 @@ def _told(value: float | None, form: str) -> str:
 
 
 def _sentence(name: str, own: dict[str, list[float | None]]) -> str:
-    """The numbers of one variant, before training and after."""
+    """Sentence with the numbers of one variant, before and after training."""
     pair = lambda key, form=".2f": " → ".join(_told(value, form) for value in own[key])
     rank = lambda key: pair(f"rank, {key}", ".1f").replace("lost", "that of a point")
     return (
-        f"Of {name}, the negative share of A + Aᵀ {pair('negative')}, skew A "
-        f"{pair('skew')}, skew V {pair('asymmetry')}, columns off one "
-        f"{pair('columns')}, rank {rank('network')} and of attention "
-        f"alone {rank('attention alone')}, gap to the flow "
-        f"{pair('gap, flow 1')} by steps of 1 and {pair('gap, flow 4')} of ¼, powers "
-        f"of n {pair('power, tokens')} and pooled {pair('power, pooled')}, of the "
-        f"points themselves {_told(own['power, points'][0], '.2f')}."
+        f"{name}: negative fraction of A + Aᵀ {pair('negative')}, skewness of A "
+        f"{pair('skew')} and of V {pair('asymmetry')}, error of column sums "
+        f"{pair('columns')}, effective rank {rank('network')} and with attention "
+        f"alone {rank('attention alone')}, distance to the flow "
+        f"{pair('gap, flow 1')} at step size 1 and {pair('gap, flow 4')} at ¼, powers "
+        f"of n {pair('power, tokens')} for tokens, {pair('power, pooled')} pooled and "
+        f"{_told(own['power, points'][0], '.2f')} for the points themselves."
     )
 
 
 EXPERIMENT = Experiment(
     source="castin2025 and sander2022: their hypotheses, of networks trained here",
     claim=(
-        "Training leaves scores and values as skew as random ones, and moves plans "
-        "away from doubly stochastic ones and networks away from their flows."
+        "After training, score and value matrices are as skew as random ones, "
+        "attention matrices are further from doubly stochastic, and networks are "
+        "further from their flows."
     ),
     caption=(
-        "{seeds} networks of each kind and {layers} layers, before the first of "
-        "{epochs} epochs and after the last, medians over seeds and layers of means "
-        "over heads. {words}"
+        "{seeds} networks of each kind with {layers} layers, before and after "
+        "{epochs} epochs, medians over seeds and layers of means over heads. {words}"
     ),
-    seen=(
-        "Above, what heads are by epoch, how far columns are from one, and how many "
-        "directions tokens have left after each layer. Below, how far the flow of the "
-        "attention is from the network after all layers, by the length of steps, and "
-        "how far n points are from 4n, as tokens and pooled. Grey is a random network."
+    description=(
+        "Above, properties of the heads by epoch, the error of the column sums, and "
+        "the effective rank of the tokens after each layer. Below, the distance of the "
+        "attention flow to the network after all layers, by step size, and the "
+        "distance of n points to 4n, as tokens and pooled. Grey is a random network."
     ),
     compute=compute,
     draw=draw,

@@ -1,5 +1,5 @@
-"""Sinkhorn potentials: the maps whose fixed points they are, and ways to solve."""
+"""Sinkhorn potentials: their fixed-point maps, and solvers."""
 
-from ._potentials import converged_potential as converged_potential
+from ._potentials import solve_potential as solve_potential
 from ._steps import full_step as full_step
 from ._steps import half_step as half_step

@@ -1,4 +1,4 @@
-"""Bandwidths that shrink: a start for potentials that alternation finds too slowly."""
+"""Annealing of the bandwidth, for Sinkhorn potentials where alternation is slow."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -11,21 +11,21 @@ from typing_extensions import override
 
 from meanfield.fixed_point import FixedPoint, anderson
 from meanfield.measures import Points
-from meanfield.scores import AbstractScore, Dot, SquaredDistance, transposed
-from meanfield.scores.balanced import Balanced
+from meanfield.scores import AbstractScore, Dot, SquaredDistance, transpose
+from meanfield.scores.balanced_score import BalancedScore
 from meanfield.tokens import Tokens
 
 from ._newton import newton
-from ._steps import averaged, full_step, half_step
+from ._steps import average_step, full_step, half_step
 
-# Parts of the score, then all of it, each within reach of Newton steps from the one
-# before: the potential of a part, grown like the score, is off by few units.
+# Increasing fractions of the score. The potential of one, scaled up with the score, is
+# off by a few units for the next one, which Newton's method can correct.
 FRACTIONS = (1 / 1024, 1 / 256, 1 / 64, 1 / 16, 1 / 4, 1.0)
-ROUGH = 1e-2  # in the sup of |log marginal|: what a part is solved to; near the end
-PATIENCE = 20  # evaluations for a tenfold decrease, else alternation has stalled
+ROUGH = 1e-2  # sup of |log marginal| for fractions below one; counts as nearly solved
+PATIENCE = 20  # evaluations without a tenfold decrease after which alternation stalls
 
 
-class Scaled(AbstractScore):
+class ScaledScore(AbstractScore):
     """A fraction of a score."""
 
     score: AbstractScore
@@ -36,30 +36,31 @@ class Scaled(AbstractScore):
         return self.fraction * self.score(queries, keys)
 
 
-def scaled(score: AbstractScore, fraction: Float[Array, ""]) -> AbstractScore:
-    """`fraction` times `score`, of its own kind where that is known."""
+def scale_score(score: AbstractScore, fraction: Float[Array, ""]) -> AbstractScore:
+    """`fraction` times `score`, of the same class where that is possible."""
     if isinstance(score, Dot | SquaredDistance):
         wider = score.epsilon / fraction
         return eqx.tree_at(lambda s: s.epsilon, score, wider)
-    if isinstance(score, Balanced):
-        return score.scaled(fraction)
-    return Scaled(score, fraction)
+    if isinstance(score, BalancedScore):
+        return score.scale_by(fraction)
+    return ScaledScore(score, fraction)
 
 
 class _Stage(NamedTuple):
     number: Int[Array, ""]
-    part: FixedPoint  # where the present fraction begins
-    whole: FixedPoint  # the best for the whole score; all evaluations so far
+    part: FixedPoint  # start for the present fraction
+    whole: FixedPoint  # best point for the whole score, with all evaluations so far
 
 
 class Steps(NamedTuple):
-    """What is alternated.
+    """The data of the alternation.
 
     Attributes:
-        score: of queries and keys.
+        score: the score of queries and keys.
         mu: the keys.
-        symmetric: whether the score is, and positive: steps are then averaged.
-        queries: those of another measure, if they are.
+        symmetric: whether the score is symmetric and positive semidefinite; steps are
+            then averaged.
+        queries: the queries, if they are another measure than `mu`.
     """
 
     score: AbstractScore
@@ -68,15 +69,17 @@ class Steps(NamedTuple):
     queries: Points | None = None
 
     def step(self, fraction: Float[Array, ""]) -> Callable[[Array], Array]:
-        """A step for a fraction of the score."""
-        score, mu = scaled(self.score, fraction), self.mu
-        if self.queries is not None:  # no plan between two measures is symmetric
+        """The step for a fraction of the score."""
+        score, mu = scale_score(self.score, fraction), self.mu
+        if self.queries is not None:  # a plan between two measures is not symmetric
             return lambda g: full_step(score, mu, g, self.queries)
 
         def step(g: Array) -> Array:
             half = half_step(score, mu, g)
-            columns = lambda: half_step(transposed(score), mu, half)
-            return jax.lax.cond(self.symmetric, lambda: averaged(mu, g, half), columns)
+            columns = lambda: half_step(transpose(score), mu, half)
+            return jax.lax.cond(
+                self.symmetric, lambda: average_step(mu, g, half), columns
+            )
 
         return step
 
@@ -84,69 +87,74 @@ class Steps(NamedTuple):
 def solve_in_stages(
     steps: Steps, guess: Float[Array, " n"], *, tolerance: Float[Array, ""], limit: int
 ) -> FixedPoint:
-    """The potential to `tolerance` in the sup of |log marginal|, or the best seen.
+    """The potential, to `tolerance` in the sup of |log marginal|, or the best seen.
 
-    By accelerated alternation, or averaging if `symmetric` (positive), which contracts
-    at any bandwidth. Where that stalls, by Newton's method: at once from nearby, else
-    for one fraction of the score after the other.
+    First by accelerated alternation, or by accelerated averaging for a `symmetric`
+    positive score, which contracts at any bandwidth. If that stalls, by Newton's
+    method: directly if the residual is small, else for increasing fractions of the
+    score.
     """
     first = anderson(
         steps.step(jnp.ones_like(tolerance)),
         guess,
-        # An averaged step is about half of a log-marginal: twice that is left as margin
+        # An averaged step is about half of a log marginal; another factor 2 is margin.
         tolerance=tolerance / 4,
         max_evaluations=limit,
         patience=PATIENCE,
     )
-    # A residual of averaging is none of the marginals yet: Newton's first pass has it.
-    known = jnp.where(steps.symmetric, jnp.inf, first.residual)
-    whole = first._replace(residual=known)
+    # The residual of averaging is not that of marginals; Newton's first pass finds it.
+    residual = jnp.where(steps.symmetric, jnp.inf, first.residual)
+    whole = first._replace(residual=residual)
     longer = jnp.maximum(limit, first.evaluations + 1)
     last = jnp.where(steps.symmetric, longer, limit)
     is_near = steps.symmetric | (first.residual <= ROUGH)
     number = jnp.where(is_near, len(FRACTIONS) - 1, 0)
-    far = _unknown(FRACTIONS[0] * guess, first.evaluations)
+    far = _initial_point(FRACTIONS[0] * guess, first.evaluations)
     part = jax.tree.map(lambda a, b: jnp.where(is_near, a, b), whole, far)
     advance = lambda stage: _advance(steps, stage, tolerance=tolerance, limit=last)
-    unfinished = lambda stage: _unfinished(stage, tolerance, last)
-    return jax.lax.while_loop(unfinished, advance, _Stage(number, part, whole)).whole
+    is_unfinished = lambda stage: _is_unfinished(stage, tolerance, last)
+    return jax.lax.while_loop(is_unfinished, advance, _Stage(number, part, whole)).whole
 
 
 def _advance(
     steps: Steps, stage: _Stage, *, tolerance: Float[Array, ""], limit: Array
 ) -> _Stage:
     """The stage after Newton's method for the present fraction."""
-    i = stage.number
+    i, last = stage.number, len(FRACTIONS) - 1
     fractions = jnp.asarray(FRACTIONS, stage.part.point.dtype)
-    fraction, after = fractions[i], fractions[jnp.minimum(i + 1, len(FRACTIONS) - 1)]
-    is_whole = i == len(FRACTIONS) - 1
-    found = newton(
-        scaled(steps.score, fraction),
+    fraction, next_fraction = fractions[i], fractions[jnp.minimum(i + 1, last)]
+    is_whole = i == last
+    solution = newton(
+        scale_score(steps.score, fraction),
         steps.mu,
         stage.part,
-        # Under `vmap` a member that has ended runs on while others stall: an infinite
-        # tolerance ends it at once.
+        # Under `vmap`, a member that has finished continues while others run: an
+        # infinite tolerance ends its Newton iteration at once.
         tolerance=jnp.where(
-            _unfinished(stage, tolerance, limit),
+            _is_unfinished(stage, tolerance, limit),
             jnp.where(is_whole, tolerance, ROUGH),
             jnp.inf,
         ),
         limit=limit,
         queries=steps.queries,
     )
-    better = is_whole & (found.residual < stage.whole.residual)
-    whole = jax.tree.map(lambda a, b: jnp.where(better, a, b), found, stage.whole)
-    whole = whole._replace(evaluations=found.evaluations)
-    part = _unknown(found.point * (after / fraction), found.evaluations)
+    better = is_whole & (solution.residual < stage.whole.residual)
+    whole = jax.tree.map(lambda a, b: jnp.where(better, a, b), solution, stage.whole)
+    whole = whole._replace(evaluations=solution.evaluations)
+    part = _initial_point(
+        solution.point * (next_fraction / fraction), solution.evaluations
+    )
     return _Stage(i + 1, part, whole)
 
 
-def _unknown(point: Float[Array, " n"], evaluations: Int[Array, ""]) -> FixedPoint:
-    """A point whose residual is not known yet."""
+def _initial_point(
+    point: Float[Array, " n"], evaluations: Int[Array, ""]
+) -> FixedPoint:
+    """A point whose residual is not known yet and is set to infinity."""
     return FixedPoint(point, jnp.full((), jnp.inf, point.dtype), evaluations)
 
 
-def _unfinished(
+def _is_unfinished(
     stage: _Stage, tolerance: Float[Array, ""], limit: Array
 ) -> Bool[Array, ""]:
     going = (stage.number < len(FRACTIONS)) & (stage.whole.evaluations < limit)

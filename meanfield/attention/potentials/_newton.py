@@ -3,14 +3,14 @@ r"""Newton's method for Sinkhorn potentials, by conjugate gradients, in $O(n)$ m
 The potential maximises the concave $J(g) = \int f_g\,d\mu + \int g\,d\mu$, whose
 gradient in $L^2(\mu)$ is $1 - m$, with $m$ the column masses of the plan, and whose
 Hessian is $-(\mathrm{diag}(m) - P^*P)$: symmetric, with the constants as null space.
-Where the plan is nearly an assignment, and alternation crawls, its few small
-eigenvalues cost conjugate gradients little.
+If the plan is nearly an assignment, alternation is slow, but the Hessian has only a few
+small eigenvalues, which conjugate gradients handle in few iterations.
 
-Where it nearly falls into parts, and a part has too much mass, $J$ is a ramp until the
-potential of that part has moved by the logarithm of what binds it, 50 for weights of
-$e^{-50}$; Newton's step is larger than any number that means something. Steps stay
-within a box, whose size grows while they succeed, and end at its edge, like those of
-Steihaug (1983).
+If the plan nearly decomposes into parts, and a part has too much mass, $J$ is almost
+linear until the potential of that part has moved by the log of the weights that couple
+it to the rest: by 50 for weights of $e^{-50}$. A full Newton step is then far too long.
+Steps are therefore restricted to a box, which grows while they succeed, and end at its
+edge, as in Steihaug (1983).
 """
 
 from typing import NamedTuple
@@ -23,30 +23,39 @@ from meanfield.fixed_point import FixedPoint
 from meanfield.measures import Points
 from meanfield.scores import AbstractScore
 
-from ._steps import counts, full_step, full_step_along
+from ._steps import full_step, full_step_jvp, has_weight
 
-FORCING = 0.1  # how far a linear system is solved: tighter ones cost passes, save none
-LONGEST = 300  # conjugate gradients before what there is of a step is tried
-RADIUS = 2.0  # of the first box, in units of the score
-SHORTEST = 2.0**-20  # of a step; where less would be needed, rounding rules
-DECREASE = 1e-4  # of the gap along the step: the usual sufficient decrease
-LEAST = -40.0  # of the log-masses that are divided by: squares stay finite
+FORCING = 0.1  # relative tolerance of linear solves; smaller ones save no Newton steps
+LONGEST = 300  # conjugate gradient iterations before the step so far is tried
+RADIUS = 2.0  # radius of the first box, in units of the score
+SHORTEST = 2.0**-20  # least step length; rounding dominates below it
+DECREASE = 1e-4  # constant of the usual sufficient decrease condition for the gap
+LEAST = -40.0  # lower bound of log masses in divisors, so that squares stay finite
 
 
 class _State(NamedTuple):
-    """A pass at a time: conjugate gradients at `g`, or a trial at `g + length step`."""
+    """State between passes: conjugate gradients at `g`, or trial `g + length step`."""
 
     g: Array
     gap: Array  # ∫ (1 - m)² / m dμ at g
     step: Array
     length: Array
-    radius: Array  # of the box that steps stay in
+    radius: Array  # radius of the box of steps
     solving: Bool[Array, ""]
-    residual: Array  # r, of the linear system
+    residual: Array  # residual r of the linear system
     direction: Array
     decrement: Array  # ∫ r² / m dμ
     inner: Int[Array, ""]
     best: FixedPoint
+
+
+class _Pass(NamedTuple):
+    """Results of a pass over rows and columns."""
+
+    point: Array  # at which the pass was made
+    log_mass: Array  # log m at the point
+    derivative: Array  # of the image of the point, along the direction
+    is_last: Array  # whether the limit of evaluations allows no further one
 
 
 def newton(
@@ -58,35 +67,38 @@ def newton(
     limit: int | Int[Array, ""],
     queries: Points | None = None,
 ) -> FixedPoint:
-    r"""The potential to `tolerance` in the sup of |log column mass|.
+    r"""The potential, to `tolerance` in the sup of |log column mass|.
 
-    An evaluation is a pass over rows and columns, whichever it serves. A step is taken
-    where it brings $m$ closer to 1, in $\int (1-m)^2/m\,d\mu$ (which falls along an
-    exact step), or where $J$, which is concave, still rises at its end; elsewhere it is
-    shortened. The evaluations spent on `start` are counted, and its residual is
-    believed. The best point seen is returned.
+    Each pass over rows and columns counts as one evaluation, for a conjugate gradient
+    iteration or for a trial. A step is accepted if it brings $m$ closer to 1, in
+    $\int (1-m)^2/m\,d\mu$ (which decreases along an exact step), or if the concave $J$
+    still rises at its end; otherwise it is shortened. The evaluations of `start` are
+    included, and its residual is taken as correct. Returns the best point seen.
     """
     g, zero = start.point, jnp.zeros_like(start.point)
-    one = jnp.ones((), g.dtype)
-    none, far = jnp.asarray(0), jnp.full_like(one, jnp.inf)
+    unit = jnp.ones((), g.dtype)
+    count, far = jnp.asarray(0), jnp.full_like(unit, jnp.inf)
     trial = jnp.zeros((), bool)
-    state = _State(g, far, zero, one, RADIUS * one, trial, zero, zero, one, none, start)
+    state = _State(
+        g, far, zero, unit, RADIUS * unit, trial, zero, zero, unit, count, start
+    )
 
-    def unfinished(state: _State) -> Array:
+    def is_unfinished(state: _State) -> Array:
         going = (state.best.residual > tolerance) & (state.length >= SHORTEST)
         return going & (state.best.evaluations < limit)
 
     def one_pass(state: _State) -> _State:
         point = state.g + jnp.where(state.solving, 0, state.length) * state.step
-        image, slope = full_step_along(score, mu, point, state.direction, queries)
-        log_mass = jnp.where(counts(mu), point - image, 0)
-        last = state.best.evaluations + 2 >= limit
-        return _advanced(mu.weights, state, point, log_mass, slope, last=last)
+        image, derivative = full_step_jvp(score, mu, point, state.direction, queries)
+        log_mass = jnp.where(has_weight(mu), point - image, 0)
+        is_last = state.best.evaluations + 2 >= limit
+        result = _Pass(point, log_mass, derivative, is_last)
+        return _next_state(mu.weights, state, result)
 
-    return jax.lax.while_loop(unfinished, one_pass, state).best
+    return jax.lax.while_loop(is_unfinished, one_pass, state).best
 
 
-def alternated_plainly(
+def plain_alternation(
     score: AbstractScore,
     mu: Points,
     start: FixedPoint,
@@ -95,53 +107,53 @@ def alternated_plainly(
     limit: int | Int[Array, ""],
     queries: Points | None = None,
 ) -> FixedPoint:
-    """Alternation without acceleration, from where Newton's steps are all too long.
+    """Alternation without acceleration, the last resort if Newton's method fails.
 
-    Nothing is faster at last, but it contracts from everywhere, at every bandwidth: in
-    Hilbert's metric, by Birkhoff's constant.
+    It may be slow, but it contracts from any start and at any bandwidth: in Hilbert's
+    metric, by Birkhoff's constant.
     """
 
-    def unfinished(state: tuple[Array, FixedPoint]) -> Array:
+    def is_unfinished(state: tuple[Array, FixedPoint]) -> Array:
         best = state[1]
         return (best.residual > tolerance) & (best.evaluations < limit)
 
     def one_pass(state: tuple[Array, FixedPoint]) -> tuple[Array, FixedPoint]:
         point, best = state
         image = full_step(score, mu, point, queries)
-        error = jnp.max(jnp.abs(jnp.where(counts(mu), point - image, 0)))
+        error = jnp.max(jnp.abs(jnp.where(has_weight(mu), point - image, 0)))
         return image, _better(best, point, error)
 
-    return jax.lax.while_loop(unfinished, one_pass, (start.point, start))[1]
+    return jax.lax.while_loop(is_unfinished, one_pass, (start.point, start))[1]
 
 
-def _advanced(
-    w: Array, state: _State, point: Array, log_mass: Array, slope: Array, *, last: Array
-) -> _State:
-    """What a pass at `point` leads to, a trial or one of conjugate gradients.
+def _next_state(w: Array, state: _State, result: _Pass) -> _State:
+    """The state after a pass: a conjugate gradient iteration or a trial.
 
-    In straight lines and few sums, for these take longer to compile than to run. A
-    trial that is accepted begins conjugate gradients, preconditioned by `1 / m`.
+    The code has no branches and few sums, since compiling them takes longer than
+    running them. An accepted trial starts conjugate gradients, preconditioned by
+    `1 / m`.
     """
+    point, log_mass, derivative, is_last = result
     m, q = jnp.exp(log_mass), state.direction
     divisor = jnp.exp(jnp.maximum(log_mass, LEAST))
-    image = m * (q - slope)  # (diag m - P*P) q
+    image = m * (q - derivative)  # (diag m - P*P) q
     size, is_at_edge = _size(w * m * q**2, w * q * image, state)
     residual = jnp.where(state.solving, state.residual - size * image, 1 - m)
     decrement = jnp.sum(w * residual**2 / divisor)
     closer = decrement <= (1 - DECREASE * state.length) * state.gap
-    uphill = jnp.sum(w * residual * state.step) >= 0  # of a trial: dJ along its step
+    uphill = jnp.sum(w * residual * state.step) >= 0  # derivative of J along the step
     begins = ~state.solving & (closer | uphill)
     turn = jnp.where(begins, 0, decrement / state.decrement)
-    solved = (decrement <= FORCING**2 * state.gap) | (state.inner >= LONGEST)
-    goes_on = state.solving & ~(solved | is_at_edge | last)
-    kept = begins | state.solving
+    is_solved = (decrement <= FORCING**2 * state.gap) | (state.inner >= LONGEST)
+    goes_on = state.solving & ~(is_solved | is_at_edge | is_last)
+    is_accepted = begins | state.solving
     grows = begins & uphill & (state.length == 1)
     return _State(
         g=jnp.where(begins, point, state.g),
         gap=jnp.where(begins, decrement, state.gap),
         step=jnp.where(begins, 0, state.step + size * q),
-        length=jnp.where(kept, 1, state.length / 2),
-        radius=state.radius * jnp.where(grows, 2, jnp.where(kept, 1, 0.5)),
+        length=jnp.where(is_accepted, 1, state.length / 2),
+        radius=state.radius * jnp.where(grows, 2, jnp.where(is_accepted, 1, 0.5)),
         solving=begins | goes_on,
         residual=residual,
         direction=residual / divisor + turn * q,
@@ -154,10 +166,10 @@ def _advanced(
 def _size(
     squares: Float[Array, " n"], curvatures: Float[Array, " n"], state: _State
 ) -> tuple[Float[Array, ""], Bool[Array, ""]]:
-    """How far to go along the direction, and whether the edge of the box ends it.
+    """Step size along the direction, and whether the edge of the box limits it.
 
-    `squares` and `curvatures` sum to the direction's square and to its image along
-    itself. Nothing but the edge ends a direction whose curvature is lost to rounding.
+    `squares` and `curvatures` sum to the squared norm of the direction and to its
+    curvature. If rounding dominates the curvature, the step goes to the edge.
     """
     q = state.direction
     moves = q != 0

@@ -1,7 +1,7 @@
 r"""Sinkhorn potentials: the $g$ that makes both marginals of $\kappa_\mu$ equal $\mu$.
 
-With $f(x) = -\log\int e^{s(x,y) + g(y)} d\mu(y)$ rows are normalised by construction;
-the potential solves the column equation $g(y) = -\log\int e^{s(x,y) + f(x)} d\mu(x)$.
+With $f(x) = -\log\int e^{s(x,y) + g(y)} d\mu(y)$ the rows are normalised; the potential
+$g$ solves the column equation $g(y) = -\log\int e^{s(x,y) + f(x)} d\mu(x)$.
 """
 
 from collections.abc import Callable
@@ -12,32 +12,37 @@ import jax.numpy as jnp
 from equinox.internal import unvmap_any
 from jaxtyping import Array, Bool, Float
 
-from meanfield._derivatives import ruled
+from meanfield._derivatives import custom_derivative
 from meanfield._programs import compile_once
 from meanfield.fields import Convergence
 from meanfield.linalg import entropic_shrinkage, solve_positive, sqrt_one_plus_four
-from meanfield.measures import AbstractPlanned, Points, exactly, unchecked
+from meanfield.measures import (
+    AbstractPlannedReduction,
+    Points,
+    use_exact_sums,
+    use_unchecked_cells,
+)
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
-from meanfield.scores.balanced import Balanced
-from meanfield.scores.differences import size_of_scores, unless_rounded_away
+from meanfield.scores.balanced_score import BalancedScore
+from meanfield.scores.differences import choose_by_rounding, size_of_scores
 
 from ._annealing import Steps, solve_in_stages
-from ._newton import alternated_plainly
-from ._steps import counts, full_step, half_step, interpolation_error
+from ._newton import plain_alternation
+from ._steps import full_step, half_step, has_weight, interpolation_error
 
-# A velocity may miss its tolerance by 1.4 times where log-marginals are that far off:
-# the worst of 600 plans. So they are asked for to an eighth of it.
+# In the worst of 600 plans, an error of log marginals gave a velocity error 1.4 times
+# as large. The potentials are therefore solved to an eighth of the tolerance.
 POTENTIALS = 8
-# What is left of a log-marginal at the largest score is 0.3 to 1 roundings of it.
+# The log marginals can be reduced to 0.3 to 1 roundings of the largest score.
 ROUNDINGS = 2
 _NO_DERIVATIVE = (
-    "The derivative of Sinkhorn potentials was not found: its conjugate gradients "
+    "The derivative of Sinkhorn potentials did not converge: conjugate gradients "
     "missed their tolerance after 500 iterations. Raise `epsilon`."
 )
 
 
 @compile_once
-def converged_potential(
+def solve_potential(
     score: AbstractScore,
     mu: Points,
     queries: Points | None = None,
@@ -48,27 +53,27 @@ def converged_potential(
 ) -> tuple[Float[Array, " n"], Convergence]:
     r"""The potential $g$, to `tolerance` in the sup of |log marginal|.
 
-    `None` asks for $\epsilon^{2/3}$ of the dtype, or for the rounding of scores as
-    large as these, up to $\epsilon^{1/3}$, whichever is more; and no more than
-    interpolated sums can give. Rounding beyond that is reported as a residual.
+    `None` stands for $\epsilon^{2/3}$ of the dtype or the rounding of scores of this
+    size up to $\epsilon^{1/3}$, whichever is larger, and at least for the accuracy of
+    interpolated sums. Larger rounding errors are reported as a residual.
 
-    Derivatives go through the equation, not through the iteration. A quadratic score
-    comes centred, bilinear in deviations from the mean: the rest does not matter. Where
-    `A` is symmetric positive semidefinite the averaging map $g \mapsto (g + c(g))/2$ is
-    accelerated, which contracts by one half whatever the bandwidth; elsewhere the
-    alternation is. Where that stalls, Newton's method ends it: at once from nearby,
-    else along an annealed bandwidth; or plain alternation where all its steps are too
-    long. A pass over rows and columns counts once in `max_iterations`, whatever it
-    serves; one more may measure what was reached.
+    Derivatives use the equation, not the iteration. Quadratic scores must be centred:
+    bilinear in deviations from the mean, since other terms do not matter. If `A` is
+    symmetric positive semidefinite, the averaging map $g \mapsto (g + c(g))/2$ is
+    accelerated, which contracts by one half at any bandwidth; otherwise the alternation
+    is. If that stalls, Newton's method follows, directly if the residual is small, else
+    along an annealed bandwidth; and plain alternation, if all its steps are too long. A
+    pass over rows and columns counts as one of `max_iterations`; one more may measure
+    the residual.
 
-    Where `queries` are another measure, of the same mass, the plan is one between the
-    two, and its potential of keys is found: by alternation, whatever `A` is.
+    If `queries` are another measure, of the same mass, the plan is between the two, and
+    the result is the potential of the keys, found by alternation for any `A`.
 
-    It is found from `guess` on, or from the potential of Gaussians.
+    The iteration starts from `guess`, by default the potential of Gaussians.
     """
-    frozen = jax.lax.stop_gradient((score, mu, queries, guess))
-    g, convergence = _solve(*frozen, tolerance=tolerance, limit=max_iterations)
-    return _with_derivative(score, mu, g, queries), convergence
+    constants = jax.lax.stop_gradient((score, mu, queries, guess))
+    g, convergence = _solve(*constants, tolerance=tolerance, limit=max_iterations)
+    return _add_derivative(score, mu, g, queries), convergence
 
 
 def _solve(
@@ -80,38 +85,38 @@ def _solve(
     tolerance: float | None,
     limit: int,
 ) -> tuple[Float[Array, " n"], Convergence]:
-    checked = mu, queries
-    mu, queries = unchecked(checked)
+    pair = mu, queries
+    mu, queries = use_unchecked_cells(pair)
     begin, symmetric = _guess(score, mu, queries)
     begin = begin if guess is None else guess
-    asked = (
+    target = (
         _tolerance(score, mu, queries, begin)
         if tolerance is None
         else jnp.asarray(tolerance)
     )
     steps = Steps(score, mu, symmetric, queries)
-    goal = {"tolerance": asked, "limit": limit}
-    found = solve_in_stages(steps, begin, **goal)
-    found = alternated_plainly(score, mu, found, queries=queries, **goal)
-    missed = interpolation_error(score, *checked, found.point)
-    rounding = _rounding(score, *checked, found.point)
-    residual = jnp.maximum(found.residual, jnp.maximum(missed, rounding))
-    asked, g = asked.astype(residual.dtype), found.point
-    if mu.zero_weights is not None:  # no marginal told what excluded tokens tend to
-        g = jnp.where(counts(mu), g, full_step(score, mu, g, queries))
-    return g, Convergence(residual, asked, found.evaluations)
+    goal = {"tolerance": target, "limit": limit}
+    solution = solve_in_stages(steps, begin, **goal)
+    solution = plain_alternation(score, mu, solution, queries=queries, **goal)
+    sum_error = interpolation_error(score, *pair, solution.point)
+    rounding = _rounding(score, *pair, solution.point)
+    residual = jnp.maximum(solution.residual, jnp.maximum(sum_error, rounding))
+    target, g = target.astype(residual.dtype), solution.point
+    if mu.zero_weights is not None:  # excluded tokens have no marginal to solve for
+        g = jnp.where(has_weight(mu), g, full_step(score, mu, g, queries))
+    return g, Convergence(residual, target, solution.evaluations)
 
 
 def _guess(
     score: AbstractScore, mu: Points, queries: Points | None
 ) -> tuple[Float[Array, " n"], Bool[Array, ""]]:
-    """A potential to begin with, and whether averaging finds the way from there."""
+    """Initial potential, and whether the averaging map can be used."""
     if not isinstance(score, AbstractQuadraticScore):
         return jnp.zeros_like(mu.log_weights), jnp.zeros((), bool)
     guess = gaussian_potential(score, mu, queries)
     if queries is not None:
         return guess, jnp.zeros((), bool)
-    return guess, _symmetric_positive(score.A)
+    return guess, _is_semidefinite(score.A)
 
 
 def _tolerance(
@@ -119,60 +124,65 @@ def _tolerance(
 ) -> Float[Array, ""]:
     eps = jnp.finfo(guess.dtype).eps
     size = jnp.maximum(jnp.max(jnp.abs(guess)), _largest(score, mu, queries))
-    # Scores that round off more than the upper bound are lost.
-    asked = jnp.clip(ROUNDINGS * eps * size, eps ** (2 / 3), eps ** (1 / 3))
+    # Rounding of scores beyond the upper bound is reported instead of tolerated.
+    tolerance = jnp.clip(ROUNDINGS * eps * size, eps ** (2 / 3), eps ** (1 / 3))
     how = mu.reduction
-    share = how.tolerance / POTENTIALS if isinstance(how, AbstractPlanned) else 0.0
-    return jnp.maximum(asked, share)
+    share = (
+        how.tolerance / POTENTIALS if isinstance(how, AbstractPlannedReduction) else 0.0
+    )
+    return jnp.maximum(tolerance, share)
 
 
 def _largest(
     score: AbstractScore, mu: Points, queries: Points | None
 ) -> Float[Array, ""]:
-    """About the largest score, and never more: those of the longest vectors.
+    """Lower estimate of the largest |score|, from the longest query and key vectors.
 
-    0 where scores are no inner products, and where differences give them.
+    It is 0 if scores are not inner products, or are computed from differences.
     """
     if not isinstance(score, AbstractQuadraticScore):
         return jnp.zeros((), mu.log_weights.dtype)
-    at = mu if queries is None else queries
-    parts = score.factors(at.counted, mu.counted)
+    query_points = mu if queries is None else queries
+    parts = score.factors(query_points.safe_tokens, mu.safe_tokens)
     longest = lambda rows: rows[jnp.argmax(jnp.sum(rows**2, axis=1))]
-    of_queries = jnp.max(jnp.abs(parts.query @ longest(parts.key)))
-    of_keys = jnp.max(jnp.abs(parts.key @ longest(parts.query)))
-    largest = jnp.maximum(of_queries, of_keys)
-    if not isinstance(score, Balanced):
+    query_bound = jnp.max(jnp.abs(parts.query @ longest(parts.key)))
+    key_bound = jnp.max(jnp.abs(parts.key @ longest(parts.query)))
+    largest = jnp.maximum(query_bound, key_bound)
+    if not isinstance(score, BalancedScore):
         return largest
-    size = size_of_scores(parts.key, parts.query.T, parts.of_key)
-    none = lambda: jnp.zeros_like(largest)
-    return unless_rounded_away(size, len(score.N), none, lambda: largest)
+    size = size_of_scores(parts.key, parts.query.T, parts.key_term)
+    zero = lambda: jnp.zeros_like(largest)
+    return choose_by_rounding(size, len(score.N), zero, lambda: largest)
 
 
 def _rounding(
     score: AbstractScore, mu: Points, queries: Points | None, g: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """The rounding of both potentials, where they are so large that it is no small one.
+    """Rounding error of both potentials, if they are so large that it matters; else 0.
 
-    No marginal shows it: of rounded scores they may all be right.
+    The marginals do not show it: they may all be correct for the rounded scores.
     """
-    none = jnp.zeros((), g.dtype)
-    if not isinstance(score, Balanced):
-        return none
+    zero = jnp.zeros((), g.dtype)
+    if not isinstance(score, BalancedScore):
+        return zero
     eps = jnp.finfo(g.dtype).eps
-    at = mu if queries is None else queries
-    squares = score.square_of_queries(at.counted.x), score.square_of_keys(mu.counted.x)
-    largest = sum(map(jnp.max, squares), none)
+    query_points = mu if queries is None else queries
+    squares = (
+        score.square_of_queries(query_points.safe_tokens.x),
+        score.square_of_keys(mu.safe_tokens.x),
+    )
+    largest = sum(map(jnp.max, squares), zero)
 
     def rounding() -> Float[Array, ""]:
-        f = half_step(score, exactly(mu), g, queries)
-        lost = 2 * eps * (jnp.max(jnp.abs(f)) + jnp.max(jnp.abs(g)))
-        return jnp.where(lost > eps ** (1 / 3), lost, 0)
+        f = half_step(score, use_exact_sums(mu), g, queries)
+        error = 2 * eps * (jnp.max(jnp.abs(f)) + jnp.max(jnp.abs(g)))
+        return jnp.where(error > eps ** (1 / 3), error, 0)
 
     is_large = unvmap_any(2 * eps * largest > eps ** (1 / 3))
-    return jax.lax.cond(is_large, rounding, lambda: none)
+    return jax.lax.cond(is_large, rounding, lambda: zero)
 
 
-def _with_derivative(
+def _add_derivative(
     score: AbstractScore,
     mu: Points,
     g: Float[Array, " n"],
@@ -180,10 +190,10 @@ def _with_derivative(
 ) -> Float[Array, " n"]:
     r"""`g` as a differentiable function of the score and the measures.
 
-    At the solution the alternation $T$ has $T'(g) = P^*P$ with $P$ the conditional
-    expectation under the plan: self-adjoint in $L^2(\mu)$, with the constants as its
-    fixed vectors. In the variable $\sqrt{w} g$, and with the constants pinned by
-    their mean, $I - T'$ is symmetric positive definite and conjugate gradients apply.
+    At the solution the alternation $T$ has $T'(g) = P^*P$, where $P$ is the conditional
+    expectation under the plan. It is self-adjoint in $L^2(\mu)$ and fixes the
+    constants. In the variable $\sqrt{w} g$, and with the constants pinned by their
+    mean, $I - T'$ is symmetric positive definite, so conjugate gradients apply.
     """
     arrays, rest = eqx.partition((score, mu, queries), eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
@@ -191,39 +201,41 @@ def _with_derivative(
     def equation(h: Array, solution: Array, *leaves: Array) -> Array:
         whole = jax.tree.unflatten(structure, leaves)
         score, mu, queries = eqx.combine(whole, rest)
-        counted, root = counts(mu), _roots(mu)
-        pinned = jnp.where(counted, root, 0)
+        has_mass, root = has_weight(mu), _roots(mu)
+        pin = jnp.where(has_mass, root, 0)
         residual = h - root * full_step(score, mu, h / root, queries)
-        drift = pinned @ (h - solution)
-        return jnp.where(counted, residual + pinned * drift, h)
+        drift = pin @ (h - solution)
+        return jnp.where(has_mass, residual + pin * drift, h)
 
     def rule(h: Array, primals: tuple, tangents: tuple) -> Array:
-        at_solution = lambda *parameters: equation(h, *parameters)
-        _, moved = eqx.filter_jvp(at_solution, primals, tangents)
+        residual = lambda *parameters: equation(h, *parameters)
+        _, tangent = eqx.filter_jvp(residual, primals, tangents)
         _, matvec = jax.linearize(lambda h: equation(h, *primals), h)
-        return jax.lax.custom_linear_solve(matvec, -moved, _checked_cg, symmetric=True)
+        return jax.lax.custom_linear_solve(matvec, -tangent, _solve_cg, symmetric=True)
 
     root = _roots(mu)
     solution = jax.lax.stop_gradient(root * g)
-    return ruled(rule)(lambda solution, *_: solution)(solution, *leaves) / root
+    return (
+        custom_derivative(rule)(lambda solution, *_: solution)(solution, *leaves) / root
+    )
 
 
 def _roots(mu: Points) -> Float[Array, " n"]:
-    # Differentiable too: the operator must stay symmetric for second derivatives.
-    least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # none is zero, to divide by
-    logs = jnp.where(counts(mu), jnp.maximum(mu.log_weights, least), 0)
+    # Differentiable, since the operator must stay symmetric for second derivatives.
+    least = jnp.log(jnp.finfo(mu.log_weights.dtype).tiny)  # roots are divisors
+    logs = jnp.where(has_weight(mu), jnp.maximum(mu.log_weights, least), 0)
     return jnp.exp(logs / 2)
 
 
-def _checked_cg(matvec: Callable[[Array], Array], b: Array) -> Array:
-    """Conjugate gradients, which raise where they fail."""
-    asked = float(jnp.finfo(b.dtype).eps) ** 0.75
-    x, _ = jax.scipy.sparse.linalg.cg(matvec, b, tol=asked, maxiter=500)
-    missed = jnp.linalg.norm(matvec(x) - b) > asked**0.5 * jnp.linalg.norm(b)
-    return x * eqx.error_if(jnp.ones((), x.dtype), missed, _NO_DERIVATIVE)
+def _solve_cg(matvec: Callable[[Array], Array], b: Array) -> Array:
+    """Solution by conjugate gradients; raises if they do not converge."""
+    rtol = float(jnp.finfo(b.dtype).eps) ** 0.75
+    x, _ = jax.scipy.sparse.linalg.cg(matvec, b, tol=rtol, maxiter=500)
+    has_failed = jnp.linalg.norm(matvec(x) - b) > rtol**0.5 * jnp.linalg.norm(b)
+    return x * eqx.error_if(jnp.ones((), x.dtype), has_failed, _NO_DERIVATIVE)
 
 
-def _symmetric_positive(A: Float[Array, "d d"]) -> Array:
+def _is_semidefinite(A: Float[Array, "d d"]) -> Array:
     scale = jnp.max(jnp.abs(A))
     slack = 10 * A.shape[0] * jnp.finfo(A.dtype).eps * scale
     symmetric = jnp.all(jnp.abs(A - A.T) <= slack)
@@ -233,34 +245,37 @@ def _symmetric_positive(A: Float[Array, "d d"]) -> Array:
 def gaussian_potential(
     score: AbstractQuadraticScore, mu: Points, queries: Points | None = None
 ) -> Float[Array, " n"]:
-    r"""The potential of Gaussians with the moments of the tokens, up to a constant.
+    r"""The potential for Gaussians with the moments of the tokens, up to a constant.
 
     $g(y) = -y\cdot (A\alpha_X + a) - \tfrac12 z\cdot (1/h) z$ with
     $z = X^\top A^\top(y-\alpha)$ and $1/h$ the entropic shrinkage of
-    $(Y^\top A X)^\top$, where $YY^\top$ is the covariance of `mu` and $XX^\top$, about
-    $\alpha_X$, that of the queries: the solution itself when both are quadratures of
-    Gaussians.
+    $(Y^\top A X)^\top$. Here $YY^\top$ is the covariance of `mu`, and $\alpha_X$ and
+    $XX^\top$ are the mean and the covariance of the queries. If both measures are
+    quadratures of Gaussians, this is the solution.
     """
     A, Y = score.A, _root_of_covariance(mu)
-    at, X = (mu, Y) if queries is None else (queries, _root_of_covariance(queries))
+    query_points, X = (
+        (mu, Y) if queries is None else (queries, _root_of_covariance(queries))
+    )
     shrinkage = entropic_shrinkage((Y.T @ A @ X).T)
-    y = mu.counted.x
+    y = mu.safe_tokens.x
     z = (y - mu.mean[None, :]) @ A @ X
     bilinear = -jnp.sum((z @ shrinkage) * z, axis=1) / 2
-    if not isinstance(score, Balanced):
-        return bilinear - y @ (A @ at.mean + score.a)
-    other = bilinear + score.square_of_keys(y)
+    if not isinstance(score, BalancedScore):
+        return bilinear - y @ (A @ query_points.mean + score.a)
+    potential = bilinear + score.square_of_keys(y)
     is_one = jnp.all(score.M == score.N) & (queries is None)
-    return jnp.where(is_one, _potential_of_distance(score, mu), other)
+    return jnp.where(is_one, _potential_of_distance(score, mu), potential)
 
 
-def _potential_of_distance(score: Balanced, mu: Points) -> Float[Array, " n"]:
-    r"""$\tfrac12 u\cdot(H + S)^{-1}u$ of images $u$ with the covariance $S$.
+def _potential_of_distance(score: BalancedScore, mu: Points) -> Float[Array, " n"]:
+    r"""The potential $\tfrac12 u\cdot(H + S)^{-1}u$ of images $u$ with covariance $S$.
 
-    With $H = \tfrac12(I + (I + 4S^2)^{1/2})$: the potential of one Gaussian for
-    $N = M$. That of the bilinear score cancels with its square: $H^2 - S^2 = H$.
+    Here $H = \tfrac12(I + (I + 4S^2)^{1/2})$. This is the potential of one Gaussian if
+    $N = M$; computed from the bilinear score, it would suffer from cancellation with
+    the squares. It uses $H^2 - S^2 = H$.
     """
-    u = jnp.sqrt(score.scale) * (mu.counted.x - mu.mean[None]) @ score.N.T
+    u = jnp.sqrt(score.scale) * (mu.safe_tokens.x - mu.mean[None]) @ score.N.T
     S = score.scale * score.N @ mu.covariance @ score.N.T
     H = (jnp.eye(len(S), dtype=S.dtype) + sqrt_one_plus_four(S)) / 2
     return jnp.sum(u * solve_positive(H + S, u.T).T, axis=1) / 2

@@ -1,4 +1,4 @@
-"""Expected sliced transport attention: tokens matched by their ranks along slices."""
+"""Expected sliced transport attention: tokens are matched by their ranks on slices."""
 
 from ._hard import HardSlices as HardSlices
 from ._sliced_variants import esp as esp

@@ -1,4 +1,4 @@
-r"""Couplings that match queries and keys along slices, by their ranks."""
+r"""Coupling that matches queries and keys by their ranks along slices."""
 
 import jax
 import jax.numpy as jnp
@@ -13,24 +13,24 @@ from meanfield.linalg import HIGHEST
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
 
-from ._mean import HardMean, evenly, weighted
+from ._mean import HardMean, equal_shares, reweight
 
-# Of the terms of a projection, that its sum may be off by after a few hundred steps.
+# Rounding error of a projection after a few hundred steps, in eps of its terms.
 ROUNDINGS = 32
 
 
 class HardSlices(AbstractGaussianCoupling, Discontinuous):
     r"""$\kappa_\mu\,\mu\otimes\mu = \sum_l\sigma_l\gamma_l$, plans by ranks on slices.
 
-    $\gamma_l$ is the optimal plan between the projections $\theta_l\cdot Qx$ and
-    $\theta_l\cdot Ky$, lifted; both its marginals are $\mu$. The weights are
+    $\gamma_l$ is the lifted optimal plan between the projections $\theta_l\cdot Qx$ and
+    $\theta_l\cdot Ky$; both its marginals are $\mu$. The weights are
     $\sigma_l \propto e^{-\tau D_l/\epsilon}$ with $D_l = \int|Qx - Ky|^2 d\gamma_l$.
-    The sign of $\tau$ is printed wrong (shahbazi2025, Algorithm 1; ERRATA H3).
+    The sign of $\tau$ is misprinted in shahbazi2025, Algorithm 1 (ERRATA H3).
     Source: shahbazi2025, eqs. (5), (8)–(10).
 
     Attributes:
         directions: $\theta_l$, of length one.
-        tau: $\tau$; `None` is zero, and costs no second pass.
+        tau: $\tau$; `None` is zero and saves a second pass.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -46,39 +46,39 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
-        return self.across(score, mu, mu)
+        return self.cross_barycentre(score, mu, mu)
 
     @override
-    def across(
+    def cross_barycentre(
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
-        r"""Each plan, and its cost $D_l$, is one between queries and keys."""
-        dot, even = projectable(score), evenly(self.directions)
+        r"""The barycentre of the plans between queries and keys, with their costs."""
+        dot, even = require_dot_score(score), equal_shares(self.directions)
         mean = HardMean(dot, keys, self.directions, even, queries, self.tau)
-        return weighted(mean)
+        return reweight(mean)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = \sum_l\sigma_l\Sigma K^\top\theta_l\theta_l^\top Q/(s_{Q,l}s_{K,l})$.
 
-        Here $s_{Q,l}^2 = \theta_l\cdot Q\Sigma Q^\top\theta_l$, of $K$ likewise, and
-        $b = \alpha - L\alpha$. This is the law of tokens in the weak sense: as $n \to
-        \infty$ their covariance moves so, but a token has one partner on each slice,
-        and its distance from the mean does not tend to zero. Where $\theta^\top Q$ is
-        a positive multiple of $\theta^\top K$, as for $Q = K$, tokens are their own
-        partners for every $n$, and this is not the limit. ERRATA N2.
+        Here $s_{Q,l}^2 = \theta_l\cdot Q\Sigma Q^\top\theta_l$, likewise for $K$, and
+        $b = \alpha - L\alpha$. It is the limit of the law of tokens in the weak sense:
+        as $n \to \infty$ their covariance moves like this. But a token has one partner
+        on each slice, whose distance from the mean does not tend to zero. If
+        $\theta^\top Q$ is a positive multiple of $\theta^\top K$, as for $Q = K$, each
+        token is its own partner for every $n$, and this is not the limit. ERRATA N2.
         """
-        return self.affine_across(score, mu, mu)
+        return self.cross_affine(score, mu, mu)
 
     @override
-    def affine_across(
+    def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
-        r"""As `affine`, $s_Q$ of the queries, $s_K$ and the first $\Sigma$ of the keys.
+        r"""Like `affine`, with $s_Q$ of the queries and $s_K$, $\Sigma$ of the keys.
 
         On each slice the plan is the increasing map between two normal laws.
         """
-        dot = projectable(score)
+        dot = require_dot_score(score)
         query = projections(self.directions, dot.Q, queries)  # l × r
         key = projections(self.directions, dot.K, keys)
         s_query, s_key = (lengths(rows) for rows in (query, key))
@@ -87,7 +87,7 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
         images = dot.Q @ queries.factor, dot.K @ keys.factor
         shares = self._shares(dot, images, query, key, unit)
         rates = jnp.where(spread > 0, shares / unit, 0)
-        return affine_along(self.directions, dot, queries, keys, rates)
+        return slice_affine(self.directions, dot, queries, keys, rates)
 
     def _shares(
         self,
@@ -97,36 +97,37 @@ class HardSlices(AbstractGaussianCoupling, Discontinuous):
         key: Array,
         spread: Array,
     ) -> Float[Array, " l"]:
-        r"""Of the slices, by $-2\theta^\top S_QS_K\theta/(s_Qs_K)$ of their costs.
+        r"""Slice weights from the costs $-2\theta^\top S_QS_K\theta/(s_Qs_K)$.
 
-        $D_l$ has $|(Q-K)\alpha|^2 + \mathrm{tr}S_Q + \mathrm{tr}S_K$ besides, which all
-        of them share; $S_Q = Q\Sigma Q^\top$. ERRATA N2.
+        The terms $|(Q-K)\alpha|^2 + \mathrm{tr}S_Q + \mathrm{tr}S_K$ of $D_l$ are the
+        same for all slices; $S_Q = Q\Sigma Q^\top$. ERRATA N2.
         """
         if self.tau is None:
-            return evenly(self.directions)
-        along_query, along_key = query @ images[0].T, key @ images[1].T
-        shared = jnp.sum(along_query * along_key, axis=1) / spread
-        return jax.nn.softmax(2 * self.tau / dot.epsilon * shared)
+            return equal_shares(self.directions)
+        S_query, S_key = query @ images[0].T, key @ images[1].T
+        correlation = jnp.sum(S_query * S_key, axis=1) / spread
+        return jax.nn.softmax(2 * self.tau / dot.epsilon * correlation)
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always: $\bar y$ is a mean of tokens; of a Gaussian, $|\bar y| \leq |\mu|$.
+        r"""Always: $\bar y$ is a mean of tokens; for Gaussians, $|\bar y| \leq |\mu|$.
 
-        There each slice gives $E[y\,|\,\theta\cdot Ky]$ at a place of the same law.
+        For a Gaussian each slice gives $E[y\,|\,\theta\cdot Ky]$ at a point that is
+        distributed as $\theta\cdot Ky$.
         """
         return jnp.ones((), bool)
 
     @override
-    def bounded_across(
+    def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
         """Always, for the same reasons."""
         return jnp.ones((), bool)
 
 
-def affine_along(
+def slice_affine(
     directions: Float[Array, "l k"],
     dot: Dot,
     queries: Gaussian,
@@ -135,37 +136,37 @@ def affine_along(
 ) -> Affine:
     r"""$\alpha_K + \sum_l r_l\Sigma_KK^\top\theta_l\theta_l\cdot Q(x - \alpha_Q)$."""
     key = directions @ dot.K @ keys.factor
-    moved = jnp.matmul(keys.factor, (rates[:, None] * key).T, precision=HIGHEST)
-    linear = jnp.matmul(moved, directions @ dot.Q, precision=HIGHEST)
+    columns = jnp.matmul(keys.factor, (rates[:, None] * key).T, precision=HIGHEST)
+    linear = jnp.matmul(columns, directions @ dot.Q, precision=HIGHEST)
     return Affine(linear, keys.mean - linear @ queries.mean)
 
 
 def projections(
     directions: Float[Array, "l k"], matrix: Float[Array, "k d"], mu: Gaussian
 ) -> Float[Array, "l r"]:
-    r"""$\theta_l^\top QY$ or $\theta_l^\top KY$; zero where rounding alone is left.
+    r"""$\theta_l^\top QY$ or $\theta_l^\top KY$, set to zero if only rounding is left.
 
-    What is divided by their lengths would be of order one there, and is zero.
+    Otherwise, after division by its length, such a row would be of order one.
     """
     rows = directions @ matrix @ mu.factor
     terms = jnp.abs(directions) @ jnp.abs(matrix) @ jnp.abs(mu.factor)
     rounding = ROUNDINGS * jnp.finfo(rows.dtype).eps * jnp.linalg.norm(terms, axis=1)
-    there = jnp.sum(rows**2, axis=1) > jax.lax.stop_gradient(rounding) ** 2
-    return jnp.where(there[:, None], rows, 0)
+    is_significant = jnp.sum(rows**2, axis=1) > jax.lax.stop_gradient(rounding) ** 2
+    return jnp.where(is_significant[:, None], rows, 0)
 
 
 def lengths(rows: Float[Array, "l r"]) -> Float[Array, " l"]:
-    """Of rows, with derivative zero where they vanish."""
+    """Lengths of the rows, with derivative zero where they vanish."""
     squares = jnp.sum(rows**2, axis=1)
-    there = squares > 0
-    return jnp.where(there, jnp.sqrt(jnp.where(there, squares, 1)), 0)
+    is_positive = squares > 0
+    return jnp.where(is_positive, jnp.sqrt(jnp.where(is_positive, squares, 1)), 0)
 
 
-def projectable(score: AbstractScore) -> Dot:
-    """`score`, if slices can be laid through its queries and keys.
+def require_dot_score(score: AbstractScore) -> Dot:
+    """`score`, if it is a `Dot`, whose queries and keys can be projected.
 
     Raises:
-        UnsupportedError: unless it is a `Dot`.
+        UnsupportedError: unless `score` is a `Dot`.
     """
     if isinstance(score, Masked):
         raise UnsupportedError(

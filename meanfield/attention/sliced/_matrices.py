@@ -1,8 +1,8 @@
-r"""The plan of a slice as a matrix, without sorts: for few tokens, many times over.
+r"""The plan of a slice as a matrix, without sorting: for many clouds of few tokens.
 
-An atom's masses begin where those of all atoms before it end, which comparisons of all
-pairs say; so whole stacks of clouds are matched in a few products, and derivatives are
-those of products.
+Comparisons of all pairs give the total mass of the atoms before each atom. So whole
+stacks of clouds are matched by a few matrix products, which are simple to
+differentiate.
 """
 
 import jax
@@ -15,31 +15,31 @@ from meanfield.tokens import Tokens
 
 
 def soft_plan(
-    near: AbstractScore,
-    at: Float[Array, " k"],
+    line_score: AbstractScore,
+    points: Float[Array, " k"],
     queries: tuple[Float[Array, " m"], Float[Array, " m"]],
     keys: tuple[Float[Array, " n"], Float[Array, " n"]],
 ) -> tuple[Float[Array, "k n"], Float[Array, " k"]]:
     r"""Rows of $P_t(u)^\top I P_t(v)$, divided by their sums, and logs of the sums.
 
-    $I$ is the plan by ranks, and a row of the plan is in units of its query's weight.
+    $I$ is the plan by ranks. Rows are in units of the query's weight.
 
     Args:
-        near: $s$ of soft sorts.
-        at: the places whose rows are asked for; $u$, for all of them.
-        queries: $u$, and their weights, which sum to one.
-        keys: $v$, likewise.
+        line_score: the score $s$ of the soft sorts.
+        points: the points whose rows are returned; all rows for $u$.
+        queries: $u$ and their weights, which sum to one.
+        keys: $v$ and their weights, which sum to one.
     """
     u, p = queries
-    own = near(Tokens(u[:, None]), Tokens(u[:, None]))
-    log_sums = jax.nn.logsumexp(own + _log(p)[None, :], axis=1)
-    S = near(Tokens(at[:, None]), Tokens(u[:, None]))
+    scores = line_score(Tokens(u[:, None]), Tokens(u[:, None]))
+    log_sums = jax.nn.logsumexp(scores + _log(p)[None, :], axis=1)
+    S = line_score(Tokens(points[:, None]), Tokens(u[:, None]))
     logs = jnp.where(p[None, :] > 0, S - log_sums[None, :], -jnp.inf)
     top = jax.lax.stop_gradient(jnp.max(logs, axis=1))
     E = jnp.exp(logs - top[:, None])
     sums = E @ p
     product = lambda A, B: jnp.matmul(A, B, precision=HIGHEST)
-    rows = product(product(E, overlap(queries, keys)), _sort(near, keys))
+    rows = product(product(E, overlap(queries, keys)), _sort(line_score, keys))
     return rows / sums[:, None], jnp.log(sums) + top
 
 
@@ -47,9 +47,9 @@ def overlap(
     queries: tuple[Float[Array, " m"], Float[Array, " m"]],
     keys: tuple[Float[Array, " n"], Float[Array, " n"]],
 ) -> Float[Array, "m n"]:
-    """The plan by ranks: the mass that each query and each key have in common.
+    """The plan by ranks: the mass that each query and each key share.
 
-    Of atoms in one place the one of the smaller number comes first.
+    Atoms at the same point are ordered by their index.
     """
     begin_of_query, end_of_query = _interval(*queries)
     begin_of_key, end_of_key = _interval(*keys)
@@ -59,21 +59,21 @@ def overlap(
 
 
 def _interval(places: Float[Array, " n"], p: Float[Array, " n"]) -> tuple[Array, Array]:
-    """Where the mass of each atom lies in [0, 1]."""
+    """Interval of [0, 1] that the mass of each atom occupies."""
     numbers = jnp.arange(places.shape[0])
-    tied = places[None, :] == places[:, None]
+    is_tied = places[None, :] == places[:, None]
     earlier = numbers[None, :] < numbers[:, None]
-    before = (places[None, :] < places[:, None]) | (tied & earlier)
-    begins = before.astype(p.dtype) @ p
+    is_before = (places[None, :] < places[:, None]) | (is_tied & earlier)
+    begins = is_before.astype(p.dtype) @ p
     return begins, begins + p
 
 
 def _sort(
-    near: AbstractScore, side: tuple[Float[Array, " n"], Float[Array, " n"]]
+    line_score: AbstractScore, side: tuple[Float[Array, " n"], Float[Array, " n"]]
 ) -> Float[Array, "n n"]:
-    """The soft sort, its rows in the order of atoms and not of ranks."""
+    """The soft sort, with rows in the order of the atoms instead of ranks."""
     v, p = side
-    S = near(Tokens(v[:, None]), Tokens(v[:, None]))
+    S = line_score(Tokens(v[:, None]), Tokens(v[:, None]))
     return jax.nn.softmax(S + _log(p)[None, :], axis=1)
 
 

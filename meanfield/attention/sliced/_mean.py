@@ -1,4 +1,4 @@
-"""Means of keys over slices, which are weighted by what their plans cost."""
+"""Means of keys over slices, weighted by the costs of their plans."""
 
 import abc
 import dataclasses
@@ -18,23 +18,24 @@ from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-from ._ranks import Side, matched_each, projected_each, sorted_sides
+from ._ranks import Side, project_slices, slice_partner_means, sort_sides
 
 Slices = TypeVar("Slices")
-# Numbers that are gathered at once, 2 MB, and that are sorted.
-ABREAST, SORTED = 2**18, 2**17
+# Largest number of entries gathered (2 MB), and sorted, in one block.
+GATHER_SIZE, SORT_SIZE = 2**18, 2**17
 
 
 class AbstractSlicedMean(AbstractExplicit, AbstractBarycentre):
-    r"""The mean of the keys that a token is matched with along all slices.
+    r"""The mean, over all slices, of the keys that a token is matched with.
 
     Attributes:
-        score: its `Q` and `K` make queries and keys.
+        score: the score, whose `Q` and `K` define queries and keys.
         mu: the keys.
-        directions: of the slices.
-        shares: of the slices; they sum to one.
-        queries: those that share the keys among them.
-        tau: $\tau$, by which costs make the shares; `None` if they do not.
+        directions: directions of the slices.
+        shares: weights of the slices; they sum to one.
+        queries: the queries that the keys are matched with.
+        tau: inverse temperature $\tau$ of the weights; `None` if they do not depend on
+            costs.
     """
 
     score: Dot
@@ -46,7 +47,7 @@ class AbstractSlicedMean(AbstractExplicit, AbstractBarycentre):
 
     @override
     def __call__(self, tokens: Tokens) -> Float[Array, "n d"]:
-        return self._averaged(tokens, self.mu.counted.x)
+        return self._average(tokens, self.mu.safe_tokens.x)
 
     @override
     def weights(self) -> Float[Array, "m n"]:
@@ -55,102 +56,108 @@ class AbstractSlicedMean(AbstractExplicit, AbstractBarycentre):
     @override
     def weights_at(self, queries: Tokens) -> Float[Array, "m n"]:
         n = self.mu.tokens.n
-        return self._averaged(queries, jnp.eye(n, dtype=self.directions.dtype))
+        return self._average(queries, jnp.eye(n, dtype=self.directions.dtype))
 
     def shares_of(self, costs: Float[Array, " l"]) -> Float[Array, " l"]:
-        r"""$\sigma_l \propto e^{-\tau D_l/\epsilon}$; as they are without $\tau$."""
+        r"""$\sigma_l \propto e^{-\tau D_l/\epsilon}$; `shares` if `tau` is `None`."""
         if self.tau is None:
             return self.shares
         return jax.nn.softmax(-self.tau / self.score.epsilon * costs)
 
     @abc.abstractmethod
     def costs(self) -> Float[Array, " l"]:
-        r"""$D_l$, up to what all slices share."""
+        r"""The costs $D_l$, up to a constant that all slices share."""
 
     @abc.abstractmethod
-    def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
-        """The mean of `y` over slices."""
+    def _average(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
+        """The mean of `y` over all slices."""
 
 
 class HardMean(AbstractSlicedMean):
-    """The mean over partners by ranks."""
+    """The mean over the keys matched by ranks."""
 
     @override
     @compile_once
     def costs(self) -> Float[Array, " l"]:
-        r"""$-2\int Qx\cdot Ky\,d(\gamma_l - \gamma_1)$: $D_l$, up to what all share.
+        r"""$-2\int Qx\cdot Ky\,d(\gamma_l - \gamma_1)$: $D_l$ up to a common constant.
 
-        Partners are compared with those along the first slice: where slices match the
-        same groups far apart, nothing large cancels.
+        The first slice is subtracted before summation. So if all slices match the same
+        distant groups, no large terms cancel.
         """
         shares = self.queries.probabilities
-        queries = _centred(self.queries, self.score.Q)
-        keys = _centred(self.mu, self.score.K)
-        first = self._along(self.directions[0], keys)
+        queries = _centred_images(self.queries, self.score.Q)
+        keys = _centred_images(self.mu, self.score.K)
+        first = self._slice_mean(self.directions[0], keys)
 
         def cost(direction: Array) -> Array:
-            apart = self._along(direction, keys) - first
-            return -2 * shares @ jnp.sum(queries * apart, axis=1)
+            difference = self._slice_mean(direction, keys) - first
+            return -2 * shares @ jnp.sum(queries * difference, axis=1)
 
         return jax.lax.map(cost, self.directions)
 
     @override
     @compile_once
-    def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
-        most = max(tokens.n, self.queries.tokens.n, self.mu.tokens.n)
+    def _average(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
+        n_max = max(tokens.n, self.queries.tokens.n, self.mu.tokens.n)
 
         def mean(sides: tuple[Side, Side, Array], shares: Array) -> Array:
-            return jnp.tensordot(shares, matched_each(*sides, y), 1)
+            return jnp.tensordot(shares, slice_partner_means(*sides, y), 1)
 
-        def along(directions: Array, shares: Array) -> Array:
-            sides = self._projected(directions, tokens)
-            return blockwise(mean, sides, shares, ABREAST // (most * y.shape[1]))
+        def sort_block(directions: Array, shares: Array) -> Array:
+            sides = self._project(directions, tokens)
+            return sum_in_blocks(
+                mean, sides, shares, GATHER_SIZE // (n_max * y.shape[1])
+            )
 
-        # Sorts of few numbers cost more to call than to do.
-        return blockwise(along, self.directions, self.shares, SORTED // most)
+        # Several short sorts are done in one call, since each call has an overhead.
+        return sum_in_blocks(
+            sort_block, self.directions, self.shares, SORT_SIZE // n_max
+        )
 
-    def _projected(
+    def _project(
         self, directions: Float[Array, "s k"], tokens: Tokens
     ) -> tuple[Side, Side, Float[Array, "s m"]]:
-        """Queries and keys in order along each of some slices, and places of tokens."""
+        """Sorted queries and keys, and projections of tokens, along some slices."""
         to_query, to_key = directions @ self.score.Q, directions @ self.score.K
         queries, keys = _sides(self.queries, to_query), _sides(self.mu, to_key)
-        return queries, keys, projected_each(tokens.x, to_query)
+        return queries, keys, project_slices(tokens.x, to_query)
 
-    def _along(
+    def _slice_mean(
         self, direction: Float[Array, " k"], y: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
-        """Of all queries, along one slice."""
-        sides = self._projected(direction[None], self.queries.counted)
-        return matched_each(*sides, y)[0]
+        """The mean of `y` for all queries, along one slice."""
+        sides = self._project(direction[None], self.queries.safe_tokens)
+        return slice_partner_means(*sides, y)[0]
 
 
-def blockwise(
-    summed: Callable[[Slices, Float[Array, " s"]], Float[Array, "m p"]],
+def sum_in_blocks(
+    partial_sum: Callable[[Slices, Float[Array, " s"]], Float[Array, "m p"]],
     slices: Slices,
     shares: Float[Array, " l"],
     size: int,
 ) -> Float[Array, "m p"]:
-    """The sum over slices, of which `size` are summed at once, or one.
+    """The sum over slices, computed in blocks of `size` slices, at least one.
 
     Args:
-        summed: the weighted sum over some of them.
-        slices: a stack along the first axis, or several of one length.
+        partial_sum: the weighted sum over some slices.
+        slices: the slices, stacked along the first axis of each array.
         shares: their weights.
-        size: how many; memory is in proportion.
+        size: slices in a block; memory is proportional to it.
     """
     count = shares.shape[0]
     size = min(count, max(size, 1))
     if size == count:
-        return summed(slices, shares)
-    filled = -count % size  # what fills the last block up weighs nothing
-    ends = lambda leaf: [(0, filled)] + [(0, 0)] * (leaf.ndim - 1)
+        return partial_sum(slices, shares)
+    n_padding = -count % size  # the last block is padded with weight zero
+    ends = lambda leaf: [(0, n_padding)] + [(0, 0)] * (leaf.ndim - 1)
     block = lambda leaf: leaf.reshape(-1, size, *leaf.shape[1:])
     copies = lambda leaf: block(jnp.pad(leaf, ends(leaf), mode="edge"))
-    blocks = jax.tree.map(copies, slices), block(jnp.pad(shares, (0, filled)))
-    one = jax.eval_shape(lambda blocks: summed(*jax.tree.map(_first, blocks)), blocks)
-    add = lambda sums, some: (sums + summed(*some), None)
-    return jax.lax.scan(add, jnp.zeros(one.shape, one.dtype), blocks)[0]
+    blocks = jax.tree.map(copies, slices), block(jnp.pad(shares, (0, n_padding)))
+    result = jax.eval_shape(
+        lambda blocks: partial_sum(*jax.tree.map(_first, blocks)), blocks
+    )
+    add = lambda sums, part: (sums + partial_sum(*part), None)
+    return jax.lax.scan(add, jnp.zeros(result.shape, result.dtype), blocks)[0]
 
 
 def _first(stack: Array) -> Array:
@@ -158,22 +165,22 @@ def _first(stack: Array) -> Array:
 
 
 def _sides(mu: Points, directions: Float[Array, "s d"]) -> Side:
-    return sorted_sides(projected_each(mu.counted.x, directions), mu.probabilities)
+    return sort_sides(project_slices(mu.safe_tokens.x, directions), mu.probabilities)
 
 
-def _centred(mu: Points, matrix: Float[Array, "k d"]) -> Float[Array, "n k"]:
-    x = mu.counted.x - mu.mean[None, :]
+def _centred_images(mu: Points, matrix: Float[Array, "k d"]) -> Float[Array, "n k"]:
+    x = mu.safe_tokens.x - mu.mean[None, :]
     return jnp.matmul(x, matrix.T, precision=HIGHEST)
 
 
-def evenly(directions: Float[Array, "l k"]) -> Float[Array, " l"]:
+def equal_shares(directions: Float[Array, "l k"]) -> Float[Array, " l"]:
     """The same share for each slice."""
     count = directions.shape[0]
     return jnp.full(count, 1 / count, directions.dtype)
 
 
-def weighted(field: AbstractSlicedMean) -> AbstractSlicedMean:
-    r"""The same with shares $\propto e^{-\tau D_l/\epsilon}$; `None` leaves them."""
+def reweight(field: AbstractSlicedMean) -> AbstractSlicedMean:
+    r"""`field` with shares $\propto e^{-\tau D_l/\epsilon}$, unless `tau` is `None`."""
     if field.tau is None:
         return field
     return dataclasses.replace(field, shares=field.shares_of(field.costs()))

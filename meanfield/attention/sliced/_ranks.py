@@ -6,17 +6,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._order import in_order
+from ._order import argsort_rows
 
 
 class Side(NamedTuple):
     """Weighted atoms on the line, in increasing order.
 
     Attributes:
-        order: which atom has each rank.
-        places: where they are.
-        edges: the mass below each, and all mass, which is one.
-        even: whether all masses are the same number.
+        order: index of the atom with each rank.
+        places: positions of the atoms, sorted.
+        edges: the mass below each atom, and the total mass, which is one.
+        even: whether all masses are equal.
     """
 
     order: Int[Array, " n"]
@@ -25,44 +25,44 @@ class Side(NamedTuple):
     even: Bool[Array, ""]
 
 
-UNROLLED = 64  # coordinates that are added up in one expression
+MAX_TERMS = 64  # most coordinates that are added in one unrolled expression
 
 
-def projected(x: Float[Array, "n d"], v: Float[Array, " d"]) -> Float[Array, " n"]:
-    r"""The products $x_i\cdot v$, each with the same rounding in any company."""
-    return projected_each(x, v[None])[0]
+def project(x: Float[Array, "n d"], v: Float[Array, " d"]) -> Float[Array, " n"]:
+    r"""The products $x_i\cdot v$, rounded independently of the number of tokens."""
+    return project_slices(x, v[None])[0]
 
 
-def projected_each(
+def project_slices(
     x: Float[Array, "n d"], v: Float[Array, "s d"]
 ) -> Float[Array, "s n"]:
-    r"""The same along several slices, coordinate by coordinate.
+    r"""The products $x_i\cdot v$ for several slices, added coordinate by coordinate.
 
-    A token must be found among others by its place; products of matrices are rounded
-    by the shapes that they are taken in.
+    A token is found among others by its exact projection; the rounding of matrix
+    products depends on their shapes.
     """
     d = x.shape[1]
     term = lambda c: v[:, c, None] * x[None, :, c]
-    if d <= UNROLLED:
+    if d <= MAX_TERMS:
         return sum(map(term, range(1, d)), term(0))
-    x, v = x.T, v.T  # what is added at once lies side by side
+    x, v = x.T, v.T  # contiguous rows in the loop
     add = lambda c, sums: sums + v[c][:, None] * x[c][None, :]
     return jax.lax.fori_loop(0, d, add, jnp.zeros((v.shape[1], x.shape[1]), x.dtype))
 
 
-def sorted_side(places: Float[Array, " n"], shares: Float[Array, " n"]) -> Side:
-    """Atoms of given masses, which sum to one, in order; those without mass go last."""
-    return jax.tree.map(lambda row: row[0], sorted_sides(places[None], shares))
+def sort_side(places: Float[Array, " n"], shares: Float[Array, " n"]) -> Side:
+    """Atoms in increasing order, with masses `shares`; atoms without mass go last."""
+    return jax.tree.map(lambda row: row[0], sort_sides(places[None], shares))
 
 
-def sorted_sides(places: Float[Array, "s n"], shares: Float[Array, " n"]) -> Side:
-    """The same atoms in several places: a stack of sides."""
+def sort_sides(places: Float[Array, "s n"], shares: Float[Array, " n"]) -> Side:
+    """Stack of sides: the same atoms, sorted by several sets of positions."""
     places = jnp.where(shares > 0, places, jnp.inf)
-    arranged = jax.vmap(_arranged, in_axes=(0, 0, None))
-    return arranged(places, in_order(places), shares)
+    arrange = jax.vmap(_arrange_side, in_axes=(0, 0, None))
+    return arrange(places, argsort_rows(places), shares)
 
 
-def _arranged(
+def _arrange_side(
     places: Float[Array, " n"], order: Int[Array, " n"], shares: Float[Array, " n"]
 ) -> Side:
     mass = jnp.cumsum(shares[order])
@@ -71,72 +71,80 @@ def _arranged(
     return Side(order, places[order], jnp.minimum(edges / edges[-1], 1), even)
 
 
-def matched(
-    queries: Side, keys: Side, at: Float[Array, " m"], y: Float[Array, "n d"]
+def partner_means(
+    queries: Side, keys: Side, points: Float[Array, " m"], y: Float[Array, "n d"]
 ) -> Float[Array, "m d"]:
-    r"""The mean of $y$ over the keys that the optimal plan gives to queries.
+    r"""The mean of $y$ over the keys that the optimal plan assigns to queries.
 
-    Atoms in one place share what they are given, on both sides: the lifted plan,
-    shahbazi2025, eq. (5). Masses overlap exactly, whatever the two numbers of atoms
-    and their weights (ERRATA H1). Where there is no atom, what lies between the middles
-    of the keys to both sides of that quantile, in proportion.
+    Atoms at the same position share their partners, on both sides: the lifted plan of
+    shahbazi2025, eq. (5). Overlaps of masses are exact for any numbers of atoms and any
+    weights (ERRATA H1). At a point without atom, the result is linear between the keys
+    on both sides of its quantile.
 
     Args:
         queries: projected queries.
         keys: projected keys.
-        at: projections of the queries that are asked for.
-        y: the keys themselves, in their own order.
+        points: projections of the queries at which the mean is evaluated.
+        y: the values at the keys, in their original order.
     """
-    ranked = lambda: _ranked(queries, keys, at, y)
-    massed = lambda: _massed(queries, keys, at, y)
-    return jax.lax.cond(_alike(queries, keys), ranked, massed)
+    equal_case = lambda: _rank_means(queries, keys, points, y)
+    general_case = lambda: _mass_means(queries, keys, points, y)
+    return jax.lax.cond(_has_equal_atoms(queries, keys), equal_case, general_case)
 
 
-def _ranked(queries: Side, keys: Side, at: Array, y: Float[Array, "n d"]) -> Array:
-    """Where each atom has one partner."""
-    first, last = _among(queries, at)
+def _rank_means(
+    queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
+) -> Array:
+    """The means if each atom has exactly one partner."""
+    first, last = _tie_range(queries, points)
     n = y.shape[0]
     low = jnp.where(last > first, first, jnp.maximum(first - 1, 0))
     high = jnp.where(last > first, first, jnp.minimum(first, n - 1))
     return (y[keys.order[low]] + y[keys.order[high]]) / 2
 
 
-def _massed(queries: Side, keys: Side, at: Array, y: Float[Array, "n d"]) -> Array:
-    """Where masses overlap."""
-    return _by_mass(queries, keys, *_among(queries, at), y[keys.order])
+def _mass_means(
+    queries: Side, keys: Side, points: Array, y: Float[Array, "n d"]
+) -> Array:
+    """The means in the general case, where masses overlap."""
+    return _overlap_means(queries, keys, *_tie_range(queries, points), y[keys.order])
 
 
-def _among(queries: Side, at: Float[Array, " m"]) -> tuple[Array, Array]:
-    """The first query in each place, and the first beyond it."""
-    first = jnp.searchsorted(queries.places, at, side="left")
-    return first, jnp.searchsorted(queries.places, at, side="right")
+def _tie_range(queries: Side, points: Float[Array, " m"]) -> tuple[Array, Array]:
+    """Index of the first query at each point, and of the first one beyond it."""
+    first = jnp.searchsorted(queries.places, points, side="left")
+    return first, jnp.searchsorted(queries.places, points, side="right")
 
 
-def matched_each(
-    queries: Side, keys: Side, at: Float[Array, "s m"], y: Float[Array, "n d"]
+def slice_partner_means(
+    queries: Side, keys: Side, points: Float[Array, "s m"], y: Float[Array, "n d"]
 ) -> Float[Array, "s m d"]:
-    """The same along several slices: stacks of sides, and of places."""
-    alone = jnp.all(jax.vmap(_alike)(queries, keys))
-    by_rank = lambda: jax.vmap(_ranked, in_axes=(0, 0, 0, None))(queries, keys, at, y)
-    by_mass = lambda: jax.vmap(_massed, in_axes=(0, 0, 0, None))(queries, keys, at, y)
-    return jax.lax.cond(alone, by_rank, by_mass)
+    """`partner_means` along several slices, for stacks of sides and of points."""
+    is_equal_case = jnp.all(jax.vmap(_has_equal_atoms)(queries, keys))
+    equal_case = lambda: jax.vmap(_rank_means, in_axes=(0, 0, 0, None))(
+        queries, keys, points, y
+    )
+    general_case = lambda: jax.vmap(_mass_means, in_axes=(0, 0, 0, None))(
+        queries, keys, points, y
+    )
+    return jax.lax.cond(is_equal_case, equal_case, general_case)
 
 
-def _alike(queries: Side, keys: Side) -> Bool[Array, ""]:
-    """Whether both sides have as many atoms, all of one mass and in distinct places."""
+def _has_equal_atoms(queries: Side, keys: Side) -> Bool[Array, ""]:
+    """Whether both sides have equally many distinct atoms, all of the same mass."""
     if queries.places.shape != keys.places.shape:
         return jnp.zeros((), bool)
     distinct = [jnp.all(jnp.diff(side.places) > 0) for side in (queries, keys)]
     return distinct[0] & distinct[1] & queries.even & keys.even
 
 
-def _by_mass(
+def _overlap_means(
     queries: Side, keys: Side, first: Array, last: Array, y: Float[Array, "n d"]
 ) -> Float[Array, "m d"]:
     """The mean of keys over the masses between `first` and `last`."""
     a, b = queries.edges[first], queries.edges[last]
     starts, ends = keys.edges[:-1], keys.edges[1:]
-    y, sums = _shared(keys, y)
+    y, sums = _share_ties(keys, y)
     low = jnp.searchsorted(ends, a, side="right")  # the key to the right of `a`
     high = jnp.searchsorted(starts, b, side="left") - 1  # and to the left of `b`
     low, high = jnp.minimum(low, _last(keys)), jnp.maximum(high, 0)
@@ -146,48 +154,48 @@ def _by_mass(
     is_atom = b > a
     mean = whole / jnp.where(is_atom, b - a, 1)[:, None]
     mean = jnp.where((low == high)[:, None], y[low], mean)
-    return jnp.where(is_atom[:, None], mean, _at_level(keys, a, y))
+    return jnp.where(is_atom[:, None], mean, _quantile_means(keys, a, y))
 
 
-def _at_level(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -> Array:
-    """The key at the quantile `a`, linear between middles of masses in one place."""
+def _quantile_means(keys: Side, a: Float[Array, " m"], y: Float[Array, "n d"]) -> Array:
+    """Linear interpolation of keys at the quantile `a`, between centres of masses."""
     low, high = _place(keys)
     middles = (keys.edges[low] + keys.edges[high]) / 2
     place = jnp.searchsorted(middles, a, side="right")
-    after = jnp.minimum(place, _last(keys))
-    before = jnp.clip(place - 1, 0, _last(keys))
-    apart = middles[after] - middles[before]
-    share = (a - middles[before]) / jnp.where(apart > 0, apart, 1)
-    share = jnp.clip(jnp.where(apart > 0, share, 0), 0, 1)[:, None]
-    return (1 - share) * y[before] + share * y[after]
+    upper = jnp.minimum(place, _last(keys))
+    lower = jnp.clip(place - 1, 0, _last(keys))
+    gap = middles[upper] - middles[lower]
+    share = (a - middles[lower]) / jnp.where(gap > 0, gap, 1)
+    share = jnp.clip(jnp.where(gap > 0, share, 0), 0, 1)[:, None]
+    return (1 - share) * y[lower] + share * y[upper]
 
 
 def _place(keys: Side) -> tuple[Int[Array, " n"], Int[Array, " n"]]:
-    """For each key the first of those in its place, and the first beyond."""
+    """For each key, index of the first key at its position and of the first beyond."""
     low = jnp.searchsorted(keys.places, keys.places, side="left")
     return low, jnp.searchsorted(keys.places, keys.places, side="right")
 
 
 def _last(keys: Side) -> Int[Array, ""]:
-    """The last key with mass; some before it may have less than rounding leaves."""
+    """Index of the last key with mass; rounding may take the mass of earlier keys."""
     backwards = jnp.flip(jnp.diff(keys.edges) > 0)
     return len(backwards) - 1 - jnp.argmax(backwards)
 
 
-def _shared(keys: Side, y: Float[Array, "n d"]) -> tuple[Array, Array]:
-    """Keys that share with those in their place, and sums of mass times key below."""
+def _share_ties(keys: Side, y: Float[Array, "n d"]) -> tuple[Array, Array]:
+    """Keys averaged over ties, and cumulative sums of mass times key."""
     masses = jnp.diff(keys.edges)
-    mean = masses @ y  # sums of what is centred lose less
+    mean = masses @ y  # centring reduces rounding in the sums
     y = y - mean[None, :]
     low, high = _place(keys)
     sums = _sums_below(masses, y)
     mass = keys.edges[high] - keys.edges[low]
-    tied = (sums[high] - sums[low]) / jnp.where(mass > 0, mass, 1)[:, None]
-    y = jnp.where((high > low + 1)[:, None], tied, y)
+    tie_means = (sums[high] - sums[low]) / jnp.where(mass > 0, mass, 1)[:, None]
+    y = jnp.where((high > low + 1)[:, None], tie_means, y)
     sums = _sums_below(masses, y) + keys.edges[:, None] * mean[None, :]
     return y + mean[None, :], sums
 
 
 def _sums_below(masses: Float[Array, " n"], y: Float[Array, "n d"]) -> Array:
-    below = jnp.cumsum(masses[:, None] * y, axis=0)
-    return jnp.concatenate([jnp.zeros_like(below[:1]), below])
+    sums = jnp.cumsum(masses[:, None] * y, axis=0)
+    return jnp.concatenate([jnp.zeros_like(sums[:1]), sums])

@@ -1,4 +1,4 @@
-"""The registered variants of expected sliced transport."""
+"""Registered variants of expected sliced transport attention."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from meanfield._array import number, positive
 from meanfield._typing import Numbers, Scalar
 from meanfield.attention._attention import Attention, variant
-from meanfield.attention._options import with_keywords
+from meanfield.attention._options import expand_options
 from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore, Dot
 
@@ -20,18 +20,18 @@ from ._soft_mean import LineDistance, LineSquare
 
 @dataclass(frozen=True)
 class SlicedOptions:
-    r"""Slices and their weights.
+    r"""Options for the slices and their weights.
 
     Attributes:
-        slices: `axis`, `random:COUNT[:SEED]` (a number is COUNT), or k numbers a row.
-        tau: the inverse temperature $\tau$ of slices; zero weights all alike.
+        slices: `axis`, `random:COUNT[:SEED]`, COUNT alone, or rows of k numbers.
+        tau: the inverse temperature $\tau$ of the slices; zero for equal weights.
     """
 
     slices: str | int | Numbers = "axis"
     tau: Scalar = 0.0
 
     def arrays(self, score: Dot) -> tuple[Float[Array, "l k"], Float[Array, ""] | None]:
-        r"""The directions of slices, and $\tau$ unless it is known to be zero."""
+        r"""The directions of the slices, and $\tau$, or `None` if it is zero."""
         dtype = score.Q.dtype
         rows = directions(self.slices, score.Q.shape[0]).astype(dtype)
         is_number = isinstance(number("tau", self.tau), int | float)
@@ -42,7 +42,7 @@ class SlicedOptions:
 @variant(
     "esp", "permutation", "orthogonal", "translation", cost=r"$n \log n$ for each slice"
 )
-@with_keywords
+@expand_options
 def esp(
     Q: Numbers,
     K: Numbers,
@@ -51,24 +51,25 @@ def esp(
     epsilon: Scalar = 1.0,
     options: SlicedOptions,
 ) -> Attention:
-    r"""Tokens get the mean of the keys that share their ranks along slices.
+    r"""Each token averages the keys that have its ranks along the slices.
 
-    Expected sliced transport plans between queries $Qx$ and keys $Ky$, on the axes of
-    their space or other `slices`, weighted by $e^{-\tau D/\epsilon}$ of their costs.
-    Velocities jump where two tokens exchange their ranks, so tokens take steps of one
-    length, and their covariance is right to $O(dt)$. Source: shahbazi2025, section 3,
-    whose eq. (12) is to read $NVG^\top$ (ERRATA H2). The closed form on Gaussians is
-    the limit of their law, not of each velocity, and not for $Q = K$ (ERRATA N2).
+    The plans are expected sliced transport plans between queries $Qx$ and keys $Ky$, on
+    the axes of their space or other `slices`, weighted by $e^{-\tau D/\epsilon}$ of
+    their costs. Velocities jump where two tokens exchange ranks, so tokens take fixed
+    steps, and their covariance is accurate to $O(dt)$. Source: shahbazi2025, section 3,
+    whose eq. (12) must read $NVG^\top$ (ERRATA H2). The closed form on Gaussians is the
+    limit of the law of the tokens, not of each velocity, and does not hold for $Q = K$
+    (ERRATA N2).
 
     Args:
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not see it.
+        epsilon: divides the costs; ranks do not depend on it.
         options: of slices.
 
     Raises:
-        InvalidInputError: if shapes do not fit, or there are no such slices.
+        InvalidInputError: if shapes do not match, or `slices` is invalid.
     """
     score = Dot(Q, K, epsilon)
     rows, inverse = options.arrays(score)
@@ -78,7 +79,7 @@ def esp(
 @variant(
     "esp-soft", "permutation", "orthogonal", "translation", cost="$n^2$ for each slice"
 )
-@with_keywords
+@expand_options
 def esp_soft(
     Q: Numbers,
     K: Numbers,
@@ -89,37 +90,38 @@ def esp_soft(
     temperature: Scalar = 1.0,
     power: int = 2,
 ) -> Attention:
-    r"""As `esp`, with ranks that tokens share with those near: smooth velocities.
+    r"""Variant of `esp` with soft ranks, which make velocities smooth.
 
-    Sorts are rows of $e^{-|u - v|^p/t}$ on each slice, and the weights of each token
-    are divided by their sum, which the published ones are not (ERRATA H4): Gaussians
-    stay Gaussian for $p = 2$. As $t \to 0$ it becomes `esp`. It commutes with
-    translations for $\tau = 0$ only: keys sorted softly have a mean of their own on
-    each slice, which their costs $|Qx - Ky|^2$ see.
+    The soft sort on each slice has rows proportional to $e^{-|u - v|^p/t}$. The weights
+    of each token are divided by their sum, unlike the published ones (ERRATA H4), so
+    that Gaussians stay Gaussian for $p = 2$. As $t \to 0$ it becomes `esp`. It commutes
+    with translations only for $\tau = 0$: softly sorted keys have a different mean on
+    each slice, which changes the costs $|Qx - Ky|^2$.
 
     Args:
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not see it.
+        epsilon: divides the costs; ranks do not depend on it.
         options: of slices.
-        temperature: $t$ of sorts, positive, in units of queries to the power $p$.
+        temperature: $t$ of the soft sorts, positive, in units of queries to the power
+            $p$.
         power: $p$, 1 or 2.
 
     Raises:
-        InvalidInputError: if shapes do not fit, there are no such slices, the
-            temperature is not positive, or `power` is neither 1 nor 2.
+        InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
+            is not positive, or `power` is neither 1 nor 2.
     """
     score = Dot(Q, K, epsilon)
     rows, inverse = options.arrays(score)
-    near = _near(power, temperature, score)
-    if isinstance(near, LineSquare):
-        return Attention(score, GaussianSoftSlices(rows, near, inverse), V)
-    return Attention(score, SoftSlices(rows, near, inverse), V)
+    line_score = _line_score(power, temperature, score)
+    if isinstance(line_score, LineSquare):
+        return Attention(score, GaussianSoftSlices(rows, line_score, inverse), V)
+    return Attention(score, SoftSlices(rows, line_score, inverse), V)
 
 
 @variant("esp-soft-published", "permutation", "orthogonal", cost="$n^2$ for each slice")
-@with_keywords
+@expand_options
 def esp_soft_published(
     Q: Numbers,
     K: Numbers,
@@ -130,36 +132,37 @@ def esp_soft_published(
     temperature: Scalar = 1.0,
     power: int = 2,
 ) -> Attention:
-    r"""Soft sorts as published: the weights of a token do not sum to one.
+    r"""Soft ranks as published, where the weights of a token do not sum to one.
 
-    Of a Gaussian whose queries have variance one on the slice, their sum at $t = 1$
-    falls from 1.13 in the middle to 0.64 two deviations out, and to zero (ERRATA N2'):
-    tokens far out move less, and Gaussians do not stay Gaussian.
+    For a Gaussian whose queries have variance one on the slice, and $t = 1$, the sum
+    falls from 1.13 in the centre to 0.64 at two standard deviations, and to zero
+    (ERRATA N2'). So tokens far out move less, and Gaussians do not stay Gaussian.
     Source: shahbazi2025, section 3.1 and Algorithm 1.
 
     Args:
         Q: query matrix, k × d.
         K: key matrix, k × d.
         V: value matrix, d × d.
-        epsilon: divides the costs; ranks do not see it.
+        epsilon: divides the costs; ranks do not depend on it.
         options: of slices.
-        temperature: $t$ of sorts, positive, in units of queries to the power $p$.
+        temperature: $t$ of the soft sorts, positive, in units of queries to the power
+            $p$.
         power: $p$, 1 or 2.
 
     Raises:
-        InvalidInputError: if shapes do not fit, there are no such slices, the
-            temperature is not positive, or `power` is neither 1 nor 2.
+        InvalidInputError: if shapes do not match, `slices` is invalid, `temperature`
+            is not positive, or `power` is neither 1 nor 2.
     """
     score = Dot(Q, K, epsilon)
     rows, inverse = options.arrays(score)
-    near = _near(power, temperature, score)
-    return Attention(score, PublishedSoftSlices(rows, near, inverse), V)
+    line_score = _line_score(power, temperature, score)
+    return Attention(score, PublishedSoftSlices(rows, line_score, inverse), V)
 
 
-def _near(power: int, temperature: Scalar, score: Dot) -> AbstractScore:
-    """The score on the line by which sorts are soft."""
+def _line_score(power: int, temperature: Scalar, score: Dot) -> AbstractScore:
+    """The score on the line that defines the soft sorts."""
     dtype = score.Q.dtype
     t = jnp.asarray(positive("temperature", temperature), dtype)
     if power not in (1, 2):
-        raise InvalidInputError(f"`power` of a soft sort is 1 or 2; got {power!r}.")
+        raise InvalidInputError(f"`power` must be 1 or 2; got {power!r}.")
     return LineDistance(t) if power == 1 else LineSquare(t)

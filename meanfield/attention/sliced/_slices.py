@@ -1,4 +1,4 @@
-"""Directions that queries and keys are projected on."""
+"""Directions of slices, onto which queries and keys are projected."""
 
 import jax
 import numpy as np
@@ -8,24 +8,24 @@ from meanfield._array import float_array
 from meanfield._typing import Numbers
 from meanfield.errors import InvalidInputError
 
-MOST = 10_000  # slices, each a sort of all tokens
+MAX_SLICES = 10_000  # each slice needs a sort of all tokens
 
 _GRAMMAR = (
     "`slices` is `axis`, `random:COUNT[:SEED]` or that COUNT alone, from 1 to "
-    f"{MOST}, or rows"
+    f"{MAX_SLICES}, or rows"
 )
 
 
 def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
-    """Unit vectors of the space of queries and keys.
+    """Unit vectors in the space of queries and keys.
 
     Args:
-        slices: `axis` for the coordinate axes, `random:COUNT[:SEED]` (or a number) for
-            uniform ones, or a matrix with a direction in each row.
+        slices: `axis` for the coordinate axes, `random:COUNT[:SEED]` (or COUNT alone)
+            for uniform random directions, or a matrix with a direction in each row.
         k: the dimension of queries and keys.
 
     Raises:
-        InvalidInputError: if they are none of these, or do not fit.
+        InvalidInputError: if `slices` is none of these, or has the wrong shape.
     """
     if isinstance(slices, str):
         return jax.device_put(np.eye(k) if slices == "axis" else _random(slices, k))
@@ -35,21 +35,21 @@ def directions(slices: str | int | Numbers, k: int) -> Float[Array, "l k"]:
     lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     if rows.ndim != 2 or rows.shape[1] != k or not np.all(lengths > 0):
         raise InvalidInputError(
-            f"`slices` must be rows of {k} numbers, the rows of `Q` and `K`, none of "
-            f"them zero; got shape {rows.shape}."
+            f"`slices` must be nonzero rows of {k} numbers, one for each row of `Q` "
+            f"and `K`; got shape {rows.shape}."
         )
     return jax.device_put(rows / lengths)
 
 
 def _random(text: str, k: int) -> np.ndarray:
-    """Uniform on the sphere; the first ones are those of any larger number."""
+    """Uniform directions on the sphere; a larger COUNT extends a smaller one."""
     kind, *numbers = text.split(":")
     try:
         count, *seed = map(int, numbers)
     except ValueError:
         count, seed = 0, []
-    known = kind == "random" and len(seed) <= 1 and min(seed, default=0) >= 0
-    if not (known and 1 <= count <= MOST):
+    is_valid = kind == "random" and len(seed) <= 1 and min(seed, default=0) >= 0
+    if not (is_valid and 1 <= count <= MAX_SLICES):
         raise InvalidInputError(f"{_GRAMMAR}; got `{text}`.")
     rng = np.random.default_rng(seed[0] if seed else 0)
     rows = rng.normal(size=(count, k))

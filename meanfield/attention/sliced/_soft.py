@@ -1,4 +1,4 @@
-r"""Couplings that match queries and keys along slices softly, at a temperature."""
+r"""Couplings that match queries and keys along slices by soft sorts."""
 
 import abc
 
@@ -13,17 +13,17 @@ from meanfield.fields import AbstractField, Affine
 from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot
 
-from ._hard import affine_along, lengths, projectable, projections
-from ._mean import evenly, weighted
+from ._hard import lengths, projections, require_dot_score, slice_affine
+from ._mean import equal_shares, reweight
 from ._soft_mean import AbstractSoftMean, LineSquare, PublishedSoftMean, SoftMean
 
 
 class AbstractSoftSlices(AbstractCoupling):
-    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, softly sorted.
+    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts on each slice.
 
     Attributes:
         directions: $\theta_l$, of length one.
-        near: the score on the line by which sorts are soft.
+        near: the score on the line that defines the soft sorts.
         tau: $\tau$, as in `HardSlices`.
 
     Examples:
@@ -40,33 +40,33 @@ class AbstractSoftSlices(AbstractCoupling):
 
     @abc.abstractmethod
     def mean(self, dot: Dot, queries: Points, keys: Points) -> AbstractSoftMean:
-        """The field between two measures, all slices alike."""
+        """The field between two measures, with equal slice weights."""
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
-        return self.across(score, mu, mu)
+        return self.cross_barycentre(score, mu, mu)
 
     @override
-    def across(
+    def cross_barycentre(
         self, score: AbstractScore, queries: Points, keys: Points
     ) -> AbstractField:
-        """Each side is sorted by itself."""
-        return weighted(self.mean(projectable(score), queries, keys))
+        """The barycentre of the plans between queries and keys, each sorted softly."""
+        return reweight(self.mean(require_dot_score(score), queries, keys))
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
         r"""Always: each row is a mean of means times its sum, which is at most $n$.
 
-        The sum is one if rows are divided by it. As published, of rank $r$ it has
-        $w_re^{s(u_r, u)}/\sum_jw_je^{s(u_r, u_j)} \leq 1$. Of a Gaussian, the rate $r$
-        of `GaussianSoftSlices` has $r s_Q s_K \leq 1$.
+        The sum is one if rows are divided by it. In the published variant, each rank
+        $r$ contributes $w_re^{s(u_r, u)}/\sum_jw_je^{s(u_r, u_j)} \leq 1$ to it. For a
+        Gaussian, the rate $r$ of `GaussianSoftSlices` has $r s_Q s_K \leq 1$.
         """
         return jnp.ones((), bool)
 
     @override
-    def bounded_across(
+    def is_cross_bounded(
         self, score: AbstractScore, keys: AbstractMeasure
     ) -> Bool[Array, ""]:
         """Always, for the same reasons."""
@@ -74,9 +74,9 @@ class AbstractSoftSlices(AbstractCoupling):
 
 
 class SoftSlices(AbstractSoftSlices):
-    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, softly sorted, each row with mass one.
+    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts and rows of mass one.
 
-    Source: shahbazi2025, eqs. (7), (9); rows divided as ERRATA N2'.
+    Source: shahbazi2025, eqs. (7), (9); rows are divided by their sums, see ERRATA N2'.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -93,14 +93,14 @@ class SoftSlices(AbstractSoftSlices):
 
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
-        slices = self.directions, evenly(self.directions)
+        slices = self.directions, equal_shares(self.directions)
         return SoftMean(dot, keys, *slices, queries, self.tau, self.near)
 
 
 class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
-    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, sorted softly by squared distances.
+    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts by squared distances.
 
-    Each row has mass one, so that Gaussians stay Gaussian.
+    Rows have mass one, so that Gaussians stay Gaussian.
 
     Examples:
         >>> from meanfield import attentions
@@ -110,50 +110,50 @@ class GaussianSoftSlices(AbstractSoftSlices, AbstractGaussianCoupling):
     """
 
     def __check_init__(self) -> None:
-        _squared(self.near)
+        _require_square(self.near)
 
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> SoftMean:
-        slices = self.directions, evenly(self.directions)
+        slices = self.directions, equal_shares(self.directions)
         return SoftMean(dot, keys, *slices, queries, self.tau, self.near)
 
     @override
     def affine(self, score: AbstractQuadraticScore, mu: Gaussian) -> Affine:
         r"""$L = \sum_l\sigma_l r_l\Sigma K^\top\theta_l\theta_l^\top Q$, $r<1/s_Qs_K$.
 
-        With $\beta = s^2/(s^2 + t/2)$ and $w = 1 - \beta_Q + \beta_Q^2$ it is
-        $r = \beta_Q\beta_K/(w s_Qs_K)$: each sort regresses towards the mean of its
-        line. Velocities of tokens converge to it, each of them. ERRATA N2'.
+        Here $r = \beta_Q\beta_K/(w s_Qs_K)$ with $\beta = s^2/(s^2 + t/2)$ and $w = 1 -
+        \beta_Q + \beta_Q^2$, since each soft sort regresses towards the mean on its
+        slice. The velocity of each token converges to it. ERRATA N2'.
         """
-        return self.affine_across(score, mu, mu)
+        return self.cross_affine(score, mu, mu)
 
     @override
-    def affine_across(
+    def cross_affine(
         self, score: AbstractQuadraticScore, queries: Gaussian, keys: Gaussian
     ) -> Affine:
-        r"""As `affine`, $s_Q$ of the queries, $s_K$ and its $\Sigma$ of the keys."""
-        dot, h = projectable(score), _squared(self.near).temperature / 2
+        r"""Like `affine`, with $s_Q$ of the queries and $s_K$, $\Sigma$ of the keys."""
+        dot, h = require_dot_score(score), _require_square(self.near).temperature / 2
         query = projections(self.directions, dot.Q, queries)  # l × r
         key = projections(self.directions, dot.K, keys)
         q2, k2 = (jnp.sum(a**2, axis=1) for a in (query, key))
         beta_query, beta_key = q2 / (q2 + h), k2 / (k2 + h)
         w = 1 - beta_query + beta_query**2
         rates = lengths(query) * lengths(key) / ((q2 + h) * (k2 + h) * w)
-        shares = evenly(self.directions)
+        shares = equal_shares(self.directions)
         if self.tau is not None:
-            along_query = query @ (dot.Q @ queries.factor).T
-            along_key = key @ (dot.K @ keys.factor).T
-            products = rates * jnp.sum(along_query * along_key, axis=1)
-            # Keys are matched with a variance along their slice that is not their own.
+            S_query = query @ (dot.Q @ queries.factor).T
+            S_key = key @ (dot.K @ keys.factor).T
+            products = rates * jnp.sum(S_query * S_key, axis=1)
+            # The soft sort changes the variance of the matched keys along the slice.
             variance = (beta_query / w) ** 2 + (1 - beta_query) / w
             excess = (beta_key * variance - 1) / (k2 + h)
-            costs = excess * jnp.sum(along_key**2, axis=1) - 2 * products
+            costs = excess * jnp.sum(S_key**2, axis=1) - 2 * products
             shares = jax.nn.softmax(-self.tau / dot.epsilon * costs)
-        return affine_along(self.directions, dot, queries, keys, shares * rates)
+        return slice_affine(self.directions, dot, queries, keys, shares * rates)
 
 
 class PublishedSoftSlices(AbstractSoftSlices):
-    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, softly sorted, with the mass of the plan.
+    r"""$\kappa_\mu = \sum_l\sigma_l\kappa_l$, with soft sorts and the mass of the plan.
 
     Source: shahbazi2025, section 3.1.
 
@@ -170,19 +170,19 @@ class PublishedSoftSlices(AbstractSoftSlices):
 
     @override
     def mean(self, dot: Dot, queries: Points, keys: Points) -> PublishedSoftMean:
-        slices = self.directions, evenly(self.directions)
+        slices = self.directions, equal_shares(self.directions)
         return PublishedSoftMean(dot, keys, *slices, queries, self.tau, self.near)
 
 
-def _squared(near: AbstractScore) -> LineSquare:
-    """`near`, if Gaussians stay Gaussian under its sorts.
+def _require_square(line_score: AbstractScore) -> LineSquare:
+    """`line_score`, if it is a `LineSquare`, whose sorts keep Gaussians Gaussian.
 
     Raises:
-        InvalidInputError: if they do not.
+        InvalidInputError: if it is not.
     """
-    if not isinstance(near, LineSquare):
+    if not isinstance(line_score, LineSquare):
         raise InvalidInputError(
-            "Gaussians stay Gaussian under sorts by squared distances, `LineSquare`; "
-            f"got `{type(near).__name__}`."
+            "`near` must be a `LineSquare`, whose soft sorts keep Gaussians Gaussian; "
+            f"got `{type(line_score).__name__}`."
         )
-    return near
+    return line_score

@@ -1,4 +1,4 @@
-r"""Means over keys that share their ranks softly: sorts at a temperature."""
+r"""Means over keys that are matched by soft sorts, at a temperature."""
 
 import abc
 
@@ -9,16 +9,16 @@ from typing_extensions import override
 
 from meanfield._programs import compile_once
 from meanfield.linalg import HIGHEST
-from meanfield.measures import exactly
+from meanfield.measures import use_exact_sums
 from meanfield.measures.reductions import Keys
 from meanfield.scores import AbstractScore, SquaredDistance
 from meanfield.tokens import Tokens
 
 from ._matrices import soft_plan
-from ._mean import AbstractSlicedMean, blockwise
-from ._ranks import matched, projected, sorted_side
+from ._mean import AbstractSlicedMean, sum_in_blocks
+from ._ranks import partner_means, project, sort_side
 
-FEW = 2**22  # numbers in the matrices of all slices, 32 MB
+MAX_ENTRIES = 2**22  # most entries in the matrices of all slices, 32 MB
 
 
 class LineDistance(AbstractScore):
@@ -32,10 +32,9 @@ class LineDistance(AbstractScore):
 
 
 class LineSquare(AbstractScore):
-    r"""$s(u, v) = -(u - v)^2/t$ on the line, from differences.
+    r"""$s(u, v) = -(u - v)^2/t$ on the line, computed from differences.
 
-    At small $t$ the sum of squares and products, which is faster, would be lost to
-    rounding.
+    Expanding the square would be faster, but inaccurate at small $t$.
     """
 
     temperature: Float[Array, ""]
@@ -46,18 +45,18 @@ class LineSquare(AbstractScore):
 
 
 class AbstractSoftMean(AbstractSlicedMean):
-    r"""The mean of the keys that share their ranks with a token, both sorted softly.
+    r"""The mean of the keys with the ranks of a token, for soft sorts of both sides.
 
-    With $P_t(u)_{ri} \propto w_i e^{s(u_{(r)}, u_i)}$, whose rows sum to one, for
-    queries and for keys, the plan of a slice is $P_t(u)^\top I P_t(v)$, where $I$ is
-    the plan by ranks. Its second marginal is not $\mu$, nor is its first before rows
+    Let $P_t(u)_{ri} \propto w_i e^{s(u_{(r)}, u_i)}$ with rows that sum to one, for
+    queries and for keys. The plan of a slice is $P_t(u)^\top I P_t(v)$, where $I$ is
+    the plan by ranks. Its second marginal is not $\mu$; nor is its first, unless rows
     are divided by their sums (shahbazi2025, section 3.1; ERRATA H4).
 
     Attributes:
-        near: $s$, on the line.
+        line_score: the score $s$ on the line.
     """
 
-    near: AbstractScore
+    line_score: AbstractScore
 
     @override
     def weights_at(self, queries: Tokens) -> Float[Array, "k n"]:
@@ -66,46 +65,50 @@ class AbstractSoftMean(AbstractSlicedMean):
         return jnp.tensordot(self.shares, self._plans(queries), 1)
 
     def _are_many(self, queries: Tokens) -> bool:
-        """Whether matrices, by which few are far sooner matched, would be large."""
-        most = max(self.queries.tokens.n, queries.n)
-        return self.directions.shape[0] * most * self.mu.tokens.n > FEW
+        """Whether the matrices, which are much faster for few tokens, are too large."""
+        n_rows = max(self.queries.tokens.n, queries.n)
+        return self.directions.shape[0] * n_rows * self.mu.tokens.n > MAX_ENTRIES
 
     def _plans(self, queries: Tokens) -> Float[Array, "l k n"]:
-        """The rows of some queries in the plan of each slice."""
+        """The rows of `queries` in the plan of each slice."""
         places = lambda tokens, matrix: self.directions @ (tokens.x @ matrix.T).T
-        at, u = (places(x, self.score.Q) for x in (queries, self.queries.counted))
-        v = places(self.mu.counted, self.score.K)
+        points, u = (
+            places(x, self.score.Q) for x in (queries, self.queries.safe_tokens)
+        )
+        v = places(self.mu.safe_tokens, self.score.K)
         p, q = self.queries.probabilities, self.mu.probabilities
-        plan = lambda at, u, v: self._scaled(*soft_plan(self.near, at, (u, p), (v, q)))
-        return jax.vmap(plan)(at, u, v)
+        plan = lambda points, u, v: self._scale_rows(
+            *soft_plan(self.line_score, points, (u, p), (v, q))
+        )
+        return jax.vmap(plan)(points, u, v)
 
     def _distances(self) -> Float[Array, "m n"]:
         r"""$|Qx - Ky|^2$."""
         queries, keys = map(Tokens, self._images())
-        one = jnp.eye(keys.x.shape[1], dtype=keys.x.dtype)
-        return -SquaredDistance(one, one)(queries, keys)
+        identity = jnp.eye(keys.x.shape[1], dtype=keys.x.dtype)
+        return -SquaredDistance(identity, identity)(queries, keys)
 
     @override
     @compile_once
     def costs(self) -> Float[Array, " l"]:
-        r"""$D_l = \int|Qx - Ky|^2\,d\gamma_l$, with the marginals that $\gamma_l$ has.
+        r"""$D_l = \int|Qx - Ky|^2\,d\gamma_l$, with the actual marginals of $\gamma_l$.
 
         Source: shahbazi2025, eq. (10).
         """
         if self._are_many(self.queries.tokens):
             return self._costs_by_sums()
-        plans, p = self._plans(self.queries.counted), self.queries.probabilities
+        plans, p = self._plans(self.queries.safe_tokens), self.queries.probabilities
         return jnp.einsum("i,lij,ij->l", p, plans, self._distances())
 
     def _costs_by_sums(self) -> Float[Array, " l"]:
-        """The same, without matrices."""
-        tokens_of_queries, shares = self.queries.counted, self.queries.probabilities
+        """The costs, computed without matrices."""
+        tokens_of_queries, shares = self.queries.safe_tokens, self.queries.probabilities
         queries, keys = self._images()
         squares = jnp.sum(keys**2, axis=1, keepdims=True)
         columns = jnp.concatenate([jnp.ones_like(squares), squares, keys], axis=1)
 
         def cost(direction: Array) -> Array:
-            means = self._along(direction, tokens_of_queries, columns)
+            means = self._slice_mean(direction, tokens_of_queries, columns)
             products = jnp.sum(queries * means[:, 2:], axis=1)
             squares_of_queries = jnp.sum(queries**2, axis=1) * means[:, 0]
             return shares @ (squares_of_queries + means[:, 1] - 2 * products)
@@ -113,58 +116,70 @@ class AbstractSoftMean(AbstractSlicedMean):
         return jax.lax.map(cost, self.directions)
 
     def _images(self) -> tuple[Array, Array]:
-        """Queries and keys from an origin amid them: less is lost to rounding."""
+        """Queries and keys relative to their common centre, to reduce rounding."""
         score = self.score
-        q = jnp.matmul(self.queries.counted.x, score.Q.T, precision=HIGHEST)
-        k = jnp.matmul(self.mu.counted.x, score.K.T, precision=HIGHEST)
-        apart = (score.query_bias - score.key_bias) / 2
+        q = jnp.matmul(self.queries.safe_tokens.x, score.Q.T, precision=HIGHEST)
+        k = jnp.matmul(self.mu.safe_tokens.x, score.K.T, precision=HIGHEST)
+        bias = (score.query_bias - score.key_bias) / 2
         origin = (self.queries.probabilities @ q + self.mu.probabilities @ k) / 2
-        return q + (apart - origin)[None, :], k - (apart + origin)[None, :]
+        return q + (bias - origin)[None, :], k - (bias + origin)[None, :]
 
     @override
     @compile_once
-    def _averaged(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
+    def _average(self, tokens: Tokens, y: Float[Array, "n p"]) -> Float[Array, "m p"]:
         if not self._are_many(tokens):
             return jnp.matmul(self.weights_at(tokens), y, precision=HIGHEST)
-        # One sum over all pairs already uses the whole machine.
-        one = lambda slices, shares: shares[0] * self._along(slices[0], tokens, y)
-        return blockwise(one, self.directions, self.shares, 1)
+        # One slice at a time: its sum over all pairs already uses the whole machine.
+        slice_sum = lambda slices, shares: (
+            shares[0] * self._slice_mean(slices[0], tokens, y)
+        )
+        return sum_in_blocks(slice_sum, self.directions, self.shares, 1)
 
-    def _along(
+    def _slice_mean(
         self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
-        """What the plan of one slice gives of `y`, for each token."""
-        return self._scaled(*self._sorted(direction, tokens, y))
+        """The plan of one slice applied to `y`, for each token."""
+        return self._scale_rows(*self._soft_means(direction, tokens, y))
 
     @abc.abstractmethod
-    def _scaled(
+    def _scale_rows(
         self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
     ) -> Float[Array, "m p"]:
-        """Means over rows that have these sums."""
+        """Rows of the result, from their means and the logs of their sums."""
 
-    def _sorted(
+    def _soft_means(
         self, direction: Float[Array, " k"], tokens: Tokens, y: Float[Array, "n p"]
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """Means over what the rows of the plan give to `y`, and logs of their sums."""
+        """Means of `y` over rows of the plan, and logs of the sums of the rows."""
         to_query, to_key = direction @ self.score.Q, direction @ self.score.K
-        u = projected(self.queries.counted.x, to_query)
-        v = projected(self.mu.counted.x, to_key)
-        # Chebyshev nodes are placed in the space of tokens, not on a line.
-        log_mean = exactly(self.mu).reduction.log_mean
-        by_rank, _ = log_mean(self.near, _on(v), Keys(_on(v), self.mu.log_weights, y))
-        ranks = sorted_side(u, self.queries.probabilities)
-        partners = matched(ranks, sorted_side(v, self.mu.probabilities), u, by_rank)
+        u = project(self.queries.safe_tokens.x, to_query)
+        v = project(self.mu.safe_tokens.x, to_key)
+        # Chebyshev nodes lie in the space of tokens, not on the line.
+        log_mean = use_exact_sums(self.mu).reduction.log_mean
+        key_means, _ = log_mean(
+            self.line_score,
+            _line_tokens(v),
+            Keys(_line_tokens(v), self.mu.log_weights, y),
+        )
+        ranks = sort_side(u, self.queries.probabilities)
+        partners = partner_means(
+            ranks, sort_side(v, self.mu.probabilities), u, key_means
+        )
         logs, nothing = self.queries.log_weights, jnp.zeros((u.shape[0], 0), y.dtype)
-        _, log_sums = log_mean(self.near, _on(u), Keys(_on(u), logs, nothing))
-        at = _on(projected(tokens.x, to_query))
-        return log_mean(self.near, at, Keys(_on(u), logs - log_sums, partners))
+        _, log_sums = log_mean(
+            self.line_score, _line_tokens(u), Keys(_line_tokens(u), logs, nothing)
+        )
+        points = _line_tokens(project(tokens.x, to_query))
+        return log_mean(
+            self.line_score, points, Keys(_line_tokens(u), logs - log_sums, partners)
+        )
 
 
 class SoftMean(AbstractSoftMean):
-    """Rows divided by their sums: a mean."""
+    """A mean: rows are divided by their sums."""
 
     @override
-    def _scaled(
+    def _scale_rows(
         self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
     ) -> Float[Array, "m p"]:
         del log_sums
@@ -172,17 +187,17 @@ class SoftMean(AbstractSoftMean):
 
 
 class PublishedSoftMean(AbstractSoftMean):
-    """As published: rows do not sum to one, so that it is no mean.
+    """The published version: rows do not sum to one, so it is not a mean.
 
     Source: shahbazi2025, section 3.1.
     """
 
     @override
-    def _scaled(
+    def _scale_rows(
         self, means: Float[Array, "m p"], log_sums: Float[Array, " m"]
     ) -> Float[Array, "m p"]:
         return means * jnp.exp(log_sums)[:, None]
 
 
-def _on(line: Float[Array, " n"]) -> Tokens:
+def _line_tokens(line: Float[Array, " n"]) -> Tokens:
     return Tokens(line[:, None])

@@ -1,4 +1,4 @@
-"""Attention of each block to the keys of its own places, sorted and unsorted."""
+"""Attention within blocks, to the sorted and the unsorted keys of each slot."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,31 +16,31 @@ from meanfield.measures.reductions import Groups
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
 
-from ._sorted import AbstractSortedMean, unmasked
+from ._sorted_tokens import AbstractSortedMean, require_unmasked
 
 Sees = Callable[[Array, Array], Bool[Array, "..."]]
-SHARE = 4  # rows of queries are a quarter of a block: then few of them are empty
+SHARE = 4  # queries are grouped in quarters of a block, so that few groups have gaps
 
 
-def everywhere(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
-    """A query sees every place of its block."""
+def sees_block(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
+    """All true: a query sees every slot of its block."""
     return jnp.ones(jnp.broadcast_shapes(query.shape, key.shape), bool)
 
 
-def so_far(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
-    """A query sees the places of its block up to its own."""
+def sees_past(query: Int[Array, "..."], key: Int[Array, "..."]) -> Bool[Array, "..."]:
+    """Causal: a query sees the slots of its block up to its own."""
     return key <= query
 
 
 class Queries(NamedTuple):
-    """Some queries of one block: their factors of scores, and their places in it."""
+    """Some queries of one block: their score factors, and their slots."""
 
     factor: Float[Array, "c k"]
     place: Int[Array, " c"]
 
 
 class BlockKeys(NamedTuple):
-    """The places of one block: factors and logarithms of keys, and values."""
+    """The slots of one block: score factors and log weights of keys, and values."""
 
     factor: Float[Array, "w k"]
     log: Float[Array, " w"]
@@ -48,12 +48,12 @@ class BlockKeys(NamedTuple):
 
 
 class SparseMean(AbstractSortedMean):
-    r"""$\mathrm{Softmax}(s(x, \psi_S) + s(x, y))\,\psi_S$ over places of a block.
+    r"""$\mathrm{Softmax}(s(x, \psi_S) + s(x, y))\,\psi_S$ over the slots of a block.
 
     Attributes:
-        ordered: $\psi_S$.
+        sorted_tokens: $\psi_S$.
         score: $s$.
-        sees: which places of its block a query sees.
+        sees: mask of the slots that a query sees in its block.
     """
 
     score: AbstractQuadraticScore
@@ -61,39 +61,43 @@ class SparseMean(AbstractSortedMean):
 
     @override
     @compile_once
-    def averaged(
+    def average(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> Float[Array, "m p"]:
-        blocks = self.ordered.blocks
+        blocks = self.sorted_tokens.blocks
         ranks = jnp.clip(blocks.ranks(tokens), -1, blocks.count - 1)
         block = jnp.maximum(ranks, 0) // blocks.length
         place = jnp.where(ranks < 0, -1, ranks % blocks.length)
         queries, keys = self._sides(tokens, values)
         length = max(1, blocks.width // SHARE)
         groups = Groups(block, blocks.n_blocks, length)
-        attended = lambda some, own: _attended(some, own, self.sees)
-        return groups.map(attended, Queries(queries, place), keys)
+        block_means = lambda block_queries, block_keys: _block_means(
+            block_queries, block_keys, self.sees
+        )
+        return groups.map(block_means, Queries(queries, place), keys)
 
     def _sides(
         self, tokens: Tokens, values: Float[Array, "n p"]
     ) -> tuple[Float[Array, "m k"], BlockKeys]:
-        """The factors of queries, and of the sum of both scores the keys."""
-        blocks, means = self.ordered.blocks, self.ordered.means
+        """Score factors of the queries, and the keys of the sum of both scores."""
+        blocks, means = self.sorted_tokens.blocks, self.sorted_tokens.means
         shape = (blocks.n_blocks, blocks.width)
-        both = (means(blocks.mu.counted.x), blocks.states)
-        flat = [Tokens(x.reshape(-1, x.shape[-1])) for x in both]
+        states = (means(blocks.mu.safe_tokens.x), blocks.states)
+        flat = [Tokens(x.reshape(-1, x.shape[-1])) for x in states]
         first, second = (self.score.factors(tokens, keys) for keys in flat)
         factor = (first.key + second.key).reshape(*shape, -1)
-        log = (first.of_key + second.of_key).reshape(shape) + self.ordered.log_masses
-        log = jnp.where(self.ordered.occupied, log, -jnp.inf)
+        log = (first.key_term + second.key_term).reshape(
+            shape
+        ) + self.sorted_tokens.log_masses
+        log = jnp.where(self.sorted_tokens.is_occupied, log, -jnp.inf)
         return first.query, BlockKeys(factor, log, means(values))
 
 
-def _attended(queries: Queries, keys: BlockKeys, sees: Sees) -> Float[Array, "c p"]:
-    """The means of some queries over the places that they see; zero if they see none.
+def _block_means(queries: Queries, keys: BlockKeys, sees: Sees) -> Float[Array, "c p"]:
+    """Means of some queries over the slots that they see; zero if they see none.
 
-    What is not seen is left out by `-inf`: scores of zero would keep most of the
-    weight (ERRATA T7).
+    Slots that are not seen have the score `-inf`: a score of zero would leave them most
+    of the weight (ERRATA T7).
     """
     S = jnp.matmul(queries.factor, keys.factor.T, precision=HIGHEST) + keys.log[None]
     places = jnp.arange(keys.log.shape[0])
@@ -105,13 +109,13 @@ def _attended(queries: Queries, keys: BlockKeys, sees: Sees) -> Float[Array, "c 
     return means / jnp.where(mass == 0, 1, mass)
 
 
-def quadratic(score: AbstractScore) -> AbstractQuadraticScore:
-    """The score, if sparse attention can split it between queries and keys.
+def require_quadratic(score: AbstractScore) -> AbstractQuadraticScore:
+    """The score, if it is quadratic and so splits into factors of queries and keys.
 
     Raises:
         UnsupportedError: unless it is quadratic.
     """
-    plain = unmasked(score)
+    plain = require_unmasked(score)
     if not isinstance(plain, AbstractQuadraticScore):
         raise UnsupportedError(
             "Sparse attention multiplies queries by sorted keys, as a `Dot` or "

@@ -20,7 +20,7 @@ class SparseMixture(AbstractSparse):
     Rows sum to two. Source: tay2020, section 3.2.3, which stores all scores.
 
     Attributes:
-        sorting: of the first.
+        sorting: the sorting of the sparse term.
 
     Examples:
         >>> from meanfield import Points, attentions

@@ -1,4 +1,4 @@
-"""The network that scores which block is sorted where."""
+"""The network whose scores determine how blocks are sorted."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 
 
-def itself(scores: Float[Array, "..."]) -> Float[Array, "..."]:
-    """No link: the layer is affine."""
+def identity(scores: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The identity link, which makes a layer affine."""
     return scores
 
 
 class Layer(eqx.Module):
-    r"""$z \mapsto \sigma(zW + c)$, row by row.
+    r"""A dense layer $z \mapsto \sigma(zW + c)$, applied to each row.
 
     Args:
         matrix: $W$.
@@ -26,7 +26,7 @@ class Layer(eqx.Module):
         link: $\sigma$, the identity by default.
 
     Raises:
-        InvalidInputError: if `bias` has not a number for each column of `matrix`.
+        InvalidInputError: if `bias` does not have a number for each column of `matrix`.
 
     Examples:
         >>> import jax
@@ -43,13 +43,13 @@ class Layer(eqx.Module):
         self,
         matrix: Numbers,
         bias: Numbers | None = None,
-        link: Callable[[Array], Array] = itself,
+        link: Callable[[Array], Array] = identity,
     ) -> None:
         self.matrix, self.link = float_array("matrix", matrix), link
         if self.matrix.ndim != 2:
             raise InvalidInputError(
-                "A layer has a matrix with a row for each coordinate of its input; "
-                f"got shape {self.matrix.shape}."
+                "`matrix` must have a row for each input coordinate and a column for "
+                f"each output coordinate; got shape {self.matrix.shape}."
             )
         zero = jnp.zeros_like(self.matrix[0])
         self.bias = zero if bias is None else float_array("bias", bias)
@@ -60,7 +60,7 @@ class Layer(eqx.Module):
             )
 
     def __call__(self, z: Float[Array, "b d"]) -> Float[Array, "b p"]:
-        """The images of rows."""
+        """The images of the rows."""
         return self.link(
             jnp.matmul(z, self.matrix, precision=HIGHEST) + self.bias[None]
         )
@@ -69,14 +69,14 @@ class Layer(eqx.Module):
 class SortingNetwork(eqx.Module):
     r"""$P$: from pooled blocks to $R \in \mathbb{R}^{N_B \times N_B}$, row by row.
 
-    The last matrix is $W_B \in \mathbb{R}^{d \times N_B}$: the number of blocks is part
-    of the parameters. Source: tay2020, eq. (4); ERRATA T8.
+    The last matrix is $W_B \in \mathbb{R}^{d \times N_B}$, so the parameters determine
+    the number of blocks. Source: tay2020, eq. (4); ERRATA T8.
 
     Attributes:
-        layers: one is linear, or two, applied in turn.
+        layers: the layers, applied in turn.
 
     Raises:
-        InvalidInputError: if there is none, or one does not fit the next.
+        InvalidInputError: if there is no layer, or the sizes of two do not match.
 
     Examples:
         >>> from meanfield.attention.sparse import Layer, SortingNetwork
@@ -95,18 +95,18 @@ class SortingNetwork(eqx.Module):
             wide, tall = first.matrix.shape[-1], second.matrix.shape[-2]
             if wide != tall:
                 raise InvalidInputError(
-                    "The layers of a sorting network do not fit: one gives "
-                    f"{wide} numbers, and the next takes {tall}."
+                    "The sizes of consecutive layers must match; got one with "
+                    f"{wide} outputs before one with {tall} inputs."
                 )
 
     @property
     def n_blocks(self) -> int:
-        """$N_B$."""
+        """The number of blocks, $N_B$."""
         return self.layers[-1].matrix.shape[-1]
 
     @property
     def dimension(self) -> int:
-        """Of the pooled blocks that it takes."""
+        """Dimension of the pooled blocks, its input."""
         return self.layers[0].matrix.shape[-2]
 
     def __call__(self, blocks: Float[Array, "b d"]) -> Float[Array, "b b"]:

@@ -1,4 +1,4 @@
-"""What is sorted where: a matrix that mixes blocks, or an order of them."""
+"""Plans that sort blocks: a mixing matrix or a permutation."""
 
 import abc
 
@@ -11,30 +11,30 @@ from meanfield.linalg import HIGHEST
 
 
 class AbstractPlan(eqx.Module):
-    """Gives each block of queries the blocks of keys that are sorted to it."""
+    """A plan that assigns blocks of keys to each block of queries."""
 
     @abc.abstractmethod
-    def applied(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
-        r"""$\sum_k R_{ik} v_k$, place by place."""
+    def apply(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
+        r"""$\sum_k R_{ik} v_k$ over blocks $k$, for each slot."""
 
 
 class Mixing(AbstractPlan):
-    """A matrix $R$ whose rows sum to one; its product costs $N_B^2$ blocks."""
+    """A matrix $R$ whose rows sum to one; applying it costs $N_B^2$ blocks."""
 
     matrix: Float[Array, "b b"]
 
     @override
-    def applied(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
+    def apply(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
         flat = values.reshape(values.shape[0], -1)
-        mixed = jnp.matmul(self.matrix, flat, precision=HIGHEST)
-        return mixed.reshape(values.shape)
+        mixture = jnp.matmul(self.matrix, flat, precision=HIGHEST)
+        return mixture.reshape(values.shape)
 
 
 class Order(AbstractPlan):
-    """A permutation, whose product moves each block once."""
+    """A permutation, which moves each block once."""
 
     order: Int[Array, " b"]
 
     @override
-    def applied(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
+    def apply(self, values: Float[Array, "b w p"]) -> Float[Array, "b w p"]:
         return values[self.order]

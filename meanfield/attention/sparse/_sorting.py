@@ -1,4 +1,4 @@
-"""How blocks are sorted: by a network, causally, or in an order that is given."""
+"""Sortings of blocks: learned, learned and causal, or in a fixed order."""
 
 import abc
 
@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from meanfield.errors import InvalidInputError
 
-from ._balancing import balanced, balanced_causally
-from ._blocks import Blocks, pooled, pooled_before
+from ._balancing import balance_logs, balance_logs_causally
+from ._blocks import Blocks, block_sums, prefix_sums
 from ._network import SortingNetwork
 from ._plan import AbstractPlan, Mixing, Order
 
@@ -21,33 +21,33 @@ class AbstractSorting(eqx.Module):
     """A rule that sorts the blocks of a measure.
 
     Examples:
-        >>> from meanfield.attention.sparse import AbstractSorting, Reordered
-        >>> isinstance(Reordered([1, 0]), AbstractSorting)
+        >>> from meanfield.attention.sparse import AbstractSorting, FixedSorting
+        >>> isinstance(FixedSorting([1, 0]), AbstractSorting)
         True
     """
 
     @property
     @abc.abstractmethod
     def n_blocks(self) -> int:
-        """$N_B$."""
+        """The number of blocks, $N_B$."""
 
     @abc.abstractmethod
     def plan(self, blocks: Blocks) -> AbstractPlan:
-        """What is sorted where."""
+        """The plan that sorts the blocks."""
 
 
-class Reordered(AbstractSorting):
-    """Blocks in a fixed order: the hard permutation that balancing tends to.
+class FixedSorting(AbstractSorting):
+    """Sorting in a fixed order: a hard permutation, the limit of balancing.
 
     Attributes:
-        order: which block is the first, the second and so on.
+        order: index of the first block, of the second, and so on.
 
     Raises:
-        InvalidInputError: if it is no permutation of 0, 1, ….
+        InvalidInputError: if `order` is not a permutation of 0, 1, ….
 
     Examples:
-        >>> from meanfield.attention.sparse import Reordered
-        >>> Reordered([2, 0, 1]).n_blocks
+        >>> from meanfield.attention.sparse import FixedSorting
+        >>> FixedSorting([2, 0, 1]).n_blocks
         3
     """
 
@@ -57,7 +57,7 @@ class Reordered(AbstractSorting):
         numbers = np.asarray(order)
         if numbers.ndim != 1 or sorted(numbers.tolist()) != list(range(numbers.size)):
             raise InvalidInputError(
-                "`order` must have each block once, numbered from 0, such as "
+                "`order` must contain each block once, numbered from 0, such as "
                 f"[2, 0, 1]; got {numbers.tolist()}."
             )
         self.order = jax.device_put(numbers.astype(int))
@@ -73,14 +73,14 @@ class Reordered(AbstractSorting):
         return Order(self.order)
 
 
-class AbstractLearned(AbstractSorting):
-    r"""$R = S((P(X') + g)/\tau)$ of pooled blocks $X'$, $S$ a balancing.
+class AbstractLearnedSorting(AbstractSorting):
+    r"""Learned sorting $R = S((P(X') + g)/\tau)$ of pooled blocks $X'$.
 
     Attributes:
         network: $P$.
-        noise: $g$, drawn once: Gumbel noise, or zeros.
+        noise: $g$, Gumbel noise drawn once, or zeros.
         temperature: $\tau$; as $\tau \to 0$ the matrix becomes a permutation.
-        passes: of the balancing.
+        passes: number of passes of the balancing $S$.
     """
 
     network: SortingNetwork
@@ -98,37 +98,37 @@ class AbstractLearned(AbstractSorting):
         return (self.network(blocks) + self.noise) / self.temperature
 
 
-class Learned(AbstractLearned):
-    """Balanced over rows and columns. Source: tay2020, sections 3.1 and 3.2.1.
+class LearnedSorting(AbstractLearnedSorting):
+    """Sorting balanced over rows and columns; tay2020, sections 3.1 and 3.2.1.
 
     Examples:
-        >>> from meanfield.attention.sparse import Layer, Learned, SortingNetwork
+        >>> from meanfield.attention.sparse import Layer, LearnedSorting, SortingNetwork
         >>> network = SortingNetwork((Layer(jnp.ones((2, 3))),))
-        >>> Learned(network, jnp.zeros((3, 3)), jnp.asarray(1.0)).n_blocks
+        >>> LearnedSorting(network, jnp.zeros((3, 3)), jnp.asarray(1.0)).n_blocks
         3
     """
 
     @override
     def plan(self, blocks: Blocks) -> AbstractPlan:
-        logs = balanced(self.logits(pooled(blocks)), self.passes)
+        logs = balance_logs(self.logits(block_sums(blocks)), self.passes)
         return Mixing(jnp.exp(logs))
 
 
-class CausallyLearned(AbstractLearned):
-    """Balanced so that no block sees a later one; new:N5.
+class CausalLearnedSorting(AbstractLearnedSorting):
+    """Sorting balanced causally, so that no block depends on a later one; new:N5.
 
     Examples:
         >>> from meanfield.attention.sparse import (
-        ...     CausallyLearned,
+        ...     CausalLearnedSorting,
         ...     Layer,
         ...     SortingNetwork,
         ... )
         >>> network = SortingNetwork((Layer(jnp.ones((2, 3))),))
-        >>> CausallyLearned(network, jnp.zeros((3, 3)), jnp.asarray(1.0)).passes
+        >>> CausalLearnedSorting(network, jnp.zeros((3, 3)), jnp.asarray(1.0)).passes
         5
     """
 
     @override
     def plan(self, blocks: Blocks) -> AbstractPlan:
-        logs = balanced_causally(self.logits(pooled_before(blocks)), self.passes)
+        logs = balance_logs_causally(self.logits(prefix_sums(blocks)), self.passes)
         return Mixing(jnp.exp(logs))

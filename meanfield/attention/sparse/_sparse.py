@@ -1,4 +1,4 @@
-r"""Couplings of tokens with the block of tokens that is sorted to theirs."""
+r"""Couplings of tokens with the block of keys that is sorted to their block."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
@@ -9,13 +9,13 @@ from meanfield.measures import AbstractMeasure, Points
 from meanfield.scores import AbstractScore
 
 from ._blocks import Blocks
-from ._local import SparseMean, everywhere, quadratic, so_far
-from ._sorted import Sorted
-from ._sorting import AbstractSorting, CausallyLearned
+from ._local import SparseMean, require_quadratic, sees_block, sees_past
+from ._sorted_tokens import SortedTokens
+from ._sorting import AbstractSorting, CausalLearnedSorting
 
 
 class AbstractSparse(AbstractCoupling):
-    """A coupling that cuts the sequence into blocks, and sorts these."""
+    """A coupling that divides the sequence into blocks and sorts them."""
 
     @property
     @override
@@ -23,31 +23,31 @@ class AbstractSparse(AbstractCoupling):
         return True
 
     @override
-    def linearly_bounded(
+    def is_linearly_bounded(
         self, score: AbstractScore, mu: AbstractMeasure
     ) -> Bool[Array, ""]:
-        r"""Always: $\bar y$ is a mean of means of tokens, or the sum of two."""
+        r"""Always: $\bar y$ is a mean of means of tokens, or a sum of two of them."""
         return jnp.ones((), bool)
 
 
 class Sparse(AbstractSparse):
     r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ in a block, $\psi = RX$.
 
-    A query in block $i$ sees the places of its block alone; at each it is scored with
-    the key that stands there and with the one that the matrix $R$ sorts there, and
-    reads the sorted value. Source: tay2020, section 3.2, with $-\infty$ in place of
-    the zeros outside of the block, which has $b$ tokens (ERRATA T7, T8).
+    A query sees only the slots of its own block. Its score for a slot is the sum of its
+    scores with the key there and with the key that $R$ sorts there; it reads the sorted
+    value. Source: tay2020, section 3.2, with $-\infty$ in place of the zeros outside of
+    the block, which has $b$ tokens (ERRATA T7, T8).
 
     Attributes:
-        sorting: gives $R$.
+        sorting: the sorting, which determines $R$.
 
     Examples:
         >>> from meanfield import Points
         >>> from meanfield.attention import Attention, plans
-        >>> from meanfield.attention.sparse import Reordered, Sparse
+        >>> from meanfield.attention.sparse import FixedSorting, Sparse
         >>> from meanfield.scores import Dot
         >>> zero, one = jnp.zeros((1, 1)), jnp.eye(1)
-        >>> attention = Attention(Dot(zero, zero), Sparse(Reordered([1, 0])), one)
+        >>> attention = Attention(Dot(zero, zero), Sparse(FixedSorting([1, 0])), one)
         >>> s = jnp.array([0.25, 0.5, 0.75, 1.0])
         >>> mu = Points.uniform([[1.0], [2.0], [3.0], [5.0]], position=s)
         >>> print(attention.field(0.0, mu)(mu.tokens).ravel())  # means of the others
@@ -58,18 +58,20 @@ class Sparse(AbstractSparse):
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> SparseMean:
-        return SparseMean(in_order(self.sorting, mu), quadratic(score), everywhere)
+        return SparseMean(
+            sort_tokens(self.sorting, mu), require_quadratic(score), sees_block
+        )
 
 
 class CausalSparse(AbstractSparse):
-    r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ over places up to $x$'s.
+    r"""$\kappa_\mu = \mathrm{softmax}(s(x, \psi) + s(x, y))$ over slots up to $x$'s.
 
-    As `Sparse`, with a sorting that takes no later block to an earlier one, and rows
-    that do not see later rows. The published one leaks (tay2020, section 3.3; ERRATA
-    T3); this has no dependence on later tokens at all (new:N5).
+    Like `Sparse`, with a sorting that sorts no later block to an earlier one and rows
+    that do not depend on later rows. The published version leaks (tay2020, section 3.3;
+    ERRATA T3); this one does not depend on later tokens at all (new:N5).
 
     Attributes:
-        sorting: gives $R$, a lower triangle.
+        sorting: the sorting, which determines $R$, a lower triangle.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -80,14 +82,16 @@ class CausalSparse(AbstractSparse):
         [1. 2.]
     """
 
-    sorting: CausallyLearned
+    sorting: CausalLearnedSorting
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> SparseMean:
-        return SparseMean(in_order(self.sorting, mu), quadratic(score), so_far)
+        return SparseMean(
+            sort_tokens(self.sorting, mu), require_quadratic(score), sees_past
+        )
 
 
-def in_order(sorting: AbstractSorting, mu: Points) -> Sorted:
-    """The tokens of a measure after a sorting of its blocks."""
+def sort_tokens(sorting: AbstractSorting, mu: Points) -> SortedTokens:
+    """The tokens of a measure after its blocks are sorted."""
     blocks = Blocks(mu, sorting.n_blocks)
-    return Sorted(blocks, sorting.plan(blocks))
+    return SortedTokens(blocks, sorting.plan(blocks))

@@ -1,4 +1,4 @@
-"""Options of sorted blocks, and the sortings that they make."""
+"""Options of sparse Sinkhorn attention, and the sortings that they define."""
 
 import math
 from dataclasses import dataclass
@@ -12,25 +12,30 @@ from meanfield._typing import Numbers, PRNGKey, Scalar
 from meanfield.errors import InvalidInputError
 
 from ._network import Layer, SortingNetwork
-from ._sorting import AbstractSorting, CausallyLearned, Learned, Reordered
+from ._sorting import (
+    AbstractSorting,
+    CausalLearnedSorting,
+    FixedSorting,
+    LearnedSorting,
+)
 
 BLOCKS, PASSES = 4, 5
-MOST_BLOCKS = 10_000  # whose square has an entry for each pair
-MOST_PASSES = 1_000_000  # one after the other
+MOST_BLOCKS = 10_000  # the matrix has an entry for each pair of blocks
+MOST_PASSES = 1_000_000  # passes are sequential
 Law = str | Numbers
 
 
 @dataclass(frozen=True)
 class SparseOptions:
-    r"""What the matrix that sorts blocks is made of.
+    r"""Options of the matrix that sorts blocks.
 
     Attributes:
-        blocks: $N_B$; four, or as `W_B` or an order has it.
+        blocks: $N_B$; by default the size of `W_B` or of an order, or four.
         W_B: rows of $N_B$ numbers, or the law `normal[:SCALE]`.
-        W_P: the matrix of a layer before; none if `None`.
+        W_P: the matrix of a first layer; no such layer if `None`.
         temperature: $\tau$; as it tends to zero, the matrix becomes a permutation.
         noise: the scale of Gumbel noise, drawn once.
-        passes: $N_k$, of the balancing; with none, rows alone are divided.
+        passes: $N_k$, passes of the balancing; with 0 only rows are normalised.
     """
 
     blocks: int | None = None
@@ -40,43 +45,43 @@ class SparseOptions:
     noise: Scalar = 0.0
     passes: int = PASSES
 
-    def network(self, like: Float[Array, "k d"], key: PRNGKey) -> SortingNetwork:
-        r"""$X'W_B$, or $\sigma(\sigma(X'W_P)W_B)$ with $\sigma$ the positive part.
+    def network(self, template: Float[Array, "k d"], key: PRNGKey) -> SortingNetwork:
+        r"""The network $X'W_B$, or $\sigma(\sigma(X'W_P)W_B)$ with $\sigma$ the ReLU.
 
         Args:
-            like: a matrix of as many columns as tokens have coordinates.
-            key: of laws.
+            template: a matrix with a column for each coordinate of tokens.
+            key: for matrices drawn from a law.
 
         Raises:
-            InvalidInputError: if a matrix is none, or does not fit.
+            InvalidInputError: if `W_B` or `W_P` is no matrix, or shapes do not match.
         """
-        d, dtype = like.shape[1], like.dtype
+        d, dtype = template.shape[1], template.dtype
         keys = jax.random.split(key)
         count = self._count()
         W_B = _matrix("W_B", self.W_B, (d, count or BLOCKS), keys[0]).astype(dtype)
         if count not in (None, W_B.shape[1]):
             raise InvalidInputError(
-                f"`W_B` has a column for each block: {W_B.shape[1]}, and `blocks` is "
-                f"{count}; leave one out."
+                f"`W_B` has {W_B.shape[1]} columns, one for each block, and `blocks` "
+                f"is {count}; leave one out."
             )
         if self.W_P is None:
-            return _fitting(SortingNetwork((Layer(W_B),)), d)
+            return _check_dimension(SortingNetwork((Layer(W_B),)), d)
         rows = W_B.shape[0]
         W_P = _matrix("W_P", self.W_P, (d, rows), keys[1]).astype(dtype)
-        both = (Layer(W_P, link=jax.nn.relu), Layer(W_B, link=jax.nn.relu))
-        return _fitting(SortingNetwork(both), d)
+        layers = (Layer(W_P, link=jax.nn.relu), Layer(W_B, link=jax.nn.relu))
+        return _check_dimension(SortingNetwork(layers), d)
 
     def sorting(
-        self, like: Float[Array, "k d"], key: PRNGKey | None, order: Numbers | None
+        self, template: Float[Array, "k d"], key: PRNGKey | None, order: Numbers | None
     ) -> AbstractSorting:
-        """In an order, or balanced over columns and rows if that is `None`.
+        """The sorting in the fixed `order`, or a learned one if that is `None`.
 
         Raises:
-            InvalidInputError: if a number is none, or a shape does not fit.
+            InvalidInputError: if an option is invalid, or shapes do not match.
         """
         if order is None:
-            return Learned(*self._parts(like, key))
-        sorting = Reordered(order)
+            return LearnedSorting(*self._parts(template, key))
+        sorting = FixedSorting(order)
         if self._count() not in (None, sorting.n_blocks):
             raise InvalidInputError(
                 f"`order` numbers {sorting.n_blocks} blocks, and `blocks` is "
@@ -84,69 +89,74 @@ class SparseOptions:
             )
         return sorting
 
-    def causal(self, like: Float[Array, "k d"], key: PRNGKey | None) -> CausallyLearned:
-        """Balanced causally."""
-        return CausallyLearned(*self._parts(like, key))
+    def causal(
+        self, template: Float[Array, "k d"], key: PRNGKey | None
+    ) -> CausalLearnedSorting:
+        """The learned sorting that is balanced causally."""
+        return CausalLearnedSorting(*self._parts(template, key))
 
     def _parts(
-        self, like: Float[Array, "k d"], key: PRNGKey | None
+        self, template: Float[Array, "k d"], key: PRNGKey | None
     ) -> tuple[SortingNetwork, Array, Array, int]:
-        drawn, gumbel = jax.random.split(jax.random.key(0) if key is None else key)
-        network = self.network(like, drawn)
-        count = _count("blocks", network.n_blocks, least=1, most=MOST_BLOCKS)
-        dtype = like.dtype
+        network_key, gumbel = jax.random.split(
+            jax.random.key(0) if key is None else key
+        )
+        network = self.network(template, network_key)
+        count = _count("blocks", network.n_blocks, minimum=1, maximum=MOST_BLOCKS)
+        dtype = template.dtype
         scale = jnp.asarray(number("noise", self.noise), dtype)
         noise = scale * jax.random.gumbel(gumbel, (count, count), dtype)
         tau = jnp.asarray(positive("temperature", self.temperature), dtype)
-        passes = _count("passes", self.passes, least=0, most=MOST_PASSES)
+        passes = _count("passes", self.passes, minimum=0, maximum=MOST_PASSES)
         return network, noise, tau, passes
 
     def _count(self) -> int | None:
-        """How many blocks are asked for."""
+        """The option `blocks`, checked; `None` if it is not set."""
         if self.blocks is None:
             return None
-        return _count("blocks", self.blocks, least=1, most=MOST_BLOCKS)
+        return _count("blocks", self.blocks, minimum=1, maximum=MOST_BLOCKS)
 
 
-def _fitting(network: SortingNetwork, d: int) -> SortingNetwork:
+def _check_dimension(network: SortingNetwork, d: int) -> SortingNetwork:
     if network.dimension != d:
         raise InvalidInputError(
-            f"The sorting network takes pooled tokens of dimension {d}; its first "
-            f"matrix has {network.dimension} rows."
+            f"The sorting network must take pooled tokens of dimension {d}; got a "
+            f"first matrix with {network.dimension} rows."
         )
     return network
 
 
 def _matrix(name: str, value: Law, shape: tuple[int, int], key: PRNGKey) -> Array:
-    """A matrix that is given, or drawn by `normal[:SCALE]`."""
+    """The matrix `value`, or a random one for the law `normal[:SCALE]`."""
     if not isinstance(value, str):
         matrix = float_array(name, value)
         if matrix.ndim != 2:
             raise InvalidInputError(
-                f"`{name}` is rows of numbers, or a law `normal[:SCALE]`; got shape "
-                f"{matrix.shape}."
+                f"`{name}` must be rows of numbers, or a law `normal[:SCALE]`; got "
+                f"shape {matrix.shape}."
             )
         return matrix
     kind, _, argument = value.partition(":")
     scale = _scale(argument)
     if kind != "normal" or not math.isfinite(scale):
         raise InvalidInputError(
-            f"`{name}` is rows of numbers, or a law `normal[:SCALE]`; got `{value}`."
+            f"`{name}` must be rows of numbers, or a law `normal[:SCALE]`; got "
+            f"`{value}`."
         )
     return scale * jax.random.normal(key, shape)
 
 
 def _scale(argument: str) -> float:
-    """The scale of a law; not a number where it is none."""
+    """The scale of a law; NaN if the text is not a number."""
     try:
         return float(argument or 1)
     except ValueError:
         return math.nan
 
 
-def _count(name: str, value: int, *, least: int, most: int) -> int:
-    if isinstance(value, bool) or not least <= value <= most:
+def _count(name: str, value: int, *, minimum: int, maximum: int) -> int:
+    if isinstance(value, bool) or not minimum <= value <= maximum:
         raise InvalidInputError(
-            f"`{name}` is a number from {least} to {most}; got {value!r}."
+            f"`{name}` must be a number from {minimum} to {maximum}; got {value!r}."
         )
     return value

@@ -1,8 +1,8 @@
-"""The registered variants of sparse Sinkhorn attention."""
+"""Registered variants of sparse Sinkhorn attention."""
 
 from meanfield._typing import Numbers, PRNGKey, Scalar
 from meanfield.attention._attention import Attention, variant
-from meanfield.attention._options import with_keywords
+from meanfield.attention._options import expand_options
 from meanfield.scores import Dot
 
 from ._mixture import SparseMixture
@@ -14,7 +14,7 @@ COST = r"$nb + n^2/b + N_k(n/b)^2$ in blocks of $b$ tokens"
 
 
 @variant("sparse-sinkhorn", cost=COST)
-@with_keywords
+@expand_options
 def sparse_sinkhorn(
     Q: Numbers,
     K: Numbers,
@@ -25,12 +25,13 @@ def sparse_sinkhorn(
     options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
-    r"""Tokens look at their block, and at the one that a network sorts to it.
+    r"""Tokens attend to their block and to the block that a network sorts to it.
 
-    The sequence is cut, in the order of positions, into $N_B$ blocks, and a network
-    scores the sums of their tokens: $X'W_B$, or $\sigma(\sigma(X'W_P)W_B)$. Balanced,
-    the scores are the matrix that sorts blocks. It sees the order of tokens, so it
-    does not commute with their permutations, and has no form on Gaussians or grids.
+    The sequence is divided, in the order of positions, into $N_B$ blocks. A network
+    computes scores from the sums of their tokens: $X'W_B$, or
+    $\sigma(\sigma(X'W_P)W_B)$. The balanced scores are the matrix that sorts blocks.
+    The attention depends on the order of tokens. So it does not commute with
+    permutations, and is not defined on Gaussians or grids.
     Source: tay2020, sections 3.1 and 3.2, corrected by ERRATA T1, T2, T6, T7, T8.
 
     Args:
@@ -38,12 +39,12 @@ def sparse_sinkhorn(
         K: key matrix, k × d.
         V: value matrix, d × d.
         epsilon: divides both scores.
-        key: of what is drawn; a run draws it from its seed, for each head.
+        key: for random matrices and noise; runs derive one per head from their seed.
         options: of the matrix that sorts blocks.
-        order: blocks in this order, such as `[2, 0, 1]`, and no network.
+        order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
-        InvalidInputError: if shapes do not fit, or a number is none.
+        InvalidInputError: if shapes do not match, or an option is invalid.
     """
     score = Dot(Q, K, epsilon)
     sorting = options.sorting(score.Q, key, order)
@@ -51,7 +52,7 @@ def sparse_sinkhorn(
 
 
 @variant("sparse-sinkhorn-causal", cost=COST)
-@with_keywords
+@expand_options
 def sparse_sinkhorn_causal(
     Q: Numbers,
     K: Numbers,
@@ -61,11 +62,11 @@ def sparse_sinkhorn_causal(
     key: PRNGKey | None = None,
     options: SparseOptions,
 ) -> Attention:
-    r"""As `sparse-sinkhorn`, and no token sees a later one.
+    r"""Causal variant of `sparse-sinkhorn`: no token depends on a later one.
 
-    A block is scored by the sum of all tokens up to its first, is sorted to itself and
-    later ones, and sums over columns stop at the row that they divide: the dependence
-    on later tokens is zero, which that of the published balancing is not.
+    The scores of a block are computed from the sum of all tokens up to its first; a
+    block is sorted to itself and to later ones; sums over columns stop at the row that
+    they divide. With the published balancing, tokens depend on later ones.
     Source: tay2020, section 3.3; ERRATA T3, T5; new:N5.
 
     Args:
@@ -73,18 +74,18 @@ def sparse_sinkhorn_causal(
         K: key matrix, k × d.
         V: value matrix, d × d.
         epsilon: divides both scores.
-        key: of what is drawn; a run draws it from its seed, for each head.
+        key: for random matrices and noise; runs derive one per head from their seed.
         options: of the matrix that sorts blocks.
 
     Raises:
-        InvalidInputError: if shapes do not fit, or a number is none.
+        InvalidInputError: if shapes do not match, or an option is invalid.
     """
     score = Dot(Q, K, epsilon)
     return Attention(score, CausalSparse(options.causal(score.Q, key)), V)
 
 
 @variant("sparse-sinkhorn-mixture", cost=f"that of `softmax`, and {COST}")
-@with_keywords
+@expand_options
 def sparse_sinkhorn_mixture(
     Q: Numbers,
     K: Numbers,
@@ -95,7 +96,7 @@ def sparse_sinkhorn_mixture(
     options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
-    r"""The sum of `sparse-sinkhorn` and of softmax over all tokens.
+    r"""The sum of `sparse-sinkhorn` and of softmax attention over all tokens.
 
     Source: tay2020, section 3.2.3.
 
@@ -104,12 +105,12 @@ def sparse_sinkhorn_mixture(
         K: key matrix, k × d.
         V: value matrix, d × d.
         epsilon: divides all scores.
-        key: of what is drawn; a run draws it from its seed, for each head.
+        key: for random matrices and noise; runs derive one per head from their seed.
         options: of the matrix that sorts blocks.
-        order: blocks in this order, such as `[2, 0, 1]`, and no network.
+        order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
-        InvalidInputError: if shapes do not fit, or a number is none.
+        InvalidInputError: if shapes do not match, or an option is invalid.
     """
     score = Dot(Q, K, epsilon)
     sorting = options.sorting(score.Q, key, order)
@@ -117,7 +118,7 @@ def sparse_sinkhorn_mixture(
 
 
 @variant("sortcut", cost=r"$nbc + n^2/b + N_k(n/b)^2$ for a budget of $c$ blocks")
-@with_keywords
+@expand_options
 def sortcut(
     Q: Numbers,
     K: Numbers,
@@ -129,7 +130,7 @@ def sortcut(
     options: SparseOptions,
     order: Numbers | None = None,
 ) -> Attention:
-    r"""All tokens look at the first blocks of the sorted sequence.
+    r"""All tokens attend to the first blocks of the sorted sequence.
 
     Source: tay2020, section 3.4.
 
@@ -138,13 +139,13 @@ def sortcut(
         K: key matrix, k × d.
         V: value matrix, d × d.
         epsilon: divides the scores.
-        key: of what is drawn; a run draws it from its seed, for each head.
-        budget: how many blocks are kept.
+        key: for random matrices and noise; runs derive one per head from their seed.
+        budget: number of blocks that are kept.
         options: of the matrix that sorts blocks.
-        order: blocks in this order, such as `[2, 0, 1]`, and no network.
+        order: fixed order of blocks, such as `[2, 0, 1]`, instead of a network.
 
     Raises:
-        InvalidInputError: if shapes do not fit, or a number is none.
+        InvalidInputError: if shapes do not match, or an option is invalid.
     """
     score = Dot(Q, K, epsilon)
     sorting = options.sorting(score.Q, key, order)

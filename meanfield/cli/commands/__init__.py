@@ -1,4 +1,4 @@
-"""The commands of `meanfield`: each is a function whose docstring is its help."""
+"""Commands of `meanfield`: each is a function whose docstring is its help."""
 
 from importlib import metadata
 
@@ -6,7 +6,7 @@ from cyclopts import App, Group, Parameter
 
 from meanfield.cli.terminal._help import Help
 
-# The module of a command, in this folder, is imported when it is needed.
+# Command name: MODULE:FUNCTION in this folder, imported when the command is used.
 COMMANDS = {
     "simulate": "simulate:simulate",
     "compare": "compare:compare",
@@ -35,7 +35,7 @@ For example:
     meanfield simulate --preset collapse --out first.zarr
     meanfield plot first.zarr
     meanfield list presets"""
-EPILOGUE = "Any command takes --debug, for tracebacks of errors."
+EPILOGUE = "Every command accepts --debug, which shows tracebacks of errors."
 
 app = App(
     name="meanfield",
@@ -45,7 +45,7 @@ app = App(
     help_formatter=Help(),
     version=lambda: metadata.version("meanfield-attention"),
     default_parameter=Parameter(negative=()),
-    group_parameters=Group("Parameters", sort_key=1),  # below the keys used most
+    group_parameters=Group("Parameters", sort_key=1),  # below the most used keys
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )

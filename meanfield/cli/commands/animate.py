@@ -7,14 +7,14 @@ from cyclopts import Parameter
 
 from meanfield import plotting, runs
 from meanfield.cli.jobs._pictures import (
-    carrying,
-    more_frames,
-    opened,
-    refuse_comparison,
-    requested,
+    add_tokens,
+    check_not_comparison,
+    frames_hint,
+    open_dataset,
+    parse_request,
     stem,
 )
-from meanfield.cli.options._looks import film_of, with_film
+from meanfield.cli.options._looks import add_movie_options, film_of
 from meanfield.cli.process._plugins import load_measure_of
 from meanfield.cli.terminal._console import FrameProgress
 from meanfield.cli.terminal._output import note
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def movie_names(_: object) -> list[str]:
-    """The names of movies, read when they are asked for."""
+    """The names of the movies, imported only when the shell completes them."""
     from meanfield.plotting.movies.plays import movies
 
     return list(movies)
@@ -34,7 +34,7 @@ def movie_names(_: object) -> list[str]:
 MOVIE = Parameter(metavar="NAME", completer=movie_names)
 
 
-@with_film
+@add_movie_options
 def animate(
     run: Path,
     /,
@@ -46,7 +46,7 @@ def animate(
     plugin: list[Path] | None = None,
     **options: Any,
 ) -> None:
-    """Make a movie of a run: a GIF; MP4 or WebM where ffmpeg is.
+    """Make a movie of a run: GIF, or MP4 or WebM with ffmpeg.
 
     For example:
         meanfield animate first.zarr
@@ -54,78 +54,77 @@ def animate(
         meanfield animate first.zarr --size 1280x720 --style talk --out lecture.mp4
         meanfield animate first.zarr --panel cone         # a Gaussian in the plane
 
-    Words of a model's text go beside their tokens, and the layer is told. Many starts
-    of a Gaussian in the plane go through the cone of covariances.
+    The movie of a text labels tokens by their words and shows the current layer. A
+    family of Gaussians in the plane is drawn in the cone of covariances.
 
     Args:
-        run: the folder of the run.
-        panel: tokens, density, or cone or disc for covariances in the plane; by default
-            what suits the run.
-        out: file to write, `.gif`, `.mp4` or `.webm`; by default RUN.gif beside the
-            run.
-        member: which of several draws or starts to show, from 0.
-        tokens: a run of tokens, to draw over a density.
-        plugin: a Python file in place of one that the run began with; may be repeated.
-            Those of the run are run again for a measure that only they have.
-        **options: the movie and its look.
+        run: folder of the run.
+        panel: panel of the movie: tokens, density, or cone or disc for covariances in
+            the plane; by default the one that suits the run.
+        out: output file, `.gif`, `.mp4` or `.webm`; by default RUN.gif next to the run.
+        member: index of the draw or start to show, from 0.
+        tokens: run of tokens to draw over the density.
+        plugin: moved plugin of the run, as Python file; may be repeated. Plugins of the
+            run that were loaded before and have not changed load automatically.
+        **options: settings and style of the movie.
     """
-    request, film = requested(options), film_of(options)
-    refuse_comparison(run)
+    request, film = parse_request(options), film_of(options)
+    check_not_comparison(run)
     if runs.is_sweep(run):
         raise InvalidInputError(
-            f"A movie is of one run, and `{run}` is a sweep: draw it by "
+            f"A movie shows one run, and `{run}` is a sweep. Draw it with "
             f"`meanfield plot {run}`."
         )
     load_measure_of(run, plugin)
     target = out or run.parent / f"{stem(run)}.gif"
-    data = carrying(_shown(opened(run, request), member, panel), tokens)
+    data = add_tokens(_select_runs(open_dataset(run, request), member, panel), tokens)
     drawing = FrameProgress("drawing")
     look = request.look
     plotting.animate(data, target, panel=panel, look=look, film=film, progress=drawing)
     wide, high = film.pixels(target)
-    even = "" if (wide, high) == film.size else ": sides of a video are even"
+    even = "" if (wide, high) == film.size else ": the sides of a video must be even"
     note(f"wrote {target}, {wide} × {high}{even}")
     if "run" not in data.dims:
         _note_few_frames(data)
 
 
 def _note_few_frames(data: "xarray.Dataset") -> None:
-    """Says how to see more of a blow-up, if a run has few frames of it."""
+    """Notes how to store more frames, if a run has few before its blow-up."""
     spec, ending = plotting.spec_and_ending(data)
-    if few := more_frames(spec, data.sizes["time"], ending.t_star):
-        note(f"frames: {few}")
+    if hint := frames_hint(spec, data.sizes["time"], ending.t_star):
+        note(f"frames: {hint}")
 
 
-def _shown(
+def _select_runs(
     data: "xarray.Dataset", member: int | None, panel: str | None
 ) -> "xarray.Dataset":
-    """One run, or all where a movie shows them together."""
-    from meanfield.plotting.movies.plays import movies, suited
+    """One run, or the whole family if the movie shows families."""
+    from meanfield.plotting.movies.plays import default_movie, movies
 
-    # An unknown name is told before any member is asked for.
-    movie = movies[suited(data) if panel is None else panel]
-    if member is None and movie.of_several:
+    # Look up the name first: an unknown name is a clearer error than a missing member.
+    movie = movies[default_movie(data) if panel is None else panel]
+    if member is None and movie.is_for_ensembles:
         return data
-    return _one_of(data, member)
+    return _select_member(data, member)
 
 
-def _one_of(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
+def _select_member(data: "xarray.Dataset", member: int | None) -> "xarray.Dataset":
     """The run itself, or one of its members.
 
     Raises:
-        InvalidInputError: if it has several and none is chosen, or not so many.
+        InvalidInputError: if a member must be chosen and is not, or does not exist.
     """
     count = data.sizes.get("run")
     if count is None and member is None:
         return data
     if count is None:
         raise InvalidInputError(
-            "`--member` is for several draws or starts, and this is one run: leave it "
-            "out."
+            "`--member` is for runs with several draws or starts, and this run has "
+            "one: leave it out."
         )
     if member is None or not 0 <= member < count:
         raise InvalidInputError(
-            f"This movie shows one run and this holds {count}: choose one by "
+            f"This movie shows one member, and the run has {count}: choose one by "
             f"`--member`, from 0 to {count - 1}; `--panel cone` shows all in the plane."
         )
     return data.isel(run=member)

@@ -1,4 +1,4 @@
-"""`meanfield list`, `show` and `info`: what there is."""
+"""`meanfield list`, `show` and `info`: names, stored runs and versions."""
 
 import sys
 from collections import Counter
@@ -8,14 +8,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from meanfield import plotting, runs
-from meanfield._reading import nearby
+from meanfield._reading import similar_name
 from meanfield._writing import check_writable
 from meanfield.cli.options._names import KINDS, meanings, nearest, rows
-from meanfield.cli.options._values import words
+from meanfield.cli.options._values import completer_of
 from meanfield.cli.process._plugins import begin, load_before_keys
 from meanfield.cli.process._programs import cache_folder
 from meanfield.cli.process._session import open_session
-from meanfield.cli.terminal._mathematics import in_letters
+from meanfield.cli.terminal._mathematics import to_unicode
 from meanfield.cli.terminal._output import (
     note,
     print_entries,
@@ -23,21 +23,21 @@ from meanfield.cli.terminal._output import (
     print_pairs,
     print_rows,
 )
-from meanfield.endings import Status, endings_in_words
+from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
-DIGEST = 12  # characters of a SHA-256 that people are shown
+DIGEST = 12  # printed characters of a SHA-256 digest
 
 
 def list_(
-    kind: Annotated[str | None, Parameter(completer=words(*KINDS))] = None,
+    kind: Annotated[str | None, Parameter(completer=completer_of(*KINDS))] = None,
     /,
     *,
     json: bool = False,
     docs: Path | None = None,
     plugin: list[Path] | None = None,
 ) -> None:
-    """List what can be named: attentions, clouds, presets, and more.
+    """List the names of attentions, clouds, presets, and more.
 
     For example:
         meanfield list
@@ -45,14 +45,14 @@ def list_(
         meanfield list attentions --json
 
     Args:
-        kind: what to list, such as attentions; without it, all that can be listed.
-        json: print JSON on stdout.
-        docs: a Markdown file to write about all attentions: formulas and statements.
-        plugin: a Python file that is run, and registers what you add; may be repeated.
+        kind: kind of names to list, such as attentions; all kinds if absent.
+        json: JSON on stdout instead of a table (flag).
+        docs: Markdown file to write, with formulas and statements of all attentions.
+        plugin: Python file that registers extensions; may be repeated.
     """
     if docs is not None and kind != "attentions":
         raise InvalidInputError(
-            "`--docs` writes about attentions: `meanfield list attentions --docs FILE`."
+            "`--docs` is for attentions: `meanfield list attentions --docs FILE`."
         )
     if docs is not None and json:
         raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")
@@ -62,7 +62,7 @@ def list_(
         check_writable(docs)
         from meanfield.cli.jobs._attentions import page
 
-        note(f"page: {plotting.put(docs, page().encode())}")
+        note(f"page: {plotting.write_file(docs, page().encode())}")
         return
     kinds = [{"name": name, "what": meaning} for name, meaning in KINDS.items()]
     entries = kinds if kind is None else rows(kind)
@@ -85,37 +85,36 @@ def show(
     check: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Show a run, or anything that can be named.
+    """Show a run, or the entry of a name.
 
     For example:
         meanfield show first.zarr --check
-        meanfield show first.zarr --toml        # its keys, as a file for `simulate`
+        meanfield show first.zarr --toml        # its keys as a file for `simulate`
         meanfield show collapse
         meanfield show softmax
 
-    What has a name in several lists, such as `moons`, is shown from all of them.
+    A name that is in several lists, such as `moons`, is shown from all of them.
 
     Args:
-        name: the folder of a run, or the name of an attention, cloud, preset,
-            statement, ….
-        json: print one JSON object on stdout; of a name with several meanings, with
-            these as `meanings`.
-        toml: print only the keys of a run, as a file for `simulate`.
-        check: verify every byte of a run against its digests, and say so.
-        plugin: a Python file that is run, and registers what you add; may be repeated.
-            A run of a measure that only a plugin has is shown with it.
+        name: folder of a run, or name of an attention, cloud, preset, statement, ….
+        json: JSON object on stdout (flag); a name in several lists has an entry for
+            each in `meanings`.
+        toml: keys of the run alone, as a TOML file for `simulate` (flag).
+        check: verification of all files of the run against their digests (flag).
+        plugin: Python file that registers extensions, such as the measure of the run;
+            may be repeated.
     """
     path = Path(name)
     load_before_keys(plugin, {}, path if path.exists() else None)
     if path.exists():
-        _show_run(path, in_json=json, in_toml=toml, check=check)
+        _show_run(path, json=json, toml=toml, check=check)
         return
     if toml or check:
-        raise InputFileError(f"There is no run at `{name}`; {nearby(path)}")
+        raise InputFileError(f"There is no run at `{name}`; {similar_name(path)}")
     entries = meanings(name)
     if not entries:
         raise UnknownNameError(
-            f"There is no run and nothing else called `{name}`; {nearest(name)}"
+            f"There is no run and no entry called `{name}`; {nearest(name)}"
         )
     if json:
         is_one = len(entries) == 1
@@ -133,69 +132,69 @@ def info(*, json: bool = False) -> None:
         meanfield info
 
     Args:
-        json: print one JSON object on stdout.
+        json: JSON object on stdout instead of lines (flag).
     """
     open_session()
     values: dict[str, Any] = {
         **runs.versions(),
         "device": runs.device(),
-        "memory": runs.readable(runs.physical_memory()),
+        "memory": runs.format_bytes(runs.physical_memory()),
         "cache": str(cache_folder() or "none: no folder is ours alone"),
     }
     (print_json if json else print_pairs)(values)
 
 
 def _print_statements(entries: list[dict[str, Any]]) -> None:
-    """What fits a terminal, and how many are claims and how many misprints."""
+    """Prints the main columns of the statements, and the numbers of each kind."""
     columns = ("name", "group", "source", "claim")
     print_entries(
-        [{name: in_letters(row[name]) for name in columns} for row in entries]
+        [{name: to_unicode(row[name]) for name in columns} for row in entries]
     )
-    misprints = sum(row["name"] != row["id"] for row in entries)
-    repeated = sum(bool(row["repeats"]) for row in entries)
+    n_misprints = sum(row["name"] != row["id"] for row in entries)
+    n_repeats = sum(bool(row["repeats"]) for row in entries)
     note(
-        f"{len(entries) - misprints} claims, {repeated} of which repeat another, and "
-        f"{misprints} misprints of them, which end in `:printed`"
+        f"{len(entries) - n_misprints} claims, {n_repeats} of which repeat another, "
+        f"and {n_misprints} misprinted versions, whose names end in `:printed`"
     )
 
 
-def _show_run(path: Path, *, in_json: bool, in_toml: bool, check: bool) -> None:
+def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
     from meanfield.spec import parse
     from meanfield.storage import RunStore
 
-    if in_json and in_toml:
+    if json and toml:
         raise InvalidInputError("Give either `--json` or `--toml`.")
     store = RunStore.open(path)
     verdict = {}
     if check:
         store.check()
-        verdict = {"check": f"passed: all {store.frames} frames are as written"}
+        verdict = {"check": f"passed: all {store.frames} frames match their digests"}
     spec = parse(store.spec, where=f"the spec of `{path}`")
-    if in_toml:
+    if toml:
         sys.stdout.write(spec.toml())
         if check:
             note(f"check {verdict['check']}")
-    elif in_json:
-        print_json({**_about(store), **verdict, "spec": store.spec})
+    elif json:
+        print_json({**_run_summary(store), **verdict, "spec": store.spec})
     else:
-        about = _about(store)
-        inputs = about.pop("inputs", {})
+        summary = _run_summary(store)
+        inputs = summary.pop("inputs", {})
         groups = [inputs.get(group, {}) for group in ("start", "moves", "plugins")]
         digests = [pair for group in groups for pair in group.items()]
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]
-            about["files"] = ", ".join(heads)
-        # Words are as many as tokens, and the reason tells the endings.
-        idle = {"words", "endings", *(k for k, v in about.items() if v is None)}
-        facts = {key: value for key, value in about.items() if key not in idle}
+            summary["files"] = ", ".join(heads)
+        # `words` has an entry for each token, and the reason contains the endings.
+        idle = {"words", "endings", *(k for k, v in summary.items() if v is None)}
+        facts = {key: value for key, value in summary.items() if key not in idle}
         print_pairs({**facts, **verdict})
         sys.stdout.write(f"\n# keys\n{spec.toml()}")
 
 
-def _about(store: Any) -> dict[str, Any]:
+def _run_summary(store: Any) -> dict[str, Any]:
     ending = store.ending
     attrs = {key: value for key, value in store.attrs.items() if key != "spec"}
-    hint = f"not finished; go on with `meanfield resume {store.path}`"
+    hint = f"not finished; resume it with `meanfield resume {store.path}`"
     return {
         "run": str(store.path),
         "ending": Status.INTERRUPTED.ending if ending is None else ending.name,
@@ -210,13 +209,13 @@ def _about(store: Any) -> dict[str, Any]:
 
 
 def _family(store: Any) -> dict[str, Any]:
-    """How the flows of a run ended that holds several: 0.2 recorded a milder ending."""
-    from meanfield.runs.records._stored import stored_members
+    """Endings of a run with several flows; version 0.2 stored a less severe ending."""
+    from meanfield.runs.records._validation import load_members
     from meanfield.storage import RESUMABLE
 
     if store.ending is None or store.ending.name == RESUMABLE:
         return {}
-    members = stored_members(store)
+    members = load_members(store)
     statuses = [Status(m["status"]) for m in members if m["status"] is not None]
     if len(set(statuses)) < 2:
         return {}
@@ -226,7 +225,7 @@ def _family(store: Any) -> dict[str, Any]:
     first, last = (blow_ups[0], blow_ups[-1]) if blow_ups else ({}, {})
     return {
         "ending": worst.ending,
-        "reason": f"{endings_in_words(statuses)}: {worst.reason}",
+        "reason": f"{summarise_endings(statuses)}: {worst.reason}",
         "t_star": first.get("t_star"),
         "t_star_error": first.get("t_star_error"),
         "t_star_range": [first["t_star"], last["t_star"]] if blow_ups else None,

@@ -1,4 +1,4 @@
-"""`meanfield compare`: one spec in several representations, and how far they part."""
+"""`meanfield compare`: one spec in several representations, and their distances."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,12 +12,12 @@ from cyclopts import Parameter
 
 from meanfield import plotting, runs
 from meanfield._writing import writing
-from meanfield.cli.jobs._words import ASSUMED
+from meanfield.cli.jobs._texts import ASSUMPTION
 from meanfield.cli.options._options import (
     MOST_USED,
+    add_spec_options,
+    key_source,
     merge_keys,
-    told_by,
-    with_spec_options,
 )
 from meanfield.cli.options._values import Preset
 from meanfield.cli.process._plugins import load_before_keys
@@ -27,12 +27,12 @@ from meanfield.cli.terminal._output import finite, note, number, print_json, pri
 from meanfield.errors import InvalidInputError
 from meanfield.spec import KEYS, RunSpec, parse
 
-SHOWN = 6  # times of each pair in the table
-SEVERAL = """`compare` runs several measures: name them with `--measures`, as in \
+N_TIMES = 6  # times for each pair in the table
+MEASURES_HINT = """`compare` runs several measures: name them with `--measures`, as in \
 `--measures points,grid`."""
 
 
-@with_spec_options
+@add_spec_options
 def compare(
     file: Path | None = None,
     /,
@@ -45,7 +45,7 @@ def compare(
     measure: Annotated[str | None, Parameter(show=False)] = None,
     **options: str | bool | None,
 ) -> None:
-    """Run tokens, Gaussian and density; say when and why they part.
+    """Compare tokens, Gaussian and density: when and why they differ.
 
     For example:
         meanfield compare --A=-1 --V 1 --t 1
@@ -53,49 +53,63 @@ def compare(
         meanfield compare --d 2 --A=-1 --t 1 --measures points,gaussian
 
     Args:
-        file: a TOML file of keys.
+        file: TOML file of keys.
         measures: two or three of points, gaussian, grid; see `list measures`.
-        out: folder for the runs, `comparison.json` and the picture; without it nothing
-            is written.
-        preset: a named set of keys; see `list presets`.
-        json: print one JSON object on stdout.
-        plugin: a Python file that is run, and registers what you add; may be repeated.
-        measure: refused, and told of `--measures`.
-        **options: the keys of the spec, all but `measure`.
+        out: folder for the runs, `comparison.json` and the picture; nothing is written
+            if absent.
+        preset: named set of keys; see `list presets`.
+        json: JSON object on stdout instead of tables (flag).
+        plugin: Python file that registers extensions; may be repeated.
+        measure: hidden option that raises an error naming `--measures`.
+        **options: keys of the spec, except `measure`.
 
     Raises:
-        InvalidInputError: if a single measure is named.
+        InvalidInputError: if `measure` is given.
     """
     if measure is not None:
-        raise InvalidInputError(SEVERAL)
+        raise InvalidInputError(MEASURES_HINT)
     keys = merge_keys(file, preset, {}, options)
     load_before_keys(plugin, keys)
-    # Keys that only some measures know, such as `cells`, stay with these.
-    own = {k: v for k, v in keys.items() if k in KEYS and KEYS[k].only is not None}
-    shared = {k: v for k, v in keys.items() if k not in own and k != "measure"}
-    spec = parse(shared, where=told_by(file, options))
+    common_keys, measure_keys = _split_keys(keys)
+    spec = parse(common_keys, where=key_source(file, options))
     open_session(spec.precision)
-    comparison, lines = _comparison(spec, measures, own, out, plugin or [])
+    comparison, lines = _comparison(spec, measures, measure_keys, out, plugin or [])
     if json:
         print_json({"out": None if out is None else str(out), **comparison.as_json()})
     else:
-        _print(comparison, [f"scores: {ASSUMED}"] if spec.assumes_identity else [])
+        _print(comparison, [f"scores: {ASSUMPTION}"] if spec.assumes_identity else [])
         lines = lines or ["add --out FOLDER for the picture, the numbers and the runs"]
     for line in lines:
         note(line)
 
 
+def _split_keys(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Keys of every measure, and keys of single measures, such as `cells`.
+
+    The latter are passed on to these measures only; `measure` itself is left out.
+    """
+    measure_keys = {
+        k: v
+        for k, v in keys.items()
+        if k in KEYS and KEYS[k].required_measure is not None
+    }
+    common_keys = {
+        k: v for k, v in keys.items() if k not in measure_keys and k != "measure"
+    }
+    return common_keys, measure_keys
+
+
 def _comparison(
     spec: RunSpec,
     measures: str,
-    own: Mapping[str, Any],
+    measure_keys: Mapping[str, Any],
     out: Path | None,
     plugins: Sequence[Path],
 ) -> tuple["runs.Comparison", list[str]]:
-    """The comparison, with progress, and a line on each file that it wrote to `out`.
+    """The comparison, and a line for each file written to `out`.
 
     Raises:
-        ResourceError: if the folder `out` cannot be made.
+        ResourceError: if the folder `out` cannot be created.
     """
     if out is not None:
         with writing(out):
@@ -111,7 +125,12 @@ def _comparison(
 
         names = [name.strip() for name in measures.split(",")]
         comparison = runs.compare(
-            spec, names, Path(folder), own=own, report=report, plugins=plugins
+            spec,
+            names,
+            Path(folder),
+            extra_keys=measure_keys,
+            report=report,
+            plugins=plugins,
         )
         bars.close()
         attrs = {"title": runs.subject(spec), "spec": spec.as_json()}
@@ -122,33 +141,35 @@ def _comparison(
 def _write(
     comparison: "runs.Comparison", folder: Path, attrs: Mapping[str, Any]
 ) -> list[Path]:
-    from meanfield.runs.comparing._record import write_comparison
+    from meanfield.runs.comparisons._record import write_comparison
 
     record = write_comparison(folder, finite(comparison.as_json()))
-    states = {m: runs.dataset(folder / f"{m}.zarr") for m in comparison.paths}
-    labels = {m: path.side.label for m, path in comparison.paths.items()}
+    states = {m: runs.dataset(folder / f"{m}.zarr") for m in comparison.side_runs}
+    labels = {m: path.side.label for m, path in comparison.side_runs.items()}
     gaps = comparison.dataset().assign_attrs(attrs)
     figure = plotting.draw_comparison(gaps, states, labels)
     return [record, *plotting.save(figure, folder / "comparison")]
 
 
 def _print(comparison: "runs.Comparison", assumptions: list[str]) -> None:
-    """Notes on each side, a table of gaps, and a line for each pair."""
+    """Prints notes on each measure, a table of gaps, and a verdict for each pair."""
     for line in (*assumptions, *comparison.sides.left_out):
         note(line)
-    for path in comparison.paths.values():
+    for path in comparison.side_runs.values():
         for text in path.side.notes:
             note(f"{path.side.measure}: {text}")
     print_rows([row for gap in comparison.gaps for row in _rows(comparison, gap)])
     sys.stdout.write("\n")
     for gap in comparison.gaps:
-        sys.stdout.write(f"{gap.verdict} Distance: {gap.how}.\n")
+        sys.stdout.write(f"{gap.verdict} Distance: {gap.distance_method}.\n")
 
 
 def _rows(comparison: "runs.Comparison", gap: "runs.Gap") -> list[dict[str, str]]:
-    """Some times of a pair; gaps are relative to the spread of the second."""
+    """Table rows of a pair at `N_TIMES` times; gaps relative to the second's spread."""
     outflow = comparison.outflow_of(gap.pair)
-    indices = np.unique(np.linspace(0, len(gap.times) - 1, SHOWN).astype(int)).tolist()
+    indices = np.unique(
+        np.linspace(0, len(gap.times) - 1, N_TIMES).astype(int)
+    ).tolist()
     numbers = [number(float(e), 1) if e > 0 else "" for e in gap.distance_error]
     errors = [f" ± {text}" if text else "" for text in numbers]
     return [

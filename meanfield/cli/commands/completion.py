@@ -1,4 +1,4 @@
-"""`meanfield completion`: what the Tab key completes."""
+"""`meanfield completion`: shell completion."""
 
 import sys
 from typing import Literal
@@ -17,7 +17,7 @@ def completion(
     install: bool = False,
     force: bool = False,
 ) -> None:
-    """Print or install what completes commands and options.
+    """Print or install the shell completion of commands and options.
 
     For example:
         meanfield completion bash --install
@@ -25,12 +25,12 @@ def completion(
 
     Args:
         shell: bash, zsh or fish.
-        install: write it where the shell looks for it, and, for bash and zsh, a line
-            into ~/.bashrc or ~/.zshrc that loads it.
-        force: replace a file there that says something else.
+        install: installation into the shell's completion folder and, for bash and zsh,
+            of a line in ~/.bashrc or ~/.zshrc (flag).
+        force: overwriting of a different file that exists there (flag).
 
     Raises:
-        InvalidInputError: if there is one, and it is not to be replaced.
+        InvalidInputError: if a different file exists and `force` is false.
     """
     script = app.generate_completion(shell=shell)
     if not install:

@@ -1,4 +1,4 @@
-"""`meanfield export`: frames for other programs."""
+"""`meanfield export`: writes the frames of a run for other programs."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from meanfield._writing import check_absent
 from meanfield.cli.process._plugins import load_before_keys
 from meanfield.cli.terminal._output import note
 
-LARGE = 100_000_000  # bytes of a table, above which its size is said beforehand
+LARGE = 100_000_000  # bytes of a table above which its size is noted beforehand
 
 
 def export(
@@ -25,15 +25,14 @@ def export(
         meanfield export moons.zarr moons.csv
 
     Args:
-        run: the folder of the run.
-        file: where to; its ending decides: .npz holds all arrays, .nc is netCDF, .csv
-            is a long table.
-        force: replace `file` if it exists.
-        plugin: a Python file that is run, for a run of a measure that only it has; may
-            be repeated.
+        run: folder of the run.
+        file: output file; the format follows its extension: .npz (all arrays), .nc
+            (netCDF) or .csv (long table).
+        force: overwriting of an existing `file` (flag).
+        plugin: Python file that registers the measure of the run; may be repeated.
 
     Raises:
-        InvalidInputError: if `file` exists, and is not to be replaced.
+        InvalidInputError: if `file` exists and `force` is false.
     """
     if not force:
         check_absent(file)
@@ -43,6 +42,6 @@ def export(
     load_before_keys(plugin, {}, run)
     dataset = runs.dataset(run)
     if file.suffix.lower() == ".csv" and (size := table_bytes(dataset)) > LARGE:
-        note(f"`{file}` will hold about {runs.readable(size)}; an .npz is smaller")
+        note(f"`{file}` will hold about {runs.format_bytes(size)}; an .npz is smaller")
     write(dataset, file)
     note(f"wrote {file}")

@@ -1,4 +1,4 @@
-"""`meanfield init`: a commented file to begin with."""
+"""`meanfield init`: writes a commented TOML file or plugin as a starting point."""
 
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 
 RUN = "run"
-NAMELESS = "THIS_FILE.py"  # what a plugin to begin from calls itself
+NAMELESS = "THIS_FILE.py"  # placeholder of the file name in the template plugins
 
 
 def init(
@@ -21,7 +21,7 @@ def init(
     kind: Literal["run", "attention", "panel", "statement", "task"] = RUN,
     force: bool = False,
 ) -> None:
-    """Write a commented file to begin from: all keys, or a plugin.
+    """Write a commented starting file: all keys, or a plugin.
 
     For example:
         meanfield init mine.toml
@@ -29,10 +29,10 @@ def init(
         meanfield init --kind statement claim.py
 
     Args:
-        path: the file to write; run.toml by default.
-        kind: `run`, a TOML file of all keys with their defaults; or a plugin that works
-            as it stands, with an attention, a panel, a statement or a task to train on.
-        force: replace the file if it exists.
+        path: file to write; run.toml by default.
+        kind: kind of file: `run` (TOML with all keys and defaults), or a working plugin
+            with an `attention`, `panel`, `statement` or `task`.
+        force: overwriting of an existing file (flag).
     """
     file = _target(path, kind)
     if not force:
@@ -41,11 +41,11 @@ def init(
     if kind == RUN:
         from meanfield.spec import template
 
-        text, hint = template(), f"run it by `meanfield simulate {file}`"
+        text, hint = template(), f"run it with `meanfield simulate {file}`"
     else:
         text = read_text(templates()[kind]).replace(NAMELESS, str(file))
         hint = "its first lines say how to try it"
-    plotting.put(file, text.encode())
+    plotting.write_file(file, text.encode())
     note(f"wrote {file}; {hint}")
 
 
@@ -53,17 +53,17 @@ def _target(path: Path | None, kind: str) -> Path:
     """The file to write.
 
     Raises:
-        InvalidInputError: if it could not be a plugin, and is to be one.
+        InvalidInputError: if its extension does not fit its kind.
     """
     file = path or Path("run.toml")
     if kind != RUN and file.suffix != ".py":
         raise InvalidInputError(
-            f"Plugins end in .py; got `{file}`: write `meanfield init --kind {kind} "
-            "mine.py`."
+            f"A plugin must be a .py file; got `{file}`. Use `meanfield init --kind "
+            f"{kind} mine.py`."
         )
     if kind == RUN and file.suffix == ".py":
         raise InvalidInputError(
-            f"A plugin has a kind; got `{file}` alone: write `meanfield init --kind "
-            f"attention {file}`, or panel, statement, task; keys go to a file in .toml."
+            f"A plugin needs `--kind`; got `{file}` alone. Use `meanfield init --kind "
+            f"attention {file}`, or panel, statement, task; keys go to a .toml file."
         )
     return file

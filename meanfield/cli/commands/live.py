@@ -1,4 +1,4 @@
-"""`meanfield live`: a page that integrates in the browser."""
+"""`meanfield live`: an HTML page that integrates a flow in the browser."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,12 +11,12 @@ from meanfield import runs
 from meanfield._writing import check_page
 from meanfield.cli.options._options import (
     MOST_USED,
+    add_spec_options,
     flag,
-    given_values,
+    key_source,
     meaning_to_page,
     merge_keys,
-    told_by,
-    with_spec_options,
+    option_values,
 )
 from meanfield.cli.options._values import Preset
 from meanfield.cli.process._plugins import (
@@ -28,12 +28,15 @@ from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InvalidInputError
 from meanfield.pages import live as pages
-from meanfield.spec import Axis, RunSpec, parse, with_values
+from meanfield.spec import Axis, RunSpec, parse, replace_values
 
-FEW, FEWER = 400, 100  # tokens that a browser moves at full rate; under Sinkhorn
+N_TOKENS, N_TOKENS_SINKHORN = (
+    400,
+    100,
+)  # tokens that a browser moves at full frame rate; the second under Sinkhorn attention
 
 
-@partial(with_spec_options, meaning=meaning_to_page, unlisted=pages.UNLISTED)
+@partial(add_spec_options, meaning=meaning_to_page, unlisted=pages.HIDDEN_KEYS)
 def live(
     file: Path | None = None,
     /,
@@ -52,41 +55,41 @@ def live(
         meanfield live --measure gaussian --d 2 --A 1 --cov 2 --out blowup.html
         meanfield live first.zarr                        # from its first frame
 
-    It has sliders for the matrices, the bandwidth, noise and heads; tokens and the
-    ellipse can be dragged; a link holds what is set, and the page shows the command
-    that repeats it. It integrates tokens under softmax, L2, Sinkhorn, linear and
-    sigmoid attention (masked by `causal`, too), and Gaussians under those that keep
-    them Gaussian. Without `--n` a page has 400 tokens, 100 under Sinkhorn attention.
+    The page has sliders for the matrices, bandwidth, noise and heads; tokens and the
+    ellipse can be dragged; its link stores the settings, and it shows the equivalent
+    command. It integrates tokens under softmax, L2, Sinkhorn, linear and sigmoid
+    attention (also masked by `causal`), and Gaussians under the attentions that
+    preserve them. Without `--n` it has 400 tokens, or 100 under Sinkhorn attention.
 
     Args:
-        file: a TOML file of keys; or the folder of a run, whose first frame is the
-            start, or of a sweep, whose axes become sliders.
-        out: file to write; by default live.html, or RUN-live.html beside the run.
-        title: a headline in place of what is moved, in a few words.
-        preset: a named set of keys; see `list presets`.
-        member: which of several draws or starts of a run to move, from 0.
-        plugin: a Python file that is run, and registers what you add; may be repeated.
-        **options: the keys of the spec that a page has use for.
+        file: TOML file of keys; or folder of a run, whose first frame is the initial
+            measure, or of a sweep, whose axes become sliders.
+        out: output file; by default live.html, or RUN-live.html next to the run.
+        title: title of the page; by default a summary of the spec.
+        preset: named set of keys; see `list presets`.
+        member: index of the draw or start of the run to integrate, from 0.
+        plugin: Python file that registers extensions; may be repeated.
+        **options: keys of the spec that a page supports.
     """
     if file is not None and file.is_dir():
-        _refuse_options(file, preset, options)
-        _of_folder(file, out, title, member, plugin or [])
+        _check_no_keys(file, preset, options)
+        _write_folder_page(file, out, title, member, plugin or [])
         return
     if member is not None:
         raise InvalidInputError(
             "`--member` is for a stored run of several flows: leave it out."
         )
-    _refuse_idle(options)
+    _check_page_options(options)
     keys = merge_keys(file, preset, {}, options)
     load_before_keys(plugin, keys)
     if keys.get("precision") == "single":
-        note("a page integrates in double precision, whatever `precision` says")
-    spec = parse({**keys, "precision": "double"}, where=told_by(file, options))
+        note("a page integrates in double precision; `precision` is ignored")
+    spec = parse({**keys, "precision": "double"}, where=key_source(file, options))
     open_session()
-    _of_spec(spec, out or Path("live.html"), title)
+    _write_spec_page(spec, out or Path("live.html"), title)
 
 
-def _of_folder(
+def _write_folder_page(
     folder: Path,
     out: Path | None,
     title: str | None,
@@ -97,7 +100,7 @@ def _of_folder(
 
     Raises:
         InvalidInputError: if a run has several flows and none is chosen.
-        UnsupportedError: if a browser cannot integrate it, or an axis is no slider.
+        UnsupportedError: if a page cannot integrate the flow, or vary an axis.
     """
     is_sweep = runs.is_sweep(folder)
     if is_sweep and member is not None:
@@ -105,40 +108,50 @@ def _of_folder(
             "A sweep has no `--member`: leave it out; its axes become sliders."
         )
     load_measure_of(folder, plugins)
-    loaded = load_plugins_of(folder, plugins, "double")
+    all_plugins = load_plugins_of(folder, plugins, "double")
     stem = folder.absolute().name.removesuffix(".zarr")
     target = out or folder.absolute().with_name(f"{stem}-live.html")
     if not is_sweep:
-        _write(*runs.stored_start(folder, member, loaded), target, title)
+        _write(*runs.load_start(folder, member, all_plugins), target, title)
         return
     cells = runs.SweepStore.open(folder).cells
     pages.check_axes(cells.axes, cells.spec)
-    first = with_values(cells.spec, [(axis, axis.values[0]) for axis in cells.axes])
-    for axis in cells.axes:
+    first = replace_values(cells.spec, [(axis, axis.values[0]) for axis in cells.axes])
+    _check_attentions(first, cells.axes)
+    _write_spec_page(first, target, title, cells.axes)
+
+
+def _check_attentions(spec: RunSpec, axes: Sequence[Axis]) -> None:
+    """Raises unless a page can integrate every attention of a sweep.
+
+    Raises:
+        UnsupportedError: if a page cannot integrate one of them.
+    """
+    for axis in axes:
         for name in axis.values if axis.key == "attention" else ():
-            # One that no page integrates is refused.
-            few = with_values(first, [(axis, name)]).model_copy(update={"n": FEWER})
-            flow = runs.member(few)
+            cell_spec = replace_values(spec, [(axis, name)]).model_copy(
+                update={"n": N_TOKENS_SINKHORN}
+            )
+            flow = runs.member(cell_spec)
             pages.law_of(flow.dynamics, flow.measure)
-    _of_spec(first, target, title, cells.axes)
 
 
-def _of_spec(
+def _write_spec_page(
     spec: RunSpec, target: Path, title: str | None, axes: Sequence[Axis] = ()
 ) -> None:
     """Writes the page of a spec.
 
     Raises:
-        InvalidInputError: if it asks for several flows, or too many tokens.
-        UnsupportedError: if a browser cannot integrate it.
+        InvalidInputError: if the spec has several flows or too many tokens.
+        UnsupportedError: if a page cannot integrate the flow.
     """
     if spec.is_family:
         raise InvalidInputError(
             "A page integrates one flow: leave out `draws` and `starts`."
         )
     if "n" not in spec.model_fields_set:
-        few = FEWER if spec.attention == "sinkhorn" else FEW
-        spec = spec.model_copy(update={"n": few})
+        n_tokens = N_TOKENS_SINKHORN if spec.attention == "sinkhorn" else N_TOKENS
+        spec = spec.model_copy(update={"n": n_tokens})
     _write(spec, runs.member(spec), target, title, axes)
 
 
@@ -155,31 +168,32 @@ def _write(
     note(f"wrote {pages.save_live_page(target, law, setting, axes)}")
 
 
-def _refuse_options(
+def _check_no_keys(
     folder: Path, preset: str | None, options: Mapping[str, str | bool | None]
 ) -> None:
-    """Refuses keys beside a folder, which has its own.
+    """Raises if keys are given for a folder, which has its own keys.
 
     Raises:
-        InvalidInputError: naming the first.
+        InvalidInputError: naming the first key.
     """
-    names = [*(["preset"] if preset else []), *given_values(options)]
+    names = [*(["preset"] if preset else []), *option_values(options)]
     if names:
         raise InvalidInputError(
-            f"`{folder}` has its keys: leave out `{flag(names[0])}`, and "
+            f"`{folder}` has its own keys: leave out `{flag(names[0])}`, and "
             "change them on the page."
         )
 
 
-def _refuse_idle(options: Mapping[str, str | bool | None]) -> None:
-    """Refuses options that mean nothing to a page; a file may be of other commands.
+def _check_page_options(options: Mapping[str, str | bool | None]) -> None:
+    """Raises for options that a page does not support; keys of a file are ignored.
 
     Raises:
-        InvalidInputError: naming the first, and what a page does instead.
+        InvalidInputError: naming the first option, and what a page does instead.
     """
     for name, text in options.items():
-        if name in pages.REFUSED and text is not None and text is not False:
+        if name in pages.UNSUPPORTED_KEYS and text is not None and text is not False:
             raise InvalidInputError(
-                f"`{flag(name)}` is nothing to a page: {pages.REFUSED[name]}. "
+                f"`{flag(name)}` has no effect on a page: "
+                f"{pages.UNSUPPORTED_KEYS[name]}. "
                 "Leave it out, or use `meanfield simulate`."
             )

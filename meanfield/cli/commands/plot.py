@@ -8,13 +8,13 @@ from cyclopts import Parameter
 
 from meanfield import plotting, runs
 from meanfield.cli.jobs._pictures import (
-    carrying,
-    opened,
-    refuse_comparison,
-    requested,
+    add_tokens,
+    check_not_comparison,
+    open_dataset,
+    parse_request,
     stem,
 )
-from meanfield.cli.options._looks import with_look
+from meanfield.cli.options._looks import add_look_options
 from meanfield.cli.options._values import names_of
 from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
 from meanfield.cli.terminal._output import note
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANEL = Parameter(metavar="NAME", completer=names_of("panels"))
-MANY = 256  # tokens above which attention matrices are drawn only when asked for
+MAX_TOKENS = 256  # tokens above which attention matrices are drawn only when asked for
 
 
-@with_look
+@add_look_options
 def plot(
     run: Path,
     /,
@@ -41,35 +41,34 @@ def plot(
     tokens: Path | None = None,
     **options: Any,
 ) -> None:
-    """Draw a run, as PDF and PNG, or as a page to turn in a browser.
+    """Draw a run as PDF and PNG, or as an interactive HTML page.
 
     For example:
         meanfield plot first.zarr
         meanfield plot first.zarr --panel all
-        meanfield plot first.zarr --panel cone --html     # to turn in a browser
+        meanfield plot first.zarr --panel cone --html     # rotates in a browser
         meanfield plot first.zarr --panel spectrum --out ranks.pdf
 
     Args:
-        run: the folder of the run.
-        panel: a name from `list panels`, or `all` that fit; by default tokens, cone for
-            a Gaussian in the plane, density for a grid, phase or lines for a sweep.
-        out: file to write, with or without ending; by default RUN-PANEL beside the run.
-            With `--panel all` the panel is added to its name.
-        at: times of the attention matrices (panel `attention`, or one of yours that
-            draws them); repeat for several.
-        plugin: a Python file that registers a panel, or stands in place of one that the
-            run began with; may be repeated. Those of the run that you have given
-            before are run again for attention matrices, and for a panel or a measure
-            that only they have.
-        html: write the panel `cone` as one HTML file that needs no network.
-        tokens: a run of tokens, to draw over a density.
-        **options: the look.
+        run: folder of the run.
+        panel: panel to draw, by name (see `list panels`), or `all` that fit; by default
+            tokens, cone for a Gaussian in the plane, density for a grid, phase or lines
+            for a sweep.
+        out: output file, with or without extension; by default RUN-PANEL next to the
+            run. `--panel all` appends the name of each panel.
+        at: times of the attention matrices, for panel `attention`; may be repeated.
+        plugin: plugin as Python file, such as one that registers a panel, or a moved
+            plugin of the run; may be repeated. Plugins of the run that were loaded
+            before and have not changed load automatically.
+        html: output of panel `cone` as one self-contained HTML file (flag).
+        tokens: run of tokens to draw over the density.
+        **options: style of the picture.
     """
-    request = requested(options)
-    refuse_comparison(run)
+    request = parse_request(options)
+    check_not_comparison(run)
     load_measure_of(run, plugin)
-    dataset = carrying(opened(run, request), tokens)
-    names = _chosen(panel, dataset)
+    dataset = add_tokens(open_dataset(run, request), tokens)
+    names = _select_panels(panel, dataset)
     if not all(name in plotting.panels for name in names):
         load_plugins_of(run, plugin)
     _check_times(at, names)
@@ -81,37 +80,37 @@ def plot(
     def draw(name: str) -> "Figure":
         data = dataset
         if name in plotting.attention_panels:
-            data = _with_attention(run, dataset, at, plugin)
+            data = _add_attention(run, dataset, at, plugin)
         return plotting.draw_panel(name, data, request.look)
 
     _draw_all({name: _target(run, name, out, panel) for name in names}, draw)
 
 
 def _draw_all(targets: Mapping[str, Path], draw: Callable[[str], "Figure"]) -> None:
-    """Draws panels to files; notes which of several cannot be drawn, and why.
+    """Draws panels to files; notes which panels cannot be drawn, and why.
 
     Raises:
-        InvalidInputError: if none can be drawn, as of the first: the look does not fit.
-        InputFileError: likewise: a plugin or the model is missing.
+        InvalidInputError: if no panel can be drawn; the first does not fit an option.
+        InputFileError: if no panel can be drawn; the first lacks a plugin or a model.
     """
-    refusals: dict[str, InvalidInputError | InputFileError] = {}
+    errors: dict[str, InvalidInputError | InputFileError] = {}
     for name, target in targets.items():
         try:
             figure = draw(name)
-        except (InvalidInputError, InputFileError) as refusal:
-            refusals[name] = refusal
+        except (InvalidInputError, InputFileError) as error:
+            errors[name] = error
             continue
         for path in plotting.save(figure, target):
             note(f"wrote {path}")
-    if len(refusals) == len(targets):
-        raise next(iter(refusals.values()))
-    for name, refusal in refusals.items():
-        note(f"no picture of `{name}`: {refusal}")
+    if len(errors) == len(targets):
+        raise next(iter(errors.values()))
+    for name, error in errors.items():
+        note(f"no picture of `{name}`: {error}")
 
 
-def _check_times(at: list[float] | None, names: list[str]) -> None:
-    """Refuses times where no attention matrix is drawn."""
-    if at is not None and plotting.attention_panels.keys().isdisjoint(names):
+def _check_times(times: list[float] | None, names: list[str]) -> None:
+    """Raises if times are given but no panel draws attention matrices."""
+    if times is not None and plotting.attention_panels.keys().isdisjoint(names):
         panels = "`, `".join(plotting.attention_panels)
         raise InvalidInputError(f"`--at` is for the panel `{panels}`: leave it out.")
 
@@ -119,10 +118,10 @@ def _check_times(at: list[float] | None, names: list[str]) -> None:
 def _write_page(
     data: "xarray.Dataset", names: list[str], look: "plotting.Look", target: Path
 ) -> None:
-    if look.chosen:
+    if look.choices:
         raise InvalidInputError(
-            f"`{look.chosen[0]}` does nothing with `--html`, whose page has a look of "
-            "its own: leave it out."
+            f"`{look.choices[0]}` has no effect with `--html`, whose page has its own "
+            "style: leave it out."
         )
     if names != ["cone"]:
         raise InvalidInputError(
@@ -133,16 +132,16 @@ def _write_page(
 
 
 def _target(run: Path, name: str, out: Path | None, panel: str | None) -> Path:
-    """The file of a panel: beside the run, or `out`, with the panel's name if all."""
+    """Output file of a panel: next to the run, or `out` (with its name for `all`)."""
     if out is None:
         return run.parent / f"{stem(run)}-{name}"
     if panel == "all":
-        return plotting.named(out).with_name(f"{out.stem}-{name}{out.suffix}")
+        return plotting.output_path(out).with_name(f"{out.stem}-{name}{out.suffix}")
     return out
 
 
-def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
-    """The panels to draw: the one asked for, all that fit, or the most telling."""
+def _select_panels(panel: str | None, data: "xarray.Dataset") -> list[str]:
+    """The panels to draw: the given one, all that fit, or the default of the data."""
     if panel not in (None, "all"):
         return [panel]
     if data.attrs.get("kind") == "sweep":
@@ -158,19 +157,19 @@ def _chosen(panel: str | None, data: "xarray.Dataset") -> list[str]:
     if "energy" in data:
         names.append("energy")
     if data.attrs.get("kind") == "points":
-        is_small = data.sizes["token"] <= MANY and "run" not in data.dims
+        is_small = data.sizes["token"] <= MAX_TOKENS and "run" not in data.dims
         names += ["clusters", *(["attention"] if is_small else [])]
     elif plane and data.attrs.get("kind") == "gaussian":
         names = ["cone", *(name for name in names if name != "cone")]
     return names if panel == "all" else names[:1]
 
 
-def _with_attention(
+def _add_attention(
     run: Path,
     data: "xarray.Dataset",
-    at: list[float] | None,
+    times: list[float] | None,
     plugins: list[Path] | None,
 ) -> "xarray.Dataset":
-    if at is not None and not all(t == t for t in at):
+    if times is not None and not all(t == t for t in times):
         raise InvalidInputError("The times `--at` must be numbers; got nan.")
-    return runs.with_attention(run, data, at, load_plugins_of(run, plugins))
+    return runs.add_attention(run, data, times, load_plugins_of(run, plugins))

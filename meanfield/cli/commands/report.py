@@ -1,4 +1,4 @@
-"""`meanfield report`: what was computed, as one page for a browser."""
+"""`meanfield report`: results as one HTML page."""
 
 from contextlib import suppress
 from functools import partial
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from meanfield import runs
 from meanfield._writing import check_page, check_writable
-from meanfield.cli.jobs._words import worded
+from meanfield.cli.jobs._texts import add_word_labels
 from meanfield.cli.process._plugins import load_measure_of, load_plugins_of
 from meanfield.cli.terminal._console import FrameProgress
 from meanfield.cli.terminal._output import note
@@ -18,12 +18,12 @@ from meanfield.plotting import pages
 if TYPE_CHECKING:
     import xarray
 
-# Numbers of attention matrices that are held at once, times of them that are kept, and
-# tokens of which they are.
-MOST_HELD, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
-OF_MODELS = 16  # heads of a layer, where the keys do not say
-# Why a run has no attention to look at: none is defined, or a file it needs has gone.
-_WITHOUT = (InvalidInputError, InputFileError, UnsupportedError)
+# Largest total number of entries of the attention matrices in memory, largest number of
+# times at which they are kept, and largest number of tokens.
+MAX_ENTRIES, SNAPSHOTS, MOST_TOKENS = 40_000_000, 12, 1024
+N_MODEL_HEADS = 16  # heads per layer of a model, if `model_heads` is absent
+# Errors of a run without attention matrices: undefined, or a needed file is missing.
+_ATTENTION_ERRORS = (InvalidInputError, InputFileError, UnsupportedError)
 
 
 def report(
@@ -37,7 +37,7 @@ def report(
     host: str = "127.0.0.1",
     plugin: list[Path] | None = None,
 ) -> None:
-    """Write a run, sweep, comparison or verification as one page.
+    """Write a run, sweep, comparison or verification as an HTML page.
 
     For example:
         meanfield report first.zarr
@@ -45,27 +45,25 @@ def report(
         meanfield verify lemma-4 --json > lemmas.json
         meanfield report lemmas.json
 
-    The page fetches nothing: it plays and turns what was computed, draws its curves,
-    and says how it ended and how to repeat it.
+    The self-contained page plays and rotates the results, plots curves over time, and
+    shows how the run ended and the command that repeats it.
 
     Args:
-        path: the folder of a run, of a sweep or of `compare --out`; or a file that
-            `verify --json` printed.
-        out: file to write; by default NAME.html beside what is shown.
-        title: a headline in place of what was computed, in a few words.
-        watch: serve the page on this machine while a run or a sweep goes on, until
-            Ctrl-C; nothing is written.
-        port: where it is served; by default any that is free.
-        host: a loopback address to serve it on.
-        plugin: a Python file in place of one that a run began with; may be repeated.
-            Those of the run that you have given before are run again to see its
-            attention.
+        path: folder of a run, of a sweep or of `compare --out`; or file printed by
+            `verify --json`.
+        out: output file; by default NAME.html next to `path`.
+        title: title of the page; by default a summary of the spec.
+        watch: live page of a run or sweep in progress, served on this machine until
+            Ctrl-C (flag).
+        port: port of the server of --watch; by default any free port.
+        host: loopback address of the server of --watch.
+        plugin: moved plugin of a run, as Python file; may be repeated. Plugins of the
+            run that were loaded before and have not changed load automatically.
     """
     subject = reports.subject_of(path)
     if title and subject.kind == "verification":
         raise InvalidInputError(
-            "The page of a verification lists its statements and has no other "
-            "`--title`: leave it out."
+            "`--title` has no effect on the page of a verification: leave it out."
         )
     for store in subject.stores:
         load_measure_of(store, plugin)
@@ -90,7 +88,7 @@ def _save(
     target = pages.page_file(out or subject.path.parent / f"{subject.stem}.html")
     check_writable(target)
     check_page(target, "report")
-    read = partial(_told_whole, plugins=plugins)
+    read = partial(_load_run, plugins=plugins)
     progress = FrameProgress("preparing")
     file = reports.save_report(subject, target, progress, read, title=title)
     note(f"wrote {file}")
@@ -100,40 +98,40 @@ def _serve(subject: "reports.Subject", title: str | None, host: str, port: int) 
     """Serves the page of a run or a sweep until the command is interrupted.
 
     Raises:
-        InvalidInputError: if it is another thing.
+        InvalidInputError: if `subject` is neither a run nor a sweep.
     """
     if subject.kind not in ("run", "sweep"):
         raise InvalidInputError(
-            f"`--watch` follows a run or a sweep; `{subject.path}` is a "
-            f"{subject.kind}, which is done: leave it out."
+            f"`--watch` is for a run or a sweep, and `{subject.path}` is a "
+            f"{subject.kind}: leave it out."
         )
 
     def ignore(*_: object) -> None:
-        """Tells nothing: the page is made again and again."""
+        """Prints nothing: the page is rebuilt many times."""
 
     def read(path: Path) -> "xarray.Dataset":
-        return worded(path, runs.dataset(path), "page", ignore)
+        return add_word_labels(path, runs.dataset(path), "page", ignore)
 
-    make = lambda: reports.page_of(subject, ignore, read).titled(title)
+    make = lambda: reports.page_of(subject, ignore, read).retitle(title)
     with reports.serve(make, subject.path, host=host, port=port) as server:
         note(f"{server.url} shows `{subject.path}`; Ctrl-C ends it")
-        with suppress(KeyboardInterrupt):  # as it was told, and nothing is lost
+        with suppress(KeyboardInterrupt):  # Ctrl-C is the documented way to stop
             server.serve_forever()
 
 
-def _told_whole(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
-    """A run with the words and the attention of its tokens, where there are any.
+def _load_run(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
+    """The dataset of a run, with words and attention matrices of its tokens if any.
 
-    Attention is there at some times if it is of a size; else a sentence for the page
-    says why not.
+    Attention matrices are kept at a few times; if there are none, the attribute `lines`
+    says why.
     """
-    dataset = worded(path, runs.dataset(path), "page")
+    dataset = add_word_labels(path, runs.dataset(path), "page")
     reason = ""
-    if at := _snapshots(dataset):
+    if times := _snapshots(dataset):
         try:
-            loaded = load_plugins_of(path, plugins)
-            return runs.with_attention(path, dataset, at, loaded)
-        except _WITHOUT as error:
+            all_plugins = load_plugins_of(path, plugins)
+            return runs.add_attention(path, dataset, times, all_plugins)
+        except _ATTENTION_ERRORS as error:
             reason = f"No lines of attention are drawn: {error}"
     elif dataset.sizes.get("token", 0) > MOST_TOKENS:
         reason = f"Lines of attention are drawn of up to {MOST_TOKENS} tokens."
@@ -143,9 +141,9 @@ def _told_whole(path: Path, *, plugins: list[Path] | None) -> "xarray.Dataset":
 
 
 def _snapshots(dataset: "xarray.Dataset") -> list[float]:
-    """Times at which attention is kept: few of many tokens or heads, or none.
+    """Times at which attention is kept: fewer for more tokens and heads.
 
-    A model has matrices for as many heads as one names, or 16.
+    A model counts the heads in `model_heads`, or 16 if that key is absent.
     """
     tokens = dataset.sizes.get("token", 0)
     if "x" not in dataset or "run" in dataset.dims or tokens > MOST_TOKENS:
@@ -155,7 +153,7 @@ def _snapshots(dataset: "xarray.Dataset") -> list[float]:
     keys = dataset.attrs.get("spec", {})
     heads = int(keys.get("heads") or 1)
     if "model" in keys:
-        heads = len(keys.get("model_heads") or range(OF_MODELS))
-    count = max(2, min(SNAPSHOTS, MOST_HELD // (heads * tokens**2)))
+        heads = len(keys.get("model_heads") or range(N_MODEL_HEADS))
+    count = max(2, min(SNAPSHOTS, MAX_ENTRIES // (heads * tokens**2)))
     times = dataset["time"].values
     return times[even_frames(len(times), count)].tolist()

@@ -1,4 +1,4 @@
-"""`meanfield reproduce`: the figures of the literature, rebuilt."""
+"""`meanfield reproduce`: recomputes figures of the literature."""
 
 import time
 from pathlib import Path
@@ -11,7 +11,7 @@ from meanfield.cli.terminal._output import note, note_step, print_json, print_ro
 from meanfield.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from meanfield.reproduce import Reproduced
+    from meanfield.reproduce import ReproducedFigure
 
 
 def reproduce(
@@ -23,7 +23,7 @@ def reproduce(
     out: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Rebuild figures of the literature, each with its numbers.
+    """Recompute figures of the literature, each with its numbers.
 
     For example:
         meanfield reproduce list
@@ -32,25 +32,25 @@ def reproduce(
         meanfield reproduce castin2025-fig1a --size quick --as corrected
 
     Args:
-        names: names of figures, `all` of them, or `list`, which says what there is.
-        size: `paper` as published; `quick` the same with less of everything.
-        reading: `text`, what the paper says, solved to tolerance; `code`, the procedure
-            published with it; `corrected`, the text under a hypothesis that makes its
-            claim true; `iid`, the text with all entries of V independent. A reading
-            other than a figure's first, the default, is written as NAME-READING.
+        names: names of figures, `all`, or `list`, which prints the names.
+        size: problem size: `paper` (as published) or `quick` (reduced).
+        reading: reading of the figure: `text` (the paper's text, solved to tolerance),
+            `code` (the published procedure), `corrected` (the text under a hypothesis
+            that makes its claim true) or `iid` (all entries of V independent); by
+            default the first of the figure. Others are written as NAME-READING.
         out: folder for NAME.pdf, NAME.png and NAME.json. [default: figures/ in the
             working folder, figures/quick/ with --size quick]
-        json: print JSON on stdout.
+        json: JSON on stdout instead of a table (flag).
     """
     if not names:
         raise InvalidInputError("Name a figure, or `all`; `reproduce list` lists them.")
     open_session()
-    from meanfield.reproduce import chosen, reproduce
+    from meanfield.reproduce import reproduce, select_experiments
 
     if names == ("list",):
-        _list(in_json=json)
+        _list(json=json)
         return
-    figures = chosen(names, reading)
+    figures = select_experiments(names, reading)
     folder = out or Path("figures", "quick" if size == "quick" else "")
     note(f"the figures go to {folder.absolute()}")
     begin = time.perf_counter()
@@ -66,8 +66,8 @@ def reproduce(
     note(f"{time.perf_counter() - begin:.0f} s; the figures are in {folder.absolute()}")
 
 
-def _list(*, in_json: bool) -> None:
-    from meanfield.reproduce import chosen
+def _list(*, json: bool) -> None:
+    from meanfield.reproduce import select_experiments
 
     rows = [
         {
@@ -76,12 +76,12 @@ def _list(*, in_json: bool) -> None:
             "readings": list(experiment.readings),
             "claim": experiment.claim,
         }
-        for name, experiment in chosen(("all",), None).items()
+        for name, experiment in select_experiments(("all",), None).items()
     ]
-    (print_json if in_json else print_rows)(rows)
+    (print_json if json else print_rows)(rows)
 
 
-def _row(picture: "Reproduced") -> dict[str, Any]:
+def _row(picture: "ReproducedFigure") -> dict[str, Any]:
     compute_seconds, draw_seconds = picture.seconds
     return {
         "name": picture.name,

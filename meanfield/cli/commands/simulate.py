@@ -1,4 +1,4 @@
-"""`meanfield simulate` and `resume`: integrate a spec, or the rest of a run."""
+"""`meanfield simulate` and `resume`: integrate a spec, or continue a stored run."""
 
 import time
 from collections.abc import Callable
@@ -10,29 +10,29 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from meanfield import runs
-from meanfield.cli.jobs._words import note_unknown
+from meanfield.cli.jobs._texts import note_unknown
 from meanfield.cli.options._options import (
     MOST_USED,
     Values,
+    add_spec_options,
     gather,
-    given_values,
     merge_keys,
-    with_spec_options,
+    option_values,
 )
 from meanfield.cli.options._values import Preset
+from meanfield.cli.process._parallelism import SERIAL, ParallelismOptions
 from meanfield.cli.process._plugins import load_before_keys, load_plugins_of
 from meanfield.cli.process._session import CLOCK, open_session
-from meanfield.cli.process._together import ALONE, Shared
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, print_json, print_pairs
-from meanfield.errors import ProcessLost, ResourceError, SimulationFailed
-from meanfield.spec import KEYS, PARAMETERS, RunSpec, knows, measures
+from meanfield.errors import ProcessLostError, ResourceError, SimulationError
+from meanfield.spec import KEYS, PARAMETERS, RunSpec, has_key, measures
 
-COLLECTIVE = "Gloo"  # who computes sums over the processes of CPUs, as its errors say
-BESIDE = "some 500 MB of Python and its compiler"  # 340 to 680 MB were measured
+COLLECTIVE = "Gloo"  # JAX's collectives on CPUs; their errors contain this name
+OVERHEAD = "about 500 MB for Python and the compiler"  # measured: 340 to 680 MB
 
 
-@with_spec_options
+@add_spec_options
 def simulate(
     file: Path | None = None,
     /,
@@ -43,60 +43,60 @@ def simulate(
     json: bool = False,
     dry_run: bool = False,
     plugin: list[Path] | None = None,
-    together: Shared = ALONE,
+    parallelism: ParallelismOptions = SERIAL,
     **options: str | bool | None,
 ) -> None:
     """Move tokens, Gaussians or densities by attention or an energy.
 
     For example:
         meanfield simulate --preset collapse --out first.zarr
-        meanfield simulate --measure gaussian --A 1 --cov 2  # infinite at t = 1/4
+        meanfield simulate --measure gaussian --A 1 --cov 2  # blows up at t = 1/4
         meanfield simulate --init moons --d 2 --A 2 --V=-1 --t 3 --out moons.zarr
         meanfield simulate --measure gaussian --flow-of entropy --t 1
         meanfield simulate --from first.zarr --V=-1 --t 30   # from its last frame
-        meanfield init run.toml                              # all keys, to edit …
-        meanfield simulate run.toml --attention l2 --A=-1    # … options win over it
-        meanfield simulate run.toml --n 1000000 --dry-run    # what it would take
-        meanfield simulate run.toml --n 2000 --processes 2   # side by side
+        meanfield init run.toml                              # all keys, to edit
+        meanfield simulate run.toml --attention l2 --A=-1    # options override it
+        meanfield simulate run.toml --n 1000000 --dry-run    # memory, disk, time
+        meanfield simulate run.toml --n 2000 --processes 2   # in two processes
 
-    Keys come from a preset, a TOML file and options of the same names; the later win.
-    A MATRIX is a number c (for c I), a list of rows such as [[1,0],[0,2]], a file as
-    @FILE.npy or @FILE.csv, or the law normal:SCALE, drawn from the seed; a list of
-    these, such as 1,-1, has one for each head. Without `--A`, or `--Q` and `--K`, the
-    scores are those of A = I, under which softmax attention with V = 1 blows up; the
-    report says so.
+    Keys come from a preset, a TOML file and options of the same names: options override
+    the file, and the file overrides the preset. A MATRIX is a number c (for c I), a
+    list of rows such as [[1,0],[0,2]], a file as @FILE.npy or @FILE.csv, or a random
+    matrix normal:SCALE; a list of these, such as 1,-1, has one entry for each head.
+    Without `--A`, or `--Q` and `--K`, the score matrix is A = I, for which softmax
+    attention with V = 1 blows up; the report then says that A = I was assumed.
 
     Args:
-        file: a TOML file of keys.
-        out: folder to store the run in; without it nothing is written.
-        preset: a named set of keys; see `list presets`.
-        start_from: a run to start from, at its end or at `--at`, with its keys.
-        json: print one JSON object on stdout.
-        dry_run: print what the run would take, memory and about how much time, and
-            refuse what cannot be.
-        plugin: a Python file that is run, and registers what you add; may be repeated.
-        together: the devices and processes that share the work.
-        **options: the keys of the spec.
+        file: TOML file of keys.
+        out: folder of the stored run; nothing is written if absent.
+        preset: named set of keys; see `list presets`.
+        start_from: run whose last frame, or frame at `--at`, is the initial measure,
+            and whose keys are the defaults.
+        json: JSON object on stdout instead of the report (flag).
+        dry_run: estimate of memory, disk space and time, without running (flag).
+        plugin: Python file that registers extensions; may be repeated.
+        parallelism: devices and processes of the run.
+        **options: keys of the spec.
     """
-    from meanfield.storage import RunStore, refuse_taken
+    from meanfield.storage import RunStore, check_folder_free
 
-    together.settle()
+    parallelism.initialize()
     if plugin:
         keys = {} if start_from is None else dict(RunStore.open(start_from).spec)
         load_before_keys(plugin, merge_keys(file, preset, keys, options))
-    base = {} if start_from is None else _keys_of(start_from, given_values(options))
+    base = {} if start_from is None else _keys_of(start_from, option_values(options))
     spec = gather(file, preset, base, options)
-    if together.processes is not None and not dry_run:
+    if parallelism.processes is not None and not dry_run:
         if out is not None:
-            refuse_taken(out)
-        together.supervise(out)
+            check_folder_free(out)
+        parallelism.supervise(out)
         return
     open_session(spec.precision)
     if dry_run:
-        exact = {"reduction": together.sums(spec.reduction)}
-        _foresee(runs.foreseen(spec.model_copy(update=exact)), out, in_json=json)
+        exact = {"reduction": parallelism.sums(spec.reduction)}
+        _print_estimate(runs.forecast(spec.model_copy(update=exact)), out, json=json)
         return
-    integrate(spec, out, plugins=plugin or [], layout=together.layout(), in_json=json)
+    integrate(spec, out, plugins=plugin or [], layout=parallelism.layout(), json=json)
 
 
 def resume(
@@ -105,86 +105,84 @@ def resume(
     *,
     json: bool = False,
     plugin: list[Path] | None = None,
-    together: Shared = ALONE,
+    parallelism: ParallelismOptions = SERIAL,
 ) -> None:
-    """Go on with an interrupted run, to the bytes it would have had.
+    """Resume an interrupted run to a byte-identical result.
 
     For example:
         meanfield resume first.zarr
         meanfield resume first.zarr --processes 2
 
-    It goes on by as many devices and processes as it began with, or by others: numbers
-    then agree to rounding, and not to the bit.
+    By default the run keeps its numbers of devices and processes. With other numbers
+    the results agree only up to rounding.
 
     Args:
-        run: the folder of the run.
-        json: print one JSON object on stdout.
-        plugin: a Python file that the run began with; may be repeated. One that you
-            have given to a command before is run again by itself, if it is unchanged.
-        together: the devices and processes that share the rest.
+        run: folder of the run.
+        json: JSON object on stdout instead of the report (flag).
+        plugin: plugin of the run, as Python file; may be repeated. Plugins that were
+            loaded before and have not changed load automatically.
+        parallelism: devices and processes of the rest of the run.
     """
     from meanfield.storage import RunStore
 
-    together = together.or_as(RunStore.open(run))
-    if together.processes is not None:
-        together.supervise(run)
+    parallelism = parallelism.complete_from(RunStore.open(run))
+    if parallelism.processes is not None:
+        parallelism.supervise(run)
         return
-    together.settle()
-    shared = {"plugins": load_plugins_of(run, plugin), "layout": together.layout()}
-    job = partial(runs.resume, run, **shared)
-    _conclude(job, (f"resume {run.name}",), run, in_json=json)
+    parallelism.initialize()
+    settings = {"plugins": load_plugins_of(run, plugin), "layout": parallelism.layout()}
+    job = partial(runs.resume, run, **settings)
+    _run_job(job, (f"resume {run.name}",), run, json=json)
 
 
-def integrate(
-    spec: RunSpec, out: Path | None, *, in_json: bool, **settings: Any
-) -> None:
-    """Executes a spec, with progress, and reports; the first process alone stores."""
+def integrate(spec: RunSpec, out: Path | None, *, json: bool, **settings: Any) -> None:
+    """Executes a spec with progress and prints the report; only process 0 stores."""
     out = out if _is_first() else None
     if spec.model is not None and spec.text is not None:
         note_unknown(spec.model, spec.text)
-    words = (f"{spec.mover} {spec.moved}", "compiling")
+    labels = (f"{spec.mover} {spec.measure_label}", "compiling")
     if spec.forward:
-        words = ("forward pass", f"reading {spec.model}")
+        labels = ("forward pass", f"reading {spec.model}")
     job = partial(runs.execute, spec, out=out, **settings)
-    _conclude(job, words, out, in_json=in_json)
+    _run_job(job, labels, out, json=json)
 
 
 def _keys_of(run: Path, options: Values) -> Values:
-    """The keys of a run that others are to start from; its last frame by default."""
+    """Default keys of a run that starts from the last frame of the stored `run`."""
     from meanfield.storage import RunStore
 
     store = RunStore.open(run)
     measure = options.get("measure", store.spec.get("measure", "points"))
-    omissions = {key for key, row in KEYS.items() if row.left_behind}
+    omissions = {key for key, row in KEYS.items() if row.is_not_inherited}
     if measure in measures:
-        omissions |= {key for key in KEYS if not knows(measure, key)}
+        omissions |= {key for key in KEYS if not has_key(measure, key)}
     if not options.keys().isdisjoint(PARAMETERS):
         omissions |= {k for k, row in KEYS.items() if row.group == "Transformer"}
     keys = {key: value for key, value in store.spec.items() if key not in omissions}
-    at = float(store.last_frame()["time"])
-    return {**keys, "source": str(run.absolute()), "at": at}
+    last_time = float(store.last_frame()["time"])
+    return {**keys, "source": str(run.absolute()), "at": last_time}
 
 
-def _foresee(ahead: "runs.Foresight", out: Path | None, *, in_json: bool) -> None:
-    """Prints what a run would take, its time as an estimate."""
-    plan, estimate, exact = ahead
+def _print_estimate(forecast: "runs.Forecast", out: Path | None, *, json: bool) -> None:
+    """Prints the memory and disk space of a run, and an estimate of its time."""
+    plan, estimate, exact = forecast
     if out is not None:
-        from meanfield.storage import refuse_taken
+        from meanfield.storage import check_folder_free
 
-        refuse_taken(out)
-        runs.refuse_full_disk(plan, out)
+        check_folder_free(out)
+        runs.check_disk_space(plan, out)
     values = plan.as_json()
-    if in_json:
+    if json:
         print_json({**values, "time": _as_json(estimate), "exact": _as_json(exact)})
         return
-    arrays, disk = (runs.readable(values[key]) for key in ("memory", "disk"))
-    sizes = {"memory": f"{arrays} of arrays, beside {BESIDE}", "disk": disk}
+    arrays, disk = (runs.format_bytes(values[key]) for key in ("memory", "disk"))
+    sizes = {"memory": f"{arrays} of arrays, plus {OVERHEAD}", "disk": disk}
     counts = {key: values[key] for key in ("n", "cells") if values[key]}
     facts = {key: value for key, value in values.items() if key not in ("n", "cells")}
-    words = {"time": runs.in_words(estimate)}
+    durations = {"time": runs.describe_duration(estimate)}
     if exact is not None:
-        words["exact sums"] = runs.in_words(exact)
-    print_pairs({**facts, **sizes, **counts, **words})
+        durations["exact sums"] = runs.describe_duration(exact)
+    print_pairs({**facts, **sizes, **counts, **durations})
 
 
 def _as_json(estimate: "runs.Duration | None") -> dict[str, Any] | None:
@@ -193,30 +191,30 @@ def _as_json(estimate: "runs.Duration | None") -> dict[str, Any] | None:
     return {"seconds": estimate.seconds, "step": estimate.step, **estimate._asdict()}
 
 
-def _conclude(
+def _run_job(
     job: Callable[..., "runs.Result"],
-    words: tuple[str, ...],
+    labels: tuple[str, ...],
     path: Path | None,
     *,
-    in_json: bool,
+    json: bool,
 ) -> None:
-    """Does a job with progress, and prints its result; fails if the flow did.
+    """Runs a job with progress and prints its result; raises if the flow failed.
 
     Args:
-        job: what is done.
-        words: the title of its progress, and what it begins with.
-        path: where its result is stored, if it is.
-        in_json: whether a program reads it.
+        job: function that executes or resumes a run.
+        labels: title of the progress bar, and its first status.
+        path: folder of the stored run, if it is stored.
+        json: whether to print JSON instead of the report.
     """
     from meanfield.cli.jobs._report import Timing, as_json, print_report
 
     start, compile_start = time.perf_counter(), CLOCK.seconds
-    result = _result(job, RunProgress(*words), path)
+    result = _result(job, RunProgress(*labels), path)
     compile_seconds = CLOCK.seconds - compile_start
     seconds = time.perf_counter() - start - compile_seconds
     if _is_first():
         timing = Timing(seconds, compile_seconds)
-        if in_json:
+        if json:
             print_json(as_json(result, timing))
         else:
             print_report(result, timing)
@@ -228,12 +226,12 @@ def _conclude(
 def _result(
     job: Callable[..., "runs.Result"], bar: RunProgress, path: Path | None
 ) -> "runs.Result":
-    """What a job returns; what stops it says how to go on, or what was lost.
+    """The result of a job, with interrupts and runtime errors made readable.
 
     Raises:
-        KeyboardInterrupt: saying how to go on with what is stored at `path`.
-        ProcessLost: if another process has ended.
-        ResourceError: if memory is full.
+        KeyboardInterrupt: with advice on resuming what is stored at `path`.
+        ProcessLostError: if another process has ended.
+        ResourceError: if the device is out of memory.
     """
     import jax
 
@@ -241,54 +239,53 @@ def _result(
         with bar if _is_first() else nullcontext() as progress:
             return job(report=progress)
     except KeyboardInterrupt as error:
-        if not _is_first():  # another stores
+        if not _is_first():  # only process 0 stores and gives advice
             raise
         is_stored = path is not None and path.exists()
         advice = f"go on with `meanfield resume {path}`."
         hint = advice if is_stored else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
     except (jax.errors.JaxRuntimeError, ValueError) as error:
-        # JAX raises what its fast path meets as a ValueError.
+        # JAX's fast dispatch path raises runtime errors as ValueError.
         if isinstance(error, ValueError) and COLLECTIVE not in str(error):
             raise
         raise _cause(error) from None
 
 
 def _is_first() -> bool:
-    """Whether this process speaks for those that compute together."""
+    """Whether this is process 0, which alone prints and stores."""
     import jax
 
     return jax.process_index() == 0
 
 
 def _cause(error: Exception) -> Exception:
-    """What the runtime means: memory is full, or another process has ended."""
+    """The cause of a runtime error: memory is full, or another process has ended."""
     import jax
 
     if "RESOURCE_EXHAUSTED" in str(error):
-        return ResourceError("The device's memory is full; ask for fewer tokens.")
+        return ResourceError("The device is out of memory. Use fewer tokens.")
     if jax.process_count() > 1:
-        said = str(error).splitlines()[0]
-        return ProcessLost(
-            "A process that computes beside this one has ended, and this one with it: "
-            f"{said}"
+        first_line = str(error).splitlines()[0]
+        return ProcessLostError(
+            f"Another process of this run has ended, and this one with it: {first_line}"
         )
     return error
 
 
 def _check_ending(result: "runs.Result") -> None:
-    """Fails if the flow did; what was computed is kept.
+    """Raises if the flow failed; the stored frames are kept.
 
     Raises:
-        SimulationFailed: naming the ending.
+        SimulationError: with the name of the ending.
     """
     outcome = result.outcome
-    if outcome.status is None or not outcome.status.failed:
+    if outcome.status is None or not outcome.status.is_failure:
         return
     place = (
-        "" if result.store is None else f" The frames up to then are in {result.store}."
+        "" if result.store is None else f" The frames until then are in {result.store}."
     )
-    raise SimulationFailed(
+    raise SimulationError(
         f"The flow ended as `{outcome.name}` at t = {outcome.time:g}: "
         f"{runs.reason(result)}.{place}"
     )

@@ -1,4 +1,4 @@
-"""`meanfield sweep`: a phase diagram, by one process or many."""
+"""`meanfield sweep`: phase diagrams, computed by one process or several."""
 
 import json as json_text
 from collections.abc import Callable, Mapping, Sequence
@@ -9,14 +9,14 @@ from typing import Annotated, NamedTuple
 from cyclopts import Parameter
 
 from meanfield import runs
-from meanfield._reading import nearby
+from meanfield._reading import similar_name
 from meanfield.cli.jobs._sweeping import Pace, print_sweep
 from meanfield.cli.options._options import (
     MOST_USED,
+    add_spec_options,
     flag,
+    key_source,
     merge_keys,
-    told_by,
-    with_spec_options,
 )
 from meanfield.cli.options._values import Preset
 from meanfield.cli.process._plugins import (
@@ -30,18 +30,18 @@ from meanfield.cli.terminal._console import RunProgress
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import Axis, RunSpec, parse, parse_axes
 
-MOST_WORKERS = 1024  # each is a process
+MOST_WORKERS = 1024  # processes
 
 Options = Mapping[str, str | bool | None]
 
 
-class Crew(NamedTuple):
-    """The processes of this machine that work on a sweep.
+class Workers(NamedTuple):
+    """Worker processes of a sweep on this machine.
 
     Attributes:
-        size: how many, this one included.
-        precision: in which they compute.
-        plugins: files that each of them loads.
+        size: number of processes, including this one.
+        precision: floating-point precision of all of them.
+        plugins: plugin files that each process loads.
     """
 
     size: int
@@ -49,7 +49,7 @@ class Crew(NamedTuple):
     plugins: list[Path]
 
 
-@with_spec_options
+@add_spec_options
 def sweep(
     file: Path | None = None,
     /,
@@ -67,31 +67,31 @@ def sweep(
 
     For example:
         meanfield sweep --measure gaussian --over A=-1:1:21,cov=0.2:2:21 --out phase
-        meanfield sweep phase                 # go on with it, or help another
+        meanfield sweep phase                 # resume or join it
         meanfield plot phase --colour t_star
 
-    Interrupted, it goes on with the same command, or with `meanfield sweep SWEEP`,
-    which also works beside others, on any machine that sees the folder.
+    The same command, or `meanfield sweep SWEEP`, resumes an interrupted sweep. Several
+    processes may work on one sweep, on all machines that share the folder.
 
     Args:
-        file: a TOML file of keys; or the folder of a sweep, to go on with it.
-        over: an axis: KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or KEY=V1|V2; KEY
-            may be A[0,1], options.NAME, drift.NAME or drift.M[0,1]; several with commas
-            between, or by repeating --over.
-        out: folder of the sweep; its table.csv has a row for each cell.
-        preset: a named set of keys; see `list presets`.
-        workers: processes on this machine.
-        chunk: cells computed at once; by default up to 64 Gaussians or small clouds,
-            or one large cloud.
-        json: print one JSON object on stdout.
-        plugin: a Python file that is run, and registers what you add; may be repeated.
-        **options: the keys of the spec.
+        file: TOML file of keys, or the folder of a sweep to resume or join.
+        over: axis of the sweep: KEY=START:STOP:COUNT, KEY=START:STOP:COUNT:log or
+            KEY=V1|V2, where KEY may be A[0,1], options.NAME, drift.NAME or
+            drift.M[0,1]; several axes with commas between, or by repeating --over.
+        out: folder of the sweep, whose table.csv has a row for each cell.
+        preset: named set of keys; see `list presets`.
+        workers: number of worker processes on this machine.
+        chunk: number of cells in a batch; by default up to 64 Gaussians or small
+            clouds, or one large cloud.
+        json: JSON object on stdout instead of the report (flag).
+        plugin: Python file that registers extensions; may be repeated.
+        **options: keys of the spec.
     """
     _check_positive(workers=workers, chunk=chunk)
     plugins = plugin or []
     if file is not None and file.is_dir():
         settings = {"over": over, "out": out, "preset": preset, "chunk": chunk}
-        _refuse_settings(file, settings | options)
+        _check_no_settings(file, settings | options)
         folder, start = file, None
         precision, plugins = _open_sweep(file, plugins)
     else:
@@ -99,25 +99,25 @@ def sweep(
         spec, axes = _new_sweep(file, preset, over, options, plugins)
         precision = _precision(spec.precision, axes)
         start = partial(runs.begin_sweep, spec, axes, chunk=chunk)
-    _conclude(folder, start, Crew(workers, precision, plugins), in_json=json)
+    _run_sweep(folder, start, Workers(workers, precision, plugins), json=json)
 
 
 def _folder(file: Path | None, out: Path | None, plugins: Sequence[Path]) -> Path:
-    """The folder of a new sweep, or of one that began with the same plugins.
+    """The folder of a sweep that is new or has the same plugins.
 
     Raises:
-        InputFileError: if a plugin has changed since, or there is nothing at `file`.
-        InvalidInputError: if no folder is named.
+        InputFileError: if a plugin of the sweep has changed, or `file` does not exist.
+        InvalidInputError: if no folder is given.
     """
     if file is not None and not file.exists():
         raise InputFileError(
-            f"There is neither a sweep nor a spec at `{file}`; {nearby(file)} "
+            f"There is neither a sweep nor a spec at `{file}`; {similar_name(file)} "
             "A new sweep needs `--over` and `--out`."
         )
     if out is None:
         raise InvalidInputError("A sweep needs a folder for its cells: add `--out`.")
     if runs.is_sweep(out):
-        runs.refuse_changed_plugins(out, plugins)
+        runs.check_plugins_unchanged(out, plugins)
     return out
 
 
@@ -128,17 +128,17 @@ def _new_sweep(
     options: Options,
     plugins: list[Path],
 ) -> tuple[RunSpec, tuple[Axis, ...]]:
-    """The spec and the axes of a new sweep, its plugins loaded."""
+    """The spec and axes of a new sweep, after loading its plugins."""
     axes = parse_axes(*(over or []))
-    options = {**options, **_heads(axes, options)}
+    options = {**options, **_first_values(axes, options)}
     keys = merge_keys(file, preset, {}, options)
     precision = _precision(str(keys.get("precision", "double")), axes)
     load_before_keys(plugins, {"precision": precision})
-    return parse(keys, where=told_by(file, options)), axes
+    return parse(keys, where=key_source(file, options)), axes
 
 
 def _open_sweep(folder: Path, plugins: list[Path]) -> tuple[str, list[Path]]:
-    """The precision of a sweep on disk, and its plugins, loaded in it.
+    """Loads the plugins of a stored sweep; returns its precision and these plugins.
 
     Raises:
         InputFileError: if there is no sweep, or a plugin has changed.
@@ -149,27 +149,27 @@ def _open_sweep(folder: Path, plugins: list[Path]) -> tuple[str, list[Path]]:
     return precision, load_plugins_of(folder, plugins, precision)
 
 
-def _refuse_settings(folder: Path, settings: Mapping[str, object]) -> None:
-    """Refuses the keys of a sweep that has begun.
+def _check_no_settings(folder: Path, settings: Mapping[str, object]) -> None:
+    """Raises if options are given for a stored sweep, whose keys are fixed.
 
     Raises:
-        InputFileError: if there is none.
-        InvalidInputError: naming the first.
+        InputFileError: if `folder` is not a sweep.
+        InvalidInputError: naming the first option.
     """
     runs.SweepStore.open(folder)
     names = [name for name, value in settings.items() if value not in (None, False)]
     if names:
         raise InvalidInputError(
-            f"`{folder}` is a sweep that has begun: its keys are fixed; leave out "
+            f"`{folder}` is a sweep that has begun: its keys are fixed. Leave out "
             f"`{flag(names[0])}`."
         )
 
 
-def _heads(axes: Sequence[Axis], options: Options) -> dict[str, str]:
-    """The first value of each axis, as an option: keys it replaces then give way.
+def _first_values(axes: Sequence[Axis], options: Options) -> dict[str, str]:
+    """The first value of each axis, as an option that overrides the file and preset.
 
     Raises:
-        InvalidInputError: if the key of an axis is an option, too.
+        InvalidInputError: if the key of an axis is also given as an option.
     """
     whole = [axis for axis in axes if axis.is_whole]
     for axis in whole:
@@ -187,7 +187,7 @@ def _heads(axes: Sequence[Axis], options: Options) -> dict[str, str]:
 
 
 def _precision(precision: str, axes: Sequence[Axis]) -> str:
-    """The finest format that a cell needs, that of the spec unless it varies."""
+    """The highest precision of any cell: that of the spec unless an axis varies it."""
     precisions = [
         value for axis in axes if axis.key == "precision" for value in axis.values
     ]
@@ -205,38 +205,40 @@ def _check_positive(**numbers: int | None) -> None:
             raise InvalidInputError(f"`--{name}` must be at least 1; got {number}.")
 
 
-def _conclude(
-    folder: Path, start: Callable[..., None] | None, crew: Crew, *, in_json: bool
+def _run_sweep(
+    folder: Path, start: Callable[..., None] | None, workers: Workers, *, json: bool
 ) -> None:
-    """Works on a sweep with all of a crew until it is done, and reports.
+    """Computes a sweep with all workers and prints the report.
 
     Args:
-        folder: of the sweep.
-        start: begins it, if that is still to be done.
-        crew: who works on it.
-        in_json: whether a program reads the report.
+        folder: folder of the sweep.
+        start: creates the sweep; `None` if it exists.
+        workers: worker processes.
+        json: whether to print JSON instead of the report.
 
     Raises:
-        KeyboardInterrupt: saying how to go on.
+        KeyboardInterrupt: with advice on resuming.
     """
     from meanfield.workers import Processes
 
-    size, precision, plugins = crew
+    size, precision, plugins = workers
     open_session(precision)
     join = partial(runs.join_sweep, folder.absolute(), plugins=plugins)
     try:
         with (
             RunProgress(f"sweep {folder.name}") as progress,
-            Processes(size - 1, ready=partial(begin, precision, plugins)) as helpers,
+            Processes(
+                size - 1, initializer=partial(begin, precision, plugins)
+            ) as helpers,
         ):
             if start is not None:
                 start(out=folder, plugins=plugins)
             for _ in range(size - 1):
-                helpers.give(join)
+                helpers.submit(join)
             pace = Pace(progress, helpers)
             result = runs.join_sweep(folder, report=pace, plugins=plugins)
     except KeyboardInterrupt as error:
         advice = f"go on with `meanfield sweep {folder}`."
         hint = advice if runs.is_sweep(folder) else "nothing is stored."
         raise type(error)(f"stopped; {hint}") from None
-    print_sweep(result, in_json=in_json)
+    print_sweep(result, json=json)

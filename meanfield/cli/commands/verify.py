@@ -1,4 +1,4 @@
-"""`meanfield verify`: the statements of the papers, measured."""
+"""`meanfield verify`: numerical checks of the statements of the papers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from meanfield._writing import check_writable
 from meanfield.cli.process._plugins import load_plugins
 from meanfield.cli.process._session import compile_fast, open_session
 from meanfield.cli.terminal._output import note, print_json
-from meanfield.errors import InvalidInputError, UnknownNameError, VerificationFailed
+from meanfield.errors import InvalidInputError, UnknownNameError, VerificationError
 from meanfield.plotting import pages
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 EXPLAIN = "explain"
-SEEDS = 2**63  # of them; those that a run may have
+SEEDS = 2**63  # number of valid seeds, as for runs
 
 
 def verify(
@@ -32,37 +32,38 @@ def verify(
     replay: Path | None = None,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Measure the statements of the papers, each with a control.
+    """Check statements of papers numerically, each with a control.
 
     For example:
         meanfield verify lemma-4
-        meanfield verify explain castin2025:prop-4.15     # all about one
+        meanfield verify explain castin2025:prop-4.15     # details of one
         meanfield verify 'uw2023:*' --jobs 2 --html slides.html
 
-    Ends with 6 unless every statement holds,
-    every control fails and every printed error is found violated.
+    The exit code is 6 unless every statement holds, every control is violated and every
+    misprinted claim is violated.
 
     Args:
-        patterns: ids, parts of ids, papers, or names with * and ?. Or `explain` and one
-            id. [default: those that --plugin adds, else all]
-        size: `quick`, the default, takes minutes; `full` has more of everything.
-        seed: of every draw, 0 by default; the same seed gives the same numbers.
-        jobs: processes at work.
-        json: print one JSON object on stdout; it can be replayed.
-        html: a page to write, with formulas, numbers and plots.
-        errata: a Markdown file to write: what is printed, what is true, numbers.
-        replay: a report as printed by --json; its statements, or those named, are
-            measured again at its witnesses, with its size and seed.
-        plugin: a Python file that is run, and registers what you add; may be repeated.
+        patterns: ids, parts of ids, papers, or patterns with * and ?; or `explain` and
+            one id. [default: the statements of --plugin, else all]
+        size: problem size: `quick` (minutes) or `full`. [default: quick]
+        seed: seed of all random numbers. [default: 0]
+        jobs: number of worker processes.
+        json: JSON object on stdout, which --replay reads (flag).
+        html: HTML page to write, with formulas, numbers and plots.
+        errata: Markdown file to write: claims as printed, corrected claims and
+            counterexamples.
+        replay: report printed by --json, whose statements are measured again at its
+            witnesses, with its size and seed.
+        plugin: Python file that registers extensions; may be repeated.
     """
     page = _check_options(seed, jobs, html, errata)
-    added = _begin(plugin or [])
+    plugin_ids = _begin(plugin or [])
     from meanfield.cli.jobs import _statements as present
     from meanfield.cli.jobs._measuring import outcomes
     from meanfield.theorems import read_report, report
 
     base = {} if replay is None else read_report(replay)
-    work = _work(patterns or (() if base else added), size, seed, jobs, base)
+    work = _work(patterns or (() if base else plugin_ids), size, seed, jobs, base)
     results = report(outcomes(work, plugin or []), work.size, work.seed)
     show = present.explain if patterns[:1] == (EXPLAIN,) else present.table
     (print_json if json else show)(results)
@@ -70,18 +71,18 @@ def verify(
         note(f"page: {pages.save_statements_page(results, page)}")
     if errata is not None:
         note(f"errata: {present.save_errata(results, errata)}")
-    _conclude(results, plugin or [])
+    _check_results(results, plugin or [])
 
 
 def _begin(plugins: list[Path]) -> tuple[str, ...]:
-    """The ids of the statements that the plugins register."""
+    """Loads plugins and returns the ids of the statements they register."""
     compile_fast()
     open_session()
     from meanfield.theorems import statements
 
-    shipped = set(statements)
+    builtin_ids = set(statements)
     load_plugins(plugins)
-    return tuple(name for name in statements if name not in shipped)
+    return tuple(name for name in statements if name not in builtin_ids)
 
 
 def _work(
@@ -91,23 +92,23 @@ def _work(
     jobs: int,
     base: dict[str, Any],
 ) -> "Work":
-    """The statements of some patterns, or those of a report that is replayed.
+    """The statements to measure: those of the patterns, or of a replayed report.
 
     Raises:
-        InvalidInputError: if all about one is asked for, and there is not one name.
-        UnknownNameError: if that could be the name of several.
+        InvalidInputError: if `explain` is not followed by exactly one name.
+        UnknownNameError: if that name matches several statements.
     """
     from meanfield.cli.jobs._measuring import Work
-    from meanfield.theorems import chosen, witnesses
+    from meanfield.theorems import select_statements, witnesses
 
     evidence = witnesses(base) if base else {}
     is_one = patterns[:1] == (EXPLAIN,)
     if is_one and len(patterns) != 2:
         raise InvalidInputError("Name one statement: `meanfield verify explain ID`.")
-    targets = chosen(patterns[is_one:] or tuple(evidence))
+    targets = select_statements(patterns[is_one:] or tuple(evidence))
     if is_one and len(targets) > 1:
         ids = ", ".join(target.id for target in targets[:6])
-        raise UnknownNameError(f"`{patterns[1]}` could be any of {ids}, …; name one.")
+        raise UnknownNameError(f"`{patterns[1]}` matches {ids}, …; name one.")
     return Work(
         tuple(statement.id for statement in targets),
         _agree_on("size", size, base, "quick"),
@@ -120,11 +121,11 @@ def _work(
 def _check_options(
     seed: int | None, jobs: int, html: Path | None, errata: Path | None
 ) -> Path | None:
-    """The file of the page, once it is clear that nothing will fail after the work."""
+    """Checks the options before any work starts; returns the file of the page."""
     if jobs < 1:
         raise InvalidInputError(f"`--jobs` must be at least 1; got {jobs}.")
     if seed is not None and not 0 <= seed < SEEDS:
-        raise InvalidInputError(f"`--seed` is at least 0 and below 2^63; got {seed}.")
+        raise InvalidInputError(f"`--seed` must be from 0 to 2^63 − 1; got {seed}.")
     page = html
     if html is not None:
         extra("latex2mathml", "formulas")
@@ -136,25 +137,25 @@ def _check_options(
 
 
 def _agree_on(name: str, value: T | None, base: Mapping[str, Any], default: T) -> T:
-    """What is given, else what a replayed report was measured with, else the usual.
+    """The given value, else that of the replayed report, else the default.
 
     Raises:
-        InvalidInputError: if the first two differ: the draws would, too.
+        InvalidInputError: if the first two differ, since the random numbers would too.
     """
     record = base.get(name, value)
     if value not in (None, record):
         raise InvalidInputError(
-            f"The report was measured with `--{name} {record}`; got {value}: leave it "
+            f"The report was measured with `--{name} {record}`; got {value}. Leave it "
             "out, or measure without `--replay`."
         )
     return default if record is None else record
 
 
-def _conclude(results: dict, plugins: list[Path]) -> None:
-    """Raises if anything went other than it must.
+def _check_results(results: dict, plugins: list[Path]) -> None:
+    """Raises if a statement or its control failed.
 
     Raises:
-        VerificationFailed: with the ids.
+        VerificationError: with the ids of the failed statements.
     """
     failures = [
         statement["id"]
@@ -164,8 +165,8 @@ def _conclude(results: dict, plugins: list[Path]) -> None:
     if failures:
         ids = ", ".join(failures[:5]) + (", …" if len(failures) > 5 else "")
         options = "".join(f" --plugin {quote(str(file))}" for file in plugins)
-        raise VerificationFailed(
-            f"{len(failures)} of {len(results['statements'])} statements did not come "
-            f"out as they must: {ids}; see "
+        raise VerificationError(
+            f"{len(failures)} of {len(results['statements'])} statements failed: "
+            f"{ids}; see "
             f"`meanfield verify explain {failures[0]}{options}`."
         )

@@ -1,4 +1,4 @@
-"""One equation, every attention: the page of all variants, as Markdown."""
+"""Markdown page of all attentions, written by `list attentions --docs`."""
 
 import inspect
 import sys
@@ -10,14 +10,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from meanfield.attention import (
+    AbstractClosedFormCoupling,
     AbstractGaussianCoupling,
-    AbstractSmearedCoupling,
     attentions,
     costs,
     symmetries,
 )
 from meanfield.cli.options._names import first_paragraph
-from meanfield.theorems import by_attention, statements
+from meanfield.theorems import statements, statements_by_attention
 
 HEAD = r"""# One equation, every attention
 
@@ -42,73 +42,73 @@ ROOT = "../meanfield"
 
 
 class Variant(NamedTuple):
-    """One variant of attention; texts are sentences with mathematics in `$…$`.
+    """Entry of one attention; texts are sentences with mathematics in `$…$`.
 
     Attributes:
-        name: what the command line calls it.
-        what: what its factory says first.
-        coupling: the name of its class.
-        facts: what its classes say, by title.
+        name: registered name.
+        description: first paragraph of the docstring of its factory.
+        coupling: name of the class of its coupling.
+        facts: first paragraphs of the docstrings of its classes, by title.
     """
 
     name: str
-    what: str
+    description: str
     coupling: str
     facts: dict[str, str]
 
 
 def page() -> str:
-    """The Markdown."""
+    """The page as Markdown."""
     variants = [_variant(name) for name in attentions]
     uses = Counter(variant.coupling for variant in variants)
-    # A coupling that several have marks none of them.
+    # A coupling that several variants share does not identify any of them.
     marks = {
         v.name: [v.name] + [v.coupling] * (uses[v.coupling] == 1) for v in variants
     }
-    about = by_attention(marks)
-    rows = [_row(variant, len(about[variant.name])) for variant in variants]
-    sections = [_section(variant, about[variant.name]) for variant in variants]
+    statement_ids = statements_by_attention(marks)
+    rows = [_row(variant, len(statement_ids[variant.name])) for variant in variants]
+    sections = [_section(variant, statement_ids[variant.name]) for variant in variants]
     return HEAD + "\n".join([*rows, "", *sections])
 
 
 def _variant(name: str) -> Variant:
-    """What the classes of a registered variant say of it."""
+    """The entry of a registered variant, from the docstrings of its classes."""
     factory, unit = attentions[name], jnp.ones((1, 1))
     attention = factory(unit, unit, unit)
     coupling = attention.coupling
-    closed = "None: the velocity of a Gaussian is not affine."
+    closed_form = "None: the velocity of a Gaussian is not affine."
     if coupling.reads_order:
-        closed = "None: a Gaussian is no sequence of tokens."
-    if isinstance(coupling, AbstractSmearedCoupling):
-        closed += " Its mean over the Gaussian of keys is known, for `projected`."
+        closed_form = "None: a Gaussian is no sequence of tokens."
+    if isinstance(coupling, AbstractClosedFormCoupling):
+        closed_form += " Its mean over the Gaussian of keys is known, for `projected`."
     if isinstance(coupling, AbstractGaussianCoupling):
-        closed = first_paragraph(type(coupling).affine)
+        closed_form = first_paragraph(type(coupling).affine)
     facts = {
         "Score": first_paragraph(type(attention.score)),
         "Weights": first_paragraph(type(coupling)),
-        "Gaussians": closed,
-        "Linear growth": first_paragraph(type(coupling).linearly_bounded),
+        "Gaussians": closed_form,
+        "Linear growth": first_paragraph(type(coupling).is_linearly_bounded),
     }
     return Variant(name, first_paragraph(factory), type(coupling).__name__, facts)
 
 
 def _row(variant: Variant, count: int) -> str:
     name, gaussian = variant.name, variant.facts["Gaussians"]
-    closed = "no" if gaussian.startswith("None") else "closed form"
+    closed_form = "no" if gaussian.startswith("None") else "closed form"
     symmetric = ", ".join(sorted(symmetries[name]))
-    cells = [f"[`{name}`](#{name})", closed, symmetric, costs[name], str(count)]
+    cells = [f"[`{name}`](#{name})", closed_form, symmetric, costs[name], str(count)]
     return "| " + " | ".join(cells) + " |"
 
 
-def _section(variant: Variant, about: Sequence[str]) -> str:
+def _section(variant: Variant, statement_ids: Sequence[str]) -> str:
     lines = [f"- {title}: {text}" for title, text in variant.facts.items() if text]
-    lines.append(f"- Measured by: {', '.join(map(_link, about)) or 'none yet'}")
-    return "\n".join([f"## {variant.name}", "", variant.what, "", *lines, ""])
+    lines.append(f"- Measured by: {', '.join(map(_link, statement_ids)) or 'none yet'}")
+    return "\n".join([f"## {variant.name}", "", variant.description, "", *lines, ""])
 
 
 def _link(name: str) -> str:
-    """A statement, and the file that measures it."""
+    """Markdown link from the name of a statement to the file that measures it."""
     module = sys.modules[statements[name].measure.__module__]
     source = Path(inspect.getfile(module)).as_posix()
-    inside = source[source.rindex("/meanfield/") + len("/meanfield/") :]
-    return f"[{name}]({ROOT}/{inside})"
+    relative_path = source[source.rindex("/meanfield/") + len("/meanfield/") :]
+    return f"[{name}]({ROOT}/{relative_path})"

@@ -1,4 +1,4 @@
-"""The pictures of `models`, and the part of `models compare` that needs JAX."""
+"""Pictures of `models`, and the part of `models compare` that needs JAX."""
 
 import dataclasses
 import math
@@ -12,9 +12,9 @@ from meanfield import models, plotting
 from meanfield._writing import check_writable
 from meanfield.cli.terminal._console import RunProgress
 from meanfield.cli.terminal._output import note, number, print_json, print_rows
-from meanfield.errors import SimulationFailed
+from meanfield.errors import SimulationError
 
-from ._words import named, note_unknown
+from ._texts import note_unknown, text_label
 
 FINISHED = "finished"
 _TABLES = ("depths", "shares")
@@ -33,10 +33,10 @@ REMARK = "the flow has the network's attention, without its layer norms and MLPs
 
 
 @contextmanager
-def reading(
+def open_model(
     model: str, title: str
 ) -> Iterator[tuple[models.Checkpoint, Callable[[int], None]]]:
-    """A model, and what shows on the way which of its layers are done.
+    """A model, and a function that shows the progress through its layers.
 
     Raises:
         InputFileError: if the model cannot be read.
@@ -52,48 +52,50 @@ def reading(
 
 
 def compare(
-    model: str, text: str, rtol: float | None, out: Path | None, *, in_json: bool
+    model: str, text: str, rtol: float | None, out: Path | None, *, json: bool
 ) -> None:
-    """Compares, prints, and draws if there is a file to draw to.
+    """Compares flow and network for one text, prints, and draws to `out` if given.
 
     Raises:
-        SimulationFailed: if the flow failed on its way, once all is told.
+        SimulationError: if the flow failed, after printing the results.
     """
     for file in () if out is None else plotting.figure_files(out):
         check_writable(file)
-    both = _compare(model, text, rtol, f"flow of {model}")
-    depth = len(both.shares)
-    title = f"{Path(model).name}: {len(both.words)} tokens, {depth} layers"
-    if in_json:
-        print_json({"model": model, **_as_json(both)})
+    comparison = _compare(model, text, rtol, f"flow of {model}")
+    depth = len(comparison.shares)
+    title = f"{Path(model).name}: {len(comparison.words)} tokens, {depth} layers"
+    if json:
+        print_json({"model": model, **_as_json(comparison)})
     else:
-        _print(title, both)
+        _print(title, comparison)
     if out is not None:
         attrs = {"title": title, "remark": REMARK}
-        figure = plotting.draw_layers(both.dataset().assign_attrs(attrs))
+        figure = plotting.draw_layers(comparison.dataset().assign_attrs(attrs))
         for file in plotting.save(figure, out):
             note(f"wrote {file}")
-    _fail_with([both])
+    _check_endings([comparison])
 
 
 def compare_all(
-    model: str, texts: Sequence[str], rtol: float | None, *, in_json: bool
+    model: str, texts: Sequence[str], rtol: float | None, *, json: bool
 ) -> None:
-    """Compares of each of several texts, and prints a row for each.
+    """Compares flow and network for several texts, and prints a row for each.
 
     Raises:
-        SimulationFailed: if a flow failed on its way, once all is told.
+        SimulationError: if a flow failed, after printing the results.
     """
     for text in texts:
-        models.text_in(text)  # what cannot be read is refused before the first flow
+        models.resolve_text(
+            text
+        )  # raises for an unreadable text before the first flow starts
     count = len(texts)
     rows = []
     for place, text in enumerate(texts, start=1):
         title = f"flow of {model}, text {place} of {count}"
         rows.append(_compare(model, text, rtol, title))
-    if in_json:
+    if json:
         pairs = zip(texts, rows, strict=True)
-        values = [{"text": text, **_as_json(both)} for text, both in pairs]
+        values = [{"text": text, **_as_json(comparison)} for text, comparison in pairs]
         print_json({"model": model, "texts": values})
     else:
         depth = len(rows[0].shares)
@@ -104,81 +106,81 @@ def compare_all(
         )
         print_rows(list(map(_summary, texts, rows)))
         sys.stdout.write(f"{SUMMARY}\n")
-    _fail_with(rows)
+    _check_endings(rows)
 
 
 def _compare(
     model: str, text: str, rtol: float | None, title: str
 ) -> models.Comparison:
-    """The comparison of a text, with progress."""
+    """The comparison for one text, with progress."""
     note_unknown(model, text)
-    with reading(model, title) as (checkpoint, show):
-        words = models.text_in(text)
-        return models.compare(checkpoint, words, rtol=rtol, report=show)
+    with open_model(model, title) as (checkpoint, show):
+        content = models.resolve_text(text)
+        return models.compare(checkpoint, content, rtol=rtol, report=show)
 
 
-def _fail_with(rows: Sequence[models.Comparison]) -> None:
-    """Fails if a flow did, once all is told.
+def _check_endings(rows: Sequence[models.Comparison]) -> None:
+    """Raises if a flow failed.
 
     Raises:
-        SimulationFailed: naming the first ending that is none of the last layer.
+        SimulationError: with the first ending other than `finished`.
     """
-    for both in rows:
-        if both.endings[-1] != FINISHED:
-            raise SimulationFailed(
-                f"The flow ended as `{both.endings[-1]}` in layer "
-                f"{len(both.endings) - 1}; what follows it is left empty."
+    for comparison in rows:
+        if comparison.endings[-1] != FINISHED:
+            raise SimulationError(
+                f"The flow ended as `{comparison.endings[-1]}` in layer "
+                f"{len(comparison.endings) - 1}; later values are empty."
             )
 
 
-def _summary(text: str, both: models.Comparison) -> dict[str, object]:
-    """The row of one text among others."""
-    start, last = both.depths[0], both.depths[-1]
+def _summary(text: str, comparison: models.Comparison) -> dict[str, object]:
+    """Table row of one text."""
+    start, last = comparison.depths[0], comparison.depths[-1]
     ranks = (start.network_rank, last.network_rank, last.flow_rank)
     similarities = (last.network_similarity, last.flow_similarity)
     return {
-        "text": named(text),
-        "tokens": len(both.words),
-        "flow": both.endings[-1],
-        "rank: embedding | network | flow": _side_by_side(*ranks),
-        "similarity: network | flow": _side_by_side(*similarities),
+        "text": text_label(text),
+        "tokens": len(comparison.words),
+        "flow": comparison.endings[-1],
+        "rank: embedding | network | flow": _join_values(*ranks),
+        "similarity: network | flow": _join_values(*similarities),
         "distance": number(last.distance, 3),
         "if tokens stay": number(last.unmoved, 3),
-        "nearer": f"{_reach(both)} of {len(both.shares)}",
+        "nearer": f"{_n_nearer_layers(comparison)} of {len(comparison.shares)}",
     }
 
 
-def _as_json(both: models.Comparison) -> dict[str, Any]:
-    values = dataclasses.asdict(both)
+def _as_json(comparison: models.Comparison) -> dict[str, Any]:
+    values = dataclasses.asdict(comparison)
     rows = {name: [row._asdict() for row in values[name]] for name in _TABLES}
     return {**values, **rows}
 
 
-def _print(title: str, both: models.Comparison) -> None:
+def _print(title: str, comparison: models.Comparison) -> None:
     sys.stdout.write(f"{title}. {REMARK[0].upper()}{REMARK[1:]}.\n\n")
-    print_rows([_depth(row) for row in both.depths])
+    print_rows([_depth_row(row) for row in comparison.depths])
     sys.stdout.write(f"{LEGEND}\n\n")
-    print_rows([_shares(row) for row in both.shares])
-    sys.stdout.write(f"{PARTS}\n\n{_verdict(both)}\n")
+    print_rows([_share_row(row) for row in comparison.shares])
+    sys.stdout.write(f"{PARTS}\n\n{_verdict(comparison)}\n")
 
 
-def _depth(row: models.Depth) -> dict[str, object]:
+def _depth_row(row: models.Depth) -> dict[str, object]:
     similarities = (row.network_similarity, row.flow_similarity)
     return {
         "layers behind": row.layers,
         "distance": number(row.distance, 3),
         "if tokens stay": number(row.unmoved, 3),
         "cosine": number(row.cosine, 2),
-        "rank: network | flow": _side_by_side(row.network_rank, row.flow_rank),
-        "similarity: network | flow": _side_by_side(*similarities),
+        "rank: network | flow": _join_values(row.network_rank, row.flow_rank),
+        "similarity: network | flow": _join_values(*similarities),
     }
 
 
-def _side_by_side(*values: float) -> str:
+def _join_values(*values: float) -> str:
     return " | ".join(number(value, 3) for value in values)
 
 
-def _shares(row: models.Shares) -> dict[str, object]:
+def _share_row(row: models.Shares) -> dict[str, object]:
     parts = {"attention": row.attention, "MLP": row.mlp, "layer norms": row.norm}
     return {
         "layer": row.layer,
@@ -188,19 +190,19 @@ def _shares(row: models.Shares) -> dict[str, object]:
     }
 
 
-def _reach(both: models.Comparison) -> int:
-    """Through how many layers the flow is nearer to the network than the embedding."""
-    # Where it is nearer again after it was further off, that is by accident.
-    nearer = [row.distance < row.unmoved for row in both.depths[1:]]
+def _n_nearer_layers(comparison: models.Comparison) -> int:
+    """Number of first layers after which the flow is nearer than the embedding."""
+    # Only the layers before the first failure count: later ones are coincidence.
+    nearer = [row.distance < row.unmoved for row in comparison.depths[1:]]
     return nearer.index(False) if False in nearer else len(nearer)
 
 
-def _verdict(both: models.Comparison) -> str:
-    """Up to which layer the flow is nearer to the network than the embedding is."""
-    count, depth = _reach(both), len(both.shares)
-    through = {depth: "every layer", 0: "no layer", 1: "the first layer"}
-    reach = through.get(count, f"the first {count} layers")
-    last = both.depths[-1]
+def _verdict(comparison: models.Comparison) -> str:
+    """Sentence on the layers where the flow is nearer than the embedding."""
+    count, depth = _n_nearer_layers(comparison), len(comparison.shares)
+    phrases = {depth: "every layer", 0: "no layer", 1: "the first layer"}
+    reach = phrases.get(count, f"the first {count} layers")
+    last = comparison.depths[-1]
     first = f"The flow is nearer to the network than the embedding is through {reach}"
     if math.isnan(last.distance):
         return f"{first}."
@@ -217,7 +219,7 @@ def draw_heads(model: str, out: Path) -> None:
     """
     for file in plotting.figure_files(out):
         check_writable(file)
-    with reading(model, f"eigenvalues of {model}") as (checkpoint, show):
+    with open_model(model, f"eigenvalues of {model}") as (checkpoint, show):
         sizes = models.read(checkpoint).sizes
         data = models.head_eigenvalues(checkpoint, report=show)
     title = (

@@ -1,4 +1,4 @@
-"""What `plot` and `animate` share: the dataset that is drawn, in the look chosen."""
+"""Parts shared by `plot` and `animate`: the dataset to draw, and its style."""
 
 import math
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meanfield import plotting, runs
-from meanfield._reading import absent
-from meanfield.cli.jobs._words import worded
+from meanfield._reading import missing_file_error
+from meanfield.cli.jobs._texts import add_word_labels
 from meanfield.cli.options._looks import look_of
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import RunSpec
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     import xarray
 
 
-FEW = 12  # frames of a blow-up below which a command says how to have more
+MIN_FRAMES = 12  # frames before a blow-up below which a hint on more is printed
 
 
 class Request(NamedTuple):
-    """The look that was asked for, and the file of labels that its colours name."""
+    """Style of a picture, and the file of labels that colour the tokens, if any."""
 
     look: "plotting.Look"
     labels: Path | None
 
 
-def requested(options: Mapping[str, Any]) -> Request:
-    """What options ask for; `--colour @FILE` colours by the labels in a file.
+def parse_request(options: Mapping[str, Any]) -> Request:
+    """The style that the options describe; `--colour @FILE` names a file of labels.
 
     Raises:
-        InvalidInputError: if a value does not work.
+        InvalidInputError: if a value is invalid.
     """
     colour = options.get("colour")
     if colour is None or not colour.startswith("@"):
@@ -40,22 +40,22 @@ def requested(options: Mapping[str, Any]) -> Request:
     return Request(look_of({**options, "colour": "label"}), Path(colour[1:]))
 
 
-def refuse_comparison(run: Path) -> None:
-    """Refuses a folder of several runs that were compared.
+def check_not_comparison(run: Path) -> None:
+    """Raises if the folder is that of a comparison.
 
     Raises:
-        InvalidInputError: saying what draws it.
+        InvalidInputError: with the command that draws a comparison.
     """
     if runs.is_comparison(run):
         first = next(iter(sorted(run.glob("*.zarr"))), run / "points.zarr")
         raise InvalidInputError(
-            f"`{run}` is a comparison: `meanfield report {run}` draws it; a picture is "
-            f"of one of its runs, such as `{first}`."
+            f"`{run}` is a comparison: draw it with `meanfield report {run}`, or draw "
+            f"one of its runs, such as `{first}`."
         )
 
 
-def opened(run: Path, request: Request) -> "xarray.Dataset":
-    """A run, or a sweep, with the labels and words of its tokens.
+def open_dataset(run: Path, request: Request) -> "xarray.Dataset":
+    """The dataset of a run or a sweep, with labels or words of its tokens.
 
     Raises:
         InputFileError: if there is no run, or the file of labels cannot be read.
@@ -64,65 +64,65 @@ def opened(run: Path, request: Request) -> "xarray.Dataset":
     if runs.is_sweep(run):
         if request.labels is not None:
             raise InvalidInputError(
-                f"`{run}` is a sweep, whose picture has no tokens to label by "
+                f"`{run}` is a sweep, whose picture has no tokens to colour by "
                 f"`{request.labels}`: leave out `--colour`."
             )
         return runs.sweep_dataset(run)
     data = runs.dataset(run)
     if request.labels is not None:
-        return _labelled(data, request.labels)
-    return worded(run, data, "picture")
+        return _add_labels(data, request.labels)
+    return add_word_labels(run, data, "picture")
 
 
-def _labelled(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
-    """The tokens with the labels in a file, numbers or words."""
+def _add_labels(data: "xarray.Dataset", file: Path) -> "xarray.Dataset":
+    """The dataset with a label for each token, read from a .npy file."""
     try:
         labels = np.load(file, allow_pickle=False)
     except FileNotFoundError:
-        raise absent(file) from None
+        raise missing_file_error(file) from None
     except (OSError, ValueError, EOFError) as error:
         raise InputFileError(
-            f"`{file}` is no .npy file of labels: {error}; write one by `numpy.save`."
+            f"`{file}` is no .npy file of labels: {error}; write one with `numpy.save`."
         ) from None
     if not isinstance(labels, np.ndarray):
         labels.close()
         raise InputFileError(f"`{file}` is an archive; give one array, as .npy.")
     n = data.sizes.get("token")
     if labels.shape != (n,):
-        what = "this run has no tokens" if n is None else f"there are {n} tokens"
+        reason = "this run has no tokens" if n is None else f"there are {n} tokens"
         raise InvalidInputError(
             f"`{file}` must hold one label for each token; it has the shape "
-            f"{labels.shape}, and {what}."
+            f"{labels.shape}, and {reason}."
         )
     return data.assign_coords(word=("token", np.char.mod("%s", labels)))
 
 
-def carrying(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
-    """The dataset itself, or with the tokens of another run."""
+def add_tokens(data: "xarray.Dataset", tokens: Path | None) -> "xarray.Dataset":
+    """The dataset, with the tokens of another run if `tokens` is given."""
     if tokens is None:
         return data
     return plotting.with_tokens(data, runs.dataset(tokens))
 
 
 def stem(run: Path) -> str:
-    """What files of a run are named after."""
+    """Stem of the files made from a run: the name of its folder without `.zarr`."""
     return run.absolute().name.removesuffix(".zarr")
 
 
-def more_frames(spec: RunSpec | None, stored: int, t_star: float) -> str:
-    """What to do for more frames of a run that stored so many; empty if it has enough.
+def frames_hint(spec: RunSpec | None, n_stored: int, t_star: float) -> str:
+    """Hint on storing more frames before a blow-up; empty if there are enough.
 
     Args:
-        spec: of the run, if it has one.
-        stored: frames of the run, the last of which is where it ended.
-        t_star: its time; NaN if there is none.
+        spec: spec of the run, if it has one.
+        n_stored: number of stored frames, including the last one at the end.
+        t_star: time of the blow-up; NaN if there is none.
     """
     if spec is None or spec.times is not None or spec.is_family:
         return ""
-    kept = stored - 1
-    if not math.isfinite(t_star) or kept >= min(FEW, spec.frames - 1):
+    n_frames = n_stored - 1
+    if not math.isfinite(t_star) or n_frames >= min(MIN_FRAMES, spec.frames - 1):
         return ""
     return (
-        f"{kept} of {spec.frames} lie before t*, too few to see it by: run it again "
-        f"with --t {1.02 * t_star:.3g}"
+        f"only {n_frames} of {spec.frames} lie before t*; for more run it again with "
+        f"--t {1.02 * t_star:.3g}"
     )

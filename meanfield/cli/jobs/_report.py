@@ -1,4 +1,4 @@
-"""The report of a run, as lines for people."""
+"""The report of a run as lines of text."""
 
 import math
 from pathlib import Path
@@ -6,59 +6,61 @@ from typing import Any
 
 import numpy as np
 
-from meanfield._counting import counted
+from meanfield._counting import count_phrase
 from meanfield.cli.terminal._output import number, print_pairs
 from meanfield.runs import Result, moments_of
 from meanfield.spectrum import effective_rank
 from meanfield.storage import RunStore
 
-from ._pictures import more_frames
+from ._pictures import frames_hint
 from ._report_values import Timing as Timing
 from ._report_values import as_json, eigenvalues_of
-from ._words import ASSUMED, named
+from ._texts import ASSUMPTION, text_label
 
-EIGENVALUES = 6  # eigenvalues printed for people
-COARSE = 1e-3  # relative errors of steps from which a report warns
+EIGENVALUES = 6  # number of eigenvalues printed
+COARSE = 1e-3  # relative tolerance of steps from which the report warns
 
 
 def print_report(result: Result, timing: Timing) -> None:
-    """The report of a run, for people, without the lines that say nothing of it."""
+    """Prints the report of a run, without empty lines."""
     report = as_json(result, timing)
     residual = f"{_RESIDUALS[report['projected']]} ≤ {number(report['residual'], 2)}"
-    steps = f"{report['accepted']} taken, {report['rejected']} refused"
+    steps = f"{report['accepted']} accepted, {report['rejected']} rejected"
     seconds, compile_seconds = (f"{value:.2f} s" for value in timing)
     pairs = {
         "run": report["run"] or "not stored (use --out)",
-        "what": _what(result, report),
-        "scores": ASSUMED if report["assumed"] else "",
+        "what": _describe_motion(result, report),
+        "scores": ASSUMPTION if report["assumed"] else "",
         "approximation": report["approximation"],
         "caveat": result.caveat,
-        "ending": _ending_in_words(result, report),
-        "t_star": _t_star_in_words(report),
-        "frames": _few_frames(result),
+        "ending": _describe_ending(result, report),
+        "t_star": _describe_t_star(report),
+        "frames": _frames_hint(result),
         **_mass(report),
-        "doubt": doubt_in_words(report),
+        "doubt": describe_error_estimate(report),
         **_moments(result, report["n"]),
         **_energies(result),
         "fall": "" if result.fall is None else result.fall.text,
         "sums": _sums(report),
-        "steps": "" if report["forward"] else steps + _coarse(result.spec.rtol),
+        "steps": ""
+        if report["forward"]
+        else steps + _tolerance_warning(result.spec.rtol),
         "residual": residual if report["residual"] else "",
         "time": f"{seconds} computing, {compile_seconds} compiling",
     }
     print_pairs({key: text for key, text in pairs.items() if text})
 
 
-def _few_frames(result: Result) -> str:
-    """How to see more of a blow-up, of which few frames were asked for."""
+def _frames_hint(result: Result) -> str:
+    """Hint on storing more frames of a stored run that blew up; empty if needless."""
     if result.store is None:
         return ""
-    kept = RunStore.open(result.store).frames
-    return more_frames(result.spec, kept, result.outcome.t_star)
+    n_frames = RunStore.open(result.store).frames
+    return frames_hint(result.spec, n_frames, result.outcome.t_star)
 
 
-def _ending_in_words(result: Result, report: dict[str, Any]) -> str:
-    """How the run ended; of a family how many did so, and which ones did not."""
+def _describe_ending(result: Result, report: dict[str, Any]) -> str:
+    """Ending of the run; for a family the number of members with each ending."""
     outcomes, name = result.outcomes, report["ending"]
     if len(report.get("endings", {})) == 1:
         name = f"{name} × {len(outcomes)}"
@@ -67,79 +69,85 @@ def _ending_in_words(result: Result, report: dict[str, Any]) -> str:
     return f"{name} at t = {number(result.outcome.time)}: {report['reason']}"
 
 
-def _t_star_in_words(report: dict[str, Any]) -> str:
-    """The time of a blow-up; of several the first, and when the last is."""
+def _describe_t_star(report: dict[str, Any]) -> str:
+    """Time of the blow-up with its error; for a family the first and the last."""
     time, error = (report[key] for key in ("t_star", "t_star_error"))
     if math.isnan(time):
         return ""
-    words = f"{number(time, 10)} ± {number(error, 2)}"
+    text = f"{number(time, 10)} ± {number(error, 2)}"
     ends = report.get("t_star_range")
     if ends is None or ends[0] == ends[1]:
-        return words
-    return f"{words} is the first, {number(ends[1], 10)} the last"
+        return text
+    return f"{text} is the first, {number(ends[1], 10)} the last"
 
 
-def _first(result: Result) -> str:
-    """Whose number it is, where there are several flows."""
+def _member_prefix(result: Result) -> str:
+    """Prefix of numbers of the first member; empty unless the run is a family."""
     if not result.spec.is_family:
         return ""
     outcome = result.outcomes[0]
     return f"first member ({outcome.name} at t = {number(outcome.time)}): "
 
 
-def _coarse(rtol: float | None) -> str:
-    """What an error of steps leaves open, where it is as large as to matter."""
+def _tolerance_warning(rtol: float | None) -> str:
+    """Warning about a coarse tolerance of steps; empty if it is fine."""
     if rtol is None or rtol < COARSE:
         return ""
     return (
-        f", each to {rtol:g}; the flow may magnify that: compare with "
+        f", each to {rtol:g}; the flow may amplify this error: compare with "
         f"--rtol {rtol / 10:g}"
     )
 
 
 def _sums(report: dict[str, Any]) -> str:
-    """How sums are taken, and what interpolated ones miss."""
-    words = "" if report["reduction"] == "none" else report["reduction"]
-    if not words or report["missed"] == 0:
-        return words
+    """Evaluation of sums over tokens, and the error of interpolated ones."""
+    text = "" if report["reduction"] == "none" else report["reduction"]
+    if not text or report["missed"] == 0:
+        return text
     size = f"{number(report['missed'], 2)} of the largest"
     if report["missed_at_most"]:
-        return f"{words}; velocities are off by at most {size}"
-    return f"{words}; velocities are off by some {size}, as compared with exact ones"
+        return f"{text}; velocities are off by at most {size}"
+    return f"{text}; velocities are off by some {size}, as compared with exact ones"
 
 
-def _what(result: Result, report: dict[str, Any]) -> str:
-    """What is moved, by what, and of what size it is."""
+def _describe_motion(result: Result, report: dict[str, Any]) -> str:
+    """The measure, the attention or energy that moves it, and its sizes."""
     spec = result.spec
-    size = "" if report["n"] is None else counted(report["n"], "token")
+    size = "" if report["n"] is None else count_phrase(report["n"], "token")
     if "cells" in report:
         positions = report["positions"]
-        each = "" if positions is None else f" at each of {positions} positions"
+        position_suffix = (
+            "" if positions is None else f" at each of {positions} positions"
+        )
         cells = " × ".join(map(str, report["cells"]))
-        size = f"{cells} cells{each}, box {report['box']}"
+        size = f"{cells} cells{position_suffix}, box {report['box']}"
     if spec.text is not None:
-        size += f" of {named(spec.text)}"
+        size += f" of {text_label(spec.text)}"
     network = "" if spec.model is None else f" of {Path(spec.model).name}"
-    motion = f"{spec.moved} under {spec.attention}{network}"
+    motion = f"{spec.measure_label} under {spec.attention}{network}"
     motion += " to a context" if spec.context else ""
     if spec.flow_of is not None:
-        motion = f"{spec.moved} down {spec.mover}"
+        motion = f"{spec.measure_label} down {spec.mover}"
     if spec.forward:
         motion = f"forward pass{network}"
     sizes = [size, f"d = {report['d']}", report["dtype"]]
     return f"{motion}: {', '.join(filter(None, sizes))}"
 
 
-def doubt_in_words(report: dict[str, Any]) -> str:
-    """How far off a density may be, where known; of a family, the one most in doubt."""
+def describe_error_estimate(report: dict[str, Any]) -> str:
+    """Error estimate of a density; for a family the largest. Empty if unknown."""
     record = report.get("doubt")
     members = record if isinstance(record, list) else [record]
-    doubts = [(i, list(doubt.values())) for i, doubt in enumerate(members) if doubt]
-    if not doubts:
+    estimates = [
+        (i, list(estimate.values())) for i, estimate in enumerate(members) if estimate
+    ]
+    if not estimates:
         return ""
-    index, worst = max(doubts, key=lambda pair: max(pair[1]))
+    index, worst = max(estimates, key=lambda pair: max(pair[1]))
     covariance, mean, box, cells = map(_share, worst)
-    owner = f"member {index}, most in doubt: " if isinstance(record, list) else ""
+    owner = (
+        f"member {index}, largest error estimate: " if isinstance(record, list) else ""
+    )
     return (
         f"{owner}the covariance may be off by {covariance} (the box {box}, its cells "
         f"{cells}), the mean by {mean} of the spread"
@@ -151,7 +159,7 @@ def _share(value: float) -> str:
 
 
 def _mass(report: dict[str, Any]) -> dict[str, str]:
-    """Mass and outflow of a grid, of the first member of a family."""
+    """Mass and outflow of a grid; for a family those of the first member."""
     if "mass" not in report:
         return {}
     mass, outflow = (np.ravel(report[key])[0] for key in ("mass", "outflow"))
@@ -159,40 +167,44 @@ def _mass(report: dict[str, Any]) -> dict[str, str]:
 
 
 _RESIDUALS = {
-    True: "quadrature of the rates, relative,",
+    True: "quadrature of the dissipation rates, relative,",
     False: "Sinkhorn |log marginal|",
 }
 _RATES = {"dissipation": "dE/dt = ", "steepest": "dE/dt of the gradient flow = "}
 
 
 def _energies(result: Result) -> dict[str, str]:
-    """Final energies and their rates of change, of the first member of a family."""
-    prefix = _first(result)
-    rates = {name: _RATES.get(name.partition("_")[0], "") for name in result.observed}
+    """Final energies and rates of change; for a family those of the first member."""
+    prefix = _member_prefix(result)
+    rates = {
+        name: _RATES.get(name.partition("_")[0], "") for name in result.observables
+    }
     return {
         name: f"{prefix}{rates[name]}{number(float(np.ravel(value)[0]))}"
-        for name, value in result.observed.items()
+        for name, value in result.observables.items()
     }
 
 
 def _moments(result: Result, n: int | None) -> dict[str, str]:
-    """The final mean and spectrum, of the first member of a family; of `n` tokens."""
-    stored = moments_of(result.measures[0])
-    mean, covariance = (part.astype(np.float64) for part in stored)
+    """Final mean and spectrum of `n` tokens; for a family those of the first member."""
+    moments = moments_of(result.measures[0])
+    mean, covariance = (part.astype(np.float64) for part in moments)
     if not np.all(np.isfinite(covariance)):
         return {"covariance": "no longer finite"}
-    eigenvalues, prefix = eigenvalues_of(covariance), _first(result)
+    eigenvalues, prefix = eigenvalues_of(covariance), _member_prefix(result)
     d = len(eigenvalues)
-    # Below, an eigenvalue is what rounding of the largest left.
-    least = d * float(np.finfo(stored[1].dtype).eps) * eigenvalues[0]
-    lost = int(np.sum(eigenvalues <= least)) if least > 0 else 0
-    count = min(EIGENVALUES, d - lost)
-    tail = ", …" if d - lost > count else ""
-    tail += f" ({lost} of the size of rounding left out)" if lost else ""
-    # Few tokens span little about their mean.
+    # Eigenvalues up to this one are rounding errors of the largest.
+    least = d * float(np.finfo(moments[1].dtype).eps) * eigenvalues[0]
+    n_negligible = int(np.sum(eigenvalues <= least)) if least > 0 else 0
+    count = min(EIGENVALUES, d - n_negligible)
+    tail = ", …" if d - n_negligible > count else ""
+    tail += (
+        f" ({n_negligible} as small as rounding errors omitted)" if n_negligible else ""
+    )
+    # The covariance of n tokens has rank at most n - 1.
     rank = f"{d}"
     if n is not None and 1 < n <= d:
-        rank = f"at most {n - 1}, for {counted(n, 'token')} in {d} dimensions"
+        rank = f"at most {n - 1}, for {count_phrase(n, 'token')} in {d} dimensions"
     values = {
         "mean": f"of length {np.linalg.norm(mean):.4g}"
         if len(mean) > EIGENVALUES

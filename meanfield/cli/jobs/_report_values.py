@@ -12,22 +12,22 @@ from meanfield.runs.representations import representations
 from meanfield.spectrum import effective_rank
 
 COUNTS = ("accepted", "rejected", "residual", "missed", "missed_at_most")
-LARGEST_PRINTED = 16  # dimension up to which moments are printed
+LARGEST_PRINTED = 16  # largest dimension for which moments are printed
 APPROXIMATION = (
-    "the flow is projected on Gaussians at every instant; where it is not affine, mean "
-    "and covariance part from the tokens' like t²"
+    "the flow is projected on Gaussians at every instant; if it is not affine, mean "
+    "and covariance differ from those of tokens by O(t²)"
 )
 
 
 class Timing(NamedTuple):
-    """Seconds of computing, and those of tracing and compiling before it."""
+    """Seconds of computing, and of tracing and compiling."""
 
     seconds: float
     compile_seconds: float
 
 
 def as_json(result: Result, timing: Timing) -> dict[str, Any]:
-    """The report of a run, as `simulate --json` prints it."""
+    """The report of a run as `simulate --json` prints it."""
     spec = result.spec
     moments = [moments_of(measure) for measure in result.measures]
     mean = moments[0][0]
@@ -42,16 +42,12 @@ def as_json(result: Result, timing: Timing) -> dict[str, Any]:
         **{name: getattr(result.outcome, name) for name in COUNTS},
         **timing._asdict(),
     }
-    home = representations[spec.measure]
+    representation = representations[spec.measure]
     members = result.measures, result.outcomes
-    report |= home.report(*members, spec, is_family=spec.is_family)
+    report |= representation.report(*members, spec, is_family=spec.is_family)
     if spec.is_family:
-        t_stars = [o.t_star for o in result.outcomes]
-        known = [t for t in t_stars if t is not None and math.isfinite(t)]
-        report["endings"] = dict(Counter(o.name for o in result.outcomes))
-        report["t_stars"] = t_stars
-        report["t_star_range"] = [min(known), max(known)] if known else None
-    report |= {name: value.tolist() for name, value in result.observed.items()}
+        report |= _endings(result)
+    report |= {name: value.tolist() for name, value in result.observables.items()}
     report["fall"] = None if result.fall is None else result.fall.as_json()
     members = _moments(moments)
     return report | (
@@ -70,11 +66,24 @@ def _ending(result: Result) -> dict[str, Any]:
     }
 
 
+def _endings(result: Result) -> dict[str, Any]:
+    """Report entries of a family: counts of endings, and blow-up times."""
+    t_stars = [o.t_star for o in result.outcomes]
+    finite_times = [t for t in t_stars if t is not None and math.isfinite(t)]
+    return {
+        "endings": dict(Counter(o.name for o in result.outcomes)),
+        "t_stars": t_stars,
+        "t_star_range": (
+            [min(finite_times), max(finite_times)] if finite_times else None
+        ),
+    }
+
+
 def _setting(result: Result) -> dict[str, Any]:
-    """What was moved, by what, and what is to be known of it."""
+    """Report entries of the measure, the attention or energy, and its assumptions."""
     spec = result.spec
-    home = representations[spec.measure]
-    approximation = APPROXIMATION if spec.projected else home.approximation
+    representation = representations[spec.measure]
+    approximation = APPROXIMATION if spec.projected else representation.approximation
     return {
         "model": spec.model,
         "text": spec.text,
@@ -91,7 +100,7 @@ def _setting(result: Result) -> dict[str, Any]:
 
 
 def _moments(moments: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, list]:
-    """Of each member: moments if they are short, eigenvalues, and effective rank."""
+    """Moments (in low dimension), eigenvalues and effective rank of each member."""
     means, covariances = zip(*moments, strict=True)
     spectra = [eigenvalues_of(covariance) for covariance in covariances]
     values = {
@@ -105,7 +114,7 @@ def _moments(moments: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, list
 
 
 def eigenvalues_of(covariance: np.ndarray) -> np.ndarray:
-    """From the largest on; not numbers, of a covariance that is not finite."""
+    """Eigenvalues in descending order; NaN if the covariance is not finite."""
     if not np.all(np.isfinite(covariance)):
         return np.full(len(covariance), np.nan)
     return np.linalg.eigvalsh(covariance.astype(np.float64))[::-1]

@@ -1,4 +1,4 @@
-"""What `verify` shows: a table, all about one statement, or a list of misprints."""
+"""Output of `verify`: a table, the details of one statement, or the errata."""
 
 import re
 import sys
@@ -19,11 +19,11 @@ typed by hand. Each entry has the claim as printed, the corrected claim, and dat
 which the first is violated and the second holds; `meanfield verify explain ID` measures
 it again. Proofs that need mending, while their statement stands, are at the end.
 """
-SIGNS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # as claimed, and where it fails
+SIGNS = {"<=": "≤≰", ">=": "≥≱", "=": "=≠"}  # signs if the relation holds, and if not
 
 
 def table(report: Mapping[str, Any]) -> None:
-    """The statements by paper and group, on stdout."""
+    """Prints the statements by paper and group."""
     statements = sorted(report["statements"], key=itemgetter("paper"))
     for (paper, group), rows in groupby(statements, itemgetter("paper", "group")):
         print_rows(list(map(_row, rows)), title=f"{paper} · {group}")
@@ -33,7 +33,7 @@ def table(report: Mapping[str, Any]) -> None:
 
 def _row(statement: Mapping[str, Any]) -> dict[str, str]:
     trials = {trial["role"]: trial for trial in statement["trials"]}
-    check, control = map(_telling, (trials["statement"], trials["control"]))
+    check, control = map(_decisive_check, (trials["statement"], trials["control"]))
     erratum = ", ".join(statement["errata"])
     verdict = statement["verdict"] + (f", print false ({erratum})" if erratum else "")
     verdict += f", as {statement['repeats']}" if statement["repeats"] else ""
@@ -47,8 +47,8 @@ def _row(statement: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _telling(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The tightest inequality, or largest error, of what went wrong, else of all."""
+def _decisive_check(trial: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The tightest inequality or largest error, of the failed checks if any."""
     right = "holds" if trial["role"] == "statement" else "violated"
     wrong = [check for check in trial["checks"] if not check[right]]
     checks = wrong or trial["checks"]
@@ -64,11 +64,13 @@ def _observation(check: Mapping[str, Any] | None) -> str:
     if check is None:
         return ""
     sign = SIGNS[check["relation"]][not check["holds"]]
-    return f"{check['label']}: {number(check['observed'], 4)} {sign} {against(check)}"
+    return (
+        f"{check['label']}: {number(check['observed'], 4)} {sign} {format_bound(check)}"
+    )
 
 
-def against(check: Mapping[str, Any]) -> str:
-    """What an observation is held against: an error against its tolerance alone."""
+def format_bound(check: Mapping[str, Any]) -> str:
+    """The bound of a check with its tolerance; only the tolerance if the bound is 0."""
     bound, slack = check["bound"], check["tolerance"]
     if check["relation"] == "<=" and bound == 0 and slack:
         return number(slack, 2)
@@ -79,42 +81,44 @@ def _summary(report: Mapping[str, Any]) -> str:
     statements = report["statements"]
     n_passed = sum(statement["passed"] for statement in statements)
     misprints = [statement for statement in statements if statement["errata"]]
-    repeated = sum(bool(statement["repeats"]) for statement in statements)
-    again = f"{repeated} of them repeat another on other draws; " if repeated else ""
+    n_repeats = sum(bool(statement["repeats"]) for statement in statements)
+    repeat_note = (
+        f"{n_repeats} of them repeat another on other draws; " if n_repeats else ""
+    )
     return (
         f"{n_passed} of {len(statements)} statements hold and their controls fail; "
-        f"{again}"
+        f"{repeat_note}"
         f"{len(misprints)} are false as printed, with a counterexample each; "
         f"size {report['size']}, seed {report['seed']}, {report['dtype']}"
     )
 
 
 def explain(report: Mapping[str, Any]) -> None:
-    """All about the one statement of a report, on stdout."""
+    """Prints the details of the one statement of a report."""
     (statement,) = report["statements"]
-    out = sys.stdout.write
+    write = sys.stdout.write
     names = ", ".join([statement["id"], *statement["aliases"]])
-    out(
+    write(
         f"{names}\n{statement['paper']}, {statement['source']} · {statement['group']}\n"
     )
     for title in ("claim", "hypotheses", "protocol", "remark", "repeats"):
         if statement[title]:
-            out(f"\n{title}\n  {statement[title]}\n")
+            write(f"\n{title}\n  {statement[title]}\n")
     if statement["errata"]:
-        out(
+        write(
             f"\nerratum {', '.join(statement['errata'])}\n"
             f"  printed: {statement['printed']}\n"
         )
-        out(f"  true: {statement['corrected']}\n")
-        out(f"  counterexample: {statement['counterexample']}\n")
-    out(f"\ncontrol\n  {statement['control']}\n")
+        write(f"  true: {statement['corrected']}\n")
+        write(f"  counterexample: {statement['counterexample']}\n")
+    write(f"\ncontrol\n  {statement['control']}\n")
     for trial in statement["trials"]:
-        outcome = "as it must" if trial["passed"] else "NOT as it must"
-        out(f"\n{trial['role']}: {outcome} {trial['error']}".rstrip() + "\n")
+        outcome = "as expected" if trial["passed"] else "NOT as expected"
+        write(f"\n{trial['role']}: {outcome} {trial['error']}".rstrip() + "\n")
         for reason, checks in groupby(trial["checks"], lambda check: check["why"]):
-            out("".join(f"  {_observation(check)}\n" for check in checks))
-            out(f"    tolerance: {reason}\n")
-    out(f"\nverdict: {statement['verdict']}, in {statement['seconds']} s\n")
+            write("".join(f"  {_observation(check)}\n" for check in checks))
+            write(f"    tolerance: {reason}\n")
+    write(f"\nverdict: {statement['verdict']}, in {statement['seconds']} s\n")
 
 
 def save_errata(report: Mapping[str, Any], file: Path) -> Path:
@@ -123,11 +127,11 @@ def save_errata(report: Mapping[str, Any], file: Path) -> Path:
     Raises:
         ResourceError: if the file cannot be written; an old one then stays.
     """
-    return plotting.put(file, errata_text(report).encode())
+    return plotting.write_file(file, errata_text(report).encode())
 
 
 def errata_text(report: Mapping[str, Any]) -> str:
-    """The Markdown."""
+    """The errata of a report as Markdown."""
     parts = [HEAD.format(size=report["size"], seed=report["seed"])]
     statements = report["statements"]
     for paper in dict.fromkeys(statement["paper"] for statement in statements):
@@ -168,10 +172,10 @@ def _measurement(role: str, check: Mapping[str, Any]) -> str:
     label = check["label"].replace("|", "\\|")
     sign = SIGNS[check["relation"]][0]
     value = number(check["observed"], 3)
-    return f"| {role} | {label} | {value} | {sign} {against(check)} |"
+    return f"| {role} | {label} | {value} | {sign} {format_bound(check)} |"
 
 
 def _place(statement: Mapping[str, Any]) -> tuple[str, int]:
-    """C2 before C12."""
+    """Sort key of a statement by its first erratum: C2 before C12."""
     letters, digits = re.match(r"(\D*)(\d*)", statement["errata"][0]).groups()  # pyright: ignore[reportOptionalMemberAccess]
     return letters, int(digits or 0)

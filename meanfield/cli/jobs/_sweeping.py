@@ -1,4 +1,4 @@
-"""How a sweep goes on, and what became of it."""
+"""Progress and report of a sweep."""
 
 import sys
 import time
@@ -20,17 +20,17 @@ from meanfield.cli.terminal._output import (
 from meanfield.endings import Status
 from meanfield.spec import Axis
 
-from ._words import ASSUMED
+from ._texts import ASSUMPTION
 
 if TYPE_CHECKING:
     from meanfield.workers import Processes
 
-FEW = 12  # cells, of which each has a row
-SHOWN = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
+MAX_ROWS = 12  # largest number of cells for which each has a row in the report
+TABLE_COLUMNS = {"t": "stop_time", "t*": "t_star", "effective rank": "effective_rank"}
 
 
 class Pace:
-    """Shows where a sweep is, and the time left at the pace so far."""
+    """Progress of a sweep, with the time left at the speed so far."""
 
     def __init__(self, progress: RunProgress, helpers: "Processes") -> None:
         self._progress = progress
@@ -42,33 +42,35 @@ class Pace:
             if answer.error is not None:
                 reason = f"a worker ended early ({answer.error})"
                 note(f"{reason}; its cells go to the others")
-        # Seconds of compiling are not the pace.
-        now = time.perf_counter() - CLOCK.seconds
-        begin, start = self._first = self._first or (now, step.done)
-        if step.done == start:
+        # Compilation does not count towards the speed.
+        timestamp = time.perf_counter() - CLOCK.seconds
+        begin, start = self._first = self._first or (timestamp, step.n_done)
+        if step.n_done == start:
             return
-        # Cells that were begun before may be compiled for after, in another thread.
-        spent = max(now - begin, 0.0)
-        seconds = spent / (step.done - start) * (step.cells - step.done)
+        # Another thread may still compile, so the difference can be negative.
+        duration = max(timestamp - begin, 0.0)
+        seconds = duration / (step.n_done - start) * (step.n_cells - step.n_done)
         endings = ", ".join(f"{name} {count}" for name, count in step.endings.items())
-        status = f"{step.done} of {step.cells} cells  {endings}  {seconds:.0f} s left"
-        self._progress.show(step.done / step.cells, status)
+        status = (
+            f"{step.n_done} of {step.n_cells} cells  {endings}  {seconds:.0f} s left"
+        )
+        self._progress.show(step.n_done / step.n_cells, status)
 
 
-def print_sweep(result: "runs.SweepResult", *, in_json: bool) -> None:
-    """The report of a sweep, for people or for programs."""
+def print_sweep(result: "runs.SweepResult", *, json: bool) -> None:
+    """Prints the report of a sweep, as text or JSON."""
     cells = runs.SweepStore.open(result.store).cells
-    if in_json:
+    if json:
         assumptions = {"A": 1.0} if cells.spec.assumes_identity else {}
         print_json({**_as_json(result), "assumed": assumptions})
     else:
-        _print(result, {"scores": ASSUMED} if cells.spec.assumes_identity else {})
+        _print(result, {"scores": ASSUMPTION} if cells.spec.assumes_identity else {})
 
 
 def _as_json(result: "runs.SweepResult") -> dict[str, object]:
     return {
         "sweep": str(result.store),
-        "cells": result.cells,
+        "cells": result.n_cells,
         "endings": result.endings,
         "axes": [
             {"name": axis.name, "scale": axis.scale, "values": list(axis.values)}
@@ -80,19 +82,19 @@ def _as_json(result: "runs.SweepResult") -> dict[str, object]:
 
 
 def _print(result: "runs.SweepResult", assumptions: dict[str, str]) -> None:
-    if result.cells <= FEW:
+    if result.n_cells <= MAX_ROWS:
         print_rows(_rows(result))
         sys.stdout.write("\n")
     print_rows(
         [
-            {"ending": name, "cells": count, "share": f"{count / result.cells:.1%}"}
+            {"ending": name, "cells": count, "share": f"{count / result.n_cells:.1%}"}
             for name, count in result.endings.items()
         ]
     )
     print_pairs(
         assumptions
         | {
-            "cells": f"{result.cells}: {' × '.join(map(_axis, result.axes))}",
+            "cells": f"{result.n_cells}: {' × '.join(map(_axis, result.axes))}",
             "compilations": result.compilations,
             "seconds": f"{result.seconds:.2f}",
             "table": result.store / "table.csv",
@@ -105,7 +107,7 @@ def _print(result: "runs.SweepResult", assumptions: dict[str, str]) -> None:
 
 
 def _rows(result: "runs.SweepResult") -> list[Mapping[str, object]]:
-    """How the flow of each cell ended, where the cells are few."""
+    """Table rows with the ending of each cell."""
     data = runs.sweep_dataset(result.store)
     shape = [len(axis.labels) for axis in result.axes]
     rows: list[Mapping[str, object]] = []
@@ -115,7 +117,10 @@ def _rows(result: "runs.SweepResult") -> list[Mapping[str, object]]:
         rows.append(
             {axis.name: axis.labels[place] for axis, place in pairs}
             | {"ending": Status(int(cell["ending"])).ending}
-            | {title: number(float(cell[name]), 4) for title, name in SHOWN.items()}
+            | {
+                title: number(float(cell[name]), 4)
+                for title, name in TABLE_COLUMNS.items()
+            }
         )
     return rows
 

@@ -26,14 +26,14 @@ from meanfield.training import (
     TrainFolder,
     Variant,
     Verdict,
-    examined,
+    evaluate,
     tasks,
     verdict,
 )
 
 
 def tasks_and_options() -> list[dict[str, Any]]:
-    """The tasks, each with its options and their defaults."""
+    """Table rows of the tasks, with their options and defaults."""
     return [
         {
             "name": name,
@@ -47,13 +47,13 @@ def tasks_and_options() -> list[dict[str, Any]]:
     ]
 
 
-def conclude(
-    job: Callable[..., Record], label: str, folder: Path, *, in_json: bool
+def run_training(
+    job: Callable[..., Record], label: str, folder: Path, *, json: bool
 ) -> None:
-    """Trains, with progress, and reports.
+    """Trains with progress and prints the report.
 
     Raises:
-        KeyboardInterrupt: saying how to go on, once an epoch is committed.
+        KeyboardInterrupt: with advice on resuming, once an epoch is committed.
     """
     try:
         with RunProgress(f"training {label}") as progress:
@@ -66,97 +66,99 @@ def conclude(
             f"interrupted after epoch {epoch}; go on with `meanfield train resume "
             f"{folder}`."
         ) from error
-    report(record, folder, in_json=in_json)
+    report(record, folder, json=json)
 
 
 def _show(progress: RunProgress, step: Progress) -> None:
-    left = step.seconds * (step.epochs - step.epoch)
+    remaining = step.seconds * (step.epochs - step.epoch)
     loss = float(np.median(step.entry["train_loss"]))
     progress.show(
         step.epoch / step.epochs,
-        f"epoch {step.epoch}/{step.epochs}  loss {loss:.3g}  {left:.0f} s left",
+        f"epoch {step.epoch}/{step.epochs}  loss {loss:.3g}  {remaining:.0f} s left",
     )
 
 
-def checked_record(folder: Path) -> Record:
-    """The record of a training, with a note where its files have no digests."""
+def load_record(folder: Path) -> Record:
+    """The record of a training run; notes if its files have no digests."""
     record = TrainFolder(folder).record()
     if not record.has_digests:
         note(
-            f"`{folder}` was written by version 0.2, without digests: what it holds "
-            "cannot be verified"
+            f"`{folder}` was written by version 0.2, without digests: its files cannot "
+            "be verified"
         )
     return record
 
 
-def examine(
-    folder: Path, variant: Variant, plugins: Sequence[Path], *, in_json: bool
+def print_evaluation(
+    folder: Path, variant: Variant, plugins: Sequence[Path], *, json: bool
 ) -> None:
-    """Reports the means of networks with another attention, and with their own."""
-    seeds = checked_record(folder).spec.seeds
-    with_own = _means(examined(folder, plugins=plugins))
-    with_other = _means(examined(folder, variant, plugins=plugins))
-    if in_json:
-        means = {"test": with_other, "own": with_own}
+    """Prints the mean measures with another attention, and with the original one."""
+    seeds = load_record(folder).spec.seeds
+    with_own = _means(evaluate(folder, plugins=plugins))
+    variant_means = _means(evaluate(folder, variant, plugins=plugins))
+    if json:
+        means = {"test": variant_means, "own": with_own}
         print_json({"out": str(folder), "attention": variant.label, **means})
         return
-    beside = {f"{name}, own": means for name, means in with_own.items()}
-    print_rows(_by_seed(seeds, {**beside, **with_other}))
+    original_columns = {f"{name}, own": means for name, means in with_own.items()}
+    print_rows(_seed_rows(seeds, {**original_columns, **variant_means}))
 
 
 def _means(measures: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
-    """Those over the items of each seed."""
+    """Means over the samples, for each seed."""
     double = {name: np.asarray(v, np.float64) for name, v in measures.items()}
     return {name: list(map(float, v.mean(axis=1))) for name, v in double.items()}
 
 
-def compare(folder: Path, baseline: Path, *, in_json: bool) -> None:
-    """What paired differences say of all that both have measured.
+def compare(folder: Path, baseline: Path, *, json: bool) -> None:
+    """Prints verdicts from the paired differences of all measures of two runs.
 
     Raises:
         InvalidInputError: if the two do not have the same task, options and seeds.
     """
-    first, second = map(checked_record, (folder, baseline))
+    first, second = map(load_record, (folder, baseline))
     for name in ("task", "options", "seeds", "rehearsal"):
-        ours, others = (getattr(one.spec, name) for one in (first, second))
-        if ours != others:
+        value, baseline_value = (
+            getattr(record.spec, name) for record in (first, second)
+        )
+        if value != baseline_value:
             raise InvalidInputError(
-                f"`{folder}` and `{baseline}` differ in `{name}`, {ours} and {others}: "
-                "differences are taken seed by seed of one task."
+                f"`{folder}` and `{baseline}` must have the same `{name}`; got {value} "
+                f"and {baseline_value}."
             )
-    tests = [one.log[-1]["test"] for one in (first, second)]
+    tests = [record.log[-1]["test"] for record in (first, second)]
     if tests[0].keys() != tests[1].keys():
         raise InvalidInputError(
-            f"`{folder}` and `{baseline}` have measured different things, "
-            f"{', '.join(tests[0])} and {', '.join(tests[1])}: compare trainings of "
-            "one version of the task."
+            f"`{folder}` and `{baseline}` must have the same measures; got "
+            f"{', '.join(tests[0])} and {', '.join(tests[1])}. Compare training runs "
+            "of one version of the task."
         )
     verdicts = {name: verdict(v, tests[1][name]) for name, v in tests[0].items()}
-    if in_json:
+    if json:
         print_json({name: dataclasses.asdict(v) for name, v in verdicts.items()})
         return
     print_rows([{"measure": name, **_row(v)} for name, v in verdicts.items()])
     sys.stdout.write(
-        "mean: of the first less the second, with its interval at 95 %. seen: the "
-        "smallest mean that so many pairs would see nine times in ten.\n"
+        "mean: of the first minus the second, with its 95 % interval. seen: smallest "
+        "mean that this number of pairs detects with probability 0.9.\n"
     )
 
 
 def _row(result: Verdict) -> dict[str, str]:
     low, high = result.interval
-    above = {"reproduced": "more", "contradicted": "less"}
+    labels = {"reproduced": "more", "contradicted": "less"}
     return {
         "mean": f"{result.mean:+.4f}",
         "interval": f"{low:+.4f} … {high:+.4f}",
         "median": f"{result.median:+.4f}",
         "seen": number(result.seen, 2),
-        "the first has": above.get(result.word, str(result.word)),
+        "the first has": labels.get(result.word, str(result.word)),
     }
 
 
-def report(record: Record, folder: Path, *, in_json: bool) -> None:
-    """What was measured last, for people or for programs."""
-    if in_json:
+def report(record: Record, folder: Path, *, json: bool) -> None:
+    """Prints the measures after the last epoch, as text or JSON."""
+    if json:
         last = dict(record.log[-1])
         spec = record.spec.as_json()
         print_json({"out": str(folder), "epoch": record.epoch, **last, "spec": spec})
@@ -168,7 +170,7 @@ def report(record: Record, folder: Path, *, in_json: bool) -> None:
             "options": spec.options or None,
             "attention": spec.variant.label,
             "epochs": f"{record.epoch} of {spec.recipe.epochs}",
-            "examined on": "items of its own" if spec.rehearsal else "the test",
+            "evaluated on": "a validation split" if spec.rehearsal else "the test set",
         }
     )
     sys.stdout.write("\n")
@@ -177,15 +179,15 @@ def report(record: Record, folder: Path, *, in_json: bool) -> None:
     if "columns" in entry:
         rms = np.sqrt(np.mean(np.square(entry["columns"]["rms"]), axis=(1, 2)))
         columns["columns off 1"] = rms.tolist()
-    print_rows(_by_seed(spec.seeds, columns))
+    print_rows(_seed_rows(spec.seeds, columns))
     if not record.is_done:
-        note(f"not finished; go on with `meanfield train resume {folder}`")
+        note(f"not finished; resume it with `meanfield train resume {folder}`")
 
 
-def _by_seed(
+def _seed_rows(
     seeds: Sequence[int], columns: Mapping[str, list[float]]
 ) -> list[dict[str, str]]:
-    """A row for each seed, and their median."""
+    """Table rows of the seeds, and of their median."""
     names = [*map(str, seeds), "median"]
     values = {name: [*v, float(np.median(v))] for name, v in columns.items()}
     return [

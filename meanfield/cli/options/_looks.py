@@ -1,4 +1,4 @@
-"""The options of pictures and movies, from the fields of `Look` and of `Film`."""
+"""Options of pictures and movies, made from the fields of `Look` and `Film`."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -11,21 +11,21 @@ from meanfield.plotting._figure.look import OPTIONS, Look
 from meanfield.plotting._figure.options import Field, options_of
 from meanfield.plotting._writing.film import Film
 
-from ._options import with_parameters
+from ._options import replace_parameters
 
 _FILM = options_of(Film)
 
 
-def with_look(command: Callable[..., None]) -> Callable[..., None]:
-    """`command`, whose `**options` become one documented option for each choice."""
-    return with_parameters(command, _parameters("Look", OPTIONS))
+def add_look_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with one documented option per field of `Look`, for its `**options`."""
+    return replace_parameters(command, _parameters("Look", OPTIONS))
 
 
-def with_film(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with the options of a look, and with those of a movie."""
+def add_movie_options(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` with the options of `Film`, and those of `Look` that suit movies."""
     moving = {n: field for n, field in OPTIONS.items() if field.option.movies != ()}
     film = _parameters("Movie", _FILM)
-    return with_parameters(command, [*film, *_parameters("Look", moving)])
+    return replace_parameters(command, [*film, *_parameters("Look", moving)])
 
 
 def _parameters(group: str, options: Mapping[str, Field]) -> list[inspect.Parameter]:
@@ -61,28 +61,29 @@ def _parameter(
 
 
 def film_of(options: Mapping[str, Any]) -> Film:
-    """How options want a movie to be shown.
+    """The `Film` that the options describe.
 
     Raises:
-        InvalidInputError: if a value does not work.
+        InvalidInputError: if a value is invalid.
     """
     return Film(**_values(options, _FILM))
 
 
 def look_of(options: Mapping[str, Any]) -> Look:
-    """The look that options choose.
+    """The `Look` that the options describe.
 
     Raises:
-        InvalidInputError: if a value does not work, or a title is asked for and not.
+        InvalidInputError: if a value is invalid, or an option and its `--no-` form are
+            both given.
         UnknownNameError: if there is no such style or colour map.
     """
     return Look(**_values(options, OPTIONS))
 
 
-def _values(options: Mapping[str, Any], known: Mapping[str, Field]) -> dict[str, Any]:
-    """The fields that options give, read from their text."""
+def _values(options: Mapping[str, Any], fields: Mapping[str, Field]) -> dict[str, Any]:
+    """The values of the fields that are given as options, parsed from text."""
     values = {}
-    for name, field in known.items():
+    for name, field in fields.items():
         value, read = options.get(name), field.option.read
         if options.get(f"no_{name}"):
             if value is not None:

@@ -1,4 +1,4 @@
-"""What can be named: the kinds, the rows of each, and all that one name stands for."""
+"""Tables of `meanfield list` and `show`: the kinds of names and the names of each."""
 
 import importlib
 import inspect
@@ -6,27 +6,27 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from meanfield._registry import suggestion
-from meanfield.cli.terminal._mathematics import in_letters
+from meanfield.cli.terminal._mathematics import to_unicode
 from meanfield.endings import Status
 from meanfield.errors import UnknownNameError
 
 KINDS = {
-    "attentions": "what `--attention` names",
-    "clouds": "what `--init` names: where tokens start",
-    "energies": "what `--flow-of` and `--observe` name: numbers of a measure",
-    "families": "what `--starts` names: many Gaussians at once",
-    "masks": "what `--mask` names",
-    "measures": "what `--measure` names: what is moved",
-    "models": "what `--model` names: real transformers",
-    "panels": "what `plot --panel` names: pictures",
-    "presets": "what `--preset` names: sets of keys",
-    "statements": "what `verify` measures: claims of the papers",
-    "solvers": "what `--solver` names: integrators",
-    "stops": "what `--stop` names: when a flow ends early",
-    "tasks": "what `train start` names: what networks are trained on",
-    "endings": "how a run ends, with the exit code of its command",
+    "attentions": "values of `--attention`",
+    "clouds": "values of `--init`: initial clouds of tokens",
+    "energies": "values of `--flow-of` and `--observe`: energies of a measure",
+    "families": "values of `--starts`: families of initial Gaussians",
+    "masks": "values of `--mask`",
+    "measures": "values of `--measure`: representations of the measure",
+    "models": "values of `--model`: real transformers",
+    "panels": "values of `plot --panel`: pictures",
+    "presets": "values of `--preset`: named sets of keys",
+    "statements": "arguments of `verify`: claims of the papers",
+    "solvers": "values of `--solver`: integrators",
+    "stops": "values of `--stop`: criteria that end a flow early",
+    "tasks": "arguments of `train start`: tasks that networks are trained on",
+    "endings": "endings of a run, with the exit code of its command",
 }
-REGISTRIES = {  # where a kind has one, under its own name; loaded when it is needed
+REGISTRIES = {  # modules of the registries, each named like its kind; imported lazily
     "clouds": "meanfield.measures.sampling",
     "energies": "meanfield.energies",
     "families": "meanfield.measures.families",
@@ -35,14 +35,14 @@ REGISTRIES = {  # where a kind has one, under its own name; loaded when it is ne
     "stops": "meanfield.flows",
     "tasks": "meanfield.training",
 }
-NUMBERED = ("families", "masks")  # take a number after a colon: `window:0.5`
+KINDS_WITH_NUMBER = ("families", "masks")  # names with a number, as in `window:0.5`
 SINGULAR = {"energies": "energy", "families": "family"}
 
 Row = dict[str, Any]
 
 
 def rows(kind: str) -> list[Row]:
-    """All of a kind, with what can be said of each.
+    """The entries of a kind, a row for each name.
 
     Raises:
         UnknownNameError: if there is no such kind.
@@ -58,32 +58,32 @@ def rows(kind: str) -> list[Row]:
 
 
 def meanings(name: str) -> list[Row]:
-    """All that is called `name`, each with its kind, in the order of `meanfield list`.
+    """All entries called `name`, each with its kind, in the order of `meanfield list`.
 
-    A statement is found by each of its ids; an ending, where nothing that can be asked
-    for has its name: `collapse` is a preset.
+    A statement is found by each of its ids. An ending is found only if no other entry
+    has its name: `collapse` is a preset.
     """
-    # Statements, whose ids have a colon, take a second to load.
+    # Statements take a second to load, and all their ids contain a colon.
     kinds = [kind for kind in KINDS if kind != "statements" or ":" in name]
     kinds.remove("endings")
     return _rows_called(name, kinds) or _rows_called(name, ["endings"])
 
 
 def nearest(name: str) -> str:
-    """The end of an error message: the nearest of all names, if one is near."""
+    """End of an error message: the most similar name, or a hint at `meanfield list`."""
     names = [row["name"] for kind in KINDS for row in rows(kind)]
-    near = suggestion(name, names)
-    return near if near.startswith("did") else "see `meanfield list`."
+    hint = suggestion(name, names)
+    return hint if hint.startswith("did") else "see `meanfield list`."
 
 
 def first_paragraph(target: object) -> str:
-    """How a docstring begins, on one line."""
+    """The first paragraph of a docstring, on one line."""
     return " ".join((inspect.getdoc(target) or "").split("\n\n", 1)[0].split())
 
 
 def summary(target: object) -> str:
-    """The first paragraph of a docstring, its mathematics in plain letters."""
-    return in_letters(first_paragraph(target))
+    """The first paragraph of a docstring, its formulas in Unicode."""
+    return to_unicode(first_paragraph(target))
 
 
 def _summaries(registry: Mapping[str, object], suffix: str = "") -> list[Row]:
@@ -91,13 +91,13 @@ def _summaries(registry: Mapping[str, object], suffix: str = "") -> list[Row]:
 
 
 def _attentions() -> list[Row]:
-    from meanfield.attention import attentions, closed_on_gaussians, symmetries
+    from meanfield.attention import attentions, gaussian_variants, symmetries
 
-    closed_names = closed_on_gaussians()
+    gaussian_names = gaussian_variants()
     return [
         {
             "name": name,
-            "gaussian": name in closed_names,
+            "gaussian": name in gaussian_names,
             "symmetries": sorted(symmetries.get(name, ())),
             "what": summary(factory),
         }
@@ -113,7 +113,7 @@ def _endings() -> list[Row]:
 
 
 def _masks() -> list[Row]:
-    """The registered masks, and those that take a width."""
+    """The masks without a width, and those with one."""
     from meanfield.dynamics import masks, patterns
 
     return _summaries(masks) + _summaries(patterns, ":WIDTH")
@@ -122,15 +122,15 @@ def _masks() -> list[Row]:
 def _measures() -> list[Row]:
     from meanfield.spec import measures
 
-    return [{"name": name, "what": row.what} for name, row in measures.items()]
+    return [{"name": name, "what": row.description} for name, row in measures.items()]
 
 
 def _models() -> list[Row]:
     from meanfield import models
 
     return [
-        {"name": m.name, "installed": m.installed, "to_install": m.install}
-        for m in models.listed()
+        {"name": m.name, "installed": m.is_installed, "to_install": m.install}
+        for m in models.list_models()
     ]
 
 
@@ -138,15 +138,15 @@ def _statements() -> list[Row]:
     from meanfield.cli.process._session import open_session
 
     open_session()
-    from meanfield.theorems import described, statements
+    from meanfield.theorems import describe_statement, statements
 
     entries = []
     for statement in statements.values():
-        about = {"name": statement.id, **described(statement)}
-        entries.append(about)
-        if statement.printed is not None:
-            claim = {"claim": statement.printed.printed}
-            entries.append({**about, "name": f"{statement.id}:printed", **claim})
+        row = {"name": statement.id, **describe_statement(statement)}
+        entries.append(row)
+        if statement.misprint is not None:
+            claim = {"claim": statement.misprint.claim}
+            entries.append({**row, "name": f"{statement.id}:printed", **claim})
     return entries
 
 
@@ -172,7 +172,7 @@ _TABLES: dict[str, Callable[[], list[Row]]] = {
 
 def _rows_called(name: str, kinds: list[str]) -> list[Row]:
     return [
-        {"kind": SINGULAR.get(kind, kind.removesuffix("s")), **_in_full(kind, row)}
+        {"kind": SINGULAR.get(kind, kind.removesuffix("s")), **_full_row(kind, row)}
         for kind in kinds
         for row in rows(kind)
         if _is_called(kind, row, name)
@@ -180,26 +180,26 @@ def _rows_called(name: str, kinds: list[str]) -> list[Row]:
 
 
 def _is_called(kind: str, row: Row, name: str) -> bool:
-    if kind in NUMBERED:
+    if kind in KINDS_WITH_NUMBER:
         return row["name"].split(":")[0] == name.split(":")[0]
-    # A statement has aliases, and so has what is printed of it, under another name.
+    # A statement and its misprint share aliases, which find the statement only.
     is_claim = row["name"] == row.get("id")
     return name == row["name"] or (is_claim and name in row["aliases"])
 
 
-def _in_full(kind: str, row: Row) -> Row:
-    """A row with all that is known, its mathematics in plain letters."""
+def _full_row(kind: str, row: Row) -> Row:
+    """A row with all details, its formulas in Unicode."""
     if kind == "attentions":
         return {**row, **_formulas(row["name"])}
     if kind != "statements":
         return row
-    texts = {key: in_letters(v) if isinstance(v, str) else v for key, v in row.items()}
+    texts = {key: to_unicode(v) if isinstance(v, str) else v for key, v in row.items()}
     facts = {k: v for k, v in texts.items() if v not in ("", []) and k != "id"}
     return {**facts, "to measure": f"meanfield verify explain {row['id']}"}
 
 
 def _formulas(name: str) -> dict[str, str]:
-    """How an attention moves a token: what its parts say of themselves."""
+    """Formulas of an attention, from the docstrings of its parts."""
     import jax.numpy as jnp
 
     from meanfield.attention import AbstractGaussianCoupling, Attention, attentions
@@ -217,5 +217,5 @@ def _formulas(name: str) -> dict[str, str]:
     text = (inspect.getdoc(attentions[name]) or "").partition("\nExamples:")[0]
     _, _, remark = text.partition("\n\n")
     if remark:
-        sentences["remark"] = in_letters(" ".join(remark.split()))
+        sentences["remark"] = to_unicode(" ".join(remark.split()))
     return sentences

@@ -1,4 +1,4 @@
-"""Options of the same names as the keys of a spec, and how they are read."""
+"""Options for the keys of a spec, and the parsing of their values."""
 
 import functools
 import inspect
@@ -16,60 +16,60 @@ from meanfield._reading import json_value
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.spec import (
     HEADINGS,
+    HEADWISE_KEYS,
     KEYS,
     MATRICES,
-    OF_HEADS,
     RunSpec,
-    laid_over,
-    located,
+    merge_values,
     options_of,
     parse,
     presets,
     read_toml,
+    resolve_paths,
 )
 
-from ._values import names_of, text_of, words
+from ._values import completer_of, names_of, text_of
 
 Values = dict[str, Any]
 
-# The options of a command alone come second: see `cli`.
+# Other options of a command have sort key 1, after the most used keys: see `commands`.
 _GROUPS = {title: Group(title, sort_key=2 * i) for i, title in enumerate(HEADINGS)}
 MOST_USED = _GROUPS[HEADINGS[0]]
 
-TEXT = ".txt"  # the ending of what holds a text
+TEXT = ".txt"  # extension of the files of keys that hold a text
 
 _NUMBER = r"[-+]?\.?\d[\d.]*(?:[eE][-+]?\d+)?\s*(?:,|$)"
 _POINT_FIRST = re.compile(r"(?<![\d.\w\"])\.(?=\d)")
 _VALUE_AFTER = re.compile(rf",(?=\s*(?:@|\[|normal\b|{_NUMBER}))")
 
 
-def with_spec_options(
+def add_spec_options(
     command: Callable[..., None],
     *,
     meaning: Callable[[str], str] | None = None,
     unlisted: Collection[str] = (),
 ) -> Callable[..., None]:
-    """`command`, whose `**options` become one documented option for each key.
+    """`command` with one documented option for each key, in place of its `**options`.
 
-    A key that the command names itself is left to it.
+    Keys that are parameters of the command itself are skipped.
 
     Args:
         command: the command.
-        meaning: what its help says of a key; what the key means to a run if `None`.
-        unlisted: keys that its help leaves out.
+        meaning: function from a key to its help text; the help for runs if `None`.
+        unlisted: keys that the help does not list.
     """
     arguments = inspect.signature(command).parameters.values()
     names = {p.name for p in arguments if p.kind is not p.VAR_KEYWORD}
     keys = [key for key, row in KEYS.items() if row.group and key not in names]
     help_of = meaning or _meaning
     options = [_parameter(k, help_of(k), is_shown=k not in unlisted) for k in keys]
-    return with_parameters(command, options)
+    return replace_parameters(command, options)
 
 
-def with_parameters(
+def replace_parameters(
     command: Callable[..., None], more: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
-    """`command` with these parameters in place of its `**options`."""
+    """`command` with the parameters `more` in place of its `**options`."""
     signature = inspect.signature(command)
     parameters = signature.parameters.values()
     arguments = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
@@ -90,20 +90,20 @@ def gather(
     base: Values,
     options: Mapping[str, str | bool | None],
 ) -> RunSpec:
-    """The spec of a command: options over the file over the preset over `base`.
+    """The spec of a command: options override the file, the preset and `base`.
 
     Raises:
-        InvalidInputError: if a key or a value does not work.
+        InvalidInputError: if a key or a value is invalid.
         InputFileError: if the file cannot be read.
         UnknownNameError: if there is no such preset.
     """
     values = merge_keys(file, preset, base, options)
-    return parse(values, where=told_by(file, options))
+    return parse(values, where=key_source(file, options))
 
 
-def told_by(file: Path | None, options: Mapping[str, str | bool | None]) -> str:
-    """Where the keys of a command come from, for messages."""
-    return f"`{file}`" if file and not given_values(options) else "the options"
+def key_source(file: Path | None, options: Mapping[str, str | bool | None]) -> str:
+    """Source of the keys of a command, for error messages."""
+    return f"`{file}`" if file and not option_values(options) else "the options"
 
 
 def merge_keys(
@@ -113,11 +113,13 @@ def merge_keys(
     options: Mapping[str, str | bool | None],
 ) -> Values:
     """The keys of a command before they are checked; see `gather`."""
-    entries = given_values(options)  # an option without a value took the next as `file`
-    values = laid_over(base, presets[preset] if preset else {})
+    entries = option_values(
+        options
+    )  # first: an option without a value would take the next word as `file`
+    values = merge_values(base, presets[preset] if preset else {})
     if file is not None:
-        values = laid_over(values, _keys_in(file))
-    return laid_over(values, entries)
+        values = merge_values(values, _keys_in(file))
+    return merge_values(values, entries)
 
 
 def _keys_in(file: Path) -> Values:
@@ -128,18 +130,18 @@ def _keys_in(file: Path) -> Values:
     return read_toml(file)
 
 
-def given_values(options: Mapping[str, str | bool | None]) -> Values:
+def option_values(options: Mapping[str, str | bool | None]) -> Values:
     """The options that were given, as values; file names are located here."""
     entries = {
         name: text if text is True else _value(name, text)
         for name, text in options.items()
         if text is not None and text is not False
     }
-    return located(entries, Path.cwd())
+    return resolve_paths(entries, Path.cwd())
 
 
 def _value(name: str, text: str) -> Any:
-    """A number or a list where the key holds one; else the text."""
+    """The value of an option: text for text keys, else a number, a list or text."""
     if not text or text.startswith("--"):
         got = f"the option `{text}`" if text else "an empty text"
         raise InvalidInputError(f"`{flag(name)}` needs a value; got {got}.")
@@ -148,8 +150,8 @@ def _value(name: str, text: str) -> Any:
     if KEYS[name].holds == "options":
         return _read_options(name, text)
     if "@" not in text:
-        text = _POINT_FIRST.sub("0.", text)  # a number may begin with its point
-    parts = _parts(text) if name in OF_HEADS else [text]
+        text = _POINT_FIRST.sub("0.", text)  # JSON numbers cannot begin with a point
+    parts = _parts(text) if name in HEADWISE_KEYS else [text]
     try:
         return _read(text) if len(parts) == 1 else [_json_or_text(p) for p in parts]
     except ValueError as error:
@@ -157,14 +159,14 @@ def _value(name: str, text: str) -> Any:
 
 
 def _read(text: str) -> Any:
-    """A JSON value, a list of them without its brackets, or the text."""
+    """A JSON value, a list of JSON values without brackets, or the text itself."""
     if "," not in text:
         return _json_or_text(text)
     try:
         return json_value(text)
     except json.JSONDecodeError:
-        inside = _json_or_text(f"[{text}]")
-        return text if isinstance(inside, str) else inside
+        value = _json_or_text(f"[{text}]")
+        return text if isinstance(value, str) else value
 
 
 def _json_or_text(text: str) -> Any:
@@ -175,9 +177,9 @@ def _json_or_text(text: str) -> Any:
 
 
 def _parts(text: str) -> list[str]:
-    """The values of a list for heads: it is cut outside brackets, where one begins."""
-    outside = lambda place: text.count("[", 0, place) == text.count("]", 0, place)
-    cuts = [m.start() for m in _VALUE_AFTER.finditer(text) if outside(m.start())]
+    """The entries of a list for heads, split at commas outside brackets."""
+    is_outside = lambda place: text.count("[", 0, place) == text.count("]", 0, place)
+    cuts = [m.start() for m in _VALUE_AFTER.finditer(text) if is_outside(m.start())]
     return [text[a + 1 : b].strip() for a, b in pairwise([-1, *cuts, len(text)])]
 
 
@@ -189,8 +191,8 @@ def _read_options(name: str, text: str) -> Any:
 
 
 def meaning_to_page(name: str) -> str:
-    """What a key means to a live page, with its default there."""
-    return KEYS[name].on_page or _meaning(name)
+    """Help of a key for a live page, with its default there."""
+    return KEYS[name].page_help or _meaning(name)
 
 
 def _meaning(name: str) -> str:
@@ -205,8 +207,8 @@ def _meaning(name: str) -> str:
 
 def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
     is_flag = bool in _kinds(name)
-    words_of_key = [kind for kind in _kinds(name) if isinstance(kind, str)]
-    completer = words(*words_of_key) if words_of_key else None
+    literals = [kind for kind in _kinds(name) if isinstance(kind, str)]
+    completer = completer_of(*literals) if literals else None
     annotation = Annotated[
         (bool if is_flag else str) | None,
         Parameter(
@@ -227,7 +229,7 @@ def _parameter(name: str, meaning: str, *, is_shown: bool) -> inspect.Parameter:
 
 
 def flag(name: str) -> str:
-    """The option of a key, or of an argument of a command."""
+    """The option of a key or of a parameter of a command, as in `--half-width`."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -248,8 +250,8 @@ def _is_text(name: str) -> bool:
 
 
 def _kinds(name: str) -> tuple[Any, ...]:
-    """The members of a key's type: of a union, of a `Literal`, or itself."""
+    """The types of a key's annotation: the members of a union, with literal values."""
     annotation = RunSpec.model_fields[name].annotation
     kinds = typing.get_args(annotation) or (annotation,)
-    words = [typing.get_args(k) for k in kinds if typing.get_origin(k) is Literal]
-    return sum(words, tuple(k for k in kinds if typing.get_origin(k) is not Literal))
+    literals = [typing.get_args(k) for k in kinds if typing.get_origin(k) is Literal]
+    return sum(literals, tuple(k for k in kinds if typing.get_origin(k) is not Literal))

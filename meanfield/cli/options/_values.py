@@ -1,4 +1,4 @@
-"""Values of options: what the Tab key offers, and texts, typed or in a file."""
+"""Values of options: shell completion, and texts from the command line or stdin."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,12 +13,12 @@ from ._names import rows
 
 Names = Callable[[object], list[str]]
 
-_PIPED = "-"  # stands for standard input
-_MARKS = ("@", "-")  # a value that begins so names a file or an option
+_STDIN = "-"  # stands for standard input
+_MARKS = ("@", "-")  # first characters of values that name a file or an option
 
 
 def names_of(kind: str) -> Names:
-    """The names of a kind, as `meanfield list` has it, read when they are asked for."""
+    """Completer with the names of a kind of `meanfield list`, loaded lazily."""
 
     def names(_: object) -> list[str]:
         return [row["name"].partition(":")[0] for row in rows(kind)]
@@ -26,8 +26,8 @@ def names_of(kind: str) -> Names:
     return names
 
 
-def words(*choices: str) -> Names:
-    """Some words."""
+def completer_of(*choices: str) -> Names:
+    """Completer with fixed choices."""
     return lambda _: list(choices)
 
 
@@ -35,12 +35,12 @@ Preset = Annotated[str | None, Parameter(metavar="NAME", completer=names_of("pre
 
 
 def text_of(_: Any, tokens: Sequence[Token]) -> str:
-    """The value of an option that takes one text."""
+    """Value of an option that takes one text."""
     return _read(tokens[0].value)
 
 
 def texts_of(_: Any, tokens: Sequence[Token]) -> list[str]:
-    """The values of an option that takes several."""
+    """Values of an option that takes several texts."""
     return [_read(token.value) for token in tokens]
 
 
@@ -48,19 +48,19 @@ def _read(value: str) -> str:
     """The value itself, or for `-` the text on standard input.
 
     Raises:
-        InputFileError: if there is none.
+        InputFileError: if standard input is empty or not UTF-8.
     """
-    if value != _PIPED:
+    if value != _STDIN:
         return value
     if sys.stdin.isatty():
         sys.stderr.write("type a text; Ctrl-D ends it\n")
     try:
         text = sys.stdin.buffer.read().decode(UTF_8).strip()
     except UnicodeDecodeError:
-        raise InputFileError("Standard input is no text in UTF-8.") from None
+        raise InputFileError("Standard input must be UTF-8 text.") from None
     if not text:
         raise InputFileError(
-            "Standard input holds no text; pipe one, as by `cat alice.txt |`."
+            "Standard input is empty. Pipe a text, as in `cat alice.txt |`."
         )
     return f" {text}" if text.startswith(_MARKS) else text
 

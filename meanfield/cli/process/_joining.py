@@ -1,4 +1,4 @@
-"""Processes that compute one flow together: how each of them finds the others."""
+"""Distributed runs: how a process joins the other processes of a run."""
 
 import functools
 import importlib
@@ -9,23 +9,25 @@ from typing import NamedTuple
 
 from meanfield.errors import InvalidInputError, ResourceError
 
-SUPERVISED = "MEANFIELD_SUPERVISED"  # a pipe whose other end the parent holds
-HEARTBEAT = 10  # seconds without a sign of life, after which a process is lost
-PATIENCE = 120  # seconds to wait for all others at the start
-FAREWELL = 1800  # seconds to wait for what others still do by themselves at the end
+SUPERVISOR_PIPE = "MEANFIELD_SUPERVISED"  # environment variable: pipe to the parent
+HEARTBEAT_TIMEOUT = 10  # seconds without a heartbeat after which a process is lost
+START_TIMEOUT = 120  # seconds to wait for all other processes at the start
+SHUTDOWN_TIMEOUT = (
+    1800  # seconds to wait at the end for the remaining work of other processes
+)
 LOOPBACK = "127.0.0.1"
-MOST_JOINED = 1 << 16  # processes; the runtime counts in 32 bits
-MOST_DEVICES = 1024  # of a process: a processor's are threads, and take seconds to make
+MAX_PROCESSES = 1 << 16  # processes; the runtime counts in 32 bits
+MOST_DEVICES = 1024  # devices of a process: CPU devices are threads, slow to create
 _PORTS = range(1, 1 << 16)
 
 
 class Place(NamedTuple):
-    """A process among those that compute together.
+    """Place of a process in a distributed run.
 
     Attributes:
-        address: host and port of the first of them; `None` if Slurm knows.
-        number: which of them, from 0.
-        processes: how many there are.
+        address: host and port of process 0; `None` if Slurm provides it.
+        number: number of this process, from 0.
+        processes: number of processes.
     """
 
     address: str | None = None
@@ -33,128 +35,128 @@ class Place(NamedTuple):
     processes: int = 0
 
 
-def place(text: str) -> Place:
-    """What `--join` says: `slurm`, or `HOST:PORT/NUMBER/COUNT`.
+def parse_place(text: str) -> Place:
+    """Parses the value of `--join`: `slurm`, or `HOST:PORT/NUMBER/COUNT`.
 
     Raises:
-        InvalidInputError: if it says neither.
+        InvalidInputError: if `text` has neither form.
     """
     if text == "slurm":
         return Place()
     try:
         address, number, count = text.split("/")
         host, port = address.rsplit(":", 1)
-        known = Place(address, int(number), int(count))
+        candidate = Place(address, int(number), int(count))
         fits = bool(host) and int(port) in _PORTS
-        fits &= 0 <= known.number < known.processes <= MOST_JOINED
+        fits &= 0 <= candidate.number < candidate.processes <= MAX_PROCESSES
     except ValueError:
-        fits, known = False, Place()
+        fits, candidate = False, Place()
     if not fits:
         raise InvalidInputError(
-            "`--join` is `slurm`, or HOST:PORT/NUMBER/COUNT with the address of the "
-            "first process, which of them this one is, from 0, and how many there are, "
-            f"at most {MOST_JOINED}; got `{text}`."
+            "`--join` must be `slurm`, or HOST:PORT/NUMBER/COUNT with the address of "
+            "process 0, the number of this process from 0, and the number of processes "
+            f"(at most {MAX_PROCESSES}); got `{text}`."
         )
-    return known
+    return candidate
 
 
-def settle(devices: int | None, where: Place | None) -> None:
-    """Has JAX make its devices, and find the processes beside this one.
+def initialize_runtime(devices: int | None, where: Place | None) -> None:
+    """Creates the devices of JAX, and connects to the other processes of the run.
 
     Args:
-        devices: of all processes together; one for each process if `None`.
-        where: this process among others, if there are any.
+        devices: total number of devices of all processes; one for each if `None`.
+        where: place of this process in a distributed run, if it belongs to one.
 
     Raises:
-        InvalidInputError: if devices do not divide among processes.
-        ResourceError: if the others do not come.
+        InvalidInputError: if `devices` is no multiple of the number of processes.
+        ResourceError: if the other processes cannot be reached.
     """
     if devices is None and where is None:
         return
     jax = importlib.import_module("jax")
     if where is None:
-        jax.config.update("jax_num_cpu_devices", each(devices, 1))
+        jax.config.update("jax_num_cpu_devices", devices_per_process(devices, 1))
         return
     _quiet_runtime()
     count = where.processes or _tasks()
-    own = each(devices, count)
-    jax.config.update("jax_num_cpu_devices", own)
+    n_local_devices = devices_per_process(devices, count)
+    jax.config.update("jax_num_cpu_devices", n_local_devices)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.config.update("jax_enable_preemption_service", False)  # SIGTERM is ours
+    jax.config.update("jax_enable_preemption_service", False)  # we handle SIGTERM
     try:
         jax.distributed.initialize(
-            **_settings(where, own),
-            initialization_timeout=PATIENCE,
-            heartbeat_timeout_seconds=HEARTBEAT,
-            shutdown_timeout_seconds=FAREWELL,
+            **_settings(where, n_local_devices),
+            initialization_timeout=START_TIMEOUT,
+            heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT,
+            shutdown_timeout_seconds=SHUTDOWN_TIMEOUT,
         )
     except (RuntimeError, ValueError) as error:
-        said = str(error).strip().splitlines()
+        lines = str(error).strip().splitlines()
         raise ResourceError(
-            f"Not all {count} processes found each other: {said[0] if said else error}"
+            f"Not all {count} processes could connect: {lines[0] if lines else error}"
         ) from error
 
 
-def each(devices: int | None, processes: int) -> int:
-    """The devices of each process.
+def devices_per_process(devices: int | None, processes: int) -> int:
+    """Number of devices of each process.
 
     Raises:
-        InvalidInputError: if they do not divide, or are too many.
+        InvalidInputError: if `devices` is no multiple of `processes`, or too large.
     """
     if devices is None:
         return 1
     if devices % processes or not 1 <= devices // processes <= MOST_DEVICES:
-        most = MOST_DEVICES * processes
+        limit = MOST_DEVICES * processes
         raise InvalidInputError(
-            f"`--devices` counts those of all {processes} processes together, and must "
-            f"be a multiple of {processes}, at most {most}; got {devices}."
+            f"`--devices` is the total of all {processes} processes, and must be a "
+            f"multiple of {processes}, at most {limit}; got {devices}."
             if processes > 1
-            else f"`--devices` is from 1 to {most}; got {devices}."
+            else f"`--devices` must be from 1 to {limit}; got {devices}."
         )
     return devices // processes
 
 
 def _tasks() -> int:
-    """How many processes Slurm has started.
+    """Number of processes that Slurm has started.
 
     Raises:
-        InvalidInputError: if it has not started this one.
+        InvalidInputError: if this process was not started by Slurm.
     """
     count = os.environ.get("SLURM_NTASKS", "")
     if not count.isdecimal():
         raise InvalidInputError(
-            "`--join slurm` is for what `srun` starts: SLURM_NTASKS is not set."
+            "`--join slurm` is for processes of `srun`: SLURM_NTASKS is not set."
         )
     return int(count)
 
 
 def _settings(where: Place, devices: int) -> dict[str, object]:
-    """What the runtime is told of all processes, and of the devices of this one."""
+    """Arguments of `jax.distributed.initialize`."""
     if where.address is None:
         return {"cluster_detection_method": "slurm"}
-    known: dict[str, object] = {
+    settings: dict[str, object] = {
         "coordinator_address": where.address,
         "num_processes": where.processes,
         "process_id": where.number,
     }
-    pipe = os.environ.get(SUPERVISED)
+    pipe = os.environ.get(SUPERVISOR_PIPE)
     if pipe is None:
-        return known
-    threading.Thread(target=_end_with, args=[int(pipe)], daemon=True).start()
+        return settings
+    threading.Thread(target=_exit_with_parent, args=[int(pipe)], daemon=True).start()
     listen_on_loopback()
-    first = where.number * devices  # all processes share the devices of this machine
+    first = where.number * devices  # the processes divide the devices of this machine
     return {
-        **known,
+        **settings,
         "coordinator_bind_address": where.address,
         "local_device_ids": list(range(first, first + devices)),
     }
 
 
 def listen_on_loopback() -> None:
-    """Has sums between the processes of one machine listen on loopback alone.
+    """Makes the collectives of one machine listen on the loopback interface only.
 
-    Whoever reaches a port of the runtime is believed, and JAX has no option for these:
-    Gloo would take the address of the host's name, and NCCL any interface.
+    The runtime trusts every connection, and JAX has no option for the interface: Gloo
+    would listen on the address of the host name, and NCCL on any interface.
     """
     os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
     runtime = vars(importlib.import_module("jaxlib._jax"))
@@ -163,7 +165,7 @@ def listen_on_loopback() -> None:
 
 
 def _quiet_runtime() -> None:
-    """Leaves the output to Python: the runtime greets each connection there."""
+    """Redirects file descriptor 1 from the runtime, which prints every connection."""
     sys.stdout.flush()
     ours, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
@@ -172,7 +174,7 @@ def _quiet_runtime() -> None:
     sys.stdout = os.fdopen(ours, "w", encoding=encoding, errors=errors)
 
 
-def _end_with(pipe: int) -> None:
-    """Ends this process when the one that supervises it has ended."""
+def _exit_with_parent(pipe: int) -> None:
+    """Ends this process when its supervisor has ended and so closed the pipe."""
     os.read(pipe, 1)
     os._exit(1)

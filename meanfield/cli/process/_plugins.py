@@ -1,4 +1,4 @@
-"""A user's own files, which register what the package lacks: code that is run."""
+"""Plugins: the user's own Python files, which are run and register extensions."""
 
 import hashlib
 import sys
@@ -8,14 +8,14 @@ from types import ModuleType
 from typing import Any
 
 from meanfield import runs
-from meanfield._reading import absent
+from meanfield._reading import missing_file_error
 from meanfield._trusted_plugins import trust_plugin
 from meanfield.cli.terminal._output import note
 from meanfield.errors import InputFileError
 
 from ._session import open_session
 
-FAULTS = (  # what a user's own file may raise while it is read
+FAULTS = (  # exceptions that a plugin may raise while it is run
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -33,10 +33,10 @@ FAULTS = (  # what a user's own file may raise while it is read
 
 
 def load_plugins(files: Sequence[Path] | None) -> None:
-    """Runs the user's own files, each content once in a process, and remembers them.
+    """Runs plugins, once for each content in a process, and marks them as trusted.
 
     Raises:
-        InputFileError: if one is missing or cannot be imported.
+        InputFileError: if a plugin is missing or raises.
     """
     for file in files or []:
         content = _content(file)
@@ -46,29 +46,30 @@ def load_plugins(files: Sequence[Path] | None) -> None:
 
 
 def load_before_keys(
-    plugins: Sequence[Path] | None, keys: Mapping[str, Any], stored: Path | None = None
+    plugins: Sequence[Path] | None,
+    keys: Mapping[str, Any],
+    run_path: Path | None = None,
 ) -> None:
-    """Runs plugins before keys are checked, which may name what they register.
+    """Runs plugins before keys are checked, since keys may name their extensions.
 
     Args:
-        plugins: those that are given.
-        keys: in whose precision they are run.
-        stored: a run or a sweep; where it began with a plugin of the same name, that
-            must be the same.
+        plugins: given plugins.
+        keys: keys, whose `precision` the session takes.
+        run_path: run or sweep; its plugins of the same names must be unchanged.
 
     Raises:
-        InputFileError: if a plugin has changed since, is missing, or fails.
+        InputFileError: if a plugin has changed, is missing, or raises.
     """
     if plugins:
-        if stored is not None:
-            runs.refuse_changed_plugins(stored, plugins)
+        if run_path is not None:
+            runs.check_plugins_unchanged(run_path, plugins)
         begin(str(keys.get("precision", "double")), plugins)
 
 
-def load_measure_of(path: Path, given: Sequence[Path] | None = None) -> None:
-    """Runs the plugins that are given, and those of a run that must say what it moved.
+def load_measure_of(path: Path, plugins: Sequence[Path] | None = None) -> None:
+    """Runs the given plugins, and those that register the measure of a run or sweep.
 
-    These are the plugins that a run, or a sweep, of a measure of theirs began with.
+    The plugins of the run itself are needed only if its measure is not built in.
 
     Raises:
         InputFileError: as `load_plugins_of`.
@@ -76,15 +77,15 @@ def load_measure_of(path: Path, given: Sequence[Path] | None = None) -> None:
     from meanfield.spec import measures
 
     keys = _keys_of(path)
-    runs.refuse_changed_plugins(path, given or [])
+    runs.check_plugins_unchanged(path, plugins or [])
     if str(keys.get("measure", "points")) in measures:
-        load_before_keys(given, keys)
+        load_before_keys(plugins, keys)
     else:
-        load_plugins_of(path, given)
+        load_plugins_of(path, plugins)
 
 
 def _keys_of(path: Path) -> Mapping[str, Any]:
-    """The keys of a run, or of a sweep in the finest precision of its cells."""
+    """The keys of a run, or of a sweep with the highest precision of its cells."""
     from meanfield.storage import RunStore
 
     if not runs.is_sweep(path):
@@ -97,7 +98,7 @@ def _keys_of(path: Path) -> Mapping[str, Any]:
 
 
 def begin(precision: str, plugins: Sequence[Path] | None) -> None:
-    """Loads JAX and plugins: what a command, or a process that works for it, does."""
+    """Starts JAX and loads plugins, in a command or one of its worker processes."""
     open_session(precision)
     load_plugins(plugins)
 
@@ -105,38 +106,36 @@ def begin(precision: str, plugins: Sequence[Path] | None) -> None:
 def load_plugins_of(
     run: Path, files: Sequence[Path] | None, precision: str | None = None
 ) -> list[Path]:
-    """Runs the plugins that are given, and those that a run or sweep began with.
+    """Runs the given plugins, and the trusted plugins of a run or sweep.
 
-    Of the latter those alone that the user has given before.
+    A plugin is trusted if the user has given it to a command before.
 
     Args:
-        run: the folder of the run or sweep.
-        files: those that are given.
-        precision: in which they are run; by default that of the run.
+        run: folder of the run or sweep.
+        files: given plugins.
+        precision: precision of the session; that of the run if `None`.
 
     Returns:
-        All of them.
+        The given plugins and those of the run.
 
     Raises:
-        InputFileError: if a plugin of the run has changed or was not given before, or
-            one cannot be imported.
+        InputFileError: if a plugin of the run has changed or is not trusted, or a
+            plugin raises.
     """
     open_session(precision or str(_keys_of(run).get("precision", "double")))
     plugins = runs.plugins_of(run, files or [])
     for file in plugins[len(files or []) :]:
         if _module_name(file, _content(file)) not in sys.modules:
-            note(f"plugin: {file}, as when the run began")
+            note(f"plugin: {file}, unchanged since the run began")
     load_plugins(plugins)
     return plugins
 
 
 def _content(file: Path) -> bytes:
     if not file.exists():
-        raise absent(file)
+        raise missing_file_error(file)
     if file.suffix != ".py":
-        raise InputFileError(
-            f"`{file}` is no Python file: rename it, for plugins end in .py."
-        )
+        raise InputFileError(f"`{file}` must be a .py file: rename it.")
     try:
         return file.read_bytes()
     except OSError as error:
@@ -148,7 +147,7 @@ def _module_name(file: Path, content: bytes) -> str:
 
 
 def _run(file: Path, content: bytes) -> None:
-    """Runs the bytes that were read, and no bytecode that lies beside the file."""
+    """Runs the source that was read, never cached bytecode."""
     name = _module_name(file, content)
     module = ModuleType(name)
     module.__file__ = str(file.absolute())
@@ -162,6 +161,6 @@ def _run(file: Path, content: bytes) -> None:
 
 def _failure(file: Path, error: Exception) -> str:
     return (
-        f"The plugin `{file}` fails: {type(error).__name__}: {error}; mend it, with "
-        "--debug to see where."
+        f"The plugin `{file}` fails: {type(error).__name__}: {error}; correct it "
+        "(--debug shows where)."
     )

@@ -1,12 +1,12 @@
-"""The folder of compiled programs: the user's alone, of bounded size, and whole.
+"""Cache of compiled programs: private to the user, bounded in size, with digests.
 
-What lies there is native code, and is run. JAX writes an entry in place, so that a
-killed process leaves it torn, and hands whatever it finds to the compiler's loader. So
-entries are written beside their place and digested together with their keys: one that
-is not what was written under its key is compiled anew.
+The entries are native code that is executed. JAX writes an entry in place, so a killed
+process leaves a truncated file, and JAX loads whatever it finds. Here an entry is
+written to a temporary file, which is renamed, and begins with a digest of its key and
+content; if the digest does not match, the program is compiled again.
 
-JAX's own bound of the size needs a further package, takes a lock at every look-up and
-looks at all entries at every write.
+JAX's own size limit needs another package, takes a lock at every look-up and scans all
+entries at every write.
 """
 
 import contextlib
@@ -18,35 +18,34 @@ import tempfile
 import time
 from pathlib import Path
 
-from meanfield._user_folders import exposed_part, make_private, user_folder
+from meanfield._user_folders import find_insecure_part, make_private, user_folder
 from meanfield.cli.terminal._output import note
 
-MOST = 1 << 30  # bytes: about fifty thousand programs
-KEPT = 0.8  # the share of them that a cut leaves
-SELDOM = 3600.0  # seconds between two looks at the folder
-SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # children inherit it
-_OFF = ("0", "false", "f", "n", "no", "off")
+MAX_BYTES = 1 << 30  # bytes, for about fifty thousand programs
+KEEP_FRACTION = 0.8  # fraction of `MAX_BYTES` that pruning keeps
+PRUNE_INTERVAL = 3600.0  # seconds between two scans of the folder
+SWITCH = "JAX_ENABLE_COMPILATION_CACHE"  # inherited by child processes
+_FALSE_VALUES = ("0", "false", "f", "n", "no", "off")
 _STAMP = ".looked-at"
 _PROGRAM = "-program"
-_ENTRY = re.compile(r".+-(program|cache|atime)")  # the latter two are of older versions
+_ENTRY = re.compile(r".+-(program|cache|atime)")  # older versions wrote the last two
 _DIGEST = 32  # bytes
 
 
 class Programs:
-    """Compiled programs by their keys, as JAX asks for them and hands them over.
+    """Store of compiled programs by key, with the interface that JAX expects.
 
-    Neither raises: what cannot be read is compiled, and what cannot be written is
-    compiled again the next time.
+    Its methods never raise: a program that cannot be read or written is compiled again.
 
     Args:
-        folder: where they lie.
+        folder: folder of the entries.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder  # JAX looks for it under this name
+        self._path = folder  # JAX reads the attribute of this name
 
     def get(self, key: str) -> bytes | None:
-        """The program that was written under a key; none if it is not whole."""
+        """The program stored under a key; `None` if it is missing or damaged."""
         entry = self._path / f"{key}{_PROGRAM}"
         try:
             content = entry.read_bytes() if entry.is_file() else b""
@@ -56,7 +55,7 @@ class Programs:
         return program if digest == _digest(key, program) else None
 
     def put(self, key: str, value: bytes) -> None:
-        """Writes a program, whole or not at all."""
+        """Stores a program atomically."""
         with contextlib.suppress(OSError):
             draft = tempfile.NamedTemporaryFile(  # noqa: SIM115 - it becomes the entry
                 dir=self._path, suffix=_PROGRAM, delete=False
@@ -70,7 +69,7 @@ class Programs:
 
 
 def keep_programs(folder: Path) -> None:
-    """Has JAX keep compiled programs in a folder."""
+    """Makes JAX cache compiled programs in a folder."""
     import jax
 
     cache = vars(importlib.import_module("jax._src.compilation_cache"))
@@ -81,51 +80,51 @@ def keep_programs(folder: Path) -> None:
 
 
 def cache_folder() -> Path | None:
-    """Where compiled programs are kept, in `XDG_CACHE_HOME`, if that is safe.
+    """The folder of compiled programs, in `XDG_CACHE_HOME`; `None` if it is unsafe.
 
-    A folder that other users can write to is told in a line, once for a command.
+    If other users can write to it, a note says so, once per command.
     """
     base = user_folder("XDG_CACHE_HOME", ".cache")
-    if base is None or os.environ.get(SWITCH, "").lower() in _OFF:
+    if base is None or os.environ.get(SWITCH, "").lower() in _FALSE_VALUES:
         return None
     folder = base / "compiled"
     try:
         make_private(folder)
-        part = exposed_part(folder)
+        part = find_insecure_part(folder)
     except OSError:
         return None
     if part is not None:
         note(
-            f"compiled programs are not kept, for other users can write to `{part}`; "
-            f"remove `{base}`, and `chmod go-w` what is yours above it"
+            f"compiled programs are not cached, because other users can write to "
+            f"`{part}`; remove `{base}`, and `chmod go-w` your folders above it"
         )
         os.environ[SWITCH] = "false"
         return None
     return folder.resolve() if os.access(folder, os.W_OK) else None
 
 
-def prune(folder: Path, limit: int = MOST) -> None:
-    """Removes the entries longest not read, once there is more than `limit` bytes.
+def prune(folder: Path, limit: int = MAX_BYTES) -> None:
+    """Removes the least recently read entries if they exceed `limit` bytes.
 
-    A file system that keeps no time of reading has them go by when they were written.
+    On a file system without access times, the least recently written ones go.
     """
     stamp = folder / _STAMP
     with contextlib.suppress(OSError):  # another process may do the same
-        if stamp.exists() and time.time() - stamp.stat().st_mtime < SELDOM:
+        if stamp.exists() and time.time() - stamp.stat().st_mtime < PRUNE_INTERVAL:
             return
         stamp.touch()
         entries = sorted(_sizes(folder), reverse=True)
         total = sum(size for _, size, _ in entries)
         if total <= limit:
             return
-        while entries and total > KEPT * limit:
+        while entries and total > KEEP_FRACTION * limit:
             _, size, path = entries.pop()
             path.unlink(missing_ok=True)
             total -= size
 
 
 def _sizes(folder: Path) -> list[tuple[float, int, Path]]:
-    """The time of the last use, the size and the place of each entry."""
+    """Time of the last use, size and path of each entry."""
     with os.scandir(folder) as entries:
         ours = [(Path(e), e.stat()) for e in entries if _ENTRY.fullmatch(e.name)]
     return [(max(s.st_atime, s.st_mtime), s.st_size, path) for path, s in ours]

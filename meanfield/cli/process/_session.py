@@ -1,4 +1,4 @@
-"""The one place that configures JAX: before any array, from the command line alone."""
+"""Configuration of JAX for the command line, before the first array is made."""
 
 import functools
 import gc
@@ -13,10 +13,12 @@ from meanfield.errors import ResourceError
 
 from ._programs import cache_folder, keep_programs, prune
 
-COLLECTED = 100_000, 20, 50  # a trace makes many objects and hardly a cycle
-# Fused loops the older way, which JAX 0.12 no longer has, and programs in one part.
-OLDER = " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-LEAST_MEMORY = 3 * 10**9  # bytes of addresses; a tiny run takes 1.9e9 on two cores
+GC_THRESHOLDS = 100_000, 20, 50  # tracing makes many objects but few cycles
+# The old loop fusion (JAX 0.12 lacks it), and code generation without splitting.
+LEGACY_XLA_FLAGS = (
+    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
+LEAST_MEMORY = 3 * 10**9  # bytes of address space; a tiny run takes 1.9e9 on two cores
 
 EVENTS = (
     "/jax/core/compile/jaxpr_trace_duration",
@@ -26,22 +28,22 @@ EVENTS = (
 
 
 class CompileClock:
-    """Adds up the events of compilation, those inside others only once."""
+    """Total time of compilation events; nested events count once."""
 
     def __init__(self) -> None:
         self._intervals: list[tuple[float, float]] = []  # disjoint, in order
 
     @property
     def seconds(self) -> float:
-        """Seconds of tracing, lowering and compiling heard since the start."""
+        """Seconds of tracing, lowering and compiling since the start."""
         return sum((end - begin for begin, end in self._intervals), 0.0)
 
     def restart(self) -> None:
-        """Forgets all that was heard: another command begins."""
+        """Resets the clock for a new command."""
         self._intervals.clear()
 
     def listen(self, event: str, duration_secs: float, **_: object) -> None:
-        """Hears of an event at its end, after those inside it: it takes their place."""
+        """Records an event that has just ended; it replaces the events inside it."""
         if event not in EVENTS:
             return
         end = time.perf_counter()
@@ -51,7 +53,7 @@ class CompileClock:
         self._intervals.append((begin, end))
 
 
-CLOCK = CompileClock()  # one for the process, as is the compiler it listens to
+CLOCK = CompileClock()  # one per process, like the compiler
 
 
 def open_session(precision: str = "double") -> None:
@@ -61,11 +63,11 @@ def open_session(precision: str = "double") -> None:
         ResourceError: if there is too little memory for JAX, or no device.
     """
     _check_memory_limit()
-    gc.set_threshold(*COLLECTED)
-    # Inputs are checked on the host; checks inside would each be a host callback, which
-    # keeps a compiled program out of the cache.
+    gc.set_threshold(*GC_THRESHOLDS)
+    # Inputs are checked on the host. Checks inside compiled code would be host
+    # callbacks, and JAX does not cache programs with callbacks.
     os.environ.setdefault("EQX_ON_ERROR", "off")
-    jax = _started()
+    jax = _start_jax()
     jax.config.update("jax_enable_x64", precision == "double")
     jax.config.update("jax_default_matmul_precision", "highest")  # no TF32
     folder = cache_folder()
@@ -77,21 +79,21 @@ def open_session(precision: str = "double") -> None:
 
 
 def _check_memory_limit() -> None:
-    """Refuses a limit of memory at which JAX would hang or abort, not raise."""
+    """Raises for a memory limit at which JAX itself would hang or abort."""
     for flag, kind in (("-v", resource.RLIMIT_AS), ("-d", resource.RLIMIT_DATA)):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
             raise ResourceError(
-                f"JAX needs {LEAST_MEMORY / 1e9:.0f} GB of addresses to start, and the "
+                f"JAX needs {LEAST_MEMORY / 1e9:.0f} GB of address space, and the "
                 f"shell allows {limit / 1e9:.1f} GB; set `ulimit {flag} unlimited`."
             )
 
 
-def _started() -> ModuleType:
-    """JAX, once it has found its device.
+def _start_jax() -> ModuleType:
+    """Imports JAX and initialises its devices.
 
     Raises:
-        ResourceError: if there is none such as the environment asks for.
+        ResourceError: if the device that the environment asks for does not exist.
     """
     try:
         jax = importlib.import_module("jax")
@@ -99,19 +101,19 @@ def _started() -> ModuleType:
     except (AssertionError, RuntimeError, ValueError) as error:  # device, or flag
         settings = [f"{k}={v}" for k, v in os.environ.items() if k.startswith("JAX_")]
         raise ResourceError(
-            "JAX finds no device such as the environment asks for "
-            f"({', '.join(settings) or 'nothing'}); leave it out, or install one's "
-            f"package. {error}"
+            "JAX does not find the device that the environment asks for "
+            f"({', '.join(settings) or 'nothing'}). Unset the variable, or install the "
+            f"package for the device. {error}"
         ) from error
     return jax
 
 
 def compile_fast() -> None:
-    """Has the compiler optimise little, for commands that compile more than they run.
+    """Reduces compiler optimisation, for commands that compile more than they run.
 
-    Processes started later inherit it; flags of the user's own stay as they are.
+    Child processes inherit the flags; `XLA_FLAGS` of the user take precedence.
     """
-    older = OLDER if version("jax").startswith("0.10.") else ""
+    older = LEGACY_XLA_FLAGS if version("jax").startswith("0.10.") else ""
     os.environ.setdefault("XLA_FLAGS", f"--xla_backend_optimization_level=0{older}")
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: at once, whatever compiled code is running."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP, also while compiled code is running."""
 
 import _thread
 import contextlib
@@ -14,43 +14,43 @@ from types import FrameType
 from typing import NoReturn
 
 GRACE = 1.0  # seconds that Python has to stop by itself
-AGAIN = 0.01  # seconds until an interrupt that went astray is sent again
+RETRY_INTERVAL = 0.01  # seconds until a lost interrupt is sent again
 RESTORE = "\x1b[?25h"  # shows the cursor that a progress bar has hidden
 
-# An exception between two instructions of these files leaves a lock held, or released
-# twice, except where a thread waits there for another.
+# An exception raised inside these files may leave a lock held or release it twice,
+# except in the functions that wait for another thread.
 _LOCKING = (threading.__file__, weakref.__file__, "<frozen importlib._bootstrap>")
 _WAITING = ("wait", "wait_for", "join", "_wait_for_tstate_lock")
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, handled like an interrupt: what is committed stays."""
+class Termination(KeyboardInterrupt):
+    """SIGTERM, handled like an interrupt: committed frames are kept."""
 
 
-class HungUp(Terminated):
-    """SIGHUP, the end of a terminal, handled like SIGTERM."""
+class HangUp(Termination):
+    """SIGHUP, sent when the terminal closes, handled like SIGTERM."""
 
 
-# What a signal raises; what the command then says, and exits with.
-RAISED = {
+# The exception of each signal, and the message and exit code of each exception.
+EXCEPTIONS = {
     signal.SIGINT: KeyboardInterrupt,
-    signal.SIGTERM: Terminated,
-    signal.SIGHUP: HungUp,
+    signal.SIGTERM: Termination,
+    signal.SIGHUP: HangUp,
 }
-SAID = {
+EXIT_MESSAGES = {
     KeyboardInterrupt: ("interrupted", 130),
-    Terminated: ("terminated", 143),
-    HungUp: ("hung up", 129),
+    Termination: ("terminated", 143),
+    HangUp: ("hung up", 129),
 }
 
 
 @contextmanager
-def watched() -> Iterator[None]:
-    """Turns signals into exceptions, and ends the process if Python cannot.
+def handle_signals() -> Iterator[None]:
+    """Turns signals into exceptions, and ends the process if Python does not react.
 
-    Python sees a signal only between two of its own instructions: a compiled segment
-    may last minutes. Stores survive being killed, so after a second the process ends.
-    A signal that the process was told to ignore, as by `nohup`, stays ignored.
+    Python handles signals only between bytecode instructions, and a compiled segment
+    may last minutes. Stores survive a kill, so the process ends after `GRACE` seconds.
+    Signals that the process ignores from the start, as under `nohup`, stay ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -58,91 +58,93 @@ def watched() -> Iterator[None]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     watch = _Watch(reader)
-    heard = [n for n in RAISED if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, watch.strike) for number in heard}
-    unraisable, sys.unraisablehook = sys.unraisablehook, watch.lost
+    numbers = [n for n in EXCEPTIONS if signal.getsignal(n) is not signal.SIG_IGN]
+    old_handlers = {
+        number: signal.signal(number, watch.raise_signal) for number in numbers
+    }
+    unraisable, sys.unraisablehook = sys.unraisablehook, watch.handle_unraisable
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     threading.Thread(target=watch.run, daemon=True).start()
     try:
         yield
     except Exception as error:
-        if watch.struck is None:
+        if watch.interrupt is None:
             raise
-        # An import turns what strikes it into an error of its own.
-        raise watch.struck from error
+        # An import wraps an exception raised inside it in an error of its own.
+        raise watch.interrupt from error
     finally:
-        watch.over = True
+        watch.is_over = True
         signal.set_wakeup_fd(wakeup)
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
         sys.unraisablehook = unraisable
-        os.close(writer)  # ends the thread, which closes its own end
+        os.close(writer)  # ends the thread, which closes `reader`
 
 
-def leave(code: int) -> NoReturn:
-    """Ends the process now: Python would first wait for compiled code to end."""
+def exit_now(code: int) -> NoReturn:
+    """Ends the process at once; a normal exit would wait for compiled code."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # their reader may have gone
+        with contextlib.suppress(OSError, ValueError):  # the streams may be closed
             stream.flush()
     os._exit(code)
 
 
 class _Watch:
-    """The signals of one command: raised once, and sent again until that works.
+    """Raises the first signal of a command, and sends it again until that works.
 
-    Plain attributes are all that handler and thread share: a lock that the handler
-    takes may be held by the very instruction that it interrupts.
+    Handler and thread share plain attributes only: the instruction that the handler
+    interrupts might hold a lock that the handler would need.
     """
 
     def __init__(self, reader: int) -> None:
         self._reader = reader
-        self._landed = False
-        self.struck: KeyboardInterrupt | None = None
-        self.over = False
+        self._is_raised = False
+        self.interrupt: KeyboardInterrupt | None = None
+        self.is_over = False
 
-    def strike(self, number: int, frame: FrameType | None) -> None:
-        """Raises what a signal stands for, unless a lock would break; a handler."""
-        if self._landed or self.over or _holds_locks(frame):
+    def raise_signal(self, number: int, frame: FrameType | None) -> None:
+        """Signal handler: raises the exception, unless `frame` may hold a lock."""
+        if self._is_raised or self.is_over or _holds_locks(frame):
             return
-        strike = RAISED[signal.Signals(number)]()
-        self._landed, self.struck = True, strike
-        raise strike
+        interrupt = EXCEPTIONS[signal.Signals(number)]()
+        self._is_raised, self.interrupt = True, interrupt
+        raise interrupt
 
-    def lost(self, args: "sys.UnraisableHookArgs") -> None:
-        """Takes up an interrupt inside a collector's callback or a finaliser.
+    def handle_unraisable(self, args: "sys.UnraisableHookArgs") -> None:
+        """Notes an interrupt that was lost in a finaliser or garbage collection.
 
-        Python prints such exceptions and goes on; the thread sends the signal again.
+        Python prints such exceptions and continues; the thread sends the signal again.
         """
         if isinstance(args.exc_value, KeyboardInterrupt):
-            self._landed, self.struck = False, None
+            self._is_raised, self.interrupt = False, None
         else:
             sys.__unraisablehook__(args)
 
     def run(self) -> None:
-        """Waits for signals, and sees to it that the first ends the command."""
+        """Thread: waits for signals and makes sure that they end the command."""
         while octet := os.read(self._reader, 1):
             number = signal.Signals(octet[0])
-            if number in RAISED:
-                self._see_to(number)
+            if number in EXCEPTIONS:
+                self._enforce(number)
         os.close(self._reader)
 
-    def _see_to(self, number: signal.Signals) -> None:
+    def _enforce(self, number: signal.Signals) -> None:
         deadline = time.monotonic() + GRACE
         while time.monotonic() < deadline:
-            time.sleep(AGAIN)
-            if self.over:
+            time.sleep(RETRY_INTERVAL)
+            if self.is_over:
                 return
-            if not self._landed:
+            if not self._is_raised:
                 _thread.interrupt_main(number)
-        word, code = SAID[RAISED[number]]
+        word, code = EXIT_MESSAGES[EXCEPTIONS[number]]
         with contextlib.suppress(OSError, ValueError):
             show = RESTORE + "\r\n" if sys.stderr.isatty() else ""
             sys.stderr.write(f"{show}meanfield: {word}; committed frames are kept.\n")
-        leave(code)
+        exit_now(code)
 
 
 def _holds_locks(frame: FrameType | None) -> bool:
-    """Whether Python is in the middle of taking or releasing a lock."""
+    """Whether Python is inside code that acquires or releases a lock."""
     if frame is None:
         return False
     code = frame.f_code

@@ -1,7 +1,7 @@
-"""One command as several processes, and the parent that says which of them was lost.
+"""Supervision of a command that runs as several processes.
 
-The first of them is the command itself: its output and its exit code are those of the
-whole. The runtime would only end the others when one is lost, without a name.
+Process 0 provides the output and the exit code. If a process is lost, the supervisor
+names it; the runtime alone would only end the others.
 """
 
 import os
@@ -16,71 +16,79 @@ from contextlib import contextmanager
 from typing import IO, NamedTuple
 
 from meanfield.cli.terminal._output import note
-from meanfield.errors import InvalidInputError, ProcessLost
+from meanfield.errors import InvalidInputError, ProcessLostError
 
-from ._joining import LOOPBACK, SUPERVISED, each
+from ._joining import LOOPBACK, SUPERVISOR_PIPE, devices_per_process
 
-LOOK = 0.05  # seconds between two looks at all processes
-SETTLE = 1.0  # seconds in which those that end because one was lost end too
-PATIENCE = 0.8  # seconds to end in, when told to: less than this process has
-ABORTED = -signal.SIGABRT  # how the runtime ends a process that has lost another
-FOLLOWERS = ABORTED, ProcessLost.exit_code  # how those end that have lost another
-BY_ITSELF = range(2, ProcessLost.exit_code)  # how a command ends that fails
-INTERRUPTED = 128  # and signals from there on
-MOST = 16  # processes for each core: one holds some 500 MB, and all wait for the last
+POLL_INTERVAL = 0.05  # seconds between two checks of all processes
+SETTLING_TIME = 1.0  # seconds to wait for processes that end because one was lost
+TERMINATION_TIMEOUT = 0.8  # seconds after SIGTERM; less than `GRACE` of this process
+ABORT_CODE = -signal.SIGABRT  # the runtime aborts a process that has lost another
+FOLLOWER_CODES = (
+    ABORT_CODE,
+    ProcessLostError.exit_code,
+)  # exit codes of processes that have lost another
+FAILURE_CODES = range(2, ProcessLostError.exit_code)  # exit codes of a failed command
+SIGNAL_BASE = 128  # exit codes from here on belong to signals
+MAX_PER_CORE = (
+    16  # processes per core: each needs about 500 MB, and all wait for the slowest
+)
 INPUT = "-", "/dev/stdin"
-OURS = "--processes", "--devices"  # options that the parent gives to its children
+PARENT_OPTIONS = (
+    "--processes",
+    "--devices",
+)  # options that the parent replaces for its children
 
-TYPED: list[str] = []  # the command, as it was typed
+COMMAND_LINE: list[str] = []  # the command, as it was typed
 
 
 class Member(NamedTuple):
-    """One of the processes."""
+    """One process of a supervised command, with the file of its output."""
 
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
+    log: IO[bytes]
 
 
 class End(NamedTuple):
-    """How a process ended: its exit code, and the most memory that it held, in MB."""
+    """Exit code of a process, and its peak memory in MB."""
 
     code: int
     megabytes: float
 
 
 def supervise(processes: int, devices: int | None, hint: str) -> int:
-    """Has the command that was typed done by so many processes of this machine.
+    """Runs the command line in several processes on this machine.
 
     Args:
-        processes: how many.
-        devices: of all of them together, which must divide among them.
-        hint: what to do when one of them is lost.
+        processes: number of processes.
+        devices: total number of devices, a multiple of `processes`.
+        hint: advice for the case that a process is lost.
 
     Returns:
-        The exit code of the first.
+        The exit code of process 0.
 
     Raises:
-        InvalidInputError: if there are none or too many, or devices do not divide.
-        ProcessLost: naming the one that ended before its time.
+        InvalidInputError: if `processes` or `devices` is invalid.
+        ProcessLostError: naming the process that was lost.
     """
-    most = MOST * (os.cpu_count() or 1)
-    if not 1 <= processes <= most:
+    limit = MAX_PER_CORE * (os.cpu_count() or 1)
+    if not 1 <= processes <= limit:
         raise InvalidInputError(
-            f"`--processes` is from 1 to {most} on this machine, which has "
+            f"`--processes` must be from 1 to {limit} on this machine, which has "
             f"{os.cpu_count()} cores; got {processes}."
         )
-    if set(INPUT) & set(TYPED):
+    if set(INPUT) & set(COMMAND_LINE):
         raise InvalidInputError(
-            "Several processes cannot share one standard input; write it to a file."
+            "Several processes cannot share standard input. Write it to a file."
         )
-    each(devices, processes)
+    devices_per_process(devices, processes)
     begin = time.perf_counter()
     with _start_all(processes, devices) as members:
         ends = _watch_all(members)
         _end_all(members)
-        said = verdict(ends, members)
-    if said is not None:
-        raise ProcessLost(f"{said}; {hint}")
+        message = verdict(ends, members)
+    if message is not None:
+        raise ProcessLostError(f"{message}; {hint}")
     if ends[0].code == 0:
         seconds = time.perf_counter() - begin
         memory = ", ".join(f"{ends[k].megabytes:.0f}" for k in sorted(ends))
@@ -90,7 +98,7 @@ def supervise(processes: int, devices: int | None, hint: str) -> int:
 
 @contextmanager
 def _start_all(count: int, devices: int | None) -> Iterator[list[Member]]:
-    """The processes, which end with the block, and with this process."""
+    """Starts the processes; they end with the block, or with this process."""
     with socket.socket() as probe:  # a port that is free
         probe.bind((LOOPBACK, 0))
         port = probe.getsockname()[1]
@@ -99,89 +107,98 @@ def _start_all(count: int, devices: int | None) -> Iterator[list[Member]]:
     try:
         for number in range(count):
             place = f"{LOOPBACK}:{port}/{number}/{count}"
-            said = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the block
-            output = None if number == 0 else said
-            process = subprocess.Popen(
-                [sys.executable, "-m", "meanfield", *command(TYPED, place, devices)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, SUPERVISED: str(theirs)},
-                pass_fds=[theirs],
-            )
-            members.append(Member(process, said))
+            log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the block
+            arguments = command(COMMAND_LINE, place, devices)
+            process = _start(arguments, theirs, None if number == 0 else log)
+            members.append(Member(process, log))
         yield members
     finally:
         _end_all(members)
         for member in members:
-            member.said.close()
+            member.log.close()
         os.close(theirs)
         os.close(ours)
 
 
+def _start(
+    arguments: Sequence[str], pipe: int, output: IO[bytes] | None
+) -> subprocess.Popen[bytes]:
+    """Starts one process, which inherits `pipe` and ends with this process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "meanfield", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env={**os.environ, SUPERVISOR_PIPE: str(pipe)},
+        pass_fds=[pipe],
+    )
+
+
 def _watch_all(members: Sequence[Member]) -> dict[int, End]:
-    """How they ended: all of them, or those that did when the first was lost."""
+    """Waits until all processes have ended, or one has failed; returns their ends."""
     ends: dict[int, End] = {}
-    until = float("inf")
-    while len(ends) < len(members) and time.monotonic() < until:
+    deadline = float("inf")
+    while len(ends) < len(members) and time.monotonic() < deadline:
         for number, member in enumerate(members):
             if number not in ends and (end := _end(member.process)) is not None:
                 ends[number] = end
                 if end.code != 0:
-                    until = min(until, time.monotonic() + SETTLE)
-        time.sleep(LOOK)
+                    deadline = min(deadline, time.monotonic() + SETTLING_TIME)
+        time.sleep(POLL_INTERVAL)
     return ends
 
 
 def _end(process: subprocess.Popen[bytes]) -> End | None:
-    """How a process ended, if it has."""
-    pid, status, used = os.wait4(process.pid, os.WNOHANG)
+    """The end of a process; `None` if it is still running."""
+    pid, status, usage = os.wait4(process.pid, os.WNOHANG)
     if pid == 0:
         return None
     process.returncode = os.waitstatus_to_exitcode(status)
     unit = 1024**2 if sys.platform == "darwin" else 1024
-    return End(process.returncode, used.ru_maxrss / unit)
+    return End(process.returncode, usage.ru_maxrss / unit)
 
 
 def verdict(ends: Mapping[int, End], members: Sequence[Member]) -> str | None:
-    """Which process was lost, and how; `None` if the command ended by itself."""
-    lost = lost_among(ends, len(members))
-    if lost is None:
+    """Message about the lost process; `None` if the command ended by itself."""
+    number = find_lost_process(ends, len(members))
+    if number is None:
         return None
-    who = f"Process {lost} of {len(members)} (pid {members[lost].process.pid})"
-    if lost not in ends:
-        return f"{who} did not answer"
-    code = ends[lost].code
+    label = f"Process {number} of {len(members)} (pid {members[number].process.pid})"
+    if number not in ends:
+        return f"{label} did not answer"
+    code = ends[number].code
     if code < 0:
-        return f"{who} was ended by {signal.Signals(-code).name}"
-    said = members[lost].said
-    said.seek(0)
-    lines = said.read().decode(errors="replace").strip().splitlines()
+        return f"{label} was ended by {signal.Signals(-code).name}"
+    log = members[number].log
+    log.seek(0)
+    lines = log.read().decode(errors="replace").strip().splitlines()
     last = f": {lines[-1].rstrip('.')}" if lines else ""
-    return f"{who} ended with exit code {code}{last}"
+    return f"{label} ended with exit code {code}{last}"
 
 
-def lost_among(ends: Mapping[int, End], count: int) -> int | None:
-    """The process for which others ended; `None` if the command ended by itself."""
+def find_lost_process(ends: Mapping[int, End], count: int) -> int | None:
+    """Number of the lost process; `None` if the command ended by itself."""
     failures = [number for number, end in ends.items() if end.code != 0]
-    killed = [k for k in failures if ends[k].code < 0 and ends[k].code != ABORTED]
-    first = ends[0].code if 0 in ends else ABORTED
-    if killed:
-        return min(killed)
-    if first == 0 or first in BY_ITSELF or first >= INTERRUPTED:
+    signal_deaths = [
+        k for k in failures if ends[k].code < 0 and ends[k].code != ABORT_CODE
+    ]
+    first = ends[0].code if 0 in ends else ABORT_CODE
+    if signal_deaths:
+        return min(signal_deaths)
+    if first == 0 or first in FAILURE_CODES or first >= SIGNAL_BASE:
         return None
-    causes = [number for number in failures if ends[number].code not in FOLLOWERS]
-    others = [number for number in causes if number > 0]
+    causes = [number for number in failures if ends[number].code not in FOLLOWER_CODES]
+    later_causes = [number for number in causes if number > 0]
     silent = [number for number in range(count) if number not in ends]
-    return min(others or causes or silent or failures)
+    return min(later_causes or causes or silent or failures)
 
 
 def _end_all(members: Sequence[Member]) -> None:
-    """Ends those that still run: in good order at first."""
+    """Ends the running processes: first by SIGTERM, then by SIGKILL."""
     for process, _ in members:
         if process.returncode is None:
             process.terminate()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TERMINATION_TIMEOUT
     for process, _ in members:
         try:
             process.wait(max(0.0, deadline - time.monotonic()))
@@ -190,14 +207,14 @@ def _end_all(members: Sequence[Member]) -> None:
             process.wait()
 
 
-def command(typed: Sequence[str], place: str, devices: int | None) -> list[str]:
-    """What one of several processes is told: the command that was typed, and where."""
-    name, rest = typed[0], iter(typed[1:])
-    kept = []
+def command(tokens: Sequence[str], place: str, devices: int | None) -> list[str]:
+    """Arguments of one process: the command line with its place and devices."""
+    name, rest = tokens[0], iter(tokens[1:])
+    arguments = []
     for token in rest:
-        if token in OURS:
+        if token in PARENT_OPTIONS:
             next(rest, None)
-        elif token.partition("=")[0] not in OURS:
-            kept.append(token)
+        elif token.partition("=")[0] not in PARENT_OPTIONS:
+            arguments.append(token)
     more = [] if devices is None else ["--devices", str(devices)]
-    return [name, "--join", place, *more, *kept]
+    return [name, "--join", place, *more, *arguments]

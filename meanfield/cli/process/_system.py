@@ -1,4 +1,4 @@
-"""What the system gives a command, and what it refuses: streams, names, folders."""
+"""Standard streams, arguments and errors of the operating system."""
 
 import errno
 import io
@@ -10,18 +10,18 @@ from pathlib import Path
 from meanfield._reading import path_of
 from meanfield.errors import InvalidInputError
 
-CLOSED = "standard output is closed; send it to a file, or to /dev/null."
+NO_OUTPUT_MESSAGE = "Standard output is closed. Redirect it to a file or /dev/null."
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EMFILE)
-_AT_HOME = re.compile(r"(--[\w-]+=)?(@)?(~[\w.-]*(?:/.*)?)", re.DOTALL)
-_WORDS = ("--text=", "--title=")  # whose values are no names of files
-_LONGEST = 320  # characters of a word, more than a name of a file may have
-_KEPT = 60  # of them at either end of a longer one
+_TILDE = re.compile(r"(--[\w-]+=)?(@)?(~[\w.-]*(?:/.*)?)", re.DOTALL)
+_TEXT_OPTIONS = ("--text=", "--title=")  # options whose values are not file names
+_LONGEST = 320  # characters of a word that is printed in full; no file name is longer
+_END_LENGTH = 60  # characters printed at either end of a longer word
 
 
 def open_streams() -> bool:
-    """Makes the standard streams ready for any text; whether there is an output.
+    """Prepares the standard streams for any text; returns whether stdout is open.
 
-    A stream that was closed would lend its number to the next file that is opened.
+    A closed stream is replaced, since the next opened file would get its descriptor.
     """
     is_open = sys.stdout is not None
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
@@ -30,22 +30,22 @@ def open_streams() -> bool:
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # as of the other stream
+        sys.stdout.reconfigure(errors="backslashreplace")  # as for stderr
     return is_open
 
 
 def drop_stdout() -> None:
-    """Lets what is still to be printed vanish: the interpreter would try once more."""
+    """Discards buffered output, which the interpreter would try to write at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)
 
 
 def check_arguments(tokens: list[str]) -> None:
-    """Refuses what no shell can pass, and no system call takes.
+    """Raises for arguments that no system call accepts.
 
     Raises:
-        InvalidInputError: for NUL, and for characters that are none.
+        InvalidInputError: for NUL characters and invalid Unicode.
     """
     for token in tokens:
         try:
@@ -53,40 +53,40 @@ def check_arguments(tokens: list[str]) -> None:
                 continue
         except UnicodeEncodeError:
             pass
-        raise InvalidInputError(f"The argument {token!r} holds what no name may hold.")
+        raise InvalidInputError(f"The argument {token!r} contains invalid characters.")
 
 
 def expand_home(token: str) -> str:
-    """An argument whose `~` is a home, also where shells leave it: in `--out=~/run`.
+    """An argument with `~` expanded, also where shells do not: in `--out=~/run`.
 
     Raises:
-        InputFileError: if nobody has that home.
+        InputFileError: if the user after `~` does not exist.
     """
-    if not (parts := _AT_HOME.fullmatch(token)):
+    if not (parts := _TILDE.fullmatch(token)):
         return token
     option, mark, path = parts.groups(default="")
-    if option in _WORDS and not mark:
+    if option in _TEXT_OPTIONS and not mark:
         return token
     return f"{option}{mark}{path_of(path)}"
 
 
-def refusal(error: OSError) -> tuple[str, int]:
-    """What the system refused, in a line, and the exit code that tells of it."""
+def describe_os_error(error: OSError) -> tuple[str, int]:
+    """One-line message about an error of the system, and its exit code."""
     code = 4 if error.errno in _FULL else 3
     reason = error.strerror or str(error)
     if error.filename is not None:
         return f"`{error.filename}` cannot be used: {reason}.", code
     if not _has_folder():
-        return "the working folder was deleted; change to one that is there.", code
+        return "The working folder was deleted. Change to another one.", code
     subject = "standard output or a file cannot be written" if code == 4 else "refused"
     return f"{subject}: {reason}.", code
 
 
 def shorten(word: str) -> str:
-    """A word, its middle left out if it is longer than any that one can read."""
+    """A word, its middle replaced by … if it is too long to read."""
     if len(word) <= _LONGEST:
         return word
-    return f"{word[:_KEPT]}…{word[-_KEPT:]}"
+    return f"{word[:_END_LENGTH]}…{word[-_END_LENGTH:]}"
 
 
 def _has_folder() -> bool:

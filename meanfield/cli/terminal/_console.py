@@ -1,4 +1,4 @@
-"""Progress, on stderr alone: a bar on a terminal, lines elsewhere, none if short."""
+"""Progress on stderr: a bar on a terminal, lines elsewhere, nothing if it is short."""
 
 import sys
 import threading
@@ -16,12 +16,12 @@ from ._output import note, number
 if TYPE_CHECKING:
     import meanfield.runs
 
-INTERPOLATED = ("cells", "chebyshev")  # what sums are called that are
-QUIET_SECONDS = 2.0  # nothing is shown before; plain lines come no closer than this
+INTERPOLATIONS = ("cells", "chebyshev")  # prefixes of the names of interpolated sums
+QUIET_SECONDS = 2.0  # delay of the first output, and least interval of plain lines
 
 
 class RunProgress:
-    """Draws a run between its segments: a bar on a terminal, lines elsewhere."""
+    """Progress of a run, updated after each segment: a bar, or lines elsewhere."""
 
     def __init__(self, title: str, begin: str = "compiling") -> None:
         self._title = title
@@ -54,11 +54,11 @@ class RunProgress:
             self._bar.stop()
 
     def __call__(self, step: "meanfield.runs.Progress") -> None:
-        """Shows the run after a segment."""
-        self.show(step.share, f"{_status(step)}  {self._left(step.share)}")
+        """Shows the progress of the run after a segment."""
+        self.show(step.share, f"{_status(step)}  {self._time_left(step.share)}")
 
     def show(self, share: float, status: str) -> None:
-        """Shows how much is done, and a line about it."""
+        """Shows the completed fraction and a status line."""
         self._bar.update(self._task, completed=share, status=status)
         if self._console.is_terminal or self._timer.is_alive() or share >= 1:
             return
@@ -73,18 +73,18 @@ class RunProgress:
             self._shown = time.perf_counter()
             note(f"{self._title}: {self._bar.tasks[0].fields['status']}")
 
-    def _left(self, share: float) -> str:
-        """The time left at the pace of the last segment, compilation left out."""
-        now = (time.perf_counter(), CLOCK.seconds, share)
+    def _time_left(self, share: float) -> str:
+        """Time left, from the speed of the last segment without compilation."""
+        sample = (time.perf_counter(), CLOCK.seconds, share)
         seconds, compile_seconds, progress = (
-            b - a for a, b in zip(self._last, now, strict=True)
+            b - a for a, b in zip(self._last, sample, strict=True)
         )
-        self._last = now
+        self._last = sample
         return f"{(seconds - compile_seconds) * (1 - share) / progress:.0f} s left"
 
 
 class FrameProgress:
-    """Counts frames as they are drawn: in place on a terminal, in lines elsewhere."""
+    """Count of drawn frames: updated in place on a terminal, as lines elsewhere."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -94,19 +94,20 @@ class FrameProgress:
         self._erase = "\x1b[2K" if sys.stderr.isatty() else ""
 
     def __call__(self, count: int, total: int) -> None:
-        """Shows how many of the frames are done, and the time that the others take."""
+        """Shows the number of drawn frames and the time left."""
         if self._first is None:
             self._first = time.monotonic()
         if count == total and self._end == "\r":
             sys.stderr.write("\x1b[2K\r")
         elif time.monotonic() - self._last > QUIET_SECONDS:
             self._last = time.monotonic()
-            line = f"{self._title}: frame {count} of {total}{self._left(count, total)}"
+            line = f"{self._title}: frame {count} of {total}"
+            line += self._time_left(count, total)
             sys.stderr.write(f"{self._erase}{line}{self._end}")
         sys.stderr.flush()
 
-    def _left(self, count: int, total: int) -> str:
-        """The time left at the pace of the frames after the first, if there are any."""
+    def _time_left(self, count: int, total: int) -> str:
+        """Time left, from the mean time of the frames after the first."""
         if self._first is None or count < 2:
             return ""
         seconds = (time.monotonic() - self._first) / (count - 1)
@@ -115,9 +116,9 @@ class FrameProgress:
 
 def _status(step: "meanfield.runs.Progress") -> str:
     outcome = step.outcome
-    nodes = f"  {step.sums}" if step.sums.startswith(INTERPOLATED) else ""
+    nodes = f"  {step.sums}" if step.sums.startswith(INTERPOLATIONS) else ""
     return (
         f"t {step.t:.3g}/{step.t_end:.3g}  dt {number(step.step_size, 2)}  "
-        f"{outcome.accepted} steps, {outcome.rejected} refused  "
+        f"{outcome.accepted} steps, {outcome.rejected} rejected  "
         f"λ {number(step.largest_eigenvalue, 3)}{nodes}"
     )

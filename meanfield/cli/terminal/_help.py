@@ -1,4 +1,4 @@
-"""What cyclopts says: help as wide as the terminal, and mistakes in a line each."""
+"""Help pages that fit the terminal, and one-line messages about wrong usage."""
 
 import re
 from typing import Any
@@ -16,11 +16,11 @@ from typing_extensions import override
 
 from meanfield._registry import suggestion
 
-ENDS_OF_LINES = re.compile(r"(?<=\S) *\n(?=\S)")  # those inside a paragraph
+ENDS_OF_LINES = re.compile(r"(?<=\S) *\n(?=\S)")  # line breaks inside a paragraph
 
 
 class Help(DefaultFormatter):
-    """The usual help, its paragraphs wrapped anew, and no default for a flag."""
+    """Help of cyclopts with rewrapped paragraphs, and without defaults of flags."""
 
     @override
     def __call__(
@@ -43,7 +43,7 @@ class Help(DefaultFormatter):
 
 
 def _unwrap(description: Any) -> Any:
-    """A text whose paragraphs are one line each, for the terminal to break."""
+    """A text with one line per paragraph, for rich to wrap."""
     if not isinstance(description, InlineText) or not isinstance(
         description.primary_renderable, Text
     ):
@@ -56,24 +56,24 @@ def _unwrap(description: Any) -> Any:
 
 
 def usage(error: CycloptsError) -> str:
-    """What is wrong with a command line, with a near name where one is unknown."""
+    """One-line message about a wrong command line, with a similar name if any."""
     if isinstance(error, UnknownOptionError):
         word = str(error.token.keyword or error.token.value)
         names = [
             name for argument in error.argument_collection for name in argument.names
         ]
-        return f"There is no option `{word}`; {_near(word, names, 'options')}"
+        return f"There is no option `{word}`; {_suggest(word, names, 'options')}"
     line = " ".join(str(error).split())
     if isinstance(error, UnknownCommandError):
         word = (error.unused_tokens or [""])[0]
         names = [] if error.app is None else [n for n in error.app if n[0] != "-"]
-        return f"There is no command `{word}`; {_near(word, names, 'commands')}"
+        return f"There is no command `{word}`; {_suggest(word, names, 'commands')}"
     if isinstance(error, UnusedCliTokensError):
-        line = f"`{(error.unused_tokens or [''])[0]}` is one argument too many."
+        line = f"Unexpected argument `{(error.unused_tokens or [''])[0]}`."
     return f"{line} See `meanfield {' '.join(error.command_chain or ())} --help`."
 
 
-def _near(word: str, names: list[str], kind: str) -> str:
+def _suggest(word: str, names: list[str], kind: str) -> str:
     if not names:
         return f"see `--help` for the {kind}."
     return suggestion(word, names)

@@ -1,4 +1,4 @@
-r"""Formulas of docstrings as a terminal shows them: `$e^{Qx\cdot y}$` as e^(Qx·y)."""
+r"""Formulas of docstrings in Unicode, for terminals: `$e^{Qx\cdot y}$` as e^(Qx·y)."""
 
 import re
 from collections import deque
@@ -20,9 +20,9 @@ times × otimes ⊗ pm ±
 
 
 def _pairs(table: str) -> Iterator[tuple[str, str]]:
-    """The commands of a table, each with the sign after it."""
-    words = iter(table.split())
-    return zip(words, words, strict=True)
+    """Pairs of a TeX command and its symbol, from the words of a table."""
+    symbols = iter(table.split())
+    return zip(symbols, symbols, strict=True)
 
 
 _SYMBOLS = {
@@ -35,18 +35,18 @@ _SYMBOLS = {
 }
 _FRACTIONS = {"frac", "tfrac", "dfrac"}
 _FONTS = ("mathrm", "mathbf", "mathcal", "mathbb", "text")
-_OVER = {
+_ACCENTS = {
     "bar": "\u0304",
     "hat": "\u0302",
     "tilde": "\u0303",
     "dot": "\u0307",
     **dict.fromkeys(_FONTS, ""),
 }
-_RAISED = str.maketrans("0123456789+-T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀ")
+_SUPERSCRIPTS = str.maketrans("0123456789+-T", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ᵀ")
 
 
-def in_letters(text: str) -> str:
-    """Prose with its formulas, those between dollars, in plain letters."""
+def to_unicode(text: str) -> str:
+    """A text with its formulas, which stand between dollar signs, in Unicode."""
     pieces = text.split("$")
     pieces[1::2] = map(_formula, pieces[1::2])
     pieces[::2] = [prose.replace("`", "").replace("--", "–") for prose in pieces[::2]]
@@ -61,17 +61,17 @@ def _formula(tex: str) -> str:
 
 
 def _next(tokens: deque[str]) -> str:
-    """The first thing of a formula, taken off it: a letter, a group, a command."""
+    """Removes and renders the first letter, group or command of a formula."""
     token = tokens.popleft()
     if token == "{":
         return _group(tokens)
     if token == "^":
         exponent = _next(tokens)
-        glyphs = exponent.translate(_RAISED)
+        glyphs = exponent.translate(_SUPERSCRIPTS)
         is_short = glyphs != exponent and not set(glyphs) & set(exponent)
-        return glyphs if is_short else f"^{_in_brackets(exponent)}"
+        return glyphs if is_short else f"^{_bracket(exponent)}"
     if token == "_":
-        return f"_{_in_brackets(_next(tokens))}"
+        return f"_{_bracket(_next(tokens))}"
     return _command(token, tokens) if token.startswith("\\") else token
 
 
@@ -85,27 +85,27 @@ def _group(tokens: deque[str]) -> str:
 
 
 def _command(token: str, tokens: deque[str]) -> str:
-    """A command, with its arguments taken off what follows."""
+    """Renders a command, and removes its arguments from `tokens`."""
     name = token[1:].rstrip() or " "
     if name in _FRACTIONS:
-        above, below = _next(tokens), _next(tokens)
-        ratio = f"{_in_brackets(above)}/{_in_brackets(below)}"
+        numerator, denominator = _next(tokens), _next(tokens)
+        ratio = f"{_bracket(numerator)}/{_bracket(denominator)}"
         tail = "".join(tokens).lstrip()[:1]
         return f"({ratio})" if tail and tail not in "),.;:]}=+-" else ratio
     if name == "sqrt":
-        return f"√{_in_brackets(_next(tokens))}"
+        return f"√{_bracket(_next(tokens))}"
     if name == "operatorname":
-        return _next(tokens) + " " * _goes_on(tokens)
-    if name in _OVER:
-        return _next(tokens) + _OVER[name]
-    word = name + " " * _goes_on(tokens)  # log, max
+        return _next(tokens) + " " * _is_operand_next(tokens)
+    if name in _ACCENTS:
+        return _next(tokens) + _ACCENTS[name]
+    word = name + " " * _is_operand_next(tokens)  # log, max
     return _SYMBOLS.get(name, word)
 
 
-def _goes_on(tokens: deque[str]) -> bool:
-    """Whether a letter or a command is next."""
+def _is_operand_next(tokens: deque[str]) -> bool:
+    """Whether the next token is a letter, a digit or a command."""
     return bool(tokens) and (tokens[0].isalnum() or tokens[0].startswith("\\"))
 
 
-def _in_brackets(part: str) -> str:
+def _bracket(part: str) -> str:
     return part if len(part) == 1 else f"({part})"

@@ -1,4 +1,4 @@
-"""Results to stdout, and single lines to stderr."""
+"""Output of results to stdout, and of notes to stderr."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from rich.text import Text
 
 
 def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
-    """One JSON value, and nothing else, on stdout; NaN and infinities are null."""
+    """Prints one JSON value; NaN and infinities become null."""
     text = json.dumps(finite(values), ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -23,7 +23,7 @@ def print_json(values: Mapping[str, Any] | Sequence[Any]) -> None:
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
-    """A table on stdout, a column for each key of the first row."""
+    """Prints a table with a column for each key of the first row."""
     table = Table(
         title=title,
         title_justify="left",
@@ -39,7 +39,7 @@ def print_rows(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> N
 
 
 def print_wide(content: Table | str) -> None:
-    """A table or a text on stdout; for other programs, one row is one line."""
+    """Prints a table or a text, 200 columns wide unless stdout is a terminal."""
     console = Console()
     if not console.is_terminal:
         console.width = 200
@@ -47,7 +47,7 @@ def print_wide(content: Table | str) -> None:
 
 
 def print_entries(rows: Sequence[Mapping[str, Any]]) -> None:
-    """On a terminal the last cell of each row stands below the others; else a table."""
+    """Prints rows with the last cell on a line of its own; without terminal a table."""
     console = Console()
     if not console.is_terminal:
         print_rows(rows)
@@ -59,32 +59,32 @@ def print_entries(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_pairs(pairs: Mapping[str, object]) -> None:
-    """Names and values, aligned, on stdout."""
+    """Prints names and values in two aligned columns."""
     width = max(len(name) for name in pairs)
     for name, value in pairs.items():
         sys.stdout.write(f"{name.replace('_', ' '):<{width}}  {plain(value)}\n")
 
 
 def note(line: str) -> None:
-    """A line on stderr."""
+    """Prints a line on stderr."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
 
 
 def note_step(number: int, total: int, name: str) -> None:
-    """A line on stderr that says which of several steps begins."""
+    """Prints a line on stderr with the number and name of the step that begins."""
     note(f"[{number}/{total}] {name}")
 
 
 def number(value: float | None, digits: int = 6) -> str:
-    """A number for people; a dash where there is none."""
+    """A number with `digits` significant digits; a dash for `None` and NaN."""
     if value is None or math.isnan(value):
         return "–"
     return f"{value:.{digits}g}"
 
 
 def plain(value: object) -> str:
-    """A value as people write it."""
+    """A value as text: `yes` and `no`, a dash for `None`, lists with commas."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
@@ -96,7 +96,7 @@ def plain(value: object) -> str:
 
 
 def finite(value: Any) -> Any:
-    """JSON values in which NaN and infinities are null."""
+    """JSON values with NaN and infinities replaced by `None`."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

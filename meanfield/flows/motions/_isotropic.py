@@ -1,8 +1,8 @@
-r"""Diffusion: $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = \kappa\Delta\mu$.
+r"""Isotropic diffusion: $\partial_t\mu + \nabla\cdot(\mu\, v[\mu]) = \kappa\Delta\mu$.
 
-Each representation has its own way of it, none approximate in space or law beyond what
-the representation is: tokens follow Brownian paths, a Gaussian's factor is driven, and
-a density on a grid takes half a step of the heat flow on either side of each step.
+Each representation implements it without further approximation in space or law: tokens
+follow Brownian paths, the factor of a Gaussian has a noise rate, and a density on a
+grid takes half a step of the heat flow before and after each step.
 """
 
 from types import NoneType
@@ -19,11 +19,11 @@ from meanfield.errors import InvalidInputError
 
 
 class Isotropic(eqx.Module):
-    r"""Noise of the same strength in all directions, $\kappa\Delta\mu$.
+    r"""Isotropic noise, $\kappa\Delta\mu$: of the same strength in all directions.
 
     Attributes:
-        kappa: the diffusivity $\kappa$, a squared length per time: a free token moves
-            by $\sqrt{2\kappa t}$ along each axis.
+        kappa: the diffusivity $\kappa$, a squared length per time: the displacement of
+            a free token has standard deviation $\sqrt{2\kappa t}$ along each axis.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, Isotropic, flow
@@ -38,34 +38,34 @@ class Isotropic(eqx.Module):
     kappa: Float[Array, ""]
 
     def __init__(self, kappa: Numbers) -> None:
-        """Checks that `kappa` is a number, finite and not negative."""
+        """Checks that `kappa` is one finite number, zero or more."""
         value = float_array("kappa", kappa)
         if value.ndim != 0 or (is_concrete(value) and not float(value) >= 0):
             raise InvalidInputError(
-                "`kappa` must be a diffusivity: one number, zero or more; got "
+                "`kappa` must be one number, zero or more; got "
                 f"{np.asarray(value).tolist()}."
             )
         self.kappa = value
 
     @property
-    def absent(self) -> bool:
-        """Whether it is known to be zero: the flow is then the one without noise."""
+    def is_zero(self) -> bool:
+        """Whether `kappa` is known to be zero; such a flow has no noise."""
         return is_concrete(self.kappa) and float(self.kappa) == 0
 
 
 Noise = Isotropic | None
 
 
-def present(noise: Noise) -> Noise:
-    """The noise, if there is any.
+def active_noise(noise: Noise) -> Noise:
+    """The noise, or `None` if it is zero.
 
     Raises:
-        InvalidInputError: if it is another thing.
+        InvalidInputError: if `noise` is neither `Isotropic` nor `None`.
     """
-    require("`noise` is `Isotropic(kappa)`", noise, (Isotropic, NoneType))
-    return None if noise is None or noise.absent else noise
+    require("`noise` must be `Isotropic(kappa)`", noise, (Isotropic, NoneType))
+    return None if noise is None or noise.is_zero else noise
 
 
-def typed(noise: Noise, dtype: jnp.dtype) -> Noise:
-    """The same noise, in the floating-point format of what it moves."""
+def cast_noise(noise: Noise, dtype: jnp.dtype) -> Noise:
+    """The same noise, in the dtype of the coordinates that it moves."""
     return jax.tree.map(lambda leaf: leaf.astype(dtype), noise)

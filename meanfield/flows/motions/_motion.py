@@ -1,7 +1,7 @@
-"""How a flow moves measures of one kind: a class for each, found by the measure's type.
+"""Motions: what a flow does differently for each kind of measure.
 
-A measure says what moves and how a field moves it. All else that a flow does
-differently from one representation to another is asked of its motion.
+A measure defines its coordinates and how a field moves them. Everything else that
+depends on the representation is a method of its motion, found by the measure's type.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ Terms = tuple[diffrax.AbstractTerm, diffrax.AbstractSolver]
 
 
 class Motion(Generic[M]):
-    """Adaptive steps without noise: how a flow moves a measure, unless told otherwise.
+    """The default motion of a measure: adaptive steps, no noise, no plan.
 
-    A subclass overrides what is different for its measure, and registers:
+    A subclass overrides what is different for its measure, and is registered by
     `motions[Mixture] = MixtureMotion()`.
 
     Examples:
@@ -40,17 +40,17 @@ class Motion(Generic[M]):
     """
 
     def check_single(self, mu0: M) -> None:
-        """Refuses a stack of measures in place of one.
+        """Checks that `mu0` is one measure, not a stack.
 
         Raises:
-            InvalidInputError: naming the shape that was given.
+            InvalidInputError: if it is a stack.
         """
         del mu0
 
     def stepping(
         self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
     ) -> AbstractStepping:
-        """The steps that a flow takes unless told otherwise."""
+        """The default stepping of a flow."""
         del noise, dynamics, ts
         return adaptive()
 
@@ -62,98 +62,98 @@ class Motion(Generic[M]):
         *,
         dynamics: AbstractDynamics,
         key: PRNGKey | None,
-        rests: bool,
+        needs_rest: bool,
     ) -> None:
-        """Refuses what does not go together.
+        """Checks that the options of a flow are compatible.
 
         Args:
-            mu0: the measure at the start.
+            mu0: the initial measure.
             stepping: the steps of the flow.
             noise: the noise of the flow.
-            dynamics: what moves it.
-            key: what noise is drawn from.
-            rests: whether the flow is to end at rest.
+            dynamics: the dynamics.
+            key: the PRNG key of the noise.
+            needs_rest: whether a stop waits for a steady state.
 
         Raises:
             InvalidInputError: if steps or stops do not fit the measure or its noise.
-            UnsupportedError: if there is no such noise.
+            UnsupportedError: if the measure does not support noise.
         """
-        del dynamics, key, rests
+        del dynamics, key, needs_rest
         check_solver(mu0, stepping)
         if noise is not None:
             raise UnsupportedError(
-                f"There is no noise for a {type(mu0).__name__}; leave `noise` out."
+                f"`noise` is not supported for a {type(mu0).__name__}. Leave it out."
             )
 
-    def ready(self, mu0: M, noise: Noise, ts: Float[Array, " times"]) -> M:
-        """The same measure, in coordinates that noise can move."""
+    def prepare(self, mu0: M, noise: Noise, ts: Float[Array, " times"]) -> M:
+        """The same measure, in coordinates that support the noise."""
         del noise, ts
         return mu0
 
-    def planned(self, dynamics: AbstractDynamics, mu0: M, t: Time) -> M:
-        """The measure with all that its sums need to know before the flow."""
+    def plan(self, dynamics: AbstractDynamics, mu0: M, t: Time) -> M:
+        """The measure with a plan for its sums, made before the flow."""
         del dynamics, t
         return mu0
 
-    def unplanned(self, mu: M) -> M:
-        """The measure before it was planned: what moves is to be looked at anew."""
+    def discard_plan(self, mu: M) -> M:
+        """The measure without its plan, to be planned again."""
         return mu
 
-    def roomier(self, dynamics: AbstractDynamics, mu: M, t: Time) -> M | None:
-        """A measure planned with more room, after a flow was lost for want of it."""
+    def enlarge_plan(self, dynamics: AbstractDynamics, mu: M, t: Time) -> M | None:
+        """The measure with a larger plan, after an unconverged flow; or `None`."""
         del dynamics, mu, t
         return None
 
-    def is_fenced(self, mu: M) -> bool:
-        """Whether velocities are no numbers where a plan has no room."""
+    def is_checked(self, mu: M) -> bool:
+        """Whether velocities become NaN where a plan is too small."""
         del mu
         return False
 
-    def missed(
+    def sum_convergence(
         self, freeze: Callable[[M], AbstractField], mu: M, field: AbstractField
     ) -> Convergence | None:
-        """What the field of a planned measure misses; `None` if sums are exact.
+        """Error of the field by the planned sums; `None` if sums are exact.
 
         Args:
             freeze: gives the field of a measure.
-            mu: the measure.
+            mu: the planned measure.
             field: its field.
         """
         del freeze, mu, field
         return None
 
-    def laid_out(
+    def schedule_steps(
         self,
         stepping: AbstractStepping,
         noise: Noise,
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> AbstractStepping:
-        """The steps for these times: all that must be known outside `jit`."""
+        """The stepping for given times, with what must be computed outside `jit`."""
         del noise
         return stepping.prepare(ts, jumps)
 
     def is_random(self, noise: Noise) -> bool:
-        """Whether the path of the measure, and not its law alone, is random."""
+        """Whether the path of the coordinates is random, as for tokens under noise."""
         del noise
         return False
 
-    def jumps(self, dynamics: AbstractDynamics) -> bool:
-        """Whether velocities of the measure jump, where errors of steps say little."""
+    def has_jumps(self, dynamics: AbstractDynamics) -> bool:
+        """Whether velocities of the measure jump, so that error estimates mislead."""
         del dynamics
         return False
 
-    def splits(self, noise: Noise) -> bool:
-        """Whether steps alternate between parts, which rest together and not apart."""
+    def is_split(self, noise: Noise) -> bool:
+        """Whether operator splitting is used: its substeps move even at rest."""
         del noise
         return False
 
     def drift(self, mu: M, field: AbstractField, noise: Noise) -> PyTree[Array]:
-        """What of `d(coordinates)/dt` a step integrates."""
+        """The part of `d(coordinates)/dt` that the solver integrates."""
         del noise
         return mu.transport(field)
 
-    def driven(
+    def add_noise(
         self,
         mu0: M,
         terms: diffrax.AbstractTerm,
@@ -161,12 +161,12 @@ class Motion(Generic[M]):
         noise: Noise,
         key: PRNGKey | None,
     ) -> Terms:
-        """The terms of an equation and their solver, once noise is added."""
+        """The terms and the solver of the equation with noise."""
         del mu0, noise, key
         return terms, solver
 
-    def at_start(self, mu0: M) -> PyTree[Array]:
-        """What `ending` is to know of the start."""
+    def reference(self, mu0: M) -> PyTree[Array]:
+        """Values of the initial measure that `ending` needs later."""
         del mu0
 
     def ending(
@@ -174,53 +174,57 @@ class Motion(Generic[M]):
         dynamics: AbstractDynamics,
         t: Float[Array, ""],
         mu: M,
-        begun: PyTree[Array],
+        reference: PyTree[Array],
         count: Int[Array, ""],
     ) -> Int[Array, ""]:
-        """The code of an ending of its own; that of `finished` if the flow goes on.
+        """The code of an ending specific to the measure, or of `finished` for none.
 
         Args:
-            dynamics: what moves the measure.
+            dynamics: the dynamics.
             t: the time.
             mu: the measure after an accepted step.
-            begun: what `at_start` gave.
-            count: accepted steps before this one.
+            reference: the result of `reference`.
+            count: the number of accepted steps before this one.
         """
-        del dynamics, t, mu, begun, count
+        del dynamics, t, mu, reference, count
         return jnp.asarray(int(Status.FINISHED))
 
-    def vanishing(self, mu: M, after: M, begun: PyTree[Array]) -> Int[Array, ""]:
-        """The code of a flow whose steps shrink to rounding.
+    def vanishing_status(
+        self, mu: M, next_mu: M, reference: PyTree[Array]
+    ) -> Int[Array, ""]:
+        """The code of the ending if step sizes fall below rounding of the time.
 
         Args:
             mu: the measure after the last accepted step.
-            after: the measure after one that is as short as rounding.
-            begun: what `at_start` gave.
+            next_mu: the measure after the step that is too short.
+            reference: the result of `reference`.
         """
-        del mu, after, begun
+        del mu, next_mu, reference
         return jnp.asarray(int(Status.MAX_STEPS))
 
-    def onward(
-        self, y: PyTree[Array], way: PyTree[Array], stretch: Float[Array, ""]
+    def extrapolate(
+        self, y: PyTree[Array], increment: PyTree[Array], stretch: Float[Array, ""]
     ) -> PyTree[Array]:
-        """Coordinates far along a `way`, where a field is asked how growth goes on."""
-        return jax.tree.map(lambda start, change: start + stretch * change, y, way)
+        """Coordinates extrapolated by `stretch` times the `increment`."""
+        return jax.tree.map(
+            lambda start, change: start + stretch * change, y, increment
+        )
 
-    def ask_again(self, dynamics: AbstractDynamics, mu: M, t: Time) -> None:
-        """Asks for the field where a flow failed, outside `jit`, if it says more there.
+    def diagnose_failure(self, dynamics: AbstractDynamics, mu: M, t: Time) -> None:
+        """Evaluates the field after a failure, outside `jit`, for a better error.
 
         Raises:
-            NotClosedError: as a closed form says it.
+            NotClosedError: if the closed form of the field does not hold there.
         """
         del dynamics, mu, t
 
-    def abreast(self, mu0: M) -> int:
-        """How many members like this one, or like those of a stack, step together."""
+    def batch_size(self, mu0: M) -> int:
+        """Default number of such members in a block of an ensemble."""
         del mu0
         return 1
 
-    def alike(self, mu0s: M, first: M) -> M:
-        """A stack of measures that asks fields where its first, planned member does."""
+    def share_plan(self, mu0s: M, first: M) -> M:
+        """The stack of measures with the plan of its first member."""
         del first
         return mu0s
 
@@ -229,7 +233,7 @@ motions: dict[type[AbstractMeasure], Motion[Any]] = {}
 
 
 def motion_of(mu: AbstractMeasure) -> Motion[Any]:
-    """How a flow moves a measure: as the nearest class of it that is registered.
+    """The motion registered for the type of a measure, or for its nearest base class.
 
     Examples:
         >>> from meanfield import Points
@@ -242,31 +246,32 @@ def motion_of(mu: AbstractMeasure) -> Motion[Any]:
 
 
 def check_solver(mu0: AbstractMeasure, stepping: AbstractStepping) -> None:
-    """Refuses steps that only other measures can take.
+    """Checks that a measure other than a grid, without noise, can take the steps.
 
     Raises:
-        InvalidInputError: saying which steps fit.
+        InvalidInputError: for `shark` and for `cfl()`.
     """
     kind = type(mu0).__name__
     if isinstance(stepping.solver, diffrax.AbstractSRK):
         raise InvalidInputError(
-            "`shark` is a solver for tokens under noise; use `tsit5`, or add noise."
+            "`shark` is a solver for tokens under noise. Use `tsit5`, or add `noise`."
         )
     if isinstance(stepping, Courant):
         raise InvalidInputError(
-            f"`cfl()` steps are for grids; a {kind} takes `adaptive()` or `fixed(dt)`."
+            f"`stepping` must not be `cfl()` for a {kind}: these steps are for grids. "
+            "Use `adaptive()` or `fixed(dt)`."
         )
 
 
 def check_matrix(states: Array) -> None:
-    """Refuses states, or a factor, of a stack of measures.
+    """Checks that the states, or the factor, of one measure are a matrix.
 
     Raises:
-        InvalidInputError: naming the shape that was given.
+        InvalidInputError: if they have another shape, as those of a stack.
     """
     shape = getattr(states, "shape", ())  # a list has none
     if len(shape) != 2:
         raise InvalidInputError(
-            f"The states of one measure are a matrix; got shape {shape} (an "
-            "`ensemble` takes measures that are `stacked`)."
+            f"The states of one measure must be a matrix; got shape {shape}. Use "
+            "`ensemble` for a stack of measures."
         )

@@ -1,4 +1,4 @@
-"""Steps as long as their estimated error allows."""
+"""Adaptive steps: as long as their error estimate allows."""
 
 import diffrax
 import equinox as eqx
@@ -10,14 +10,14 @@ from typing_extensions import override
 from meanfield._array import positive
 from meanfield.measures import AbstractMeasure
 
-from ._predictive import Predictive
+from ._predictive import PredictiveSteps
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps, method_of
 
-NOISY_RTOL = 1e-3  # of a step under noise: beyond, tokens err by their number
+NOISY_RTOL = 1e-3  # of a step under noise; below it sampling errors are larger
 
 
 class Adaptive(AbstractStepping):
-    """Steps as long as their estimated error allows; see `adaptive`."""
+    """Steps as long as their error estimate allows; see `adaptive`."""
 
     method: diffrax.AbstractSolver
     rtol: float | None
@@ -49,9 +49,9 @@ class Adaptive(AbstractStepping):
     ) -> diffrax.AbstractAdaptiveStepSizeController:
         rtol = self.relative_error(ts.dtype)
         size = jax.lax.stop_gradient(mu0.norm(mu0.coordinates))
-        scale = jnp.where(size > 0, size, 1)  # at the origin any unit is as good
+        scale = jnp.where(size > 0, size, 1)  # at the origin there is no scale
         # Abstract fields of diffrax look like arguments to a type checker.
-        inner = Predictive(  # pyright: ignore[reportCallIssue]
+        inner = PredictiveSteps(  # pyright: ignore[reportCallIssue]
             controller=diffrax.PIDController(
                 rtol=rtol,
                 atol=rtol * scale / 10,
@@ -67,9 +67,9 @@ class Adaptive(AbstractStepping):
 
 
 def _step_error(mu0: AbstractMeasure, error: PyTree[Array]) -> Float[Array, ""]:
-    """The size of a scaled error; infinite where a trial step overflowed.
+    """Norm of a scaled error; infinite if a trial step overflowed.
 
-    Such a step has `inf / inf` for an error, and a NaN would become the next step.
+    Then the scaled error is `inf / inf`, and the next step would become NaN.
     """
     size = jax.lax.stop_gradient(mu0.error_norm(error))
     return jnp.where(jnp.isnan(size), jnp.inf, size)
@@ -81,18 +81,19 @@ def adaptive(
     rtol: float | None = None,
     max_steps: int = MAX_STEPS,
 ) -> Adaptive:
-    r"""Adaptive steps.
+    r"""Steps as long as their error estimate allows.
 
     Args:
-        solver: `tsit5`, `dopri8`, `kvaerno5` where the flow is stiff, `shark` for
-            tokens under noise, or any of diffrax.
+        solver: `tsit5`, `dopri8`, `kvaerno5` for stiff flows, `shark` for tokens under
+            noise, or any solver of diffrax.
         rtol: the relative error of a step in the norm of the measure; `None` is
             $\epsilon^{0.6}$ of the dtype, 4e-10 in double precision, and 1e-3 for
             `shark`. The absolute tolerance is a tenth of it times the initial size.
-        max_steps: accepted and rejected steps before the flow ends as `max-steps`.
+        max_steps: number of accepted and rejected steps after which the flow ends as
+            `max-steps`.
 
     Raises:
-        InvalidInputError: if `rtol` is not positive.
+        InvalidInputError: if `rtol` or `max_steps` is not positive.
         UnknownNameError: if no solver has that name.
 
     Examples:

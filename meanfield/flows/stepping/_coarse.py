@@ -1,8 +1,9 @@
-"""Steps whose lengths have few digits, so that rounding elsewhere changes none.
+"""Step lengths cut to a few binary digits, so that rounding errors do not change them.
 
-Under noise a time that is off by one part in 1e16 is a path that is off by one in 1e8.
-The error of a step, from which the next length follows, is rounded by the order in
-which numbers are added, and that by how many devices add them.
+A Brownian path varies like the square root of time: if a time is off by one part in
+1e16, the path is off by one part in 1e8. The error of a step, from which the next
+length follows, depends by rounding on the order in which numbers are added, and so on
+the number of devices.
 """
 
 import diffrax
@@ -10,30 +11,30 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 from typing_extensions import override
 
-from ._control import AbstractWrapping, Decision, Start, Trial
+from ._control import AbstractWrapper, Decision, Start, Trial
 
-# Binary, of doubles and of floats: steps are shorter by at most 0.05 % and 6 %.
+# Binary digits by bytes of the dtype; steps become at most 0.05 % and 6 % shorter.
 DIGITS = {8: 12, 4: 5}
 
 
-class Coarse(AbstractWrapping[PyTree]):
-    """Another controller, whose steps are cut to a few binary digits.
+class CoarseSteps(AbstractWrapper[PyTree]):
+    """A wrapper that cuts the steps of a controller to a few binary digits.
 
     Attributes:
-        controller: the other one.
+        controller: the controller that chooses the steps.
     """
 
     controller: diffrax.AbstractAdaptiveStepSizeController
 
     @override
     def begin(self, start: Start) -> tuple[Array, PyTree]:
-        t0, (end, inner) = jnp.asarray(start.t0), self.begun(start)
+        t0, (end, inner) = jnp.asarray(start.t0), self.begin_inner(start)
         return t0 + _cut(end - t0), inner
 
     @override
     def decide(self, trial: Trial, state: PyTree) -> Decision:
-        chosen = self.decided(trial, state)
-        return chosen._replace(t1=chosen.t0 + _cut(chosen.t1 - chosen.t0))
+        decision = self.decide_inner(trial, state)
+        return decision._replace(t1=decision.t0 + _cut(decision.t1 - decision.t0))
 
 
 def _cut(length: Float[Array, ""]) -> Float[Array, ""]:

@@ -1,7 +1,7 @@
-"""Step-size controllers: what they are told, and what they decide, in one piece each.
+"""Base classes of step-size controllers, with structured arguments and results.
 
-diffrax hands a controller eight arguments and takes back six values. The two bases here
-pack them once, so that a controller is written as `begin` and `decide`.
+diffrax passes eight arguments to a controller and takes back six values. The base
+classes pack them once, so that a controller only implements `begin` and `decide`.
 """
 
 import abc
@@ -22,17 +22,17 @@ StateT = TypeVar("StateT")
 
 
 class Start(NamedTuple):
-    """What a controller is told before the first step.
+    """Arguments of a controller before the first step.
 
     Attributes:
-        terms: of the equation.
-        t0: where the flow begins.
-        t1: where it is to end.
-        y0: its first state.
-        dt0: the first step, if it was given.
-        args: of the equation.
+        terms: the terms of the equation.
+        t0: the time at which the flow begins.
+        t1: the time at which it should end.
+        y0: the initial state.
+        dt0: the length of the first step, if it was given.
+        args: the arguments of the equation.
         func: gives the derivative of `terms` at a time and a state.
-        order: of the error of the method; `None` if it estimates none.
+        order: the order of the error estimate; `None` without one.
     """
 
     terms: PyTree[diffrax.AbstractTerm]
@@ -49,13 +49,13 @@ class Trial(NamedTuple):
     """One step that the solver tried.
 
     Attributes:
-        t0: where it began.
-        t1: where it ended.
+        t0: the time at its beginning.
+        t1: the time at its end.
         y0: the state at its beginning.
         y1: the state at its end.
-        args: of the equation.
-        error: what the solver says of its error.
-        order: of that error.
+        args: the arguments of the equation.
+        error: the error estimate of the solver.
+        order: the order of that estimate.
     """
 
     t0: SolverTime
@@ -68,15 +68,15 @@ class Trial(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What becomes of a trial, and the step after it.
+    """Whether a trial is accepted, and the next step.
 
     Attributes:
         keep: whether the trial is accepted.
-        t0: where the next step begins.
-        t1: where it is to end.
+        t0: the time at which the next step begins.
+        t1: the time at which it should end.
         jump: whether the field jumps at its beginning.
-        state: what the controller remembers.
-        result: whether the flow goes on.
+        state: the memory of the controller.
+        result: the code of diffrax, which says whether the flow continues.
     """
 
     keep: Bool[Array, ""] | bool
@@ -88,15 +88,15 @@ class Decision(NamedTuple):
 
 
 class AbstractControl(diffrax.AbstractAdaptiveStepSizeController[StateT, None]):
-    """A step-size controller of two methods."""
+    """A step-size controller that implements only `begin` and `decide`."""
 
     @abc.abstractmethod
     def begin(self, start: Start) -> tuple[Array, StateT]:
-        """Where the first step is to end, and what is remembered."""
+        """The end of the first step, and the memory of the controller."""
 
     @abc.abstractmethod
     def decide(self, trial: Trial, state: StateT) -> Decision:
-        """Whether a trial is kept, and what comes next."""
+        """Whether a trial is accepted, and the next step."""
 
     @override
     def init(
@@ -125,30 +125,30 @@ class AbstractControl(diffrax.AbstractAdaptiveStepSizeController[StateT, None]):
         controller_state: StateT,
     ) -> tuple[Any, Array, Array, Array, StateT, diffrax.RESULTS]:
         trial = Trial(t0, t1, y0, y1_candidate, args, y_error, error_order)
-        chosen = self.decide(trial, controller_state)
-        keep, t0, t1, jump, state, result = chosen
+        decision = self.decide(trial, controller_state)
+        keep, t0, t1, jump, state, result = decision
         return keep, t0, t1, jump, state, result
 
 
 class AbstractRuledControl(AbstractControl[StateT]):
-    """Steps by a rule: no error is estimated, and any tolerance would do."""
+    """Steps by a rule, without an error estimate or a tolerance."""
 
     @property
     @override
     def rtol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """No relative error is asked for."""
+        """Zero: there is no relative tolerance."""
         return 0.0
 
     @property
     @override
     def atol(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """No absolute error is asked for."""
+        """Zero: there is no absolute tolerance."""
         return 0.0
 
     @property
     @override
     def norm(self) -> Callable:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The Euclidean norm, which nobody reads."""
+        """The Euclidean norm; diffrax requires one, and it is not used."""
         return length
 
     @override
@@ -158,10 +158,10 @@ class AbstractRuledControl(AbstractControl[StateT]):
         return self
 
 
-class AbstractWrapping(AbstractControl[StateT]):
-    """A controller around another one, whose tolerances it passes on.
+class AbstractWrapper(AbstractControl[StateT]):
+    """A controller around another one, with the tolerances of the other.
 
-    Implicit solvers read them, too.
+    Implicit solvers read these tolerances too.
     """
 
     controller: eqx.AbstractVar[diffrax.AbstractAdaptiveStepSizeController]
@@ -186,22 +186,22 @@ class AbstractWrapping(AbstractControl[StateT]):
         return self.controller.norm
 
     @override
-    def wrap(self, direction: int | Array | np.ndarray) -> "AbstractWrapping[StateT]":
-        wrapped = self.controller.wrap(direction)
-        return eqx.tree_at(lambda own: own.controller, self, wrapped)
+    def wrap(self, direction: int | Array | np.ndarray) -> "AbstractWrapper[StateT]":
+        controller = self.controller.wrap(direction)
+        return eqx.tree_at(lambda wrapper: wrapper.controller, self, controller)
 
-    def begun(self, start: Start) -> tuple[Array, PyTree]:
-        """Where the wrapped controller lets the first step end, and its memory."""
+    def begin_inner(self, start: Start) -> tuple[Array, PyTree]:
+        """The first step's end by the wrapped controller, and the memory of it."""
         end, inner = self.controller.init(*start)
         return jnp.asarray(end), inner
 
-    def decided(self, trial: Trial, inner: PyTree) -> Decision:
-        """What the wrapped controller decides."""
+    def decide_inner(self, trial: Trial, inner: PyTree) -> Decision:
+        """The decision of the wrapped controller."""
         *proposal, inner, result = self.controller.adapt_step_size(*trial, inner)
         keep, t0, t1, jump = (jnp.asarray(part) for part in proposal)
         return Decision(keep, t0, t1, jump, inner, result)
 
 
-def elapsed(trial: Trial) -> Float[Array, ""]:
-    """The length of a trial."""
+def step_length(trial: Trial) -> Float[Array, ""]:
+    """The length of a trial step."""
     return jnp.asarray(trial.t1) - trial.t0

@@ -1,4 +1,4 @@
-"""Steps as long as the fluxes of a grid allow: the Courant condition."""
+"""Steps on a grid, limited by the Courant (CFL) condition."""
 
 import diffrax
 import equinox as eqx
@@ -9,17 +9,17 @@ from typing_extensions import override
 from meanfield._array import positive
 from meanfield._typing import SolverTime
 from meanfield.errors import InvalidInputError
-from meanfield.measures import TURN, AbstractMeasure
+from meanfield.measures import MAX_TURN, AbstractMeasure
 
-from ._control import AbstractRuledControl, Decision, Start, Trial, elapsed
+from ._control import AbstractRuledControl, Decision, Start, Trial, step_length
 from ._ssp import SSPRK3
 from ._stepping import MAX_STEPS, AbstractStepping, check_steps
 
-SAFETY = 0.8  # of the longest step after which all masses are still positive
+SAFETY = 0.8  # fraction of the longest step that keeps all masses positive
 
 
 class Courant(AbstractStepping):
-    """Steps of a share of the longest stable one; see `cfl`."""
+    """Steps that are a fraction of the longest stable one; see `cfl`."""
 
     share: float = eqx.field(static=True)
     steps: int = eqx.field(static=True)
@@ -36,7 +36,7 @@ class Courant(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        return (self.share * TURN) ** 4 / 24  # of the box, as exp(-t) in one step
+        return (self.share * MAX_TURN) ** 4 / 24  # of the box: third order for exp(-t)
 
     @override
     def controller(
@@ -52,7 +52,7 @@ class Courant(AbstractStepping):
 
 
 class CourantSteps(AbstractRuledControl[None]):
-    """Keeps steps that were stable at each stage; adaptive, but not to an error."""
+    """Accepts steps that were stable at every stage; estimates no error."""
 
     share: float = eqx.field(static=True)
 
@@ -65,7 +65,7 @@ class CourantSteps(AbstractRuledControl[None]):
     @override
     def decide(self, trial: Trial, state: None) -> Decision:
         rate = jnp.asarray(trial.error)
-        keep = jnp.asarray(elapsed(trial) * rate <= 1)
+        keep = jnp.asarray(step_length(trial) * rate <= 1)
         start = jnp.where(keep, trial.t1, trial.t0)
         end = start + self._step(rate, jnp.inf)
         return Decision(keep, start, end, jnp.zeros((), bool), None)
@@ -75,11 +75,13 @@ class CourantSteps(AbstractRuledControl[None]):
 
 
 def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
-    """Steps for densities on grids, with SSP Runge–Kutta of third order.
+    """Steps for densities on grids, by SSP Runge–Kutta of third order.
 
     Args:
-        share: of the longest step after which no mass is negative.
-        max_steps: accepted and rejected steps before the flow ends as `max-steps`.
+        share: CFL number, as a fraction of the longest step that keeps all masses
+            non-negative.
+        max_steps: number of accepted and rejected steps after which the flow ends as
+            `max-steps`.
 
     Raises:
         InvalidInputError: if `share` is not above 0 and at most 1.
@@ -93,6 +95,6 @@ def cfl(share: float = SAFETY, *, max_steps: int = MAX_STEPS) -> Courant:
     check_steps(max_steps)
     if share > 1:
         raise InvalidInputError(
-            f"`share` of the longest stable step must be in (0, 1]; got {share}."
+            f"`share` must be in (0, 1], in longest stable steps; got {share}."
         )
     return Courant(share, max_steps)

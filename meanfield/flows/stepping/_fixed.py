@@ -1,4 +1,4 @@
-"""Steps of one length."""
+"""Fixed steps: all of the same length."""
 
 import diffrax
 import equinox as eqx
@@ -16,16 +16,16 @@ from meanfield.measures import AbstractMeasure
 from ._control import AbstractRuledControl, Decision, Start, Trial
 from ._stepping import MAX_STEPS, AbstractStepping, method_of
 
-ENOUGH = 128  # of steps of one length, where none was asked for
+N_STEPS = 128  # by default, of equal length, if velocities jump
 
 
 class Fixed(AbstractStepping):
-    """Steps of one length, shortened only to land on jumps and on the end."""
+    """Steps of one length, shortened only to land on jumps and on the end time."""
 
     method: diffrax.AbstractSolver
     dt: float = eqx.field(static=True)
     edges: Float[Array, " edges"] | None = None
-    jumped: Bool[Array, " edges"] | None = None
+    is_jump: Bool[Array, " edges"] | None = None
 
     @property
     @override
@@ -39,7 +39,7 @@ class Fixed(AbstractStepping):
 
     @override
     def relative_error(self, dtype: jnp.dtype) -> float:
-        return float("nan")  # nobody estimates it
+        return float("nan")  # not estimated
 
     @override
     def prepare(
@@ -47,12 +47,11 @@ class Fixed(AbstractStepping):
     ) -> "AbstractStepping":
         if not (is_concrete(ts) and is_concrete(jumps)):
             raise InvalidInputError(
-                "Fixed steps are laid out before the flow is traced: `ts` and the "
-                "times of layers must be numbers, not results of a surrounding `jit` "
-                "or `vmap`."
+                "`ts` and the times of layers must be known numbers if steps are fixed;"
+                " got values traced by `jit` or `vmap`. Use `adaptive()` there."
             )
-        edges, jumped = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
-        return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(jumped))
+        edges, is_jump = _grid(np.asarray(ts), self.dt, np.asarray(jumps))
+        return Fixed(self.method, self.dt, jnp.asarray(edges), jnp.asarray(is_jump))
 
     @override
     def controller(
@@ -61,17 +60,17 @@ class Fixed(AbstractStepping):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
-        if self.edges is None or self.jumped is None:
-            raise InvalidInputError("A fixed stepping must be prepared with its times.")
+        if self.edges is None or self.is_jump is None:
+            raise InvalidInputError("Fixed steps need their times: call `prepare`.")
         # Abstract fields of diffrax look like arguments to a type checker.
-        return EdgeSteps(edges=self.edges, jumped=self.jumped)  # pyright: ignore[reportCallIssue]
+        return EdgeSteps(edges=self.edges, is_jump=self.is_jump)  # pyright: ignore[reportCallIssue]
 
 
 class EdgeSteps(AbstractRuledControl[Array]):
-    """From edge to edge; before a jump, to the last number before it."""
+    """Steps from edge to edge; towards a jump, to the last number before it."""
 
     edges: Float[Array, " edges"]
-    jumped: Bool[Array, " edges"]
+    is_jump: Bool[Array, " edges"]
 
     @override
     def begin(self, start: Start) -> tuple[Array, Array]:
@@ -79,17 +78,21 @@ class EdgeSteps(AbstractRuledControl[Array]):
 
     @override
     def decide(self, trial: Trial, state: Array) -> Decision:
-        start, jump = self.edges[state], self.jumped[state]
+        start, jump = self.edges[state], self.is_jump[state]
         end = self._end(jnp.minimum(state + 1, self.edges.shape[0] - 1))
         return Decision(keep=True, t0=start, t1=end, jump=jump, state=state + 1)
 
     def _end(self, index: Array | int) -> Array:
         edge = self.edges[index]
-        return jnp.where(self.jumped[index], _before(edge), edge)
+        return jnp.where(self.is_jump[index], _previous_float(edge), edge)
 
 
 def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
-    """Steps of length `dt`, explicit Euler unless another `solver` is named.
+    """Steps of length `dt`, by default of explicit Euler.
+
+    Args:
+        dt: the length of a step.
+        solver: a name in `solvers`, or an explicit solver of diffrax.
 
     Raises:
         InvalidInputError: if `dt` is not positive, or the solver is implicit.
@@ -110,28 +113,30 @@ def fixed(dt: float, solver: str | diffrax.AbstractSolver = "euler") -> Fixed:
     method = method_of(solver)
     if isinstance(method, diffrax.AbstractImplicitSolver):
         raise InvalidInputError(
-            "Implicit solvers choose their steps by error: use `adaptive`."
+            "`solver` must be explicit if steps are fixed; got "
+            f"{type(method).__name__}. Use `adaptive` for implicit solvers."
         )
     return Fixed(method, float(dt))
 
 
-def over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
-    """Steps for velocities that jump: `ENOUGH` of one length from first to last time.
+def steps_over_jumps(ts: Numbers, solver: str = "euler") -> Fixed:
+    """Fixed steps for velocities that jump: 128 from the first to the last time.
 
     Raises:
         InvalidInputError: if the times are not known before the flow is traced.
 
     Examples:
-        >>> from meanfield.flows import over_jumps
-        >>> over_jumps([0.0, 2.0]).dt * 128
+        >>> from meanfield.flows import steps_over_jumps
+        >>> steps_over_jumps([0.0, 2.0]).dt * 128
         2.0
     """
     if not is_concrete(ts):
         raise InvalidInputError(
-            "Velocities that jump need steps of one length: give `fixed(dt)`."
+            "Velocities that jump need `ts` as known numbers; got traced values. Use "
+            "`stepping=fixed(dt)`."
         )
-    known = np.asarray(ts)
-    return fixed(float(known[-1] - known[0]) / ENOUGH or 1.0, solver)
+    times = np.asarray(ts)
+    return fixed(float(times[-1] - times[0]) / N_STEPS or 1.0, solver)
 
 
 def _grid(
@@ -141,14 +146,18 @@ def _grid(
     start, end = float(ts[0]), float(ts[-1])
     count = max(1, int(np.ceil((end - start) / dt * (1 - 1e-12))))
     regular = start + dt * np.arange(count)
-    inside = jumps[(jumps > start) & (jumps < end)].astype(float)
-    # An edge within rounding of a jump is the jump.
-    far = np.all(np.abs(regular[:, None] - inside[None, :]) > 1e-9 * dt, axis=1)
-    edges = np.unique(np.concatenate([regular[far], inside, [end]])).astype(ts.dtype)
-    return edges, np.isin(edges, inside.astype(ts.dtype))
+    inner_jumps = jumps[(jumps > start) & (jumps < end)].astype(float)
+    # An edge within rounding of a jump is replaced by the jump.
+    is_distant = np.all(
+        np.abs(regular[:, None] - inner_jumps[None, :]) > 1e-9 * dt, axis=1
+    )
+    edges = np.unique(np.concatenate([regular[is_distant], inner_jumps, [end]])).astype(
+        ts.dtype
+    )
+    return edges, np.isin(edges, inner_jumps.astype(ts.dtype))
 
 
-def _before(t: Array) -> Array:
-    """The next smaller number, which moves as `t` does."""
-    still = jax.lax.stop_gradient(t)
-    return t + (jnp.nextafter(still, -jnp.inf) - still)
+def _previous_float(t: Array) -> Array:
+    """The next smaller floating-point number, with the derivative of `t`."""
+    constant = jax.lax.stop_gradient(t)
+    return t + (jnp.nextafter(constant, -jnp.inf) - constant)

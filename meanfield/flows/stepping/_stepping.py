@@ -1,4 +1,4 @@
-"""A solver, and a rule for the lengths of its steps."""
+"""Steppings: a solver and a rule for its step sizes, and the registry of solvers."""
 
 import abc
 from collections.abc import Callable
@@ -25,7 +25,7 @@ solvers.register("shark")(diffrax.ShARK)  # for tokens under noise
 
 
 class AbstractStepping(eqx.Module):
-    """A solver and a rule for the lengths of its steps.
+    """A solver and a rule for its step sizes.
 
     Examples:
         >>> from meanfield import adaptive, cfl, fixed
@@ -42,7 +42,7 @@ class AbstractStepping(eqx.Module):
     @property
     @abc.abstractmethod
     def max_steps(self) -> int:
-        """Steps after which the flow ends as `max-steps`."""
+        """Number of steps after which the flow ends as `max-steps`."""
 
     @abc.abstractmethod
     def relative_error(self, dtype: jnp.dtype) -> float:
@@ -51,9 +51,9 @@ class AbstractStepping(eqx.Module):
     def prepare(
         self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
     ) -> "AbstractStepping":
-        """The stepping for these times: all that must be known outside `jit`.
+        """The stepping for given times; a hook that computes what `jit` cannot.
 
-        A hook: by default nothing must.
+        By default it returns the stepping itself.
         """
         del ts, jumps
         return self
@@ -65,14 +65,14 @@ class AbstractStepping(eqx.Module):
         ts: Float[Array, " times"],
         jumps: Float[Array, " k"],
     ) -> diffrax.AbstractAdaptiveStepSizeController:
-        """The step-size controller that lands on jumps and straddles none."""
+        """The step-size controller; its steps end at jumps and never cross one."""
 
 
 def check_steps(max_steps: int) -> None:
-    """Refuses a number of steps that is none.
+    """Checks that `max_steps` is a positive whole number.
 
     Raises:
-        InvalidInputError: unless it is whole and positive.
+        InvalidInputError: otherwise.
     """
     if not isinstance(max_steps, int) or max_steps < 1:
         raise InvalidInputError(
@@ -81,12 +81,12 @@ def check_steps(max_steps: int) -> None:
 
 
 def method_of(solver: str | diffrax.AbstractSolver) -> diffrax.AbstractSolver:
-    """A solver, or that of a name.
+    """The solver with a given name in `solvers`, or a solver of diffrax as it is.
 
     Raises:
-        InvalidInputError: if it is another thing.
+        InvalidInputError: if `solver` is anything else.
         UnknownNameError: if no solver has that name.
     """
-    what = "`solver` is a name of `solvers`, or a solver of diffrax"
-    require(what, solver, (str, diffrax.AbstractSolver))
+    requirement = "`solver` must be a name in `solvers`, or a solver of diffrax"
+    require(requirement, solver, (str, diffrax.AbstractSolver))
     return solvers[solver]() if isinstance(solver, str) else solver

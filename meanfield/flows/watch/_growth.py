@@ -1,10 +1,10 @@
-r"""Finite-time blow-up, told from unbounded growth by its growth law.
+r"""Growth laws, which distinguish a finite-time blow-up from unbounded growth.
 
-Near a blow-up a size grows like $u \sim c\,(t_* - t)^{-\gamma}$, so the time to grow by
-a factor shrinks to zero in proportion to what is left of the time, like $u^{-\kappa}$
-with $\kappa = 1/\gamma$; under exponential growth it stays constant, under algebraic
-growth it rises. Only the first is a blow-up, and only the first has a $t_*$, which
-follows from three points of the record.
+Near a blow-up the size grows like $u \sim c\,(t_* - t)^{-\gamma}$, so the time to grow
+by a given factor shrinks in proportion to the time left, like $u^{-\kappa}$ with
+$\kappa = 1/\gamma$. Under exponential growth it is constant, under algebraic growth it
+increases. Only the first is a blow-up; its $t_*$ follows from three points of the
+record.
 """
 
 import math
@@ -17,30 +17,31 @@ from jaxtyping import Array, Bool, Float, Int
 
 from meanfield._array import is_concrete
 
-LENGTH = 16  # points on record,
-ENOUGH = 12  # so many distinct ones for a verdict: the oldest may be the start
-SPACING = 0.25  # e-folds of size between them,
+LENGTH = 16  # points in a record
+MIN_POINTS = 12  # distinct points needed for a decision; the oldest may be the start
+SPACING = 0.25  # e-folds of size from point to point,
 SHRINKAGE = 0.7  # or this factor of the step size, whichever comes first
-BISECTIONS = 60  # halves the bracket of the exponent to below rounding
-SAME = 0.2  # relative change up to which two exponents are of one law
-SIZES = 4 * math.log(10)  # e-folds of size through which a law must have held
+BISECTIONS = 60  # halvings that bring the bracket of the exponent below rounding
+EXPONENT_TOLERANCE = 0.2  # relative change of the exponent within one law
+LAW_E_FOLDS = 4 * math.log(10)  # e-folds of size during which a law must have held
 FALL = 3.0  # e-folds by which the time per e-fold must have fallen meanwhile
-RESOLUTION = 128  # roundings of the time: what is left then takes steps of a few
+RESOLUTION = 128  # roundings of the time: below it, steps would be a few roundings
+ROUNDINGS = 32  # least error in roundings of the time: fields have rounding errors
 
 
 class Record(NamedTuple):
-    """Spaced points of the past, newest last, and since when they follow one law."""
+    """Spaced points of the past, the newest last, and the law that they follow."""
 
     ts: Float[Array, " points"]
     log_sizes: Float[Array, " points"]
-    dt: Float[Array, ""]  # the step that led to the newest
-    held: Int[Array, ""]
+    dt: Float[Array, ""]  # the step that led to the newest point
+    n_points: Int[Array, ""]
     kappa: Float[Array, ""]  # $1/\gamma$ of the law,
-    since: Float[Array, ""]  # and the log-size from which it has held
+    law_log_size: Float[Array, ""]  # and the log-size from which it has held
 
 
 class BlowUpTime(NamedTuple):
-    """When the size is infinite, and how sure that is; NaN without evidence.
+    """Time of a finite-time blow-up and its error estimate.
 
     Examples:
         >>> from meanfield import Gaussian, attentions, flow
@@ -58,30 +59,32 @@ class BlowUpTime(NamedTuple):
     error: Float[Array, ""]
 
     @property
-    def or_missing(self) -> "BlowUpTime":
-        """The time as people read it: NaN in place of infinity.
+    def nan_form(self) -> "BlowUpTime":
+        """The form for users: NaN in place of infinity if there is no blow-up.
 
-        Outside of programs NumPy puts it there, so that none is computed on a device,
-        where `jax_debug_nans` would stop it.
+        Concrete values are converted by NumPy, because a NaN computed on a device would
+        raise under `jax_debug_nans`.
         """
         if is_concrete(self.t_star):
             host = [np.asarray(part) for part in self]
-            there = np.isfinite(host[0])
-            parts = (np.where(there, part, part.dtype.type(np.nan)) for part in host)
+            is_finite = np.isfinite(host[0])
+            parts = (
+                np.where(is_finite, part, part.dtype.type(np.nan)) for part in host
+            )
             return BlowUpTime(*map(jax.device_put, parts))
-        there = jnp.isfinite(self.t_star)
-        return BlowUpTime(*(jnp.where(there, part, jnp.nan) for part in self))
+        is_finite = jnp.isfinite(self.t_star)
+        return BlowUpTime(*(jnp.where(is_finite, part, jnp.nan) for part in self))
 
     @property
-    def or_never(self) -> "BlowUpTime":
-        """The reverse of `or_missing`: infinity, and no error, in place of NaN."""
+    def inf_form(self) -> "BlowUpTime":
+        """The form used inside `jit`: infinity and a zero error in place of NaN."""
         missing = jnp.isnan(jnp.asarray(self.t_star))
         time = jnp.where(missing, jnp.inf, self.t_star)
         return BlowUpTime(time, jnp.where(missing, 0.0, self.error))
 
 
 def empty_record(t0: Float[Array, ""], log_size: Float[Array, ""]) -> Record:
-    """A record that holds the start."""
+    """A record that holds only the start."""
     ts, logs = jnp.full(LENGTH, t0), jnp.full(LENGTH, log_size)
     zero = jnp.zeros_like(log_size)
     return Record(
@@ -95,158 +98,179 @@ def push(
     log_size: Float[Array, ""],
     dt: Float[Array, ""],
 ) -> Record:
-    """The record after a step, which enters if it is far enough from the newest."""
-    changed = jnp.abs(log_size - record.log_sizes[-1]) >= SPACING
-    enters = changed | (dt <= SHRINKAGE * record.dt)
+    """The record after a step, with a new point if it is far enough from the last."""
+    has_changed = jnp.abs(log_size - record.log_sizes[-1]) >= SPACING
+    enters = has_changed | (dt <= SHRINKAGE * record.dt)
     longer = record._replace(
         ts=jnp.append(record.ts[1:], t),
         log_sizes=jnp.append(record.log_sizes[1:], log_size),
         dt=dt,
-        held=jnp.minimum(record.held + 1, LENGTH),
+        n_points=jnp.minimum(record.n_points + 1, LENGTH),
     )
-    longer = _under_its_law(longer)
+    longer = _update_law(longer)
     return jax.tree.map(lambda a, b: jnp.where(enters, a, b), longer, record)
 
 
-def _under_its_law(record: Record) -> Record:
-    """The record with its law, which is a new one if the exponent has changed."""
+def _update_law(record: Record) -> Record:
+    """The record with a new growth law if the exponent has changed."""
     kappa = _halves(record).kappa
-    same = jnp.abs(kappa - record.kappa) <= SAME * record.kappa
+    is_same_law = jnp.abs(kappa - record.kappa) <= EXPONENT_TOLERANCE * record.kappa
     return record._replace(
-        kappa=jnp.where(same, record.kappa, kappa),
-        since=jnp.where(same, record.since, record.log_sizes[0]),
+        kappa=jnp.where(is_same_law, record.kappa, kappa),
+        law_log_size=jnp.where(is_same_law, record.law_log_size, record.log_sizes[0]),
     )
 
 
 class _Halves(NamedTuple):
-    """The older and the newer half of a record, and the power law through both."""
+    """Growth and duration of both halves of a record, and the exponent of its law."""
 
-    grown: tuple[Array, Array]  # log-size
-    spent: tuple[Array, Array]  # time
+    log_growths: tuple[Array, Array]  # log-size
+    durations: tuple[Array, Array]  # time
     kappa: Array  # zero where either half does not grow
 
 
 def _halves(record: Record) -> _Halves:
-    r"""Under a power law $\kappa$ is the fall of $\log(dt/d\log u)$ per e-fold."""
+    r"""Both halves; $\kappa$ is the decrease of $\log(dt/d\log u)$ per e-fold."""
     ts, logs = record.ts, record.log_sizes
     middle = LENGTH // 2
-    grown = logs[middle] - logs[0], logs[-1] - logs[middle]
-    spent = ts[middle] - ts[0], ts[-1] - ts[middle]
-    grows = (grown[0] > 0) & (grown[1] > 0) & (spent[0] > 0) & (spent[1] > 0)
+    log_growths = logs[middle] - logs[0], logs[-1] - logs[middle]
+    durations = ts[middle] - ts[0], ts[-1] - ts[middle]
+    grows = (
+        (log_growths[0] > 0)
+        & (log_growths[1] > 0)
+        & (durations[0] > 0)
+        & (durations[1] > 0)
+    )
     older, newer = (
         jnp.where(grows, time / jnp.where(grows, size, 1), 1)
-        for time, size in zip(spent, grown, strict=True)
+        for time, size in zip(durations, log_growths, strict=True)
     )
-    between = jnp.where(grows, (grown[0] + grown[1]) / 2, 1)
-    return _Halves(grown, spent, jnp.log(older / newer) / between)
+    distance = jnp.where(grows, (log_growths[0] + log_growths[1]) / 2, 1)
+    return _Halves(log_growths, durations, jnp.log(older / newer) / distance)
 
 
 def _time_left(halves: _Halves) -> Float[Array, ""]:
-    """The time from the newest point to the blow-up; infinite without acceleration."""
+    """Time from the newest point to the blow-up; infinite without acceleration."""
     faster = halves.kappa > 0
-    stretch = jnp.expm1(jnp.where(faster, halves.kappa * halves.grown[1], 1))
-    return jnp.where(faster, halves.spent[1] / stretch, jnp.inf)
+    stretch = jnp.expm1(jnp.where(faster, halves.kappa * halves.log_growths[1], 1))
+    return jnp.where(faster, halves.durations[1] / stretch, jnp.inf)
 
 
-def accelerates(record: Record) -> Bool[Array, ""]:
-    """Whether growth over the record gains speed like that towards a finite time.
+def is_accelerating(record: Record) -> Bool[Array, ""]:
+    r"""Whether growth accelerates as it does before a blow-up.
 
-    The time per e-fold over the newer half is at most three quarters of that over the
-    older half: exponents up to 7.
+    The time per e-fold over the newer half is below three quarters of that over the
+    older half, which detects exponents $\gamma$ up to 7.
     """
     halves = _halves(record)
-    (older, newer), (time_older, time_newer) = halves.grown, halves.spent
+    (older, newer), (time_older, time_newer) = halves.log_growths, halves.durations
     faster = time_newer * older < 0.75 * time_older * newer
-    return (record.held >= ENOUGH) & (older > 0) & (newer > 0) & faster
+    return (record.n_points >= MIN_POINTS) & (older > 0) & (newer > 0) & faster
 
 
-def certain(record: Record) -> Bool[Array, ""]:
-    r"""Whether one power law has held for long enough to be believed, at any exponent.
+def is_certain(record: Record) -> Bool[Array, ""]:
+    r"""Whether one power law has held for long enough to be certain.
 
     The size grew by four decades under it, and the time per e-fold fell by three
-    e-folds meanwhile. Doubly exponential growth, whose time per e-fold falls like one
-    over the e-folds, keeps one exponent to a fifth for a fifth of an e-fold of that.
+    e-folds. Under doubly exponential growth the time per e-fold falls like the inverse
+    of the log-size, so the exponent stays within a fifth only while that time falls by
+    a fifth of an e-fold.
     """
-    grown = record.log_sizes[-1] - record.since
-    fallen = record.kappa * grown
-    return (record.held == LENGTH) & (grown >= SIZES) & (fallen >= FALL)
+    log_growth = record.log_sizes[-1] - record.law_log_size
+    fall = record.kappa * log_growth
+    return (record.n_points == LENGTH) & (log_growth >= LAW_E_FOLDS) & (fall >= FALL)
 
 
-def blows_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
-    r"""Whether the record alone shows a finite-time blow-up, about to happen.
+def is_blow_up(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+    r"""Whether the record alone shows an imminent finite-time blow-up.
 
-    Its law is certain, and leaves a time that is negligible beside the time elapsed
-    since `t0`: $\epsilon^{0.4}$ of it.
+    Its law is certain, and the time left by it is negligible compared with the time
+    since `t0`: at most $\epsilon^{0.4}$ of it.
     """
-    return certain(record) & _soon(record, t0)
+    return is_certain(record) & _is_imminent(record, t0)
 
 
-def exhausted(
+def is_exhausted(
     record: Record, t0: Float[Array, ""], error: Float[Array, ""]
 ) -> Bool[Array, ""]:
-    """Whether growth accelerates, and later steps would not teach its time.
+    """Whether growth accelerates, and more steps would not improve the estimated time.
 
-    What is left is negligible and within the `error` of the time, or a few roundings
-    of it.
+    The time left is negligible and below the `error` of the time, or it is a few
+    roundings of the time.
     """
-    left, t = _time_left(_halves(record)), record.ts[-1]
-    spent = left <= RESOLUTION * jnp.finfo(t.dtype).eps * jnp.abs(t)
-    within = (left <= error) & _soon(record, t0)
-    return accelerates(record) & (within | spent)
+    time_left, t = _time_left(_halves(record)), record.ts[-1]
+    is_rounding = time_left <= RESOLUTION * jnp.finfo(t.dtype).eps * jnp.abs(t)
+    is_within_error = (time_left <= error) & _is_imminent(record, t0)
+    return is_accelerating(record) & (is_within_error | is_rounding)
 
 
-def _soon(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
-    left, t = _time_left(_halves(record)), record.ts[-1]
-    return left <= jnp.finfo(t.dtype).eps ** 0.4 * (t - t0)
+def _is_imminent(record: Record, t0: Float[Array, ""]) -> Bool[Array, ""]:
+    time_left, t = _time_left(_halves(record)), record.ts[-1]
+    return time_left <= jnp.finfo(t.dtype).eps ** 0.4 * (t - t0)
 
 
-def time_to_grow(record: Record, grown: Float[Array, ""]) -> Float[Array, ""]:
-    """The time that so many e-folds of size will take by the law of the record."""
+def time_to_grow(record: Record, log_growth: Float[Array, ""]) -> Float[Array, ""]:
+    """Time in which the log-size will grow by `log_growth`, by the record's law."""
     halves = _halves(record)
-    return -_time_left(halves) * jnp.expm1(-halves.kappa * grown)
+    return -_time_left(halves) * jnp.expm1(-halves.kappa * log_growth)
 
 
-def goes_on(
-    record: Record, grown: Float[Array, ""], gained: Float[Array, ""]
+def is_law_continued(
+    record: Record, log_growth: Float[Array, ""], rate_gain: Float[Array, ""]
 ) -> Bool[Array, ""]:
-    """Whether the law of the record holds at a state ahead.
+    """Whether the growth law of the record still holds at an extrapolated state.
 
     Args:
         record: the growth so far.
-        grown: e-folds of size from here to that state.
-        gained: e-folds by which the rate of growth is higher there. Where it is beyond
-            all numbers it is no number, and high enough.
+        log_growth: e-folds of size from the newest point to that state.
+        rate_gain: e-folds by which the growth rate is higher there; NaN, by overflow,
+            counts as high enough.
     """
-    needed = (1 - SAME) * _halves(record).kappa * grown
-    return (grown > 0) & ~(gained < needed)
+    required_gain = (1 - EXPONENT_TOLERANCE) * _halves(record).kappa * log_growth
+    return (log_growth > 0) & ~(rate_gain < required_gain)
 
 
-def disguise(
+def error_amplification(
     record: Record, t0: Float[Array, ""], log_size0: Float[Array, ""]
 ) -> Float[Array, ""]:
-    """The size at `t0` over the part of it that was to escape; at least 1.
+    """Ratio of the size at `t0` to the part of it that blows up; at least 1.
 
-    That part is what the growth law gives when it is followed back to `t0`. Errors of
-    steps are relative to the whole size, so that of the time is so many times larger.
+    The growth law, extrapolated back to `t0`, gives that part. Errors of steps are
+    relative to the whole size, so the error of the blow-up time is larger by this
+    factor.
     """
     halves = _halves(record)
-    left, elapsed = _time_left(halves), record.ts[-1] - t0
-    faster = (halves.kappa > 0) & jnp.isfinite(left) & (left > 0)
-    kappa, left = (jnp.where(faster, part, 1) for part in (halves.kappa, left))
-    grown = jnp.log1p(elapsed / left) / kappa
-    excess = log_size0 - (record.log_sizes[-1] - grown)
+    time_left, duration = _time_left(halves), record.ts[-1] - t0
+    faster = (halves.kappa > 0) & jnp.isfinite(time_left) & (time_left > 0)
+    kappa, time_left = (
+        jnp.where(faster, part, 1) for part in (halves.kappa, time_left)
+    )
+    log_growth = jnp.log1p(duration / time_left) / kappa
+    excess = log_size0 - (record.log_sizes[-1] - log_growth)
     return jnp.where(faster, jnp.exp(jnp.maximum(excess, 0)), 1)
 
 
-def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:
-    r"""$t_*$ from the growth law through the record.
+def time_error(time_shift: Float[Array, ""], t: Float[Array, ""]) -> Float[Array, ""]:
+    """Error of a blow-up time near `t`: the shift by steps, and rounding of the time.
 
-    Two estimates, from three points of the whole record and of its newer half; the
-    error is their difference plus `drift`, the shift that integration errors allow.
+    The relative error of a step shifts the blow-up by at most this share of the time
+    of growth at that step, and the shifts add up.
+    """
+    return time_shift + ROUNDINGS * jnp.finfo(t.dtype).eps * jnp.abs(t)
+
+
+def blow_up_time(record: Record, drift: Float[Array, ""]) -> BlowUpTime:
+    r"""Blow-up time $t_*$ by the growth law of the record, with an error estimate.
+
+    $t_*$ follows from three points of the newer half. The error is its difference from
+    the estimate by three points of the whole record, plus `drift`, the possible shift
+    of the time by integration errors.
     """
     middle, newest = LENGTH // 2, LENGTH - 1
-    at = jnp.array([[0, middle, newest], [middle, (3 * LENGTH) // 4, newest]])
-    whole, newer = jax.vmap(_three_points)(record.ts[at], record.log_sizes[at])
+    indices = jnp.array([[0, middle, newest], [middle, (3 * LENGTH) // 4, newest]])
+    whole, newer = jax.vmap(_three_points)(
+        record.ts[indices], record.log_sizes[indices]
+    )
     return BlowUpTime(newer, jnp.abs(newer - whole) + drift)
 
 
@@ -267,8 +291,8 @@ def _three_points(t: Float[Array, "3"], logs: Float[Array, "3"]) -> Float[Array,
     def halve(_: Array, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
         middle = (low + high) / 2
-        above = excess(middle) > 0
-        return jnp.where(above, middle, low), jnp.where(above, high, middle)
+        is_above = excess(middle) > 0
+        return jnp.where(is_above, middle, low), jnp.where(is_above, high, middle)
 
     wide = jnp.asarray(12.0, t.dtype)  # exponents from 1e-5 to 1e5
     low, high = jax.lax.fori_loop(0, BISECTIONS, halve, (-wide, wide))

@@ -1,4 +1,4 @@
-"""When a flow may end early: at a bound, at a steady state, or as registered."""
+"""Criteria that end a flow early: a bound, a steady state, or a registered one."""
 
 import abc
 from collections.abc import Callable
@@ -17,17 +17,17 @@ WINDOW = 8  # accepted steps over which a decay rate is measured
 E_FOLDS = 2.0  # by which the speed must fall while the criterion holds
 
 
-class Seen(NamedTuple):
-    """What a stop may look at after an accepted step.
+class Observation(NamedTuple):
+    """The quantities that a stop may read after an accepted step.
 
     Examples:
-        >>> from meanfield.flows import Seen
-        >>> Seen._fields
-        ('t', 'changing', 'size', 'speed')
+        >>> from meanfield.flows import Observation
+        >>> Observation._fields
+        ('t', 'is_changing', 'size', 'speed')
     """
 
     t: Float[Array, ""]
-    changing: Bool[Array, ""]  # whether parameters will still change
+    is_changing: Bool[Array, ""]  # whether parameters will jump later
     size: Float[Array, ""]
     speed: Float[Array, ""]
 
@@ -45,36 +45,36 @@ class AbstractStop(eqx.Module):
     @property
     @abc.abstractmethod
     def status(self) -> Status:
-        """The ending it gives."""
+        """The status of a flow that this stop ends."""
 
     @property
     @abc.abstractmethod
-    def watches_speed(self) -> bool:
-        """Whether it reads the speed, which costs one field for each step."""
+    def needs_speed(self) -> bool:
+        """Whether it reads the speed, which costs one field evaluation per step."""
 
     @abc.abstractmethod
-    def start(self, seen: Seen, span: Float[Array, ""]) -> PyTree[Array]:
-        """Its memory at the start of a flow that may last `span`."""
+    def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
+        """The initial memory, for a flow that lasts at most `span`."""
 
     @abc.abstractmethod
     def update(
-        self, memory: PyTree[Array], seen: Seen
+        self, memory: PyTree[Array], observation: Observation
     ) -> tuple[PyTree[Array], Bool[Array, ""]]:
-        """Its memory after a step, and whether the flow ends here."""
+        """The memory after a step, and whether the flow ends there."""
 
 
 stops: Registry[Callable[[float], AbstractStop]] = Registry("stop")
-"""What makes a stop from its one number, by the name that `stop = NAME:NUMBER` has."""
+"""Constructors of stops from one number, by the name in `stop = NAME:NUMBER`."""
 
 
 class BlowUp(AbstractStop):
-    """Ends where the size (root of the second moment) passes `bound`.
+    """Ends a flow when its size (root of the second moment) exceeds `bound`.
 
-    A finite-time blow-up is found without it, by its growth law; a bound also ends
-    growth that is merely fast, as published scripts do, and then gives no `t_star`.
+    Finite-time blow-ups are detected without it, by their growth law. A bound also ends
+    growth that is merely fast, as published scripts do; then `t_star` is NaN.
 
     Attributes:
-        bound: on the norm of the coordinates, in their units.
+        bound: the bound on the norm of the coordinates, in their units.
 
     Examples:
         >>> from meanfield import BlowUp, Drift, Gaussian, flow
@@ -98,47 +98,46 @@ class BlowUp(AbstractStop):
 
     @property
     @override
-    def watches_speed(self) -> bool:
+    def needs_speed(self) -> bool:
         return False
 
     @override
-    def start(self, seen: Seen, span: Float[Array, ""]) -> PyTree[Array]:
-        del seen, span
+    def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
+        del observation, span
         return ()
 
     @override
     def update(
-        self, memory: PyTree[Array], seen: Seen
+        self, memory: PyTree[Array], observation: Observation
     ) -> tuple[PyTree[Array], Bool[Array, ""]]:
-        return memory, seen.size > self.bound
+        return memory, observation.size > self.bound
 
 
 stops.register("size")(BlowUp)
 
 
-class _Settling(NamedTuple):
+class _SteadyMemory(NamedTuple):
     scale: Array  # size at the start
     span: Array  # time that the flow may last
     ts: Array
     log_speeds: Array
-    held: Array
-    entered: Array  # log-speed when the criterion began to hold; inf outside
+    n_points: Array
+    entry_log_speed: Array  # log-speed when the criterion began to hold; inf outside
 
 
 class Steady(AbstractStop):
-    r"""Ends where the rest of the way is negligible, and stays so.
+    r"""Ends a flow when the remaining distance to its limit is negligible.
 
-    A small right-hand side is no proof of rest: clusters creep for long times. Here the
-    decay of the speed is measured over the last steps, exponential or algebraic, and
-    the way left that follows must stay below `rtol` of the initial size while the speed
-    falls
-    by two e-folds, after the last change of parameters. A start at rest has no decay:
-    there the speed must not grow, and be too small to move anything by more than
-    rounding in all the time asked for. A metastable state whose speed decays and later
-    grows again cannot be told from rest.
+    A small right-hand side does not prove this: clusters creep for a long time. So the
+    decay of the speed, exponential or algebraic, is measured over the last steps. The
+    remaining distance that follows from it must stay below `rtol` of the initial size
+    while the speed falls by two e-folds, after the last jump of parameters. For a start
+    at rest, which has no decay, the speed must not grow, and must be too small to move
+    anything by more than rounding until the end of the flow. A metastable state whose
+    speed decays and later grows again cannot be distinguished from rest.
 
     Attributes:
-        rtol: the way left, relative to the initial size.
+        rtol: tolerance on the remaining distance, relative to the initial size.
 
     Examples:
         >>> from meanfield import Drift, Gaussian, Steady, flow
@@ -162,16 +161,16 @@ class Steady(AbstractStop):
 
     @property
     @override
-    def watches_speed(self) -> bool:
+    def needs_speed(self) -> bool:
         return True
 
     @override
-    def start(self, seen: Seen, span: Float[Array, ""]) -> PyTree[Array]:
-        log_speed = jnp.log(seen.speed)
-        return _Settling(
-            jnp.where(seen.size > 0, seen.size, 1),
+    def start(self, observation: Observation, span: Float[Array, ""]) -> PyTree[Array]:
+        log_speed = jnp.log(observation.speed)
+        return _SteadyMemory(
+            jnp.where(observation.size > 0, observation.size, 1),
             span,
-            jnp.full(WINDOW, seen.t),
+            jnp.full(WINDOW, observation.t),
             jnp.full(WINDOW, log_speed),
             jnp.asarray(1),
             jnp.full_like(log_speed, jnp.inf),
@@ -179,28 +178,36 @@ class Steady(AbstractStop):
 
     @override
     def update(
-        self, memory: PyTree[Array], seen: Seen
+        self, memory: PyTree[Array], observation: Observation
     ) -> tuple[PyTree[Array], Bool[Array, ""]]:
-        ts = jnp.append(memory.ts[1:], seen.t)
-        logs = jnp.append(memory.log_speeds[1:], jnp.log(seen.speed))
-        eps = jnp.finfo(seen.speed.dtype).eps
-        calm = seen.speed * memory.span <= 10 * eps * memory.scale
-        still = calm & (logs[-1] <= logs[0])
-        near = still | (seen.speed * _time_left(ts, logs) <= self.rtol * memory.scale)
-        full = (memory.held + 1 >= WINDOW) & ~seen.changing
-        begun = jnp.where(jnp.isposinf(memory.entered), logs[-1], memory.entered)
-        entered = jnp.where(near & full, begun, jnp.inf)
-        settled = near & full & (still | (entered - logs[-1] >= E_FOLDS))
-        held = jnp.minimum(memory.held + 1, WINDOW)
-        state = _Settling(memory.scale, memory.span, ts, logs, held, entered)
-        return state, settled
+        ts = jnp.append(memory.ts[1:], observation.t)
+        logs = jnp.append(memory.log_speeds[1:], jnp.log(observation.speed))
+        eps = jnp.finfo(observation.speed.dtype).eps
+        is_slow = observation.speed * memory.span <= 10 * eps * memory.scale
+        is_at_rest = is_slow & (logs[-1] <= logs[0])
+        is_near = is_at_rest | (
+            observation.speed * _time_left(ts, logs) <= self.rtol * memory.scale
+        )
+        full = (memory.n_points + 1 >= WINDOW) & ~observation.is_changing
+        first_log_speed = jnp.where(
+            jnp.isposinf(memory.entry_log_speed), logs[-1], memory.entry_log_speed
+        )
+        entry_log_speed = jnp.where(is_near & full, first_log_speed, jnp.inf)
+        is_settled = (
+            is_near & full & (is_at_rest | (entry_log_speed - logs[-1] >= E_FOLDS))
+        )
+        n_points = jnp.minimum(memory.n_points + 1, WINDOW)
+        state = _SteadyMemory(
+            memory.scale, memory.span, ts, logs, n_points, entry_log_speed
+        )
+        return state, is_settled
 
 
 stops.register("rest")(Steady)
 
 
 def _time_left(ts: Float[Array, " window"], logs: Float[Array, " window"]) -> Array:
-    r"""The way left over the speed $v$, from the decay of $\log v$; inf if none.
+    r"""Remaining distance over the speed $v$, by its decay; infinite without one.
 
     With the decay time $\tau = -v/v'$ and its rate of change $q = \tau'$, both from the
     two halves of the window, $\int v = v \tau / (1 - q)$: exact for exponential decay

@@ -1,7 +1,7 @@
-"""A step-size controller that watches the flow and ends it for a named reason.
+"""A step-size controller that monitors the flow and ends it with a status.
 
-It wraps another controller, so that all of it runs inside the solver's own loop: no
-host callback, no second pass. It never changes an accepted step.
+It wraps another controller, so everything runs inside the solver's own loop, without
+host callbacks or a second pass. It never changes an accepted step.
 """
 
 import functools
@@ -18,67 +18,75 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.fields import Convergence
 from meanfield.flows.motions import Motion, Noise, motion_of
-from meanfield.flows.stepping import AbstractWrapping, Decision, Start, Trial, elapsed
+from meanfield.flows.stepping import (
+    AbstractWrapper,
+    Decision,
+    Start,
+    Trial,
+    step_length,
+)
 from meanfield.measures import AbstractMeasure
 
-from ._judge import AbstractJudge, Attempt
-from ._stop import AbstractStop, Seen
+from ._detector import AbstractDetector, Attempt
+from ._stop import AbstractStop, Observation
 
 
 class WatchState(NamedTuple):
-    """What is remembered from step to step."""
+    """The memory of a watch."""
 
-    inner: PyTree[Array]
-    growth: PyTree[Array]  # what its judge remembers
-    memories: tuple[PyTree[Array], ...]
+    inner: PyTree[Array]  # memory of the wrapped controller
+    growth: PyTree[Array]  # memory of the blow-up detector
+    memories: tuple[PyTree[Array], ...]  # of the stops
     residual: Float[Array, ""]
-    missed: Float[Array, ""]
-    lapse: Convergence  # what missed its tolerance; zeros where nothing did
-    begun: PyTree[Array]  # what the motion of the measure remembers of the start
+    sum_error: Float[Array, ""]
+    convergence_failure: (
+        Convergence  # of what missed its tolerance; zeros if nothing did
+    )
+    reference: PyTree[Array]  # values of the start, for the motion of the measure
     code: Int[Array, ""]
-    by_growth: Bool[Array, ""]  # whether growth ended it
+    is_detected: Bool[Array, ""]  # whether the detector ended the flow
     n_accepted: Int[Array, ""]
     n_rejected: Int[Array, ""]
 
 
-class _Look(NamedTuple):
-    """What is seen of a state: of its field too, if anyone asks for one."""
+class _Inspection(NamedTuple):
+    """Quantities of a state, and of its field if it is evaluated."""
 
-    seen: Seen
+    observation: Observation
     residual: Float[Array, ""]
-    missed: Float[Array, ""]
-    lapse: Convergence
-    converged: Bool[Array, ""]
+    sum_error: Float[Array, ""]
+    convergence_failure: Convergence
+    is_converged: Bool[Array, ""]
 
 
-class Watch(AbstractWrapping[WatchState]):
-    """Ends a flow at a blow-up, at a stop, unconverged, or not finite."""
+class Watch(AbstractWrapper[WatchState]):
+    """Ends a flow at a blow-up or a stop, or when it is unconverged or not finite."""
 
     controller: diffrax.AbstractAdaptiveStepSizeController
     dynamics: AbstractDynamics
     mu0: AbstractMeasure
     noise: Noise
-    judge: AbstractJudge
+    detector: AbstractDetector
     stops: tuple[AbstractStop, ...]
-    iterates: bool = eqx.field(static=True)
+    is_iterative: bool = eqx.field(static=True)
 
     @override
     def begin(self, start: Start) -> tuple[Array, WatchState]:
         t0 = jnp.asarray(start.t0)
         span = jnp.asarray(start.t1) - t0
-        end, inner = self.begun(start)
-        look = self._look(t0, jax.lax.stop_gradient(start.y0))
+        end, inner = self.begin_inner(start)
+        inspection = self._inspect(t0, jax.lax.stop_gradient(start.y0))
         zero = jnp.asarray(0)
-        fine, lost = int(Status.FINISHED), int(Status.UNCONVERGED)
+        running_code, failure_code = int(Status.FINISHED), int(Status.UNCONVERGED)
         return end, WatchState(
             inner,
-            self.judge.start(t0, start.y0, jnp.asarray(self.rtol)),
-            tuple(stop.start(look.seen, span) for stop in self.stops),
-            look.residual,
-            look.missed,
-            look.lapse,
-            self._motion.at_start(self.mu0),
-            jnp.where(look.converged, fine, lost),
+            self.detector.start(t0, start.y0, jnp.asarray(self.rtol)),
+            tuple(stop.start(inspection.observation, span) for stop in self.stops),
+            inspection.residual,
+            inspection.sum_error,
+            inspection.convergence_failure,
+            self._motion.reference(self.mu0),
+            jnp.where(inspection.is_converged, running_code, failure_code),
             jnp.zeros((), bool),
             zero,
             zero,
@@ -86,122 +94,149 @@ class Watch(AbstractWrapping[WatchState]):
 
     @override
     def decide(self, trial: Trial, state: WatchState) -> Decision:
-        keep, t0, t1, jump, inner, result = self.decided(trial, state.inner)
+        keep, t0, t1, jump, inner, result = self.decide_inner(trial, state.inner)
         y1 = jax.lax.stop_gradient(trial.y1)
-        # Moments must be finite too, or fields that divide by them vanish in silence.
-        finite = _all_finite(y1) & jnp.isfinite(self.mu0.at(y1).size ** 2)
-        # A fixed step accepts anything: the last good state must survive it.
-        late = keep & self.judge.overrun(jnp.asarray(trial.t1))
-        outside = ~(finite & _all_finite(trial.error))
-        outside &= self._motion.is_fenced(self.mu0)
-        taken = keep & finite & ~late & (state.code == int(Status.FINISHED))
-        vanished = ~keep & ~(t1 - t0 > _shortest(t0))
-        ends = vanished, keep & ~finite
-        step = _attempt(trial, y1, keep=taken, jump=jump, ends=ends)
-        state = self._after(step, state)._replace(inner=inner)
-        state = self._judged(step, state, finite)
-        state = _blown_up(state, late)
-        # What a plan has no room for is planned anew, and no more steps are tried.
-        code = jnp.where(outside, int(Status.UNCONVERGED), state.code)
+        # Second moments must be finite too: fields divided by infinite ones are zero.
+        is_finite = _all_finite(y1) & jnp.isfinite(
+            self.mu0.replace_coordinates(y1).size ** 2
+        )
+        # Fixed steps accept everything; rejecting here keeps the last good state.
+        is_late = keep & self.detector.is_past_blow_up(jnp.asarray(trial.t1))
+        is_outside = ~(is_finite & _all_finite(trial.error))
+        is_outside &= self._motion.is_checked(self.mu0)
+        is_accepted = keep & is_finite & ~is_late & (state.code == int(Status.FINISHED))
+        is_too_short = ~keep & ~(t1 - t0 > _shortest(t0))
+        ends = is_too_short, keep & ~is_finite
+        step = _attempt(trial, y1, keep=is_accepted, jump=jump, ends=ends)
+        state = self._update_state(step, state)._replace(inner=inner)
+        state = self._apply_detector(step, state, is_finite)
+        state = _mark_blow_up(state, is_late)
+        # If the plan of the sums is too small, the flow ends, to be planned again.
+        code = jnp.where(is_outside, int(Status.UNCONVERGED), state.code)
         state = state._replace(code=code)
         is_over = state.code != int(Status.FINISHED)
         result = diffrax.RESULTS.where(is_over, diffrax.RESULTS.event_occurred, result)
-        t0 = jnp.where(taken, t0, trial.t0)
-        return Decision(taken, t0, t1, jump, state, result)
+        t0 = jnp.where(is_accepted, t0, trial.t0)
+        return Decision(is_accepted, t0, t1, jump, state, result)
 
-    def _judged(self, step: Attempt, state: WatchState, finite: Array) -> WatchState:
-        """The state where growth ends the flow, or steps vanish or are lost."""
-        growth, by_growth = self.judge.after(state.growth, step)
-        before, after = self.mu0.at(step.y0), self.mu0.at(step.y)
-        vanishing = self._motion.vanishing(before, after, state.begun)
-        why = jnp.where(finite, vanishing, int(Status.NOT_FINITE))
-        code = jnp.where(step.vanished | step.lost, why, state.code)
-        by_growth &= code != int(Status.UNCONVERGED)
-        return _blown_up(state._replace(code=code, growth=growth), by_growth)
-
-    def _after(self, step: Attempt, state: WatchState) -> WatchState:
-        """The state after an attempted step; a rejected one only counts."""
-        look = self._look(step.t, step.y)
-        seen = look.seen
-        if self._watches_speed and self._motion.splits(self.noise):
-            # No part of such a step is zero at rest, only the whole.
-            seen = seen._replace(speed=self.mu0.norm(step.way) / step.dt)
-        memories, code = self._stopped(state, seen)
-        finished = code == int(Status.FINISHED)
-        mu = self.mu0.at(step.y)
-        ended = self._motion.ending(
-            self.dynamics, step.t, mu, state.begun, state.n_accepted
+    def _apply_detector(
+        self, step: Attempt, state: WatchState, is_finite: Array
+    ) -> WatchState:
+        """The state after the detector, which may end the flow."""
+        growth, is_detected = self.detector.update(state.growth, step)
+        start_mu, end_mu = (
+            self.mu0.replace_coordinates(step.y0),
+            self.mu0.replace_coordinates(step.y),
         )
-        code = jnp.where(finished, ended, code)
-        code = jnp.where(look.converged, code, int(Status.UNCONVERGED))
-        accepted = state._replace(
+        vanishing_code = self._motion.vanishing_status(
+            start_mu, end_mu, state.reference
+        )
+        failure_code = jnp.where(is_finite, vanishing_code, int(Status.NOT_FINITE))
+        code = jnp.where(
+            step.is_too_short | step.is_not_finite, failure_code, state.code
+        )
+        is_detected &= code != int(Status.UNCONVERGED)
+        return _mark_blow_up(state._replace(code=code, growth=growth), is_detected)
+
+    def _update_state(self, step: Attempt, state: WatchState) -> WatchState:
+        """The state after an attempted step; a rejected one only counts."""
+        inspection = self._inspect(step.t, step.y)
+        observation = inspection.observation
+        if self._needs_speed and self._motion.is_split(self.noise):
+            # With operator splitting each half-step moves even at rest, so the speed
+            # of the full step is measured.
+            observation = observation._replace(
+                speed=self.mu0.norm(step.increment) / step.dt
+            )
+        memories, code = self._apply_stops(state, observation)
+        is_running = code == int(Status.FINISHED)
+        mu = self.mu0.replace_coordinates(step.y)
+        motion_code = self._motion.ending(
+            self.dynamics, step.t, mu, state.reference, state.n_accepted
+        )
+        code = jnp.where(is_running, motion_code, code)
+        code = jnp.where(inspection.is_converged, code, int(Status.UNCONVERGED))
+        accepted_state = state._replace(
             memories=memories,
-            residual=jnp.maximum(state.residual, look.residual),
-            missed=jnp.maximum(state.missed, look.missed),
-            lapse=look.lapse,
+            residual=jnp.maximum(state.residual, inspection.residual),
+            sum_error=jnp.maximum(state.sum_error, inspection.sum_error),
+            convergence_failure=inspection.convergence_failure,
             code=code,
             n_accepted=state.n_accepted + 1,
         )
-        rejected = state._replace(n_rejected=state.n_rejected + 1)
-        return jax.tree.map(lambda a, b: jnp.where(step.keep, a, b), accepted, rejected)
+        rejected_state = state._replace(n_rejected=state.n_rejected + 1)
+        return jax.tree.map(
+            lambda a, b: jnp.where(step.keep, a, b), accepted_state, rejected_state
+        )
 
-    def _stopped(
-        self, state: WatchState, seen: Seen
+    def _apply_stops(
+        self, state: WatchState, observation: Observation
     ) -> tuple[tuple[PyTree[Array], ...], Int[Array, ""]]:
-        """What stops remember now, and the status of one that ends the flow."""
+        """New memories of the stops, and the status if one of them ends the flow."""
         code, memories = jnp.asarray(int(Status.FINISHED)), []
         for stop, memory in zip(self.stops, state.memories, strict=True):
-            memory, ends = stop.update(memory, seen)
+            memory, ends = stop.update(memory, observation)
             memories.append(memory)
             code = jnp.where(ends, int(stop.status), code)
         return tuple(memories), code
 
-    def _look(self, t: Array, y: PyTree[Array]) -> "_Look":
-        """Size, and what a field evaluation shows if anyone asks for one."""
-        size = self.mu0.at(y).size
-        nothing = jnp.zeros_like(size)
-        seen = Seen(t, jnp.any(self.dynamics.jumps > t), size, nothing)
-        if not (self.iterates or self._watches_speed):
-            return _Look(seen, nothing, nothing, _none(size), jnp.ones((), bool))
-        mu = self.mu0.at(y)
+    def _inspect(self, t: Array, y: PyTree[Array]) -> "_Inspection":
+        """The size of a state, and quantities of its field if they are needed."""
+        size = self.mu0.replace_coordinates(y).size
+        zero = jnp.zeros_like(size)
+        observation = Observation(t, jnp.any(self.dynamics.jumps > t), size, zero)
+        if not (self.is_iterative or self._needs_speed):
+            return _Inspection(
+                observation, zero, zero, _zero_convergence(size), jnp.ones((), bool)
+            )
+        mu = self.mu0.replace_coordinates(y)
         freeze = functools.partial(self.dynamics.field, t)
-        field, speed = freeze(mu), nothing
-        if self._watches_speed:
+        field, speed = freeze(mu), zero
+        if self._needs_speed:
             speed = self.mu0.norm(self._motion.drift(mu, field, self.noise))
-        solved = field.convergence or _none(size)
-        missed = self._motion.missed(freeze, mu, field) or _none(size)
-        lapse = _first_lapse(solved, missed)
-        converged = (solved.residual <= solved.tolerance) & (
-            missed.residual <= missed.tolerance
+        convergence = field.convergence or _zero_convergence(size)
+        sum_convergence = self._motion.sum_convergence(
+            freeze, mu, field
+        ) or _zero_convergence(size)
+        failure = _first_failure(convergence, sum_convergence)
+        is_converged = (convergence.residual <= convergence.tolerance) & (
+            sum_convergence.residual <= sum_convergence.tolerance
         )
-        seen = seen._replace(speed=speed)
-        return _Look(seen, solved.residual, missed.residual, lapse, converged)
+        observation = observation._replace(speed=speed)
+        return _Inspection(
+            observation,
+            convergence.residual,
+            sum_convergence.residual,
+            failure,
+            is_converged,
+        )
 
     @property
     def _motion(self) -> Motion:
         return motion_of(self.mu0)
 
     @property
-    def _watches_speed(self) -> bool:
-        return any(stop.watches_speed for stop in self.stops)
+    def _needs_speed(self) -> bool:
+        return any(stop.needs_speed for stop in self.stops)
 
 
-def _none(like: Float[Array, ""]) -> Convergence:
-    """What nothing is solved for, and nothing missed."""
-    nothing = jnp.zeros_like(like)
-    return Convergence(nothing, nothing, jnp.zeros((), jnp.int32))
+def _zero_convergence(scalar: Float[Array, ""]) -> Convergence:
+    """Convergence without any iteration: zeros."""
+    zero = jnp.zeros_like(scalar)
+    return Convergence(zero, zero, jnp.zeros((), jnp.int32))
 
 
-def _first_lapse(*parts: Convergence) -> Convergence:
-    """The first that missed its tolerance, or is not known; zeros if none did."""
-    lapse = _none(parts[0].residual)
+def _first_failure(*parts: Convergence) -> Convergence:
+    """The first part that missed its tolerance, or is NaN; zeros if none did."""
+    failure = _zero_convergence(parts[0].residual)
     for part in reversed(parts):
-        typed = [
-            jnp.asarray(b, jnp.result_type(a)) for a, b in zip(lapse, part, strict=True)
+        values = [
+            jnp.asarray(b, jnp.result_type(a))
+            for a, b in zip(failure, part, strict=True)
         ]
         fits = part.residual <= part.tolerance
-        lapse = Convergence(*map(functools.partial(jnp.where, fits), lapse, typed))
-    return lapse
+        failure = Convergence(*map(functools.partial(jnp.where, fits), failure, values))
+    return failure
 
 
 def _attempt(
@@ -212,15 +247,15 @@ def _attempt(
     jump: Array,
     ends: tuple[Array, Array],
 ) -> Attempt:
-    """A trial as judges see it; `ends` says whether it vanished, or is lost."""
+    """A trial for the detector; `ends` are its `is_too_short` and `is_not_finite`."""
     y0 = jax.lax.stop_gradient(trial.y0)
     return Attempt(
         jnp.asarray(trial.t1),
-        elapsed(trial),
+        step_length(trial),
         y0,
         y,
         jax.tree.map(jnp.subtract, y, y0),
-        jax.lax.stop_gradient(_like(y, trial.error)),
+        jax.lax.stop_gradient(_state_error(y, trial.error)),
         trial.order,
         keep,
         jump,
@@ -228,19 +263,19 @@ def _attempt(
     )
 
 
-def _blown_up(state: WatchState, ends: Array) -> WatchState:
-    """The state of a flow that its growth ends, where it does."""
+def _mark_blow_up(state: WatchState, ends: Array) -> WatchState:
+    """The state, with the status of a blow-up where `ends` holds."""
     code = jnp.where(ends, int(Status.BLOW_UP), state.code)
-    return state._replace(code=code, by_growth=state.by_growth | ends)
+    return state._replace(code=code, is_detected=state.is_detected | ends)
 
 
-def _like(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
-    """An error that is one of the state; grids report the rate of their fluxes."""
+def _state_error(y: PyTree[Array], error: PyTree | None) -> PyTree | None:
+    """The error of the state, if it is one; grids report the rate of their fluxes."""
     return error if jax.tree.structure(error) == jax.tree.structure(y) else None
 
 
 def _shortest(t: Float[Array, ""]) -> Float[Array, ""]:
-    """A step that rounding of the time would eat."""
+    """The length below which a step is lost in rounding of the time."""
     return 4 * jnp.finfo(t.dtype).eps * jnp.abs(t)
 
 

@@ -1,9 +1,9 @@
-r"""How the box of a grid moves: $x = c + D\xi$ over cells that stay where they are.
+r"""Motion of the box of a grid, $x = c + D\xi$ over cells that are fixed in $\xi$.
 
-A measure that spreads, escapes or collapses leaves any box that stands still. One that
-moves with it sees the density relative to itself, with the velocity
-$u - u_0 - R\xi$, $u = D^{-1}v$, where $c' = Du_0$ and $D' = DR$. Any $u_0$ and $R$ are
-right; a box chooses those of the flow that keep what it follows.
+A measure that spreads, escapes or collapses is not resolved by a fixed box. In a box
+that moves with it, the density has the relative velocity $u - u_0 - R\xi$ with
+$u = D^{-1}v$, where $c' = Du_0$ and $D' = DR$. Every choice of $u_0$ and $R$ is valid;
+each class here chooses them such that certain moments are constant in $\xi$.
 """
 
 import abc
@@ -11,22 +11,23 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from meanfield.cells import along, centres
+from meanfield.cells import align_axis, centres, widths
 
 
 class GridState(NamedTuple):
-    r"""All that moves of a density on a grid.
+    r"""The coordinates of a density on a grid.
 
     Attributes:
-        masses: of the cells, by layer and axis.
-        outflow: the mass that has left through the faces of the box.
+        masses: masses of the cells, by layer and axis.
+        outflow: mass that has left through the faces of the box.
         origin: $c$ in $x = c + D\xi$.
         axes: $D$.
-        courant: stable steps taken: the integral of the inverse of the longest one.
-        blur: the integral of the error of interpolated velocities, a length.
+        courant: time integral of the inverse of the largest stable step.
+        blur: time integral of the error of interpolated velocities, a length.
 
     Examples:
         >>> from meanfield import Grid
@@ -46,11 +47,26 @@ class GridState(NamedTuple):
     blur: Float[Array, ""]
 
 
-class AbstractBox(eqx.Module):
-    """A rule for the motion of a grid's box, and for what happens at its walls.
+def initial_state(
+    averages: Float[Array, "layers ..."], edges: tuple[Float[Array, "..."], ...]
+) -> GridState:
+    r"""The state of a density with these averages, divided by its integral; $D = I$."""
+    masses = averages
+    for axis, row in enumerate(edges):
+        sizes = widths(row)  # scaled by a power of two, as areas may overflow
+        sizes = sizes / float(np.exp2(np.frexp(np.max(np.asarray(sizes)))[1]))
+        masses = masses * align_axis(sizes, axis + 1, masses.ndim)
+    masses = masses / jnp.sum(masses)
+    d, zero = len(edges), jnp.zeros((), masses.dtype)
+    origin, axes = jnp.zeros(d, masses.dtype), jnp.eye(d, dtype=masses.dtype)
+    return GridState(masses, zero, origin, axes, zero, zero)
 
-    Unless it says otherwise walls absorb: beyond them there is nothing, and what flows
-    through them is outflow.
+
+class AbstractBox(eqx.Module):
+    """The motion of the box of a grid, and the boundary condition at its walls.
+
+    By default walls absorb: the density vanishes outside, and mass that flows through
+    them is outflow.
 
     Examples:
         >>> from meanfield.measures import AbstractBox, AffineBox, FixedBox, ScaledBox
@@ -65,29 +81,29 @@ class AbstractBox(eqx.Module):
         velocities: Float[Array, "n d"],
         weights: Float[Array, " n"],
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
-        r"""$u_0$ and $R$ from cells' places $\xi$, velocities $u$ and masses."""
+        r"""$u_0$ and $R$, from places $\xi$, velocities $u$ and weights of cells."""
 
     @property
     def is_open(self) -> bool:
-        """Whether mass can leave, so that a wider box may hold another flow."""
+        """Whether mass can leave, so that the flow may depend on the box."""
         return True
 
-    def let_through(
+    def apply_walls(
         self, faces: Float[Array, "*faces"], axis: int
     ) -> Float[Array, "*faces"]:
-        """Velocities, or conductances, of faces along an axis, as walls let them be."""
+        """Velocities or conductances of faces, with the condition at walls applied."""
         del axis
         return faces
 
-    def continued(
+    def extend_density(
         self, density: Float[Array, "*cells"], count: int
     ) -> Float[Array, "*wider"]:
-        """A density along its last axis, and so many cells beyond either wall."""
+        """The density with `count` more cells at both ends of its last axis."""
         return jnp.pad(density, [(0, 0)] * (density.ndim - 1) + [(count, count)])
 
 
 class FixedBox(AbstractBox):
-    """Stands still; what leaves it is outflow.
+    """A box that does not move; mass that leaves it is outflow.
 
     Examples:
         >>> from meanfield.measures import FixedBox
@@ -108,11 +124,11 @@ class FixedBox(AbstractBox):
 
 
 class ClosedBox(FixedBox):
-    """Stands still, and nothing passes its walls: no flux, of velocities or of heat.
+    """A box that does not move, without flux through its walls.
 
     Examples:
         >>> from meanfield.measures import ClosedBox
-        >>> print(ClosedBox().let_through(jnp.ones(5), 0))
+        >>> print(ClosedBox().apply_walls(jnp.ones(5), 0))
         [0. 1. 1. 1. 0.]
     """
 
@@ -122,23 +138,23 @@ class ClosedBox(FixedBox):
         return False
 
     @override
-    def let_through(
+    def apply_walls(
         self, faces: Float[Array, "*faces"], axis: int
     ) -> Float[Array, "*faces"]:
         inner = jnp.moveaxis(faces, axis, 0).at[jnp.array([0, -1])].set(0)
         return jnp.moveaxis(inner, 0, axis)
 
     @override
-    def continued(
+    def extend_density(
         self, density: Float[Array, "*cells"], count: int
     ) -> Float[Array, "*wider"]:
-        """The density and its mirror image."""
+        """The density, reflected at both walls."""
         ends = [(0, 0)] * (density.ndim - 1) + [(count, count)]
         return jnp.pad(density, ends, mode="symmetric")
 
 
 class ScaledBox(AbstractBox):
-    """Moves with the mean and stretches with the spread along each axis.
+    """A box that follows the mean and the standard deviation along each axis.
 
     Examples:
         >>> from meanfield.measures import ScaledBox
@@ -162,10 +178,11 @@ class ScaledBox(AbstractBox):
 
 
 class AffineBox(AbstractBox):
-    r"""Moves with mean and covariance: $R$ fits $u$ best in $L^2(\mu)$.
+    r"""A box that follows the mean and the covariance.
 
-    The relative flow leaves both as they are. Under an affine field it stands still, so
-    that a Gaussian is moved without any error of the grid.
+    $R$ is the best fit of $u$ in $L^2(\mu)$, so that mean and covariance are constant
+    in $\xi$. Under an affine field the relative velocity vanishes, and a Gaussian moves
+    without any error of the grid.
 
     Examples:
         >>> from meanfield.measures import AffineBox
@@ -183,18 +200,18 @@ class AffineBox(AbstractBox):
     ) -> tuple[Float[Array, " d"], Float[Array, "d d"]]:
         mean, drift = weights @ places, weights @ velocities
         z = places - mean[None]
-        moved = (weights[:, None] * z).T @ velocities
-        R = jnp.linalg.solve((weights[:, None] * z).T @ z, moved).T
+        cross_moment = (weights[:, None] * z).T @ velocities
+        R = jnp.linalg.solve((weights[:, None] * z).T @ z, cross_moment).T
         return drift - R @ mean, R
 
 
-def turning(
+def linear_velocity(
     row: Float[Array, " d"], axis: int, edges: tuple[Float[Array, "..."], ...]
 ) -> Float[Array, "..."]:
-    r"""A component of $R\xi$, by its row of $R$, at the faces across an axis."""
+    r"""The component of $R\xi$ for one row of $R$, at the faces across an axis."""
     d = len(edges)
     parts = jnp.zeros((1,) * (d + 1), row.dtype)
-    for k, own in enumerate(edges):
-        xi = own if k == axis else centres(own)
-        parts = parts + row[k] * along(xi, k + 1, d + 1)
+    for k, axis_edges in enumerate(edges):
+        xi = axis_edges if k == axis else centres(axis_edges)
+        parts = parts + row[k] * align_axis(xi, k + 1, d + 1)
     return parts

@@ -1,37 +1,38 @@
-"""What a grid must be before anything flows on it; checked on the host."""
+"""Checks of edges and densities when a grid is created, in NumPy."""
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._array import is_concrete
-from meanfield.cells import along, widths
+from meanfield.cells import align_axis, widths
 from meanfield.errors import InvalidInputError, UnsupportedError
 
-FEWEST = 8  # cells along an axis: a face value is read from five
-MISSING = 1e-3  # of its mass that a density may have outside the grid
-COARSE = 0.3  # steps between neighbours, as a share of the mass; see `roughness`
+MIN_CELLS = 8  # cells along an axis: a face value depends on five
+MAX_MISSING_MASS = 1e-3  # largest mass of a density outside the grid
+MAX_ROUGHNESS = 0.3  # largest `roughness` of a density
 
 
 def _check_known(*values: object) -> None:
-    """Raises where a grid would be made of numbers that are not known yet.
+    """Raises if a grid would be created from traced values.
 
     Raises:
         UnsupportedError: inside `jit`, `vmap` or `grad`.
     """
     if not all(map(is_concrete, values)):
         raise UnsupportedError(
-            "A grid is checked as it is made, from numbers that are known: make it "
-            "outside of `jit`, `vmap` and `grad`, and give these its masses by "
-            "`grid.at(grid.state._replace(masses=...))`."
+            "A grid must be created from concrete values, outside of `jit`, `vmap` and "
+            "`grad`. Inside, replace its masses by "
+            "`grid.replace_coordinates(grid.state._replace(masses=...))`."
         )
 
 
 def check_edges(edges: tuple[Array, ...]) -> None:
-    """Refuses edges on which nothing can be computed.
+    """Raises unless `edges` define a grid.
 
     Raises:
-        InvalidInputError: naming the axis and what works.
+        InvalidInputError: unless there are one or two axes of at least eight cells,
+            with increasing edges.
         UnsupportedError: inside `jit`, `vmap` or `grad`.
 
     Examples:
@@ -49,9 +50,9 @@ def check_edges(edges: tuple[Array, ...]) -> None:
         )
     for axis, row in enumerate(edges):
         host = np.asarray(row)
-        if host.ndim != 1 or host.size < FEWEST + 1:
+        if host.ndim != 1 or host.size < MIN_CELLS + 1:
             raise InvalidInputError(
-                f"Axis {axis} of a grid needs at least {FEWEST} cells; got edges of "
+                f"Axis {axis} of a grid needs at least {MIN_CELLS} cells; got edges of "
                 f"shape {host.shape}."
             )
         if not np.all(np.diff(host) > 0):
@@ -59,10 +60,10 @@ def check_edges(edges: tuple[Array, ...]) -> None:
 
 
 def check_density(density: Array, shape: tuple[int, ...]) -> None:
-    """Refuses values that are no density on cells of this shape.
+    """Raises unless `density` is a density on cells of a shape.
 
     Raises:
-        InvalidInputError: if they are of another shape, negative, or all zero.
+        InvalidInputError: if it has another shape, or is negative or zero everywhere.
         UnsupportedError: inside `jit`, `vmap` or `grad`.
     """
     _check_known(density)
@@ -80,33 +81,35 @@ def check_density(density: Array, shape: tuple[int, ...]) -> None:
         )
     if not np.any(host > 0):
         raise InvalidInputError(
-            "`density` is zero everywhere: there is no mass; give one that is positive "
-            "somewhere."
+            "`density` must be positive somewhere; got zero everywhere."
         )
 
 
 def check_mass(mass: float) -> None:
-    """Refuses a density of which the grid holds too little.
+    """Raises if too much of the mass of a density lies outside the grid.
 
     Raises:
-        InvalidInputError: naming what lies outside.
+        InvalidInputError: with the mass on the grid.
     """
-    if abs(mass - 1) > MISSING:
+    if abs(mass - 1) > MAX_MISSING_MASS:
         raise InvalidInputError(
-            f"The grid holds a mass of {mass:.6g} of this density, where 1 belongs; "
-            "widen its edges, use more cells, or divide the density by its integral."
+            f"The density must have mass 1 on the grid; got {mass:.6g}. Widen the "
+            "edges, use more cells, or divide the density by its integral."
         )
 
 
 def check_resolved(rough: float) -> None:
-    """Refuses a density that is narrower than its cells.
+    """Raises if a density is narrower than its cells.
+
+    Args:
+        rough: its `roughness`.
 
     Raises:
-        InvalidInputError: naming how it may be resolved.
+        InvalidInputError: with ways to resolve it.
     """
-    if rough > COARSE:
+    if rough > MAX_ROUGHNESS:
         raise InvalidInputError(
-            "The density is about as narrow as a cell of the grid; use more cells, or "
+            "The density is about as narrow as a cell of the grid. Use more cells, or "
             "a smaller box."
         )
 
@@ -114,14 +117,14 @@ def check_resolved(rough: float) -> None:
 def roughness(
     masses: Float[Array, "layers ..."], edges: tuple[Array, ...]
 ) -> Float[Array, ""]:
-    r"""Half the sum of the density's steps times the widths they are made over.
+    r"""Roughness of a density: half the sum of jumps times widths, over the mass.
 
-    Over the mass, along the roughest axis: $1/(\sigma\sqrt{2\pi})$ for a Gaussian of
-    $\sigma$ cells; 1 where every cell with mass stands alone.
+    The largest value of all axes: $1/(\sigma\sqrt{2\pi})$ for a Gaussian with a
+    standard deviation of $\sigma$ cells, and 1 if every cell with mass is isolated.
 
     Examples:
         >>> from meanfield.measures import roughness
-        >>> edges = (jnp.linspace(-6, 6, 25),)  # half as wide as the deviation
+        >>> edges = (jnp.linspace(-6, 6, 25),)  # half as wide as the deviation of 2
         >>> masses = jnp.exp(-((edges[0][1:] + edges[0][:-1]) ** 2) / 8)
         >>> print(roughness(masses[None], edges), 1 / (2 * np.sqrt(2 * np.pi)))
         0.19333... 0.19947...
@@ -131,8 +134,8 @@ def roughness(
         h = widths(row)
         ends = [(0, 0)] * masses.ndim
         ends[axis] = (1, 1)
-        density = jnp.pad(masses / along(h, axis, masses.ndim), ends)
-        across = jnp.concatenate([h[:1], (h[1:] + h[:-1]) / 2, h[-1:]])
+        density = jnp.pad(masses / align_axis(h, axis, masses.ndim), ends)
+        distances = jnp.concatenate([h[:1], (h[1:] + h[:-1]) / 2, h[-1:]])
         steps = jnp.abs(jnp.diff(density, axis=axis))
-        parts.append(jnp.sum(steps * along(across, axis, masses.ndim)))
+        parts.append(jnp.sum(steps * align_axis(distances, axis, masses.ndim)))
     return jnp.max(jnp.stack(parts)) / (2 * jnp.sum(masses))

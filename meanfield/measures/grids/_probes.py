@@ -1,8 +1,9 @@
-r"""Where a grid asks for the velocity: at every face, or at Chebyshev nodes.
+r"""Evaluation of the velocity on a grid: at every face, or at Chebyshev nodes.
 
-A field of attention is smooth wherever its measure is: tilted means are analytic in the
-query. On a plane grid it is asked for at a few thousand nodes, and interpolated to the
-faces by two small matrix products; the last coefficients of the series say how well.
+The field of an attention is smooth for every measure: tilted means are analytic in the
+query. On a plane grid it is evaluated at a few thousand nodes, and interpolated to the
+faces by two small matrix products; the last coefficients of the series estimate the
+error.
 """
 
 import abc
@@ -23,13 +24,13 @@ Edges = tuple[Float[Array, "..."], ...]
 
 
 class Chart(NamedTuple):
-    r"""Where the cells are: $x = c + D\xi$ over edges that do not move.
+    r"""The map $x = c + D\xi$ from cells with fixed edges to the space.
 
     Attributes:
         origin: $c$.
         axes: $D$.
-        edges: of the cells along each axis of $\xi$.
-        position: of each layer of cells; `None` if tokens have none.
+        edges: edges of the cells along each axis of $\xi$.
+        position: position of each layer of cells; `None` if tokens have none.
     """
 
     origin: Float[Array, " d"]
@@ -39,11 +40,11 @@ class Chart(NamedTuple):
 
     @property
     def layers(self) -> int:
-        """How many layers of cells there are, one for each position."""
+        """The number of layers of cells, one for each position."""
         return 1 if self.position is None else self.position.shape[0]
 
     def tokens(self, *places: Float[Array, "..."]) -> Tokens:
-        """Tokens at the tensor product of places on the axes, layer by layer."""
+        """Tokens at the tensor product of places on the axes, for each layer."""
         xi = lattice(*places).reshape(-1, len(places))
         x = self.origin[None, :] + jnp.matmul(xi, self.axes.T, precision=HIGHEST)
         if self.position is None:
@@ -54,7 +55,7 @@ class Chart(NamedTuple):
     def relative(
         self, field: AbstractField, places: tuple[Float[Array, "..."], ...]
     ) -> Float[Array, "layers *places d"]:
-        r"""$u = D^{-1}v$ at a tensor product of places, an axis for each."""
+        r"""The velocity $u = D^{-1}v$ at the tensor product of places on the axes."""
         v = field(self.tokens(*places))
         u = jnp.linalg.solve(self.axes, v.T).T
         return u.reshape(self.layers, *(p.shape[0] for p in places), len(places))
@@ -64,16 +65,17 @@ class Velocities(NamedTuple):
     """Velocities relative to the axes of a chart.
 
     Attributes:
-        across: for each axis, at the middles of the faces across it: all components.
-        error: of the interpolation, in the units of the velocity $v$; 0 without one.
+        faces: for each axis, all components at the centres of the faces across it.
+        error: interpolation error, in the units of the velocity $v$; 0 without
+            interpolation.
     """
 
-    across: tuple[Float[Array, "..."], ...]
+    faces: tuple[Float[Array, "..."], ...]
     error: Float[Array, ""]
 
 
 class AbstractProbe(eqx.Module):
-    """A way to know the velocity at all faces.
+    """A method to compute the velocity at all faces.
 
     Examples:
         >>> from meanfield.measures import AbstractProbe, EveryFace, Nodes
@@ -83,11 +85,11 @@ class AbstractProbe(eqx.Module):
 
     @abc.abstractmethod
     def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
-        """The velocities that a field gives at the faces of a chart."""
+        """The velocities of a field at the faces of a chart."""
 
 
 class EveryFace(AbstractProbe):
-    """Asks at every face.
+    """Evaluation of the velocity at every face.
 
     Examples:
         >>> from meanfield import Drift, Grid
@@ -96,24 +98,24 @@ class EveryFace(AbstractProbe):
         >>> velocities = EveryFace().velocities(
         ...     grid.chart, Drift(-jnp.eye(1)).field(0.0, grid)
         ... )
-        >>> print(velocities.across[0].ravel())
+        >>> print(velocities.faces[0].ravel())
         [ 1.    0.75  0.5   0.25  0.   -0.25 -0.5  -0.75 -1.  ]
     """
 
     @override
     def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
-        across = tuple(
+        faces = tuple(
             chart.relative(field, _faces(chart.edges, axis))
             for axis in range(len(chart.edges))
         )
-        return Velocities(across, jnp.zeros((), chart.origin.dtype))
+        return Velocities(faces, jnp.zeros((), chart.origin.dtype))
 
 
 class Nodes(AbstractProbe):
-    """Asks at tensor Chebyshev nodes.
+    """Evaluation at tensor Chebyshev nodes, and interpolation to the faces.
 
     Attributes:
-        count: nodes along each axis.
+        count: number of nodes along each axis.
 
     Examples:
         >>> from meanfield import Drift, Grid
@@ -122,7 +124,7 @@ class Nodes(AbstractProbe):
         >>> velocities = Nodes(5).velocities(
         ...     grid.chart, Drift(-jnp.eye(1)).field(0.0, grid)
         ... )
-        >>> print(velocities.across[0].ravel())
+        >>> print(velocities.faces[0].ravel())
         [ 1.    0.75  0.5   0.25  0.   -0.25 -0.5  -0.75 -1.  ]
     """
 
@@ -131,25 +133,29 @@ class Nodes(AbstractProbe):
     @override
     def velocities(self, chart: Chart, field: AbstractField) -> Velocities:
         nodes = tuple(chebyshev(self.count, e[0], e[-1]) for e in chart.edges)
-        u = self._seen(chart, field)
-        across = []
+        u = self._node_velocities(chart, field)
+        faces = []
         for axis in range(len(nodes)):
-            at = _faces(chart.edges, axis)
-            rows = [interpolation(n, p) for n, p in zip(nodes, at, strict=True)]
-            across.append(_along_each(u, rows))
-        # The last coefficients say what the series still changes by.
+            face_places = _faces(chart.edges, axis)
+            rows = [
+                interpolation(n, p) for n, p in zip(nodes, face_places, strict=True)
+            ]
+            faces.append(_apply_along_axes(u, rows))
+        # The size of the last coefficients estimates the truncation error.
         ends = chebyshev_rows(self.count)[-max(2, self.count // 8) :]
         v = jnp.matmul(u, chart.axes.T, precision=HIGHEST)
         tail = jnp.max(self._sizes(v, jnp.asarray(ends, v.dtype)))
-        return Velocities(tuple(across), tail)
+        return Velocities(tuple(faces), tail)
 
     def coefficients(self, chart: Chart, field: AbstractField) -> Float[Array, " p"]:
-        """The largest Chebyshev coefficient of each degree, over the largest speed."""
-        v = jnp.matmul(self._seen(chart, field), chart.axes.T, precision=HIGHEST)
+        """The largest Chebyshev coefficient of each degree, relative to the speed."""
+        v = jnp.matmul(
+            self._node_velocities(chart, field), chart.axes.T, precision=HIGHEST
+        )
         sizes = self._sizes(v, jnp.asarray(chebyshev_rows(self.count), v.dtype))
         return sizes / jnp.max(jnp.abs(v))
 
-    def _seen(
+    def _node_velocities(
         self, chart: Chart, field: AbstractField
     ) -> Float[Array, "layers *nodes d"]:
         nodes = tuple(chebyshev(self.count, e[0], e[-1]) for e in chart.edges)
@@ -169,12 +175,12 @@ class Nodes(AbstractProbe):
 
 
 def _faces(edges: Edges, axis: int) -> Edges:
-    """The middles of the faces across one axis: edges there, centres elsewhere."""
+    """Centres of the faces across one axis: edges there, cell centres elsewhere."""
     return tuple(e if k == axis else centres(e) for k, e in enumerate(edges))
 
 
-def _along_each(u: Array, rows: list[Array]) -> Array:
-    """A matrix applied along each axis but the first."""
+def _apply_along_axes(u: Array, rows: list[Array]) -> Array:
+    """Applies one matrix along each axis, except the first."""
     for axis, matrix in enumerate(rows, start=1):
         product = jnp.tensordot(matrix, u, axes=(1, axis), precision=HIGHEST)
         u = jnp.moveaxis(product, 0, axis)
@@ -190,7 +196,7 @@ def chebyshev(count: int, low: Array, high: Array) -> Float[Array, " count"]:
 def interpolation(
     nodes: Float[Array, " p"], points: Float[Array, " m"]
 ) -> Float[Array, "m p"]:
-    """The matrix from values at Chebyshev nodes to those at points: barycentric."""
+    """The matrix of barycentric interpolation from Chebyshev nodes to points."""
     p = nodes.shape[0]
     k = np.arange(p)
     weights = (-1.0) ** k * np.sin((k + 0.5) * np.pi / p)
@@ -202,7 +208,7 @@ def interpolation(
 
 
 def chebyshev_rows(count: int) -> Float[np.ndarray, "count count"]:
-    """The matrix from values at Chebyshev nodes to the coefficients of their series."""
+    """The matrix from values at Chebyshev nodes to Chebyshev coefficients."""
     angles = (np.arange(count) + 0.5) * np.pi / count
     rows = 2 / count * np.cos(np.outer(np.arange(count), np.pi - angles))
     rows[0] /= 2

@@ -1,26 +1,26 @@
-"""How sums over tokens are executed: dense, in blocks, in cells, between nodes."""
+"""Evaluation of sums over tokens: dense, blocked, in cells, or by Chebyshev nodes."""
 
 from ._chebyshev import Chebyshev as Chebyshev
-from ._chebyshev import Interpolated as Interpolated
-from ._chebyshev import Revealing as Revealing
-from ._chebyshev import coarsely as coarsely
-from ._nodes import LARGEST as LARGEST
-from ._suspects import suspects as suspects
+from ._chebyshev import InterpolationDetector as InterpolationDetector
+from ._chebyshev import InterpolationSignal as InterpolationSignal
+from ._chebyshev import coarsen as coarsen
+from ._nodes import MAX_BLOCK_NUMBERS as MAX_BLOCK_NUMBERS
+from ._worst_tokens import worst_tokens as worst_tokens
 from .cells import Cells as Cells
-from .cells import Fenced as Fenced
+from .cells import CheckedCells as CheckedCells
 from .cells import GaussLayout as GaussLayout
 from .cells import Layout as Layout
 from .cells import Survey as Survey
-from .cells import Unchecked as Unchecked
-from .cells import typical as typical
-from .cells import unchecked as unchecked
-from .cells import unfenced as unfenced
+from .cells import UncheckedCells as UncheckedCells
+from .cells import typical_layout as typical_layout
+from .cells import use_fallback as use_fallback
+from .cells import use_unchecked_cells as use_unchecked_cells
 from .exact import AXIS as AXIS
 from .exact import AbstractFeatureLink as AbstractFeatureLink
-from .exact import AbstractPlanned as AbstractPlanned
+from .exact import AbstractPlannedReduction as AbstractPlannedReduction
 from .exact import AbstractReduction as AbstractReduction
-from .exact import Beside as Beside
 from .exact import Blocked as Blocked
+from .exact import BlockedBatch as BlockedBatch
 from .exact import Dense as Dense
 from .exact import Groups as Groups
 from .exact import Keys as Keys
@@ -28,5 +28,5 @@ from .exact import Link as Link
 from .exact import Power as Power
 from .exact import Ring as Ring
 from .exact import Separable as Separable
-from .exact import exactly as exactly
 from .exact import exponential as exponential
+from .exact import use_exact_sums as use_exact_sums

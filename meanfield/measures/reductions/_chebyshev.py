@@ -1,10 +1,11 @@
-r"""Sums over keys by interpolation between Chebyshev nodes, for few dimensions.
+r"""Sums over keys by Chebyshev interpolation in the query, for low dimensions.
 
 With scores $q\cdot k_j + c_j$ the mean $M(q) = \sum_j e^{q\cdot k_j + c_j} v_j / Z(q)$
-and $\log Z$ are analytic in $q$. They are summed exactly at the nodes of a tensor grid
-around all queries and interpolated. Exponentials of inner products separate over axes,
-so that sums at $p_1 \cdots p_k$ nodes are matrix products of $n(p_1 + \dots + p_k)$
-exponentials: $O(n + m)$ instead of $O(nm)$. All terms are positive: nothing cancels.
+and $\log Z$ are analytic in $q$. They are computed exactly at the nodes of a tensor
+grid around all queries, and interpolated. Exponentials of inner products factorise over
+axes, so that sums at $p_1 \cdots p_k$ nodes are matrix products of
+$n(p_1 + \dots + p_k)$ exponentials: $O(n + m)$ instead of $O(nm)$. All terms are
+positive, so nothing cancels.
 """
 
 import math
@@ -26,23 +27,25 @@ from meanfield.scores import (
 )
 from meanfield.tokens import Tokens
 
-from ._causal import Placed, PlacedKeys, causal_log_mean
-from ._nodes import Box, Keyed, log_mean_between
-from .exact import AbstractPlanned, Keys, Link
+from ._causal import PositionedKeys, PositionedQueries, causal_log_mean
+from ._nodes import Box, ProjectedKeys, chebyshev_log_mean
+from .exact import AbstractPlannedReduction, Keys, Link
 
 
-class Chebyshev(AbstractPlanned):
-    """Interpolation between so many nodes along each axis; else block by block.
+class Chebyshev(AbstractPlannedReduction):
+    """Chebyshev interpolation between `counts` nodes along each axis.
 
-    The axes are the principal ones of the queries, the widest first, and the box holds
-    all queries of the call. Nothing here knows how good the interpolation is: see
-    `meanfield.flows.planned`, which chooses `counts` and holds them to a tolerance.
+    The axes are the principal axes of the queries, the widest first, and the box
+    contains all queries of the call. The class does not estimate the interpolation
+    error: `meanfield.flows.plan_sums` chooses `counts` for the tolerance.
 
     Attributes:
-        tolerance: the largest error of a velocity, relative to the largest velocity.
-        counts: nodes along each axis; `None` until planned, which is block by block.
-        otherwise: how scores that are not quadratic, links, and other dimensions than
-            there are counts, are summed.
+        tolerance: largest error of a velocity, relative to the largest velocity.
+        counts: number of nodes along each axis; `None` before planning, when the
+            fallback is used.
+        fallback: reduction for all other sums: before planning, with a link, for scores
+            that are not quadratic, masks other than the causal one, and fewer queries
+            than nodes.
 
     Examples:
         >>> from meanfield import Dense, Points, attentions
@@ -65,19 +68,19 @@ class Chebyshev(AbstractPlanned):
 
     @property
     @override
-    def unplanned(self) -> "Chebyshev":
-        return Chebyshev(self.tolerance, self.otherwise)
+    def unplanned_copy(self) -> "Chebyshev":
+        return Chebyshev(self.tolerance, self.fallback)
 
     @property
-    def coarser(self) -> "Chebyshev":
-        """An eighth fewer nodes along each axis: the change shows what nodes miss."""
+    def coarser_copy(self) -> "Chebyshev":
+        """A copy with an eighth fewer nodes per axis, to estimate the error."""
         counts = tuple(count - max(count // 8, 1) for count in self.counts or ())
-        return Chebyshev(self.tolerance, self.otherwise, counts or None)
+        return Chebyshev(self.tolerance, self.fallback, counts or None)
 
-    def interpolated(
+    def interpolated_score(
         self, score: AbstractScore, queries: Tokens
     ) -> AbstractQuadraticScore | None:
-        """The score whose exponentials are interpolated; `None` if none are."""
+        """The score whose exponentials are interpolated; `None` for the fallback."""
         if isinstance(score, Masked) and score.mask is causal:
             score = score.score
         enough = self.counts and queries.n >= math.prod(self.counts)
@@ -88,82 +91,82 @@ class Chebyshev(AbstractPlanned):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        quadratic = self.interpolated(score, queries)
+        quadratic = self.interpolated_score(score, queries)
         if quadratic is None:
-            return self.otherwise.log_mean(score, queries, keys)
+            return self.fallback.log_mean(score, queries, keys)
         parts = quadratic.factors(queries, keys.tokens)
         counts = (self.counts or ())[: parts.query.shape[1]]
-        box = Box.around(parts.query, len(counts))
-        logs = keys.log_weights + parts.of_key + parts.key @ box.beside
+        box = Box.from_vectors(parts.query, len(counts))
+        logs = keys.log_weights + parts.key_term + parts.key @ box.orthogonal_mean
         heaviest = jnp.argmax(logs)
         top = _finite(jax.lax.stop_gradient(logs[heaviest]))
-        # What is excluded must not widen the range of exponents.
-        out = jnp.isneginf(logs)
-        k = jnp.where(out[:, None], parts.key[heaviest][None], parts.key)
+        # Excluded keys must not widen the range of exponents.
+        is_excluded = jnp.isneginf(logs)
+        k = jnp.where(is_excluded[:, None], parts.key[heaviest][None], parts.key)
         q = jnp.matmul(parts.query, box.axes, precision=HIGHEST)
-        along = Keyed(k @ box.axes, logs - top, keys.values)
+        projected_keys = ProjectedKeys(k @ box.axes, logs - top, keys.values)
         if isinstance(score, Masked):
-            key_places = PlacedKeys(along, positions(keys.tokens))
-            query_places = Placed(q, positions(queries))
+            key_places = PositionedKeys(projected_keys, positions(keys.tokens))
+            query_places = PositionedQueries(q, positions(queries))
             means, logs = causal_log_mean(box, counts, query_places, key_places)
         else:
-            means, logs = log_mean_between(box, counts, q, along)
-        return means.T, logs + top + parts.of_query
+            means, logs = chebyshev_log_mean(box, counts, q, projected_keys)
+        return means.T, logs + top + parts.query_term
 
     @override
     @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        return self.otherwise.integral(link, score, queries, keys)
+        return self.fallback.integral(link, score, queries, keys)
 
 
-class Interpolated(Exception):
-    """Says that a sum of `Revealing` is interpolated.
+class InterpolationSignal(Exception):
+    """Signals that a sum of `InterpolationDetector` would be interpolated.
 
     Examples:
-        >>> from meanfield.measures import Interpolated
-        >>> issubclass(Interpolated, Exception)
+        >>> from meanfield.measures import InterpolationSignal
+        >>> issubclass(InterpolationSignal, Exception)
         True
     """
 
 
-class Revealing(Chebyshev):
-    """Sums that tell whether they are interpolated, instead of their value.
+class InterpolationDetector(Chebyshev):
+    """A reduction that raises `InterpolationSignal` in place of interpolating.
 
     Examples:
         >>> from meanfield import Points, attentions
-        >>> from meanfield.measures import Interpolated, Revealing
+        >>> from meanfield.measures import InterpolationDetector, InterpolationSignal
         >>> x = jax.random.normal(jax.random.key(0), (500, 1))
-        >>> mu = Points.uniform(x, reduction=Revealing(counts=(24,)))
+        >>> mu = Points.uniform(x, reduction=InterpolationDetector(counts=(24,)))
         >>> softmax = attentions["softmax"](jnp.eye(1), jnp.eye(1), jnp.eye(1))
         >>> try:
         ...     softmax.field(0.0, mu)(mu.tokens)
-        ... except Interpolated:
-        ...     print("between nodes")
-        between nodes
+        ... except InterpolationSignal:
+        ...     print("interpolated")
+        interpolated
     """
 
     @override
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        if self.interpolated(score, queries) is not None:
-            raise Interpolated
+        if self.interpolated_score(score, queries) is not None:
+            raise InterpolationSignal
         return super().log_mean(score, queries, keys)
 
 
-def coarsely(tree: PyTree) -> PyTree:
-    """A tree, a measure or a field, with fewer nodes in its interpolated sums.
+def coarsen(tree: PyTree) -> PyTree:
+    """A measure, field or other tree, with fewer nodes in its interpolated sums.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.measures import Chebyshev, coarsely
+        >>> from meanfield.measures import Chebyshev, coarsen
         >>> mu = Points.uniform([[0.0], [1.0]], reduction=Chebyshev(counts=(24,)))
-        >>> coarsely(mu).reduction.counts
+        >>> coarsen(mu).reduction.counts
         (21,)
     """
-    replace = lambda leaf: leaf.coarser if isinstance(leaf, Chebyshev) else leaf
+    replace = lambda leaf: leaf.coarser_copy if isinstance(leaf, Chebyshev) else leaf
     return jax.tree.map(replace, tree, is_leaf=lambda leaf: isinstance(leaf, Chebyshev))
 
 

@@ -1,4 +1,4 @@
-"""What a layer of an encoder adds to its states, computed in NumPy part by part."""
+"""The parts of an encoder layer in NumPy: attention, MLP and LayerNorm."""
 
 from typing import NamedTuple
 
@@ -19,12 +19,12 @@ ACTIVATIONS["gelu_pytorch_tanh"] = ACTIVATIONS["gelu_new"]
 
 
 class Parts(NamedTuple):
-    r"""The displacement $x' - x$ of a layer, as the sum of what its parts add.
+    r"""The displacement $x' - x$ by a layer, as a sum of three parts.
 
     Attributes:
-        attention: what the attention block computes at the states that enter.
-        mlp: what the MLP computes at the states that enter it.
-        norm: what all LayerNorms of the layer change.
+        attention: the output of the attention block at the states that enter the layer.
+        mlp: the output of the MLP, at the states that enter it.
+        norm: the change by all LayerNorms of the layer.
 
     Examples:
         >>> from meanfield import models
@@ -41,20 +41,20 @@ class Parts(NamedTuple):
 
     @property
     def displacement(self) -> Float[np.ndarray, "n d"]:
-        """Their sum: from the states that enter the layer to those that leave it."""
+        """The sum of the parts: the change of the states by the layer."""
         return self.attention + self.mlp + self.norm
 
 
-def attended(
+def attention_output(
     weights: HeadWeights, x: Float[np.ndarray, "n d"]
 ) -> Float[np.ndarray, "n d"]:
-    """What the heads of a layer compute at states, by their thin factors."""
-    turned = lambda W: np.swapaxes(W, -1, -2)
-    queries = x @ turned(weights.Q) + weights.query_bias[:, None, :]
-    keys = x @ turned(weights.K) + weights.key_bias[:, None, :]
-    values = x @ turned(weights.reading) + weights.reading_bias[:, None, :]
-    p = softmax(queries @ turned(keys) / weights.epsilon, axis=-1)
-    heads = (p @ values) @ turned(weights.writing) + weights.writing_bias[:, None, :]
+    """The output of a layer's heads at the states `x`, computed by thin factors."""
+    transpose = lambda W: np.swapaxes(W, -1, -2)
+    queries = x @ transpose(weights.Q) + weights.query_bias[:, None, :]
+    keys = x @ transpose(weights.K) + weights.key_bias[:, None, :]
+    values = x @ transpose(weights.reading) + weights.reading_bias[:, None, :]
+    p = softmax(queries @ transpose(keys) / weights.epsilon, axis=-1)
+    heads = (p @ values) @ transpose(weights.writing) + weights.writing_bias[:, None, :]
     return heads.sum(axis=0)
 
 
@@ -65,7 +65,7 @@ def layer_norm(
     *,
     epsilon: float,
 ) -> Float[np.ndarray, "n d"]:
-    """Each state centred, scaled to variance one, then weighted and shifted."""
-    centred = x - x.mean(axis=-1, keepdims=True)
-    variance = np.square(centred).mean(axis=-1, keepdims=True)
-    return weight * centred / np.sqrt(variance + epsilon) + bias
+    """LayerNorm: centres each state, scales it to variance one, weights and shifts."""
+    deviations = x - x.mean(axis=-1, keepdims=True)
+    variance = np.square(deviations).mean(axis=-1, keepdims=True)
+    return weight * deviations / np.sqrt(variance + epsilon) + bias

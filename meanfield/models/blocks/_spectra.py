@@ -1,4 +1,4 @@
-r"""Spectra of the matrices of heads, by their thin factors.
+r"""Spectra of the matrices of attention heads, computed by thin factors.
 
 $A = K^\top Q / \epsilon$ has rank $d_k$, so its symmetric and its skew part are
 $U M U^\top$ with $U = (Q^\top\ K^\top)$ and a small $M$. With $U = WR$, $W$
@@ -19,24 +19,24 @@ from ._weights import HeadWeights
 @final
 @dataclass(frozen=True)
 class HeadSpectra:
-    r"""What the scores $y^\top A x$ and the value $V$ of one head do.
+    r"""Spectra of the scores $y^\top A x$ and of the value $V$ of one head.
 
-    `negative` weighs eigenvalues, since a count tells nothing: if $2 d_k \leq d$, half
+    `negative` weighs eigenvalues because a count tells nothing: if $2 d_k \leq d$, half
     of the nonzero ones are negative for any $Q$ and $K$ in general position.
 
     Attributes:
-        layer: counted from zero.
-        head: counted from zero.
-        score_norm: $\|A\|$, with $A = K^\top Q / \epsilon$ as scores use it.
+        layer: the layer, counted from zero.
+        head: the head, counted from zero.
+        score_norm: $\|A\|$, with the matrix $A = K^\top Q / \epsilon$ of the scores.
         largest: the largest eigenvalue of the symmetric part of $A$, zeros included.
-        smallest: the smallest.
-        negative: the share of negative eigenvalues of that part in the sum of all
-            moduli.
+        smallest: the smallest eigenvalue of the symmetric part of $A$.
+        negative: the sum of its negative eigenvalues, as a fraction of the sum of all;
+            both in absolute value.
         skew_norm: the norm of the skew part of $A$.
         value_norm: $\|V\|$.
         radius: the spectral radius of $V$.
-        positive: the share of the $d_k$ eigenvalues of $V$ that can be nonzero whose
-            real part is positive.
+        positive: the fraction of the $d_k$ eigenvalues of $V$ that can be nonzero with
+            a positive real part.
 
     Examples:
         >>> from meanfield import models
@@ -59,7 +59,7 @@ class HeadSpectra:
 
 def spectra(layer: int, weights: HeadWeights) -> Iterator[HeadSpectra]:
     """The spectra of each head of a layer."""
-    score_norms = product_norms(_turned(weights.Q), weights.K) / weights.epsilon
+    score_norms = product_norms(_transpose(weights.Q), weights.K) / weights.epsilon
     value_norms = product_norms(weights.writing, weights.reading)
     for head, (score_norm, value_norm) in enumerate(
         zip(score_norms.tolist(), value_norms.tolist(), strict=True)
@@ -86,11 +86,11 @@ def spectra(layer: int, weights: HeadWeights) -> Iterator[HeadSpectra]:
 def product_norms(
     tall: Float[np.ndarray, "h d k"], wide: Float[np.ndarray, "h k d"]
 ) -> Float[np.ndarray, " h"]:
-    """Spectral norms of products, one for each head."""
-    # Orthonormal factors leave the norm alone, so d x d products are never formed.
+    """Spectral norms of the products `tall @ wide`, one for each head."""
+    # Orthonormal factors preserve the norm, so d x d products are never formed.
     R = np.linalg.qr(tall, mode="r")
-    S = np.asarray(np.linalg.qr(_turned(wide), mode="r"))
-    return np.linalg.norm(R @ _turned(S), ord=2, axis=(-2, -1))
+    S = np.asarray(np.linalg.qr(_transpose(wide), mode="r"))
+    return np.linalg.norm(R @ _transpose(S), ord=2, axis=(-2, -1))
 
 
 def halves(
@@ -106,17 +106,17 @@ def halves(
     return np.concatenate([eigenvalues, zeros]), float(skew)
 
 
-def _turned(matrices: Float[np.ndarray, "h m n"]) -> Float[np.ndarray, "h n m"]:
+def _transpose(matrices: Float[np.ndarray, "h m n"]) -> Float[np.ndarray, "h n m"]:
     return np.swapaxes(matrices, -1, -2)
 
 
 class Eigenvalues(NamedTuple):
-    r"""Those of each head of a layer that can be nonzero.
+    r"""The eigenvalues of each head of a layer that can be nonzero.
 
     Attributes:
-        score: of the symmetric part of $A = K^\top Q / \epsilon$, increasing.
-        value: of $V = OW$.
-        product: of $VA$.
+        score: those of the symmetric part of $A = K^\top Q / \epsilon$, increasing.
+        value: those of $V = OW$.
+        product: those of $VA$.
     """
 
     score: Float[np.ndarray, "h m"]
@@ -125,7 +125,7 @@ class Eigenvalues(NamedTuple):
 
 
 def eigenvalues(weights: HeadWeights) -> Eigenvalues:
-    """The eigenvalues of each head of a layer."""
+    """The eigenvalues of each head of a layer that can be nonzero."""
     Q, K, O, W = weights.Q, weights.K, weights.writing, weights.reading
     _, k, d = Q.shape
     symmetric = [halves(q, key)[0] for q, key in zip(Q, K, strict=True)]

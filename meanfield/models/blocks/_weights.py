@@ -13,7 +13,7 @@ from jaxtyping import Float
 class HeadWeights:
     r"""The heads of one attention layer, in double precision.
 
-    Head $h$ sends a token $x$ to $O_h \sum_j p_j (W_h y_j + b_h) + o_h$ with
+    Head $h$ maps a token $x$ to $O_h \sum_j p_j (W_h y_j + b_h) + o_h$ with
     $p \propto \exp((Q_h x + q_h) \cdot (K_h y_j + k_h) / \epsilon)$, and the layer is
     the sum over heads.
 
@@ -21,7 +21,7 @@ class HeadWeights:
         Q: query matrices $Q_h$.
         K: key matrices $K_h$.
         query_bias: $q_h$.
-        key_bias: $k_h$; it shifts all scores of a query alike, so softmax ignores it.
+        key_bias: $k_h$; it shifts all scores of a query equally: no effect in softmax.
         reading: the value projection $W_h$.
         reading_bias: $b_h$.
         writing: the columns $O_h$ of the output projection.
@@ -63,8 +63,8 @@ class HeadWeights:
         )
 
     def subset(self, heads: Sequence[int]) -> "HeadWeights":
-        """Some of the heads; each keeps its own share of the output bias."""
-        chosen = list(heads)
+        """The selected heads, each with its own share of the output bias."""
+        indices = list(heads)
         return HeadWeights(
-            **{part.name: getattr(self, part.name)[chosen] for part in fields(self)}
+            **{part.name: getattr(self, part.name)[indices] for part in fields(self)}
         )

@@ -1,12 +1,12 @@
-"""A flow that a browser integrates, as one HTML file. Loaded at first use."""
+"""A flow that a browser integrates, as one HTML file. Names are imported lazily."""
 
 from typing import TYPE_CHECKING
 
-from meanfield._lazy import lazy
+from meanfield._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from ._keys import REFUSED as REFUSED
-    from ._keys import UNLISTED as UNLISTED
+    from ._keys import HIDDEN_KEYS as HIDDEN_KEYS
+    from ._keys import UNSUPPORTED_KEYS as UNSUPPORTED_KEYS
     from ._keys import check_axes as check_axes
     from ._law import Law as Law
     from ._law import law_of as law_of
@@ -15,4 +15,4 @@ if TYPE_CHECKING:
     from ._setting import Setting as Setting
     from ._setting import setting_of as setting_of
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,49 +1,53 @@
-"""Which keys and axes a live page has use for, as their rows say; no JAX."""
+"""The keys and sweep axes that a live page supports; no JAX."""
 
 from collections.abc import Sequence
 
 from meanfield.errors import UnsupportedError
-from meanfield.spec import KEYS, OF_HEADS, Axis, RunSpec
+from meanfield.spec import HEADWISE_KEYS, KEYS, Axis, RunSpec
 
 _GROUPS = {
-    "Grid": "it moves tokens and Gaussians, no densities",
+    "Grid": "it moves tokens and Gaussians, not densities",
     "Transformer": "it has no transformer",
 }
 _REASONS = {
     key: row.no_page or _GROUPS.get(str(row.group)) for key, row in KEYS.items()
 }
 
-REFUSED = {key: reason for key, reason in _REASONS.items() if reason}
-"""The keys that mean nothing to a page, and what it does instead."""
+UNSUPPORTED_KEYS = {key: reason for key, reason in _REASONS.items() if reason}
+"""The keys that have no effect on a page, with the reasons."""
 
-UNLISTED = frozenset({*REFUSED, "precision", "options"})
-"""The keys that its help leaves out: any precision is double there, and of the
-attentions that it knows those of a plugin alone have options."""
+HIDDEN_KEYS = frozenset({*UNSUPPORTED_KEYS, "precision", "options"})
+"""The keys that the help of a page leaves out. It always computes in double precision,
+and of its attentions only those of plugins have options."""
 
-DRAWN = ("points",)  # measures whose start is drawn
+SAMPLED_MEASURES = ("points",)  # measures with a random start
 _NUMBERS = frozenset("A V epsilon noise t cov".split())  # noqa: SIM905
 
 
 def check_axes(axes: Sequence[Axis], spec: RunSpec) -> None:
-    """Checks that a page can vary what these axes vary, as the cells of a sweep do.
+    """Check that a page can vary the axes of a sweep by sliders.
 
-    The covariance of drawn tokens scales them about the mean of their law, which a
-    page does not know; and a matrix that a spec cuts into heads, or scales, is not the
-    one of each head.
+    Two cases are not supported. The covariance of sampled tokens scales them about the
+    mean of their law, which a page does not know; and a matrix that a spec splits into
+    heads, or scales, is not the matrix of each head.
 
     Raises:
-        UnsupportedError: naming the first axis that it cannot.
+        UnsupportedError: for the first axis that cannot be a slider.
     """
     for axis in axes:
         number = axis.key in _NUMBERS and axis.is_numeric and axis.option is None
-        of_start = axis.key == "cov" and (
-            axis.entry is not None or spec.measure in DRAWN or 0 in axis.values
+        is_unscalable_cov = axis.key == "cov" and (
+            axis.entry is not None
+            or spec.measure in SAMPLED_MEASURES
+            or 0 in axis.values
         )
-        of_parts = axis.key in OF_HEADS and (spec.heads > 1 or spec.scale != "none")
-        if axis.key != "attention" and (not number or of_start or of_parts):
+        is_per_head = axis.key in HEADWISE_KEYS and (
+            spec.heads > 1 or spec.scale != "none"
+        )
+        if axis.key != "attention" and (not number or is_unscalable_cov or is_per_head):
             names = ", ".join(f"`{name}`" for name in KEYS if name in _NUMBERS)
             raise UnsupportedError(
-                f"`{axis.name}` is no slider of a page, which has `attention` and "
-                f"numbers for {names} (of one head, unscaled; `cov` of a Gaussian): "
-                "leave this axis out of the sweep."
+                f"A page has sliders only for `attention` and for numbers of {names} "
+                "(with one unscaled head; `cov` of a Gaussian); got the axis "
+                f"`{axis.name}`. Leave it out of the sweep."
             )

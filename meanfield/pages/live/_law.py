@@ -1,4 +1,4 @@
-"""What a browser integrates: the numbers of a dynamics, a start and its times."""
+"""The flow that a live page integrates: parameters of a dynamics, and a start."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,17 +16,17 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
 from meanfield.scores import AbstractScore, Dot, Masked, SquaredDistance
 
-TOKENS = 2_000  # beyond, a velocity takes a browser a second
-_OF_TOKENS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
-_OF_GAUSSIANS = ("softmax", "l2", "sinkhorn", "linear")
-_NORMALISED = ("softmax", "l2")  # by rows, whatever a mask leaves of them
-_KNOWN = {"points": _OF_TOKENS, "gaussian": _OF_GAUSSIANS}
-_INSTEAD = "leave it out, or use `meanfield simulate`"
-_BEYOND = {  # what a user asked for, by the dynamics that it became
+TOKENS = 2_000  # with more, a browser needs about a second for a velocity
+_POINT_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear", "sigmoid")
+_GAUSSIAN_ATTENTIONS = ("softmax", "l2", "sinkhorn", "linear")
+_NORMALISED_ATTENTIONS = ("softmax", "l2")  # by rows, after masking
+_ATTENTIONS = {"points": _POINT_ATTENTIONS, "gaussian": _GAUSSIAN_ATTENTIONS}
+_ADVICE = "leave it out, or use `meanfield simulate`"
+_FEATURES = {  # what a user asked for, by the class of the resulting dynamics
     "Cross": "a `context`",
-    "Layers": "layers, as a model or `[[layers]]` bring them",
+    "Layers": "layers, from a model or `[[layers]]`",
     "Projected": "`projected`",
-    "Sum": "parts beside it, as `drift` or `[[terms]]`",
+    "Sum": "further terms, such as `drift` or `[[terms]]`",
 }
 
 Rows = list[list[float]]
@@ -37,9 +37,9 @@ class Head:
     r"""One head: scores $Qx\cdot Ky/\epsilon$ or $-|Qx-Ky|^2/\epsilon$, and a value.
 
     Attributes:
-        Q: queries; $K^\top Q$ of dot products, which depend on nothing else.
-        K: keys; the identity of dot products.
-        V: the value, before the $1/\epsilon$ of Sinkhorn attention.
+        Q: the query matrix; for dot products $K^\top Q$, on which alone they depend.
+        K: the key matrix; the identity for dot products.
+        V: the value matrix, without the factor $1/\epsilon$ of Sinkhorn attention.
     """
 
     Q: Rows
@@ -49,17 +49,17 @@ class Head:
 
 @dataclass(frozen=True)
 class Law:
-    """A flow as the page has it, JSON values alone.
+    """A flow as data for a page, in values that JSON can represent.
 
     Attributes:
         measure: `points` or `gaussian`.
-        attention: one of `softmax`, `l2`, `sinkhorn`, `linear` and, of points,
+        attention: one of `softmax`, `l2`, `sinkhorn`, `linear` and, for points,
             `sigmoid`.
-        heads: all of one kind.
+        heads: the heads, all of the same attention.
         epsilon: the bandwidth.
-        start: of points `x` and `weights`; of a Gaussian `mean` and `factor`.
-        iterations: half-steps of Sinkhorn attention; to a tolerance if `None`.
-        causal: whether a token sees those before it alone.
+        start: `x` and `weights` of points; `mean` and `factor` of a Gaussian.
+        iterations: half-steps of Sinkhorn attention; up to a tolerance if `None`.
+        causal: whether tokens attend only to themselves and earlier tokens.
     """
 
     measure: str
@@ -72,62 +72,63 @@ class Law:
 
 
 def law_of(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Law:
-    """The law of a flow that a page can integrate.
+    """The flow of a dynamics from `mu`, as data for a page.
 
     Raises:
-        UnsupportedError: if it is none: another attention, parts beside it, a density.
+        UnsupportedError: if a page cannot integrate it: another attention, further
+            terms, a density.
         InvalidInputError: if there are too many tokens.
     """
     law = _Start(_attention_of(dynamics))(mu)
     if (law.iterations or 1) % 2 == 0:
         raise UnsupportedError(
-            "A page integrates an odd number of half-steps, after which rows are "
+            "A page needs an odd number of half-steps, after which rows are "
             f"normalised; got {law.iterations} `iterations`."
         )
-    known = _KNOWN[law.measure]
-    if law.attention not in known:
+    names = _ATTENTIONS[law.measure]
+    if law.attention not in names:
         raise UnsupportedError(
-            f"A page integrates {', '.join(known)} for {law.measure} in closed form; "
-            f"`{law.attention}` is none of them: use `--measure points`."
+            f"A page integrates {', '.join(names)} for {law.measure} in closed form; "
+            f"got `{law.attention}`. Use `--measure points`."
         )
     return law
 
 
 class _Start(AbstractReader[Law]):
-    """The law of a flow, once its start is known."""
+    """Adds the start, a measure, to the law of a flow."""
 
     def __init__(self, law: Law) -> None:
         self._law = law
 
     @override
-    def of_points(self, mu: Points) -> Law:
+    def read_points(self, mu: Points) -> Law:
         x, weights = np.asarray(mu.tokens.x), np.asarray(mu.weights)
         if len(x) > TOKENS:
             raise InvalidInputError(
-                f"A page integrates up to {TOKENS} tokens; got {len(x)}. Ask for fewer "
-                "by `--n`."
+                f"A page integrates up to {TOKENS} tokens; got {len(x)}. Use a smaller "
+                "`--n`."
             )
         if self._law.causal:
             _check_order(mu.tokens.position)
             _check_mask(self._law)
-        same = bool(np.all(weights == weights[0]))
-        start = {"x": x.tolist(), "weights": None if same else weights.tolist()}
+        is_uniform = bool(np.all(weights == weights[0]))
+        start = {"x": x.tolist(), "weights": None if is_uniform else weights.tolist()}
         return replace(self._law, measure="points", start=start)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Law:
+    def read_gaussian(self, mu: Gaussian) -> Law:
         if self._law.causal:
-            raise UnsupportedError("A Gaussian has no positions: leave out `mask`.")
+            raise UnsupportedError("A Gaussian has no positions; leave out `mask`.")
         mean, factor = np.asarray(mu.mean), np.asarray(mu.factor)
         start = {"mean": mean.tolist(), "factor": factor.tolist()}
         return replace(self._law, measure="gaussian", start=start)
 
     @override
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Law:
+    def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> Law:
         raise _other_measure(mu)
 
     @override
-    def of_grid(self, mu: Grid) -> Law:
+    def read_grid(self, mu: Grid) -> Law:
         raise _other_measure(mu)
 
 
@@ -141,48 +142,50 @@ def _other_measure(mu: AbstractMeasure) -> UnsupportedError:
 def _check_order(position: Array | None) -> None:
     if position is None or np.any(np.diff(np.asarray(position)) <= 0):
         raise UnsupportedError(
-            "A page masks tokens in their order, and the positions of these do not "
-            "increase: leave out `mask`."
+            "With a mask, the positions of the tokens must increase on a page; "
+            "leave out `mask`."
         )
 
 
 def _check_mask(law: Law) -> None:
     if law.attention == "sinkhorn":
         raise UnsupportedError(
-            "A page does not solve Sinkhorn attention for each prefix of a mask: leave "
-            "out `mask`, or use `meanfield simulate`."
+            "A page does not support Sinkhorn attention with a mask: leave out `mask`, "
+            "or use `meanfield simulate`."
         )
 
 
 def _attention_of(dynamics: AbstractDynamics) -> Law:
-    """The attention of a dynamics, without a start.
+    """The law of a dynamics, without a start.
 
     Raises:
-        UnsupportedError: if it is more than heads of one attention, masked perhaps.
+        UnsupportedError: unless it is one attention, with heads or a causal mask.
     """
     if isinstance(dynamics, Heads):
-        heads = [_attention_of(_head(dynamics.stack, h)) for h in range(dynamics.count)]
-        every = tuple(head for law in heads for head in law.heads)
-        return replace(heads[0], heads=every)
+        heads = [
+            _attention_of(_head(dynamics.stack, h)) for h in range(dynamics.n_heads)
+        ]
+        merged_heads = tuple(head for law in heads for head in law.heads)
+        return replace(heads[0], heads=merged_heads)
     if isinstance(dynamics, Prefix):
         _require_causal(dynamics.mask)
         return replace(_attention_of(dynamics.dynamics), causal=True)
     if not isinstance(dynamics, Attention) or np.any(np.asarray(dynamics.offset)):
-        beyond = _BEYOND.get(type(dynamics).__name__, "more than that")
+        feature = _FEATURES.get(type(dynamics).__name__, "other parts")
         raise UnsupportedError(
-            "A page integrates one attention, its heads and the mask `causal`; "
-            f"this flow has {beyond}: {_INSTEAD}."
+            "A page supports one attention, with heads and the mask `causal`; "
+            f"this flow has {feature}: {_ADVICE}."
         )
     if isinstance(dynamics.score, Masked):
         _require_causal(dynamics.score.mask)
-        law = _bare(dynamics, dynamics.score.score)
-        if law.attention not in _NORMALISED:
+        law = _unmasked_law(dynamics, dynamics.score.score)
+        if law.attention not in _NORMALISED_ATTENTIONS:
             raise UnsupportedError(
-                f"A page normalises what a mask leaves, and `{law.attention}` with a "
-                f"mask in its score does not: {_INSTEAD}."
+                "A page supports a mask in the score only for normalised attentions, "
+                f"not for `{law.attention}`: {_ADVICE}."
             )
         return replace(law, causal=True)
-    return _bare(dynamics, dynamics.score)
+    return _unmasked_law(dynamics, dynamics.score)
 
 
 def _head(stack: AbstractDynamics, h: int) -> AbstractDynamics:
@@ -191,15 +194,15 @@ def _head(stack: AbstractDynamics, h: int) -> AbstractDynamics:
 
 def _require_causal(mask: object) -> None:
     if mask is not causal:
-        raise UnsupportedError(f"A page knows the mask `causal` alone: {_INSTEAD}.")
+        raise UnsupportedError(f"A page supports only the mask `causal`: {_ADVICE}.")
 
 
-def _bare(attention: Attention, score: AbstractScore) -> Law:
+def _unmasked_law(attention: Attention, score: AbstractScore) -> Law:
     """The law of an attention without its mask."""
     name = _name(attention, score)
     assert isinstance(score, Dot | SquaredDistance)
     if isinstance(score, Dot) and (np.any(score.query_bias) or np.any(score.key_bias)):
-        raise UnsupportedError(f"A page knows no biases of scores: {_INSTEAD}.")
+        raise UnsupportedError(f"A page does not support biases: {_ADVICE}.")
     epsilon = float(score.epsilon)
     times = epsilon if name == "sinkhorn" else 1.0
     Q, K = np.asarray(score.Q), np.asarray(score.K)
@@ -213,21 +216,21 @@ def _bare(attention: Attention, score: AbstractScore) -> Law:
 
 
 def _name(attention: Attention, score: AbstractScore) -> str:
-    """What the page calls an attention.
+    """The name of an attention on a page.
 
     Raises:
-        UnsupportedError: if it knows none like it.
+        UnsupportedError: if a page does not support it.
     """
-    one = jnp.ones((1, 1))
-    units = {name: attentions[name](one, one, one) for name in _OF_TOKENS}
+    eye = jnp.ones((1, 1))
+    units = {name: attentions[name](eye, eye, eye) for name in _POINT_ATTENTIONS}
     for name, unit in units.items():
         is_sinkhorn = isinstance(attention.coupling, Sinkhorn)
-        same = eqx.tree_equal(attention.coupling, unit.coupling) is True
+        is_match = eqx.tree_equal(attention.coupling, unit.coupling) is True
         if is_sinkhorn and isinstance(unit.coupling, Sinkhorn):
-            same = True  # whatever its half-steps
-        if same and type(score) is type(unit.score):
+            is_match = True  # for any number of half-steps
+        if is_match and type(score) is type(unit.score):
             return name
     raise UnsupportedError(
-        f"A page integrates {', '.join(_OF_TOKENS)}; this flow is under another "
-        f"attention: {_INSTEAD}."
+        f"A page integrates {', '.join(_POINT_ATTENTIONS)}; this flow has another "
+        f"attention: {_ADVICE}."
     )

@@ -1,4 +1,4 @@
-"""The page: its law, its settings and its scripts in one file."""
+"""The live page: data, style and scripts in one HTML file."""
 
 import html
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import Any
 
 from meanfield.plotting.pages import (
     bundle,
-    embedded,
-    filled,
+    embed_json,
+    fill_template,
     page_file,
     source,
-    written,
+    write_page,
 )
 from meanfield.spec import Axis
 
@@ -23,33 +23,33 @@ FOLDER = Path(__file__).parent
 
 
 def live_page(law: Law, setting: Setting, axes: Sequence[Axis] = ()) -> str:
-    """An HTML document that integrates a law and draws it; it fetches nothing.
+    """A self-contained HTML document that integrates a flow and draws it.
 
     Args:
-        law: what moves.
-        setting: how long, how exactly, and what is said of it.
-        axes: of a sweep, which become sliders.
+        law: the flow.
+        setting: times, tolerances and texts.
+        axes: axes of a sweep, which become sliders.
     """
     data = {**asdict(law), **asdict(setting), "axes": [_slider(axis) for axis in axes]}
     parts = {
         "title": html.escape(setting.title),
         "style": source("palette.css") + source("live.css", folder=FOLDER),
-        "data": embedded(data),
+        "data": embed_json(data),
         "script": bundle(FOLDER / "main.js"),
     }
-    return filled(source("live.html", folder=FOLDER), parts)
+    return fill_template(source("live.html", folder=FOLDER), parts)
 
 
 def save_live_page(
     path: str | Path, law: Law, setting: Setting, axes: Sequence[Axis] = ()
 ) -> Path:
-    """Writes `live_page` to `path`, to which `.html` is added if it has no suffix.
+    """Write `live_page` to `path`; `.html` is appended if it has no suffix.
 
     Raises:
-        InvalidInputError: if the suffix is another one.
+        InvalidInputError: if `path` has another suffix.
         ResourceError: if the file cannot be written.
     """
-    return written(page_file(path), live_page(law, setting, axes))
+    return write_page(page_file(path), live_page(law, setting, axes))
 
 
 def _slider(axis: Axis) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a page runs what it integrates, and how the command line would."""
+"""Settings of a live page, and the equivalent options of the command line."""
 
 import json
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ from meanfield.spec import KEYS, RunSpec
 from ._law import Law
 
 TOLERANCES = {"points": 1e-7, "gaussian": 1e-9}
-"""Of a step, where a spec has none: flows err by less than 1e-6."""
-FINEST = 1e-12  # beyond, rounding rules
+"""Default tolerances of a step; errors of flows are then below 1e-6."""
+FINEST = 1e-12  # smallest tolerance; below it rounding dominates
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How a page runs a law, and what it says of it.
+    """How a page integrates a flow, and how the command line would.
 
     Attributes:
-        title: its headline.
+        title: the headline of the page.
         t0: the time of the start.
         t: the last time.
         noise: the diffusivity.
-        rtol: the relative error of a step.
-        steady: the share of its size that a flow at rest may still have to go; never
-            at rest if `None`.
-        max_steps: steps that are allowed.
-        seed: of the noise.
-        steps: the options of the command line that the steps were given.
-        origin: the options of the command line that give the start; `None` of one start
-            of many, which has no options of its own.
+        rtol: the relative tolerance of a step.
+        steady: relative distance still to go below which a flow counts as at rest;
+            never if `None`.
+        max_steps: the largest number of steps.
+        seed: the seed of the noise.
+        steps: the command-line options for `rtol` and `max_steps`, if set.
+        origin: the command-line options for the start; `None` for one start of a
+            family, which has no options of its own.
     """
 
     title: str
@@ -47,14 +47,14 @@ class Setting:
 
 
 def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
-    """The setting of a spec that moves a law.
+    """The setting of a spec for a flow.
 
     Raises:
-        UnsupportedError: if it asks for steps of one length, or another end than rest.
+        UnsupportedError: if the spec has fixed steps, a bound or a stop.
     """
     if spec.dt is not None:
         raise UnsupportedError(
-            "A page integrates to a tolerance: leave out `dt`; `rtol` sets it."
+            "A page has adaptive steps: leave out `dt`, and set `rtol` instead."
         )
     if spec.bound is not None or spec.stop is not None:
         raise UnsupportedError(
@@ -81,7 +81,7 @@ def setting_of(spec: RunSpec, law: Law, title: str) -> Setting:
 
 
 def _origin(values: dict[str, Any], law: Law) -> list[str]:
-    """The options that give the start; of files their names alone."""
+    """The command-line options for the start, with file names without folders."""
     if "source" in values:
         return ["--from", Path(values["source"]).name, "--at", f"{values['at']}"]
     init = values.get("init", "gaussian")
@@ -89,8 +89,8 @@ def _origin(values: dict[str, Any], law: Law) -> list[str]:
     if not is_drawn or init.startswith("@"):
         values.pop("n", None)
     names = [key for key in values if KEYS[key].group == "Start" and key != "measure"]
-    words = [(name, values[name]) for name in [*names, *(["seed"] & values.keys())]]
-    return [word for name, value in words for word in (f"--{name}", _word(value))]
+    pairs = [(name, values[name]) for name in [*names, *(["seed"] & values.keys())]]
+    return [word for name, value in pairs for word in (f"--{name}", _word(value))]
 
 
 def _word(value: Any) -> str:

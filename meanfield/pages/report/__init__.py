@@ -1,8 +1,8 @@
-"""`meanfield report`: what was computed as one page. Loaded at first use."""
+"""`meanfield report`: results as one HTML page. Names are imported lazily."""
 
 from typing import TYPE_CHECKING
 
-from meanfield._lazy import lazy
+from meanfield._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from ._page import Page as Page
@@ -13,4 +13,4 @@ if TYPE_CHECKING:
     from ._subject import Subject as Subject
     from ._subject import subject_of as subject_of
 
-__getattr__, __dir__, __all__ = lazy(__name__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,4 +1,4 @@
-"""A report as one HTML file that fetches nothing."""
+"""A report as a self-contained HTML page."""
 
 import html
 from collections.abc import Callable, Mapping
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from meanfield import runs
 from meanfield.errors import InputFileError
 from meanfield.plotting.pages import (
-    SHARED,
-    embedded,
+    ASSETS,
+    embed_json,
     expose,
-    filled,
+    fill_template,
     page_file,
     source,
     statements_page,
-    written,
+    write_page,
 )
 
 from ._comparison import ComparedRuns
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _FAULTS = (AttributeError, LookupError, TypeError, ValueError)
 _BROWSER = Path(__file__).parent / "browser"
-_SHARED = ("data.js", "colours.js", "elements.js", "copy.js")
+_COMMON_SCRIPTS = ("data.js", "colours.js", "elements.js", "copy.js")
 _SCRIPTS = {
     "flow": (
         "camera.js",
@@ -53,63 +53,65 @@ _SCRIPTS = {
     ),
     "sweep": ("cells.js", "phase.js"),
 }
-_ALONE = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-_SERVED = f"{_ALONE}; connect-src 'self'"
+_OFFLINE_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+_SERVER_POLICY = f"{_OFFLINE_POLICY}; connect-src 'self'"
 
 Report = Callable[[int, int], None]
 Read = Callable[[Path], "xarray.Dataset"]
 
 
 def script(*names: str) -> str:
-    """Scripts of a report, with the modules of all pages above them."""
-    modules = (SHARED / f"{name}.js" for name in ("scales", "palette", "cone"))
+    """The scripts of a report, preceded by the modules common to all pages."""
+    modules = (ASSETS / f"{name}.js" for name in ("scales", "palette", "cone"))
     return expose(*modules) + source(*names, folder=_BROWSER)
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a page shows.
+    """The content of a report page.
 
     Attributes:
-        title: of the page.
-        scene: what it draws, ready for JSON.
-        cards: what it says, as HTML.
+        title: the title of the page.
+        scene: the data that it draws, for JSON.
+        cards: its text sections, as HTML.
     """
 
     title: str
     scene: dict[str, Any]
     cards: str
 
-    def titled(self, title: str | None) -> "Page":
-        """The page under another title, if one is given."""
+    def retitle(self, title: str | None) -> "Page":
+        """The page with another title, if one is given."""
         return replace(self, title=title) if title else self
 
     def as_json(self, state: str) -> str:
-        """The page as a browser takes it that shows an older one, and what it shows."""
-        about = {"title": self.title, "cards": self.cards, "state": state}
-        return embedded({**about, "scene": self.scene})
+        """The page as JSON, for a browser that updates an older page."""
+        head = {"title": self.title, "cards": self.cards, "state": state}
+        return embed_json({**head, "scene": self.scene})
 
     def as_html(self, *, address: str = "", state: str = "") -> str:
-        """The page as a document.
+        """The page as an HTML document.
 
         Args:
-            address: where newer pages come from, as JSON; nowhere if empty.
-            state: of what it shows, which newer pages do not have.
+            address: address of newer pages, as JSON; no updates if empty.
+            state: identifies what the page shows; newer pages have another state.
         """
         kind = self.scene["type"]
-        served = {"address": address, "state": state}
+        connection = {"address": address, "state": state}
         more = ["watch.js"] if address else []
         parts = {
             "title": html.escape(self.title),
             "caption": html.escape(str(self.scene["caption"])),
-            "policy": _SERVED if address else _ALONE,
+            "policy": _SERVER_POLICY if address else _OFFLINE_POLICY,
             "style": source("palette.css") + source("report.css", folder=_BROWSER),
             "body": source(f"{kind}.html", folder=_BROWSER),
             "cards": self.cards,
-            "data": embedded({**self.scene, **served, "title": self.title}),
-            "script": script(*_SHARED, *_SCRIPTS[kind], *more),
+            "data": embed_json({**self.scene, **connection, "title": self.title}),
+            "script": script(*_COMMON_SCRIPTS, *_SCRIPTS[kind], *more),
         }
-        return filled(source("report.html", folder=_BROWSER), parts)
+        return fill_template(source("report.html", folder=_BROWSER), parts)
 
 
 def page_of(
@@ -122,15 +124,15 @@ def page_of(
     """The page of a run, a sweep or a comparison.
 
     Args:
-        subject: what is shown; no verification, which has a page of its own.
-        report: called with the number of frames that are done, and of all.
-        read: gives the dataset of a run, with attention matrices to see them.
-        folder: where its commands are typed; where the subject lies if `None`.
+        subject: a run, sweep or comparison; a verification has a page of its own.
+        report: called with the numbers of finished and of all frames.
+        read: returns the dataset of a run, with attention matrices if wanted.
+        folder: the folder in which its commands are run; that of the subject if `None`.
 
     Raises:
-        InputFileError: if a file of it is missing or of another shape.
-        StoreError: if it is damaged, or holds no frame yet.
-        InvalidInputError: if no frame of it is finite.
+        InputFileError: if a file is missing or malformed.
+        StoreError: if a store is damaged, or has no frame yet.
+        InvalidInputError: if no frame is finite.
     """
     place = (folder or subject.path.parent).absolute()
     if subject.kind == "comparison":
@@ -143,7 +145,7 @@ def page_of(
         title = str(cells.attrs["title"]) or "Phase diagram"
         scene = sweep_scene(cells, store, place)
         return Page(title, scene, sweep_cards(cells, store, place))
-    dataset = read(subject.path).load()  # all of it is read, and more than once
+    dataset = read(subject.path).load()  # everything is read, several times
     scene = run_scene(dataset, report)
     cards = run_cards(dataset, scene["notes"], place)
     return Page(str(dataset.attrs["title"]), scene, cards)
@@ -157,38 +159,38 @@ def save_report(
     *,
     title: str | None = None,
 ) -> Path:
-    """Write the page of a subject to `path`, to which `.html` is added if need be.
+    """Write the page of a subject to `path`; `.html` is appended if need be.
 
     Args:
-        subject: what is shown.
-        path: of the file.
-        report: as `page_of` calls it.
-        read: as `page_of` does.
-        title: in place of what was computed; a verification has none.
+        subject: the run, sweep, comparison or verification.
+        path: path of the file.
+        report: progress callback; see `page_of`.
+        read: returns the dataset of a run; see `page_of`.
+        title: title of the page, instead of a description; unused for verifications.
 
     Raises:
-        InvalidInputError: if the suffix is another one, or as `page_of` does.
+        InvalidInputError: if `path` has another suffix, or as raised by `page_of`.
         ResourceError: if the file cannot be written.
-        InputFileError: as `page_of`.
-        StoreError: as `page_of`.
+        InputFileError: as raised by `page_of`.
+        StoreError: as raised by `page_of`.
     """
     file = page_file(path)
     if subject.kind == "verification":
-        return written(file, _verification_page(subject.path, subject.record))
+        return write_page(file, _verification_page(subject.path, subject.record))
     page = page_of(subject, report, read, folder=file.parent)
-    return written(file, page.titled(title).as_html())
+    return write_page(file, page.retitle(title).as_html())
 
 
 def _verification_page(file: Path, record: Mapping[str, Any]) -> str:
-    """The page of the statements, their controls, numbers and plots, with filters.
+    """The page of a verification; see `statements_page`.
 
     Raises:
-        InputFileError: if the record is not what `meanfield verify --json` prints.
+        InputFileError: if the record is not an output of `meanfield verify --json`.
     """
     try:
         return statements_page(record)
     except _FAULTS as error:
         raise InputFileError(
-            f"`{file}` is not what `meanfield verify --json` prints "
-            f"({type(error).__name__}: {error}); measure anew."
+            f"`{file}` is not an output of `meanfield verify --json` "
+            f"({type(error).__name__}: {error}). Run the verification again."
         ) from error

@@ -1,4 +1,4 @@
-"""A run, or the members of an ensemble, as the scene that a page plays."""
+"""The scene and the text sections of a run or an ensemble."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,18 +10,18 @@ import xarray as xr
 from meanfield.plotting.cone.payload import payload
 from meanfield.plotting.reading.data import ending, runs
 from meanfield.plotting.reading.depth import layers_passed
-from meanfield.plotting.reading.described import described, spec_of
-from meanfield.spec import beside
+from meanfield.plotting.reading.description import description, spec_of
+from meanfield.spec import relative_paths
 
-from ._repeats import of_run, plugins_in
-from ._told import endings_card, model_card, notes_card, origin_card, repeat_card
-from .scenes.coarsening import coarsened
+from ._cards import endings_card, model_card, notes_card, origin_card, repeat_card
+from ._recipes import plugins_in, run_recipe
+from .scenes.coarsening import coarsen
 from .scenes.curves import panels
 from .scenes.layers import Layer, View, layers, view_of
 from .scenes.lines import lines
-from .scenes.packing import packed
+from .scenes.packing import pack
 
-# Paths in the cone that are drawn; more are thinned evenly.
+# Largest number of paths in the cone; more are thinned evenly.
 _PATHS = 400
 
 Scene = dict[str, Any]
@@ -29,65 +29,65 @@ Report = Callable[[int, int], None]
 
 
 def run_scene(dataset: xr.Dataset, report: Report) -> Scene:
-    """What a page is told of a run, ready for JSON.
+    """The scene of a run: the data that a page draws, for JSON.
 
     Args:
-        dataset: of a run, with its attention matrices where these are to be seen; or
-            with the attribute `lines`, a sentence on why they are not. The coordinate
-            `word` names its tokens; `wordless` is a sentence on why it is missing.
-        report: called with the number of frames that are done, and of all.
+        dataset: a run, with attention matrices if these are to be drawn, or else with
+            an attribute `lines` that says why not. The coordinate `word` names the
+            tokens; if it is missing, the attribute `wordless` may say why.
+        report: called with the numbers of finished and of all frames.
 
     Raises:
-        InvalidInputError: if no frame is finite, or the run is of no known kind.
+        InvalidInputError: if no frame is finite, or the kind of the run is unknown.
     """
-    small = coarsened(dataset)
+    small = coarsen(dataset)
     members = list(runs(small.data))
     view = view_of(members[0])
     numbers = small.members.tolist() or [0]
     return {
         "type": "flow",
         "axes": view.names,
-        "times": packed(np.asarray(small.data["time"].values, np.float64)),
+        "times": pack(np.asarray(small.data["time"].values, np.float64)),
         "members": [
             member(f"member {number}", run, view, number)
             for number, run in zip(numbers, members, strict=True)
         ],
         "tokens": small.tokens.tolist() if small.notes else None,
-        "words": words(small.data),
+        "words": token_labels(small.data),
         "depth": [layer._asdict() for layer in layers_passed(dataset)],
         "lines": lines(small.data),
         "panels": panels(dataset, report),
         "cone": cone({"": dataset}),
         "marks": marks(dataset),
-        "notes": [*small.notes, *_about_view(dataset, view), *_absences(dataset)],
-        "caption": described(dataset),
+        "notes": [*small.notes, *_view_notes(dataset, view), *_absences(dataset)],
+        "caption": description(dataset),
     }
 
 
 def cone(datasets: dict[str, xr.Dataset]) -> Scene | None:
-    """The cone of covariances of several datasets by name; only in the plane."""
+    """The cone of covariances of datasets by name; None unless they are 2D."""
     is_plane = all(data.sizes["coord"] == 2 for data in datasets.values())
     return payload(datasets, _PATHS) if is_plane else None
 
 
-def words(run: xr.Dataset) -> list[str] | None:
-    """What the tokens are called, if the run was read with their words."""
+def token_labels(run: xr.Dataset) -> list[str] | None:
+    """The words of the tokens, or None if the dataset has none."""
     return [str(word) for word in run["word"].values] if "word" in run else None
 
 
 def member(label: str, run: xr.Dataset, view: View, number: int) -> Scene:
-    """One flow of a scene: its layers, and how it ended."""
+    """One flow of a scene: its layers and its ending."""
     outcome = ending(run)
-    seen: list[Layer] = layers(run, view)
+    scene_layers: list[Layer] = layers(run, view)
     row = outcome.status.row
     name = outcome.status.ending
     stop = outcome.stop_time if np.isfinite(outcome.stop_time) else None
-    about = {"label": label, "number": number, "ending": name, "colour": row.colour}
-    return {**about, "stop": stop, "layers": seen}
+    head = {"label": label, "number": number, "ending": name, "colour": row.colour}
+    return {**head, "stop": stop, "layers": scene_layers}
 
 
 def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
-    """The blow-up times of a run, or of its members, where curves are marked."""
+    """The blow-up times of a run or of members, which are marked on curves."""
     stars = [(ending(run).t_star, i) for i, run in enumerate(runs(dataset))]
     return [
         {"t": float(t), "label": "t*", "member": i} for t, i in stars if np.isfinite(t)
@@ -95,18 +95,18 @@ def marks(dataset: xr.Dataset) -> list[dict[str, Any]]:
 
 
 def run_cards(dataset: xr.Dataset, notes: list[str], folder: Path) -> str:
-    """How it ended, what was run, how to repeat it in a folder, what is left out."""
+    """The text sections: ending, how to repeat it in `folder`, provenance, notes."""
     spec = spec_of(dataset)
     cards = [endings_card(dataset)]
     if spec is not None:
-        keys = beside(spec.as_json(), folder)
-        recipe = of_run(keys, plugins_in(dataset.attrs, folder))
+        keys = relative_paths(spec.as_json(), folder)
+        recipe = run_recipe(keys, plugins_in(dataset.attrs, folder))
         cards += [model_card()] if spec.model is not None and not spec.forward else []
         cards += [repeat_card(recipe), origin_card(dataset)]
     return "".join([*cards, notes_card(notes)])
 
 
-def _about_view(dataset: xr.Dataset, view: View) -> list[str]:
+def _view_notes(dataset: xr.Dataset, view: View) -> list[str]:
     d, k = dataset.sizes["coord"], len(view.names)
     if d == k:
         return []
@@ -118,6 +118,6 @@ def _about_view(dataset: xr.Dataset, view: View) -> list[str]:
 
 
 def _absences(dataset: xr.Dataset) -> list[str]:
-    """Why there are no words or lines of attention, where who read the run says it."""
+    """Notes on why words or lines of attention are missing, if the dataset says so."""
     reasons = (str(dataset.attrs.get(name, "")) for name in ("wordless", "lines"))
     return [reason[0].upper() + reason[1:] for reason in reasons if reason]

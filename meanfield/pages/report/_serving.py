@@ -1,4 +1,4 @@
-"""A report over loopback while a run goes on: the page, its state, newer pages."""
+"""A local HTTP server of a report that is updated while a run goes on."""
 
 import contextlib
 import errno
@@ -25,10 +25,10 @@ from meanfield.errors import (
 from ._page import Page
 
 LOOPBACK = "127.0.0.1"
-MOST_CLIENTS = 32  # answered at once; a thread each
-PATIENCE = 10.0  # seconds for a client to ask, and to take each piece of the answer
-_PIECE = 1 << 20  # bytes
-# What the record of a run or of a sweep changes whenever either goes on.
+MOST_CLIENTS = 32  # largest number of concurrent clients, with one thread each
+PATIENCE = 10.0  # timeout in seconds for a request, and for each chunk of an answer
+_PIECE = 1 << 20  # size of a chunk, in bytes
+# Files that change whenever a run or a sweep has made progress.
 _RECORDS = ("commit.json", "done")
 _WAITING = Page(
     "Waiting for the first frame",
@@ -40,33 +40,35 @@ Make = Callable[[], Page]
 
 
 def serve(make: Make, folder: Path, *, host: str, port: int) -> "Server":
-    """A server of the page of a folder, made again whenever what lies there changes.
+    """A server of the page of a folder, which is rebuilt whenever the folder changes.
 
     Args:
-        make: makes the page.
-        folder: of the run or the sweep.
+        make: builds the page.
+        folder: the folder of the run or the sweep.
         host: a loopback address, or `localhost`.
-        port: where it listens; 0 for any that is free.
+        port: the port to listen on; 0 for any free port.
 
     Raises:
-        InvalidInputError: if the address is not of this machine alone.
-        ResourceError: if the port is taken or forbidden.
+        InvalidInputError: if `host` is not a loopback address, or `port` is invalid.
+        ResourceError: if the port is in use or forbidden.
     """
     _check_loopback(host)
     try:
         return Server(_Newest(make, folder), (host, port))
     except OverflowError:
-        raise InvalidInputError(f"`--port` is from 0 to 65535; got {port}.") from None
+        raise InvalidInputError(
+            f"`--port` must be from 0 to 65535; got {port}."
+        ) from None
     except OSError as error:
         why = "it is taken" if error.errno == errno.EADDRINUSE else error.strerror
         raise ResourceError(
-            f"The port {port} of {host} cannot be used: {why}; `--port 0` takes a free "
-            "one."
+            f"The port {port} of {host} cannot be used: {why}. Use `--port 0` for a "
+            "free one."
         ) from error
 
 
 class _Newest:
-    """The newest page, made when it is asked for and what it shows has changed."""
+    """The newest page, rebuilt on request if the folder has changed."""
 
     def __init__(self, make: Make, folder: Path) -> None:
         self._make, self._folder = make, folder
@@ -75,7 +77,7 @@ class _Newest:
 
     @property
     def state(self) -> str:
-        """A text that changes whenever the run goes on."""
+        """A string that changes whenever the run has made progress."""
         marks = [
             f"{stat.st_mtime_ns}-{stat.st_size}"
             for name in _RECORDS
@@ -85,13 +87,13 @@ class _Newest:
         return "/".join(marks)
 
     def html(self) -> str:
-        """The page of what lies there now; one that waits, before the first frame."""
+        """The newest page as HTML; a placeholder before the first frame."""
         with self._lock:
             self._renew()
             return self._page.as_html(address="/page", state=self._state)
 
     def as_json(self) -> str:
-        """The same, for a page that shows an older one."""
+        """The newest page as JSON, for a browser that shows an older one."""
         with self._lock:
             self._renew()
             return self._page.as_json(self._state)
@@ -102,17 +104,17 @@ class _Newest:
             return
         try:
             self._page = self._make()
-        # No frame yet, or none that is finite, or a commit that is under way.
+        # There is no frame yet, or no finite one, or a commit is in progress.
         except (StoreError, InputFileError, InvalidInputError):
             return
         self._state = state
 
 
 class Server(ThreadingHTTPServer):
-    """Answers for `/`, `/state` and `/page`, to names of this machine alone.
+    """HTTP server for `/`, `/state` and `/page`, only under loopback host names.
 
-    Clients that do not ask, or do not take the answer, are cut off; those beyond
-    `MOST_CLIENTS` at once are, too.
+    Clients that are too slow to send a request or to read the answer are disconnected,
+    as are concurrent clients beyond `MOST_CLIENTS`.
     """
 
     daemon_threads = True
@@ -131,7 +133,7 @@ class Server(ThreadingHTTPServer):
 
     @override
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a thread, if there is a place for one more."""
+        """Answer in a new thread, unless there are too many."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -139,7 +141,7 @@ class Server(ThreadingHTTPServer):
 
     @override
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers, and leaves its place to the next."""
+        """Answer, then release the slot of this client."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -147,18 +149,18 @@ class Server(ThreadingHTTPServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tells of errors in a line, but not of clients that have gone."""
+        """Report errors through `sys.excepthook`, except lost connections."""
         error = sys.exception()
         if error is not None and not isinstance(error, ConnectionError):
             sys.excepthook(type(error), error, error.__traceback__)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request of a browser on this machine."""
+    """Handler of one request from a browser on this machine."""
 
     @override
     def setup(self) -> None:
-        """Gives the client a time in which to ask, however it drips its bytes."""
+        """Start the timeout for the whole request, even if bytes arrive one by one."""
         self._asking = Timer(PATIENCE, self._cut)
         self._asking.daemon = True
         self._asking.start()
@@ -167,16 +169,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def finish(self) -> None:
-        """Forgets the client."""
+        """Cancel the timeout."""
         self._asking.cancel()
         super().finish()
 
     def _cut(self) -> None:
-        with contextlib.suppress(OSError):  # it has gone by itself
+        with contextlib.suppress(OSError):  # already closed
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
-        """Answers one request; another host's name may be a trick of another site."""
+        """Answer one request; other host names are rejected against DNS rebinding."""
         self._asking.cancel()
         name = (self.headers.get("Host") or "").partition(":")[0]
         if not _is_loopback(name):
@@ -209,14 +211,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: a request every two seconds is no news."""
+        """Log nothing, since a browser sends a request every two seconds."""
 
 
 def _check_loopback(host: str) -> None:
     if not _is_loopback(host):
         raise InvalidInputError(
-            f"`--host {host}` would show the run to other machines; a report is served "
-            f"on loopback alone: {LOOPBACK} or localhost."
+            f"`--host` must be a loopback address, such as {LOOPBACK} or localhost, so "
+            f"that other machines cannot see the report; got {host}."
         )
 
 

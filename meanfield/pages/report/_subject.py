@@ -1,4 +1,4 @@
-"""What a report is made of: a run, a sweep, a comparison or a verification."""
+"""The subject of a report: a run, a sweep, a comparison or a verification."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,16 +9,16 @@ from meanfield._reading import json_value, read_text
 from meanfield.errors import InputFileError
 
 COMPARISON = "comparison.json"
-# The beginning of the format that `meanfield verify --json` names.
+# Prefix of the key `format` in the output of `meanfield verify --json`.
 _VERIFICATION = "meanfield-verification-"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What lies at a path.
+    """The subject of a report.
 
     Attributes:
-        kind: of the four things that a report shows.
+        kind: `run`, `sweep`, `comparison` or `verification`.
         path: the folder of a run, sweep or comparison; the file of a verification.
         record: the JSON of a comparison or a verification; empty for the others.
     """
@@ -29,13 +29,13 @@ class Subject:
 
     @property
     def stem(self) -> str:
-        """Its name, which files beside it begin with."""
+        """The name of the path without its suffix, for the names of related files."""
         name = self.path.absolute().name
         return name.removesuffix(".zarr").removesuffix(".json")
 
     @property
     def stores(self) -> list[Path]:
-        """The folders of the runs, or of the sweep, that it is made of."""
+        """The folders of its runs or of its sweep; empty for a verification."""
         if self.kind == "verification":
             return []
         is_one = self.kind != "comparison"
@@ -43,10 +43,10 @@ class Subject:
 
 
 def subject_of(path: Path) -> Subject:
-    """What lies at a path, told by its files; a run is opened by who reads it.
+    """The subject at a path, recognised by its files; runs are not opened.
 
     Raises:
-        InputFileError: if there is nothing, or a file that is no such record.
+        InputFileError: if the path does not exist, or is a file of another kind.
     """
     if path.is_dir():
         return _folder(path)
@@ -56,9 +56,9 @@ def subject_of(path: Path) -> Subject:
     if str(record.get("format", "")).startswith(_VERIFICATION):
         return Subject("verification", path, record)
     raise InputFileError(
-        f"`{path}` holds neither a comparison nor a verification; give the folder of a "
-        "run, of a sweep or of `meanfield compare --out`, or what `meanfield verify "
-        "--json` printed."
+        f"`{path}` is neither a comparison nor a verification. Use the folder of a "
+        "run, of a sweep or of `meanfield compare --out`, or the output of `meanfield "
+        "verify --json`."
     )
 
 
@@ -71,22 +71,22 @@ def _folder(path: Path) -> Subject:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A JSON object in a file.
+    """The JSON object in a file.
 
     Raises:
-        InputFileError: if it is missing, or holds something else.
+        InputFileError: if the file is missing, or is not a JSON object.
     """
     text = read_text(path)
     try:
         value = json_value(text)
     except ValueError as error:
         raise InputFileError(
-            f"`{path}` is no JSON: {error}; `meanfield verify --json` prints what is "
-            "shown."
+            f"`{path}` is not valid JSON: {error}. Use the output of `meanfield verify "
+            "--json`."
         ) from None
     if not isinstance(value, dict):
         raise InputFileError(
-            f"`{path}` holds no JSON object; `meanfield verify --json` prints one that "
-            "is shown."
+            f"`{path}` is not a JSON object. Use the output of `meanfield verify "
+            "--json`."
         )
     return value

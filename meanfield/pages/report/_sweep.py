@@ -1,4 +1,4 @@
-"""A sweep as the phase diagram that a page shows, and its cells."""
+"""The scene and the text sections of a sweep."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from meanfield.endings import Status
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 from meanfield.plotting.sweeps.cells import (
     counts_of,
     ending_label,
@@ -19,63 +19,63 @@ from meanfield.plotting.sweeps.cells import (
     numbers_of,
 )
 from meanfield.runs import SweepStore
-from meanfield.spec import beside
+from meanfield.spec import relative_paths
 
-from ._repeats import of_sweep, plugin_words, plugins_in
-from ._told import card, origin_card, repeat_card, table
-from .scenes.packing import packed
+from ._cards import card, origin_card, repeat_card, table
+from ._recipes import plugin_options, plugins_in, sweep_recipe
+from .scenes.packing import pack
 
-# Labels of pictures as plain text: a canvas typesets no mathematics.
+# Plain text for formulas in labels, since a canvas cannot typeset mathematics.
 _LETTERS = {"alpha": "α", "Sigma": "Σ", "lambda": "λ", "varepsilon": "ε"}
 _SMALL = str.maketrans("0123456789aimnx", "₀₁₂₃₄₅₆₇₈₉ₐᵢₘₙₓ")
 
 
 def sweep_scene(dataset: xr.Dataset, store: SweepStore, folder: Path) -> dict[str, Any]:
-    """What a page is told of a sweep, ready for JSON; its commands belong in `folder`.
+    """The scene of a sweep: the data that a page draws, for JSON.
 
-    Numbers are NaN where a cell has none: no blow-up before its last time, or a size
-    that is infinite at one.
+    Quantities are NaN in cells without one: without a blow-up before the last time, or
+    with an infinite size at a blow-up. Paths in commands are relative to `folder`.
     """
     names = ["ending", *(str(n) for n in dataset.data_vars if n != "ending")]
     axes = [axis.as_json() for axis in store.cells.axes]
     return {
         "type": "sweep",
-        "keys": beside(store.record["spec"], folder),
-        "plugins": plugin_words(plugins_in(dict(store.record), folder)),
+        "keys": relative_paths(store.record["spec"], folder),
+        "plugins": plugin_options(plugins_in(dict(store.record), folder)),
         "axes": [
-            {**about, "name": plain(key_label(axis.name)), "labels": axis.labels}
-            for about, axis in zip(axes, store.cells.axes, strict=True)
+            {**entry, "name": plain(key_label(axis.name)), "labels": axis.labels}
+            for entry, axis in zip(axes, store.cells.axes, strict=True)
         ],
         "shape": list(dataset["ending"].shape),
         "endings": [_ending_row(dataset, status) for status in Status],
-        "ending": packed(np.asarray(dataset["ending"].values).astype(int)),
-        "numbers": {n: packed(numbers_of(dataset, n)) for n in names[1:]},
+        "ending": pack(np.asarray(dataset["ending"].values).astype(int)),
+        "numbers": {n: pack(numbers_of(dataset, n)) for n in names[1:]},
         "labels": {n: plain(number_label(n)) for n in names},
         "shown": number_shown(dataset, "phase"),
-        "caption": described(dataset),
+        "caption": description(dataset),
         "notes": [],
     }
 
 
 def sweep_cards(dataset: xr.Dataset, store: SweepStore, folder: Path) -> str:
-    """How many cells ended how, how to repeat it in a folder, what was run."""
+    """The text sections: endings, how to repeat it in `folder`, provenance."""
     counts = counts_of(endings_of(dataset))
-    words = {
-        f"{ending_label(dataset, name)}": f"{count} cells: {Status.named(name).reason}"
+    rows = {
+        ending_label(dataset, name): f"{count} cells: {Status.from_name(name).reason}"
         for name, count in counts.items()
     }
-    keys = beside(store.cells.spec.as_json(), folder)
+    keys = relative_paths(store.cells.spec.as_json(), folder)
     plugins = plugins_in(dict(store.record), folder)
-    recipe = of_sweep(keys, store.cells.axes, plugins)
+    recipe = sweep_recipe(keys, store.cells.axes, plugins)
     return (
-        card(f"How {dataset['ending'].size} cells ended", table(words))
+        card(f"How {dataset['ending'].size} cells ended", table(rows))
         + repeat_card(recipe)
         + origin_card(dataset)
     )
 
 
 def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
-    """What is said of an ending; `censored` where a flow has but outlived its time."""
+    """The legend of an ending; `censored` if the flow may still blow up later."""
     return {
         "code": int(status),
         "name": status.ending,
@@ -87,8 +87,8 @@ def _ending_row(dataset: xr.Dataset, status: Status) -> dict[str, Any]:
 
 
 def plain(label: str) -> str:
-    r"""A label with formulas in `$…$`, such as `$\lambda_{\max}$`, as `λₘₐₓ`."""
-    return re.sub(r"\$([^$]*)\$", lambda found: _formula(found[1]), label)
+    r"""A label with formulas in `$…$` as plain text, such as `λₘₐₓ`."""
+    return re.sub(r"\$([^$]*)\$", lambda match: _formula(match[1]), label)
 
 
 def _formula(latex: str) -> str:

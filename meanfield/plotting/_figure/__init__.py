@@ -1,1 +1,1 @@
-"""What every figure shares: its style, title, notes, legends, bands."""
+"""Parts shared by all figures: style, title, small print, legends, bands."""

@@ -7,34 +7,37 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from meanfield.endings import Status, endings_in_words
+from meanfield.endings import Status, summarise_endings
 from meanfield.plotting.reading.data import ending, runs
 from meanfield.plotting.reading.depth import layers_passed
-from meanfield.plotting.reading.described import spec_of
+from meanfield.plotting.reading.description import spec_of
 
 from .panels import COLOUR_BAR, annotate, ending_note, mark_blow_up
 from .style import CYCLE, PALE
 
 _DASHES = (0, (4, 4))
-_APART = 0.01  # of a curve, below which another runs on it
-_DOTS = 30  # frames up to which counts are marked where they were taken
+_OVERLAP_RTOL = 0.01  # relative difference below which two curves coincide
+_DOTS = 30  # up to this many frames are marked on step curves
 
 BAND_NOTE = "line: median of the runs still going; band: 10–90 %"
 
 
 def band_note(dataset: xr.Dataset) -> str:
-    """What the line and the band of an ensemble are, and how its runs ended."""
+    """A note that explains line and band of an ensemble, and how its runs ended."""
     ends = [ending(run) for run in runs(dataset)]
     statuses = [end.status for end in ends]
     if set(statuses) == {Status.FINISHED}:
         return BAND_NOTE
     stars = [end.t_star for end in ends if np.isfinite(end.t_star)]
     span = f"; t* from {min(stars):.4g} to {max(stars):.4g}" if stars else ""
-    return f"{BAND_NOTE}; ended: {endings_in_words(statuses)}{span}"
+    return f"{BAND_NOTE}; ended: {summarise_endings(statuses)}{span}"
 
 
-def tell_ending(figure: Figure, dataset: xr.Dataset, *notes: str) -> None:
-    """Notes of curves over time; then how the run ended, or what a band is."""
+def annotate_ending(figure: Figure, dataset: xr.Dataset, *notes: str) -> None:
+    """Add notes and the ending of the run, or an explanation of the ensemble's band.
+
+    For a single run the time of a blow-up, if any, is marked on all axes.
+    """
     if "run" in dataset.dims:
         annotate(figure, *notes, band_note(dataset))
         return
@@ -46,15 +49,17 @@ def tell_ending(figure: Figure, dataset: xr.Dataset, *notes: str) -> None:
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
-    """The 10, 50 and 90 % quantiles over runs (first axis), of those that are finite.
+    """The 10, 50 and 90 % quantiles of the finite values over runs (first axis).
 
     NaN where no run is finite.
     """
     flat = values.reshape(len(values), -1)
     result = np.full((3, flat.shape[1]), np.nan)
-    held = np.isfinite(flat).any(axis=0)
+    has_finite = np.isfinite(flat).any(axis=0)
     finite = np.where(np.isfinite(flat), flat, np.nan)
-    result[:, held] = np.nanquantile(finite[:, held], [0.1, 0.5, 0.9], axis=0)
+    result[:, has_finite] = np.nanquantile(
+        finite[:, has_finite], [0.1, 0.5, 0.9], axis=0
+    )
     return result.reshape(3, *values.shape[1:])
 
 
@@ -76,7 +81,7 @@ def draw(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None
 
 
 def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -> None:
-    """As `draw`, of counts: each holds from its frame until the next one."""
+    """Draw one run or an ensemble of counts, as steps held until the next frame."""
     middle = values
     if values.ndim == 2:
         low, middle, high = quantiles(values)
@@ -88,17 +93,19 @@ def draw_steps(axes: Axes, times: np.ndarray, values: np.ndarray, colour: str) -
 
 
 def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[Line2D]:
-    """Draw curves, the last axis of `values`, that decrease; returns their entries.
+    """Draw a curve for each eigenvalue (last axis of `values`); return legend entries.
 
-    A curve that runs on the one before, as of an isotropic cloud, is dashed over it.
+    A curve that coincides with the previous one, as for an isotropic cloud, is dashed.
     """
     handles = []
     for k in range(values.shape[-1]):
-        curve, before = values[..., k], values[..., max(k - 1, 0)]
+        curve, previous = values[..., k], values[..., max(k - 1, 0)]
         if not np.isfinite(curve).any():
             continue
         draw(axes, times, curve, CYCLE[k])
-        runs_on = k > 0 and np.allclose(curve, before, rtol=_APART, equal_nan=True)
+        runs_on = k > 0 and np.allclose(
+            curve, previous, rtol=_OVERLAP_RTOL, equal_nan=True
+        )
         dashes = _DASHES if runs_on else "-"
         axes.lines[-1].set_linestyle(dashes)
         label = rf"$\lambda_{{{k + 1}}}$"
@@ -107,12 +114,12 @@ def draw_eigenvalues(axes: Axes, times: np.ndarray, values: np.ndarray) -> list[
 
 
 def marker(times: np.ndarray) -> str:
-    """A single frame has no line: it gets a mark."""
+    """The marker of curves: a dot for a single frame, which has no line; else none."""
     return "o" if times.size == 1 else ""
 
 
 def spans_decades(values: np.ndarray) -> bool:
-    """Whether positive values spread over more than two decades."""
+    """Whether the positive values span more than two decades."""
     positive = values[np.isfinite(values) & (values > 0)]
     if positive.size == 0:
         return False
@@ -120,7 +127,7 @@ def spans_decades(values: np.ndarray) -> bool:
 
 
 def name_time(axes: Axes, dataset: xr.Dataset) -> None:
-    """Name the horizontal axis; lines stand where a layer of a model ends."""
+    """Label the time axis; for a model, also draw lines where its layers end."""
     spec = spec_of(dataset)
     if spec is None or spec.model is None:
         axes.set_xlabel("time $t$")
@@ -133,9 +140,9 @@ def name_time(axes: Axes, dataset: xr.Dataset) -> None:
 
 
 def layer_at(dataset: xr.Dataset, time: float) -> str:
-    """The layer that moves tokens at a time, counted from zero; or nothing.
+    """The layer that is active at `time`, as `layer 2`; empty if there are no layers.
 
-    At the end of a layer it is the next one, and at the end of the last the last.
+    At the boundary of two layers it is the later one; after the last it is the last.
     """
     layers = layers_passed(dataset)
     if not layers:

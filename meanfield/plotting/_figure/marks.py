@@ -1,4 +1,4 @@
-"""Entries of legends, and what a drawing hands back to its figure."""
+"""Legends and their entries, colour bars, and the `Key` returned by drawings."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,18 +19,20 @@ from typing_extensions import override
 
 from .style import CLOSURE_COLOUR, GREY
 
-_MARK, _LETTER = 3.5, 0.45  # widths in a legend, in its size of text
-# Of the width of the page, since legends stand over axes, which colour bars push aside.
+_MARK, _LETTER = 3.5, 0.45  # widths of a mark and a letter, in units of the font size
+# The largest width of a legend over that of the page: legends are centred over the
+# axes, which colour bars push aside.
 _PAGE = 0.88
-# Between axes and legend, in its size of text; more where ticks have a power of ten.
+# Distance of a legend from the axes, in units of the font size, and an extra where the
+# ticks have a common power of ten.
 _PAD, _POWER = 0.5, 1.1
-_SHADES = 3  # dots that stand for a scale
+_SHADES = 3  # dots that represent a colour scale
 
 
 class Key(NamedTuple):
-    """What explains a drawing: legend entries, a colour scale, small print.
+    """Explanation of a drawing: legend entries, a colour scale, small print.
 
-    The entries of `clusters` hold for one run only.
+    `clusters` holds further legend entries that apply to one run only.
     """
 
     handles: Sequence[Artist]
@@ -45,10 +47,10 @@ START = Line2D(
 )
 
 
-def end(faces: np.ndarray) -> Line2D:
-    """The entry of ends with these colours (n, 4): of two of them, if there are."""
-    other = faces[np.argmax(np.abs(faces - faces[0]).sum(axis=1))]
-    face, half = to_hex(faces[0]), to_hex(other)
+def end_entry(faces: np.ndarray) -> Line2D:
+    """The legend entry of end points with these colours (n, 4); shows up to two."""
+    second_face = faces[np.argmax(np.abs(faces - faces[0]).sum(axis=1))]
+    face, half = to_hex(faces[0]), to_hex(second_face)
     return Line2D(
         [],
         [],
@@ -62,18 +64,18 @@ def end(faces: np.ndarray) -> Line2D:
     )
 
 
-def spread(colour: str) -> Line2D:
-    """The entry of ellipses whose last has this colour."""
+def ellipse_entry(colour: str) -> Line2D:
+    """The legend entry of ellipses at several times, the last in this colour."""
     return Line2D([], [], color=colour, linewidth=1.2, label="2σ, at several times")
 
 
-def outline(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
-    """The entry of an ellipse, or of another line that moves."""
+def line_entry(label: str, colour: str, pattern: LineStyleType = "-") -> Line2D:
+    """The legend entry of an ellipse or another line that moves."""
     return Line2D([], [], color=colour, linewidth=1.4, linestyle=pattern, label=label)
 
 
 class Shades(Line2D):
-    """The entry of dots whose colours go along a scale, from low to high."""
+    """The legend entry of dots coloured by a scale, shown from low to high."""
 
     def __init__(self, scale: ScalarMappable, label: str) -> None:
         super().__init__([], [], marker="o", linestyle="", label=label)
@@ -84,7 +86,7 @@ class Shades(Line2D):
 
 
 class _ShadesHandler(HandlerBase):
-    """Draws such dots side by side."""
+    """Legend handler that draws the dots of `Shades` side by side."""
 
     @override
     def create_artists(
@@ -120,11 +122,11 @@ CLOSURE = Line2D(
 
 
 def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
-    """A legend above the axes, so that it covers no data, read row by row."""
-    columns = fitting(axes, handles, columns)
-    by_column = [handle for i in range(columns) for handle in handles[i::columns]]
+    """Add a legend above the axes, where it covers no data, ordered row by row."""
+    columns = legend_columns(axes, handles, columns)
+    column_order = [handle for i in range(columns) for handle in handles[i::columns]]
     axes.legend(
-        handles=by_column,
+        handles=column_order,
         handler_map=HANDLERS,
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
@@ -136,18 +138,18 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int) -> None:
 
 
 def _has_power(axes: Axes) -> bool:
-    """Whether a power of ten stands above the vertical axis, common to its ticks."""
+    """Whether a common power of ten of the ticks is written above the vertical axis."""
     formatter = axes.yaxis.get_major_formatter()
     formatter.set_locs(list(axes.yaxis.get_majorticklocs()))
     return bool(formatter.get_offset())
 
 
-def fitting(axes: Axes, handles: Sequence[Artist], most: int) -> int:
-    """The most columns, up to a number, in which a legend is no wider than its page."""
+def legend_columns(axes: Axes, handles: Sequence[Artist], max_columns: int) -> int:
+    """The largest number of columns, up to `max_columns`, that fits on the page."""
     figure, size = axes.get_figure(root=True), mpl.rcParams["legend.fontsize"]
     assert figure is not None
     wide = [_MARK + _LETTER * len(str(handle.get_label())) for handle in handles]
-    for columns in range(most, 1, -1):
+    for columns in range(max_columns, 1, -1):
         total = sum(max(wide[i::columns], default=0.0) for i in range(columns))
         if size * total <= _PAGE * 72 * figure.get_figwidth():
             return columns
@@ -157,7 +159,7 @@ def fitting(axes: Axes, handles: Sequence[Artist], most: int) -> int:
 def colour_bar(
     axes: Axes | Sequence[Axes], scale: ScalarMappable, label: str, **how: Any
 ) -> Colorbar:
-    """A colour bar without a frame, beside one picture or several."""
+    """Add a colour bar without a frame beside one or several axes."""
     first = axes if isinstance(axes, Axes) else axes[0]
     figure = first.get_figure(root=True)
     assert figure is not None
@@ -167,6 +169,6 @@ def colour_bar(
 
 
 def colour_scale(axes: Axes, key: Key, pad: float) -> None:
-    """A slim colour bar beside the axes, if colours have a scale."""
+    """Add a slim colour bar beside the axes if `key` has a colour scale."""
     if key.scale is not None:
         colour_bar(axes, key.scale, key.label, shrink=0.75, aspect=28, pad=pad)

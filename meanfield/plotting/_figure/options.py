@@ -1,7 +1,7 @@
-"""Options of pictures and movies as data: what each does, its reader, who takes it.
+"""Options of pictures and movies as data: help, parser, and where each applies.
 
-A dataclass of options, `Look` or `Film`, has an `Option` beside the default of each
-field; the command line, its help and the documentation of the class are made of these.
+Each field of a dataclass of options, `Look` or `Film`, has an `Option` in its metadata.
+The command line, its help and the docstring of the class are generated from them.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from meanfield.errors import InvalidInputError
 
-COLUMNS = {"1": 86.0, "2": 178.0}  # widths of journals, in millimetres
+COLUMNS = {"1": 86.0, "2": 178.0}  # widths of 1 and 2 journal columns, in millimetres
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
 
 Limits = tuple[float, float]
@@ -22,16 +22,16 @@ _Class = TypeVar("_Class", bound=type)
 
 @dataclass(frozen=True)
 class Option:
-    """What a field of a dataclass of options is.
+    """Description of an option, a field of a dataclass such as `Look`.
 
     Attributes:
-        help: what it does, without its default.
-        metavar: what stands for its value; nothing for a flag.
-        read: its value, from the text of the command line; none where the type says it.
-        without: what the flag `--no-NAME` does; empty if there is none.
-        absent: the value that this flag stands for.
+        help: its help text, without the default.
+        metavar: the placeholder of its value in the help; None for a flag.
+        read: parser of the text on the command line; None if the type is enough.
+        without: help text of the flag `--no-NAME`; empty if there is no such flag.
+        absent: the value that `--no-NAME` sets.
         panels: the pictures that take it; all if None.
-        movies: likewise the movies; none for what only stands still.
+        movies: the movies that take it; all if None, none if empty.
     """
 
     help: str = ""
@@ -44,13 +44,13 @@ class Option:
     movies: tuple[str, ...] | None = None
 
 
-def option(*words: str, default: Any = None, **more: Any) -> Any:
-    """A field of a dataclass of options: the parts of its `Option`, and its default."""
-    return field(default=default, metadata={"option": Option(*words, **more)})
+def option(*texts: str, default: Any = None, **more: Any) -> Any:
+    """A dataclass field with a default and an `Option` made of the other arguments."""
+    return field(default=default, metadata={"option": Option(*texts, **more)})
 
 
 class Field(NamedTuple):
-    """An option with the type of its value and its default."""
+    """An option together with the type of its value and its default."""
 
     option: Option
     kind: type
@@ -58,12 +58,12 @@ class Field(NamedTuple):
 
     @property
     def help(self) -> str:
-        """What it does, with its default if that is a value."""
+        """The help text, with the default unless that is None or a flag."""
         if self.default is None or isinstance(self.default, bool):
             return self.option.help
         sides = self.default if isinstance(self.default, tuple) else (self.default,)
-        words = [x if isinstance(x, str) else f"{x:g}" for x in sides]
-        return f"{self.option.help} [default: {'x'.join(words)}]"
+        parts = [x if isinstance(x, str) else f"{x:g}" for x in sides]
+        return f"{self.option.help} [default: {'x'.join(parts)}]"
 
 
 def options_of(options: type) -> dict[str, Field]:
@@ -77,7 +77,7 @@ def options_of(options: type) -> dict[str, Field]:
 
 
 def document(options: _Class) -> _Class:
-    """The dataclass itself, with its options as the attributes in its documentation."""
+    """Class decorator that lists the options as attributes in the docstring."""
     rows = [
         f"        {name}: {field.help or field.option.without}."
         for name, field in options_of(options).items()
@@ -87,10 +87,10 @@ def document(options: _Class) -> _Class:
 
 
 def width_of(text: str) -> float:
-    """A width in inches, from `1` or `2` columns of a journal, or a length as `85mm`.
+    """A width in inches, parsed from `1` or `2` journal columns or a length (`85mm`).
 
     Raises:
-        InvalidInputError: if it is neither.
+        InvalidInputError: if the text is neither.
 
     Examples:
         >>> from meanfield.plotting import width_of
@@ -110,10 +110,10 @@ def width_of(text: str) -> float:
 
 
 def height_of(text: str) -> float:
-    """A height in inches, from a length as `85mm`.
+    """A height in inches, parsed from a length such as `85mm`.
 
     Raises:
-        InvalidInputError: if it is none.
+        InvalidInputError: if the text is not a length.
 
     Examples:
         >>> from meanfield.plotting import height_of
@@ -130,7 +130,7 @@ def height_of(text: str) -> float:
 
 
 def _length(text: str) -> float | None:
-    """A length in inches; `None` if it is none."""
+    """A length in inches; `None` if the text is not a length."""
     number = re.fullmatch(r"([\d.]+)\s*(in|cm|mm|pt)", text.strip())
     if number is None:
         return None
@@ -141,10 +141,10 @@ def _length(text: str) -> float | None:
 
 
 def heads_of(text: str) -> tuple[int, ...]:
-    """The numbers of heads, from `0,3,7` or `[0,3,7]`; each stands once.
+    """Distinct indices of heads, parsed from `0,3,7` or `[0,3,7]`.
 
     Raises:
-        InvalidInputError: if they are no numbers from zero on.
+        InvalidInputError: if the text is not a list of integers from zero on.
 
     Examples:
         >>> from meanfield.plotting import heads_of
@@ -154,16 +154,16 @@ def heads_of(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.strip().strip("[]").split(",")]
     if not all(part.isdecimal() for part in parts):
         raise InvalidInputError(
-            f"`heads` must be numbers from 0 on, as 0,3,7; got `{text}`."
+            f"`heads` must be integers from 0 on, such as 0,3,7; got `{text}`."
         )
     return tuple(dict.fromkeys(int(part) for part in parts))
 
 
 def limits_of(name: str, text: str) -> Limits:
-    """Two limits, from `0,2.5`.
+    """Two limits, parsed from text such as `0,2.5`.
 
     Raises:
-        InvalidInputError: if they are not two numbers.
+        InvalidInputError: if the text is not two numbers.
 
     Examples:
         >>> from meanfield.plotting import limits_of
@@ -182,10 +182,10 @@ def limits_of(name: str, text: str) -> Limits:
 def check_range(
     name: str, value: float | None, low: float, high: float, unit: str
 ) -> None:
-    """Raises unless a number, if there is one, is between two.
+    """Raises unless `value` is None or strictly between `low` and `high`.
 
     Raises:
-        InvalidInputError: if it is not.
+        InvalidInputError: if `value` is out of range.
     """
     if value is not None and not low < value < high:
         raise InvalidInputError(
@@ -194,10 +194,10 @@ def check_range(
 
 
 def check_limits(name: str, limits: Limits | None) -> None:
-    """Raises unless limits, if there are any, are finite and increase.
+    """Raises unless `limits` are None or two finite, increasing numbers.
 
     Raises:
-        InvalidInputError: if they do not.
+        InvalidInputError: if they are not.
     """
     if limits is None:
         return

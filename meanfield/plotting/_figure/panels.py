@@ -1,4 +1,4 @@
-"""The registry of panels, and what they share: limits of axes, endings."""
+"""The registry of panels, and shared code for axis limits and endings."""
 
 import functools
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from meanfield.plotting.reading.data import Ending
 from meanfield.plotting.reading.relative import relative
 
 from .look import GENERAL, Look, look_of
-from .picture import about as about
+from .picture import add_subject as add_subject
 from .picture import annotate as annotate
 from .picture import titled_figure as titled_figure
 from .repaint import repaint
-from .text import raised
+from .text import superscript_powers
 
 _Draws = TypeVar("_Draws", bound=Callable[..., Figure])
 
-COLOUR_BAR = "<colorbar>"  # the label of axes that hold one
+COLOUR_BAR = "<colorbar>"  # matplotlib's label of axes that hold a colour bar
 
 panels: Registry[Callable[..., Figure]] = Registry("panel")
 attention_panels: Registry[Callable[..., Figure]] = Registry(
@@ -34,9 +34,10 @@ attention_panels: Registry[Callable[..., Figure]] = Registry(
 
 
 def attention_panel(name: str) -> Callable[[_Draws], _Draws]:
-    """Registers a panel that draws `attention`, which a dataset then carries.
+    """Decorator that registers a panel of attention matrices.
 
-    Its dims are `snapshot`, `head`, `query` and `token`.
+    The panel reads the variable `attention` of the dataset, which has dimensions
+    `snapshot`, `head`, `query` and `token`.
 
     Examples:
         >>> from meanfield.plotting import attention_panels
@@ -54,11 +55,12 @@ def attention_panel(name: str) -> Callable[[_Draws], _Draws]:
 
 @final
 class Panel:
-    """A picture of a dataset, in the look that a reader chooses.
+    """A function that draws a dataset in a given look.
 
     Args:
-        draw: draws a dataset, whose attribute `look` holds the choice.
-        takes: what it takes of a `Look`, beside style, width, fontsize and title.
+        draw: draws a dataset, whose attribute `look` is the look.
+        options: the options of `Look` that the panel takes in addition to those that
+            all panels take, such as `style`, `width` and `title`.
 
     Examples:
         >>> from meanfield.plotting import panels
@@ -67,29 +69,29 @@ class Panel:
     """
 
     def __init__(
-        self, draw: Callable[[xr.Dataset], Figure], takes: tuple[str, ...]
+        self, draw: Callable[[xr.Dataset], Figure], options: tuple[str, ...]
     ) -> None:
-        self.takes, self._draw = takes, draw
+        self.takes, self._draw = options, draw
         functools.update_wrapper(self, draw)
 
     def __call__(self, dataset: xr.Dataset, look: Look | None = None) -> Figure:
-        """The picture.
+        """The figure of `dataset`, in `look` or else in the look stored in the dataset.
 
         Raises:
-            InvalidInputError: if the look chooses what this panel does not take.
+            InvalidInputError: if the look sets an option that this panel does not take.
         """
         look = look_of(dataset) if look is None else look
         name = self._draw.__name__
-        _refuse_beyond(look, self.takes, name)
+        _check_options(look, self.takes, name)
         data = relative(dataset) if look.relative else dataset
-        with look.applied():
-            figure = self._draw(look.upon(data))
+        with look.rc_context():
+            figure = self._draw(look.attach_to(data))
             finish(figure, look)
         return figure
 
 
-def panel(*takes: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
-    """A decorator that makes a panel of what draws a dataset; see `Panel`.
+def panel(*options: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
+    """Decorator that turns a function from a dataset to a figure into a `Panel`.
 
     Examples:
         >>> import xarray as xr
@@ -101,15 +103,15 @@ def panel(*takes: str) -> Callable[[Callable[[xr.Dataset], Figure]], Panel]:
         >>> empty(nothing, look).get_suptitle()
         'said'
     """
-    return lambda draw: Panel(draw, takes)
+    return lambda draw: Panel(draw, options)
 
 
 def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:
-    """The panel of a name, in a look.
+    """Draw the panel named `name` of a dataset in a given look.
 
     Raises:
-        InvalidInputError: if the panel does not take what the look chooses.
-        UnknownNameError: if there is no such panel.
+        InvalidInputError: if the look sets an option that the panel does not take.
+        UnknownNameError: if no panel has this name.
 
     Examples:
         >>> import meanfield
@@ -122,21 +124,21 @@ def draw_panel(name: str, dataset: xr.Dataset, look: Look) -> Figure:
         >>> figure.get_suptitle()
         'to a point'
     """
-    chosen = panels[name]
-    if isinstance(chosen, Panel):
-        return chosen(dataset, look)
+    draw = panels[name]
+    if isinstance(draw, Panel):
+        return draw(dataset, look)
     if look != Look():
         raise InvalidInputError(
-            f"The panel `{name}` of a plugin knows no looks, so `{look.chosen[0]}` "
-            "does nothing; its function needs the decorator `panel`."
+            f"The plugin's panel `{name}` takes no options, so `{look.choices[0]}` "
+            "does nothing. Decorate its function with `panel`."
         )
-    return chosen(dataset)
+    return draw(dataset)
 
 
-def _refuse_beyond(look: Look, takes: tuple[str, ...], panel: str) -> None:
-    """Refuse what the panel does not take, and say which panels do."""
-    for idle in look.chosen:
-        if idle in (*takes, *GENERAL):
+def _check_options(look: Look, options: tuple[str, ...], panel: str) -> None:
+    """Raises if the look sets an option that the panel does not take."""
+    for idle in look.choices:
+        if idle in (*options, *GENERAL):
             continue
         users = [
             n for n, p in panels.items() if isinstance(p, Panel) and idle in p.takes
@@ -148,10 +150,10 @@ def _refuse_beyond(look: Look, takes: tuple[str, ...], panel: str) -> None:
 
 
 def finish(figure: Figure, look: Look) -> None:
-    """Set the limits that are chosen, and the colours and widths of the style.
+    """Apply the axis limits of the look, and the colours and sizes of its style.
 
     Raises:
-        InvalidInputError: if a logarithmic axis is to begin at zero or below.
+        InvalidInputError: if a limit of a logarithmic axis is zero or negative.
     """
     set_limits(figure, look)
     if look.inks or look.scale != 1:
@@ -159,66 +161,67 @@ def finish(figure: Figure, look: Look) -> None:
 
 
 def set_limits(figure: Figure, look: Look) -> None:
-    """Set the limits that are chosen, if any.
+    """Apply the axis limits of the look, if it has any.
 
     Raises:
-        InvalidInputError: if a logarithmic axis is to begin at zero or below.
+        InvalidInputError: if a limit of a logarithmic axis is zero or negative, or the
+            figure is in space.
     """
-    shown = [axes for axes in figure.axes if _has_data(axes)]
-    if any(isinstance(axes, Axes3D) for axes in shown) and (look.xlim or look.ylim):
+    data_axes = [axes for axes in figure.axes if _has_data(axes)]
+    if any(isinstance(axes, Axes3D) for axes in data_axes) and (look.xlim or look.ylim):
         raise InvalidInputError(
-            "`xlim` and `ylim` are for pictures on a line or in the plane; this one is "
-            "in space: leave them out."
+            "`xlim` and `ylim` apply to pictures in one or two dimensions; this one "
+            "has three. Leave them out."
         )
-    for axes in shown:
-        upper = axes.get_ylabel() in ("", shown[0].get_ylabel())
+    for axes in data_axes:
+        upper = axes.get_ylabel() in ("", data_axes[0].get_ylabel())
         _limit(axes, "x", look.xlim)
         _limit(axes, "y", look.ylim if upper else None)
 
 
 def _has_data(axes: Axes) -> bool:
-    """Whether it is no colour bar and no strip that holds a legend."""
+    """Whether the axes show data, rather than a colour bar or a legend."""
     return axes.axison and axes.get_label() != COLOUR_BAR
 
 
-def _limit(axes: Axes, which: str, limits: tuple[float, float] | None) -> None:
+def _limit(axes: Axes, axis_name: str, limits: tuple[float, float] | None) -> None:
     if limits is None:
         return
-    if getattr(axes, f"get_{which}scale")() == "log" and limits[0] <= 0:
+    if getattr(axes, f"get_{axis_name}scale")() == "log" and limits[0] <= 0:
         raise InvalidInputError(
-            f"`{which}lim` must be above 0, since that axis is logarithmic; got "
+            f"`{axis_name}lim` must be above 0, since that axis is logarithmic; got "
             f"{limits[0]:g}."
         )
-    if axes.get_box_aspect() == 1:  # a square of equal scales keeps them
+    if axes.get_box_aspect() == 1:  # keep equal scales
         axes.set_box_aspect(None)
         axes.set_aspect("equal", adjustable="box")
-    axes.set(**{f"{which}lim": limits})
+    axes.set(**{f"{axis_name}lim": limits})
 
 
 def ending_note(ending: Ending) -> str:
-    """How a run ended, in words: `ended: blow-up, t* = 1.32 ± 0.01`."""
-    return f"ended: {ending_words(ending)}"
+    """A note on how a run ended, such as `ended: blow-up, t* = 1.32 ± 0.01`."""
+    return f"ended: {ending_summary(ending)}"
 
 
-def ending_words(ending: Ending) -> str:
-    """How a run ended, as `blow-up, t* = 1.32 ± 0.01`."""
+def ending_summary(ending: Ending) -> str:
+    """The ending of a run with its time, such as `blow-up, t* = 1.32 ± 0.01`."""
     if np.isfinite(ending.t_star):
         error = ending.t_star_error
         bar = f" ± {error:.2g}" if np.isfinite(error) else ""
         return f"{ending.status}, t* = {ending.t_star:.5g}{bar}"
-    at = f" at t = {ending.stop_time:.4g}" if np.isfinite(ending.stop_time) else ""
-    return f"{ending.status}{at}"
+    suffix = f" at t = {ending.stop_time:.4g}" if np.isfinite(ending.stop_time) else ""
+    return f"{ending.status}{suffix}"
 
 
-def end_words(ending: Ending) -> str:
-    """The same beside the time itself; of a run that finished, why."""
-    if ending.status is Status.FINISHED:  # it need not have converged
+def ending_headline(ending: Ending) -> str:
+    """The ending of a run for the headline of a movie, with raised powers of ten."""
+    if ending.status is Status.FINISHED:  # say why: it need not have converged
         return f"{ending.status}: last time reached"
-    return raised(ending_words(ending))
+    return superscript_powers(ending_summary(ending))
 
 
 def mark_blow_up(axes: Axes, ending: Ending) -> None:
-    """Draw a dotted line at the blow-up time of a run, if it is not far away."""
+    """Draw a dotted line at the blow-up time of a run, if that is near the axes."""
     low, high = axes.get_xlim()
     if low <= ending.t_star <= high + (high - low) / 2:
         axes.set_xlim(low, max(high, ending.t_star + 0.03 * (high - low)))

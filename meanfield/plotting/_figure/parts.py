@@ -1,4 +1,4 @@
-"""Lines and dots of a picture, in the plane or in space, that may move."""
+"""Lines and dots, in the plane or in space, that may move from frame to frame."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -14,33 +14,33 @@ Colours = np.ndarray | Sequence[Any] | str
 
 
 class AbstractScene(ABC):
-    """Artists on an axes that can show any frame of a run."""
+    """Artists on axes that can show any frame of a run."""
 
     @abstractmethod
     def show(self, frame: int) -> None:
-        """Move the artists to where they are at `frame`."""
+        """Move the artists to their places in `frame`."""
 
 
 def draw_lines(
     axes: Axes, lines: Sequence[np.ndarray], colours: Colours, **how: Any
 ) -> LineCollection:
-    """Lines (k, d) on axes of dimension d, whose limits stay as they are."""
+    """Draw lines (k, d) on axes of dimension d, without changing the axis limits."""
     if isinstance(axes, Axes3D):
-        drawn = Line3DCollection(list(lines), colors=colours, **how)
-        axes.add_collection3d(drawn, autolim=False)
-        return drawn
-    drawn = LineCollection(list(lines), colors=colours, **how)
-    axes.add_collection(drawn, autolim=False)
-    return drawn
+        collection = Line3DCollection(list(lines), colors=colours, **how)
+        axes.add_collection3d(collection, autolim=False)
+        return collection
+    collection = LineCollection(list(lines), colors=colours, **how)
+    axes.add_collection(collection, autolim=False)
+    return collection
 
 
 def draw_dots(
     axes: Axes, places: np.ndarray, areas: np.ndarray | float, *, c: Colours, **how: Any
 ) -> PathCollection:
-    """Dots of given areas and colours `c` at places (n, d) on axes of dimension d.
+    """Draw dots with given areas and colours `c` at `places` (n, d) on axes in d.
 
-    Edges have these colours too: those that follow their faces cannot be repainted in
-    space, where matplotlib tells the colours of the dots in view alone.
+    Edge colours are set explicitly: edges that follow the faces cannot be repainted in
+    3D, where matplotlib reports only the colours of the dots in view.
     """
     return axes.scatter(*places.T, s=areas, c=c, **{"edgecolors": c, **how})
 
@@ -49,5 +49,5 @@ def move_dots(dots: PathCollection, places: np.ndarray) -> None:
     """Move dots to places (n, d)."""
     if places.shape[1] == 2:
         dots.set_offsets(places)
-    else:  # mplot3d has no public way to do it
+    else:  # mplot3d has no public method for this
         dots._offsets3d = tuple(places.T)  # pyright: ignore[reportAttributeAccessIssue]

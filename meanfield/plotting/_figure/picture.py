@@ -1,4 +1,4 @@
-"""A figure that knows its look, and has room for its small print."""
+"""Figures with a look, a title and small print."""
 
 import re
 import textwrap
@@ -9,27 +9,27 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 
 from .look import Look, look_of
 from .style import PRINT
 
-_LETTERS = 127.5  # of the small print in an inch, times its size in points
-_LINES = 3  # of small print for which every figure has room
-LEADING = 1.35  # of lines of small print, and of a column beside a picture
-_FIRM = "\u00a0"  # a space at which no line ends
-_TOGETHER = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)( ± \S+)?|(\S+ )?from \S+ to \S+")
+_LETTERS = 127.5  # letters of text per inch, times the font size in points
+_LINES = 3  # lines of small print for which every figure has room
+LEADING = 1.35  # line spacing of small print and of text beside a movie
+_NBSP = "\u00a0"  # no-break space
+_PHRASE = re.compile(r"\S+ = (\[\[.*?\]\]|\S+)( ± \S+)?|(\S+ )?from \S+ to \S+")
 
 
 class Picture(Figure):
-    """A figure in a look, whose ticks are drawn in it too.
+    """A figure with a look, which also applies when a notebook displays it.
 
-    It shows itself in a notebook, whether or not pyplot was started.
+    Notebooks display it whether or not pyplot was imported.
 
     Args:
         look: its look.
-        width: if its look chooses none, in inches.
-        height: for this width; it grows or shrinks with it.
+        width: default width in inches, if the look sets none.
+        height: height in inches at the default width; scales with the width.
     """
 
     def __init__(self, look: Look, width: float, height: float) -> None:
@@ -37,14 +37,14 @@ class Picture(Figure):
         super().__init__(figsize=look.size(width, height), layout="compressed")
 
     def make_room(self, lines: int) -> None:
-        """Grow for so many lines of small print, if the width alone was chosen."""
+        """Make room for `lines` lines of small print, if only the width was set."""
         if self.look.width is not None and self.look.height is None:
             line = LEADING * points_of(mpl.rcParams["figure.labelsize"]) / 72
             self.set_figheight(self._room + max(lines - _LINES, 0) * line)
 
     def _repr_png_(self) -> bytes:
         pixels = BytesIO()
-        with self.look.applied():
+        with self.look.rc_context():
             self.savefig(pixels, format="png")
         return pixels.getvalue()
 
@@ -52,8 +52,8 @@ class Picture(Figure):
 def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
     """An empty figure of `size` inches, with the dataset's title if it has one.
 
-    What was run stands first in the small print, if the dataset says it, then the
-    `remark` that it carries. Its look may choose another width.
+    The small print begins with a description of the run, if the dataset has a spec, and
+    the dataset's `remark`. The look may change the size.
 
     Examples:
         >>> import xarray as xr
@@ -65,26 +65,26 @@ def titled_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Picture:
     figure = Picture(look_of(dataset), *size)
     title = str(dataset.attrs.get("title") or "")
     if title:
-        figure.suptitle(_folded(title, figure), parse_math=False)
-    annotate(figure, *said_of(dataset))
+        figure.suptitle(_wrap_title(title, figure), parse_math=False)
+    annotate(figure, *caption_notes(dataset))
     return figure
 
 
-def said_of(dataset: xr.Dataset) -> list[str]:
-    """What small print says of a dataset first: what was run, and its `remark`."""
-    return [described(dataset), str(dataset.attrs.get("remark") or "")]
+def caption_notes(dataset: xr.Dataset) -> list[str]:
+    """The first notes of the small print: a description of the run, and `remark`."""
+    return [description(dataset), str(dataset.attrs.get("remark") or "")]
 
 
-def about(dataset: xr.Dataset, subject: str) -> xr.Dataset:
-    """With a title that says what of the tokens is drawn, unless the look has one."""
-    own = str(dataset.attrs.get("title") or "")
-    if not own or look_of(dataset).title is not None:
+def add_subject(dataset: xr.Dataset, subject: str) -> xr.Dataset:
+    """The dataset with `subject` appended to its title, unless the look has a title."""
+    title = str(dataset.attrs.get("title") or "")
+    if not title or look_of(dataset).title is not None:
         return dataset
-    return dataset.assign_attrs(title=f"{own.removesuffix(': tokens')}: {subject}")
+    return dataset.assign_attrs(title=f"{title.removesuffix(': tokens')}: {subject}")
 
 
-def _folded(title: str, figure: Picture) -> str:
-    """A title in lines that the width holds, if one was chosen."""
+def _wrap_title(title: str, figure: Picture) -> str:
+    """A title wrapped to the width of the figure, if the look sets one."""
     if figure.look.width is None:
         return title
     size = points_of(mpl.rcParams["figure.titlesize"])
@@ -93,17 +93,17 @@ def _folded(title: str, figure: Picture) -> str:
 
 
 def letters_in(width: float, size: float) -> int:
-    """How many letters of a size in points stand in a line of so many inches."""
+    """The number of letters of `size` points in a line of `width` inches."""
     return int(_LETTERS / size * width)
 
 
 def points_of(size: float | str) -> float:
-    """A size of text in points, which matplotlib may say in words, as `large`."""
+    """A font size in points, from a number or a name of matplotlib such as `large`."""
     return FontProperties(size=size).get_size_in_points()
 
 
 def annotate(figure: Figure, *notes: str) -> None:
-    """Add small print under the figure, if it has any; empty notes are left out."""
+    """Add notes to the small print under a figure; empty notes are left out."""
     if isinstance(figure, Picture) and not figure.look.caption:
         return
     size = points_of(mpl.rcParams["figure.labelsize"])
@@ -117,7 +117,7 @@ def annotate(figure: Figure, *notes: str) -> None:
 
 
 def lines_of(note: str, letters: int) -> list[str]:
-    """A note in lines that end between phrases: `d = 2` and a matrix stay together."""
-    whole = _TOGETHER.sub(lambda match: match[0].replace(" ", _FIRM), note)
+    """A note wrapped into lines that do not break phrases such as `d = 2`."""
+    whole = _PHRASE.sub(lambda match: match[0].replace(" ", _NBSP), note)
     lines = textwrap.wrap(whole, letters, break_on_hyphens=False)
-    return [line.replace(_FIRM, " ") for line in lines]
+    return [line.replace(_NBSP, " ") for line in lines]

@@ -1,4 +1,4 @@
-"""A finished figure in other colours, with other widths of lines and sizes of marks."""
+"""Change of colours, line widths and marker sizes in a finished figure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from mpl_toolkits.mplot3d import Axes3D
 
 Inks = Mapping[str, str]
-_BETWEEN = 10.0  # points that the numbers of an axis in space take
+_NUMBER_HEIGHT = 10.0  # height of tick labels of 3D axes, in points
 _COLOURS: Mapping[type[Artist], tuple[str, ...]] = {
     Line2D: ("color", "markerfacecolor", "markerfacecoloralt", "markeredgecolor"),
     Text: ("color",),
@@ -29,24 +29,24 @@ _LENGTHS: Mapping[type[Artist], tuple[str, ...]] = {
 
 
 def repaint(figure: Figure, inks: Inks, scale: float) -> None:
-    """Exchange colours, and multiply widths and marks, of all that is drawn.
+    """Replace colours and scale line widths and marker sizes of a figure, in place.
 
-    Colours of a scale stay, and so do ticks, which follow the settings of matplotlib.
+    Colour maps do not change, nor do ticks, which follow matplotlib's settings.
 
     Args:
-        figure: to be changed.
-        inks: from one colour to another, both as `#rrggbb`.
-        scale: of lines and marks; their areas grow with its square.
+        figure: the figure to change.
+        inks: maps old to new colours, both as `#rrggbb`.
+        scale: factor for line widths and marker sizes; areas grow with its square.
     """
-    for artist in _drawn(figure):
+    for artist in _artists(figure):
         if inks:
             _recolour(artist, inks)
         if scale != 1:
             _resize(artist, scale)
 
 
-def _drawn(figure: Figure) -> Iterator[Artist]:
-    """All artists but those of the axes' ticks."""
+def _artists(figure: Figure) -> Iterator[Artist]:
+    """All artists except those of axes' ticks."""
     ticks = {
         id(part)
         for axes in figure.findobj(Axes)
@@ -62,10 +62,10 @@ def _recolour(artist: Artist, inks: Inks) -> None:
         if stand_in is not None:
             artist.set(**{name: stand_in})
     if isinstance(artist, Collection) and artist.get_array() is None:
-        # In space `get_facecolor` gives what one view shows, not what was set.
+        # In 3D `get_facecolor` of the subclass depends on the view.
         faces = Collection.get_facecolor(artist)
         edges = Collection.get_edgecolor(artist)
-        if len(faces):  # none, with an opacity for each line, would be refused
+        if len(faces):  # matplotlib raises for no faces with an opacity per line
             artist.set_facecolor(_inks(faces, inks))
         if len(edges):
             artist.set_edgecolor(_inks(edges, inks))
@@ -81,17 +81,17 @@ def _resize(artist: Artist, scale: float) -> None:
         artist.set(**{name: scale * getattr(artist, f"get_{name}")()})
     if isinstance(artist, Axes3D):
         for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
-            # Numbers stand between an axis and its label, and both have grown.
-            axis.labelpad = scale * axis.labelpad + _BETWEEN * (scale - 1)
+            # Tick labels between the axis and its label have grown with the scale.
+            axis.labelpad = scale * axis.labelpad + _NUMBER_HEIGHT * (scale - 1)
 
 
 def _row(table: Mapping[type[Artist], tuple[str, ...]], artist: Artist) -> list[str]:
-    """What an artist has of a table."""
+    """The properties that `table` lists for this type of artist."""
     return [n for kind, row in table.items() if isinstance(artist, kind) for n in row]
 
 
 def _ink(colour: Any, inks: Inks) -> Any:
-    """The stand-in for a colour, of the same opacity, if it has one."""
+    """The replacement of a colour, with the same opacity; None if there is none."""
     if isinstance(colour, str) and colour in ("none", "auto"):
         return None
     rgba = to_rgba_array(colour)[0]
@@ -102,7 +102,7 @@ def _ink(colour: Any, inks: Inks) -> Any:
 
 
 def _inks(colours: Any, inks: Inks) -> Any:
-    """Colours or their stand-ins, (n, 4)."""
+    """The colours (n, 4), replaced where `inks` has a replacement."""
     shades = to_rgba_array(colours).copy()
     for old, new in inks.items():
         rows = np.abs(shades[:, :3] - to_rgba_array(old)[0, :3]).max(axis=1) < 1 / 510

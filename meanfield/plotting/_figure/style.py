@@ -1,4 +1,4 @@
-"""The colours of figures on paper, the maps of their scales, and their style."""
+"""The colours, colour maps and default style of figures."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,22 +10,22 @@ from matplotlib.colors import Colormap, ListedColormap, to_rgb
 from .look import Look
 
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
-PRINT = "#696969"  # of the small print, read at arm's length; styles have their own
+PRINT = "#696969"  # colour of the small print on paper; other styles replace it
 
-# Okabe and Ito (2008): told apart under every common colour blindness.
+# Okabe and Ito (2008): distinguishable with every common colour blindness.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#222222")
 
 LIMIT_COLOUR = "#B08D00"
 CLOSURE_COLOUR = "#D55E00"
-# So many of 256 shades lead from the white of the paper to the palest colour.
-_FADED = 40
+# The first 40 of 256 shades blend from the background to the palest colour.
+_N_PALE = 40
 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The style of `meanfield` on paper, over matplotlib's defaults.
+    """Context manager or decorator for the paper style, over matplotlib's defaults.
 
-    Also a decorator. The user's own settings are put back afterwards.
+    The user's settings are restored afterwards.
 
     Examples:
         >>> import matplotlib as mpl
@@ -36,44 +36,44 @@ def style() -> Iterator[None]:
         >>> inside, mpl.rcParams["axes.spines.top"] == before
         (False, True)
     """
-    with Look().applied():
+    with Look().rc_context():
         yield
 
 
 def paper() -> tuple[float, float, float]:
-    """The colour on which is drawn."""
+    """The background colour of figures."""
     return to_rgb(mpl.rcParams["figure.facecolor"])
 
 
-def on_dark() -> bool:
-    """Whether light is drawn on dark."""
+def is_dark() -> bool:
+    """Whether the background is dark."""
     return sum(paper()) < 1.5
 
 
 def number_map(look: Look) -> Colormap:
-    """The colour map of numbers: viridis without its end that is lost on the paper."""
+    """The default colour map: viridis without the end close to the background."""
     if look.cmap is not None:
         return mpl.colormaps[look.cmap]
-    ends = (0.4, 1.0) if on_dark() else (0.0, 0.9)
+    ends = (0.4, 1.0) if is_dark() else (0.0, 0.9)
     return ListedColormap(mpl.colormaps["viridis"](np.linspace(*ends, 256)), "viridis")
 
 
 def density_map(look: Look) -> Colormap:
-    """From the paper, where there is nothing, to its contrary; perceptually uniform."""
+    """The colour map of densities, from the background colour at zero; near uniform."""
     blank = (*paper(), 1.0)
     if look.cmap is not None:
         return mpl.colormaps[look.cmap].with_extremes(bad=blank)
-    shades = mpl.colormaps["magma" if on_dark() else "magma_r"](np.linspace(0, 1, 256))
-    faded = np.linspace(0, 1, _FADED)[:, None]
-    shades[:_FADED] = faded * shades[:_FADED] + (1 - faded) * blank
+    shades = mpl.colormaps["magma" if is_dark() else "magma_r"](np.linspace(0, 1, 256))
+    blend = np.linspace(0, 1, _N_PALE)[:, None]
+    shades[:_N_PALE] = blend * shades[:_N_PALE] + (1 - blend) * blank
     return ListedColormap(shades, "density").with_extremes(under=blank, bad=blank)
 
 
 def weight_map(look: Look) -> Colormap:
-    """The colour map of attention weights, from zero on."""
-    return mpl.colormaps[look.cmap or ("Blues_r" if on_dark() else "Blues")]
+    """The colour map of nonnegative attention weights."""
+    return mpl.colormaps[look.cmap or ("Blues_r" if is_dark() else "Blues")]
 
 
 def signed_map(look: Look) -> Colormap:
-    """The colour map of attention weights of both signs, with zero in its middle."""
+    """The colour map of attention weights of both signs, centred at zero."""
     return mpl.colormaps[look.cmap or "PuOr"]

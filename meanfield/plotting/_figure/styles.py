@@ -1,4 +1,4 @@
-"""The styles of pictures: for paper, for a talk, light on dark, and both of these."""
+"""The styles of pictures: paper, talk, dark, and dark-talk."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ PAPER = "#ffffff"
 DARK = "#14171a"
 _TEXT, _FRAME, _LINES = "#e8e8e8", "#b4b4b4", "#33393f"
 
-# Text and ticks follow the size of labels; lines and marks are repainted.
+# Settings that scale with the font size of labels; lines and marks are repainted.
 _SIZES = (
     "font.size",
     "figure.titlesize",
@@ -33,14 +33,14 @@ _SIZES = (
 
 @dataclass(frozen=True)
 class Style:
-    """The size of text in points, settings of matplotlib, and colours in place of ours.
+    """A style: font sizes in points, matplotlib settings, and replacement colours.
 
     Attributes:
-        fontsize: of labels; all other text, lines and marks keep their ratio to it.
-        narrow: of labels, where a width is given.
-        narrow_to: the width up to which this holds, in inches; it grows beyond.
-        settings: over those of `meanfield.mplstyle`.
-        inks: from a colour of the paper style to its own, both as `#rrggbb`.
+        fontsize: font size of labels; other text, lines and marks scale with it.
+        narrow: font size of labels where the look sets a width.
+        narrow_to: width in inches up to which `narrow` applies; it grows beyond.
+        settings: matplotlib settings that override `meanfield.mplstyle`.
+        inks: maps colours of the paper style to those of this style, as `#rrggbb`.
     """
 
     fontsize: float
@@ -50,13 +50,13 @@ class Style:
     inks: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def applied(self, scale: float) -> Iterator[None]:
-        """The style over matplotlib's defaults, until the block ends.
+    def rc_context(self, scale: float) -> Iterator[None]:
+        """A context with this style over matplotlib's defaults.
 
         Args:
-            scale: of text and ticks, over those on paper.
+            scale: size of text and ticks relative to the paper style.
         """
-        import matplotlib as mpl  # the help of commands needs none
+        import matplotlib as mpl  # imported here to keep `--help` fast
 
         settings: dict[Any, Any] = {**self.settings}
         file = Path(__file__).with_name("meanfield.mplstyle")
@@ -67,9 +67,9 @@ class Style:
 
 styles: Registry[Style] = Registry("style")
 styles.register("paper")(Style(11.0))
-# Of a slide, whose small print is read from afar.
+# For slides: small print is darker, since it is read from afar.
 _TALK = Style(15.0, narrow=15.0, narrow_to=10.0, inks={"#696969": "#404040"})
-_ON_DARK = Style(
+_DARK_STYLE = Style(
     11.0,
     settings={
         **dict.fromkeys(("figure.facecolor", "axes.facecolor"), DARK),
@@ -87,14 +87,14 @@ _ON_DARK = Style(
         "#d9d9d9": "#454b51",
         "#0072b2": "#4aa3e0",
         "#009e73": "#2fc49b",
-        "#56b4e9": "#f0e442",  # beside the lighter blue it would be another blue
+        "#56b4e9": "#f0e442",  # yellow, since the lighter blue above is too close
         "#d55e00": "#f2803a",
         "#5e3c99": "#a890dc",
         "#8c510a": "#c98d45",
     },
 )
 styles.register("talk")(_TALK)
-styles.register("dark")(_ON_DARK)
+styles.register("dark")(_DARK_STYLE)
 styles.register("dark-talk")(
-    replace(_TALK, settings=_ON_DARK.settings, inks=_ON_DARK.inks)
+    replace(_TALK, settings=_DARK_STYLE.settings, inks=_DARK_STYLE.inks)
 )

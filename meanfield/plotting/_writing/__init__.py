@@ -1,1 +1,1 @@
-"""Figures and other files for readers, written whole or not at all."""
+"""Writers of figures and movies; each file is written completely or not at all."""

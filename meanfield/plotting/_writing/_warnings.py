@@ -1,4 +1,4 @@
-"""What matplotlib warns of while it draws, as a reader needs to hear it."""
+"""Matplotlib's warnings while it draws, rewritten for users."""
 
 import re
 import warnings
@@ -14,8 +14,8 @@ _NO_ROOM = "constrained_layout not applied"
 
 
 @contextmanager
-def told_plainly(figure: Figure) -> Iterator[None]:
-    """Draws in a block; one warning of ours names all characters that no font has.
+def translate_warnings(figure: Figure) -> Iterator[None]:
+    """Context for drawing; one warning names all characters that are in no font.
 
     Raises:
         InvalidInputError: if the figure has no room for its axes.
@@ -23,7 +23,7 @@ def told_plainly(figure: Figure) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    messages = [str(one.message) for one in caught]
+    messages = [str(warning.message) for warning in caught]
     if any(message.startswith(_NO_ROOM) for message in messages):
         width, height = figure.get_size_inches()
         raise InvalidInputError(
@@ -31,17 +31,19 @@ def told_plainly(figure: Figure) -> Iterator[None]:
             "axes: choose a larger `width` or `height`, or a smaller `fontsize`."
         )
     _warn_of_characters(messages)
-    for one, message in zip(caught, messages, strict=True):
+    for warning, message in zip(caught, messages, strict=True):
         if not _GLYPH.match(message):
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
 
 
 def _warn_of_characters(messages: Sequence[str]) -> None:
-    found = [match for m in messages if (match := _GLYPH.match(m))]
-    characters = "".join(sorted({chr(int(match[1])) for match in found}))
+    matches = [match for m in messages if (match := _GLYPH.match(m))]
+    characters = "".join(sorted({chr(int(match[1])) for match in matches}))
     if characters:
         warnings.warn(
-            f"No font here has {characters}, drawn as boxes: install one that has "
-            "them, such as Noto Sans CJK.",
+            f"No font here has {characters}, drawn as boxes. Install a font that "
+            "contains them, such as Noto Sans CJK.",
             stacklevel=4,
         )

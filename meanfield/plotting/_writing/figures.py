@@ -1,4 +1,4 @@
-"""Figures to files."""
+"""Writing of figures as PDF, PNG or SVG files."""
 
 from io import BytesIO
 from pathlib import Path
@@ -9,26 +9,26 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look
 from meanfield.plotting._figure.picture import Picture
 
-from ._warnings import told_plainly
-from .files import named, put
-from .png import paletted
+from ._warnings import translate_warnings
+from .files import output_path, write_file
+from .png import palette_image
 
 _SUFFIXES = (".pdf", ".png", ".svg")
 
 
 def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
-    """Write a figure: to `path`, or to `path.pdf` and `path.png` if it has no suffix.
+    """Write a figure to `path`, or to `path.pdf` and `path.png` if it has no suffix.
 
-    All is drawn before anything is written, and each file is replaced whole or stays.
+    All files are drawn before any is written, and each file is replaced atomically.
 
     Returns:
-        The files written. Vector files carry no date: same figure, same bytes. A PNG
-        has 256 colours.
+        The files written. Vector files contain no date, so equal figures give equal
+        bytes. A PNG has at most 256 colours where that makes no visible difference.
 
     Raises:
-        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, there is no
-            name, or the figure is too small for its text.
-        ResourceError: if the file cannot be written; an old one then stays.
+        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, `path` has
+            no file name, or the figure is too small for its text.
+        ResourceError: if a file cannot be written; an old file is then kept.
 
     Examples:
         >>> import xarray as xr
@@ -39,38 +39,38 @@ def save(figure: Figure, path: str | Path) -> tuple[Path, ...]:
     """
     files = figure_files(path)
     look = figure.look if isinstance(figure, Picture) else Look()
-    with look.applied(), told_plainly(figure):
-        drawn = {file: _bytes(figure, file.suffix.lower()[1:]) for file in files}
-    return tuple(put(file, content) for file, content in drawn.items())
+    with look.rc_context(), translate_warnings(figure):
+        contents = {file: _bytes(figure, file.suffix.lower()[1:]) for file in files}
+    return tuple(write_file(file, content) for file, content in contents.items())
 
 
 def figure_files(path: str | Path) -> tuple[Path, ...]:
-    """The files that `save` writes to `path`.
+    """The files that `save` writes for `path`.
 
     Raises:
-        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, or there is
-            no name.
+        InvalidInputError: if the suffix is not one of .pdf, .png and .svg, or `path`
+            has no file name.
 
     Examples:
         >>> from meanfield.plotting import figure_files
         >>> [file.name for file in figure_files("picture")]
         ['picture.pdf', 'picture.png']
     """
-    target = named(path)
+    target = output_path(path)
     if target.suffix and target.suffix.lower() not in _SUFFIXES:
         raise InvalidInputError(
-            f"A figure cannot be written as `{target.suffix}`; "
-            f"use {', '.join(_SUFFIXES)}, or no suffix for .pdf and .png."
+            f"The suffix of a figure must be one of {', '.join(_SUFFIXES)}; got "
+            f"`{target.suffix}`. Without a suffix, .pdf and .png are written."
         )
     suffixes = [target.suffix] if target.suffix else [".pdf", ".png"]
     return tuple(target.with_suffix(suffix) for suffix in suffixes)
 
 
 def _bytes(figure: Figure, kind: str) -> bytes:
-    """The figure as the content of a `pdf`, a `png` or an `svg` without a date."""
+    """The content of a `pdf`, `png` or `svg` file of the figure, without a date."""
     content = BytesIO()
     if kind == "png":
-        paletted(figure).save(content, format="png", optimize=True)
+        palette_image(figure).save(content, format="png", optimize=True)
     else:
         date = {"pdf": "CreationDate", "svg": "Date"}[kind]
         figure.savefig(content, format=kind, metadata={date: None})

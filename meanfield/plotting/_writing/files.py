@@ -1,4 +1,4 @@
-"""Files for readers, wherever they are wanted: replaced whole, or left as they are."""
+"""Output files: checked paths, and writing that replaces a file completely or not."""
 
 import os
 from pathlib import Path
@@ -6,45 +6,45 @@ from pathlib import Path
 from meanfield._writing import writing
 from meanfield.errors import InvalidInputError
 
-GIF_FPS = 50  # at most: browsers slow a GIF down whose frames stand less than 20 ms
+GIF_FPS = 50  # browsers slow down a GIF with frames shorter than 20 ms
 
 
-def named(path: str | Path) -> Path:
-    """The place of a file that is to be written.
+def output_path(path: str | Path) -> Path:
+    """The path of an output file, checked to have a file name.
 
     Raises:
-        InvalidInputError: if it has no name, as `.`, `..` and `/` have none.
+        InvalidInputError: if it has no file name, such as `.`, `..` or `/`.
 
     Examples:
-        >>> from meanfield.plotting import named
-        >>> named("figures/picture.png").name
+        >>> from meanfield.plotting import output_path
+        >>> output_path("figures/picture.png").name
         'picture.png'
     """
     place = Path(path)
     if place.name in ("", ".."):
         raise InvalidInputError(
-            f"`{place}` names a folder, not a file to write; add a name, such as "
+            f"`{place}` names a folder, not a file. Use a name such as "
             f"`{place / 'picture'}`."
         )
     return place
 
 
-def put(path: Path, content: bytes) -> Path:
-    """The file, once the content is in it: whole, or not at all.
+def write_file(path: Path, content: bytes) -> Path:
+    """Write `content` to a file, completely or not at all, and return `path`.
 
-    A link is followed. What is no regular file, such as a pipe or `/dev/stdout`, cannot
-    be replaced: it is written as it is.
+    Symbolic links are followed. What is not a regular file, such as a pipe or
+    `/dev/stdout`, cannot be replaced and is written in place.
 
     Raises:
-        ResourceError: if it cannot be written; an old file then stays.
+        ResourceError: if the file cannot be written; an old file is then kept.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.plotting import put
-        >>> put(Path("note.txt"), b"whole, or not at all").read_bytes()
+        >>> from meanfield.plotting import write_file
+        >>> write_file(Path("note.txt"), b"whole, or not at all").read_bytes()
         b'whole, or not at all'
     """
-    from meanfield.storage import replace_file  # pages alone need no NumPy
+    from meanfield.storage import replace_file  # so that pages do not import NumPy
 
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if target.is_file() or not target.exists():

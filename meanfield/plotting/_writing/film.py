@@ -1,4 +1,4 @@
-"""Options of a movie, and what they make of the frames of a run."""
+"""Options of a movie, and the frames and files that follow from them."""
 
 import shutil
 from dataclasses import dataclass, fields
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from PIL import Image
 
 VIDEOS = (".mp4", ".webm")
-TURN = 50.0  # degrees of a camera in space
-# Frames of a movie whose length is not said, and its least seconds: a run of more is
-# thinned evenly, one of fewer shows its own for longer, or what is between them.
+TURN = 50.0  # degrees by which the camera turns in 3D
+# Most frames and shortest duration in seconds of a movie whose `seconds` is not set. A
+# longer run is thinned evenly; a shorter one is interpolated, or holds its frames.
 _MOST_FRAMES, _SHORTEST = 150, 3.0
-_SIZE = (960, 1000)  # pixels
-_LARGEST = 4096  # pixels of a side
-_LONGEST = 3600.0  # seconds of a movie, or of its hold
-_TURNS = 3600.0  # degrees
+_SIZE = (960, 1000)  # default size, in pixels
+_LARGEST = 4096  # largest width or height, in pixels
+_LONGEST = 3600.0  # longest duration of a movie, or of its hold, in seconds
+_TURNS = 3600.0  # largest turn, in degrees
 
 
 def size_of(text: str) -> tuple[int, int]:
-    """Pixels from `720x750`, or from a width alone, with the height that suits.
+    """Width and height in pixels, from text such as `720x750` or from a width alone.
 
     Raises:
-        InvalidInputError: if they are no whole numbers.
+        InvalidInputError: if they are not integers.
 
     Examples:
         >>> from meanfield.plotting import size_of
@@ -44,14 +44,14 @@ def size_of(text: str) -> tuple[int, int]:
         )
     except ValueError:
         raise InvalidInputError(
-            f"`size` must be pixels, as 720 or 1280x720; got `{text}`."
+            f"`size` must be in pixels, such as 720 or 1280x720; got `{text}`."
         ) from None
 
 
 @document
 @dataclass(frozen=True, kw_only=True)
 class Film:
-    """How the frames of a movie are shown.
+    """Options of a movie: speed, length, size, trails, camera turn.
 
     Raises:
         InvalidInputError: if a number is out of range.
@@ -63,33 +63,33 @@ class Film:
     """
 
     fps: int = option(
-        f"frames of the run shown in a second, of a GIF {GIF_FPS} at most",
+        f"frames per second; a GIF shows at most {GIF_FPS}",
         "NUMBER",
         default=20,
     )
     seconds: float | None = option(
-        "seconds for which it plays, before the hold; by default a frame of each "
-        f"stored one, {_MOST_FRAMES} at most, and {_SHORTEST:g} seconds at least",
+        "duration in seconds, without the hold [default: one frame for each stored "
+        f"one, at most {_MOST_FRAMES}, and at least {_SHORTEST:g} seconds]",
         "NUMBER",
     )
     size: tuple[int, int] = option(
-        "1280x720, or a width alone", "PIXELS", default=_SIZE, read=size_of
+        "size such as 1280x720, or a width alone", "PIXELS", default=_SIZE, read=size_of
     )
     trails: int | None = option(
-        "frames of the past that tokens and ellipses trail behind them; 0 for none",
+        "number of past frames in the trails of tokens and ellipses; 0 for no trails",
         "FRAMES",
         movies=("tokens", "cone", "disc"),
     )
     turn: float | None = option(
-        f"degrees by which the camera turns, in space [default: {TURN:g}]",
+        f"degrees by which the camera turns, in 3D [default: {TURN:g}]",
         "DEGREES",
         movies=("tokens",),
     )
     loop: int | None = option(
-        "how often it plays; without it, or with 0, a GIF does for ever", "TURNS"
+        "number of times it plays; 0 is for ever [default: 0 for a GIF]", "TURNS"
     )
     hold: float = option(
-        "seconds for which the last frame stands", "SECONDS", default=1.0
+        "seconds for which the last frame is shown", "SECONDS", default=1.0
     )
 
     def __post_init__(self) -> None:
@@ -123,20 +123,20 @@ class Film:
             )
 
     @property
-    def chosen(self) -> list[str]:
-        """The names of what is not left to the movie."""
+    def choices(self) -> list[str]:
+        """The names of the options that differ from their defaults."""
         return [f.name for f in fields(self) if getattr(self, f.name) != f.default]
 
-    def count(self, stored: int) -> int:
-        """The number of frames of a run of which so many are stored."""
-        if stored == 1:  # nothing moves
+    def count(self, n_stored: int) -> int:
+        """The number of frames of a movie of a run with `n_stored` stored frames."""
+        if n_stored == 1:  # nothing moves
             return 1
         if self.seconds is not None:
             return max(round(self.seconds * self.fps), 2)
-        return max(min(stored, _MOST_FRAMES), round(_SHORTEST * self.fps))
+        return max(min(n_stored, _MOST_FRAMES), round(_SHORTEST * self.fps))
 
     def pixels(self, target: Path) -> tuple[int, int]:
-        """The width and height of a file: its `size`, in a video to the next even."""
+        """The size of a file in pixels: `size`, rounded up to even for videos."""
         width, height = self.size
         if target.suffix.lower() not in VIDEOS:
             return width, height
@@ -146,33 +146,33 @@ class Film:
         """The content of a file of this kind, `.gif`, `.mp4` or `.webm`.
 
         Raises:
-            ResourceError: if ffmpeg fails, with the end of what it says.
+            ResourceError: if ffmpeg fails, with the last line of its output.
         """
-        from .movie import movie_bytes  # the help of commands needs no pixels
+        from .movie import movie_bytes  # imported here to keep `--help` fast
 
         how = {"fps": self.fps, "hold": self.hold, "loop": self.loop}
         return movie_bytes(frames, kind, **how)
 
-    def refuse(self, target: Path) -> None:
-        """Refuse a file that cannot be written so.
+    def check_target(self, target: Path) -> None:
+        """Raises if a movie cannot be written to this file.
 
         Raises:
-            InvalidInputError: if its ending is unknown, or a video is to play for ever.
-            UnsupportedError: if it needs ffmpeg, and there is none.
+            InvalidInputError: if its suffix is unknown, or a video is to play for ever.
+            UnsupportedError: if ffmpeg is needed and not installed.
         """
         kind = target.suffix.lower()
         if kind != ".gif" and kind not in VIDEOS:
             raise InvalidInputError(
-                "An animation is a `.gif`, `.mp4` or `.webm` file; got "
+                "A movie must be a `.gif`, `.mp4` or `.webm` file; got "
                 f"`{target.name}`."
             )
         if kind in VIDEOS and self.loop == 0:
             raise InvalidInputError(
-                f"`loop 0`, for ever, is for a `.gif`; a `{kind}` holds a number of "
-                "turns, and its player repeats them."
+                f"`loop 0`, for ever, is for a `.gif`; a `{kind}` has a finite length. "
+                "Use a number of repetitions, or loop in the player."
             )
         if kind in VIDEOS and shutil.which("ffmpeg") is None:
             raise UnsupportedError(
-                f"`{target.name}` needs the program ffmpeg, which is not on the PATH: "
-                f"install it, or write `{target.with_suffix('.gif').name}`."
+                f"`{target.name}` needs the program ffmpeg, which is not on the PATH. "
+                f"Install it, or write `{target.with_suffix('.gif').name}`."
             )

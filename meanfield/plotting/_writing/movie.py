@@ -1,4 +1,4 @@
-"""Frames of a movie to the content of files: GIF by Pillow, videos by ffmpeg."""
+"""Encoding of the frames of a movie: GIF by Pillow, videos by ffmpeg."""
 
 import subprocess
 import tempfile
@@ -17,19 +17,19 @@ from meanfield.errors import ResourceError
 
 from .files import GIF_FPS
 
-# How ffmpeg is to write each kind: plays everywhere, and sharp enough for thin lines.
+# Options of ffmpeg: they play everywhere and are sharp enough for thin lines.
 _CODECS = {
     ".mp4": "-c:v libx264 -crf 18 -pix_fmt yuv420p -movflags +faststart",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -pix_fmt yuv420p",
 }
-_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs know no odd sizes
-_SEEN = 6  # frames from which the colours of a GIF are taken
+_EVEN = "pad=ceil(iw/2)*2:ceil(ih/2)*2"  # these codecs need even sizes
+_PALETTE_FRAMES = 6  # frames from which the colours of a GIF are taken
 
 
 def movie_bytes(
     frames: Sequence[Image.Image], kind: str, *, fps: int, hold: float, loop: int | None
 ) -> bytes:
-    """The content of a file, as `Film.movie` gives it."""
+    """The content of a movie file; see `Film.movie`."""
     if kind == ".gif":
         return _gif(frames, fps=fps, hold=hold, loop=loop)
     turn = [*frames, *[frames[-1]] * round(hold * fps)]
@@ -40,14 +40,17 @@ def movie_bytes(
 def _gif(
     frames: Sequence[Image.Image], *, fps: int, hold: float, loop: int | None
 ) -> bytes:
-    """A GIF; Pillow counts the turns after the first, and 0 is for ever."""
+    """The content of a GIF.
+
+    Pillow's `loop` counts the repetitions after the first turn, and 0 is for ever.
+    """
     content = BytesIO()
-    shown, durations = _gif_steps(len(frames), fps)
+    indices, durations = _gif_steps(len(frames), fps)
     durations[-1] += 10 * round(100 * hold)
     turns = {} if loop == 1 else {"loop": max((loop or 0) - 1, 0)}
-    palette = _palette([frames[i] for i in shown])
+    palette = _palette([frames[i] for i in indices])
     images = [
-        frames[i].quantize(palette=palette, dither=Image.Dither.NONE) for i in shown
+        frames[i].quantize(palette=palette, dither=Image.Dither.NONE) for i in indices
     ]
     images[0].save(
         content,
@@ -61,14 +64,16 @@ def _gif(
 
 
 def _palette(frames: Sequence[Image.Image]) -> Image.Image:
-    """An image with the colours that all frames share, the paper's among them.
+    """An image whose palette all frames share; it has the exact background colour.
 
-    A palette for each frame would take most of the time that a GIF takes.
+    Computing a palette for each frame would dominate the time to write a GIF.
     """
     width, height = frames[0].size
-    seen = np.unique(np.linspace(0, len(frames) - 1, _SEEN).round().astype(int))
-    strip = Image.new("RGB", (width, height * seen.size))
-    for place, index in enumerate(seen):
+    indices = np.unique(
+        np.linspace(0, len(frames) - 1, _PALETTE_FRAMES).round().astype(int)
+    )
+    strip = Image.new("RGB", (width, height * indices.size))
+    for place, index in enumerate(indices):
         strip.paste(frames[index], (0, height * place))
     palette = strip.quantize(256, method=Image.Quantize.FASTOCTREE)
     colours, paper = palette.getpalette(), np.asarray(palette)[0, 0]
@@ -79,43 +84,45 @@ def _palette(frames: Sequence[Image.Image]) -> Image.Image:
 
 
 def _gif_steps(count: int, fps: int) -> tuple[list[int], list[int]]:
-    """Which frames a GIF shows, the last among them, and their milliseconds.
+    """Indices of the frames that a GIF shows, and their durations in milliseconds.
 
-    A GIF counts in hundredths of a second: it is the ends of frames that are rounded,
-    so that together they last as long as they should.
+    A GIF counts in hundredths of a second. The end times are rounded, not the
+    durations, so that the total duration is right. The last frame is always shown.
     """
     number = min(count, max(GIF_FPS * count // fps, 2))
-    shown = np.linspace(0, count - 1, number).round().astype(int).tolist()
+    indices = np.linspace(0, count - 1, number).round().astype(int).tolist()
     ends = 10 * np.round(100 * count / fps * np.arange(number + 1) / number)
-    return shown, np.diff(ends).astype(int).tolist()
+    return indices, np.diff(ends).astype(int).tolist()
 
 
 def _video(
     frames: Iterable[Image.Image], size: tuple[int, int], fps: int, kind: str
 ) -> bytes:
-    """What ffmpeg makes of frames, of which it is given one after the other."""
+    """The content of a video; the frames are piped to ffmpeg one by one."""
     width, height = size
     raw = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {fps} -i -".split()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"movie{kind}"
         quiet = ["ffmpeg", "-y", "-loglevel", "error"]
         command = [*quiet, *raw, "-an", "-vf", _EVEN, *_CODECS[kind].split(), str(file)]
-        # What it says goes to a file: a pipe that nobody reads would stop it when full.
-        with (Path(folder) / "said").open("w+b") as said:
-            code = _fed(command, frames, said)
-            said.seek(0)
-            words = said.read().decode(errors="replace").strip().splitlines()[-1:]
+        # Output goes to a file: a full pipe that nobody reads would block ffmpeg.
+        with (Path(folder) / "said").open("w+b") as log:
+            code = _run_encoder(command, frames, log)
+            log.seek(0)
+            message = log.read().decode(errors="replace").strip().splitlines()[-1:]
         if code != 0:
             raise ResourceError(
-                f"ffmpeg wrote no `{kind}`: {' '.join(words)}; write a .gif."
+                f"ffmpeg could not write `{kind}`: {' '.join(message)}. Use a .gif."
             )
         return file.read_bytes()
 
 
-def _fed(command: list[str], frames: Iterable[Image.Image], said: IO[bytes]) -> int:
-    """How a program ends that is given frames, with what it says in a file."""
-    with subprocess.Popen(command, stdin=PIPE, stdout=said, stderr=said) as program:
-        with suppress(BrokenPipeError):  # it has ended, and its code says so
+def _run_encoder(
+    command: list[str], frames: Iterable[Image.Image], log: IO[bytes]
+) -> int:
+    """Run an encoder with frames on its standard input; return its exit code."""
+    with subprocess.Popen(command, stdin=PIPE, stdout=log, stderr=log) as program:
+        with suppress(BrokenPipeError):  # it has ended early; the exit code shows it
             for frame in frames:
                 cast("IO[bytes]", program.stdin).write(frame.tobytes())
         program.communicate()

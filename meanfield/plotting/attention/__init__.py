@@ -1,1 +1,1 @@
-"""Attention matrices: of which heads, whole or for one query."""
+"""The panel `attention`: matrices of some heads, in full or for one query."""

@@ -1,1 +1,1 @@
-"""Covariances of order two: the cone, and its disc of trace one."""
+"""The panels `cone` and `disc` of 2 × 2 covariances, and the page of the cone."""

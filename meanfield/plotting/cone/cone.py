@@ -1,4 +1,4 @@
-"""Covariances of order two: their paths in the cone of semidefinite matrices."""
+"""The panel `cone`: paths of 2 × 2 covariances in the cone of semidefinite matrices."""
 
 from collections.abc import Sequence
 
@@ -16,28 +16,28 @@ from meanfield.plotting._figure.marks import Key, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import INK, LIMIT_COLOUR
 
-from .fates import (
-    RASTERISED,
-    draw_threads,
+from .ending_styles import (
+    RASTER_POINTS,
+    draw_path_lines,
     draw_tips,
     early_note,
     ending_handles,
-    of_covariance,
+    retitle_covariance,
     single_ending,
     width,
 )
 from .limits import limit_outline
 from .paths import (
     ConePath,
-    by_ending,
+    clip_paths,
     cone_height,
     cone_paths,
     departures,
-    drawn_paths,
+    group_by_ending,
 )
 from .surface import (
-    BEHIND,
-    INSIDE,
+    BACK_PATHS,
+    FRONT_PATHS,
     TIPS,
     draw_limit,
     draw_surface,
@@ -46,7 +46,7 @@ from .surface import (
 
 AXIS = Line2D([], [], color=INK, linestyle="--", linewidth=0.9, label="isotropic")
 
-_LIFT = 0.06  # inches, for each time that labels are larger than on paper
+_LIFT = 0.06  # extra padding in inches, times the scale of labels minus one
 
 
 @panels.register("cone")
@@ -54,13 +54,13 @@ _LIFT = 0.06  # inches, for each time that labels are larger than on paper
 def cone(dataset: xr.Dataset) -> Figure:
     r"""Paths of covariances in the cone $z \ge \sqrt{x^2 + y^2}$, coloured by ending.
 
-    A covariance with entries $a, c, c, b$ is the point $(a - b, 2c, a + b)$. Points are
-    drawn by their weighted covariance. Paths that blow up leave through the top.
+    A covariance with entries $a, c, c, b$ is the point $(a - b, 2c, a + b)$. For tokens
+    it is their weighted covariance. Paths that blow up leave through the top.
 
     Raises:
-        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+        InvalidInputError: if the dimension is not two, or `limit` is invalid.
     """
-    figure = titled_figure(of_covariance(dataset), (6.6, 5.8))
+    figure = titled_figure(retitle_covariance(dataset), (6.6, 5.8))
     axes = figure.add_subplot(projection="3d")
     key = draw_cone(axes, dataset)
     legend(axes, key.handles, min(len(key.handles), 5))
@@ -70,24 +70,24 @@ def cone(dataset: xr.Dataset) -> Figure:
 
 
 def _lift_labels(figure: Figure, scale: float) -> None:
-    """Keep large labels of axes in space, which no layout counts, from small print."""
+    """Pad the layout for large labels of 3D axes, which the layout engine ignores."""
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine) and scale > 1:
         engine.set(h_pad=engine.get()["h_pad"] + _LIFT * (scale - 1))
 
 
 def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
-    """The cone and its paths on the given axes, whose view and limits it sets.
+    """Draw the cone and its paths on 3D axes, and set their view and limits.
 
-    What lies behind the limit plane, or behind the front of the cone, is drawn below
-    it; to turn the axes afterwards would undo that. Paths are thinned to a thousandth
-    of the height, less than half a pixel, and in a vector file many are an image.
+    The drawing order depends on the view, so the axes should not be turned afterwards.
+    Paths are thinned with a tolerance of a thousandth of the height, less than half a
+    pixel; in a vector file, many paths are rasterised.
 
     Returns:
-        The entries of a legend, `handles`, and small print, `notes`.
+        A key with legend entries, `handles`, and small print, `notes`.
 
     Raises:
-        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+        InvalidInputError: if the dimension is not two, or `limit` is invalid.
 
     Examples:
         >>> from matplotlib.figure import Figure
@@ -105,68 +105,87 @@ def draw_cone(axes: Axes3D, dataset: xr.Dataset) -> Key:
         >>> axes = Figure().add_subplot(projection="3d")
         >>> key = draw_cone(axes, runs.dataset(Path("cone.zarr")))
     """
-    with look_of(dataset).applied():
-        return _drawn(axes, dataset)
+    with look_of(dataset).rc_context():
+        return _draw(axes, dataset)
 
 
-def _drawn(axes: Axes3D, dataset: xr.Dataset) -> Key:
+def _draw(axes: Axes3D, dataset: xr.Dataset) -> Key:
     paths = cone_paths(dataset, "cone")
     height = cone_height(paths)
     outline = limit_outline(dataset, height)
-    drawn = drawn_paths(paths, height)
+    clipped_paths = clip_paths(paths, height)
     draw_surface(axes, height, look_of(dataset))
     if outline is not None:
         draw_limit(axes, outline)
-    many = sum(len(path.rows) for path in drawn) > RASTERISED
-    for part, layer in _layers(drawn, outline):
+    is_large = sum(len(path.rows) for path in clipped_paths) > RASTER_POINTS
+    for part, layer in _layers(clipped_paths, outline):
         going = [path for path in part if len(path.rows) > 1]
         lines = [path.points for path in going]
-        threads = draw_threads(axes, lines, going, len(paths))
-        threads.set(zorder=layer, rasterized=many)
-    stays = [p for p, whole in zip(drawn, paths, strict=True) if not _is_cut(p, whole)]
-    above = {"depthshade": False, "zorder": TIPS}
-    draw_tips(axes, drawn, stays, areas=(5.0, 18.0), **above)
-    _arrows(axes, drawn, paths, height)
+        threads = draw_path_lines(axes, lines, going, len(paths))
+        threads.set(zorder=layer, rasterized=is_large)
+    stays = [
+        p
+        for p, whole in zip(clipped_paths, paths, strict=True)
+        if not _is_cut(p, whole)
+    ]
+    tip_style = {"depthshade": False, "zorder": TIPS}
+    draw_tips(axes, clipped_paths, stays, areas=(5.0, 18.0), **tip_style)
+    _arrows(axes, clipped_paths, paths, height)
     tallest = max(path.points[:, 2].max() for path in paths)
     cut = (
         f"cut at trace {height:.3g}, where arrows leave; traces go on to {tallest:.2g}"
     )
     handles = [*ending_handles(paths), AXIS, *limit_handles(outline)]
-    inside = [path for path in paths if path.points[-1, 2] <= height]
-    notes = [cut if tallest > height else "", early_note(inside)]
+    inner_paths = [path for path in paths if path.points[-1, 2] <= height]
+    notes = [cut if tallest > height else "", early_note(inner_paths)]
     return Key(handles, None, "", [line for line in notes if line])
 
 
 def _layers(
     paths: Sequence[ConePath], outline: np.ndarray | None
 ) -> list[tuple[list[ConePath], int]]:
-    """The paths behind a limit plane and before it, each from far to near."""
+    """The paths behind and in front of a limit plane, sorted from far to near."""
     viewer = view_direction()
     depths = np.array([path.points.mean(axis=0) @ viewer for path in paths])
-    ordered = [paths[index] for index in np.argsort(depths)]
+    sorted_paths = [paths[index] for index in np.argsort(depths)]
     if outline is None or len(outline) == 2:
-        return [(ordered, INSIDE)]
+        return [(sorted_paths, FRONT_PATHS)]
     normal = np.cross(outline[1], outline[2])
     normal = normal * np.sign(normal @ viewer)
-    near = [bool(path.points.mean(axis=0) @ normal >= 0) for path in ordered]
+    front_mask = [bool(path.points.mean(axis=0) @ normal >= 0) for path in sorted_paths]
     return [
-        ([p for p, is_near in zip(ordered, near, strict=True) if not is_near], BEHIND),
-        ([p for p, is_near in zip(ordered, near, strict=True) if is_near], INSIDE),
+        (
+            [
+                p
+                for p, is_near in zip(sorted_paths, front_mask, strict=True)
+                if not is_near
+            ],
+            BACK_PATHS,
+        ),
+        (
+            [p for p, is_near in zip(sorted_paths, front_mask, strict=True) if is_near],
+            FRONT_PATHS,
+        ),
     ]
 
 
-def _is_cut(drawn: ConePath, whole: ConePath) -> bool:
-    """Whether a path goes on beyond the picture."""
-    return len(drawn.rows) > 1 and bool(drawn.rows[-1, -1] < whole.rows[-1, -1])
+def _is_cut(part: ConePath, whole: ConePath) -> bool:
+    """Whether a path continues beyond the picture."""
+    return len(part.rows) > 1 and bool(part.rows[-1, -1] < whole.rows[-1, -1])
 
 
 def _arrows(
-    axes: Axes3D, drawn: Sequence[ConePath], paths: Sequence[ConePath], height: float
+    axes: Axes3D,
+    clipped_paths: Sequence[ConePath],
+    paths: Sequence[ConePath],
+    height: float,
 ) -> None:
-    """Arrows where paths that leave the picture go on."""
+    """Draw arrows where paths leave the picture."""
     thin = width(len(paths))
-    cut = [p for p, whole in zip(drawn, paths, strict=True) if _is_cut(p, whole)]
-    for status, group in by_ending(cut).items():
+    cut = [
+        p for p, whole in zip(clipped_paths, paths, strict=True) if _is_cut(p, whole)
+    ]
+    for status, group in group_by_ending(cut).items():
         feet, ways = departures(group, height)
         arrows = axes.quiver(
             *feet.T, *ways.T, color=status.row.colour, arrow_length_ratio=0.45

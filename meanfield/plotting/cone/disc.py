@@ -1,4 +1,4 @@
-"""Covariances of order two by their shape alone: the disc of trace one."""
+"""The panel `disc`: shapes of 2 × 2 covariances, scaled to trace one."""
 
 from collections.abc import Sequence
 
@@ -16,16 +16,16 @@ from meanfield.plotting._figure.marks import Key, legend
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR
 
-from .escapes import EscapeDirections, escapes
-from .fates import (
-    RASTERISED,
-    draw_threads,
+from .ending_styles import (
+    RASTER_POINTS,
+    draw_path_lines,
     draw_tips,
     early_note,
     ending_handles,
-    of_covariance,
+    retitle_covariance,
     single_ending,
 )
+from .escapes import EscapeDirections, escapes
 from .limits import limit_outline
 from .paths import (
     DETAIL,
@@ -33,12 +33,12 @@ from .paths import (
     cone_paths,
     shapes_of_trace_one,
 )
-from .thinning import thinned
+from .thinning import thin_paths
 
-# Escapes get rings if at most four directions, of at least three runs each that end
-# this close to it, take nine in ten of them.
-_N_RINGS, _SHARED, _CLOSE, _TAKEN = 4, 3, 0.05, 0.9
-# The picture reaches this far, and farther where rings have numbers beside them.
+# Common directions of blow-ups are marked by rings if at most four directions, each
+# shared by at least three runs that end this close to it, cover 90 % of the blow-ups.
+_N_RINGS, _MIN_RUNS, _CLOSE, _MIN_SHARE = 4, 3, 0.05, 0.9
+# Limits of the axes, without and with rings, which have numbers beside them.
 _MARGIN, _ROOM = 1.16, 1.3
 READING = "centre: isotropic; rim: rank one"
 _RING = Line2D(
@@ -59,14 +59,14 @@ def disc(dataset: xr.Dataset) -> Figure:
     r"""Paths of $\Sigma / \operatorname{tr}\Sigma$ in a disc, coloured by ending.
 
     The coordinates are $(a - b, 2c) / (a + b)$: the centre is isotropic, the rim has
-    rank one. Frames in which $\Sigma$ vanishes have no place in it. Where runs that
-    blow up share their last shape, it has a ring and their number.
+    rank one. Frames in which $\Sigma$ vanishes are left out. A last shape that is
+    shared by several runs that blow up is marked by a ring and their number.
 
     Raises:
         InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
-            if `limit` makes no sense.
+            if `limit` is invalid.
     """
-    figure = titled_figure(of_covariance(dataset), (5.6, 6.2))
+    figure = titled_figure(retitle_covariance(dataset), (5.6, 6.2))
     axes = figure.add_subplot()
     key = draw_disc(axes, dataset)
     legend(axes, key.handles, min(len(key.handles), 4))
@@ -75,14 +75,14 @@ def disc(dataset: xr.Dataset) -> Figure:
 
 
 def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
-    r"""The disc of trace one and its paths on the given axes, whose limits it sets.
+    r"""Draw the disc of trace one and its paths on the given axes; set their limits.
 
     Returns:
-        The entries of a legend, `handles`, and small print, `notes`.
+        A key with legend entries, `handles`, and small print, `notes`.
 
     Raises:
         InvalidInputError: if the dimension is not two, if $\Sigma$ always vanishes, or
-            if `limit` makes no sense.
+            if `limit` is invalid.
 
     Examples:
         >>> from matplotlib.figure import Figure
@@ -99,29 +99,29 @@ def draw_disc(axes: Axes, dataset: xr.Dataset) -> Key:
         >>> _ = runs.execute(spec.parse(keys), out=Path("cone.zarr"))
         >>> key = draw_disc(Figure().add_subplot(), runs.dataset(Path("cone.zarr")))
     """
-    with look_of(dataset).applied():
-        return _drawn(axes, dataset)
+    with look_of(dataset).rc_context():
+        return _draw(axes, dataset)
 
 
-def _drawn(axes: Axes, dataset: xr.Dataset) -> Key:
+def _draw(axes: Axes, dataset: xr.Dataset) -> Key:
     paths, note = shapes_of_trace_one(cone_paths(dataset, "disc"))
     outline = limit_outline(dataset, 1.0)
     ends = escapes(paths)
-    shared = _shared(ends)
-    frame_disc(axes, _ROOM if len(shared.counts) else _MARGIN)
+    targets = _common_directions(ends)
+    frame_disc(axes, _ROOM if len(targets.counts) else _MARGIN)
     limits = [] if outline is None else [draw_chord(axes, outline)]
     _paths(axes, paths)
-    for direction, count in zip(shared.directions, shared.counts, strict=True):
+    for direction, count in zip(targets.directions, targets.counts, strict=True):
         _ring(axes, direction, int(count))
-    rings = [_RING] if len(shared.counts) else []
+    rings = [_RING] if len(targets.counts) else []
     handles = [*ending_handles(paths), *limits, *rings]
-    outside = _outside_note(ends, shared)
-    notes = [READING, note, outside, early_note(paths)]
+    ring_note = _ring_note(ends, targets)
+    notes = [READING, note, ring_note, early_note(paths)]
     return Key(handles, None, "", [line for line in notes if line])
 
 
 def frame_disc(axes: Axes, reach: float = _MARGIN) -> None:
-    """The disc, its centre, and coordinates up to `reach`."""
+    """Draw the disc and its centre, with axis limits ±`reach`."""
     axes.add_patch(Circle((0, 0), 1.0, facecolor="#f6f8fa", edgecolor=GREY))
     axes.plot(0, 0, "+", color=GREY, markersize=9)
     ticks = [-1.0, -0.5, 0.0, 0.5, 1.0]
@@ -133,45 +133,45 @@ def frame_disc(axes: Axes, reach: float = _MARGIN) -> None:
 
 
 def _paths(axes: Axes, paths: Sequence[ConePath]) -> None:
-    """Lines, grey starts, and ends in the shape and colour of their ending."""
-    lines = [rows[:, :2] for rows in thinned([path.rows for path in paths], DETAIL)]
-    many = sum(len(line) for line in lines) > RASTERISED
-    draw_threads(axes, lines, paths, len(paths)).set_rasterized(many)
+    """Draw paths, grey starting points, and end points in the style of their ending."""
+    lines = [rows[:, :2] for rows in thin_paths([path.rows for path in paths], DETAIL)]
+    is_large = sum(len(line) for line in lines) > RASTER_POINTS
+    draw_path_lines(axes, lines, paths, len(paths)).set_rasterized(is_large)
     draw_tips(axes, paths, paths, areas=(7.0, 24.0), zorder=4)
 
 
 def draw_chord(axes: Axes, outline: np.ndarray) -> Artist:
-    """The point in which a limit ray meets the disc, or the chord of a plane."""
+    """Draw the point where a limit ray meets the disc, or the chord of a plane."""
     marker, line = ("D", "none") if len(outline) == 2 else ("none", "-")
     (mark,) = axes.plot(*outline[1:, :2].T, marker=marker, linestyle=line, zorder=2)
     mark.set(color=LIMIT_COLOUR, linewidth=2.4, label="limits")
     return mark
 
 
-def _shared(ends: EscapeDirections) -> EscapeDirections:
-    """The directions that many escapes share, if they are few; else none."""
-    tight = (ends.counts >= _SHARED) & (ends.spreads <= _CLOSE)
+def _common_directions(ends: EscapeDirections) -> EscapeDirections:
+    """The few directions that most blow-ups share; empty if there are none."""
+    tight = (ends.counts >= _MIN_RUNS) & (ends.spreads <= _CLOSE)
     common = np.flatnonzero(tight)[:_N_RINGS]
-    if ends.counts[common].sum() < _TAKEN * ends.counts.sum():
+    if ends.counts[common].sum() < _MIN_SHARE * ends.counts.sum():
         common = common[:0]
     return EscapeDirections(*(values[common] for values in ends))
 
 
-def _outside_note(ends: EscapeDirections, shared: EscapeDirections) -> str:
-    """How many escapes have no ring, where others have."""
+def _ring_note(ends: EscapeDirections, targets: EscapeDirections) -> str:
+    """A note on the number of blow-ups outside the rings, if there are rings."""
     total = ends.counts.sum()
-    outside = total - shared.counts.sum()
-    if outside == 0 or not len(shared.counts):
+    n_outside = total - targets.counts.sum()
+    if n_outside == 0 or not len(targets.counts):
         return ""
-    return f"{outside} of {total} blow-ups end outside the rings"
+    return f"{n_outside} of {total} blow-ups end outside the rings"
 
 
 def _ring(axes: Axes, direction: np.ndarray, count: int) -> None:
-    """A ring around a direction, and beside it, away from the centre, its count."""
+    """Draw a ring around a direction, with its count on the side of the rim."""
     axes.plot(*direction, "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=5)
     length = np.linalg.norm(direction)
     outward = direction / length if length > 0.1 else np.array([0.0, 1.0])
-    reach = 12 + 2.6 * len(f"{count}")  # half of the ring, and of the digits
+    reach = 12 + 2.6 * len(f"{count}")  # half of the ring plus half of the digits
     axes.annotate(
         f"{count}",
         (direction[0], direction[1]),

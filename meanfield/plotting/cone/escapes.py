@@ -1,4 +1,4 @@
-"""The shapes towards which covariances blow up, and how many runs share each."""
+"""Directions in which covariances blow up, and how many runs share each."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,15 +11,16 @@ from meanfield.endings import Status
 
 from .paths import ConePath, cone_paths, shapes_of_trace_one
 
-# Escapes nearer than this in the disc are linked to one direction.
+# Blow-ups closer than this in the disc are linked into one direction.
 _LINK = 1e-2
 
 
 class EscapeDirections(NamedTuple):
-    r"""Points (k, 2) of the disc $\operatorname{tr}\Sigma = 1$ that escapes end at.
+    r"""Directions of blow-up: points (k, 2) of the disc $\operatorname{tr}\Sigma = 1$.
 
-    With the number of runs to each, the most frequent first, and the largest distance
-    of one of them from it: small for a common direction, large for a continuum.
+    `counts` is the number of runs in each direction, the most frequent first. `spreads`
+    is their largest distance from it: small for a common direction, large for a
+    continuum.
 
     Examples:
         >>> from meanfield.plotting import EscapeDirections
@@ -33,11 +34,11 @@ class EscapeDirections(NamedTuple):
 
 
 def escape_directions(dataset: xr.Dataset) -> EscapeDirections:
-    r"""Where $\Sigma / \operatorname{tr}\Sigma$ ends in runs that blow up, clustered.
+    r"""Clusters of the last shapes $\Sigma / \operatorname{tr}\Sigma$ before blow-ups.
 
-    An end is $(a - b, 2c) / (a + b)$ at the last finite frame. Ends within a hundredth
-    of one another are linked, and a direction is the mean of ends that are linked,
-    directly or by others. Without a blow-up there are none.
+    The last shape is $(a - b, 2c) / (a + b)$ at the last finite frame. Shapes at most
+    0.01 apart are linked, and a direction is the mean of a connected component. The
+    result is empty if no run blows up.
 
     Raises:
         InvalidInputError: if the dimension is not two, or $\Sigma$ always vanishes.
@@ -59,7 +60,7 @@ def escape_directions(dataset: xr.Dataset) -> EscapeDirections:
 
 
 def escapes(shapes: Sequence[ConePath]) -> EscapeDirections:
-    """The directions of those shapes that blow up."""
+    """The directions of the shapes whose runs blow up."""
     ends = [
         shape.points[-1] for shape in shapes if shape.ending.status is Status.BLOW_UP
     ]

@@ -1,4 +1,4 @@
-"""The limit line or plane of a dataset, where it meets the cone."""
+"""Intersection of the cone with the `limit` of a dataset, a ray or a plane."""
 
 import numpy as np
 import xarray as xr
@@ -6,23 +6,23 @@ import xarray as xr
 from meanfield.errors import InvalidInputError
 from meanfield.plotting.reading.data import values
 
-# Directions that miss the cone by this share are on its surface, up to rounding.
+# Directions outside the cone by at most this share count as being on its surface.
 _ROUNDING = 1e-6
 
 
 def limit_outline(dataset: xr.Dataset, height: float) -> np.ndarray | None:
-    r"""What `limit` spans of the cone $\sqrt{x^2 + y^2} \le z \le$ `height`.
+    r"""The part of `limit` in the cone $\sqrt{x^2 + y^2} \le z \le$ `height`.
 
-    The variable `limit(limit, cone)` holds one direction $(x, y, z)$, for a ray from
-    the apex, or two, for the plane through them.
+    The variable `limit(limit, cone)` contains one direction $(x, y, z)$, for a ray from
+    the apex, or two, for the plane that they span.
 
     Returns:
         The vertices: apex and tip of the ray, or the apex and the two upper corners of
-        the triangle in which a plane meets the cone. None without a `limit`.
+        the triangle in which the plane meets the cone. None without a `limit`.
 
     Raises:
         InvalidInputError: if `limit` is not one or two vectors of three finite numbers,
-            if it leaves the cone at once, or if its two vectors are parallel.
+            if it meets the cone only in its apex, or if its two vectors are parallel.
     """
     if "limit" not in dataset:
         return None
@@ -31,7 +31,7 @@ def limit_outline(dataset: xr.Dataset, height: float) -> np.ndarray | None:
     sound = np.isfinite(vectors).all() and np.all(norms > 0)
     if not sound or vectors.shape not in ((1, 3), (2, 3)):
         raise InvalidInputError(
-            "`limit` must hold one or two vectors (x, y, z), finite and not zero; "
+            "`limit` must be one or two vectors (x, y, z), finite and nonzero; "
             f"got {vectors.tolist()}."
         )
     directions = vectors / norms
@@ -40,7 +40,7 @@ def limit_outline(dataset: xr.Dataset, height: float) -> np.ndarray | None:
 
 
 def _ray_top(direction: np.ndarray) -> np.ndarray:
-    """Where a ray meets the plane $z = 1$."""
+    """The point where a ray meets the plane $z = 1$."""
     x, y, z = direction
     if z <= 0 or np.hypot(x, y) > (1 + _ROUNDING) * z:
         raise InvalidInputError(
@@ -54,17 +54,17 @@ def _plane_top(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     normal = np.cross(u, v)
     if np.linalg.norm(normal) <= _ROUNDING:
         raise InvalidInputError(
-            "The two vectors of `limit` are parallel and span no plane; give two that "
-            "are not."
+            "The two vectors of `limit` must not be parallel, since they define a "
+            f"plane; got {u.tolist()} and {v.tolist()}."
         )
-    slope = np.hypot(normal[0], normal[1])
-    if abs(normal[2]) > (1 + _ROUNDING) * slope:
+    flat_norm = np.hypot(normal[0], normal[1])
+    if abs(normal[2]) > (1 + _ROUNDING) * flat_norm:
         raise InvalidInputError(
-            "The plane of `limit` meets the cone in its apex only; use vectors whose "
-            "span holds a covariance."
+            "The plane of `limit` meets the cone only in its apex. Use vectors whose "
+            "span contains a nonzero covariance."
         )
-    away = normal[:2] / slope
-    distance = np.clip(-normal[2] / slope, -1.0, 1.0)
-    half = np.sqrt(1 - distance**2) * np.array([-away[1], away[0]])
-    corners = distance * away + np.stack([half, -half])
+    direction = normal[:2] / flat_norm
+    distance = np.clip(-normal[2] / flat_norm, -1.0, 1.0)
+    half = np.sqrt(1 - distance**2) * np.array([-direction[1], direction[0]])
+    corners = distance * direction + np.stack([half, -half])
     return np.column_stack([corners, np.ones(2)])

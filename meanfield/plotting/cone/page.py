@@ -1,4 +1,4 @@
-"""The cone of covariances as one HTML file that turns under the hand; no network."""
+"""The cone of covariances as an interactive, self-contained HTML page."""
 
 import html
 from pathlib import Path
@@ -6,26 +6,26 @@ from pathlib import Path
 import xarray as xr
 
 from meanfield.plotting.pages import (
-    SHARED,
+    ASSETS,
     bundle,
-    embedded,
-    filled,
+    embed_json,
+    fill_template,
     page_file,
     source,
-    written,
+    write_page,
 )
-from meanfield.plotting.reading.described import described
+from meanfield.plotting.reading.description import description
 
 from .payload import payload
 
-_UNTITLED = "Covariances in the cone"
+_DEFAULT_TITLE = "Covariances in the cone"
 
 
 def save_page(dataset: xr.Dataset, path: str | Path) -> Path:
-    """Write `cone_page(dataset)` to `path`, to which `.html` is added if it has none.
+    """Write `cone_page(dataset)` to `path`; `.html` is appended if it has no suffix.
 
     Raises:
-        InvalidInputError: if the suffix is another one, or as `cone_page` does.
+        InvalidInputError: if `path` has another suffix, or as raised by `cone_page`.
         ResourceError: if the file cannot be written.
 
     Examples:
@@ -44,18 +44,18 @@ def save_page(dataset: xr.Dataset, path: str | Path) -> Path:
         'cone.html'
     """
     file = page_file(path)
-    return written(file, cone_page(dataset))
+    return write_page(file, cone_page(dataset))
 
 
 def cone_page(dataset: xr.Dataset) -> str:
-    r"""An HTML document with the paths of covariances in the cone, to turn and play.
+    r"""An HTML document with an interactive, animated cone of paths of covariances.
 
-    It holds its script, its style and its data, and fetches nothing. Coordinates are
+    It contains its script, style and data, and needs no network. Coordinates are
     rounded to $2^{-15}$ of the height of the picture; paths are thinned as in the panel
     `cone`.
 
     Raises:
-        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+        InvalidInputError: if the dimension is not two, or `limit` is invalid.
 
     Examples:
         >>> from pathlib import Path
@@ -72,13 +72,13 @@ def cone_page(dataset: xr.Dataset) -> str:
         >>> cone_page(runs.dataset(Path("cone.zarr")))[:15]
         '<!doctype html>'
     """
-    title = str(dataset.attrs.get("title") or "") or _UNTITLED
-    run, data = described(dataset), payload({"": dataset})
+    title = str(dataset.attrs.get("title") or "") or _DEFAULT_TITLE
+    run, data = description(dataset), payload({"": dataset})
     parts = {
         "title": html.escape(title),
         "run": f'<p class="hint">{html.escape(run)}</p>' if run else "",
         "style": source("palette.css", "cone.css"),
-        "script": bundle(SHARED / "turning.js"),
-        "data": embedded(data),
+        "script": bundle(ASSETS / "turning.js"),
+        "data": embed_json(data),
     }
-    return filled(source("cone.html"), parts)
+    return fill_template(source("cone.html"), parts)

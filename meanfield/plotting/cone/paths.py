@@ -1,4 +1,4 @@
-"""Covariances of order two as points of the cone, sorted by how their runs end."""
+"""Paths of 2 × 2 covariances as points of the cone, with the endings of their runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,20 +12,21 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting.reading.data import NOTHING, Ending, ending, runs, values
 from meanfield.plotting.reading.observables import covariance, finite, run_moments
 
-from .thinning import thinned
+from .thinning import thin_paths
 
-# Paths leave the cone's picture at this many times the largest first trace, unless it
-# can hold this share of those that do not blow up, by growing to the third number.
-_CROP_ESCAPE, _HELD, _CROP = 4.0, 0.95, 50.0
-# Paths are drawn to this share of the height of the picture: under half a pixel.
+# Height of the picture if paths escape: the first number times the largest initial
+# trace, or, if larger, the quantile (second number) of the largest traces of the other
+# paths, unless that exceeds the third number times the largest initial trace.
+_CROP_ESCAPE, _CALM_SHARE, _CROP = 4.0, 0.95, 50.0
+# Tolerance of thinned paths, as a share of the height: under half a pixel.
 DETAIL = 1e-3
-# Arrows of paths that leave are so long, in heights of the picture.
+# Length of the arrows of paths that leave, as a share of the height.
 _ARROW = 0.1
 
 
 @dataclass(frozen=True)
-class Moving:
-    """One run: times and factors (k, 2, r) of finite frames, its ending, its index."""
+class CovarianceRun:
+    """One run: times and factors (k, 2, r) of finite frames, ending, index."""
 
     times: np.ndarray
     factor: np.ndarray
@@ -35,7 +36,7 @@ class Moving:
 
 @dataclass(frozen=True)
 class ConePath:
-    """One run: rows $(x, y, z, t)$ of finite frames, how it ended, its index."""
+    """One path: rows $(x, y, z, t)$ of finite frames, ending and index of the run."""
 
     rows: np.ndarray
     ending: Ending
@@ -43,7 +44,7 @@ class ConePath:
 
     @property
     def points(self) -> np.ndarray:
-        """The rows without their times."""
+        """The rows without the times."""
         return self.rows[:, :-1]
 
 
@@ -51,7 +52,7 @@ def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
     r"""$(a - b, 2c, a + b)$ for $\begin{pmatrix} a & c \\ c & b \end{pmatrix}$.
 
     Positive semidefinite matrices fill the cone $z \ge \sqrt{x^2 + y^2}$: its axis is
-    isotropic, its surface has rank one. Takes shape (..., 2, 2), gives (..., 3).
+    isotropic, its surface has rank one. Maps shape (..., 2, 2) to (..., 3).
 
     Examples:
         >>> from meanfield.plotting import cone_coordinates
@@ -62,7 +63,7 @@ def cone_coordinates(covariances: np.ndarray) -> np.ndarray:
     return np.stack([a - b, 2 * covariances[..., 0, 1], a + b], axis=-1)
 
 
-def moving(dataset: xr.Dataset, panel: str) -> list[Moving]:
+def covariance_runs(dataset: xr.Dataset, panel: str) -> list[CovarianceRun]:
     """The covariances of all runs, without frames that are not finite.
 
     Raises:
@@ -74,27 +75,29 @@ def moving(dataset: xr.Dataset, panel: str) -> list[Moving]:
         if factor.shape[-2] != 2:
             raise InvalidInputError(
                 f"The panel `{panel}` draws covariances of dimension 2; "
-                f"this run has dimension {factor.shape[-2]}: use `spectrum` instead."
+                f"this run has dimension {factor.shape[-2]}. Use `spectrum`."
             )
         times = _times(run, len(factor))
         whole = np.isfinite(times) & finite(covariance(factor))
         if whole.any():
-            movers.append(Moving(times[whole], factor[whole], ending(run), index))
+            movers.append(
+                CovarianceRun(times[whole], factor[whole], ending(run), index)
+            )
     if not movers:
         raise InvalidInputError(NOTHING)
     return movers
 
 
 def cone_paths(dataset: xr.Dataset, panel: str) -> list[ConePath]:
-    """The paths of all runs, without frames that are not finite.
+    """The paths of all runs in the cone, without frames that are not finite.
 
     Raises:
         InvalidInputError: if the dimension is not two, or no frame is finite.
     """
-    return [path_of(mover) for mover in moving(dataset, panel)]
+    return [path_of(mover) for mover in covariance_runs(dataset, panel)]
 
 
-def path_of(mover: Moving) -> ConePath:
+def path_of(mover: CovarianceRun) -> ConePath:
     """The path of one run."""
     points = cone_coordinates(covariance(mover.factor))
     rows = np.column_stack([points, mover.times])
@@ -102,43 +105,45 @@ def path_of(mover: Moving) -> ConePath:
 
 
 def _times(run: xr.Dataset, frames: int) -> np.ndarray:
-    """The times of the frames; their indices where the dataset has none."""
+    """The times of the frames; their indices if the dataset has no times."""
     if "time" in run.variables:
         return values(run, "time", ("time",))
     return np.arange(frames, dtype=np.float64)
 
 
 def cone_height(paths: Sequence[ConePath]) -> float:
-    """The trace at which the picture ends: all of it, unless some paths escape."""
+    """The trace up to which the cone is drawn: the largest, unless paths escape."""
     first = max(path.points[0, 2] for path in paths)
     calm = [p.points[:, 2].max() for p in paths if not p.ending.status.row.leaves]
     tallest = max(path.points[:, 2].max() for path in paths)
-    most = np.quantile(calm, _HELD, method="higher") if calm else 0.0
-    kept = float(most) if most <= _CROP * first else 0.0
-    height = min(tallest, max(kept, _CROP_ESCAPE * first))
+    calm_top = np.quantile(calm, _CALM_SHARE, method="higher") if calm else 0.0
+    calm_height = float(calm_top) if calm_top <= _CROP * first else 0.0
+    height = min(tallest, max(calm_height, _CROP_ESCAPE * first))
     return float(1.05 * height) if height > 0 else 1.0
 
 
 def ring_heights(height: float) -> list[float]:
-    """Round traces at which the surface has rings, none close to its rim."""
+    """Round values of the trace for rings on the surface, none close to its rim."""
     ticks = MaxNLocator(4).tick_values(0, height)
     return [float(z) for z in ticks if 0 < z < 0.93 * height]
 
 
-def below(rows: np.ndarray, height: float) -> np.ndarray:
-    """A path up to where its third column first crosses `height`, ending there."""
-    above = np.flatnonzero(rows[:, 2] > height)
-    if above.size == 0 or above[0] == 0:
+def clip_path(rows: np.ndarray, height: float) -> np.ndarray:
+    """The rows of a path up to where its third column first crosses `height`."""
+    indices = np.flatnonzero(rows[:, 2] > height)
+    if indices.size == 0 or indices[0] == 0:
         return rows
-    inside, outside = rows[above[0] - 1], rows[above[0]]
-    share = (height - inside[2]) / (outside[2] - inside[2])
-    crossing = inside + share * (outside - inside)
-    return np.concatenate([rows[: above[0]], crossing[None]])
+    lower, upper = rows[indices[0] - 1], rows[indices[0]]
+    share = (height - lower[2]) / (upper[2] - lower[2])
+    crossing = lower + share * (upper - lower)
+    return np.concatenate([rows[: indices[0]], crossing[None]])
 
 
-def drawn_paths(paths: Sequence[ConePath], height: float) -> list[ConePath]:
-    """The paths below `height`, thinned to `DETAIL` of it."""
-    lines = thinned([below(path.rows, height) for path in paths], DETAIL * height)
+def clip_paths(paths: Sequence[ConePath], height: float) -> list[ConePath]:
+    """The paths up to `height`, thinned with the tolerance `DETAIL * height`."""
+    lines = thin_paths(
+        [clip_path(path.rows, height) for path in paths], DETAIL * height
+    )
     return [replace(path, rows=rows) for path, rows in zip(paths, lines, strict=True)]
 
 
@@ -163,8 +168,8 @@ def shapes_of_trace_one(paths: Sequence[ConePath]) -> tuple[list[ConePath], str]
     shapes = [shape for shape in shapes if len(shape.rows)]
     if not shapes:
         raise InvalidInputError(
-            "Every covariance is zero: it has no shape to draw; start from one that is "
-            "not."
+            "Every covariance is zero and has no shape to draw. Start from a nonzero "
+            "covariance."
         )
     return shapes, f"{left_out} frames of zero covariance left out" if left_out else ""
 
@@ -174,10 +179,10 @@ def _shapes(rows: np.ndarray) -> np.ndarray:
     return np.column_stack([x / z, y / z, t])
 
 
-def by_ending(paths: Sequence[ConePath]) -> dict[Status, list[ConePath]]:
-    """The paths under each ending, in the order of their codes."""
-    sorted_paths = {
+def group_by_ending(paths: Sequence[ConePath]) -> dict[Status, list[ConePath]]:
+    """The paths grouped by ending, in the order of `Status`."""
+    groups = {
         status: [path for path in paths if path.ending.status is status]
         for status in Status
     }
-    return {status: group for status, group in sorted_paths.items() if group}
+    return {status: group for status, group in groups.items() if group}

@@ -1,4 +1,4 @@
-"""What the page of the cone is told: numbers, in as few bytes as the eye allows."""
+"""The data of the cone's page as compact JSON, rounded below what is visible."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -13,63 +13,66 @@ from meanfield.plotting.reading.observables import even_frames
 from .limits import limit_outline
 from .paths import (
     ConePath,
-    by_ending,
+    clip_paths,
     cone_height,
     cone_paths,
-    drawn_paths,
+    group_by_ending,
     ring_heights,
 )
 
-# Coordinates are integers that run to this many steps at the height of the picture.
+# Coordinates are integers; the height of the picture is this many steps.
 STEPS = 2**15 - 1
 
 
 def payload(
-    named: Mapping[str, xr.Dataset], most: int | None = None
+    named_datasets: Mapping[str, xr.Dataset], max_paths: int | None = None
 ) -> dict[str, object]:
-    """The paths of datasets by name, and what explains them, ready for JSON.
+    """The paths of named datasets with their legend, as data for JSON.
 
-    `rows` is base64 of little-endian int16, four to a point: x, y, z in steps of
-    `height / STEPS`, and the time in steps of the span of `times`; `lengths` counts the
-    points of each path. `runs` has, for each path, its index, its ending and the
-    numbers of its tooltip, null where there is none; `names` that of its dataset.
+    `rows` is base64 of little-endian int16, four per point: x, y, z in steps of
+    `height / STEPS`, and the time in steps of the span of `times` over `STEPS`.
+    `lengths` has the number of points of each path. `runs` has, for each path, its
+    index, its ending and the numbers of its tooltip, null where there are none. `names`
+    has the name of its dataset.
 
     Args:
-        named: datasets of order two.
-        most: paths that are kept, evenly chosen; all if None.
+        named_datasets: datasets of 2 × 2 covariances, by name.
+        max_paths: largest number of paths, evenly chosen; all if None.
 
     Raises:
-        InvalidInputError: if the dimension is not two, or `limit` makes no sense.
+        InvalidInputError: if the dimension is not two, or `limit` is invalid.
     """
-    members = [(name, p) for name, d in named.items() for p in cone_paths(d, "cone")]
+    members = [
+        (name, p) for name, d in named_datasets.items() for p in cone_paths(d, "cone")
+    ]
     paths = [path for _, path in members]
-    height, datasets = cone_height(paths), list(named.values())
+    height, datasets = cone_height(paths), list(named_datasets.values())
     outline = limit_outline(datasets[0], height)
-    kept = [members[i] for i in even_frames(len(members), most or len(members))]
-    drawn = drawn_paths([path for _, path in kept], height)
+    sample = [members[i] for i in even_frames(len(members), max_paths or len(members))]
+    clipped_paths = clip_paths([path for _, path in sample], height)
     first = float(min(path.rows[:, 3].min() for path in paths))
     last = float(max(path.rows[:, 3].max() for path in paths))
-    timed = all("time" in data.variables for data in datasets) and last > first
-    groups = by_ending(paths)
+    has_times = all("time" in data.variables for data in datasets) and last > first
+    groups = group_by_ending(paths)
     codes = list(groups)
     return {
         "height": height,
         "steps": STEPS,
-        "times": [first, last] if timed else None,
+        "times": [first, last] if has_times else None,
         "rings": ring_heights(height),
         "tallest": max(float(path.points[:, 2].max()) for path in paths),
         "limit": None if outline is None else outline.tolist(),
         "limitColour": LIMIT_COLOUR,
         "endings": _entries(groups),
-        "lengths": [len(path.rows) for path in drawn],
-        "rows": _packed(drawn, height, (first, last)),
-        "runs": [_facts(path, codes.index(path.ending.status)) for _, path in kept],
-        "names": [name for name, _ in kept],
+        "lengths": [len(path.rows) for path in clipped_paths],
+        "rows": _encode_rows(clipped_paths, height, (first, last)),
+        "runs": [_facts(path, codes.index(path.ending.status)) for _, path in sample],
+        "names": [name for name, _ in sample],
     }
 
 
 def _entries(groups: Mapping[Status, Sequence[ConePath]]) -> list[dict[str, object]]:
-    """What each ending looks like, and how many paths end so."""
+    """The name, number of paths, colour and marker of each ending."""
     return [
         {
             "name": status.ending,
@@ -81,22 +84,24 @@ def _entries(groups: Mapping[Status, Sequence[ConePath]]) -> list[dict[str, obje
     ]
 
 
-def _packed(
+def _encode_rows(
     paths: Sequence[ConePath], height: float, times: tuple[float, float]
 ) -> str:
     rows = np.concatenate([path.rows for path in paths])
     origin = np.array([0.0, 0.0, 0.0, times[0]])
     span = times[1] - times[0]
     sizes = np.array([height, height, height, span if span > 0 else 1.0])
-    # A covariance is within the cone up to rounding, which must not wrap around.
+    # Rounding may put a covariance outside the cone; its integers must not wrap around.
     shares = np.clip((rows - origin) / sizes, -1.0, 1.0)
     return b64encode(np.rint(STEPS * shares).astype("<i2").tobytes()).decode()
 
 
 def _facts(path: ConePath, ending: int) -> list[int | float | None]:
-    """Index, ending, a, c, b at the start; t* and its error; the time of the end."""
+    """Index, ending, initial a, c, b, then t*, its error, and the stopping time."""
     x, y, z = path.points[0]
     _, stop_time, t_star, error = path.ending
     numbers = [(z + x) / 2, y / 2, (z - x) / 2, t_star, error, stop_time]
-    shown = [float(f"{value:.6g}") if np.isfinite(value) else None for value in numbers]
-    return [path.run, ending, *shown]
+    entries = [
+        float(f"{value:.6g}") if np.isfinite(value) else None for value in numbers
+    ]
+    return [path.run, ending, *entries]

@@ -1,4 +1,4 @@
-"""What moves in a movie of covariances: points with their paths, by their endings."""
+"""Scenes of movies in the cone or the disc: points with their paths, by ending."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,33 +20,33 @@ from meanfield.plotting._figure.parts import (
     draw_lines,
     move_dots,
 )
-from meanfield.plotting._figure.text import figures
+from meanfield.plotting._figure.text import format_number
 from meanfield.plotting._writing.film import Film
 
 from .cone import AXIS, limit_handles
 from .disc import READING, draw_chord, frame_disc
-from .fates import fates, opacity, width
+from .ending_styles import ending_marks, opacity, width
 from .limits import limit_outline
-from .march import March
-from .paths import by_ending, ring_heights
-from .surface import HEIGHT, INSIDE, TIPS, draw_limit, draw_surface
+from .path_animation import PathAnimation
+from .paths import group_by_ending, ring_heights
+from .surface import FRONT_PATHS, HEIGHT, TIPS, draw_limit, draw_surface
 
-_FAINT = 0.6  # of the opacity of a path in a picture, since points stand before it
-# So that labels, which are large in movies, have room; more is at the sides of a wide
-# one, which is so many times as wide as high.
+_FAINT = 0.6  # opacity of paths relative to the panel, so that points stand out
+# Zooms that leave room for labels, which are large in movies; the second is for movies
+# that are wide, with an aspect ratio of at least the third number.
 _ZOOM, _WIDE_ZOOM, _WIDE = 1.06, 1.12, 1.3
-_TICKS = 2  # of the floor, steps between them at most, whose labels are large
+_TICKS = 2  # largest number of intervals between ticks of the floor
 MATRIX = "Σ = [[a, c], [c, b]]"
-_SPOT, _SMALL = 30.0, 12.0  # areas of a point among few and many, in square points
+_SPOT, _SMALL = 30.0, 12.0  # areas of points, few and many, in square points
 
 
 def cone_scene(
-    axes: Axes, march: March, *, dataset: xr.Dataset, film: Film
+    axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, Key]:
-    """The cone with its points, and what explains them."""
+    """The scene of points in the cone, and its key."""
     assert isinstance(axes, Axes3D)
-    outline = limit_outline(dataset, march.height)
-    draw_surface(axes, march.height, look_of(dataset))
+    outline = limit_outline(dataset, animation.height)
+    draw_surface(axes, animation.height, look_of(dataset))
     if outline is not None:
         draw_limit(axes, outline)
     wide, high = film.size
@@ -54,39 +54,41 @@ def cone_scene(
     axes.locator_params(axis="x", nbins=_TICKS)
     axes.locator_params(axis="y", nbins=_TICKS)
     axes.set_box_aspect((1, 1, HEIGHT), zoom=zoom)  # pyright: ignore[reportArgumentType]
-    tallest = max(path.points[:, 2].max() for path in march.paths)
-    leave = f"arrows leave at trace {march.height:.3g}"
-    cut = f"{leave}; traces go on to {figures(tallest)}"
-    note = cut if tallest > march.height else ""
-    rings = " and ".join(f"{z:g}" for z in ring_heights(march.height))
+    tallest = max(path.points[:, 2].max() for path in animation.paths)
+    leave = f"arrows leave at trace {animation.height:.3g}"
+    cut = f"{leave}; traces go on to {format_number(tallest)}"
+    note = cut if tallest > animation.height else ""
+    rings = " and ".join(f"{z:g}" for z in ring_heights(animation.height))
     notes = [f"{MATRIX}; rings: trace {rings}", note]
-    handles = [*_fates_ahead(march), AXIS, *limit_handles(outline)]
-    return MarchScene(axes, march, film.trails), Key(handles, None, "", notes)
+    handles = [*_future_endings(animation), AXIS, *limit_handles(outline)]
+    return PathScene(axes, animation, film.trails), Key(handles, None, "", notes)
 
 
 def disc_scene(
-    axes: Axes, march: March, *, dataset: xr.Dataset, film: Film
+    axes: Axes, animation: PathAnimation, *, dataset: xr.Dataset, film: Film
 ) -> tuple[AbstractScene, Key]:
-    """The disc of trace one with its points, and what explains them."""
+    """The scene of points in the disc of trace one, and its key."""
     frame_disc(axes)
     outline = limit_outline(dataset, 1.0)
     limits = [] if outline is None else [draw_chord(axes, outline)]
     notes = [f"{MATRIX}; {READING}"]
-    key = Key([*_fates_ahead(march), *limits], None, "", notes)
-    return MarchScene(axes, march, film.trails), key
+    key = Key([*_future_endings(animation), *limits], None, "", notes)
+    return PathScene(axes, animation, film.trails), key
 
 
-def _fates_ahead(march: March) -> list[Artist]:
-    """Legend entries of endings, which colours tell from the first frame on."""
-    handles = fates(march.paths)
+def _future_endings(animation: PathAnimation) -> list[Artist]:
+    """Legend entries of endings; colours show the ending from the first frame on."""
+    handles = ending_marks(animation.paths)
     for handle in handles:
         handle.set_label(f"will end: {handle.get_label()}")
     return handles
 
 
-def _shades(march: March, share: float) -> np.ndarray:
-    """The colours of the endings of all paths, so opaque."""
-    return np.array([to_rgba(p.ending.status.row.colour, share) for p in march.paths])
+def _shades(animation: PathAnimation, share: float) -> np.ndarray:
+    """The colours of the endings of all paths, with opacity `share`."""
+    return np.array(
+        [to_rgba(p.ending.status.row.colour, share) for p in animation.paths]
+    )
 
 
 def _area(n: int) -> float:
@@ -94,56 +96,58 @@ def _area(n: int) -> float:
     return max(_SPOT * width(n), _SMALL)
 
 
-class MarchScene(AbstractScene):
+class PathScene(AbstractScene):
     """Points and their paths in the cone or the disc, marked by their endings.
 
-    In the cone those that leave become arrows at its rim.
+    In the cone, points that leave the picture become arrows at its rim.
 
     Args:
-        axes: with the cone or the disc on it.
-        march: the paths.
-        trails: frames of the past that are drawn; None for all.
+        axes: axes on which the cone or the disc is drawn.
+        animation: the paths.
+        trails: number of past frames drawn as trails; all if None.
     """
 
-    def __init__(self, axes: Axes, march: March, trails: int | None) -> None:
-        self._march, self._length = march, trails
-        n, in_space = len(march.paths), isinstance(axes, Axes3D)
-        thin, faint = width(n), _shades(march, _FAINT * opacity(n))
-        below = {"zorder": INSIDE} if in_space else {}
-        self._threads = draw_lines(axes, [], faint, linewidths=thin, **below)
-        above = {"depthshade": False, "zorder": TIPS} if in_space else {"zorder": 4}
-        self._points = list(_points(axes, march, **above))
+    def __init__(
+        self, axes: Axes, animation: PathAnimation, trails: int | None
+    ) -> None:
+        self._march, self._length = animation, trails
+        n, is_3d = len(animation.paths), isinstance(axes, Axes3D)
+        thin, faint = width(n), _shades(animation, _FAINT * opacity(n))
+        line_style = {"zorder": FRONT_PATHS} if is_3d else {}
+        self._threads = draw_lines(axes, [], faint, linewidths=thin, **line_style)
+        point_style = {"depthshade": False, "zorder": TIPS} if is_3d else {"zorder": 4}
+        self._points = list(_points(axes, animation, **point_style))
         self._arrows = None
-        if in_space:
-            shades = _shades(march, 1.0)
+        if is_3d:
+            shades = _shades(animation, 1.0)
             shafts = draw_lines(axes, [], shades, linewidths=1.3 * thin, zorder=TIPS)
-            heads = {"c": shades, "marker": "^", "linewidths": 0.0, **above}
-            tips = draw_dots(axes, march.places[0], _area(n), **heads)
-            self._arrows = (march.arrows(), shafts, tips)
+            heads = {"c": shades, "marker": "^", "linewidths": 0.0, **point_style}
+            tips = draw_dots(axes, animation.places[0], _area(n), **heads)
+            self._arrows = (animation.arrows(), shafts, tips)
 
     @override
     def show(self, frame: int) -> None:
-        march = self._march
-        self._threads.set_segments(march.past(frame, self._length))
-        has_left = march.left <= frame
-        places = np.where(has_left[:, None], np.nan, march.places[frame])
+        animation = self._march
+        self._threads.set_segments(animation.trails(frame, self._length))
+        has_left = animation.left <= frame
+        places = np.where(has_left[:, None], np.nan, animation.places[frame])
         for runs, points in self._points:
             move_dots(points, places[runs])
         if self._arrows is not None:
             arrows, shafts, tips = self._arrows
-            shown = np.where(has_left[:, None, None], arrows, np.nan)
-            shafts.set_segments(list(shown))
-            move_dots(tips, shown[:, 1])
+            segments = np.where(has_left[:, None, None], arrows, np.nan)
+            shafts.set_segments(list(segments))
+            move_dots(tips, segments[:, 1])
 
 
 def _points(
-    axes: Axes, march: March, **how: Any
+    axes: Axes, animation: PathAnimation, **how: Any
 ) -> Iterator[tuple[np.ndarray, PathCollection]]:
-    """The points of each ending, with its mark, and which paths they are of."""
-    n, shades = len(march.paths), _shades(march, 1.0)
-    endings = [path.ending.status for path in march.paths]
-    for status in by_ending(march.paths):
+    """For each ending, a mask of its paths and their points with its marker."""
+    n, shades = len(animation.paths), _shades(animation, 1.0)
+    endings = [path.ending.status for path in animation.paths]
+    for status in group_by_ending(animation.paths):
         runs = np.array([ending is status for ending in endings])
         edge = {"edgecolors": "white", "linewidths": 0.3 * width(n)}
         look = {"c": shades[runs], "marker": status.row.marker, **edge, **how}
-        yield runs, draw_dots(axes, march.places[0, runs], _area(n), **look)
+        yield runs, draw_dots(axes, animation.places[0, runs], _area(n), **look)

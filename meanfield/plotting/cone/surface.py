@@ -1,4 +1,4 @@
-"""The cone of covariances as a translucent solid, in layers from back to front."""
+"""The cone of covariances as a translucent surface, in layers from back to front."""
 
 import numpy as np
 from matplotlib.colors import to_rgba
@@ -11,25 +11,26 @@ from meanfield.plotting._figure.style import GREY, INK, LIMIT_COLOUR, PALE
 
 from .paths import ring_heights
 
-# What is drawn later covers what is drawn earlier; tips of paths lie within the cone.
-BACK, BEHIND, AXIS, LIMIT, INSIDE, TIPS, FRONT = range(1, 8)
+# Drawing order; tips of paths lie inside the cone, so its front covers them.
+BACK, BACK_PATHS, AXIS, LIMIT, FRONT_PATHS, TIPS, FRONT = range(1, 8)
 _ELEVATION, _AZIMUTH, HEIGHT = 17.0, -62.0, 0.92
-# A unit of trace is drawn this many times as long as one of the other coordinates.
+# Length of a unit of trace relative to a unit of the other coordinates.
 _STRETCH = 2 * HEIGHT
-# Ticks of the floor, and where the picture is drawn so much smaller than its labels.
+# Numbers of intervals between ticks of the floor, and the zoom below which the smaller
+# number is used because labels are large.
 _TICKS, _FEW_TICKS, _NARROW = 5, 2, 0.9
 _GLASS, _EDGE = "#7d9fc2", "#6d86a1"
 
 
 def view_direction() -> np.ndarray:
-    """The direction to the viewer in data coordinates: larger products are nearer."""
+    """The vector in data coordinates whose product with a point is its nearness."""
     elevation, azimuth = np.radians([_ELEVATION, _AZIMUTH])
     flat = np.cos(elevation) * np.array([np.cos(azimuth), np.sin(azimuth)])
     return np.array([*flat, _STRETCH * np.sin(elevation)])
 
 
 def draw_surface(axes: Axes3D, height: float, look: Look) -> None:
-    """The cone up to `height`: glass, rings at the ticks of the trace, its axis."""
+    """Draw the cone up to `height`: surface, rings at ticks of the trace, axis."""
     _frame(axes, height, look)
     rings = ring_heights(height)
     axes.set(zticks=[0.0, *rings])
@@ -54,7 +55,7 @@ def draw_surface(axes: Axes3D, height: float, look: Look) -> None:
 
 
 def draw_limit(axes: Axes3D, outline: np.ndarray) -> None:
-    """The ray or the triangle with the vertices `outline`."""
+    """Draw the limit ray or triangle with the vertices `outline`."""
     if len(outline) == 2:
         axes.plot(
             *outline.T, color=LIMIT_COLOUR, linewidth=2.6, alpha=0.9, zorder=LIMIT
@@ -68,12 +69,12 @@ def draw_limit(axes: Axes3D, outline: np.ndarray) -> None:
 
 
 def _half_angle() -> float:
-    r"""The angle on either side of the viewer at which the surface turns away.
+    r"""The angle to the viewer's azimuth at which the surface is seen edge-on.
 
-    With heights stretched by $s$, its normal is $(\cos\varphi, \sin\varphi, -1/s)$.
+    With heights stretched by $s$, the normal is $(\cos\varphi, \sin\varphi, -1/s)$.
     """
-    slope = np.tan(np.radians(_ELEVATION)) / _STRETCH
-    return float(np.arccos(slope))
+    cosine = np.tan(np.radians(_ELEVATION)) / _STRETCH
+    return float(np.arccos(cosine))
 
 
 def _circle(angles: np.ndarray) -> np.ndarray:
@@ -82,10 +83,10 @@ def _circle(angles: np.ndarray) -> np.ndarray:
 
 
 def _glass(axes: Axes3D, angles: np.ndarray, height: float, layer: int) -> None:
-    """Part of the surface, denser where it is seen at a grazing angle.
+    """Draw part of the surface, denser towards its edges, where it is seen edge-on.
 
-    Sheets that narrow towards both its edges lie over one another, so no seams show;
-    they are few, since fainter ones would be lost to the rounding of colours.
+    Nested translucent sheets give a gradient without seams. There are few of them,
+    since fainter ones would be lost to the rounding of colours.
     """
     first, last = angles[0], angles[-1]
     edges = (last - first) / 2 * np.geomspace(0.02, 0.9, 10)
@@ -111,7 +112,7 @@ def _lines(
 
 
 def _frame(axes: Axes3D, height: float, look: Look) -> None:
-    """Limits, labels and the view; the rings stand for a grid."""
+    """Set limits, labels and view; rings take the place of a grid."""
     axes.set_proj_type("ortho")
     axes.view_init(elev=_ELEVATION, azim=_AZIMUTH)
     zoom = look.zoom(6.6)
@@ -122,7 +123,7 @@ def _frame(axes: Axes3D, height: float, look: Look) -> None:
     axes.grid(visible=False)
     floor = height * np.array([[-1, -1, 0], [-1, 1, 0], [1, 1, 0]])
     axes.plot(*floor.T, color=PALE, linewidth=0.8, zorder=0)
-    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # their stubs are those of 2D
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # typed as 2D axes
         axis.pane.set_visible(False)  # pyright: ignore[reportAttributeAccessIssue]
         axis.line.set_color(GREY)  # pyright: ignore[reportAttributeAccessIssue]
     axes.computed_zorder = False

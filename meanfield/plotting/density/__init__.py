@@ -1,1 +1,1 @@
-"""A density on its way: as panels and as a movie."""
+"""Panels and movies of densities."""

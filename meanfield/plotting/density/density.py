@@ -1,4 +1,4 @@
-"""A density on its way: against time on the line, at several times in the plane."""
+"""The panel `density`: over time in one dimension, at several times in two."""
 
 from itertools import islice
 
@@ -24,15 +24,16 @@ from .views import mass_note
 @panels.register("density")
 @panel(*options_for("density"))
 def density(dataset: xr.Dataset) -> Figure:
-    r"""The density $\rho(t, x)$, with the box of its grid and what it holds.
+    r"""The density $\rho(t, x)$, with the box of its grid and with quantiles.
 
-    On the line against time, with paths of quantiles; in the plane at up to six times,
-    with contours that hold 50, 90 and 99 % of the mass. Densities of (position, state)
-    are shown at up to six times too. Colours are logarithmic where peaks span decades.
-    Tokens that the dataset carries are drawn on top. Of an ensemble the first run.
+    In one dimension it is drawn over time, with paths of quantiles; in two at up to six
+    times, with contours that contain 50, 90 and 99 % of the mass. Densities of
+    (position, state) are also shown at up to six times. Colours are logarithmic if the
+    peaks span decades. Tokens in the dataset are drawn on top. Of an ensemble, the
+    first run is drawn.
 
     Raises:
-        InvalidInputError: if the dataset holds no density.
+        InvalidInputError: if the dataset contains no density.
     """
     run = density_run(next(islice(runs(dataset), 1)))
     several = dataset.sizes.get("run", 1)

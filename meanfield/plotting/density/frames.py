@@ -1,4 +1,4 @@
-"""Densities of two coordinates at several times: a plane, or positions and states."""
+"""Densities at several times: in the plane, or of position and state."""
 
 from dataclasses import replace
 
@@ -9,31 +9,31 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import colour_bar, fitting
+from meanfield.plotting._figure.marks import colour_bar, legend_columns
 from meanfield.plotting._figure.style import CYCLE, INK
 from meanfield.plotting.reading.density import Density, holding_levels, quantiles
 from meanfield.plotting.reading.observables import even_frames
 
 from .scenes import MapScene, axis_names, height_label
-from .views import Extent, framed, scale
+from .views import Extent, map_view, scale
 
 _SHARES = [0.99, 0.9, 0.5]
 _FRAMES, _COLUMNS = 6, 3
-_MAGNIFIED = "each frame at its own magnification: mind the scales"
+_SCALE_NOTE = "each frame at its own magnification: mind the scales"
 _CONTOUR, _BOX = CYCLE[5], CYCLE[2]
 
 
 def frames_size(n_frames: int, look: Look) -> tuple[float, float]:
-    """The size of the figure of so many frames, in inches."""
+    """The size in inches of a figure of `n_frames` frames."""
     columns = look.columns(_COLUMNS)
     rows = 2 if columns == _COLUMNS else -(-min(n_frames, _FRAMES) // columns)
     return 3.2 * columns, 2.7 * rows + 1.4
 
 
 def draw_frames(figure: Figure, run: Density, look: Look) -> list[str]:
-    """Draw a run at up to six times; returns notes."""
-    sample = run.at(even_frames(len(run.times), _FRAMES))
-    sample, view, notes = framed(sample, _MAGNIFIED)
+    """Draw a run at up to six times; return notes."""
+    sample = run.take(even_frames(len(run.times), _FRAMES))
+    sample, view, notes = map_view(sample, _SCALE_NOTE)
     shades = scale(sample.laws, look)
     grid = _grid(figure, sample, look.columns(_COLUMNS))
     for index, axes in enumerate(grid.ravel()[: len(sample.times)]):
@@ -47,15 +47,15 @@ def draw_frames(figure: Figure, run: Density, look: Look) -> list[str]:
     return notes
 
 
-def _grid(figure: Figure, run: Density, most: int) -> np.ndarray:
-    """Axes for the frames, below a strip that holds the legend."""
-    columns = min(most, len(run.times))
+def _grid(figure: Figure, run: Density, max_columns: int) -> np.ndarray:
+    """Axes for the frames, below a row for the legend."""
+    columns = min(max_columns, len(run.times))
     rows = -(-len(run.times) // columns)
     cells = figure.add_gridspec(rows + 1, columns, height_ratios=[0.1] + rows * [1.0])
     top = figure.add_subplot(cells[0, :])
     top.axis("off")
     handles = _handles(run)
-    entries = fitting(top, handles, len(handles))
+    entries = legend_columns(top, handles, len(handles))
     top.legend(handles=handles, loc="center", ncols=entries)
     places = [(row, column) for row in range(rows) for column in range(columns)]
     panels = [figure.add_subplot(cells[row + 1, column]) for row, column in places]
@@ -65,7 +65,7 @@ def _grid(figure: Figure, run: Density, most: int) -> np.ndarray:
 
 
 def _overlay(axes: Axes, run: Density, frame: int) -> None:
-    """What a picture has over a map: regions that hold most of it, or quantiles."""
+    """Draw contours that contain most of the mass, or quantiles, over a map."""
     if run.dimension == 1:
         _quantiles(axes, run, frame)
         return
@@ -77,9 +77,9 @@ def _overlay(axes: Axes, run: Density, frame: int) -> None:
 
 
 def _quantiles(axes: Axes, run: Density, frame: int) -> None:
-    """The median and the middle half of the law of each layer."""
+    """Draw the median and the quartiles of the law of each layer."""
     assert run.position is not None
-    instant = run.at(np.array([frame]))
+    instant = run.take(np.array([frame]))
     layers = [
         replace(instant, mass=instant.mass[:, i : i + 1], position=None)
         for i in range(run.position.size)
@@ -100,19 +100,19 @@ def _limits(axes: Axes, run: Density, view: Extent, index: int) -> None:
 
 
 def _labels(grid: np.ndarray, run: Density) -> None:
-    across, up = axis_names(run)
+    x_name, y_name = axis_names(run)
     for axes in grid[-1]:
-        axes.set_xlabel(across)
+        axes.set_xlabel(x_name)
     for axes in grid[:, 0]:
-        axes.set_ylabel(up)
+        axes.set_ylabel(y_name)
 
 
 def _handles(run: Density) -> list[Line2D]:
     if run.dimension == 1:
-        inside = Line2D([], [], color=_CONTOUR, label="median, 25 and 75 %")
+        contour = Line2D([], [], color=_CONTOUR, label="median, 25 and 75 %")
     else:
-        inside = Line2D([], [], color=_CONTOUR, label="hold 50, 90, 99 % of the mass")
-    handles = [inside, Line2D([], [], color=_BOX, label="box of the grid")]
+        contour = Line2D([], [], color=_CONTOUR, label="hold 50, 90, 99 % of the mass")
+    handles = [contour, Line2D([], [], color=_BOX, label="box of the grid")]
     if run.tokens is not None:
         handles.append(Line2D([], [], color=INK, marker=".", ls="", label="tokens"))
     return handles

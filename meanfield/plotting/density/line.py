@@ -1,4 +1,4 @@
-"""A density on the line: space against time, coloured by its height."""
+"""A density in one dimension: a map over time and space, with quantiles."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ _TOKENS = 40
 
 
 def draw_line(figure: Picture, density: Density) -> list[str]:
-    """Draw a run of dimension one; returns notes."""
+    """Draw a run of dimension one; return notes."""
     axes = figure.add_subplot()
     heights = density.density[:, 0]
     shades = scale(heights, figure.look)
@@ -45,27 +45,27 @@ def draw_line(figure: Picture, density: Density) -> list[str]:
     axes.set(xlabel="time $t$", ylabel="$x$", ylim=(low - pad, high + pad))
     mark_blow_up(axes, density.ending)
     legend(axes, handles, len(handles))
-    return [_beyond(ends, low, high)]
+    return [_box_note(ends, low, high)]
 
 
 def _mesh(density: Density) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of the quads: times half way between frames, and faces there."""
-    times = _between(density.times)
+    """Corners of the mesh: times half way between frames, and cell faces there."""
+    times = _midpoints(density.times)
     faces = density.origin + density.axes[:, :, 0] * density.edges[0]
-    return np.broadcast_to(times[:, None], (len(times), faces.shape[1])), _between(
+    return np.broadcast_to(times[:, None], (len(times), faces.shape[1])), _midpoints(
         faces
     )
 
 
-def _between(values: np.ndarray) -> np.ndarray:
-    """Means of neighbouring rows, between the first row and the last."""
-    if len(values) == 1:  # a single frame is given a width of one
+def _midpoints(values: np.ndarray) -> np.ndarray:
+    """The first row, means of neighbouring rows, and the last row."""
+    if len(values) == 1:  # draw a single frame with a width of one
         return np.concatenate([values, values + (1.0 if values.ndim == 1 else 0.0)])
     return np.concatenate([values[:1], (values[1:] + values[:-1]) / 2, values[-1:]])
 
 
 def _paths(axes: Axes, density: Density) -> list[Line2D]:
-    """Quantiles over time, on a pale ground that any colour leaves legible."""
+    """Draw quantiles over time with a pale outline, legible on any colour."""
     for path, pattern in zip(quantiles(density, LEVELS).T, _PATTERNS, strict=True):
         axes.plot(density.times, path, "-", color="white", linewidth=2.2, alpha=0.6)
         axes.plot(density.times, path, pattern, color=_COLOUR, linewidth=1.2)
@@ -77,7 +77,7 @@ def _paths(axes: Axes, density: Density) -> list[Line2D]:
 
 
 def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
-    """The paths of a few tokens, evenly spaced by where they start."""
+    """Draw the paths of a few tokens, evenly chosen by their starting points."""
     order = np.argsort(tokens.x[0, :, 0])
     indices = order[even_frames(order.size, _TOKENS)]
     paths = [np.column_stack([density.times, tokens.x[:, i, 0]]) for i in indices]
@@ -88,8 +88,8 @@ def _tokens(axes: Axes, density: Density, tokens: Swarm) -> list[Line2D]:
     return [Line2D([], [], color=INK, linewidth=0.8, label=f"tokens{share}")]
 
 
-def _beyond(ends: np.ndarray, low: float, high: float) -> str:
-    """Where the box is, whose ends are (time, 2), if these are not in the picture."""
+def _box_note(ends: np.ndarray, low: float, high: float) -> str:
+    """A note on the box with ends (time, 2), if these are outside the picture."""
     if np.any((ends >= low) & (ends <= high)):
         return ""
     (a, b), (c, d) = ends[0], ends[-1]

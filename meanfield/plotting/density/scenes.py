@@ -1,4 +1,4 @@
-"""What moves in an animation of a density: a curve on the line, or a map."""
+"""Scenes of movies of a density: a curve in one dimension, or a map."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,7 +8,7 @@ from matplotlib.transforms import Affine2D
 from typing_extensions import override
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import Key, colour_scale, outline
+from meanfield.plotting._figure.marks import Key, colour_scale, line_entry
 from meanfield.plotting._figure.parts import AbstractScene
 from meanfield.plotting._figure.style import CYCLE, GREY, INK
 from meanfield.plotting.reading.data import Swarm
@@ -16,65 +16,65 @@ from meanfield.plotting.reading.density import Density, peaks, quantiles, ratio
 from meanfield.plotting.reading.observables import even_frames
 
 from .line import LEVELS
-from .views import Extent, box_corners, framed, scale
+from .views import Extent, box_corners, map_view, scale
 
-_TOKENS = 400  # that are drawn over a density
-_BOX, _FOLLOWED = CYCLE[2], "the view follows the density: mind the scale"
+_TOKENS = 400  # largest number of tokens drawn over a density
+_BOX, _FOLLOW_NOTE = CYCLE[2], "the view follows the density: mind the scale"
 _TICKS = (0.6, 1.0, 1.6, 1.0, 0.6)  # widths of the marks of quantiles
 _QUANTILES = "quantiles: 2.5, 25, 50 (the median), 75 and 97.5 %"
-_STEADY = 8.0  # peaks that differ by more are not shown under one height
+_STEADY = 8.0  # largest ratio of peaks for which the vertical axis is fixed
 
 
 def density_scene(axes: Axes, run: Density, look: Look) -> tuple[AbstractScene, Key]:
-    """A scene of the run on the axes, and its key."""
+    """The scene of a run on the given axes, and its key."""
     if run.dimension == 1 and run.position is None:
         return _curve(axes, run)
-    run, views, notes = framed(run, _FOLLOWED)
+    run, views, notes = map_view(run, _FOLLOW_NOTE)
     shades = scale(run.laws, look)
     scene = MapScene(axes, run, views, shades)
-    across, up = axis_names(run)
-    axes.set(xlabel=across, ylabel=up)
+    x_name, y_name = axis_names(run)
+    axes.set(xlabel=x_name, ylabel=y_name)
     colour_scale(axes, Key([], shades, height_label(run), []), pad=0.02)
     return scene, Key(_handles(run, views), None, "", notes)
 
 
 def axis_names(run: Density) -> tuple[str, str]:
-    """The names of the axes of a map."""
+    """The axis labels of a map."""
     return ("$x_1$", "$x_2$") if run.dimension == 2 else ("position $s$", "$x$")
 
 
 def height_label(run: Density) -> str:
-    """The name of what colours show."""
+    """The label of the colour bar."""
     return r"density $\rho$" if run.position is None else r"density $\rho(x\,|\,s)$"
 
 
 def layer_edges(position: np.ndarray) -> np.ndarray:
-    """Where the column of each position begins and ends, within [0, 1]."""
+    """The edges of the columns of the positions, within [0, 1]."""
     middles = (position[1:] + position[:-1]) / 2
     return np.concatenate([[0.0], middles, [1.0]])
 
 
 def _curve(axes: Axes, run: Density) -> tuple[AbstractScene, Key]:
-    run, views, notes = framed(run, _FOLLOWED)
+    run, views, notes = map_view(run, _FOLLOW_NOTE)
     tops = peaks(run.density)
     steady = ratio(tops) <= _STEADY
     heights = np.full_like(tops, tops.max()) if steady else tops
     marks = "quantiles, 2.5 to 97.5 %"
-    handles = [outline("at the start", GREY, ":"), outline(marks, CYCLE[1])]
+    handles = [line_entry("at the start", GREY, ":"), line_entry(marks, CYCLE[1])]
     scene = CurveScene(axes, run, views, 1.08 * heights)
-    notes = [_QUANTILES, *(notes or ["" if steady else _FOLLOWED])]
+    notes = [_QUANTILES, *(notes or ["" if steady else _FOLLOW_NOTE])]
     return scene, Key([*handles, *_handles(run, views)], None, "", notes)
 
 
 def _handles(run: Density, views: Extent) -> list[Line2D]:
-    """The entries of the box, if any of it is in the view, and of tokens."""
+    """Legend entries of the box, if any of it is in view, and of tokens."""
     tokens = Line2D([], [], color=INK, marker=".", linestyle="", label="tokens")
-    box = [outline("box", _BOX)] if _shows_box(run, views) else []
+    box = [line_entry("box", _BOX)] if _shows_box(run, views) else []
     return [*box, *([] if run.tokens is None else [tokens])]
 
 
 def _shows_box(run: Density, views: Extent) -> bool:
-    """Whether an end of the box, or a corner, is inside the view of some frame."""
+    """Whether an end or a corner of the box is in view in some frame."""
     corners = np.stack([box_corners(run, i) for i in range(run.times.size)])
     low, high = views.low[:, None], views.high[:, None]
     return bool(((low <= corners) & (corners <= high)).all(axis=-1).any())
@@ -85,9 +85,9 @@ class CurveScene(AbstractScene):
 
     Args:
         axes: where to draw.
-        run: a density on the line.
-        views: what is seen of $x$ in each frame.
-        heights: the upper end of the axis of each frame.
+        run: a density in one dimension.
+        views: limits of the $x$ axis in each frame.
+        heights: upper limit of the vertical axis in each frame.
     """
 
     def __init__(
@@ -131,15 +131,16 @@ class CurveScene(AbstractScene):
 
 
 class MapScene(AbstractScene):
-    """A density of the plane, or in layers, states against positions, on a moving mesh.
+    """A density on a moving mesh: in the plane, or of state over position.
 
-    With the box of its grid, and tokens over it; in a vector file it is an image.
+    The box of the grid and the tokens are drawn too. The mesh is rasterised in vector
+    files.
 
     Args:
         axes: where to draw.
-        run: a density of the plane without layers, or of the line with layers.
-        views: what is seen in each frame.
-        shades: its colours.
+        run: a density in two dimensions without layers, or in one with layers.
+        views: axis limits in each frame.
+        shades: the colour scale.
     """
 
     def __init__(
@@ -154,9 +155,9 @@ class MapScene(AbstractScene):
         colours = {"cmap": shades.cmap, "norm": shades.norm}
         first = self._heights[0].T
         self._mesh = axes.pcolormesh(x, y, first, rasterized=True, **colours)
-        below, above = [[x[0], y[0]], [x[-1], y[0]]], [[x[-1], y[-1]], [x[0], y[-1]]]
-        gap = [] if run.position is None else [[np.nan, np.nan]]  # no sides of layers
-        self._corners = np.array([*below, *gap, *above, *([] if gap else below[:1])])
+        bottom, top = [[x[0], y[0]], [x[-1], y[0]]], [[x[-1], y[-1]], [x[0], y[-1]]]
+        gap = [] if run.position is None else [[np.nan, np.nan]]  # layers have no sides
+        self._corners = np.array([*bottom, *gap, *top, *([] if gap else bottom[:1])])
         (self._box,) = axes.plot([], [], color=_BOX, linewidth=1.2)
         (self._tokens,) = axes.plot([], [], ".", color=INK, markersize=2.4)
 
@@ -166,10 +167,10 @@ class MapScene(AbstractScene):
         self._axes.set_ylim(low[-1], high[-1])
         if run.dimension == 2:
             self._axes.set_xlim(low[0], high[0])
-        moved = np.eye(3)  # positions stay where they are
-        moved[-1 - run.dimension : -1, -1] = run.origin[frame]
-        moved[-1 - run.dimension : -1, -1 - run.dimension : -1] = run.axes[frame]
-        place = Affine2D(moved)
+        matrix = np.eye(3)  # positions stay where they are
+        matrix[-1 - run.dimension : -1, -1] = run.origin[frame]
+        matrix[-1 - run.dimension : -1, -1 - run.dimension : -1] = run.axes[frame]
+        place = Affine2D(matrix)
         self._mesh.set_transform(place + self._axes.transData)
         self._mesh.set_array(self._heights[frame].T)
         self._box.set_data(*place.transform(self._corners).T)
@@ -178,7 +179,7 @@ class MapScene(AbstractScene):
 
 
 def _places(tokens: Swarm, dimension: int, frame: int) -> np.ndarray:
-    """Where some tokens are on a map, (2, n): at their positions, if it has layers."""
+    """Coordinates (2, n) of some tokens on a map; with layers, (position, state)."""
     indices = even_frames(tokens.x.shape[1], _TOKENS)
     x = tokens.x[frame, indices].T
     if dimension == 2:

@@ -1,1 +1,1 @@
-"""Movies: what plays, at which pace, on which stage, and how it becomes pixels."""
+"""Movies: content of the frames, page layout, and rendering to pixels."""

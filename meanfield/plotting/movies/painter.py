@@ -1,4 +1,4 @@
-"""Frames of a figure as pixels; what stands still is drawn once for each view."""
+"""Rendering of the frames of a figure; static parts are drawn once for each view."""
 
 from collections.abc import Iterator
 
@@ -13,15 +13,15 @@ from PIL import Image
 
 from meanfield.plotting._figure.panels import COLOUR_BAR
 
-_ROUNDING = 1e-9  # pixels are cut to whole numbers, and must not be cut by one
+_ROUNDING = 1e-9  # sizes are truncated to pixels, and must not lose one by rounding
 
 
 class Painter:
-    """Paints a figure again and again, and its axes only where their view has moved.
+    """Renders a figure repeatedly, and its static parts only when a view has changed.
 
     Args:
-        figure: laid out, so that it holds its places.
-        width: in pixels.
+        figure: the figure, whose layout is fixed.
+        width: its width in pixels.
     """
 
     def __init__(self, figure: Figure, width: int) -> None:
@@ -31,7 +31,7 @@ class Painter:
         self._view, self._backdrop = None, None
 
     def image(self) -> Image.Image:
-        """The figure as it is now."""
+        """The figure in its current state, as an image."""
         if self._in_space:
             self._canvas.draw()
         else:
@@ -55,13 +55,15 @@ class Painter:
 
 
 def _movers(figure: Figure) -> Iterator[Artist]:
-    """What may change from frame to frame: all but axes, legends and small print."""
+    """The artists that may change: all but axes' frames, legends and small print."""
     yield from figure.artists
     for axes in figure.axes:
         if axes.get_label() != COLOUR_BAR:
-            yield from (part for part in axes.get_children() if _moves(part, axes))
+            yield from (part for part in axes.get_children() if _is_moving(part, axes))
 
 
-def _moves(part: Artist, axes: Axes) -> bool:
-    still = (*axes.spines.values(), axes.xaxis, axes.yaxis, axes.patch)
-    return part.get_visible() and part not in still and not isinstance(part, Legend)
+def _is_moving(part: Artist, axes: Axes) -> bool:
+    static_parts = (*axes.spines.values(), axes.xaxis, axes.yaxis, axes.patch)
+    return (
+        part.get_visible() and part not in static_parts and not isinstance(part, Legend)
+    )

@@ -1,4 +1,4 @@
-"""How large axes in space are: as their page holds, with all their labels."""
+"""Fitting of 3D axes, with all their labels, to the room on their page."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,19 +7,19 @@ from matplotlib.collections import Collection, PathCollection
 from matplotlib.transforms import Bbox
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
-_ROUNDS = 4  # labels do not grow with axes, so that sizes are found step by step
-_SAFE = 0.99  # of the room
+_ROUNDS = 4  # iterations, needed because labels do not grow with the axes
+_SAFE = 0.99  # share of the room that is used
 
 Extent = Callable[[], Bbox]
 
 
 def fill(axes: Axes3D, room: Bbox, extent: Extent) -> None:
-    """Draw axes as large as a room holds, in its middle.
+    """Scale and centre 3D axes so that they fill a rectangle.
 
     Args:
-        axes: with all that they show.
-        room: in pixels.
-        extent: what they take now, in any frame.
+        axes: the axes, with all their artists.
+        room: the rectangle, in pixels.
+        extent: returns the box that the axes take now, over all frames, in pixels.
     """
     for _ in range(_ROUNDS):
         _zoom(axes, _SAFE * float(np.min(np.divide(room.size, extent().size))))
@@ -27,7 +27,7 @@ def fill(axes: Axes3D, room: Bbox, extent: Extent) -> None:
 
 
 def space_taken(axes: Axes3D) -> Bbox:
-    """What drawn axes take with their labels, without their title and legend."""
+    """The box of drawn 3D axes with their labels, without title and legend."""
     return Bbox.union(list(_boxes(axes)))
 
 
@@ -44,7 +44,7 @@ def _boxes(axes: Axes3D) -> Iterator[Bbox]:
 
 
 def _pixels(part: Collection) -> np.ndarray:
-    """Where the dots, lines or faces of a drawn collection are, (n, 2)."""
+    """The pixels of the dots, lines or faces of a drawn collection, (n, 2)."""
     if isinstance(part, PathCollection):
         return part.get_offset_transform().transform(np.asarray(part.get_offsets()))
     corners = [np.asarray(path.vertices) for path in part.get_paths()]
@@ -52,11 +52,11 @@ def _pixels(part: Collection) -> np.ndarray:
 
 
 def _zoom(axes: Axes3D, factor: float) -> None:
-    """Multiply the zoom of axes, which is the length of their aspect."""
+    """Multiply the zoom of 3D axes, which matplotlib stores as the aspect's length."""
     aspect = np.asarray(axes.get_box_aspect())
     axes.set_box_aspect(tuple(aspect))
-    once = np.linalg.norm(np.asarray(axes.get_box_aspect()))
-    length = float(np.linalg.norm(aspect) / once)
+    unit_length = np.linalg.norm(np.asarray(axes.get_box_aspect()))
+    length = float(np.linalg.norm(aspect) / unit_length)
     axes.set_box_aspect(tuple(aspect), zoom=factor * length)  # pyright: ignore[reportArgumentType]
 
 

@@ -1,4 +1,4 @@
-"""The stage of a movie: a figure laid out once, its words and its progress."""
+"""The figure of a movie: laid out once, with text and a progress bar."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,68 +19,69 @@ from meanfield.plotting._figure.style import CYCLE, GREY, PALE
 from meanfield.plotting._writing.film import Film
 from meanfield.plotting.reading.depth import layers_passed
 
-from .headline import Says, headlines
+from .headline import FrameNotes, headlines
 from .pages import page_of
 from .space_room import space_taken
 
-_INCHES = 4.8  # the shorter side, in which text and lines are measured
-# A picture has this share of the shorter side at least; for it words shrink, so much at
-# most, and a little more than they need to, since margins do not.
-_HELD, _MOST, _SPARE = 0.6, 1.7, 1.05
-# Frames of a movie in space that are measured first, since a camera that turns is
-# closest to the words somewhere on its way: one for each 30 degrees of a whole turn.
-_MEASURED = 13
+_INCHES = 4.8  # default length of the shorter side, relative to which text is sized
+# If the picture would get less than this share of the shorter side, text shrinks by at
+# most the second factor; the third compensates for margins, which do not shrink.
+_MIN_SHARE, _MAX_SHRINKING, _SPARE = 0.6, 1.7, 1.05
+# Number of frames of a 3D movie whose extent is measured to fit the axes, since the
+# extent depends on the camera: one for each 30 degrees of a whole turn.
+_N_MEASURED = 13
 
 
 class Play(NamedTuple):
-    """What is played.
+    """The content of a movie.
 
     Attributes:
-        times: of its frames.
-        says: words about each frame.
-        set_scene: sets the scene on a figure, and says what explains it.
-        unseen: what small print says of tokens outside the axes in some frame.
+        times: the times of the frames.
+        frame_notes: the notes in the headline of a frame.
+        set_scene: adds axes with the scene to a figure; returns axes, scene and key.
+        overflow_note: a note on tokens outside the axes in some frame, or empty.
     """
 
     times: np.ndarray
-    says: Says
+    frame_notes: FrameNotes
     set_scene: Callable[[Figure], tuple[Axes, AbstractScene, Key]]
-    unseen: Callable[[Axes], str]
+    overflow_note: Callable[[Axes], str]
 
 
 def stage(
     dataset: xr.Dataset, play: Play, film: Film
 ) -> tuple[Figure, Callable[[int], None]]:
-    """The figure, laid out once for all frames, and what shows a frame on it."""
+    """The figure, laid out once for all frames, and a function that shows a frame."""
     inches = _INCHES
-    figure, axes, show = _staged(dataset, play, film, "", inches)
-    most = _shrinking(figure, axes)
-    for shrinking in (most**0.5, most):  # words that shrink take fewer lines, too
+    figure, axes, show = _build_stage(dataset, play, film, "", inches)
+    limit = _shrinking(figure, axes)
+    for shrinking in (limit**0.5, limit):  # smaller text also takes fewer lines
         if _shrinking(figure, axes) > 1:
             inches = shrinking * _INCHES
-            figure, axes, show = _staged(dataset, play, film, "", inches)
-    unseen = play.unseen(axes)
-    if unseen:
-        figure, _, show = _staged(dataset, play, film, unseen, inches)
+            figure, axes, show = _build_stage(dataset, play, film, "", inches)
+    note = play.overflow_note(axes)
+    if note:
+        figure, _, show = _build_stage(dataset, play, film, note, inches)
     return figure, show
 
 
 def _shrinking(figure: Figure, axes: Axes) -> float:
-    """By how much words are too large, which leave the picture too little room."""
+    """The factor by which text should shrink to leave the picture enough room."""
     page = figure.bbox
     picture = space_taken(axes) if isinstance(axes, Axes3D) else axes.bbox
     share = float(picture.height / min(page.width, page.height))
-    if share >= _HELD:
+    if share >= _MIN_SHARE:
         return 1.0
-    return min(_SPARE * (1 - share) / (1 - _HELD), _MOST)
+    return min(_SPARE * (1 - share) / (1 - _MIN_SHARE), _MAX_SHRINKING)
 
 
-def _staged(
+def _build_stage(
     dataset: xr.Dataset, play: Play, film: Film, note: str, inches: float
 ) -> tuple[Figure, Axes, Callable[[int], None]]:
-    """The figure, its axes and what shows a frame, with a note in the small print.
+    """The figure, its axes, and a function that shows a frame.
 
-    Its shorter side has so many inches: words are the smaller, the more there are.
+    `note` is added to the small print. `inches` is the length of the shorter side: the
+    larger it is, the smaller is the text relative to the picture.
     """
     width, height = film.size
     pixel = inches / min(width, height)
@@ -89,7 +90,7 @@ def _staged(
     figure, look, last = page.figure, look_of(dataset), play.times.size - 1
     axes, scene, key = play.set_scene(figure)
     key = key._replace(notes=[*key.notes, note])
-    page.write(axes, key, headlines(dataset, play.times, play.says))
+    page.write(axes, key, headlines(dataset, play.times, play.frame_notes))
     starts = [layer.start for layer in layers_passed(dataset)[1:]]
     marks = np.searchsorted(play.times, starts) / play.times.size
     bar = _progress_bar(figure, marks.tolist())
@@ -97,7 +98,7 @@ def _staged(
     def show(frame: int) -> None:
         scene.show(frame)
         set_limits(figure, look)
-        page.say(frame)
+        page.write_headline(frame)
         bar.set_xdata([0.0, (frame + 1) / play.times.size])
 
     show(last)
@@ -105,7 +106,7 @@ def _staged(
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     if isinstance(axes, Axes3D):
-        frames = np.unique(np.linspace(0, last, _MEASURED).astype(np.intp))
+        frames = np.unique(np.linspace(0, last, _N_MEASURED).astype(np.intp))
         frames = frames[_outermost(_spaces_taken(figure, axes, show, frames))]
         page.fill(axes, lambda: Bbox.union(_spaces_taken(figure, axes, show, frames)))
     return figure, axes, show
@@ -114,7 +115,7 @@ def _staged(
 def _spaces_taken(
     figure: Figure, axes: Axes3D, show: Callable[[int], None], frames: np.ndarray
 ) -> list[Bbox]:
-    """What axes in space take, with their labels, in each of these frames."""
+    """The boxes of 3D axes with their labels in each of the frames, in pixels."""
     boxes = []
     for frame in frames:
         show(int(frame))
@@ -124,13 +125,13 @@ def _spaces_taken(
 
 
 def _outermost(boxes: list[Bbox]) -> np.ndarray:
-    """The boxes that reach farthest to the left, right, down or up, each once."""
+    """Indices of the boxes that extend farthest to the left, right, bottom or top."""
     sides = np.array([box.extents for box in boxes]) * [1, 1, -1, -1]
     return np.unique(sides.argmin(axis=0))
 
 
 def _progress_bar(figure: Figure, marks: list[float]) -> Line2D:
-    """A thin line along the lower edge that fills as time goes on, marked at layers."""
+    """Add a progress bar at the bottom edge, with marks where layers begin."""
     for share, colour in ((1.0, PALE), (0.0, CYCLE[0])):
         bar = Line2D(
             [0.0, share],

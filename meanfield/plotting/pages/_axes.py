@@ -1,4 +1,4 @@
-"""Axes of small plots: from numbers to pixels, and where the ticks stand."""
+"""Axes of small SVG plots: maps from numbers to pixels, and ticks."""
 
 import math
 from collections.abc import Sequence
@@ -8,21 +8,21 @@ from meanfield.plotting._figure.text import power_of_ten
 
 from ._numerals import plain
 
-Tick = tuple[float, str]  # the place on the axis, and its label
+Tick = tuple[float, str]  # position on the axis, and label
 
-_MOST = 5  # ticks on an axis
-_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)  # in decades; doubles span 633
+_MAX_TICKS = 5  # largest number of ticks on an axis
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)  # steps in decades; doubles span 633
 _NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 class Axis(NamedTuple):
-    """A range of numbers laid along a range of pixels.
+    """A linear map from a range of numbers to a range of pixels.
 
     Attributes:
         low: the number at `start`; a logarithm to base ten on logarithmic axes.
         high: the number at `end`.
-        start: in pixels.
-        end: in pixels; less than `start` if the axis points up.
+        start: the first pixel.
+        end: the last pixel; less than `start` if the axis points up.
     """
 
     low: float
@@ -30,8 +30,8 @@ class Axis(NamedTuple):
     start: float
     end: float
 
-    def at(self, number: float) -> float:
-        """Its pixel."""
+    def pixel(self, number: float) -> float:
+        """The pixel of a number."""
         share = (number - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
@@ -39,9 +39,9 @@ class Axis(NamedTuple):
 def spanning(
     numbers: Sequence[float], start: float, end: float, *, least: float
 ) -> Axis:
-    """The axis that shows all of them, with a little room at both ends.
+    """The axis that contains all numbers, with some room at both ends.
 
-    Of data that hardly vary it shows `least`, so that they look as flat as they are.
+    It spans at least `least`, so that data that hardly vary look flat.
     """
     low, high = min(numbers), max(numbers)
     room = max(0.07 * (high - low), (least - (high - low)) / 2)
@@ -49,12 +49,12 @@ def spanning(
 
 
 def even_ticks(axis: Axis) -> list[Tick]:
-    """Round numbers at equal distances."""
+    """Ticks at round numbers with equal distances."""
     return [(tick, plain(tick, 12)) for tick in _round_numbers(axis.low, axis.high)]
 
 
 def log_ticks(axis: Axis) -> list[Tick]:
-    """Decades; where there are fewer than two, 1-2-5, or else round numbers."""
+    """Ticks at powers of ten; if fewer than two fit, at 1-2-5 or round numbers."""
     first, last = math.ceil(axis.low), math.floor(axis.high)
     if last > first:
         return _decades(first, last)
@@ -74,8 +74,8 @@ def log_ticks(axis: Axis) -> list[Tick]:
 
 
 def _decades(first: int, last: int) -> list[Tick]:
-    """Powers of ten, every so often, all written alike."""
-    step = next(n for n in _STEPS if (last - first) // n < _MOST)
+    """Ticks at powers of ten with a constant step, all in the same notation."""
+    step = next(n for n in _STEPS if (last - first) // n < _MAX_TICKS)
     multiples = range(-(-first // step) * step, last + 1, step)
     short = first >= -2 and last <= 3
     return [
@@ -84,7 +84,7 @@ def _decades(first: int, last: int) -> list[Tick]:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    rough = (high - low) / (_MOST - 1)
+    rough = (high - low) / (_MAX_TICKS - 1)
     scale = 10.0 ** math.floor(math.log10(rough))
     step = scale * next(nice for nice in _NICE if nice * scale >= 0.999 * rough)
     first, last = math.ceil(low / step), math.floor(high / step)

@@ -1,4 +1,4 @@
-"""ES modules as one script, for a page that fetches nothing."""
+"""Bundling of ES modules into one script, for self-contained pages."""
 
 import re
 from collections.abc import Sequence
@@ -9,15 +9,14 @@ _EXPORT = re.compile(r"^export ((?:const|class|function) (\w+))", re.MULTILINE)
 
 
 def bundle(*entries: Path) -> str:
-    """Modules and all that they import, as one script in strict mode.
+    """The modules and all their imports, as one script in strict mode.
 
-    Each module becomes a function that gives back what it exports, so that names of
-    two modules never meet; those that it imports come before it. Modules import and
-    export by name, in statements at the beginnings of lines, and no two of them have
-    one file name.
+    Each module becomes a function that returns its exports, so names of modules do not
+    clash; imported modules come first. Modules must import and export by name, in
+    statements at the beginning of a line, and have distinct file names.
 
     Raises:
-        ValueError: if modules import each other in a circle.
+        ValueError: if there is a circular import.
     """
     order: list[Path] = []
     for entry in entries:
@@ -26,7 +25,7 @@ def bundle(*entries: Path) -> str:
 
 
 def expose(*entries: Path) -> str:
-    """The same, with all that these modules export, for scripts that stand below."""
+    """The bundle of the modules, with their exports as constants for later scripts."""
     return bundle(*entries) + "".join(
         f"const {{ {_exports(_text(entry))} }} = {_place(entry)};\n"
         for entry in entries
@@ -42,27 +41,27 @@ def _place(file: Path) -> str:
 
 
 def _exports(text: str) -> str:
-    return ", ".join(found[2] for found in _EXPORT.finditer(text))
+    return ", ".join(match[2] for match in _EXPORT.finditer(text))
 
 
-def _visit(file: Path, order: list[Path], above: Sequence[Path]) -> None:
-    """Appends a module to the order, after those that it imports."""
-    if file in above:
-        circle = " → ".join(each.stem for each in (*above, file))
-        raise ValueError(f"modules import in a circle: {circle}.")
+def _visit(file: Path, order: list[Path], ancestors: Sequence[Path]) -> None:
+    """Append a module to `order`, after the modules that it imports."""
+    if file in ancestors:
+        circle = " → ".join(path.stem for path in (*ancestors, file))
+        raise ValueError(f"Modules have a circular import: {circle}.")
     for imports in _IMPORT.finditer(_text(file)):
-        _visit((file.parent / imports[2]).resolve(), order, (*above, file))
+        _visit((file.parent / imports[2]).resolve(), order, (*ancestors, file))
     if file not in order:
         order.append(file)
 
 
 def _module(file: Path) -> str:
     text = _text(file)
-    body = _IMPORT.sub(_taken, _EXPORT.sub(r"\1", text))
+    body = _IMPORT.sub(_rewrite_import, _EXPORT.sub(r"\1", text))
     return f"{_place(file)} = (() => {{\n{body}return {{ {_exports(text)} }};\n}})();\n"
 
 
-def _taken(imports: re.Match[str]) -> str:
-    """An import as a statement of a script."""
+def _rewrite_import(imports: re.Match[str]) -> str:
+    """The statement that replaces an import in the bundle."""
     names = ", ".join(imports[1].split()).replace(",,", ",").rstrip(",")
     return f"const {{ {names} }} = {_place(Path(imports[2]))};\n"

@@ -1,4 +1,4 @@
-"""Sentences with mathematics in `$…$` as HTML with MathML, or an error."""
+"""Conversion of text with mathematics in `$…$` to HTML with MathML."""
 
 import html
 import re
@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, tostring
 from meanfield._extras import extra
 from meanfield.errors import InvalidInputError
 
-from ._spacing import spaced
+from ._spacing import fix_spacing
 
 _MISTAKES = AttributeError, LookupError, RuntimeError, StopIteration
 _CHILDREN = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2} | {
@@ -20,16 +20,16 @@ _ATTRIBUTES = {"accent", "columnalign", "columnlines", "columnspacing", "depth"}
     *("mathvariant", "minsize", "movablelimits", "notation", "rowlines", "rowspacing"),
     *("rspace", "scriptlevel", "separator", "stretchy", "voffset", "width"),
 }
-# A formula, with the punctuation that must not be parted from it.
+# A formula with adjacent punctuation, which must stay on the same line.
 _FORMULA = re.compile(r"([(\[“‘]*)\$([^$]*)\$([.,;:!?)\]’”]*)")
 _CODE = re.compile(r"`([^`]+)`")
 
 
 def typeset(text: str) -> str:
-    """Text as HTML: `$…$` as MathML, words in backticks as code, the rest escaped.
+    """Text as HTML: `$…$` as MathML, backticks as code, and the rest escaped.
 
     Raises:
-        InvalidInputError: if a `$` has no partner, or a formula cannot be converted.
+        InvalidInputError: if a `$` is unmatched, or a formula cannot be converted.
 
     Examples:
         >>> from meanfield.plotting import typeset
@@ -39,66 +39,67 @@ def typeset(text: str) -> str:
         True
     """
     if text.count("$") % 2:
-        raise InvalidInputError(f"A `$` has no partner in `{text}`; write `$…$`.")
+        raise InvalidInputError(f"A `$` is unmatched in `{text}`. Write `$…$`.")
     parts, end = [], 0
-    for found in _FORMULA.finditer(text):
-        before, latex, after = found.groups()
-        formula = f"{html.escape(before)}{mathml(latex)}{html.escape(after)}"
+    for match in _FORMULA.finditer(text):
+        prefix, latex, suffix = match.groups()
+        formula = f"{html.escape(prefix)}{mathml(latex)}{html.escape(suffix)}"
         parts += [
-            _prose(text[end : found.start()]),
+            _prose(text[end : match.start()]),
             f'<span class="m">{formula}</span>',
         ]
-        end = found.end()
+        end = match.end()
     return "".join([*parts, _prose(text[end:])])
 
 
 def mathml(latex: str) -> str:
-    """A formula of LaTeX as a `math` element, with the source as its `alttext`.
+    """A LaTeX formula as a `math` element, with its source as `alttext`.
 
     Raises:
-        InvalidInputError: if part of it is unknown, unbalanced or unfinished.
+        InvalidInputError: if the formula has an unknown command, unbalanced braces or a
+            missing argument.
         UnsupportedError: if the extra `formulas` is not installed.
     """
     if any(unicodedata.category(letter) == "Cc" for letter in latex):
-        raise _refused(latex, "a tab or the like; write a raw string, `r'…'`")
+        raise _formula_error(latex, "it has a tab or the like; use a raw string")
     bare = re.sub(r"\\[{}\\]", "", latex)
     if bare.count("{") != bare.count("}"):
-        raise _refused(latex, "its braces do not match")
+        raise _formula_error(latex, "its braces do not match")
     convert = extra("latex2mathml.converter", "formulas").convert_to_element
     try:
         math = convert(latex)
     except _conversion_errors() as error:
         reason = f"{type(error).__name__} {error}".strip()
-        raise _refused(latex, reason) from error
+        raise _formula_error(latex, reason) from error
     for element in math.iter():
         _check(element, latex)
     math.attrib = {"alttext": latex}
-    return tostring(spaced(math), encoding="unicode")
+    return tostring(fix_spacing(math), encoding="unicode")
 
 
 def _conversion_errors() -> tuple[type[Exception], ...]:
-    """The converter's own exceptions, which share no base, and those of its inside."""
+    """The exceptions of the converter: its own, which share no base, and built-in."""
     names = vars(extra("latex2mathml.exceptions", "formulas")).values()
-    own = (n for n in names if isinstance(n, type) and issubclass(n, Exception))
-    return (*own, *_MISTAKES, TypeError, ValueError)
+    errors = (n for n in names if isinstance(n, type) and issubclass(n, Exception))
+    return (*errors, *_MISTAKES, TypeError, ValueError)
 
 
 def _check(element: Element, latex: str) -> None:
-    """Entities become characters; what the library let through is refused."""
+    """Check a converted element for errors that the library ignores; fix entities."""
     text = (element.text or "").strip()
     if len(text) > 1 and text.startswith("\\"):
-        raise _refused(latex, f"`{text}` is unknown")
+        raise _formula_error(latex, f"`{text}` is unknown")
     if element.tag == "mi" and text in ("{", "}", "&", "#"):
-        raise _refused(latex, f"a stray `{text}`")
+        raise _formula_error(latex, f"a stray `{text}`")
     strange = set(element.attrib) - _ATTRIBUTES
     if element.tag != "math" and strange:
-        raise _refused(latex, f"the attribute `{min(strange)}` has no place here")
+        raise _formula_error(latex, f"the attribute `{min(strange)}` has no place here")
     if len(element) != _CHILDREN.get(element.tag, len(element)):
-        raise _refused(latex, "an argument is missing")
+        raise _formula_error(latex, "an argument is missing")
     element.text = html.unescape(element.text or "")
 
 
-def _refused(latex: str, reason: str) -> InvalidInputError:
+def _formula_error(latex: str, reason: str) -> InvalidInputError:
     return InvalidInputError(f"The formula `${latex}$` cannot be typeset: {reason}.")
 
 

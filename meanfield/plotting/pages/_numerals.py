@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them, with all their digits behind."""
+"""Numbers as HTML or text in few digits, with all digits in a tooltip."""
 
 import html
 import math
@@ -6,29 +6,29 @@ from typing import Any
 
 from meanfield.plotting._figure.text import power_of_ten
 
-_DIGITS = 4  # of those that are shown, where fewer would not mislead
-_EXACT = 17  # any double
+_DIGITS = 4  # default number of significant digits
+_EXACT = 17  # digits that determine any double
 
 
 def finite(value: Any) -> bool:
-    """Whether it is a number at all: neither null nor NaN nor infinite."""
+    """Whether a value is a finite number."""
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def numeral(value: Any, apart_from: Any = None, digits: int = _DIGITS) -> str:
-    """A number as HTML: so many digits, or as many as tell it from `apart_from`."""
+def numeral(value: Any, reference: Any = None, digits: int = _DIGITS) -> str:
+    """A number as HTML, in `digits` digits, or more if `reference` looks the same."""
     if not finite(value):
         return f'<span class="bad">not finite{_kind(value)}</span>'
-    shown = _told_apart(float(value), apart_from, digits)
-    marked = _typeset(shown)
-    if float(shown) == value:
-        return marked
+    text = _distinguish(float(value), reference, digits)
+    markup = _typeset(text)
+    if float(text) == value:
+        return markup
     exact = html.escape(repr(value))
-    return f'<data value="{exact}" title="{exact}">{marked}</data>'
+    return f'<data value="{exact}" title="{exact}">{markup}</data>'
 
 
 def plain(value: float, digits: int = _DIGITS) -> str:
-    """A number as text: 0.001234, 1.234·10⁻⁵."""
+    """A number as text, such as 0.001234 or 1.234·10⁻⁵."""
     mantissa, power = _parts(f"{value:.{digits}g}")
     if not power:
         return mantissa
@@ -42,24 +42,24 @@ def _kind(value: Any) -> str:
     return " (NaN)" if math.isnan(value) else f" ({'−' if value < 0 else ''}∞)"
 
 
-def _told_apart(value: float, other: Any, digits: int) -> str:
+def _distinguish(value: float, reference: Any, digits: int) -> str:
     for more in range(digits, _EXACT):
-        shown = f"{value:.{more}g}"
-        if not finite(other) or value == other or float(shown) != other:
-            return shown
+        text = f"{value:.{more}g}"
+        if not finite(reference) or value == reference or float(text) != reference:
+            return text
     return repr(value)
 
 
-def _typeset(shown: str) -> str:
-    mantissa, power = _parts(shown)
+def _typeset(text: str) -> str:
+    mantissa, power = _parts(text)
     return f"{mantissa}&#8239;·&#8239;10<sup>{power}</sup>" if power else mantissa
 
 
-def _parts(shown: str) -> tuple[str, str]:
+def _parts(text: str) -> tuple[str, str]:
     """Mantissa and power of ten, with true minus signs; no power from 1e-3 to 1e4."""
-    value = float(shown)
+    value = float(text)
     if value and not 1e-3 <= abs(value) < 1e4:
-        digits = len(shown.split("e")[0].replace("-", "").replace(".", "").strip("0"))
+        digits = len(text.split("e")[0].replace("-", "").replace(".", "").strip("0"))
         mantissa, power = f"{value:.{max(digits - 1, 0)}e}".split("e")
         return mantissa.replace("-", "−"), str(int(power)).replace("-", "−")
     return repr(value).removesuffix(".0").replace("-", "−"), ""

@@ -1,17 +1,17 @@
-"""MathML as TeX would space it: what browsers leave to whoever writes the markup."""
+"""Corrections of MathML towards the spacing of TeX, which browsers do not apply."""
 
 import unicodedata
 from xml.etree.ElementTree import Element
 
 _THIN, _NEGATIVE = "0.167em", "negativethinmathspace"
-_SCRIPTED = {"msub", "msup", "msubsup", "munder", "mover", "munderover"}
+_SCRIPT_TAGS = {"msub", "msup", "msubsup", "munder", "mover", "munderover"}
 _BARS = {"|", "‖", "∥"}
-_ORDINARY = {"∞", "⊤", "∂", "∇", "∅"}  # no operators, whatever their tag
+_ORDINARY = {"∞", "⊤", "∂", "∇", "∅"}  # identifiers, even if tagged as operators
 _TIGHT = _BARS | {"/"}
 _SIGNS = {"−", "+", "±", "∓"}
 _CLOSING = _BARS | {")", "]", "}", "⟩"}
 _PRIMES = set("′″‴")
-# What is left of scripts without their prime, by what is left of their children.
+# The tag of a script element after its prime is removed, by number of children and tag.
 _SCRIPTS = {(1, "msup"): "mrow", (2, "msup"): "msup"} | {
     (2, "msubsup"): "msub",
     (3, "msubsup"): "msubsup",
@@ -19,21 +19,21 @@ _SCRIPTS = {(1, "msup"): "mrow", (2, "msup"): "msup"} | {
 _BOLD = {"bold", "bold-italic"}
 
 
-def spaced(math: Element) -> Element:
-    """The element, changed in place: kinds of symbols, spaces, upright capitals."""
+def fix_spacing(math: Element) -> Element:
+    """Correct symbols, weights, primes and spaces in place; return the element."""
     for element in math.iter():
-        _reformed(element)
-        _weighted(element)
-        _unprimed(element)
+        _fix_symbol(element)
+        _fix_weight(element)
+        _fix_prime(element)
     for row in math.iter():
-        if row.tag not in _SCRIPTED:
+        if row.tag not in _SCRIPT_TAGS:
             for place in range(len(row)):
-                _set_apart(row, place)
+                _set_spaces(row, place)
     return math
 
 
-def _reformed(element: Element) -> None:
-    """A symbol, made what it is."""
+def _fix_symbol(element: Element) -> None:
+    """Correct the tag and attributes of a symbol."""
     text = element.text or ""
     if element.tag == "mi" and len(text) == 1:
         if _is_symbol(text) or unicodedata.category(text) in ("Ps", "Pe"):
@@ -50,8 +50,8 @@ def _reformed(element: Element) -> None:
         element.attrib.setdefault("accent", "true")
 
 
-def _weighted(element: Element) -> None:
-    """Bold by a class of the page: browsers know no variant but `normal`."""
+def _fix_weight(element: Element) -> None:
+    """Mark bold by a CSS class: browsers support no `mathvariant` but `normal`."""
     variant = element.get("mathvariant", "")
     if variant in _BOLD:
         del element.attrib["mathvariant"]
@@ -60,8 +60,8 @@ def _weighted(element: Element) -> None:
         element.set("mathvariant", "normal")
 
 
-def _unprimed(element: Element) -> None:
-    """A prime beside its base: the character is raised already, twice is too high."""
+def _fix_prime(element: Element) -> None:
+    """Put a prime next to its base: the character is raised already."""
     if element.tag not in ("msup", "msubsup"):
         return
     script = element[-1]
@@ -79,32 +79,32 @@ def _unprimed(element: Element) -> None:
 
 
 def _core(element: Element) -> Element:
-    """What carries the scripts of an element; the element itself if it has none."""
-    while element.tag in _SCRIPTED:
+    """The base of an element with scripts; the element itself if it has none."""
+    while element.tag in _SCRIPT_TAGS:
         element = element[0]
     return element
 
 
 def _is_name(element: Element) -> bool:
-    """Whether it is the name of a function: log, tr, lim sup."""
+    """Whether an element is the name of a function: log, tr, lim sup."""
     letters = (element.text or "").replace("\u2006", "")
     return element.tag in ("mi", "mo") and len(letters) > 1 and letters.isalpha()
 
 
-def _set_apart(row: Element, place: int) -> None:
-    """The space between one child and its neighbours, as TeX has it."""
-    before = row[place - 1] if place else None
-    after = row[place + 1] if place + 1 < len(row) else None
+def _set_spaces(row: Element, place: int) -> None:
+    """Set the space between a child and its neighbours as in TeX."""
+    left = row[place - 1] if place else None
+    right = row[place + 1] if place + 1 < len(row) else None
     core = _core(row[place])
     if _is_name(core):
         core.tag = "mo"
-        core.set("lspace", _THIN if before is not None and _closes(before) else "0")
-        core.set("rspace", _THIN if after is not None and not _is_sign(after) else "0")
-    elif core.text in _BARS and after is not None and _core(after).text in _BARS:
+        core.set("lspace", _THIN if left is not None and _closes(left) else "0")
+        core.set("rspace", _THIN if right is not None and not _is_sign(right) else "0")
+    elif core.text in _BARS and right is not None and _core(right).text in _BARS:
         core.set("rspace", _THIN)  # |x| |y|
-    elif core.text in _SIGNS and before is not None and not _closes(before):
+    elif core.text in _SIGNS and left is not None and not _closes(left):
         core.set("form", "prefix")  # = −x
-    elif before is None and core.tag == "mo" and _is_symbol(core.text or ""):
+    elif left is None and core.tag == "mo" and _is_symbol(core.text or ""):
         core.set("lspace", "0")
 
 
@@ -117,6 +117,6 @@ def _closes(element: Element) -> bool:
 
 
 def _is_sign(element: Element) -> bool:
-    """Whether it is an operator that brings its own space, or a bracket."""
+    """Whether an element is an operator with its own spacing, or a bracket."""
     core = _core(element)
     return core.tag in ("mo", "mspace") and not _is_name(core)

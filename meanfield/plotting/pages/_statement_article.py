@@ -1,4 +1,4 @@
-"""One statement as an article: what is claimed, how it is measured, how it ended."""
+"""One statement as an HTML article: claim, measurement, verdict."""
 
 import html
 from collections.abc import Mapping
@@ -8,17 +8,18 @@ from meanfield.errors import InvalidInputError
 
 from ._mathml import typeset
 from ._statement_checks import trials, verdict_mark
-from ._verdicts import kinds, passed
+from ._verdicts import kinds, statement_passed
 
 Record = Mapping[str, Any]
 
 
 def article(statement: Record, options: str = "") -> str:
-    """The article, anchored by the id of the statement and by its aliases.
+    """The article of a statement, with anchors for its id and its aliases.
 
     Args:
         statement: one entry of a report.
-        options: of the command that measures it again, with a space before.
+        options: options of the command that repeats the measurement, with a leading
+            space.
 
     Raises:
         InvalidInputError: if a formula cannot be typeset; the message names the
@@ -47,15 +48,15 @@ def _article(statement: Record, options: str) -> str:
     return "\n".join(filter(None, parts))
 
 
-def overall(statement: Record) -> str:
-    """The verdict on a statement with its control and what was printed."""
-    good = passed(statement)
-    words = "verified" if good else "not as it must be"
-    return verdict_mark(good=good, words=words)
+def overall_verdict(statement: Record) -> str:
+    """The verdict on a statement together with its control and printed version."""
+    good = statement_passed(statement)
+    text = "verified" if good else "not as it must be"
+    return verdict_mark(good=good, text=text)
 
 
 def errata_label(statement: Record) -> str:
-    """Its errata by number, or nothing: `erratum C12`."""
+    """The errata of a statement, as `erratum C12`; empty if there are none."""
     if not statement["printed"]:
         return ""
     numbers = ", ".join(statement["errata"])
@@ -71,29 +72,29 @@ def _header(statement: Record) -> str:
     badge = f' <span class="badge">{label}</span>' if label else ""
     return (
         f'<header><h4>{anchors}<a href="#{name}">{name}</a></h4>'
-        f'<span class="ending">{overall(statement)}{badge}</span>'
+        f'<span class="ending">{overall_verdict(statement)}{badge}</span>'
         f'<p class="source">{source}{f"; also {also}" if also else ""}</p></header>'
     )
 
 
 def _facts(statement: Record) -> str:
-    """What is said of the measurement, each under its name."""
+    """Hypotheses, protocol and remarks on a statement, as a description list."""
     rows = [
         ("Hypotheses", statement["hypotheses"]),
         ("Measured by", statement["protocol"]),
         ("Remark", statement["remark"]),
         ("Repeats", statement.get("repeats", "")),
     ]
-    items = "".join(
+    entries = "".join(
         f'<div><dt>{name}</dt><dd class="scroll">{typeset(text)}</dd></div>'
         for name, text in rows
         if text
     )
-    return f'<dl class="facts">{items}</dl>' if items else ""
+    return f'<dl class="facts">{entries}</dl>' if entries else ""
 
 
 def _errata(statement: Record) -> str:
-    """Print and correction side by side, then the data that tell them apart."""
+    """The printed and the corrected version in columns, and a counterexample."""
     if not statement["printed"]:
         return ""
     columns = "".join(
@@ -102,9 +103,9 @@ def _errata(statement: Record) -> str:
         for name, title in (("printed", "Printed"), ("corrected", "Corrected"))
     )
     data = statement["counterexample"]
-    given = f"<p><strong>Counterexample.</strong> {typeset(data)}</p>" if data else ""
+    example = f"<p><strong>Counterexample.</strong> {typeset(data)}</p>" if data else ""
     return (
         f'<section class="errata" aria-label="{errata_label(statement)}">'
         f'<div class="columns">{columns}</div>'
-        f"{given}</section>"
+        f"{example}</section>"
     )

@@ -1,4 +1,4 @@
-"""The measurements of a statement: one table for each role, notes on the tolerances."""
+"""The measurements of a statement: a table for each role, notes on tolerances."""
 
 import html
 from collections.abc import Mapping, Sequence
@@ -29,46 +29,48 @@ _VERDICTS = {
     "printed": ("refuted, as it must be", "not refuted"),
     "corrected": ("holds", "does not hold"),
 }
-_CLAIMED = {"<=": "≤", ">=": "≥", "=": "="}
-_BROKEN = {"<=": "≰", ">=": "≱", "=": "≠"}
+_RELATION_SIGNS = {"<=": "≤", ">=": "≥", "=": "="}
+_NEGATED_SIGNS = {"<=": "≰", ">=": "≱", "=": "≠"}
 _SLACK = {"<=": "+ ", ">=": "− ", "=": "± "}  # how a tolerance widens a bound
 _HEADS = ("measured", "observed", "", "bound", "tolerance", "tightness", "verdict")
 
 
 def trials(statement: Record) -> str:
-    """All roles of a statement with their evidence, then why the tolerances."""
+    """All trials of a statement with their evidence, then notes on tolerances."""
     notes = _notes(statement)
     parts = [_trial(statement, trial, notes) for trial in statement["trials"]]
     if not parts:
-        parts = [f"<p>{verdict_mark(good=False, words='nothing was measured')}</p>"]
-    items = "".join(f"<li>({mark}) {typeset(why)}</li>" for why, mark in notes.items())
-    listed = f'<h5>Tolerances</h5><ul class="notes">{items}</ul>' if notes else ""
-    return "".join(parts) + listed
+        parts = [f"<p>{verdict_mark(good=False, text='nothing was measured')}</p>"]
+    entries = "".join(
+        f"<li>({mark}) {typeset(why)}</li>" for why, mark in notes.items()
+    )
+    note_list = f'<h5>Tolerances</h5><ul class="notes">{entries}</ul>' if notes else ""
+    return "".join(parts) + note_list
 
 
-def verdict_mark(*, good: bool, words: str) -> str:
-    """A verdict with its sign, its words and its colour."""
+def verdict_mark(*, good: bool, text: str) -> str:
+    """A verdict as HTML with sign, text and colour."""
     kind, sign = ("good", "✓") if good else ("bad", "✗")
-    return f'<span class="{kind}"><span aria-hidden="true">{sign}</span> {words}</span>'
+    return f'<span class="{kind}"><span aria-hidden="true">{sign}</span> {text}</span>'
 
 
 def _notes(statement: Record) -> dict[str, str]:
-    """Derivations of tolerances, each once, by the letter that marks it."""
+    """The derivations of tolerances, mapped to the letters that mark them."""
     checks = [check for trial in statement["trials"] for check in trial["checks"]]
     whys = dict.fromkeys(check["why"] for check in checks if check["why"])
     return {why: _letters(place) for place, why in enumerate(whys)}
 
 
 def _letters(place: int) -> str:
-    """The place in a, b, …, z, aa, ab, and so on."""
-    before, last = divmod(place, 26)
-    return (_letters(before - 1) if before else "") + chr(ord("a") + last)
+    """The entry with index `place` of the sequence a, b, …, z, aa, ab, and so on."""
+    quotient, last = divmod(place, 26)
+    return (_letters(quotient - 1) if quotient else "") + chr(ord("a") + last)
 
 
 def _trial(statement: Record, trial: Record, notes: Mapping[str, str]) -> str:
     role, good = trial["role"], trial_passed(trial)
-    words = _VERDICTS[role][0 if good else 1] if trial["checks"] else "not measured"
-    verdict = verdict_mark(good=good, words=words)
+    text = _VERDICTS[role][0 if good else 1] if trial["checks"] else "not measured"
+    verdict = verdict_mark(good=good, text=text)
     parts = [f"<h5>{_TITLES[role]} {verdict}</h5>"]
     if role == "control" and statement["control"]:
         parts.append(f"<p>{_sentence(statement['control'])}</p>")
@@ -85,7 +87,7 @@ def _trial(statement: Record, trial: Record, notes: Mapping[str, str]) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """The text as a sentence, with a capital and a full stop."""
     return typeset(f"{text[0].upper()}{text[1:]}{'' if text.endswith('.') else '.'}")
 
 
@@ -104,8 +106,8 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
     good, relation = check_passed(check, role), check["relation"]
     mark = notes.get(check["why"], "")
     cells = [
-        ("", _observed(check)),
-        ("relation", _related(check)),
+        ("", _observed_numeral(check)),
+        ("relation", _relation_sign(check)),
         ("", numeral(check["bound"])),
         (
             "",
@@ -114,7 +116,7 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
             + (f' <span class="soft">({mark})</span>' if mark else ""),
         ),
         ("", _tightness(check["tightness"])),
-        ("verdict", verdict_mark(good=good, words=_seen(check, role))),
+        ("verdict", verdict_mark(good=good, text=_verdict_text(check, role))),
     ]
     data = "".join(
         f'<td class="{kind}">{cell}</td>' if kind else f"<td>{cell}</td>"
@@ -123,23 +125,23 @@ def _row(check: Record, role: str, notes: Mapping[str, str]) -> str:
     return f'<tr><th scope="row">{typeset(check["label"])}</th>{data}</tr>'
 
 
-def _related(check: Record) -> str:
-    """How the number stands to its bound, widened by the tolerance."""
-    signs = _CLAIMED if check_passed(check, "statement") else _BROKEN
+def _relation_sign(check: Record) -> str:
+    """The sign between the observed value and its bound, up to the tolerance."""
+    signs = _RELATION_SIGNS if check_passed(check, "statement") else _NEGATED_SIGNS
     relation = str(check["relation"])
     return signs.get(relation, html.escape(relation))
 
 
-def _observed(check: Record) -> str:
-    """The number, with digits enough to tell it from the bound where that matters."""
-    observed, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
-    known = all(map(finite, (observed, bound, tolerance)))
-    apart = known and abs(observed - bound) > tolerance
-    return numeral(observed, apart_from=bound if apart else None)
+def _observed_numeral(check: Record) -> str:
+    """The observed value, with enough digits to differ from the bound if it does."""
+    value, bound, tolerance = (check[n] for n in ("observed", "bound", "tolerance"))
+    is_finite = all(map(finite, (value, bound, tolerance)))
+    is_distinct = is_finite and abs(value - bound) > tolerance
+    return numeral(value, reference=bound if is_distinct else None)
 
 
-def _seen(check: Record, role: str) -> str:
-    """What the numbers say: a claim held or broken, a control broken or not."""
+def _verdict_text(check: Record, role: str) -> str:
+    """The verdict on one check: holds or fails, or for a control violated or not."""
     if role in HOLDING:
         return "holds" if check_passed(check, role) else "fails"
     if check_passed(check, role):
@@ -151,7 +153,7 @@ def _seen(check: Record, role: str) -> str:
 
 
 def _tightness(value: Any) -> str:
-    """A ratio with a bar under it that is full at one; a dash where there is none."""
+    """A ratio with a bar that is full at one; a dash for None."""
     if value is None:
         return '<span class="soft">–</span>'
     share = min(max(value, 0.0), 1.0) if finite(value) else 0.0
@@ -160,11 +162,13 @@ def _tightness(value: Any) -> str:
 
 
 def _witnesses(checks: Sequence[Record]) -> str:
-    """Where ascents ended, as numbers that open on demand."""
+    """The points at which ascents ended, in a collapsible block."""
     parts = []
     for check in checks:
-        found = (check["evidence"] or {}).get("witness") or {}
-        values = "\n".join(f"{name} = {_array(value)}" for name, value in found.items())
+        witness = (check["evidence"] or {}).get("witness") or {}
+        values = "\n".join(
+            f"{name} = {_array(value)}" for name, value in witness.items()
+        )
         if values:
             label = typeset(check["label"])
             parts.append(f"<p>{label}</p><pre>{html.escape(values)}</pre>")
@@ -175,10 +179,10 @@ def _witnesses(checks: Sequence[Record]) -> str:
 
 
 def _array(value: Any, indent: str = "    ") -> str:
-    """Nested lists as rows of numbers, six digits each."""
+    """Nested lists as text, with six digits for each number."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return f"{value:.6g}" if isinstance(value, float) else str(value)
-    inner = [_array(each, indent + " ") for each in value]
-    nested = any(isinstance(each, list | tuple) for each in value)
-    between = f",\n{indent}" if nested else ", "
-    return f"[{between.join(inner)}]"
+    inner = [_array(entry, indent + " ") for entry in value]
+    is_nested = any(isinstance(entry, list | tuple) for entry in value)
+    separator = f",\n{indent}" if is_nested else ", "
+    return f"[{separator.join(inner)}]"

@@ -1,4 +1,4 @@
-"""Evidence as small pictures: SVG in the colours of the page around it."""
+"""Small SVG plots of evidence, in the colours of the page."""
 
 import html
 import math
@@ -11,120 +11,124 @@ from ._numerals import finite, plain
 
 _WIDTH, _HEIGHT = 244, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 42.0, 236.0, 22.0, 116.0
-_KEPT = 120  # points of a history
+_MAX_POINTS = 120  # largest number of points of a history
 _HALF_A_DECADE, _FIVE_PERCENT = 0.5, 0.02
-_FARTHEST = 300.0  # decades from one: beyond, doubles end
+_FARTHEST = 300.0  # largest modulus of a base-ten logarithm, near the range of doubles
 
 Record = Mapping[str, Any]
 Point = tuple[float, float]
 
 
 def plot(check: Record) -> str:
-    """The figure of a check's evidence; nothing if it has none that can be drawn."""
+    """The figure of a check's evidence; empty if there is none that can be drawn."""
     evidence = check["evidence"] or {}
     drawing = _DRAWINGS.get(evidence.get("kind", ""))
     return "" if drawing is None else drawing(check, evidence)
 
 
 def _fit(check: Record, evidence: Record) -> str:
-    """Points in logarithmic axes, the fitted line, and the wedge of its interval."""
+    """Points on logarithmic axes, the fitted line, and a wedge for its error."""
     pairs = list(zip(evidence["x"], evidence["y"], strict=True))
     points = [(math.log10(x), math.log10(y)) for x, y in pairs if _positive(x, y)]
     slope, half = evidence["slope"], evidence["half_width"]
-    words = f"slope {_number(slope)} ± {_number(half, 2)}"
+    text = f"slope {_number(slope)} ± {_number(half, 2)}"
     if len(points) < len(pairs):
-        words += f"; {len(pairs) - len(points)} of {len(pairs)} points cannot be drawn"
+        text += f"; {len(pairs) - len(points)} of {len(pairs)} points cannot be drawn"
     names = (evidence["x_name"], evidence["y_name"])
     if not points:
-        return _figure("", check["label"], words)
+        return _figure("", check["label"], text)
     x_axis = spanning([x for x, _ in points], _LEFT, _RIGHT, least=_HALF_A_DECADE)
     y_axis = spanning([y for _, y in points], _BOTTOM, _TOP, least=_HALF_A_DECADE)
     marks = "".join(
-        f'<circle class="dot" cx="{x_axis.at(x):.1f}" cy="{y_axis.at(y):.1f}" r="2.6"/>'
+        f'<circle class="dot" cx="{x_axis.pixel(x):.1f}" '
+        f'cy="{y_axis.pixel(y):.1f}" r="2.6"/>'
         for x, y in points
     )
     line = (
         _line(points, (float(slope), half), (x_axis, y_axis)) if finite(slope) else ""
     )
     frame = _frame((x_axis, log_ticks(x_axis)), (y_axis, log_ticks(y_axis)), names)
-    says = f"{names[1]} against {names[0]}, logarithmic: {words}"
-    return _figure(_svg(frame + line + marks, says), check["label"], words)
+    alt = f"{names[1]} against {names[0]}, logarithmic: {text}"
+    return _figure(_svg(frame + line + marks, alt), check["label"], text)
 
 
 def _line(
     points: Sequence[Point], slope: tuple[float, Any], axes: tuple[Axis, Axis]
 ) -> str:
-    """The least-squares line, and the wedge of the slopes in the interval."""
+    """The least-squares line, and a wedge of the slopes in the interval."""
     x_axis, y_axis = axes
     x0 = sum(x for x, _ in points) / len(points)
     y0 = sum(y for _, y in points) / len(points)
     ends = (x_axis.low, x_axis.high)
 
-    def along(s: float) -> list[Point]:
-        return [(x_axis.at(x), y_axis.at(y0 + s * (x - x0))) for x in ends]
+    def endpoints(s: float) -> list[Point]:
+        return [(x_axis.pixel(x), y_axis.pixel(y0 + s * (x - x0))) for x in ends]
 
     half = slope[1] if finite(slope[1]) else 0.0
-    (a, b), (c, d) = along(slope[0] - half), along(slope[0] + half)
-    wedge = f'<path class="wedge" d="M{_joined([a, b, d, c])}Z"/>'
-    return _clipped(f'{wedge}<path class="fit" d="M{_joined(along(slope[0]))}"/>')
+    (a, b), (c, d) = endpoints(slope[0] - half), endpoints(slope[0] + half)
+    wedge = f'<path class="wedge" d="M{_path_data([a, b, d, c])}Z"/>'
+    return _clip(f'{wedge}<path class="fit" d="M{_path_data(endpoints(slope[0]))}"/>')
 
 
 def _ascent(check: Record, evidence: Record) -> str:
-    """The largest ratio found by each step, against the bound; logarithmic."""
+    """The largest ratio found up to each step, with the bound, logarithmic."""
     history, bound = evidence["history"], check["bound"]
     points = [
         (float(step), value / math.log(10))
         for step, value in enumerate(history, 1)
         if finite(value) and abs(value) < _FARTHEST * math.log(10)
     ]
-    words = f"{_number(check['observed'])} found, bound {_number(bound)}"
+    text = f"{_number(check['observed'])} found, bound {_number(bound)}"
     if len(points) < len(history):
-        words += (
+        text += (
             f"; {len(history) - len(points)} of {len(history)} steps cannot be drawn"
         )
     if not points:
-        return _figure("", check["label"], words)
+        return _figure("", check["label"], text)
     level = [math.log10(bound)] if _positive(bound) else []
     heights = [*(y for _, y in points), *level]
     x_axis = spanning([x for x, _ in points], _LEFT, _RIGHT, least=1.0)
     y_axis = spanning(heights, _BOTTOM, _TOP, least=_FIVE_PERCENT)
-    trace = [(x_axis.at(x), y_axis.at(y)) for x, y in thinned(points)]
+    trace = [(x_axis.pixel(x), y_axis.pixel(y)) for x, y in thin_points(points)]
     lines = "".join(
-        f'<path class="bound" d="M{_LEFT} {y_axis.at(y):.1f}H{_RIGHT}"/>' for y in level
+        f'<path class="bound" d="M{_LEFT} {y_axis.pixel(y):.1f}H{_RIGHT}"/>'
+        for y in level
     )
-    lines += f'<path class="fit" d="M{_joined(trace)}"/>'
+    lines += f'<path class="fit" d="M{_path_data(trace)}"/>'
     x, y = trace[-1]
     lines += f'<circle class="end" cx="{x:.1f}" cy="{y:.1f}" r="2.6"/>'
     frame = _frame(
         (x_axis, even_ticks(x_axis)), (y_axis, log_ticks(y_axis)), ("step", "ratio")
     )
-    return _figure(_svg(frame + lines, f"ascent: {words}"), check["label"], words)
+    return _figure(_svg(frame + lines, f"ascent: {text}"), check["label"], text)
 
 
-def thinned(points: Sequence[Point]) -> list[Point]:
-    """At most 120 of the points: evenly, with both ends and the highest."""
+def thin_points(points: Sequence[Point]) -> list[Point]:
+    """At most 120 points, evenly chosen, with both ends and the highest."""
     last = len(points) - 1
-    if last < _KEPT:
+    if last < _MAX_POINTS:
         return list(points)
-    kept = {round(i * last / (_KEPT - 2)) for i in range(_KEPT - 1)}
+    indices = {round(i * last / (_MAX_POINTS - 2)) for i in range(_MAX_POINTS - 1)}
     top = max(range(len(points)), key=lambda i: points[i][1])
-    return [points[i] for i in sorted(kept | {top})]
+    return [points[i] for i in sorted(indices | {top})]
 
 
 _DRAWINGS = {"fit": _fit, "ascent": _ascent}
 
 
 def _frame(
-    across: tuple[Axis, list[Tick]], up: tuple[Axis, list[Tick]], names: Sequence[str]
+    horizontal: tuple[Axis, list[Tick]],
+    vertical: tuple[Axis, list[Tick]],
+    names: Sequence[str],
 ) -> str:
-    (x_axis, x_ticks), (y_axis, y_ticks) = across, up
+    (x_axis, x_ticks), (y_axis, y_ticks) = horizontal, vertical
     marks = [f'<path class="axis" d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}"/>']
     for tick, label in x_ticks:
-        x = x_axis.at(tick)
+        x = x_axis.pixel(tick)
         marks.append(f'<path class="axis" d="M{x:.1f} {_BOTTOM}v3"/>')
         marks.append(_text(label, x, _BOTTOM + 13, "middle"))
     for tick, label in y_ticks:
-        y = y_axis.at(tick)
+        y = y_axis.pixel(tick)
         marks.append(f'<path class="axis" d="M{_LEFT} {y:.1f}h-3"/>')
         marks.append(_text(label, _LEFT - 5, y + 3, "end"))
     marks.append(_text(names[0], (_LEFT + _RIGHT) / 2, 144.0, "middle"))
@@ -132,35 +136,35 @@ def _frame(
     return "".join(marks)
 
 
-def _text(words: str, x: float, y: float, anchor: str) -> str:
+def _text(label: str, x: float, y: float, anchor: str) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
-    return f"<text {place}>{html.escape(words)}</text>"
+    return f"<text {place}>{html.escape(label)}</text>"
 
 
-def _clipped(marks: str) -> str:
-    """What of the marks lies within the axes: a nested picture clips."""
+def _clip(marks: str) -> str:
+    """The marks clipped to the axes, by a nested SVG."""
     box = f"{_LEFT} {_TOP} {_RIGHT - _LEFT} {_BOTTOM - _TOP}"
     x, y, width, height = box.split()
     place = f'x="{x}" y="{y}" width="{width}" height="{height}"'
     return f'<svg {place} viewBox="{box}">{marks}</svg>'
 
 
-def _svg(marks: str, says: str) -> str:
+def _svg(marks: str, alt: str) -> str:
     box = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
-    return f'<svg {box} role="img" aria-label="{html.escape(says)}">{marks}</svg>'
+    return f'<svg {box} role="img" aria-label="{html.escape(alt)}">{marks}</svg>'
 
 
-def _figure(picture: str, label: str, words: str) -> str:
-    caption = f"<figcaption>{typeset(label)}: {html.escape(words)}</figcaption>"
+def _figure(picture: str, label: str, text: str) -> str:
+    caption = f"<figcaption>{typeset(label)}: {html.escape(text)}</figcaption>"
     return f'<figure class="plot">{picture}{caption}</figure>'
 
 
-def _joined(points: Sequence[Point]) -> str:
+def _path_data(points: Sequence[Point]) -> str:
     return "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def _positive(*numbers: Any) -> bool:
-    """Whether all have a logarithm that a picture can show."""
+    """Whether all numbers have a logarithm that can be drawn."""
     return all(
         finite(number) and number > 0 and abs(math.log10(number)) < _FARTHEST
         for number in numbers

@@ -1,6 +1,6 @@
-"""What a report says of its statements, and what of that a page may believe.
+"""Verdicts of a report, re-evaluated for a page.
 
-A check that is not finite fails, whatever the report says of it.
+A check with a number that is not finite fails, whatever the report says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,58 +10,58 @@ from ._numerals import finite
 
 Record = Mapping[str, Any]
 
-HOLDING = ("statement", "corrected")  # the others must be violated
+HOLDING = ("statement", "corrected")  # other roles must be violated
 _NUMBERS = ("observed", "bound", "tolerance")
 
 
 class Tally(NamedTuple):
-    """How often a role was measured, and how often it went as it must."""
+    """The numbers of passed and of all trials of a role."""
 
-    passed: int
-    measured: int
+    n_passed: int
+    n_measured: int
 
 
 def check_passed(check: Record, role: str) -> bool:
-    """Whether the claim holds, or the control or the print is violated."""
+    """Whether a check is as it should be: holds, or is violated if the role says so."""
     numbers = all(finite(check[name]) for name in _NUMBERS)
     return numbers and bool(check["holds" if role in HOLDING else "violated"])
 
 
 def trial_passed(trial: Record) -> bool:
-    """Whether something was measured, and all of it went as it must."""
+    """Whether something was measured without error, and all checks passed."""
     checks = trial["checks"]
     good = all(check_passed(check, trial["role"]) for check in checks)
     return bool(trial["passed"]) and bool(checks) and not trial["error"] and good
 
 
-def passed(statement: Record) -> bool:
-    """Whether the claim holds, its control fails, and so for what was printed."""
+def statement_passed(statement: Record) -> bool:
+    """Whether all trials of a statement passed: claim, control, printed version."""
     trials = statement["trials"]
     return bool(statement["passed"] and trials) and all(map(trial_passed, trials))
 
 
 def tally(statements: Sequence[Record], role: str) -> Tally:
-    """Over all trials of a role."""
-    trials = [t for each in statements for t in each["trials"] if t["role"] == role]
+    """The tally over all trials of a role."""
+    trials = [t for record in statements for t in record["trials"] if t["role"] == role]
     return Tally(sum(map(trial_passed, trials)), len(trials))
 
 
 def kinds(statement: Record) -> list[str]:
-    """What the filters of the page ask for."""
-    found = {
+    """The filters of the page that apply to a statement."""
+    flags = {
         "errata": bool(statement["printed"]),
-        "inequalities": any(map(_is_inequality, _claimed(statement))),
-        "failed": not passed(statement),
+        "inequalities": any(map(_is_inequality, _claim_checks(statement))),
+        "failed": not statement_passed(statement),
     }
-    return [name for name, applies in found.items() if applies]
+    return [name for name, applies in flags.items() if applies]
 
 
-def _claimed(statement: Record) -> list[Record]:
+def _claim_checks(statement: Record) -> list[Record]:
     trials = [t for t in statement["trials"] if t["role"] == "statement"]
     return [check for trial in trials for check in trial["checks"]]
 
 
 def _is_inequality(check: Record) -> bool:
-    """An identity is measured as an error that is at most zero: that is none."""
-    sought = (check["evidence"] or {}).get("kind") == "ascent"
-    return sought or (check["relation"] != "=" and check["bound"] != 0)
+    """Whether a check is an inequality; an identity (error at most zero) is not."""
+    is_ascent = (check["evidence"] or {}).get("kind") == "ascent"
+    return is_ascent or (check["relation"] != "=" and check["bound"] != 0)

@@ -1,4 +1,4 @@
-"""Pages as files, and the sources they are filled from."""
+"""Writing of pages, and the templates and assets that they are made of."""
 
 import json
 import re
@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meanfield.errors import InvalidInputError
-from meanfield.plotting._writing.files import named, put
+from meanfield.plotting._writing.files import output_path, write_file
 
 _SUFFIX = ".html"
-SHARED = Path(__file__).parent  # of what pages are filled with
+ASSETS = Path(__file__).parent  # folder of templates, styles and scripts
 
 
 def page_file(path: str | Path) -> Path:
-    """The file of a page: `path`, to which `.html` is added if it has no suffix.
+    """The file of a page: `path`, with `.html` appended if it has no suffix.
 
     Raises:
-        InvalidInputError: if the suffix is another one, or there is no name.
+        InvalidInputError: if `path` has another suffix, or no file name.
     """
-    target = named(path)
+    target = output_path(path)
     if target.suffix.lower() not in ("", _SUFFIX):
         raise InvalidInputError(
             f"A page cannot be written as `{target.suffix}`; use `{_SUFFIX}`."
@@ -26,33 +26,33 @@ def page_file(path: str | Path) -> Path:
     return target if target.suffix else target.with_suffix(_SUFFIX)
 
 
-def written(file: Path, page: str) -> Path:
-    """The file, once the page is in it.
+def write_page(file: Path, page: str) -> Path:
+    """Write a page to a file, and return the file.
 
     Raises:
-        ResourceError: if the file cannot be written; an old one then stays.
+        ResourceError: if the file cannot be written; an old file is then kept.
     """
-    return put(file, page.encode())
+    return write_file(file, page.encode())
 
 
-def source(*names: str, folder: Path = SHARED) -> str:
-    """The text of files of a folder, by default this one, one after the other."""
+def source(*names: str, folder: Path = ASSETS) -> str:
+    """The concatenated text of files in a folder, by default `ASSETS`."""
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
 
 
-def filled(template: str, parts: Mapping[str, str]) -> str:
+def fill_template(template: str, parts: Mapping[str, str]) -> str:
     """The template with each `{{name}}` replaced by the part of that name.
 
-    In one pass: what is filled in is not searched for further fields.
+    Inserted parts are not searched for further fields.
     """
     return re.sub(r"\{\{(\w+)\}\}", lambda field: parts[field[1]], template)
 
 
-def embedded(values: object) -> str:
-    """Values as JSON in which no HTML parser finds a tag.
+def embed_json(values: object) -> str:
+    """Values as JSON that is safe inside HTML, with `<`, `>` and `&` escaped.
 
     Raises:
-        ValueError: if a number among them is not finite.
+        ValueError: if a number is not finite.
     """
     text = json.dumps(values, allow_nan=False, separators=(",", ":"))
     escapes = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}

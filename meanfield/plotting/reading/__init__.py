@@ -1,1 +1,1 @@
-"""What pictures and pages read in a dataset, and the numbers that they draw."""
+"""Reading of datasets for pictures and pages, and the quantities that they draw."""

@@ -1,4 +1,4 @@
-"""What the panels read in a dataset: runs, frames that hold a state, endings."""
+"""Reading of a dataset for panels: runs, finite states, endings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import Look, look_of
 from meanfield.spec import RunSpec
 
-from .described import spec_of
+from .description import spec_of
 
 _VARIABLES = {
     "points": ("x", "weight"),
@@ -21,7 +21,7 @@ _VARIABLES = {
     "grid": ("mass", "outflow", "origin", "axes", "edges_x"),
 }
 
-# What is read of any other kind: the Gaussian that has its moments.
+# The variables read from any other kind, drawn as the Gaussian with these moments.
 _MOMENTS = ("mean", "factor")
 
 NOTHING = (
@@ -31,7 +31,7 @@ NOTHING = (
 
 
 class Ending(NamedTuple):
-    """How a run ended; times are NaN where there is none."""
+    """How a run ended; times that do not apply are NaN."""
 
     status: Status
     stop_time: float
@@ -45,33 +45,33 @@ class Track(NamedTuple):
     mean: np.ndarray
     factor: np.ndarray
 
-    def at(self, frames: np.ndarray) -> "Track":
-        """The same at some of its frames."""
+    def take(self, frames: np.ndarray) -> "Track":
+        """The Gaussian at the given frames."""
         return Track(self.mean[frames], self.factor[frames])
 
 
 class Swarm(NamedTuple):
-    """Moving tokens: states (time, n, d), weights of sum one, positions or None.
+    """Moving tokens: states (time, n, d), weights with sum one, positions or None.
 
-    Tokens without an order have no positions, though a store numbers them.
+    `position` is None for unordered tokens, even if the store has positions.
     """
 
     x: np.ndarray
     weights: np.ndarray
     position: np.ndarray | None
 
-    def at(self, frames: np.ndarray) -> "Swarm":
-        """The same at some of its frames."""
+    def take(self, frames: np.ndarray) -> "Swarm":
+        """The tokens at the given frames."""
         return self._replace(x=self.x[frames])
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """One run: tokens or a Gaussian at the times when its state is finite.
+    """One run of tokens or of a Gaussian, at the times when its state is finite.
 
-    `closure`, if any, is the Gaussian that the closed equation moves meanwhile, and
-    `whole` is the run in all its coordinates, of which this one shows some. `words`
-    are the labels of its tokens, and `look` is the choice of the reader.
+    `closure`, if any, is the Gaussian that solves the closed equation at these times;
+    `whole` is the run before projection to some coordinates; `words` are the labels of
+    the tokens; `look` is the look of the picture.
     """
 
     times: np.ndarray
@@ -87,16 +87,16 @@ class Cloud:
         """The number $d$ of coordinates."""
         return self.state[0].shape[-1]
 
-    def at(self, frames: np.ndarray) -> "Cloud":
-        """The same run at some of its frames."""
+    def take(self, frames: np.ndarray) -> "Cloud":
+        """The run at the given frames."""
         return replace(
             self,
             times=self.times[frames],
-            state=self.state.at(frames),
-            closure=None if self.closure is None else self.closure.at(frames),
+            state=self.state.take(frames),
+            closure=None if self.closure is None else self.closure.take(frames),
         )
 
-    def seen_along(self, axes: np.ndarray, origin: np.ndarray) -> "Cloud":
+    def project(self, axes: np.ndarray, origin: np.ndarray) -> "Cloud":
         """The image under $x -> (x - origin) axes$, for axes of shape (d, k)."""
 
         def image(track: Track) -> Track:
@@ -112,13 +112,12 @@ class Cloud:
 
 
 def kind(dataset: xr.Dataset) -> str:
-    """`points`, `gaussian` or `grid`, checked against the variables that are there.
+    """The kind of a dataset: `points`, `gaussian` or `grid`; checks its variables.
 
-    A dataset of another kind that holds a mean and a factor of its covariance is drawn
-    as a `gaussian`.
+    A dataset of another kind that contains `mean` and `factor` counts as `gaussian`.
 
     Raises:
-        InvalidInputError: if it is none of them, or a variable is missing.
+        InvalidInputError: if the kind is none of these, or a variable is missing.
     """
     name = dataset.attrs.get("kind")
     if name not in _VARIABLES:
@@ -126,30 +125,30 @@ def kind(dataset: xr.Dataset) -> str:
             return "gaussian"
         hint = " A sweep is drawn by the panel `phase`." if name == "sweep" else ""
         raise InvalidInputError(
-            "This panel draws a dataset of kind `points`, `gaussian` or `grid`, or one "
-            f"that holds {' and '.join(_MOMENTS)}; got {name!r}.{hint}"
+            "The dataset must be of kind `points`, `gaussian` or `grid`, or contain "
+            f"{' and '.join(_MOMENTS)}; got {name!r}.{hint}"
         )
     missing = [key for key in _VARIABLES[name] if key not in dataset]
     if missing:
         raise InvalidInputError(
-            f"A dataset of kind `{name}` must hold {' and '.join(_VARIABLES[name])}; "
-            f"`{missing[0]}` is missing."
+            f"A dataset of kind `{name}` must contain "
+            f"{' and '.join(_VARIABLES[name])}; `{missing[0]}` is missing."
         )
     return name
 
 
 def values(dataset: xr.Dataset, name: str, dims: tuple[str, ...]) -> np.ndarray:
-    """The variable `name` in double precision, its axes in the order of `dims`.
+    """The variable `name` in double precision, with its axes in the order of `dims`.
 
-    Numbers beyond `LARGEST` come out as NaN.
+    Values with modulus above `LARGEST` become NaN.
 
     Raises:
-        InvalidInputError: if it has other dimensions, or no entries.
+        InvalidInputError: if the variable has other dimensions, or no entries.
     """
     variable = dataset[name]
     if set(variable.dims) != set(dims) or 0 in variable.shape:
         raise InvalidInputError(
-            f"`{name}` must have dimensions {dims}, none empty; "
+            f"`{name}` must have the dimensions {dims}, of positive size; "
             f"got {dict(variable.sizes)}."
         )
     array = np.asarray(variable.transpose(*dims).values, dtype=np.float64)
@@ -166,7 +165,7 @@ def runs(dataset: xr.Dataset) -> Iterator[xr.Dataset]:
 
 
 def track(run: xr.Dataset, prefix: str = "") -> Track:
-    """The Gaussian in `mean` and `factor`, or in `closure_mean`, `closure_factor`."""
+    """The Gaussian in the variables `mean` and `factor`, with a prefix if given."""
     return Track(
         values(run, f"{prefix}mean", ("time", "coord")),
         values(run, f"{prefix}factor", ("time", "coord", "rank")),
@@ -182,7 +181,10 @@ def swarm(run: xr.Dataset) -> Swarm:
     weights = values(run, "weight", ("token",))
     total = weights.sum()
     if not (np.isfinite(total) and total > 0 and np.all(weights >= 0)):
-        raise InvalidInputError("`weight` must be finite and >= 0, with a sum > 0.")
+        raise InvalidInputError(
+            "`weight` must be finite and nonnegative, with a positive sum; got weights "
+            f"from {weights.min():g} to {weights.max():g}."
+        )
     position = values(run, "position", ("token",)) if _is_ordered(run) else None
     return Swarm(
         values(run, "x", ("time", "token", "coord")), weights / total, position
@@ -190,7 +192,7 @@ def swarm(run: xr.Dataset) -> Swarm:
 
 
 def _is_ordered(run: xr.Dataset) -> bool:
-    """Whether tokens have positions that a mask sees, or that are places in a text."""
+    """Whether positions matter: there is a mask, the tokens are a text, or no spec."""
     if "position" not in run:
         return False
     spec = spec_of(run)
@@ -198,27 +200,27 @@ def _is_ordered(run: xr.Dataset) -> bool:
 
 
 def ending(run: xr.Dataset) -> Ending:
-    """How one run ended; a dataset without a status counts as finished."""
+    """The ending of one run; a dataset without a `status` counts as finished."""
 
     def number(name: str) -> float:
         return float(run[name].values) if name in run else np.nan
 
     status = Status.FINISHED
     if "status" in run:
-        stored = run["status"]
-        meanings = str(stored.attrs.get("flag_meanings", "")).split()
-        flags = np.atleast_1d(stored.attrs.get("flag_values", range(len(meanings))))
+        variable = run["status"]
+        meanings = str(variable.attrs.get("flag_meanings", "")).split()
+        flags = np.atleast_1d(variable.attrs.get("flag_values", range(len(meanings))))
         names = dict(zip(flags.tolist(), meanings, strict=True))
-        name = names.get(int(stored.values), Status.FINISHED.ending)
-        status = Status.named(name)
+        name = names.get(int(variable.values), Status.FINISHED.ending)
+        status = Status.from_name(name)
     return Ending(status, number("stop_time"), number("t_star"), number("t_star_error"))
 
 
 def spec_and_ending(run: xr.Dataset) -> tuple[RunSpec | None, Ending]:
-    """What a dataset says of its run: the spec, if it carries one, and how it ended.
+    """The spec of a run, or None if the dataset has none, and how the run ended.
 
     Raises:
-        InvalidInputError: if the spec makes no sense.
+        InvalidInputError: if the spec is invalid.
 
     Examples:
         >>> from pathlib import Path
@@ -227,22 +229,22 @@ def spec_and_ending(run: xr.Dataset) -> tuple[RunSpec | None, Ending]:
         >>> from meanfield.plotting import spec_and_ending
         >>> keys = {"measure": "gaussian", "A": 1.0, "cov": 2.0, "t": 1.0}
         >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
-        >>> told, end = spec_and_ending(meanfield.open("run.zarr"))
-        >>> told.t, f"{end.status} at {end.t_star:.3f}"
+        >>> run_spec, end = spec_and_ending(meanfield.open("run.zarr"))
+        >>> run_spec.t, f"{end.status} at {end.t_star:.3f}"
         (1.0, 'blow-up at 0.250')
     """
     return spec_of(run), ending(run)
 
 
 def cloud(run: xr.Dataset) -> Cloud:
-    """One run as tokens or as a Gaussian, without frames that hold no finite state.
+    """One run of tokens or of a Gaussian, without frames that are not finite.
 
     Raises:
-        InvalidInputError: if no frame does, or the run is that of a density.
+        InvalidInputError: if no frame is finite, or the run moved a density.
     """
     if kind(run) == "grid":
         raise InvalidInputError(
-            "This panel draws tokens, or a Gaussian; this run moved a density: use "
+            "This panel needs tokens or a Gaussian; this run moved a density. Use "
             "`density`, `balance` or `spectrum`."
         )
     state = swarm(run) if kind(run) == "points" else track(run)
@@ -257,4 +259,4 @@ def cloud(run: xr.Dataset) -> Cloud:
     whole_run = Cloud(
         times, state, closure, ending(run), words=words, look=look_of(run)
     )
-    return whole_run.at(frames)
+    return whole_run.take(frames)

@@ -1,4 +1,4 @@
-"""Layers and heads of a run, by the numbers that its keys give them: from zero."""
+"""Layers and heads of a run, numbered from zero as in its spec."""
 
 from itertools import takewhile
 from typing import NamedTuple
@@ -8,25 +8,25 @@ import xarray as xr
 
 from meanfield.spec import RunSpec
 
-from .described import spec_of
+from .description import spec_of
 
 
-class Passed(NamedTuple):
-    """A layer that a flow passes.
+class FlowLayer(NamedTuple):
+    """A layer that acts during part of a flow.
 
     Attributes:
-        start: the time from which it moves the tokens; the first one does before, too.
-        number: counted from zero, of a model in the model.
+        start: the time from which it acts; the first layer also acts before.
+        number: its number from zero; for a model, its number in the model.
     """
 
     start: float
     number: int
 
 
-def layers_passed(dataset: xr.Dataset) -> list[Passed]:
-    """The layers that move a run before its last time; none if it has no layers.
+def layers_passed(dataset: xr.Dataset) -> list[FlowLayer]:
+    """The layers that begin before the last time of a run; empty without layers.
 
-    Those of a model take one unit of time each, and the last one acts for ever.
+    A layer of a model takes one unit of time; the last layer acts for ever.
     """
     spec = spec_of(dataset)
     if spec is None:
@@ -36,18 +36,18 @@ def layers_passed(dataset: xr.Dataset) -> list[Passed]:
     return layers or _layers(spec, dataset)[:1]
 
 
-def _layers(spec: RunSpec, dataset: xr.Dataset) -> list[Passed]:
+def _layers(spec: RunSpec, dataset: xr.Dataset) -> list[FlowLayer]:
     if spec.model is not None:
         count = int(np.ceil(dataset["time"].values[-1]))
         numbers = spec.model_layers or range(int(dataset.attrs.get("n_layers", count)))
-        return [Passed(float(start), number) for start, number in enumerate(numbers)]
+        return [FlowLayer(float(start), number) for start, number in enumerate(numbers)]
     if spec.depth == "interpolated":
-        return []  # parameters are between two of them
-    return [Passed(layer.t, number) for number, layer in enumerate(spec.layers)]
+        return []  # parameters are interpolated, so no layer is active
+    return [FlowLayer(layer.t, number) for number, layer in enumerate(spec.layers)]
 
 
 def head_numbers(dataset: xr.Dataset, count: int) -> list[int]:
-    """What `count` heads are called: of a model what the model calls them."""
+    """The numbers of `count` heads; for a model, their numbers in the model."""
     spec = spec_of(dataset)
-    chosen = None if spec is None else spec.model_heads
-    return list(chosen or range(count))[:count]
+    numbers = None if spec is None else spec.model_heads
+    return list(numbers or range(count))[:count]

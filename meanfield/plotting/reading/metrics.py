@@ -1,4 +1,4 @@
-"""In what tokens of one cluster are near: their places, or their directions from 0."""
+"""Metrics that define clusters of tokens: Euclidean distance, or cosine from 0."""
 
 import abc
 from typing import NamedTuple
@@ -11,37 +11,37 @@ from meanfield.clusters import cluster_radii, cluster_share
 
 from .data import Swarm
 
-# By default tokens are linked whose cosine is at least 0.9: an angle of 26 degrees.
+# By default tokens are linked if their cosine is at least 0.9: an angle of 26 degrees.
 COSINE_LINK = 0.1
-_FAR = 3.0  # from all unit vectors, of which two are no more than 2 apart
+_FAR = 3.0  # distance of zero tokens from unit vectors, which are at most 2 apart
 
 
-class Linked(NamedTuple):
-    """Tokens (time, n, d) as clusters see them, and the radii (time,) of links."""
+class Embedding(NamedTuple):
+    """Embedded tokens (time, n, d), and the Euclidean linking radii (time,)."""
 
     x: np.ndarray
     radii: np.ndarray
 
 
 class AbstractMetric(abc.ABC):
-    """What is measured between two tokens, of which a `link` is the most."""
+    """A metric of tokens; two tokens are linked if they are at most `link` apart."""
 
     @property
     @abc.abstractmethod
     def name(self) -> str:
-        """By what tokens are linked, for a curve among others."""
+        """The name of the metric in legends, such as `by distance`."""
 
     @abc.abstractmethod
     def default_link(self, first: np.ndarray, weights: np.ndarray) -> float:
-        """The link for tokens (n, d) that begin so, if nobody chooses one."""
+        """The default link, from the tokens (n, d) of the first frame."""
 
     @abc.abstractmethod
-    def linked(self, state: Swarm, link: float) -> Linked:
-        """What to link, by Euclidean distances, and within which radii."""
+    def embed(self, state: Swarm, link: float) -> Embedding:
+        """Embed tokens so that the metric becomes a Euclidean distance."""
 
     @abc.abstractmethod
     def note(self, link: float) -> str:
-        """Small print on who is linked."""
+        """A note on which tokens are linked."""
 
 
 class _Euclidean(AbstractMetric):
@@ -55,8 +55,8 @@ class _Euclidean(AbstractMetric):
         return cluster_share(first, weights)
 
     @override
-    def linked(self, state: Swarm, link: float) -> Linked:
-        return Linked(state.x, cluster_radii(state.x, state.weights, link))
+    def embed(self, state: Swarm, link: float) -> Embedding:
+        return Embedding(state.x, cluster_radii(state.x, state.weights, link))
 
     @override
     def note(self, link: float) -> str:
@@ -67,7 +67,10 @@ class _Euclidean(AbstractMetric):
 
 
 class _Cosine(AbstractMetric):
-    r"""Unit vectors are $\sqrt{2(1-\cos\theta)}$ apart; zeros lie beyond, together."""
+    r"""Cosine metric, by Euclidean distances $\sqrt{2(1-\cos\theta)}$ of unit vectors.
+
+    Tokens at zero have no direction; they are embedded in one point far from the rest.
+    """
 
     @property
     @override
@@ -79,15 +82,15 @@ class _Cosine(AbstractMetric):
         return COSINE_LINK
 
     @override
-    def linked(self, state: Swarm, link: float) -> Linked:
-        # Divided by the largest entry first, whose square would underflow where small.
+    def embed(self, state: Swarm, link: float) -> Embedding:
+        # Divide by the largest entry first, since squares of small entries underflow.
         largest = np.abs(state.x).max(axis=-1, keepdims=True)
-        scaled = state.x / np.where(largest > 0, largest, 1.0)
-        lengths = np.linalg.norm(scaled, axis=-1, keepdims=True)
-        directions = scaled / np.where(lengths > 0, lengths, 1.0)
-        beyond = np.where(largest == 0, _FAR, 0.0)
-        seen = np.concatenate([directions, beyond], axis=-1)
-        return Linked(seen, np.full(len(state.x), np.sqrt(2 * link)))
+        scaled_x = state.x / np.where(largest > 0, largest, 1.0)
+        lengths = np.linalg.norm(scaled_x, axis=-1, keepdims=True)
+        directions = scaled_x / np.where(lengths > 0, lengths, 1.0)
+        extra_axis = np.where(largest == 0, _FAR, 0.0)
+        points = np.concatenate([directions, extra_axis], axis=-1)
+        return Embedding(points, np.full(len(state.x), np.sqrt(2 * link)))
 
     @override
     def note(self, link: float) -> str:

@@ -1,7 +1,7 @@
-r"""Numbers of a cloud: covariance, spectrum, effective rank, main axes.
+r"""Observables of a cloud: covariance, spectrum, effective rank, principal axes.
 
-Plain NumPy on arrays whose leading axes (runs, times) are free. Frames that are not
-finite, or beyond 1e100, come out as NaN; nothing warns.
+Plain NumPy on arrays with arbitrary leading axes (runs, times). Frames that are not
+finite, or exceed 1e100, become NaN without a warning.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from meanfield.spectrum import effective_rank as spectral_rank
 from .data import LARGEST, Cloud, Swarm, Track, kind, runs, swarm, track
 from .density import density_moments, every_frame
 
-# A cloud smaller than this share of its distance from zero has only the directions of
-# rounding, in single precision.
-_ROUNDED = 1e-6
-# Singular values below this many roundings of the states are rounding themselves.
+# A cloud smaller than this share of its distance from zero has only rounding errors as
+# directions, in single precision.
+_MIN_SPREAD = 1e-6
+# Singular values below this multiple of the rounding of the states count as zero.
 _ROUNDINGS = 8.0
 
 
@@ -34,11 +34,11 @@ def moments(state: Swarm | Track) -> Track:
 def covariances(dataset: xr.Dataset) -> np.ndarray:
     r"""The covariances $\Sigma(t)$, of shape (time, d, d), or (run, time, d, d).
 
-    For points it is the weighted covariance of the tokens (weights of sum one, no
+    For points it is the weighted covariance of the tokens (weights with sum one, no
     Bessel correction), for a Gaussian $YY^T$, for a grid that of the density.
 
     Raises:
-        InvalidInputError: if the dataset holds neither.
+        InvalidInputError: if the dataset contains none of these.
 
     Examples:
         >>> from pathlib import Path
@@ -50,40 +50,40 @@ def covariances(dataset: xr.Dataset) -> np.ndarray:
         >>> print(covariances(meanfield.open("run.zarr")).ravel())  # 1/(1/2 + 2t)
         [2.     0.6667 0.4   ]
     """
-    return per_run(dataset, lambda run: covariance(run_moments(run).factor))
+    return map_runs(dataset, lambda run: covariance(run_moments(run).factor))
 
 
 def covariance(factor: np.ndarray) -> np.ndarray:
-    """$YY^T$, NaN throughout where an entry is not finite."""
+    """$YY^T$; matrices with an entry that is not finite are NaN throughout."""
     Sigma = factor @ np.swapaxes(factor, -1, -2)
     whole = finite(Sigma)
     return np.where(whole[..., None, None], Sigma, np.nan)
 
 
 def sizes_of(factor: np.ndarray) -> np.ndarray:
-    r"""$\sqrt{\operatorname{tr}\Sigma}$ of factors (…, d, r)."""
+    r"""The RMS radius $\sqrt{\operatorname{tr}\Sigma}$ for factors (…, d, r)."""
     return np.sqrt((factor**2).sum(axis=(-2, -1)))
 
 
 def is_rounding(mean: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """Whether a cloud is as small as the rounding of its mean, in double precision."""
+    """Whether the spread is no more than double-precision rounding of the mean."""
     floor = _ROUNDINGS * np.finfo(np.float64).eps
     return sizes_of(factor) <= floor * np.abs(mean).max(axis=-1)
 
 
 def finite(matrices: np.ndarray) -> np.ndarray:
-    """Which matrices have only finite entries."""
+    """Mask of the matrices with only finite entries."""
     return np.asarray(np.isfinite(matrices).all(axis=(-2, -1)))
 
 
 def run_moments(run: xr.Dataset) -> Track:
-    """The mean and a covariance factor of one run at all its times."""
+    """The mean and a covariance factor of one run at all stored times."""
     if kind(run) == "grid":
         return density_moments(every_frame(run))
     return moments(swarm(run) if kind(run) == "points" else track(run))
 
 
-def per_run(
+def map_runs(
     dataset: xr.Dataset, observable: Callable[[xr.Dataset], np.ndarray]
 ) -> np.ndarray:
     """`observable` of the run, or of each run of an ensemble, stacked in front."""
@@ -92,10 +92,10 @@ def per_run(
 
 
 def spectrum(factor: np.ndarray) -> np.ndarray:
-    r"""The $d$ eigenvalues of $YY^T$ in decreasing order, from those of the factor.
+    r"""The $d$ eigenvalues of $YY^T$ in decreasing order, as squared singular values.
 
-    They are squares of singular values, so small ones are exact to $\epsilon^2$ of the
-    largest, where an eigenvalue solver on $\Sigma$ would stop at $\epsilon$.
+    Their error is about $\epsilon^2$ relative to the largest, whereas an eigenvalue
+    solver on $\Sigma$ would have an error of about $\epsilon$.
     """
     d, r = factor.shape[-2:]
     whole = finite(factor)
@@ -109,16 +109,16 @@ def spectrum(factor: np.ndarray) -> np.ndarray:
 
 
 def rounded_spectrum(run: xr.Dataset) -> np.ndarray:
-    """The spectra of one run, (time, d), with zeros where only rounding is left."""
+    """The spectra of one run, (time, d); eigenvalues at rounding level are set to 0."""
     floor = _ROUNDINGS * np.minimum(rounding(run), LARGEST)
     eigenvalues = spectrum(run_moments(run).factor)
     return np.where(eigenvalues <= floor[:, None] ** 2, 0.0, eigenvalues)
 
 
 def rounding(run: xr.Dataset) -> np.ndarray:
-    """What rounding makes of the states of one run, (time,), in their units.
+    """The rounding error of the states of one run, (time,), in their units.
 
-    A run that was scaled after it was rounded carries it as `rounding`.
+    A run that was rescaled after rounding stores it in the variable `rounding`.
     """
     if "rounding" in run:
         return run["rounding"].values
@@ -131,8 +131,8 @@ def rounding(run: xr.Dataset) -> np.ndarray:
 def effective_rank(covariances: np.ndarray) -> np.ndarray:
     r"""$\exp(-\sum_k p_k \log p_k)$ with $p_k = \lambda_k / \operatorname{tr}\Sigma$.
 
-    Between 1 and $d$; 0 for $\Sigma = 0$ and NaN where $\Sigma$ is not finite. Takes
-    covariances of shape (..., d, d).
+    The value is between 1 and $d$; it is 0 for $\Sigma = 0$ and NaN where $\Sigma$ is
+    not finite. `covariances` has shape (..., d, d).
 
     Examples:
         >>> from meanfield.plotting import effective_rank
@@ -146,20 +146,20 @@ def effective_rank(covariances: np.ndarray) -> np.ndarray:
 
 
 def principal_axes(cloud: Cloud, k: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""The `k` main axes (d, k) of a moving cloud, and the variance shares they hold.
+    r"""The `k` main axes (d, k) of a moving cloud, and their shares of the variance.
 
     They are eigenvectors of the mean over frames of $M(t) / \operatorname{tr} M(t)$,
-    with $M(t)$ the second moment about the initial mean: early and late frames count
-    alike, however much the cloud has shrunk or grown, and drift counts as spread. At
-    most 16 frames, evenly spaced, are used, and none in which only rounding is left.
-    Signs make the largest entry positive.
+    with $M(t)$ the second moment about the initial mean: frames have equal weight
+    however much the cloud has shrunk or grown, and drift counts as spread. At most 16
+    evenly spaced frames are used, without those whose spread is rounding error. The
+    largest entry of each axis is positive.
     """
-    sample = cloud.at(even_frames(cloud.times.size, 16))
+    sample = cloud.take(even_frames(cloud.times.size, 16))
     mean, factor = moments(sample.state)
     spread = np.concatenate([factor, (mean - mean[0])[..., None]], axis=-1)
     scale = np.abs(spread).max(axis=(-2, -1), keepdims=True)
     size = np.abs(mean).max(axis=-1)[:, None, None]
-    unit = spread / np.where(scale > _ROUNDED * size, scale, np.inf)
+    unit = spread / np.where(scale > _MIN_SPREAD * size, scale, np.inf)
     M = unit @ np.swapaxes(unit, -1, -2)
     trace = np.trace(M, axis1=-2, axis2=-1)[:, None, None]
     M = (M / np.where(trace > 0, trace, 1.0)).mean(axis=0)
@@ -171,7 +171,7 @@ def principal_axes(cloud: Cloud, k: int) -> tuple[np.ndarray, np.ndarray]:
     return axes * np.sign(largest), shares / (total if total > 0 else 1.0)
 
 
-def even_frames(n_frames: int, at_most: int) -> np.ndarray:
-    """Indices of evenly spaced frames, the first and the last among them."""
-    count = min(n_frames, at_most)
+def even_frames(n_frames: int, max_frames: int) -> np.ndarray:
+    """Indices of at most `max_frames` evenly spaced frames, with the first and last."""
+    count = min(n_frames, max_frames)
     return np.unique(np.linspace(0, n_frames - 1, count).round().astype(np.intp))

@@ -1,1 +1,1 @@
-"""The cells of a sweep: phase diagrams."""
+"""The panels `phase` and `lines` of the cells of a sweep."""

@@ -1,4 +1,4 @@
-"""What a number of a sweep is over its seeds: its middle, and a band."""
+"""Averages of a quantity of a sweep over its seeds: a middle and a band."""
 
 import math
 from typing import NamedTuple
@@ -9,9 +9,9 @@ _QUARTILES = (0.25, 0.5, 0.75)
 
 
 class Average(NamedTuple):
-    """Over seeds, which stood in the last axis; NaN where there is none.
+    """Averages over seeds, with a description; NaN where there are no values.
 
-    `middle` and `high` are infinite where they are larger than any number.
+    All three arrays may be infinite if some values are.
     """
 
     middle: np.ndarray
@@ -21,50 +21,50 @@ class Average(NamedTuple):
 
 
 def average(numbers: np.ndarray) -> Average:
-    """The mean and its standard error; the median and quartiles if some are infinite.
+    """The mean and its standard error over the last axis, which is that of the seeds.
 
-    A number that is NaN is left out.
+    If some values are infinite, the median and the quartiles. NaN are ignored.
     """
     seeds = numbers.shape[-1]
     if np.isposinf(numbers).any():
-        said = f"line: median over {seeds} seeds; band: quartiles"
-        return Average(*_quartiles(numbers), said)
-    said = f"line: mean over {seeds} seeds; band: its standard error"
+        note = f"line: median over {seeds} seeds; band: quartiles"
+        return Average(*_quartiles(numbers), note)
+    note = f"line: mean over {seeds} seeds; band: its standard error"
     if np.array_equal(
         numbers, np.broadcast_to(numbers[..., :1], numbers.shape), equal_nan=True
     ):
-        said = f"all {seeds} seeds give the same: nothing depends on them"
+        note = f"all {seeds} seeds give the same: nothing depends on them"
     mean, error = _mean(numbers)
-    return Average(mean, mean - error, mean + error, said)
+    return Average(mean, mean - error, mean + error, note)
 
 
 def _mean(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    held = np.isfinite(numbers)
-    count = held.sum(axis=-1).astype(float)
+    is_finite = np.isfinite(numbers)
+    count = is_finite.sum(axis=-1).astype(float)
     count[count == 0] = np.nan
-    kept = np.where(held, numbers, 0.0)
-    mean = kept.sum(axis=-1) / count
-    squares = np.where(held, numbers - mean[..., None], 0.0) ** 2
+    terms = np.where(is_finite, numbers, 0.0)
+    mean = terms.sum(axis=-1) / count
+    squares = np.where(is_finite, numbers - mean[..., None], 0.0) ** 2
     freedom = np.where(count > 1, count - 1, np.nan)
     return mean, np.sqrt(squares.sum(axis=-1) / freedom / count)
 
 
 def _quartiles(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Middle, low and high; between a number and an infinite one all is infinite."""
+    """Median, lower and upper quartile; infinite if the next value above is."""
     flat = numbers.reshape(-1, numbers.shape[-1])
     result = np.full((3, len(flat)), np.nan)
     for place, row in enumerate(flat):
-        kept = np.sort(row[~np.isnan(row)])
-        if kept.size:
-            result[:, place] = [_quantile(kept, share) for share in _QUARTILES]
+        sorted_row = np.sort(row[~np.isnan(row)])
+        if sorted_row.size:
+            result[:, place] = [_quantile(sorted_row, share) for share in _QUARTILES]
     low, middle, high = result.reshape(3, *numbers.shape[:-1])
     return middle, low, high
 
 
-def _quantile(ordered: np.ndarray, share: float) -> float:
-    """Linear between two numbers."""
-    rank = share * (ordered.size - 1)
-    below, above = ordered[math.floor(rank)], ordered[math.ceil(rank)]
-    if np.isposinf(above):
+def _quantile(sorted_values: np.ndarray, share: float) -> float:
+    """A quantile by linear interpolation; infinite if the next value above is."""
+    rank = share * (sorted_values.size - 1)
+    lower, upper = sorted_values[math.floor(rank)], sorted_values[math.ceil(rank)]
+    if np.isposinf(upper):
         return math.inf
-    return float(below + (rank - math.floor(rank)) * (above - below))
+    return float(lower + (rank - math.floor(rank)) * (upper - lower))

@@ -1,4 +1,4 @@
-"""The cells of a sweep: their endings, their numbers, and where they lie."""
+"""The cells of a sweep: endings, quantities, and positions on the axes."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.look import look_of
 from meanfield.spec import KEYS
 
-_LABELS = 12  # ticks on an axis of words
+_LABELS = 12  # most ticks on an axis with a list of values
 _NUMBERS = {
     "t_star": "blow-up time $t^{*}$",
     "t_star_error": "error bar of $t^{*}$",
@@ -27,12 +27,12 @@ _NUMBERS = {
     "smallest_eigenvalue": r"final $\lambda_{\min}(\Sigma)$",
     "effective_rank": r"final effective rank of $\Sigma$",
 }
-LATER = "$\\uparrow$"  # of a cell whose number is larger than its height
+LATER = "$\\uparrow$"  # marker of a cell whose value is larger than drawn
 SIZES = ("trace", "largest", "smallest", "mean", "cov")  # infinite at a blow-up
 
 
 class Scale(NamedTuple):
-    """Where the cells of an axis lie, and how it is drawn."""
+    """An axis of a sweep: its name, kind, centres and edges of cells, tick labels."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ class Scale(NamedTuple):
 
 
 class _Plain(LogFormatter):
-    """Ticks `0.1`, `0.2`, `1`, without powers of ten."""
+    """Formatter of ticks as `0.1`, `0.2`, `1`, without powers of ten."""
 
     @override
     def __call__(self, x: float, pos: int | None = None) -> str:
@@ -50,45 +50,47 @@ class _Plain(LogFormatter):
 
 
 def number_shown(dataset: xr.Dataset, panel: str) -> str:
-    """The number that the look chooses as `colour`, or the most telling one.
+    """The quantity to draw: the `colour` of the look, or the most informative one.
 
     Raises:
-        InvalidInputError: if the dataset is no sweep, or has no such number.
+        InvalidInputError: if the dataset is not a sweep, or has no such quantity.
     """
     kind = dataset.attrs.get("kind")
     if kind != "sweep" or "ending" not in dataset:
         raise InvalidInputError(
             f"The panel `{panel}` draws a sweep; got a dataset of kind {kind!r}."
         )
-    known = [str(name) for name in dataset.data_vars]
+    names = [str(name) for name in dataset.data_vars]
     name = look_of(dataset).colour
     if name is None:
         if _is_censored(dataset):
             return "t_star"
-        varied = [
+        candidates = [
             n for n in ("t_star", "effective_rank", "trace") if _varies(dataset, n)
         ]
-        return varied[0] if varied else "ending"
-    if name not in known:
-        near = suggestion(str(name), known)
-        raise InvalidInputError(f"The sweep has no number `{name}`; {near}")
+        return candidates[0] if candidates else "ending"
+    if name not in names:
+        hint = suggestion(str(name), names)
+        raise InvalidInputError(f"The sweep has no quantity `{name}`; {hint}")
     return str(name)
 
 
 def _is_censored(dataset: xr.Dataset) -> bool:
-    """Whether some flows blew up, and others had not when they ended."""
-    blown = "t_star" in dataset and np.isfinite(numbers_of(dataset, "t_star")).any()
-    return bool(blown and survivals_of(dataset).any())
+    """Whether some flows blew up, and others did not before they ended."""
+    has_blow_up = (
+        "t_star" in dataset and np.isfinite(numbers_of(dataset, "t_star")).any()
+    )
+    return bool(has_blow_up and survivals_of(dataset).any())
 
 
 def _varies(dataset: xr.Dataset, name: str) -> bool:
-    shown = numbers_of(dataset, name) if name in dataset else np.empty(0)
-    shown = shown[np.isfinite(shown)]
-    return shown.size > 0 and bool(np.ptp(shown) > 1e-9 * np.abs(shown).max())
+    numbers = numbers_of(dataset, name) if name in dataset else np.empty(0)
+    numbers = numbers[np.isfinite(numbers)]
+    return numbers.size > 0 and bool(np.ptp(numbers) > 1e-9 * np.abs(numbers).max())
 
 
 def numbers_of(dataset: xr.Dataset, name: str) -> np.ndarray:
-    """The number of each cell; NaN where there is none, or no size at a blow-up."""
+    """The quantity of each cell; NaN if missing, or if it is a size at a blow-up."""
     if name == "ending":
         return np.full(dataset["ending"].shape, np.nan)
     numbers = np.asarray(dataset[name].values, dtype=np.float64)
@@ -105,21 +107,22 @@ def endings_of(dataset: xr.Dataset) -> np.ndarray:
 
 
 def survivals_of(dataset: xr.Dataset) -> np.ndarray:
-    """Which cells had no blow-up until their flow ended."""
+    """Mask of the cells without a blow-up before their flow ended."""
     names = [status.ending for status in Status if status.row.survives]
     return np.isin(endings_of(dataset), names)
 
 
 def counts_of(endings: np.ndarray) -> dict[str, int]:
-    """How many cells ended in each way."""
+    """The number of cells with each ending that occurs."""
     counts = {status.ending: int(np.sum(endings == status.ending)) for status in Status}
     return {name: count for name, count in counts.items() if count}
 
 
 def ending_label(dataset: xr.Dataset, ending: str) -> str:
-    """An ending in a legend; cells that finished have only outlived their time.
+    """The label of an ending in a legend.
 
-    Beside others that blow up they are censored: they may do so later.
+    If other cells blow up, finished cells are labelled as censored, since they may blow
+    up later.
     """
     if ending != Status.FINISHED.ending:
         return ending
@@ -132,7 +135,7 @@ def ending_label(dataset: xr.Dataset, ending: str) -> str:
 
 
 def scale_of(dataset: xr.Dataset, name: str) -> Scale:
-    """Where the cells along an axis lie; words stand in the order given."""
+    """The scale of an axis; values of a list keep their order, at equal distances."""
     values = dataset[name].values
     kind = str(dataset[name].attrs.get("scale", "list"))
     if kind == "list":
@@ -140,32 +143,32 @@ def scale_of(dataset: xr.Dataset, name: str) -> Scale:
         labels = [short(value) for value in values.tolist()]
         return Scale(name, kind, places, np.arange(len(values) + 1) - 0.5, labels)
     centres = values.astype(np.float64)
-    along = np.log(centres) if kind == "log" else centres
-    middles = (along[1:] + along[:-1]) / 2
-    first, last = 2 * along[0] - middles[0], 2 * along[-1] - middles[-1]
+    coordinates = np.log(centres) if kind == "log" else centres
+    middles = (coordinates[1:] + coordinates[:-1]) / 2
+    first, last = 2 * coordinates[0] - middles[0], 2 * coordinates[-1] - middles[-1]
     edges = np.concatenate([[first], middles, [last]])
     return Scale(name, kind, centres, np.exp(edges) if kind == "log" else edges, ())
 
 
-def set_axis(axes: Axes, which: str, scale: Scale) -> None:
-    """Names and limits the `x` or the `y` axis of a picture, and sets its ticks."""
-    axis = axes.xaxis if which == "x" else axes.yaxis
+def set_axis(axes: Axes, axis_name: str, scale: Scale) -> None:
+    """Set label, limits and ticks of the `x` or `y` axis of a picture."""
+    axis = axes.xaxis if axis_name == "x" else axes.yaxis
     if scale.kind == "log":
-        axes.set(**{f"{which}scale": "log"})
+        axes.set(**{f"{axis_name}scale": "log"})
         if scale.edges.min() > 1e-4 and scale.edges.max() < 1e5:
             axis.set_major_formatter(_Plain())
             axis.set_minor_formatter(_Plain(minor_thresholds=(1, 0.5)))
     elif scale.kind != "list" and np.all(scale.centres == np.round(scale.centres)):
         axis.set_major_locator(MaxNLocator(integer=True))
     ends = (float(scale.edges.min()), float(scale.edges.max()))
-    axes.set(**{f"{which}label": key_label(scale.name), f"{which}lim": ends})
+    axes.set(**{f"{axis_name}label": key_label(scale.name), f"{axis_name}lim": ends})
     if scale.kind == "list":
         step = math.ceil(len(scale.labels) / _LABELS)
         axis.set_ticks(scale.centres[::step], list(scale.labels[::step]))
 
 
 def key_label(name: str) -> str:
-    """The name of an axis for people."""
+    """The label of an axis of a sweep in a picture."""
     head, bracket, rest = name.partition("[")
     if bracket:
         row, column = rest.rstrip("]").split(",")
@@ -178,7 +181,7 @@ def key_label(name: str) -> str:
 
 
 def number_label(name: str) -> str:
-    """The name of a reported number for people."""
+    """The label of a quantity in a picture."""
     for head, symbol in (("mean", r"\alpha"), ("cov", r"\Sigma")):
         digits = name.removeprefix(head)
         if digits != name:
@@ -187,5 +190,5 @@ def number_label(name: str) -> str:
 
 
 def short(value: object) -> str:
-    """A value of an axis as a title or a tick shows it."""
+    """A value of an axis as text for titles and ticks."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

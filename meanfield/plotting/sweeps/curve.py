@@ -1,4 +1,4 @@
-"""A number of the cells of a sweep with one axis, in marks that tell the ending."""
+"""A quantity of a sweep with one axis, as a curve with markers by ending."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,13 +27,13 @@ from .cells import (
     survivals_of,
 )
 
-# Of a flow without a blow-up, at the time to which it was followed.
+# Arrows mark flows without a blow-up, at the time up to which they were integrated.
 _MARK = {"linestyle": "", "markersize": 5}
 _ARROW = {"marker": LATER, "markersize": 9}
 
 
 def curve(dataset: xr.Dataset, name: str) -> Figure:
-    """A number along one axis, in marks that tell the ending."""
+    """Draw a quantity along the only axis of a sweep, with markers by ending."""
     name = "stop_time" if name == "ending" else name
     figure = titled_figure(dataset, (6.6, 4.4))
     axes = figure.add_subplot()
@@ -53,8 +53,8 @@ def curve(dataset: xr.Dataset, name: str) -> Figure:
 
 
 def _draw_ending(axes: Axes, dataset: xr.Dataset, name: str, ending: str) -> Line2D:
-    """The marks of the cells that ended so, and their entry in the legend."""
-    row, mask = Status.named(ending).row, endings_of(dataset) == ending
+    """Draw the markers of the cells with an ending; return their legend entry."""
+    row, mask = Status.from_name(ending).row, endings_of(dataset) == ending
     look: dict[str, Any] = {**_MARK, "color": row.colour, "marker": row.marker}
     numbers = numbers_of(dataset, name)
     centres = scale_of(dataset, str(dataset["ending"].dims[0])).centres
@@ -72,8 +72,8 @@ def _draw_ending(axes: Axes, dataset: xr.Dataset, name: str, ending: str) -> Lin
 
 def _curve_notes(dataset: xr.Dataset, name: str) -> Iterator[str]:
     missing = np.isnan(numbers_of(dataset, name))
-    censored = missing & survivals_of(dataset) & (name == "t_star")
-    if np.any(censored):
+    is_censored = missing & survivals_of(dataset) & (name == "t_star")
+    if np.any(is_censored):
         yield "arrows: no blow-up before this time, later perhaps, or never"
-    if np.any(missing & ~censored):
+    if np.any(missing & ~is_censored):
         yield "pale marks at the foot: no such number"

@@ -1,4 +1,4 @@
-"""Phase diagrams: how the cells of a sweep ended, and one of their numbers."""
+"""The panel `phase`: endings of the cells of a sweep, coloured by a quantity."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.plotting._figure.bands import spans_decades
 from meanfield.plotting._figure.look import look_of, options_for
-from meanfield.plotting._figure.marks import colour_bar, fitting, legend
+from meanfield.plotting._figure.marks import colour_bar, legend, legend_columns
 from meanfield.plotting._figure.panels import annotate, panel, panels, titled_figure
 from meanfield.plotting._figure.style import (
     INK,
@@ -42,24 +42,24 @@ from .cells import (
 )
 from .curve import curve
 
-_PANELS = 9  # maps in one figure
-_TINT = 0.25  # how much of an ending's colour is in cells without a number
+_PANELS = 9  # largest number of maps in one figure
+_TINT = 0.25  # share of the ending's colour in cells without the quantity
 
 
 @panels.register("phase")
 @panel(*options_for("phase"))
 def phase(dataset: xr.Dataset) -> Figure:
-    """How the flows of a sweep ended, cell by cell, coloured by a number.
+    """Phase diagram of a sweep: the ending of each cell, coloured by a quantity.
 
-    The `colour` of the look names the number; without it, it is the blow-up time if
-    there is one, else the effective rank, else the trace. `ending` leaves the numbers
-    out. Cells without the number have a pale tint of their ending, and its hatching;
-    of the others several endings are told apart by it. A third axis of up to nine
-    values makes a map for each; a single axis makes a curve.
+    The `colour` of the look names the quantity; by default it is the blow-up time if
+    there is one, else the effective rank, else the trace. With `ending`, only endings
+    are drawn. Cells without the quantity are drawn in a pale colour of their ending
+    with its hatching; cells with it are hatched only if their endings differ. A third
+    axis with up to nine values gives a map for each value; a single axis gives a curve.
 
     Raises:
-        InvalidInputError: if the dataset is no sweep, has too many axes, or has no such
-            number.
+        InvalidInputError: if the dataset is not a sweep, has too many axes, or has no
+            such quantity.
     """
     name = number_shown(dataset, "phase")
     if dataset["ending"].ndim == 1:
@@ -68,11 +68,11 @@ def phase(dataset: xr.Dataset) -> Figure:
 
 
 def _maps(dataset: xr.Dataset, name: str) -> Figure:
-    """A map for each value of a third axis, or one, with one scale for all."""
+    """Draw a map for each value of a third axis, if any, with a common colour scale."""
     layers = list(_layers(dataset))
     n_columns = look_of(dataset).columns(math.ceil(math.sqrt(len(layers))))
     n_rows = math.ceil(len(layers) / n_columns)
-    figure = _framed(dataset, n_rows, n_columns)
+    figure = _empty_figure(dataset, n_rows, n_columns)
     grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
     mapping = _mapping(dataset, name)
     for axes in grid.flat[len(layers) :]:
@@ -80,7 +80,7 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
     for index, (axes, (label, layer)) in enumerate(
         zip(grid.flat, layers, strict=False)
     ):
-        _map(axes, layer, name, mapping=mapping, hatched=_hatched(dataset, name))
+        _map(axes, layer, name, mapping=mapping, hatches=_hatch_names(dataset, name))
         axes.set_title(label)
         if index % n_columns > 0:
             axes.set_ylabel("")
@@ -95,8 +95,8 @@ def _maps(dataset: xr.Dataset, name: str) -> Figure:
     return figure
 
 
-def _framed(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
-    """An empty figure for so many maps; the legend of several bears the title."""
+def _empty_figure(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
+    """An empty figure for the maps; with several, the legend has the title instead."""
     if dataset["ending"].ndim == 2:
         return titled_figure(dataset, (6.6, 5.6))
     size = (1.4 + 3 * n_columns, 1.6 + 2.7 * n_rows)
@@ -104,24 +104,24 @@ def _framed(dataset: xr.Dataset, n_rows: int, n_columns: int) -> Figure:
 
 
 def _explain(figure: Figure, dataset: xr.Dataset, handles: list[Artist]) -> None:
-    """A legend that covers no data: above the one map, or above all of them."""
+    """Add a legend above the single map, or above all of them."""
     if dataset["ending"].ndim == 2:
         legend(figure.axes[0], handles, min(len(handles), 4))
         return
     figure.legend(
         handles=handles,
         loc="outside upper center",
-        ncols=fitting(figure.axes[0], handles, min(len(handles), 4)),
+        ncols=legend_columns(figure.axes[0], handles, min(len(handles), 4)),
         title=str(dataset.attrs.get("title") or ""),
         title_fontsize="x-large",
     )
 
 
 def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
-    """Parts of a dataset with two axes, each with its title.
+    """The parts of a sweep with two axes, each with a title.
 
     Raises:
-        InvalidInputError: if there are too many axes, saying which to fix.
+        InvalidInputError: if there are too many axes; suggests one to fix.
     """
     dims = [str(dim) for dim in dataset["ending"].dims]
     if len(dims) == 2:
@@ -131,8 +131,8 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
     if len(dims) > 3 or dataset.sizes[shortest] > _PANELS:
         sizes = ", ".join(f"{dim}: {dataset.sizes[dim]}" for dim in dims)
         raise InvalidInputError(
-            f"A picture shows two axes, and a third of up to {_PANELS} values; this "
-            f"sweep has {len(dims)} ({sizes}): sweep without `{shortest}`, or fix it, "
+            f"The panel `phase` takes two axes, and a third of up to {_PANELS} values; "
+            f"got {len(dims)} axes ({sizes}). Sweep without `{shortest}`, or fix it, "
             f"in Python by `meanfield.open(SWEEP).isel({{'{shortest}': 0}})`."
         )
     for index in range(dataset.sizes[shortest]):
@@ -140,10 +140,10 @@ def _layers(dataset: xr.Dataset) -> Iterator[tuple[str, xr.Dataset]]:
         yield f"{key_label(shortest)} = {short(part[shortest].item())}", part
 
 
-def _hatched(dataset: xr.Dataset, name: str) -> set[str]:
-    """The endings of cells that have the number, where these are several."""
-    coloured = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
-    endings = set(coloured.tolist())
+def _hatch_names(dataset: xr.Dataset, name: str) -> set[str]:
+    """The endings of cells with the quantity, if there are several, else none."""
+    names = endings_of(dataset)[np.isfinite(numbers_of(dataset, name))]
+    endings = set(names.tolist())
     return endings if len(endings) > 1 else set()
 
 
@@ -153,9 +153,12 @@ def _map(
     name: str,
     *,
     mapping: ScalarMappable | None,
-    hatched: set[str],
+    hatches: set[str],
 ) -> None:
-    """Cells in colours, and lines between endings; `hatched` have theirs in colours."""
+    """Draw coloured cells and borders between endings.
+
+    Endings in `hatches` are also hatched in cells that have the quantity.
+    """
     x, y = (scale_of(dataset, str(dim)) for dim in dataset["ending"].dims)
     endings, numbers = endings_of(dataset), numbers_of(dataset, name)
     bare = np.isnan(numbers)
@@ -164,12 +167,12 @@ def _map(
         region, face = _outline(x.edges, y.edges, mask & bare), _face(str(ending), name)
         axes.add_patch(PathPatch(region, facecolor=face, edgecolor="none"))
         _hatch(axes, region, str(ending), INK)
-        if ending in hatched:
+        if ending in hatches:
             _hatch(axes, _outline(x.edges, y.edges, mask & ~bare), str(ending), "white")
     if mapping is not None:
-        shown = np.ma.masked_invalid(numbers.T)
+        colours = np.ma.masked_invalid(numbers.T)
         mesh = axes.pcolormesh(
-            x.edges, y.edges, shown, cmap=mapping.cmap, rasterized=True
+            x.edges, y.edges, colours, cmap=mapping.cmap, rasterized=True
         )
         mesh.set_norm(mapping.norm)
     borders = list(_borders(x.edges, y.edges, endings))
@@ -180,12 +183,12 @@ def _map(
 
 def _hatch(axes: Axes, region: Path, ending: str, colour: str) -> None:
     marks = PathPatch(region, facecolor="none", edgecolor=colour, linewidth=0)
-    marks.set(hatch=Status.named(ending).row.hatch, alpha=0.5, zorder=3)
+    marks.set(hatch=Status.from_name(ending).row.hatch, alpha=0.5, zorder=3)
     axes.add_patch(marks)
 
 
 def _mapping(dataset: xr.Dataset, name: str) -> ScalarMappable | None:
-    """Colours for numbers; none if there are none."""
+    """The colour scale of the quantity; None if no cell has it."""
     numbers = numbers_of(dataset, name)
     finite = numbers[np.isfinite(numbers)]
     if finite.size == 0:
@@ -196,17 +199,17 @@ def _mapping(dataset: xr.Dataset, name: str) -> ScalarMappable | None:
 
 
 def _patches(dataset: xr.Dataset, name: str) -> list[Artist]:
-    """Legend entries: each ending as its cells look, and its count."""
+    """Legend entries of the endings, drawn like their cells, with counts."""
     endings, numbers = endings_of(dataset), numbers_of(dataset, name)
-    hatched, middle = _hatched(dataset, name), number_map(look_of(dataset))(0.5)
+    hatches, middle = _hatch_names(dataset, name), number_map(look_of(dataset))(0.5)
     patches: list[Artist] = []
     for ending, count in counts_of(endings).items():
         bare = np.isnan(numbers[endings == ending]).any()
         face = _face(ending, name) if bare else middle
         label = f"{ending_label(dataset, ending)} ({count})"
         patch = Patch(facecolor=face, edgecolor=INK, linewidth=0.7, label=label)
-        if bare or ending in hatched:
-            patch.set_hatch(Status.named(ending).row.hatch)
+        if bare or ending in hatches:
+            patch.set_hatch(Status.from_name(ending).row.hatch)
         patches.append(patch)
     return patches
 
@@ -216,7 +219,7 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
     infinite = name.startswith(SIZES) and bool(np.any(endings == Status.BLOW_UP.ending))
     bare = np.isnan(numbers) & (name != "ending")
     if name == "t_star":
-        bare &= ~survivals_of(dataset)  # the legend says of those what they have
+        bare &= ~survivals_of(dataset)  # the legend explains those
     label = number_label(name)
     return (
         f"pale cells have no {label}" if bare.any() and not infinite else "",
@@ -225,16 +228,16 @@ def _notes(dataset: xr.Dataset, name: str) -> tuple[str, ...]:
 
 
 def _face(ending: str, name: str) -> tuple[float, float, float]:
-    """The colour of cells of an ending: pale unless endings alone are shown."""
+    """The colour of cells without the quantity: pale unless only endings are drawn."""
     share = 0.75 if name == "ending" else _TINT
-    full, blank = to_rgb(Status.named(ending).row.colour), paper()
+    full, blank = to_rgb(Status.from_name(ending).row.colour), paper()
     red, green, blue = (p - share * (p - c) for p, c in zip(blank, full, strict=True))
     return red, green, blue
 
 
-def _outline(x: np.ndarray, y: np.ndarray, inside: np.ndarray) -> Path:
-    """One path around each cell that is `inside`, so that hatches run on."""
-    i, j = np.nonzero(inside)
+def _outline(x: np.ndarray, y: np.ndarray, mask: np.ndarray) -> Path:
+    """One path around all cells in `mask`, so that hatching is continuous."""
+    i, j = np.nonzero(mask)
     left, right, low, high = x[i], x[i + 1], y[j], y[j + 1]
     corners = [(left, low), (right, low), (right, high), (left, high), (left, low)]
     points = np.moveaxis(np.array(corners), -1, 0).reshape(-1, 2)

@@ -1,1 +1,1 @@
-"""Tokens, or a Gaussian, on their way: as a panel and as a movie."""
+"""Panel and movies of tokens or of a Gaussian."""

@@ -1,23 +1,31 @@
-"""Where words stand beside moving tokens: near, apart, and where they stood before."""
+"""Placement of words beside moving tokens: close, without overlaps, and steady."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-_GAP, _FAR = 3.0, (15.0, 30.0)  # points from a dot; beyond the gap with a line
-_BESIDE = ((1, 0.5), (1, -0.5), (-1, 0.5), (-1, -0.5), (1, 0), (-1, 0), (0, 1), (0, -1))
-# A word moves to a better place if it is better by the first; it hides dots at the
-# second each, each line to a dot costs the third, and each tail or line below the
-# word the last.
+_GAP, _FAR = 3.0, (15.0, 30.0)  # distances from a dot in points; far ones get a line
+_OFFSETS = (
+    (1, 0.5),
+    (1, -0.5),
+    (-1, 0.5),
+    (-1, -0.5),
+    (1, 0),
+    (-1, 0),
+    (0, 1),
+    (0, -1),
+)
+# Costs of a place: a bonus for keeping the previous place, then the costs of each
+# hidden dot, of a line to the dot, and of each hidden point of a tail or line.
 _HABIT, _COVERS, _LINE, _STRUCK = 2.5, 1.0, 1.2, 0.7
-_HIDDEN = 3  # dots at most that are counted as hidden, and points of tails or lines
-_ALONG = np.linspace(0.1, 0.9, 7)  # points of a line to a dot
-LEADING = 1  # the last rank of words to which lines lead
-_FADE = 3  # frames in which a word appears, or appears elsewhere
+_MAX_HIDDEN = 3  # largest number of hidden dots or points that is counted
+_LINE_SAMPLES = np.linspace(0.1, 0.9, 7)  # sample points of a line to a dot
+LEADING = 1  # words of this rank or below may be far from their dots, with a line
+_FADE = 3  # frames in which a word fades in
 
 
 class Labels(NamedTuple):
-    """Corners (frames, words, 2) from their dots, and opacities (frames, words)."""
+    """Lower left corners relative to the dots, (frames, words, 2), and opacities."""
 
     offsets: np.ndarray
     opacity: np.ndarray
@@ -31,34 +39,34 @@ def labels(
     room: np.ndarray,
     tails: np.ndarray | None = None,
 ) -> Labels:
-    """The places of words in all frames; those of low rank come first.
+    """Places of words in all frames, chosen in the order of their ranks.
 
-    A word that stood beside its dot goes on standing there if it can. Words cover no
-    other word, and few dots and tails, and no line to a dot crosses them. Those without
-    room are hidden, as those of dots outside the page, and those of a rank above
-    `LEADING` stand close to their dots only.
+    A word keeps its place relative to its dot where possible. Words do not overlap each
+    other or cross lines to other dots, and they hide few dots and tails. Words without
+    room, or whose dots are outside the page, are hidden; words with a rank above
+    `LEADING` may only be close to their dots.
 
     Args:
-        dots: of the words, (frames, words, 2), in points from the lower left corner.
-        sizes: of the words, (words, 2), in points.
-        ranks: of the words, (words,).
+        dots: dots of the words, (frames, words, 2), in points from the lower left.
+        sizes: widths and heights of the words, (words, 2), in points.
+        ranks: ranks of the words, (words,); low ranks are placed first.
         room: the size of the page, (2,), in points.
-        tails: points of the tails of dots, (frames, k, 2); None if they have none.
+        tails: points of the tails of dots, (frames, k, 2); None without tails.
     """
     corners = _corners(sizes)
     page = _Page(corners, sizes, ranks, room)
-    chosen = np.full(dots.shape[:2], -1)
-    before = np.full(dots.shape[1], -1)
-    behind = np.empty((len(dots), 0, 2)) if tails is None else tails
+    choices = np.full(dots.shape[:2], -1)
+    previous = np.full(dots.shape[1], -1)
+    tail_points = np.empty((len(dots), 0, 2)) if tails is None else tails
     for frame, places in enumerate(dots):
-        before = _chosen(places, page, before, behind[frame])
-        chosen[frame] = before
-    offsets = corners[np.arange(dots.shape[1]), np.maximum(chosen, 0)]
-    return Labels(offsets, _faded(chosen))
+        previous = _choose_places(places, page, previous, tail_points[frame])
+        choices[frame] = previous
+    offsets = corners[np.arange(dots.shape[1]), np.maximum(choices, 0)]
+    return Labels(offsets, _opacities(choices))
 
 
 class _Page(NamedTuple):
-    """What is the same in all frames: see `labels`, and `_corners`."""
+    """Data common to all frames; see `labels` and `_corners`."""
 
     corners: np.ndarray
     sizes: np.ndarray
@@ -67,77 +75,77 @@ class _Page(NamedTuple):
 
 
 def _corners(sizes: np.ndarray) -> np.ndarray:
-    """The lower left corners from a dot that each word may have, (words, k, 2)."""
-    ways = np.array(_BESIDE, dtype=float)
-    near = (ways - 1) / 2 * sizes[:, None] + _GAP * np.sign(ways)
+    """Candidate lower left corners of each word relative to its dot, (words, k, 2)."""
+    ways = np.array(_OFFSETS, dtype=float)
+    close_corners = (ways - 1) / 2 * sizes[:, None] + _GAP * np.sign(ways)
     long = ways / np.linalg.norm(ways, axis=1, keepdims=True)
     far = [(np.sign(ways) - 1) / 2 * sizes[:, None] + reach * long for reach in _FAR]
-    return np.concatenate([near, *far], axis=1)
+    return np.concatenate([close_corners, *far], axis=1)
 
 
-def _chosen(
-    dots: np.ndarray, page: _Page, before: np.ndarray, tails: np.ndarray
+def _choose_places(
+    dots: np.ndarray, page: _Page, previous: np.ndarray, tails: np.ndarray
 ) -> np.ndarray:
-    """The place of each word in one frame, -1 of those without."""
-    chosen = np.full(len(dots), -1)
-    taken, thin = np.empty((0, 4)), np.hstack([tails, tails])
+    """The index of each word's place in one frame; -1 if it has none."""
+    choices = np.full(len(dots), -1)
+    obstacles, thin = np.empty((0, 4)), np.hstack([tails, tails])
     boxes, fits, is_far = _boxes(dots, page)
     lines, spots = _lines(dots, page), np.hstack([dots, dots])
-    for word in np.lexsort([before < 0, page.ranks]):
-        crossed = _overlaps(lines[word].reshape(-1, 4), taken).any(axis=1)
-        free = fits[word] & ~crossed.reshape(is_far.size, -1).any(axis=1)
-        free &= ~_overlaps(boxes[word], taken).any(axis=1)
+    for word in np.lexsort([previous < 0, page.ranks]):
+        is_crossed = _overlaps(lines[word].reshape(-1, 4), obstacles).any(axis=1)
+        free = fits[word] & ~is_crossed.reshape(is_far.size, -1).any(axis=1)
+        free &= ~_overlaps(boxes[word], obstacles).any(axis=1)
         if not free.any():
             continue
-        costs = _LINE * is_far + _COVERS * _hidden(boxes[word], spots)
-        costs += _STRUCK * _hidden(boxes[word], thin)
+        costs = _LINE * is_far + _COVERS * _count_hidden(boxes[word], spots)
+        costs += _STRUCK * _count_hidden(boxes[word], thin)
         costs = np.where(free, costs, np.inf)
-        if before[word] >= 0:
-            costs[before[word]] -= _HABIT
-        place = chosen[word] = np.argmin(costs)
-        taken = np.vstack([taken, boxes[word, place]])
+        if previous[word] >= 0:
+            costs[previous[word]] -= _HABIT
+        place = choices[word] = np.argmin(costs)
+        obstacles = np.vstack([obstacles, boxes[word, place]])
         if is_far[place]:
             thin = np.vstack([thin, lines[word, place]])
-    return chosen
+    return choices
 
 
 def _boxes(dots: np.ndarray, page: _Page) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Boxes of words at each place, (words, k, 4); which fit; which are far, (k,)."""
+    """Boxes (words, k, 4) of words at each place, and masks: fitting, far (k,)."""
     lows = dots[:, None] + page.corners
     boxes = np.concatenate([lows, lows + page.sizes[:, None]], axis=-1)
     fits = (boxes[..., :2] >= 0).all(-1) & (boxes[..., 2:] <= page.room).all(-1)
     fits &= np.all((dots >= 0) & (dots <= page.room), axis=-1)[:, None]
-    is_far = np.arange(page.corners.shape[1]) >= len(_BESIDE)
+    is_far = np.arange(page.corners.shape[1]) >= len(_OFFSETS)
     return boxes, fits & ~(is_far & (page.ranks > LEADING)[:, None]), is_far
 
 
-def _hidden(boxes: np.ndarray, spots: np.ndarray) -> np.ndarray:
-    """How many spots each box hides, up to those that count."""
-    return np.minimum(_overlaps(boxes, spots).sum(axis=1), _HIDDEN)
+def _count_hidden(boxes: np.ndarray, spots: np.ndarray) -> np.ndarray:
+    """The number of spots hidden by each box, at most `_MAX_HIDDEN`."""
+    return np.minimum(_overlaps(boxes, spots).sum(axis=1), _MAX_HIDDEN)
 
 
 def _lines(dots: np.ndarray, page: _Page) -> np.ndarray:
-    """Points of the lines to words at each of their places, (words, places, k, 4)."""
+    """Points of the lines from dots to words at each place, (words, places, k, 4)."""
     reach = np.clip(0.0, page.corners, page.corners + page.sizes[:, None])
-    points = dots[:, None, None] + _ALONG[:, None] * reach[:, :, None]
+    points = dots[:, None, None] + _LINE_SAMPLES[:, None] * reach[:, :, None]
     return np.concatenate([points, points], axis=-1)
 
 
-def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Which boxes (k, 4) meet which others (m, 4)."""
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+def _overlaps(boxes: np.ndarray, obstacles: np.ndarray) -> np.ndarray:
+    """Mask (k, m) of the boxes (k, 4) that intersect obstacles (m, 4)."""
+    low = np.maximum(boxes[:, None, :2], obstacles[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], obstacles[None, :, 2:])
     return np.all(low <= high, axis=-1)
 
 
-def _faded(chosen: np.ndarray) -> np.ndarray:
-    """Opacities that come within a few frames; what has no room goes at once."""
-    before = chosen[0]
-    ages = np.full(before.shape, _FADE)
-    opacity = np.empty(chosen.shape)
-    for frame, places in enumerate(chosen):
-        ages = np.where(places == before, np.minimum(ages + 1, _FADE), 0)
+def _opacities(choices: np.ndarray) -> np.ndarray:
+    """Opacities (frames, words): words fade in after a move, and vanish at once."""
+    previous = choices[0]
+    ages = np.full(previous.shape, _FADE)
+    opacity = np.empty(choices.shape)
+    for frame, places in enumerate(choices):
+        ages = np.where(places == previous, np.minimum(ages + 1, _FADE), 0)
         opacity[frame] = np.where(places >= 0, (1 + ages) / (1 + _FADE), 0.0)
-        before = places
-    opacity[-1] = chosen[-1] >= 0  # the last frame stands still, and is read
+        previous = places
+    opacity[-1] = choices[-1] >= 0  # the last frame is held
     return opacity

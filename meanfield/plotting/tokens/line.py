@@ -1,27 +1,27 @@
-"""Tokens on the line: their coordinate against time."""
+"""Tokens or a Gaussian in one dimension: the coordinate over time."""
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from meanfield.plotting._figure.marks import CLOSURE, START, Key, end
+from meanfield.plotting._figure.marks import CLOSURE, START, Key, end_entry
 from meanfield.plotting._figure.panels import mark_blow_up
 from meanfield.plotting._figure.parts import draw_lines
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK, PALE
 from meanfield.plotting.reading.data import Cloud, Swarm, Track
 from meanfield.plotting.reading.observables import moments
 
-from .colours import uniform
+from .colours import uniform_colour
 from .paths import dots
-from .views import N_SIGMA, Window, window, within
+from .views import N_SIGMA, Window, clip_points, window
 
 _BAND = Patch(color=PALE, label="mean ± 2σ")
 _MEAN = Line2D([], [], color=INK, label="mean")
 
 
 def draw_line(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
-    """Draw tokens, or a Gaussian, of dimension one against time."""
+    """Draw tokens, or a Gaussian, of dimension one over time."""
     view = window(cloud)
     frame_line(axes, cloud, view)
     axes.set_ylabel(labels[0])
@@ -41,7 +41,7 @@ def draw_line(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
 
 
 def frame_line(axes: Axes, cloud: Cloud, view: Window) -> None:
-    """Set the limits: all times, and the view of the coordinate."""
+    """Set the axis limits: all times, and the view of the coordinate."""
     axes.set_xlabel("time $t$")
     axes.set_ylim(view.centre[0] - view.half_width, view.centre[0] + view.half_width)
     if cloud.times.size > 1:
@@ -54,13 +54,13 @@ def band(track: Track, view: Window) -> np.ndarray:
     mean = track.mean[:, 0]
     reach = N_SIGMA * np.sqrt((track.factor[:, 0] ** 2).sum(axis=-1))
     edges = np.stack([mean - reach, mean, mean + reach])
-    return within(edges[..., None], view)[..., 0]
+    return clip_points(edges[..., None], view)[..., 0]
 
 
 def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
-    """The paths of the tokens, with marks where they start and end."""
-    tokens = dots(cloud, state, uniform)
-    x = within(tokens.x, view)[..., 0]
+    """Draw the paths of the tokens, with marks where they start and end."""
+    tokens = dots(cloud, state, uniform_colour)
+    x = clip_points(tokens.x, view)[..., 0]
     times = np.broadcast_to(cloud.times[:, None], x.shape)
     paths = np.stack([times, x], axis=-1).swapaxes(0, 1)
     shade = tokens.colours.tokens
@@ -70,4 +70,4 @@ def _tokens(axes: Axes, cloud: Cloud, state: Swarm, view: Window) -> Key:
     sizes = 0.5 * tokens.sizes
     axes.scatter(times[0], x[0], sizes, "white", edgecolors=GREY, linewidths=0.7)
     axes.scatter(times[-1], x[-1], sizes, shade, edgecolors="white", linewidths=0.4)
-    return tokens.key([START, end(shade), _BAND], view.note)
+    return tokens.key([START, end_entry(shade), _BAND], view.note)

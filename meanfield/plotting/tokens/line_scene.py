@@ -1,4 +1,4 @@
-"""What moves in an animation of dimension one: the coordinate against time."""
+"""Scene of a movie in dimension one: the coordinate over time."""
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -14,19 +14,19 @@ from meanfield.plotting._figure.style import CLOSURE_COLOUR, CYCLE, INK, PALE
 from meanfield.plotting._writing.film import Film
 from meanfield.plotting.reading.data import Cloud, Swarm, Track
 from meanfield.plotting.reading.observables import moments
-from meanfield.plotting.reading.pace import near_steps
+from meanfield.plotting.reading.pace import interpolable_steps
 
 from .line import band, frame_line
 from .paths import moving_dots
-from .views import Projection, Window, window, within
+from .views import Projection, Window, clip_points, window
 
 _BAND = Patch(facecolor=PALE, edgecolor=INK, linewidth=0.6, label="mean ± 2σ")
 _TOKENS = Line2D(
     [], [], color=CYCLE[0], marker="o", markersize=4, linewidth=0.9, label="token"
 )
-_POINT, _REACH = 3.0, 1.6  # points: of marks and of bars where lines are broken
-# Bars are below the line at t*, which those of the last frames would hide.
-_BELOW = 1.8
+_POINT, _REACH = 3.0, 1.6  # sizes in points of marks and bars where lines are broken
+# Bars are drawn below the line at t*, which they would hide in the last frames.
+_BAR_ZORDER = 1.8
 _FRAME = Line2D(
     [],
     [],
@@ -39,10 +39,10 @@ _FRAME = Line2D(
 _FRAME.set(markerfacecolor=INK, markeredgecolor=INK)
 
 
-def line_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene, Key]:
-    """A scene of a run of dimension one, and its key."""
-    cloud, view = seen.cloud, window(seen.cloud)
-    axes.set_ylabel(seen.names[0])
+def line_scene(axes: Axes, image: Projection, film: Film) -> tuple[AbstractScene, Key]:
+    """The scene of a run of dimension one, and its key."""
+    cloud, view = image.cloud, window(image.cloud)
+    axes.set_ylabel(image.names[0])
     axes.grid(visible=True)
     scene = LineScene(axes, cloud, view, film.trails)
     note = "" if cloud.look.ylim else view.note
@@ -56,7 +56,7 @@ def line_scene(axes: Axes, seen: Projection, film: Film) -> tuple[AbstractScene,
 
 
 def _mean(cloud: Cloud) -> Line2D:
-    """The entry of the mean, which is a dot too where no token is."""
+    """The legend entry of the mean, with a dot if there are no tokens."""
     marker = "" if isinstance(cloud.state, Swarm) else "o"
     mean = Line2D([], [], color=INK, linewidth=1.4, marker=marker, markersize=5)
     mean.set(markerfacecolor=CYCLE[0], markeredgecolor=CYCLE[0], label="mean")
@@ -64,62 +64,65 @@ def _mean(cloud: Cloud) -> Line2D:
 
 
 class LineScene(AbstractScene):
-    """Paths that grow with time, the mean and its band of two deviations.
+    """Paths that grow with time, with the mean and a band of two standard deviations.
 
-    Lines are broken where one frame is not near the next: no straight line would be
-    true there, and points stand for the frames at either side.
+    Lines are broken where two frames are too far apart to interpolate; dots then mark
+    the frames on either side.
 
     Args:
         axes: where to draw.
         cloud: a run of dimension one.
         view: the fixed window of the coordinate.
-        trails: frames of the past that are drawn; None for all.
+        trails: number of past frames that are drawn; all if None.
     """
 
     def __init__(
         self, axes: Axes, cloud: Cloud, view: Window, trails: int | None
     ) -> None:
-        self.drawn = drawn = moving_dots(cloud)
+        self.drawn = dots = moving_dots(cloud)
         frame_line(axes, cloud, view)
         mark_blow_up(axes, cloud.ending)
-        self._breaks = 1 + np.flatnonzero(~near_steps(cloud))
+        self._breaks = 1 + np.flatnonzero(~interpolable_steps(cloud))
         self.is_broken = self._breaks.size > 0
         self._length = cloud.times.size if trails is None else trails
-        x, shades = within(drawn.x, view)[..., 0], drawn.colours.tokens
+        x, shades = clip_points(dots.x, view)[..., 0], dots.colours.tokens
         times = np.broadcast_to(cloud.times[:, None], x.shape)
         self._paths = np.stack([times, x], axis=-1)
         self._track = Band(axes, cloud.times, band(moments(cloud.state), view))
         self._closure = None
         if cloud.closure is not None:
             self._closure = Edges(axes, cloud, cloud.closure, view)
-        self._trails = draw_lines(axes, [], shades, linewidths=0.9, alpha=drawn.opacity)
+        self._trails = draw_lines(axes, [], shades, linewidths=0.9, alpha=dots.opacity)
         self._dots = axes.scatter(
-            times[0], x[0], drawn.sizes, shades, edgecolors="white", linewidths=0.3
+            times[0], x[0], dots.sizes, shades, edgecolors="white", linewidths=0.3
         )
         self._dots.set_zorder(4)
 
     @override
     def show(self, frame: int) -> None:
         first = max(frame - self._length, 0)
-        past, breaks = self._paths[first : frame + 1], self._inside(first, frame)
-        broken = np.insert(past, breaks - first, np.nan, axis=0)
-        self._trails.set_segments(list(broken.swapaxes(0, 1)))
+        trail, breaks = (
+            self._paths[first : frame + 1],
+            self._breaks_between(first, frame),
+        )
+        segments = np.insert(trail, breaks - first, np.nan, axis=0)
+        self._trails.set_segments(list(segments.swapaxes(0, 1)))
         self._dots.set_offsets(self._paths[frame])
-        self._track.show(frame, self._inside(0, frame))
+        self._track.show(frame, self._breaks_between(0, frame))
         if self._closure is not None:
             self._closure.show(frame)
 
-    def _inside(self, first: int, last: int) -> np.ndarray:
-        """The breaks after one frame and up to another."""
+    def _breaks_between(self, first: int, last: int) -> np.ndarray:
+        """The breaks after frame `first`, up to frame `last`."""
         return self._breaks[(self._breaks > first) & (self._breaks <= last)]
 
 
 class Band:
-    """The mean and its band up to a frame, with a bar across it at that frame.
+    """The mean and its band up to a frame, with a bar across the band at that frame.
 
     Args:
         axes: where to draw.
-        times: of all frames, (frames).
+        times: the times of all frames, (frames).
         edges: the lower edge, the mean and the upper edge, (3, frames).
     """
 
@@ -127,20 +130,20 @@ class Band:
         self._times, self._edges = times, edges
         self._fill = axes.fill_between([], [], color=PALE, alpha=0.6, linewidth=0)
         self._reaches = axes.plot([], [], color=PALE, linewidth=_REACH)[0]
-        self._reaches.set_zorder(_BELOW)
+        self._reaches.set_zorder(_BAR_ZORDER)
         self._lines = [
             axes.plot([], [], color=INK, linewidth=width)[0]
             for width in (0.6, 1.4, 0.6)
         ]
         self._points = axes.plot([], [], "o", color=INK, markersize=_POINT)[0]
         self._bar = axes.plot([], [], color=INK, linewidth=1.8, marker="_")[0]
-        self._bar.set_zorder(_BELOW)
+        self._bar.set_zorder(_BAR_ZORDER)
 
     def show(self, frame: int, breaks: np.ndarray) -> None:
-        """Show all up to a frame, with lines that are broken before some."""
-        shown = slice(0, frame + 1)
-        times = np.insert(self._times[shown], breaks, np.nan)
-        edges = np.insert(self._edges[:, shown], breaks, np.nan, axis=1)
+        """Show all up to `frame`, with lines broken before the frames `breaks`."""
+        span = slice(0, frame + 1)
+        times = np.insert(self._times[span], breaks, np.nan)
+        edges = np.insert(self._edges[:, span], breaks, np.nan, axis=1)
         low, _, high = edges
         self._fill.set_data(times, low, high, where=np.isfinite(times).tolist())
         for line, values in zip(self._lines, edges, strict=True):
@@ -150,8 +153,8 @@ class Band:
         gap = np.full(ends.size, np.nan)
         reaches = np.stack([*self._edges[[0, 2]][:, ends], gap], axis=1)
         self._reaches.set_data(np.repeat(self._times[ends], 3), reaches.ravel())
-        now = self._edges[[0, 2], frame]
-        self._bar.set_data(np.full(2, self._times[frame]), now)
+        bar_ends = self._edges[[0, 2], frame]
+        self._bar.set_data(np.full(2, self._times[frame]), bar_ends)
 
 
 class Edges:
@@ -165,6 +168,6 @@ class Edges:
         ]
 
     def show(self, frame: int) -> None:
-        """Show all up to a frame."""
+        """Show all up to `frame`."""
         for line, values in zip(self._lines, self._edges, strict=True):
             line.set_data(self._times[: frame + 1], values[: frame + 1])

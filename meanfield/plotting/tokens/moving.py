@@ -1,4 +1,4 @@
-"""What moves in a movie of tokens, part by part: dots, tails, outlines."""
+"""The moving parts of movies of tokens: dots with tails, outlines, the mean."""
 
 from abc import ABC, abstractmethod
 
@@ -8,17 +8,18 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from typing_extensions import override
 
-from meanfield.plotting._figure.marks import outline
+from meanfield.plotting._figure.marks import line_entry
 from meanfield.plotting._figure.parts import draw_dots, draw_lines, move_dots
 from meanfield.plotting._figure.style import CYCLE, GREY
 from meanfield.plotting.reading.data import Track
 
 from .paths import Dots
-from .views import Window, ellipses, outlines, within
+from .views import Window, clip_points, ellipses, outlines
 
-# Frames of the past that a token trails behind it: less if there are many of them.
-_TRAIL, _SHORT_TRAIL, _MANY = 6, 2, 300
-# An ellipse leaves its outline behind every few frames, and the last ones are seen.
+# Default trail lengths in frames: the first for few tokens, the second for more tokens
+# than the third number.
+_TRAIL, _SHORT_TRAIL, _MAX_TOKENS = 6, 2, 300
+# Number of past ellipses of a Gaussian, frames that they span, and their opacities.
 _GHOSTS, _GHOST_TRAIL, _FAINTEST, _STRONGEST = 8, 48, 0.12, 0.65
 
 MEAN = Line2D(
@@ -38,10 +39,10 @@ TRAIL = Line2D([], [], color=GREY, linewidth=0.8, label="trail")
 
 
 def trail_length(n: int, trails: int | None) -> int:
-    """The frames of the past that each of `n` tokens trails, if none are chosen."""
+    """The trail length in frames: `trails`, or a default for `n` tokens if None."""
     if trails is not None:
         return trails
-    return _TRAIL if n <= _MANY else _SHORT_TRAIL
+    return _TRAIL if n <= _MAX_TOKENS else _SHORT_TRAIL
 
 
 class AbstractPart(ABC):
@@ -49,7 +50,7 @@ class AbstractPart(ABC):
 
     @abstractmethod
     def show(self, frame: int, view: Window) -> None:
-        """Move the artists to where they are at `frame`."""
+        """Move the artists to their places in `frame`."""
 
 
 class Tokens(AbstractPart):
@@ -57,26 +58,26 @@ class Tokens(AbstractPart):
 
     Args:
         axes: where to draw, in the plane or in space.
-        drawn: their places and colours.
-        trails: frames of the past that are drawn; None for what suits their number.
+        dots: places and colours of the dots.
+        trails: trail length in frames; a default if None, see `trail_length`.
     """
 
-    def __init__(self, axes: Axes, drawn: Dots, trails: int | None) -> None:
-        self._x, shades = drawn.x, drawn.colours.tokens
-        self._length = trail_length(drawn.x.shape[1], trails)
-        self._tails = draw_lines(axes, [], shades, linewidths=0.8, alpha=drawn.opacity)
-        self._dots = draw_dots(axes, drawn.x[0], drawn.sizes, c=shades)
+    def __init__(self, axes: Axes, dots: Dots, trails: int | None) -> None:
+        self._x, shades = dots.x, dots.colours.tokens
+        self._length = trail_length(dots.x.shape[1], trails)
+        self._tails = draw_lines(axes, [], shades, linewidths=0.8, alpha=dots.opacity)
+        self._dots = draw_dots(axes, dots.x[0], dots.sizes, c=shades)
         self._dots.set(edgecolors="white", linewidths=0.3)
 
     @override
     def show(self, frame: int, view: Window) -> None:
-        past = within(self._x[max(frame - self._length, 0) : frame + 1], view)
-        self._tails.set_segments(list(past.swapaxes(0, 1)))
-        move_dots(self._dots, past[-1])
+        trail = clip_points(self._x[max(frame - self._length, 0) : frame + 1], view)
+        self._tails.set_segments(list(trail.swapaxes(0, 1)))
+        move_dots(self._dots, trail[-1])
 
 
 class Outline(AbstractPart):
-    """The outline of two deviations, of the cloud itself or of its closure."""
+    """The outline of two standard deviations of a Gaussian track."""
 
     def __init__(self, axes: Axes, track: Track, *, colour: str, pattern: str) -> None:
         self._outlines = outlines(track)
@@ -84,16 +85,16 @@ class Outline(AbstractPart):
 
     @override
     def show(self, frame: int, view: Window) -> None:
-        self._lines.set_segments(list(within(self._outlines[frame], view)))
+        self._lines.set_segments(list(clip_points(self._outlines[frame], view)))
 
 
 class Ghosts(AbstractPart):
-    """Past ellipses of a Gaussian, fainter the older they are.
+    """Past ellipses of a Gaussian; older ones are fainter.
 
     Args:
         axes: where to draw.
         track: the Gaussian.
-        trails: frames of the past in which they are seen; None for what suits.
+        trails: number of past frames that they span; a default if None.
     """
 
     def __init__(self, axes: Axes, track: Track, trails: int | None) -> None:
@@ -104,7 +105,7 @@ class Ghosts(AbstractPart):
         colours = [to_rgba(CYCLE[0])] * slots
         self._lines = draw_lines(axes, [], colours, linewidths=1.0, zorder=1.5)
         self._slots = slots
-        earlier = outline("2σ, earlier", CYCLE[0])
+        earlier = line_entry("2σ, earlier", CYCLE[0])
         self.handles = [earlier] if self._length else []
 
     @override
@@ -114,12 +115,12 @@ class Ghosts(AbstractPart):
         ages = (frame - frames) / (self._length + 1)
         shades = np.zeros(self._slots)
         shades[: frames.size] = _FAINTEST + (_STRONGEST - _FAINTEST) * (1 - ages)
-        self._lines.set_segments(list(within(self._outlines[frames], view)))
+        self._lines.set_segments(list(clip_points(self._outlines[frames], view)))
         self._lines.set_alpha(shades.tolist())
 
 
 class MeanPath(AbstractPart):
-    """The way of a mean so far, and a dot where it is."""
+    """The path of the mean so far, with a dot at its current place."""
 
     def __init__(self, axes: Axes, mean: np.ndarray) -> None:
         self._mean = mean
@@ -128,6 +129,6 @@ class MeanPath(AbstractPart):
 
     @override
     def show(self, frame: int, view: Window) -> None:
-        past = within(self._mean[: frame + 1], view)
-        self._path.set_data(*past.T)
-        self._dot.set_data(*past[-1:].T)
+        path = clip_points(self._mean[: frame + 1], view)
+        self._path.set_data(*path.T)
+        self._dot.set_data(*path[-1:].T)

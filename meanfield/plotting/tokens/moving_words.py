@@ -1,4 +1,4 @@
-"""Words that go with their tokens through a movie."""
+"""Words beside moving tokens in a movie."""
 
 import matplotlib as mpl
 import numpy as np
@@ -17,25 +17,25 @@ from meanfield.plotting._figure.text import verbatim
 
 from .labels import Labels, labels
 from .moving import AbstractPart, trail_length
-from .views import Window, limits_seen
+from .views import Window, view_limits
 
-_SIZE = 0.82  # of the labels' size
-_HIGH, _MARGIN = 1.05, 1.5  # of a word in its size, and points beside it
-_MOST = 120  # words that are looked at
-_STEP = 2  # frames between points of a tail that words keep clear of
-_NEAR = 8.0  # points from a dot, from which a line leads to its word
+_SIZE = 0.82  # font size of words relative to labels
+_HIGH, _MARGIN = 1.05, 1.5  # height of a word in its font size, margin in points
+_MAX_LABELS = 120  # largest number of words that are placed
+_STEP = 2  # frames between the points of a tail that words avoid
+_LEAD_DISTANCE = 8.0  # distance in points beyond which a line joins dot and word
 
 
-class Words(AbstractPart):
-    """Words beside their tokens, as many as have room, long ones first.
+class WordLabels(AbstractPart):
+    """Words beside their tokens, as far as there is room, long words first.
 
     Args:
         axes: where to draw.
         x: places of all tokens, (frames, n, 2).
-        words: of all tokens.
+        words: the words of all tokens.
         views: the window of each frame.
-        look: the limits that are chosen.
-        trails: frames of the past that tokens trail; None for what suits them.
+        look: the look, which may set axis limits.
+        trails: trail length of tokens in frames; a default if None.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Words(AbstractPart):
         self._size = _SIZE * mpl.rcParams["font.size"]
         self._words = [str(words[i]) for i in order]
         self._ranks = np.array([_rank(word) for word in self._words])
-        self._extents = self._measured()
+        self._extents = self._measure()
         self._length = trail_length(x.shape[1], trails)
         self._room, self._labels = np.zeros(2), None
         shades = [to_rgba(GREY)] * order.size
         self._lines = draw_lines(axes, [], shades, linewidths=0.5, zorder=4)
-        self._lines.set_linestyle((0, (1.5, 2.5)))  # tails are whole
+        self._lines.set_linestyle((0, (1.5, 2.5)))  # unlike tails, which are solid
         self._texts = [self._text(word) for word in self._words]
         n = words.size
         self.note = "" if order.size == n else f"words of {order.size} of {n} tokens"
@@ -82,9 +82,9 @@ class Words(AbstractPart):
 
     @override
     def show(self, frame: int, view: Window) -> None:
-        placed = self._placed()
+        layout = self._place_labels()
         points = self._x[frame]
-        offsets, opacity = placed.offsets[frame], placed.opacity[frame]
+        offsets, opacity = layout.offsets[frame], layout.opacity[frame]
         for text, place, offset, alpha in zip(
             self._texts, points, offsets, opacity, strict=True
         ):
@@ -97,23 +97,23 @@ class Words(AbstractPart):
     def _lead(
         self, points: np.ndarray, offsets: np.ndarray, opacity: np.ndarray
     ) -> None:
-        """Lines from dots to the nearest point of words that stand away from them."""
+        """Draw lines from dots to the nearest points of words that are far away."""
         reach = np.clip(0.0, offsets, offsets + self._extents)
-        away = np.linalg.norm(reach, axis=1) > _NEAR
+        is_far = np.linalg.norm(reach, axis=1) > _LEAD_DISTANCE
         unit = np.diff(np.reshape(self._axes.viewLim.get_points(), (2, 2)), axis=0)[0]
         ends = points + reach * unit / self._room
         self._lines.set_segments(list(np.stack([points, ends], axis=1)))
-        self._lines.set_alpha(np.where(away, opacity, 0.0).tolist())
+        self._lines.set_alpha(np.where(is_far, opacity, 0.0).tolist())
 
-    def _measured(self) -> np.ndarray:
+    def _measure(self) -> np.ndarray:
         """Widths and heights of the words, in points."""
         font = FontProperties(size=self._size)
         measure = text_to_path.get_text_width_height_descent
         wide = [measure(word, font, ismath=False)[0] + _MARGIN for word in self._words]
         return np.stack([wide, np.full(len(wide), _HIGH * self._size)], axis=-1)
 
-    def _placed(self) -> Labels:
-        """The places of the words on these axes, found again if their size changes."""
+    def _place_labels(self) -> Labels:
+        """The places of the words, recomputed only if the size of the axes changes."""
         figure = self._axes.get_figure(root=True)
         assert figure is not None
         room = (
@@ -121,7 +121,7 @@ class Words(AbstractPart):
         )
         if self._labels is None or not np.allclose(room, self._room, rtol=1e-3):
             self._room = room
-            corners = [limits_seen(view, room, self._look) for view in self._views]
+            corners = [view_limits(view, room, self._look) for view in self._views]
             low, high = np.stack(corners, axis=1)[:, :, None]
             dots = (self._x - low) / (high - low) * room
             tails = (self._tails() - low[:, :, None]) / (high - low)[:, :, None] * room
@@ -135,21 +135,21 @@ class Words(AbstractPart):
         return self._labels
 
     def _tails(self) -> np.ndarray:
-        """Where the words were in some frames of their tails, (frames, k, words, 2)."""
+        """Points of the tails of the words' tokens, (frames, k, words, 2)."""
         frames = np.arange(len(self._x))
         lags = np.arange(_STEP, self._length + 1, _STEP)
         return self._x[np.maximum(frames[:, None] - lags, 0)]
 
 
 def word_order(words: np.ndarray) -> np.ndarray:
-    """Which words are looked at, the telling ones first; each in the order of the text.
+    """Indices of the words to place, the most informative first.
 
-    Words of four letters or more come before those of three, then shorter ones, then
-    marks and what a model adds, as `[SEP]`.
+    Words of four letters or more come first, then those of three, then shorter ones,
+    then punctuation and special tokens such as `[SEP]`; equal ranks keep their order.
     """
     ranks = [_rank(str(word)) for word in words]
     order = np.argsort(ranks, kind="stable")
-    return order[:_MOST] if words.size > _MOST else order
+    return order[:_MAX_LABELS] if words.size > _MAX_LABELS else order
 
 
 def _rank(word: str) -> int:

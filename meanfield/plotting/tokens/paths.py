@@ -1,4 +1,4 @@
-"""The tokens that a picture shows, and their paths as segments."""
+"""The tokens that a picture shows, with areas and colours, and their paths."""
 
 from typing import NamedTuple
 
@@ -6,31 +6,31 @@ import numpy as np
 from matplotlib.artist import Artist
 
 from meanfield.plotting._figure.marks import Key, Shades
-from meanfield.plotting._figure.style import on_dark
+from meanfield.plotting._figure.style import is_dark
 from meanfield.plotting.reading.data import Cloud, Swarm
 from meanfield.plotting.reading.observables import even_frames
 
 from .colours import (
     Colouring,
     Rule,
-    by_start,
+    check_no_colours,
+    colour_by_start,
     colouring,
-    refuse_colours,
-    single,
-    uniform,
+    single_colour,
+    uniform_colour,
 )
 
-# Paths beyond this many are a solid block: evenly spaced tokens stand for the rest.
-DRAWN = 2000
-# The opacity of one path among many, on paper and on dark, where it is sooner lost.
+# More paths would be a solid block; only this many evenly chosen tokens are drawn.
+MAX_PATHS = 2000
+# The least opacity of paths, on light and on dark backgrounds.
 _FAINT, _LIT = 0.18, 0.5
-# Areas of dots follow weights between these shares of the mean weight; shares that
-# differ by no more than rounding are equal.
+# Areas of dots are proportional to weights between these multiples of the mean weight;
+# differences below the last number are rounding.
 _SMALL, _LARGE, _EQUAL = 0.15, 8.0, 1e-6
 
 
 class Dots(NamedTuple):
-    """The tokens that a picture shows: places (time, m, d), areas, colours, a note."""
+    """The tokens of a picture: places (time, m, d), areas, colours, and a note."""
 
     x: np.ndarray
     sizes: np.ndarray
@@ -39,20 +39,20 @@ class Dots(NamedTuple):
 
     @property
     def opacity(self) -> float:
-        """The opacity at which their paths still let one another through."""
-        least = _LIT if on_dark() else _FAINT
+        """The opacity of paths, lower for more tokens."""
+        least = _LIT if is_dark() else _FAINT
         return float(np.clip(6.0 / np.sqrt(self.x.shape[1]), least, 0.85))
 
     @property
-    def threads(self) -> np.ndarray:
-        """The colours of the steps of all paths, (steps m, 4)."""
+    def path_colours(self) -> np.ndarray:
+        """The colours of the steps of all paths, (steps * m, 4)."""
         shades = self.colours.paths.reshape(-1, 4).copy()
         shades[:, 3] = self.opacity
         return shades
 
     @property
     def entries(self) -> list[Artist]:
-        """What explains the colours in the legend of a movie."""
+        """The legend entries of the colours in a movie."""
         colours = self.colours
         if colours.scale is None:
             return [*colours.handles]
@@ -62,12 +62,12 @@ class Dots(NamedTuple):
 
     @property
     def caption(self) -> str:
-        """What the small print of a movie says of them."""
+        """The note on the tokens and their colours in a movie."""
         meaning = "" if self.colours.scale else self.colours.note
         return "; ".join(filter(None, [self.note, meaning]))
 
     def key(self, handles: list[Artist], view_note: str) -> Key:
-        """What explains them in a picture with these entries, whose view has a note."""
+        """The key of a picture with these legend entries and a note on its view."""
         colours = self.colours
         meaning = "" if colours.scale else colours.note
         notes = [self.note, view_note, meaning]
@@ -75,9 +75,9 @@ class Dots(NamedTuple):
 
 
 def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
-    """The tokens that are drawn, coloured by `colouring`; a note if not all are."""
+    """The tokens to draw, coloured by `colouring`, with a note if some are left out."""
     n = state.weights.size
-    indices = even_frames(n, DRAWN)
+    indices = even_frames(n, MAX_PATHS)
     colours = colouring(cloud, state, otherwise)
     colours = colours._replace(
         tokens=colours.tokens[indices], paths=colours.paths[:, indices]
@@ -89,32 +89,32 @@ def dots(cloud: Cloud, state: Swarm, otherwise: Rule) -> Dots:
 
 
 def moving_dots(cloud: Cloud) -> Dots:
-    """The tokens that a movie shows; of a Gaussian its mean.
+    """The tokens of a movie; for a Gaussian, its mean.
 
-    Where time has no axis, colours by the start let the eye follow them.
+    Without a time axis the default colours are by start, so that the eye can follow.
     """
     if isinstance(cloud.state, Swarm):
-        otherwise = uniform if cloud.dimension == 1 else by_start
+        otherwise = uniform_colour if cloud.dimension == 1 else colour_by_start
         return dots(cloud, cloud.state, otherwise)
-    refuse_colours(cloud)
+    check_no_colours(cloud)
     mean = cloud.state.mean[:, None, :]
-    return Dots(mean, np.array([24.0]), single(cloud.times, 1), "")
+    return Dots(mean, np.array([24.0]), single_colour(cloud.times, 1), "")
 
 
 def segments(x: np.ndarray) -> np.ndarray:
-    """The steps of every path, (time - 1) n of them, each of shape (2, d)."""
+    """The steps of all paths as segments, ((time - 1) * n, 2, d)."""
     pairs = np.stack([x[:-1], x[1:]], axis=2)
     return pairs.reshape(-1, 2, x.shape[-1])
 
 
 def _marker_sizes(weights: np.ndarray) -> np.ndarray:
-    """Areas, in square points, proportional to weights, small for many tokens."""
+    """Areas in square points, proportional to weights, smaller for many tokens."""
     base = np.clip(250 / np.sqrt(weights.size), 4.0, 36.0)
     return base * np.clip(weights * weights.size / weights.sum(), _SMALL, _LARGE)
 
 
 def _areas_note(weights: np.ndarray) -> str:
-    """That areas show weights, where these differ; and how far."""
+    """A note that areas show weights, if these differ, with limits if clipped."""
     shares = weights * weights.size / weights.sum()
     if np.ptp(shares) <= _EQUAL:
         return ""

@@ -1,4 +1,4 @@
-"""Tokens in the plane or in space: paths, and outlines of two standard deviations."""
+"""Tokens or a Gaussian in the plane or in space: paths and 2σ outlines."""
 
 from typing import NamedTuple
 
@@ -9,34 +9,38 @@ from matplotlib.colors import to_hex, to_rgba_array
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.marks import CLOSURE, START, Key, end, spread
+from meanfield.plotting._figure.marks import (
+    CLOSURE,
+    START,
+    Key,
+    ellipse_entry,
+    end_entry,
+)
 from meanfield.plotting._figure.parts import draw_dots, draw_lines
 from meanfield.plotting._figure.style import CLOSURE_COLOUR, GREY, INK
 from meanfield.plotting.reading.data import Cloud, Swarm, Track
 from meanfield.plotting.reading.observables import even_frames, moments
 
-from .colours import by_time, time_scale
+from .colours import colour_by_time, time_scale
 from .paths import dots, segments
-from .views import Window, outlines, visible_frames, window, within
-from .words import write_words
+from .views import Window, clip_points, outlines, visible_frames, window
+from .words import write_word_labels
 
-_HEAVY = 20_000  # steps of paths beyond which a vector file holds them as an image
-_HALO = (
-    3.3  # points of the paper below an outline in the plane, that parts it from dots
-)
+_HEAVY = 20_000  # number of steps beyond which paths are rasterised in vector files
+_HALO = 3.3  # width in points of the white line below an outline in the plane
 
 
 class _Widths(NamedTuple):
-    """Outlines of tokens, of a Gaussian: at how many times, their widths; edges.
+    """Numbers of outlines, and line widths in points.
 
     Attributes:
-        times: at which tokens have an outline.
-        gaussian_times: at which a Gaussian has one.
-        outline: the width of those of tokens, in points.
-        gaussian: the width of those of a Gaussian.
-        closure: the width of those of a closure.
-        start: of the edge of a dot at the start.
-        end: of the edge of a dot at the end.
+        times: number of outlines of tokens.
+        gaussian_times: number of outlines of a Gaussian.
+        outline: line width of outlines of tokens.
+        gaussian: line width of outlines of a Gaussian.
+        closure: line width of outlines of a closure.
+        start: edge width of dots at the start.
+        end: edge width of dots at the end.
     """
 
     times: int
@@ -69,8 +73,8 @@ def draw_paths(axes: Axes, cloud: Cloud, labels: tuple[str, ...]) -> Key:
         key = _gaussian(axes, cloud, state, view, widths)
     if closure is None:
         return key
-    frames = _drawn_frames(cloud, widths.times)
-    shades = _faded(CLOSURE_COLOUR, frames.size)
+    frames = _outline_frames(cloud, widths.times)
+    shades = _fading_colours(CLOSURE_COLOUR, frames.size)
     edges = _outlines(axes, closure, frames, view, shades)
     edges.set(linestyles=[(0, (4, 2))], linewidths=widths.closure)
     return key._replace(handles=[*key.handles, CLOSURE])
@@ -85,14 +89,14 @@ def frame_plane(axes: Axes, view: Window) -> None:
 
 
 def bare_space(axes: Axes3D, look: Look) -> None:
-    """Equal axes with few ticks, seen from a little above."""
+    """Set equal 3D axes with few ticks, seen from slightly above."""
     axes.view_init(elev=20, azim=-58)
     axes.set_box_aspect((1, 1, 1), zoom=1.1 * look.zoom(6.6))  # pyright: ignore[reportArgumentType]
     axes.locator_params(nbins=6)
 
 
 def look_at(axes: Axes3D, view: Window) -> None:
-    """Set the limits of axes in space to a view."""
+    """Set the limits of 3D axes to a view."""
     low, high = view.centre - view.half_width, view.centre + view.half_width
     axes.set_xlim(low[0], high[0])
     axes.set_ylim(low[1], high[1])
@@ -100,19 +104,19 @@ def look_at(axes: Axes3D, view: Window) -> None:
 
 
 def name_axes(axes: Axes, labels: tuple[str, ...]) -> None:
-    """Write the names of the two or three axes."""
+    """Label the two or three axes."""
     names = ("xlabel", "ylabel", "zlabel")
     axes.set(**dict(zip(names, labels, strict=False)))
 
 
-def _drawn_frames(cloud: Cloud, at_most: int) -> np.ndarray:
-    """The frames that get an outline: evenly spaced among those in the view."""
+def _outline_frames(cloud: Cloud, max_frames: int) -> np.ndarray:
+    """The frames with an outline: evenly spaced among the visible ones."""
     frames = visible_frames(cloud)
-    return frames[even_frames(frames.size, at_most)]
+    return frames[even_frames(frames.size, max_frames)]
 
 
-def _faded(colour: str, count: int) -> np.ndarray:
-    """The colour, more and more opaque as time goes on."""
+def _fading_colours(colour: str, count: int) -> np.ndarray:
+    """`count` copies of a colour with increasing opacity."""
     shades = np.tile(to_rgba_array(colour), (count, 1))
     shades[:, 3] = np.linspace(0.6, 1.0, count) if count > 1 else 1.0
     return shades
@@ -121,19 +125,19 @@ def _faded(colour: str, count: int) -> np.ndarray:
 def _outlines(
     axes: Axes, track: Track, frames: np.ndarray, view: Window, shades: np.ndarray
 ) -> LineCollection:
-    """Outlines at some frames, in a colour each."""
-    drawn = outlines(track.at(frames))
-    lines = within(drawn, view).reshape(-1, *drawn.shape[2:])
-    colours = np.repeat(shades, drawn.shape[1], axis=0)
+    """Draw the outlines of some frames, in one colour each."""
+    curves = outlines(track.take(frames))
+    lines = clip_points(curves, view).reshape(-1, *curves.shape[2:])
+    colours = np.repeat(shades, curves.shape[1], axis=0)
     return draw_lines(axes, list(lines), colours, zorder=3)
 
 
 def _tokens(
     axes: Axes, cloud: Cloud, state: Swarm, view: Window, widths: _Widths
 ) -> Key:
-    """Paths, starts, ends and outlines of tokens."""
-    tokens = dots(cloud, state, by_time)
-    x, shades = within(tokens.x, view), tokens.threads
+    """Draw paths, starts, ends and outlines of tokens."""
+    tokens = dots(cloud, state, colour_by_time)
+    x, shades = clip_points(tokens.x, view), tokens.path_colours
     if len(shades):
         heavy = len(shades) > _HEAVY
         draw_lines(axes, list(segments(x)), shades, linewidths=0.8, rasterized=heavy)
@@ -142,32 +146,32 @@ def _tokens(
     rings.set(linewidths=widths.start, zorder=2.7)
     ends = draw_dots(axes, x[-1], sizes, c=faces, edgecolors="white")
     ends.set(linewidths=widths.end, zorder=4)
-    frames, track = _drawn_frames(cloud, widths.times), moments(state)
+    frames, track = _outline_frames(cloud, widths.times), moments(state)
     if widths is _PLANE:
         paper = to_rgba_array(["white"] * frames.size)
         halo = _outlines(axes, track, frames, view, paper)
         halo.set(linewidths=_HALO, zorder=2.5)  # below the rings of starts
-    ellipses = _outlines(axes, track, frames, view, _faded(INK, frames.size))
+    ellipses = _outlines(axes, track, frames, view, _fading_colours(INK, frames.size))
     ellipses.set(linewidths=widths.outline)
-    key = tokens.key([START, end(faces), spread(INK)], view.note)
+    key = tokens.key([START, end_entry(faces), ellipse_entry(INK)], view.note)
     if cloud.words is None or cloud.look.colour == "label" or widths is _SPACE:
-        return key  # colours say it
-    return key._replace(notes=[*key.notes, write_words(axes, x[-1], cloud, view)])
+        return key  # colours show the words
+    return key._replace(notes=[*key.notes, write_word_labels(axes, x[-1], cloud, view)])
 
 
 def _gaussian(
     axes: Axes, cloud: Cloud, track: Track, view: Window, widths: _Widths
 ) -> Key:
-    """The path of the mean, and outlines coloured by time."""
-    frames, scale = _drawn_frames(cloud, widths.gaussian_times), time_scale(cloud)
+    """Draw the path of the mean, and outlines coloured by time."""
+    frames, scale = _outline_frames(cloud, widths.gaussian_times), time_scale(cloud)
     shades = scale.to_rgba(cloud.times[frames])
     ellipses = _outlines(axes, track, frames, view, shades)
     ellipses.set(linewidths=widths.gaussian)
-    mean = within(track.mean, view)
+    mean = clip_points(track.mean, view)
     axes.plot(*mean.T, color=GREY, linewidth=1.0)
     draw_dots(axes, mean[frames], 14.0, c=shades, zorder=4)
     entry, colours = (
-        spread(to_hex(shades[-1])),
+        ellipse_entry(to_hex(shades[-1])),
         None if cloud.times.size == 1 else scale,
     )
     return Key([entry], colours, "time $t$", [view.note])

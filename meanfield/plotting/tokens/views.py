@@ -1,11 +1,11 @@
-"""How a cloud is brought to the page: its projection, its limits, its ellipses."""
+"""Projection of a cloud to a picture, axis limits, and outlines of ellipses."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from meanfield.plotting._figure.look import Look
-from meanfield.plotting._figure.text import figures
+from meanfield.plotting._figure.text import format_number
 from meanfield.plotting.reading.data import Cloud, Swarm, Track
 from meanfield.plotting.reading.observables import (
     finite,
@@ -14,20 +14,20 @@ from meanfield.plotting.reading.observables import (
     sizes_of,
 )
 
-# The view of a cloud that blows up holds its frames within so many initial radii;
-# that of a movie follows one that grows beyond them, and stands still as one that blows
-# up leaves it.
-_CROP, _STILL = 30.0, 5.0
+# Limits of views in initial radii. The view of a panel contains the frames of a cloud
+# that blows up within the first number. The view of a movie follows a cloud that grows
+# beyond the first number; if the cloud blows up, the view is fixed at the second.
+_CROP, _MOVIE_CROP = 30.0, 5.0
 _FOLLOWS = "the view follows the cloud: mind the scale"
-_ROOMY = 1.4  # of the largest frame, beyond which a view follows words, to be read
-_OUTLYING = 1.6  # of the view, by which outliers may widen it
-# The view makes room for a closure up to this many radii of the tokens.
+_ROOMY = 1.4  # a view follows words if a fixed one would be larger by this factor
+_OUTLYING = 1.6  # largest factor by which outliers may widen the view
+# A closure farther than this many radii of the tokens does not widen the view.
 _STRAY = 3.0
-# Paths are cut this many half-widths from the centre: far outside, but finite.
-_BEYOND = 8.0
-_DRIFTS = 1e-3  # of the largest radius, from which on a drift of the mean is told of
+# Paths are clipped at this many half-widths from the centre: far outside, but finite.
+_CLIP_RADIUS = 8.0
+_DRIFTS = 1e-3  # share of the largest radius above which a drift of the mean is noted
 # A view narrower than this share of its distance from zero would show rounding.
-_ROUNDED = 1e-12
+_MIN_WIDTH = 1e-12
 # Ellipses are drawn at two standard deviations.
 N_SIGMA = 2.0
 
@@ -35,8 +35,8 @@ N_SIGMA = 2.0
 class Projection(NamedTuple):
     """A cloud in at most `k` coordinates, the names of its axes, and a note.
 
-    Main axes hold `shares` of the variance, in which the drift of the mean counts: the
-    paths of a picture show it, a frame of a movie does not.
+    `shares` are the shares of the variance of main axes. The drift of the mean counts
+    in them, which paths in a panel show but a frame of a movie does not.
     """
 
     cloud: Cloud
@@ -46,7 +46,7 @@ class Projection(NamedTuple):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The names of the axes, with what share of the variance main ones hold."""
+        """The labels of the axes; those of main axes include their variance share."""
         if not self.shares:
             return self.names
         pairs = zip(self.names, self.shares, strict=True)
@@ -54,7 +54,7 @@ class Projection(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A cube of the page: centre, half-width, and a note where it leaves things out."""
+    """A square or cubic view: centre, half-width, and a note on what it leaves out."""
 
     centre: np.ndarray
     half_width: float
@@ -68,40 +68,40 @@ def projection(cloud: Cloud, k: int) -> Projection:
         names = tuple(f"$x_{{{i + 1}}}$" for i in range(d)) if d > 1 else ("$x$",)
         return Projection(cloud, names, "")
     axes, shares = principal_axes(cloud, k)
-    axes = axes * (shares > 0)  # where nothing moves, rounding is not shown either
-    origin = moments(cloud.at(np.array([0])).state).mean[0]
+    axes = axes * (shares > 0)  # without motion, do not show rounding
+    origin = moments(cloud.take(np.array([0])).state).mean[0]
     names = tuple(f"PC {i + 1}" for i in range(k))
     mean = moments(cloud.state).mean
-    way = np.linalg.norm(mean - mean[0], axis=-1).max()  # seen beside the cloud?
+    way = np.linalg.norm(mean - mean[0], axis=-1).max()  # is the drift visible?
     drift = ", drift included" if way > _DRIFTS * rms_radii(cloud).max() else ""
     note = f"main {k} of {d} dimensions, pooled over time{drift}"
-    seen = cloud.seen_along(axes, origin)
-    return Projection(seen, names, note, tuple(map(float, shares)))
+    image = cloud.project(axes, origin)
+    return Projection(image, names, note, tuple(map(float, shares)))
 
 
 def radii(cloud: Cloud) -> np.ndarray:
-    """The RMS distances from the initial mean, by frame."""
+    """The RMS distance of the tokens from the initial mean, in each frame."""
     mean, factor = moments(cloud.state)
     drift = mean - mean[0]
     return np.sqrt((factor**2).sum(axis=(-2, -1)) + (drift**2).sum(axis=-1))
 
 
 def rms_radii(cloud: Cloud) -> np.ndarray:
-    r"""$\sqrt{\operatorname{tr}\Sigma}$ by frame."""
+    r"""The RMS radius $\sqrt{\operatorname{tr}\Sigma}$ of each frame."""
     return sizes_of(moments(cloud.state).factor)
 
 
 def visible_frames(cloud: Cloud) -> np.ndarray:
-    """The frames that a picture shows: all, or of a cloud that escapes the first."""
+    """The frames in the view of a panel: all, or of a blow-up those near the start."""
     if cloud.ending.status.row.leaves:
-        return _near_frames(cloud, _CROP)
+        return _crop_frames(cloud, _CROP)
     return np.arange(cloud.times.size)
 
 
-def _near_frames(cloud: Cloud, crop: float) -> np.ndarray:
-    """The frames in which the cloud is within so many radii; always the first."""
+def _crop_frames(cloud: Cloud, crop: float) -> np.ndarray:
+    """The frames in which the cloud is within `crop` initial radii."""
     distances = radii(cloud)
-    start = moments(cloud.at(np.array([0])).state).mean[0]
+    start = moments(cloud.take(np.array([0])).state).mean[0]
     reference = max(distances[0], np.abs(start).max() if distances[0] == 0 else 0.0)
     if reference == 0:
         return np.arange(distances.size)
@@ -109,24 +109,24 @@ def _near_frames(cloud: Cloud, crop: float) -> np.ndarray:
 
 
 def window(cloud: Cloud) -> Window:
-    """The smallest square that shows every visible frame, with a margin."""
+    """The smallest square that contains all visible frames, with a margin."""
     frames = visible_frames(cloud)
-    low, high = _extent(cloud.at(frames))
+    low, high = _extent(cloud.take(frames))
     centre, half = (low + high) / 2, float((high - low).max() / 2)
     size = max(float(np.abs(centre).max()), float(half))
-    if half <= _ROUNDED * size:
+    if half <= _MIN_WIDTH * size:
         half = max(size, 1.0) / 2
     return Window(centre, 1.08 * half, _growth_note(cloud, frames.size))
 
 
 def _growth_note(cloud: Cloud, n_visible: int) -> str:
-    """Where the view ends, or why its start is a dot."""
+    """A note on frames outside the view, or on growth that makes the start tiny."""
     sizes = radii(cloud)
     if n_visible < cloud.times.size:
-        reach = figures(float(sizes.max()))
-        until = cloud.times[n_visible - 1]
+        reach = format_number(float(sizes.max()))
+        end_time = cloud.times[n_visible - 1]
         return (
-            f"the view holds the cloud up to t = {until:.4g}; it goes on to an RMS "
+            f"the view holds the cloud up to t = {end_time:.4g}; it goes on to an RMS "
             f"radius of {reach}"
         )
     if not sizes.max() > _CROP * sizes[0] > 0:
@@ -135,7 +135,7 @@ def _growth_note(cloud: Cloud, n_visible: int) -> str:
     if spreads.max() > _CROP * spreads[0]:
         return (
             "as drawn, the RMS radius of the cloud grows from "
-            f"{figures(spreads[0])} to {figures(spreads.max())}"
+            f"{format_number(spreads[0])} to {format_number(spreads.max())}"
         )
     return (
         f"as drawn, the cloud moves {sizes.max():.3g} away; its RMS radius goes from "
@@ -145,7 +145,7 @@ def _growth_note(cloud: Cloud, n_visible: int) -> str:
 
 def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
     """The lowest and highest coordinates of tokens and of ellipses."""
-    tracks = _seen_tracks(cloud)
+    tracks = _visible_tracks(cloud)
     points = []
     if isinstance(cloud.state, Swarm):
         points.append(cloud.state.x.reshape(-1, cloud.dimension))
@@ -157,8 +157,8 @@ def _extent(cloud: Cloud) -> tuple[np.ndarray, np.ndarray]:
     return cells.min(axis=0), cells.max(axis=0)
 
 
-def _seen_tracks(cloud: Cloud) -> list[Track]:
-    """The Gaussians the view makes room for: not a closure that leaves its cloud."""
+def _visible_tracks(cloud: Cloud) -> list[Track]:
+    """The Gaussians that the view should contain, without a closure that is far off."""
     track = moments(cloud.state)
     if cloud.closure is None:
         return [track]
@@ -169,28 +169,28 @@ def _seen_tracks(cloud: Cloud) -> list[Track]:
     return [track, Track(np.where(stays[:, None], mean, np.nan), factor)]
 
 
-def within(points: np.ndarray, view: Window) -> np.ndarray:
-    """The points, those far outside the view drawn in along their ray to its centre."""
+def clip_points(points: np.ndarray, view: Window) -> np.ndarray:
+    """The points, with those far outside the view moved towards its centre."""
     offset = points - view.centre
     largest = np.abs(offset).max(axis=-1, keepdims=True)
-    reach = _BEYOND * view.half_width
+    reach = _CLIP_RADIUS * view.half_width
     return view.centre + offset * (reach / np.maximum(largest, reach))
 
 
-def limits_seen(
+def view_limits(
     view: Window, room: np.ndarray, look: Look
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The lower left and upper right corners of what axes of the size `room` show.
+    """The lower and upper limits of axes of size `room`.
 
-    That is the view, widened to the shape of the axes, or the limits that are chosen.
-    Where one of them is, the other axis has the same scale.
+    They are the view, widened to the shape of the axes, or the limits of the look. If
+    the look sets only one of them, the other axis has the same scale.
     """
-    chosen = {k: np.array(v) for k, v in enumerate((look.xlim, look.ylim)) if v}
+    choices = {k: np.array(v) for k, v in enumerate((look.xlim, look.ylim)) if v}
     unit = view.half_width / room.min()
-    for axis, limits in chosen.items():
+    for axis, limits in choices.items():
         unit = np.diff(limits)[0] / 2 / room[axis]
     low, high = view.centre - unit * room, view.centre + unit * room
-    for axis, limits in chosen.items():
+    for axis, limits in choices.items():
         low[axis], high[axis] = limits
     return low, high
 
@@ -203,7 +203,7 @@ def ellipses(track: Track) -> np.ndarray:
 
 
 def great_circles(track: Track) -> np.ndarray:
-    """The three main sections of the ellipsoids of a Gaussian in space.
+    """The three principal sections of the ellipsoids of a Gaussian in space.
 
     Returns:
         Outlines of shape (time, 3, 121, 3).
@@ -222,14 +222,14 @@ def great_circles(track: Track) -> np.ndarray:
 
 
 def outlines(track: Track) -> np.ndarray:
-    """Ellipses of plane Gaussians, main sections of others: (time, k, 121, d)."""
+    """Ellipses in the plane, principal sections in space: (time, k, 121, d)."""
     if track.mean.shape[-1] == 2:
         return ellipses(track)[:, None]
     return great_circles(track)
 
 
 def _root(factor: np.ndarray) -> np.ndarray:
-    r"""Rows $\sqrt{\lambda_k} u_k^T$: half axes of $YY^T$, singular or not."""
+    r"""Rows $\sqrt{\lambda_k} u_k^T$, the half axes of $YY^T$, also if singular."""
     d, r = factor.shape[-2:]
     wide = np.concatenate([factor, np.zeros((*factor.shape[:-1], max(d - r, 0)))], -1)
     whole = finite(factor)[..., None, None]
@@ -238,29 +238,30 @@ def _root(factor: np.ndarray) -> np.ndarray:
 
 
 def robust_windows(cloud: Cloud) -> tuple[list[Window], str]:
-    """The square of each frame: one for all, or following a cloud that grows too far.
+    """The view of each frame of a movie, and a note.
 
-    It holds ellipses and all tokens, but for outliers: where all of them would take
-    over `_OUTLYING` times the room, one in a hundred at either end of each axis. A
-    cloud that blows up leaves it, and words that drift are followed.
+    The view is fixed, unless the cloud grows too much, or consists of words and drifts;
+    then it follows. It contains the ellipses and all tokens, except the outermost 1 %
+    at either end of each axis where they would need more than `_OUTLYING` times the
+    room. A cloud that blows up leaves the view.
     """
-    low, high, beyond = _robust_extents(cloud)
+    low, high, outliers = _robust_extents(cloud)
     count, moves = cloud.times.size, ""
     if cloud.ending.status.row.leaves:
-        near = _near_frames(cloud, _STILL)
-        low, high = low[near], high[near]
-        moves = "" if near.size == count else "the cloud leaves the view"
-    elif _near_frames(cloud, _CROP).size < count or _words_drift(cloud, low, high):
+        frames = _crop_frames(cloud, _MOVIE_CROP)
+        low, high = low[frames], high[frames]
+        moves = "" if frames.size == count else "the cloud leaves the view"
+    elif _crop_frames(cloud, _CROP).size < count or _has_word_drift(cloud, low, high):
         moves = _FOLLOWS
     if moves != _FOLLOWS:
         low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
     windows = _squares(low, high)
-    notes = "; ".join(note for note in (beyond, moves) if note)
+    notes = "; ".join(note for note in (outliers, moves) if note)
     return windows * (count // len(windows)), notes
 
 
-def _words_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether words, in boxes (n, d), move so far that one for all is mostly empty."""
+def _has_word_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether words, in boxes (n, d), drift so far that a fixed view is too large."""
     if cloud.words is None:
         return False
     whole = (high.max(axis=0) - low.min(axis=0)).max()
@@ -268,7 +269,7 @@ def _words_drift(cloud: Cloud, low: np.ndarray, high: np.ndarray) -> bool:
 
 
 def _squares(low: np.ndarray, high: np.ndarray) -> list[Window]:
-    """Squares around boxes (n, d), with a margin, that never shrink."""
+    """Squares around boxes (n, d), with a margin; their size never decreases."""
     centres = (low + high) / 2
     halves = np.maximum.accumulate((high - low).max(axis=1) / 2)
     floor = max(float(np.abs(centres).max()), 1.0) / 2
@@ -277,8 +278,8 @@ def _squares(low: np.ndarray, high: np.ndarray) -> list[Window]:
 
 
 def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
-    """Lowest and highest coordinates by frame, (time, d), and what lies beyond them."""
-    tracks, beyond = _seen_tracks(cloud), ""
+    """Lower and upper limits of each frame, (time, d), and a note on outliers."""
+    tracks, outliers = _visible_tracks(cloud), ""
     lows, highs = [], []
     for track in tracks:
         reach = N_SIGMA * np.sqrt((track.factor**2).sum(axis=-1))
@@ -287,10 +288,10 @@ def _robust_extents(cloud: Cloud) -> tuple[np.ndarray, np.ndarray, str]:
     if isinstance(cloud.state, Swarm):
         x = cloud.state.x
         low, high = np.quantile(x, [0.01, 0.99], axis=1)
-        least, most = x.min(axis=1), x.max(axis=1)
-        near = (most - least).max(axis=1) <= _OUTLYING * (high - low).max(axis=1)
-        lows.append(np.where(near[:, None], least, low))
-        highs.append(np.where(near[:, None], most, high))
-        beyond = "" if near.all() else "the farthest tokens are outside the view"
-    # A closure that has ended is NaN, which fmin and fmax pass over.
-    return np.fmin.reduce(lows), np.fmax.reduce(highs), beyond
+        x_min, x_max = x.min(axis=1), x.max(axis=1)
+        is_tight = (x_max - x_min).max(axis=1) <= _OUTLYING * (high - low).max(axis=1)
+        lows.append(np.where(is_tight[:, None], x_min, low))
+        highs.append(np.where(is_tight[:, None], x_max, high))
+        outliers = "" if is_tight.all() else "the farthest tokens are outside the view"
+    # A closure that has ended is NaN, which fmin and fmax ignore.
+    return np.fmin.reduce(lows), np.fmax.reduce(highs), outliers

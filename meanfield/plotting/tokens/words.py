@@ -1,4 +1,4 @@
-"""Words beside their tokens, as many as do not cover one another."""
+"""Words beside tokens in a panel, as far as they do not overlap."""
 
 import matplotlib as mpl
 import numpy as np
@@ -10,25 +10,25 @@ from meanfield.plotting._figure.text import verbatim
 from meanfield.plotting.reading.data import Cloud
 from meanfield.plotting.reading.observables import even_frames
 
-from .paths import DRAWN
+from .paths import MAX_PATHS
 from .views import Window
 
-_SIZE = 0.75  # of the labels' size
-_WIDE, _HIGH = 0.55, 1.2  # of a letter, in its size
-_INSIDE = 0.95  # of the view
-_SQUARE = 0.68  # of the width of a figure is that of its axes
+_SIZE = 0.75  # font size of words relative to labels
+_WIDE, _HIGH = 0.55, 1.2  # width and height of a letter, in its font size
+_VIEW_SHARE = 0.95  # share of the view that words may take
+_SQUARE = 0.68  # width of the axes over that of the figure
 
 
-def write_words(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
-    """Write words at the last places (m, 2) of the tokens drawn; returns a note.
+def write_word_labels(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
+    """Write words at the last places (m, 2) of the drawn tokens; return a note.
 
-    The first come first, and what would cover one of them is left out.
+    Words are placed in order; a word that would cover an earlier one is left out.
     """
     assert cloud.words is not None
     figure, size = axes.get_figure(root=True), _SIZE * mpl.rcParams["font.size"]
     assert figure is not None
-    unit = 2 * view.half_width / (72 * _SQUARE * figure.get_figwidth())  # of a point
-    indices = even_frames(cloud.words.size, DRAWN)
+    unit = 2 * view.half_width / (72 * _SQUARE * figure.get_figwidth())  # one point
+    indices = even_frames(cloud.words.size, MAX_PATHS)
     words = [str(word) for word in cloud.words[indices]]
     boxes: list[np.ndarray] = []
     for word, (left, low) in zip(words, x, strict=True):
@@ -51,11 +51,12 @@ def write_words(axes: Axes, x: np.ndarray, cloud: Cloud, view: Window) -> str:
     return f"{len(boxes)} of {len(words)} words have room"
 
 
-def _is_free(box: np.ndarray, others: list[np.ndarray], view: Window) -> bool:
-    """Whether a box is in the view and covers no other."""
+def _is_free(box: np.ndarray, boxes: list[np.ndarray], view: Window) -> bool:
+    """Whether a box is inside the view and overlaps no other."""
     offset = np.abs(box - view.centre).max()
-    if not offset <= _INSIDE * view.half_width:
+    if not offset <= _VIEW_SHARE * view.half_width:
         return False
     return all(
-        (box[1] <= other[0]).any() or (other[1] <= box[0]).any() for other in others
+        (box[1] <= neighbour[0]).any() or (neighbour[1] <= box[0]).any()
+        for neighbour in boxes
     )

@@ -1,4 +1,4 @@
-"""Integrating a spec, segment by segment, with or without a store."""
+"""Running a spec segment by segment, with or without a store."""
 
 import math
 import time
@@ -9,17 +9,17 @@ import jax
 
 from meanfield.devices import Layout
 from meanfield.endings import Status
-from meanfield.runs.forecasts._plan import plan, refuse_full_disk
-from meanfield.runs.records._endings import common, ending_of
+from meanfield.runs.forecasts._plan import check_disk_space, plan
+from meanfield.runs.records._endings import combine_outcomes, ending_of
 from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.records._provenance import provenance
-from meanfield.runs.records._stored import refuse, stored_spec
+from meanfield.runs.records._validation import load_spec, raise_damaged
 from meanfield.runs.records._vocabulary import vocabulary
 from meanfield.runs.representations import largest_eigenvalue
 from meanfield.spec import RunSpec
 from meanfield.storage import RESUMABLE, Ending, RunStore
 
-from ._notes import caveat, growth_note
+from ._notes import flow_note, growth_note
 from ._result import Progress, Report, Result
 from ._run import Run, reopen, start
 from ._segment import advance
@@ -33,22 +33,23 @@ def execute(
     plugins: Sequence[Path] = (),
     layout: Layout | None = None,
 ) -> Result:
-    """Integrates a spec; with `out`, into a new store.
+    """Runs a spec; with `out`, stores the frames in a new folder.
 
     Args:
-        spec: what is integrated.
+        spec: the run.
         out: a folder for the store.
-        report: called between segments.
-        plugins: files that the spec depends on; the store keeps their digests.
-        layout: the devices that share the tokens, or the members of a family. Of
-            several processes that make this call with the same spec the first alone is
-            to be given `out`.
+        report: called with a `Progress` after each segment.
+        plugins: files that the spec depends on; the store records their digests.
+        layout: the devices that share the tokens, or the members of a family. If
+            several processes make this call with the same spec, pass `out` to the
+            first alone.
 
     Raises:
-        UnsupportedError: if `layout` has nothing to share.
-        InvalidInputError: if keys do not fit together, or `out` is taken.
+        UnsupportedError: if there is nothing for the devices of `layout` to share.
+        InvalidInputError: if keys contradict each other, or `out` is taken.
         InputFileError: if a file that the spec names cannot be read.
-        ResourceError: if memory, disk or folder will not do.
+        ResourceError: if there is not enough memory or disk space, or `out` cannot be
+            written.
 
     Examples:
         >>> from pathlib import Path
@@ -70,22 +71,22 @@ def resume(
     plugins: Sequence[Path] = (),
     layout: Layout | None = None,
 ) -> Result:
-    """Goes on with an interrupted run, to the bytes it would have had.
+    """Continues an interrupted run; the result is identical to an uninterrupted run.
 
-    A run that has ended is returned as it ended. Of several processes that make this
-    call the first alone writes.
+    A run that has already ended is returned unchanged. If several processes make this
+    call, only the first writes.
 
     Args:
         path: the folder of the run.
-        report: called between segments.
-        plugins: files that it depends on.
-        layout: the devices that share what is left; the bytes are those that the run
-            would have had if they are those that it had before.
+        report: called with a `Progress` after each segment.
+        plugins: files that the run depends on.
+        layout: the devices that share the rest of the run. The result is identical bit
+            for bit only with the layout that the run had before.
 
     Raises:
-        InputFileError: if there is no run at `path`, or a file that it needs, or one of
-            `plugins`, is not what it was when the run began.
-        StoreError: if it is damaged, or another process writes to it.
+        InputFileError: if there is no run at `path`, or if a file that it needs, or one
+            of `plugins`, has changed since the run began.
+        StoreError: if the store is damaged, or another process writes to it.
 
     Examples:
         >>> from pathlib import Path
@@ -98,52 +99,58 @@ def resume(
     """
     store = RunStore.open(path)
     store.check()
-    spec = stored_spec(store)
+    spec = load_spec(store)
     has_ended = store.ending is not None and store.ending.name != RESUMABLE
     if not has_ended:
         record, is_started = store.attrs.get("inputs"), store.frames > 0
-        Inputs.of(spec, plugins).check(record, is_started=is_started)
+        Inputs.from_spec(spec, plugins).check(record, is_started=is_started)
     if store.frames:
         run, t = reopen(store, spec, layout)
         if has_ended:
             return _result(run, store, 0.0)
-        if run.done > run.last or t != run.ts[run.done]:
+        if run.frame_index > run.last_index or t != run.ts[run.frame_index]:
             reason = f"its last frame is at t = {t:g}, which is no time of its spec"
-            refuse(path, reason)
+            raise_damaged(path, reason)
     else:
         run = start(spec, layout)
-    writer = store.claim() if jax.process_index() == 0 else None  # the first alone
+    writer = store.claim() if jax.process_index() == 0 else None  # one writer only
     return _advance_to_end(run, writer, report)
 
 
-def _create(run: Run, out: Path, plugins: Sequence[Path]) -> RunStore:
-    measure, spec, home = run.members[0].measure, run.spec, run.setup.representation
-    size = home.size(measure)
-    refuse_full_disk(plan(spec, size, len(run.ts), len(run.members)), out)
+def _create(run: Run, path: Path, plugins: Sequence[Path]) -> RunStore:
+    measure, spec, representation = (
+        run.members[0].measure,
+        run.spec,
+        run.setup.representation,
+    )
+    size = representation.size(measure)
+    check_disk_space(plan(spec, size, len(run.ts), len(run.members)), path)
     attrs = {
         "kind": spec.measure,
         "spec": spec.as_json(),
         "dtype": run.setup.dtype.name,
-        "inputs": Inputs.of(spec, plugins).as_recorded(),
+        "inputs": Inputs.from_spec(spec, plugins).as_recorded(),
         **vocabulary(spec.model, spec.text, spec.source),
         **provenance(),
         "layout": None if run.layout is None else run.layout.as_json(),
     }
-    return RunStore.create(out, attrs=attrs, static=run.static, dims=home.dims(measure))
+    return RunStore.create(
+        path, attrs=attrs, static=run.static, dims=representation.dims(measure)
+    )
 
 
 def _advance_to_end(run: Run, store: RunStore | None, report: Report | None) -> Result:
-    begin, first = time.perf_counter(), run.done
+    begin, first = time.perf_counter(), run.frame_index
     try:
-        while not run.over:
-            steps, before = run.steps, run.done
+        while not run.has_ended:
+            steps, start_index = run.steps, run.frame_index
             run = advance(run)
             if store is not None:
                 state = {"members": [outcome.as_json() for outcome in run.outcomes]}
-                ending = ending_of(run.outcomes) if run.over else None
+                ending = ending_of(run.outcomes) if run.has_ended else None
                 store.append(run.frames, state, ending)
             if report is not None:
-                span = float(run.ts[run.done] - run.ts[before])
+                span = float(run.ts[run.frame_index] - run.ts[start_index])
                 report(_progress(run, first, span, run.steps - steps))
     except KeyboardInterrupt:
         if store is not None:
@@ -153,8 +160,8 @@ def _advance_to_end(run: Run, store: RunStore | None, report: Report | None) -> 
 
 
 def _record_interruption(store: RunStore) -> None:
-    """Names the ending; what the cut segment computed is given up."""
-    # A commit may have been cut after it took effect: read what holds.
+    """Records that the run was interrupted; the unfinished segment is lost."""
+    # The interrupt may have come just after a commit took effect: read the record.
     store.reread()
     if store.ending is not None or not store.frames:
         return
@@ -166,11 +173,11 @@ def _record_interruption(store: RunStore) -> None:
 
 
 def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
-    outcome = common(run.outcomes)
+    outcome = combine_outcomes(run.outcomes)
     return Progress(
-        t=float(run.ts[run.done]) if outcome.going else outcome.time,
+        t=float(run.ts[run.frame_index]) if outcome.is_running else outcome.time,
         t_end=float(run.ts[-1]),
-        share=(run.done - first) / (run.last - first),
+        share=(run.frame_index - first) / (run.last_index - first),
         outcome=outcome,
         step_size=span * len(run.members) / steps if steps else float("nan"),
         largest_eigenvalue=largest_eigenvalue(run.members[0].measure),
@@ -179,7 +186,7 @@ def _progress(run: Run, first: int, span: float, steps: int) -> Progress:
 
 
 def _growth(run: Run) -> tuple[float, ...]:
-    """By which factors the sizes of the members have grown; NaN from a point at 0."""
+    """Growth factor of the size of each member; NaN if it started as a point at 0."""
     ends = [float(member.measure.size) for member in run.members]
     return tuple(
         end / begin if begin > 0 else math.nan
@@ -196,9 +203,9 @@ def _result(run: Run, store: RunStore | None, seconds: float) -> Result:
         run.outcomes,
         None if store is None else store.path,
         seconds,
-        run.observed,
+        run.observables,
         run.sums,
-        "; ".join(filter(None, (caveat(run.setup, run.members[0]), large))),
-        run.fall,
+        "; ".join(filter(None, (flow_note(run.setup, run.members[0]), large))),
+        run.energy_change,
         growth,
     )

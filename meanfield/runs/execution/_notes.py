@@ -1,8 +1,9 @@
-r"""What a report says of a flow beside its numbers: a caveat, and why it failed.
+r"""Notes in a run's report: limitations of the flow, and why it failed.
 
-Under weights $e^{x\cdot Ay}$ a Gaussian $N(\alpha, YY^\top)$ has at $x = \alpha + Yz$
-the velocity $V\,(\alpha + \Sigma Ax)\,e^{x\cdot A^\top\alpha + \frac12|Y^\top Ax|^2}$:
-its average over $z$ is finite if and only if $|Y^\top AY| < 1$.
+With weights $e^{x\cdot Ay}$, the velocity of a Gaussian $N(\alpha, YY^\top)$ at
+$x = \alpha + Yz$ is
+$V\,(\alpha + \Sigma Ax)\,e^{x\cdot A^\top\alpha + \frac12|Y^\top Ax|^2}$.
+Its average over $z$ is finite if and only if $|Y^\top AY| < 1$.
 """
 
 from collections.abc import Sequence
@@ -15,14 +16,14 @@ from meanfield.attention import Attention, HardSlices
 from meanfield.dynamics import Cross
 from meanfield.endings import Status
 from meanfield.linalg import psd_sqrt
-from meanfield.runs.records._endings import Outcome, mixed_endings
+from meanfield.runs.records._endings import Outcome, ending_counts
 from meanfield.runs.representations import (
     Steps,
     moments_of,
     representation_of,
     representations,
 )
-from meanfield.runs.setup._attention import scaled
+from meanfield.runs.setup._attention import apply_scale
 from meanfield.runs.setup._domain import depth_of_model
 from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw
@@ -32,21 +33,21 @@ from meanfield.scores import Dot
 from ._result import Result
 
 ENDINGS = (Status.MAX_STEPS, Status.UNCONVERGED)
-NEAR = 0.99  # of 1: a covariance on cells is that of its law to less
-PARTNERS = (
-    "on slices where queries and keys point the same way, as for A = I, tokens are "
-    "their own partners, and this Gaussian is not the limit of their law"
+NORM_THRESHOLD = 0.99  # below the bound 1, since the covariance on a grid is inexact
+SELF_MATCHING_NOTE = (
+    "on slices where queries and keys have the same ranking, as for A = I, each token "
+    "is matched to itself, and this Gaussian is not the limit of the tokens' law"
 )
-AMONG = (
+PROJECTION_NOTE = (
     "this is the gradient flow among Gaussians, the Bures–Wasserstein projection of "
-    "the flow, which it is itself only where ∇δE is affine"
+    "the full flow; the two agree only where ∇δE is affine"
 )
 
-LARGE_GROWTH = 1e5  # of the size, from which a report mentions it
+LARGE_GROWTH = 1e5  # growth factor of the size from which a report mentions it
 
 
 def reason(result: Result) -> str:
-    """Why a run ended, in a line, with the cause where the spec tells it.
+    """One line on why a run ended, with the cause if the spec reveals it.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -56,68 +57,71 @@ def reason(result: Result) -> str:
         >>> runs.reason(result)
         'the size grows without bound in finite time'
     """
-    plain = f"{mixed_endings(result.outcomes)}{result.outcome.reason}"
+    plain = f"{ending_counts(result.outcomes)}{result.outcome.reason}"
     if result.outcome.status is Status.MAX_STEPS:
         plain = f"{plain}; {_advice(result)}"
     if result.outcome.status not in ENDINGS or not _has_normal_tails(result):
         return plain
     norm = _norm(result)
-    if norm < NEAR:
+    if norm < NORM_THRESHOLD:
         return plain
     return (
-        f"{plain}; a velocity under `exp` has no finite average over a Gaussian unless "
+        f"{plain}; the velocity of `exp` has no finite average over a Gaussian unless "
         f"|Σ^½ A Σ^½| < 1, and here that is {norm:.3g}: lower `cov`, or raise `epsilon`"
     )
 
 
 def _advice(result: Result) -> str:
-    """What may help where the steps of a run were spent, or shrank."""
+    """What may help if a run used up its steps, or its step size fell too low."""
     spec = result.spec
-    if spec.precision == "single" and not _spent(result):
-        return "`--precision double` resolves shorter ones"
-    if not (_spent(result) or spec.noise):
+    if spec.precision == "single" and not _has_exhausted_steps(result):
+        return "`--precision double` allows smaller steps"
+    if not (_has_exhausted_steps(result) or spec.noise):
         return "raise `rtol`, or lower `t`"
-    return representations[spec.measure].out_of_steps(Steps.of(spec))
+    return representations[spec.measure].step_advice(Steps.from_spec(spec))
 
 
-def _spent(result: Result) -> bool:
-    """Whether some flow that ran out of steps may have used all of a segment's."""
-    stuck = [o for o in result.outcomes if o.status is Status.MAX_STEPS]
-    return any(o.accepted + o.rejected >= result.spec.max_steps for o in stuck)
+def _has_exhausted_steps(result: Result) -> bool:
+    """Whether a flow that stopped for its steps may have used a segment's full number.
+
+    Otherwise its step size fell below the rounding of the time.
+    """
+    failures = [o for o in result.outcomes if o.status is Status.MAX_STEPS]
+    return any(o.accepted + o.rejected >= result.spec.max_steps for o in failures)
 
 
 def _has_normal_tails(result: Result) -> bool:
-    """Whether a Gaussian moved under one attention `exp`, itself or as a density."""
+    """Whether a Gaussian, or its density on a grid, moved under one `exp` attention."""
     spec = result.spec
     is_single = spec.attention == "exp" and spec.heads == 1 and spec.model is None
-    is_single &= spec.context is None  # averages are over what is looked at
+    is_single &= spec.context is None  # else averages are over the context
     is_single &= not (spec.layers or spec.terms or spec.is_family or spec.is_masked)
     return is_single and representations[spec.measure].has_normal_tails(spec)
 
 
 def _norm(result: Result) -> float:
-    r"""$|Y^\top AY|$ where the flow ended."""
+    r"""The norm $|Y^\top AY|$ at the end of the flow."""
     spec, covariance = result.spec, moments_of(result.measures[0])[1]
     Y = np.asarray(psd_sqrt(jnp.asarray(covariance)))
     ((Q, K, _),) = parameters(spec, len(Y), Draw(spec.seed))
-    Q, K = scaled(spec, Q, K)
+    Q, K = apply_scale(spec, Q, K)
     A = np.asarray(K.T @ Q) / spec.epsilon
     return float(np.linalg.norm(Y @ A @ Y, 2))
 
 
-def caveat(setup: Setup, member: Member) -> str:
-    """What a report says of a flow beside its numbers; empty if nothing."""
-    spec, home = setup.spec, setup.representation
-    notes = [_past_the_layers(setup), without_limit(member)]
-    if spec.flow_of is not None and home.begins_with == "moments":
-        notes.append(AMONG)
+def flow_note(setup: Setup, member: Member) -> str:
+    """The note on a flow in its report; empty if there is nothing to note."""
+    spec, representation = setup.spec, setup.representation
+    notes = [_depth_note(setup), limit_note(member)]
+    if spec.flow_of is not None and representation.start_type == "moments":
+        notes.append(PROJECTION_NOTE)
     return "; ".join(filter(None, notes))
 
 
 def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
-    """That the size of flows which reached their end has grown by orders; or nothing.
+    """A note if a flow reached its end with a much larger size; else empty.
 
-    A blow-up says so itself.
+    A blow-up needs no such note.
     """
     large = [
         size
@@ -127,44 +131,46 @@ def growth_note(outcomes: Sequence[Outcome], growth: Sequence[float]) -> str:
     ]
     if not large:
         return ""
-    whose = f"of {len(large)} of {len(growth)} members " if len(growth) > 1 else ""
+    members_text = (
+        f"of {len(large)} of {len(growth)} members " if len(growth) > 1 else ""
+    )
     return (
-        f"the size {whose}grew {max(large):.2g} times without a blow-up; "
-        "`--stop size:BOUND` ends a flow at a bound"
+        f"the size {members_text}grew {max(large):.2g} times without a blow-up; "
+        "`--stop size:BOUND` stops a flow at a bound"
     )
 
 
-def _past_the_layers(setup: Setup) -> str:
-    """That time goes on after the last layer of a model."""
+def _depth_note(setup: Setup) -> str:
+    """A note if a run lasts longer than a model has layers; else empty."""
     spec = setup.spec
     if spec.model is None or spec.forward:
         return ""
     end = spec.t if spec.times is None else spec.times[-1]
     depth = depth_of_model(spec.model, spec.model_layers)
-    named = not {"t", "times"}.isdisjoint(spec.model_fields_set)
-    if not named or end <= depth:
+    is_end_set = not {"t", "times"}.isdisjoint(spec.model_fields_set)
+    if not is_end_set or end <= depth:
         return ""
     return (
         f"its layers act until t = {depth}; the last goes on acting until t = {end:g}"
     )
 
 
-def without_limit(member: Member) -> str:
-    """Why tokens do not tend to the Gaussian of a flow; empty where they do.
+def limit_note(member: Member) -> str:
+    """A note if many tokens do not converge to the Gaussian of a flow; else empty.
 
-    In more than one dimension, where sliced transport has a slice on which queries are
-    ranked as keys are. See `HardSlices.affine`.
+    This happens in more than one dimension, if sliced transport has a slice on which
+    queries and keys have the same ranking. See `HardSlices.affine`.
     """
     mu = member.measure
-    if representation_of(mu).begins_with != "moments" or mu.dimension == 1:
+    if representation_of(mu).start_type != "moments" or mu.dimension == 1:
         return ""
     kinds = lambda part: isinstance(part, Attention | Cross)
     parts = jax.tree.leaves(member.dynamics, is_leaf=kinds)
-    alone = [part for part in parts if isinstance(part, Attention)]
-    return PARTNERS if any(map(_ranks_alike, alone)) else ""
+    attentions = [part for part in parts if isinstance(part, Attention)]
+    return SELF_MATCHING_NOTE if any(map(_has_equal_ranking, attentions)) else ""
 
 
-def _ranks_alike(attention: Attention) -> bool:
+def _has_equal_ranking(attention: Attention) -> bool:
     score, coupling = attention.score, attention.coupling
     if not (isinstance(score, Dot) and isinstance(coupling, HardSlices)):
         return False

@@ -1,4 +1,4 @@
-"""What a run says of itself on the way, and what it came to."""
+"""The progress and the result of a run."""
 
 import math
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from meanfield._above import view
-from meanfield._display import Card, Shown, number
+from meanfield._display import AbstractDisplayable, Card, number
+from meanfield._views import view
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, history
 from meanfield.runs.records._dataset import dataset, title
-from meanfield.runs.records._endings import Outcome, common, mixed_endings
-from meanfield.runs.records._fall import Fall
+from meanfield.runs.records._endings import Outcome, combine_outcomes, ending_counts
+from meanfield.runs.records._energy_change import EnergyChange
 from meanfield.runs.representations import Arrays
 from meanfield.spec import RunSpec
 
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is, between two segments.
+    """The progress of a run after a segment.
 
     Attributes:
-        share: of its segments that are done.
-        step_size: the mean step of the last segment; NaN if it had none.
-        largest_eigenvalue: of the covariance of the first draw.
-        sums: how sums over its tokens are executed; `none` where there are none.
+        t: the time that the run has reached.
+        t_end: the final time of the run.
+        share: the fraction of this call's frames that are done.
+        outcome: how far the flows have come, or how they ended.
+        step_size: the mean step size in the last segment; NaN if it took no steps.
+        largest_eigenvalue: the largest eigenvalue of the first member's covariance.
+        sums: how sums over its tokens are executed; `none` if there are none.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -62,21 +65,21 @@ Report = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, repr=False)
-class Result(Shown):
-    """What a run came to; the frames are in its store, if it has one.
+class Result(AbstractDisplayable):
+    """The result of a run; its frames are in the store, if there is one.
 
     Attributes:
-        measures: the measure of each draw when it ended.
-        outcomes: how each draw ended.
-        store: where the frames are, or `None`.
-        seconds: spent in integrating, compilation included.
-        observed: what was observed at the last frame, by variable; of several draws
-            one number for each.
+        spec: the spec of the run.
+        measures: the final measure of each member.
+        outcomes: how each member ended.
+        store: the folder of the frames, or `None`.
+        seconds: wall-clock time of the integration, compilation included.
+        observables: the energies and rates at the last frame, by variable; for several
+            members, one number each.
         sums: how sums over the tokens of the first member were executed last.
-        caveat: what is true of the flow and not obvious; else empty.
-        fall: how the energy that it descends has changed; `None` without one.
-        growth: the size of each measure, the root of its second moment, over that at
-            the start.
+        caveat: a note on the flow, such as a limitation; empty if there is none.
+        fall: how the energy changed along its gradient flow; `None` for other flows.
+        growth: the growth factor of each member's size, the root of its second moment.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -94,35 +97,35 @@ class Result(Shown):
     outcomes: tuple[Outcome, ...]
     store: Path | None
     seconds: float
-    observed: Arrays
+    observables: Arrays
     sums: str = "none"
     caveat: str = ""
-    fall: Fall | None = None
+    fall: EnergyChange | None = None
     growth: tuple[float, ...] = ()
 
     @property
     def outcome(self) -> Outcome:
-        """The ending of the run; of several draws the most severe, and the first t*."""
-        return common(self.outcomes)
+        """The ending of the run: the most severe of all members, and the first t*."""
+        return combine_outcomes(self.outcomes)
 
     @property
     def dataset(self) -> "xarray.Dataset":
-        """The frames, as `meanfield.open` gives them.
+        """The frames as a dataset, as from `meanfield.open`.
 
         Raises:
             InvalidInputError: if the run was not stored.
         """
         if self.store is None:
             raise InvalidInputError(
-                "The frames of this run were not kept: give `out=`, a folder for them."
+                "The frames of this run were not stored: pass a folder as `out`."
             )
         return dataset(self.store)
 
     @property
     def plot(self) -> Any:
-        """The panels of its frames, each a method: `run.plot.tokens()`.
+        """The panels of its frames, a method each, such as `run.plot.tokens()`.
 
-        Their names are those of `meanfield list panels`.
+        `meanfield list panels` lists their names.
 
         Raises:
             InvalidInputError: if the run was not stored.
@@ -132,15 +135,15 @@ class Result(Shown):
     @property
     @override
     def card(self) -> Card:
-        outcome, (first, *others) = self.outcome, self.measures
+        outcome, (first, *rest) = self.outcome, self.measures
         facts = {"ending": f"{outcome.name} at t = {number(outcome.time)}"}
         if math.isfinite(outcome.t_star):
-            which = "the first at " if others else ""
+            prefix = "the first at " if rest else ""
             bar = number(outcome.t_star_error)
-            facts["t*"] = f"{which}{outcome.t_star:.6g} ± {bar}"
-        if others:
-            endings = mixed_endings(self.outcomes).removesuffix(": ")
-            facts["members"] = ", ".join(filter(None, (f"{1 + len(others)}", endings)))
+            facts["t*"] = f"{prefix}{outcome.t_star:.6g} ± {bar}"
+        if rest:
+            endings = ending_counts(self.outcomes).removesuffix(": ")
+            facts["members"] = ", ".join(filter(None, (f"{1 + len(rest)}", endings)))
         facts["seconds"] = number(self.seconds)
         if self.store is not None:
             facts["store"] = str(self.store)
@@ -148,5 +151,5 @@ class Result(Shown):
         return Card(f"Run of {title(self.spec)}", facts, lambda: history([first]))
 
     @override
-    def bare(self) -> str:
+    def plain_repr(self) -> str:
         return self.card.text

@@ -1,4 +1,4 @@
-"""A run under way: its members, from a spec or from a stored frame."""
+"""The state of a run, made from a spec or from a stored frame."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,10 +9,10 @@ from jaxtyping import Float
 from meanfield.devices import Layout
 from meanfield.errors import InvalidInputError
 from meanfield.flows import AbstractStepping, signature
-from meanfield.measures import AbstractMeasure, clouds_abreast
+from meanfield.measures import AbstractMeasure, max_batch_size
 from meanfield.runs.records._endings import Outcome
-from meanfield.runs.records._fall import Fall
-from meanfield.runs.records._stored import stored_members
+from meanfield.runs.records._energy_change import EnergyChange
+from meanfield.runs.records._validation import load_members
 from meanfield.runs.representations import Arrays, dimension_in, frame_of, sums_of
 from meanfield.runs.setup._energies import Energies
 from meanfield.runs.setup._observe import check_observable, variables
@@ -24,28 +24,31 @@ from meanfield.storage import RunStore
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run under way: its members, where they are, and how those that ended did.
+    """The state of a run between two segments.
 
     Attributes:
-        setup: what its spec says.
+        setup: the spec as arrays and objects.
+        members: the dynamics and the current measure of each flow.
         static: the arrays of the measures that do not move.
+        outcomes: how far each member has come, and how it ended if it did.
         stepping: the steps of all members.
-        energies: what is observed of each member.
-        done: the index of the frame that the members are at.
-        frames: those of the segment that was integrated last.
-        observed: what was observed at the last frame.
-        sums: how sums over the tokens of the first member were executed last.
-        origins: the measures that its members started from, if doubts about their ends
-            ask for them.
-        first: the first flow of its first member, until it is integrated.
-        fall: how the energy that it descends has changed, if it is observed.
+        energies: the energies observed for each member.
         layout: the devices that share its tokens or its members; one if `None`.
-        sizes: of its members at the start, roots of second moments.
+        origins: the initial measures of its members, if error estimates at the end
+            need them.
+        sizes: the initial sizes of its members, roots of second moments.
+        frame_index: the index of the current frame.
+        frames: the frames of the last segment.
+        observables: the energies and rates at the last frame.
+        sums: how sums over the tokens of the first member were executed last.
+        first_flow: the prepared first segment of the first member, until it is
+            integrated.
+        energy_change: how the energy changed along its gradient flow, if observed.
 
     Examples:
         >>> from meanfield import runs, spec
         >>> run = runs.start(spec.parse({"n": 5, "draws": 2, "t": 0.1}))
-        >>> len(run.members), run.over
+        >>> len(run.members), run.has_ended
         (2, False)
     """
 
@@ -58,16 +61,16 @@ class Run:
     layout: Layout | None
     origins: tuple[AbstractMeasure, ...]
     sizes: tuple[float, ...]
-    done: int = 0
+    frame_index: int = 0
     frames: Arrays = field(default_factory=dict)
-    observed: Arrays = field(default_factory=dict)
+    observables: Arrays = field(default_factory=dict)
     sums: str = "none"
-    first: PreparedFlow | None = None
-    fall: Fall | None = None
+    first_flow: PreparedFlow | None = None
+    energy_change: EnergyChange | None = None
 
     @property
     def spec(self) -> RunSpec:
-        """The spec in full, with the numbers of its matrix files."""
+        """The spec, with matrix files replaced by their numbers."""
         return self.setup.spec
 
     @property
@@ -76,39 +79,44 @@ class Run:
         return self.setup.ts
 
     @property
-    def last(self) -> int:
+    def last_index(self) -> int:
         """The index of the last frame."""
         return len(self.ts) - 1
 
     @property
-    def over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether nothing is left to integrate."""
-        return self.done >= self.last or not any(o.going for o in self.outcomes)
+        return self.frame_index >= self.last_index or not any(
+            o.is_running for o in self.outcomes
+        )
 
     @property
     def segment(self) -> Float[np.ndarray, " times"]:
-        """The times of the next segment, from where the members are."""
-        return self.setup.segment(self.done)
+        """The frame times of the next segment, beginning with the current one."""
+        return self.setup.segment(self.frame_index)
 
     @property
     def steps(self) -> int:
-        """The steps taken so far, by all members."""
+        """The number of accepted steps so far, summed over members."""
         return sum(outcome.accepted for outcome in self.outcomes)
 
     @property
     def is_batched(self) -> bool:
-        """Whether members move in one batch: starts, and draws of small like clouds."""
+        """Whether members are integrated in one batch.
+
+        A family of starts is; draws are if they are small and of equal structure.
+        """
         if self.spec.starts is not None:
             return True
         pairs = [(member.dynamics, member.measure) for member in self.members]
-        are_small = clouds_abreast(pairs[0][1]) > 1 and len(pairs) > 1
+        are_small = max_batch_size(pairs[0][1]) > 1 and len(pairs) > 1
         return are_small and len(set(map(signature, pairs))) == 1
 
     @property
     def shares_members(self) -> bool:
-        """Whether several processes share members, and not the tokens of each.
+        """Whether processes share the members, rather than the tokens of each member.
 
-        They do if members move in one batch, or are draws that have no tokens.
+        They do for a batch, and for draws of a measure without tokens.
         """
         has_tokens = self.setup.representation.shares_tokens
         return self.is_batched or (len(self.members) > 1 and not has_tokens)
@@ -117,25 +125,28 @@ class Run:
         """The flow of a member through the next segment, ready to be integrated."""
         member = self.members[index]
         if self.layout is not None and not self.shares_members:
-            member = replace(member, measure=self.layout.summed(member.measure))
+            member = replace(
+                member, measure=self.layout.distribute_sums(member.measure)
+            )
         return self.setup.prepare(
             member, self.segment, stepping=self.stepping, index=index
         )
 
 
 def start(spec: RunSpec, layout: Layout | None = None) -> Run:
-    """A run before its first step; all that can be refused is refused here.
+    """A run before its first step, after all checks of its spec.
 
     Raises:
-        InvalidInputError: if keys do not fit together.
+        InvalidInputError: if keys contradict each other.
         InputFileError: if a file that the spec names cannot be read.
-        NotClosedError: if a Gaussian meets an attention that does not keep it one.
-        ResourceError: if it cannot fit into memory.
+        NotClosedError: if the measure is a Gaussian and the attention does not keep it
+            Gaussian.
+        ResourceError: if the run does not fit into memory.
 
     Examples:
         >>> from meanfield import runs, spec
         >>> run = runs.start(spec.parse({"measure": "gaussian", "t": 2.0}))
-        >>> float(run.ts[-1]), run.done, run.over
+        >>> float(run.ts[-1]), run.frame_index, run.has_ended
         (2.0, 0, False)
     """
     setup = resolve(spec)
@@ -145,47 +156,56 @@ def start(spec: RunSpec, layout: Layout | None = None) -> Run:
     check_draws(setup, draws)
     check_energy(setup, draws[0].measure)
     static = setup.representation.static(draws[0].measure)
-    # A resumed run starts from stored arrays; so must the run, to have the same bits.
+    # A resumed run starts from stored arrays. This one must too, so that both agree
+    # bit for bit.
     members = [
         Member(draw.dynamics, setup.restore(frame_of(draw.measure), static))
         for draw in draws
     ]
-    run = _run(setup, members, static, [m.measure for m in members], layout)
-    # Pairs that do not work fail here, before anything is written.
+    run = _make_run(setup, members, static, [m.measure for m in members], layout)
+    # A measure and dynamics that do not work together fail here, before any write.
     first = run.prepare(0)
     check_observable(run.members[0], run.energies[0])
     sums = sums_of(first[0].mu0, run.members[0].dynamics)
-    return replace(run, sums=sums, first=first if spec.starts is None else None)
+    return replace(run, sums=sums, first_flow=first if spec.starts is None else None)
 
 
 def reopen(store: RunStore, spec: RunSpec, layout: Layout | None) -> tuple[Run, float]:
-    """A run at its last stored frame, and the time of that frame.
+    """A stored run at its last frame, and the time of that frame.
 
-    Files of tokens are no longer needed.
+    The files that the initial tokens came from are no longer needed.
 
     Args:
-        store: that of the run.
-        spec: of the run.
-        layout: the devices that share what is left of it.
+        store: the store of the run.
+        spec: the spec of the run.
+        layout: the devices that share the rest of the run.
     """
-    outcomes = [Outcome.from_json(state) for state in stored_members(store)]
+    outcomes = [Outcome.from_json(state) for state in load_members(store)]
     frame, first, static = store.last_frame(), store.first_frame(), store.static()
     setup = Setup(spec, dimension_in(frame))
     if layout is not None:
         check_layout(setup, layout)
-    origins, here = (_restore(setup, arrays, static) for arrays in (first, frame))
+    origins, measures = (_restore(setup, arrays, static) for arrays in (first, frame))
     if spec.draws is None:
-        laws = [setup.dynamics()] * len(outcomes)
+        dynamics = [setup.dynamics()] * len(outcomes)
     else:
-        laws = [setup.dynamics(i) for i in range(len(outcomes))]
-    run = _run(setup, list(map(Member, laws, here)), static, origins, layout)
-    # A run of an older version has fewer, and goes on with them.
-    observed = {n: frame[n] for n in variables(spec.watched) if n in frame}
-    fall = None
+        dynamics = [setup.dynamics(i) for i in range(len(outcomes))]
+    run = _make_run(
+        setup, list(map(Member, dynamics, measures)), static, origins, layout
+    )
+    # A run stored by an older version may lack some variables; it continues without.
+    observables = {n: frame[n] for n in variables(spec.recorded_energies) if n in frame}
+    energy_change = None
     if spec.flow_of is not None and "energy" in frame:
-        fall = Fall.of(store.dataset()["energy"].transpose(..., "time").values)
-    state = {"outcomes": tuple(outcomes), "observed": observed, "fall": fall}
-    return replace(run, **state, done=store.frames - 1), float(frame["time"])
+        energy_change = EnergyChange.from_values(
+            store.dataset()["energy"].transpose(..., "time").values
+        )
+    state = {
+        "outcomes": tuple(outcomes),
+        "observables": observables,
+        "energy_change": energy_change,
+    }
+    return replace(run, **state, frame_index=store.frames - 1), float(frame["time"])
 
 
 def _restore(setup: Setup, frame: Arrays, static: Arrays) -> list[AbstractMeasure]:
@@ -200,7 +220,7 @@ def _restore(setup: Setup, frame: Arrays, static: Arrays) -> list[AbstractMeasur
     return [setup.restore(row, static) for row in rows]
 
 
-def _run(
+def _make_run(
     setup: Setup,
     members: Sequence[Member],
     static: Mapping[str, np.ndarray],
@@ -208,41 +228,43 @@ def _run(
     layout: Layout | None,
 ) -> Run:
     d, n_draws = members[0].measure.dimension, setup.spec.draws
-    energies, since = [setup.energies(d, i) for i in range(n_draws or 1)], setup.ts[0]
+    energies, start_time = (
+        [setup.energies(d, i) for i in range(n_draws or 1)],
+        setup.ts[0],
+    )
     stepping = setup.stepping(members[0].dynamics)
     return Run(
         setup,
         tuple(members),
         static,
-        (Outcome.at_start(float(since)),) * len(members),
+        (Outcome.start_at(float(start_time)),) * len(members),
         stepping,
         tuple(energies if n_draws else energies * len(members)),
         layout,
-        tuple(origins) if setup.representation.remembers_start else (),
+        tuple(origins) if setup.representation.needs_start else (),
         tuple(float(mu.size) for mu in origins),
     )
 
 
 def check_layout(setup: Setup, layout: Layout) -> None:
-    """Refuses what one device does alone, or devices that would have nothing to do.
+    """Checks that the spec can use several devices and gives each of them work.
 
     Raises:
-        InvalidInputError: if the spec asks for such.
+        InvalidInputError: if it cannot.
     """
     spec = setup.spec
     if spec.reduction.partition(":")[0] in ("cells", "chebyshev"):
         raise InvalidInputError(
-            f"`reduction = {spec.reduction}` sums on one device, and sums of several "
-            "devices are exact; leave it out, or the devices."
+            f"`reduction = {spec.reduction}` works on one device only; sums over "
+            "several devices are exact. Leave out `reduction`, or the devices."
         )
     if spec.forward:
         raise InvalidInputError(
-            "`forward` passes words through a network on one device; leave out the "
-            "devices."
+            "`forward` runs a network on one device; leave out the devices."
         )
     has_tokens = setup.representation.shares_tokens
-    if spec.draws and not has_tokens and layout.size > layout.processes:
+    if spec.draws and not has_tokens and layout.size > layout.n_processes:
         raise InvalidInputError(
-            f"`measure = {spec.measure}` has no tokens for devices to share; processes "
-            "share its draws, each with one device: take `--processes` alone."
+            f"`measure = {spec.measure}` has no tokens for devices to share. Processes "
+            "with one device each can share its draws: use `--processes` alone."
         )

@@ -1,4 +1,4 @@
-"""One segment of a run: its members move, and what is asked for is observed."""
+"""One segment of a run: integrates its members and evaluates its energies."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,24 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from meanfield import models
-from meanfield.dynamics import AbstractDynamics, stacked
+from meanfield.dynamics import AbstractDynamics, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import (
     BlowUpTime,
     Trajectory,
     ensemble,
-    followed,
+    flow_problem,
     motion_of,
 )
 from meanfield.measures import AbstractMeasure
 from meanfield.runs.records._endings import Outcome
-from meanfield.runs.records._fall import Fall
+from meanfield.runs.records._energy_change import EnergyChange
 from meanfield.runs.representations import (
     Arrays,
+    constant_frames,
     frame_of,
-    misses_at_most,
+    has_error_bound,
     representation_of,
-    still,
     sums_of,
 )
 from meanfield.runs.setup._observe import observables
@@ -39,20 +39,20 @@ Move = Callable[[Run, Sequence[int]], Trajectory]
 
 
 def advance(run: Run) -> Run:
-    """The run one segment on, with its frames and what is observed at them.
+    """The run after one more segment, with its frames and the energies at them.
 
-    The edges of segments come from the spec, not the clock. After an early end the last
-    frame is the state it ended with.
+    The spec fixes where segments begin and end, so that a resumed run repeats them.
+    After an early end, the last frame is the final state.
     """
     run = forward_pass(run) if run.spec.forward else _flow_members(run)
     run = _observe(run) if run.frames and run.energies[0] else run
-    if run.over and run.origins:
+    if run.has_ended and run.origins:
         run = replace(run, outcomes=_estimate_errors(run))
     return run
 
 
 def _estimate_errors(run: Run) -> tuple[Outcome, ...]:
-    """How the members of a run ended, with what is in doubt of them."""
+    """The outcomes of all members, with error estimates of their final states."""
     members = zip(run.members, run.origins, run.outcomes, strict=True)
     return tuple(
         run.setup.estimate_errors(
@@ -63,100 +63,121 @@ def _estimate_errors(run: Run) -> tuple[Outcome, ...]:
 
 
 def _observe(run: Run) -> Run:
-    """The same run, with what is observed among its frames."""
-    length = min(run.setup.steps.segment, run.last) + 1
+    """The run with the energies and their rates added to its frames."""
+    length = min(run.setup.steps.segment, run.last_index) + 1
     pairs, times = zip(run.members, run.energies, strict=True), run.frames["time"]
     if run.spec.is_family:
         arrays = {name: a for name, a in run.frames.items() if name != "time"}
-        own = lambda i: {"time": times, **{name: a[i] for name, a in arrays.items()}}
-        parts = [observables(*pair, own(i), length) for i, pair in enumerate(pairs)]
+        member_frames = lambda i: {
+            "time": times,
+            **{name: a[i] for name, a in arrays.items()},
+        }
+        parts = [
+            observables(*pair, member_frames(i), length) for i, pair in enumerate(pairs)
+        ]
         values = {name: np.stack([part[name] for part in parts]) for name in parts[0]}
     else:
         values = observables(*next(pairs), run.frames, length)
-    if run.observed:
-        values = {name: values[name] for name in run.observed}
-    fall = run.fall
+    if run.observables:
+        values = {name: values[name] for name in run.observables}
+    energy_change = run.energy_change
     if run.spec.flow_of is not None and "energy" in values:
         energy = values["energy"]
-        fall = Fall.of(energy) if fall is None else fall.after(energy)
+        energy_change = (
+            EnergyChange.from_values(energy)
+            if energy_change is None
+            else energy_change.add_frames(energy)
+        )
     last = {name: array[..., -1] for name, array in values.items()}
-    return replace(run, frames={**run.frames, **values}, observed=last, fall=fall)
+    return replace(
+        run,
+        frames={**run.frames, **values},
+        observables=last,
+        energy_change=energy_change,
+    )
 
 
 def forward_pass(run: Run) -> Run:
-    """A run with a network's own states: the embedding, and those after each layer.
+    """The run of a network's own forward pass: the embedding and each layer's states.
 
-    They come in one segment, computed in double precision whatever the run stores.
+    They form one segment, computed in double precision whatever the run stores.
 
     Raises:
-        InputFileError: if a file is missing or damaged, or the config names an
-            activation that is not known.
+        InputFileError: if a file is missing or damaged, or the network's config names
+            an unknown activation.
     """
     spec = run.spec
-    checkpoint, text = models.load(str(spec.model)), models.text_in(str(spec.text))
+    checkpoint, text = models.load(str(spec.model)), models.resolve_text(str(spec.text))
     states, _ = models.hidden_states(checkpoint, text)
     x = states.astype(run.setup.dtype)
     last = run.setup.restore({"x": x[-1]}, run.static)
-    before, end = run.outcomes[0], float(run.ts[-1])
+    outcome, end = run.outcomes[0], float(run.ts[-1])
     return replace(
         run,
         members=(Member(run.members[0].dynamics, last),),
-        outcomes=(replace(before, status=Status.FINISHED, time=end),),
-        done=run.last,
-        first=None,
+        outcomes=(replace(outcome, status=Status.FINISHED, time=end),),
+        frame_index=run.last_index,
+        first_flow=None,
         sums="none",
         frames={"time": run.ts, "x": x},
     )
 
 
 def _flow_members(run: Run) -> Run:
-    """The run one segment on; members that have ended stay where they are."""
-    stop = min(run.done + run.setup.steps.segment, run.last)
-    length, count = len(run.segment), stop - run.done
-    pieces = [still(member.measure, length) for member in run.members]
+    """The run after one more segment; members that have ended do not move."""
+    stop = min(run.frame_index + run.setup.steps.segment, run.last_index)
+    length, count = len(run.segment), stop - run.frame_index
+    pieces = [constant_frames(member.measure, length) for member in run.members]
     members, outcomes, sums = list(run.members), list(run.outcomes), run.sums
-    indices = [i for i, outcome in enumerate(outcomes) if outcome.going]
+    indices = [i for i, outcome in enumerate(outcomes) if outcome.is_running]
     for i, trajectory in zip(indices, _trajectories(run, indices), strict=True):
-        mu, moves = members[i].measure, members[i].dynamics
-        outcomes[i] = outcomes[i].after(
+        mu, dynamics = members[i].measure, members[i].dynamics
+        outcomes[i] = outcomes[i].add_segment(
             trajectory,
             float(run.ts[-1]),
-            at_most=misses_at_most(trajectory.start, moves),
+            is_bound=has_error_bound(trajectory.start, dynamics),
         )
-        sums = sums_of(trajectory.start, moves) if i == 0 else sums
+        sums = sums_of(trajectory.start, dynamics) if i == 0 else sums
         pieces[i], end = _end_of_segment(mu, trajectory, count, outcomes[i])
-        members[i] = Member(moves, end)
+        members[i] = Member(dynamics, end)
     parts = {"members": tuple(members), "outcomes": tuple(outcomes)}
-    moved = replace(run, **parts, sums=sums, done=stop, first=None)
-    return replace(moved, frames=_frames(run, moved, pieces))
+    next_run = replace(run, **parts, sums=sums, frame_index=stop, first_flow=None)
+    return replace(next_run, frames=_frames(run, next_run, pieces))
 
 
-def _frames(before: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
-    """The frames of a segment that no segment before it has stored."""
-    keep = slice(0 if before.done == 0 else 1, run.done - before.done + 1)
-    times = run.ts[before.done : run.done + 1][keep]
+def _frames(previous_run: Run, run: Run, pieces: Sequence[Arrays]) -> Arrays:
+    """The frames of a segment, without the first if an earlier segment stored it."""
+    keep = slice(
+        0 if previous_run.frame_index == 0 else 1,
+        run.frame_index - previous_run.frame_index + 1,
+    )
+    times = run.ts[previous_run.frame_index : run.frame_index + 1][keep]
     if run.spec.is_family:
         stacks = {n: np.stack([p[n][keep] for p in pieces]) for n in pieces[0]}
         return {"time": times, **stacks}
     frames = {"time": times, **{name: a[keep] for name, a in pieces[0].items()}}
-    if run.outcomes[0].going:
+    if run.outcomes[0].is_running:
         return frames
-    begin = -math.inf if before.done == 0 else float(run.ts[before.done])
-    return _with_end(run, frames, begin)
+    begin = (
+        -math.inf
+        if previous_run.frame_index == 0
+        else float(run.ts[previous_run.frame_index])
+    )
+    return _append_end(run, frames, begin)
 
 
-def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
-    """Frames up to where a flow ended, and that state as the last.
+def _append_end(run: Run, frames: Arrays, begin: float) -> Arrays:
+    """The frames up to the end of a flow, with its final state as the last.
 
-    None at all if it ended where the segment begun: that frame is stored.
+    Empty if the flow ended at the start of the segment, since that frame is stored.
     """
     end = frames["time"].dtype.type(run.outcomes[0].time)
     if end <= begin:
         return {}
-    before = frames["time"] < end
+    mask = frames["time"] < end
     last = {"time": np.asarray(end), **frame_of(run.members[0].measure)}
     return {
-        name: np.concatenate([array[before], last[name][None]])
+        name: np.concatenate([array[mask], last[name][None]])
         for name, array in frames.items()
     }
 
@@ -164,95 +185,103 @@ def _with_end(run: Run, frames: Arrays, begin: float) -> Arrays:
 def _end_of_segment(
     mu: AbstractMeasure, trajectory: Trajectory, count: int, outcome: Outcome
 ) -> tuple[Arrays, AbstractMeasure]:
-    """The frames of a member, and its measure where the segment ends."""
-    home = representation_of(mu)
-    frames = home.frames(mu, trajectory.coordinates)
-    # Going on starts from the stored frame, and from nothing that the flow chose for
-    # itself on the way, so that a resumed run has the same bits.
+    """The frames of a member, and its measure at the end of the segment."""
+    representation = representation_of(mu)
+    frames = representation.frames(mu, trajectory.coordinates)
+    # The next segment starts from the stored frame alone, without plans that the flow
+    # made on the way, so that a resumed run agrees bit for bit.
     final = {name: array[count] for name, array in frames.items()}
-    end = home.coordinates(mu, final) if outcome.going else trajectory.last
-    return frames, motion_of(mu).unplanned(mu).at(end)
+    end = (
+        representation.coordinates(mu, final) if outcome.is_running else trajectory.last
+    )
+    return frames, motion_of(mu).discard_plan(mu).replace_coordinates(end)
 
 
 def _trajectories(run: Run, indices: Sequence[int]) -> Iterable[Trajectory]:
-    """Those of some members through the segment, by all processes."""
+    """The trajectories of some members through the segment, from all processes."""
     if run.is_batched:
-        return _in_processes(run, indices, _in_batch)
+        return _distribute(run, indices, _batched_trajectories)
     if run.layout is None or not run.shares_members:
         return (jax.block_until_ready(_trajectory(run, index)) for index in indices)
-    rows = _in_processes(run, indices, _one_by_one)
-    # What a flow has chosen for itself at its start stays in the process that chose it.
+    rows = _distribute(run, indices, _separate_trajectories)
+    # Plans that a flow made at its start stay in the process that made them.
     pairs = zip(rows, indices, strict=True)
-    return (_starting_at(run.members[i].measure, row) for row, i in pairs)
+    return (_replace_start(run.members[i].measure, row) for row, i in pairs)
 
 
-def _in_processes(run: Run, indices: Sequence[int], move: Move) -> Iterator[Trajectory]:
-    """Those of some members, of which each process moves its share."""
+def _distribute(run: Run, indices: Sequence[int], move: Move) -> Iterator[Trajectory]:
+    """The trajectories of some members; each process integrates its share."""
     if run.layout is None:
         trajectories = move(run, indices)
     else:
-        trajectories = run.layout.joined(move(run, run.layout.share(indices)))
-    on_host = jax.tree.map(np.asarray, trajectories)
+        trajectories = run.layout.gather_trajectories(
+            move(run, run.layout.share(indices))
+        )
+    host = jax.tree.map(np.asarray, trajectories)
     for row in range(len(indices)):
-        yield jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), on_host)
+        yield jax.tree.map(lambda array, row=row: jnp.asarray(array[row]), host)
 
 
 def _trajectory(run: Run, index: int) -> Trajectory:
     """The trajectory of one member through the segment."""
-    flow = run.first if index == 0 else None
+    flow = run.first_flow if index == 0 else None
     problem, ts = run.prepare(index) if flow is None else flow
-    until, due = float(run.ts[-1]), run.outcomes[index].due
-    blow_up = None if due is None else BlowUpTime(*map(jnp.asarray, due))
+    end, prediction = float(run.ts[-1]), run.outcomes[index].due
+    blow_up = None if prediction is None else BlowUpTime(*map(jnp.asarray, prediction))
     if run.layout is None or run.shares_members:
-        return followed(problem, ts, due=blow_up, until=until)
-    return run.layout.followed(problem, ts, due=blow_up, until=until)
+        return flow_problem(problem, ts, predicted_blow_up=blow_up, run_end=end)
+    return run.layout.flow_problem(problem, ts, predicted_blow_up=blow_up, run_end=end)
 
 
-def _one_by_one(run: Run, indices: Sequence[int]) -> Trajectory:
-    """The trajectories of some members, each as it is alone, without their starts."""
-    rows = [_starting_at(None, _trajectory(run, i)) for i in indices]
+def _separate_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
+    """The trajectories of some members, integrated one by one, without their starts."""
+    rows = [_replace_start(None, _trajectory(run, i)) for i in indices]
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
 
 
-def _starting_at(mu: AbstractMeasure | None, trajectory: Trajectory) -> Trajectory:
+def _replace_start(mu: AbstractMeasure | None, trajectory: Trajectory) -> Trajectory:
     is_none = lambda part: part is None
     return eqx.tree_at(lambda t: t.start, trajectory, mu, is_leaf=is_none)
 
 
-def _in_batch(run: Run, indices: Sequence[int]) -> Trajectory:
-    """The trajectories of some members, side by side."""
-    measures, setup = stacked([run.members[i].measure for i in indices]), run.setup
-    together = motion_of(measures).abreast(measures)
-    law, axis = _law(run, indices)
+def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
+    """The trajectories of some members, integrated in one batch."""
+    measures, setup = stack_trees([run.members[i].measure for i in indices]), run.setup
+    batch_size = motion_of(measures).batch_size(measures)
+    dynamics, axis = _batched_dynamics(run, indices)
     is_drawn = setup.steps.noise is not None and run.spec.starts is None
     return ensemble(
-        law,
+        dynamics,
         measures,
         run.segment,
         in_axes=(axis, 0),
-        together=min(together, len(run.members)),  # however few go on
+        batch_size=min(batch_size, len(run.members)),  # even if fewer are running
         stepping=run.stepping,
         stop=setup.steps.stops,
-        since=float(run.ts[0]),
-        due=_blow_up_times([run.outcomes[i].due for i in indices]),
-        until=float(run.ts[-1]),
+        run_start=float(run.ts[0]),
+        predicted_blow_up=_blow_up_times([run.outcomes[i].due for i in indices]),
+        run_end=float(run.ts[-1]),
         noise=setup.steps.noise,
         key=jnp.stack(list(map(setup.noise_key, indices))) if is_drawn else None,
-        devices=() if run.layout is None else run.layout.own,
+        devices=() if run.layout is None else run.layout.local_devices,
     )
 
 
-def _law(run: Run, indices: Sequence[int]) -> tuple[AbstractDynamics, int | None]:
-    """What moves members: one for all, whose axis is `None`, or a stack of theirs."""
-    first, *others = (jax.tree.leaves(member.dynamics) for member in run.members)
-    same = lambda leaves: all(map(np.array_equal, first, leaves))
-    if all(map(same, others)):
+def _batched_dynamics(
+    run: Run, indices: Sequence[int]
+) -> tuple[AbstractDynamics, int | None]:
+    """The dynamics of a batch and its axis: one for all (`None`), or a stack (0)."""
+    first, *rest = (jax.tree.leaves(member.dynamics) for member in run.members)
+    is_equal = lambda leaves: all(map(np.array_equal, first, leaves))
+    if all(map(is_equal, rest)):
         return run.members[0].dynamics, None
-    return stacked([run.members[i].dynamics for i in indices]), 0
+    return stack_trees([run.members[i].dynamics for i in indices]), 0
 
 
-def _blow_up_times(dues: Sequence[tuple[float, float] | None]) -> BlowUpTime | None:
-    pairs = [due for due in dues if due is not None]
-    if len(pairs) < len(dues):
+def _blow_up_times(
+    predictions: Sequence[tuple[float, float] | None],
+) -> BlowUpTime | None:
+    pairs = [prediction for prediction in predictions if prediction is not None]
+    if len(pairs) < len(predictions):
         return None
     return BlowUpTime(*map(jnp.asarray, zip(*pairs, strict=True)))

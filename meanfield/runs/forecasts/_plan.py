@@ -1,4 +1,4 @@
-"""What a run will take of memory and disk, said before it starts."""
+"""The memory and disk space that a run will need, computed before it starts."""
 
 import math
 import shutil
@@ -10,45 +10,49 @@ import numpy as np
 
 from meanfield.errors import ResourceError
 from meanfield.measures import (
-    LARGEST,
-    AbstractPlanned,
+    MAX_BLOCK_NUMBERS,
+    AbstractPlannedReduction,
     AbstractReduction,
     Blocked,
     Cells,
     Chebyshev,
     Dense,
-    typical,
+    typical_layout,
 )
-from meanfield.runs.representations import Size, named
+from meanfield.runs.representations import Size, reduction_name
 from meanfield.runs.setup._memory import (
     FACES,
-    HIDDEN,
+    PERCEPTRON_ARRAYS,
     SCORE_BUFFERS,
     Footprint,
-    readable,
+    format_bytes,
 )
 from meanfield.runs.setup._parameters import dtype_of
 from meanfield.spec import RunSpec
 
-NODE_BUFFERS = 2  # of what cells hold on their nodes
-QUERIES = 2048  # of a grid at once
+NODE_BUFFERS = 2  # copies of the values on the nodes of cells
+QUERIES = 2048  # queries of a grid in one block
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will take. Sizes are in bytes.
+    """The size of a run and the resources that it will need.
 
     Attributes:
-        n: the number of tokens; 0 without any.
-        cells: the number of cells of a grid; 0 without one.
-        reduction: how sums over tokens or cells are executed; `none` for a
-            Gaussian, and where tokens are sorted.
-        segments: pieces integrated, and committed, one after the other.
-        members: flows: one, or one for each draw or start.
+        n: the number of tokens; 0 without tokens.
+        cells: the number of cells of a grid; 0 without a grid.
+        d: the dimension.
+        reduction: how sums over tokens or cells are executed; `none` for a Gaussian,
+            or if tokens are only sorted.
+        frames: the number of frames.
+        segments: the number of segments, integrated and committed one by one.
+        members: the number of flows: one, or one for each draw or start.
+        memory: memory in bytes.
+        disk: disk space in bytes.
 
     Examples:
         >>> from meanfield import runs, spec
-        >>> plan = runs.foreseen(spec.parse({"n": 1000, "d": 2, "frames": 11})).plan
+        >>> plan = runs.forecast(spec.parse({"n": 1000, "d": 2, "frames": 11})).plan
         >>> plan.measure, plan.n, plan.frames, plan.members
         ('points', 1000, 11, 1)
     """
@@ -74,22 +78,27 @@ class Plan:
 def plan(
     spec: RunSpec, size: Size, frames: int, members: int, *, keys: int = 0
 ) -> Plan:
-    """The plan of a run that moves `members` of a size through so many frames.
+    """The plan of a run with a number of `members`, each of the given size.
 
-    They look at so many `keys` besides each other.
+    Args:
+        spec: the spec of the run.
+        size: the size of one member.
+        frames: the number of frames.
+        members: the number of members.
+        keys: the number of tokens or cells in the largest context.
 
     Examples:
         >>> from meanfield import runs, spec
-        >>> runs.foreseen(spec.parse({"measure": "gaussian", "d": 3})).plan.d
+        >>> runs.forecast(spec.parse({"measure": "gaussian", "d": 3})).plan.d
         3
     """
-    dtype, (n, cells, d, how) = dtype_of(spec.precision), size
-    footprint, item = Footprint.of(spec, d, frames), dtype.itemsize
+    dtype, (n, cells, d, reduction) = dtype_of(spec.precision), size
+    footprint, item = Footprint.from_spec(spec, d, frames), dtype.itemsize
     sums, state = SCORE_BUFFERS * d * d * item, 2 * d * d * item
-    if how is not None:
+    if reduction is not None:
         state = (n * d or cells) * item
-        sums = _memory(how, n or d * cells, max(n or cells, keys), d, item)
-        sums += HIDDEN * (n or d * cells) * footprint.width * item
+        sums = _memory(reduction, n or d * cells, max(n or cells, keys), d, item)
+        sums += PERCEPTRON_ARRAYS * (n or d * cells) * footprint.width * item
         sums += FACES * cells * item
     return Plan(
         measure=spec.measure,
@@ -98,47 +107,49 @@ def plan(
         cells=cells,
         d=d,
         dtype=dtype.name,
-        reduction=named(how),
+        reduction=reduction_name(reduction),
         frames=frames,
         segments=-(-(frames - 1) // spec.segment),
         members=members,
-        memory=state * footprint.held * members + sums,
+        memory=state * footprint.n_copies * members + sums,
         disk=state * frames * members,
     )
 
 
-def _memory(how: AbstractReduction, m: int, n: int, d: int, item: int) -> int:
-    """What sums over `n` tokens or cells in dimension `d` take for `m` queries."""
-    if isinstance(how, Chebyshev) and how.is_planned:
-        return SCORE_BUFFERS * LARGEST * item
-    if isinstance(how, Cells) and (layout := typical(n, d, error=how.tolerance)):
+def _memory(reduction: AbstractReduction, m: int, n: int, d: int, item: int) -> int:
+    """Bytes for sums over `n` tokens or cells in dimension `d`, at `m` queries."""
+    if isinstance(reduction, Chebyshev) and reduction.is_planned:
+        return SCORE_BUFFERS * MAX_BLOCK_NUMBERS * item
+    if isinstance(reduction, Cells) and (
+        layout := typical_layout(n, d, error=reduction.tolerance)
+    ):
         return NODE_BUFFERS * layout.numbers(d + 1) * item
-    if isinstance(how, AbstractPlanned):
-        return _memory(how.otherwise, m, n, d, item)
-    if isinstance(how, Blocked):
-        shape = how.shape(np.dtype(f"float{8 * item}"))
+    if isinstance(reduction, AbstractPlannedReduction):
+        return _memory(reduction.fallback, m, n, d, item)
+    if isinstance(reduction, Blocked):
+        shape = reduction.shape(np.dtype(f"float{8 * item}"))
         return SCORE_BUFFERS * min(shape.queries, m) * min(shape.keys, n) * item
-    if isinstance(how, Dense):
+    if isinstance(reduction, Dense):
         return SCORE_BUFFERS * m * n * item
     return SCORE_BUFFERS * min(m, QUERIES) * math.isqrt(n) * item
 
 
-def refuse_full_disk(plan: Plan, out: Path) -> None:
-    """Refuses a run that its disk cannot hold.
+def check_disk_space(plan: Plan, path: Path) -> None:
+    """Checks that the disk can hold the frames of a run.
 
     Raises:
-        ResourceError: naming what is needed and what there is.
+        ResourceError: if it cannot; the message says what is needed and available.
 
     Examples:
         >>> from pathlib import Path
         >>> from meanfield import runs, spec
-        >>> ahead = runs.foreseen(spec.parse({"n": 10, "t": 0.1}))
-        >>> runs.refuse_full_disk(ahead.plan, Path("run.zarr"))  # there is room
+        >>> ahead = runs.forecast(spec.parse({"n": 10, "t": 0.1}))
+        >>> runs.check_disk_space(ahead.plan, Path("run.zarr"))  # there is room
     """
-    folder = next(p for p in (out, *out.absolute().parents) if p.exists())
+    folder = next(p for p in (path, *path.absolute().parents) if p.exists())
     disk = shutil.disk_usage(folder)
     if disk.total and plan.disk > disk.free:  # folders such as /proc have no size
         raise ResourceError(
-            f"The frames need {readable(plan.disk)} and `{folder}` has "
-            f"{readable(disk.free)} left; ask for fewer `frames`, or use another disk."
+            f"The frames need {format_bytes(plan.disk)} and `{folder}` has "
+            f"{format_bytes(disk.free)} left; lower `frames`, or use another disk."
         )

@@ -1,4 +1,4 @@
-"""A stored run as a dataset, titled, each draw with its own ending; without JAX."""
+"""A stored run as a dataset, with a title and each member's ending; without JAX."""
 
 import math
 from collections.abc import Mapping
@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meanfield._counting import counted
+from meanfield._counting import count_phrase
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.spec import RunSpec
 from meanfield.storage import RunStore, kinds
 
-from ._stored import stored_members, stored_spec
-from ._vocabulary import with_vocabulary
+from ._validation import load_members, load_spec
+from ._vocabulary import add_vocabulary
 
 if TYPE_CHECKING:
     import xarray
 
 
 def dataset(path: Path) -> "xarray.Dataset":
-    """The frames of a run, titled; each draw with its own ending.
+    """The frames of a stored run, with a title and the ending of each member.
 
-    Frames are read from the disk when their numbers are asked for.
+    Frames are read from disk lazily.
 
     Raises:
         InputFileError: if there is no run at `path`.
-        StoreError: if it is damaged, also when a frame is read, or holds none yet.
+        StoreError: if it is damaged or has no frame yet. Damage to a frame shows when
+            the frame is read.
 
     Examples:
         >>> from pathlib import Path
@@ -41,18 +42,18 @@ def dataset(path: Path) -> "xarray.Dataset":
     store = RunStore.open(path)
     if not store.frames:
         raise StoreError(
-            f"`{path}` holds no frame yet; go on with `meanfield resume {path}`."
+            f"`{path}` holds no frame yet; continue with `meanfield resume {path}`."
         )
-    spec = stored_spec(store)
-    data = store.dataset(kinds[spec.measure].derived)
+    spec = load_spec(store)
+    data = store.dataset(kinds[spec.measure].derive)
     if spec.model is not None:
-        data = with_vocabulary(path, spec.model_layers, data)
+        data = add_vocabulary(path, spec.model_layers, data)
     starts = data.sizes.get("run", 0) if spec.starts else 0
     data.attrs["title"] = title(spec, starts)
-    data.encoding["source"] = str(path.absolute())  # as xarray names what it opens
+    data.encoding["source"] = str(path.absolute())  # where xarray keeps it, too
     if "run" not in data.dims:
         return data
-    members = stored_members(store)
+    members = load_members(store)
     arrays = {
         "status": np.array([_code(m) for m in members], np.int8),
         "stop_time": np.array([_or_nan(m["time"]) for m in members]),
@@ -64,11 +65,11 @@ def dataset(path: Path) -> "xarray.Dataset":
 
 
 def title(spec: RunSpec, starts: int = 0) -> str:
-    """A run in a few words.
+    """A short title of a run.
 
     Args:
-        spec: of the run.
-        starts: the number of a family's, which its name does not tell.
+        spec: the spec of the run.
+        starts: the number of starts in a family, which the spec does not tell.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -78,12 +79,12 @@ def title(spec: RunSpec, starts: int = 0) -> str:
         >>> runs.title(spec.parse(keys), 32)
         'softmax attention: Gaussians from 32 starts'
     """
-    family = f" from {counted(starts, 'start')}" if starts else ""
-    return f"{subject(spec)}: {spec.thing}{family}"
+    family = f" from {count_phrase(starts, 'start')}" if starts else ""
+    return f"{subject(spec)}: {spec.measure_title}{family}"
 
 
 def subject(spec: RunSpec) -> str:
-    """What moves a run, in a few words: its attention, or the energy it descends.
+    """A short name of the flow: its attention, or the energy that it descends.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -99,15 +100,15 @@ def subject(spec: RunSpec) -> str:
     heads = f", {spec.heads} heads" if spec.heads > 1 else ""
     mask = f", {spec.mask}" if spec.mask else ""
     source = f" of {Path(spec.model).name}" if spec.model else ""
-    across = " to a context" if spec.context else ""
+    context_text = " to a context" if spec.context else ""
     parts = (spec, *spec.layers)
     drift = " with a drift" if any(part.drift for part in parts) else ""
-    what = f"{spec.attention} attention{across}{terms}{drift}"
-    return f"{what}{source}{layers}{heads}{mask}"
+    description = f"{spec.attention} attention{context_text}{terms}{drift}"
+    return f"{description}{source}{layers}{heads}{mask}"
 
 
 def _code(member: Mapping[str, Any]) -> int:
-    """The number of an ending; a flow that goes on counts as interrupted."""
+    """The code of an ending; an unfinished flow counts as interrupted."""
     status = member["status"]
     return int(Status.INTERRUPTED) if status is None else status
 

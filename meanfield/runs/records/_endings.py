@@ -1,4 +1,4 @@
-"""How the members of a run ended, added up over segments."""
+"""The outcome of each member of a run, accumulated over its segments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,16 @@ from typing import Any, SupportsFloat
 
 import numpy as np
 
-from meanfield._counting import counted
-from meanfield.endings import Status, endings_in_words
-from meanfield.flows import Doubt, Trajectory
+from meanfield._counting import count_phrase
+from meanfield.endings import Status, summarise_endings
+from meanfield.flows import ErrorEstimate, Trajectory
 from meanfield.storage import Ending
 
-GROWS = "the size grows without bound in finite time"
-PASSED = "the size passed its bound"
-DOUBTED = 0.1  # of the mean or the covariance, beyond which no density is resolved
+BLOW_UP_REASON = "the size grows without bound in finite time"
+BOUND_REASON = "the size passed its bound"
+RESOLUTION_LIMIT = (
+    0.1  # error relative to the spread beyond which a density counts as unresolved
+)
 
 
 @dataclass(frozen=True)
@@ -22,23 +24,23 @@ class Outcome:
     """How far one flow has come, and how it ended if it did.
 
     Attributes:
-        status: the ending, `None` while the flow goes on.
-        time: up to when the flow is known.
-        t_star: the time of a finite-time blow-up, NaN without one.
-        t_star_error: how far off that may be.
-        accepted: steps taken so far.
-        rejected: steps tried and refused.
-        residual: the worst error of an iteration behind the field; 0 without one.
-        missed: the most that interpolated sums miss of velocities, over the largest of
-            them; 0 where sums are exact.
-        missed_at_most: whether no more is missed than that, rather than was seen where
-            velocities were compared.
-        lapse: what missed its tolerance at the end of a flow that is `unconverged`: its
-            error, the tolerance, and how many iterations were made, 0 of sums.
-        due: when the exact flow blows up, as fixed steps were told; NaN if it does
-            not, and `None` until the run that predicts it has been made.
-        doubt: how far off the last moments of a density on a grid may be, if it flowed
-            to its end.
+        status: the ending; `None` while the flow is unfinished.
+        time: the time that the flow has reached.
+        t_star: the time of a finite-time blow-up; NaN without one.
+        t_star_error: the half-width of its error bar.
+        accepted: the number of accepted steps.
+        rejected: the number of rejected steps.
+        residual: the worst residual of an iteration behind the field; 0 without one.
+        missed: the largest error of velocities from interpolated sums, relative to the
+            largest velocity; 0 if sums are exact.
+        missed_at_most: whether `missed` is a bound, rather than the largest error
+            observed where velocities were compared.
+        lapse: for the ending `unconverged`, the error that missed its tolerance, that
+            tolerance, and the number of iterations (0 for sums).
+        due: the predicted blow-up time and its error, from the pilot integration
+            before fixed steps; NaN if it predicts none, `None` before it is made.
+        doubt: the error estimate of the final moments of a density on a grid, if the
+            flow reached its end.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -65,30 +67,34 @@ class Outcome:
     missed_at_most: bool = True
     lapse: tuple[float, float, int] | None = None
     due: tuple[float, float] | None = None
-    doubt: Doubt | None = None
+    doubt: ErrorEstimate | None = None
 
     @classmethod
-    def at_start(cls, t: float) -> "Outcome":
-        """A flow before its first step."""
+    def start_at(cls, t: float) -> "Outcome":
+        """The outcome of a flow before its first step."""
         return cls(None, t)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Outcome":
-        """An outcome as it was stored."""
+        """The outcome with these stored values."""
         status = values["status"]
         floats = {
             key: _or_nan(values[key])
             for key in ("time", "t_star", "t_star_error", "residual")
         }
         floats["missed"] = _or_nan(values.get("missed", 0.0))  # 0.2 has none
-        due = values.get("due")
-        doubt = values.get("doubt")
-        record = None if doubt is None else Doubt(*map(_or_infinite, doubt))
+        prediction = values.get("due")
+        estimate = values.get("doubt")
+        record = (
+            None if estimate is None else ErrorEstimate(*map(_or_infinite, estimate))
+        )
         return cls(
             None if status is None else Status(status),
-            due=None if due is None else (_or_nan(due[0]), _or_nan(due[1])),
+            due=None
+            if prediction is None
+            else (_or_nan(prediction[0]), _or_nan(prediction[1])),
             doubt=record,
-            lapse=_lapse(*values["lapse"]) if values.get("lapse") else None,
+            lapse=_convergence(*values["lapse"]) if values.get("lapse") else None,
             missed_at_most=values.get("missed_at_most", False),  # 0.2 has none
             accepted=values["accepted"],
             rejected=values["rejected"],
@@ -96,33 +102,35 @@ class Outcome:
         )
 
     @property
-    def going(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the flow has not ended."""
         return self.status is None
 
     @property
     def reason(self) -> str:
-        """Why it ended, in a line."""
+        """One line on why the flow ended."""
         if self.status is Status.BLOW_UP:
-            return PASSED if math.isnan(self.t_star) else GROWS
+            return BOUND_REASON if math.isnan(self.t_star) else BLOW_UP_REASON
         if self.status is Status.UNRESOLVED and self.doubt is not None:
             return f"{self.status.reason}: {_remedy(self.doubt)}"
         if self.status is Status.UNCONVERGED and self.lapse is not None:
-            return _in_numbers(*self.lapse)
+            return _convergence_reason(*self.lapse)
         return _status(self).reason
 
     @property
     def name(self) -> str:
-        """The name of the ending; a flow that goes on counts as interrupted."""
+        """The name of the ending; an unfinished flow counts as interrupted."""
         return _status(self).ending
 
-    def after(self, trajectory: Trajectory, last: float, *, at_most: bool) -> "Outcome":
-        """The outcome once a segment has run.
+    def add_segment(
+        self, trajectory: Trajectory, last: float, *, is_bound: bool
+    ) -> "Outcome":
+        """The outcome after one more segment.
 
         Args:
             trajectory: the segment.
             last: the final time of the run.
-            at_most: whether sums miss no more than the segment says, if anything.
+            is_bound: whether the segment's `sum_error` is an upper bound.
         """
         stop = float(trajectory.stop_time)
         lapse = trajectory.status is Status.UNCONVERGED or None
@@ -135,20 +143,23 @@ class Outcome:
             self.accepted + int(trajectory.n_accepted),
             self.rejected + int(trajectory.n_rejected),
             _worst([self.residual, float(trajectory.residual)]),
-            _worst([self.missed, float(trajectory.missed)]),
-            self.missed_at_most and (at_most or float(trajectory.missed) == 0),
-            lapse and _lapse(*trajectory.lapse),
-            (_one_nan(trajectory.due.t_star), _one_nan(trajectory.due.error)),
+            _worst([self.missed, float(trajectory.sum_error)]),
+            self.missed_at_most and (is_bound or float(trajectory.sum_error) == 0),
+            lapse and _convergence(*trajectory.convergence_failure),
+            (
+                _one_nan(trajectory.predicted_blow_up.t_star),
+                _one_nan(trajectory.predicted_blow_up.error),
+            ),
         )
 
-    def with_doubt(self, doubt: Doubt) -> "Outcome":
-        """The same with a doubt, which may leave nothing resolved."""
-        is_resolved = doubt.worst <= DOUBTED
+    def add_error_estimate(self, estimate: ErrorEstimate) -> "Outcome":
+        """The outcome with an error estimate; too large a one makes it unresolved."""
+        is_resolved = estimate.worst <= RESOLUTION_LIMIT
         status = self.status if is_resolved else Status.UNRESOLVED
-        return replace(self, doubt=doubt, status=status)
+        return replace(self, doubt=estimate, status=status)
 
     def as_json(self) -> dict[str, Any]:
-        """The outcome as JSON values; NaN and infinite doubts become null."""
+        """The outcome as JSON values; NaN and infinite error estimates become null."""
         values = asdict(self)
         values["status"] = None if self.status is None else int(self.status)
         if self.doubt is not None:
@@ -167,27 +178,27 @@ class Outcome:
         return Ending(self.name, self.reason, self.time, star, error)
 
 
-def _lapse(
+def _convergence(
     residual: SupportsFloat | None, tolerance: SupportsFloat, iterations: SupportsFloat
 ) -> tuple[float, float, int] | None:
-    """What missed a tolerance; `None` of a flow that was lost in another way."""
+    """The error, its tolerance and the iterations; `None` if the error is zero."""
     numbers = _or_nan(residual), float(tolerance), int(float(iterations))
     return None if numbers[0] == 0 else numbers
 
 
-def _in_numbers(residual: float, tolerance: float, iterations: int) -> str:
-    """Which part of a field missed its tolerance, by how much, and what to change."""
-    missed = f"{residual:.2g} where {tolerance:.2g} was asked"
+def _convergence_reason(residual: float, tolerance: float, iterations: int) -> str:
+    """The part of a field that missed its tolerance, by how much, and the remedy."""
+    detail = f"{residual:.2g} where {tolerance:.2g} was asked"
     if iterations:
         return (
             "Sinkhorn's iteration missed its tolerance on the log-marginals: "
-            f"{missed}, after {counted(iterations, 'iteration')}; raise "
+            f"{detail}, after {count_phrase(iterations, 'iteration')}; raise "
             "`epsilon`, allow more with `--options max_iterations=10000`, or "
-            "ask for a number of half-steps by `iterations`"
+            "set a fixed number of half-steps with `iterations`"
         )
     return (
         "interpolated sums or a quadrature behind the field missed their tolerance: "
-        f"{missed}, relative to the velocity"
+        f"{detail}, relative to the velocity"
     )
 
 
@@ -196,13 +207,13 @@ def _or_nan(value: SupportsFloat | None) -> float:
 
 
 def _one_nan(value: SupportsFloat) -> float:
-    """A number, whose NaN equals that of a record that was read."""
+    """A float whose NaN is `math.nan` itself, so that stored outcomes compare equal."""
     number = float(value)
     return math.nan if math.isnan(number) else number
 
 
 def _worst(errors: Sequence[float]) -> float:
-    """The largest; NaN if one is not known."""
+    """The largest error; NaN if one of them is NaN."""
     return float(np.max(errors))
 
 
@@ -210,24 +221,24 @@ def _or_infinite(value: SupportsFloat | None) -> float:
     return math.inf if value is None else float(value)
 
 
-def _remedy(doubt: Doubt) -> str:
-    """What would leave less in doubt."""
-    if doubt.box > DOUBTED / 2 and doubt.box >= doubt.cells:
-        return "widen the box by `half_width` or `domain`, or stop at an earlier `t`"
+def _remedy(estimate: ErrorEstimate) -> str:
+    """What would lower an error estimate."""
+    if estimate.box > RESOLUTION_LIMIT / 2 and estimate.box >= estimate.cells:
+        return "widen the box with `half_width` or `domain`, or stop at an earlier `t`"
     return "use more `cells`, or stop at an earlier `t`"
 
 
-def common(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of several flows as one: the most severe ending among them.
+def combine_outcomes(outcomes: Sequence[Outcome]) -> Outcome:
+    """The outcome of several flows as one, with the most severe ending among them.
 
-    The latest time, the steps of all, the doubt of the one most in doubt, and the
-    earliest blow-up.
+    It has the latest time, the total number of steps, the worst errors and error
+    estimate, and the earliest blow-up.
     """
     if len(outcomes) == 1:
         return outcomes[0]
     statuses = [_status(o) for o in outcomes]
     worst = outcomes[statuses.index(Status.most_severe(statuses))]
-    doubts = [o.doubt for o in outcomes if o.doubt is not None]
+    estimates = [o.doubt for o in outcomes if o.doubt is not None]
     blow_ups = [o for o in outcomes if math.isfinite(o.t_star)]
     first = min(blow_ups, key=lambda o: o.t_star, default=outcomes[0])
     return Outcome(
@@ -241,22 +252,22 @@ def common(outcomes: Sequence[Outcome]) -> Outcome:
         missed=_worst([o.missed for o in outcomes]),
         missed_at_most=all(o.missed_at_most for o in outcomes),
         lapse=worst.lapse,
-        doubt=max(doubts, key=lambda doubt: doubt.worst, default=None),
+        doubt=max(estimates, key=lambda estimate: estimate.worst, default=None),
     )
 
 
 def ending_of(outcomes: Sequence[Outcome]) -> Ending:
     """The ending of a run of several flows, as a store records it."""
-    ending = common(outcomes).ending()
-    return replace(ending, reason=f"{mixed_endings(outcomes)}{ending.reason}")
+    ending = combine_outcomes(outcomes).ending()
+    return replace(ending, reason=f"{ending_counts(outcomes)}{ending.reason}")
 
 
-def mixed_endings(outcomes: Sequence[Outcome]) -> str:
-    """How many flows ended in each way, before a reason; empty if all ended alike."""
+def ending_counts(outcomes: Sequence[Outcome]) -> str:
+    """Counts of the endings, as a prefix of a reason; empty if all are the same."""
     statuses = [_status(outcome) for outcome in outcomes]
-    return f"{endings_in_words(statuses)}: " if len(set(statuses)) > 1 else ""
+    return f"{summarise_endings(statuses)}: " if len(set(statuses)) > 1 else ""
 
 
 def _status(outcome: Outcome) -> Status:
-    """The ending; a flow that goes on counts as interrupted."""
+    """The ending; an unfinished flow counts as interrupted."""
     return Status.INTERRUPTED if outcome.status is None else outcome.status

@@ -1,4 +1,4 @@
-"""The files that a run is computed from, told from what became of them since."""
+"""The input files of a run, and checks that they have not changed since."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,48 +12,48 @@ from meanfield.storage.digests import check_unchanged, sha256
 
 from ._plugins import (
     OWNER,
+    check_no_missing_plugins,
+    check_no_new_plugins,
     plugins_as_recorded,
-    refuse_missing_plugins,
-    refuse_new_plugins,
-    texts,
+    read_digests,
 )
 
 Files = dict[str, Path]
 
-_RECORD = "commit.json"  # names the digest of all that a run holds
+_RECORD = "commit.json"  # holds the digests of all arrays of a run
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The files that a run is computed from; a record of their digests may be `None`.
+    """The input files of a run.
 
-    A run that an older version stored has no digests, and is believed. Each method
-    raises an `InputFileError` that names the file, or the plugin, and a `StoreError` if
-    what was recorded is no such thing.
+    The checks take the record of their digests. It is `None` for a run stored by an
+    older version; then nothing is checked. They raise an `InputFileError` that names
+    the file or plugin that has changed, and a `StoreError` if the record is damaged.
 
     Attributes:
-        start: those that its first frame needs.
-        moves: those that are needed for as long as it goes on.
-        plugins: those that are loaded now.
+        start: the files that only the first frame needs.
+        flow: the files that the run needs until its end.
+        plugins: the plugins that are loaded now.
     """
 
     start: Files
-    moves: Files
+    flow: Files
     plugins: Sequence[Path]
 
     @classmethod
-    def of(
+    def from_spec(
         cls, spec: RunSpec, plugins: Sequence[Path] = (), axes: Sequence[Axis] = ()
     ) -> "Inputs":
-        """Those that a spec names, or the values of the axes of a sweep."""
+        """The files named by a spec, or by the values on the axes of a sweep."""
         parts = (spec, *spec.layers, *spec.terms)
         pairs = [pair for part in parts for pair in part]
         pairs += [pair for axis in axes for pair in axis.pairs]
-        return cls(dict(_starting(pairs)), dict(_moving(pairs)), plugins)
+        return cls(dict(_start_files(pairs)), dict(_flow_files(pairs)), plugins)
 
     def as_recorded(self) -> dict[str, dict[str, str]]:
-        """The SHA-256 digests of the files; of plugins the paths, too."""
-        groups = {"moves": self.moves, "start": self.start}
+        """The SHA-256 digests of all files, and the plugins' paths, for a record."""
+        groups = {"moves": self.flow, "start": self.start}
         files = {
             group: {name: sha256(path) for name, path in files.items()}
             for group, files in groups.items()
@@ -61,59 +61,59 @@ class Inputs:
         return {**files, **plugins_as_recorded(self.plugins)}
 
     def check(self, record: object, *, is_started: bool = False) -> None:
-        """Refuses to go on from files that are not those it began with.
+        """Checks that all files are those that the run began with.
 
         Args:
-            record: the digests that it began with.
-            is_started: whether the first frame is stored, and needs no file any more.
+            record: the recorded digests.
+            is_started: whether the first frame is stored and needs no files any more.
         """
-        self.check_moves(record)
+        self.check_flow(record)
         if not is_started:
             self.check_start(record)
         if record is not None:
-            refuse_new_plugins(record, self.plugins)
+            check_no_new_plugins(record, self.plugins)
 
-    def check_moves(self, record: object) -> None:
-        """Refuses a model, a context or a plugin that is not the one it began with.
+    def check_flow(self, record: object) -> None:
+        """Checks that the model, the contexts and the plugins have not changed.
 
-        Further plugins are taken: they may draw a panel.
+        Further plugins are allowed, since one may only draw a panel.
         """
         if record is not None:
-            _refuse_others(texts(record, "moves"), self.moves)
-            refuse_missing_plugins(record, self.plugins)
+            _check_digests(read_digests(record, "moves"), self.flow)
+            check_no_missing_plugins(record, self.plugins)
 
     def check_start(self, record: object) -> None:
-        """Refuses files of the first frame that are not those it began with."""
+        """Checks that the files of the first frame have not changed."""
         if record is not None:
-            _refuse_others(texts(record, "start"), self.start)
+            _check_digests(read_digests(record, "start"), self.start)
 
 
-def _refuse_others(recorded: Mapping[str, str], files: Files) -> None:
-    for name, digest in recorded.items():
+def _check_digests(digests: Mapping[str, str], files: Files) -> None:
+    for name, digest in digests.items():
         path = files.get(name)
         check_unchanged(name, digest, path and sha256(path), owner=OWNER)
 
 
-def _moving(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
-    """What a run needs in order to go on."""
+def _flow_files(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
+    """The names and paths of the files that a run needs until its end."""
     for key, value in pairs:
         if key == "model" and value is not None:
             for name in (WEIGHTS, CONFIG):
                 yield f"{name} of {value}", models.locate(value) / name
         elif key == "context" and isinstance(value, str):
-            named = context_of(value)
-            if named.file is not None:
-                yield named.file, Path(named.file)
-            if named.run is not None:
-                yield named.run, Path(named.run) / _RECORD
+            context = context_of(value)
+            if context.file is not None:
+                yield context.file, Path(context.file)
+            if context.run is not None:
+                yield context.run, Path(context.run) / _RECORD
 
 
-def _starting(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
-    """What a run needs for its first frame alone."""
+def _start_files(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Path]]:
+    """The names and paths of the files that only the first frame needs."""
     for key, value in pairs:
         if key == "model" and value is not None:
             file = models.locate(value) / TOKENIZER
-            if file.is_file():  # heads of a trained network have none
+            if file.is_file():  # a network trained with this package has no tokenizer
                 yield f"{TOKENIZER} of {value}", file
         elif key == "source" and value is not None:
             yield value, Path(value) / _RECORD

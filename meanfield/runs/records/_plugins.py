@@ -1,17 +1,17 @@
-"""The plugins of a run: known by name and digest, and run if the user has given them.
+"""The plugins of a run, identified by name and digest; only trusted files are run.
 
-A plugin is code, and is run. A run records the path and the SHA-256 of each, so that
-what goes on with it runs the same code again, or none. The record may be a stranger's:
-what is run is a file that the user gives now, or has given before.
+A plugin is code that is executed. A run records the path and the SHA-256 of each
+plugin, so that resuming it executes the same code or none. A record may come from a
+stranger, so only files that the user names now, or has named before, are executed.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from meanfield._trusted_plugins import trusted_places
+from meanfield._trusted_plugins import trusted_paths
 from meanfield.errors import InputFileError, StoreError
 from meanfield.storage.digests import (
-    check_none_new,
+    check_all_recorded,
     check_unchanged,
     digests_by_name,
     missing_digests,
@@ -22,98 +22,98 @@ OWNER = "run"
 _DIGESTS, _PATHS = "plugins", "plugin_paths"
 
 
-def texts(record: object, group: str) -> dict[str, str]:
-    """A group of what a run recorded of its files: texts by their names.
+def read_digests(record: object, group: str) -> dict[str, str]:
+    """One group of recorded digests, by file name.
 
     Raises:
-        StoreError: if it is no such thing.
+        StoreError: if the record is damaged.
     """
     digests = record.get(group, {}) if isinstance(record, Mapping) else None
     if isinstance(digests, dict) and all(isinstance(v, str) for v in digests.values()):
         return digests
     raise StoreError(
-        f"The digests of `{group}` in the record of the run are none; restore the "
-        "record from a copy, or begin a new run."
+        f"The digests of `{group}` in the record of the run are damaged; restore the "
+        "record from a copy, or start a new run."
     )
 
 
 def plugins_as_recorded(plugins: Sequence[Path]) -> dict[str, dict[str, str]]:
-    """What a run records of its plugins: their digests and absolute paths, by name.
+    """The digests and absolute paths of plugins, by name, for the record of a run.
 
     Raises:
-        InputFileError: if one cannot be read.
-        InvalidInputError: if two have one name.
+        InputFileError: if a plugin cannot be read.
+        InvalidInputError: if two plugins have the same name and different contents.
     """
     digests = digests_by_name(plugins, owner=OWNER)
     paths = {path.name: str(path.absolute()) for path in plugins}
     return {_DIGESTS: digests, _PATHS: paths}
 
 
-def completed_plugins(record: object, files: Sequence[Path]) -> list[Path]:
-    """The files that are given, and for all other recorded plugins those given before.
+def resolve_plugins(record: object, files: Sequence[Path]) -> list[Path]:
+    """`files`, and a trusted file for each other recorded plugin.
 
     Args:
-        record: the `inputs` of a run; one of an older version is believed.
-        files: what the user names, in place of recorded ones too.
+        record: the `inputs` of a run; `None` if an older version stored it.
+        files: plugins that the user names now; they replace recorded ones.
 
     Raises:
-        InputFileError: naming a plugin that has changed, or that was never given.
-        StoreError: if what was recorded is no such thing.
+        InputFileError: if a plugin has changed, or this user has never loaded it.
+        StoreError: if the record is damaged.
     """
     if record is None:
         return list(files)
     missing = missing_plugins(record, files).items()
-    return [*files, *(_given_before(name, digest) for name, digest in missing)]
+    return [*files, *(_trusted_file(name, digest) for name, digest in missing)]
 
 
-def refuse_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
-    """Refuses to go on without a plugin that a run began with.
+def check_no_missing_plugins(record: object, plugins: Sequence[Path]) -> None:
+    """Checks that all recorded plugins are loaded, unchanged.
 
     Raises:
-        InputFileError: naming the plugin, and saying whether it has changed.
-        StoreError: if what was recorded is no such thing.
+        InputFileError: if one has changed or is missing.
+        StoreError: if the record is damaged.
     """
     for name, digest in missing_plugins(record, plugins).items():
-        raise InputFileError(_lacking(name, digest))
+        raise InputFileError(_missing_message(name, digest))
 
 
-def refuse_new_plugins(record: object, plugins: Sequence[Path]) -> None:
-    """Refuses plugins that a run did not begin with.
+def check_no_new_plugins(record: object, plugins: Sequence[Path]) -> None:
+    """Checks that all plugins are recorded.
 
     Raises:
-        InputFileError: naming the first.
-        StoreError: if what was recorded is no such thing.
+        InputFileError: if one is not.
+        StoreError: if the record is damaged.
     """
-    check_none_new(texts(record, _DIGESTS), plugins, owner=OWNER)
+    check_all_recorded(read_digests(record, _DIGESTS), plugins, owner=OWNER)
 
 
-def _given_before(name: str, digest: str) -> Path:
-    """The user's own file with the digest of a recorded plugin.
+def _trusted_file(name: str, digest: str) -> Path:
+    """A file that the user has loaded before, with the digest of a recorded plugin.
 
     Raises:
         InputFileError: if there is none, or it has changed.
     """
-    digests = {p: sha256(p) for p in trusted_places(digest) if p.is_file()}
-    for path, found in digests.items():
-        if found == digest:
+    digests = {p: sha256(p) for p in trusted_paths(digest) if p.is_file()}
+    for path, actual in digests.items():
+        if actual == digest:
             return path
     if not digests:
-        raise InputFileError(_lacking(name, digest))
+        raise InputFileError(_missing_message(name, digest))
     check_unchanged(name, digest, next(iter(digests.values())), owner=OWNER)
-    raise AssertionError  # it has changed
+    raise AssertionError  # unreachable: the digest differs
 
 
 def missing_plugins(record: object, files: Sequence[Path]) -> dict[str, str]:
-    """The digests of recorded plugins that are not among the given files.
+    """The digests of recorded plugins that are not among `files`, by name.
 
     Raises:
-        InputFileError: if one of them has the name of such a plugin: it has changed.
+        InputFileError: if a file has the name of such a plugin, which has changed.
     """
-    return missing_digests(texts(record, _DIGESTS), files, owner=OWNER)
+    return missing_digests(read_digests(record, _DIGESTS), files, owner=OWNER)
 
 
-def _lacking(name: str, digest: str) -> str:
+def _missing_message(name: str, digest: str) -> str:
     return (
-        f"The run was begun with the plugin `{name}` (SHA-256 {digest[:12]}…): code, "
-        "and none that you have run before; read it, and give it by `--plugin FILE.py`."
+        f"The run began with the plugin `{name}` (SHA-256 {digest[:12]}…), code that "
+        "you have not run before; read it, then give it by `--plugin FILE.py`."
     )

@@ -1,4 +1,4 @@
-"""Where numbers came from: versions, device, format."""
+"""Provenance of a result: package versions and device."""
 
 from importlib import metadata
 from typing import Any
@@ -9,7 +9,7 @@ DISTRIBUTIONS = ("meanfield-attention", "jax", "jaxlib", "diffrax", "equinox", "
 
 
 def provenance() -> dict[str, Any]:
-    """Versions of what computes, and the device it computes on."""
+    """The versions of numerical packages, and the device."""
     return {"versions": versions(), "device": device()}
 
 
@@ -31,7 +31,7 @@ def versions() -> dict[str, str]:
 
 
 def device() -> str:
-    """The device that arrays live on: `cpu`, or the accelerator's kind.
+    """The device that arrays live on: `cpu`, or the kind of accelerator.
 
     Examples:
         >>> from meanfield import runs

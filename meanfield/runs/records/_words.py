@@ -1,4 +1,4 @@
-"""The words of a text that was moved, also of a run that recorded none; without JAX."""
+"""The words of a run's tokens, also if the run did not record them; without JAX."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,22 +10,22 @@ from meanfield.errors import InvalidInputError
 from meanfield.storage import RunStore
 
 from ._inputs import Inputs
-from ._stored import stored_spec
+from ._validation import load_spec
 
 if TYPE_CHECKING:
     import xarray
 
 
-def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
+def add_word_coordinate(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
     """The dataset of the run at `path`, with the words of its tokens if it has a text.
 
-    They are the coordinate `word`, as the tokenizer of the model cuts them; the
-    attribute `n_layers` says how many layers the model has. Only what an older version
-    stored, without its words, is read with its text and its model once more.
+    The coordinate `word` holds the words, as cut by the tokenizer of the model; the
+    attribute `n_layers` is the number of its layers. For a run that an older version
+    stored without words, the text is tokenized again.
 
     Raises:
-        InputFileError: if the text or the tokenizer is not what it was, or is missing.
-        InvalidInputError: if the text has other tokens now.
+        InputFileError: if the text or the tokenizer has changed or is missing.
+        InvalidInputError: if the text has a different number of tokens now.
         UnsupportedError: if the extra `models` is not installed.
 
     Examples:
@@ -34,23 +34,23 @@ def with_words(path: Path, data: "xarray.Dataset") -> "xarray.Dataset":
         >>> keys = {"n": 5, "d": 2, "A": -1.0, "t": 0.1, "frames": 2}
         >>> _ = runs.execute(spec.parse(keys), out=Path("run.zarr"))
         >>> data = runs.dataset(Path("run.zarr"))
-        >>> "word" in runs.with_words(Path("run.zarr"), data)  # a run without a text
+        >>> "word" in runs.add_word_coordinate(Path("run.zarr"), data)  # no text
         False
     """
     store = RunStore.open(path)
-    spec = stored_spec(store)
+    spec = load_spec(store)
     if "word" in data or spec.text is None or "token" not in data.dims:
         return data
-    Inputs.of(spec).check_start(store.attrs.get("inputs"))
+    Inputs.from_spec(spec).check_start(store.attrs.get("inputs"))
     checkpoint = models.load(str(spec.model))
     words = checkpoint.encode(
-        models.text_in(spec.text), limit=data.sizes["token"]
+        models.resolve_text(spec.text), limit=data.sizes["token"]
     ).words
     if len(words) != data.sizes["token"]:
         raise InvalidInputError(
             f"The text of `{path}` has {len(words)} tokens now and had "
-            f"{data.sizes['token']}: bring back what it was."
+            f"{data.sizes['token']} when the run began: restore the old text."
         )
     n_layers = models.read(checkpoint).sizes.n_layers
-    named = data.assign_coords(word=("token", np.array(words)))
-    return named.assign_attrs(n_layers=n_layers)
+    dataset = data.assign_coords(word=("token", np.array(words)))
+    return dataset.assign_attrs(n_layers=n_layers)

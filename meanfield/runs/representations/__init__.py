@@ -1,5 +1,7 @@
-# The order in which they are listed: tokens first.
-from ._points import FEW as FEW  # isort: skip
+# The order of imports is the order in which measures are listed: tokens first.
+from meanfield._renamed import old_names
+
+from ._points import SKETCH_SIZE as SKETCH_SIZE  # isort: skip
 from ._points import TokenRuns as TokenRuns  # isort: skip
 from ._gaussian import GaussianRuns as GaussianRuns  # isort: skip
 from ._grid import GridRuns as GridRuns  # isort: skip
@@ -7,19 +9,21 @@ from ._cells import Discretization as Discretization
 from ._representation import AbstractRepresentation as AbstractRepresentation
 from ._representation import Arrays as Arrays
 from ._representation import Frame as Frame
+from ._representation import constant_frames as constant_frames
 from ._representation import dimension_in as dimension_in
 from ._representation import frame_of as frame_of
+from ._representation import has_error_bound as has_error_bound
 from ._representation import largest_eigenvalue as largest_eigenvalue
-from ._representation import misses_at_most as misses_at_most
 from ._representation import moments_of as moments_of
 from ._representation import representation_in as representation_in
 from ._representation import representation_of as representation_of
 from ._representation import representations as representations
-from ._representation import still as still
 from ._representation import sums_of as sums_of
 from ._start import Start as Start
 from ._start import Steps as Steps
 from ._sums import Size as Size
 from ._sums import Sums as Sums
-from ._sums import named as named
 from ._sums import only_sorts as only_sorts
+from ._sums import reduction_name as reduction_name
+
+__getattr__ = old_names(__name__)

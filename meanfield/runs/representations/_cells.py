@@ -1,4 +1,4 @@
-"""Cells of a density on a grid, and what starts on them."""
+"""The cells of a density on a grid, and initial densities on them."""
 
 import functools
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from meanfield.cells import volumes
 from meanfield.errors import InvalidInputError
 from meanfield.measures import (
-    MISSING,
+    MAX_MISSING_MASS,
     AbstractBox,
     AffineBox,
     ClosedBox,
@@ -23,14 +23,14 @@ from meanfield.measures import (
     ScaledBox,
     check_edges,
 )
-from meanfield.measures.edges import averages, graded
+from meanfield.measures.edges import averages, graded_edges
 from meanfield.measures.laws import TAILS, Law, normal
 from meanfield.spec import GridSpec, RunSpec
 
-CELLS = {1: 400, 2: 128}  # along each axis, by dimension
+CELLS = {1: 400, 2: 128}  # default along each axis, by dimension
 CELLS_MASKED = {1: 200, 2: 32}
 POSITIONS = 16
-ROUNDED = 1e-12  # of the largest variance, below which one counts as none
+VARIANCE_FLOOR = 1e-12  # relative to the largest variance; below, it counts as zero
 BOXES: dict[str, AbstractBox] = {
     "affine": AffineBox(),
     "scaled": ScaledBox(),
@@ -40,7 +40,7 @@ BOXES: dict[str, AbstractBox] = {
 
 
 class Frame(NamedTuple):
-    r"""Cells and where they are: edges along the axes of $\xi$, and $x = c + D\xi$."""
+    r"""The cells of a box: their edges along the axes of $\xi$, and $x = c + D\xi$."""
 
     edges: tuple[Float[np.ndarray, "..."], ...]
     origin: Float[np.ndarray, " d"]
@@ -49,24 +49,24 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class Discretization:
-    """How a density is cut into cells, as its keys say.
+    """How a density is discretized into cells, according to a spec.
 
     Attributes:
-        keys: those of a grid.
-        masks: of the attentions, by which its cells come in layers, one for each
+        keys: the keys of the grid.
+        masks: the masks of the attentions; with any, there is a layer of cells for each
             position.
-        shears: whether its box may shear. Under noise, or down an energy, it does not:
-            diffusion then has no mixed derivatives.
-        dtype: of its numbers.
+        has_shear: whether the box may shear. It may not under noise or in a gradient
+            flow, so that diffusion has no mixed derivatives.
+        dtype: the floating-point format.
     """
 
     keys: GridSpec
     masks: tuple[str, ...]
-    shears: bool
+    has_shear: bool
     dtype: jnp.dtype
 
     @classmethod
-    def of(cls, spec: RunSpec, dtype: jnp.dtype) -> "Discretization":
+    def from_spec(cls, spec: RunSpec, dtype: jnp.dtype) -> "Discretization":
         """The discretization that a spec asks for."""
         parts = (spec, *spec.layers, *spec.terms)
         masks = tuple(part.mask for part in parts if part.mask is not None)
@@ -75,20 +75,20 @@ class Discretization:
 
     @property
     def is_masked(self) -> bool:
-        """Whether some attention sees positions."""
+        """Whether some attention has a mask, which depends on positions."""
         return bool(self.masks)
 
     @property
     def box(self) -> str:
-        """How the box moves: as asked; else a domain that is named stands still."""
+        """How the box moves; by default, one with a given `domain` is fixed."""
         if self.keys.box is not None:
             return self.keys.box
         if self.keys.domain is not None:
             return "fixed"
-        return "affine" if self.shears else "scaled"
+        return "affine" if self.has_shear else "scaled"
 
-    def in_box(self, name: str | None) -> "Discretization":
-        """The same in the box of a grid that goes on, unless another is asked for."""
+    def replace_box(self, name: str | None) -> "Discretization":
+        """The same with the box of a stored grid, unless the keys name one."""
         if self.keys.box is not None or name is None:
             return self
         return replace(self, keys=self.keys.model_copy(update={"box": name}))
@@ -97,7 +97,8 @@ class Discretization:
         """The number of cells along each axis.
 
         Raises:
-            InvalidInputError: if the dimension is not 1 or 2, or `cells` does not fit.
+            InvalidInputError: if the dimension is not 1 or 2, or `cells` has another
+                number of axes.
         """
         if d not in CELLS:
             raise InvalidInputError(
@@ -119,10 +120,11 @@ class Discretization:
         return (self.keys.positions or POSITIONS) if self.is_masked else 1
 
     def law(self, law: Law, frame: Gaussian) -> Grid:
-        """The density of a law, moved and stretched as `frame` is from a normal.
+        """The density of a law after the affine map that takes N(0, I) to `frame`.
 
         Raises:
-            InvalidInputError: if keys do not fit, or the box holds too little of it.
+            InvalidInputError: if keys do not fit the dimension, or the box holds too
+                little of the mass.
         """
         F, shift = np.asarray(frame.factor, float), np.asarray(frame.mean, float)
         mean, covariance = shift + F @ law.mean, F @ law.covariance @ F.T
@@ -141,11 +143,11 @@ class Discretization:
         return self.law(normal(gaussian.mean.shape[0]), full)
 
     def tokens(self, points: Points) -> Grid:
-        r"""Tokens as a sum of Gaussians about them, with their mean and spread.
+        r"""A kernel density estimate of tokens, with their mean and variances.
 
-        Product kernels along the axes of the box, $b$ standard deviations wide; tokens
-        are drawn in by $(1 + b^2)^{-1/2}$, so that the variance along each axis stays
-        what it was.
+        The kernels are products along the axes of the box, $b$ standard deviations
+        wide. Their centres are the tokens, shrunk towards the mean by
+        $(1 + b^2)^{-1/2}$ to keep the variance along each axis.
         """
         shares = np.asarray(points.probabilities, float)
         x, mean = np.asarray(points.tokens.x, float), np.asarray(points.mean, float)
@@ -154,15 +156,18 @@ class Discretization:
         centre = shares @ xi
         deviation = np.sqrt(shares @ (xi - centre) ** 2)
         b = self.keys.bandwidth or scott(points)
-        drawn = centre + (xi - centre) / np.sqrt(1 + b**2)
+        kernel_centres = centre + (xi - centre) / np.sqrt(1 + b**2)
         blur = b / np.sqrt(1 + b**2) * deviation
-        # The mass of each kernel in each interval; a product gives the cells.
+        # The mass of each kernel in each interval; products give the mass in cells.
         parts = [
-            np.diff(scipy.special.ndtr((e[:, None] - drawn[:, k]) / blur[k]), axis=0)
+            np.diff(
+                scipy.special.ndtr((e[:, None] - kernel_centres[:, k]) / blur[k]),
+                axis=0,
+            )
             for k, e in enumerate(frame.edges)
         ]
-        first, *others = parts
-        masses = (first * shares) @ others[0].T if others else first @ shares
+        first, *rest = parts
+        masses = (first * shares) @ rest[0].T if rest else first @ shares
         return self._grid(frame, masses / volumes(frame.edges))
 
     def _frame(
@@ -171,16 +176,18 @@ class Discretization:
         covariance: Float[np.ndarray, "d d"],
         half_width: float,
     ) -> Frame:
-        """Cells over a domain, or so many standard deviations about a mean."""
+        """Cells over `domain`, or `half_width` standard deviations about the mean."""
         d = len(mean)
         counts, (low, high) = self.counts(d), self._intervals(half_width, d)
         axes = zip(low, high, counts, strict=True)
-        edges = tuple(graded(a, b, n, ratio=self.keys.grading) for a, b, n in axes)
+        edges = tuple(
+            graded_edges(a, b, n, ratio=self.keys.grading) for a, b, n in axes
+        )
         check_edges(tuple(map(jnp.asarray, edges)))
         if self.keys.domain is not None:
             return Frame(edges, np.zeros(d), np.eye(d))
         values, vectors = np.linalg.eigh(covariance)
-        if values[0] <= ROUNDED * values[-1] or not values[-1] > 0:
+        if values[0] <= VARIANCE_FLOOR * values[-1] or not values[-1] > 0:
             raise InvalidInputError(
                 "A start without width in some direction has no density: its "
                 f"covariance has the eigenvalue {values[0]:.3g}. Use points, or a "
@@ -191,7 +198,7 @@ class Discretization:
         return Frame(edges, mean, root if self.box == "affine" else diagonal)
 
     def _intervals(self, half_width: float, d: int) -> tuple[list[float], list[float]]:
-        """Where the box begins and ends, along each axis."""
+        """The lower and upper ends of the box along each axis."""
         domain = self.keys.domain
         if domain is None:
             width = self.keys.half_width or half_width
@@ -207,7 +214,7 @@ class Discretization:
         return [row[0] for row in rows], [row[1] for row in rows]
 
     def _grid(self, frame: Frame, density: np.ndarray) -> Grid:
-        r"""A grid of averages over cells in $\xi$, the same in every layer."""
+        r"""A grid from averages over cells in $\xi$, the same in every layer."""
         _check_inside(float(np.sum(density * volumes(frame.edges))))
         array = functools.partial(jnp.asarray, dtype=self.dtype)
         position, n = None, self.n_layers
@@ -216,30 +223,30 @@ class Discretization:
             density = np.stack([density] * n)
         edges, box = tuple(map(array, frame.edges)), BOXES[self.box]
         grid = Grid.from_density(edges, array(density), position=position, box=box)
-        moved = grid.state._replace(origin=array(frame.origin), axes=array(frame.axes))
-        return grid.at(moved)
+        state = grid.state._replace(origin=array(frame.origin), axes=array(frame.axes))
+        return grid.replace_coordinates(state)
 
 
 def box_in(grid: Grid) -> str:
-    """How a spec calls the motion of a grid's box."""
+    """The name in specs of the motion of a grid's box."""
     return next(name for name, box in BOXES.items() if type(box) is type(grid.box))
 
 
 def scott(points: Points) -> float:
-    r"""Scott's width of kernels, $m^{-1/(d+4)}$ for $m$ effective tokens of weight."""
+    r"""Scott's kernel width, $m^{-1/(d+4)}$ for the effective sample size $m$."""
     shares = np.asarray(points.probabilities, float)
     d = points.tokens.x.shape[1]
     return float(np.sum(shares**2) ** (1 / (d + 4)))
 
 
 def _check_inside(mass: float) -> None:
-    if mass > 1 + MISSING:
+    if mass > 1 + MAX_MISSING_MASS:
         raise InvalidInputError(
-            f"On these cells the start has a mass of {mass:.6g} where 1 belongs: they "
-            "are too wide; use more `cells`."
+            f"On these cells the start has a mass of {mass:.6g} instead of 1: they are "
+            "too wide; use more `cells`."
         )
-    if mass < 1 - MISSING:
+    if mass < 1 - MAX_MISSING_MASS:
         raise InvalidInputError(
-            f"The box of the grid holds a mass of {mass:.6g} of the start, where 1 "
-            "belongs; widen it by `half_width` or `domain`, or use more `cells`."
+            f"The box of the grid holds a mass of {mass:.6g} of the start instead of "
+            "1; widen it with `half_width` or `domain`, or use more `cells`."
         )

@@ -13,25 +13,25 @@ from ._start import Start
 
 
 class GaussianRuns(AbstractRepresentation[Gaussian]):
-    """A Gaussian stands for tokens by their moments."""
+    """Runs of a Gaussian, which starts with the moments of tokens or a law."""
 
     name: ClassVar[str] = "gaussian"
     kind: ClassVar[type[AbstractMeasure]] = Gaussian
     noun: ClassVar[str] = "Gaussian"
-    place: ClassVar[str] = "mean"
-    begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "moments"
-    stands_for_tokens: ClassVar[str] = "starts with the moments of the tokens"
+    space_variable: ClassVar[str] = "mean"
+    start_type: ClassVar[Literal["tokens", "moments", "law"]] = "moments"
+    tokens_note: ClassVar[str] = "starts with the moments of the tokens"
 
     @override
-    def of_law(self, start: Start) -> Gaussian:
-        return super().of_law(start) if self.draws_tokens(start.init) else start.frame
+    def from_law(self, start: Start) -> Gaussian:
+        return super().from_law(start) if self.draws_tokens(start.init) else start.frame
 
     @override
-    def of_tokens(self, start: Start, points: Points) -> Gaussian:
+    def from_tokens(self, start: Start, points: Points) -> Gaussian:
         return moments(points)
 
     @override
-    def of_frame(self, start: Start, mu: AbstractMeasure) -> Gaussian:
+    def from_frame(self, start: Start, mu: AbstractMeasure) -> Gaussian:
         return _Moments()(mu)
 
     @override
@@ -47,26 +47,26 @@ class _Moments(AbstractReader[Gaussian]):
     """The Gaussian with the moments of a measure."""
 
     @override
-    def of_points(self, mu: Points) -> Gaussian:
+    def read_points(self, mu: Points) -> Gaussian:
         return moments(mu)
 
     @override
-    def of_grid(self, mu: Grid) -> Gaussian:
+    def read_grid(self, mu: Grid) -> Gaussian:
         return moments(mu.points())
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Gaussian:
+    def read_gaussian(self, mu: Gaussian) -> Gaussian:
         return mu
 
 
 def moments(points: Points) -> Gaussian:
-    """The Gaussian with the moments of `points`; of low rank if they are few."""
+    """The Gaussian with the moments of `points`, of rank `n` if they are few."""
     n, d = points.tokens.x.shape
     if n >= d:
         return Gaussian.from_moments(points.mean, points.covariance)
     mass = points.weights / jnp.sum(points.weights)
-    centred = jnp.where(mass[:, None] > 0, points.tokens.x - points.mean[None, :], 0)
-    return Gaussian(points.mean, (jnp.sqrt(mass)[:, None] * centred).T)
+    residuals = jnp.where(mass[:, None] > 0, points.tokens.x - points.mean[None, :], 0)
+    return Gaussian(points.mean, (jnp.sqrt(mass)[:, None] * residuals).T)
 
 
 representations.register("gaussian")(GaussianRuns())

@@ -13,7 +13,7 @@ from typing_extensions import override
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
-from meanfield.flows import AbstractStepping, doubt
+from meanfield.flows import AbstractStepping, error_estimate
 from meanfield.measures import (
     AbstractMeasure,
     AbstractReader,
@@ -32,71 +32,71 @@ from ._representation import (
     AbstractRepresentation,
     Arrays,
     Frame,
-    other_kind,
+    other_kind_error,
     representations,
 )
 from ._start import Start, Steps
 from ._sums import Size
 
-REACHED = (Status.FINISHED, Status.STEADY)
+FULL_ENDINGS = (Status.FINISHED, Status.STEADY)
 EDGES = ("edges_x", "edges_y")
 CELLS = ("cell_x", "cell_y")
 SINGLE_TOKENS = ("strided", "fixed")  # masks
 
 
 class GridRuns(AbstractRepresentation[Grid]):
-    """Masses of cells, in layers where tokens have positions."""
+    """Runs of a density on a grid, with a layer of cells for each position."""
 
     name: ClassVar[str] = "grid"
     kind: ClassVar[type[AbstractMeasure]] = Grid
     noun: ClassVar[str] = "density on a grid"
-    place: ClassVar[str] = "origin"
+    space_variable: ClassVar[str] = "origin"
     static_names: ClassVar[tuple[str, ...]] = ("position", *EDGES)
     counts_tokens: ClassVar[bool] = False
-    remembers_start: ClassVar[bool] = True
+    needs_start: ClassVar[bool] = True
     is_drawn: ClassVar[bool] = False
-    stands_for_tokens: ClassVar[str] = "starts as the tokens, blurred"
+    tokens_note: ClassVar[str] = "starts as the tokens, blurred"
 
     @override
-    def of_law(self, start: Start) -> Grid:
+    def from_law(self, start: Start) -> Grid:
         return start.grid.law(start.law, start.frame)
 
     @override
-    def of_tokens(self, start: Start, points: Points) -> Grid:
+    def from_tokens(self, start: Start, points: Points) -> Grid:
         return start.grid.tokens(points)
 
     @override
-    def of_frame(self, start: Start, mu: AbstractMeasure) -> Grid:
+    def from_frame(self, start: Start, mu: AbstractMeasure) -> Grid:
         return _Density(start)(mu)
 
     @override
     def n_cells(self, start: Start) -> int:
         if "n" in start.keys.model_fields_set:
             raise InvalidInputError(
-                "`n` counts tokens, and a density has none: leave it out (`cells` says "
-                "how finely a grid is cut)."
+                "`n` counts tokens, and a density has none: leave it out (`cells` sets "
+                "the resolution of a grid)."
             )
         for mask in start.grid.masks:
             kind = mask.partition(":")[0]
             if kind in SINGLE_TOKENS:
                 raise InvalidInputError(
-                    f"The mask `{kind}` sees single tokens a width apart, and a grid "
-                    "has none; use points, or `block-local`, `window` or `causal`."
+                    f"The mask `{kind}` depends on single tokens, and a grid has none; "
+                    "use points, or the mask `block-local`, `window` or `causal`."
                 )
         return start.grid.n_layers * math.prod(start.grid.counts(start.d))
 
     @override
-    def in_full(
+    def default_keys(
         self, start: Start, source: Callable[[], AbstractMeasure | None]
     ) -> dict[str, Any]:
         mu = source()
-        keys = {} if mu is None else _InFull(start)(mu)
+        keys = {} if mu is None else _DefaultKeys(start)(mu)
         return {"box": start.grid.box, **keys}
 
     @override
     def frames(self, mu: Grid, coordinates: PyTree[Array]) -> Arrays:
         arrays = super().frames(mu, coordinates)
-        if mu.position is None:  # its one layer is not stored as one
+        if mu.position is None:  # a single layer is stored without its axis
             arrays["mass"] = np.squeeze(arrays["mass"], -1 - mu.dimension)
         return arrays
 
@@ -104,8 +104,8 @@ class GridRuns(AbstractRepresentation[Grid]):
     def coordinates(self, mu: Grid, frames: Frame) -> PyTree[Array]:
         if mu.position is not None:
             return super().coordinates(mu, frames)
-        layered = np.expand_dims(frames["mass"], -1 - mu.dimension)
-        return super().coordinates(mu, {**frames, "mass": layered})
+        mass = np.expand_dims(frames["mass"], -1 - mu.dimension)
+        return super().coordinates(mu, {**frames, "mass": mass})
 
     @override
     def static(self, mu: Grid) -> Arrays:
@@ -138,17 +138,17 @@ class GridRuns(AbstractRepresentation[Grid]):
         ts: Float[np.ndarray, " times"],
         dynamics: AbstractDynamics,
     ) -> AbstractStepping:
-        return steps.by_fluxes()
+        return steps.courant_stepping()
 
     @override
     def size(self, mu: Grid) -> Size:
-        # By their shapes: cells become no tokens yet.
+        # Shapes only, so that no tokens are made from the cells.
         sums = eqx.filter_eval_shape(Grid.points, mu).reduction
         return Size(0, mu.masses.size, mu.dimension, sums)
 
     @override
     def sketch(self, mu: Grid) -> Grid:
-        return mu.asking(EveryFace())
+        return mu.replace_probe(EveryFace())
 
     @override
     def estimate_errors(
@@ -158,26 +158,26 @@ class GridRuns(AbstractRepresentation[Grid]):
         dynamics: AbstractDynamics,
         *,
         measures: tuple[Grid, Grid],
-        since: float,
+        start_time: float,
         outcome: Outcome,
     ) -> Outcome:
-        r"""How a density ended, with what is in doubt of it if it flowed to its end.
+        r"""The outcome, with error estimates if the flow reached its end.
 
-        Attention may look at tails beyond any box: softmax does where the largest
-        eigenvalue of $A\Sigma$ passes one. Costs four flows on half the cells along
-        each axis or fewer.
+        Attention may depend on tails beyond any box: softmax does if the largest
+        eigenvalue of $A\Sigma$ exceeds one. The estimate costs four flows on at most
+        half the cells along each axis.
         """
-        if outcome.status not in REACHED:
+        if outcome.status not in FULL_ENDINGS:
             return outcome
-        error = doubt(
+        error = error_estimate(
             dynamics,
             *measures,
-            span=(since, outcome.time),
+            span=(start_time, outcome.time),
             noise=steps.noise,
-            stepping=steps.by_fluxes(),
-            missed=_missed(start, measures[0]),
+            stepping=steps.courant_stepping(),
+            start_error=_covariance_error(start, measures[0]),
         )
-        return outcome.with_doubt(error)
+        return outcome.add_error_estimate(error)
 
     @override
     def report(
@@ -188,23 +188,25 @@ class GridRuns(AbstractRepresentation[Grid]):
         *,
         is_family: bool,
     ) -> dict[str, Any]:
-        """The mass on the grid and what has left it, of each member of a family."""
-        first, doubts = measures[0], [outcome.doubt for outcome in outcomes]
-        each = {
+        """The cells and box of the grid, and the mass and outflow of each member."""
+        first, estimates = measures[0], [outcome.doubt for outcome in outcomes]
+        values = {
             "mass": [float(grid.mass) for grid in measures],
             "outflow": [float(grid.outflow) for grid in measures],
-            "doubt": [None if d is None else d._asdict() for d in doubts],
+            "doubt": [None if d is None else d._asdict() for d in estimates],
         }
         return {
             "cells": [edges.shape[0] - 1 for edges in first.edges],
             "positions": None if first.position is None else first.position.shape[0],
             "box": keys.box,
             "bandwidth": keys.bandwidth,
-            **{k: all_ if is_family else all_[0] for k, all_ in each.items()},
+            **{
+                k: members if is_family else members[0] for k, members in values.items()
+            },
         }
 
     @override
-    def out_of_steps(self, steps: Steps) -> str:
+    def step_advice(self, steps: Steps) -> str:
         return "raise `max_steps`, or lower `cells`"
 
     @override
@@ -212,7 +214,7 @@ class GridRuns(AbstractRepresentation[Grid]):
         return keys.init == "gaussian" and keys.source is None
 
     @override
-    def lost(self, mu: Grid) -> float:
+    def outflow(self, mu: Grid) -> float:
         return float(mu.outflow)
 
     @override
@@ -220,10 +222,10 @@ class GridRuns(AbstractRepresentation[Grid]):
         return mu.position is not None
 
 
-def _missed(start: Start, mu: Grid) -> float:
-    """What a grid has not got right of the covariance of the law it starts from.
+def _covariance_error(start: Start, mu: Grid) -> float:
+    """The relative error of an initial grid's covariance against that of its law.
 
-    Zero where it starts from tokens or from a run: their density is what the grid says.
+    Zero for a start from tokens or from a run, whose density the grid itself defines.
     """
     if start.keys.source is not None or start.init not in laws:
         return 0.0
@@ -233,53 +235,54 @@ def _missed(start: Start, mu: Grid) -> float:
     return float(gap / np.trace(exact))
 
 
-class _InFull(AbstractReader[dict[str, Any]]):
-    """What a spec has by default where its run starts from a measure that is given."""
+class _DefaultKeys(AbstractReader[dict[str, Any]]):
+    """The default keys of a grid that starts from a given measure."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
 
     @override
-    def of_points(self, mu: Points) -> dict[str, Any]:
+    def read_points(self, mu: Points) -> dict[str, Any]:
         return {"bandwidth": self._start.grid.keys.bandwidth or scott(mu)}
 
     @override
-    def of_grid(self, mu: Grid) -> dict[str, Any]:
+    def read_grid(self, mu: Grid) -> dict[str, Any]:
         return {"box": box_in(mu)}
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> dict[str, Any]:
+    def read_gaussian(self, mu: Gaussian) -> dict[str, Any]:
         return {}
 
 
 class _Density(AbstractReader[Grid]):
-    """The density that a frame of another run goes on as."""
+    """The initial density for a frame of another run."""
 
     def __init__(self, start: Start) -> None:
         self._start = start
 
     @override
-    def of_points(self, mu: Points) -> Grid:
+    def read_points(self, mu: Points) -> Grid:
         return self._start.grid.tokens(mu)
 
     @override
-    def of_nodes(self, mu: AbstractMeasure, nodes: Points) -> Grid:
-        raise other_kind(self._start, mu)
+    def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> Grid:
+        raise other_kind_error(self._start, mu)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Grid:
+    def read_gaussian(self, mu: Gaussian) -> Grid:
         return self._start.grid.gaussian(mu)
 
     @override
-    def of_grid(self, mu: Grid) -> Grid:
-        """The same density, on the cells that it has there.
+    def read_grid(self, mu: Grid) -> Grid:
+        """The same density on the same cells.
 
         Raises:
-            InvalidInputError: if the spec names others.
+            InvalidInputError: if the spec sets keys of the cells, or adds or removes a
+                mask.
         """
         grid, source = self._start.grid, self._start.keys.source
-        given = grid.keys.model_fields_set & GridSpec.model_fields.keys()
-        keys = [key for key in KEYS if key in given and KEYS[key].left_behind]
+        user_keys = grid.keys.model_fields_set & GridSpec.model_fields.keys()
+        keys = [key for key in KEYS if key in user_keys and KEYS[key].is_not_inherited]
         if keys:
             raise InvalidInputError(
                 f"`{source}` brings its own cells: leave out `{keys[0]}`."
@@ -287,7 +290,7 @@ class _Density(AbstractReader[Grid]):
         if grid.is_masked != (mu.position is not None):
             has = "no positions" if mu.position is None else "positions"
             raise InvalidInputError(
-                f"`{source}` has {has}, so that `mask` must be as it was there."
+                f"`{source}` has {has}, so `mask` must be as it was there."
             )
         return mu
 

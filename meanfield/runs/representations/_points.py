@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from meanfield.clusters import cluster_counts, cluster_radii, cluster_share
 from meanfield.dynamics import AbstractDynamics
-from meanfield.flows import AbstractStepping, over_jumps
+from meanfield.flows import AbstractStepping, steps_over_jumps
 from meanfield.measures import (
     AbstractMeasure,
     Blocked,
@@ -29,22 +29,22 @@ from ._representation import (
 from ._start import Start, Steps
 from ._sums import Size
 
-FEW = 64  # tokens that stand for all: enough for every shape to be tried
+SKETCH_SIZE = 64  # tokens of a sketch: enough to check every shape
 
 
 class TokenRuns(AbstractRepresentation[Points]):
-    """Tokens have weights, positions in order, and sums over all pairs."""
+    """Runs of a cloud of tokens, with weights and positions in order."""
 
     name: ClassVar[str] = "points"
     kind: ClassVar[type[AbstractMeasure]] = Points
     noun: ClassVar[str] = "cloud of tokens"
-    place: ClassVar[str] = "x"
+    space_variable: ClassVar[str] = "x"
     shares_tokens: ClassVar[bool] = True
-    begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "tokens"
+    start_type: ClassVar[Literal["tokens", "moments", "law"]] = "tokens"
     static_names: ClassVar[tuple[str, ...]] = ("weight", "position")
 
     @override
-    def of_tokens(self, start: Start, points: Points) -> Points:
+    def from_tokens(self, start: Start, points: Points) -> Points:
         return points
 
     @override
@@ -54,16 +54,16 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def restore(self, start: Start, frame: Frame, static: Frame) -> Points:
-        return start.weighted(frame["x"], static["weight"], static["position"])
+        return start.make_points(frame["x"], static["weight"], static["position"])
 
     @override
     def moments(self, mu: Points) -> tuple[np.ndarray, np.ndarray]:
-        # On the host: a program would take longer to compile than this takes to run, up
-        # to millions of tokens.
+        # NumPy, because compiling takes longer than running this for up to millions of
+        # tokens.
         logs = np.asarray(mu.log_weights, np.float64)
-        counted = ~np.isneginf(logs)
-        weights = np.exp(logs - np.max(logs))[counted]
-        x = np.asarray(mu.tokens.x)[counted]
+        has_weight = ~np.isneginf(logs)
+        weights = np.exp(logs - np.max(logs))[has_weight]
+        x = np.asarray(mu.tokens.x)[has_weight]
         with np.errstate(over="ignore", invalid="ignore"):  # tokens that blow up
             mean = np.average(x, axis=0, weights=weights).astype(x.dtype)
             covariance = np.cov(x.T, aweights=weights, ddof=0)
@@ -76,23 +76,23 @@ class TokenRuns(AbstractRepresentation[Points]):
         ts: Float[np.ndarray, " times"],
         dynamics: AbstractDynamics,
     ) -> AbstractStepping:
-        of_fixed = "shark" if steps.noise else "euler"
+        fixed_solver = "shark" if steps.noise else "euler"
         is_asked = steps.is_named or not (steps.rtol is None and steps.dt is None)
         if not (dynamics.is_continuous or is_asked):
-            jumps = over_jumps(ts, of_fixed)
+            jumps = steps_over_jumps(ts, fixed_solver)
             steps.check_count(ts, jumps.dt)
             return jumps
         solver = "shark" if steps.noise else steps.solver
-        return steps.by_error(ts, solver=solver, of_fixed=of_fixed)
+        return steps.solver_stepping(ts, solver=solver, fixed_solver=fixed_solver)
 
     @override
-    def size_in_full(self, start: Start, size: Size) -> Size:
+    def full_size(self, start: Start, size: Size) -> Size:
         n = start.keys.n if start.counts_tokens else size.n
-        return size._replace(n=n, how=start.sums.reduction(n, size.d))
+        return size._replace(n=n, reduction=start.sums.reduction(n, size.d))
 
     @override
     def sketch(self, mu: Points) -> Points:
-        tokens: Tokens = jax.tree.map(lambda leaf: leaf[:FEW], mu.tokens)
+        tokens: Tokens = jax.tree.map(lambda leaf: leaf[:SKETCH_SIZE], mu.tokens)
         return Points(tokens, jnp.zeros(tokens.n, tokens.x.dtype), Blocked())
 
     @override
@@ -108,7 +108,7 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def observables(self, first: Points, last: Points) -> dict[str, float]:
-        """The number of clusters and the weight of the heaviest, as in their panel."""
+        """The number of clusters and the weight of the heaviest, as in the panel."""
         weights = np.exp(np.asarray(last.log_weights, float))
         x = np.stack([np.asarray(mu.tokens.x, float) for mu in (first, last)])
         radii = cluster_radii(x, weights, cluster_share(x[0], weights))
@@ -117,7 +117,7 @@ class TokenRuns(AbstractRepresentation[Points]):
 
     @override
     def sample_size(self, mu: Points) -> float:
-        r"""$1/\sum_i w_i^2$."""
+        r"""Effective sample size, $1/\sum_i w_i^2$."""
         return float(1 / np.sum(np.asarray(mu.probabilities, float) ** 2))
 
     @override

@@ -1,4 +1,4 @@
-"""What a run needs of one kind of measure: a class for each, one home for all of it."""
+"""Everything that runs need to know about a kind of measure, in one class each."""
 
 import abc
 import math
@@ -35,10 +35,10 @@ Frame = Mapping[str, np.ndarray]
 
 
 class AbstractRepresentation(abc.ABC, Generic[M]):
-    """A kind of measure, from the spec of a run to its report.
+    """How runs handle a kind of measure, from the spec to the report.
 
-    To add one, write a measure, and here the four names below, `of_tokens` and
-    `restore`. All else has a default.
+    To add a kind, write a subclass with the four names below, `from_tokens` and
+    `restore`. Everything else has a default.
 
     Examples:
         >>> from meanfield.runs import AbstractRepresentation
@@ -50,87 +50,87 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
     """
 
     name: ClassVar[str]
-    """What specs and stores call it."""
+    """Its name in specs and stores."""
 
     kind: ClassVar[type[AbstractMeasure]]
     """The class of its measures."""
 
     noun: ClassVar[str]
-    """What messages call it, without an article."""
+    """Its name in messages, without an article."""
 
-    place: ClassVar[str]
-    """The stored variable whose last axis is that of the space."""
+    space_variable: ClassVar[str]
+    """A stored variable whose last axis has the dimension of the space."""
 
     counts_tokens: ClassVar[bool] = True
-    """Whether `n` of a spec counts its tokens."""
+    """Whether the key `n` is its number of tokens."""
 
     shares_tokens: ClassVar[bool] = False
-    """Whether it has tokens that devices can share."""
+    """Whether several devices can share its tokens."""
 
-    begins_with: ClassVar[Literal["tokens", "moments", "law"]] = "law"
-    """What it takes of the law of a start where it is compared with others."""
+    start_type: ClassVar[Literal["tokens", "moments", "law"]] = "law"
+    """What it uses of a start in comparisons: tokens, their moments, or their law."""
 
-    remembers_start: ClassVar[bool] = False
+    needs_start: ClassVar[bool] = False
     """Whether the error bars computed at the end (`estimate_errors`) need the start."""
 
     static_names: ClassVar[tuple[str, ...]] = ()
-    """The stored variables that do not move, those that a run may lack included."""
+    """The stored variables that do not move, including optional ones."""
 
     approximation: ClassVar[str] = ""
-    """Why what it follows is not the flow of the law itself; empty where it is."""
+    """Why it only approximates the flow of the law; empty if it does not."""
 
     is_drawn: ClassVar[bool] = True
-    """Whether draws of one law differ, whatever else is drawn."""
+    """Whether draws of one law differ even if nothing else is random."""
 
-    def of_law(self, start: Start) -> M:
-        """The start that a law describes: by default, of tokens that are drawn.
+    def from_law(self, start: Start) -> M:
+        """The initial measure for a law; by default, from tokens drawn from it.
 
         Raises:
-            InvalidInputError: if keys do not fit together.
-            UnknownNameError: if no cloud has the name of `init`.
+            InvalidInputError: if keys contradict each other.
+            UnknownNameError: if `init` is not the name of a cloud.
         """
-        return self.of_tokens(start, start.cloud)
+        return self.from_tokens(start, start.cloud)
 
     @abc.abstractmethod
-    def of_tokens(self, start: Start, points: Points) -> M:
-        """What stands for tokens that were given, or drawn.
+    def from_tokens(self, start: Start, points: Points) -> M:
+        """The initial measure for tokens from a file or a draw.
 
         Raises:
-            InvalidInputError: if it cannot hold them.
+            InvalidInputError: if this kind cannot represent them.
         """
 
-    def of_frame(self, start: Start, mu: AbstractMeasure) -> M:
-        """What goes on from a frame of another run: by default, of this kind alone.
+    def from_frame(self, start: Start, mu: AbstractMeasure) -> M:
+        """The initial measure for a frame of another run, by default of this kind only.
 
         Raises:
-            InvalidInputError: if a measure of its kind cannot.
+            InvalidInputError: if this kind cannot start from such a frame.
         """
         if representation_of(mu) is not self:
-            raise other_kind(start, mu)
+            raise other_kind_error(start, mu)
         return cast(M, mu)
 
     def draws_tokens(self, init: str) -> bool:
-        """Whether a start from the cloud `init` is as many tokens as `n` says."""
+        """Whether a start from the cloud `init` draws `n` tokens."""
         del init
         return self.counts_tokens
 
     def n_cells(self, start: Start) -> int:
-        """How many cells it would have; keys that do nothing are refused.
+        """The number of cells that a run would have, after checks of its keys.
 
         Raises:
-            InvalidInputError: naming a key.
+            InvalidInputError: if a key has no effect on this kind.
         """
         del start
         return 0
 
-    def in_full(
+    def default_keys(
         self, start: Start, source: Callable[[], AbstractMeasure | None]
     ) -> dict[str, Any]:
-        """The keys that such a run has by default, for all that goes on from it.
+        """Default values of keys that depend on the start, to be stored with the run.
 
         Args:
-            start: that of the run.
-            source: makes the tokens, or the stored frame, that it starts from, if any.
+            start: the start of the run.
+            source: returns the tokens or the stored frame that it starts from, if any.
         """
         del start, source
         return {}
@@ -141,29 +141,29 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         return kinds[self.name].moving
 
     def arrays(self, frame: Mapping[Any, Any]) -> Arrays:
-        """The arrays of a frame of a dataset, by name."""
+        """The stored arrays in a frame of a dataset, by name."""
         names = (*self.moving, *self.static_names)
         return {name: frame[name].values for name in names if name in frame}
 
     def frames(self, mu: M, coordinates: PyTree[Array]) -> Arrays:
-        """Coordinates of a measure like `mu`, or a stack of them, named."""
+        """The coordinates of a measure like `mu`, or a stack of them, by name."""
         del mu
         parts = jax.tree.leaves(coordinates)
         return dict(zip(self.moving, map(np.asarray, parts), strict=True))
 
     def coordinates(self, mu: M, frames: Frame) -> PyTree[Array]:
-        """What `frames` named, as coordinates of a measure like `mu`."""
+        """Stored frames as coordinates of a measure like `mu`; inverse of `frames`."""
         parts = [frames[name] for name in self.moving]
         where = jax.tree.structure(mu.coordinates)
         return jax.tree.unflatten(where, jax.device_put(parts))
 
     def static(self, mu: M) -> Arrays:
-        """What does not move, named: by default, attributes of the measure."""
-        fixed = kinds[self.name].fixed
-        return {name: np.asarray(getattr(mu, name)) for name in fixed}
+        """The arrays that do not move, by name; by default, attributes of `mu`."""
+        names = kinds[self.name].static
+        return {name: np.asarray(getattr(mu, name)) for name in names}
 
     def dims(self, mu: M) -> dict[str, tuple[str, ...]]:
-        """The dimensions of variables that depend on more than their name."""
+        """The dimensions of variables that are not fixed by their names."""
         del mu
         return dict(kinds[self.name].dims)
 
@@ -172,7 +172,7 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         """The measure of a stored frame; the same arrays give the same bits."""
 
     def moments(self, mu: M) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance."""
+        """The mean and covariance of a measure."""
         mean, covariance = _moments(mu)
         return np.asarray(mean), np.asarray(covariance)
 
@@ -182,21 +182,21 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         ts: Float[np.ndarray, " times"],
         dynamics: AbstractDynamics,
     ) -> AbstractStepping:
-        """The steps of a flow through `ts`; see `Steps.by_error`."""
+        """The steps of a flow through `ts`; see `Steps.solver_stepping`."""
         del dynamics
-        return steps.by_error(ts, solver=steps.solver, of_fixed="euler")
+        return steps.solver_stepping(ts, solver=steps.solver, fixed_solver="euler")
 
     def size(self, mu: M) -> Size:
-        """How much of it there is, by the shapes of its arrays."""
+        """The numbers of tokens and cells of a measure, from its shapes."""
         return _Size()(mu)
 
-    def size_in_full(self, start: Start, size: Size) -> Size:
-        """The size of a start, of whose tokens a few stood for all."""
+    def full_size(self, start: Start, size: Size) -> Size:
+        """The size of the whole start, given the size of a sketch with few tokens."""
         del start
         return size
 
     def sketch(self, mu: M) -> M:
-        """A small measure of the same shapes, that asks for no plan."""
+        """A small measure of the same structure, whose sums need no plan."""
         return mu
 
     def estimate_errors(
@@ -206,20 +206,20 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         dynamics: AbstractDynamics,
         *,
         measures: tuple[M, M],
-        since: float,
+        start_time: float,
         outcome: Outcome,
     ) -> Outcome:
-        """How a flow ended, with what is in doubt of it.
+        """The outcome of a flow, with error estimates of its final state, if any.
 
         Args:
-            start: what it began with.
-            steps: those it was integrated by.
-            dynamics: what moved it.
-            measures: where it began, and where it ended.
-            since: when it began.
-            outcome: how it ended.
+            start: the start of the flow.
+            steps: the settings of its steps.
+            dynamics: its dynamics.
+            measures: the initial and the final measure.
+            start_time: the initial time.
+            outcome: the outcome without estimates.
         """
-        del start, steps, dynamics, measures, since
+        del start, steps, dynamics, measures, start_time
         return outcome
 
     def report(
@@ -230,45 +230,45 @@ class AbstractRepresentation(abc.ABC, Generic[M]):
         *,
         is_family: bool,
     ) -> dict[str, Any]:
-        """What the report of a run says besides what all runs say, as JSON values."""
+        """Entries of a run's report that are specific to this kind, as JSON values."""
         del measures, outcomes, keys, is_family
         return {}
 
     def observables(self, first: M, last: M) -> dict[str, float]:
-        """Numbers of the last state besides its moments, by name, for a sweep.
+        """Columns of a sweep that are specific to this kind, besides moments.
 
         Args:
-            first: the measure that the flow began with.
-            last: the measure that it ended with.
+            first: the initial measure.
+            last: the final measure.
         """
         del first, last
         return {}
 
-    def out_of_steps(self, steps: Steps) -> str:
-        """What may help where all steps of a run were spent."""
+    def step_advice(self, steps: Steps) -> str:
+        """What may help if a run has used all its steps."""
         if steps.solver == "kvaerno5" or steps.noise:
             return "raise `max_steps` or `rtol`, or lower `t`"
-        return "where the flow is stiff, `--solver kvaerno5` takes fewer"
+        return "if the flow is stiff, `--solver kvaerno5` takes fewer steps"
 
     def has_normal_tails(self, keys: StartSpec) -> bool:
-        """Whether velocities are averaged over a normal law, tails and all."""
+        """Whether velocities are averaged over a Gaussian law, including its tails."""
         return keys.projected
 
     def sample_size(self, mu: M) -> float:
-        """How many tokens of equal weight would be as random; infinite of a law."""
+        """Effective sample size; infinite for a measure that is not a sample."""
         del mu
         return math.inf
 
-    stands_for_tokens: ClassVar[str] = "starts as the tokens"
-    """How it starts where tokens are given, as a comparison notes it."""
+    tokens_note: ClassVar[str] = "starts as the tokens"
+    """The note of a comparison on how this kind starts from given tokens."""
 
-    def lost(self, mu: M) -> float:
-        """The mass that has left it."""
+    def outflow(self, mu: M) -> float:
+        """The mass that has left the grid; zero for other kinds."""
         del mu
         return 0.0
 
     def has_positions(self, mu: M) -> bool:
-        """Whether its parts have positions."""
+        """Whether its tokens or cells have positions."""
         del mu
         return False
 
@@ -277,62 +277,67 @@ representations: Registry[AbstractRepresentation[Any]] = Registry("measure")
 
 
 def representation_of(mu: AbstractMeasure) -> AbstractRepresentation[Any]:
-    """The representation of a measure: of the nearest class that is registered.
+    """The representation of a measure, by its class or the nearest base class.
 
     Raises:
-        UnsupportedError: if none is registered for its class.
+        UnsupportedError: if none is registered.
     """
-    homes = {home.kind: home for home in representations.values()}
-    kind = next((kind for kind in type(mu).mro() if kind in homes), None)
+    registry = {
+        representation.kind: representation
+        for representation in representations.values()
+    }
+    kind = next((kind for kind in type(mu).mro() if kind in registry), None)
     if kind is None:
         raise UnsupportedError(
-            f"A run moves {', '.join(representations)}; got a {type(mu).__name__}."
+            f"The measure of a run must be one of {', '.join(representations)}; got a "
+            f"{type(mu).__name__}."
         )
-    return homes[kind]
+    return registry[kind]
 
 
-def other_kind(start: Start, mu: AbstractMeasure) -> InvalidInputError:
-    """The error of a run that cannot go on from such a measure."""
-    home, source = representation_of(mu), start.keys.source
+def other_kind_error(start: Start, mu: AbstractMeasure) -> InvalidInputError:
+    """The error that a run cannot start from a frame with this kind of measure."""
+    representation, source = representation_of(mu), start.keys.source
     return InvalidInputError(
-        f"`{source}` holds a {home.noun}; go on with `measure = {home.name}`."
+        f"`{source}` holds a {representation.noun}; use "
+        f"`measure = {representation.name}`."
     )
 
 
 def representation_in(frame: Iterable[object]) -> AbstractRepresentation[Any]:
-    """The representation whose variables are among these names.
+    """The representation whose moving variables are all in a frame.
 
     Raises:
         InvalidInputError: if there is none.
     """
     names = set(frame)
-    homes = [h for h in representations.values() if names.issuperset(h.moving)]
-    if not homes:
+    candidates = [h for h in representations.values() if names.issuperset(h.moving)]
+    if not candidates:
         raise InvalidInputError(
-            f"A frame of {', '.join(sorted(map(str, names)))} is one of "
-            f"none of {', '.join(representations)}; give the `--plugin` of its measure."
+            f"A frame with {', '.join(sorted(map(str, names)))} is not a measure among "
+            f"{', '.join(representations)}; load its plugin with `--plugin`."
         )
-    return max(homes, key=lambda home: len(home.moving))
+    return max(candidates, key=lambda candidate: len(candidate.moving))
 
 
 def frame_of(mu: AbstractMeasure) -> Arrays:
-    """What moves of a measure, by the names of a store."""
+    """The moving arrays of a measure, by their stored names."""
     return representation_of(mu).frames(mu, mu.coordinates)
 
 
-def still(mu: AbstractMeasure, frames: int) -> Arrays:
-    """The frames of a measure that has ended: where it was."""
-    here = frame_of(mu).items()
-    return {name: np.broadcast_to(a, (frames, *a.shape)) for name, a in here}
+def constant_frames(mu: AbstractMeasure, n_frames: int) -> Arrays:
+    """The frames of a measure that no longer moves: `n_frames` copies."""
+    arrays = frame_of(mu).items()
+    return {name: np.broadcast_to(a, (n_frames, *a.shape)) for name, a in arrays}
 
 
 def dimension_in(frame: Frame) -> int:
-    """The dimension of the space that a stored frame lives in."""
-    return frame[representation_in(frame).place].shape[-1]
+    """The dimension of the space of a stored frame."""
+    return frame[representation_in(frame).space_variable].shape[-1]
 
 
 def moments_of(mu: AbstractMeasure) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance.
+    """The mean and covariance of any measure.
 
     Examples:
         >>> from meanfield import Points
@@ -353,14 +358,14 @@ def largest_eigenvalue(mu: AbstractMeasure) -> float:
 
 
 class _Size(AbstractReader[Size]):
-    """How many tokens, or nodes, sums go over, and how; a Gaussian has none."""
+    """The size of a measure by its class; a Gaussian has no tokens."""
 
     @override
-    def of_points(self, mu: Points) -> Size:
+    def read_points(self, mu: Points) -> Size:
         return Size(mu.tokens.n, 0, mu.dimension, mu.reduction)
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> Size:
+    def read_gaussian(self, mu: Gaussian) -> Size:
         return Size(0, 0, mu.dimension, None)
 
 
@@ -369,12 +374,12 @@ def _moments(mu: Any) -> tuple[Array, Array]:
     return mu.mean, mu.covariance
 
 
-def sums_of(mu: AbstractMeasure, moves: AbstractDynamics) -> str:
-    """How sums over the tokens or cells of a measure are executed; `none` if not."""
-    return describe_sums(representation_of(mu).size(mu).how, moves)
+def sums_of(mu: AbstractMeasure, dynamics: AbstractDynamics) -> str:
+    """How sums over tokens or cells are executed, in words; `none` without sums."""
+    return describe_sums(representation_of(mu).size(mu).reduction, dynamics)
 
 
-def misses_at_most(mu: AbstractMeasure, moves: AbstractDynamics) -> bool:
-    """Whether what sums miss is known at most, and not only seen at some tokens."""
-    how = representation_of(mu).size(mu).how
-    return isinstance(how, Cells) and has_bound(moves, mu)
+def has_error_bound(mu: AbstractMeasure, dynamics: AbstractDynamics) -> bool:
+    """Whether the error of interpolated sums has a bound, not only an estimate."""
+    reduction = representation_of(mu).size(mu).reduction
+    return isinstance(reduction, Cells) and has_bound(dynamics, mu)

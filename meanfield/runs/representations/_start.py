@@ -1,4 +1,4 @@
-"""What the keys of a spec say of a flow: where it starts, its steps, its ends."""
+"""The start of a flow, its steps and its stops, from the keys of a spec."""
 
 import functools
 from collections.abc import Callable
@@ -31,22 +31,22 @@ from meanfield.spec import RunSpec, StartSpec
 from ._cells import Discretization
 from ._sums import Sums
 
-LAID_OUT = 10_000_000  # fixed steps of a segment, which are a list of times
+MAX_FIXED_STEPS = 10_000_000  # per segment; fixed steps are an array of times
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What a measure starts from: a law or tokens, with the sums and cells it is given.
+    """The initial law or tokens of a flow, with the settings for sums and cells.
 
     Attributes:
-        keys: those of the start.
+        keys: the keys of the start.
         sums: how sums over its tokens are executed.
-        grid: how its density is cut into cells.
-        counts_tokens: whether `n` alone says how many tokens there are.
+        grid: how its density is discretized into cells.
+        counts_tokens: whether `n` alone determines the number of tokens.
         d: the dimension.
-        key: that its cloud is drawn by.
-        make_frame: makes its `frame`.
-        make_weights: makes the weights of so many tokens.
+        key: the random key of its cloud.
+        make_frame: returns its `frame`.
+        make_weights: returns the weights of a number of tokens.
     """
 
     keys: StartSpec
@@ -65,36 +65,36 @@ class Start:
 
     @functools.cached_property
     def frame(self) -> Gaussian:
-        """The Gaussian of `mean` and `cov`, by which a standard cloud is spread."""
+        """The Gaussian with `mean` and `cov`, to which a standard cloud is mapped."""
         return self.make_frame()
 
     @property
     def law(self) -> Law:
-        """The law of its cloud, before it is spread.
+        """The law of its standard cloud, before the map to `frame`.
 
         Raises:
-            InvalidInputError: if it has no density that is known.
+            InvalidInputError: if its density is not known.
         """
         return law(self.init, self.d, key=self.key)
 
     @property
     def cloud(self) -> Points:
-        """Tokens that are drawn.
+        """Tokens drawn from the law.
 
         Raises:
-            UnknownNameError: if no cloud has the name of `init`.
+            UnknownNameError: if `init` is not the name of a cloud.
         """
         cloud = clouds[self.init](self.keys.n, self.d, key=self.key)
         return self.tokens(spread_by(self.frame, cloud))
 
     def tokens(self, x: Array) -> Points:
-        """Tokens with the weights that are given, their positions in order."""
+        """Tokens at `x` with the spec's weights, and positions in their order."""
         n = x.shape[0]
         position = np.arange(1, n + 1) / n
-        return self.weighted(x, *jax.device_put((self.make_weights(n), position)))
+        return self.make_points(x, *jax.device_put((self.make_weights(n), position)))
 
-    def weighted(self, x: Numbers, weights: Numbers, position: Numbers) -> Points:
-        """Tokens whose sums are executed as asked.
+    def make_points(self, x: Numbers, weights: Numbers, position: Numbers) -> Points:
+        """Weighted tokens with the spec's settings for sums.
 
         Raises:
             InvalidInputError: if a weight is negative, or `reduction` is not known.
@@ -105,24 +105,24 @@ class Start:
 
 @jax.jit
 def spread_by(frame: Gaussian, cloud: Float[Array, "n d"]) -> Float[Array, "n d"]:
-    """A standard cloud, with the mean and the covariance of a Gaussian."""
+    """A standard cloud, mapped to the mean and covariance of a Gaussian."""
     return frame.mean[None, :] + cloud @ frame.factor.T
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps by their error, of one length, or as fluxes allow.
+    """The settings for the steps of a flow.
 
     Attributes:
-        solver: the integrator.
-        is_named: whether it was asked for.
-        rtol: the relative error of a step; by precision if `None`.
-        dt: the length of fixed steps.
-        max_steps: allowed in one segment.
-        segment: how many frames are integrated at once.
-        cfl: the share of the longest stable step.
-        noise: what is added between them.
-        stops: when a flow may end early.
+        solver: the name of the integrator.
+        is_named: whether the spec names it.
+        rtol: the relative tolerance of a step; `None` for the default of the precision.
+        dt: the length of fixed steps; `None` for adaptive steps.
+        max_steps: the largest number of steps in a segment.
+        segment: the number of frames in a segment.
+        cfl: the CFL number, as a fraction of the largest stable step.
+        noise: the noise of the flow, if any.
+        stops: the conditions that end a flow early.
     """
 
     solver: str
@@ -136,12 +136,12 @@ class Steps:
     stops: tuple[AbstractStop, ...]
 
     @classmethod
-    def of(cls, spec: RunSpec) -> "Steps":
+    def from_spec(cls, spec: RunSpec) -> "Steps":
         """The steps that a spec asks for.
 
         Raises:
-            InvalidInputError: if the number of a stop does not work.
-            UnknownNameError: if there is no such stop.
+            InvalidInputError: if the threshold of a stop is invalid.
+            UnknownNameError: if a stop is not registered.
         """
         steady = () if spec.steady is None else (Steady(spec.steady),)
         bound = () if spec.bound is None else (BlowUp(spec.bound),)
@@ -159,41 +159,41 @@ class Steps:
             (*steady, *bound, *further),
         )
 
-    def by_error(
-        self, ts: Float[np.ndarray, " times"], *, solver: str, of_fixed: str
+    def solver_stepping(
+        self, ts: Float[np.ndarray, " times"], *, solver: str, fixed_solver: str
     ) -> AbstractStepping:
-        """Adaptive steps, or fixed ones where there is a `dt`.
+        """Adaptive steps, or fixed ones if there is a `dt`.
 
         Args:
             ts: the times of the frames.
-            solver: that of adaptive steps, unless one was asked for.
-            of_fixed: that of fixed steps, likewise.
+            solver: the default solver for adaptive steps.
+            fixed_solver: the default solver for fixed steps.
 
         Raises:
-            InvalidInputError: if a fixed step needs more steps than are allowed.
+            InvalidInputError: if fixed steps are more than are allowed.
             UnknownNameError: if there is no such solver.
         """
         choice = self.solver if self.is_named else None
         if self.dt is None:
             return adaptive(choice or solver, rtol=self.rtol, max_steps=self.max_steps)
         self.check_count(ts, self.dt)
-        return fixed(self.dt, choice or of_fixed)
+        return fixed(self.dt, choice or fixed_solver)
 
-    def by_fluxes(self) -> Courant:
-        """Steps of a density on a grid."""
+    def courant_stepping(self) -> Courant:
+        """The steps of a density on a grid, by the CFL condition."""
         return cfl(self.cfl or SAFETY, max_steps=self.max_steps)
 
     def check_count(self, ts: Float[np.ndarray, " times"], dt: float) -> None:
-        """Refuses more steps of a length `dt` than a segment is allowed.
+        """Checks that a segment has no more steps of length `dt` than are allowed.
 
         Raises:
-            InvalidInputError: saying how many there would be.
+            InvalidInputError: if it has.
         """
         edges = np.append(ts[:: self.segment], ts[-1])
         steps = float(np.max(np.diff(edges))) / dt
-        allowed = min(self.max_steps, LAID_OUT)
-        if steps > allowed:
+        limit = min(self.max_steps, MAX_FIXED_STEPS)
+        if steps > limit:
             raise InvalidInputError(
-                f"Steps of {dt:g} are {steps:.3g} in a segment, and at most {allowed} "
-                "are allowed (`max_steps`); choose a longer `dt`, or more `frames`."
+                f"With `dt` = {dt:g} a segment has {steps:.3g} steps, and {limit} are "
+                "allowed (`max_steps`); use a larger `dt`, or more `frames`."
             )

@@ -1,4 +1,4 @@
-"""Sums over tokens and cells: as they are asked for, of what size, and in words."""
+"""How sums over tokens and cells are executed: settings, sizes and names."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from meanfield.attention import AbstractCoupling, HardSlices
 from meanfield.dynamics import AbstractDynamics
 from meanfield.errors import InvalidInputError
 from meanfield.measures import (
-    AbstractPlanned,
+    AbstractPlannedReduction,
     AbstractReduction,
     Blocked,
     Cells,
@@ -21,16 +21,16 @@ from meanfield.measures.reductions import Ring
 from meanfield.measures.reductions.cells import DIMENSIONS
 
 INTERPOLATIONS = {"cells": Cells, "chebyshev": Chebyshev}
-INTERPOLATED_FROM = 20_000  # tokens: below, exact sums take no longer than a plan
+INTERPOLATION_THRESHOLD = 20_000  # with fewer tokens, exact sums are as fast
 
 
 @dataclass(frozen=True)
 class Sums:
-    """How sums over tokens are executed, as asked.
+    """The settings for sums over tokens.
 
     Attributes:
-        text: `auto`, say: the value of the key `reduction`.
-        tolerance: an error of velocities that steps do not notice.
+        text: the value of the key `reduction`, such as `auto`.
+        tolerance: the allowed error of velocities, too small to affect adaptive steps.
     """
 
     text: str
@@ -39,18 +39,18 @@ class Sums:
     def reduction(self, n: int, d: int) -> AbstractReduction:
         """How sums over `n` tokens in dimension `d` are executed.
 
-        Interpolation is only asked for here: the flow plans it, or finds that exact
-        sums cost less.
+        Interpolation is only requested here; the flow plans it, or falls back to exact
+        sums if they cost less.
 
         Raises:
-            InvalidInputError: if the text is none of `auto`, `dense`, `blocked[:SIZE]`,
-                `cells[:TOLERANCE]`, `chebyshev[:TOLERANCE]`.
+            InvalidInputError: if `text` is none of `auto`, `dense`, `blocked[:SIZE]`,
+                `cells[:TOLERANCE]` and `chebyshev[:TOLERANCE]`.
         """
         kind, _, argument = self.text.partition(":")
         number = _positive(argument)
         if kind == "auto" and not argument:
-            pays = n >= INTERPOLATED_FROM and d <= DIMENSIONS
-            return self._interpolated if pays else Blocked()
+            pays = n >= INTERPOLATION_THRESHOLD and d <= DIMENSIONS
+            return self._interpolation if pays else Blocked()
         if kind == "dense" and not argument:
             return Dense()
         if kind == "blocked" and (not argument or (number and number.is_integer())):
@@ -59,58 +59,65 @@ class Sums:
             return INTERPOLATIONS[kind](number or self.tolerance)
         raise InvalidInputError(
             "`reduction` must be `auto`, `dense`, `blocked`, `blocked:SIZE`, `cells`, "
-            "`cells:TOLERANCE`, `chebyshev` or `chebyshev:TOLERANCE`, a tolerance "
+            "`cells:TOLERANCE`, `chebyshev` or `chebyshev:TOLERANCE`, with a tolerance "
             f"between 0 and 1; got `{self.text}`."
         )
 
     @property
-    def _interpolated(self) -> AbstractReduction:
-        """Cells, whose error is bounded; where these are not worth it, nodes."""
-        return Cells(self.tolerance, otherwise=Chebyshev(self.tolerance))
+    def _interpolation(self) -> AbstractReduction:
+        """Cells, whose error has a bound; Chebyshev nodes if cells do not pay."""
+        return Cells(self.tolerance, fallback=Chebyshev(self.tolerance))
 
 
 class Size(NamedTuple):
-    """How much of a measure there is.
+    """The size of a measure.
 
     Attributes:
-        n: tokens; 0 without any.
-        cells: of a grid, those of all layers; 0 without one.
+        n: the number of tokens; 0 without tokens.
+        cells: the number of cells of a grid, over all layers; 0 without a grid.
         d: the dimension of the space.
-        how: how sums over the tokens or cells are executed; `None` without sums.
+        reduction: how sums over the tokens or cells are executed; `None` without sums.
     """
 
     n: int
     cells: int
     d: int
-    how: AbstractReduction | None
+    reduction: AbstractReduction | None
 
 
-def named(how: AbstractReduction | None) -> str:
-    """A way to execute sums, in a word or two."""
-    if how is None:
+def reduction_name(reduction: AbstractReduction | None) -> str:
+    """A short name for a way to execute sums."""
+    if reduction is None:
         return "none"
-    if isinstance(how, Cells) and how.layout is not None:
-        counts = " × ".join(map(str, how.layout.cells))
-        return f"cells, {counts} of {how.layout.nodes} nodes an axis"
-    if isinstance(how, Chebyshev) and how.counts is not None:
-        return f"chebyshev, {' × '.join(map(str, how.counts))} nodes"
-    if isinstance(how, AbstractPlanned):
-        return named(how.otherwise)
-    if isinstance(how, Ring):
-        return f"{named(how.alone)}, in a ring of {how.mesh.size}"
-    size = how.size if isinstance(how, Blocked) else None
+    if isinstance(reduction, Cells) and reduction.layout is not None:
+        counts = " × ".join(map(str, reduction.layout.cells))
+        return f"cells, {counts} of {reduction.layout.nodes} nodes an axis"
+    if isinstance(reduction, Chebyshev) and reduction.counts is not None:
+        return f"chebyshev, {' × '.join(map(str, reduction.counts))} nodes"
+    if isinstance(reduction, AbstractPlannedReduction):
+        return reduction_name(reduction.fallback)
+    if isinstance(reduction, Ring):
+        return (
+            f"{reduction_name(reduction.local_reduction)}, in a ring of "
+            f"{reduction.mesh.size}"
+        )
+    size = reduction.size if isinstance(reduction, Blocked) else None
     names = {Blocked: "blocked", Dense: "dense"}
-    name = next((n for kind, n in names.items() if isinstance(how, kind)), "separable")
+    name = next(
+        (n for kind, n in names.items() if isinstance(reduction, kind)), "separable"
+    )
     return name if size is None else f"{name}:{size}"
 
 
-def describe_sums(how: AbstractReduction | None, moves: AbstractDynamics) -> str:
-    """The same for what moves tokens: nothing is summed where they are only sorted."""
-    return "none" if only_sorts(moves) else named(how)
+def describe_sums(
+    reduction: AbstractReduction | None, dynamics: AbstractDynamics
+) -> str:
+    """A short name for how sums are executed; `none` if tokens are only sorted."""
+    return "none" if only_sorts(dynamics) else reduction_name(reduction)
 
 
 def only_sorts(dynamics: AbstractDynamics) -> bool:
-    """Whether all of its attentions match ranks, which sums nothing over pairs."""
+    """Whether all attentions of a dynamics match ranks, without sums over pairs."""
     is_coupling = lambda part: isinstance(part, AbstractCoupling)
     parts = filter(is_coupling, jax.tree.leaves(dynamics, is_leaf=is_coupling))
     sorts = [isinstance(coupling, HardSlices) for coupling in parts]
@@ -118,7 +125,7 @@ def only_sorts(dynamics: AbstractDynamics) -> bool:
 
 
 def _positive(text: str) -> float | None:
-    """A finite positive number; `None` if it is none."""
+    """The finite positive number in a text; `None` if it holds no such number."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The dynamics of a spec: variants, heads, masks, layers, terms, models."""
+"""The dynamics of a spec: attention variants, heads, masks, layers and terms."""
 
 import inspect
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from meanfield.attention import (
     Attention,
     Softmax,
     attentions,
-    own_options,
+    variant_options,
 )
 from meanfield.dynamics import (
     AbstractDynamics,
@@ -22,11 +22,11 @@ from meanfield.dynamics import (
     Prefix,
     Sum,
     mask_of,
-    stacked,
+    stack_trees,
 )
 from meanfield.errors import InvalidInputError
 from meanfield.scores import Dot, Masked
-from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, with_files
+from meanfield.spec import KEYS, AttentionSpec, LayerSpec, RunSpec, replace_files
 
 from ._context import Contexts
 from ._files import read_array
@@ -35,24 +35,26 @@ from ._layers import Depth, drifts
 from ._parameters import Draw
 
 Options = dict[str, Any]
-KEY = "key"  # the parameter by which a variant is given what it draws from
+KEY = "key"  # the parameter of a variant that takes a random key
 
 _CONTEXT = [name for name in AttentionSpec.model_fields if name.startswith("context")]
-# By all layers of a run.
-_SHARED = ("attention", "heads", "mask", "iterations", *_CONTEXT)
+# Keys that all layers of a run share.
+_SHARED_KEYS = ("attention", "heads", "mask", "iterations", *_CONTEXT)
 
 
-def dynamics(spec: RunSpec, d: int, draw: Draw, contexts: Contexts) -> AbstractDynamics:
+def build_dynamics(
+    spec: RunSpec, d: int, draw: Draw, contexts: Contexts
+) -> AbstractDynamics:
     """The dynamics that the keys of a spec describe, in dimension `d`.
 
     Args:
         spec: the spec.
         d: the dimension.
-        draw: for matrices that are drawn.
-        contexts: of the spec, which all its draws share.
+        draw: the random keys of the draw, for random matrices.
+        contexts: the contexts of the spec, shared by all draws.
 
     Raises:
-        InvalidInputError: if parameters do not fit.
+        InvalidInputError: if the shape of a parameter is wrong.
         UnknownNameError: if a name is not registered.
     """
     layers = [_inherit(spec, layer) for layer in spec.layers]
@@ -61,23 +63,23 @@ def dynamics(spec: RunSpec, d: int, draw: Draw, contexts: Contexts) -> AbstractD
     if depth is None:
         main = _attention(spec, d, draw)
     else:
-        main = depth.dynamics(_of_layers(layers, d, draw))
-    main = contexts.across(main, layers[0] if layers else spec, d, draw)
+        main = depth.dynamics(_layer_dynamics(layers, d, draw))
+    main = contexts.add_context(main, layers[0] if layers else spec, d, draw)
     more = []
     for i, term in enumerate(spec.terms):
         prefix = f"terms.{i}."
-        moves = _attention(term, d, draw, prefix)
-        more.append(contexts.across(moves, term, d, draw, prefix=prefix))
+        term_dynamics = _attention(term, d, draw, prefix)
+        more.append(contexts.add_context(term_dynamics, term, d, draw, prefix=prefix))
     drifts_by_layer = [layer.drift for layer in spec.layers]
     more += drifts(spec.drift, drifts_by_layer, depth, d=d, draw=draw)
     return Sum(main, *more) if more else main
 
 
 def model_coupling(part: AttentionSpec) -> AbstractCoupling:
-    """The coupling that moves a model's heads, whose scores are the model's own.
+    """The coupling for a model's heads, which keep the model's own scores.
 
     Raises:
-        InvalidInputError: if the variant has scores of another kind.
+        InvalidInputError: if the variant does not fit a model's heads.
         UnknownNameError: if there is no such variant.
     """
     unit = jnp.ones((1, 1))
@@ -86,10 +88,10 @@ def model_coupling(part: AttentionSpec) -> AbstractCoupling:
     attention = _variant(part, unit, unit, unit, _options(part))
     if not _fits_a_model(attention):
         raise InvalidInputError(
-            "The heads of a model need scores Qx·Ky, and weights that sum to one, as "
-            f"their value biases rely on it; `{part.attention}` does not say that it "
-            "has them, by `rows_sum_to_one` of its coupling; these fit: "
-            f"{', '.join(names)} (Sinkhorn after an odd number of half-steps)."
+            "The heads of a model need scores Qx·Ky and weights that sum to one, "
+            f"because of their value biases. `{part.attention}` does not declare both "
+            "(see `rows_sum_to_one` of its coupling). Use one of "
+            f"{', '.join(names)} (Sinkhorn with an odd number of half-steps)."
         )
     return attention.coupling
 
@@ -98,10 +100,10 @@ def _fits_a_model(attention: Attention) -> bool:
     return attention.coupling.rows_sum_to_one and isinstance(attention.score, Dot)
 
 
-def _of_layers(
+def _layer_dynamics(
     layers: Sequence[AttentionSpec], d: int, draw: Draw
 ) -> list[AbstractDynamics]:
-    for key in _SHARED:
+    for key in _SHARED_KEYS:
         if len({repr(getattr(layer, key)) for layer in layers}) > 1:
             raise InvalidInputError(f"All `layers` must have the same `{key}`.")
     return [
@@ -114,9 +116,9 @@ def _inherit(run: AttentionSpec, layer: LayerSpec) -> AttentionSpec:
     names = set(AttentionSpec.model_fields)
     values = run.model_dump(include=names & run.model_fields_set)
     overrides = layer.model_dump(include=names & layer.model_fields_set)
-    replaced = {old for key in overrides for old in KEYS[key].replaces}
-    kept = {key: value for key, value in values.items() if key not in replaced}
-    return AttentionSpec(**{**kept, **overrides})
+    old_keys = {old for key in overrides for old in KEYS[key].replaces}
+    defaults = {key: value for key, value in values.items() if key not in old_keys}
+    return AttentionSpec(**{**defaults, **overrides})
 
 
 def _attention(
@@ -125,86 +127,96 @@ def _attention(
     blocks = parameters(part, d, draw, prefix)
     options = _options(part)
     options_of = lambda h: (
-        _of_head(options, h, part.heads) | _drawn(part, draw, f"{prefix}head.{h}")
+        _head_options(options, h, part.heads)
+        | _key_option(part, draw, f"{prefix}head.{h}")
     )
     heads = [_variant(part, *block, options_of(h)) for h, block in enumerate(blocks)]
     if part.heads == 1:
-        return _masked(part, heads[0])
-    return Heads(stacked([_masked(part, head) for head in heads]))
+        return _apply_mask(part, heads[0])
+    return Heads(stack_trees([_apply_mask(part, head) for head in heads]))
 
 
 def _variant(
     part: AttentionSpec, Q: Array, K: Array, V: Array, options: Options
 ) -> Attention:
-    Q, K = scaled(part, Q, K)
-    own = own_options(part.attention) | {KEY: KEY}
-    once = _share(part, Q) ** 2  # on queries alone: their keys may not be given
-    named = {
-        own[name]: value * once if name[0] == "Q" and once != 1 else value
+    Q, K = apply_scale(part, Q, K)
+    parameter_names = variant_options(part.attention) | {KEY: KEY}
+    query_factor = (
+        _scale_factor(part, Q) ** 2
+    )  # on the query side alone, since the option for keys may be absent
+    keywords = {
+        parameter_names[name]: value * query_factor
+        if name[0] == "Q" and query_factor != 1
+        else value
         for name, value in options.items()
     }
-    return attentions[part.attention](Q, K, V, **_keys(part), **named)
+    return attentions[part.attention](Q, K, V, **_keys(part), **keywords)
 
 
 def _keys(part: AttentionSpec) -> Options:
-    """The keys of a spec that only some variants know.
+    """The keys `epsilon` and `iterations`, if the variant takes them.
 
     Raises:
-        InvalidInputError: if one is given that this one does not know.
+        InvalidInputError: if the spec sets one that the variant does not take.
     """
-    known = inspect.signature(attentions[part.attention]).parameters
+    signature = inspect.signature(attentions[part.attention]).parameters
     values = {"epsilon": part.epsilon, "iterations": part.iterations}
-    for key, what in (("epsilon", "scores"), ("iterations", "Sinkhorn half-steps")):
+    for key, subject in (("epsilon", "scores"), ("iterations", "Sinkhorn half-steps")):
         is_given = key in part.model_fields_set and values[key] is not None
-        if is_given and key not in known:
+        if is_given and key not in signature:
             raise InvalidInputError(
-                f"`{key}` is of {what}; `{part.attention}` has none: leave it out."
+                f"`{key}` is of {subject}; `{part.attention}` has none: leave it out."
             )
-    return {k: v for k, v in values.items() if k in known and v is not None}
+    return {k: v for k, v in values.items() if k in signature and v is not None}
 
 
 def _options(part: AttentionSpec) -> Options:
-    """What a variant has of its own, files read.
+    """The options of a variant, with files read.
 
     Raises:
-        InvalidInputError: if it has no such option, or one is no truth value.
+        InvalidInputError: if it has no such option, or if a value must be a truth value
+            and is not, or the reverse.
         InputFileError: if a file cannot be read.
     """
-    known = own_options(part.attention)
+    parameter_names = variant_options(part.attention)
     defaults = inspect.signature(attentions[part.attention]).parameters
     for name, value in (part.options or {}).items():
-        if name not in known:
-            near = suggestion(name, known) if known else "it has none."
-            raise InvalidInputError(
-                f"`{part.attention}` has no option `{name}`; {near}"
+        if name not in parameter_names:
+            hint = (
+                suggestion(name, parameter_names) if parameter_names else "it has none."
             )
-        # Any word would switch on, `no` too.
-        is_switch = isinstance(defaults[known[name]].default, bool)
+            raise InvalidInputError(
+                f"`{part.attention}` has no option `{name}`; {hint}"
+            )
+        # Any string is true in Python, even `no`.
+        is_switch = isinstance(defaults[parameter_names[name]].default, bool)
         if is_switch != isinstance(value, bool):
             kind = "true or false" if is_switch else "no truth value"
             raise InvalidInputError(f"The option `{name}` is {kind}; got `{value}`.")
-    values = with_files(part.options or {}, read_array)
+    values = replace_files(part.options or {}, read_array)
     return {
         name: np.asarray(value, float) if isinstance(value, list) else value
         for name, value in values.items()
     }
 
 
-def _drawn(part: AttentionSpec, draw: Draw, name: str) -> Options:
-    """The random key of a head, if the variant draws something of its own."""
-    known = inspect.signature(attentions[part.attention]).parameters
-    return {KEY: draw.key(name)} if KEY in known else {}
+def _key_option(part: AttentionSpec, draw: Draw, name: str) -> Options:
+    """The random key of a head, if the variant takes one."""
+    signature = inspect.signature(attentions[part.attention]).parameters
+    return {KEY: draw.key(name)} if KEY in signature else {}
 
 
-def _of_head(options: Options, head: int, n_heads: int) -> Options:
-    """The options of one head: of matrices called `Q…` and `K…`, its block of rows.
+def _head_options(options: Options, head: int, n_heads: int) -> Options:
+    """The options of one head.
 
-    Of a list of matrices it has its own.
+    A head takes its own matrix from a list of matrices, and its block of rows from a
+    single matrix whose name begins with `Q` or `K`.
 
     Raises:
-        InvalidInputError: if there are not as many as heads.
+        InvalidInputError: if the length of a list is not the number of heads, or the
+            number of heads does not divide the rows.
     """
-    own = dict(options)
+    values = dict(options)
     for name, value in options.items():
         if np.ndim(value) == 3:
             if len(value) != n_heads:
@@ -212,27 +224,27 @@ def _of_head(options: Options, head: int, n_heads: int) -> Options:
                     f"The option `{name}` is a list of {len(value)} matrices, one for "
                     f"each head, and `heads` is {n_heads}."
                 )
-            own[name] = value[head]
+            values[name] = value[head]
         if name[0] in "QK" and np.ndim(value) == 2:
             check_divides(name, len(value), n_heads)
-            own[name] = np.split(value, n_heads)[head]
-    return own
+            values[name] = np.split(value, n_heads)[head]
+    return values
 
 
-def scaled(part: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
-    """`Q` and `K` with the `scale` of a spec in them."""
-    # On both sides, so that dot products and squared distances are divided alike,
-    # and values, which may carry epsilon, are not.
-    each = _share(part, Q)
-    return (Q, K) if each == 1 else (each * Q, each * K)
+def apply_scale(part: AttentionSpec, Q: Array, K: Array) -> tuple[Array, Array]:
+    """`Q` and `K`, each times the square root of the factor that `scale` names."""
+    # Scaling both sides divides dot products and squared distances alike. Values are
+    # left alone, since they may carry epsilon.
+    factor = _scale_factor(part, Q)
+    return (Q, K) if factor == 1 else (factor * Q, factor * K)
 
 
-def _share(part: AttentionSpec, Q: Array) -> float:
+def _scale_factor(part: AttentionSpec, Q: Array) -> float:
     return 1.0 if part.scale == "none" else Q.shape[0] ** -0.25
 
 
-def _masked(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
-    """Masked by scores where only the row matters; by restricted measures elsewhere."""
+def _apply_mask(part: AttentionSpec, attention: Attention) -> AbstractDynamics:
+    """The attention with its mask: in the scores for softmax, else by `Prefix`."""
     if part.mask is None:
         return attention
     mask = mask_of(part.mask)

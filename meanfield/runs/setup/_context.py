@@ -1,6 +1,6 @@
-"""Frames of other runs: those that a run starts from, and what its tokens look at.
+"""Starts and contexts (keys) that come from other runs or from files.
 
-Tokens look at each other, unless a spec names a context.
+Tokens attend to each other, unless the spec names a context.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -12,8 +12,8 @@ from meanfield.dynamics import (
     AbstractContext,
     AbstractDynamics,
     Cross,
-    Moving,
-    Still,
+    MovingContext,
+    StaticContext,
 )
 from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure, Gaussian, Points
@@ -25,24 +25,24 @@ from ._files import read_states
 from ._parameters import Draw, square, vector
 
 Times = Callable[[], np.ndarray]
-_ROUNDINGS = 8  # between a time as it is printed and as it is stored
+_ROUNDINGS = 8  # roundings between a stored time and the time as printed and typed
 
 
 def source_dimension(path: str) -> int:
     """The dimension of a stored run.
 
     Raises:
-        InputFileError: if there is none.
+        InputFileError: if there is no such run.
         StoreError: if it holds no frame.
     """
     return dimension_in(RunStore.open(path).last_frame())
 
 
-def source_count(path: str) -> int:
-    """How many tokens or cells a frame of a stored run has; none if it is a Gaussian.
+def n_source_tokens(path: str) -> int:
+    """The number of tokens or cells in a frame of a stored run; 0 for a Gaussian.
 
     Raises:
-        InputFileError: if there is none.
+        InputFileError: if there is no such run.
         StoreError: if it holds no frame.
     """
     store = RunStore.open(path)
@@ -50,49 +50,49 @@ def source_count(path: str) -> int:
     return store.sizes.get("token", 0) if cells is None else cells.size
 
 
-def source_numbers(path: str) -> int:
-    """How many numbers all frames of a stored run hold together.
+def n_source_numbers(path: str) -> int:
+    """The total number of floats in all frames of a stored run.
 
     Raises:
-        InputFileError: if there is none.
+        InputFileError: if there is no such run.
         StoreError: if it holds no frame.
     """
     store = RunStore.open(path)
     return store.frames * sum(array.size for array in store.last_frame().values())
 
 
-def stored_measure(start: Start, times: Sequence[float] | None) -> AbstractMeasure:
-    """The frame that a run starts from, as it is in the run named by `source`.
+def load_measure(start: Start, times: Sequence[float] | None) -> AbstractMeasure:
+    """The frame of the run `source` that a new run starts from.
 
     Args:
-        start: that of the run.
-        times: those of its frames, if they are given.
+        start: the start of the new run.
+        times: the times of its frames, if the spec lists them.
 
     Raises:
         InputFileError: if there is no such run.
-        InvalidInputError: if it has no frame at that time, or several draws, or if
-            the times that are asked for begin at another.
+        InvalidInputError: if that run has several flows or no frame at that time, or
+            if `times` begin at another time.
     """
-    source, at = Frames(str(start.keys.source)), start.keys.at
-    index = source.index(at)
-    at = float(source.times[index] if at is None else at)
-    if times is not None and abs(times[0] - at) > source.rounding(at):
+    source, t = Frames(str(start.keys.source)), start.keys.at
+    index = source.index(t)
+    t = float(source.times[index] if t is None else t)
+    if times is not None and abs(times[0] - t) > source.rounding(t):
         raise InvalidInputError(
-            f"The run starts from a state at t = {at:g}, so its `times` begin there; "
+            f"The run starts from a state at t = {t:g}, so `times` must begin there; "
             f"got {times[0]:g}."
         )
     return source.measure(start, index)
 
 
 class Frames:
-    """The frames of a stored run of one flow.
+    """The frames of a stored run with one flow.
 
     Args:
-        path: where the run is.
+        path: the folder of the run.
 
     Raises:
-        InputFileError: if there is none.
-        InvalidInputError: if it holds several draws.
+        InputFileError: if there is no such run.
+        InvalidInputError: if it holds several flows.
     """
 
     def __init__(self, path: str) -> None:
@@ -110,48 +110,50 @@ class Frames:
         """The times of the frames."""
         return self._dataset["time"].values
 
-    def rounding(self, at: float) -> float:
-        """How far a time as it is printed may be from one that is stored."""
-        return _ROUNDINGS * float(np.finfo(self.times.dtype).eps) * max(1.0, abs(at))
+    def rounding(self, t: float) -> float:
+        """The largest rounding error between a printed time and a stored one."""
+        return _ROUNDINGS * float(np.finfo(self.times.dtype).eps) * max(1.0, abs(t))
 
-    def index(self, at: float | None) -> int:
-        """The index of the frame at a time, of the last if it is `None`.
+    def index(self, t: float | None) -> int:
+        """The index of the frame at a time; of the last frame for `None`.
 
         Raises:
             InvalidInputError: if there is no frame at that time.
         """
         times = self.times
-        at = float(times[-1]) if at is None else at
-        index = int(np.argmin(np.abs(times - at)))
-        if abs(float(times[index]) - at) > self.rounding(at):
+        t = float(times[-1]) if t is None else t
+        index = int(np.argmin(np.abs(times - t)))
+        if abs(float(times[index]) - t) > self.rounding(t):
             raise InvalidInputError(
-                f"`{self._path}` has no frame at t = {at:g}; the nearest is at t = "
-                f"{self._written(float(times[index]))}."
+                f"`{self._path}` has no frame at t = {t:g}; the nearest is at t = "
+                f"{self._format_time(float(times[index]))}."
             )
         return index
 
-    def _written(self, t: float) -> str:
-        """A time in as few digits as find its frame again: 2.01, whatever its bits."""
+    def _format_time(self, t: float) -> str:
+        """A time with the fewest digits that still identify its frame, such as 2.01."""
         texts = (f"{t:.{digits}g}" for digits in range(3, 18))
         return next(text for text in texts if abs(float(text) - t) <= self.rounding(t))
 
     def measures(self, start: Start) -> list[AbstractMeasure]:
-        """All frames, of which each chunk is read once."""
-        self._dataset.load()
+        """All frames as measures."""
+        self._dataset.load()  # reads each chunk once
         return [self.measure(start, index) for index in range(len(self.times))]
 
     def measure(self, start: Start, index: int) -> AbstractMeasure:
-        """A frame, with the sums and in the format of a start."""
-        moment = self._dataset.isel(time=index)
-        home = representation_in(moment)
+        """A frame as a measure, with the sums and the dtype of a start."""
+        frame = self._dataset.isel(time=index)
+        representation = representation_in(frame)
         dtype = start.grid.dtype
-        arrays = {name: a.astype(dtype) for name, a in home.arrays(moment).items()}
-        grid = start.grid.in_box(self._store.spec.get("box"))  # moves on as it did
-        return home.restore(replace(start, grid=grid), arrays, arrays)
+        arrays = {
+            name: a.astype(dtype) for name, a in representation.arrays(frame).items()
+        }
+        grid = start.grid.replace_box(self._store.spec.get("box"))  # keep its motion
+        return representation.restore(replace(start, grid=grid), arrays, arrays)
 
 
 def context_dimension(text: str) -> int | None:
-    """The dimension that a context fixes, if it does.
+    """The dimension that a context fixes; `None` if it fixes none.
 
     Raises:
         InputFileError: if there is no such file or run.
@@ -162,8 +164,8 @@ def context_dimension(text: str) -> int | None:
     return None if context.run is None else source_dimension(context.run)
 
 
-def keys_seen(text: str) -> int:
-    """How many tokens or cells a context has; none if it is a Gaussian.
+def n_context_keys(text: str) -> int:
+    """The number of tokens or cells in a context; 0 for a Gaussian.
 
     Raises:
         InputFileError: if there is no such file or run.
@@ -171,81 +173,83 @@ def keys_seen(text: str) -> int:
     context = context_of(text)
     if context.file is not None:
         return len(read_states(context.file))
-    return 0 if context.run is None else source_count(context.run)
+    return 0 if context.run is None else n_source_tokens(context.run)
 
 
-def most_keys(texts: Iterable[str | None]) -> int:
-    """How many tokens or cells the largest of these contexts has; none without any.
+def max_context_keys(texts: Iterable[str | None]) -> int:
+    """The number of tokens or cells in the largest of several contexts; at least 0.
 
     Raises:
         InputFileError: if there is no such file or run.
     """
-    return max((keys_seen(text) for text in texts if text is not None), default=0)
+    return max((n_context_keys(text) for text in texts if text is not None), default=0)
 
 
-def numbers_moving(texts: Iterable[str | None]) -> int:
-    """How many numbers the frames hold of all these contexts that move.
+def n_moving_numbers(texts: Iterable[str | None]) -> int:
+    """The total number of floats in the frames of all moving contexts.
 
     Raises:
         InputFileError: if there is no such run.
     """
     parts = (context_of(text) for text in texts if text is not None)
-    return sum(source_numbers(str(part.run)) for part in parts if part.moves)
+    return sum(n_source_numbers(str(part.run)) for part in parts if part.moves)
 
 
 class Contexts:
-    """What the tokens of a spec look at; a run or a file is read once for all draws.
+    """The contexts of a spec, each read once for all draws.
 
     Args:
-        start: that of the run, whose sums and cells they have.
-        times: gives those of its frames.
+        start: the start of the run; contexts take its settings for sums and cells.
+        times: returns the times of the run's frames.
     """
 
     def __init__(self, start: Start, times: Times) -> None:
         self._start, self._times = start, times
         self._read: dict[str, AbstractContext] = {}
 
-    def across(
+    def add_context(
         self,
-        moves: AbstractDynamics,
+        dynamics: AbstractDynamics,
         part: AttentionSpec,
         d: int,
         draw: Draw,
         *,
         prefix: str = "",
     ) -> AbstractDynamics:
-        """A dynamics whose tokens look at the context of a part, if it has one.
+        """The dynamics with the context of a part as its keys, if it has one.
 
         Args:
-            moves: what moves tokens that look at each other.
+            dynamics: the dynamics of tokens that attend to each other.
             part: the attention: the spec itself, or one of its terms.
             d: the dimension.
-            draw: for matrices that are drawn.
-            prefix: of the names of the part.
+            draw: the random keys of the draw, for random matrices.
+            prefix: the prefix of the part's key names, such as `terms.0.`.
 
         Raises:
-            InvalidInputError: if keys do not fit together.
+            InvalidInputError: if keys contradict each other.
             InputFileError: if there is no such file or run.
         """
         if part.context is None:
-            return moves
+            return dynamics
         if part.context not in self._read:
             context = context_of(part.context)
             if context.run is None and context.file is None:
-                return Cross(moves, Still(_gaussian(part, d, draw, prefix)))
-            self._read[part.context] = self._stored(context)
-        return Cross(moves, self._read[part.context])
+                return Cross(dynamics, StaticContext(_gaussian(part, d, draw, prefix)))
+            self._read[part.context] = self._load(context)
+        return Cross(dynamics, self._read[part.context])
 
-    def _stored(self, context: Context) -> AbstractContext:
-        """What a run or a file holds."""
+    def _load(self, context: Context) -> AbstractContext:
+        """The context in a run or a file."""
         if context.file is not None:
             x = read_states(context.file)
             how = self._start.sums.reduction(*x.shape)
             position = np.arange(1, len(x) + 1) / len(x)
-            return Still(Points.uniform(x, position=position, reduction=how))
+            return StaticContext(Points.uniform(x, position=position, reduction=how))
         frames = Frames(str(context.run))
         if not context.moves:
-            return Still(frames.measure(self._start, frames.index(context.at)))
+            return StaticContext(
+                frames.measure(self._start, frames.index(context.time))
+            )
         ts, times = frames.times, self._times()
         early = ts[0] - times[0] > frames.rounding(ts[0])
         late = times[-1] - ts[-1] > frames.rounding(ts[-1])
@@ -254,7 +258,7 @@ class Contexts:
                 f"The context `{context.run}` moves from t = {ts[0]:g} to {ts[-1]:g}, "
                 f"and the run from {times[0]:g} to {times[-1]:g}: choose times within."
             )
-        return Moving.through(ts, frames.measures(self._start))
+        return MovingContext.from_frames(ts, frames.measures(self._start))
 
 
 def _gaussian(part: AttentionSpec, d: int, draw: Draw, prefix: str) -> Gaussian:

@@ -1,4 +1,4 @@
-"""Where and when a run is: the dimension of the space, and the times of the frames."""
+"""The dimension of the space and the frame times of a run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,25 +8,23 @@ from jaxtyping import Float, Int
 
 from meanfield import models
 from meanfield.errors import InvalidInputError
-from meanfield.spec import KEYS, OF_HEADS, RunSpec, heads_of
+from meanfield.spec import HEADWISE_KEYS, KEYS, RunSpec, heads_of
 
 from ._context import context_dimension, source_dimension
 from ._files import read_states
-from ._layers import acting_on
+from ._layers import drift_sizes
 from ._parameters import columns, dtype_of, entries
 
-_MOST = 2.0**53  # steps: whole numbers beyond are no floats
-_FIRST = 1e-4  # of the time, where `spacing = log` has its first frame after the start
+_MAX_STEPS = 2.0**53  # a float counts no further exactly
+_FIRST = 1e-4  # first frame after the start for `spacing = log`, as a fraction of t
 
 
 def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
-    """The dimension that the keys fix; a number alone is a 1 × 1 matrix.
-
-    A grid of starts lies in the plane.
+    """The dimension that the keys fix; 1 if none does, or 2 for a grid of starts.
 
     Args:
-        spec: that of a run.
-        contexts: what its tokens look at, by name.
+        spec: the spec of a run.
+        contexts: the names of its contexts.
 
     Raises:
         InvalidInputError: if two keys disagree.
@@ -36,7 +34,7 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
     for name in (name for name, row in KEYS.items() if row.holds == "matrix"):
         size, is_vector = _size(name, getattr(spec, name)), name.endswith("mean")
         sizes[name if is_vector else f"columns of {name}"] = size
-    sizes |= acting_on(spec.drift)
+    sizes |= drift_sizes(spec.drift)
     if spec.model is not None:
         network = models.read(models.load(spec.model))
         sizes[f"the model {spec.model}"] = network.sizes.dimension
@@ -46,31 +44,31 @@ def dimension(spec: RunSpec, contexts: Sequence[str | None]) -> int:
         sizes["the run to start from"] = source_dimension(spec.source)
     for context in filter(None, contexts):
         sizes[f"the context {context}"] = context_dimension(context)
-    known = {name: size for name, size in sizes.items() if size is not None}
-    if len(set(known.values())) > 1:
-        text = ", ".join(f"{name}: {size}" for name, size in known.items())
+    dimensions = {name: size for name, size in sizes.items() if size is not None}
+    if len(set(dimensions.values())) > 1:
+        text = ", ".join(f"{name}: {size}" for name, size in dimensions.items())
         raise InvalidInputError(
             f"The keys disagree on the dimension ({text}); make them agree, or leave "
             "one out."
         )
     plane = spec.starts is not None and spec.starts.startswith("grid")
-    return next(iter(known.values()), 2 if plane else 1)
+    return next(iter(dimensions.values()), 2 if plane else 1)
 
 
 def _size(name: str, value: Any) -> int | None:
-    """The dimension that a matrix fixes, or the first of a list that does."""
+    """The dimension fixed by a matrix, or by the first matrix of a list that does."""
     if name.endswith("mean"):
         return entries(value)
-    parts = heads_of(value) if name in OF_HEADS else None
+    parts = heads_of(value) if name in HEADWISE_KEYS else None
     sizes = [columns(part) for part in ([value] if parts is None else parts)]
     return next((size for size in sizes if size is not None), None)
 
 
 def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
-    """The times of the frames; with a fixed step they fall on its steps.
+    """The times of the frames, multiples of the step if it is fixed.
 
     Raises:
-        InvalidInputError: if they do not increase in the format of the spec.
+        InvalidInputError: if they do not increase in the precision of the spec.
     """
     start, end, dt, frames = spec.at or 0.0, spec.t, spec.dt, spec.frames
     if spec.model is not None and "t" not in spec.model_fields_set:
@@ -81,7 +79,7 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
         ts = np.arange(end + 1)
     elif end <= start:
         raise InvalidInputError(
-            f"The final time `t` must pass the start, t = {start:g}; got {end:g}."
+            f"`t` must be later than the start, t = {start:g}; got {end:g}."
         )
     elif dt is None:
         ts = start + (end - start) * _SPACINGS[spec.spacing](frames)
@@ -90,8 +88,8 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
     ts = ts.astype(dtype_of(spec.precision))
     if not np.all(ts[1:] > ts[:-1]):
         raise InvalidInputError(
-            f"The frames lie closer than {spec.precision} precision can tell; ask for "
-            "fewer `frames`."
+            f"The frames are too close together for {spec.precision} precision; lower "
+            "`frames`."
         )
     return ts
 
@@ -99,12 +97,12 @@ def times(spec: RunSpec) -> Float[np.ndarray, " times"]:
 def _multiples(
     dt: float, start: float, end: float, *, frames: int
 ) -> Int[np.ndarray, " times"]:
-    """How many steps of a length lie before each frame."""
+    """The number of fixed steps before each frame."""
     count = (end - start) / dt
-    if count > _MOST:
+    if count > _MAX_STEPS:
         raise InvalidInputError(
-            f"Steps of {dt:g} are more than can be counted until t = {end:g}; choose a "
-            "longer `dt`."
+            f"Steps of {dt:g} until t = {end:g} are too many to count; choose a larger "
+            "`dt`."
         )
     steps = max(1, round(count))
     stride = max(1, -(-steps // (frames - 1)))
@@ -119,17 +117,17 @@ def _log(frames: int) -> Float[np.ndarray, " times"]:
     return np.append(0.0, np.geomspace(1, _FIRST, frames - 1)[::-1])
 
 
-def _both(frames: int) -> Float[np.ndarray, " times"]:
-    """As fine as either of half as many, so that neither end of time looks coarse."""
-    half = max(2, (frames + 1) // 2)  # they share their first and their last
+def _even_and_log(frames: int) -> Float[np.ndarray, " times"]:
+    """Half of the frames evenly spaced and half logarithmically, merged."""
+    half = max(2, (frames + 1) // 2)  # both halves contain 0 and 1
     return np.unique(np.append(_even(frames - half + 2), _log(half)))
 
 
-_SPACINGS = {"even": _even, "log": _log, "both": _both}
+_SPACINGS = {"even": _even, "log": _log, "both": _even_and_log}
 
 
-def depth_of_model(model: str, chosen: Sequence[int] | None) -> int:
-    """How many layers act, one after the other, for a unit of time each."""
-    if chosen is not None:
-        return len(chosen)
+def depth_of_model(model: str, layers: Sequence[int] | None) -> int:
+    """The number of layers that act; each acts for a unit of time."""
+    if layers is not None:
+        return len(layers)
     return models.read(models.load(model)).sizes.n_layers

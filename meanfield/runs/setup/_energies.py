@@ -1,4 +1,4 @@
-"""The energies of a spec: those that are observed, and the one that it descends."""
+"""The energies of a spec: those to observe, and the one that its flow descends."""
 
 import inspect
 from collections.abc import Sequence
@@ -10,12 +10,17 @@ import numpy as np
 from typing_extensions import override
 
 from meanfield._registry import suggestion
-from meanfield.energies import AbstractEnergy, energies, free, natural
+from meanfield.energies import (
+    AbstractEnergy,
+    attention_energies,
+    energies,
+    measure_energies,
+)
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.measures import AbstractMeasure, AbstractReader, Gaussian, Grid, Points
-from meanfield.spec import OF_HEADS, AttentionSpec, RunSpec, with_files
+from meanfield.spec import HEADWISE_KEYS, AttentionSpec, RunSpec, replace_files
 
-from ._attention import scaled
+from ._attention import apply_scale
 from ._files import read_array
 from ._heads import parameters
 from ._parameters import Draw
@@ -23,53 +28,55 @@ from ._parameters import Draw
 Energies = dict[str, AbstractEnergy]  # by the suffix of their variables
 
 
-def descended_energy(
+def flow_energy(
     part: AttentionSpec, names: Sequence[str], d: int, draw: Draw
 ) -> AbstractEnergy:
-    """The energy that a flow descends, or the sum of several.
+    """The energy that a gradient flow descends: the sum of the named energies.
 
     Args:
-        part: the keys of scores.
-        names: those of the energies.
+        part: the keys of the scores.
+        names: the names of the energies.
         d: the dimension.
-        draw: for matrices that are drawn.
+        draw: the random keys of the draw, for random matrices.
 
     Raises:
-        InvalidInputError: if parameters do not fit, or are those of no energy in it.
+        InvalidInputError: if the shape of a parameter is wrong, or none of the energies
+            takes it.
         UnknownNameError: if a name is not registered.
     """
     for name in names:
-        check_known(name)
+        check_energy_name(name)
     _check_used(part, names)
-    first, *others = [
+    first, *rest = [
         energy_named(part, name, d, draw, options=part.options) for name in names
     ]
-    return sum(others, first)
+    return sum(rest, first)
 
 
-def observed_energies(spec: RunSpec, d: int, draw: Draw) -> Energies:
+def energies_to_observe(spec: RunSpec, d: int, draw: Draw) -> Energies:
     """The energies that a spec asks to observe.
 
     Raises:
-        InvalidInputError: if one depends on parameters that the run has not one of, or
-            the run has noise, whose share of `dE/dt` is not known here.
+        InvalidInputError: if the attention follows no known energy, an energy needs a
+            single constant attention and the run has several, or the run has noise,
+            whose part of `dE/dt` is unknown.
         UnknownNameError: if a name is not registered.
     """
-    if spec.watched and spec.noise:
+    if spec.recorded_energies and spec.noise:
         raise InvalidInputError(
-            "`observe` records an energy and its rate under the velocities alone, to "
-            "which `noise` adds: leave out one of them."
+            "`observe` records the rate of an energy under the velocities alone, "
+            "without `noise`: leave out one of them."
         )
-    options = None if spec.flow_of is None else spec.options  # else of the attention
+    options = None if spec.flow_of is None else spec.options  # else the attention's
     parts: Energies = {}
-    for name in spec.watched:
+    for name in spec.recorded_energies:
         if name == "energy" and spec.flow_of is not None:
-            parts[""] = descended_energy(spec, spec.flow_of, d, draw)
+            parts[""] = flow_energy(spec, spec.flow_of, d, draw)
             continue
         has_drift = spec.drift is not None
-        key = _natural(spec, has_drift=has_drift) if name == "energy" else name
-        check_known(key, "energy")
-        if key not in free:
+        key = _natural_energy(spec, has_drift=has_drift) if name == "energy" else name
+        check_energy_name(key, "energy")
+        if key not in measure_energies:
             several = {"heads": spec.heads > 1, "layers": spec.layers}
             several |= {key: getattr(spec, key) for key in ("terms", "mask", "context")}
             _check_single(name, **several, model=spec.model)
@@ -85,104 +92,111 @@ def energy_named(
     *,
     options: dict[str, Any] | None,
 ) -> AbstractEnergy:
-    """An energy with the parameters that enter it, in double.
+    """An energy with its parameters, in double precision.
 
     Raises:
-        InvalidInputError: if parameters do not fit.
+        InvalidInputError: if the shape of a parameter is wrong.
         UnknownNameError: if the name is not registered.
     """
     make = energies[name]
     matrices = (jnp.eye(d),) * 3
-    if name not in free:
+    if name not in measure_energies:
         ((Q, K, V),) = parameters(part, d, draw)
-        matrices = (*scaled(part, Q, K), V)
+        matrices = (*apply_scale(part, Q, K), V)
     keywords = {
         key: np.asarray(value, float) if isinstance(value, list) else value
-        for key, value in with_files(options or {}, read_array).items()
-        if key in _own(name)
+        for key, value in replace_files(options or {}, read_array).items()
+        if key in _option_names(name)
     }
     return make(*matrices, epsilon=part.epsilon, **keywords)
 
 
 def suffix(name: str) -> str:
-    """Of the variables of an energy: none for the one that belongs to the run."""
+    """The suffix of an energy's variables; empty for the run's own energy."""
     return "" if name == "energy" else f"_{name.replace('-', '_')}"
 
 
-def check_known(name: str, *others: str) -> None:
-    """Refuses the name of no energy.
+def check_energy_name(name: str, *extra_names: str) -> None:
+    """Raises unless `name` is a registered energy.
 
     Args:
-        name: what may be one.
-        *others: names that are taken beside those of energies.
+        name: the name to check.
+        *extra_names: further valid names, for the suggestion.
 
     Raises:
-        UnknownNameError: with the nearest name.
+        UnknownNameError: with the most similar name.
     """
     if name not in energies:
-        near = suggestion(name, [*others, *energies])
-        raise UnknownNameError(f"There is no energy `{name}`; {near}")
+        hint = suggestion(name, [*extra_names, *energies])
+        raise UnknownNameError(f"There is no energy `{name}`; {hint}")
 
 
-def _natural(part: AttentionSpec, *, has_drift: bool) -> str:
-    """The energy that a variant of attention follows by itself."""
-    if part.iterations is None and not has_drift and part.attention in natural:
-        return natural[part.attention]
-    after_steps = "" if part.iterations is None else " after finitely many iterations"
-    with_drift = " beside a `drift`" if has_drift else ""
+def _natural_energy(part: AttentionSpec, *, has_drift: bool) -> str:
+    """The name of the energy whose gradient flow an attention is."""
+    if (
+        part.iterations is None
+        and not has_drift
+        and part.attention in attention_energies
+    ):
+        return attention_energies[part.attention]
+    iterations_note = (
+        "" if part.iterations is None else " after finitely many iterations"
+    )
+    drift_note = " beside a `drift`" if has_drift else ""
     raise InvalidInputError(
-        f"`{part.attention}` attention{after_steps}{with_drift} follows no energy that "
-        f"is known; observe one of {', '.join(energies)}."
+        f"`{part.attention}` attention{iterations_note}{drift_note} follows no energy "
+        f"that is known; observe one of {', '.join(energies)}."
     )
 
 
 def _check_single(name: str, **several: object) -> None:
-    """An energy of scores is one of a single attention, the same at all times."""
+    """Checks that a run has one constant attention, as energies of scores need."""
     key = next((key for key, is_there in several.items() if is_there), None)
     if key is not None:
         raise InvalidInputError(
-            f"`observe = {name}` needs one unmasked attention that does not change in "
-            f"time, and this run has `{key}`; these need none: {', '.join(free)}."
+            f"`observe = {name}` needs one unmasked attention, constant in time, and "
+            f"this run has `{key}`. Energies of the measure alone do not: "
+            f"{', '.join(measure_energies)}."
         )
 
 
 @dataclass(frozen=True)
-class _Infinite(AbstractReader[bool]):
-    """Whether an energy or its slope is; of tokens and grids both are sums."""
+class _InfinityReader(AbstractReader[bool]):
+    """Whether an energy or its gradient is infinite; never for tokens and grids."""
 
     energy: AbstractEnergy
 
     @override
-    def of_points(self, mu: Points) -> bool:
+    def read_points(self, mu: Points) -> bool:
         return False
 
     @override
-    def of_grid(self, mu: Grid) -> bool:
+    def read_grid(self, mu: Grid) -> bool:
         return False
 
     @override
-    def of_gaussian(self, mu: Gaussian) -> bool:
-        parts = self.energy(mu), *self.energy.slopes(mu)
+    def read_gaussian(self, mu: Gaussian) -> bool:
+        parts = self.energy(mu), *self.energy.moment_gradients(mu)
         return not all(np.all(np.isfinite(part)) for part in parts)
 
 
 def check_finite(energy: AbstractEnergy, measure: AbstractMeasure, name: str) -> None:
-    """Refuses a Gaussian at which an energy that is descended has no slope.
+    """Checks that the energy of a gradient flow and its gradient are finite at a start.
 
     Raises:
-        InvalidInputError: if the energy is infinite there.
+        InvalidInputError: if they are not.
     """
-    if _Infinite(energy)(measure):
+    if _InfinityReader(energy)(measure):
         raise InvalidInputError(
-            f"The energy of `{name}` is infinite at the start, or its slope is, so no "
-            "flow goes down it: start from a covariance of full rank, and for an "
-            "interaction from one whose exponential has a mean (a smaller `cov`, or "
-            "`A`)."
+            f"The energy of `{name}` or its gradient is infinite at the start, so its "
+            "flow is undefined: start from a covariance of full rank; for an "
+            "interaction energy, also lower `cov` or `A`, so that the mean of its "
+            "exponential is finite."
         )
 
 
 def assumes_identity(spec: RunSpec) -> bool:
-    """Whether some scores are those of `A = I` because none are given.
+    """Whether scores use the default `A = I` because the spec gives no matrix.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -197,27 +211,27 @@ def assumes_identity(spec: RunSpec) -> bool:
 
 def _have_scores(names: Sequence[str]) -> bool:
     """Whether scores enter some of these energies."""
-    return any(name not in free for name in names)
+    return any(name not in measure_energies for name in names)
 
 
 def _check_used(part: AttentionSpec, names: Sequence[str]) -> None:
-    """Refuses parameters that no energy has a use for."""
+    """Checks that each parameter is used by one of the energies."""
     mover = " + ".join(names)
-    of_scores = (*OF_HEADS, "scale", "epsilon")
-    for key in () if _have_scores(names) else of_scores:
+    score_keys = (*HEADWISE_KEYS, "scale", "epsilon")
+    for key in () if _have_scores(names) else score_keys:
         if key in part.model_fields_set and getattr(part, key) is not None:
             raise InvalidInputError(
                 f"`{key}` is of scores; `{mover}` has none: leave it out."
             )
-    options = [option for name in names for option in _own(name)]
+    options = [option for name in names for option in _option_names(name)]
     for option in part.options or {}:
         if option not in options:
-            near = suggestion(option, options) if options else "it has none."
-            raise InvalidInputError(f"`{mover}` has no option `{option}`; {near}")
+            hint = suggestion(option, options) if options else "it has none."
+            raise InvalidInputError(f"`{mover}` has no option `{option}`; {hint}")
 
 
-def _own(name: str) -> list[str]:
-    """The parameters that an energy has of its own."""
+def _option_names(name: str) -> list[str]:
+    """The options of an energy, besides `epsilon`."""
     keywords = inspect.signature(energies[name]).parameters.values()
     names = [p.name for p in keywords if p.kind is p.KEYWORD_ONLY]
     return [word for word in names if word != "epsilon"]

@@ -1,24 +1,25 @@
-"""Arrays of numbers in files: `.npy`, and tables with commas, `.csv`."""
+"""Reading arrays of numbers from `.npy` and `.csv` files."""
 
 from pathlib import Path
 
 import numpy as np
 
-from meanfield._reading import absent, path_of
+from meanfield._reading import missing_file_error, path_of
 from meanfield.errors import InputFileError
 
 from ._tables import read_table
 
-SAVED = "Write one by `numpy.save`, or a table of numbers as .csv."
+SAVE_ADVICE = "Write one with `numpy.save`, or a table of numbers as .csv."
 
 
 def read_array(path: str | Path) -> np.ndarray:
-    """The numbers in a `.npy` or `.csv` file, in double.
+    """The numbers in a `.npy` or `.csv` file, in double precision.
 
     The first line of a `.csv` file may name its columns; see `read_table`.
 
     Raises:
-        InputFileError: if it is missing, of another kind, or holds no finite numbers.
+        InputFileError: if the file is missing or has another suffix, or does not hold
+            an array of finite numbers with at most two axes.
     """
     path = path_of(path)
     readers = {".npy": _npy, ".csv": read_table}
@@ -27,15 +28,15 @@ def read_array(path: str | Path) -> np.ndarray:
     try:
         array = readers[path.suffix](path)
     except FileNotFoundError:
-        raise absent(path) from None
+        raise missing_file_error(path) from None
     except (OSError, ValueError, EOFError) as error:
         reason = " ".join(str(error).split())
         raise InputFileError(
-            f"`{path}` holds no array of numbers: {reason.rstrip('.')}. {SAVED}"
+            f"`{path}` holds no array of numbers: {reason.rstrip('.')}. {SAVE_ADVICE}"
         ) from None
     if array.size == 0 or array.ndim > 2:
         raise InputFileError(
-            f"`{path}` holds no matrix; its shape is {array.shape}. {SAVED}"
+            f"`{path}` must hold a matrix; its shape is {array.shape}. {SAVE_ADVICE}"
         )
     if not np.all(np.isfinite(array)):
         place = np.argwhere(~np.isfinite(array))[0].tolist()

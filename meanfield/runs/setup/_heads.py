@@ -1,4 +1,4 @@
-"""The matrices of each head: its own of a list, or its rows of a single one."""
+"""The matrices of each head: one of a list, or a block of rows of a single matrix."""
 
 from collections.abc import Callable
 from typing import cast
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from meanfield.errors import InvalidInputError
-from meanfield.spec import OF_HEADS, AttentionSpec, Matrices, Matrix, heads_of
+from meanfield.spec import HEADWISE_KEYS, AttentionSpec, Matrices, Matrix, heads_of
 
 from ._parameters import Draw, matrix, square
 
@@ -21,11 +21,11 @@ def parameters(
 ) -> list[Block]:
     """`Q`, `K` and `V` of each head, before `scale`.
 
-    Of a list, head `h` has its own in full. Of a single matrix it has block `h` of the
-    rows of `Q` and `K`, and those rows of `V`.
+    Head `h` takes entry `h` of a list of matrices. From a single matrix, it takes block
+    `h` of the rows of `Q` and `K`, and the same rows of `V`, zero elsewhere.
 
     Raises:
-        InvalidInputError: if they do not fit.
+        InvalidInputError: if shapes or the number of heads do not fit.
     """
     _check_lists(part, prefix)
     whole: Make = lambda name, value: square(f"{prefix}{name}", value, d, draw)
@@ -41,7 +41,7 @@ def parameters(
     counts = dict.fromkeys(block.shape[0] for block in (*Q, *K))
     if len(counts) > 1:
         raise InvalidInputError(
-            f"`{prefix}Q` and `{prefix}K` must have as many rows as each other; got "
+            f"`{prefix}Q` and `{prefix}K` must have the same number of rows; got "
             f"{' and '.join(map(str, counts))}."
         )
     V = _each_head(part, "V", part.V, make=whole, cut=_rows_of_values)
@@ -49,7 +49,7 @@ def parameters(
 
 
 def _check_lists(part: AttentionSpec, prefix: str) -> None:
-    for name in OF_HEADS:
+    for name in HEADWISE_KEYS:
         parts = heads_of(getattr(part, name))
         if parts is not None and len(parts) != part.heads:
             raise InvalidInputError(
@@ -67,7 +67,7 @@ def _each_head(
     make: Make,
     cut: Callable[[str, Array, int], list[Array]],
 ) -> list[Array]:
-    """A matrix for each head: its own in a list, or what is cut from a single one."""
+    """A matrix for each head: its entry of a list, or its part of a single matrix."""
     parts = heads_of(value)
     if parts is None:
         single = make(name, cast(Matrix, value))
@@ -76,29 +76,29 @@ def _each_head(
 
 
 def _rows_of_queries(name: str, single: Array, n_heads: int) -> list[Array]:
-    """Block `h` of the rows, for head `h`."""
+    """Block `h` of the rows, for each head `h`."""
     check_divides(name, len(single), n_heads)
-    # JAX would compile a program with as many results.
+    # NumPy, because JAX would compile a program for each number of heads.
     return [jax.device_put(rows) for rows in np.split(np.asarray(single), n_heads)]
 
 
 def _rows_of_values(name: str, single: Array, n_heads: int) -> list[Array]:
-    """The same, each where it was, among zeros."""
+    """Block `h` of the rows, with the other rows set to zero, for each head `h`."""
     d = len(single)
     check_divides(name, d, n_heads)
     rows, whole = np.arange(d) // (d // n_heads), np.asarray(single)
-    own = ((rows == h)[:, None] for h in range(n_heads))
-    return [jax.device_put(np.where(mine, whole, 0)) for mine in own]
+    masks = ((rows == h)[:, None] for h in range(n_heads))
+    return [jax.device_put(np.where(mask, whole, 0)) for mask in masks]
 
 
 def check_divides(name: str, rows: int, n_heads: int) -> None:
-    """Checks that heads have equally many of the rows of a matrix.
+    """Checks that the number of heads divides the rows of a matrix.
 
     Raises:
-        InvalidInputError: naming the matrix.
+        InvalidInputError: if it does not.
     """
     if rows % n_heads:
         raise InvalidInputError(
-            f"`heads` must divide the {rows} rows of `{name}`; got {n_heads}. A list "
-            "has one matrix for each head."
+            f"`heads` must divide the {rows} rows of `{name}`; got {n_heads}. "
+            "Alternatively, give a list with one matrix for each head."
         )

@@ -1,4 +1,4 @@
-"""Layers of a spec, and its drift: affine, or a perceptron, by layers too."""
+"""The layers of a spec, and its drifts: affine maps or perceptrons."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from meanfield.dynamics import (
     Interpolated,
     Layers,
     Perceptron,
-    stacked,
+    stack_trees,
 )
 from meanfield.errors import InvalidInputError
 from meanfield.spec import Matrix
@@ -27,17 +27,17 @@ from ._parameters import (
 
 Values = Mapping[str, Matrix]
 OfLayers = Sequence[Drift | Perceptron | None]
-_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # that act on a token, or are added to one
+_ROWS, _VECTORS = ("M", "W1"), ("b", "b2")  # matrices on a token, vectors of its size
 
 
 @dataclass(frozen=True)
 class Depth:
-    """When each layer begins to act, and what acts between these times.
+    """The schedule of layers in time.
 
     Attributes:
         starts: the times at which layers begin.
-        end: of the flow; the last acts for ever.
-        is_linear: whether parameters are linear between the times.
+        end: the final time of the flow.
+        is_linear: whether parameters are interpolated linearly between these times.
     """
 
     starts: tuple[float, ...]
@@ -45,48 +45,48 @@ class Depth:
     is_linear: bool
 
     def dynamics(self, members: Sequence[AbstractDynamics]) -> AbstractDynamics:
-        """One dynamics that is each of these in its layer, or linear between them."""
+        """The dynamics of all layers, piecewise constant or linear in time."""
         if self.is_linear:
-            return Interpolated(jnp.asarray(self.starts), stacked(members))
+            return Interpolated(jnp.asarray(self.starts), stack_trees(members))
         end = max(self.end, self.starts[-1] + 1.0)
-        return Layers(jnp.asarray([*self.starts, end]), stacked(members))
+        return Layers(jnp.asarray([*self.starts, end]), stack_trees(members))
 
 
 def drifts(
-    shared: Values | None,
+    run_drift: Values | None,
     values_of_layers: Sequence[Values | None],
     depth: Depth | None,
     *,
     d: int,
     draw: Draw,
 ) -> list[AbstractDynamics]:
-    """What is added to attentions: nothing, a drift, or one for each layer.
+    """The drifts that are added to attentions, over all layers.
 
-    Layers may have affine drifts and perceptrons in turn: then both are added in all
-    of them, the one that a layer has not with parameters of zero.
+    If some layers have affine drifts and others perceptrons, all layers get both; the
+    missing one has zero parameters.
 
     Args:
-        shared: the drift of the run, which layers take that have none of their own.
-        values_of_layers: their own.
-        depth: that of the layers, if there are any.
+        run_drift: the drift of the run, the default of each layer.
+        values_of_layers: the layers' own drifts, or `None`.
+        depth: the schedule of the layers, if there are any.
         d: the dimension.
-        draw: for matrices that are drawn.
+        draw: the random keys of the draw, for random matrices.
     """
     if depth is None or not any(values_of_layers):
-        return [] if shared is None else [_drift(shared, d, draw, "")]
+        return [] if run_drift is None else [_drift(run_drift, d, draw, "")]
     values_or_none = [
-        shared if values is None else values for values in values_of_layers
+        run_drift if values is None else values for values in values_of_layers
     ]
     drifts_of_layers = [
         None if values is None else _drift(values, d, draw, f"layers.{i}.")
         for i, values in enumerate(values_or_none)
     ]
-    kinds = _affine(drifts_of_layers, d), _wide(drifts_of_layers, d)
+    kinds = _affine(drifts_of_layers, d), _perceptrons(drifts_of_layers, d)
     return [depth.dynamics(members) for members in kinds if members]
 
 
-def acting_on(drift: Values | None) -> dict[str, int]:
-    """The dimension that the parts of a drift fix, by their names.
+def drift_sizes(drift: Values | None) -> dict[str, int]:
+    """The dimension that each part of a drift fixes, by name.
 
     Raises:
         InputFileError: if a file cannot be read.
@@ -115,28 +115,28 @@ def _drift(values: Values, d: int, draw: Draw, prefix: str) -> Drift | Perceptro
 
 
 def _affine(drifts_of_layers: OfLayers, d: int) -> list[Drift]:
-    """The affine drift of each layer; none if no layer has one."""
+    """The affine drift of each layer; empty if no layer has one."""
     if not any(isinstance(drift, Drift) for drift in drifts_of_layers):
         return []
-    none = Drift(jnp.zeros((d, d)))
-    return [drift if isinstance(drift, Drift) else none for drift in drifts_of_layers]
+    zero = Drift(jnp.zeros((d, d)))
+    return [drift if isinstance(drift, Drift) else zero for drift in drifts_of_layers]
 
 
-def _wide(drifts_of_layers: OfLayers, d: int) -> list[Perceptron]:
-    """The perceptron of each layer, as wide as the widest; none if no layer has one."""
+def _perceptrons(drifts_of_layers: OfLayers, d: int) -> list[Perceptron]:
+    """The perceptron of each layer, padded to one width; empty if no layer has one."""
     perceptrons = [drift for drift in drifts_of_layers if isinstance(drift, Perceptron)]
     if not perceptrons:
         return []
     width = max(len(drift.bias) for drift in perceptrons)
-    none = Perceptron(jnp.zeros((width, d)), jnp.zeros((d, width)))
+    zero = Perceptron(jnp.zeros((width, d)), jnp.zeros((d, width)))
     return [
-        _widened(drift, width) if isinstance(drift, Perceptron) else none
+        _pad_width(drift, width) if isinstance(drift, Perceptron) else zero
         for drift in drifts_of_layers
     ]
 
 
-def _widened(drift: Perceptron, width: int) -> Perceptron:
-    """The same velocity, with units that do nothing."""
+def _pad_width(drift: Perceptron, width: int) -> Perceptron:
+    """The same perceptron, padded with zero units."""
     more = width - len(drift.bias)
     pad = lambda array, *axes: jnp.pad(
         array, [(0, more if axis else 0) for axis in axes]

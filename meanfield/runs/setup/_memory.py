@@ -1,4 +1,4 @@
-"""What fits into the memory of this machine, before any of it is made."""
+"""Estimates of the memory that a run needs, checked before anything is allocated."""
 
 import os
 from dataclasses import dataclass
@@ -6,120 +6,127 @@ from dataclasses import dataclass
 from meanfield.errors import ResourceError
 from meanfield.spec import RunSpec
 
-SHARE = 0.8  # of the machine's memory that a run may plan to use
-SCORE_BUFFERS = 4  # scores, exponentials, and what a step keeps of them
-MATRICES = 6  # of size d × d that an attention keeps or makes on its way
+SHARE = 0.8  # the fraction of the machine's memory that a run may use
+SCORE_BUFFERS = 4  # scores, exponentials, and their copies in a step
+MATRICES = 6  # d × d matrices that an attention keeps or allocates
 FACES = 12  # velocities, face values and fluxes of a grid, in copies of its masses
-HIDDEN = 2  # arrays of what a perceptron makes on its way, a row for each token
-PASSING = 10  # copies of its frames that a context which moves takes on its way
-SPLINES = 4  # of them that it keeps, as coefficients
-STAGES = 16  # copies of the coordinates that a Runge–Kutta step holds at most
+PERCEPTRON_ARRAYS = 2  # intermediate arrays of a perceptron, a row for each token
+CONTEXT_COPIES = 10  # peak number of copies of the frames of a moving context
+SPLINE_COPIES = 4  # copies of them that stay, as spline coefficients
+STAGES = 16  # copies of the coordinates in a Runge–Kutta step, at most
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """What a run holds in memory at once.
+    """The quantities that determine the memory of a run.
 
     Attributes:
         d: the dimension.
-        item: bytes of a number.
-        held: copies of the state of each member.
-        draws: of start and laws.
-        attentions: that have matrices of their own, in all layers, heads and terms.
-        width: the most units of a perceptron among the drifts.
-        is_dense: whether all pairs of tokens are summed at once.
+        item: bytes per float.
+        n_copies: copies of the state of each member.
+        n_draws: the number of draws.
+        n_attentions: the number of attentions with their own matrices, over all
+            layers, heads and terms.
+        width: the largest number of units of a perceptron among the drifts.
+        is_dense: whether the scores of all pairs are in memory together.
     """
 
     d: int
     item: int
-    held: int
-    draws: int
-    attentions: int
+    n_copies: int
+    n_draws: int
+    n_attentions: int
     width: int
     is_dense: bool
 
     @classmethod
-    def of(cls, spec: RunSpec, d: int, frames: int) -> "Footprint":
-        """The footprint of a spec in dimension `d`, whose run has so many frames."""
+    def from_spec(cls, spec: RunSpec, d: int, frames: int) -> "Footprint":
+        """The footprint of a spec in dimension `d`, with a number of `frames`."""
         drifts = (spec.drift, *(layer.drift for layer in spec.layers))
         inner = [drift["W1"] for drift in drifts if drift and "W1" in drift]
         widths = [len(W) if isinstance(W, list) else d for W in inner]
         return cls(
             d=d,
             item=8 if spec.precision == "double" else 4,
-            held=min(frames, spec.segment + 1) + STAGES,
-            draws=spec.draws or 1,
-            attentions=max(len(spec.layers), 1) * spec.heads + len(spec.terms),
+            n_copies=min(frames, spec.segment + 1) + STAGES,
+            n_draws=spec.draws or 1,
+            n_attentions=max(len(spec.layers), 1) * spec.heads + len(spec.terms),
             width=max(widths, default=0),
             is_dense=spec.reduction == "dense",
         )
 
     def check_tokens(self, n: int, *, keys: int) -> None:
-        """Refuses matrices, and `n` tokens or none, that cannot fit.
+        """Checks that the matrices and `n` tokens fit into memory.
 
         Args:
-            n: tokens that are to be made.
-            keys: that they look at besides each other.
+            n: the number of tokens; may be 0.
+            keys: the number of tokens or cells in the largest context.
 
         Raises:
-            ResourceError: naming what is needed, what there is, and what would fit.
+            ResourceError: with the memory that is needed and available, and what fits.
         """
         room = int(SHARE * physical_memory())
-        fixed = MATRICES * self.attentions * self.draws * self.d**2 * self.item
-        if fixed > room:
+        matrix_bytes = (
+            MATRICES * self.n_attentions * self.n_draws * self.d**2 * self.item
+        )
+        if matrix_bytes > room:
             raise ResourceError(
-                f"Matrices in dimension {self.d} need about {readable(fixed)} of "
-                f"memory and {_machine()}; lower `d`."
+                f"Matrices in dimension {self.d} need about "
+                f"{format_bytes(matrix_bytes)} of memory and {_machine()}; lower `d`."
             )
-        row = self.d * self.item * self.held * self.draws
-        row += HIDDEN * self.width * self.item
-        if n * row > room - fixed:
+        row = self.d * self.item * self.n_copies * self.n_draws
+        row += PERCEPTRON_ARRAYS * self.width * self.item
+        if n * row > room - matrix_bytes:
             raise ResourceError(
-                f"{n} tokens in dimension {self.d} need about {readable(n * row)} of "
-                f"memory and {_machine()}; at most {(room - fixed) // row} tokens fit."
+                f"{n} tokens in dimension {self.d} need about {format_bytes(n * row)} "
+                f"of memory and {_machine()}; at most {(room - matrix_bytes) // row} "
+                "tokens fit."
             )
         sums = SCORE_BUFFERS * n * max(n, keys) * self.item
         if self.is_dense and sums > room:
-            over = f"{n} tokens" if keys <= n else f"{keys} keys of {n} tokens"
+            subject = f"{n} tokens" if keys <= n else f"{keys} keys of {n} tokens"
             raise ResourceError(
-                f"Dense sums over {over} need {readable(sums)} of memory and "
+                f"Dense sums over {subject} need {format_bytes(sums)} of memory and "
                 f"{_machine()}; use `reduction = blocked`."
             )
 
     def check_context(self, numbers: int) -> None:
-        """Refuses contexts that move and cannot fit, before they are read.
+        """Checks that moving contexts fit into memory, before they are read.
 
         Args:
-            numbers: that all their frames hold.
+            numbers: the total number of floats in their frames.
 
         Raises:
-            ResourceError: naming what is needed and what there is.
+            ResourceError: with the memory that is needed and available.
         """
-        size = (PASSING + SPLINES * (self.draws - 1)) * numbers * self.item
+        size = (
+            (CONTEXT_COPIES + SPLINE_COPIES * (self.n_draws - 1)) * numbers * self.item
+        )
         if size > SHARE * physical_memory():
             raise ResourceError(
-                "A context that moves through its frames needs about "
-                f"{readable(size)} of memory and {_machine()}; look at one frame, as "
-                "RUN:TIME, or at a run of fewer."
+                f"A moving context needs about {format_bytes(size)} of memory and "
+                f"{_machine()}; use one of its frames, RUN:TIME, or a run with fewer "
+                "frames."
             )
 
     def check_grid(self, cells: int) -> None:
-        """Refuses a grid that cannot fit.
+        """Checks that a grid fits into memory.
 
         Raises:
-            ResourceError: naming what is needed, what there is, and what would fit.
+            ResourceError: with the memory that is needed and available, and what fits.
         """
-        each = (self.held + FACES) * self.item * self.draws
+        cell_bytes = (self.n_copies + FACES) * self.item * self.n_draws
         room = int(SHARE * physical_memory())
-        if cells * each > room:
+        if cells * cell_bytes > room:
             raise ResourceError(
-                f"A grid of {cells} cells needs about {readable(cells * each)} of "
-                f"memory and {_machine()}; at most {room // each} cells fit."
+                f"A grid of {cells} cells needs about "
+                f"{format_bytes(cells * cell_bytes)} of memory and {_machine()}; at "
+                f"most {room // cell_bytes} cells fit."
             )
 
 
 def _machine() -> str:
-    return f"this machine has {readable(physical_memory())}"
+    return f"this machine has {format_bytes(physical_memory())}"
 
 
 def physical_memory() -> int:
@@ -133,12 +140,12 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def readable(size: int | float) -> str:
-    """A size in bytes for people: `1.5 GB`.
+def format_bytes(size: int | float) -> str:
+    """A rounded size in bytes with its unit, such as `1.5 GB`.
 
     Examples:
-        >>> from meanfield.runs import readable
-        >>> readable(1.5e9), readable(2048)
+        >>> from meanfield.runs import format_bytes
+        >>> format_bytes(1.5e9), format_bytes(2048)
         ('1.5 GB', '2.05 kB')
     """
     for unit in ("B", "kB", "MB", "GB"):

@@ -1,4 +1,4 @@
-"""Energies along a run: at each frame their values, and the rates they change at."""
+"""Energies along a run: their values and rates of change at each frame."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from meanfield.dynamics import AbstractDynamics
-from meanfield.energies import AbstractEnergy, dissipation, steepest
+from meanfield.energies import AbstractEnergy, dissipation, steepest_rate
 from meanfield.errors import UnsupportedError
 from meanfield.flows.motions import motion_of
-from meanfield.measures import AbstractMeasure, unfenced
+from meanfield.measures import AbstractMeasure, use_fallback
 from meanfield.runs.representations import Arrays, representation_of
 
 from ._energies import Energies, suffix
@@ -27,13 +27,13 @@ def variables(names: Iterable[str]) -> list[str]:
 
 
 def check_observable(member: Member, parts: Energies) -> None:
-    """Lets an energy that has no meaning here fail before anything is written.
+    """Checks that all energies are defined for a member, by tracing them.
 
     Raises:
-        UnsupportedError: if a measure has no such energy.
+        UnsupportedError: if an energy is not defined for its measure.
     """
     t = jnp.zeros(())
-    eqx.filter_eval_shape(lambda: _at(parts, member.dynamics, member.measure, t))
+    eqx.filter_eval_shape(lambda: _evaluate(parts, member.dynamics, member.measure, t))
 
 
 def observables(
@@ -42,45 +42,50 @@ def observables(
     frames: Mapping[str, np.ndarray],
     length: int,
 ) -> Arrays:
-    """What is observed of one member at its frames.
+    """The energies of one member and their rates, at each of its frames.
 
-    Frames are filled up to `length`, the same for every segment: all then share one
-    compilation, and a resumed run has the same bits.
+    Frames are padded to `length`, the same for all segments. They then share one
+    compilation, and a resumed run agrees bit for bit.
     """
     count = len(frames["time"])
     pick = np.minimum(np.arange(length), count - 1)
     arrays = {name: array[pick] for name, array in frames.items()}
     coordinates = representation_of(member.measure).coordinates(member.measure, arrays)
     ts = jnp.asarray(arrays["time"])
-    measure = in_cells(member, jax.tree.map(lambda x: x[0], coordinates), ts[0])
-    along = _along(parts, member.dynamics, measure, ts, coordinates)
-    return {name: np.asarray(along[name])[:count] for name in _names(parts)}
+    measure = plan_cell_sums(member, jax.tree.map(lambda x: x[0], coordinates), ts[0])
+    series = _evaluate_frames(parts, member.dynamics, measure, ts, coordinates)
+    return {name: np.asarray(series[name])[:count] for name in _names(parts)}
 
 
-def in_cells(
+def plan_cell_sums(
     member: Member, coordinates: PyTree[Array], t: Float[Array, ""]
 ) -> AbstractMeasure:
-    """With sums in cells, where a flow has them; exact where these do not hold them."""
+    """The measure of a member with interpolated sums in cells, if its flow uses them.
+
+    Frames that the cells do not cover use exact sums.
+    """
     motion = motion_of(member.measure)
-    first = member.measure.at(coordinates)
-    ready = motion.planned(member.dynamics, first, t)
-    return unfenced(ready) if motion.is_fenced(ready) else member.measure
+    first = member.measure.replace_coordinates(coordinates)
+    ready = motion.plan(member.dynamics, first, t)
+    return use_fallback(ready) if motion.is_checked(ready) else member.measure
 
 
 @eqx.filter_jit
-def _along(
+def _evaluate_frames(
     parts: Energies,
     dynamics: AbstractDynamics,
     mu: AbstractMeasure,
     ts: Float[Array, " times"],
     coordinates: PyTree[Array],
 ) -> dict[str, Float[Array, " times"]]:
-    """One frame after the other, to hold the memory of one."""
-    at = lambda frame: _at(parts, dynamics, mu.at(frame[1]), frame[0])
-    return jax.lax.map(at, (ts, coordinates))
+    """The energies at all frames, one by one to save memory."""
+    evaluate = lambda frame: _evaluate(
+        parts, dynamics, mu.replace_coordinates(frame[1]), frame[0]
+    )
+    return jax.lax.map(evaluate, (ts, coordinates))
 
 
-def _at(
+def _evaluate(
     parts: Energies,
     dynamics: AbstractDynamics,
     mu: AbstractMeasure,
@@ -94,9 +99,9 @@ def _at(
 
 
 def _steepest(energy: AbstractEnergy, mu: AbstractMeasure) -> Float[Array, ""]:
-    """The rate along the gradient flow; NaN where no velocity is that flow."""
+    """The energy's rate along its own gradient flow; NaN if that is not defined."""
     try:
-        return steepest(energy, mu)
+        return steepest_rate(energy, mu)
     except UnsupportedError:
         return jnp.full((), jnp.nan)
 

@@ -1,4 +1,4 @@
-"""Numbers, laws and files of a spec as arrays, in its floating-point format."""
+"""Parameters of a spec as arrays: from numbers, random laws and files."""
 
 import math
 import zlib
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from meanfield._precision import refuse_rounding
+from meanfield._precision import check_double_precision
 from meanfield.errors import InputFileError, InvalidInputError
 from meanfield.measures import Gaussian
 from meanfield.spec import (
@@ -19,7 +19,7 @@ from meanfield.spec import (
     Matrix,
     RunSpec,
     StartSpec,
-    with_files,
+    replace_files,
 )
 
 from ._files import read_array
@@ -29,77 +29,79 @@ T = TypeVar("T")
 
 
 class Draw:
-    """The keys of one draw: a name is folded into the seed, so no draw shifts another.
+    """The random keys of one draw, by name.
+
+    A name is folded into the seed, so adding a random parameter changes no other.
 
     Args:
         seed: the seed of the spec.
-        index: which of its draws.
+        index: the index of the draw.
     """
 
     def __init__(self, seed: int, index: int = 0) -> None:
-        self._root = _folded(jax.random.key(seed), np.uint32(index))
+        self._root = _fold_in(jax.random.key(seed), np.uint32(index))
 
     def key(self, name: str) -> Key[Array, ""]:
-        """The key of the draw called `name`."""
-        return _folded(self._root, np.uint32(zlib.crc32(name.encode())))
+        """The random key of the parameter `name`."""
+        return _fold_in(self._root, np.uint32(zlib.crc32(name.encode())))
 
 
-# One program for all draws.
-_folded = jax.jit(jax.random.fold_in)
+# Compiled once for all draws.
+_fold_in = jax.jit(jax.random.fold_in)
 
 
-def with_numbers_of_files(spec: RunSpec) -> RunSpec:
-    """`spec` with the numbers of its matrix files, which it then no longer needs.
+def inline_matrix_files(spec: RunSpec) -> RunSpec:
+    """`spec` with the contents of its matrix files in place of their names.
 
-    Tokens and weights stay in their files: a stored run has them among its arrays.
+    Files of tokens and weights stay: a stored run has those among its arrays.
 
     Raises:
         InputFileError: if a file cannot be read.
     """
     parts = {
-        "layers": tuple(_with_numbers(layer) for layer in spec.layers),
-        "terms": tuple(_with_numbers(term) for term in spec.terms),
+        "layers": tuple(_inline_part(layer) for layer in spec.layers),
+        "terms": tuple(_inline_part(term) for term in spec.terms),
     }
     updates = {name: part for name, part in parts.items() if part}
-    return _with_numbers(spec).model_copy(update=updates)
+    return _inline_part(spec).model_copy(update=updates)
 
 
-def _with_numbers(part: S) -> S:
+def _inline_part(part: S) -> S:
     values = {
         name: getattr(part, name, None)
         for name, row in KEYS.items()
         if row.holds in ("matrix", "options")
     }
-    numbers = {name: _numbers(value) for name, value in values.items()}
+    numbers = {name: _inline_value(value) for name, value in values.items()}
     return part.model_copy(
         update={name: new for name, new in numbers.items() if new is not values[name]}
     )
 
 
-def _numbers(value: Any) -> Any:
-    """A value of a key, with the numbers of the files that it names."""
+def _inline_value(value: Any) -> Any:
+    """The value of a key, with the files that it names replaced by their numbers."""
     if isinstance(value, dict):
-        return with_files(value, lambda path: read_array(path).tolist())
+        return replace_files(value, lambda path: read_array(path).tolist())
     if isinstance(value, list) and any(isinstance(part, str) for part in value):
-        return [_of_one_head(part) for part in value]
+        return [_inline_head(part) for part in value]
     if isinstance(value, str) and value.startswith("@"):
         return read_array(value[1:]).tolist()
     return value
 
 
-def _of_one_head(part: Any) -> Any:
-    # Without its rows a vector would read as one row of a single matrix.
-    numbers = _numbers(part)
+def _inline_head(part: Any) -> Any:
+    # A vector in a list of heads would be mistaken for a row of a single matrix.
+    numbers = _inline_value(part)
     if isinstance(numbers, list) and not isinstance(numbers[0], list):
         raise InputFileError(
-            f"`{part[1:]}` must hold the matrix of a head; it is a vector of "
+            f"`{part[1:]}` must hold the matrix of a head; got a vector of "
             f"{len(numbers)} numbers."
         )
     return numbers
 
 
 def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Array:
-    """A matrix: `c I` for a number, drawn for a law, read for an `@FILE`.
+    """A matrix: `c I` for a number, random for a law, read from an `@FILE`.
 
     Raises:
         InvalidInputError: if its shape does not fit, or the law is unknown.
@@ -119,10 +121,10 @@ def matrix(name: str, value: Matrix, shape: tuple[int, int], draw: Draw) -> Arra
 
 
 def square(name: str, value: Matrix, d: int, draw: Draw) -> Array:
-    """A matrix of as many rows as columns; see `matrix`.
+    """A square matrix; see `matrix`.
 
     Raises:
-        InvalidInputError: if it is none.
+        InvalidInputError: if it is not square, or its shape or law is wrong.
         InputFileError: if its file cannot be read.
     """
     array = matrix(name, value, (d, d), draw)
@@ -147,7 +149,7 @@ def vector(name: str, value: Matrix, size: int) -> Array:
     array = read_array(value[1:]) if isinstance(value, str) else np.array(value, float)
     if array.ndim == 0:
         array = np.full(size, float(array))
-    if array.size == size == max(array.shape):  # a row or a column of a CSV file too
+    if array.size == size == max(array.shape):  # also a row or a column of a CSV file
         return jax.device_put(array.reshape(size))
     raise InvalidInputError(
         f"`{name}` must hold {size} numbers; got shape {array.shape}."
@@ -155,18 +157,18 @@ def vector(name: str, value: Matrix, size: int) -> Array:
 
 
 def initial_gaussian(keys: StartSpec, d: int, draw: Draw) -> Gaussian:
-    """The Gaussian of `mean` and `cov`, by which a standard cloud is spread."""
+    """The Gaussian with `mean` and `cov`, to which a standard cloud is transformed."""
     mean, cov = vector("mean", keys.mean, d), square("cov", keys.cov, d, draw)
     return Gaussian.from_moments(mean, cov)
 
 
 def token_weights(weights: Matrix | None, n: int) -> np.ndarray | Array:
-    """The weights of `n` tokens: all alike, unless they are given."""
+    """The weights of `n` tokens; all equal by default."""
     return np.ones(n) if weights is None else vector("weights", weights, n)
 
 
 def columns(value: Matrix | None) -> int | None:
-    """The dimension that a parameter fixes, if it does."""
+    """The number of columns of a matrix, if its value fixes it."""
     if isinstance(value, str) and value.startswith("@"):
         shape = read_array(value[1:]).shape
         return shape[-1] if shape else None
@@ -176,7 +178,7 @@ def columns(value: Matrix | None) -> int | None:
 
 
 def entries(value: Matrix | None) -> int | None:
-    """The dimension that a vector fixes, if it does; a column is one too."""
+    """The number of entries of a vector, if its value fixes it."""
     if isinstance(value, str) and value.startswith("@"):
         array = read_array(value[1:])
         return array.size if array.ndim else None
@@ -186,8 +188,8 @@ def entries(value: Matrix | None) -> int | None:
 def _law(name: str, law: str, shape: tuple[int, int], draw: Draw) -> Array:
     if law[:1] == "[":
         raise InvalidInputError(
-            f"`{name}` is no list of rows of finite numbers, as `[[1, 0], [0, 1]]` is; "
-            f"got `{law}`."
+            f"`{name}` must be a list of rows of finite numbers, such as `[[1, 0], "
+            f"[0, 1]]`; got `{law}`."
         )
     kind, _, argument = law.partition(":")
     scale = _scale(argument)
@@ -200,7 +202,7 @@ def _law(name: str, law: str, shape: tuple[int, int], draw: Draw) -> Array:
 
 
 def _scale(argument: str) -> float:
-    """The scale of a law; not a number where it is none."""
+    """The scale of a law; NaN if it is not a number."""
     try:
         return float(argument or 1)
     except ValueError:
@@ -211,15 +213,15 @@ def dtype_of(precision: str) -> jnp.dtype:
     """The floating-point format of `single` or `double` precision.
 
     Raises:
-        PrecisionError: if it is double while JAX rounds to single.
+        PrecisionError: if it is double while JAX is in single precision.
     """
     if precision == "single":
         return jnp.dtype("float32")
-    refuse_rounding("This run is in double precision")
+    check_double_precision("This run is in double precision")
     return jnp.dtype("float64")
 
 
-def typed(module: T, dtype: jnp.dtype) -> T:
-    """A dynamics or a measure with every float in a format."""
+def cast_floats(module: T, dtype: jnp.dtype) -> T:
+    """A dynamics or a measure with all floats cast to a dtype."""
     cast = lambda leaf: leaf.astype(dtype) if eqx.is_inexact_array(leaf) else leaf
     return jax.tree.map(cast, module)

@@ -1,4 +1,4 @@
-"""From a spec to its setup, with all that can be refused before a flow is made."""
+"""Resolves a spec into a `Setup`, with the checks that need no flow."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,19 +10,19 @@ from meanfield.errors import InvalidInputError
 from meanfield.measures import AbstractMeasure
 from meanfield.spec import RunSpec
 
-from ._context import most_keys, numbers_moving
+from ._context import max_context_keys, n_moving_numbers
 from ._energies import check_finite
-from ._parameters import with_numbers_of_files
+from ._parameters import inline_matrix_files
 from ._setup import Member, Setup
 
 
 def resolve(spec: RunSpec) -> Setup:
-    """The setup of a spec in full, its matrix files read; refused if it cannot fit.
+    """The setup of a spec, with its matrix files read and default keys filled in.
 
     Raises:
-        InvalidInputError: if keys do not fit together.
+        InvalidInputError: if keys contradict each other.
         InputFileError: if a file that the spec names cannot be read.
-        ResourceError: if it cannot fit into memory.
+        ResourceError: if the run does not fit into memory.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -30,25 +30,27 @@ def resolve(spec: RunSpec) -> Setup:
         'affine'
     """
     require("A run is made of a `RunSpec`, such as `parse({…})`", spec, RunSpec)
-    setup = Setup(with_numbers_of_files(spec))
-    home, start = setup.representation, setup.start()
+    setup = Setup(inline_matrix_files(spec))
+    representation, start = setup.representation, setup.start()
     if spec.model is None:
-        n_cells, has_tokens = home.n_cells(start), spec.source is not None
-        makes_tokens = home.draws_tokens(spec.init) and not spec.init.startswith("@")
+        n_cells, has_tokens = representation.n_cells(start), spec.source is not None
+        makes_tokens = representation.draws_tokens(
+            spec.init
+        ) and not spec.init.startswith("@")
         n, footprint = spec.n if makes_tokens and not has_tokens else 0, setup.footprint
-        footprint.check_tokens(n, keys=most_keys(setup.contexts))
-        footprint.check_context(numbers_moving(setup.contexts))
+        footprint.check_tokens(n, keys=max_context_keys(setup.contexts))
+        footprint.check_context(n_moving_numbers(setup.contexts))
         footprint.check_grid(n_cells)
-    keys = home.in_full(start, lambda: setup.source_measure(start))
+    keys = representation.default_keys(start, lambda: setup.source_measure(start))
     return replace(setup, spec=setup.spec.model_copy(update=keys)) if keys else setup
 
 
 def member(spec: RunSpec, index: int = 0) -> Member:
-    """The flow of draw `index` of a spec.
+    """The dynamics and the initial measure of draw `index` of a spec.
 
     Raises:
-        InvalidInputError: if keys do not fit together.
-        InputFileError: if a file it names cannot be read.
+        InvalidInputError: if keys contradict each other.
+        InputFileError: if a file that the spec names cannot be read.
 
     Examples:
         >>> from meanfield import runs, spec
@@ -60,10 +62,10 @@ def member(spec: RunSpec, index: int = 0) -> Member:
 
 
 def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
-    """Refuses draws of a density of which nothing is drawn.
+    """Checks that several draws differ: a density alone is not random.
 
     Raises:
-        InvalidInputError: if the first two are the same.
+        InvalidInputError: if the first two draws are the same.
     """
     pairs = [(draw.dynamics, draw.measure) for draw in draws[:2]]
     if len(pairs) < 2 or setup.representation.is_drawn:
@@ -71,30 +73,30 @@ def check_draws(setup: Setup, draws: Sequence[Member]) -> None:
     if eqx.tree_equal(*pairs):
         raise InvalidInputError(
             f"All {setup.spec.draws} `draws` are the same density under the same "
-            "attention: leave `draws` out, or draw something (`--A normal`, `--init "
-            "mixture`)."
+            "attention: leave out `draws`, or make something random (`--A normal`, "
+            "`--init mixture`)."
         )
 
 
 def check_energy(setup: Setup, measure: AbstractMeasure) -> None:
-    """Refuses a start at which the energy that is descended has no slope.
+    """Checks that the energy of a gradient flow and its gradient are finite at a start.
 
     Raises:
-        InvalidInputError: if the energy is infinite there.
+        InvalidInputError: if they are not.
     """
     if setup.spec.flow_of is not None:
-        energy = setup.descended_energy(measure.dimension)
+        energy = setup.flow_energy(measure.dimension)
         check_finite(energy, measure, setup.spec.mover)
 
 
 def check_one_flow(spec: RunSpec, *, forward: str, observe: str, draws: str) -> None:
-    """Refuses a spec that asks for a forward pass, for energies, or for many flows.
+    """Checks that a spec asks for one flow, without a forward pass or energies.
 
     Args:
-        spec: what is asked for.
-        forward: what to say of a forward pass.
-        observe: what to say of energies.
-        draws: what to say of many flows.
+        spec: the spec.
+        forward: the message if it asks for a forward pass.
+        observe: the message if it asks for energies.
+        draws: the message if it asks for several flows.
 
     Raises:
         InvalidInputError: with one of the messages.

@@ -9,31 +9,31 @@ from typing import Any
 import numpy as np
 
 from meanfield.errors import ResourceError
-from meanfield.spec import KEYS, Axis, RunSpec, with_values
+from meanfield.spec import KEYS, Axis, RunSpec, replace_values
 
-MOST = 1_000_000  # cells
+MAX_CELLS = 1_000_000  # cells of a sweep
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Every combination of the values of some axes.
+class SweepCells:
+    """The cells of a sweep: all combinations of the values of its axes.
 
     Attributes:
-        spec: what the cells share.
-        axes: the last varies fastest.
+        spec: the keys that the cells share.
+        axes: the keys that vary; the last varies fastest.
 
     Raises:
-        ResourceError: if there are too many.
+        ResourceError: if there are more than `MAX_CELLS` cells.
     """
 
     spec: RunSpec
     axes: tuple[Axis, ...]
 
     def __post_init__(self) -> None:
-        if self.count > MOST:
+        if self.count > MAX_CELLS:
             raise ResourceError(
-                f"These axes have {self.count} cells and at most {MOST} are taken; "
-                "take fewer values."
+                f"These axes have {self.count} cells, and a sweep at most {MAX_CELLS}; "
+                "use fewer values."
             )
 
     @property
@@ -56,12 +56,12 @@ class Cells:
         """The spec of cell `index`.
 
         Raises:
-            InvalidInputError: if its values do not work.
+            InvalidInputError: if its values are invalid.
         """
-        return with_values(self.spec, self.values(index))
+        return replace_values(self.spec, self.values(index))
 
-    def with_first(self, index: int, keys: Sequence[str]) -> int:
-        """The cell that has the first number of `keys`, and is else like `index`."""
+    def canonical_cell(self, index: int, keys: Sequence[str]) -> int:
+        """The cell `index`, with each numeric axis among `keys` at its first value."""
         places = np.unravel_index(index, self.shape)
         firsts = [
             0 if axis.key in keys and axis.is_numeric else int(place)
@@ -70,9 +70,10 @@ class Cells:
         return int(np.ravel_multi_index(firsts, self.shape))
 
     def chunks(self, size: int) -> list[list[int]]:
-        """The indices of the cells of each chunk.
+        """The indices of the cells in each chunk of `size`.
 
-        The cells of a chunk differ only in arrays; the last one fills it up.
+        The cells of a chunk differ only in arrays, so one program computes them. A
+        short chunk is filled up by repeating its last cell.
         """
         groups = self._groups
         length = -(-groups.shape[1] // size) * size
@@ -81,24 +82,24 @@ class Cells:
 
     @property
     def longest_chunk(self) -> int:
-        """The number of cells that differ only in arrays."""
+        """The number of cells that one program can compute."""
         return self._groups.shape[1]
 
     @property
-    def heads(self) -> list[int]:
-        """One cell of each program that must be compiled, and maybe more than one."""
-        return self.varied([a for a in self.axes if not self._shares_program(a)])
+    def program_cells(self) -> list[int]:
+        """Cells that include at least one for each program to compile."""
+        return self.cells_along([a for a in self.axes if not self._shares_program(a)])
 
     @functools.cached_property
     def _groups(self) -> np.ndarray:
-        """The indices of cells that differ only in arrays, row by row."""
+        """The indices of all cells; those in one row differ only in arrays."""
         inner = [i for i, axis in enumerate(self.axes) if is_array(axis)]
         outer = [i for i in range(len(self.axes)) if i not in inner]
         width = math.prod(self.shape[i] for i in inner)
         cells = np.arange(self.count).reshape(self.shape)
         return cells.transpose(*outer, *inner).reshape(-1, width)
 
-    def varied(self, axes: Iterable[Axis]) -> list[int]:
+    def cells_along(self, axes: Iterable[Axis]) -> list[int]:
         """The cells that differ from the first in the values of `axes` alone."""
         subset = list(axes)
         cells = np.arange(self.count).reshape(self.shape)
@@ -112,6 +113,6 @@ class Cells:
 
 
 def is_array(axis: Axis) -> bool:
-    """Whether cells that differ along an axis differ only in the entries of arrays."""
+    """Whether moving along an axis changes only the entries of arrays."""
     arrays = ("start", "dynamics", "draw")
     return KEYS[axis.key].enters in arrays and axis.is_numeric

@@ -1,4 +1,4 @@
-"""What a sweep has stored, checked before it is believed; without JAX."""
+"""Validation of the stored axes and results of a sweep; without JAX."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,32 +8,32 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from meanfield.endings import Status
-from meanfield.runs.records._stored import is_number, refuse
+from meanfield.runs.records._validation import is_number, raise_damaged
 from meanfield.spec import Axis, RunSpec
 
-LARGEST = 2**63  # whole numbers below are numbers of NumPy
+LARGEST = 2**63  # integers below this fit into NumPy's `int64`
 
 
-def stored_axes(stored: Sequence[Any], file: Path) -> tuple[Axis, ...]:
+def validate_axes(records: Sequence[Any], file: Path) -> tuple[Axis, ...]:
     """The axes in the record of a sweep.
 
     Raises:
-        StoreError: if they are none.
+        StoreError: if they are invalid.
     """
     axes = []
-    for values in stored:
+    for values in records:
         try:
             axes.append(TypeAdapter(Axis).validate_python(values))
         except ValidationError:
-            refuse(file, "an axis of it is none")
+            raise_damaged(file, "one of its axes is invalid")
     are_distinct = len({axis.name for axis in axes}) == len(axes)
     if not axes or not are_distinct or not all(map(_is_axis, axes)):
-        refuse(file, "its axes are none")
+        raise_damaged(file, "its axes are invalid")
     return tuple(axes)
 
 
 def are_rows(part: Mapping[str, Any], cells: Sequence[int]) -> bool:
-    """Whether a chunk holds an ending and numbers for each of its cells."""
+    """Whether a chunk has an ending and results for each of its cells."""
     columns = {k: v for k, v in part.items() if k not in ("cell", "ending")}
     return (
         part.get("cell") == cells
@@ -59,7 +59,7 @@ def _is_axis(axis: Axis) -> bool:
 
 
 def _is_sound(value: object) -> bool:
-    """Whether a value is no number without a size, nor text that no file can hold."""
+    """Whether a value is finite if a float, and valid Unicode if a string."""
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A sweep on disk: its record, its table, its dataset; without JAX."""
+"""A stored sweep: its record, its table and its dataset; without JAX."""
 
 import csv
 import functools
@@ -13,7 +13,7 @@ import numpy as np
 from meanfield.endings import Status
 from meanfield.errors import StoreError
 from meanfield.runs.records._dataset import title
-from meanfield.runs.records._stored import refuse
+from meanfield.runs.records._validation import raise_damaged
 from meanfield.spec import KEYS, Axis, parse
 from meanfield.storage import (
     ENDING_FLAGS,
@@ -23,16 +23,16 @@ from meanfield.storage import (
 )
 from meanfield.storage.disk import replace_text
 
-from ._cells import MOST, Cells
-from ._rows import are_rows, stored_axes
+from ._cells import MAX_CELLS, SweepCells
+from ._rows import are_rows, validate_axes
 
 if TYPE_CHECKING:
     import xarray
 
 TABLE = "table.csv"
-_SHOWN = 60  # characters of a value that a picture has room for
-# What the record of a sweep holds at least.
-_NEEDED = {
+_LABEL_WIDTH = 60  # longer labels do not fit into a picture
+# Required entries of the record of a sweep.
+_RECORD_TYPES = {
     "spec": dict,
     "axes": list,
     "chunk": int,
@@ -42,17 +42,18 @@ _NEEDED = {
     "dtype": str,
     "created": str,
 }
-_ABOUT = ("spec", "versions", "device", "dtype", "created", "compilations")
+_ATTRIBUTES = ("spec", "versions", "device", "dtype", "created", "compilations")
 
 
 @dataclass(frozen=True)
 class SweepStore:
-    """A sweep on disk.
+    """A stored sweep.
 
     Attributes:
+        path: the folder of the sweep.
         record: spec, axes, chunk, compilations, inputs, versions, device, dtype,
             created.
-        seal: the digest of the record.
+        record_digest: the digest of the record.
 
     Examples:
         >>> from pathlib import Path
@@ -67,7 +68,7 @@ class SweepStore:
 
     path: Path
     record: Mapping[str, Any]
-    seal: str
+    record_digest: str
 
     @classmethod
     def open(cls, path: Path) -> "SweepStore":
@@ -78,27 +79,27 @@ class SweepStore:
             StoreError: if its record is damaged or of another schema.
         """
         record, seal = read_tasks(path, SWEEP)
-        absences = _NEEDED.keys() - record.keys()
+        absences = _RECORD_TYPES.keys() - record.keys()
         faults = [
-            k for k in record if not isinstance(record[k], _NEEDED.get(k, object))
+            k for k in record if not isinstance(record[k], _RECORD_TYPES.get(k, object))
         ]
-        if not absences and not faults and not 0 < record["chunk"] <= MOST:
+        if not absences and not faults and not 0 < record["chunk"] <= MAX_CELLS:
             faults = ["chunk"]
         if absences or faults:
             fault = f"no `{min(absences)}`" if absences else f"another `{faults[0]}`"
-            refuse(path / SWEEP, f"it has {fault}")
+            raise_damaged(path / SWEEP, f"it has {fault}")
         return cls(path, record, seal)
 
     @functools.cached_property
-    def cells(self) -> Cells:
-        """What is computed."""
+    def cells(self) -> SweepCells:
+        """The cells to compute."""
         spec = parse(self.record["spec"], where=f"the spec of `{self.path}`")
-        return Cells(spec, self.axes)
+        return SweepCells(spec, self.axes)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
         """The axes of the cells, as recorded."""
-        return stored_axes(self.record["axes"], self.path / SWEEP)
+        return validate_axes(self.record["axes"], self.path / SWEEP)
 
     @functools.cached_property
     def chunks(self) -> list[list[int]]:
@@ -107,11 +108,11 @@ class SweepStore:
 
     @functools.cached_property
     def tasks(self) -> TaskFolder:
-        """The chunks that are to do, claimed, or done."""
-        return TaskFolder(self.path, len(self.chunks), self.seal)
+        """The chunks as tasks: to do, claimed or done."""
+        return TaskFolder(self.path, len(self.chunks), self.record_digest)
 
     def part(self, task: int) -> dict[str, list[Any]]:
-        """The reported numbers of a chunk that is done.
+        """The results of a chunk that is done, by column.
 
         Raises:
             StoreError: if they are damaged.
@@ -120,24 +121,24 @@ class SweepStore:
         if not are_rows(part, list(dict.fromkeys(self.chunks[task]))):
             raise StoreError(
                 f"The chunk {task} of `{self.path}` is damaged: it is not what was "
-                "written. Delete its file in `done` to have it computed again."
+                "written. Delete its file in `done` to compute it again."
             )
         return part
 
     def rows(self) -> dict[str, list[Any]]:
-        """The reported numbers of all cells that are done, chunk after chunk."""
-        parts = [self.part(task) for task in sorted(self.tasks.done())]
+        """The results of all cells that are done, by column, in order of the chunks."""
+        parts = [self.part(task) for task in sorted(self.tasks.done_tasks())]
         names = list(dict.fromkeys(name for part in parts for name in part))
-        # Where the dimension varies, some cells have more moments than others.
+        # If the dimension varies, some cells have more moments than others.
         names.sort(key=lambda name: (name.startswith("cov"), name.startswith("mean")))
-        none = lambda part: [None] * len(part["cell"])
+        empty_column = lambda part: [None] * len(part["cell"])
         return {
-            name: [v for part in parts for v in part.get(name, none(part))]
+            name: [v for part in parts for v in part.get(name, empty_column(part))]
             for name in names
         }
 
     def write_table(self) -> None:
-        """Writes `table.csv`: the values and the numbers of each cell, in order.
+        """Writes `table.csv`: a row for each cell, its axis values, then its results.
 
         Raises:
             ResourceError: if it cannot be written.
@@ -155,7 +156,7 @@ class SweepStore:
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether a folder holds a sweep, begun or done.
+    """Whether a folder holds a sweep, finished or not.
 
     Examples:
         >>> from pathlib import Path
@@ -167,9 +168,9 @@ def is_sweep(path: Path) -> bool:
 
 
 def sweep_dataset(path: Path) -> "xarray.Dataset":
-    """The cells of a sweep: a dimension for each axis, a variable for each number.
+    """The cells of a sweep as a dataset with a dimension for each axis.
 
-    Cells that are not done have the ending `interrupted` and no numbers.
+    Cells that are not done have the ending `interrupted`, and NaN for each number.
 
     Raises:
         InputFileError: if there is no sweep at `path`.
@@ -191,36 +192,40 @@ def sweep_dataset(path: Path) -> "xarray.Dataset":
     axes, columns = store.cells.axes, store.rows()
     if not columns:
         raise StoreError(
-            f"`{path}` holds no cell yet; go on with `meanfield sweep {path}`."
+            f"`{path}` holds no cell yet; continue with `meanfield sweep {path}`."
         )
     dims = [axis.name for axis in axes]
-    at = np.array(columns.pop("cell", []), int)
+    indices = np.array(columns.pop("cell", []), int)
     codes = np.full(store.cells.count, Status.INTERRUPTED, np.int8)
-    codes[at] = [Status.named(name) for name in columns.pop("ending", [])]
+    codes[indices] = [Status.from_name(name) for name in columns.pop("ending", [])]
     variables: dict[str, Any] = {
         "ending": (dims, codes.reshape(store.cells.shape), dict(ENDING_FLAGS))
     }
     for name, column in columns.items():
         numbers = np.full(store.cells.count, np.nan)
-        numbers[at] = [np.nan if value is None else value for value in column]
+        numbers[indices] = [np.nan if value is None else value for value in column]
         variables[name] = (dims, numbers.reshape(store.cells.shape))
     coords = {a.name: (a.name, _coordinates(a), {"scale": a.scale}) for a in axes}
-    about = {key: store.record[key] for key in _ABOUT}
-    attrs = {"kind": "sweep", "title": _title(store.cells), **about}
+    metadata = {key: store.record[key] for key in _ATTRIBUTES}
+    attrs = {"kind": "sweep", "title": _title(store.cells), **metadata}
     return xarray.Dataset(variables, coords=coords, attrs=attrs)
 
 
 def _coordinates(axis: Axis) -> np.ndarray:
-    """The values if they are numbers, else as people write them, but for their ends."""
+    """The values of an axis if they are numbers, else their labels, shortened."""
     if axis.is_numeric:
         return np.array(axis.values)
-    cut = lambda text: text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    cut = lambda text: (
+        text if len(text) <= _LABEL_WIDTH else f"{text[: _LABEL_WIDTH - 1]}…"
+    )
     return np.array([cut(label) for label in axis.labels])
 
 
-def _title(cells: Cells) -> str:
-    """The run in a few words; what varies is not named."""
+def _title(cells: SweepCells) -> str:
+    """A short title of the flow, without the keys that vary."""
     keys = {axis.key for axis in cells.axes}
-    if not any(KEYS[key].titled for key in keys):
+    if not any(KEYS[key].is_in_title for key in keys):
         return title(cells.spec)
-    return f"{cells.spec.moved} under attention" if "measure" not in keys else ""
+    return (
+        f"{cells.spec.measure_label} under attention" if "measure" not in keys else ""
+    )

@@ -1,4 +1,4 @@
-"""Sweeps: every combination of some values of some keys, by one process or many."""
+"""Sweeps: one flow for each combination of keys, by one process or several."""
 
 import time
 from collections import Counter
@@ -13,41 +13,41 @@ from meanfield.endings import Status
 from meanfield.errors import InvalidInputError
 from meanfield.runs.records._inputs import Inputs
 from meanfield.runs.records._provenance import provenance
-from meanfield.runs.setup._parameters import dtype_of, with_numbers_of_files
+from meanfield.runs.setup._parameters import dtype_of, inline_matrix_files
 from meanfield.runs.setup._resolve import check_one_flow
 from meanfield.spec import Axis, RunSpec
 from meanfield.storage import (
     SWEEP,
     SWEEP_SCHEMA,
+    check_task_folder,
     create_tasks,
-    refuse_other,
 )
 from meanfield.workers import threads
 
-from ._cells import Cells
-from ._compute import Computer, checked
+from ._cells import SweepCells
+from ._compute import Computer, plan_chunks
 from ._store import SweepStore, is_sweep
 
 _check_cell = partial(
     check_one_flow,
-    forward="A cell of a sweep is a flow, and a forward pass is none: leave out "
-    "`forward`; `simulate` takes one text after another.",
-    observe="A sweep keeps only where its flows end, so it observes nothing on the "
-    "way: leave out `observe`.",
+    forward="A cell of a sweep is a flow, not a forward pass: leave out `forward`. To "
+    "run a network on several texts, call `simulate` for each.",
+    observe="A sweep stores only final states, so it observes no energies: leave out "
+    "`observe`.",
     draws="A cell of a sweep is one flow: leave out `draws` and `starts`, and sweep "
     "over `seed` or `cov` instead.",
 )
-BEAT = 0.5  # seconds between two signs of life, and two looks at the folder
+HEARTBEAT = 0.5  # seconds between two heartbeats, and between two polls of the folder
 
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """Where a sweep is, by the work of all its workers.
+    """The progress of a sweep, counting all its workers.
 
     Attributes:
-        done: the number of cells whose flow has ended.
-        cells: the number of all cells.
-        endings: how many have ended in each way so far.
+        n_done: the number of cells whose flow has ended.
+        n_cells: the number of all cells.
+        endings: the number of cells with each ending so far.
 
     Examples:
         >>> from pathlib import Path
@@ -57,12 +57,12 @@ class SweepProgress:
         >>> _ = runs.sweep(
         ...     flow, parse_axes("A=-1|1"), out=Path("phase"), report=steps.append
         ... )
-        >>> steps[-1].done, steps[-1].cells
+        >>> steps[-1].n_done, steps[-1].n_cells
         (2, 2)
     """
 
-    done: int
-    cells: int
+    n_done: int
+    n_cells: int
     endings: dict[str, int]
 
 
@@ -71,13 +71,13 @@ Report = Callable[[SweepProgress], None]
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep came to.
+    """The result of a sweep; its numbers are in the store.
 
     Attributes:
-        endings: how many cells ended in each way.
-        compilations: programs that a worker compiles, or finds compiled: one for each
-            structure among the cells.
-        seconds: spent by this call.
+        endings: the number of cells with each ending.
+        compilations: the number of programs that a worker compiles or finds cached, one
+            for each structure among the cells.
+        seconds: wall-clock time of this call.
 
     Examples:
         >>> from pathlib import Path
@@ -85,12 +85,12 @@ class SweepResult:
         >>> from meanfield.spec import parse_axes
         >>> flow = spec.parse({"measure": "gaussian", "t": 1.0})
         >>> result = runs.sweep(flow, parse_axes("A=-1|1"), out=Path("phase"))
-        >>> result.cells, result.compilations
+        >>> result.n_cells, result.compilations
         (2, 1)
     """
 
     store: Path
-    cells: int
+    n_cells: int
     axes: tuple[Axis, ...]
     endings: dict[str, int]
     compilations: int
@@ -108,21 +108,21 @@ def sweep(
 ) -> SweepResult:
     """Integrates a flow for every combination of the values of `axes`.
 
-    The same call goes on with a sweep that was interrupted, and works beside others, of
-    any machine that sees the folder.
+    The same call continues an interrupted sweep. Several processes, on any machines
+    that share the folder, can make it at the same time and divide the cells.
 
     Args:
-        spec: what all flows share.
-        axes: see `parse_axes`.
-        out: the folder of the sweep; it then holds `table.csv`.
-        chunk: cells computed at once; by default up to 64 Gaussians or small clouds,
-            or one large cloud.
-        report: called about every half second.
-        plugins: files that the flows depend on; the sweep keeps their digests.
+        spec: the keys that all flows share.
+        axes: the keys that vary, and their values; see `parse_axes`.
+        out: the folder of the sweep, which will contain `table.csv`.
+        chunk: the number of cells computed in one batch; by default up to 64 Gaussians
+            or small clouds, or one large cloud.
+        report: called with a `SweepProgress` about every half second.
+        plugins: files that the flows depend on; the sweep records their digests.
 
     Raises:
-        MeanfieldError: the library's own, if a cell is refused, before anything is
-            written; or if `out` holds something else.
+        MeanfieldError: a subclass, if a cell is invalid, before anything is written; or
+            if `out` holds something else.
 
     Examples:
         >>> from pathlib import Path
@@ -144,13 +144,13 @@ def begin_sweep(
     chunk: int | None = None,
     plugins: Sequence[Path] = (),
 ) -> None:
-    """Makes the folder of a sweep, with all its cells to do; see `sweep`.
+    """Creates the folder of a sweep without computing any cells; see `sweep`.
 
-    A folder that holds the same sweep is left as it is.
+    A folder that holds the same sweep is left unchanged.
 
     Raises:
-        MeanfieldError: the library's own, if a cell is refused, or `out` holds another
-            sweep or something else.
+        MeanfieldError: a subclass, if a cell is invalid, or `out` holds another sweep
+            or something else.
 
     Examples:
         >>> from pathlib import Path
@@ -161,39 +161,39 @@ def begin_sweep(
         >>> runs.is_sweep(Path("phase"))
         True
     """
-    refuse_other(out, SWEEP)
-    spec = with_numbers_of_files(spec)
+    check_task_folder(out, SWEEP)
+    spec = inline_matrix_files(spec)
     _check_cell(spec)
     identity = {"axes": [axis.as_json() for axis in axes], "spec": spec.as_json()}
     if is_sweep(out):
         _check_same(SweepStore.open(out), identity, chunk)
         return
-    cells = Cells(spec, tuple(axes))
-    compilations, size = checked(cells, chunk)
+    cells = SweepCells(spec, tuple(axes))
+    compilations, size = plan_chunks(cells, chunk)
     record = {
         "schema": SWEEP_SCHEMA,
         **identity,
         "chunk": size,
         "compilations": compilations,
         "dtype": dtype_of(spec.precision).name,
-        "inputs": Inputs.of(spec, plugins, axes).as_recorded(),
+        "inputs": Inputs.from_spec(spec, plugins, axes).as_recorded(),
         **provenance(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     create_tasks(out, record, SWEEP, len(cells.chunks(size)))
-    _check_same(SweepStore.open(out), identity, chunk)  # another may have been faster
+    _check_same(SweepStore.open(out), identity, chunk)  # another process may be first
 
 
 def join_sweep(
     path: Path, *, report: Report | None = None, plugins: Sequence[Path] = ()
 ) -> SweepResult:
-    """Works on a sweep until all its cells are done, beside any other workers.
+    """Computes cells of a sweep, along with other workers, until all are done.
 
     Raises:
-        InputFileError: if there is no sweep at `path`, or a file that it needs, or one
-            of `plugins`, is not what it was when the sweep began.
-        StoreError: if it is damaged.
-        MeanfieldError: the library's own, if a cell is refused.
+        InputFileError: if there is no sweep at `path`, or if a file that it needs, or
+            one of `plugins`, has changed since the sweep began.
+        StoreError: if the sweep is damaged.
+        MeanfieldError: a subclass, if a cell is invalid.
 
     Examples:
         >>> from pathlib import Path
@@ -206,25 +206,25 @@ def join_sweep(
     """
     begin = time.perf_counter()
     store = SweepStore.open(path)
-    inputs = Inputs.of(store.cells.spec, plugins, store.cells.axes)
+    inputs = Inputs.from_spec(store.cells.spec, plugins, store.cells.axes)
     inputs.check(store.record.get("inputs"))
-    watch = _Watch(store, report)
+    watch = _ProgressMonitor(store, report)
     computer = Computer(store.cells, store.record["chunk"])
     store.tasks.recover()
     while True:
         task = store.tasks.claim()
         if task is not None:
             _work(store, task, computer, watch)
-            watch.glance()
-        elif watch.over():
+            watch.maybe_poll()
+        elif watch.poll():
             break
-        else:  # the rest is claimed by others
-            time.sleep(BEAT)
+        else:  # other workers have claimed the rest
+            time.sleep(HEARTBEAT)
             store.tasks.recover()
     store.write_table()
     return SweepResult(
         store=path,
-        cells=store.cells.count,
+        n_cells=store.cells.count,
         axes=store.cells.axes,
         endings=watch.endings,
         compilations=store.record["compilations"],
@@ -232,8 +232,8 @@ def join_sweep(
     )
 
 
-class _Watch:
-    """Counts what all workers have done, and reports it."""
+class _ProgressMonitor:
+    """Counts the cells that all workers have computed, and reports them."""
 
     def __init__(self, store: SweepStore, report: Report | None) -> None:
         self._store = store
@@ -244,20 +244,20 @@ class _Watch:
 
     @property
     def endings(self) -> dict[str, int]:
-        """How many cells have ended in each way."""
+        """The number of cells with each ending."""
         return {
             s.ending: self._counts[s.ending] for s in Status if self._counts[s.ending]
         }
 
-    def glance(self) -> None:
-        """Looks at the folder, if the last look is not of this moment."""
-        if time.monotonic() - self._looked >= BEAT:
-            self.over()
+    def maybe_poll(self) -> None:
+        """Polls the folder, unless the last poll is very recent."""
+        if time.monotonic() - self._looked >= HEARTBEAT:
+            self.poll()
 
-    def over(self) -> bool:
-        """Whether all is done, after a look at the folder."""
+    def poll(self) -> bool:
+        """Reads new results, reports progress, and returns whether all is done."""
         self._looked = time.monotonic()
-        for task in self._store.tasks.done() - self._seen:
+        for task in self._store.tasks.done_tasks() - self._seen:
             self._counts.update(self._store.part(task)["ending"])
             self._seen.add(task)
         if self._report is not None:
@@ -266,33 +266,35 @@ class _Watch:
         return len(self._seen) == len(self._store.chunks)
 
 
-def _work(store: SweepStore, task: int, computer: Computer, watch: _Watch) -> None:
-    """Computes a task that is claimed; whatever happens, it does not stay claimed.
+def _work(
+    store: SweepStore, task: int, computer: Computer, watch: _ProgressMonitor
+) -> None:
+    """Computes a claimed task, and releases it if that fails.
 
-    The computing thread leaves this one free to hear an interrupt and to give signs of
-    life.
+    The computation runs in another thread, so that this one can receive an interrupt
+    and send heartbeats.
     """
     with threads(1) as pool:
         try:
             future = pool.submit(computer, store.chunks[task])
-            while wait([future], BEAT).not_done:
+            while wait([future], HEARTBEAT).not_done:
                 store.tasks.touch(task)
-                watch.over()
+                watch.poll()
             store.tasks.finish(task, future.result())
         finally:
             store.tasks.release(task)
 
 
 def _check_same(store: SweepStore, identity: dict, chunk: int | None) -> None:
-    """Checks that a folder holds the sweep that is asked for.
+    """Checks that a stored sweep is the requested one.
 
     Raises:
-        InvalidInputError: naming what differs.
+        InvalidInputError: if a part of its record differs.
     """
     entries = {**identity, "chunk": chunk or store.record["chunk"]}
     differences = [key for key, value in entries.items() if store.record[key] != value]
     if differences:
         raise InvalidInputError(
             f"`{store.path}` holds a sweep with another `{differences[0]}`; choose "
-            f"another folder, or go on with that one by `meanfield sweep {store.path}`."
+            f"another folder, or continue that one with `meanfield sweep {store.path}`."
         )

@@ -1,4 +1,4 @@
-"""The keys of an attention, of what its tokens look at, of a drift and of energies."""
+"""Keys of an attention, its context, a drift and energies."""
 
 from ._attention import AttentionSpec as AttentionSpec
 from ._attention import DriftSpec as DriftSpec
@@ -12,4 +12,4 @@ from ._context import context_of as context_of
 from ._energies import EnergySpec as EnergySpec
 from ._options import files_in as files_in
 from ._options import options_of as options_of
-from ._options import with_files as with_files
+from ._options import replace_files as replace_files

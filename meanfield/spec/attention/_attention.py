@@ -1,4 +1,4 @@
-"""What a spec says of a velocity: an attention, what it looks at, and a drift."""
+"""Keys of the velocity: an attention, its context, and a drift."""
 
 from dataclasses import replace
 from typing import Annotated, Literal, cast
@@ -14,24 +14,24 @@ from pydantic import (
 from meanfield.spec._grid import Count, Strict
 from meanfield.spec._keys import ARRAYS, Key
 
-from ._context import known_context
-from ._options import Option, checked, options_of
+from ._context import check_context
+from ._options import Option, check_option_values, options_of
 from ._rules import check_attention
 
-MOST_HALF_STEPS = 1_000_000  # all of them at each velocity
+MOST_HALF_STEPS = 1_000_000  # each evaluation of the velocity executes all of them
 Matrix = float | list[float] | list[list[float]] | str
-OfHead = float | list[list[float]] | str
-Matrices = Matrix | list[OfHead]
+HeadMatrix = float | list[list[float]] | str
+Matrices = Matrix | list[HeadMatrix]
 
 AFFINE = ("M", "b")
 PERCEPTRON = ("W1", "b1", "W2", "b2")
 _DRIFTS = "Mx + b (`M`, `b`) or W2 relu(W1 x + b1) + b2 (`W1`, `b1`, `W2`, `b2`)"
 
 
-def heads_of(value: Matrices | None) -> list[OfHead] | None:
-    """The matrices of a list that has one for each head; none of a single matrix.
+def heads_of(value: Matrices | None) -> list[HeadMatrix] | None:
+    """The matrices of a list with one for each head; `None` for a single matrix.
 
-    A list of rows is a single matrix: a row is a list of numbers.
+    A list of rows, each a list of numbers, is a single matrix.
 
     Examples:
         >>> from meanfield.spec import heads_of
@@ -42,7 +42,7 @@ def heads_of(value: Matrices | None) -> list[OfHead] | None:
     is_row = lambda part: isinstance(part, list) and not is_nested(part)
     if not isinstance(value, list) or all(map(is_row, value)):
         return None
-    return cast(list[OfHead], value)
+    return cast(list[HeadMatrix], value)
 
 
 def _rectangular(value: Matrices) -> Matrices:
@@ -62,20 +62,24 @@ def _each_rectangular(value: Matrices) -> Matrices:
     return value if heads_of(value) else _rectangular(value)
 
 
-def _of_one_kind(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
-    """The same, if it is a drift.
+def _check_drift(drift: dict[str, Matrix] | None) -> dict[str, Matrix] | None:
+    """`drift`, if it is an affine map or a perceptron.
 
     Raises:
-        ValueError: naming what it lacks, or has too much of.
+        ValueError: naming a key that is missing, unknown or of the other kind.
     """
     names = list(drift or ())
-    strangers = [name for name in names if name not in (*AFFINE, *PERCEPTRON)]
-    if strangers:
-        raise ValueError(f"has no `{strangers[0]}`: it is {_DRIFTS}")
-    own = [name for name in names if name in PERCEPTRON]
-    if own and len(own) < len(names):
-        raise ValueError(f"is one of two, {_DRIFTS}, and not of parts of both")
-    missing = [name for name in PERCEPTRON[::2] if own and name not in own]
+    unknown_names = [name for name in names if name not in (*AFFINE, *PERCEPTRON)]
+    if unknown_names:
+        raise ValueError(f"has no `{unknown_names[0]}`: it must be {_DRIFTS}")
+    perceptron_keys = [name for name in names if name in PERCEPTRON]
+    if perceptron_keys and len(perceptron_keys) < len(names):
+        raise ValueError(f"must be either {_DRIFTS}, not a mixture of both")
+    missing = [
+        name
+        for name in PERCEPTRON[::2]
+        if perceptron_keys and name not in perceptron_keys
+    ]
     if missing:
         raise ValueError(f"is a perceptron, which needs `{missing[0]}`")
     return drift
@@ -85,22 +89,22 @@ Numbers = Annotated[Matrix, AfterValidator(_rectangular)]
 HeadNumbers = Annotated[Matrices, AfterValidator(_each_rectangular)]
 
 
-SELF = "its tokens look at each other"  # those of a live page
+SELF = "it has self-attention only"  # "it" is a live page
 MATRIX = Key(
     group="Attention",
     holds="matrix",
-    of_heads=True,
+    is_headwise=True,
     files=ARRAYS,
     enters="dynamics",
 )
 
 
 class AttentionSpec(Strict):
-    """One attention: its variant and its parameters.
+    """One attention: its name and its parameters.
 
-    A number `c` stands for `c I`; a string is a law, `normal` or `normal:SCALE` (i.i.d.
-    entries drawn from the seed), or `@FILE.npy`. A list of these, rows apart, has one
-    for each head.
+    For a matrix, a number `c` stands for `c I`; a string is a law, `normal` or
+    `normal:SCALE` (i.i.d. entries drawn from the seed), or `@FILE.npy`. A list of such
+    values has one for each head; a list of rows is a single matrix.
 
     Examples:
         >>> from meanfield.spec import AttentionSpec
@@ -114,19 +118,20 @@ class AttentionSpec(Strict):
             names="attentions",
             group="Attention",
             replaces=("flow_of",),
-            titled=True,
+            is_in_title=True,
             most_used=True,
-            on_page="`softmax`, `l2`, `sinkhorn`, `linear`; of tokens `sigmoid` "
-            "[default: softmax]",
+            page_help="attention, by name: `softmax`, `l2`, `sinkhorn`, `linear`, or "
+            "`sigmoid` (tokens only) [default: softmax]",
         ),
-        Field(description="variant; see `list attentions`"),
+        Field(description="attention, by name; see `list attentions`"),
     ] = "softmax"
     A: Annotated[
         HeadNumbers | None,
         replace(MATRIX, replaces=("Q", "K"), most_used=True),
         Field(
             examples=[-1.0],
-            description="score matrix (Q = A, K = I), or Q and K; if absent, I",
+            description="score matrix A, d × d, in place of Q and K (Q = A, K = I); I "
+            "if absent",
         ),
     ] = None
     Q: Annotated[
@@ -147,33 +152,37 @@ class AttentionSpec(Strict):
     epsilon: Annotated[
         PositiveFloat,
         Key(group="Attention", enters="dynamics", label=r"bandwidth $\varepsilon$"),
-        Field(description="bandwidth of the scores"),
+        Field(description="bandwidth ε, by which scores are divided"),
     ] = 1.0
     heads: Annotated[
         Count,
-        Key(group="Attention", titled=True),
+        Key(group="Attention", is_in_title=True),
         Field(
-            description="heads: blocks of rows of A, Q, K and V; of a list, such as "
-            "--V 1,-1, each has its own in full"
+            description="number of heads; each takes a block of rows of A, Q, K and V, "
+            "or its own entry of a list such as --V 1,-1"
         ),
     ] = 1
     scale: Annotated[
         Literal["none", "sqrt-k"],
         Key(group="Attention"),
-        Field(description="`sqrt-k` divides scores by the root of the head dimension"),
+        Field(
+            description="scaling of the scores: `none`, or `sqrt-k` (divided by √k for "
+            "heads of dimension k)"
+        ),
     ] = "none"
     mask: Annotated[
         str | None,
         Key(
             names="masks",
             group="Attention",
-            titled=True,
-            on_page="`causal`; none if absent",
+            is_in_title=True,
+            page_help="attention mask: `causal`; no mask if absent",
         ),
         Field(
             examples=["causal"],
-            description="`causal`, or `window`, `block-local`, `block-causal`, "
-            "`strided` or `fixed` with `:WIDTH`, a share of the sequence; none if "
+            description="attention mask: `causal`, or `window:WIDTH`, "
+            "`block-local:WIDTH`, `block-causal:WIDTH`, `strided:WIDTH` or "
+            "`fixed:WIDTH`, with WIDTH as a fraction of the sequence; no mask if "
             "absent",
         ),
     ] = None
@@ -181,17 +190,19 @@ class AttentionSpec(Strict):
         Count | None,
         Key(
             group="Attention",
-            on_page="Sinkhorn half-steps, odd; to a tolerance if absent",
+            page_help="number of Sinkhorn half-steps, odd; iteration to a tolerance if "
+            "absent",
         ),
         Field(
             examples=[7],
             le=MOST_HALF_STEPS,
-            description="Sinkhorn half-steps; to a tolerance if absent",
+            description="number of Sinkhorn half-steps; iteration to a tolerance if "
+            "absent",
         ),
     ] = None
     context: Annotated[
         str | None,
-        AfterValidator(known_context),
+        AfterValidator(check_context),
         Key(
             group="Attention",
             files=ARRAYS,
@@ -200,59 +211,61 @@ class AttentionSpec(Strict):
         ),
         Field(
             examples=["gaussian"],
-            description="tokens look at another measure: gaussian, @FILE.npy, a RUN at "
-            "its end or RUN:TIME, or RUN:moving as it moves; at each other if absent",
+            description="measure of the keys (cross-attention): `gaussian`, @FILE.npy, "
+            "RUN (its last frame), RUN:TIME, or RUN:moving (all frames, in time); "
+            "self-attention if absent",
         ),
     ] = None
     context_mean: Annotated[
         Numbers | None,
-        replace(MATRIX, of_heads=False, label=r"mean of the context", no_page=SELF),
+        replace(MATRIX, is_headwise=False, label=r"mean of the context", no_page=SELF),
         Field(
             examples=[[1.0, 0.0]],
-            description="mean of the context `gaussian`; 0 if absent",
+            description="mean of the `gaussian` context; 0 if absent",
         ),
     ] = None
     context_cov: Annotated[
         Numbers | None,
         replace(
-            MATRIX, of_heads=False, label=r"covariance of the context", no_page=SELF
+            MATRIX, is_headwise=False, label=r"covariance of the context", no_page=SELF
         ),
         Field(
             examples=[0.5],
-            description="covariance of the context `gaussian`; I if absent",
+            description="covariance of the `gaussian` context; I if absent",
         ),
     ] = None
     options: Annotated[
         dict[str, Option] | None,
         BeforeValidator(options_of),
-        AfterValidator(checked),
+        AfterValidator(check_option_values),
         Key(group="Attention", holds="options", files=ARRAYS),
         Field(
             examples=[{"slices": "random:8"}],
             min_length=1,
-            description="what only this variant has, as NAME=VALUE,…; see `show NAME`",
+            description="options of the attention, as NAME=VALUE,…, such as "
+            "slices=random:8; see `show NAME`",
         ),
     ] = None
 
     @model_validator(mode="after")
-    def _fits(self) -> "AttentionSpec":
+    def _check_keys(self) -> "AttentionSpec":
         check_attention(dict(self))
         return self
 
 
 class DriftSpec(Strict):
-    """A velocity of each token by itself, beside the attention."""
+    """The key of the drift, a velocity added to each token besides the attention."""
 
     drift: Annotated[
         dict[str, Numbers] | None,
         BeforeValidator(options_of),
-        AfterValidator(_of_one_kind),
+        AfterValidator(_check_drift),
         Key(
             group="Attention",
             holds="options",
             files=ARRAYS,
             enters="dynamics",
-            no_page="it has attention alone",
+            no_page="it has attention only",
         ),
         Field(
             examples=[{"M": -0.5, "b": 1.0}],
@@ -264,7 +277,9 @@ class DriftSpec(Strict):
 
 
 class LayerSpec(AttentionSpec, DriftSpec):
-    """Parameters from time `t` on; keys left out are those of the run.
+    """Parameters of the attention and drift from time `t` on.
+
+    Keys that are left out have the values of the run.
 
     Examples:
         >>> from meanfield.spec import parse

@@ -1,4 +1,4 @@
-"""The context of an attention: what its tokens look at, where not at each other."""
+"""The context of an attention: the measure of its keys in cross-attention."""
 
 import math
 from typing import NamedTuple
@@ -8,13 +8,13 @@ MOVING = "moving"
 
 
 class Context(NamedTuple):
-    """A context, taken apart; none of the three is the Gaussian law.
+    """A parsed context; without `file` and `run` it is the Gaussian.
 
     Attributes:
-        file: of tokens.
-        run: a folder.
-        at: the time of the frame of the run, the last if `None`.
-        moves: whether it passes through all frames of the run.
+        file: file of tokens.
+        run: folder of a run.
+        time: time of the frame of the run; its last frame if `None`.
+        moves: whether the context follows all frames of the run.
 
     Examples:
         >>> from meanfield.spec import Context, context_of
@@ -24,16 +24,16 @@ class Context(NamedTuple):
 
     file: str | None = None
     run: str | None = None
-    at: float | None = None
+    time: float | None = None
     moves: bool = False
 
 
 def context_of(text: str) -> Context:
-    """The parts of `gaussian`, `@FILE`, `RUN`, `RUN:TIME` or `RUN:moving`.
+    """Parses `gaussian`, `@FILE`, `RUN`, `RUN:TIME` or `RUN:moving`.
 
     Examples:
         >>> from meanfield.spec import context_of
-        >>> context_of("@keys.npy").file, context_of("run.zarr:2").at
+        >>> context_of("@keys.npy").file, context_of("run.zarr:2").time
         ('keys.npy', 2.0)
     """
     if text == LAW:
@@ -43,18 +43,20 @@ def context_of(text: str) -> Context:
     run, _, when = text.rpartition(":")
     if run and when == MOVING:
         return Context(run=run, moves=True)
-    at = _number(when)
-    return Context(run=run, at=at) if run and at is not None else Context(run=text)
+    time = _number(when)
+    return (
+        Context(run=run, time=time) if run and time is not None else Context(run=text)
+    )
 
 
-def known_context(text: str | None) -> str | None:
-    """The text of a context, if it can be one.
+def check_context(text: str | None) -> str | None:
+    """`text`, if it is a context or `None`.
 
     Raises:
-        ValueError: if it names nothing.
+        ValueError: if it is neither the Gaussian, nor a file, nor a run.
     """
     if text is not None and not any((text == LAW, *context_of(text)[:2])):
-        raise ValueError("takes gaussian, @FILE.npy, RUN, RUN:TIME or RUN:moving")
+        raise ValueError("must be gaussian, @FILE.npy, RUN, RUN:TIME or RUN:moving")
     return text
 
 

@@ -1,23 +1,23 @@
-"""What a spec says of energies: what it observes, and what it descends."""
+"""Keys of energies: those that are recorded, and those whose gradient flow is run."""
 
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from meanfield.spec._early import distinct, names_in
 from meanfield.spec._grid import Strict
 from meanfield.spec._keys import Key
+from meanfield.spec._stops import check_distinct, names_in
 from meanfield.spec._times import ENDS
 
 Names = Annotated[
     list[str] | None,
     BeforeValidator(names_in),
-    AfterValidator(lambda names: names and distinct(names)),
+    AfterValidator(lambda names: names and check_distinct(names)),
 ]
 
 
 class EnergySpec(Strict):
-    """What is observed along a flow, and the energy whose gradient flow it is."""
+    """The keys of energies: recorded along a flow, or generating a gradient flow."""
 
     flow_of: Annotated[
         Names,
@@ -25,7 +25,7 @@ class EnergySpec(Strict):
             names="energies",
             group="Attention",
             brings=(
-                "its own velocity, down an energy",
+                "the velocity, a gradient flow",
                 (
                     "attention",
                     "V",
@@ -43,14 +43,14 @@ class EnergySpec(Strict):
                 ),
             ),
             replaces=("attention", "V", "heads", "mask", "iterations", "context"),
-            titled=True,
-            no_page="it has attention alone",
+            is_in_title=True,
+            no_page="it has attention only",
         ),
         Field(
             examples=[["interaction"]],
             min_length=1,
-            description="move by the gradient flow of an energy, or of the sum of "
-            "several, instead of an attention; see `list energies`",
+            description="energy, or several to be summed, whose gradient flow moves "
+            "the measure instead of an attention; see `list energies`",
         ),
     ] = None
     observe: Annotated[
@@ -59,6 +59,7 @@ class EnergySpec(Strict):
         Field(
             examples=[["energy"]],
             min_length=1,
-            description="recorded at each frame: `energy`, or names of `list energies`",
+            description="energies recorded at each frame, by name: `energy` (that of "
+            "the flow), or names from `list energies`",
         ),
     ] = None

@@ -1,4 +1,4 @@
-"""Options that one variant of attention has: names and values."""
+"""Parsing of `NAME=VALUE,…`: the options of an attention, or the parts of a drift."""
 
 import json
 import math
@@ -10,16 +10,16 @@ from meanfield._reading import json_value
 
 Option = bool | int | float | str | list[Any]
 
-_GRAMMAR = "takes NAME=VALUE, or several of them with commas between"
-_BETWEEN = re.compile(r",(?=\s*\w+\s*=)")
-_NAMED = re.compile(r"\s*([A-Za-z]\w*)\s*=(.*)", re.DOTALL | re.ASCII)
+_GRAMMAR = "takes NAME=VALUE, or several such pairs separated by commas"
+_SEPARATOR = re.compile(r",(?=\s*\w+\s*=)")
+_PAIR = re.compile(r"\s*([A-Za-z]\w*)\s*=(.*)", re.DOTALL | re.ASCII)
 
 
 def options_of(value: Any) -> Any:
-    """The options in a text; what is no text is left as it is.
+    """The options in a text; a value that is not a string is returned unchanged.
 
     Raises:
-        ValueError: if it is not a list of names and values, or has a name twice.
+        ValueError: if the text is not a list of names and values, or has a name twice.
 
     Examples:
         >>> from meanfield.spec import options_of
@@ -28,55 +28,57 @@ def options_of(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    named = [_NAMED.fullmatch(part) for part in _BETWEEN.split(value)]
-    pairs = [(found[1], _value(found[2].strip())) for found in named if found]
-    if len(pairs) < len(named) or len(dict(pairs)) < len(pairs):
+    matches = [_PAIR.fullmatch(part) for part in _SEPARATOR.split(value)]
+    pairs = [(match[1], _value(match[2].strip())) for match in matches if match]
+    if len(pairs) < len(matches) or len(dict(pairs)) < len(pairs):
         raise ValueError(f"{_GRAMMAR}, each name once")
     return dict(pairs)
 
 
-def checked(options: dict[str, Option] | None) -> dict[str, Option] | None:
-    """The options, if each has a name and a value that can be stored.
+def check_option_values(options: dict[str, Option] | None) -> dict[str, Option] | None:
+    """`options`, if each has a valid name and a value that can be stored.
 
     Raises:
-        ValueError: naming one that does not work.
+        ValueError: naming the first invalid name or value.
     """
     for name, value in (options or {}).items():
         if not (name.isidentifier() and name.isascii()):
-            raise ValueError(f"has a name that is none: `{name}`")
+            raise ValueError(f"must have ASCII identifiers as names, not `{name}`")
         if value == "" or not _is_finite(value):
-            raise ValueError(f"has a value of `{name}` that is none: {value!r}")
+            raise ValueError(
+                f"must have a finite value of `{name}` that is not empty, not {value!r}"
+            )
     return options
 
 
 def files_in(options: Mapping[str, Option] | None) -> dict[str, str]:
-    """The options that are files: their names, and the paths behind `@`."""
+    """Paths of the options whose value is `@FILE`, by name."""
     texts = {k: v for k, v in (options or {}).items() if isinstance(v, str)}
     return {name: text[1:] for name, text in texts.items() if text.startswith("@")}
 
 
-def with_files(
-    options: Mapping[str, Any], found: Callable[[str], Any]
+def replace_files(
+    options: Mapping[str, Any], replacement: Callable[[str], Any]
 ) -> dict[str, Any]:
-    """The same, with something else in the place of each file.
+    """`options`, with each `@FILE` replaced by `replacement(FILE)`.
 
     Args:
         options: names and values.
-        found: what replaces a path.
+        replacement: maps a path to the value that replaces it.
 
     Examples:
-        >>> from meanfield.spec import with_files
-        >>> with_files(
-        ...     {"Q2": "@second.npy", "tau": 2.0}, lambda path: f"what {path} holds"
+        >>> from meanfield.spec import replace_files
+        >>> replace_files(
+        ...     {"Q2": "@second.npy", "tau": 2.0}, lambda path: f"content of {path}"
         ... )
-        {'Q2': 'what second.npy holds', 'tau': 2.0}
+        {'Q2': 'content of second.npy', 'tau': 2.0}
     """
-    replaced = {name: found(path) for name, path in files_in(options).items()}
-    return {**options, **replaced}
+    replacements = {name: replacement(path) for name, path in files_in(options).items()}
+    return {**options, **replacements}
 
 
 def _value(text: str) -> Any:
-    """A JSON value, or a word."""
+    """The JSON value of a text, or the text itself if it is not JSON."""
     try:
         return json_value(text)
     except json.JSONDecodeError:

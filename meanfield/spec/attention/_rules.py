@@ -1,4 +1,4 @@
-"""Keys of one attention that do not go together."""
+"""Rules for keys of one attention that exclude or need one another."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,21 +6,21 @@ from typing import Any
 from ._context import LAW
 
 
-def check_attention(given: Mapping[str, Any]) -> None:
-    """Checks that the keys of an attention go together.
+def check_attention(values: Mapping[str, Any]) -> None:
+    """Checks that the keys of an attention are compatible.
 
     Args:
-        given: the values of all of them.
+        values: the values of all keys.
 
     Raises:
-        ValueError: naming the keys, and what to do.
+        ValueError: naming incompatible keys, and what to do.
     """
-    if given["A"] is not None and (given["Q"], given["K"]) != (None, None):
+    if values["A"] is not None and (values["Q"], values["K"]) != (None, None):
         raise ValueError("give either `A`, or `Q` and `K`")
-    if (given["Q"] is None) != (given["K"] is None):
-        raise ValueError("`Q` and `K` come together: give both, or `A`")
+    if (values["Q"] is None) != (values["K"] is None):
+        raise ValueError("`Q` and `K` must both be given: add the other, or use `A`")
     for name in ("context_mean", "context_cov"):
-        if given[name] is not None and given["context"] != LAW:
+        if values[name] is not None and values["context"] != LAW:
             raise ValueError(
-                f"`{name}` is that of `context = {LAW}`: add that, or leave it out"
+                f"`{name}` needs `context = {LAW}`: add that, or leave it out"
             )

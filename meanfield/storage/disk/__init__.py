@@ -1,15 +1,15 @@
-"""What files need to be trusted: locks, drafts, digests, names of our own."""
+"""Reliable files: locks, atomic writes, digests and records."""
 
 from ._contents import ARRAYS as ARRAYS
 from ._contents import DRAFT as DRAFT
+from ._contents import foreign_paths as foreign_paths
 from ._contents import names_at as names_at
-from ._contents import strangers as strangers
 from ._drafts import LOCK as LOCK
 from ._drafts import clear_drafts as clear_drafts
 from ._drafts import place_file as place_file
 from ._drafts import place_folder as place_folder
 from ._drafts import replace_file as replace_file
-from ._files import damaged as damaged
+from ._files import damage_message as damage_message
 from ._files import flush as flush
 from ._files import flush_tree as flush_tree
 from ._files import json_digest as json_digest
@@ -18,13 +18,13 @@ from ._files import read_plain as read_plain
 from ._files import sha256 as sha256
 from ._files import touch as touch
 from ._files import tree_digest as tree_digest
-from ._files import unreadable as unreadable
+from ._files import unreadable_error as unreadable_error
 from ._locks import Lock as Lock
-from ._records import altered_message as altered_message
-from ._records import from_version_0_1 as from_version_0_1
+from ._records import add_digest as add_digest
+from ._records import alteration_message as alteration_message
 from ._records import read_object as read_object
 from ._records import read_record as read_record
 from ._records import replace_text as replace_text
-from ._records import sealed as sealed
-from ._records import unsealed as unsealed
+from ._records import strip_digest as strip_digest
 from ._records import validate_object as validate_object
+from ._records import version_0_1_error as version_0_1_error

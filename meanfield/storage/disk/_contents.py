@@ -1,4 +1,4 @@
-"""What stores write, told from what others put among it: nothing else is removed."""
+"""The names of files that stores write; files with other names are never removed."""
 
 import os
 import re
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 
 class Contents(NamedTuple):
-    """The places, relative to a folder, of all that one of ours may hold."""
+    """Patterns of the relative paths of files and folders that we write."""
 
     files: re.Pattern[str]
     folders: re.Pattern[str]
 
 
-DRAFT = r"\.meanfield-draft-[0-9a-f]{16}"  # how the names of drafts end
+DRAFT = r"\.meanfield-draft-[0-9a-f]{16}"  # ending of the names of drafts
 
-_PARTIAL = r"\.[0-9a-f]{32}\.partial"  # how those of zarr's unfinished files do
+_PARTIAL = r"\.[0-9a-f]{32}\.partial"  # ending of the names of zarr's unfinished files
 _ZARR = rf"zarr(\.json|{_PARTIAL})"
 _ARRAY_FILES = rf"(\w+/)?{_ZARR}|\w+/c(/\d+)*({_PARTIAL})?"
 _ARRAY_FOLDERS = r"\w+(/c(/\d+)*)?"
@@ -31,10 +31,13 @@ NEW_STORE = Contents(
 )
 
 
-def strangers(folder: Path, ours: Contents) -> Iterator[Path]:
-    """What a folder holds, at any depth, that is not ours; links never are."""
+def foreign_paths(folder: Path, contents: Contents) -> Iterator[Path]:
+    """The files and folders in a folder, at any depth, that we did not write.
+
+    All links count as such.
+    """
     for place, folders, files in os.walk(folder):
-        for names, pattern in ((folders, ours.folders), (files, ours.files)):
+        for names, pattern in ((folders, contents.folders), (files, contents.files)):
             for path in (Path(place, name) for name in names):
                 part = path.relative_to(folder).as_posix()
                 if path.is_symlink() or not pattern.fullmatch(part):
@@ -42,7 +45,7 @@ def strangers(folder: Path, ours: Contents) -> Iterator[Path]:
 
 
 def names_at(path: Path) -> list[str]:
-    """The names in a folder; an empty name for a file; none where there is nothing."""
+    """The names in a folder; `[""]` for a file, and `[]` if nothing is there."""
     if path.is_dir():
         return [entry.name for entry in path.iterdir()]
     return [""] if path.exists() else []

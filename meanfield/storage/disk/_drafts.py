@@ -1,7 +1,7 @@
-"""Drafts: what takes its place in one step, and what killed writers left of such.
+"""Atomic writes through drafts, and removal of the drafts of killed writers.
 
-A writer holds a lock on its draft, or on a file in it if the draft is a folder, for as
-long as the draft lies there. So a draft whose lock is free has lost its writer.
+A writer holds a lock on its draft (on a file in it, if the draft is a folder) for as
+long as the draft exists. A draft whose lock is free has therefore lost its writer.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ from typing import IO
 from meanfield._writing import writing
 from meanfield.errors import ResourceError, StoreError
 
-from ._contents import DRAFT, NEW_STORE, strangers
+from ._contents import DRAFT, NEW_STORE, foreign_paths
 from ._files import flush
-from ._locks import Lock, taken
+from ._locks import Lock, hold_lock
 
 LOCK = ".lock"
-_OLD = 3600.0  # seconds after which a folder without a lock has no writer
+_OLD = 3600.0  # seconds after which a draft folder without a lock counts as abandoned
 
 
 def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Puts what `write` writes in the place of `path`, whole or not at all.
+    """Replaces the file `path` atomically by what `write` writes.
 
-    What killed writers of the same file have left goes, too.
+    Drafts that killed writers of the same file left behind are removed.
 
     Raises:
         ResourceError: if it cannot be written; the old file then stays.
@@ -49,7 +49,9 @@ def replace_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def place_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """The same for one file of many: it looks at no other file of the folder.
+    """Replaces the file `path` atomically, without removing old drafts in its folder.
+
+    Faster than `replace_file` in a folder with many files.
 
     Raises:
         ResourceError: if it cannot be written; the old file then stays.
@@ -69,13 +71,13 @@ def place_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 
 def place_folder(target: Path, fill: Callable[[Path], object]) -> Lock:
-    """Puts a new folder that `fill` fills in its place, whole or not at all.
+    """Creates the folder `target` atomically, with the content that `fill` writes.
 
     Returns:
-        the lock in it, held since before it was there.
+        the lock in it, held from before the folder appears.
 
     Raises:
-        OSError: if it cannot be written, or a folder with something in it is there.
+        OSError: if it cannot be written, or `target` is a folder that is not empty.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     clear_drafts(target.parent)
@@ -91,9 +93,10 @@ def place_folder(target: Path, fill: Callable[[Path], object]) -> Lock:
 
 
 def draft_folder(target: Path) -> tuple[Path, Lock]:
-    """A new folder beside `target` that is to become it, and the lock in it.
+    """A new folder next to `target` that will be renamed to it, and the lock in it.
 
-    Where the file system has no locks it is not held, and the draft safe while young.
+    If the file system has no locks, the lock is not held; `clear_drafts` then spares
+    the draft while it is young.
     """
     while True:
         draft = _draft(target)
@@ -102,10 +105,10 @@ def draft_folder(target: Path) -> tuple[Path, Lock]:
             draft.mkdir()
             lock.acquire()
         except StoreError:
-            continue  # another has just taken the draft for abandoned
+            continue  # another process is removing the draft as abandoned
         except ResourceError:
             return draft, lock
-        except BaseException:  # a signal: nobody would dare to remove it while young
+        except BaseException:  # a signal; no other process removes a young draft
             shutil.rmtree(draft, ignore_errors=True)
             raise
         if lock.is_in_place:
@@ -118,44 +121,44 @@ def clear_drafts(folder: Path) -> None:
 
 
 def _clear_drafts(folder: Path, names: str) -> None:
-    """Those of the files and folders whose names match a pattern."""
+    """Removes abandoned drafts of the files and folders whose names match a pattern."""
     pattern = re.compile(rf"\.({names}){DRAFT}", re.DOTALL)
     with os.scandir(folder) as entries:
         drafts = [entry for entry in entries if pattern.fullmatch(entry.name)]
     for entry in drafts:
-        with contextlib.suppress(OSError):  # it has a writer, or is not ours to remove
+        with contextlib.suppress(OSError):  # it has a writer, or cannot be removed
             _clear(entry)
 
 
 def _clear(entry: os.DirEntry[str]) -> None:
-    path, about = Path(entry.path), entry.stat(follow_symlinks=False)
-    if about.st_uid != os.getuid():
+    path, info = Path(entry.path), entry.stat(follow_symlinks=False)
+    if info.st_uid != os.getuid():
         return
     if entry.is_file(follow_symlinks=False):
-        with taken(path):
+        with hold_lock(path):
             path.unlink()
     elif entry.is_dir(follow_symlinks=False):
         if (path / LOCK).exists():
-            with taken(path / LOCK):
+            with hold_lock(path / LOCK):
                 _remove(path)
-        elif time.time() - about.st_mtime > _OLD:
+        elif time.time() - info.st_mtime > _OLD:
             _remove(path)
 
 
 def _remove(draft: Path) -> None:
-    if next(strangers(draft, NEW_STORE), None) is None:
+    if next(foreign_paths(draft, NEW_STORE), None) is None:
         shutil.rmtree(draft)
 
 
 def _draft_file(path: Path) -> IO[bytes]:
-    """A new file beside `path`, locked where the file system has locks."""
+    """A new file next to `path`, locked if the file system has locks."""
     while True:
         stream = _draft(path).open("xb")
         with contextlib.suppress(OSError):
             fcntl.flock(stream, fcntl.LOCK_EX)
         if Path(stream.name).exists():
             return stream
-        stream.close()  # another had just taken it for abandoned
+        stream.close()  # another process removed it as abandoned
 
 
 def _draft(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Files that survive a power cut: flushed to the disk, and digested."""
+"""Flushing files to disk, and computing their digests."""
 
 import errno
 import hashlib
@@ -11,15 +11,15 @@ from pathlib import Path
 from meanfield._reading import OPEN
 from meanfield.errors import InputFileError, StoreError
 
-MEND = "Restore it from a copy, or run it again in another folder"
+REMEDY = "Restore it from a copy, or run it again in another folder"
 _BLOCK = 1 << 20  # bytes read at a time
 
 
 def touch(path: Path) -> float:
-    """Makes a file if there is none; the time, by the clock of the disk.
+    """Creates or touches a file, and returns its new time, by the clock of the disk.
 
     Raises:
-        StoreError: if a link is there.
+        StoreError: if it is a link.
         OSError: if it cannot be written.
     """
     flags = os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -37,7 +37,7 @@ def touch(path: Path) -> float:
 
 
 def flush(path: Path) -> None:
-    """Waits until a file or a folder is on the disk itself."""
+    """Waits until a file or a folder is on disk (`fsync`)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -46,19 +46,19 @@ def flush(path: Path) -> None:
 
 
 def flush_tree(folder: Path) -> None:
-    """Waits until all that a folder holds is on the disk."""
+    """Waits until a folder and everything in it are on disk."""
     for path in folder.rglob("*"):
         flush(path)
     flush(folder)
 
 
 def tree_digest(folder: Path) -> str:
-    """A digest of every file of a folder: its place, its length and its bytes.
+    """A digest of all files in a folder: their relative paths, lengths and bytes.
 
-    Hidden files are left out: editors and file systems drop such things anywhere.
+    Hidden files are left out, since editors and file systems may add some.
 
     Raises:
-        StoreError: if one is a link.
+        StoreError: if a file or a folder is a link.
     """
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(folder.rglob("[!.]*")):
@@ -75,23 +75,23 @@ def tree_digest(folder: Path) -> str:
 
 
 def json_digest(body: Mapping[str, object]) -> str:
-    """A digest of JSON values, whatever the order of their keys."""
+    """A digest of JSON values that does not depend on the order of keys."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def read_plain(path: Path) -> bytes:
-    """The bytes of a file that is no link, and no pipe that would never end.
+    """The bytes of a plain file; links and pipes are not read.
 
     Raises:
-        StoreError: if it is anything but a plain file.
+        StoreError: if it is not a plain file.
         OSError: if it cannot be read.
     """
     mode = path.lstat().st_mode
     if stat.S_ISLNK(mode):
         raise StoreError(link_message(path))
     if not stat.S_ISREG(mode):
-        raise StoreError(f"`{path}` is damaged: it is no plain file.")
+        raise StoreError(f"`{path}` is damaged: it is not a plain file.")
     return path.read_bytes()
 
 
@@ -105,26 +105,26 @@ def sha256(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_error(path, error) from error
 
 
-def unreadable(path: Path, error: OSError) -> InputFileError:
-    """The error of a file that the system does not let us read."""
+def unreadable_error(path: Path, error: OSError) -> InputFileError:
+    """The error that the system cannot read a file."""
     return InputFileError(f"`{path}` cannot be read: {error.strerror}; {OPEN}")
 
 
-def damaged(place: Path, why: str, mend: str = MEND) -> str:
-    """What is said of something stored that is not what was written.
+def damage_message(place: Path, reason: str, remedy: str = REMEDY) -> str:
+    """The message that a stored file or folder is damaged.
 
     Examples:
         >>> from pathlib import Path
-        >>> from meanfield.storage import damaged
-        >>> print(damaged(Path("run.zarr"), "a digest differs").split(". ")[0])
+        >>> from meanfield.storage import damage_message
+        >>> print(damage_message(Path("run.zarr"), "a digest differs").split(". ")[0])
         `run.zarr` is damaged: a digest differs
     """
-    return f"`{place}` is damaged: {why}. {mend}."
+    return f"`{place}` is damaged: {reason}. {remedy}."
 
 
 def link_message(path: Path) -> str:
-    """What is said of a link where a store should hold a file or a folder."""
-    return f"`{path}` is a link, and a store holds none; put what it names there."
+    """The message that a store contains a link."""
+    return f"`{path}` is a link, and a store holds none; put its target in its place."

@@ -1,4 +1,4 @@
-"""Locks on files: held by one process alone, until released, closed or killed."""
+"""Locks on files, each held by one process until it releases the lock or ends."""
 
 import contextlib
 import fcntl
@@ -11,18 +11,18 @@ from pathlib import Path
 from meanfield._writing import writing
 from meanfield.errors import StoreError
 
-_MAKING = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-_LOOKING = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+_CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Lock:
-    """A lock that an interrupt between any two instructions leaves held or free.
+    """A lock on a file that stays consistent if a signal interrupts any instruction.
 
-    An opened file belongs to this object before it is locked, and closing a file twice
-    does nothing: `release` frees whatever an interrupted `acquire` or `release` left.
+    The object owns the opened file before it is locked, and closing a file twice does
+    nothing. So `release` cleans up after any interrupted `acquire` or `release`.
 
     Args:
-        path: of the file that stands for the lock; it is made if it is not there.
+        path: the file that stands for the lock; it is created if it does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +31,7 @@ class Lock:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the file that is locked is still the one at `path`."""
+        """Whether the locked file is still the one at `path`."""
         try:
             return self._file is not None and os.path.samestat(
                 os.fstat(self._file.fileno()), self.path.lstat()
@@ -40,16 +40,16 @@ class Lock:
             return False
 
     def acquire(self) -> None:
-        """Takes the lock; harmless if it is held already.
+        """Takes the lock; does nothing if this object holds it already.
 
         Raises:
-            StoreError: if another process, or another object, holds it.
+            StoreError: if another process or another object holds it.
             ResourceError: if the file cannot be written, or its file system has no
                 locks.
         """
         with writing(self.path):
             if self._file is None:
-                self._file = _opened(self.path, _MAKING)
+                self._file = _open_file(self.path, _CREATE_FLAGS)
                 weakref.finalize(self, self._file.close)
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,25 +64,25 @@ class Lock:
                 raise
 
     def release(self) -> None:
-        """Lets others in; harmless if the lock is not held."""
+        """Releases the lock; does nothing if it is not held."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 @contextlib.contextmanager
-def taken(path: Path) -> Iterator[None]:
-    """Holds the lock on a file that is there, for the length of a block.
+def hold_lock(path: Path) -> Iterator[None]:
+    """Holds the lock on an existing file during a `with` block.
 
     Raises:
         OSError: if another process holds it, there is no such file, or its file system
             has no locks.
     """
-    with _opened(path, _LOOKING) as file:
+    with _open_file(path, _READ_FLAGS) as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
 
 
-def _opened(path: Path, flags: int) -> io.FileIO:
+def _open_file(path: Path, flags: int) -> io.FileIO:
     mode = "r+" if flags & os.O_RDWR else "r"
     return io.FileIO(path, mode, opener=lambda name, _: os.open(name, flags, 0o666))

@@ -1,7 +1,7 @@
-"""The record of a folder: the one JSON file that says what of the folder is real.
+"""Records: JSON files with a digest, which say what their folder contains.
 
-Runs, sweeps, trainings, comparisons and figures take from here how it is written, read
-and verified.
+Runs, sweeps, trainings, comparisons and figures write, read and verify theirs with
+these functions.
 """
 
 import json
@@ -15,67 +15,71 @@ from meanfield._reading import json_value
 from meanfield.errors import StoreError
 
 from ._drafts import replace_file
-from ._files import MEND, damaged, json_digest, read_plain, unreadable
+from ._files import REMEDY, damage_message, json_digest, read_plain, unreadable_error
 
 _CHECKSUM = "checksum"  # the key of a record's digest
 Digest = Callable[[Mapping[str, object]], str]
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replaces a file by a text in UTF-8, as `replace_file` does."""
+    """Replaces a file atomically by a text in UTF-8; see `replace_file`."""
     replace_file(path, lambda stream: stream.write(text.encode()))
 
 
-def sealed(body: Mapping[str, object], digest: Digest = json_digest) -> dict[str, Any]:
+def add_digest(
+    body: Mapping[str, object], digest: Digest = json_digest
+) -> dict[str, Any]:
     """JSON values with their digest."""
     return {**body, _CHECKSUM: digest(body)}
 
 
-def unsealed(
+def strip_digest(
     file: Path,
     record: Mapping[str, Any],
     digest: Digest = json_digest,
     *,
-    mend: str = MEND,
+    remedy: str = REMEDY,
 ) -> dict[str, Any]:
-    """JSON values without their digest, once it fits.
+    """JSON values without their digest, after a check of it.
 
     Raises:
-        StoreError: if it does not, or there is none.
+        StoreError: if the digest does not match or is missing.
     """
     body = {key: value for key, value in record.items() if key != _CHECKSUM}
     if record.get(_CHECKSUM) != digest(body):
-        raise StoreError(altered_message(file, mend=mend))
+        raise StoreError(alteration_message(file, remedy=remedy))
     return body
 
 
 def read_record(
-    file: Path, schema: int | str, without_digest: int | str | None = None
+    file: Path, schema: int | str, legacy_schema: int | str | None = None
 ) -> dict[str, Any]:
-    """The JSON values of a record, verified, without their digest.
+    """The verified JSON values of a record, without their digest.
 
-    Records of the older schema `without_digest` have none.
+    Records of the older schema `legacy_schema` may lack a digest.
 
     Raises:
-        StoreError: if it is damaged, or has another schema.
-        OSError: as `read_object` does.
+        StoreError: if the record is damaged, or has another schema.
+        OSError: see `read_object`.
     """
     record = read_object(file)
-    found = record.get("schema")
-    if found not in (None, schema, without_digest):
+    file_schema = record.get("schema")
+    if file_schema not in (None, schema, legacy_schema):
         raise StoreError(
-            f"`{file.parent}` has schema {found} and this version of meanfield reads "
-            f"{schema}; read it with the version that wrote it."
+            f"`{file.parent}` has schema {file_schema}, and this version of meanfield "
+            f"reads {schema}; read it with the version that wrote it."
         )
-    is_older = found is not None and found == without_digest
-    return record if is_older and _CHECKSUM not in record else unsealed(file, record)
+    is_older = file_schema is not None and file_schema == legacy_schema
+    return (
+        record if is_older and _CHECKSUM not in record else strip_digest(file, record)
+    )
 
 
-def read_object(path: Path, mend: str = MEND) -> dict[str, Any]:
-    """The JSON object in a file; `mend` says what to do if it is damaged.
+def read_object(path: Path, remedy: str = REMEDY) -> dict[str, Any]:
+    """The JSON object in a file; `remedy` says what to do if it is damaged.
 
     Raises:
-        FileNotFoundError: if there is none.
+        FileNotFoundError: if there is no such file.
         NotADirectoryError: if its folder is a file.
         InputFileError: if it cannot be read.
         StoreError: if it is damaged.
@@ -85,39 +89,39 @@ def read_object(path: Path, mend: str = MEND) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         raise
     except OSError as error:
-        raise unreadable(path, error) from error
+        raise unreadable_error(path, error) from error
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise StoreError(altered_message(path, mend=mend))
+        raise StoreError(alteration_message(path, remedy=remedy))
     return values
 
 
 def validate_object(reader: TypeAdapter, body: Mapping[str, object], file: Path) -> Any:
-    """JSON values of a record as what a strict reader makes of them.
+    """The JSON values of a record, validated strictly by a pydantic adapter.
 
     Raises:
-        StoreError: naming the first value that has not its type or range.
+        StoreError: if a value has a wrong type or range; the message names it.
     """
     try:
         return reader.validate_json(json.dumps(body), strict=True)
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(map(str, problem["loc"])) or "the whole"
-        message = altered_message(file, f"`{place}`: {problem['msg']}")
+        message = alteration_message(file, f"`{place}`: {problem['msg']}")
         raise StoreError(message) from None
 
 
-def altered_message(path: Path, problem: str = "", *, mend: str = MEND) -> str:
-    """The message about a file that is not what was written, and its first problem."""
-    what = f" What is wrong: {problem.rstrip('.')}." if problem else ""
-    return damaged(path, "it is not what was written", mend) + what
+def alteration_message(path: Path, problem: str = "", *, remedy: str = REMEDY) -> str:
+    """The message that a file was altered, with its first problem."""
+    detail = f" The problem: {problem.rstrip('.')}." if problem else ""
+    return damage_message(path, "it is not what was written", remedy) + detail
 
 
-def from_version_0_1(folder: Path) -> StoreError:
-    """The error of a folder that version 0.1 wrote."""
+def version_0_1_error(folder: Path) -> StoreError:
+    """The error that a folder was written by version 0.1."""
     return StoreError(
-        f"`{folder}` was written by version 0.1 of meanfield, which this one does not "
-        "read: install 0.2 by `pip install meanfield-attention==0.2.0`, and `meanfield "
-        "export` it there (of a sweep, `table.csv` has the numbers)."
+        f"`{folder}` was written by version 0.1 of meanfield, which this one cannot "
+        "read. Install 0.2 with `pip install meanfield-attention==0.2.0` and export it "
+        "there with `meanfield export` (the numbers of a sweep are in `table.csv`)."
     )

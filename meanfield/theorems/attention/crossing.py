@@ -7,13 +7,13 @@ from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
-from meanfield.theorems.reference.alternation import potentials, settled
+from meanfield.theorems.reference.alternation import converged_state, potentials
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 ROWWISE = ("softmax", "l2", "sigmoid", "linear")
 NODES = 16
-SOLVED = Slack(
+SOLVER_SLACK = Slack(
     tolerance=1e-9,
     why="marginals solved to 4e-11, over a spectral gap of a half, times 1/ε",
 )
@@ -36,78 +36,85 @@ SOLVED = Slack(
         ("Sinkhorn…",),
     ),
 )
-def crossing(case: Case, *, iterations: int | None = None) -> Checks:
-    """Five weighted queries that look at seven weighted keys, against NumPy.
+def cross_attention(case: Case, *, iterations: int | None = None) -> Checks:
+    """Compares the library's velocities of 5 weighted queries and 7 keys with NumPy.
 
-    Sinkhorn's plan by alternation of rectangular matrices; and Gaussians of rank two
-    and one in space against Gauss–Hermite clouds.
+    NumPy's Sinkhorn plan comes from alternating normalisation of a rectangular matrix.
+    The closed forms of Gaussians of rank one (queries) and two (keys) in d = 3 are
+    compared with clouds of Gauss–Hermite nodes.
     """
-    # `iterations` are those of the library's Sinkhorn.
+    # `iterations` limits the half-steps of the library's Sinkhorn.
     p, queries, keys = _draw(case)
-    found = _crossed(p, queries, keys, iterations)
+    velocities = _query_velocities(p, queries, keys, iterations)
     for name in ROWWISE:
-        yield close(name, found[name], att.FORMULAS[name](p, keys, queries.x))
+        yield close(name, velocities[name], att.FORMULAS[name](p, keys, queries.x))
     expected = _plan(p, queries, keys) @ keys.x @ p.V.T / p.epsilon
     mean = keys.share @ keys.x @ p.V.T / p.epsilon
-    doubly = np.asarray(found["sinkhorn"])
-    yield gap("Sinkhorn", doubly, expected, **SOLVED)
-    yield gap("Sinkhorn, mean", queries.share @ doubly, mean, **SOLVED)
+    sinkhorn = np.asarray(velocities["sinkhorn"])
+    yield gap("Sinkhorn", sinkhorn, expected, **SOLVER_SLACK)
+    yield gap("Sinkhorn, mean", queries.share @ sinkhorn, mean, **SOLVER_SLACK)
     yield from _gaussians(case, iterations)
 
 
 def _draw(case: Case) -> tuple[Parameters, Cloud, Cloud]:
     rng = case.rng("clouds")
-    p = att.generic(rng, 2, 3)
-    queries, keys = att.cloud(rng, 5, 3), att.cloud(rng, 7, 3)
+    p = att.random_parameters(rng, 2, 3)
+    queries, keys = att.random_cloud(rng, 5, 3), att.random_cloud(rng, 7, 3)
     spread = np.max(np.abs(att.scores_of(p, keys.x, queries.x)))
     return p._replace(epsilon=p.epsilon * spread / 2), queries, keys
 
 
 @eqx.filter_jit
-def _crossed(
+def _query_velocities(
     p: Parameters, queries: Cloud, keys: Cloud, iterations: int | None
 ) -> dict[str, JaxArray]:
     """The library's velocities of the queries."""
     mu, nu = att.points(queries), att.points(keys)
-    made = {name: p.attention(name) for name in ROWWISE}
-    made["sinkhorn"] = p.attention("sinkhorn", iterations=iterations)
-    return {name: Cross(f, nu).field(0.0, mu)(mu.tokens) for name, f in made.items()}
+    attentions = {name: p.attention(name) for name in ROWWISE}
+    attentions["sinkhorn"] = p.attention("sinkhorn", iterations=iterations)
+    return {
+        name: Cross(f, nu).field(0.0, mu)(mu.tokens) for name, f in attentions.items()
+    }
 
 
 def _plan(p: Parameters, queries: Cloud, keys: Cloud) -> Array:
-    """Rows of Sinkhorn's weights of the keys, in NumPy."""
+    """Sinkhorn weights of the keys, a row for each query, in NumPy."""
     scores = att.scores_of(p, keys.x, queries.x)
-    moved = lambda old, new: np.max(np.abs(new[1] - old[1]))
+    change = lambda old, new: np.max(np.abs(new[1] - old[1]))
     states = potentials(scores, queries.share, keys.share)
-    f, g = settled(states, moved, below=1e-15)
+    f, g = converged_state(states, change, tolerance=1e-15)
     return np.exp(scores + f[:, None] + g[None, :]) * keys.share[None, :]
 
 
 @eqx.filter_jit
-def _on_gaussians(
+def _gaussian_velocities(
     p: Parameters, mu: Gaussian, nu: Gaussian, x: JaxArray, iterations: int | None
 ) -> list[JaxArray]:
     softmax = p.attention("softmax")
-    doubly = p.attention("sinkhorn", iterations=iterations)
+    sinkhorn = p.attention("sinkhorn", iterations=iterations)
     tokens = Tokens(x)
-    return [Cross(each, nu).field(0.0, mu)(tokens) for each in (softmax, doubly)]
+    return [
+        Cross(attention, nu).field(0.0, mu)(tokens) for attention in (softmax, sinkhorn)
+    ]
 
 
 def _gaussians(case: Case, iterations: int | None) -> Checks:
-    """Closed forms at the nodes of the queries, against clouds."""
+    """Checks of the closed forms against clouds, at the nodes of the queries."""
     rng = case.rng("Gaussians")
-    p = att.generic(rng, 2, 3)
+    p = att.random_parameters(rng, 2, 3)
     mu = Law(rng.normal(size=3), rng.normal(size=(3, 1)))
     nu = Law(rng.normal(size=3), rng.normal(size=(3, 2)))
     size = np.linalg.norm(nu.factor.T @ p.A @ mu.factor, 2)
     p = p._replace(epsilon=np.asarray(4 * size))
     (x, w), (y, v) = (hermite_nodes(*law, NODES) for law in (mu, nu))
     queries, keys = Cloud(x, w), Cloud(y, v)
-    near = np.abs(x - mu.mean).max(axis=1) <= 2 * np.abs(mu.factor).max()
-    found = _on_gaussians(p, mu.gaussian, nu.gaussian, jnp.asarray(x), iterations)
-    softmax, doubly = (np.asarray(each)[near] for each in found)
-    expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[near]
+    mask = np.abs(x - mu.mean).max(axis=1) <= 2 * np.abs(mu.factor).max()
+    velocities = _gaussian_velocities(
+        p, mu.gaussian, nu.gaussian, jnp.asarray(x), iterations
+    )
+    softmax, sinkhorn = (np.asarray(velocity)[mask] for velocity in velocities)
+    expected = (_plan(p, queries, keys) @ y @ p.V.T / p.epsilon)[mask]
     why = f"{NODES} nodes of tilts of a quarter, within two deviations: 1e-12"
     slack = Slack(tolerance=1e-9, why=why)
-    yield gap("softmax, Gaussians", softmax, att.softmax(p, keys, x[near]), **slack)
-    yield gap("Sinkhorn, Gaussians", doubly, expected, **slack)
+    yield gap("softmax, Gaussians", softmax, att.softmax(p, keys, x[mask]), **slack)
+    yield gap("Sinkhorn, Gaussians", sinkhorn, expected, **slack)

@@ -1,7 +1,7 @@
 """Several heads, and sums of attentions."""
 
 from meanfield.attention import plans
-from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stacked
+from meanfield.dynamics import Heads, Interpolated, Layers, LogTime, Sum, stack_trees
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import close, gap
@@ -9,7 +9,7 @@ from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
 from meanfield.theorems.library.ensembles import small_draws
-from meanfield.theorems.library.measures import furthest
+from meanfield.theorems.library.measures import worst_convergence
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 from meanfield.theorems.reference.measures import hermite_nodes
@@ -26,30 +26,30 @@ H, D = 3, 6
     hypotheses=r"heads of any variant; also Gaussians, whose fields add up",
 )
 def heads(case: Case) -> Checks:
-    """The library's heads and sums against NumPy's, head by head.
+    """Compares the library's heads and sums of attentions with NumPy, head by head.
 
-    Three slices of square Q and K with weighted tokens; sums of unlike terms and of
-    heads with a term; a matrix for each, of layers and of parameters between two nodes
-    and after them too; layers in logarithmic time; and the closed form on a Gaussian.
-    Of the errors of several iterations the one that is told.
+    Heads are three slices of square Q and K, with weighted tokens; also sums of
+    different variants, and of heads with another term. Also: attention matrices of
+    heads, layers and interpolated parameters; layers in logarithmic time; the closed
+    form on a Gaussian; and the error that a sum reports for several solvers.
     """
-    _, right = _sliced(case.rng("points"))
+    _, right = _slice_heads(case.rng("points"))
     yield from _points(case, right)
     yield _plans(case, right)
-    yield _on_gaussian(case, 1.0)
-    yield furthest()
+    yield _gaussian_check(case, 1.0)
+    yield worst_convergence()
 
 
-@heads.refuted_by("each head takes all the rows of Q and K; a head counts half")
+@heads.register_control("each head takes all the rows of Q and K; a head counts half")
 def _(case: Case) -> Checks:
-    whole, right = _sliced(case.rng("points"))
+    whole, right = _slice_heads(case.rng("points"))
     full = [whole._replace(V=p.V) for p in right]
-    return (*_points(case, full), _plans(case, full), _on_gaussian(case, 0.5))
+    return (*_points(case, full), _plans(case, full), _gaussian_check(case, 0.5))
 
 
-def _sliced(rng: Rng) -> tuple[Parameters, list[Parameters]]:
-    """Square Q and K, and heads with D/H of their rows each and values of their own."""
-    whole = att.generic(rng, D, D)
+def _slice_heads(rng: Rng) -> tuple[Parameters, list[Parameters]]:
+    """Parameters with square Q and K, and H heads with D/H of their rows each."""
+    whole = att.random_parameters(rng, D, D)
     V = 0.6 * rng.normal(size=(H, D, D))
     size = D // H
     cut = [slice(h * size, (h + 1) * size) for h in range(H)]
@@ -59,113 +59,120 @@ def _sliced(rng: Rng) -> tuple[Parameters, list[Parameters]]:
 
 
 @eqx.filter_jit
-def _library(heads: list[Parameters], at: Cloud) -> dict[str, JaxArray]:
+def _library(heads: list[Parameters], cloud: Cloud) -> dict[str, JaxArray]:
     """The library's sums of heads at the tokens."""
-    several = Heads(stacked([p.attention("softmax") for p in heads]))
+    several = Heads(stack_trees([p.attention("softmax") for p in heads]))
     first, second, third = heads
     minus = second._replace(V=-0.4 * second.V)
-    made = {
+    sums = {
         "heads": several,
-        "heads of linear": Heads(stacked([p.attention("linear") for p in heads])),
+        "heads of linear": Heads(stack_trees([p.attention("linear") for p in heads])),
         "unlike terms": Sum(first.attention("l2"), third.attention("sigmoid")),
         "heads and a term": Sum(several, minus.attention("softmax")),
     }
-    mu = att.points(at)
-    found = {label: each.field(0.0, mu)(mu.tokens) for label, each in made.items()}
-    sigmoids = stacked([p.attention("sigmoid") for p in heads[:2]])
+    mu = att.points(cloud)
+    velocities = {
+        label: dynamics.field(0.0, mu)(mu.tokens) for label, dynamics in sums.items()
+    }
+    sigmoids = stack_trees([p.attention("sigmoid") for p in heads[:2]])
     clock = LogTime(Layers([0.0, 1.0, 2.0], sigmoids))
     for label, s in (("first layer", 0.4), ("second layer", clock.jumps[0])):
-        found[f"{label}, log time"] = clock.field(s, mu)(mu.tokens)
-    between = LogTime(Interpolated([0.0, 4.0], sigmoids)).field(0.4, mu)
-    return found | {"between nodes, log time": between(mu.tokens)}
+        velocities[f"{label}, log time"] = clock.field(s, mu)(mu.tokens)
+    field = LogTime(Interpolated([0.0, 4.0], sigmoids)).field(0.4, mu)
+    return velocities | {"between nodes, log time": field(mu.tokens)}
 
 
-def _between(one: Parameters, two: Parameters, share: float) -> Parameters:
-    """Parameters so far on the way from one to the other."""
-    pairs = zip(one[:3], two[:3], strict=True)
+def _interpolate(first: Parameters, second: Parameters, share: float) -> Parameters:
+    """Parameters interpolated linearly between two sets."""
+    pairs = zip(first[:3], second[:3], strict=True)
     Q, K, V = ((1 - share) * np.asarray(a) + share * np.asarray(b) for a, b in pairs)
-    return one._replace(Q=Q, K=K, V=V)
+    return first._replace(Q=Q, K=K, V=V)
 
 
-def _expected(heads: list[Parameters], at: Cloud) -> dict[str, Array]:
-    """The same, head by head, in NumPy."""
-    total = lambda name: sum(FORMULAS[name](p, at, at.x) for p in heads)
+def _reference_velocities(heads: list[Parameters], cloud: Cloud) -> dict[str, Array]:
+    """Velocities at the tokens, summed head by head, in NumPy."""
+    total = lambda name: sum(FORMULAS[name](p, cloud, cloud.x) for p in heads)
     l2, sigmoid = FORMULAS["l2"], FORMULAS["sigmoid"]
     first, second, third = heads
     softmax = np.asarray(total("softmax"))
-    between = _between(first, second, np.expm1(0.4) / 4)
+    blend = _interpolate(first, second, np.expm1(0.4) / 4)
     return {
         "heads": softmax,
         "heads of linear": np.asarray(total("linear")),
-        "unlike terms": l2(first, at, at.x) + sigmoid(third, at, at.x),
-        "heads and a term": softmax - 0.4 * att.softmax(second, at, at.x),
-        "between nodes, log time": np.exp(0.4) * sigmoid(between, at, at.x),
-        "first layer, log time": np.exp(0.4) * sigmoid(first, at, at.x),
-        "second layer, log time": 2 * sigmoid(second, at, at.x),
+        "unlike terms": l2(first, cloud, cloud.x) + sigmoid(third, cloud, cloud.x),
+        "heads and a term": softmax - 0.4 * att.softmax(second, cloud, cloud.x),
+        "between nodes, log time": np.exp(0.4) * sigmoid(blend, cloud, cloud.x),
+        "first layer, log time": np.exp(0.4) * sigmoid(first, cloud, cloud.x),
+        "second layer, log time": 2 * sigmoid(second, cloud, cloud.x),
     }
 
 
 def _points(case: Case, heads: list[Parameters]) -> list[Check]:
-    """The library's sums against these heads."""
+    """Checks of the library's sums against NumPy with these heads."""
     rng = case.rng("points")
-    _, right = _sliced(rng)
-    at = att.cloud(rng, 7, D)
-    found, expected = _library(right, at), _expected(heads, at)
-    return [close(label, found[label], expected[label]) for label in expected]
+    _, right = _slice_heads(rng)
+    cloud = att.random_cloud(rng, 7, D)
+    actual, expected = _library(right, cloud), _reference_velocities(heads, cloud)
+    return [close(label, actual[label], expected[label]) for label in expected]
 
 
 @eqx.filter_jit
-def _matrices(heads: list[Parameters], at: Cloud) -> JaxArray:
-    """The library's matrices of heads and of five terms besides, at time one."""
-    several = Heads(stacked([p.attention("softmax") for p in heads]))
+def _matrices(heads: list[Parameters], cloud: Cloud) -> JaxArray:
+    """The library's matrices of the heads and of five more terms, at time one."""
+    several = Heads(stack_trees([p.attention("softmax") for p in heads]))
     sigmoids = [p.attention("sigmoid") for p in heads[:2]]
     terms = (
-        Layers([0.0, 1.0, 2.0], stacked(sigmoids)),
-        Interpolated([0.0, 4.0], stacked(sigmoids)),
-        Interpolated([-1.0, 0.5], stacked(sigmoids)),
+        Layers([0.0, 1.0, 2.0], stack_trees(sigmoids)),
+        Interpolated([0.0, 4.0], stack_trees(sigmoids)),
+        Interpolated([-1.0, 0.5], stack_trees(sigmoids)),
         heads[0].attention("linear-expansion"),
         heads[2].attention("l2"),
     )
-    return plans(Sum(several, *terms), 1.0, att.points(at))
+    return plans(Sum(several, *terms), 1.0, att.points(cloud))
 
 
 def _plans(case: Case, heads: list[Parameters]) -> Check:
-    """One matrix for each head and term, in order; a layer acts from its edge on."""
+    """Check of the matrices of all heads and terms; a layer acts from its edge on."""
     rng = case.rng("points")
-    _, right = _sliced(rng)
-    at, (one, two, three) = att.cloud(rng, 7, D), heads
-    w, kernel = at.share, one.epsilon**2 * sk.scores_of(one, at)
-    between = _between(one, two, 0.25)
-    distances = ref.distance_scores(three.Q, three.K, at.x, at.x) / three.epsilon
+    _, right = _slice_heads(rng)
+    cloud, (first, second, third) = att.random_cloud(rng, 7, D), heads
+    w, kernel = cloud.share, first.epsilon**2 * sk.scores_of(first, cloud)
+    blend = _interpolate(first, second, 0.25)
+    distances = ref.distance_scores(third.Q, third.K, cloud.x, cloud.x) / third.epsilon
     expected = [
-        *(ref.row_softmax(sk.scores_of(p, at), w) for p in heads),
-        ref.sigmoid(sk.scores_of(two, at)) * w,
-        ref.sigmoid(sk.scores_of(between, at)) * w,
-        ref.sigmoid(sk.scores_of(two, at)) * w,
+        *(ref.row_softmax(sk.scores_of(p, cloud), w) for p in heads),
+        ref.sigmoid(sk.scores_of(second, cloud)) * w,
+        ref.sigmoid(sk.scores_of(blend, cloud)) * w,
+        ref.sigmoid(sk.scores_of(second, cloud)) * w,
         (1 + kernel - (kernel @ w)[:, None]) * w,
         ref.row_softmax(distances, w),
     ]
-    found = _matrices(right, at)
-    return close("matrices", found, np.stack(expected))
+    actual = _matrices(right, cloud)
+    return close("matrices", actual, np.stack(expected))
 
 
-def _on_gaussian(case: Case, share: float) -> Check:
-    """Two heads and a term of L2 on a Gaussian; `share` of the second head's value."""
+def _gaussian_check(case: Case, share: float) -> Check:
+    """Check of two heads and an L2 term on a Gaussian.
+
+    `share` multiplies the value of the library's second head.
+    """
     rng = case.rng("gaussian")
     draws = small_draws(rng, 2, 3)
     mean, factor = draws[0].mean, draws[0].factor
     small = lambda M: M * np.sqrt(0.125) / np.linalg.norm(M @ factor, 2)
     epsilon = np.asarray(1.6)
     matrices = ((small(draw.Q), small(draw.K), draw.V) for draw in draws)
-    one, two, three = (Parameters(*parts, epsilon) for parts in matrices)
+    first, second, third = (Parameters(*parts, epsilon) for parts in matrices)
     probes = mean + rng.uniform(-1, 1, size=(4, 2)) @ factor.T
     x, w = hermite_nodes(mean, factor, 24)
-    at = Cloud(x, w)
-    expected = sum(att.softmax(p, at, probes) for p in (one, two))
-    expected = expected + att.l2(three, at, probes)
-    told = two._replace(V=share * two.V)
-    heads = Heads(stacked([p.attention("softmax") for p in (one, told)]))
-    dynamics = Sum(heads, three.attention("l2"))
-    found = att.on_gaussian(dynamics, att.gaussian(mean, factor), att.bare(probes))
+    cloud = Cloud(x, w)
+    expected = sum(att.softmax(p, cloud, probes) for p in (first, second))
+    expected = expected + att.l2(third, cloud, probes)
+    scaled_second = second._replace(V=share * second.V)
+    heads = Heads(stack_trees([p.attention("softmax") for p in (first, scaled_second)]))
+    dynamics = Sum(heads, third.attention("l2"))
+    actual = att.gaussian_velocity(
+        dynamics, att.gaussian(mean, factor), att.uniform_cloud(probes)
+    )
     why = "Gauss–Hermite error of tilts below 1/4, 1e-13 by self-convergence"
-    return gap("Gaussian", found, expected, tolerance=1e-11, why=why)
+    return gap("Gaussian", actual, expected, tolerance=1e-11, why=why)

@@ -1,4 +1,4 @@
-"""Attention without normalisation, and Gaussians."""
+"""Unnormalised attention on Gaussians."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, eqx, np
 from meanfield.theorems._identity import Identity
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, close, gap
+from meanfield.theorems._protocols import Slack, close, compare, gap
 from meanfield.theorems._vocabulary import Cloud, Law, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -23,9 +23,9 @@ LINKS = {
     "relu": lambda s: np.maximum(s, 0),
     "linear": lambda s: s,
 }
-X = np.array([-1.0, 0.5, 2.0])  # of both signs, and not even: sigmoid is odd there
+X = np.array([-1.0, 0.5, 2.0])  # not symmetric about 0, where a sigmoid is odd
 REACH = 12.0
-CURVED = 0.01
+LEAST_CURVATURE = 0.01
 QUADRATURE = Slack(
     tolerance=1e-10,
     why="60 Gauss–Legendre nodes on each side of 0, where ReLU has its kink, out to 12 "
@@ -41,56 +41,63 @@ QUADRATURE = Slack(
     r"affine.",
     hypotheses=r"ReLU: $\alpha \neq 0$",
 )
-def nongaussian(case: Case) -> Checks:
-    """Second differences of the library's field, whose values SciPy's quad confirms.
+def non_closure(case: Case) -> Checks:
+    """Second differences of the library's field of a Gaussian on the line.
 
-    On the line, a Gaussian as 120 weighted nodes; a curved field has a second
-    difference above 1 % of its size. The library refuses all three closed forms.
+    The Gaussian is given by 120 weighted nodes, and SciPy's quad confirms the values. A
+    field counts as curved if its second difference is above 1 % of its size. The
+    library must not offer a closed form for any of the three variants.
     """
-    at = _line(case, 1.0)
+    line = _line(case, 1.0)
     names = ("exp", "sigmoid", "relu")
     yield from Identity(
-        left=lambda name: _field(at, name),
-        right=lambda name: _by_quad(at, name),
+        left=lambda name: _field(line, name),
+        right=lambda name: _quad_velocities(line, name),
         cases={f"velocity, {name}": name for name in names},
         **QUADRATURE,
     )
-    yield from _curved(case, names, 1.0)
-    # How many of these variants the library closes on a Gaussian off the origin.
-    at, offered = _line(case, 1.0), 0
-    mu = att.gaussian(np.array([at.mean]), np.array([[at.deviation]]))
+    yield from _curvature_checks(case, names, 1.0)
+    # Number of these variants with a closed form on a Gaussian of non-zero mean.
+    line, n_closed_forms = _line(case, 1.0), 0
+    mu = att.gaussian(np.array([line.mean]), np.array([[line.deviation]]))
     for name in ("exp", "sigmoid", "relu"):
         try:
-            attentions[name](at.p.Q, at.p.K, at.p.V).field(0.0, mu)
+            attentions[name](line.p.Q, line.p.K, line.p.V).field(0.0, mu)
         except NotClosedError:
             continue
-        offered += 1
+        n_closed_forms += 1
     why = "a count of closed forms that should not be"
-    yield bounded("closed forms the library offers", offered, "=", 0.0, why=why)
+    yield compare("closed forms the library offers", n_closed_forms, "=", 0.0, why=why)
 
 
-@nongaussian.refuted_by("linear attention, and ReLU with mean zero: both are affine")
+@non_closure.register_control(
+    "linear attention, and ReLU with mean zero: both are affine"
+)
 def _(case: Case) -> Checks:
-    return _curved(case, ("linear", "relu"), 0.0)
+    return _curvature_checks(case, ("linear", "relu"), 0.0)
 
 
-@nongaussian.misprinted(
+@non_closure.register_misprint(
     "C3",
-    printed="None of these attention variants preserves Gaussians, ReLU included.",
-    corrected=r"ReLU does where the mean is zero: "
+    claim="None of these attention variants preserves Gaussians, ReLU included.",
+    correction=r"ReLU does where the mean is zero: "
     r"$\Gamma_{N(0,\Sigma)}(x) = \frac1{2\epsilon}V\Sigma Ax$.",
     counterexample="a centred Gaussian on the line",
 )
 def _(case: Case) -> Counterexample:
-    at = _line(case, 0.0)
-    slope = float((at.p.V * at.deviation**2 * at.p.A / at.p.epsilon)[0, 0]) / 2
-    f = _field(at, "relu")
-    exact = gap("½VΣAx", f, slope * X, **QUADRATURE)
-    return Counterexample(printed=_curved(case, ("relu",), 0.0), corrected=(exact,))
+    line = _line(case, 0.0)
+    coefficient = (
+        float((line.p.V * line.deviation**2 * line.p.A / line.p.epsilon)[0, 0]) / 2
+    )
+    f = _field(line, "relu")
+    exact = gap("½VΣAx", f, coefficient * X, **QUADRATURE)
+    return Counterexample(
+        misprint=_curvature_checks(case, ("relu",), 0.0), correction=(exact,)
+    )
 
 
 class Line(NamedTuple):
-    """A Gaussian on the line, and an attention."""
+    """A Gaussian on the line, and the parameters of an attention."""
 
     p: Parameters
     mean: float
@@ -104,12 +111,12 @@ class Line(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where the Gaussian is cut off."""
+        """End points of the interval to which the Gaussian is truncated."""
         return self.mean - REACH * self.deviation, self.mean + REACH * self.deviation
 
 
 def _line(case: Case, share: float) -> Line:
-    """A random Gaussian, with `share` of its mean."""
+    """Random parameters and a random Gaussian, its mean multiplied by `share`."""
     rng = case.rng("line")
     q, k, v, mean, deviation = rng.uniform(0.6, 1.1, size=5)
     Q, K, V = (np.array([[m]]) for m in (q, k, v))
@@ -117,38 +124,42 @@ def _line(case: Case, share: float) -> Line:
     return Line(p, share * mean, deviation)
 
 
-def _nodes(at: Line) -> Cloud:
+def _nodes(line: Line) -> Cloud:
     """Composite Gauss–Legendre nodes; the kink of every ReLU is at 0."""
     z, w = np.polynomial.legendre.leggauss(60)
-    cuts = np.array([at.ends[0], 0.0, at.ends[1]])
+    cuts = np.array([line.ends[0], 0.0, line.ends[1]])
     half, centre = np.diff(cuts) / 2, (cuts[1:] + cuts[:-1]) / 2
     y = (centre[:, None] + half[:, None] * z).ravel()
-    return Cloud(y[:, None], (half[:, None] * w).ravel() * at.density(y))
+    return Cloud(y[:, None], (half[:, None] * w).ravel() * line.density(y))
 
 
-def _field(at: Line, name: str) -> Array:
-    """The library's velocities of that many nodes at the probes."""
-    made, probes = at.p.attention(name), att.bare(X[:, None])
-    return np.asarray(att.velocity(made, _nodes(at), probes))[:, 0]
+def _field(line: Line, name: str) -> Array:
+    """The library's velocities at the probes, for the nodes."""
+    attention, probes = line.p.attention(name), att.uniform_cloud(X[:, None])
+    return np.asarray(att.velocity(attention, _nodes(line), probes))[:, 0]
 
 
-def _by_quad(at: Line, name: str) -> Array:
-    """The same by SciPy."""
-    a = float(at.p.A[0, 0] / at.p.epsilon)
-    each = lambda y, x: y * LINKS[name](np.asarray(a * x * y)) * at.density(y)
+def _quad_velocities(line: Line, name: str) -> Array:
+    """Velocities at the probes by SciPy's `quad`."""
+    a = float(line.p.A[0, 0] / line.p.epsilon)
+    integrand = lambda y, x: y * LINKS[name](np.asarray(a * x * y)) * line.density(y)
     integral = lambda x: sum(
-        integrate.quad(each, lo, hi, (x,), epsabs=1e-13, epsrel=1e-12, limit=200)[0]
-        for lo, hi in [(at.ends[0], 0.0), (0.0, at.ends[1])]
+        integrate.quad(integrand, lo, hi, (x,), epsabs=1e-13, epsrel=1e-12, limit=200)[
+            0
+        ]
+        for lo, hi in [(line.ends[0], 0.0), (0.0, line.ends[1])]
     )
-    return float(at.p.V[0, 0]) * np.array([integral(x) for x in X])
+    return float(line.p.V[0, 0]) * np.array([integral(x) for x in X])
 
 
-def _curved(case: Case, names: tuple[str, ...], share: float) -> Checks:
-    at = _line(case, share)
+def _curvature_checks(case: Case, names: tuple[str, ...], share: float) -> Checks:
+    line = _line(case, share)
     for name in names:
-        f = _field(at, name)
+        f = _field(line, name)
         bend = abs(f[0] - 2 * f[1] + f[2]) / np.max(np.abs(f))
-        yield bounded(f"relative second difference, {name}", bend, ">=", CURVED)
+        yield compare(
+            f"relative second difference, {name}", bend, ">=", LEAST_CURVATURE
+        )
 
 
 @statement(
@@ -162,38 +173,43 @@ def _curved(case: Case, names: tuple[str, ...], share: float) -> Checks:
     control=("the mean is not zero", {"share": 1.0}, ("points, d =…",)),
 )
 def centred_relu(case: Case, *, share: float = 0.0) -> Checks:
-    """Closed form and its covariance rate against positive parts over nodes, in NumPy.
+    """Compares the library's closed form and covariance rate with sums over nodes.
 
-    Six Hermite nodes on each axis are an even measure, for which the claim is exact;
-    the library's points on them too. Some have k < d or a singular covariance. Off the
-    origin, compiled, the closed form gives no number.
+    Six Gauss–Hermite nodes for each axis form an even measure, for which the claim is
+    exact; the library's ReLU attention on these nodes is compared too. Some cases have
+    k < d or a singular covariance. For a non-zero mean the compiled closed form must
+    return NaN.
     """
-    closed = [check for shape in SHAPES for check in _closed(case, shape)]
-    yield from closed
-    # The library on an even cloud against the closed form, with `share` of a mean.
+    closed_form = [
+        check for shape in SHAPES for check in _closed_form_checks(case, shape)
+    ]
+    yield from closed_form
+    # The library on nodes against the closed form; their mean is `share` times random.
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
         x, w = hermite_nodes(share * law.mean, law.factor, 6)
-        closed = probes @ (p.V @ law.covariance @ p.A / (2 * p.epsilon)).T
-        made = p.attention("relu")
-        found = att.velocity(made, Cloud(x, w), att.bare(probes))
+        closed_form = probes @ (p.V @ law.covariance @ p.A / (2 * p.epsilon)).T
+        attention = p.attention("relu")
+        actual = att.velocity(attention, Cloud(x, w), att.uniform_cloud(probes))
         label = f"points, d = {shape[1]}, rank {shape[2]}"
-        yield close(label, found, closed)
-    # Off the origin, where a compiled program cannot raise.
+        yield close(label, actual, closed_form)
+    # With a non-zero mean: a compiled program cannot raise, so it must return NaN.
     finite = 0
     for shape in SHAPES:
         p, law, probes = _start(case, shape)
-        made, where = p.attention("relu"), att.bare(probes)
-        finite += np.sum(np.isfinite(att.on_gaussian(made, law.gaussian, where)))
+        attention, where = p.attention("relu"), att.uniform_cloud(probes)
+        finite += np.sum(
+            np.isfinite(att.gaussian_velocity(attention, law.gaussian, where))
+        )
     why = "a count of numbers that would be wrong"
-    yield bounded("numbers where the mean is not zero", finite, "=", 0, why=why)
+    yield compare("numbers where the mean is not zero", finite, "=", 0, why=why)
 
 
 def _start(case: Case, shape: tuple[int, int, int]) -> tuple[Parameters, Law, Array]:
-    """An attention, a Gaussian by its factor, and probes."""
+    """Random parameters, a Gaussian and probes."""
     k, d, r = shape
     rng = case.rng(f"{shape}")
-    p = att.generic(rng, k, d)
+    p = att.random_parameters(rng, k, d)
     mean, factor, probes = (rng.normal(size=size) for size in [(d,), (d, r), (4, d)])
     return p, Law(mean, factor), probes
 
@@ -204,19 +220,21 @@ SHAPES = ((2, 1, 1), (1, 2, 2), (2, 3, 2))  # k, d, rank of the covariance
 @eqx.filter_jit
 def _rate(p: Parameters, mu: Gaussian) -> Float[JaxArray, "d d"]:
     r"""The library's $\Sigma'$ under ReLU attention."""
-    made = p.attention("relu")
-    half = mu.transport(made.field(0.0, mu))[1] @ mu.factor.T
+    attention = p.attention("relu")
+    half = mu.transport(attention.field(0.0, mu))[1] @ mu.factor.T
     return half + half.T
 
 
-def _closed(case: Case, shape: tuple[int, int, int]) -> Checks:
-    """The library's closed form against positive parts over even nodes, in NumPy."""
+def _closed_form_checks(case: Case, shape: tuple[int, int, int]) -> Checks:
+    """Checks of the library's closed form against sums over even nodes, in NumPy."""
     (p, law, probes), label = _start(case, shape), f"d = {shape[1]}, rank {shape[2]}"
     law = law._replace(mean=np.zeros(shape[1]))
     x, w = hermite_nodes(*law, 6)
-    made = p.attention("relu")
-    found = np.asarray(att.on_gaussian(made, law.gaussian, att.bare(probes)))
+    attention = p.attention("relu")
+    actual = np.asarray(
+        att.gaussian_velocity(attention, law.gaussian, att.uniform_cloud(probes))
+    )
     expected = att.FORMULAS["relu"](p, Cloud(x, w), probes)
     half = (x * w[:, None]).T @ att.FORMULAS["relu"](p, Cloud(x, w), x)
-    yield close(f"Gaussian, {label}", found, expected)
+    yield close(f"Gaussian, {label}", actual, expected)
     yield close(f"Σ', {label}", _rate(p, law.gaussian), half + half.T)

@@ -7,7 +7,7 @@ from meanfield.attention import Attention, Sinkhorn
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, gap
+from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, compare, gap
 from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import formulas as ref
@@ -28,76 +28,83 @@ Weigh = Callable[[Cloud], Array]
     hypotheses=r"$\epsilon > 0$; $\mu$ of compact support",
     control=(
         "integrals against the counting measure: the weights are forgotten",
-        {"weigh": lambda at: np.full(len(at.w), 1 / len(at.w))},
+        {"weigh": lambda cloud: np.full(len(cloud.w), 1 / len(cloud.w))},
         ("matrix after …", "velocity…", "κ, …", "marginals, …"),
     ),
 )
-def iterates(case: Case, *, weigh: Weigh = lambda at: at.share) -> Checks:
-    """The library's half-steps against NumPy's, its limit against Newton's method.
+def iterates(case: Case, *, weigh: Weigh = lambda cloud: cloud.share) -> Checks:
+    """Compares the library's half-steps with NumPy, and its limit with Newton's method.
 
-    Matrices and velocities, these at other points too, after one to five half-steps;
-    the limit for general and for symmetric A, also at small bandwidth, with unequal
-    weights; and the rate in Hilbert's metric against Birkhoff's.
+    Matrices at the tokens and velocities at other points after one to five half-steps;
+    the limit for general and symmetric A, also at small bandwidths; unequal weights.
+    The convergence rate in Hilbert's metric is compared with Birkhoff's bound.
     """
     rng = case.rng("iterates")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    probes = att.bare(rng.normal(size=(7, 3)))
-    found = att.half_steps(p, at, probes, COUNTS)
-    # The library's half-steps against alternating normalisation by loops.
-    w, scores = weigh(at), sk.scores_of(p, at)
-    rows = att.scores_of(p, at.x, probes.x)
-    for count, (matrix, velocity) in zip(COUNTS, found, strict=True):
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    probes = att.uniform_cloud(rng.normal(size=(7, 3)))
+    half_steps = att.half_steps(p, cloud, probes, COUNTS)
+    # The library's half-steps against alternating normalisation in NumPy.
+    w, scores = weigh(cloud), sk.scores_of(p, cloud)
+    rows = att.scores_of(p, cloud.x, probes.x)
+    for count, (matrix, velocity) in zip(COUNTS, half_steps, strict=True):
         exact = sk.density(scores, w, count, scores) * w
-        moved = (sk.density(scores, w, count, rows) * w) @ at.x @ p.V.T / p.epsilon
+        expected = (
+            (sk.density(scores, w, count, rows) * w) @ cloud.x @ p.V.T / p.epsilon
+        )
         slack = Slack(tolerance=ROUNDING, why=EXACT)
         yield gap(f"matrix after {count}", matrix, exact, **slack)
-        yield gap(f"velocity after {count}", velocity, moved, **slack)
+        yield gap(f"velocity after {count}", velocity, expected, **slack)
     yield from _limits(case, weigh)
-    yield _rate(scores, at.share, [np.asarray(matrix) for matrix, _ in found[::2]])
+    yield _rate(
+        scores, cloud.share, [np.asarray(matrix) for matrix, _ in half_steps[::2]]
+    )
 
 
 def _problems(case: Case) -> dict[str, tuple[Parameters, Cloud]]:
-    """A general and a symmetric positive semidefinite A, at two bandwidths.
+    """Parameters and a cloud for each kind of A.
 
-    And one whose symmetric part alone is positive semidefinite.
+    General A and symmetric A ⪰ 0, each at two bandwidths, and A + Aᵀ ⪰ 0.
     """
     rng = case.rng("limits")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
     even = p._replace(K=1.5 * p.Q)
     turn = np.array([[0.8, -0.6], [0.6, 0.8]])
     wide = {
-        "general A": sk.softened(p, at),
-        "A + Aᵀ ⪰ 0": sk.softened(p._replace(K=turn @ p.Q), at),
-        "A ⪰ 0": sk.softened(even, at),
+        "general A": sk.soften(p, cloud),
+        "A + Aᵀ ⪰ 0": sk.soften(p._replace(K=turn @ p.Q), cloud),
+        "A ⪰ 0": sk.soften(even, cloud),
     }
     for label in ("general A", "A ⪰ 0"):
-        wide[f"{label}, small ε"] = sk.sharpened(wide[label], at)
-    return {label: (made, at) for label, made in wide.items()}
+        wide[f"{label}, small ε"] = sk.sharpen(wide[label], cloud)
+    return {label: (parameters, cloud) for label, parameters in wide.items()}
 
 
 def _limits(case: Case, weigh: Weigh) -> Checks:
-    """The library's limit against Newton's method, and its marginals."""
-    for label, (p, at) in _problems(case).items():
-        w = weigh(at)
-        scores = sk.scores_of(p, at)
-        exact, solved = sk.converged(scores, w).kappa, sk.converged(scores, at.share)
-        ((matrix, velocity),) = att.half_steps(p, at, at, (None,))
+    """Checks of the library's limit against Newton's method, and of its marginals."""
+    for label, (p, cloud) in _problems(case).items():
+        w = weigh(cloud)
+        scores = sk.scores_of(p, cloud)
+        exact, solution = (
+            sk.solve_density(scores, w).kappa,
+            sk.solve_density(scores, cloud.share),
+        )
+        ((matrix, velocity),) = att.half_steps(p, cloud, cloud, (None,))
         sums = np.concatenate([np.asarray(matrix).sum(1), w @ np.asarray(matrix) / w])
-        moved = (exact * w) @ at.x @ p.V.T / p.epsilon
-        yield gap(f"κ, {label}", np.asarray(matrix) / w, exact, **solved.within)
-        yield gap(f"velocity, {label}", velocity, moved, **solved.within)
-        yield gap(f"marginals, {label}", sums, np.ones(14), **solved.within)
+        expected = (exact * w) @ cloud.x @ p.V.T / p.epsilon
+        yield gap(f"κ, {label}", np.asarray(matrix) / w, exact, **solution.slack)
+        yield gap(f"velocity, {label}", velocity, expected, **solution.slack)
+        yield gap(f"marginals, {label}", sums, np.ones(14), **solution.slack)
 
 
 def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
-    """The largest share of Hilbert's distance to the limit that a full step leaves."""
-    limit = np.log(sk.converged(scores, w).kappa[0])
+    """Check of the factor by which a full step contracts Hilbert's distance."""
+    limit = np.log(sk.solve_density(scores, w).kappa[0])
     far = [sk.oscillation(np.log(matrix[0] / w) - limit) for matrix in odd]
     ratio = max(b / a for a, b in itertools.pairwise(far))
     why = f"rounding of logarithms, 1e-14, over the last distance {far[-2]:.1g}"
     rounding, bound = 1e-14 / far[-2], sk.birkhoff(scores)
     label = "share left by a full step"
-    return bounded(label, ratio, "<=", bound, tolerance=rounding, why=why)
+    return compare(label, ratio, "<=", bound, tolerance=rounding, why=why)
 
 
 @statement(
@@ -110,29 +117,32 @@ def _rate(scores: Array, w: Array, odd: Sequence[Array]) -> Check:
     r"exactly, which is the uniqueness.",
     control=(
         r"the coupling of $A^\top$, which has the same marginals",
-        {"change": lambda p: p.exchanged},
+        {"change": lambda p: p.transpose},
     ),
 )
 def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
-    """The library's plan among 500 couplings, random ones and ones next to the minimum.
+    """Compares the cost of the library's plan with those of 500 other couplings.
 
-    Costs in NumPy: none lies below, each lies above by its divergence, and the plan's
-    equals the dual value of NumPy's potentials.
+    Half of them are random, half lie near the minimiser. In NumPy, no cost is smaller,
+    the excess of each is ε times its divergence from the plan, and the plan's cost
+    equals the dual value of the potentials.
     """
     rng = case.rng("optimal")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    w, scores, epsilon = at.share, sk.scores_of(p, at), float(p.epsilon)
-    ((matrix, _),) = att.half_steps(change(p), at, at, (None,))
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    w, scores, epsilon = cloud.share, sk.scores_of(p, cloud), float(p.epsilon)
+    ((matrix, _),) = att.half_steps(change(p), cloud, cloud, (None,))
     plan, product = w[:, None] * np.asarray(matrix), np.outer(w, w)
-    solved = sk.converged(scores, w)
-    others = sk.competitors(solved.kappa * product, w, rng, case.pick(500, 2000))
+    solution = sk.solve_density(scores, w)
+    couplings = sk.competitors(solution.kappa * product, w, rng, case.pick(500, 2000))
     primal = lambda P: epsilon * np.sum(P * (np.log(P / product) - scores), (-2, -1))
-    above = primal(others) - primal(plan)
-    excess = above - epsilon * sk.divergence(others, plan)
+    cost_gaps = primal(couplings) - primal(plan)
+    excess = cost_gaps - epsilon * sk.divergence(couplings, plan)
     f, g = ref.sinkhorn_potentials(scores, w)
-    slack = Slack(tolerance=20 * solved.error, why=f"{solved.why}; potentials below 20")
+    slack = Slack(
+        tolerance=20 * solution.error, why=f"{solution.why}; potentials below 20"
+    )
     yield gap("cost above ε KL(π | plan)", excess, 0 * excess, scale=epsilon, **slack)
-    yield bounded("smallest cost above the plan's", above.min(), ">=", 0.0, **slack)
+    yield compare("smallest cost above the plan's", cost_gaps.min(), ">=", 0.0, **slack)
     yield gap("dual value", primal(plan), epsilon * w @ (f + g), **slack)
 
 
@@ -148,18 +158,21 @@ def minimiser(case: Case, *, change: Change = lambda p: p) -> Checks:
     ),
 )
 def invariance(case: Case, *, count: int | None = None) -> Checks:
-    """The library's plans for three scores of one A against Newton's, in NumPy."""
+    """Compares the library's plans for three scores with the same A with NumPy's.
+
+    NumPy's plan is computed by Newton's method.
+    """
     rng = case.rng("invariance")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
     M = rng.normal(size=(2, 2)) + 2 * np.eye(2)
-    turned = p._replace(Q=M @ p.Q, K=np.linalg.solve(M.T, p.K))
-    solved = sk.converged(sk.scores_of(p, at), at.share)
+    equivalent = p._replace(Q=M @ p.Q, K=np.linalg.solve(M.T, p.K))
+    solution = sk.solve_density(sk.scores_of(p, cloud), cloud.share)
     squares = SquaredDistance(p.Q, p.K, 2 * float(p.epsilon))
-    found = {
-        "(Q, K)": att.half_steps(p, at, at, (count,))[0][0],
-        "(MQ, M⁻ᵀK)": att.half_steps(turned, at, at, (count,))[0][0],
-        "squares": att.matrices(Attention(squares, Sinkhorn(count), p.V), at)[0],
+    matrices = {
+        "(Q, K)": att.half_steps(p, cloud, cloud, (count,))[0][0],
+        "(MQ, M⁻ᵀK)": att.half_steps(equivalent, cloud, cloud, (count,))[0][0],
+        "squares": att.matrices(Attention(squares, Sinkhorn(count), p.V), cloud)[0],
     }
-    expected = solved.kappa * at.share
-    for label, matrix in found.items():
-        yield gap(label, matrix, expected, **solved.within)
+    expected = solution.kappa * cloud.share
+    for label, matrix in matrices.items():
+        yield gap(label, matrix, expected, **solution.slack)

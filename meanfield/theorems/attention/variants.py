@@ -7,7 +7,7 @@ from meanfield.measures import Blocked, Points
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, bounded, close, gap
+from meanfield.theorems._protocols import EXACT, ROUNDING, Slack, close, compare, gap
 from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.attentions import FORMULAS
@@ -15,10 +15,10 @@ from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference import sinkhorn as sk
 
 BLOCKS = Blocked(3)
-SOME = ("softmax", "sigmoid")
+SAMPLE_NAMES = ("softmax", "sigmoid")
 
 
-def same(p: Parameters) -> Parameters:
+def identity(p: Parameters) -> Parameters:
     """The parameters as they are."""
     return p
 
@@ -32,52 +32,53 @@ def same(p: Parameters) -> Parameters:
     hypotheses=r"any $n$, $d$, $k$, any weights $w$; equal weights in the paper",
     control=(
         r"$A^\top$ in place of $A$: queries and keys are exchanged",
-        {"change": lambda p: p.exchanged},
+        {"change": lambda p: p.transpose},
     ),
 )
-def softmax(case: Case, *, change: Change = same) -> Checks:
-    """The library's velocities and matrix, dense and in blocks, against NumPy loops.
+def softmax(case: Case, *, change: Change = identity) -> Checks:
+    """Compares the library's softmax velocities and matrix with NumPy loops.
 
-    Weights differ, queries are not tokens, k < d; then $(A, I)$ for $(Q, K)$; biases;
-    and a token of weight zero against the cloud without it.
+    Dense sums and sums in blocks, unequal weights, queries that are not tokens, k < d;
+    also with $(A, I)$ for $(Q, K)$, with biases, and with a token of weight zero, which
+    is compared with the cloud without it.
     """
     rng = case.rng("softmax")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    probes = att.bare(rng.normal(size=(5, 3)))
-    expected, q = att.softmax(p, at, probes.x), change(p)
-    made, reduced = q.attention("softmax"), q.reduced.attention("softmax")
-    blocks = att.velocity(made, at, probes, BLOCKS)
-    linked, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, at, probes.x)
-    matrix = ref.row_softmax(att.scores_of(p, at.x, at.x), at.share)
-    moved = att.velocity(reduced, at, probes)
-    yield close("(Q, K), k < d", att.velocity(made, at, probes), expected)
-    yield close("(A, I) in place of (Q, K)", moved, expected)
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
+    probes = att.uniform_cloud(rng.normal(size=(5, 3)))
+    expected, q = att.softmax(p, cloud, probes.x), change(p)
+    attention, twin = q.attention("softmax"), q.normal_form.attention("softmax")
+    blocks = att.velocity(attention, cloud, probes, BLOCKS)
+    link, sigmoid = q.attention("sigmoid"), FORMULAS["sigmoid"](p, cloud, probes.x)
+    matrix = ref.row_softmax(att.scores_of(p, cloud.x, cloud.x), cloud.share)
+    twin_velocity = att.velocity(twin, cloud, probes)
+    yield close("(Q, K), k < d", att.velocity(attention, cloud, probes), expected)
+    yield close("(A, I) in place of (Q, K)", twin_velocity, expected)
     yield close("in blocks of three", blocks, expected)
-    yield close("sigmoid in blocks", att.velocity(linked, at, probes, BLOCKS), sigmoid)
-    yield close("its matrix P", att.matrices(made, at)[0], matrix)
-    yield _biased(case, change)
-    # A weight of zero at infinity, against the tokens without that one, elsewhere.
+    yield close("sigmoid in blocks", att.velocity(link, cloud, probes, BLOCKS), sigmoid)
+    yield close("its matrix P", att.matrices(attention, cloud)[0], matrix)
+    yield _bias_check(case, change)
+    # A token of weight zero at infinity must not change the velocities of the others.
     rng = case.rng("excluded")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
-    at.w[3], at.x[3] = 0.0, np.inf
-    rest = Cloud(np.delete(at.x, 3, axis=0), np.delete(at.w, 3))
-    actual = att.variants(SOME, change(p), at)
-    both = [np.delete(actual[name], 3, axis=0) for name in SOME]
-    expected = [FORMULAS[name](p, rest, rest.x) for name in SOME]
-    yield close("a token of weight zero", np.stack(both), np.stack(expected))
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
+    cloud.w[3], cloud.x[3] = 0.0, np.inf
+    rest = Cloud(np.delete(cloud.x, 3, axis=0), np.delete(cloud.w, 3))
+    actual = att.variants(SAMPLE_NAMES, change(p), cloud)
+    velocities = [np.delete(actual[name], 3, axis=0) for name in SAMPLE_NAMES]
+    expected = [FORMULAS[name](p, rest, rest.x) for name in SAMPLE_NAMES]
+    yield close("a token of weight zero", np.stack(velocities), np.stack(expected))
 
 
-def _biased(case: Case, change: Change) -> Check:
-    """Biases of queries and keys as real models have them, and an offset."""
+def _bias_check(case: Case, change: Change) -> Check:
+    """Softmax with biases of queries and keys, as in real models, and an offset."""
     rng = case.rng("biases")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 8, 3)
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 8, 3)
     q, k, o = (rng.normal(size=size) for size in (2, 2, 3))
-    probes = att.bare(rng.normal(size=(5, 3)))
+    probes = att.uniform_cloud(rng.normal(size=(5, 3)))
     r = change(p)
     score = Dot(r.Q, r.K, float(r.epsilon), query_bias=q, key_bias=k)
-    actual = att.velocity(Attention(score, Softmax(), r.V, o), at, probes)
-    scores = (probes.x @ p.Q.T + q) @ (at.x @ p.K.T + k).T / p.epsilon
-    expected = ref.normalised_velocity(scores, at.share, p.V, at.x) + o
+    actual = att.velocity(Attention(score, Softmax(), r.V, o), cloud, probes)
+    scores = (probes.x @ p.Q.T + q) @ (cloud.x @ p.K.T + k).T / p.epsilon
+    expected = ref.normalised_velocity(scores, cloud.share, p.V, cloud.x) + o
     return close("with biases and an offset", actual, expected)
 
 
@@ -95,51 +96,60 @@ def _biased(case: Case, change: Change) -> Check:
     ),
 )
 def particles(case: Case, *, measure: Callable[[Cloud], Points] = att.points) -> Checks:
-    """The measure's velocity at its atoms against the system's loops, in NumPy.
+    """Compares the library's field of a measure, at its atoms, with NumPy loops.
 
-    All eight variants with unequal weights that do not sum to one as given; softmax and
-    sigmoid with equal weights.
+    All eight variants with unequal weights that do not sum to one; softmax and sigmoid
+    also with equal weights.
     """
     rng = case.rng("uniform")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 4, 3)
-    actual, equal = att.variants(SOME, p, at, att.uniform), at._replace(w=np.ones(4))
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 4, 3)
+    actual, equal = (
+        att.variants(SAMPLE_NAMES, p, cloud, att.uniform),
+        cloud._replace(w=np.ones(4)),
+    )
     checks = [
-        close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, at.x))
-        for name in SOME
+        close(f"{name}, equal weights", actual[name], FORMULAS[name](p, equal, cloud.x))
+        for name in SAMPLE_NAMES
     ]
     rng = case.rng("variants")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 7, 3)
-    actual = att.variants(tuple(FORMULAS), p, at, measure)
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    accuracy = {"sinkhorn": (solved.error, solved.why)}
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 7, 3)
+    actual = att.variants(tuple(FORMULAS), p, cloud, measure)
+    solution = sk.solve_density(sk.scores_of(p, cloud), cloud.share)
+    accuracy = {"sinkhorn": (solution.error, solution.why)}
     for name, formula in FORMULAS.items():
         tolerance, why = accuracy.get(name, (ROUNDING, EXACT))
         slack = Slack(tolerance=tolerance, why=why)
-        yield gap(name, actual[name], formula(p, at, at.x), **slack)
+        yield gap(name, actual[name], formula(p, cloud, cloud.x), **slack)
     yield from checks
 
 
-@particles.misprinted(
+@particles.register_misprint(
     "C2",
-    printed=r"The empirical measure is $\sum_i\delta_{x_i}$; the sum in the "
+    claim=r"The empirical measure is $\sum_i\delta_{x_i}$; the sum in the "
     r"denominator of softmax runs to $d$.",
-    corrected=r"It is $\frac1n\sum_i\delta_{x_i}$; the sum runs to $n$.",
+    correction=r"It is $\frac1n\sum_i\delta_{x_i}$; the sum runs to $n$.",
     counterexample="four random tokens in three dimensions",
 )
 def _(case: Case) -> Counterexample:
     rng = case.rng("uniform")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 4, 3)._replace(w=np.ones(4))
-    mass = att.variants(("sigmoid",), p, at, att.unit_masses)["sigmoid"]
-    right = att.variants(SOME, p, at, att.uniform)
-    kernel = np.exp(att.scores_of(p, at.x, at.x))
-    to_d = kernel / kernel[:, :3].sum(axis=1, keepdims=True) @ at.x @ p.V.T
-    sigmoid, exact = FORMULAS["sigmoid"](p, at, at.x), att.softmax(p, at, at.x)
+    p, cloud = (
+        att.random_parameters(rng, 2, 3),
+        att.random_cloud(rng, 4, 3)._replace(w=np.ones(4)),
+    )
+    mass = att.variants(("sigmoid",), p, cloud, att.unit_masses)["sigmoid"]
+    right = att.variants(SAMPLE_NAMES, p, cloud, att.uniform)
+    kernel = np.exp(att.scores_of(p, cloud.x, cloud.x))
+    to_d = kernel / kernel[:, :3].sum(axis=1, keepdims=True) @ cloud.x @ p.V.T
+    sigmoid, exact = (
+        FORMULAS["sigmoid"](p, cloud, cloud.x),
+        att.softmax(p, cloud, cloud.x),
+    )
     return Counterexample(
-        printed=(
+        misprint=(
             close("sigmoid with unit masses", mass, sigmoid),
             close("softmax with the sum to d", to_d, right["softmax"]),
         ),
-        corrected=(
+        correction=(
             close("sigmoid with masses 1/n", right["sigmoid"], sigmoid),
             close("softmax with the sum to n", exact, right["softmax"]),
         ),
@@ -163,30 +173,35 @@ def _(case: Case) -> Counterexample:
     ),
 )
 def l2(case: Case, *, name: str = "l2") -> Checks:
-    r"""The library's velocities with (Q, K), (A, I) and (RQ, RK) against NumPy loops.
+    r"""Compares the library's L2 velocities for several (Q, K) with NumPy loops.
 
-    The first two have one $A$ and must differ by more than 1e-3, a billion roundings;
-    the third also has one $K^\top K$ with the first, and must not differ. Then the
-    exponentials of the same distances, not normalised.
+    (Q, K) and (A, I) share $A$, and their velocities must differ by more than 1e-3, far
+    above rounding; (RQ, RK) with R orthogonal also shares $K^\top K$ with (Q, K) and
+    must give the same velocities. Also the unnormalised weights: exponentials of the
+    same squared distances.
     """
-    # Each pair of (Q, K) of one A against L2 in NumPy, and how far they are apart.
+    # L2 in NumPy for each (Q, K) with this A, and the distance between two of them.
     rng = case.rng("l2")
-    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
+    p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
     R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    turned = p._replace(Q=R @ p.Q, K=R @ p.K)
-    found = [np.asarray(att.variants((name,), q, at)[name]) for q in (p, p.reduced)]
-    rotated = att.variants((name,), turned, at)[name]
-    expected = att.l2(p, at, at.x)
-    apart = np.max(np.abs(found[0] - found[1])) / np.max(np.abs(expected))
-    yield close("(Q, K)", found[0], expected)
-    yield close("(A, I)", found[1], att.l2(p.reduced, at, at.x))
-    yield close("(RQ, RK) with R orthogonal", rotated, expected)
-    yield bounded("relative distance of (Q, K) and (A, I)", apart, ">=", 1e-3)
-    # The weights themselves, of which rows hide what depends on the query alone.
+    rotated_parameters = p._replace(Q=R @ p.Q, K=R @ p.K)
+    velocities = [
+        np.asarray(att.variants((name,), q, cloud)[name]) for q in (p, p.normal_form)
+    ]
+    rotated_velocity = att.variants((name,), rotated_parameters, cloud)[name]
+    expected = att.l2(p, cloud, cloud.x)
+    distance = np.max(np.abs(velocities[0] - velocities[1])) / np.max(np.abs(expected))
+    yield close("(Q, K)", velocities[0], expected)
+    yield close("(A, I)", velocities[1], att.l2(p.normal_form, cloud, cloud.x))
+    yield close("(RQ, RK) with R orthogonal", rotated_velocity, expected)
+    yield compare("relative distance of (Q, K) and (A, I)", distance, ">=", 1e-3)
+    # Unnormalised weights: normalising rows hides any factor of the query alone.
     rng = case.rng("l2")
-    p, at = att.generic(rng, 3, 3), att.cloud(rng, 8, 3)
+    p, cloud = att.random_parameters(rng, 3, 3), att.random_cloud(rng, 8, 3)
     score = SquaredDistance(p.Q, p.K, float(p.epsilon))
-    made = Attention(score, Pointwise(jnp.exp), p.V)
-    scores = ref.distance_scores(p.Q, p.K, at.x, at.x) / p.epsilon
-    expected = ref.pointwise_velocity(np.exp, scores, at.share, p.V, at.x)
-    yield close("weights not normalised", att.velocity(made, at, at), expected)
+    attention = Attention(score, Pointwise(jnp.exp), p.V)
+    scores = ref.distance_scores(p.Q, p.K, cloud.x, cloud.x) / p.epsilon
+    expected = ref.pointwise_velocity(np.exp, scores, cloud.share, p.V, cloud.x)
+    yield close(
+        "weights not normalised", att.velocity(attention, cloud, cloud), expected
+    )

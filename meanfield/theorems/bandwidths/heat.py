@@ -2,7 +2,7 @@
 
 from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, order
+from meanfield.theorems._protocols import compare, order
 from meanfield.theorems._vocabulary import Law, Parameters
 
 from . import _limits as limits
@@ -16,26 +16,26 @@ INNER = 0.6
     source="§5",
     claim=r"$\epsilon T^\infty_{\mu,\epsilon}(x) \to W_Vx$.",
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite",
-    remark="S2: positive definite alone does not do; a skew part changes the limit, "
-    "which the control measures.",
+    remark="S2: positive definiteness alone does not suffice; a skew part changes the "
+    "limit, as the control shows.",
     control=(
         r"$W_K^\top W_Q$ has an antisymmetric part",
         {"antisymmetric": 0.5},
         ("limit…",),
     ),
 )
-def leading(case: Case, *, antisymmetric: float = 0.0) -> Checks:
-    """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
+def leading_term(case: Case, *, antisymmetric: float = 0.0) -> Checks:
+    """Compares the library's ε T, extrapolated to ε = 0, with $W_V$.
 
-    Four bandwidths, each half of the last: the extrapolated limit against $W_V$, which
-    is unrelated to $W_Q$ and $W_K$, and the order of the error in L²(μ); on a grid of
-    weighted tokens of (1 - x²)⁴(1 + 0.6 sin 3x), the order of the largest error where
-    |x| < 0.6.
+    For a Gaussian in d = 3, in closed form at four halved bandwidths, with $W_V$
+    unrelated to $W_Q$ and $W_K$: the limit, and the order of the error in L²(μ). For
+    (1 - x²)⁴(1 + 0.6 sin 3x), given by weighted tokens on a grid: the order of the
+    largest error for |x| < 0.6.
     """
     x, _, _ = limits.density(240)
-    inside = np.abs(x) < INNER
-    far = limits.WIDER[:, None] * limits.on_density(limits.SCALAR, 240)
-    errors = np.max(np.abs(far[:, inside]), axis=1)
+    mask = np.abs(x) < INNER
+    far = limits.WIDER[:, None] * limits.density_remainder(limits.SCALAR, 240)
+    errors = np.max(np.abs(far[:, mask]), axis=1)
     yield from _leading(case, antisymmetric=antisymmetric)
     yield order("order of sup |ε T - W_V x|, density", limits.WIDER, errors, 1.0)
 
@@ -48,9 +48,9 @@ def _normal(case: Case) -> Law:
 
 
 def _weights(case: Case, *, antisymmetric: float) -> Parameters:
-    r"""$W_Q \ne W_K$ with $W_K^\top W_Q$ positive definite, $W_V$ unrelated.
+    r"""$W_Q \ne W_K$ with $W_K^\top W_Q$ positive definite, and an unrelated $W_V$.
 
-    Symmetric, but for `antisymmetric` times an antisymmetric part.
+    `antisymmetric` multiplies the antisymmetric part of $W_K^\top W_Q$.
     """
     rng = case.rng("weights")
     B, J, K, V = rng.normal(size=(4, 3, 3))
@@ -60,14 +60,14 @@ def _weights(case: Case, *, antisymmetric: float) -> Parameters:
 
 
 def _leading(case: Case, *, antisymmetric: float) -> Checks:
-    r"""$\epsilon T$ of a Gaussian against $W_Vx$."""
+    r"""Checks of $\epsilon T$ of a Gaussian against $W_Vx$."""
     mu, weights = _normal(case), _weights(case, antisymmetric=antisymmetric)
-    linear, centre = limits.on_gaussian(weights, mu)
+    linear, centre = limits.gaussian_remainder(weights, mu)
     e = limits.BANDWIDTHS
     linear, centre = e[:, None, None] * linear, e[:, None] * centre
     errors = limits.root_mean_square(linear, centre, mu)
     label = "limit of ε T, linear part"
-    yield limits.extrapolated(label, linear + weights.V, weights.V, floor=FLOOR)
+    yield limits.limit_gap(label, linear + weights.V, weights.V, floor=FLOOR)
     yield order("order of |ε T - W_V x| in L²(μ), Gaussian", e, errors, 1.0)
 
 
@@ -79,9 +79,9 @@ def _leading(case: Case, *, antisymmetric: float) -> Checks:
     r"= \frac12\Delta\rho$.",
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, $W_V = -W_K^\top W_Q$, "
     r"kernel $e^{c/\epsilon}$",
-    remark=r"Where a density vanishes at the ends of its support layers of width "
-    r"$\sqrt\epsilon$ slow the limit in $L^2(\mu)$: for $(1-x^2)^4$ the error falls "
-    r"like $\epsilon^{3/4}$, and like $\epsilon$ only inside.",
+    remark=r"If the density vanishes at the ends of its support, layers of width "
+    r"$\sqrt\epsilon$ slow the convergence in $L^2(\mu)$: for $(1-x^2)^4$ the error "
+    r"decays like $\epsilon^{3/4}$, and like $\epsilon$ only in the interior.",
     control=(
         "the kernel's bandwidth is 2ε, and 1/ε stays",
         {"widening": 2.0},
@@ -89,86 +89,87 @@ def _leading(case: Case, *, antisymmetric: float) -> Checks:
     ),
 )
 def heat(case: Case, *, widening: float = 1.0) -> Checks:
-    """Closed forms of a Gaussian in d = 3, and Sinkhorn on a grid.
+    """Compares the library's T̄, extrapolated to ε = 0, with −½∇ρ/ρ.
 
-    A linear drift takes the leading term away. The Gaussian's extrapolated limit, and
-    orders in L²(μ); (1 - x²)⁴(1 + 0.6 sin 3x) as weighted tokens on a grid: the order
-    of the error where |x| < 0.6, and its decay in all of L²(μ).
+    A linear drift removes the leading term. For a Gaussian in d = 3, in closed form:
+    the limit, and the order of the error in L²(μ). For (1 - x²)⁴(1 + 0.6 sin 3x), given
+    by weighted tokens on a grid: the order of the error for |x| < 0.6, and the decay of
+    the error in L²(μ).
     """
-    weights = _tied(_weights(case, antisymmetric=0.0))
+    weights = _tied_weights(_weights(case, antisymmetric=0.0))
     yield from _gaussian_limit(case, weights, half=0.5, widening=widening)
     yield from _density_limit(case, v=1.0, half=0.5, widening=widening)
 
 
-@heat.misprinted(
+@heat.register_misprint(
     "S1",
     "S2",
-    printed=r"$\bar T \to -\nabla\rho/\rho$, without $W_K^\top W_Q \succ 0$.",
-    corrected=r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
+    claim=r"$\bar T \to -\nabla\rho/\rho$, without $W_K^\top W_Q \succ 0$.",
+    correction=r"$\bar T \to -\frac12\nabla\rho/\rho$ where $W_K^\top W_Q \succ 0$; a "
     "coordinate that the scores do not see is at rest.",
     counterexample=r"a Gaussian in $d = 3$; and one with $W_K^\top W_Q = "
     r"\mathrm{diag}(1, 0, 0.7)$",
 )
 def _(case: Case) -> Counterexample:
-    weights = _tied(_weights(case, antisymmetric=0.0))
-    printed, _ = _gaussian_limit(case, weights, half=1.0)
-    corrected, _ = _gaussian_limit(case, weights, half=0.5)
+    weights = _tied_weights(_weights(case, antisymmetric=0.0))
+    misprint, _ = _gaussian_limit(case, weights, half=1.0)
+    correction, _ = _gaussian_limit(case, weights, half=0.5)
     singular = [_singular(case, second=second) for second in (1.0, 0.0)]
-    return Counterexample((printed, singular[0]), (corrected, singular[1]))
+    return Counterexample((misprint, singular[0]), (correction, singular[1]))
 
 
-def _tied(weights: Parameters) -> Parameters:
+def _tied_weights(weights: Parameters) -> Parameters:
     return weights._replace(V=-weights.K.T @ weights.Q)
 
 
 def _gaussian_limit(
     case: Case, weights: Parameters, *, half: float, widening: float = 1.0
 ) -> Checks:
-    r"""Of a Gaussian, against `half` $W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$."""
+    r"""Checks of $\bar T$ of a Gaussian; `half` is the ½ of the limit."""
     mu = _normal(case)
-    linear, centre = limits.on_gaussian(weights, mu, widening=widening)
+    linear, centre = limits.gaussian_remainder(weights, mu, widening=widening)
     limit = -half * weights.V @ np.linalg.inv(mu.covariance @ weights.Q.T @ weights.K)
     errors = limits.root_mean_square(linear - limit, centre, mu)
     label = "limit of T̄, linear part, Gaussian"
-    yield limits.extrapolated(label, linear, limit, floor=FLOOR)
+    yield limits.limit_gap(label, linear, limit, floor=FLOOR)
     yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)
 
 
 def _density_limit(
     case: Case, *, v: float, half: float, widening: float = 1.0
 ) -> Checks:
-    r"""The same on a grid, for $|x| < 0.6$ and in all of $L^2(\mu)$."""
+    r"""Checks of $\bar T$ on a grid, for $|x| < 0.6$ and in $L^2(\mu)$."""
     n = case.pick(240, 480)
-    x, w, slope = limits.density(n)
+    x, w, log_gradient = limits.density(n)
     weights = limits.SCALAR._replace(V=v * limits.SCALAR.V)
-    actual = limits.on_density(weights, n, widening=widening)
-    limit = -v * half * slope  # W_V/(W_Q W_K) is -v
+    actual = limits.density_remainder(weights, n, widening=widening)
+    limit = -v * half * log_gradient  # W_V/(W_Q W_K) is -v
     errors = actual - limit
-    inside = np.abs(x) < INNER
-    inner = np.max(np.abs(errors[:, inside]), axis=1)
+    mask = np.abs(x) < INNER
+    inner = np.max(np.abs(errors[:, mask]), axis=1)
     whole = np.sqrt(errors**2 @ w)
     speed = np.sqrt(limit**2 @ w)
     label = "order of the largest error, |x| < 0.6, density"
     yield order(label, limits.WIDER, inner, 1.0)
     label = "error in L²(μ), ε = 0.005 over ε = 0.04, density"
     why = (
-        "layers √ε at the ends, where ρ vanishes like u⁴, leave 8^(-3/4) in the end, "
-        "approached from above: half of an order is asked"
+        "layers of width √ε at the ends, where ρ vanishes like u⁴, give 8^(-3/4) in "
+        "the limit, approached from above: half of an order is required"
     )
-    yield bounded(label, whole[-1] / whole[0], "<=", 8**-0.5, why=why)
+    yield compare(label, whole[-1] / whole[0], "<=", 8**-0.5, why=why)
     label = "error in L²(μ) over the limit, ε = 0.005, density"
     why = "layers of width √ε hold ε^(3/4) = 0.02, times a factor of order one"
-    yield bounded(label, whole[-1] / speed, "<=", 0.1, why=why)
+    yield compare(label, whole[-1] / speed, "<=", 0.1, why=why)
 
 
 def _singular(case: Case, *, second: float) -> Check:
-    """A = diag(1, 0, 0.7) and Σ diagonal: the limit, `second` times in coordinate 2."""
+    """Check for A = diag(1, 0, 0.7) and diagonal Σ; `second` scales coordinate 2."""
     A, s = np.diag([1.0, 0.0, 0.7]), case.rng("variances").uniform(0.5, 2, size=3)
     weights, mu = Parameters(A, np.eye(3), -A), Law(np.zeros(3), np.diag(s))
-    linear, _ = limits.on_gaussian(weights, mu)
+    linear, _ = limits.gaussian_remainder(weights, mu)
     limit = np.diag(0.5 / s**2 * np.array([1, second, 1]))
     label = "limit of T̄, W_KᵀW_Q = diag(1, 0, 0.7)"
-    return limits.extrapolated(label, linear, limit, floor=FLOOR)
+    return limits.limit_gap(label, linear, limit, floor=FLOOR)
 
 
 @statement(
@@ -178,32 +179,33 @@ def _singular(case: Case, *, second: float) -> Check:
     r"W_K)^{-1}\frac{\nabla\rho}{\rho}$ in $L^2(\mu)$.",
     hypotheses=r"$W_K^\top W_Q$ symmetric positive definite, any $W_V$",
 )
-def general(case: Case) -> Checks:
-    """As for Theorem 1, with $W_V$ unrelated to $W_Q$ and $W_K$.
+def general_limit(case: Case) -> Checks:
+    """Compares the library's T̄, extrapolated to ε = 0, with the limit for any $W_V$.
 
-    On the line $W_V = 0.6 W_Q W_K$.
+    As for Theorem 1, with $W_V$ unrelated to $W_Q$ and $W_K$ for the Gaussian, and
+    $W_V = 0.6 W_Q W_K$ on the line.
     """
     yield from _gaussian_limit(case, _weights(case, antisymmetric=0.0), half=0.5)
     yield from _density_limit(case, v=-0.6, half=0.5)
 
 
-@general.refuted_by(r"$W_V$ is taken for $-W_K^\top W_Q$ in the limit alone")
+@general_limit.register_control(r"$-W_K^\top W_Q$ replaces $W_V$ in the limit only")
 def _(case: Case) -> Checks:
     weights = _weights(case, antisymmetric=0.0)
     mu = _normal(case)
-    linear, _ = limits.on_gaussian(weights, mu)
+    linear, _ = limits.gaussian_remainder(weights, mu)
     limit = np.linalg.inv(mu.covariance) / 2
-    yield limits.extrapolated("limit of T̄, linear part", linear, limit, floor=FLOOR)
+    yield limits.limit_gap("limit of T̄, linear part", linear, limit, floor=FLOOR)
 
 
-@general.misprinted(
+@general_limit.register_misprint(
     "S1",
-    printed=r"$\bar T \to W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$.",
-    corrected=r"$\bar T \to \frac12W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$.",
+    claim=r"$\bar T \to W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$.",
+    correction=r"$\bar T \to \frac12W_V(W_Q^\top W_K)^{-1}\nabla\rho/\rho$.",
     counterexample="a Gaussian in $d = 3$, $W_V$ unrelated to $W_Q$ and $W_K$",
 )
 def _(case: Case) -> Counterexample:
     weights = _weights(case, antisymmetric=0.0)
-    printed, _ = _gaussian_limit(case, weights, half=1.0)
-    corrected, _ = _gaussian_limit(case, weights, half=0.5)
-    return Counterexample((printed,), (corrected,))
+    misprint, _ = _gaussian_limit(case, weights, half=1.0)
+    correction, _ = _gaussian_limit(case, weights, half=0.5)
+    return Counterexample((misprint,), (correction,))

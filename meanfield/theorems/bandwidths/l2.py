@@ -15,7 +15,7 @@ from meanfield.tokens import Tokens
 
 from . import _limits as limits
 
-FLOOR = 1e-9  # rounding: scores of 1e3 have 1e-13, times 1/ε, extrapolated
+FLOOR = 1e-9  # rounding 1e-13 of scores of size 1e3, times 1/ε, extrapolated
 # Kernels are wider than √ε / |W_K| = 0.04: trapezoids are exact.
 EXTENT, STEP = 4.5, 0.03
 
@@ -34,30 +34,31 @@ Matrix = Callable[[Parameters], Array]
         ("limit of ε T¹, mixture",),
     ),
 )
-def leading(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
-    """L2 attention of 90 000 weighted tokens, at bandwidths that halve.
+def leading_term(case: Case, *, matrix: Matrix = lambda W: -W.Q.T @ W.Q) -> Checks:
+    """Compares the library's ε T¹, extrapolated to ε = 0, with the limit at six points.
 
-    They are a grid in the plane that holds a mixture of two Gaussians; $W_Q$ and $W_K$
-    are not symmetric. The extrapolated limit at six points, and the order of the error.
+    L2 attention at halved bandwidths, for 90 000 weighted tokens on a grid in the plane
+    that represent a mixture of two Gaussians; $W_Q$ and $W_K$ are not symmetric. The
+    order of the error is measured too.
     """
-    probed = _probed(case)
-    limit = probed.x @ matrix(probed.weights).T
-    errors = np.linalg.norm(probed.velocities - limit, axis=(1, 2))
-    found, label = probed.velocities, "limit of ε T¹, mixture"
-    yield limits.extrapolated(label, found, limit, floor=FLOOR)
+    probes = _sample_probes(case)
+    limit = probes.x @ matrix(probes.weights).T
+    errors = np.linalg.norm(probes.velocities - limit, axis=(1, 2))
+    velocities, label = probes.velocities, "limit of ε T¹, mixture"
+    yield limits.limit_gap(label, velocities, limit, floor=FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 
 
-@leading.misprinted(
+@leading_term.register_misprint(
     "S3",
-    printed=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Kx$.",
-    corrected=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Qx$.",
+    claim=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Kx$.",
+    correction=r"$\epsilon T^1_\epsilon(x) \to -W_Q^\top W_Qx$.",
     counterexample="a mixture of two Gaussians in the plane, $W_Q$ and $W_K$ not "
     "symmetric",
 )
 def _(case: Case) -> Counterexample:
-    printed = leading(case, matrix=lambda W: -W.Q.T @ W.K)
-    return Counterexample(printed=printed[:1], corrected=leading(case))
+    misprint = leading_term(case, matrix=lambda W: -W.Q.T @ W.K)
+    return Counterexample(misprint=misprint[:1], correction=leading_term(case))
 
 
 class Mixture(NamedTuple):
@@ -67,15 +68,15 @@ class Mixture(NamedTuple):
     parts: tuple[Law, Law]  # the Gaussians
 
     def densities(self, y: Array) -> Array:
-        """Of each part, its mass included, `(2, n)`."""
-        found = []
+        """Densities of the parts times their masses, up to one constant, `(2, n)`."""
+        rows = []
         for share, part in zip(self.shares, self.parts, strict=True):
             z = np.linalg.solve(part.factor, (y - part.mean).T)
             size = np.abs(np.linalg.det(part.factor))
-            found.append(share * np.exp(-np.sum(z**2, axis=0) / 2) / size)
-        return np.stack(found)
+            rows.append(share * np.exp(-np.sum(z**2, axis=0) / 2) / size)
+        return np.stack(rows)
 
-    def slope(self, y: Array) -> Array:
+    def log_gradient(self, y: Array) -> Array:
         r"""$\nabla\rho/\rho$."""
         rho = self.densities(y)
         pulls = [-np.linalg.solve(p.covariance, (y - p.mean).T) for p in self.parts]
@@ -100,30 +101,30 @@ def _weights(rng: Rng) -> Parameters:
 
 
 @eqx.filter_jit
-def _at_queries(
+def _query_velocities(
     weights: Parameters, mu: Points, queries: JaxArray, epsilon: JaxArray
 ) -> JaxArray:
     Q, K, V = (jnp.asarray(part) for part in weights[:3])
 
-    def at(e: JaxArray) -> JaxArray:
+    def velocity(e: JaxArray) -> JaxArray:
         attention = attentions["l2"](Q, K, V, epsilon=2 * e)
         return attention.field(0.0, mu)(Tokens(queries))
 
-    return eqx.filter_vmap(at)(epsilon)
+    return eqx.filter_vmap(velocity)(epsilon)
 
 
-class Probed(NamedTuple):
-    r"""$\epsilon T^1_\epsilon$ by the library, and where."""
+class Probes(NamedTuple):
+    r"""The library's $\epsilon T^1_\epsilon$ at probes."""
 
     weights: Parameters  # the parameters
     mixture: Mixture  # the measure
     x: Array  # the queries
-    y: Array  # where their keys are, $W_K^{-1}W_Qx$
+    y: Array  # the points $W_K^{-1}W_Qx$ whose keys equal the queries
     velocities: Array  # $\epsilon T^1_\epsilon(x)$ at each bandwidth
 
 
-def _probed(case: Case) -> Probed:
-    """At six points whose keys lie in the bulk of a mixture on a grid in the plane."""
+def _sample_probes(case: Case) -> Probes:
+    """Six probes whose `y` lie in the bulk of a mixture on a grid in the plane."""
     rng = case.rng("mixture")
     mixture, weights = _mixture(rng), _weights(rng)
     line = np.arange(-EXTENT, EXTENT, STEP)
@@ -132,11 +133,11 @@ def _probed(case: Case) -> Probed:
     y = rng.uniform(-0.8, 0.8, size=(6, 2))
     x = np.linalg.solve(weights.Q, weights.K @ y.T).T
     epsilon = jnp.asarray(limits.BANDWIDTHS)
-    velocities = np.asarray(_at_queries(weights, mu, jnp.asarray(x), epsilon))
-    return Probed(weights, mixture, x, y, velocities)
+    velocities = np.asarray(_query_velocities(weights, mu, jnp.asarray(x), epsilon))
+    return Probes(weights, mixture, x, y, velocities)
 
 
-def _corrected(W: Parameters) -> Array:
+def _limit_matrix(W: Parameters) -> Array:
     return -W.Q.T @ np.linalg.inv(W.K.T)
 
 
@@ -149,41 +150,42 @@ def _corrected(W: Parameters) -> Array:
     "differentiable and positive at $W_K^{-1}W_Qx$",
     aliases=("sander2022:eq-7",),
     control=(
-        r"the density is read at $x$ and not at $W_K^{-1} W_Q x$",
-        {"read_at": lambda probed: probed.x},
+        r"the density is evaluated at $x$ and not at $W_K^{-1} W_Q x$",
+        {"location": lambda probes: probes.x},
         ("limit of T̄¹, mixture",),
     ),
 )
 def remainder(
     case: Case,
     *,
-    matrix: Matrix = _corrected,
-    read_at: Callable[[Probed], Array] = lambda probed: probed.y,
+    matrix: Matrix = _limit_matrix,
+    location: Callable[[Probes], Array] = lambda probes: probes.y,
 ) -> Checks:
-    """L2 attention of a mixture on a grid, and of a Gaussian in closed form.
+    """Compares the library's T̄¹, extrapolated to ε = 0, with the limit.
 
-    The extrapolated limit at six points and the order of the error, for 90 000 weighted
-    tokens in the plane; and the same for the affine field of a Gaussian in d = 3, the
-    leading term taken away by a linear drift. $W_Q$ and $W_K$ are not symmetric.
+    L2 attention of 90 000 weighted tokens in the plane that represent a mixture, at six
+    points; and the affine field of a Gaussian in d = 3, in closed form, where a linear
+    drift removes the leading term. $W_Q$ and $W_K$ are not symmetric. The orders of the
+    errors are measured too.
     """
-    probed = _probed(case)
-    yield from _remainder(probed, matrix=matrix(probed.weights), y=read_at(probed))
+    probes = _sample_probes(case)
+    yield from _remainder(probes, matrix=matrix(probes.weights), y=location(probes))
     yield from _gaussian(case)
 
 
-@remainder.misprinted(
+@remainder.register_misprint(
     "S4",
-    printed=r"$\bar T^1_\epsilon(x) \to -W_Q^\top W_K^{-1} "
+    claim=r"$\bar T^1_\epsilon(x) \to -W_Q^\top W_K^{-1} "
     r"\frac{\nabla\rho}{\rho}(W_K^{-1}W_Qx)$.",
-    corrected=r"$W_K^{-\top}$ for $W_K^{-1}$.",
+    correction=r"$W_K^{-\top}$ for $W_K^{-1}$.",
     counterexample="a mixture of two Gaussians in the plane, $W_K$ not symmetric",
 )
 def _(case: Case) -> Counterexample:
-    probed = _probed(case)
-    Q, K = probed.weights[:2]
-    printed = -Q.T @ np.linalg.inv(K)
-    wrong, _ = _remainder(probed, matrix=printed, y=probed.y)
-    right = _remainder(probed, matrix=_corrected(probed.weights), y=probed.y)
+    probes = _sample_probes(case)
+    Q, K = probes.weights[:2]
+    misprint = -Q.T @ np.linalg.inv(K)
+    wrong, _ = _remainder(probes, matrix=misprint, y=probes.y)
+    right = _remainder(probes, matrix=_limit_matrix(probes.weights), y=probes.y)
     return Counterexample((wrong,), right)
 
 
@@ -191,27 +193,27 @@ def _(case: Case) -> Counterexample:
 def _affine(weights: Parameters, mu: Gaussian, epsilon: JaxArray) -> Affine:
     Q, K, V = (jnp.asarray(part) for part in weights[:3])
 
-    def at(e: JaxArray) -> Affine:
+    def field(e: JaxArray) -> Affine:
         attention = attentions["l2"](Q, K, V / e, epsilon=2 * e)
         dynamics = Sum(attention, Drift(Q.T @ Q / e))
         return dynamics.field(0.0, mu)  # pyright: ignore[reportReturnType]
 
-    return eqx.filter_vmap(at)(epsilon)
+    return eqx.filter_vmap(field)(epsilon)
 
 
-def _remainder(probed: Probed, *, matrix: Array, y: Array) -> Checks:
-    r"""$\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
-    leading = probed.x @ probed.weights.Q.T @ probed.weights.Q
-    actual = (probed.velocities + leading) / limits.BANDWIDTHS[:, None, None]
-    limit = probed.mixture.slope(y) @ matrix.T
+def _remainder(probes: Probes, *, matrix: Array, y: Array) -> Checks:
+    r"""Checks of $\bar T^1$ against `matrix` times $\nabla\rho/\rho$ at `y`."""
+    leading = probes.x @ probes.weights.Q.T @ probes.weights.Q
+    actual = (probes.velocities + leading) / limits.BANDWIDTHS[:, None, None]
+    limit = probes.mixture.log_gradient(y) @ matrix.T
     errors = np.linalg.norm(actual - limit, axis=(1, 2))
-    # The rounding of the velocities is divided by ε once more.
-    yield limits.extrapolated("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR)
+    # The rounding of the velocities is divided by ε again.
+    yield limits.limit_gap("limit of T̄¹, mixture", actual, limit, floor=1e2 * FLOOR)
     yield order("order of the error, mixture", limits.BANDWIDTHS, errors, 1.0)
 
 
 def _gaussian(case: Case) -> Checks:
-    """The same in d = 3, of a Gaussian in closed form."""
+    r"""Checks of $\bar T^1$ for a Gaussian in d = 3, in closed form."""
     rng = case.rng("gaussian")
     Q, K = rng.normal(size=(2, 3, 3)) / 4 + 2 * np.eye(3)
     mu = Law(rng.normal(size=3), 0.6 * np.eye(3) + 0.1 * rng.normal(size=(3, 3)))
@@ -223,5 +225,5 @@ def _gaussian(case: Case) -> Checks:
     centre = (linear - limit) @ mu.mean + offset - constant
     errors = limits.root_mean_square(linear - limit, centre, mu)
     label = "limit of T̄¹, linear part, Gaussian"
-    yield limits.extrapolated(label, linear, limit, floor=FLOOR)
+    yield limits.limit_gap(label, linear, limit, floor=FLOOR)
     yield order("order of the error in L²(μ), Gaussian", limits.BANDWIDTHS, errors, 1.0)

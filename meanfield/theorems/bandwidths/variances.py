@@ -22,15 +22,15 @@ from . import _limits as limits
     ),
 )
 def variance(case: Case, *, widening: float = 1.0) -> Checks:
-    """Flows of a Gaussian to t = 1, and rates of a density on a grid.
+    """Compares the variance that the library's flow of a Gaussian gains with the limit.
 
-    Attention and linear drift at bandwidths that halve: the extrapolated gain in
-    variance and its order; and the rate of change of the variance of
-    (1 - x²)⁴(1 + 0.6 sin 3x), weighted tokens on a grid.
+    Sinkhorn attention with a linear drift, to t = 1, at halved bandwidths: the gain is
+    extrapolated and its order measured. Also the order of the rate of the variance of
+    (1 - x²)⁴(1 + 0.6 sin 3x), given by weighted tokens on a grid.
     """
-    # $2\int(x - m)\bar T\,d\mu$ for the density on a grid.
+    # The rate is $2\int(x - m)\bar T\,d\mu$ for the density on the grid.
     x, w, _ = limits.density(240)
-    rates = 2 * limits.on_density(limits.SCALAR, 240) @ (w * (x - w @ x))
+    rates = 2 * limits.density_remainder(limits.SCALAR, 240) @ (w * (x - w @ x))
     gains = _growth(case, widening=1.0)
     yield _limit(case, widening=widening, gain=1.0)
     gains, rates = np.abs(gains - 1), np.abs(rates - 1)
@@ -38,38 +38,40 @@ def variance(case: Case, *, widening: float = 1.0) -> Checks:
     yield order("order of |rate - 1|, density", limits.WIDER, rates, 1.0)
 
 
-@variance.misprinted(
+@variance.register_misprint(
     "S1",
-    printed=r"$\partial_t\rho = \Delta\rho$: the variance grows by 2.",
-    corrected=r"$\partial_t\rho = \frac12\Delta\rho$: it grows by 1.",
+    claim=r"$\partial_t\rho = \Delta\rho$: the variance grows by 2.",
+    correction=r"$\partial_t\rho = \frac12\Delta\rho$: it grows by 1.",
     counterexample="a Gaussian on the line, $W_Q = 0.8$, $W_K = 1.3$, $W_V = -1.04$",
 )
 def _(case: Case) -> Counterexample:
-    two, one = (_limit(case, widening=1.0, gain=gain) for gain in (2.0, 1.0))
-    return Counterexample(printed=(two,), corrected=(one,))
+    misprint, correction = (
+        _limit(case, widening=1.0, gain=gain) for gain in (2.0, 1.0)
+    )
+    return Counterexample(misprint=(misprint,), correction=(correction,))
 
 
 @eqx.filter_jit
-def _grown(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> JaxArray:
+def _final_variances(mu: Gaussian, epsilon: JaxArray, widening: JaxArray) -> JaxArray:
     """The variance at t = 1 at each bandwidth."""
 
-    def one(e: JaxArray) -> JaxArray:
+    def final_variance(e: JaxArray) -> JaxArray:
         dynamics = limits.remainder(limits.SCALAR, e, widening)
         return flow(dynamics, mu, np.array([0.0, 1.0])).final.covariance[0, 0]
 
-    return eqx.filter_vmap(one)(epsilon)
+    return eqx.filter_vmap(final_variance)(epsilon)
 
 
 def _growth(case: Case, *, widening: float) -> Array:
-    """How much variance a Gaussian gains in one unit of time, at each bandwidth."""
+    """Variance gained by a Gaussian by t = 1, at each bandwidth."""
     mean, deviation = case.rng("start").uniform(0.5, 1.0, size=2)
     mu = Gaussian(jnp.asarray([mean]), jnp.asarray([[deviation]]))
-    final = _grown(mu, jnp.asarray(limits.BANDWIDTHS), jnp.asarray(widening))
+    final = _final_variances(mu, jnp.asarray(limits.BANDWIDTHS), jnp.asarray(widening))
     return np.asarray(final) - deviation**2
 
 
 def _limit(case: Case, *, widening: float, gain: float) -> Check:
     values = _growth(case, widening=widening)
     label = "limit of the variance gained by t = 1"
-    # Adaptive steps to 4e-10, 40 of them, extrapolated with weights of sum 6.
-    return limits.extrapolated(label, values, np.array(gain), floor=1e-7)
+    # 40 adaptive steps with errors of 4e-10, extrapolated with weights of sum 6.
+    return limits.limit_gap(label, values, np.array(gain), floor=1e-7)

@@ -1,8 +1,8 @@
-"""The procedure published with castin2025: fixed Euler steps of a covariance, clipped.
+"""The procedure published with castin2025: fixed Euler steps of covariances, clipped.
 
-It is here to be looked at, not to be trusted: its endings are thresholds, and its steps
-are as long as they are. `flow` and `ensemble` solve the same equations to tolerance.
-The statement `castin2025:sec-4.5-euler` measures it, and figures show what it does.
+It is kept for comparison only: its endings are thresholds, and its steps have no error
+control. `flow` and `ensemble` solve the same equations to a tolerance. The statement
+`castin2025:sec-4.5-euler` measures it, and figures show its results.
 """
 
 from functools import partial
@@ -21,17 +21,17 @@ from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 
 FLOOR = 1e-14  # eigenvalues are clipped here after every step
 MAX_STEPS = 50_000
-SMALL = 32  # members that step as fast as one
+SMALL = 32  # batches up to this size are as fast as a single member
 
 
 class ClippedEuler(NamedTuple):
-    """What the published procedure gives, for each member of a family."""
+    """Result of the published procedure, for each member of a family."""
 
-    # at which the frames were taken; a member that has ended stays
+    # step numbers of the frames; a member that has ended no longer changes
     steps: Int[Array, " frames"]
     covariances: Float[JaxArray, "members frames d d"]  # the frames
-    final: Float[JaxArray, "members d d"]  # the covariance that a member ended with
-    n_steps: Int[JaxArray, " members"]  # how many steps it took
+    final: Float[JaxArray, "members d d"]  # final covariances
+    n_steps: Int[JaxArray, " members"]  # numbers of steps taken
     # a `Status`: `STEADY` where the right-hand side fell below its threshold, `BLOW_UP`
     # where the trace passed its bound, `MAX_STEPS`, `NOT_FINITE`
     code: Int[JaxArray, " members"]
@@ -67,19 +67,19 @@ def clipped_euler(
     *,
     axis: int | None = None,
 ) -> ClippedEuler:
-    """Steps covariances of centred Gaussians as the published scripts do.
+    """Advances covariances of centred Gaussians as the published scripts do.
 
     One step evaluates the right-hand side, adds it, clips eigenvalues at 1e-14, then
     compares the norm of the right-hand side with `rule.rest`, then the trace with
-    `rule.bound`; after 50 000 steps it gives up.
+    `rule.bound`. The procedure stops after 50 000 steps.
 
     Args:
-        dynamics: must keep Gaussians Gaussian and centred; one for all, or a stack of
-            them.
-        covariances: the starts.
+        dynamics: must keep Gaussians Gaussian and centred; one for all members, or a
+            stack.
+        covariances: initial covariances.
         rule: step length and thresholds.
-        frames: covariances kept on the way, at geometrically spaced steps.
-        axis: 0 if `dynamics` is a stack, whose arrays lead with the axis of members.
+        frames: number of stored covariances, at geometrically spaced steps.
+        axis: 0 if `dynamics` is a stack whose arrays have the members as first axis.
 
     Raises:
         UnsupportedError: if the field of a Gaussian is not affine.
@@ -88,13 +88,13 @@ def clipped_euler(
     # Arrays, so that one compilation serves all rules.
     rule = jax.tree.map(jnp.asarray, rule)
     family = _Family(dynamics, rule, jnp.asarray(FLOOR, covariances.dtype), axis)
-    state = jax.tree.map(np.asarray, _started(covariances))
-    kept = [state.covariance]
+    state = jax.tree.map(np.asarray, _initial_state(covariances))
+    snapshots = [state.covariance]
     for begin, end in pairwise([0, *edges.tolist()]):
-        state = _advanced(family, state, begin, end)
-        kept.append(state.covariance)
+        state = _advance(family, state, begin, end)
+        snapshots.append(state.covariance)
     code = np.where(state.code == _GOING, int(Status.MAX_STEPS), state.code)
-    whole = jnp.asarray(np.stack(kept, axis=1))
+    whole = jnp.asarray(np.stack(snapshots, axis=1))
     final, n_steps = jnp.asarray(state.covariance), jnp.asarray(state.n_steps)
     return ClippedEuler(np.append(0, edges), whole, final, n_steps, jnp.asarray(code))
 
@@ -103,16 +103,17 @@ _GOING = -1
 
 
 @jax.jit
-def _started(covariances: Float[JaxArray, "members d d"]) -> _State:
+def _initial_state(covariances: Float[JaxArray, "members d d"]) -> _State:
     nothing = jnp.zeros(covariances.shape[0], int)
-    factors = jax.vmap(partial(_clipped, 0.0))(covariances)[1]
+    factors = jax.vmap(partial(_clip, 0.0))(covariances)[1]
     return _State(covariances, factors, nothing + _GOING, nothing)
 
 
-def _advanced(family: _Family, state: _State, begin: int, end: int) -> _State:
-    """`state` after more steps of those members that have not ended.
+def _advance(family: _Family, state: _State, begin: int, end: int) -> _State:
+    """Advances the members that have not ended from step `begin` to step `end`.
 
-    Blocks of few sizes, so that stragglers cost little and few programs are compiled.
+    They are gathered into blocks of a few fixed sizes, so that stragglers cost little
+    and few programs are compiled.
     """
     going = np.flatnonzero(state.code == _GOING)
     if going.size == 0:
@@ -125,42 +126,42 @@ def _advanced(family: _Family, state: _State, begin: int, end: int) -> _State:
     if family.axis is not None:
         family = family._replace(dynamics=jax.tree.map(take, family.dynamics))
     part = jax.tree.map(take, state)
-    moved = _stepped(family, part, jnp.asarray(begin), jnp.asarray(end))
+    new_part = _take_steps(family, part, jnp.asarray(begin), jnp.asarray(end))
 
-    def put(whole: Array, leaf: JaxArray) -> Array:
+    def scatter(whole: Array, leaf: JaxArray) -> Array:
         new = whole.copy()
         new[block] = leaf
         return new
 
-    return jax.tree.map(put, state, moved)
+    return jax.tree.map(scatter, state, new_part)
 
 
 @eqx.filter_jit
-def _stepped(
+def _take_steps(
     family: _Family, state: _State, begin: Int[JaxArray, ""], end: Int[JaxArray, ""]
 ) -> _State:
-    def goes_on(loop: tuple[JaxArray, _State]) -> Bool[JaxArray, ""]:
+    def is_running(loop: tuple[JaxArray, _State]) -> Bool[JaxArray, ""]:
         return (loop[0] < end) & jnp.any(loop[1].code == _GOING)
 
     advance = lambda loop: (loop[0] + 1, _step(family, loop[1]))
-    return jax.lax.while_loop(goes_on, advance, (begin, state))[1]
+    return jax.lax.while_loop(is_running, advance, (begin, state))[1]
 
 
 def _step(family: _Family, state: _State) -> _State:
     dynamics, rule, floor, axis = family
-    of_each = None if axis is None else eqx.if_array(axis)
-    rates = eqx.filter_vmap(_rate, in_axes=(of_each, 0, 0))
+    axes = None if axis is None else eqx.if_array(axis)
+    rates = eqx.filter_vmap(_rate, in_axes=(axes, 0, 0))
     rate = rates(dynamics, state.covariance, state.factor)
-    moved = state.covariance + rule.dt * rate
-    after, factor = all_clipped(floor, moved)
+    trial = state.covariance + rule.dt * rate
+    covariance, factor = clip_all(floor, trial)
     code = jnp.full_like(state.code, _GOING)
-    trace = jnp.trace(after, axis1=1, axis2=2)
+    trace = jnp.trace(covariance, axis1=1, axis2=2)
     code = jnp.where(trace > rule.bound, int(Status.BLOW_UP), code)
     code = jnp.where(jax.vmap(length)(rate) < rule.rest, int(Status.STEADY), code)
     code = jnp.where(jnp.isfinite(trace), code, int(Status.NOT_FINITE))
     going: Bool[JaxArray, " members"] = state.code == _GOING
     return _State(
-        jnp.where(going[:, None, None], after, state.covariance),
+        jnp.where(going[:, None, None], covariance, state.covariance),
         jnp.where(going[:, None, None], factor, state.factor),
         jnp.where(going, code, state.code),
         state.n_steps + going,
@@ -178,32 +179,32 @@ def _rate(dynamics: AbstractDynamics, Sigma: JaxArray, factor: JaxArray) -> JaxA
     return field.covariance_rate(Sigma)
 
 
-def all_clipped(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """`_clipped` of each, whose eigenvalues are computed only if any may be too low.
+def clip_all(floor: JaxArray, covariances: JaxArray) -> tuple[JaxArray, JaxArray]:
+    """`_clip` of each covariance; skips eigenvalues if none can be below `floor`.
 
-    Half the floor, so that those just clipped do not count as too low by rounding. Of
-    large covariances rounding is larger than the floor, and may leave no factor.
+    The test uses half the floor, so that eigenvalues just clipped pass despite
+    rounding. For large covariances rounding exceeds the floor, and Cholesky may fail.
     """
-    if covariances.shape[-1] == 2:  # where eigenvalues cost no more than the question
-        return jax.vmap(partial(_clipped, floor))(covariances)
+    if covariances.shape[-1] == 2:  # eigenvalues are as cheap as the test
+        return jax.vmap(partial(_clip, floor))(covariances)
     shift = floor / 2 * jnp.eye(covariances.shape[-1], dtype=covariances.dtype)
-    above = jnp.linalg.cholesky(covariances - shift[None])
+    shifted_factors = jnp.linalg.cholesky(covariances - shift[None])
     factors = jnp.linalg.cholesky(covariances)
     return jax.lax.cond(
-        jnp.all(jnp.isfinite(above)) & jnp.all(jnp.isfinite(factors)),
+        jnp.all(jnp.isfinite(shifted_factors)) & jnp.all(jnp.isfinite(factors)),
         lambda S, factors: (S, factors),
-        lambda S, _: jax.vmap(partial(_clipped, floor))(S),
+        lambda S, _: jax.vmap(partial(_clip, floor))(S),
         covariances,
         factors,
     )
 
 
-def _clipped(floor: JaxArray | float, Sigma: JaxArray) -> tuple[JaxArray, JaxArray]:
-    """A covariance with its eigenvalues no lower than `floor`, and its factor.
+def _clip(floor: JaxArray | float, Sigma: JaxArray) -> tuple[JaxArray, JaxArray]:
+    """Covariance with eigenvalues clipped at `floor`, and its factor.
 
-    Put together again only where it must be, so that no rounding is added elsewhere.
+    A covariance without low eigenvalues is returned unchanged, free of rounding.
     """
     values, U = eigh(Sigma)
-    raised = jnp.maximum(values, floor)[None, :]
-    whole = jnp.where(values[0] < floor, (U * raised) @ U.T, Sigma)
-    return whole, U * jnp.sqrt(raised)
+    clipped_values = jnp.maximum(values, floor)[None, :]
+    whole = jnp.where(values[0] < floor, (U * clipped_values) @ U.T, Sigma)
+    return whole, U * jnp.sqrt(clipped_values)

@@ -1,9 +1,9 @@
-"""Covariances under attention that grow, and what sets the variants apart."""
+"""Growth of covariances under attention, and differences between the variants."""
 
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
+from meanfield.theorems._protocols import Slack, compare, gap, order, zero_count
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
 from meanfield.theorems.library import gaussian_flows as lib
 
@@ -21,17 +21,18 @@ RISE = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8])
     hypotheses=r"$V = I$; for heads $A = \sum_h A^{(h)}$; for L2, $K$ invertible",
     control=("A + Aᵀ is negative", {"sign": -1.0}, ("two…", "softmax…")),
 )
-def diverging(case: Case, *, sign: float = 1.0) -> Checks:
-    """Flows in d = 2, A not symmetric.
+def divergence(case: Case, *, sign: float = 1.0) -> Checks:
+    """Checks endings, blow-up times and growth of the library's flows in d = 2.
 
-    Endings and blow-up times of one head and of two; under L2 the size reached,
-    that no finite time is found, and the rate of growth.
+    A is not symmetric. Softmax with one head and with two must blow up, at the times of
+    the formula. Under L2, covariances must reach a large size, no finite blow-up time
+    may be found, and the growth rate must be below its bound.
     """
-    # Two heads with V = I each, whose forms add up to a definite one.
+    # Two heads with V = I each, whose forms sum to a definite one.
     rng, problems, heads = case.rng("rising"), [], []
     for _ in range(case.pick(8, 16)):
         H, Sigma = -sign * pictures.negative_form(rng), lib.covariance(rng, 2)
-        whole = lib.with_scores(rng, EYE, H, Sigma)
+        whole = lib.random_problem(rng, EYE, H, Sigma)
         part = 0.5 * rng.normal(size=(2, 2))
         shares = (part, whole.A - part)
         problems.append(whole)
@@ -39,17 +40,17 @@ def diverging(case: Case, *, sign: float = 1.0) -> Checks:
     ones = pictures.softmax_paths(case, problems, RISE)
     twos = two_heads(heads, lib.starts(problems), RISE)
     escapes = np.array([p.escape for p in problems])
-    known = escapes if sign > 0 else np.full(len(problems), np.nan)
+    times = escapes if sign > 0 else np.full(len(problems), np.nan)
     for label, run in (("softmax", ones), ("two heads", twos)):
-        missing = run.ended_otherwise(Status.BLOW_UP)
-        yield counted(f"{label}: runs without blow-up", missing)
-        if np.all(np.isfinite(known)):
-            yield list(lib.of_blow_ups(run, known, label))[1]
+        missing = run.n_other_endings(Status.BLOW_UP)
+        yield zero_count(f"{label}: runs without blow-up", missing)
+        if np.all(np.isfinite(times)):
+            yield list(lib.blow_up_checks(run, times, label))[1]
     yield from _l2_rising(case)
 
 
 def _l2_rising(case: Case) -> Checks:
-    """L2 with K invertible: past any size, but never faster than exponentially."""
+    """Checks of L2 with invertible K: large sizes, at most exponential growth."""
     rng, n = case.rng("L2 rising"), 8
     K = rng.normal(size=(n, 2, 2)) / 3 + EYE
     skew = 0.2 * np.array([[0, 1], [-1, 0]])
@@ -58,18 +59,22 @@ def _l2_rising(case: Case) -> Checks:
     Q = np.linalg.solve(np.swapaxes(K, 1, 2), A)
     factor, ts = np.linalg.cholesky(Sigma), np.linspace(0, 1e3, 9)
     run = pictures.l2_paths((Q, K, np.stack([EYE] * n)), factor, ts)
-    norm = lambda M, which=2: np.linalg.norm(M, which, axis=(1, 2))
+    norm = lambda M, kind=2: np.linalg.norm(M, kind, axis=(1, 2))
     size = norm(run.covariances[:, -1])
     bound = 2 * norm(A) / norm(K, -2) ** 2
     rate = np.log(size / norm(factor) ** 2) / np.expm1(run.stop_time) / bound
-    least = "half of the bound squared, for one direction of two"
-    most = "the bound squared, and what one step grows"
+    lower_why = "half of the bound squared, for one direction of two"
+    upper_why = "the bound squared, and what one step grows"
     finite = np.sum(np.isfinite(run.t_star))
     label = "L2: rate of growth over its bound"
-    yield bounded("L2: least size when stopped", np.min(size), ">=", 0.5e6, why=least)
-    yield bounded("L2: greatest size when stopped", np.max(size), "<=", 1e7, why=most)
-    yield counted("L2: runs with a finite blow-up time", finite)
-    yield bounded(label, np.max(rate), "<=", 1, **lib.FLOWN)
+    yield compare(
+        "L2: least size when stopped", np.min(size), ">=", 0.5e6, why=lower_why
+    )
+    yield compare(
+        "L2: greatest size when stopped", np.max(size), "<=", 1e7, why=upper_why
+    )
+    yield zero_count("L2: runs with a finite blow-up time", finite)
+    yield compare(label, np.max(rate), "<=", 1, **lib.FLOW_SLACK)
 
 
 @statement(
@@ -80,42 +85,42 @@ def _l2_rising(case: Case) -> Checks:
     r"$\|K^\top K\Sigma\|$, and to the same limits if $Q = -K$, $V = I$; where softmax "
     "blows up, L2 does not.",
     hypotheses=r"centred; for small $\Sigma$, times when softmax cannot blow up yet",
-    control=("At the same times", {"speed": 1.0}, ("draw…",)),
+    control=("Both are compared at the same times", {"speed": 1.0}, ("draw…",)),
 )
-def similar(case: Case, *, speed: float = 2.0) -> Checks:
-    """The library's flows of both, from the same starts, with the same matrices.
+def similarity(case: Case, *, speed: float = 2.0) -> Checks:
+    """Compares the library's L2 and softmax flows with the same starts and matrices.
 
-    From δΣ₀ with V/δ, which take a time of order one: the order in δ of the distance
-    of L2 at t to softmax at 2t, and that against DOP853. As in the figure: limits at
-    t = 1e6 on the ray, and both beyond the time at which softmax blows up.
+    From δΣ₀ with V/δ, over times of order one: the order in δ of the distance between
+    L2 at t and softmax at 2t; softmax is compared with DOP853. As in the figure: both
+    limits on the ray at t = 1e6, and L2 beyond the time at which softmax blows up.
     """
     for i in range(case.pick(1, 4)):
         yield from _small(case, i, speed)
     # Limits of both, against the formula for softmax.
-    factor, Q, K = _of_a_row(case, -1.0)
-    V, start = np.stack([EYE] * 8), lib.centred(factor)
+    factor, Q, K = _row_draws(case, -1.0)
+    V, start = np.stack([EYE] * 8), lib.centred_start(factor)
     slow = two_heads(_single(Q, K, V), start, pictures.LONG).covariances[:, -1]
     fast = pictures.l2_paths((Q, K, V), factor, pictures.LONG).covariances[:, -1]
     normals = np.stack([-K[:, 0, 1], K[:, 0, 0]], axis=-1)[:, :, None]
-    rests = [lib.resting(Y, n) for Y, n in zip(factor, normals, strict=True)]
-    why = "what decays is 1/(2|q|²t) < 1e-5 at t = 1e6, over limits of 0.05 at least"
-    decayed = Slack(tolerance=2e-4, why=why)
-    yield gap("limits of softmax", slow, rests, **decayed)
-    yield gap("limits of L2", fast, rests, **decayed)
-    # Q = K: softmax blows up; L2 is regular beyond that time, and grows by |V|.
-    factor, Q, K = _of_a_row(case, 1.0)
-    slow = two_heads(_single(Q, K, V), lib.centred(factor), RISE)
+    rests = [lib.limit_covariance(Y, n) for Y, n in zip(factor, normals, strict=True)]
+    why = "decaying parts 1/(2|q|²t) < 1e-5 at t = 1e6, over limits of at least 0.05"
+    decay_slack = Slack(tolerance=2e-4, why=why)
+    yield gap("limits of softmax", slow, rests, **decay_slack)
+    yield gap("limits of L2", fast, rests, **decay_slack)
+    # Q = K: softmax blows up; L2 continues, with a growth rate of at most 2|V|.
+    factor, Q, K = _row_draws(case, 1.0)
+    slow = two_heads(_single(Q, K, V), lib.centred_start(factor), RISE)
     fast = pictures.l2_paths((Q, K, V), factor, RISE)
     size = np.linalg.norm(fast.covariances, 2, axis=(2, 3))
     ratio = size / (size[:, :1] * np.exp(2 * RISE))
-    missing = slow.ended_otherwise(Status.BLOW_UP)
-    yield counted("softmax runs without blow-up", missing)
-    over = np.max(ratio[:, RISE <= 1.6])
-    yield bounded("L2 over its bound", over, "<=", 1, **lib.FLOWN)
+    missing = slow.n_other_endings(Status.BLOW_UP)
+    yield zero_count("softmax runs without blow-up", missing)
+    largest_ratio = np.max(ratio[:, RISE <= 1.6])
+    yield compare("L2 over its bound", largest_ratio, "<=", 1, **lib.FLOW_SLACK)
 
 
 def _small(case: Case, draw: int, speed: float) -> Checks:
-    """L2 at t against softmax at `speed` times t, starts and values scaled by δ."""
+    """Checks of L2 at t against softmax at `speed` t, from δΣ₀ with V/δ."""
     rng, T = case.rng(f"similar {draw}"), np.linspace(0, 0.6, 9)
     deltas = 0.02 * 0.5 ** np.arange(8)
     Q, K, V = (M / np.linalg.norm(M, 2) for M in rng.normal(size=(3, 2, 2)))
@@ -123,25 +128,25 @@ def _small(case: Case, draw: int, speed: float) -> Checks:
     Y *= 0.6 / np.linalg.norm(Y, 2)
     scales, rows = deltas[:, None, None], np.stack([[Q, K]] * 8, 1)
     starts, parameters = np.sqrt(scales) * Y, (rows[0], rows[1], V / scales)
-    slow = two_heads(_single(*parameters), lib.centred(starts), speed * T)
+    slow = two_heads(_single(*parameters), lib.centred_start(starts), speed * T)
     fast = pictures.l2_paths(parameters, starts, T)
     _, expected = lib.moments([(V, K.T @ Q)], (np.zeros(2), Y), speed * T)
-    known, found = (run.covariances / scales[:, None] for run in (slow, fast))
-    apart = np.abs(found - known).max(axis=(1, 2, 3)) / np.max(np.abs(expected))
+    softmax, l2 = (run.covariances / scales[:, None] for run in (slow, fast))
+    distances = np.abs(l2 - softmax).max(axis=(1, 2, 3)) / np.max(np.abs(expected))
     names = ("‖Σ₀‖", "distance")
-    yield order(f"draw {draw}", deltas, apart, 1.0, names=names)
-    yield gap(f"softmax, {draw}", known, np.stack([expected] * 8), **lib.FLOWN)
+    yield order(f"draw {draw}", deltas, distances, 1.0, names=names)
+    yield gap(f"softmax, {draw}", softmax, np.stack([expected] * 8), **lib.FLOW_SLACK)
 
 
 def _single(Q: Array, K: Array, V: Array) -> list[list[Head]]:
-    """One head, and one that does nothing, of each of the matrices."""
+    """Two heads for each Q, K, V, of which the second is zero."""
     nothing = np.zeros((2, 2))
     empty = (nothing, nothing, nothing)
     return [[head, empty] for head in zip(Q, K, V, strict=True)]
 
 
-def _of_a_row(case: Case, sign: float) -> tuple[Array, Array, Array]:
-    """Factors of trace one, and Q = ±K of one row, as in Figure 5(b)."""
+def _row_draws(case: Case, sign: float) -> tuple[Array, Array, Array]:
+    """Factors of covariances of trace one, and Q = ±K of one row, as in Figure 5(b)."""
     rng = case.rng("figure")
     Sigma = np.stack([lib.covariance(rng, 2) for _ in range(8)])
     Sigma /= np.trace(Sigma, axis1=1, axis2=2)[:, None, None]

@@ -1,12 +1,12 @@
-"""What the pictures of covariances under attention show."""
+"""Figures of covariances under attention."""
 
 from meanfield.attention import attentions
-from meanfield.dynamics import LogTime, stacked
+from meanfield.dynamics import LogTime, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import BlowUp
 from meanfield.theorems._arrays import Array, Rng, columns, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, counted, gap
+from meanfield.theorems._protocols import Slack, compare, gap, zero_count
 from meanfield.theorems.gaussians.heads import Head, one_head, two_heads
 from meanfield.theorems.gaussians.line import line_paths
 from meanfield.theorems.library import gaussian_flows as lib
@@ -14,7 +14,7 @@ from meanfield.theorems.library import gaussian_flows as lib
 LONG = np.array([0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 10.0, 1e3, 1e6])
 SLOW = Slack(
     tolerance=1e-4,
-    why="t^(2γ-1) at t = 1e6, γ ≤ 0.07: 7e-6, with a margin of ten for its factor",
+    why="t^(2γ-1) at t = 1e6 with γ ≤ 0.07 is 7e-6; ten times that for its factor",
 )
 TURNING = np.array([0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0])
 EYE = np.eye(2)
@@ -28,76 +28,81 @@ EYE = np.eye(2)
     r"t\lambda_{\min}(-A - A^\top))^{-1}$, and under L2.",
     hypotheses=r"$V = I$, of each head, and then $A = \sum_h A^{(h)}$",
 )
-def sinking(case: Case) -> Checks:
-    """Flows in d = 2, A not symmetric.
+def covariance_decay(case: Case) -> Checks:
+    """Compares covariances of the library's flows in d = 2 with the bound.
 
-    Under softmax, of one head and of two whose forms are of any sign and add up to A,
-    against the bound to t = 40 and how they end; under L2 their size at t = 1e6.
+    A is not symmetric. Under softmax, with one head and with two heads whose forms have
+    any sign and sum to A, to t = 40: sizes against the bound, and no blow-up. Under L2
+    the covariance must vanish by t = 1e6.
     """
     return _all_vanish(case, _sinking(case, EYE))
 
 
-@sinking.refuted_by("A has negative eigenvalues, but A + Aᵀ does not")
+@covariance_decay.register_control("A has negative eigenvalues, but A + Aᵀ does not")
 def _(case: Case) -> Checks:
     A = np.array([[-0.5, 2.0], [0.0, -0.7]])
     problems = [p._replace(A=A) for p in _sinking(case, EYE)]
-    runs = (softmax_paths(case, problems, TURNING), _shared(case, problems))
-    return tuple(map(_blown, runs, ("one head", "two heads")))
+    runs = (softmax_paths(case, problems, TURNING), _split_paths(case, problems))
+    return tuple(map(_blow_up_count, runs, ("one head", "two heads")))
 
 
-@sinking.misprinted(
+@covariance_decay.register_misprint(
     "C14",
-    printed=r"$A + A^\top \prec 0$ implies $\Sigma \to 0$ independently of $V$.",
-    corrected=r"For $V = I$.",
+    claim=r"$A + A^\top \prec 0$ implies $\Sigma \to 0$ independently of $V$.",
+    correction=r"For $V = I$.",
     counterexample="d = 1, a = v = −1, s₀ = 1: s = 1/(1 − 2t); d = 2 and V = −I",
 )
 def _(case: Case) -> Counterexample:
-    one = np.ones((8, 2, 1)) / np.sqrt(2)
-    line = line_paths(one, -one, -np.ones((8, 1, 1)), np.ones(8))
-    away = softmax_paths(case, _sinking(case, -EYE), TURNING)
-    found = [int(np.sum(run.code == int(Status.BLOW_UP))) for run in (line, away)]
+    unit = np.ones((8, 2, 1)) / np.sqrt(2)
+    line = line_paths(unit, -unit, -np.ones((8, 1, 1)), np.ones(8))
+    plane = softmax_paths(case, _sinking(case, -EYE), TURNING)
+    n_blow_ups = [int(np.sum(run.code == int(Status.BLOW_UP))) for run in (line, plane)]
     return Counterexample(
-        printed=(
-            counted("runs that blow up, d = 1, a = v = −1", found[0]),
-            counted("runs that blow up, d = 2, V = −I", found[1]),
+        misprint=(
+            zero_count("runs that blow up, d = 1, a = v = −1", n_blow_ups[0]),
+            zero_count("runs that blow up, d = 2, V = −I", n_blow_ups[1]),
         ),
-        corrected=(
+        correction=(
             *_all_vanish(case, _sinking(case, EYE)),
-            *lib.of_blow_ups(line, np.full(8, 0.5), "d = 1, against t = 1/2"),
+            *lib.blow_up_checks(line, np.full(8, 0.5), "d = 1, against t = 1/2"),
         ),
     )
 
 
 def l2_paths(parameters: tuple[Array, ...], factor: Array, ts: Array) -> lib.Paths:
-    """The library's L2 flows in the plane, to any time or to a size of a thousand."""
-    dynamics = LogTime(stacked(list(map(attentions["l2"], *parameters))))
-    return lib.paths(dynamics, lib.centred(factor), np.log1p(ts), stop=BlowUp(1e3))
+    """The library's L2 flows in the plane, which stop at a thousandfold size."""
+    dynamics = LogTime(stack_trees(list(map(attentions["l2"], *parameters))))
+    return lib.paths(
+        dynamics, lib.centred_start(factor), np.log1p(ts), stop=BlowUp(1e3)
+    )
 
 
 def softmax_paths(case: Case, problems: list[lib.Problem], ts: Array) -> lib.Paths:
-    """The library's softmax flows in the plane, until they rest, to any time."""
+    """The library's softmax flows in the plane, until they are steady."""
     rng = case.rng("keys")
     heads = [one_head(rng, p.V, p.A) for p in problems]
     return two_heads(heads, lib.starts(problems), ts)
 
 
 def negative_form(rng: Rng) -> Array:
-    """A generic symmetric negative matrix."""
+    """Random symmetric negative definite 2 × 2 matrix."""
     B = rng.normal(size=(2, 2))
     return -B @ B.T - 0.4 * EYE
 
 
 def _sinking(case: Case, value: Array) -> list[lib.Problem]:
-    """A + Aᵀ ≺ 0 under V = I, then V replaced."""
-    rng, made = case.rng("sinking"), []
+    """Problems with A + Aᵀ ≺ 0, drawn for V = I, and V then set to `value`."""
+    rng, problems = case.rng("sinking"), []
     for _ in range(case.pick(8, 16)):
-        drawn = lib.with_scores(rng, EYE, negative_form(rng), lib.covariance(rng, 2))
-        made.append(drawn._replace(V=value))
-    return made
+        problem = lib.random_problem(
+            rng, EYE, negative_form(rng), lib.covariance(rng, 2)
+        )
+        problems.append(problem._replace(V=value))
+    return problems
 
 
-def _shared(case: Case, problems: list[lib.Problem]) -> lib.Paths:
-    """The library's flows of two heads with V each, whose forms add up to A."""
+def _split_paths(case: Case, problems: list[lib.Problem]) -> lib.Paths:
+    """The library's flows of two heads with value V, whose forms sum to A."""
     rng, heads = case.rng("shares"), []
     for p in problems:
         part = rng.normal(size=(2, 2))
@@ -107,39 +112,39 @@ def _shared(case: Case, problems: list[lib.Problem]) -> lib.Paths:
 
 
 def _vanishing(run: lib.Paths, problems: list[lib.Problem], name: str) -> Check:
-    """‖Σ(t)‖ against what 1/‖Σ₀‖ + tλ_min(−H) allows."""
+    """Check of ‖Σ(t)‖ against the bound 1/(1/‖Σ₀‖ + tλ_min(−H))."""
     ratios = []
     for Sigmas, p in zip(run.covariances, problems, strict=True):
         low = np.linalg.eigvalsh(-p.H)[0]
         sizes = np.linalg.norm(Sigmas, 2, axis=(1, 2))
         ratios.append(sizes * (1 / np.linalg.norm(p.covariance, 2) + TURNING * low))
     label = f"size over its bound, {name}"
-    return bounded(label, np.max(ratios), "<=", 1, **lib.FLOWN)
+    return compare(label, np.max(ratios), "<=", 1, **lib.FLOW_SLACK)
 
 
 def _l2_left(case: Case, A: list[Array]) -> Check:
-    """L2 flows of these forms at t = 1e6 that have not gone to zero."""
+    """Check that L2 flows with these forms vanish by t = 1e6."""
     rng, n = case.rng("L2"), len(A)
     K = rng.normal(size=(n, 2, 2)) / 2 + 1.5 * EYE
     Q = np.linalg.solve(np.swapaxes(K, 1, 2), np.stack(A))
     factor = np.linalg.cholesky(np.stack([lib.covariance(rng, 2) for _ in range(n)]))
     run = l2_paths((Q, K, np.stack([EYE] * n)), factor, LONG)
     left = np.max(np.abs(run.covariances[:, -1]), axis=(1, 2)) > 1e-4
-    return counted("L2 runs that do not vanish", np.sum(left))
+    return zero_count("L2 runs that do not vanish", np.sum(left))
 
 
-def _blown(run: lib.Paths, name: str) -> Check:
+def _blow_up_count(run: lib.Paths, name: str) -> Check:
     count = int(np.sum(run.code == int(Status.BLOW_UP)))
-    return counted(f"softmax runs that blow up, {name}", count)
+    return zero_count(f"softmax runs that blow up, {name}", count)
 
 
 def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
     runs = {
         "one head": softmax_paths(case, problems, TURNING),
-        "two heads": _shared(case, problems),
+        "two heads": _split_paths(case, problems),
     }
     yield _l2_left(case, [p.A for p in problems])
-    yield from (_blown(run, name) for name, run in runs.items())
+    yield from (_blow_up_count(run, name) for name, run in runs.items())
     yield from (_vanishing(run, problems, name) for name, run in runs.items())
 
 
@@ -151,67 +156,73 @@ def _all_vanish(case: Case, problems: list[lib.Problem]) -> Checks:
     r"$nn^\top/(n^\top\Sigma_0^{-1}n)$, under softmax and, where $An = A^\top n = 0$, "
     "under L2.",
     hypotheses=r"$d = 2$, $V = I$, $\Sigma_0 \succ 0$",
-    remark=r"Of L2, too, $(\Sigma^{-1})' = -2(\Sigma^{-1}PA + A^\top P\Sigma^{-1})$, "
-    r"$P = (\Sigma^{-1} + 2K^\top K)^{-1}$, keeps $\kappa = n^\top\Sigma^{-1}n$. With "
-    r"$r = |Kn|$ the limit is approached as $t^{2\gamma-1}$, $\gamma = r^2/(\kappa + "
-    r"2r^2)$, which may take long.",
+    remark=r"L2, too, with $(\Sigma^{-1})' = -2(\Sigma^{-1}PA + A^\top P\Sigma^{-1})$ "
+    r"and $P = (\Sigma^{-1} + 2K^\top K)^{-1}$, conserves $\kappa = "
+    r"n^\top\Sigma^{-1}n$. With $r = |Kn|$ the limit is approached as $t^{2\gamma-1}$, "
+    r"$\gamma = r^2/(\kappa + 2r^2)$, which may take long.",
     control=(
         "A + Aᵀ has rank two: the limits are zero",
         {"sizes": (-1.0, -0.2)},
         ("limits…",),
     ),
 )
-def to_a_ray(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
-    """Flows to t = 1e6: the ranks of their ends, and these against the limits.
+def ray_limits(case: Case, *, sizes: tuple[float, float] = (-1.0, 0.0)) -> Checks:
+    """Compares the library's flows at t = 1e6 with the limits, and checks their rank.
 
     Under softmax, and under L2 with K invertible. For A with a skew part, whose factors
-    turn for ever, the formula of Proposition 4.4 to t = 40.
+    rotate for ever, covariances to t = 40 are compared with the formula of Proposition
+    4.4.
     """
-    still, turned = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
-    rows = [_row_by_row(p) for p in still]
-    run = two_heads(rows, lib.starts(still), LONG)
+    problems, skew_problems = (_thin(case, sizes, skew=skew) for skew in (0.0, 1.0))
+    rows = [_row_by_row(p) for p in problems]
+    run = two_heads(rows, lib.starts(problems), LONG)
     final = run.covariances[:, -1]
     ranks = np.sum(np.linalg.eigvalsh(final) > 1e-3, axis=1)
-    normals = [np.linalg.eigh(p.H)[1][:, [-1]] for p in still]
-    expected = [lib.resting(p.factor, N) for p, N in zip(still, normals, strict=True)]
-    turning = softmax_paths(case, turned, TURNING)
-    why = "what decays is 1/(λt) < 2e-6 at t = 1e6, over limits of 0.2 at least"
-    way = lib.compared(turning, turned, TURNING)
-    yield counted("limits whose rank is not one", np.sum(ranks != 1))
+    normals = [np.linalg.eigh(p.H)[1][:, [-1]] for p in problems]
+    expected = [
+        lib.limit_covariance(p.factor, N)
+        for p, N in zip(problems, normals, strict=True)
+    ]
+    turning = softmax_paths(case, skew_problems, TURNING)
+    why = "decaying parts are 1/(λt) < 2e-6 at t = 1e6, over limits of at least 0.2"
+    way = lib.resolvent_pairs(turning, skew_problems, TURNING)
+    yield zero_count("limits whose rank is not one", np.sum(ranks != 1))
     yield gap("limits", final, expected, tolerance=2e-5, why=why)
-    yield gap("limits under L2", _l2_rest(case, still), expected, **SLOW)
-    yield gap("on the way, A not symmetric", *way, **lib.FLOWN)
+    yield gap("limits under L2", _l2_rest(case, problems), expected, **SLOW)
+    yield gap("on the way, A not symmetric", *way, **lib.FLOW_SLACK)
 
 
 def _thin(case: Case, sizes: tuple[float, float], *, skew: float) -> list[lib.Problem]:
-    """V = I and A + Aᵀ of these eigenvalues, A turned by a skew part."""
-    rng, made = case.rng("thin"), []
+    """Problems with V = I; A + Aᵀ has these eigenvalues up to scale, A a skew part."""
+    rng, problems = case.rng("thin"), []
     for _ in range(case.pick(8, 16)):
         U = np.linalg.qr(rng.normal(size=(2, 2)))[0]
         W = skew * rng.uniform(0.2, 0.5) * np.array([[0, 1], [-1, 0]])
         H = (U * (np.array(sizes) * rng.uniform(0.5, 1.5))) @ U.T
         Sigma = lib.covariance(rng, 2)
-        made.append(lib.Problem(EYE, H / 2 + W, np.linalg.cholesky(Sigma)))
-    return made
+        problems.append(lib.Problem(EYE, H / 2 + W, np.linalg.cholesky(Sigma)))
+    return problems
 
 
 def _l2_rest(case: Case, problems: list[lib.Problem]) -> Array:
-    """Where L2 flows of these forms are at t = 1e6; queries as in `_row_by_row`.
+    """Covariances of L2 flows with these forms at t = 1e6.
 
-    The keys have a row more, so that K is invertible: it is short, for what decays to
-    decay fast, and no query sees it.
+    Queries are those of `_row_by_row`. One more row makes K invertible; it meets a zero
+    row of Q, and it is short, so that the limit is approached fast.
     """
-    rng, made = case.rng("L2 keys"), []
+    rng, matrices = case.rng("L2 keys"), []
     for p in problems:
         Q, K, V = _row_by_row(p)[0]
         blind = ~np.any(Q, axis=1)
-        made.append((Q, K + blind[:, None] * rng.uniform(-0.25, 0.25, size=(2, 2)), V))
-    run = l2_paths(columns(made), lib.starts(problems)[1], LONG)
+        matrices.append(
+            (Q, K + blind[:, None] * rng.uniform(-0.25, 0.25, size=(2, 2)), V)
+        )
+    run = l2_paths(columns(matrices), lib.starts(problems)[1], LONG)
     return run.covariances[:, -1]
 
 
 def _row_by_row(problem: lib.Problem) -> list[Head]:
-    """A symmetric negative form as −QᵀQ, so that rounding leaves its kernel alone."""
+    """A symmetric negative form as −QᵀQ, whose kernel is exact in floating point."""
     values, U = np.linalg.eigh(problem.A)
     Q = np.sqrt(np.maximum(-values, 0))[:, None] * U.T
     Q[np.abs(values) < 1e-12] = 0

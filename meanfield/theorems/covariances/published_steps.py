@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from meanfield.attention import attentions
-from meanfield.dynamics import stacked
+from meanfield.dynamics import stack_trees
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, Unary, columns, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import Slack, bounded, counted, gap, order
+from meanfield.theorems._protocols import Slack, compare, gap, order, zero_count
 from meanfield.theorems.covariances.clipped_euler import (
     ClippedEuler,
     Rule,
@@ -31,8 +31,8 @@ ROUNDING = Slack(
     r"b, 2c, a + b)$ sends positive semidefinite matrices to $z \geq \sqrt{x^2 + "
     r"y^2}$: $z \mp \sqrt{x^2 + y^2} = 2\lambda_\mp$.",
     hypotheses=r"$d = 2$, off-diagonal entry $c$",
-    # The order does not see it, which a wrong limit hides where steps are long; nor do
-    # the members that are clipped, for they are clipped alike.
+    # The order check is not listed: for long steps a wrong limit hides in the error.
+    # Nor are the clipped members, which are clipped to the same floor.
     control=(
         "A is transposed in the references; c is not doubled",
         {"turn": np.transpose, "twice": 1},
@@ -40,44 +40,45 @@ ROUNDING = Slack(
     ),
 )
 def euler(case: Case, *, turn: Unary = lambda A: A, twice: float = 2) -> Checks:
-    """The library's clipped Euler steps, their lengths halved, V not commuting.
+    """Compares the library's clipped Euler steps with DOP853 and with a NumPy loop.
 
-    The order against DOP853 at t = 0.4; every ending, count of steps and last
-    covariance against a loop in NumPy, clipped members included; heights in the
-    cone of 1000 matrices and of all frames. The library's starts there, and its
-    eigenpairs, in the plane and in space.
+    The order of the error at t = 0.4 as the step is halved, against DOP853, for V that
+    does not commute; every ending, number of steps and final covariance against a loop
+    in NumPy, clipped members included. The heights over the cone of 1000 matrices and
+    of all frames are compared with eigenvalues. Also checks the library's eigenpairs in
+    d = 2 and 3 and its families of covariances.
     """
     yield from _steps(case, turn=turn)
     # $z \mp \sqrt{x^2 + y^2}$ against twice the eigenvalues.
     B = case.rng("cone").normal(size=(case.pick(1000, 4000), 2, 2))
-    frames = np.asarray(_by_library(_family(case)).covariances)
-    all_of = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
-    a, b, c = (all_of[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
+    frames = np.asarray(_library_run(_family(case)).covariances)
+    covariances = np.concatenate([B @ np.swapaxes(B, 1, 2), frames.reshape(-1, 2, 2)])
+    a, b, c = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
     radius = np.hypot(a - b, twice * c)
     heights = np.stack([a + b - radius, a + b + radius], axis=1)
-    expected = 2 * np.linalg.eigvalsh(all_of)
+    expected = 2 * np.linalg.eigvalsh(covariances)
     worst = np.max(np.abs(heights - expected) / (a + b)[:, None])
     why = "rounding of eigenvalues over the trace: at most 1e3 units in the last place"
     label = "height over the cone against eigenvalues"
-    yield bounded(label, worst, "<=", 0, tolerance=1e-12, why=why)
+    yield compare(label, worst, "<=", 0, tolerance=1e-12, why=why)
     yield from eigenpairs(case)
     yield from families(case)
 
 
 class _Family(NamedTuple):
-    """Members of one step length, whose values are scaled: so are their steps."""
+    """Members with one step length; scaling the value V scales the effective step."""
 
     Q: Array
     K: Array
     V: Array
     covariances: Array
     dt: float
-    counts: Array  # of steps to `END`, for those that measure the order
-    value: Array  # before it is scaled
+    counts: Array  # numbers of steps to `END`, for the members that measure the order
+    value: Array  # the value matrix before scaling
 
 
 def _family(case: Case) -> _Family:
-    """Four that rise, with steps halving; one that sinks; two that must be clipped."""
+    """Four growing members with halved steps, one decaying, two that are clipped."""
     rng = case.rng("family")
     edges = np.unique(np.geomspace(1, LIMIT, FRAMES).astype(int))
     counts = np.array([edges[edges >= n][0] for n in (50, 100, 200, 400)])
@@ -94,16 +95,16 @@ def _family(case: Case) -> _Family:
     return _Family(Q, K, V, starts, END / counts[0], counts, value)
 
 
-def _by_library(family: _Family) -> ClippedEuler:
-    """How each ends, and the frames."""
-    dynamics = stacked(list(map(attentions["softmax"], *family[:3])))
+def _library_run(family: _Family) -> ClippedEuler:
+    """Result of the library's procedure for the family."""
+    dynamics = stack_trees(list(map(attentions["softmax"], *family[:3])))
     rule = Rule(family.dt, REST, BOUND)
     run = clipped_euler(dynamics, jnp.asarray(family.covariances), rule, FRAMES, axis=0)
     return jax.tree.map(np.asarray, run)
 
 
 def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
-    """One member in NumPy: rate, step, clip, then rest, then trace."""
+    """One member in NumPy: rate, step, clip, test of rest, test of the trace."""
     for n in range(1, LIMIT + 1):
         rate = V @ Sigma @ A @ Sigma + Sigma @ A.T @ Sigma @ V.T
         values, U = np.linalg.eigh(Sigma + dt * rate)
@@ -116,18 +117,18 @@ def _member(V: Array, A: Array, Sigma: Array, dt: float) -> tuple:
 
 
 def _steps(case: Case, *, turn: Unary) -> Checks:
-    """The library against references whose A is `turn(A)`."""
+    """Checks of the library against references with `turn(A)` for A."""
     family = _family(case)
     A = turn(family.K[0].T @ family.Q[0])
-    run = _by_library(family)
+    run = _library_run(family)
     members = zip(family.V, family.covariances, strict=True)
     final, n_steps, code = columns(_member(V, A, S, family.dt) for V, S in members)
-    off = int(np.sum(n_steps != run.n_steps) + np.sum(code != run.code))
-    clipped = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (run.final, final)]
+    n_mismatches = int(np.sum(n_steps != run.n_steps) + np.sum(code != run.code))
+    least_values = [np.linalg.eigvalsh(S[-2:])[:, 0] for S in (run.final, final)]
     why = "rounding 1e-16 of entries below one over the floor 1e-14"
-    one = "members that end otherwise, or after other steps"
-    two = "least eigenvalue of those clipped"
-    # What four step sizes reach against DOP853.
+    endings_label = "members that end otherwise, or after other steps"
+    floor_label = "least eigenvalue of those clipped"
+    # Results of four step sizes against DOP853.
     start = np.linalg.cholesky(family.covariances[0])
     times = np.array([0.0, END])
     exact = moments([(family.value, A)], (np.zeros(2), start), times)[1][-1]
@@ -135,6 +136,6 @@ def _steps(case: Case, *, turn: Unary) -> Checks:
     errors = np.max(np.abs(ends - exact), axis=(1, 2))
     sizes = END / family.counts
     yield order("error at t = 0.4", sizes, errors, 1.0, names=("τ", "error"))
-    yield counted(one, off)
+    yield zero_count(endings_label, n_mismatches)
     yield gap("where they end", run.final, final, **ROUNDING)
-    yield gap(two, *clipped, tolerance=0.1, why=why, scale=FLOOR)
+    yield gap(floor_label, *least_values, tolerance=0.1, why=why, scale=FLOOR)

@@ -1,7 +1,7 @@
 r"""Atoms with momenta, and the geodesics of the library's twisted metric through them.
 
-Geodesics are the Hamiltonian flow of a quarter of the squared length of $\nabla\psi$,
-which is differentiated here as the library has it; no equation of the paper is used.
+Geodesics are the Hamiltonian flow of a quarter of the squared length of $\nabla\psi$.
+The library's length is differentiated here; no equation of the paper is used.
 """
 
 from typing import NamedTuple
@@ -43,7 +43,7 @@ class Motion(NamedTuple):
 
     @property
     def symmetric(self) -> "Motion":
-        """The same with the symmetric part of `A`."""
+        """The motion with the symmetric part of `A` in place of `A`."""
         return self._replace(A=(self.A + self.A.T) / 2)
 
     @property
@@ -53,29 +53,29 @@ class Motion(NamedTuple):
 
 
 def mass(m: Motion, x: Array) -> Array:
-    r"""$(G * \rho)(x_i)$ of other atoms of the same weights, in NumPy."""
+    r"""$(G * \rho)(x_i)$ for atoms `x` with the weights of the motion, in NumPy."""
     return np.exp(ref.bilinear(m.A)(x, x)) @ m.w
 
 
 def motion(rng: Rng, n: int = 5, d: int = 2) -> Motion:
-    """A draw, `A` not symmetric."""
+    """Random motion of `n` atoms; `A` is not symmetric."""
     x, w = tokens(rng, n, d)
     A, C = rng.normal(size=(2, d, d)) / 2
     return Motion(A, spd(rng, d), w, 0.7 * x, (C + C.T) / 2, rng.normal(size=d))
 
 
 class Geodesic(NamedTuple):
-    """What the library says of the geodesic through atoms and momenta."""
+    """The library's quantities along the geodesic through atoms and momenta."""
 
-    velocity: Array  # of both, stacked
+    velocity: Array  # velocities of atoms and of momenta, stacked
     length: Array  # a quarter of the squared length, the Hamiltonian
     energy: Array  # the interaction
-    slope: Array  # its derivative along the geodesic
+    derivative: Array  # its derivative along the geodesic
     second: Array  # its second derivative
 
 
 class _Momenta(AbstractVariation):
-    """A function that is linear on each atom, with these slopes."""
+    """First variation whose gradient at each atom is its momentum."""
 
     p: JaxArray
 
@@ -100,23 +100,23 @@ def _length(m: Motion, z: JaxArray) -> JaxArray:
 @eqx.filter_jit
 def _geodesic(m: Motion, z: JaxArray) -> tuple[JaxArray, ...]:
     def flow(z: JaxArray) -> JaxArray:
-        by_x, by_p = jax.grad(lambda z: _length(m, z))(z)
-        return jnp.stack([by_p, -by_x]) / m.w[None, :, None]
+        grad_x, grad_p = jax.grad(lambda z: _length(m, z))(z)
+        return jnp.stack([grad_p, -grad_x]) / m.w[None, :, None]
 
     score = Dot(m.A, jnp.eye(z.shape[2]))
     energy = lambda z: Interaction(score)(Points.weighted(z[0], m.w))
-    slope = lambda z: jax.jvp(energy, (z,), (flow(z),))[1]
-    first, second = jax.jvp(slope, (z,), (flow(z),))
+    derivative = lambda z: jax.jvp(energy, (z,), (flow(z),))[1]
+    first, second = jax.jvp(derivative, (z,), (flow(z),))
     return flow(z), _length(m, z), energy(z), first, second
 
 
 def geodesic(m: Motion, z: Array | None = None) -> Geodesic:
-    """Through the atoms and momenta of a motion, or through others."""
+    """The library's geodesic through the motion's atoms and momenta, or through `z`."""
     arrays = Motion(*map(jnp.asarray, m))  # pyright: ignore[reportArgumentType]
-    said = _geodesic(arrays, jnp.asarray(m.z if z is None else z))
-    return Geodesic(*map(np.asarray, said))
+    values = _geodesic(arrays, jnp.asarray(m.z if z is None else z))
+    return Geodesic(*map(np.asarray, values))
 
 
 def path_of(m: Motion, ts: Array) -> Array:
-    """The library's geodesic from atoms and momenta, by SciPy."""
-    return formulas.integrated(lambda _, z: geodesic(m, z).velocity, m.z, ts)
+    """Points of the library's geodesic at the times `ts`, integrated by SciPy."""
+    return formulas.integrate(lambda _, z: geodesic(m, z).velocity, m.z, ts)

@@ -9,7 +9,7 @@ from meanfield.energies import (
     GradientFlow,
     QuadraticPotential,
     SinkhornEnergy,
-    Twisted,
+    TwistedMetric,
     bures_squared,
     dissipation,
     jko_step,
@@ -18,10 +18,10 @@ from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, gap, order
+from meanfield.theorems._protocols import Slack, compare, gap, order
 from meanfield.theorems.library.attentions import gaussian
 from meanfield.theorems.library.energies import spd
-from meanfield.theorems.library.measures import of_gaussian, roots
+from meanfield.theorems.library.measures import gaussian_measures, roots
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference.formulas import sqrtm_psd
 from meanfield.theorems.reference.measures import wasserstein
@@ -33,15 +33,15 @@ WHY = (
 MATRICES = Slack(tolerance=1e-11, why=WHY)
 NEWTON = Slack(
     tolerance=1e-11,
-    why="the step ends with Newton on the slope from a point within sqrt(eps): 1e-15 "
-    "times the condition of its curvature, and the rounding of 1e3 operations",
+    why="the step ends with Newton's method from a point within sqrt(eps): 1e-15 times "
+    "the condition of the Hessian, and the rounding of 1e3 operations",
 )
 Step = Callable[[AbstractEnergy, Gaussian, float], Gaussian]
-_squared = jax.jit(bures_squared)
+_squared_distance = jax.jit(bures_squared)
 
 
 def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
-    """Euler's step of the same flow, of first order too, which minimises nothing."""
+    """Explicit Euler step of the same flow, of first order too, but no minimiser."""
     mean_rate, factor_rate = _rates(energy, start)
     return Gaussian(start.mean + tau * mean_rate, start.factor + tau * factor_rate)
 
@@ -55,7 +55,7 @@ def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
     hypotheses=r"$D = W_2$, Gaussians",
     aliases=("castin2025:eq-5.2", "castin2025:eq-5.3"),
     control=(
-        "an explicit step of the same flow, which minimises nothing",
+        "an explicit Euler step of the same flow, which is not a minimiser",
         {"step": _explicit},
         (
             "mean after a step",
@@ -66,28 +66,33 @@ def _explicit(energy: AbstractEnergy, start: Gaussian, tau: float) -> Gaussian:
     ),
 )
 def minimising_movement(case: Case, *, step: Step = jko_step) -> Checks:
-    r"""The library's implicit steps against closed forms in NumPy.
+    r"""Compares the library's implicit (JKO) steps with closed forms in NumPy.
 
-    Of a quadratic potential with four rates: the resolvent, and, with $1/\tau$ steps,
-    the order at which $e^{-1}$ is reached. Of the Sinkhorn energy: its Euler–Lagrange
-    equation with complex-step slopes. The library's distance over $\tau$ against the
-    action of the straight path in NumPy and of fifty others. The size of a motion of
-    mean and factor against nodes; the roots that all this rests on, with derivatives.
+    For a quadratic potential with four rates: the resolvent and, for $1/\tau$ steps,
+    the order of the error at time one. For the Sinkhorn energy: the Euler–Lagrange
+    equation of a step, with complex-step gradients. The library's squared distance over
+    $\tau$ is compared with the action of the straight path, and with that of fifty
+    other paths. Also checks norms of velocities on Gaussians and matrix square roots
+    with their derivatives.
     """
     yield from _steps(case, step)
-    # The Euler–Lagrange equation of a step of the Sinkhorn energy, slopes in NumPy.
+    # Euler–Lagrange equation of a step of the Sinkhorn energy, gradients in NumPy.
     rng, tau = case.rng("implicit"), 0.3
     Q, K = rng.normal(size=(2, 2, 2)) / 2
     mean, Y = rng.normal(size=2), np.linalg.cholesky(spd(rng, 2))
     start = gaussian(mean, Y)
-    after = step(SinkhornEnergy(Q, K, 0.7), start, tau)
-    alpha, Sigma = np.asarray(after.mean), np.asarray(after.covariance)
-    by_mean, by_covariance = ref.gaussian_slopes(alpha, Sigma, K.T @ Q / 0.7)
-    back = np.eye(2) + 2 * tau * by_covariance
-    yield gap("mean before a Sinkhorn step", alpha + tau * by_mean, mean, **NEWTON)
+    end = step(SinkhornEnergy(Q, K, 0.7), start, tau)
+    alpha, Sigma = np.asarray(end.mean), np.asarray(end.covariance)
+    mean_gradient, covariance_gradient = ref.gaussian_gradients(
+        alpha, Sigma, K.T @ Q / 0.7
+    )
+    back = np.eye(2) + 2 * tau * covariance_gradient
+    yield gap(
+        "mean before a Sinkhorn step", alpha + tau * mean_gradient, mean, **NEWTON
+    )
     yield gap("covariance before it", back @ Sigma @ back, Y @ Y.T, **NEWTON)
     yield from _action(case)
-    yield from of_gaussian(case)
+    yield from gaussian_measures(case)
     yield from roots(case)
 
 
@@ -97,19 +102,19 @@ def _rates(energy: AbstractEnergy, mu: Gaussian) -> tuple[JaxArray, JaxArray]:
 
 
 def _bures(S0: Array, S1: Array) -> float:
-    """The library's squared distance of centred Gaussians."""
-    return float(_squared(jnp.asarray(S0), jnp.asarray(S1)))
+    """The library's squared distance between centred Gaussians."""
+    return float(_squared_distance(jnp.asarray(S0), jnp.asarray(S1)))
 
 
 def _map(S0: Array, S1: Array) -> Array:
-    """The optimal map of centred Gaussians, in NumPy."""
+    """Optimal map between centred Gaussians, in NumPy."""
     root = sqrtm_psd(S0)
     inverse = np.linalg.inv(root)
     return inverse @ sqrtm_psd(root @ S1 @ root) @ inverse
 
 
 def _steps(case: Case, step: Step) -> Checks:
-    """Steps of a quadratic potential."""
+    """Checks of steps of a quadratic potential."""
     rng, tau = case.rng("step"), 0.1
     rates = np.array([2.0, 1.0, 0.5, 0.25])
     U, _ = np.linalg.qr(rng.normal(size=(4, 4)))
@@ -117,30 +122,30 @@ def _steps(case: Case, step: Step) -> Checks:
     mean, Y = rng.normal(size=4), rng.normal(size=(4, 4)) / 2 + np.eye(4)
     start = gaussian(mean, Y)
     energy = QuadraticPotential((H + H.T) / 2, c)
-    after = step(energy, start, tau)
+    end = step(energy, start, tau)
     shrink = np.linalg.inv(np.eye(4) + tau * H)
     Sigma = shrink @ Y @ Y.T @ shrink
-    kept = U.T @ (np.asarray(after.mean) - c) / (U.T @ (mean - c))
-    errors = np.abs(kept ** (1 / (tau * rates)) - np.exp(-1))
-    yield gap("mean after a step", after.mean, c + shrink @ (mean - c), **NEWTON)
-    yield gap("covariance after a step", after.covariance, Sigma, **NEWTON)
+    ratios = U.T @ (np.asarray(end.mean) - c) / (U.T @ (mean - c))
+    errors = np.abs(ratios ** (1 / (tau * rates)) - np.exp(-1))
+    yield gap("mean after a step", end.mean, c + shrink @ (mean - c), **NEWTON)
+    yield gap("covariance after a step", end.covariance, Sigma, **NEWTON)
     yield order("steps to time 1", tau * rates, errors, 1, names=("τ", "error"))
 
 
 def _action(case: Case) -> Checks:
-    r"""The action over $[0, \tau]$ of the straight path, and of 50 others."""
+    r"""Checks of $D^2/\tau$ against the action of the straight path and 50 others."""
     rng, tau = case.rng("action"), 0.3
     S0, S1 = spd(rng, 3), spd(rng, 3)
-    T, known = _map(S0, S1), _bures(S0, S1) / tau
+    T, minimum = _map(S0, S1), _bures(S0, S1) / tau
     speed = (T - np.eye(3)) / tau
     action = tau * np.trace(speed @ S0 @ speed.T)  # the same at all times
-    roots, others = (sqrtm_psd(S1), np.linalg.inv(sqrtm_psd(S0))), []
+    roots, actions = (sqrtm_psd(S1), np.linalg.inv(sqrtm_psd(S0))), []
     for _ in range(50):
         R = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         speed = (roots[0] @ R @ roots[1] - np.eye(3)) / tau
-        others.append(tau * np.trace(speed @ S0 @ speed.T))
-    yield gap("D²/τ", known, action, **MATRICES)
-    yield bounded("least action of other paths", min(others) / known, ">=", 1.0)
+        actions.append(tau * np.trace(speed @ S0 @ speed.T))
+    yield gap("D²/τ", minimum, action, **MATRICES)
+    yield compare("least action of other paths", min(actions) / minimum, ">=", 1.0)
 
 
 @statement(
@@ -150,83 +155,86 @@ def _action(case: Case) -> Checks:
     r"out; of Diracs on the line, $d_{A,V}(\delta_p, \delta_q) = \int_p^q "
     r"e^{a x^2/2} dx / \sqrt{B}$, which is not invariant by translation.",
     control=(
-        "only half of each mean is taken out",
-        {"centred": 0.5},
+        "only half of each mean is subtracted",
+        {"share": 0.5},
         ("clouds", "Gaussians"),
     ),
 )
-def translation(case: Case, *, centred: float = 1) -> Checks:
-    """Clouds by POT; the library's Bures distance against the cost of a map.
+def translation(case: Case, *, share: float = 1) -> Checks:
+    """Compares squared distances with those of centred measures.
 
-    Lengths of Diracs in the library's twisted metric, by Gauss–Legendre, against
-    SciPy's quadrature of the closed form.
+    W_2 between clouds by POT; the library's Bures distance against the cost of the
+    optimal map over nodes. Distances of Diracs in the library's twisted metric, by
+    Gauss–Legendre quadrature, against SciPy's quadrature of the closed form.
     """
-    # $D^2$, and $D^2$ of the measures moved by a share of their means.
+    # $D^2$, and $D^2$ of the measures with a share of their means subtracted.
     rng = case.rng("clouds")
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(7, 2)) @ spd(rng, 2)
     x, y = x - np.mean(x, 0) + 2, y - np.mean(y, 0) - np.array([0.5, 1.0])
-    m, n = centred * np.mean(x, 0), centred * np.mean(y, 0)
-    apart = np.sum((m - n) ** 2)
-    moved = wasserstein(x - m, y - n) ** 2 + apart
+    m, n = share * np.mean(x, 0), share * np.mean(y, 0)
+    mean_distance = np.sum((m - n) ** 2)
+    decomposed_square = wasserstein(x - m, y - n) ** 2 + mean_distance
     S0, S1 = spd(rng, 3), spd(rng, 3)
     a, b = rng.normal(size=(2, 3))
     T, (z, w) = _map(S0, S1), ref.standard_nodes(3, 4)
-    nodes = centred * a + z @ np.linalg.cholesky(S0).T
-    images = b + (nodes - centred * a) @ T.T
+    nodes = share * a + z @ np.linalg.cholesky(S0).T
+    images = b + (nodes - share * a) @ T.T
     cost = w @ np.sum((images - nodes) ** 2, axis=1)
     expected = _bures(S0, S1) + np.sum((a - b) ** 2)
-    yield gap("clouds", wasserstein(x, y) ** 2, moved, **MATRICES)
+    yield gap("clouds", wasserstein(x, y) ** 2, decomposed_square, **MATRICES)
     yield gap("Gaussians", expected, cost, **MATRICES)
     for p in (0.0, 2.0):
         exact, _ = quad(lambda x: np.exp(0.4 * x**2) / np.sqrt(1.7), p, p + 1)
-        found = _twisted(p, p + 1, a=0.8, B=1.7)
+        actual = _twisted_distance(p, p + 1, a=0.8, B=1.7)
         why = "Gauss–Legendre with 24 nodes of an entire function: rounding"
-        yield gap(f"d(δ_{p:g}, δ_{p + 1:g})", found, exact, tolerance=1e-11, why=why)
+        yield gap(f"d(δ_{p:g}, δ_{p + 1:g})", actual, exact, tolerance=1e-11, why=why)
 
 
-@translation.misprinted(
+@translation.register_misprint(
     "C15",
     "C16",
-    printed=r"$D(\mu, \nu) = D(\mu_0, \nu_0)^2 + |m - m'|^2$, the case for the "
+    claim=r"$D(\mu, \nu) = D(\mu_0, \nu_0)^2 + |m - m'|^2$, the case for the "
     "twisted distance too.",
-    corrected=r"$D^2(\mu, \nu) = D^2(\mu_0, \nu_0) + |m - m'|^2$ for $W_2$; the "
+    correction=r"$D^2(\mu, \nu) = D^2(\mu_0, \nu_0) + |m - m'|^2$ for $W_2$; the "
     "twisted distance is not invariant by translation.",
     counterexample=r"Diracs at 0 and 3; twisted, $a = 0.6$, $B = 1$: $d(\delta_0, "
     r"\delta_1)$ and $d(\delta_2, \delta_3)$",
 )
 def _(case: Case) -> Counterexample:
-    near, far = _twisted(0, 1), _twisted(2, 3)
+    inner, outer = _twisted_distance(0, 1), _twisted_distance(2, 3)
     exact = lambda p, q: quad(lambda x: np.exp(0.3 * x**2), p, q)[0]
     ratio = exact(2, 3) / exact(0, 1)
     why = "quadrature of entire functions: rounding"
-    same = bounded("d(δ₂,δ₃)/d(δ₀,δ₁)", far / near, "=", 1, tolerance=1e-11, why=why)
+    invariance = compare(
+        "d(δ₂,δ₃)/d(δ₀,δ₁)", outer / inner, "=", 1, tolerance=1e-11, why=why
+    )
     return Counterexample(
-        (_squares(case, power=1), same),
+        (_squares(case, power=1), invariance),
         (
             _squares(case, power=2),
-            gap("ratio of lengths", far / near, ratio, tolerance=1e-11, why=why),
+            gap("ratio of lengths", outer / inner, ratio, tolerance=1e-11, why=why),
         ),
     )
 
 
 @eqx.filter_jit
 def _speeds(x: JaxArray, a: JaxArray, B: JaxArray) -> JaxArray:
-    """Lengths of unit velocities of a Dirac in the library's twisted metric."""
+    """Norms of unit velocities of Diracs in the library's twisted metric."""
 
-    def speed(at: JaxArray) -> JaxArray:
-        mu = Points.uniform(at[None, None])
-        one = jnp.ones((1, 1))
-        score = Dot(a * one, one)
-        energy = QuadraticPotential(one, jnp.full(1, 9.0))  # a slope nowhere zero
-        field = Twisted(score, B * one).descent(energy, mu)
+    def speed(point: JaxArray) -> JaxArray:
+        mu = Points.uniform(point[None, None])
+        unit = jnp.ones((1, 1))
+        score = Dot(a * unit, unit)
+        energy = QuadraticPotential(unit, jnp.full(1, 9.0))  # non-zero gradient
+        field = TwistedMetric(score, B * unit).descent(energy, mu)
         length = jnp.sqrt(-dissipation(energy, mu, field))
         return length / jnp.abs(field(mu.tokens)[0, 0])
 
     return jax.vmap(speed)(x)
 
 
-def _twisted(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
-    r"""$d_{A,V}(\delta_p, \delta_q)$, the library's length of the segment."""
+def _twisted_distance(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
+    r"""$d_{A,V}(\delta_p, \delta_q)$: the segment's length in the library's metric."""
     nodes, weights = np.polynomial.legendre.leggauss(24)
     x = (p + q) / 2 + (q - p) / 2 * nodes
     speeds = _speeds(jnp.asarray(x), jnp.asarray(a), jnp.asarray(B))
@@ -234,8 +242,8 @@ def _twisted(p: float, q: float, *, a: float = 0.6, B: float = 1.0) -> float:
 
 
 def _squares(case: Case, *, power: float) -> Check:
-    """$D^p$ against $D_0^2$ and the squared distance of means; three against nine."""
+    """Check of $D^p$ against $D_0^2 + |m - m'|^2$, for two Diracs at distance 3."""
     del case
-    one = np.eye(1)
+    unit = np.eye(1)
     cost = wasserstein(np.array([[0.0]]), np.array([[3.0]]))
-    return gap("D", cost**power, _bures(one, one) + 9, tolerance=1e-13, why=WHY)
+    return gap("D", cost**power, _bures(unit, unit) + 9, tolerance=1e-13, why=WHY)

@@ -10,12 +10,12 @@ from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, Binary, JaxArray, Rng, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
 from meanfield.theorems._protocols import EPS, Slack, gap, order
-from meanfield.theorems.library.energies import on_gaussian, spd
+from meanfield.theorems.library.energies import evaluate_on_gaussian, spd
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.reference.formulas import sqrtm_psd
 
 EPSILON, NODES, SWEEPS = 0.7, 14, 60
-CLOSED = Slack(
+EXACT = Slack(
     tolerance=1e-10,
     why="both sides to rounding of 1e3 operations on matrices of condition below 1e2, "
     "the square root of a non-symmetric product included: 1e-10",
@@ -36,25 +36,25 @@ CLOUD = (
     "for the flow",
 )
 def gaussian_flow(case: Case) -> Checks:
-    """The library's Sinkhorn attention and gradient flow, in three dimensions.
+    """Compares the library's Sinkhorn attention and gradient flow with gradients.
 
-    Against complex-step slopes of a closed form in NumPy; and, on a Gaussian of rank
-    two with non-symmetric $A$, against slopes of the energy of Gauss–Hermite nodes,
-    solved by Sinkhorn iterations in NumPy.
+    In NumPy and d = 3: complex-step gradients of the closed form of the energy and, on
+    a Gaussian of rank two with non-symmetric $A$, gradients of the energy of
+    Gauss–Hermite nodes, solved by Sinkhorn iterations.
     """
-    moving, still = _rates(case)
-    return (*moving, *still, *_brute_force(case))
+    rate_checks, value_checks = _rates(case)
+    return (*rate_checks, *value_checks, *_brute_force(case))
 
 
-@gaussian_flow.refuted_by(r"$A$ is not symmetric; still $V = -A$")
+@gaussian_flow.register_control(r"$A$ is not symmetric; still $V = -A$")
 def _(case: Case) -> Checks:
     return _rates(case, keys=lambda _, K: K)[0][:2]
 
 
-@gaussian_flow.misprinted(
+@gaussian_flow.register_misprint(
     "C17",
-    printed=r"$\alpha' = \nabla_\alpha F$, $\Sigma' = M_\Sigma^{-1} \nabla_\Sigma F$.",
-    corrected=r"$\alpha' = -\nabla_\alpha F$ and $\Sigma' = -M_\Sigma^{-1} "
+    claim=r"$\alpha' = \nabla_\alpha F$, $\Sigma' = M_\Sigma^{-1} \nabla_\Sigma F$.",
+    correction=r"$\alpha' = -\nabla_\alpha F$ and $\Sigma' = -M_\Sigma^{-1} "
     r"\nabla_\Sigma F$.",
     counterexample=r"$F_\epsilon$ of (5.11) at a random Gaussian, $d = 3$",
 )
@@ -63,7 +63,7 @@ def _(case: Case) -> Counterexample:
 
 
 def _draw(rng: Rng, rank: int) -> tuple[Array, ...]:
-    """Q, K in the plane of tokens of dimension 3, a mean and a factor of `rank`."""
+    """Q and K with four rows, a mean and a factor of rank `rank`, in d = 3."""
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     mean, Y = rng.normal(size=3), rng.normal(size=(3, rank)) / 2
     return Q, K, mean, Y + np.eye(3, rank) / 2
@@ -81,79 +81,83 @@ def _attention(
 
 
 def _symmetric(Q: Array, K: Array) -> Array:
-    r"""Keys $MQ$, `M` symmetric, so that $K^\top Q$ is."""
+    r"""Keys $MQ$ with symmetric $M$, so that $K^\top Q$ is symmetric."""
     return (K @ K.T - np.eye(len(K)) / 2) @ Q
 
 
 def _rates(
     case: Case, *, sign: float = 1, inverse: float = 2, keys: Binary = _symmetric
 ) -> tuple[tuple[Check, ...], Checks]:
-    r"""Of the attention with $A = A^\top = -V$, and of the library's gradient flow."""
+    r"""Checks of rates under the attention and the gradient flow, and of values."""
     Q, K, mean, Y = _draw(case.rng("closed"), 3)
     K = keys(Q, K)
     A, Sigma = K.T @ Q / EPSILON, Y @ Y.T
-    by_mean, S = ref.gaussian_slopes(mean, Sigma, A)
-    rates = (-sign * by_mean, -sign * inverse * (S @ Sigma + Sigma @ S))
+    mean_gradient, S = ref.gaussian_gradients(mean, Sigma, A)
+    rates = (-sign * mean_gradient, -sign * inverse * (S @ Sigma + Sigma @ S))
     x = case.rng("probes").normal(size=(5, 3))
-    said = on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=x)
+    library = evaluate_on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=x)
     field = _attention(*map(jnp.asarray, (Q, K, -K.T @ Q, mean, Y)))
-    linear = x @ by_mean + 2 * ref.quadratic(x, S, mean)
-    power = by_mean @ rates[0] + np.sum(S * rates[1])
+    linear = x @ mean_gradient + 2 * ref.quadratic(x, S, mean)
+    power = mean_gradient @ rates[0] + np.sum(S * rates[1])
     moving = (
-        gap("α' of Sinkhorn attention", field[0], rates[0], **CLOSED),
-        gap("Σ' of Sinkhorn attention", field[1], rates[1], **CLOSED),
-        gap("α' of the gradient flow", said.mean_rate, rates[0], **CLOSED),
-        gap("Σ' of the gradient flow", said.covariance_rate, rates[1], **CLOSED),
-        gap("dissipation", said.power, power, **CLOSED),
+        gap("α' of Sinkhorn attention", field[0], rates[0], **EXACT),
+        gap("Σ' of Sinkhorn attention", field[1], rates[1], **EXACT),
+        gap("α' of the gradient flow", library.mean_rate, rates[0], **EXACT),
+        gap("Σ' of the gradient flow", library.covariance_rate, rates[1], **EXACT),
+        gap("dissipation", library.power, power, **EXACT),
     )
-    variation = said.variation - said.variation[0]
+    variation = library.variation - library.variation[0]
     return moving, (
-        gap("first variation", variation, linear - linear[0], **CLOSED),
-        gap("energy", said.energy, ref.sinkhorn_gaussian(mean, Sigma, A), **CLOSED),
+        gap("first variation", variation, linear - linear[0], **EXACT),
+        gap("energy", library.energy, ref.sinkhorn_gaussian(mean, Sigma, A), **EXACT),
     )
 
 
 def small(case: Case, name: str) -> tuple[Array, ...]:
-    """A draw of rank 2 that a cloud of nodes resolves; `A` not symmetric."""
+    """Random problem of rank 2, resolved by few nodes; `A` is not symmetric."""
     Q, K, mean, Y = _draw(case.rng(name), 2)
     size = np.linalg.norm(Y.T @ K.T @ Q @ Y, 2) / EPSILON
     return Q, K / (4 * size), mean / 2, Y
 
 
 def _cloud_energy(mean: Array, Y: Array, A: Array) -> Array:
-    """The Sinkhorn energy of Gauss–Hermite nodes, in NumPy."""
+    """Sinkhorn energy of the Gauss–Hermite nodes of a Gaussian, in NumPy."""
     z, w = ref.standard_nodes(Y.shape[1], NODES)
-    f, g = ref.scaled(mean + z @ Y.T, w, ref.bilinear(A), SWEEPS)
+    f, g = ref.atom_potentials(mean + z @ Y.T, w, ref.bilinear(A), SWEEPS)
     return -(w @ (f + g)) / 2
 
 
 @eqx.filter_jit
-def _by_bandwidth(
+def _bandwidth_gradient(
     Q: JaxArray, K: JaxArray, mean: JaxArray, Sigma: JaxArray
 ) -> JaxArray:
-    energy = lambda epsilon: SinkhornEnergy(Q, K, epsilon).on_gaussian(mean, Sigma)
+    energy = lambda epsilon: SinkhornEnergy(Q, K, epsilon).value_on_gaussian(
+        mean, Sigma
+    )
     return jax.grad(energy)(jnp.asarray(EPSILON))
 
 
 def _brute_force(case: Case) -> Checks:
-    """The library's flow on a singular Gaussian against slopes of a cloud's energy."""
+    """Checks of the flow on a singular Gaussian against gradients for its nodes."""
     Q, K, mean, Y = small(case, "cloud")
     A = K.T @ Q / EPSILON
-    by_mean = ref.slope(lambda m: _cloud_energy(m, Y, A), mean)
-    half = ref.slope(lambda factor: _cloud_energy(mean, factor, A), Y) @ Y.T
+    mean_gradient = ref.gradient(lambda m: _cloud_energy(m, Y, A), mean)
+    half = ref.gradient(lambda factor: _cloud_energy(mean, factor, A), Y) @ Y.T
     probes = case.rng("near").normal(size=(5, 3)) / 2
     z, w = ref.standard_nodes(2, NODES)
     level = ref.sinkhorn_variation(probes, mean + z @ Y.T, w, ref.bilinear(A))
-    said = on_gaussian(SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=probes)
-    variation = said.variation - said.variation[0]
-    sharper = _by_bandwidth(*map(jnp.asarray, (Q, K, mean, Y @ Y.T)))
+    library = evaluate_on_gaussian(
+        SinkhornEnergy(Q, K, EPSILON), mean, Y, probes=probes
+    )
+    variation = library.variation - library.variation[0]
+    sharper = _bandwidth_gradient(*map(jnp.asarray, (Q, K, mean, Y @ Y.T)))
     sharp = lambda epsilon: _cloud_energy(mean, Y, K.T @ Q / epsilon)
-    bandwidth = ref.slope(sharp, np.array(EPSILON))
+    bandwidth = ref.gradient(sharp, np.array(EPSILON))
     slack = Slack(tolerance=1e-9, why=CLOUD)
-    yield gap("α', singular Σ", said.mean_rate, -by_mean, **slack)
-    yield gap("Σ', singular Σ", said.covariance_rate, -(half + half.T), **slack)
+    yield gap("α', singular Σ", library.mean_rate, -mean_gradient, **slack)
+    yield gap("Σ', singular Σ", library.covariance_rate, -(half + half.T), **slack)
     yield gap("first variation, singular Σ", variation, level - level[0], **slack)
-    yield gap("energy, singular Σ", said.energy, _cloud_energy(mean, Y, A), **slack)
+    yield gap("energy, singular Σ", library.energy, _cloud_energy(mean, Y, A), **slack)
     yield gap("its slope in ε, singular Σ", sharper, bandwidth, **slack)
 
 
@@ -163,7 +167,7 @@ def _length(Sigma: Array, H: Array) -> float:
 
 
 def _commuting(Sigma: Array, H: Array) -> float:
-    """What the metric would be if both matrices commuted."""
+    """Squared length of `H` if both matrices commuted: tr(Σ⁻¹H²)/4."""
     return np.trace(np.linalg.solve(Sigma, H @ H)) / 4
 
 
@@ -181,35 +185,38 @@ def _commuting(Sigma: Array, H: Array) -> float:
     ),
 )
 def bures_metric(case: Case, *, length: Callable[..., float] = _length) -> Checks:
-    """The library's squared distances, extrapolated to zero, and their order.
+    """Compares the library's squared distances, as h → 0, with the metric.
 
-    Against SciPy's solution of the Lyapunov equation; a distance to a singular
-    covariance against the closed form in NumPy.
+    The quotients are extrapolated to h = 0, and their order is measured. The metric
+    comes from SciPy's solution of the Lyapunov equation. The library's distance to a
+    singular covariance is compared with the closed form in NumPy.
     """
     yield from _metric(case, length)
-    # The library's distance against the closed form, a covariance singular.
+    # The library's distance against the closed form, for a singular covariance.
     rng = case.rng("closed form")
     S, Y = spd(rng, 3), rng.normal(size=(3, 2))
     root = sqrtm_psd(S)
     cross = np.sum(np.linalg.svd(root @ Y, compute_uv=False))
     expected = np.trace(S) + np.sum(Y * Y) - 2 * cross
-    found = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
-    # An eigenvalue that should vanish is 1e-16, its square root 1e-8.
-    lost = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
-    error = float(2 * lost * np.sqrt(np.trace(S)) / expected)
+    actual = _squares(jnp.asarray(S), jnp.asarray((Y @ Y.T)[None]))[0]
+    # A zero eigenvalue is computed as 1e-16, so its square root as 1e-8.
+    root_rounding = np.sqrt(3 * EPS) * np.linalg.norm(Y, 2)
+    error = float(2 * root_rounding * np.sqrt(np.trace(S)) / expected)
     why = "2|Σ^½| times the root of the rounding of an eigenvalue that vanishes"
-    yield gap("distance to a singular Σ", found, expected, tolerance=error, why=why)
+    yield gap("distance to a singular Σ", actual, expected, tolerance=error, why=why)
 
 
-@bures_metric.misprinted(
+@bures_metric.register_misprint(
     "C18",
-    printed=r"$M_\Sigma^{-1} X = X\Sigma + \Sigma X$.",
-    corrected=r"$M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
+    claim=r"$M_\Sigma^{-1} X = X\Sigma + \Sigma X$.",
+    correction=r"$M_\Sigma^{-1} X = 2(X\Sigma + \Sigma X)$.",
     counterexample=r"a random $\Sigma$ and $H$, $d = 3$; Sinkhorn attention's "
     r"$\Sigma'$ at a random Gaussian",
 )
 def _(case: Case) -> Counterexample:
-    wrong, right = (next(iter(_metric(case, each))) for each in (_doubled, _length))
+    wrong, right = (
+        next(iter(_metric(case, length))) for length in (_doubled_length, _length)
+    )
     half, whole = (_rates(case, inverse=i)[0][1] for i in (1, 2))
     return Counterexample((wrong, half), (right, whole))
 
@@ -217,30 +224,30 @@ def _(case: Case) -> Counterexample:
 _squares = jax.jit(jax.vmap(bures_squared, in_axes=(None, 0)))
 
 
-def _doubled(Sigma: Array, H: Array) -> float:
-    r"""The same with $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
+def _doubled_length(Sigma: Array, H: Array) -> float:
+    r"""Squared length with the printed $M_\Sigma^{-1}X = X\Sigma + \Sigma X$."""
     return _length(Sigma / 2, H)
 
 
 def _metric(case: Case, length: Callable[..., float]) -> Checks:
-    """The quotients towards a squared length: extrapolated, and the order."""
+    """Checks of the limit of the quotients, extrapolated, and of their order."""
     rng = case.rng("metric")
     Sigma, C = spd(rng, 3), rng.normal(size=(3, 3))
     H = (C + C.T) / 4
     h = 0.04 / 2.0 ** np.arange(4)
-    moved = Sigma + np.multiply.outer([h, -h], H)
-    found = _squares(jnp.asarray(Sigma), jnp.asarray(moved.reshape(-1, 3, 3)))
-    right, left = np.asarray(found).reshape(2, -1) / h**2
+    covariances = Sigma + np.multiply.outer([h, -h], H)
+    distances = _squares(jnp.asarray(Sigma), jnp.asarray(covariances.reshape(-1, 3, 3)))
+    right, left = np.asarray(distances).reshape(2, -1) / h**2
     even = (right + left) / 2
-    once = (4 * even[1:] - even[:-1]) / 3
-    twice = (16 * once[1:] - once[:-1]) / 15
+    first_level = (4 * even[1:] - even[:-1]) / 3
+    second_level = (16 * first_level[1:] - first_level[:-1]) / 15
     expected = length(Sigma, H)
-    error = max(2 * abs(twice[1] / twice[0] - 1), 1e-10)
+    error = max(2 * abs(second_level[1] / second_level[0] - 1), 1e-10)
     why = (
-        f"Richardson extrapolation twice, its last change {error / 2:.1g} taken twice; "
+        f"twice the last change {error / 2:.1g} of two Richardson extrapolations; "
         "rounding 1e-16/h = 2e-14, extrapolated"
     )
-    # The error of `right` is of first order, but its term is odd in H and may vanish.
-    away = np.abs(even - expected)
-    yield gap("limit", twice[-1], expected, tolerance=error, why=why)
-    yield order("mean of ±h", h, away, 2, names=("h", "error"))
+    # The first-order error of `right` is odd in H and may vanish, so ±h are averaged.
+    errors = np.abs(even - expected)
+    yield gap("limit", second_level[-1], expected, tolerance=error, why=why)
+    yield order("mean of ±h", h, errors, 2, names=("h", "error"))

@@ -6,15 +6,15 @@ from meanfield.attention import attentions
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap
-from meanfield.theorems.library.energies import ROUNDED, ROUNDING, spd
+from meanfield.theorems._protocols import compare, gap
+from meanfield.theorems.library.energies import ROUNDING, ROUNDING_SLACK, spd
 from meanfield.theorems.reference import energies as ref
 
 from ._motion import Motion, geodesic, motion, path_of
 from .geodesics import velocity
 
 Prepare = Callable[[Motion], Motion]
-WAY = 0.1  # that an atom may go along a chord: beyond .3 or so E may be convex
+WAY = 0.1  # largest displacement along a chord; beyond about 0.3 E may be convex
 
 
 @statement(
@@ -27,40 +27,43 @@ WAY = 0.1  # that an atom may go along a chord: beyond .3 or so E may be convex
     r"\frac14 \int (\nabla\psi \cdot \Gamma)^2 / g + \frac18 \iint [|\nabla\psi|_B^2 / "
     r"g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] \Gamma(x) \cdot B^{-1} V y \, G$.",
     hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
-    remark=r"The six integrals are in an arrangement of our own; what the erratum "
-    r"concerns, the factor $G(x, y)$ of the last, does not depend on it.",
+    remark=r"The arrangement of the six integrals is our own; the erratum concerns the "
+    r"factor $G(x, y)$ of the last one, which does not depend on it.",
     control=("$A$ is not symmetric", {"prepare": lambda m: m}, ("d²E, draw…",)),
 )
 def second_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
-    """The six integrals, with the library's softmax attention, on weighted atoms.
+    """Compares the six integrals on weighted atoms with a second derivative.
 
-    Against the second derivative of the library's energy along the geodesics of its
-    metric, and both derivatives against complex steps along the geodesics' equations.
+    The integrals use the library's softmax attention; the second derivative is that of
+    the library's energy along the geodesics of its metric. First and second derivative
+    are compared with complex steps along the geodesic equations.
     """
     m = motion(case.rng("motion 0")).symmetric
-    said = geodesic(m)
+    library = geodesic(m)
     energy = ref.interaction(m.x, m.w, ref.bilinear(m.A))
     yield from _formula(case, prepare, last=1)
-    yield gap("E", said.energy, energy, **ROUNDED)
-    yield gap("dE", said.slope, _slope(m, m.z), **ROUNDED)
-    bend = ref.along(lambda z: _slope(m, z), m.z, velocity(m, m.z))
-    yield gap("d²E", said.second, bend, **ROUNDED)
+    yield gap("E", library.energy, energy, **ROUNDING_SLACK)
+    yield gap("dE", library.derivative, _energy_derivative(m, m.z), **ROUNDING_SLACK)
+    bend = ref.directional_derivative(
+        lambda z: _energy_derivative(m, z), m.z, velocity(m, m.z)
+    )
+    yield gap("d²E", library.second, bend, **ROUNDING_SLACK)
 
 
-@second_variation.misprinted(
+@second_variation.register_misprint(
     "C23",
-    printed=r"The factor $G(x, y)$ is missing from the last double integral, here read "
+    claim=r"The factor $G(x, y)$ is missing from the last double integral, here read "
     r"as $\frac18 \iint [|\nabla\psi|_B^2 / g^2 (x) + |\nabla\psi|_B^2 / g^2 (y)] "
     r"\Gamma(x) \cdot B^{-1} V y$.",
-    corrected=r"The same times $G(x, y)$.",
+    correction=r"The same times $G(x, y)$.",
     counterexample="five random atoms of random weights in the plane",
 )
 def _(case: Case) -> Counterexample:
     return Counterexample(*(_formula(case, last=k) for k in (0, 1)))
 
 
-def _slope(m: Motion, z: Array) -> Array:
-    """$dE/ds$ along the geodesic through positions and momenta, `A` symmetric."""
+def _energy_derivative(m: Motion, z: Array) -> Array:
+    """$dE/ds$ along the geodesic through `z`, for symmetric `A`."""
     x, _ = z
     G = np.exp(ref.bilinear(m.A)(x, x))
     gradient = (G * m.w[None, :]) @ x @ m.A
@@ -75,23 +78,23 @@ def _softmax(A: JaxArray, V: JaxArray, x: JaxArray, w: JaxArray) -> JaxArray:
 
 
 def _integrals(m: Motion, *, last: float) -> float:
-    r"""The six, with $V = -BA$ and the library's softmax field $\Gamma$.
+    r"""Sum of the six integrals, with $V = -BA$ and the library's softmax $\Gamma$.
 
-    `last` is the power of $G(x, y)$ in the sixth.
+    `last` is the power of $G(x, y)$ in the sixth integral.
     """
     V, x, p, w = -m.B @ m.A, m.x, m.p, m.w
-    Gamma = np.asarray(_softmax(*(jnp.asarray(each) for each in (m.A, V, x, w))))
+    Gamma = np.asarray(_softmax(*(jnp.asarray(array) for array in (m.A, V, x, w))))
     G, g = np.exp(ref.bilinear(m.A)(x, x)), m.masses
     pairs = w[:, None] * w[None, :]
-    along = p @ V @ x.T  # of a momentum i and an atom j
+    forms = p @ V @ x.T  # of a momentum i and an atom j
     drift, lengths = np.sum(p * Gamma, axis=1), np.sum((p @ m.B) * p, axis=1) / g**2
     inner = Gamma @ np.linalg.solve(m.B, V) @ x.T
-    both = g[:, None] * g[None, :]
+    mass_products = g[:, None] * g[None, :]
     doubles = (
-        along**2 / g[:, None] ** 2
-        + along * along.T / both
-        - drift[:, None] * along.T / both
-        - p @ V @ m.B @ p.T / both
+        forms**2 / g[:, None] ** 2
+        + forms * forms.T / mass_products
+        - drift[:, None] * forms.T / mass_products
+        - p @ V @ m.B @ p.T / mass_products
     ) * G
     sixth = (lengths[:, None] + lengths[None, :]) * inner * G**last / 2
     return float((np.sum(pairs * (doubles + sixth)) - w @ (drift**2 / g)) / 4)
@@ -103,9 +106,9 @@ def _formula(
     for k in range(case.pick(3, 10)):
         m = prepare(motion(case.rng(f"motion {k}")))
         exact = geodesic(m).second
-        why = ROUNDING + "; the six cancel by less than ten"
-        found = _integrals(m, last=last)
-        yield gap(f"d²E, draw {k + 1}", found, exact, tolerance=1e-11, why=why)
+        why = ROUNDING + "; cancellation of the six is less than tenfold"
+        actual = _integrals(m, last=last)
+        yield gap(f"d²E, draw {k + 1}", actual, exact, tolerance=1e-11, why=why)
 
 
 @statement(
@@ -116,10 +119,11 @@ def _formula(
     hypotheses=r"$A$ symmetric, $B$ symmetric positive definite, $V = -BA$",
     control=("$A$ is not symmetric", {"prepare": lambda m: m}),
 )
-def at_diracs(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
-    """One atom: the formula and the six integrals, the library's softmax in them.
+def dirac_variation(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks:
+    """Compares the formula, and the six integrals, for one atom with a derivative.
 
-    Against the second derivative of the library's energy along its geodesic.
+    The integrals use the library's softmax attention; the derivative is the second one
+    of the library's energy along its geodesic.
     """
     for k in range(4):
         m = prepare(motion(case.rng(f"Dirac {k}"), n=1))
@@ -129,8 +133,8 @@ def at_diracs(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks
         form = p @ (turn * np.eye(2) - V) @ m.B @ p
         formula = np.exp(-m.A @ z @ z) * form / 4
         exact, whole = geodesic(m).second, _integrals(m, last=1)
-        yield gap(f"Dirac {k + 1}", formula, exact, **ROUNDED)
-        yield gap(f"six integrals {k + 1}", whole, exact, **ROUNDED)
+        yield gap(f"Dirac {k + 1}", formula, exact, **ROUNDING_SLACK)
+        yield gap(f"six integrals {k + 1}", whole, exact, **ROUNDING_SLACK)
 
 
 @statement(
@@ -138,28 +142,29 @@ def at_diracs(case: Case, *, prepare: Prepare = lambda m: m.symmetric) -> Checks
     source="Proposition 5.4",
     claim=r"$E = \frac12 \iint G$ is not geodesically convex.",
     hypotheses=r"$V \succ 0$ commutes with $B \succ 0$, $A = -B^{-1}V$",
-    remark=r"C32: the text says so for any parameters; its proof covers these.",
+    remark=r"C32: the text claims it for any parameters; its proof covers these.",
     control=(r"$V \prec 0$", {"sign": -1}),
 )
-def not_convex(case: Case, *, sign: float = 1) -> Checks:
-    """Second derivatives of the library's energy along its geodesics.
+def non_convexity(case: Case, *, sign: float = 1) -> Checks:
+    """Checks that second derivatives of the library's energy are negative.
 
-    At Diracs and at clusters of six atoms near the origin; and the energy at the middle
-    of geodesics that SciPy integrates, over the mean of the ends.
+    Along its geodesics, at Diracs and at clusters of six atoms near the origin. Also,
+    on geodesics integrated by SciPy, the energy at the middle must exceed the mean of
+    the ends.
     """
     count = case.pick(5, 40)
     draw = lambda name, n: _commuting(case.rng(name), sign=sign, n=n)
     diracs = [draw(f"Dirac {k}", 1) for k in range(count)]
     clusters = [draw(f"{k}", 6) for k in range(count)]
     chords = [_chord(m) for m in clusters[:3]]
-    near = "−1 at the origin itself; within .02 of it by less than a tenth"
-    yield bounded("largest d²E at Diracs", _bends(diracs), "<=", -0.9, why=near)
-    yield bounded("largest d²E at clusters", _bends(clusters), "<=", -0.9, why=near)
-    yield bounded("least rise over a chord", min(chords), ">=", 0)
+    why = "−1 at the origin itself; within .02 of it by less than a tenth"
+    yield compare("largest d²E at Diracs", _bends(diracs), "<=", -0.9, why=why)
+    yield compare("largest d²E at clusters", _bends(clusters), "<=", -0.9, why=why)
+    yield compare("least rise over a chord", min(chords), ">=", 0)
 
 
 def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:
-    """Atoms within .02 of the origin; `V` with this sign, commuting with `B`."""
+    """Motion of atoms near the origin, with `V` of this sign that commutes with `B`."""
     m = motion(rng, n=n)
     _, U = np.linalg.eigh(m.B)
     V = sign * (U * rng.uniform(0.5, 2.0, size=2)) @ U.T
@@ -168,7 +173,7 @@ def _commuting(rng: Rng, *, sign: float, n: int) -> Motion:
 
 
 def _bends(motions: list[Motion]) -> float:
-    r"""The largest $d^2E$ over $\frac14|\bar p\cdot VB\bar p|$, its size at 0."""
+    r"""Largest $d^2E$, relative to $\frac14|\bar p\cdot VB\bar p|$, its size at 0."""
     ratios = []
     for m in motions:
         mean = m.w @ m.p
@@ -178,9 +183,9 @@ def _bends(motions: list[Motion]) -> float:
 
 
 def _chord(m: Motion) -> float:
-    """The library's E at the middle of a geodesic, over the mean of its ends.
+    """The library's E at the middle of a geodesic minus the mean of its ends, scaled.
 
-    The geodesic ends before an atom leaves the surroundings of the origin.
+    The geodesic is short enough that all atoms stay near the origin.
     """
     speeds = np.linalg.norm(geodesic(m).velocity[0], axis=1)
     end = min(0.3, WAY / float(np.max(speeds)))

@@ -1,4 +1,4 @@
-"""The rank that the flow of Sinkhorn attention keeps."""
+"""Conservation of the rank by the flow of Sinkhorn attention."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from meanfield.flows import adaptive, flow
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import compare, gap
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.reference import formulas
 from meanfield.theorems.reference.formulas import sqrtm_psd
@@ -16,22 +16,22 @@ from .bures_gradients import EPSILON
 
 RTOL = 1e-10
 SOLVER = (
-    "rtol 1e-10 of both solvers, of ten steps at most in one direction, over the "
-    "largest singular value of the factor: times its condition, for the smallest"
+    "rtol 1e-10 of both solvers, over at most ten steps, relative to the largest "
+    "singular value of the factor: times its condition for the smallest one"
 )
 
 
-def _flown(attention: Attention, mean: Array, factors: Array) -> Array:
+def _flow_factors(attention: Attention, mean: Array, factors: Array) -> Array:
     """Factors at t = 1.5 by the library's flow."""
     return np.asarray(_flow(attention, jnp.asarray(mean), jnp.asarray(factors)))
 
 
-def _stepped(attention: Attention, mean: Array, factors: Array) -> Array:
-    """The same by fifteen Euler steps of covariances, along the library's rates."""
+def _euler_factors(attention: Attention, mean: Array, factors: Array) -> Array:
+    """Factors at t = 1.5 by 15 Euler steps of covariances with the library's rates."""
     for _ in range(15):
         rates = _rates(attention, jnp.asarray(mean), jnp.asarray(factors))
-        moved = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)
-        values, U = np.linalg.eigh(moved)
+        covariances = factors @ np.swapaxes(factors, 1, 2) + 0.1 * np.asarray(rates)
+        values, U = np.linalg.eigh(covariances)
         factors = U * np.sqrt(np.abs(values))[:, None, :]
     return factors
 
@@ -63,45 +63,49 @@ def _flow(attention: Attention, mean: JaxArray, factors: JaxArray) -> JaxArray:
     r"$\Sigma$ is singular, determinant and trace are those on its support",
     control=(
         r"covariances take Euler steps of 0.1, $\Sigma + \tau(L\Sigma + \Sigma "
-        r"L^\top)$, whose rank nothing keeps",
-        {"carry": _stepped},
+        r"L^\top)$, which does not preserve the rank",
+        {"carry": _euler_factors},
     ),
 )
-def constant_rank(case: Case, *, carry: Callable[..., Array] = _flown) -> Checks:
-    r"""The library's flow of Sinkhorn attention, from covariances of rank 3 and 2.
+def constant_rank(case: Case, *, carry: Callable[..., Array] = _flow_factors) -> Checks:
+    r"""Compares log-determinants along the library's Sinkhorn flow with traces.
 
-    Products of the singular values of its factor against the trace of $VM_\Sigma$,
-    integrated by SciPy along a flow in NumPy.
+    From covariances of rank 3 and 2: products of the singular values of the factor are
+    compared with the trace of $VM_\Sigma$, integrated by SciPy along a flow in NumPy.
     """
     p, starts, ends = _run(case, carry)
     for Y, end, rank in zip(starts, ends, (3, 2), strict=True):
-        before, found = (np.linalg.svd(M, compute_uv=False) for M in (Y, end))
-        expected = 2 * np.sum(np.log(before[:rank])) + 2 * _integral_of_trace(p, Y)
-        actual = 2 * np.sum(np.log(found[:rank]))
-        tolerance = 10 * RTOL * float(found[0] / found[rank - 1])
+        start_values, end_values = (
+            np.linalg.svd(M, compute_uv=False) for M in (Y, end)
+        )
+        expected = 2 * np.sum(np.log(start_values[:rank])) + 2 * _integral_of_trace(
+            p, Y
+        )
+        actual = 2 * np.sum(np.log(end_values[:rank]))
+        tolerance = 10 * RTOL * float(end_values[0] / end_values[rank - 1])
         label = f"log det, rank {rank}"
         yield gap(label, actual, expected, tolerance=tolerance, why=SOLVER, scale=1.0)
     why = "rounding of the factor: 1e-16 times its size and the growth of the flow"
     third = np.linalg.svd(ends[1], compute_uv=False)[2]
-    yield bounded("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
+    yield compare("third singular value", third, "<=", 0, tolerance=1e-13, why=why)
 
 
-@constant_rank.misprinted(
+@constant_rank.register_misprint(
     "C33",
-    printed="It is possible for the rank to decrease; read as: in finite time, by an "
+    claim="It is possible for the rank to decrease; read as: in finite time, by an "
     "eigenvalue of the covariance that reaches zero.",
-    corrected=r"In finite time it cannot; $\log\det\Sigma$ follows the trace.",
+    correction=r"In finite time it cannot; $\log\det\Sigma$ follows the trace.",
     counterexample=r"random parameters and $\Sigma_0 \succ 0$, $d = 3$, to $t = 1.5$",
 )
 def _(case: Case) -> Counterexample:
-    least = float(np.linalg.svd(_run(case, _flown)[2][0], compute_uv=False)[2])
+    least = float(np.linalg.svd(_run(case, _flow_factors)[2][0], compute_uv=False)[2])
     why = "rounding of a factor of size one"
-    zero = bounded("least deviation", least, "<=", 0, tolerance=1e-13, why=why)
+    zero = compare("least deviation", least, "<=", 0, tolerance=1e-13, why=why)
     return Counterexample((zero,), constant_rank(case)[:2])
 
 
 def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Array]:
-    """Parameters, factors of rank 3 and 2, and where the library's flow takes them."""
+    """Parameters, initial factors of rank 3 and 2, and the factors at t = 1.5."""
     rng = case.rng("flow")
     Q, K = rng.normal(size=(2, 4, 3)) / 2
     V, mean = rng.normal(size=(3, 3)) / 4 - K.T @ Q / 2, rng.normal(size=3)
@@ -112,9 +116,9 @@ def _run(case: Case, carry: Callable[..., Array]) -> tuple[Parameters, Array, Ar
 
 
 def _integral_of_trace(p: Parameters, Y: Array) -> float:
-    r"""Over the run, the trace of $L = VM_\Sigma/\epsilon$ on the support, by SciPy.
+    r"""Time integral of the trace of $L = VM_\Sigma/\epsilon$ on the support, by SciPy.
 
-    With the paper's $M_\Sigma$, by symmetric roots.
+    $M_\Sigma$ is that of the paper, with symmetric roots.
     """
     A, half = p.A, np.eye(3) * EPSILON / 2
 
@@ -123,11 +127,11 @@ def _integral_of_trace(p: Parameters, Y: Array) -> float:
         root = sqrtm_psd(Y @ Y.T)
         inner = sqrtm_psd(root @ A @ root @ root @ A.T @ root + EPSILON / 2 * half)
         L = p.V @ root @ np.linalg.solve(inner + half, root @ A) / EPSILON
-        moved = np.zeros_like(state)
-        onto = np.linalg.pinv(Y, rcond=1e-8) @ L @ Y
-        moved[:, :3], moved[0, 3] = L @ Y, np.trace(onto)
-        return moved
+        derivative = np.zeros_like(state)
+        restriction = np.linalg.pinv(Y, rcond=1e-8) @ L @ Y
+        derivative[:, :3], derivative[0, 3] = L @ Y, np.trace(restriction)
+        return derivative
 
     start = np.concatenate([Y, np.zeros((3, 1))], axis=1)
-    ends = formulas.integrated(rate, start, np.array([0.0, 1.5]), rtol=RTOL)
+    ends = formulas.integrate(rate, start, np.array([0.0, 1.5]), rtol=RTOL)
     return float(ends[-1, 0, 3])

@@ -8,21 +8,21 @@ from meanfield.measures import Points
 from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import Slack, asymmetry, bounded, gap
+from meanfield.theorems._protocols import Slack, asymmetry, compare, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.theorems.sinkformers.gradients import (
-    doubly_normalised,
-    general,
-    symmetric,
+    doubly_normalised_checks,
+    drop_symmetry,
+    impose_symmetry,
 )
 from meanfield.theorems.sinkformers.not_gradients import DIFFERENCE, jacobian
 from meanfield.tokens import Tokens
 
 SYMMETRIC = r"$A = A^\top = -V$"
 BFGS = (
-    "BFGS ends at a slope of 1e-9 of a function of curvature above 1e-2: the optimum "
-    "to 1e-7, however small it is, and its value to rounding"
+    "BFGS ends at a gradient of 1e-9, for curvatures above 1e-2: the optimum is known "
+    "to 1e-7 and its value to rounding"
 )
 
 
@@ -35,36 +35,37 @@ BFGS = (
     hypotheses=SYMMETRIC + r", $A = K^\top Q$",
     control=(
         r"$A$ is not symmetric; still $V = -A$",
-        {"prepare": general},
+        {"prepare": drop_symmetry},
         ("attention", "asymmetry"),
     ),
 )
-def sinkformer(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
-    r"""The library's attention, flow and energy on weighted tokens, $\epsilon \neq 1$.
+def sinkformer(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
+    r"""Compares the library's attention, gradient flow and energy with complex steps.
 
-    Against complex steps through 500 Sinkhorn iterations in NumPy; and the asymmetry of
-    the Jacobian of the field. How the field changes as the atoms move, by the library's
-    own derivative, against such steps too, here for any parameters.
+    On weighted tokens with $\epsilon \neq 1$; the complex steps go through 500 Sinkhorn
+    iterations in NumPy. The Jacobian of the field must be symmetric. The library's
+    derivative of the field as the atoms move is compared with complex steps too, for
+    parameters that are not symmetric.
     """
     s = prepare(lib.setting(case.rng("tokens")))
-    fields, slopes = doubly_normalised(s)
-    J = jacobian(lambda z: lib.sinkhorn_of(z).field, s)
-    yield from (*fields, *slopes)
-    yield bounded("asymmetry", asymmetry(J), "<=", 0, **DIFFERENCE)
-    yield _pushed(general(lib.setting(case.rng("tokens"))))
+    fields, gradients = doubly_normalised_checks(s)
+    J = jacobian(lambda z: lib.evaluate_sinkhorn(z).field, s)
+    yield from (*fields, *gradients)
+    yield compare("asymmetry", asymmetry(J), "<=", 0, **DIFFERENCE)
+    yield _atom_derivative(drop_symmetry(lib.setting(case.rng("tokens"))))
 
 
-def _pushed(s: lib.Setting) -> Check:
-    """The derivative of the field at the probes while atoms move along the probes."""
+def _atom_derivative(s: lib.Setting) -> Check:
+    """Check of the derivative of the field as the atoms move along `s.probes`."""
     scores = ref.bilinear(s.scaled_A)
 
     def velocity(x: Array) -> Array:
-        _, g = ref.scaled(x, s.w, scores)
-        seen = np.exp(scores(s.probes, x) + g[None, :]) * s.w[None, :]
-        return (seen / seen.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
+        _, g = ref.atom_potentials(x, s.w, scores)
+        kernel = np.exp(scores(s.probes, x) + g[None, :]) * s.w[None, :]
+        return (kernel / kernel.sum(axis=1, keepdims=True)) @ x @ s.V.T / s.epsilon
 
-    expected = ref.along(velocity, s.x, s.probes)
-    why = lib.POTENTIALS + ", and ten times that in one derivative more"
+    expected = ref.directional_derivative(velocity, s.x, s.probes)
+    why = lib.POTENTIALS + ", and ten times that for one more derivative"
     label = "derivative along moving atoms"
     return gap(label, lib.sinkhorn_push(s), expected, tolerance=1e-8, why=why)
 
@@ -83,29 +84,30 @@ def _pushed(s: lib.Setting) -> Check:
     ),
 )
 def two_kernels(case: Case, *, quadratic: float = 0.25) -> Checks:
-    """The library's energy against relative entropies to both kernels, in NumPy.
+    """Compares the library's energy with relative entropies to both kernels, in NumPy.
 
-    And its Sinkhorn attention with both scores against one plan; parameters are not
-    symmetric. Of a plan after one pass, the energy and the marginal it reports.
+    The library's Sinkhorn attention with both scores is compared with one plan;
+    parameters are not symmetric. Also checks the energy and the reported residual of a
+    plan after one pass.
     """
     yield from _two_kernels(case, quadratic=quadratic)
     # $-\frac12\int\kappa\log(\kappa/\kappa^0)$ of a plan that has not converged.
     s = lib.setting(case.rng("tokens"))
-    found = _unfinished(lib.arrays_of(s), jnp.asarray(s.epsilon))
-    rows, reported, primal = (np.asarray(each) for each in found)
+    outputs = _one_pass(lib.to_jax(s), jnp.asarray(s.epsilon))
+    rows, residual, primal = (np.asarray(output) for output in outputs)
     logs = np.log(rows / s.w[None, :]) - ref.bilinear(s.scaled_A)(s.x, s.x)
     left = np.max(np.abs(np.log(s.w @ rows / s.w)))
     terms = s.w[:, None] * rows * logs / 2
     size = np.sum(np.abs(terms))  # The terms may cancel.
     slack = Slack(tolerance=1e-12, why="rounding of 36 terms, nothing is iterated")
     yield gap("energy after one pass", primal, -np.sum(terms), scale=size, **slack)
-    yield gap("log-marginal reported then", reported, left, scale=1.0, **slack)
-    yield bounded("the same", reported, ">=", 1e-6, why="one pass does not solve it")
+    yield gap("log-marginal reported then", residual, left, scale=1.0, **slack)
+    yield compare("the same", residual, ">=", 1e-6, why="one pass does not solve it")
 
 
 @eqx.filter_jit
-def _by_distance(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]:
-    r"""Sinkhorn attention with scores $-|Qx - Ky|^2/2\epsilon$, and `dual`."""
+def _distance_values(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]:
+    r"""Sinkhorn velocities with scores $-|Qx - Ky|^2/2\epsilon$, and dual energy."""
     mu = Points.weighted(s.x, s.w)
     score = SquaredDistance(s.Q, s.K, 2 * epsilon)
     field = Attention(score, Sinkhorn(), s.V / epsilon).field(0.0, mu)
@@ -114,8 +116,8 @@ def _by_distance(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, JaxArray]
 
 
 @eqx.filter_jit
-def _unfinished(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
-    """After one pass: the plan, the log-marginal that it reports, and `primal`."""
+def _one_pass(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
+    """Plan, reported log-marginal and primal energy after one Sinkhorn pass."""
     mu = Points.weighted(s.x, s.w)
     attention = Attention(Dot(s.Q, s.K, epsilon), Sinkhorn(max_iterations=1), s.V)
     energy = SinkhornEnergy(s.Q, s.K, epsilon, max_iterations=1)
@@ -124,29 +126,34 @@ def _unfinished(s: lib.Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     return plans(attention, 0.0, mu)[0], convergence.residual, energy.primal(mu)
 
 
-def _by_distance_of(s: lib.Setting) -> tuple[Array, float]:
-    field, dual = _by_distance(lib.arrays_of(s), jnp.asarray(s.epsilon))
+def _distance_arrays(s: lib.Setting) -> tuple[Array, float]:
+    field, dual = _distance_values(lib.to_jax(s), jnp.asarray(s.epsilon))
     return np.asarray(field), float(dual)
 
 
 def _two_kernels(case: Case, *, quadratic: float) -> Checks:
-    """The library's energy by both kernels; `quadratic` is the term's factor 1/4ε."""
+    """Checks of the energy for both kernels; `quadratic` is the 1/4 of the term."""
     s = lib.setting(case.rng("tokens"))
     s = s._replace(probes=s.x)
     dot = ref.bilinear(s.scaled_A)
     squares = ref.distance(s.Q, s.K, 2 * s.epsilon)
     sizes = np.sum((s.x @ s.Q.T) ** 2 + (s.x @ s.K.T) ** 2, axis=1)
-    by_dot = -ref.relative_entropy(s.x, s.w, dot, dot) / 2
-    by_squares = -ref.relative_entropy(s.x, s.w, squares, squares) / 2
-    by_squares += quadratic * (s.w @ sizes) / s.epsilon
-    said, (field, dual) = lib.sinkhorn_of(s), _by_distance_of(s)
+    dot_energy = -ref.relative_entropy(s.x, s.w, dot, dot) / 2
+    distance_energy = -ref.relative_entropy(s.x, s.w, squares, squares) / 2
+    distance_energy += quadratic * (s.w @ sizes) / s.epsilon
+    library, (field, dual) = lib.evaluate_sinkhorn(s), _distance_arrays(s)
     plan = ref.plan(s.x, s.w, dot) * s.w[None, :]
     velocity = plan @ s.x @ s.V.T / s.epsilon
-    yield gap("energy, squared distances", said.energy, by_squares, **lib.POTENTIAL)
-    yield gap("energy, dot products", said.energy, by_dot, **lib.POTENTIAL)
-    yield gap("dual energy", dual, by_dot, **lib.POTENTIAL)
-    yield gap("field, squared distances", field, velocity, **lib.POTENTIAL)
-    yield gap("field, dot products", said.field, velocity, **lib.POTENTIAL)
+    yield gap(
+        "energy, squared distances",
+        library.energy,
+        distance_energy,
+        **lib.POTENTIAL_SLACK,
+    )
+    yield gap("energy, dot products", library.energy, dot_energy, **lib.POTENTIAL_SLACK)
+    yield gap("dual energy", dual, dot_energy, **lib.POTENTIAL_SLACK)
+    yield gap("field, squared distances", field, velocity, **lib.POTENTIAL_SLACK)
+    yield gap("field, dot products", library.field, velocity, **lib.POTENTIAL_SLACK)
 
 
 @statement(
@@ -158,36 +165,40 @@ def _two_kernels(case: Case, *, quadratic: float) -> Checks:
     r"e^{c(x, x') + f(x')} d\mu(x')$",
     control=(
         "c is not symmetric: then f is not its own transform",
-        {"prepare": general},
+        {"prepare": drop_symmetry},
         ("f = f^c", "optimal f", "marginals of e^{c + f + f}"),
     ),
 )
-def semi_dual(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
-    """The library's energy and potential against a maximum found by SciPy's BFGS.
+def semi_dual(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
+    """Compares the library's energy and potential with a maximum by SciPy's BFGS.
 
-    The potential against its own c-transform, the plan it makes against its marginals,
-    and the value against 200 perturbed potentials, in NumPy.
+    In NumPy, the potential must equal its own c-transform, its plan must have the right
+    marginals, and no perturbation of 200 may exceed the maximum.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
-    descent = lambda f: (-_dual(f, s), -ref.slope(lambda f: _dual(f, s), f))
+    descent = lambda f: (-_dual(f, s), -ref.gradient(lambda f: _dual(f, s), f))
     n, exact = len(s.w), {"gtol": 1e-9}
-    found = minimize(descent, np.zeros(n), jac=True, method="BFGS", options=exact)
-    said = lib.sinkhorn_of(s)
-    f = -said.variation  # the library's potential, both halves of it the same
+    result = minimize(descent, np.zeros(n), jac=True, method="BFGS", options=exact)
+    library = lib.evaluate_sinkhorn(s)
+    f = -library.variation  # the library's potential; f and g coincide here
     kernel = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x))
     transform = -np.log(kernel @ (s.w * np.exp(f)))
     plan = kernel * np.exp(f[:, None] + f[None, :])
     rng = case.rng("perturbed")
-    others = [_dual(f + rng.normal() * rng.normal(size=n), s) for _ in range(200)]
-    ahead = np.max(others) + 2 * said.energy
+    dual_values = [_dual(f + rng.normal() * rng.normal(size=n), s) for _ in range(200)]
+    excess = np.max(dual_values) + 2 * library.energy
     marginals = np.concatenate([plan @ s.w, s.w @ plan])
-    optimum = found.x - s.w @ found.x
-    yield gap("f = f^c", transform, f, **lib.POTENTIAL)
-    yield gap("marginals of e^{c + f + f}", marginals, np.ones(2 * n), **lib.POTENTIAL)
+    optimum = result.x - s.w @ result.x
+    yield gap("f = f^c", transform, f, **lib.POTENTIAL_SLACK)
+    yield gap(
+        "marginals of e^{c + f + f}", marginals, np.ones(2 * n), **lib.POTENTIAL_SLACK
+    )
     yield gap("optimal f", f - s.w @ f, optimum, scale=1.0, tolerance=1e-7, why=BFGS)
-    yield gap("maximum", -2 * said.energy, -found.fun, tolerance=1e-9, why=BFGS)
-    yield bounded("200 perturbations over the maximum", ahead, "<=", 0, **lib.POTENTIAL)
+    yield gap("maximum", -2 * library.energy, -result.fun, tolerance=1e-9, why=BFGS)
+    yield compare(
+        "200 perturbations over the maximum", excess, "<=", 0, **lib.POTENTIAL_SLACK
+    )
 
 
 def _dual(f: Array, s: lib.Setting) -> Array:
@@ -203,23 +214,23 @@ def _dual(f: Array, s: lib.Setting) -> Array:
     hypotheses=r"$c$ symmetric; $f^c$ as in eq. (8)",
     control=(
         "c is not symmetric; still f is its own transform by rows",
-        {"prepare": general},
+        {"prepare": drop_symmetry},
     ),
 )
-def dual_identity(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
-    """The library's energy, its dual and the integral of its first variation.
+def dual_identity(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
+    """Compares the library's energy, its dual and its first variation with NumPy.
 
-    Against a potential that 200 averagings of $f$ and $f^c$ find in NumPy.
+    NumPy's potential comes from 200 averagings of $f$ and $f^c$.
     """
     s = prepare(lib.setting(case.rng("tokens")))
     s = s._replace(probes=s.x)
-    # The $f = f^c$ that averaging $f$ and $f^c$ leads to, in NumPy.
+    # Averaging $f$ and $f^c$ converges to the solution of $f = f^c$.
     kernel, f = np.exp(ref.bilinear(s.scaled_A)(s.x, s.x)), np.zeros(len(s.w))
     for _ in range(200):
         f = (f - np.log(kernel @ (s.w * np.exp(f)))) / 2
-    value, said = -(s.w @ f), lib.sinkhorn_of(s)
-    _, dual = _by_distance_of(s)
+    value, library = -(s.w @ f), lib.evaluate_sinkhorn(s)
+    _, dual = _distance_arrays(s)
     why = "of second order in the error 4e-11 of the potentials: rounding of 36 terms"
-    yield gap("energy", said.energy, value, **lib.POTENTIAL)
-    yield gap("∫δF dμ", s.w @ said.variation, value, **lib.POTENTIAL)
+    yield gap("energy", library.energy, value, **lib.POTENTIAL_SLACK)
+    yield gap("∫δF dμ", s.w @ library.variation, value, **lib.POTENTIAL_SLACK)
     yield gap("dual", dual, value, tolerance=1e-12, why=why)

@@ -11,8 +11,8 @@ from meanfield.measures import Gaussian
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, gap
-from meanfield.theorems.library.energies import ROUNDING, on_gaussian, spd
+from meanfield.theorems._protocols import Slack, compare, gap
+from meanfield.theorems.library.energies import ROUNDING, evaluate_on_gaussian, spd
 from meanfield.theorems.reference import energies as ref
 
 NODES = 40
@@ -30,47 +30,48 @@ QUADRATURE = (
     r"A^\top)^{-1} (A + \Sigma^{-1}) - \Sigma^{-1}] \alpha)$.",
     hypotheses=r"$\Sigma^{-1} \succ A\Sigma A^\top$; else $F = +\infty$",
     control=(
-        "the exponent goes without its factor 1/2",
+        "the exponent lacks its factor 1/2",
         {"half": 1.0},
         ("formula, d =…",),
     ),
 )
 def interaction_of_gaussian(case: Case, *, half: float = 0.5) -> Checks:
-    """The formula, and the library's energy, flow and first variation of a Gaussian.
+    """Compares the formula, and the library's energy and flow, with integrals.
 
-    Against integrals over one variable in closed form and over Gauss–Hermite nodes in
-    the other, with complex-step slopes; parameters are not symmetric, means not zero.
+    The integrals are exact in one variable and use Gauss–Hermite nodes in the other,
+    with complex-step gradients; the library's first variation is compared too.
+    Parameters are not symmetric, means are not zero.
     """
     for d in (1, 2):
-        yield from _in_dimension(case, d, half=half)
+        yield from _dimension_checks(case, d, half=half)
 
 
-@interaction_of_gaussian.misprinted(
+@interaction_of_gaussian.register_misprint(
     "C21",
-    printed=r"The formula with $|\det(I - A\Sigma A^\top\Sigma)|$, unconditionally.",
-    corrected=r"$F = +\infty$ unless $\Sigma^{-1} \succ A\Sigma A^\top$: the truncated "
-    "integrals grow without bound.",
+    claim=r"The formula with $|\det(I - A\Sigma A^\top\Sigma)|$, unconditionally.",
+    correction=r"$F = +\infty$ unless $\Sigma^{-1} \succ A\Sigma A^\top$: the "
+    "truncated integrals grow without bound.",
     counterexample=r"$d = 1$, $s = 1$, $a = 1.2$: truncated to $|x| \leq 5, 10, 15$",
 )
 def _(case: Case) -> Counterexample:
     del case
-    one = np.eye(1)
-    printed = _printed_energy(np.zeros(1), one, 1.2 * one, half=0.5)
-    integrals = [_truncated(1.2, radius) for radius in (5.0, 10.0, 15.0)]
-    energy = Interaction(Dot(1.2 * one, one))
-    said = on_gaussian(energy, np.zeros(1), one, probes=np.zeros((4, 1)))
-    finite = float(np.isfinite(said.energy))
+    unit = np.eye(1)
+    printed_value = _paper_energy(np.zeros(1), unit, 1.2 * unit, half=0.5)
+    integrals = [_truncated_integral(1.2, radius) for radius in (5.0, 10.0, 15.0)]
+    energy = Interaction(Dot(1.2 * unit, unit))
+    library = evaluate_on_gaussian(energy, np.zeros(1), unit, probes=np.zeros((4, 1)))
+    finite = float(np.isfinite(library.energy))
     growth = np.min(np.diff(np.log(integrals)))
     return Counterexample(
-        (bounded("integral over |x| ≤ 5", integrals[0], "<=", printed),),
+        (compare("integral over |x| ≤ 5", integrals[0], "<=", printed_value),),
         (
-            bounded("finite energies of the library", finite, "<=", 0),
-            bounded("log growth from radius to radius", growth, ">=", 1.0),
+            compare("finite energies of the library", finite, "<=", 0),
+            compare("log growth from radius to radius", growth, ">=", 1.0),
         ),
     )
 
 
-def _printed_energy(mean: Array, Sigma: Array, A: Array, *, half: float) -> float:
+def _paper_energy(mean: Array, Sigma: Array, A: Array, *, half: float) -> float:
     """The closed form of the paper; `half` is the factor in its exponent."""
     I, P = np.eye(len(mean)), np.linalg.inv(Sigma)
     inner = (A + P).T @ np.linalg.solve(P - A @ Sigma @ A.T, A + P) - P
@@ -78,7 +79,7 @@ def _printed_energy(mean: Array, Sigma: Array, A: Array, *, half: float) -> floa
     return float(np.exp(half * mean @ inner @ mean) / np.sqrt(determinant) / 2)
 
 
-def _in_dimension(case: Case, d: int, *, half: float) -> Checks:
+def _dimension_checks(case: Case, d: int, *, half: float) -> Checks:
     # Q, K, mean and factor with $\|Y^\top AY\| = 1/2$, `A` not symmetric.
     rng = case.rng(f"d={d}")
     Q, K = rng.normal(size=(2, d + 1, d))
@@ -88,23 +89,23 @@ def _in_dimension(case: Case, d: int, *, half: float) -> Checks:
     A, nodes = K.T @ Q / 0.7, ref.standard_nodes(d, NODES)
     F = lambda m, factor: ref.interaction_gaussian(nodes, m, factor, A)
     expected = F(mean, Y)
-    by_mean = ref.slope(lambda m: F(m, Y), mean)
-    turn = ref.slope(lambda factor: F(mean, factor), Y) @ Y.T
+    mean_gradient = ref.gradient(lambda m: F(m, Y), mean)
+    turn = ref.gradient(lambda factor: F(mean, factor), Y) @ Y.T
     probes = case.rng("probes").normal(size=(4, d))
     x, w = mean + nodes[0] @ Y.T, nodes[1]
     level = ref.interaction_variation(probes, x, w, ref.bilinear(A))
-    said = on_gaussian(Interaction(Dot(Q, K, 0.7)), mean, Y, probes=probes)
-    formula = _printed_energy(mean, Y @ Y.T, A, half=half)
+    library = evaluate_on_gaussian(Interaction(Dot(Q, K, 0.7)), mean, Y, probes=probes)
+    formula = _paper_energy(mean, Y @ Y.T, A, half=half)
     slack = Slack(tolerance=1e-9, why=QUADRATURE)
     yield gap(f"formula, d = {d}", formula, expected, **slack)
-    yield gap(f"energy, d = {d}", said.energy, expected, **slack)
-    yield gap(f"α', d = {d}", said.mean_rate, -by_mean, **slack)
-    yield gap(f"Σ', d = {d}", said.covariance_rate, -(turn + turn.T), **slack)
-    yield gap(f"δF, d = {d}", said.variation, level, **slack)
+    yield gap(f"energy, d = {d}", library.energy, expected, **slack)
+    yield gap(f"α', d = {d}", library.mean_rate, -mean_gradient, **slack)
+    yield gap(f"Σ', d = {d}", library.covariance_rate, -(turn + turn.T), **slack)
+    yield gap(f"δF, d = {d}", library.variation, level, **slack)
 
 
-def _truncated(product: float, radius: float) -> float:
-    r"""$\frac12\iint e^{axy}$ over $|x| \le r$, the other integral exact; $s = 1$."""
+def _truncated_integral(product: float, radius: float) -> float:
+    r"""$\frac12\iint e^{axy}$ for $s = 1$, over $|x| \le r$ and all $y$."""
     density = lambda x: norm.pdf(x) * np.exp((product * x) ** 2 / 2) / 2
     return quad(density, -radius, radius, limit=200)[0]
 
@@ -117,63 +118,67 @@ def _truncated(product: float, radius: float) -> float:
     r"$-\nabla_\alpha F$.",
     hypotheses=r"$B = -v/a > 0$, $a^2 s^2 < 1$",
     control=(
-        "the metric goes without the integral of the scores",
-        {"weighed": 0},
+        "the metric lacks the integral of the scores",
+        {"score_weight": 0},
         ("M_s", "−M⁻¹F'(s)"),
     ),
 )
-def line_flow(case: Case, *, weighed: float = 1) -> Checks:
-    """The twisted metric by SciPy's quadrature; slopes of the library's energy.
+def line_flow(case: Case, *, score_weight: float = 1) -> Checks:
+    """Compares −M⁻¹F'(s) with the rate of the variance under the library's softmax.
 
-    Together against the variance's rate under the library's softmax attention; and the
-    metric against its closed form.
+    The twisted metric M comes from SciPy's quadrature and is compared with its closed
+    form; F' comes from differences of the library's energy.
     """
     line = _line(case, mean=0.0)
-    one, zero, h = np.eye(1), np.zeros((4, 1)), 1e-4
-    F = Interaction(Dot(line.a * one, one))
+    unit, zero, h = np.eye(1), np.zeros((4, 1)), 1e-4
+    F = Interaction(Dot(line.a * unit, unit))
     energies = [
-        float(on_gaussian(F, np.zeros(1), np.sqrt(s) * one, probes=zero).energy)
+        float(
+            evaluate_on_gaussian(F, np.zeros(1), np.sqrt(s) * unit, probes=zero).energy
+        )
         for s in line.s + h * np.array([-2, -1, 1, 2])
     ]
-    slope = (energies[0] - 8 * energies[1] + 8 * energies[2] - energies[3]) / (12 * h)
-    M = _metric(line, weighed=weighed)
+    derivative = (energies[0] - 8 * energies[1] + 8 * energies[2] - energies[3]) / (
+        12 * h
+    )
+    M = _metric(line, score_weight=score_weight)
     B, left = -line.v / line.a, 1 - (line.a * line.s) ** 2
-    closed = line.s * left**-1.5 / (4 * line.s**2 * B)
+    closed_form = line.s * left**-1.5 / (4 * line.s**2 * B)
     expected = 2 * line.a * line.v * line.s**2
     why = "a difference of fourth order, h = 1e-4: h⁴ and rounding 1e-16/h; quadrature"
     slack = Slack(tolerance=1e-9, why=why + " to 1e-12")
-    yield gap("−M⁻¹F'(s)", -slope / M, line.variance_rate, **slack)
-    yield gap("M_s", M, closed, **slack)
+    yield gap("−M⁻¹F'(s)", -derivative / M, line.variance_rate, **slack)
+    yield gap("M_s", M, closed_form, **slack)
     yield gap("2avs²", line.variance_rate, expected, tolerance=1e-13, why=ROUNDING)
 
 
-@line_flow.misprinted(
+@line_flow.register_misprint(
     "C22",
-    printed=r"Softmax attention on Gaussians is (5.9) for $F$, $d_{A,V}$: $\alpha' = "
+    claim=r"Softmax attention on Gaussians is (5.9) for $F$, $d_{A,V}$: $\alpha' = "
     r"-\nabla_\alpha F$.",
-    corrected=r"$\alpha' = v(1 + as)\alpha$: so only of centred Gaussians.",
+    correction=r"$\alpha' = v(1 + as)\alpha$: so only of centred Gaussians.",
     counterexample=r"$d = 1$, $\alpha = 0.9$, random $a$, $v$ and $s$",
 )
 def _(case: Case) -> Counterexample:
-    # The mean's rate $v(1 + as)\alpha$; $-\partial_\alpha F$, and B times it.
+    # The rate $v(1 + as)\alpha$ of the mean; $-\partial_\alpha F$, and B times that.
     line = _line(case, mean=0.9)
     factor = np.array([[np.sqrt(line.s)]])
     nodes = ref.standard_nodes(1, NODES)
     F = lambda m: ref.interaction_gaussian(nodes, m, factor, line.a * np.eye(1))
-    (slope,) = ref.slope(F, np.array([line.mean]))
+    (gradient,) = ref.gradient(F, np.array([line.mean]))
     expected = line.v * (1 + line.a * line.s) * line.mean
     slack = Slack(tolerance=1e-9, why=QUADRATURE)
     return Counterexample(
         (
-            gap("α' = −∂F/∂α", line.mean_rate, -slope, **slack),
-            gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * slope, **slack),
+            gap("α' = −∂F/∂α", line.mean_rate, -gradient, **slack),
+            gap("α' = −B ∂F/∂α", line.mean_rate, line.v / line.a * gradient, **slack),
         ),
         (gap("α' = v(1 + as)α", line.mean_rate, expected, **slack),),
     )
 
 
 class _Line(NamedTuple):
-    """Scalars $a, v, s$, a mean, and what the library's softmax does to $N(m, s)$."""
+    """Scalars $a, v, s$, a mean $m$, and the library's rates of $N(m, s)$."""
 
     a: float
     v: float
@@ -184,7 +189,7 @@ class _Line(NamedTuple):
 
 
 @eqx.filter_jit
-def _moved(
+def _moment_rates(
     a: JaxArray, v: JaxArray, mean: JaxArray, factor: JaxArray
 ) -> tuple[JaxArray, JaxArray]:
     mu = Gaussian(mean, factor)
@@ -196,20 +201,20 @@ def _line(case: Case, *, mean: float) -> _Line:
     rng = case.rng("line")
     a, v, s = rng.uniform(0.4, 0.8), -rng.uniform(0.3, 0.8), rng.uniform(0.5, 1)
     parts = ([[a]], [[v]], [mean], [[np.sqrt(s)]])
-    rate, factor = _moved(*(jnp.asarray(np.array(part)) for part in parts))
+    rate, factor = _moment_rates(*(jnp.asarray(np.array(part)) for part in parts))
     return _Line(a, v, s, mean, float(rate[0]), float(2 * factor[0, 0] * np.sqrt(s)))
 
 
-def _metric(line: _Line, *, weighed: float) -> float:
-    r"""$\int v^2\int e^{axy}d\mu(y)\,d\mu(x)/B$ of the $v$ with $s' = 1$.
+def _metric(line: _Line, *, score_weight: float) -> float:
+    r"""$\int v^2\int e^{axy}d\mu(y)\,d\mu(x)/B$ for the velocity $v$ with $s' = 1$.
 
-    By quadrature; `weighed` 0 leaves the inner integral out.
+    By quadrature; `score_weight` 0 replaces the inner integral by one.
     """
     left = 1 - (line.a * line.s) ** 2
     wide = 12 * np.sqrt(line.s / left)  # the integrand has decayed to 1e-31 there
 
     def density(x: float) -> float:
-        inner = weighed * (line.a * x) ** 2 * line.s / 2
+        inner = score_weight * (line.a * x) ** 2 * line.s / 2
         speed = x / (2 * line.s)
         return speed**2 * np.exp(inner - x**2 / (2 * line.s))
 

@@ -1,7 +1,7 @@
-"""What the ascents through attention vary, and the norms that their bounds read.
+"""Parameters of the ascents through attention, and the norms in their bounds.
 
-Four atoms of free weights in a ball, a probe, and matrices with `k = 3`, `d = 2`.
-Exact cases of equality are points of the same parameters, so one program serves both.
+The parameters are four atoms in a ball with free weights, probes, and matrices with
+`k = 3`, `d = 2`. Cases of equality use the same parameters and the same program.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,23 +19,25 @@ from meanfield.theorems._prelude import Case, Check, Checks, Counterexample
 from meanfield.theorems._protocols import (
     Slack,
     ascend,
-    attacked,
-    bounded,
-    in_ball,
+    ball_atoms,
+    ball_measure,
+    compare,
     log_ratio_at,
 )
 from meanfield.tokens import Tokens
 
 N, D, RANK = 4, 2, 3
-FAR = 40.0  # `in_ball` puts an atom exactly on the sphere: tanh(40) is 1
-LIMIT = 30  # evaluations: on four atoms, what needs more is left out of the ascent
-NEAR = 1e-3  # two measures nearer than this differ by the tolerance of the solver
-ON_BALL = r"$\mathrm{Supp}\,\mu \subset B_R$"
-TWO_ON_BALL = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
+FAR = 40.0  # `ball_atoms` puts an atom exactly on the sphere: tanh(40) is 1
+LIMIT = 30  # iterations of Sinkhorn; parameters that need more are skipped
+LEAST_DISTANCE = (
+    1e-3  # nearer measures differ by no more than the tolerance of the solver
+)
+BALL_SUPPORT = r"$\mathrm{Supp}\,\mu \subset B_R$"
+PAIR_SUPPORT = r"$\mathrm{Supp}\,\mu, \mathrm{Supp}\,\nu \subset B_R$"
 BANDWIDTH = (
     r"; $\epsilon = 1$, or $Q/\sqrt\epsilon$, $K/\sqrt\epsilon$ stand for $Q$, $K$"
 )
-ATTAINED = Slack(
+EQUALITY_SLACK = Slack(
     tolerance=1e-12, why="rounding: 1e3 operations on numbers of the size of the bound"
 )
 
@@ -43,12 +45,12 @@ Parameters = Mapping[str, JaxArray]
 
 
 class Scene(NamedTuple):
-    """Parameters as the bounds read them."""
+    """The measure, the probes and the norms that the bounds use."""
 
     mu: Points  # a measure in the ball of radius `R`
     x: Float[JaxArray, " d"]  # a probe anywhere
-    inside: Float[JaxArray, " d"]  # a probe in the ball
-    other: Float[JaxArray, " d"]  # another
+    ball_probe: Float[JaxArray, " d"]  # a probe in the ball
+    second_probe: Float[JaxArray, " d"]  # another probe in the ball
     R: Float[JaxArray, ""]  # the radius
     reach: Float[JaxArray, ""]  # the distance of `x` from the origin
     q: Float[JaxArray, ""]  # the norm of `Q`, divided by the root of the bandwidth
@@ -58,26 +60,26 @@ class Scene(NamedTuple):
 
 
 def start(key: PRNGKey) -> dict[str, JaxArray]:
-    """Normal parameters; the radius and the bandwidth are log-normal."""
+    """Random initial parameters: normal; log-normal radius and bandwidth."""
     shapes = {"z": (N, D), "logits": (N,), "x": (D,), "y": (D,)}
     shapes |= {"Q": (RANK, D), "K": (RANK, D), "V": (D, D)}
     shapes |= {"log_radius": (), "log_epsilon": ()}
     total = sum(int(np.prod(shape)) for shape in shapes.values())
-    numbers, made = jax.random.normal(key, (total,)), {}
+    numbers, parameters = jax.random.normal(key, (total,)), {}
     for name, shape in shapes.items():
         size = int(np.prod(shape))
-        made[name], numbers = numbers[:size].reshape(shape), numbers[size:]
-    return made
+        parameters[name], numbers = numbers[:size].reshape(shape), numbers[size:]
+    return parameters
 
 
 def scene(p: Parameters) -> Scene:
-    """The measure, the probes and the norms of parameters."""
+    """Measure, probes and norms for these parameters."""
     R, epsilon = jnp.exp(p["log_radius"]), jnp.exp(p["log_epsilon"])
     root = jnp.sqrt(epsilon)
-    inside, other = in_ball(jnp.stack([p["x"], p["y"]]), R)
-    mu, (q, k, v) = attacked(p["z"], p["logits"], R), (norm(p[M]) for M in "QKV")
+    ball_probe, second_probe = ball_atoms(jnp.stack([p["x"], p["y"]]), R)
+    mu, (q, k, v) = ball_measure(p["z"], p["logits"], R), (norm(p[M]) for M in "QKV")
     a, x = norm(p["K"].T @ p["Q"]) / epsilon, p["x"]
-    return Scene(mu, x, inside, other, R, size(x), q / root, k / root, a, v)
+    return Scene(mu, x, ball_probe, second_probe, R, size(x), q / root, k / root, a, v)
 
 
 def size(x: Float[JaxArray, " d"]) -> Float[JaxArray, ""]:
@@ -86,9 +88,9 @@ def size(x: Float[JaxArray, " d"]) -> Float[JaxArray, ""]:
 
 
 def norm(M: Float[JaxArray, "m 2"]) -> Float[JaxArray, ""]:
-    """The operator norm of a matrix of two columns, smooth where they are alike.
+    """Operator norm of a matrix with two columns, smooth at equal singular values.
 
-    What is added under the root raises the norm by 1e-15 of itself at most.
+    The term added under the root raises the norm by at most 1e-15 of its value.
     """
     (a, b), (_, c) = M.T @ M
     spread = jnp.sqrt(((a - c) / 2) ** 2 + b**2 + 1e-30 * (a + c) ** 2)
@@ -98,40 +100,40 @@ def norm(M: Float[JaxArray, "m 2"]) -> Float[JaxArray, ""]:
 def log_sizes(
     dynamics: AbstractDynamics, mu: Points, x: Float[JaxArray, " d"]
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
-    r"""Logs of $|\Gamma(x)|$, $\|D_x\Gamma\|$ and $\|d\Gamma\|/dW_1$.
+    r"""Logarithms of $|\Gamma(x)|$, $\|D_x\Gamma\|$ and $\|d\Gamma\|/dW_1$.
 
-    The last moves the first atom by $h$, and so the measure by $W_1 = w_0|h|$.
+    For the last, the first atom moves by $h$, so that $W_1 = w_0|h|$.
     """
 
-    def velocity(both: JaxArray) -> tuple[JaxArray, JaxArray]:
-        atoms = mu.tokens.x.at[0].set(both[D:])
-        field = dynamics.field(0.0, mu.at(atoms))
-        value = field(Tokens(both[None, :D]))[0]
+    def velocity(pair: JaxArray) -> tuple[JaxArray, JaxArray]:
+        atoms = mu.tokens.x.at[0].set(pair[D:])
+        field = dynamics.field(0.0, mu.replace_coordinates(atoms))
+        value = field(Tokens(pair[None, :D]))[0]
         return value, value
 
-    both = jnp.concatenate([x, mu.tokens.x[0]])
-    slopes, value = jax.jacfwd(velocity, has_aux=True)(both)
+    base_pair = jnp.concatenate([x, mu.tokens.x[0]])
+    jacobian, value = jax.jacfwd(velocity, has_aux=True)(base_pair)
     return (
         jnp.log(size(value)),
-        jnp.log(norm(slopes[:, :D])),
-        jnp.log(norm(slopes[:, D:])) - mu.log_weights[0],
+        jnp.log(norm(jacobian[:, :D])),
+        jnp.log(norm(jacobian[:, D:])) - mu.log_weights[0],
     )
 
 
-def moved(s: Scene) -> tuple[JaxArray, JaxArray]:
-    """Atoms before and after the first goes to the other probe; the log of $W_1$."""
+def move_first_atom(s: Scene) -> tuple[JaxArray, JaxArray]:
+    """Atoms before and after the first moves to `second_probe`, and log $W_1$."""
     atoms = s.mu.tokens.x
-    way = size(s.other - atoms[0])
+    way = size(s.second_probe - atoms[0])
     log_distance = s.mu.log_weights[0] + jnp.log(way)
-    usable = log_distance > jnp.log(NEAR)
-    both = jnp.stack([atoms, atoms.at[0].set(s.other)])
-    return both, jnp.where(usable, log_distance, jnp.nan)
+    usable = log_distance > jnp.log(LEAST_DISTANCE)
+    atom_pair = jnp.stack([atoms, atoms.at[0].set(s.second_probe)])
+    return atom_pair, jnp.where(usable, log_distance, jnp.nan)
 
 
-def solved(convergence: Convergence | None) -> JaxArray:
-    """Zero if all were solved for, NaN if not."""
+def convergence_penalty(convergence: Convergence | None) -> JaxArray:
+    """Zero if every solve has converged, NaN otherwise."""
     if convergence is None:
-        raise ValueError("Converged Sinkhorn attention reports its convergence.")
+        raise ValueError("`convergence` must be that of a converged Sinkhorn solve.")
     good = jnp.all(convergence.residual <= convergence.tolerance)
     return jnp.where(good, 0.0, jnp.nan)
 
@@ -149,35 +151,35 @@ def estimates(
     first: int = 0,
     begin: Callable[[PRNGKey], dict[str, JaxArray]] = start,
 ) -> Checks:
-    """Ascents of each of the ratios that `log_ratio(p, which, factor)` knows.
+    """Checks of the ratios `log_ratio(p, index, factor)` by gradient ascent over `p`.
 
-    Of parameters, the number of a ratio, which counts from `first`, and a number in its
-    bound: one, as claimed, or what a control puts in its place.
+    The index counts from `first`. `factor` is a number in the bound: one as claimed,
+    another value in a control.
     """
-    for which, (label, bound) in enumerate(zip(labels, bounds, strict=True), first):
-        yield ascend(case, label, log_ratio, begin, given=(which, factor), bound=bound)
+    for index, (label, bound) in enumerate(zip(labels, bounds, strict=True), first):
+        yield ascend(case, label, log_ratio, begin, args=(index, factor), bound=bound)
 
 
-def attained(
+def equality(
     case: Case,
     label: str,
     log_ratio: LogRatio,
     *,
     p: Mapping[str, Array],
-    which: int,
-    slack: Slack = ATTAINED,
+    index: int,
+    slack: Slack = EQUALITY_SLACK,
 ) -> Check:
-    """The ratio at a case of equality, against one."""
-    ratio = np.exp(log_ratio_at(case, log_ratio, p, given=(which, 1.0)))
-    return bounded(label, ratio, "=", 1.0, **slack)
+    """Check that the ratio is one at a case of equality."""
+    ratio = np.exp(log_ratio_at(case, log_ratio, p, args=(index, 1.0)))
+    return compare(label, ratio, "=", 1.0, **slack)
 
 
-def two_attained(
+def two_equalities(
     case: Case, log_ratio: LogRatio, first: Mapping[str, Array], second: Mapping
 ) -> Checks:
-    """The first two ratios, each at its case of equality."""
-    yield attained(case, "(i) reached", log_ratio, p=first, which=0)
-    yield attained(case, "(ii) reached", log_ratio, p=second, which=1)
+    """Checks of ratios 0 and 1, each at its case of equality."""
+    yield equality(case, "(i) reached", log_ratio, p=first, index=0)
+    yield equality(case, "(ii) reached", log_ratio, p=second, index=1)
 
 
 def counterexample(
@@ -187,37 +189,39 @@ def counterexample(
     bounds: tuple[float, float],
     slack: Slack,
 ) -> Counterexample:
-    """One number against the bound that is printed, and against the right one."""
-    printed, corrected = (bounded(label, value, relation, b, **slack) for b in bounds)
-    return Counterexample(printed=(printed,), corrected=(corrected,))
+    """Checks of one number against the printed bound and against the corrected one."""
+    misprint, correction = (compare(label, value, relation, b, **slack) for b in bounds)
+    return Counterexample(misprint=(misprint,), correction=(correction,))
 
 
-class Aligned(NamedTuple):
-    r"""Generic matrices whose singular vectors meet, where bounds are reached."""
+class EqualityCase(NamedTuple):
+    r"""Matrices with aligned singular vectors, for which bounds are reached."""
 
     matrices: dict[str, Array]  # `Q`, `K`, `V`, `log_radius` and `log_epsilon`
-    u: Array  # where `A` is largest, $A v = \|A\| u$; `V` stretches it the most
-    v: Array  # what `A` stretches the most
+    u: Array  # top left singular vector of `A`, and top right one of `V`
+    v: Array  # top right singular vector of `A`: $A v = \|A\| u$
     a: float  # the norm of `A`, divided by the bandwidth
     R: float  # the radius
 
-    def at(self, atoms: Array, w: list[float], **probes: Array) -> dict[str, Array]:
+    def parameters(
+        self, atoms: Array, w: list[float], **probes: Array
+    ) -> dict[str, Array]:
         """Parameters for four atoms on the sphere, given as unit vectors."""
         nowhere = {"x": np.zeros(D), "y": np.zeros(D)}
         measure = {"z": FAR * np.asarray(atoms), "logits": np.log(w)}
         return self.matrices | measure | nowhere | probes
 
     def dirac(self, **probes: Array) -> dict[str, Array]:
-        """All mass at $Ru$."""
-        return self.at(np.tile(self.u, (N, 1)), [0.1, 0.2, 0.3, 0.4], **probes)
+        """Parameters of the Dirac at $Ru$."""
+        return self.parameters(np.tile(self.u, (N, 1)), [0.1, 0.2, 0.3, 0.4], **probes)
 
     def pair(self, **probes: Array) -> dict[str, Array]:
-        r"""Halves at $\pm Ru$: the largest variance that a ball admits."""
+        r"""Parameters of equal masses at $\pm Ru$: the largest variance in the ball."""
         signs = np.array([[1], [-1], [1], [-1]])
-        return self.at(signs * self.u, [0.1, 0.3, 0.4, 0.2], **probes)
+        return self.parameters(signs * self.u, [0.1, 0.3, 0.4, 0.2], **probes)
 
 
-def aligned(rng: Rng) -> Aligned:
+def equality_case(rng: Rng) -> EqualityCase:
     """A random case of equality."""
     Q, K = rng.normal(size=(2, RANK, D))
     R, epsilon = rng.uniform(0.6, 1.6, size=2)
@@ -226,13 +230,13 @@ def aligned(rng: Rng) -> Aligned:
     V = turn @ np.diag([1.7, 0.6]) @ left.T
     sizes = {"log_radius": np.log(R), "log_epsilon": np.log(epsilon)}
     matrices = {"Q": Q, "K": K, "V": V} | sizes
-    return Aligned(matrices, left[:, 0], right[0], values[0] / epsilon, R)
+    return EqualityCase(matrices, left[:, 0], right[0], values[0] / epsilon, R)
 
 
 def unit(atoms: list[tuple[float, float]], **probes: Array) -> dict[str, Any]:
-    """Parameters of atoms on the unit circle, of equal weight; identities."""
-    one, zero = np.eye(RANK, D), np.zeros(())
-    matrices = {"Q": one, "K": one, "V": np.eye(D)}
+    """Parameters with identity matrices and equal atoms on the unit circle."""
+    identity, zero = np.eye(RANK, D), np.zeros(())
+    matrices = {"Q": identity, "K": identity, "V": np.eye(D)}
     matrices |= {"log_radius": zero, "log_epsilon": zero}
-    plain = Aligned(matrices, np.eye(D)[0], np.eye(D)[0], 1.0, 1.0)
-    return plain.at(np.array(atoms), [1.0 / N] * N, **probes)
+    plain = EqualityCase(matrices, np.eye(D)[0], np.eye(D)[0], 1.0, 1.0)
+    return plain.parameters(np.array(atoms), [1.0 / N] * N, **probes)

@@ -3,18 +3,18 @@
 from meanfield.attention import attentions
 from meanfield.theorems._arrays import JaxArray, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, bounded, log_ratio_at
-from meanfield.theorems.library.measures import of_points
+from meanfield.theorems._protocols import Slack, ascend, compare, log_ratio_at
+from meanfield.theorems.library.measures import point_measures
 
 from . import attacks
 
 THREE = ("(i) size", "(ii) derivative in x", "(iii) derivative in μ")
-ROUNDED = Slack(tolerance=1e-12, why="rounding")
-LIGHT = 1e-12  # the share of an atom that all others outweigh
+ROUNDING = Slack(tolerance=1e-12, why="rounding")
+LIGHT = 1e-12  # the weight of the light atom
 LIMIT = Slack(
     tolerance=1e-9,
-    why="reached as the share of the first atom tends to zero: at 1e-12 it is missed "
-    "by 1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding",
+    why="reached as the weight of the first atom tends to zero: at 1e-12 the gap is "
+    "1e-12 exp(2‖A‖R|x|) ≤ 1e-10, and rounding",
 )
 Bounds = tuple[float, ...]
 
@@ -25,7 +25,7 @@ Bounds = tuple[float, ...]
     claim=r"Softmax: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
     r"\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
     r"2\|A\|R|x|) e^{2\|A\|R|x|} W_p(\mu, \nu)$, for all $x$. All are sharp.",
-    hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    hypotheses=attacks.PAIR_SUPPORT + ", $p \\geq 1$" + attacks.BANDWIDTH,
     control=(
         "the constants of (i) and (ii) and the exponent of (iii) are halved",
         {"bounds": (0.5, 0.5, 1), "factor": 0.5},
@@ -35,29 +35,33 @@ Bounds = tuple[float, ...]
 def softmax_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Gradient ascent of each log-ratio through the library's field and derivatives.
+    """Compares the largest ratio found by gradient ascent with each bound.
 
-    Measure, probe, matrices, radius and bandwidth are free; (iii) moves one atom, where
-    W_1 is its share times its way. Then equality: a Dirac, halves at opposite points,
-    a light atom opposite to a heavy one.
+    The ascent goes through the library's field and its derivatives and varies measure,
+    probe, matrices, radius and bandwidth. (iii) moves one atom, so that W_1 is its
+    weight times its displacement. Equality must be reached by a Dirac (i), by equal
+    masses at opposite points (ii), and by a light atom opposite to heavy ones (iii).
     """
-    data = attacks.aligned(case.rng("equality"))
+    data = attacks.equality_case(case.rng("equality"))
     ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
     yield from attacks.estimates(case, softmax, **ratios)
-    yield from attacks.two_attained(case, softmax, data.dirac(x=data.v), data.pair())
+    yield from attacks.two_equalities(case, softmax, data.dirac(x=data.v), data.pair())
     signs = np.array([[1], [-1], [-1], [-1]])
-    rest, near = (1 - LIGHT) / 3, data.v / (data.a * data.R)
-    light = data.at(signs * data.u, [LIGHT, rest, rest, rest], x=near)
+    rest, light_probe = (1 - LIGHT) / 3, data.v / (data.a * data.R)
+    light = data.parameters(signs * data.u, [LIGHT, rest, rest, rest], x=light_probe)
     label = "(iii) reached in a limit"
-    yield attacks.attained(case, label, softmax, p=light, which=2, slack=LIMIT)
+    yield attacks.equality(case, label, softmax, p=light, index=2, slack=LIMIT)
 
 
-def softmax(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Ratios (i)–(iii) of Lemma B.2; `factor` multiplies the exponent of (iii)."""
+def softmax(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
+    r"""Log-ratio (i), (ii) or (iii) of Lemma B.2.
+
+    `factor` multiplies the exponent of (iii).
+    """
     s = attacks.scene(p)
     tilt = 2 * s.a * s.R * s.reach
     spread = jnp.log1p(tilt) + factor * tilt
-    return _three("softmax", p, s, (1.0, spread))[which]
+    return _three("softmax", p, s, (1.0, spread))[index]
 
 
 def _three(
@@ -68,8 +72,8 @@ def _three(
     make, epsilon = attentions[name], jnp.exp(p["log_epsilon"])
     dynamics = make(p["Q"], p["K"], p["V"], epsilon=epsilon)
     sizes = jnp.stack(attacks.log_sizes(dynamics, s.mu, s.x)) - jnp.log(s.v)
-    slope = jnp.log(c * s.a * s.R**2)
-    return sizes - jnp.stack([jnp.log(s.R), slope, log_spread])
+    derivative_bound = jnp.log(c * s.a * s.R**2)
+    return sizes - jnp.stack([jnp.log(s.R), derivative_bound, log_spread])
 
 
 @statement(
@@ -79,7 +83,7 @@ def _three(
     r"2\|V\| \|A\| R^2$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
     r"4R(\|A\| |x| + \|K\|^2 R)) e^{(\|Q\||x| + \|K\|R)^2} W_p(\mu, \nu)$, for all "
     "$x$. The first two are sharp.",
-    hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    hypotheses=attacks.PAIR_SUPPORT + ", $p \\geq 1$" + attacks.BANDWIDTH,
     control=(
         "the constants of (i) and (ii) are halved, and (iii) loses its exponential",
         {"bounds": (0.5, 0.5, 1), "factor": 0.0},
@@ -89,36 +93,43 @@ def _three(
 def l2_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """As for Lemma B.2: ascents, then equality at a Dirac and at opposite points."""
-    data = attacks.aligned(case.rng("equality"))
+    """Compares the largest ratio found by gradient ascent with each bound.
+
+    As for Lemma B.2; (i) must be reached by a Dirac, (ii) by equal masses at opposite
+    points.
+    """
+    data = attacks.equality_case(case.rng("equality"))
     yield from attacks.estimates(case, l2, labels=THREE, bounds=bounds, factor=factor)
-    yield from attacks.two_attained(case, l2, data.dirac(x=data.v), data.pair())
+    yield from attacks.two_equalities(case, l2, data.dirac(x=data.v), data.pair())
 
 
-def printed_l2_slope(case: Case) -> Counterexample:
-    """The derivative at the middle of two atoms against $|V||A|R^2$ and twice that."""
+def l2_counterexample(case: Case) -> Counterexample:
+    """Compares ‖DΓ‖ at the middle of two atoms with both bounds of (ii)."""
     p = attacks.unit([(1, 0), (-1, 0), (1, 0), (-1, 0)])
-    slope = 2 * np.exp(log_ratio_at(case, l2, p, given=(1, 1.0)))
-    return attacks.counterexample("‖DΓ‖", slope, "<=", (1.0, 2.0), ROUNDED)
+    derivative = 2 * np.exp(log_ratio_at(case, l2, p, args=(1, 1.0)))
+    return attacks.counterexample("‖DΓ‖", derivative, "<=", (1.0, 2.0), ROUNDING)
 
 
 L2_MISPRINT = {
-    "printed": r"L2: $\|D_x\Gamma_\mu\| \leq \|V\| \|A\| R^2$.",
-    "corrected": r"$D_x\Gamma_\mu = 2V\,\mathrm{Var}\,A$, so $\|D_x\Gamma_\mu\| \leq "
+    "claim": r"L2: $\|D_x\Gamma_\mu\| \leq \|V\| \|A\| R^2$.",
+    "correction": r"$D_x\Gamma_\mu = 2V\,\mathrm{Var}\,A$, so $\|D_x\Gamma_\mu\| \leq "
     r"2\|V\| \|A\| R^2$.",
     "counterexample": r"$\mu = (\delta_{-1} + \delta_1)/2$, $Q = K = V = 1$, $x = 0$",
 }
 
 
-l2_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
+l2_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
-def l2(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Ratios (i)–(iii) of Lemma B.3; `factor` multiplies the exponent of (iii)."""
+def l2(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
+    r"""Log-ratio (i), (ii) or (iii) of Lemma B.3.
+
+    `factor` multiplies the exponent of (iii).
+    """
     s = attacks.scene(p)
-    slope = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
-    spread = jnp.log1p(slope) + factor * (s.q * s.reach + s.k * s.R) ** 2
-    return _three("l2", p, s, (2.0, spread))[which]
+    growth = 4 * s.R * (s.a * s.reach + s.k**2 * s.R)
+    spread = jnp.log1p(growth) + factor * (s.q * s.reach + s.k * s.R) ** 2
+    return _three("l2", p, s, (2.0, spread))[index]
 
 
 @statement(
@@ -127,7 +138,7 @@ def l2(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
     claim=r"Sigmoid: (i) $|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq "
     r"\|V\| \|A\| R^2 / 4$; (iii) $|\Gamma_\mu(x) - \Gamma_\nu(x)| \leq \|V\| (1 + "
     r"\|A\|R|x|/4) W_1(\mu, \nu)$, for all $x$. The first two are sharp.",
-    hypotheses=attacks.TWO_ON_BALL + attacks.BANDWIDTH,
+    hypotheses=attacks.PAIR_SUPPORT + attacks.BANDWIDTH,
     control=(
         "the constants of (i) and (ii) are halved, and (iii) loses its second term",
         {"bounds": (0.5, 0.5, 1), "factor": 0.0},
@@ -137,36 +148,40 @@ def l2(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
 def sigmoid_estimates(
     case: Case, *, bounds: Bounds = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """As for Lemma B.2; equality at a Dirac, far from the probe and orthogonal to it.
+    """Compares the largest ratio found by gradient ascent with each bound.
 
-    Where the score is 40 the sigmoid is one to the last digit.
+    As for Lemma B.2. (i) must be reached by a Dirac and a distant probe, with a score
+    of 40, where the sigmoid rounds to one; (ii) by a Dirac and a probe with score zero.
     """
-    data = attacks.aligned(case.rng("equality"))
+    data = attacks.equality_case(case.rng("equality"))
     far = 40 / (data.a * data.R) * data.v
     ratios = {"labels": THREE, "bounds": bounds, "factor": factor}
     yield from attacks.estimates(case, sigmoid, **ratios)
-    yield from attacks.two_attained(case, sigmoid, data.dirac(x=far), data.dirac())
+    yield from attacks.two_equalities(case, sigmoid, data.dirac(x=far), data.dirac())
 
 
-@sigmoid_estimates.misprinted(
+@sigmoid_estimates.register_misprint(
     "C27",
-    printed=r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
+    claim=r"(iii) for all $x$ with a constant free of it, read as $|\Gamma_\mu(x) - "
     r"\Gamma_\nu(x)| \leq \|V\| (1 + \|A\| R^2) W_p(\mu, \nu)$.",
-    corrected=r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows "
+    correction=r"$\|V\| (1 + \|A\| R |x| / 4) W_1(\mu, \nu)$: what is printed follows "
     r"for $|x| \leq 4R$ alone.",
     counterexample=r"$A = V = I$, $R = 1$, $x = (40, 0)$, the Dirac at $(0, 1)$ moved",
 )
 def _(case: Case) -> Counterexample:
     p = attacks.unit([(0, 1)] * 4, x=np.array([40.0, 0.0]))
-    rate = 11 * np.exp(log_ratio_at(case, sigmoid, p, given=(2, 1.0)))
-    return attacks.counterexample("|dΓ|/W₁", rate, "<=", (2.0, 11.0), ROUNDED)
+    rate = 11 * np.exp(log_ratio_at(case, sigmoid, p, args=(2, 1.0)))
+    return attacks.counterexample("|dΓ|/W₁", rate, "<=", (2.0, 11.0), ROUNDING)
 
 
-def sigmoid(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Ratios (i)–(iii) of Lemma B.7; `factor` multiplies the quarter of (iii)."""
+def sigmoid(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
+    r"""Log-ratio (i), (ii) or (iii) of Lemma B.7.
+
+    `factor` multiplies the quarter of (iii).
+    """
     s = attacks.scene(p)
     spread = jnp.log1p(factor * s.a * s.R * s.reach / 4)
-    return _three("sigmoid", p, s, (0.25, spread))[which]
+    return _three("sigmoid", p, s, (0.25, spread))[index]
 
 
 @statement(
@@ -174,22 +189,24 @@ def sigmoid(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArra
     source="Lemma B.1, App. B.1",
     claim=r"$\|\mathrm{Var}\,\mu\| \leq R^2$, with equality for "
     r"$(\delta_{Ru} + \delta_{-Ru})/2$.",
-    hypotheses=attacks.ON_BALL,
+    hypotheses=attacks.BALL_SUPPORT,
     control=("the bound is half of the squared radius", {"bound": 0.5}, ("variance",)),
 )
 def variance_in_a_ball(case: Case, *, bound: float = 1.0) -> Checks:
-    """Ascent of the log-ratio over weights and atoms, then the case of equality.
+    """Compares the largest ratio found by gradient ascent with the bound.
 
-    And the library's moments, norms and restrictions of a weighted cloud in NumPy.
+    The ascent varies weights and atoms; two equal masses at opposite points must reach
+    the bound. Also compares the library's moments, norms and restrictions of a weighted
+    cloud with NumPy.
     """
-    data = attacks.aligned(case.rng("equality"))
+    data = attacks.equality_case(case.rng("equality"))
     ratio = np.exp(log_ratio_at(case, variance, data.pair()))
     yield ascend(case, "variance", variance, attacks.start, bound=bound)
-    yield bounded("reached", ratio, "=", 1.0, **ROUNDED)
-    yield from of_points(case)
+    yield compare("reached", ratio, "=", 1.0, **ROUNDING)
+    yield from point_measures(case)
 
 
 def variance(p: attacks.Parameters) -> JaxArray:
-    r"""The ratio of $\|\mathrm{Var}\,\mu\|$ to $R^2$."""
+    r"""Logarithm of $\|\mathrm{Var}\,\mu\|/R^2$."""
     s = attacks.scene(p)
     return jnp.log(attacks.norm(s.mu.covariance)) - 2 * jnp.log(s.R)

@@ -1,11 +1,11 @@
 r"""Estimates of fields: Sinkhorn attention.
 
-The Lipschitz constant of Lemma B.6 (iii) is ours. With $a = \|A\|$, in the ball of
-radius $R$, moving the measure by $W_1$ moves half the oscillation of the potential $g$
-by $\delta/(1 - \tanh(aR^2))$ at most, $\delta = 2aRe^{4aR^2}W_1$ (see the estimates of
-potentials), and the field by a covariance with $dg$ plus $w_0(\kappa h + (y_0 - m)
-D_y\kappa\cdot h)$, where $\log\kappa \leq r = 2aR(|x| + R)$, $|D_y\log\kappa| \leq
-a(|x| + R)$ and $|y_0 - m| \leq 2R$.
+The Lipschitz constant of Lemma B.6 (iii) is our own. With $a = \|A\|$, in the ball of
+radius $R$, moving the measure by $W_1$ changes half the oscillation of the potential
+$g$ by at most $\delta/(1 - \tanh(aR^2))$, $\delta = 2aRe^{4aR^2}W_1$ (see the
+estimates of potentials). It changes the field by a covariance with $dg$ plus
+$w_0(\kappa h + (y_0 - m) D_y\kappa\cdot h)$, where $\log\kappa \leq r = 2aR(|x| + R)$,
+$|D_y\log\kappa| \leq a(|x| + R)$ and $|y_0 - m| \leq 2R$.
 """
 
 from meanfield.attention import Attention, Sinkhorn, attentions
@@ -34,37 +34,47 @@ THREE = ("(i) size", "(ii) derivative in x", "(iii) Lipschitz in μ")
     control=("the constants are halved", {"bounds": (0.5, 0.5, 0.5)}, THREE),
 )
 def sinkhorn_estimates(case: Case, *, bounds: tuple[float, ...] = (1, 1, 1)) -> Checks:
-    """Gradient ascent through the library's converged field.
+    """Compares the largest ratio found by gradient ascent with each bound.
 
-    (iii) compares two measures that differ by one atom, where W_1 is its share times
-    its way. Then equality at a Dirac and at halves at opposite points.
+    The ascent goes through the library's converged field. (iii) compares two measures
+    that differ in one atom, so that W_1 is its weight times its displacement. (i) must
+    be reached by a Dirac, (ii) by two equal masses at opposite points.
     """
-    data = attacks.aligned(case.rng("equality"))
+    data = attacks.equality_case(case.rng("equality"))
     yield from attacks.estimates(case, sinkhorn, labels=THREE, bounds=bounds)
-    yield from attacks.two_attained(case, sinkhorn, data.dirac(x=data.v), data.pair())
+    yield from attacks.two_equalities(case, sinkhorn, data.dirac(x=data.v), data.pair())
 
 
-def sinkhorn(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
-    """Ratios (i)–(iii) of Lemma B.6; `factor` multiplies the exponents of (iii)."""
+def sinkhorn(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
+    """Log-ratio (i), (ii) or (iii) of Lemma B.6.
+
+    `factor` multiplies the exponents of (iii).
+    """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
-    made = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)
-    dynamics = Attention(made.score, Sinkhorn(max_iterations=attacks.LIMIT), made.value)
-    pair, log_distance = attacks.moved(s)
-    fields = jax.vmap(lambda atoms: dynamics.field(0.0, s.mu.at(atoms)))(pair)
+    attention = attentions["sinkhorn"](p["Q"], p["K"], p["V"], epsilon=epsilon)
+    dynamics = Attention(
+        attention.score, Sinkhorn(max_iterations=attacks.LIMIT), attention.value
+    )
+    pair, log_distance = attacks.move_first_atom(s)
+    fields = jax.vmap(
+        lambda atoms: dynamics.field(0.0, s.mu.replace_coordinates(atoms))
+    )(pair)
 
     def velocities(x: JaxArray) -> tuple[JaxArray, JaxArray]:
-        found = jax.vmap(lambda field: field(Tokens(x[None, :]))[0])(fields)
-        return found, found
+        values = jax.vmap(lambda field: field(Tokens(x[None, :]))[0])(fields)
+        return values, values
 
-    slopes, (here, there) = jax.jacfwd(velocities, has_aux=True)(s.x)
-    size = jnp.log(attacks.size(here)) - jnp.log(s.R)
-    slope = jnp.log(attacks.norm(slopes[0])) - jnp.log(s.a * s.R**2)
-    apart = jnp.log(attacks.size(there - here)) - log_distance - _log_spread(s, factor)
-    ratio = jnp.stack([size, slope, apart])[which] - jnp.log(s.v / epsilon)
-    return ratio + attacks.solved(fields.convergence)
+    jacobians, (first, second) = jax.jacfwd(velocities, has_aux=True)(s.x)
+    size = jnp.log(attacks.size(first)) - jnp.log(s.R)
+    derivative = jnp.log(attacks.norm(jacobians[0])) - jnp.log(s.a * s.R**2)
+    difference = (
+        jnp.log(attacks.size(second - first)) - log_distance - _log_spread(s, factor)
+    )
+    ratio = jnp.stack([size, derivative, difference])[index] - jnp.log(s.v / epsilon)
+    return ratio + attacks.convergence_penalty(fields.convergence)
 
 
 def _log_spread(s: attacks.Scene, factor: JaxArray) -> JaxArray:
     t, far = s.a * s.R**2, 2 * s.a * s.R * (s.reach + s.R)
-    of_potential = jnp.log(2 * t) + 4 * factor * t - jnp.log1p(-jnp.tanh(t))
-    return jnp.logaddexp(of_potential, factor * far + jnp.log1p(far))
+    potential_term = jnp.log(2 * t) + 4 * factor * t - jnp.log1p(-jnp.tanh(t))
+    return jnp.logaddexp(potential_term, factor * far + jnp.log1p(far))

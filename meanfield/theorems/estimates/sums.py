@@ -1,19 +1,19 @@
-"""Estimates of fields: multi-head and unnormalised attention, and all together."""
+"""Estimates of fields: multi-head and unnormalised attention, and all variants."""
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import attentions
-from meanfield.dynamics import Heads, stacked
+from meanfield.dynamics import Heads, stack_trees
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import ascend, bounded, log_ratio_at
+from meanfield.theorems._protocols import ascend, compare, log_ratio_at
 from meanfield.tokens import Tokens
 
 from . import attacks
-from .fields import L2_MISPRINT, THREE, l2, printed_l2_slope, sigmoid, softmax
+from .fields import L2_MISPRINT, THREE, l2, l2_counterexample, sigmoid, softmax
 from .sinkhorn import sinkhorn
 
-UNNORMALISED = ("exp", "linear", "relu")
+LINK_NAMES = ("exp", "linear", "relu")
 
 
 @statement(
@@ -22,44 +22,51 @@ UNNORMALISED = ("exp", "linear", "relu")
     claim=r"$\sup_{x \in B_R} |\Gamma_\mu(x)| \leq \|V\| R e^{\|A\| R^2}$ for weights "
     r"$e^s$, and $\leq \|V\| \|A\| R^3$ for weights $s$ and $\max(s, 0)$. A Dirac "
     "reaches each.",
-    hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
+    hypotheses=attacks.BALL_SUPPORT + attacks.BANDWIDTH,
     aliases=("castin2025:unnormalised-lin", "castin2025:unnormalised-relu"),
     control=(
         "the exponent and both constants are halved",
         {"bounds": (1, 0.5, 0.5), "factor": 0.5},
-        UNNORMALISED,
+        LINK_NAMES,
     ),
 )
 def unnormalised_sizes(
     case: Case, *, bounds: tuple[float, ...] = (1, 1, 1), factor: float = 1.0
 ) -> Checks:
-    """Gradient ascent over measure, probe in the ball, matrices and bandwidth.
+    """Compares the largest ratio found by gradient ascent with each bound.
 
-    Then equality: the Dirac at the top left singular vector of A, which V stretches the
-    most, seen from the right one, both on the sphere.
+    The ascent varies measure, probe in the ball, matrices and bandwidth. Each bound
+    must be reached by the Dirac at the top left singular vector of A, which V stretches
+    most, with the probe at the right one, both on the sphere.
     """
-    data = attacks.aligned(case.rng("equality"))
+    data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=40 * data.v)
-    ratios = {"labels": UNNORMALISED, "bounds": bounds, "factor": factor}
-    yield from attacks.estimates(case, unnormalised, **ratios)
-    for which, name in enumerate(UNNORMALISED):
-        yield attacks.attained(case, f"{name} reached", unnormalised, p=p, which=which)
+    ratios = {"labels": LINK_NAMES, "bounds": bounds, "factor": factor}
+    yield from attacks.estimates(case, unnormalised_ratios, **ratios)
+    for index, name in enumerate(LINK_NAMES):
+        yield attacks.equality(
+            case, f"{name} reached", unnormalised_ratios, p=p, index=index
+        )
 
 
-def unnormalised(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
-    r"""Ratios of $|\Gamma(x)|$ in the ball, in the order of `UNNORMALISED`.
+def unnormalised_ratios(
+    p: attacks.Parameters, index: JaxArray, factor: JaxArray
+) -> JaxArray:
+    r"""Log-ratio of $|\Gamma(x)|$ in the ball to its bound, for `LINK_NAMES[index]`.
 
-    `factor` multiplies the exponent of the first bound.
+    `factor` multiplies the exponent of the bound of `exp`.
     """
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
-    made = [
-        attentions[n](p["Q"], p["K"], p["V"], epsilon=epsilon) for n in UNNORMALISED
+    dynamics = [
+        attentions[n](p["Q"], p["K"], p["V"], epsilon=epsilon) for n in LINK_NAMES
     ]
-    at = Tokens(s.inside[None, :])
-    sizes = [attacks.size(each.field(0.0, s.mu)(at)[0]) for each in made]
+    probe = Tokens(s.ball_probe[None, :])
+    sizes = [
+        attacks.size(attention.field(0.0, s.mu)(probe)[0]) for attention in dynamics
+    ]
     score = s.a * s.R**2
     bounds = jnp.stack([factor * score, jnp.log(score), jnp.log(score)])
-    return (jnp.log(jnp.stack(sizes)) - bounds - jnp.log(s.v * s.R))[which]
+    return (jnp.log(jnp.stack(sizes)) - bounds - jnp.log(s.v * s.R))[index]
 
 
 @statement(
@@ -68,30 +75,36 @@ def unnormalised(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> Ja
     claim=r"Multi-head softmax: $|\Gamma|$, $\|D_x\Gamma\|$ and the Lipschitz constant "
     "in $W_p$ are at most the sums over heads of the bounds of Lemma B.2, with "
     r"$\|W^{(h)}V^{(h)}\|$ for $\|V\|$ and $A^{(h)}$ for $A$.",
-    hypotheses=attacks.TWO_ON_BALL + ", $p \\geq 1$" + attacks.BANDWIDTH,
-    control=("the bound of the larger head stands for the sum", {"factor": 0.0}, THREE),
+    hypotheses=attacks.PAIR_SUPPORT + ", $p \\geq 1$" + attacks.BANDWIDTH,
+    control=("the bound of the larger head replaces the sum", {"factor": 0.0}, THREE),
 )
 def heads_estimates(case: Case, *, factor: float = 1.0) -> Checks:
-    """Gradient ascent through the library's sum of two heads, all matrices free.
+    """Compares the largest ratio found by gradient ascent with each bound.
 
-    Then equality of (i) and (ii): two heads that are multiples of one.
+    The ascent goes through the library's sum of two heads and varies all matrices. (i)
+    and (ii) must be reached by two heads that are multiples of one.
     """
-    data = attacks.aligned(case.rng("equality"))
+    data = attacks.equality_case(case.rng("equality"))
     scale = np.array([1.0, 2.5])[:, None, None]
 
-    def doubled(p: dict[str, Array]) -> dict[str, Array]:
-        once = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
-        return p | once | {"Q": scale * p["Q"], "V": scale * p["V"]}
+    def double_heads(p: dict[str, Array]) -> dict[str, Array]:
+        matrices = {"K": np.stack([p["K"]] * 2), "W": np.stack([np.eye(attacks.D)] * 2)}
+        return p | matrices | {"Q": scale * p["Q"], "V": scale * p["V"]}
 
-    ratios, reached = {"labels": THREE, "factor": factor}, attacks.two_attained
+    ratios, check_equalities = (
+        {"labels": THREE, "factor": factor},
+        attacks.two_equalities,
+    )
     yield from attacks.estimates(case, heads, begin=start_heads, **ratios)
-    yield from reached(case, heads, doubled(data.dirac()), doubled(data.pair()))
+    yield from check_equalities(
+        case, heads, double_heads(data.dirac()), double_heads(data.pair())
+    )
 
 
-def heads(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
-    """Ratios (i)–(iii) of Lemma B.4 for two heads, values `W V`.
+def heads(p: attacks.Parameters, index: JaxArray, factor: JaxArray) -> JaxArray:
+    """Log-ratio (i), (ii) or (iii) of Lemma B.4 for two heads with values `W V`.
 
-    Bounds sum over heads; at `factor` zero only the larger head is left.
+    Bounds are summed over the heads; for `factor` zero the larger one is taken.
     """
     s, epsilon = attacks.scene(_one_head(p)), jnp.exp(p["log_epsilon"])
     values = p["W"] @ p["V"]
@@ -99,13 +112,17 @@ def heads(p: attacks.Parameters, which: JaxArray, factor: JaxArray) -> JaxArray:
         attentions["softmax"](p["Q"][h], p["K"][h], values[h], epsilon=epsilon)
         for h in range(2)
     ]
-    sizes = jnp.stack(attacks.log_sizes(Heads(stacked(members)), s.mu, s.x))
+    sizes = jnp.stack(attacks.log_sizes(Heads(stack_trees(members)), s.mu, s.x))
     A = jnp.swapaxes(p["K"], 1, 2) @ p["Q"]
     v, a = jax.vmap(attacks.norm)(values), jax.vmap(attacks.norm)(A) / epsilon
     tilt = 2 * a * s.R * s.reach
-    each = jnp.stack([v * s.R, v * a * s.R**2, jnp.exp(jnp.log(v) + tilt) * (1 + tilt)])
-    bounds = factor * jnp.sum(each, axis=1) + (1 - factor) * jnp.max(each, axis=1)
-    return (sizes - jnp.log(bounds))[which]
+    head_bounds = jnp.stack(
+        [v * s.R, v * a * s.R**2, jnp.exp(jnp.log(v) + tilt) * (1 + tilt)]
+    )
+    bounds = factor * jnp.sum(head_bounds, axis=1) + (1 - factor) * jnp.max(
+        head_bounds, axis=1
+    )
+    return (sizes - jnp.log(bounds))[index]
 
 
 def _one_head(p: attacks.Parameters) -> dict[str, JaxArray]:
@@ -113,10 +130,10 @@ def _one_head(p: attacks.Parameters) -> dict[str, JaxArray]:
 
 
 def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
-    """As for one head, with matrices for two and one more factor of the value."""
+    """Random parameters as in `attacks.start`, for two heads, with a factor `W`."""
     first, second = (attacks.start(k) for k in jax.random.split(key))
-    both = {name: jnp.stack([first[name], second[name]]) for name in ("Q", "K", "V")}
-    return first | both | {"W": jnp.reshape(second["z"], (2, attacks.D, attacks.D))}
+    stacks = {name: jnp.stack([first[name], second[name]]) for name in ("Q", "K", "V")}
+    return first | stacks | {"W": jnp.reshape(second["z"], (2, attacks.D, attacks.D))}
 
 
 @statement(
@@ -126,22 +143,26 @@ def start_heads(key: PRNGKey) -> dict[str, JaxArray]:
     r"$|\Gamma_\mu(x)| \leq \|V\| R$; (ii) $\|D_x\Gamma_\mu\| \leq c\|V\| \|A\| R^2$ "
     r"with $c = 1$, 2, 1, 1/4, and sums over heads; (iii) $|\Gamma_\mu(x) - "
     r"\Gamma_\nu(x)| \leq c(x, R) W_p(\mu, \nu)$, with $c(x, R)$ of Lemmas B.2 to B.7.",
-    hypotheses=attacks.TWO_ON_BALL
+    hypotheses=attacks.PAIR_SUPPORT
     + attacks.BANDWIDTH
     + r"; Sinkhorn then with $V/\epsilon$",
     aliases=("castin2025:thm-3.1-estimates",),
     remark="C26 corrects (ii) for L2. C6: for Sinkhorn (iii) holds with W₁, Lemma B.6.",
 )
 def field_estimates(case: Case) -> Checks:
-    """The ascents of Lemmas B.2 to B.7 through the library's fields; new starts."""
+    """Compares the largest ratios found by gradient ascent with the bounds.
+
+    The ascents go through the library's fields, as for Lemmas B.2 to B.7, from new
+    random starts.
+    """
     for name, log_ratio, _, begin in VARIANTS:
         labels = tuple(f"{name} {label}" for label in THREE)
         yield from attacks.estimates(case, log_ratio, labels=labels, begin=begin)
 
 
-@field_estimates.refuted_by(
+@field_estimates.register_control(
     "constants of (i) and (ii) are halved, (iii) loses the factor that depends on x, "
-    "and the larger head stands for the sum"
+    "and the larger head replaces the sum"
 )
 def _(case: Case) -> Checks:
     for name, log_ratio, bounds, begin in VARIANTS:
@@ -150,11 +171,11 @@ def _(case: Case) -> Checks:
         yield from attacks.estimates(case, log_ratio, factor=0.0, **ratios)
 
 
-field_estimates.misprinted("C26", **L2_MISPRINT)(printed_l2_slope)
+field_estimates.register_misprint("C26", **L2_MISPRINT)(l2_counterexample)
 
 
 HALVES = (0.5, 0.5, 1.0)
-VARIANTS = (  # with the bounds of the control, and where ascents start
+VARIANTS = (  # name, log-ratio, bounds of the control, start of ascents
     ("softmax", softmax, HALVES, attacks.start),
     ("L2", l2, HALVES, attacks.start),
     ("Sinkhorn", sinkhorn, HALVES, attacks.start),
@@ -172,7 +193,7 @@ TWO = ("difference of fields", "weight")
     claim=r"Softmax: $|\Gamma_{A_1}(x) - \Gamma_{A_2}(x)| \leq 2\|V\| \|A_1 - A_2\| "
     r"R^2|x| e^{(\|A_1\| + \|A_2\|)R|x|}$, since $e^{x \cdot A^\top y} \geq "
     r"e^{-\|A\|R|x|}$ for $|y| \leq R$: sharp; of the first half is reached.",
-    hypotheses=attacks.ON_BALL + attacks.BANDWIDTH,
+    hypotheses=attacks.BALL_SUPPORT + attacks.BANDWIDTH,
     control=(
         "the 2 is a half, and the weight is doubled",
         {"bounds": (0.25, 0.5)},
@@ -182,53 +203,56 @@ TWO = ("difference of fields", "weight")
 def continuity_in_parameters(
     case: Case, *, bounds: tuple[float, ...] = (1.0, 1.0)
 ) -> Checks:
-    """Gradient ascent over measure, probe and both matrices, in the library's fields.
+    """Compares the largest ratios found by gradient ascent with both bounds.
 
-    The weight as the exponential of the library's score; it is reached at the points
-    where A is most negative.
+    The ascent goes through the library's fields and varies measure, probe and both
+    matrices. The weight is the exponential of the library's score; its bound must be
+    reached at the points where A is most negative.
     """
-    data = attacks.aligned(case.rng("equality"))
+    data = attacks.equality_case(case.rng("equality"))
     p = data.dirac(x=data.v, y=-40 * data.u) | {"other_Q": data.matrices["Q"]}
-    ratio = np.exp(log_ratio_at(case, parameters, p, given=(1,)))
+    ratio = np.exp(log_ratio_at(case, parameters, p, args=(1,)))
     for i, (label, bound) in enumerate(zip(TWO, bounds, strict=True)):
-        given = (i,)
-        yield ascend(
-            case, label, parameters, start_parameters, given=given, bound=bound
-        )
-    yield bounded("weight reached", ratio, "=", 1.0, **attacks.ATTAINED)
+        args = (i,)
+        yield ascend(case, label, parameters, start_parameters, args=args, bound=bound)
+    yield compare("weight reached", ratio, "=", 1.0, **attacks.EQUALITY_SLACK)
 
 
-@continuity_in_parameters.misprinted(
+@continuity_in_parameters.register_misprint(
     "C28",
-    printed=r"$|e^{x \cdot A^\top y}| \geq e^{\|A\|R|x|}$.",
-    corrected=r"$|e^{x \cdot A^\top y}| \geq e^{-\|A\|R|x|}$.",
+    claim=r"$|e^{x \cdot A^\top y}| \geq e^{\|A\|R|x|}$.",
+    correction=r"$|e^{x \cdot A^\top y}| \geq e^{-\|A\|R|x|}$.",
     counterexample=r"$A = I$, $R = 1$, $x = e_1$, $y = -e_1$",
 )
 def _(case: Case) -> Counterexample:
     e = np.eye(attacks.D)[0]
     p = attacks.unit([(1, 0)] * 4, x=e, y=-40 * e)
     p["other_Q"] = p["Q"]
-    weight = np.exp(-1 - log_ratio_at(case, parameters, p, given=(1,)))
+    weight = np.exp(-1 - log_ratio_at(case, parameters, p, args=(1,)))
     bounds = (np.e, 1 / np.e)
-    return attacks.counterexample("weight", weight, ">=", bounds, attacks.ATTAINED)
+    return attacks.counterexample(
+        "weight", weight, ">=", bounds, attacks.EQUALITY_SLACK
+    )
 
 
-def parameters(p: attacks.Parameters, which: JaxArray) -> JaxArray:
-    r"""Ratios for two matrices $A_1$, $A_2$, and for one weight."""
+def parameters(p: attacks.Parameters, index: JaxArray) -> JaxArray:
+    r"""Log-ratio for the fields of $A_1$ and $A_2$, or (index 1) for one weight."""
     s, epsilon = attacks.scene(p), jnp.exp(p["log_epsilon"])
-    of = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
-    at = Tokens(s.x[None, :])
-    first, second = (of(p[Q]).field(0.0, s.mu)(at)[0] for Q in ("Q", "other_Q"))
-    other = attacks.norm(p["K"].T @ p["other_Q"]) / epsilon
-    apart = attacks.norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
-    exponent = (s.a + other) * s.R * s.reach
-    bound = jnp.log(2 * s.v * apart * s.R**2 * s.reach) + exponent
-    score = Dot(p["Q"], p["K"], epsilon)(at, Tokens(s.other[None, :]))[0, 0]
+    attention = lambda Q: attentions["softmax"](Q, p["K"], p["V"], epsilon=epsilon)
+    probe = Tokens(s.x[None, :])
+    first, second = (
+        attention(p[Q]).field(0.0, s.mu)(probe)[0] for Q in ("Q", "other_Q")
+    )
+    other_norm = attacks.norm(p["K"].T @ p["other_Q"]) / epsilon
+    distance = attacks.norm(p["K"].T @ (p["Q"] - p["other_Q"])) / epsilon
+    exponent = (s.a + other_norm) * s.R * s.reach
+    bound = jnp.log(2 * s.v * distance * s.R**2 * s.reach) + exponent
+    score = Dot(p["Q"], p["K"], epsilon)(probe, Tokens(s.second_probe[None, :]))[0, 0]
     weight = -s.a * s.R * s.reach - score
-    return jnp.stack([jnp.log(attacks.size(first - second)) - bound, weight])[which]
+    return jnp.stack([jnp.log(attacks.size(first - second)) - bound, weight])[index]
 
 
 def start_parameters(key: PRNGKey) -> dict[str, JaxArray]:
-    """As for one field, with one more matrix."""
+    """Random parameters as in `attacks.start`, with a second query matrix."""
     first, second = (attacks.start(k) for k in jax.random.split(key))
     return first | {"other_Q": second["Q"]}

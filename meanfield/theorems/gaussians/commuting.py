@@ -1,11 +1,11 @@
-"""Gaussians under softmax attention, where the value commutes."""
+"""Gaussians under softmax attention with a commuting value matrix."""
 
 from jax import random
 from scipy.linalg import block_diag
 
 from meanfield.theorems._arrays import Array, JaxArray, Rng, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, bounded, counted, gap
+from meanfield.theorems._protocols import Slack, ascend, compare, gap, zero_count
 from meanfield.theorems.library import gaussian_flows as lib
 
 
@@ -19,118 +19,136 @@ from meanfield.theorems.library import gaussian_flows as lib
     hypotheses=r"$H = VA + A^\top V^\top$; $V$ commutes with $\Sigma_0 \succ 0$ and "
     "with $H$",
 )
-def commuting(case: Case) -> Checks:
-    """Flows in d = 3 to t = 1e8 against the formula.
+def commuting_flow(case: Case) -> Checks:
+    """Compares covariances of the library's flows in d = 3 with the formula.
 
-    V is a multiple of I on a plane where Σ₀ and H do not commute, or a rotation of
-    it; A is not symmetric, H of every signature. Also endings, blow-up times within
-    the error that the flow states, ranks and limits.
+    Flows to t = 1e8. V is a multiple of I on a plane where Σ₀ and H do not commute, or
+    a multiple of a rotation of it; A is not symmetric; H has every signature. Also
+    checks endings, blow-up times within the flow's error estimates, ranks and limits.
     """
     triples, kernels = _triples(case)
     run = lib.long_paths(case, "triples", triples, lib.LONG)
-    escapes = np.array([each.escape for each in triples])
-    yield gap("covariance", *lib.compared(run, triples, lib.LONG), **lib.FLOWN)
-    yield from lib.of_blow_ups(run, escapes, "d = 3")
+    escapes = np.array([problem.escape for problem in triples])
+    yield gap(
+        "covariance", *lib.resolvent_pairs(run, triples, lib.LONG), **lib.FLOW_SLACK
+    )
+    yield from lib.blow_up_checks(run, escapes, "d = 3")
     yield from _limits(run, triples, kernels)
 
 
-@commuting.refuted_by("V no longer commutes: it is sheared, with A and Σ₀ as they were")
+@commuting_flow.register_control(
+    "V is sheared, so that it does not commute; A and Σ₀ are unchanged"
+)
 def _(case: Case) -> Checks:
     triples, _ = _triples(case)
     shear = np.eye(3) + 0.3 * np.diag([1.0, 1.0], 1)
-    sheared = [each._replace(V=each.V @ shear) for each in triples]
+    problems = [problem._replace(V=problem.V @ shear) for problem in triples]
     ts = np.linspace(0, 0.2, 9)  # long before any blow-up
-    run = lib.long_paths(case, "triples", sheared, ts)
-    yield gap("covariance", *lib.compared(run, sheared, ts), **lib.FLOWN)
+    run = lib.long_paths(case, "triples", problems, ts)
+    yield gap("covariance", *lib.resolvent_pairs(run, problems, ts), **lib.FLOW_SLACK)
 
 
-@commuting.misprinted(
+@commuting_flow.register_misprint(
     "C7",
-    printed=r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ wherever it is invertible.",
-    corrected=r"On $[0, t_*)$ only: beyond, the formula is no covariance.",
+    claim=r"$\Sigma(t) = (\Sigma_0^{-1} - tH)^{-1}$ wherever it is invertible.",
+    correction=r"On $[0, t_*)$ only: beyond, the formula is no covariance.",
     counterexample="the triples whose H has a positive eigenvalue, at 1.5 t*",
 )
 def _(case: Case) -> Counterexample:
     triples, _ = _triples(case)
     run = lib.long_paths(case, "triples", triples, lib.LONG)
-    escapes = np.array([each.escape for each in triples])
-    up = np.isfinite(escapes)
+    escapes = np.array([problem.escape for problem in triples])
+    finite = np.isfinite(escapes)
     inverse = np.linalg.inv
-    beyond = [
+    continuations = [
         inverse(inverse(p.covariance) - 1.5 * t * p.H)
         for p, t in zip(triples, escapes, strict=True)
         if np.isfinite(t)
     ]
-    lowest = max(float(np.linalg.eigvalsh(Sigma)[0]) for Sigma in beyond)
-    reached = float(np.max(run.stop_time[up] / escapes[up]))
+    lowest = max(float(np.linalg.eigvalsh(Sigma)[0]) for Sigma in continuations)
+    time_ratio = float(np.max(run.stop_time[finite] / escapes[finite]))
     rounding = Slack(tolerance=1e-6, why="rounding of inverses and blow-up times")
     return Counterexample(
-        printed=(
-            bounded("least eigenvalue at 1.5 t*", lowest, ">=", 0, **rounding),
-            bounded("time reached over t*", reached, ">=", 1.5, **rounding),
+        misprint=(
+            compare("least eigenvalue at 1.5 t*", lowest, ">=", 0, **rounding),
+            compare("time reached over t*", time_ratio, ">=", 1.5, **rounding),
         ),
-        corrected=(
-            bounded("time reached over t*", reached, "<=", 1, **rounding),
-            gap("covariance", *lib.compared(run, triples, lib.LONG), **lib.FLOWN),
+        correction=(
+            compare("time reached over t*", time_ratio, "<=", 1, **rounding),
+            gap(
+                "covariance",
+                *lib.resolvent_pairs(run, triples, lib.LONG),
+                **lib.FLOW_SLACK,
+            ),
         ),
     )
 
 
 def _generic(rng: Rng, plane: Array, last: float) -> lib.Problem:
-    """`V` a multiple of I on a plane, where Σ₀ is generic and `H` as given."""
+    """Problem with `V` a multiple of I on a plane, Σ₀ generic and H = `plane` there.
+
+    `last` is the eigenvalue of H in the third direction.
+    """
     U, B = lib.rotation(rng, 3), rng.normal(size=(2, 2))
     v, w, s = rng.uniform(0.5, 1.5, size=3)
     parts = ((v * np.eye(2), w), (plane, last), (B @ B.T / 2 + 0.3 * np.eye(2), s))
-    return lib.with_scores(rng, *(U @ block_diag(*each) @ U.T for each in parts))
+    return lib.random_problem(rng, *(U @ block_diag(*blocks) @ U.T for blocks in parts))
 
 
 def _turning(rng: Rng, h: float, last: float) -> lib.Problem:
-    """`V` turns a plane on which Σ₀ and `H` are multiples of I: it is not symmetric.
+    """Problem with `V` a scaled rotation of a plane; there Σ₀ and H are multiples of I.
 
-    With `last` the larger: a blow-up of the plane would be unstable in other
-    directions, and no solver could follow the formula to its end.
+    H is `h` on the plane and `last`, which must be larger, in the third direction: a
+    blow-up in the plane is unstable, so that no solver can follow the formula to it.
     """
     U, angle = lib.rotation(rng, 3), rng.uniform(0.3, 1.2)
     v, w, s, r = rng.uniform(0.5, 1.5, size=4)
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     parts = (block_diag(v * turn, w), np.diag([h, h, last]), np.diag([s, s, r]))
-    return lib.with_scores(rng, *(U @ M @ U.T for M in parts))
+    return lib.random_problem(rng, *(U @ M @ U.T for M in parts))
 
 
 def _triples(case: Case) -> tuple[list[lib.Problem], list[int]]:
-    """Eight commuting triples or more, and the dimension of the kernel of each `H`."""
-    rng, made, kernels = case.rng("triples"), [], []
+    """At least eight commuting triples, and the dimension of the kernel of each `H`."""
+    rng, problems, kernels = case.rng("triples"), [], []
     for _ in range(case.pick(1, 4)):
         C, c = rng.normal(size=(2, 2)), rng.normal(size=2)
         c *= max(1, np.sqrt(0.2) / np.linalg.norm(c))
-        sunk = -C @ C.T - 0.2 * np.eye(2)
-        made += [
-            _generic(rng, sunk, -0.5),
+        negative_form = -C @ C.T - 0.2 * np.eye(2)
+        problems += [
+            _generic(rng, negative_form, -0.5),
             _generic(rng, -np.outer(c, c), -0.7),
-            _generic(rng, sunk, 0.0),
+            _generic(rng, negative_form, 0.0),
             _turning(rng, 0.0, -0.6),
             _generic(rng, np.array([[1.0, 0.3], [0.3, -0.5]]), -0.4),
-            _generic(rng, -sunk / 2, -0.3),
+            _generic(rng, -negative_form / 2, -0.3),
             _turning(rng, -0.3, 0.6),
             _turning(rng, -0.7, 0.9),
         ]
         kernels += [0, 1, 1, 2, 0, 0, 0, 0]
-    return made, kernels
+    return problems, kernels
 
 
 def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> Checks:
-    """What rests at t = 1e8: its rank, and where."""
-    still = [i for i, each in enumerate(triples) if not np.isfinite(each.escape)]
+    """Checks of ranks and limits at t = 1e8, and of sizes at a blow-up."""
+    indices = [
+        i for i, problem in enumerate(triples) if not np.isfinite(problem.escape)
+    ]
     final = run.covariances[:, -1]
-    rank = [int(np.sum(np.linalg.eigvalsh(final[i]) > 1e-4)) for i in still]
-    wrong = sum(r != kernels[i] for r, i in zip(rank, still, strict=True))
-    expected = [lib.resting(triples[i].factor, lib.kernel(triples[i].H)) for i in still]
-    decay = f"{lib.WHY_FLOW}; what decays is below 1e-8/0.2 then"
-    grown = [run.covariances[i, -1].max() for i in range(len(final)) if i not in still]
-    yield counted("ranks of limits that are not dim ker H", wrong)
-    yield gap("limits", final[still], expected, tolerance=lib.TOLERANCE, why=decay)
+    rank = [int(np.sum(np.linalg.eigvalsh(final[i]) > 1e-4)) for i in indices]
+    wrong = sum(r != kernels[i] for r, i in zip(rank, indices, strict=True))
+    expected = [
+        lib.limit_covariance(triples[i].factor, lib.kernel(triples[i].H))
+        for i in indices
+    ]
+    decay = f"{lib.WHY_FLOW}; decaying parts are below 1e-8/0.2 by then"
+    sizes = [
+        run.covariances[i, -1].max() for i in range(len(final)) if i not in indices
+    ]
+    yield zero_count("ranks of limits that are not dim ker H", wrong)
+    yield gap("limits", final[indices], expected, tolerance=lib.TOLERANCE, why=decay)
     why = "it is unbounded"
-    yield bounded("least size at a blow-up", min(grown), ">=", 1e4, why=why)
+    yield compare("least size at a blow-up", min(sizes), ">=", 1e4, why=why)
 
 
 @statement(
@@ -139,29 +157,32 @@ def _limits(run: lib.Paths, triples: list[lib.Problem], kernels: list[int]) -> C
     claim=r"In the joint basis of $\Sigma_0$ and $H$ the covariance stays diagonal, "
     r"and $\lambda_i(t) = (\lambda_i(\Sigma_0)^{-1} - t\lambda_i(H))^{-1}$.",
     hypotheses=r"$\Sigma_0$ and $H$ commute, $V$ as in Proposition 4.4",
-    control=("Σ₀ and H do not commute", {"shared": 0.5}),
+    control=("Σ₀ and H do not commute", {"share": 0.5}),
 )
-def joint(case: Case, *, shared: float = 1) -> Checks:
-    """Flows in d = 3 to t = 2, V a multiple of I, A not symmetric, in that basis."""
-    # `H` is diagonal in the basis of Σ₀, or `1 - shared` away from it.
+def joint_basis(case: Case, *, share: float = 1) -> Checks:
+    """Compares covariances of the library's flows in the joint basis with the formula.
+
+    Flows in d = 3 to t = 2, with V a multiple of I and A not symmetric.
+    """
+    # With `share` below 1 the basis of `H` is mixed with another one.
     rng, problems, bases = case.rng("joint"), [], []
     ts = np.linspace(0, 2, 9)
     for _ in range(case.pick(8, 32)):
-        U, other = lib.rotation(rng, 3), lib.rotation(rng, 3)
-        basis = np.linalg.qr(shared * U + (1 - shared) * other)[0]
-        basis = U if shared == 1 else basis
+        U, second_basis = lib.rotation(rng, 3), lib.rotation(rng, 3)
+        basis = np.linalg.qr(share * U + (1 - share) * second_basis)[0]
+        basis = U if share == 1 else basis
         s, h = rng.uniform(0.3, 1, size=3), rng.uniform(-1.5, 0.45, size=3)
         V, Sigma = rng.uniform(0.5, 1.5) * np.eye(3), (U * s) @ U.T
-        problems.append(lib.with_scores(rng, V, (basis * h) @ basis.T, Sigma))
+        problems.append(lib.random_problem(rng, V, (basis * h) @ basis.T, Sigma))
         bases.append((U, s, h))
     run = lib.long_paths(case, "joint", problems, ts)
     pairs = zip(run.covariances, bases, strict=True)
-    found = [U.T @ Sigmas @ U for Sigmas, (U, _, _) in pairs]
+    actual = [U.T @ Sigmas @ U for Sigmas, (U, _, _) in pairs]
     lines = [[np.diag(1 / (1 / s - t * h)) for t in ts] for _, s, h in bases]
-    yield gap("covariance in the joint basis", found, lines, **lib.FLOWN)
+    yield gap("covariance in the joint basis", actual, lines, **lib.FLOW_SLACK)
 
 
-REVERSED = [(1, 3), (2, 2), (3, 1)]
+REVERSED_PAIRS = [(1, 3), (2, 2), (3, 1)]
 
 
 @statement(
@@ -173,63 +194,75 @@ REVERSED = [(1, 3), (2, 2), (3, 1)]
     hypotheses=r"eigenvalues in decreasing order, $\Sigma \succ 0$, $H$ symmetric",
     remark="C9: that $V$ and $\\Sigma_0$ can be diagonalised together is not needed.",
     control=(
-        "The order is not reversed, and λ₁(Ω₀) stands for λ_d(Ω₀)",
+        "The order is not reversed, and λ₁(Ω₀) replaces λ_d(Ω₀)",
         {"pairs": [(1, 1), (3, 3)], "base": 2},
     ),
 )
 def weyl(
-    case: Case, *, pairs: list[tuple[int, int]] = REVERSED, base: int = 0
+    case: Case, *, pairs: list[tuple[int, int]] = REVERSED_PAIRS, base: int = 0
 ) -> Checks:
-    """Eigenvalues of the library's flows in d = 3 against those of Ω₀ − tH.
+    """Compares eigenvalues of the library's flows in d = 3 with those of Ω₀ − tH.
 
-    The inequality by gradient ascent over Ω₀ and H, t absorbed.
+    The inequality is tested by gradient ascent over Ω₀ and tH.
     """
     yield _inversion(case, pairs=pairs)
-    # Weyl's inequality, attacked, whatever the signs of its sides.
+    # The exponential of the difference, since both sides may have any sign.
     label = "exp of (Weyl's bound - the eigenvalue) / size"
-    yield ascend(case, label, _excess, _pair, given=(base,))
+    yield ascend(case, label, _excess, _pair, args=(base,))
 
 
-@weyl.misprinted(
+@weyl.register_misprint(
     "C9",
-    printed=r"$\lambda_i(\Sigma) = 1/\lambda_{d-i}(\Omega)$.",
-    corrected=r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$.",
-    counterexample="the same flows in d = 3, i = 1, 2; at i = 3 the print is void",
+    claim=r"$\lambda_i(\Sigma) = 1/\lambda_{d-i}(\Omega)$.",
+    correction=r"$\lambda_i(\Sigma) = 1/\lambda_{d+1-i}(\Omega)$.",
+    counterexample="the same flows in d = 3, i = 1, 2; for i = 3 there is no λ₀",
 )
 def _(case: Case) -> Counterexample:
-    printed = tuple(_inversion(case, pairs=[pair]) for pair in [(1, 2), (2, 1)])
-    return Counterexample(printed, (_inversion(case, pairs=REVERSED),))
+    misprint = tuple(_inversion(case, pairs=[pair]) for pair in [(1, 2), (2, 1)])
+    return Counterexample(misprint, (_inversion(case, pairs=REVERSED_PAIRS),))
 
 
 def _eigenvalues(M: Array) -> Array:
-    """Not increasing, as λ₁ ≥ … ≥ λ_d."""
+    """Eigenvalues in decreasing order, λ₁ ≥ … ≥ λ_d."""
     return np.linalg.eigvalsh(M)[..., ::-1]
 
 
 def _inversion(case: Case, *, pairs: list[tuple[int, int]]) -> Check:
-    """λ_i(Σ)λ_j(Ω) against one, for pairs (i, j) that count from one.
+    """Check that λ_i(Σ(t)) λ_j(Ω₀ − tH) is one for these pairs (i, j), from one.
 
-    Of Σ(t) by the library, and of Ω₀ − tH, of random flows.
+    Σ(t) is the library's, for random problems.
     """
     rng, problems, ts = case.rng("weyl"), [], np.linspace(0, 0.8, 9)
     for _ in range(case.pick(8, 32)):
         B, S = rng.normal(size=(2, 3, 3))
         V, H = rng.uniform(0.5, 1.5) * np.eye(3), -S @ S.T / 2 + 0.1 * np.eye(3)
-        problems.append(lib.with_scores(rng, V, H, B @ B.T / 3 + 0.2 * np.eye(3)))
+        problems.append(lib.random_problem(rng, V, H, B @ B.T / 3 + 0.2 * np.eye(3)))
     run = lib.long_paths(case, "weyl", problems, ts)
     Omega = [np.linalg.inv(p.covariance) - t * p.H for p in problems for t in ts]
-    of_Sigma, of_Omega = _eigenvalues(run.covariances), _eigenvalues(np.stack(Omega))
-    of_Sigma = of_Sigma.reshape(-1, 3)
-    products = np.stack([of_Sigma[:, i - 1] * of_Omega[:, j - 1] for i, j in pairs])
-    return gap("products of eigenvalues", products, np.ones_like(products), **lib.FLOWN)
+    Sigma_values, Omega_values = (
+        _eigenvalues(run.covariances),
+        _eigenvalues(np.stack(Omega)),
+    )
+    Sigma_values = Sigma_values.reshape(-1, 3)
+    products = np.stack(
+        [Sigma_values[:, i - 1] * Omega_values[:, j - 1] for i, j in pairs]
+    )
+    return gap(
+        "products of eigenvalues", products, np.ones_like(products), **lib.FLOW_SLACK
+    )
 
 
-def _excess(at: dict[str, JaxArray], base: JaxArray) -> JaxArray:
-    r"""$\lambda_d(\Omega) - \lambda_{d+1-i}(H) - \lambda_i(\Omega-H)$, over sizes."""
-    Omega, H = at["B"] @ at["B"].T, at["C"] + at["C"].T
-    left, of_Omega, of_H = (jnp.linalg.eigvalsh(M) for M in (Omega - H, Omega, H))
+def _excess(p: dict[str, JaxArray], base: JaxArray) -> JaxArray:
+    r"""Largest $\lambda_d(\Omega) - \lambda_{d+1-i}(H) - \lambda_i(\Omega-H)$ over i.
+
+    It is divided by the size of both matrices.
+    """
+    Omega, H = p["B"] @ p["B"].T, p["C"] + p["C"].T
+    left, Omega_values, H_values = (
+        jnp.linalg.eigvalsh(M) for M in (Omega - H, Omega, H)
+    )
     size = jnp.sqrt(jnp.sum(Omega**2) + jnp.sum(H**2))
-    return jnp.max(of_Omega[base] - of_H[::-1] - left) / size
+    return jnp.max(Omega_values[base] - H_values[::-1] - left) / size
 
 
 def _pair(key: JaxArray) -> dict[str, JaxArray]:

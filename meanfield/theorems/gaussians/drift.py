@@ -1,10 +1,10 @@
-r"""Gaussians under softmax attention beside an affine drift.
+r"""Gaussians under softmax attention with an affine drift.
 
-That attention beside an affine feed-forward part keeps Gaussians Gaussian, that Riccati
-equations are behind it, and that the covariance may come to rest or blow up, is
-announced in the abstract of Alcalde, Ji and Zuazua, *Reachability and asymptotics of
-Gaussian Transformer dynamics*, arXiv:2606.07600 (2026), of which no more was read. The
-formulas here are our own. Under softmax with $V = I$ the field is $x \mapsto \alpha +
+The abstract of Alcalde, Ji and Zuazua, *Reachability and asymptotics of Gaussian
+Transformer dynamics*, arXiv:2606.07600 (2026), announces that attention with an affine
+feed-forward part keeps Gaussians Gaussian by Riccati equations, and that the covariance
+may converge or blow up. Only that abstract was read; the formulas here are our own.
+Under softmax with $V = I$ the field is $x \mapsto \alpha +
 \Sigma A x/\epsilon + Mx + b$, so that $\Sigma' = \Sigma S\Sigma + M\Sigma + \Sigma
 M^\top$ with $S = (A + A^\top)/\epsilon$. Hence $P = \Sigma^{-1}$ has $P' = -P\Sigma'P
 = -S - PM - M^\top P$, which is linear: $(e^{M^\top t}Pe^{Mt})' = -e^{M^\top t}Se^{Mt}$.
@@ -17,7 +17,7 @@ from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.optimize import root_scalar
 
 from meanfield.attention import attentions
-from meanfield.dynamics import AbstractDynamics, Drift, Sum, stacked
+from meanfield.dynamics import AbstractDynamics, Drift, Sum, stack_trees
 from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
 from meanfield.theorems._protocols import gap
@@ -26,13 +26,15 @@ from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
 UNIT = np.linspace(0, 1, 9)
-LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])  # as many as UNIT
-SCAN = 200  # times at which a blow-up is looked for, before its root is found
-NEAR = 0.9  # of the time of a blow-up: later covariances magnify errors of steps
+LATE = np.array([0.0, 1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0])  # length of UNIT
+SCAN = 200  # times of the search that brackets a blow-up
+BLOW_UP_SHARE = (
+    0.9  # share of the blow-up time; later covariances magnify errors of steps
+)
 
 
 class _Problem(NamedTuple):
-    """Softmax with `V = I` and scores `A`, beside a drift, from a law."""
+    """Softmax with `V = I` and scores `A`, a drift Mx + b, and the initial law."""
 
     A: Array
     epsilon: float
@@ -59,38 +61,39 @@ class _Problem(NamedTuple):
     r"A/\epsilon + M)\alpha + b$.",
     hypotheses=r"$V = I$, $\Sigma_0 = YY^\top$ of any rank",
     control=(
-        "M is transposed, and half of b missing",
+        "M is transposed, and b is halved",
         {"turn": np.transpose, "share": 0.5},
         ("covariance, d = 3", "mean, d = 3"),
     ),
 )
 def precision(case: Case, *, turn: Unary = lambda M: M, share: float = 1.0) -> Checks:
-    """Flows of random A, M and b in d = 3, at full size 1 too, to t = 1 or a blow-up.
+    """Compares the library's flows of random A, M and b with the formulas.
 
-    Covariances against van Loan's exponential, blow-up times against a root of it,
-    means against DOP853 on the equations of α and Σ.
+    In d = 3, and in d = 1 at full size, to t = 1 or a blow-up. Covariances are compared
+    with van Loan's matrix exponential, blow-up times with a root of it, and means with
+    DOP853 on the equations of α and Σ.
     """
     for d in case.pick((3,), (1, 3)):
         problems = _draws(case, d)
         start = np.stack([p.law.mean for p in problems]), lib.starts(problems)[1]
-        run = lib.paths(_beside(problems), start, UNIT)
+        run = lib.paths(_drift_dynamics(problems), start, UNIT)
         times = np.array([_escape(p) for p in problems])
-        seen = [UNIT[NEAR * t >= UNIT] for t in times]
-        turned = [p._replace(M=turn(p.M)) for p in problems]
-        covariances = tuple(map(_covariances, turned, seen))
-        pushed = [p._replace(b=share * p.b) for p in problems]
-        means = tuple(map(_means, pushed, seen))
-        yield _compared(f"covariance, d = {d}", run.covariances, covariances)
-        yield _compared(f"mean, d = {d}", run.means, means)
-        yield from lib.of_blow_ups(run, times, f"d = {d}")
+        early_times = [UNIT[BLOW_UP_SHARE * t >= UNIT] for t in times]
+        turned_problems = [p._replace(M=turn(p.M)) for p in problems]
+        covariances = tuple(map(_covariances, turned_problems, early_times))
+        scaled_problems = [p._replace(b=share * p.b) for p in problems]
+        means = tuple(map(_means, scaled_problems, early_times))
+        yield _path_gap(f"covariance, d = {d}", run.covariances, covariances)
+        yield _path_gap(f"mean, d = {d}", run.means, means)
+        yield from lib.blow_up_checks(run, times, f"d = {d}")
 
 
-def _compared(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
-    """What was flown against what is expected of each, over the size of that."""
-    sizes = [np.max(np.abs(each)) for each in expected]
-    both = zip(flown, expected, sizes, strict=True)
-    pairs = [(path[: len(each)] / size, each / size) for path, each, size in both]
-    return gap(label, *map(np.concatenate, zip(*pairs, strict=True)), **lib.FLOWN)
+def _path_gap(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
+    """Check of paths against the expected ones, each over its largest entry."""
+    sizes = [np.max(np.abs(values)) for values in expected]
+    rows = zip(flown, expected, sizes, strict=True)
+    pairs = [(path[: len(values)] / size, values / size) for path, values, size in rows]
+    return gap(label, *map(np.concatenate, zip(*pairs, strict=True)), **lib.FLOW_SLACK)
 
 
 @statement(
@@ -103,70 +106,82 @@ def _compared(label: str, flown: Array, expected: tuple[Array, ...]) -> Check:
     r"-S$; below, $\Sigma \to 0$.",
     hypotheses=r"softmax, $V = I$, a drift $Mx$, $\Sigma_0 = YY^\top \succ 0$",
     control=(
-        "The limit is half as large, and so is the least start that blows up",
-        {"scale": 0.5, "about": 2.0},
+        "The limit is halved, and so is the threshold of the start for a blow-up",
+        {"scale": 0.5, "start_scale": 2.0},
         ("limits", "wrong endings, either side"),
     ),
 )
-def limits(case: Case, *, about: float = 1.0, scale: float = 1.0) -> Checks:
-    """Flows in d = 3 to t = 40: limits, and starts a tenth to either side of the limit.
+def limits(case: Case, *, start_scale: float = 1.0, scale: float = 1.0) -> Checks:
+    """Compares limits and endings of the library's flows in d = 3 with the formulas.
 
-    P and J from SciPy's solver of Lyapunov equations; times of blow-ups from a root.
+    Flows to t = 40; for (ii), the starts are a tenth below and above the threshold. P
+    and J come from SciPy's Lyapunov solver, blow-up times from a root.
     """
-    outward = _sided(case, 1.0)
-    still = lib.paths(_beside(outward), lib.starts(outward), LATE)
+    outward = _side_problems(case, 1.0)
+    outward_run = lib.paths(_drift_dynamics(outward), lib.starts(outward), LATE)
     rest = [np.linalg.inv(_late_J(p)) for p in outward]
     inward = [
         p._replace(law=p.law._replace(factor=p.factor * np.sqrt(share / _share(p))))
-        for p in _sided(case, -1.0)
+        for p in _side_problems(case, -1.0)
         for share in (0.9, 1.1)
     ]
-    run = lib.paths(_beside(inward), lib.starts(inward), LATE)
-    share = np.array([_share(p) for p in inward]) * about
+    run = lib.paths(_drift_dynamics(inward), lib.starts(inward), LATE)
+    share = np.array([_share(p) for p in inward]) * start_scale
     ends = [_escape(p, LATE[-1]) for p in inward]
     times = np.where(share > 1, np.minimum(ends, LATE[-1]), np.inf)
-    below = run.covariances[::2, -1]
-    yield gap("limits", still.covariances[:, -1], scale * np.stack(rest), **lib.FLOWN)
-    yield gap("covariances below", below, 0 * below, scale=1.0, **lib.FLOWN)
-    yield from lib.of_blow_ups(run, times, "either side")
+    low_covariances = run.covariances[::2, -1]
+    yield gap(
+        "limits",
+        outward_run.covariances[:, -1],
+        scale * np.stack(rest),
+        **lib.FLOW_SLACK,
+    )
+    yield gap(
+        "covariances below",
+        low_covariances,
+        0 * low_covariances,
+        scale=1.0,
+        **lib.FLOW_SLACK,
+    )
+    yield from lib.blow_up_checks(run, times, "either side")
 
 
-def _beside(problems: list[_Problem]) -> AbstractDynamics:
-    """The library's dynamics of each, stacked."""
-    made = []
+def _drift_dynamics(problems: list[_Problem]) -> AbstractDynamics:
+    """Stack of the library's dynamics of the problems."""
+    dynamics = []
     for p in problems:
         eye = np.eye(len(p.A))
         softmax = attentions["softmax"](p.A, eye, eye, epsilon=p.epsilon)
-        made.append(Sum(softmax, Drift(p.M, p.b)))
-    return stacked(made)
+        dynamics.append(Sum(softmax, Drift(p.M, p.b)))
+    return stack_trees(dynamics)
 
 
 def _draws(case: Case, d: int) -> list[_Problem]:
-    """Random problems, half of low rank; half blow up, well before the end."""
-    rng, made, half = case.rng(f"d = {d}"), {True: [], False: []}, case.pick(4, 16)
-    while min(map(len, made.values())) < half:
-        A, M = lib.sized(rng.normal(size=(2, d, d)), rng.uniform(0.5, 2))
+    """Random problems: about half have rank d - 1, and half blow up before t = 1."""
+    rng, groups, half = case.rng(f"d = {d}"), {True: [], False: []}, case.pick(4, 16)
+    while min(map(len, groups.values())) < half:
+        A, M = lib.scale_to_norm(rng.normal(size=(2, d, d)), rng.uniform(0.5, 2))
         Y = rng.normal(size=(d, d)) / np.sqrt(d)
         Y[:, 0] *= d == 1 or rng.integers(2)
         b, mean = rng.normal(size=(2, d)) / 2
         p = _Problem(A, rng.uniform(0.6, 1.6), M, b, Law(mean, Y))
         escape = _escape(p, 1.1)
         if 0.2 < escape < 1 / 1.1 or escape == np.inf:
-            made[escape < 1].append(p)
-    return [*made[True][:half], *made[False][:half]]
+            groups[escape < 1].append(p)
+    return [*groups[True][:half], *groups[False][:half]]
 
 
-def _sided(case: Case, sign: float) -> list[_Problem]:
-    """`M` with its spectrum on one side, `A + Aᵀ` definite of the other sign."""
-    rng, made = case.rng(f"side {sign}"), []
+def _side_problems(case: Case, sign: float) -> list[_Problem]:
+    """Problems with the spectrum of `M` on one side and `A + Aᵀ` of opposite sign."""
+    rng, problems = case.rng(f"side {sign}"), []
     for _ in range(case.pick(4, 16)):
         U, W = lib.rotation(rng, 3), rng.normal(size=(2, 3, 3)) / 3
         M = sign * ((U * rng.uniform(0.4, 1, size=3)) @ U.T + W[0] - W[0].T)
         A = -sign * ((U.T * rng.uniform(0.3, 1, size=3)) @ U) + W[1] - W[1].T
         Y = np.linalg.cholesky((U * rng.uniform(0.3, 1, size=3)) @ U.T)
         zero = np.zeros(3)
-        made.append(_Problem(A, rng.uniform(0.6, 1.6), M, zero, Law(zero, Y)))
-    return made
+        problems.append(_Problem(A, rng.uniform(0.6, 1.6), M, zero, Law(zero, Y)))
+    return problems
 
 
 def _share(p: _Problem) -> float:
@@ -184,7 +199,7 @@ def _top(factor: Array, J: Array) -> float:
 
 
 def _exponential(p: _Problem, t: float) -> tuple[Array, Array]:
-    r"""$e^{Mt}$ and $J(t)$, blocks of one exponential: van Loan 1978."""
+    r"""$e^{Mt}$ and $J(t)$, as blocks of one matrix exponential (van Loan 1978)."""
     d = len(p.M)
     block = expm(t * np.block([[-p.M.T, p.S], [np.zeros((d, d)), p.M]]))
     E = block[d:, d:]
@@ -193,7 +208,7 @@ def _exponential(p: _Problem, t: float) -> tuple[Array, Array]:
 
 
 def _escape(p: _Problem, end: float = 1.0) -> float:
-    """The first time when a precision vanishes; infinite if there is none."""
+    """First time at which an eigenvalue of the precision vanishes, or infinity."""
     excess = lambda t: _top(p.factor, _exponential(p, t)[1]) - 1
     ts = np.linspace(0, end, SCAN + 1)
     for left, right in pairwise(ts):
@@ -203,15 +218,15 @@ def _escape(p: _Problem, end: float = 1.0) -> float:
 
 
 def _covariances(p: _Problem, ts: Array) -> Array:
-    found = []
+    covariances = []
     for E, J in (_exponential(p, t) for t in ts):
         inner = np.eye(p.factor.shape[1]) - p.factor.T @ J @ p.factor
-        found.append(E @ p.factor @ np.linalg.solve(inner, p.factor.T @ E.T))
-    return np.stack(found)
+        covariances.append(E @ p.factor @ np.linalg.solve(inner, p.factor.T @ E.T))
+    return np.stack(covariances)
 
 
 def _means(p: _Problem, ts: Array) -> Array:
-    r"""Of $\alpha' = (I + \Sigma A/\epsilon + M)\alpha + b$, by DOP853."""
+    r"""Means by $\alpha' = (I + \Sigma A/\epsilon + M)\alpha + b$ and DOP853."""
     A, M, b = p.A / p.epsilon, p.M, p.b
 
     def rate(_: float, y: Array) -> Array:
@@ -221,4 +236,4 @@ def _means(p: _Problem, ts: Array) -> Array:
         return np.column_stack([mean, half + half.T])
 
     start = np.column_stack([p.law.mean, p.law.covariance])
-    return ref.integrated(rate, start, ts)[:, :, 0]
+    return ref.integrate(rate, start, ts)[:, :, 0]

@@ -1,13 +1,13 @@
-"""Gaussians carried by a factor of their covariance."""
+"""Flows of Gaussians in terms of a factor of the covariance."""
 
 from collections.abc import Callable
 from functools import partial
 
 from meanfield.attention import attentions
-from meanfield.dynamics import LogTime, stacked
+from meanfield.dynamics import LogTime, stack_trees
 from meanfield.theorems._arrays import Array, Rng, Unary, columns, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import Slack, bounded, gap
+from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.reference import formulas as ref
 
@@ -30,34 +30,36 @@ ROUNDING = Slack(
     ),
 )
 def rank_one(case: Case, *, value: Unary = lambda V: V) -> Checks:
-    """Flows in d = 4 from square factors of rank one against DOP853 on u.
+    """Compares the library's flows in d = 4, from rank one, with DOP853 on u.
 
-    And that the rank stays one.
+    The factors are square matrices of rank one; the rank must stay one.
     """
     rng = case.rng("rank one")
     problems = [_thin(rng, 1) for _ in range(case.pick(8, 24))]
     run = lib.long_paths(case, "rank one", problems, UNIT)
     expected = []
-    for each in problems:
-        size, direction = np.linalg.eigh(each.covariance)
-        u0, A, V = np.sqrt(size[-1]) * direction[:, -1], each.A, value(each.V)
+    for problem in problems:
+        size, direction = np.linalg.eigh(problem.covariance)
+        u0, A, V = np.sqrt(size[-1]) * direction[:, -1], problem.A, value(problem.V)
         rate = lambda _, u, A=A, V=V: (u @ A @ u) * (V @ u)
-        u = ref.integrated(rate, u0, UNIT)
+        u = ref.integrate(rate, u0, UNIT)
         expected.append(u[:, :, None] * u[:, None, :])
-    low = _beyond(run.covariances, 1)
-    yield gap("covariance against uuᵀ", run.covariances, expected, **lib.FLOWN)
-    yield bounded("second eigenvalue over the first", low, "<=", 0, **ROUNDING)
+    low = _tail_ratio(run.covariances, 1)
+    yield gap("covariance against uuᵀ", run.covariances, expected, **lib.FLOW_SLACK)
+    yield compare("second eigenvalue over the first", low, "<=", 0, **ROUNDING)
 
 
 def _thin(rng: Rng, rank: int) -> lib.Problem:
-    """Generic V and A in d = 4, and a square factor."""
-    V, A = lib.sized(rng.normal(size=(2, 4, 4)), 0.8)
+    """Generic V and A in d = 4, and a square factor of this rank."""
+    V, A = lib.scale_to_norm(rng.normal(size=(2, 4, 4)), 0.8)
     thin = np.linalg.qr(rng.normal(size=(4, rank)))[0]
-    return lib.Problem(V, A, lib.sized(rng.normal(size=(4, rank)) @ thin.T, 0.8))
+    return lib.Problem(
+        V, A, lib.scale_to_norm(rng.normal(size=(4, rank)) @ thin.T, 0.8)
+    )
 
 
-def _beyond(covariances: Array, rank: int) -> float:
-    """The largest eigenvalue past the rank, over the largest of all."""
+def _tail_ratio(covariances: Array, rank: int) -> float:
+    """Largest ratio of eigenvalue number `rank + 1` to the first one."""
     values = np.abs(np.linalg.eigvalsh(covariances))[..., ::-1]
     return float(np.max(values[..., rank] / values[..., 0]))
 
@@ -77,32 +79,32 @@ def _beyond(covariances: Array, rank: int) -> float:
     ),
 )
 def factors(case: Case, *, turn: Unary = lambda A: A, two: float = 2) -> Checks:
-    """Flows in d = 4 of rank two, with means.
+    """Compares the library's flows of rank two in d = 4 with DOP853 on α and Σ.
 
-    Softmax from square factors, and L2 with three rows and ε ≠ 1, against DOP853 on
-    the equations of α and Σ; that the rank of the square factor stays.
+    Softmax with square factors, whose rank must stay two, and L2 with three rows of Q
+    and K and ε ≠ 1; means are not zero.
     """
     yield from _softmax_factor(case, turn=turn)
     rng, n, epsilon = case.rng("L2"), case.pick(6, 24), 0.8
-    Q, K = lib.sized(rng.normal(size=(2, n, 3, 4)), 0.6)
-    V = lib.sized(rng.normal(size=(n, 4, 4)), 0.6)
-    factor = lib.sized(rng.normal(size=(n, 4, 2)), 0.8)
+    Q, K = lib.scale_to_norm(rng.normal(size=(2, n, 3, 4)), 0.6)
+    V = lib.scale_to_norm(rng.normal(size=(n, 4, 4)), 0.6)
+    factor = lib.scale_to_norm(rng.normal(size=(n, 4, 2)), 0.8)
     mean = 0.5 * rng.normal(size=(n, 4))
-    made = partial(attentions["l2"], epsilon=epsilon)
-    dynamics = stacked(list(map(made, Q, K, V)))
-    run, found = lib.paths(dynamics, (mean, factor), UNIT), []
+    factory = partial(attentions["l2"], epsilon=epsilon)
+    dynamics = stack_trees(list(map(factory, Q, K, V)))
+    run, solutions = lib.paths(dynamics, (mean, factor), UNIT), []
     for q, k, v, m, Y in zip(Q, K, V, mean, factor, strict=True):
         rate = _l2_rate(q / np.sqrt(epsilon), k / np.sqrt(epsilon), v, two=two)
-        found.append(ref.integrated(rate, np.column_stack([m, Y @ Y.T]), UNIT))
-    expected = np.stack(found)
-    yield gap("L2, mean", run.means, expected[..., 0], **lib.FLOWN)
-    yield gap("L2, covariance", run.covariances, expected[..., 1:], **lib.FLOWN)
+        solutions.append(ref.integrate(rate, np.column_stack([m, Y @ Y.T]), UNIT))
+    expected = np.stack(solutions)
+    yield gap("L2, mean", run.means, expected[..., 0], **lib.FLOW_SLACK)
+    yield gap("L2, covariance", run.covariances, expected[..., 1:], **lib.FLOW_SLACK)
 
 
 def _l2_rate(
     Q: Array, K: Array, V: Array, *, two: float
 ) -> Callable[[float, Array], Array]:
-    r"""(α | Σ)' under L2 attention, no inverse of Σ; `two` is the 2 of $2K^\top K$."""
+    r"""Rate of (α | Σ) under L2, without inverting Σ; `two` is the 2 of $2K^\top K$."""
 
     def rate(_: float, y: Array) -> Array:
         alpha, Sigma = y[:, 0], y[:, 1:]
@@ -124,7 +126,7 @@ def _softmax_factor(case: Case, *, turn: Unary) -> Checks:
         lib.moments([(p.V, turn(p.A))], (m, p.factor), UNIT)
         for p, m in zip(problems, mean, strict=True)
     )
-    low = _beyond(run.covariances, 2)
-    yield gap("softmax, mean", run.means, means, **lib.FLOWN)
-    yield gap("softmax, covariance", run.covariances, covariances, **lib.FLOWN)
-    yield bounded("third eigenvalue over the first", low, "<=", 0, **ROUNDING)
+    low = _tail_ratio(run.covariances, 2)
+    yield gap("softmax, mean", run.means, means, **lib.FLOW_SLACK)
+    yield gap("softmax, covariance", run.covariances, covariances, **lib.FLOW_SLACK)
+    yield compare("third eigenvalue over the first", low, "<=", 0, **ROUNDING)

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 
 from meanfield.attention import attentions
-from meanfield.dynamics import Heads, LogTime, stacked
+from meanfield.dynamics import Heads, LogTime, stack_trees
 from meanfield.endings import Status
 from meanfield.flows import Steady
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, counted, gap
+from meanfield.theorems._protocols import Slack, compare, gap, zero_count
 from meanfield.theorems.library import gaussian_flows as lib
 from meanfield.theorems.library.attentions import gaussian
 from meanfield.theorems.reference import formulas as ref
@@ -17,7 +17,7 @@ from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 UNIT = np.linspace(0, 1, 9)
-CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # the identity, a head for each row
+CUT = (np.diag([1.0, 0.0]), np.diag([0.0, 1.0]))  # rows of the identity, one per head
 
 Head = tuple[Array, Array, Array]  # Q, K, V
 
@@ -37,9 +37,10 @@ Head = tuple[Array, Array, Array]  # Q, K, V
 def heads(
     case: Case, *, values: Callable[["_Draws"], Array] = lambda draws: draws.value
 ) -> Checks:
-    """Flows of two heads in d = 2 with means against DOP853 on the equations.
+    """Compares the library's flows of two heads in d = 2 with DOP853 on the equations.
 
-    The field against the sum over heads of softmax on Gauss–Hermite nodes in NumPy.
+    Means are not zero. The field is compared with the sum over heads of softmax on
+    Gauss–Hermite nodes in NumPy.
     """
     draws = _Draws(case)
     V = values(draws)
@@ -59,31 +60,34 @@ def heads(
     yield gap("velocity against a cloud", actual, expected, tolerance=1e-11, why=why)
 
 
-@heads.misprinted(
+@heads.register_misprint(
     "C31",
-    printed="One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
+    claim="One $V$ for all heads, and $W^{(h)}$, which §2.7 had absorbed, once more; "
     r"read as $\Sigma' = \sum_h (W^{(h)}V\Sigma A^{(h)}\Sigma + \ldots)$.",
-    corrected=r"$V^{(h)}$ for each head, $W^{(h)}$ absorbed.",
+    correction=r"$V^{(h)}$ for each head, $W^{(h)}$ absorbed.",
     counterexample="two random heads in d = 2: one V for both; W applied a second time",
 )
 def _(case: Case) -> Counterexample:
     draws = _Draws(case)
-    shared = draws.W @ draws.V[:, :1]
+    common_values = draws.W @ draws.V[:, :1]
     return Counterexample(
-        printed=(*_moments(draws, shared), *_moments(draws, draws.W @ draws.value)),
-        corrected=_moments(draws, draws.value),
+        misprint=(
+            *_moments(draws, common_values),
+            *_moments(draws, draws.W @ draws.value),
+        ),
+        correction=_moments(draws, draws.value),
     )
 
 
 class _Draws:
-    """Eight pairs of heads, two outer values absorbed in them, and Gaussians."""
+    """Random pairs of heads with outer values W, and random Gaussians."""
 
     def __init__(self, case: Case) -> None:
         rng, n = case.rng("heads"), case.pick(8, 24)
         heads = rng.normal(size=(4, n, 2, 2, 2))
-        self.Q, self.K, self.V, self.W = lib.sized(heads, 0.8)
+        self.Q, self.K, self.V, self.W = lib.scale_to_norm(heads, 0.8)
         self.mean = rng.normal(size=(n, 2)) / 2
-        self.factor = lib.sized(rng.normal(size=(n, 2, 2)), 0.7)
+        self.factor = lib.scale_to_norm(rng.normal(size=(n, 2, 2)), 0.7)
         self.probes = rng.normal(size=(3, 2))
 
     @property
@@ -92,7 +96,7 @@ class _Draws:
         return self.W @ self.V
 
     def equations(self, values: Array) -> tuple[Array, Array]:
-        """Moments by the printed equations with these values."""
+        """Means and covariances by the equations, with these values."""
         A = np.swapaxes(self.K, -1, -2) @ self.Q
         means, covariances = columns(
             lib.moments(list(zip(v, a, strict=True)), (m, Y), UNIT)
@@ -104,11 +108,11 @@ class _Draws:
 def two_heads(
     members: Sequence[Sequence[Head]], start: tuple[Array, Array], ts: Array
 ) -> lib.Paths:
-    """The library's flows of two heads in the plane, until they rest, to any time."""
+    """The library's flows of two heads in the plane, until they are steady."""
     make = attentions["softmax"]
-    stacks = [stacked([make(*head) for head in heads]) for heads in members]
-    dynamics = LogTime(Heads(stacked(stacks)))
-    return lib.paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4)).in_plain_time()
+    stacks = [stack_trees([make(*head) for head in heads]) for heads in members]
+    dynamics = LogTime(Heads(stack_trees(stacks)))
+    return lib.paths(dynamics, start, np.log1p(ts), stop=Steady(1e-4)).to_plain_time()
 
 
 def _moments(draws: _Draws, values: Array) -> Checks:
@@ -116,8 +120,8 @@ def _moments(draws: _Draws, values: Array) -> Checks:
     heads = [list(zip(*part, strict=True)) for part in parts]
     run = two_heads(heads, (draws.mean, draws.factor), UNIT)
     means, covariances = draws.equations(values)
-    yield gap("mean", run.means, means, **lib.FLOWN)
-    yield gap("covariance", run.covariances, covariances, **lib.FLOWN)
+    yield gap("mean", run.means, means, **lib.FLOW_SLACK)
+    yield gap("covariance", run.covariances, covariances, **lib.FLOW_SLACK)
 
 
 @eqx.filter_jit
@@ -138,7 +142,7 @@ def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
     remark=r"With $s = \Sigma q$ and $D = \mathrm{diag}(c_1^2, c_2^2)$, $\Sigma' = "
     r"-(Dss^\top + ss^\top D)$, which vanishes where $Ds = 0$.",
     control=(
-        "The values are exchanged, and the second head is always empty: another plane",
+        "The values are exchanged, which gives another plane; the second head is empty",
         {"values": CUT[::-1], "second": 0.0},
         ("qᵀΣe₁", "two heads…"),
     ),
@@ -146,39 +150,42 @@ def _velocity(stack: JaxArray, mu: Gaussian, probes: JaxArray) -> JaxArray:
 def plane(
     case: Case, *, values: tuple[Array, Array] = CUT, second: float = 0.8
 ) -> Checks:
-    """Limits of 32 random starts of trace one, with and without a second head.
+    """Checks limits of the library's flows, without and with a second head.
 
-    Singular values of their coordinates $(a - b, 2c, a + b)$, the closed form of
-    the plane and of the ray, and that all come to rest.
+    From 32 random starts of trace one: singular values of the coordinates
+    $(a - b, 2c, a + b)$ of the limits, and the equations of the plane and of the ray.
+    All flows must become steady.
     """
-    # The second head has `second` times the row of the first.
-    run, q = _at_rest(case, values, 0.0)
-    both, _ = _at_rest(case, values, second)
+    # The row of the second head is `second` times that of the first.
+    run, q = _plane_flows(case, values, 0.0)
+    second_run, _ = _plane_flows(case, values, second)
     final = run.covariances[:, -1]
     _, wide, flat = _widths(final)
-    why = "`Steady` leaves 1e-4 of the way, ten times where two ways add up"
+    why = "`Steady` leaves 1e-4 of the distance; ten times that where two parts add up"
     left = Slack(tolerance=1e-3, why=why)
-    line, ray = "a plane, not a line", both.covariances[:, -1]
-    off, away = np.max(np.abs(final[:, 0] @ q)), np.max(np.abs(ray @ q))
-    yield bounded("third singular value over the first", flat, "<=", 0, **left)
-    yield bounded("qᵀΣe₁", off, "<=", 0, **left)
-    yield bounded("second singular value over the first", wide, ">=", 0.1, why=line)
-    yield counted("runs that do not come to rest", run.ended_otherwise(Status.STEADY))
-    yield bounded("two heads: width of the ray", _widths(ray)[1], "<=", 0, **left)
-    yield bounded("two heads: Σq", away, "<=", 0, **left)
+    line, ray = "a plane, not a line", second_run.covariances[:, -1]
+    plane_error, ray_error = np.max(np.abs(final[:, 0] @ q)), np.max(np.abs(ray @ q))
+    yield compare("third singular value over the first", flat, "<=", 0, **left)
+    yield compare("qᵀΣe₁", plane_error, "<=", 0, **left)
+    yield compare("second singular value over the first", wide, ">=", 0.1, why=line)
+    yield zero_count(
+        "runs that do not come to rest", run.n_other_endings(Status.STEADY)
+    )
+    yield compare("two heads: width of the ray", _widths(ray)[1], "<=", 0, **left)
+    yield compare("two heads: Σq", ray_error, "<=", 0, **left)
 
 
 def _widths(covariances: Array) -> Array:
-    """Singular values of $(a - b, 2c, a + b)$, over the largest."""
+    """Singular values of the coordinates $(a - b, 2c, a + b)$, over the largest."""
     a, b, c = (covariances[:, i, j] for i, j in ((0, 0), (1, 1), (0, 1)))
     sizes = np.linalg.svd(np.stack([a - b, 2 * c, a + b], -1), compute_uv=False)
     return sizes / sizes[0]
 
 
-def _at_rest(
+def _plane_flows(
     case: Case, values: tuple[Array, Array], second: float
 ) -> tuple[lib.Paths, Array]:
-    """Flows of two heads, of q and a multiple, from starts of trace one; and `q`."""
+    """Flows of heads with rows q and `second` q, from trace one; and the row q."""
     rng, n = case.rng("plane"), case.pick(32, 96)
     r, angle = rng.uniform(0, 0.8, size=n), rng.uniform(0, 2 * np.pi, size=n)
     x, y = r * np.cos(angle), r * np.sin(angle)
@@ -188,10 +195,10 @@ def _at_rest(
     rows = (q, second * q)
     members = [[(M, -M, V) for M, V in zip(rows, values, strict=True)]] * n
     ts = np.array([0.0, 1.0, 5.0, 20.0, 50.0, 100.0, 300.0, 600.0, 1e3])
-    return two_heads(members, lib.centred(factor), ts), q[0]
+    return two_heads(members, lib.centred_start(factor), ts), q[0]
 
 
 def one_head(rng: Rng, V: Array, A: Array) -> list[Head]:
-    """Softmax as two heads, the second of which does nothing."""
+    """One softmax head as two heads, of which the second is zero."""
     K, nothing = rng.normal(size=(2, 2)) + 2 * np.eye(2), np.zeros((2, 2))
     return [(np.linalg.solve(K.T, A), K, V), (nothing, nothing, nothing)]

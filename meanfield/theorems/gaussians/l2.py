@@ -4,10 +4,10 @@ from functools import partial
 
 from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, gap
+from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
-from meanfield.theorems.library.measures import without_mass
+from meanfield.theorems.library.measures import massless_tilts
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.energies import distance
 from meanfield.theorems.reference.measures import hermite_nodes
@@ -32,7 +32,7 @@ EXACT = Slack(
     hypotheses=r"$\Sigma \succ 0$ for the first form; the second holds for any "
     r"$\Sigma = YY^\top$, with $P_\Sigma = Y(I + 2Y^\top K^\top KY)^{-1}Y^\top$; a "
     r"bandwidth $\epsilon$ divides $K^\top Q$ and $K^\top K$",
-    remark=r"C32: the print omits $\Sigma \succ 0$.",
+    remark=r"C32: the paper omits $\Sigma \succ 0$.",
     control=(
         "the factor 2 is dropped before KᵀK",
         {"curvature": 1.0},
@@ -40,11 +40,12 @@ EXACT = Slack(
     ),
 )
 def closure(case: Case, *, curvature: float = 2.0) -> Checks:
-    """The formula against the library, and against L2 softmax over nodes in NumPy.
+    """Compares the formula with the library and with L2 over nodes in NumPy.
 
-    By inverses, and without where the covariance is singular; the nodes are those of
-    Gauss and Hermite; means are not zero, bandwidths not one, k lies above and below d.
-    Tilts by a B that is no such square, and leaves no mass, must not give a number.
+    The form with inverses is used unless the covariance is singular. The nodes are
+    Gauss–Hermite nodes; means are not zero, bandwidths are not one, k is above or below
+    d. For tilts by an indefinite B that leave no finite mass, the library must not
+    return a number.
     """
     shapes = [(1, 1, 1), (2, 3, 2), (3, 2, 3), (3, 2, 2), (5, 3, 5)]
     for d, k, r in shapes:
@@ -52,21 +53,21 @@ def closure(case: Case, *, curvature: float = 2.0) -> Checks:
         stack = lib.ensemble(rng, (d, k, r), case.pick(2, 6), reach=REACH)
         z = rng.uniform(-1, 1, size=(len(stack.V), 4, r))
         probes = stack.mean[:, None, :] + z @ np.swapaxes(stack.factor, 1, 2)
-        found = lib.rates("l2", stack, probes).velocity
-        form = _with_inverse if r == d else _inverse_free
+        actual = lib.rates("l2", stack, probes).velocity
+        form = _inverse_form if r == d else _inverse_free
         pairs = list(zip(lib.members(stack), probes, strict=True))
         expected = [form(m, x, curvature) for m, x in pairs]
         name = f"d = {d}, k = {k}, rank {r}"
-        yield gap(f"library, {name}", found, expected, **EXACT)
+        yield gap(f"library, {name}", actual, expected, **EXACT)
         if d <= 3:
-            brute = [_by_nodes(m, x) for m, x in pairs]
-            near = Slack(tolerance=1e-11, why=QUADRATURE)
-            yield gap(f"nodes, {name}", brute, expected, **near)
-    yield without_mass(case)
+            brute = [_node_velocity(m, x) for m, x in pairs]
+            quadrature = Slack(tolerance=1e-11, why=QUADRATURE)
+            yield gap(f"nodes, {name}", brute, expected, **quadrature)
+    yield massless_tilts(case)
 
 
 def _tilt(m: Member, covariance: Array, curvature: float) -> Array:
-    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$, the 2 being given."""
+    r"""$P_\Sigma = (\Sigma^{-1} + 2K^\top K/\epsilon)^{-1}$, with `curvature` for 2."""
     gram = curvature * m.K.T @ m.K / m.epsilon
     return np.linalg.solve(np.eye(len(gram)) + covariance @ gram, covariance)
 
@@ -74,18 +75,18 @@ def _tilt(m: Member, covariance: Array, curvature: float) -> Array:
 def _inverse_free(m: Member, probes: Array, curvature: float) -> Array:
     r"""$V(\alpha + P(2K^\top Qx - 2K^\top K\alpha)/\epsilon)$, any covariance."""
     P = _tilt(m, m.covariance, curvature) / m.epsilon
-    pulled = 2 * probes @ m.A.T - curvature * (m.K.T @ m.K @ m.mean)[None, :]
-    return (m.mean[None, :] + pulled @ P.T) @ m.V.T
+    shifts = 2 * probes @ m.A.T - curvature * (m.K.T @ m.K @ m.mean)[None, :]
+    return (m.mean[None, :] + shifts @ P.T) @ m.V.T
 
 
-def _with_inverse(m: Member, probes: Array, curvature: float) -> Array:
+def _inverse_form(m: Member, probes: Array, curvature: float) -> Array:
     r"""$VP(\Sigma^{-1}\alpha + 2K^\top Qx/\epsilon)$, as printed."""
     P = np.linalg.inv(np.linalg.inv(m.covariance) + curvature * m.K.T @ m.K / m.epsilon)
     start = np.linalg.solve(m.covariance, m.mean)
     return (start[None, :] + 2 * probes @ m.A.T / m.epsilon) @ P.T @ m.V.T
 
 
-def _by_nodes(m: Member, probes: Array) -> Array:
+def _node_velocity(m: Member, probes: Array) -> Array:
     x, w = hermite_nodes(m.mean, m.factor, NODES[m.factor.shape[1]])
     return ref.normalised_velocity(distance(m.Q, m.K, m.epsilon)(probes, x), w, m.V, x)
 
@@ -100,66 +101,70 @@ def _by_nodes(m: Member, probes: Array) -> Array:
     control=("the factor 2 is dropped before KᵀK", {"curvature": 1.0}),
 )
 def moments(case: Case, *, curvature: float = 2.0) -> Checks:
-    """The rates of the formula against the library's and against those of particles.
+    """Compares the rates of the formula with the library's and with those of particles.
 
-    The particles are Gauss–Hermite nodes in NumPy; the library's flow is held against
-    DOP853 on the formula, in moments and not factors.
+    The particles are Gauss–Hermite nodes in NumPy. The library's flow is compared with
+    DOP853 on the equations of the moments.
     """
     small = lib.ensemble(case.rng("rates"), (2, 3, 2), case.pick(8, 50), reach=REACH)
-    at = [(m, (m.mean, m.covariance)) for m in lib.members(small)]
-    mean, covariance = columns(_moment_rates(m, here, curvature) for m, here in at)
-    by_mean, by_covariance = columns(_node_rates(m) for m, _ in at[: case.pick(3, 12)])
+    states = [(m, (m.mean, m.covariance)) for m in lib.members(small)]
+    mean, covariance = columns(
+        _moment_rates(m, state, curvature) for m, state in states
+    )
+    node_means, node_covariances = columns(
+        _node_rates(m) for m, _ in states[: case.pick(3, 12)]
+    )
     library = lib.rates("l2", small)
     ts = np.linspace(0, 0.5, 6)
     stack = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
     run = lib.paths("l2", stack, ts)
     rate = partial(_moment_rates, curvature=curvature)
-    alphas, Sigmas = lib.all_solved(rate, stack, ts)
+    alphas, Sigmas = lib.solve_moments(rate, stack, ts)
     loose = Slack(tolerance=run.tolerance(10), why="steps of 4e-10, amplified tenfold")
     why = QUADRATURE + ", over nodes eight deviations out"
-    nodes, few = Slack(tolerance=1e-10, why=why), len(by_mean)
+    nodes, n_members = Slack(tolerance=1e-10, why=why), len(node_means)
     yield gap("Σ', library", library.covariance, covariance, **EXACT)
-    yield gap("(YYᵀ)', library", library.moved, covariance, **EXACT)
+    yield gap("(YYᵀ)', library", library.factor_covariance, covariance, **EXACT)
     yield gap("α', library", library.mean, mean, **EXACT)
-    yield gap("Σ', nodes", by_covariance, covariance[:few], **nodes)
-    yield gap("α', nodes", by_mean, mean[:few], **nodes)
+    yield gap("Σ', nodes", node_covariances, covariance[:n_members], **nodes)
+    yield gap("α', nodes", node_means, mean[:n_members], **nodes)
     yield gap("Σ(t), library", run.covariance, Sigmas, **loose)
     yield gap("α(t), library", run.mean, alphas, **loose)
 
 
-@moments.misprinted(
+@moments.register_misprint(
     "C10",
-    printed=r"$\Sigma'$ is not the sum of a term and its transpose; read as $\Sigma' = "
+    claim=r"$\Sigma'$ is not the sum of a term and its transpose; read as $\Sigma' = "
     r"2V(I + 2\Sigma K^\top K)^{-1}\Sigma A\Sigma + "
     r"2\Sigma A^\top \Sigma(I + 2\Sigma K^\top K)^{-1}V^\top$",
-    corrected=r"the second term is $2\Sigma A^\top(I + 2\Sigma K^\top K)^{-1}\Sigma "
+    correction=r"the second term is $2\Sigma A^\top(I + 2\Sigma K^\top K)^{-1}\Sigma "
     r"V^\top$, the transpose of the first",
-    counterexample="random Q, K, V and Σ in the plane: the print is not symmetric",
+    counterexample="random Q, K, V and Σ in the plane: the printed Σ' is not symmetric",
 )
 def _(case: Case) -> Counterexample:
     stack = lib.ensemble(case.rng("printed"), (2, 3, 2), case.pick(8, 50))
     library = lib.rates("l2", stack).covariance
-    printed, corrected = [], []
+    misprint, correction = [], []
     for m in lib.members(stack):
         S, A = m.covariance, m.A / m.epsilon
         R = np.linalg.inv(np.eye(2) + 2 * S @ m.K.T @ m.K / m.epsilon)
         first = 2 * m.V @ R @ S @ A @ S
-        printed.append(first + 2 * S @ A.T @ S @ R @ m.V.T)
-        corrected.append(first + 2 * S @ A.T @ R @ S @ m.V.T)
-    made = np.array(printed)
-    skew = np.max(np.abs(made - np.swapaxes(made, 1, 2)))
+        misprint.append(first + 2 * S @ A.T @ S @ R @ m.V.T)
+        correction.append(first + 2 * S @ A.T @ R @ S @ m.V.T)
+    rates = np.array(misprint)
+    skew = np.max(np.abs(rates - np.swapaxes(rates, 1, 2)))
     return Counterexample(
         (
-            gap("Σ' as printed", made, library, **EXACT),
-            bounded("asymmetry of the print", skew, "<=", 0.0, **EXACT),
+            gap("Σ' as printed", rates, library, **EXACT),
+            compare("asymmetry of the print", skew, "<=", 0.0, **EXACT),
         ),
-        (gap("Σ' corrected", corrected, library, **EXACT),),
+        (gap("Σ' corrected", correction, library, **EXACT),),
     )
 
 
-def _moment_rates(m: Member, at: lib.Moments, curvature: float) -> lib.Moments:
+def _moment_rates(m: Member, state: lib.Moments, curvature: float) -> lib.Moments:
     r"""$VP(\Sigma^{-1} + 2A)\alpha$ and $L\Sigma + \Sigma L^\top$, $L = 2VPA$."""
-    mean, covariance = at
+    mean, covariance = state
     P = _tilt(m, covariance, curvature)
     L = 2 * m.V @ P @ m.A / m.epsilon
     half = L @ covariance
@@ -168,7 +173,7 @@ def _moment_rates(m: Member, at: lib.Moments, curvature: float) -> lib.Moments:
 
 
 def _node_rates(m: Member) -> lib.Moments:
-    """The same from particles at the nodes."""
+    """Rates of mean and covariance of particles at the nodes."""
     x, w = hermite_nodes(m.mean, m.factor, NODES[2])
     v = ref.normalised_velocity(distance(m.Q, m.K, m.epsilon)(x, x), w, m.V, x)
     half = (v * w[:, None]).T @ (x - m.mean)

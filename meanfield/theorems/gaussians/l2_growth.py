@@ -7,7 +7,7 @@ from meanfield.attention import attentions
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, JaxArray, columns, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, bounded, gap
+from meanfield.theorems._protocols import Slack, ascend, compare, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 
@@ -23,126 +23,137 @@ from meanfield.theorems.library import ensembles as lib
     "does not rule out divergence.",
 )
 def growth(case: Case) -> Checks:
-    """Adam ascends both ratios through the library's affine field, in the plane.
+    """Compares the largest ratios found by gradient ascent with both bounds.
 
-    From random matrices of sizes about e; then the library's flow of four members is
-    held against Grönwall's exponential, and its endings are counted.
+    The ascent goes through the library's affine field in the plane, from random
+    matrices of sizes about e. Covariances of four of the library's flows are compared
+    with Grönwall's exponential, and no flow may end early.
     """
     ts = np.linspace(0, 5, 6)
-    # K invertible, twice; a rank-one Q = K; K nearly singular on the data of C11.
-    made = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
-    Q, K, V, factor = (M.copy() for M in (made.Q, made.K, made.V, made.factor))
+    # Two invertible K; Q = K of rank one; the data of C11 with an invertible K.
+    ensemble = lib.ensemble(case.rng("flow"), (2, 2, 2), 4)
+    Q, K, V, factor = (
+        M.copy() for M in (ensemble.Q, ensemble.K, ensemble.V, ensemble.factor)
+    )
     Q[2, 1] = 0
     K[2] = Q[2]
     K[:2] += np.eye(2)
     K[3], Q[3], V[3] = np.diag([1, 0.3]), _Q, _V
     factor[3] = np.linalg.cholesky(_SIGMA)
-    stack = made._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
+    stack = ensemble._replace(Q=Q, K=K, V=V, factor=factor, epsilon=np.ones(4))
     run = lib.paths("l2", stack, ts)
-    yield ascend(case, "|Σ'|, K invertible", _by_smallest, _start(Y=2, Q=2, K=2, V=2))
-    yield ascend(case, "|LΣ|, Q = K a row", _by_value, _start(Y=2, Q=1, V=2))
-    yield lib.ended_early(run.code)
+    yield ascend(
+        case, "|Σ'|, K invertible", _eigenvalue_ratio, _start(Y=2, Q=2, K=2, V=2)
+    )
+    yield ascend(case, "|LΣ|, Q = K a row", _value_ratio, _start(Y=2, Q=1, V=2))
+    yield lib.early_endings(run.code)
     yield lib.gronwall(_envelope(stack, run, ts), run.tolerance(10))
 
 
-@growth.refuted_by(
-    "K is a row, with the positive eigenvalue of KᵀK for the smallest; then Q ≠ K"
+@growth.register_control(
+    "K is one row, the positive eigenvalue of KᵀK replaces the smallest; then Q ≠ K"
 )
 def _(case: Case) -> Checks:
     key, start = case.key("rows"), _start(Y=2, Q=1, K=1, V=2)
-    yield lib.at_random(key, "|Σ'|, K a row", _by_smallest, start, count=200)
-    yield lib.at_random(key, "|LΣ|, rows Q ≠ K", _by_value, start, count=200)
+    yield lib.largest_random_ratio(
+        key, "|Σ'|, K a row", _eigenvalue_ratio, start, count=200
+    )
+    yield lib.largest_random_ratio(
+        key, "|LΣ|, rows Q ≠ K", _value_ratio, start, count=200
+    )
 
 
-@growth.misprinted(
+@growth.register_misprint(
     "C11",
-    printed=r"for all Q, K, V the covariance exists for all times: L2 attention "
+    claim=r"for all Q, K, V the covariance exists for all times: L2 attention "
     r"does not blow up",
-    corrected=r"if $K^\top K$ is singular and $Q \neq K$ it may; here "
+    correction=r"if $K^\top K$ is singular and $Q \neq K$ it may; here "
     r"$\Sigma_{12}(t) = 1/(2 - 2t/3)$ until $t_* = 3$, and with $K = "
     r"\mathrm{diag}(1, \kappa)$, $\kappa > 0$, there is none",
     counterexample="K = diag(1, 0), Q = e₁e₂ᵀ, V = diag(0, 1), Σ₀ = [[1, ½], [½, 1]]",
 )
 def _(case: Case) -> Counterexample:
-    """The library's flow to t = 4, its blow-up time, and the closed form before it."""
+    """Compares the library's blow-up time and covariances with the closed form."""
     del case
     ts = np.array([0, 0.5 * _T_STAR, 0.9 * _T_STAR, 0.95 * _T_STAR, _T_STAR + 1, 5])
-    run = lib.paths("l2", _near_singular([0.0, 0.1, 0.3, 1.0]), ts)
+    run = lib.paths("l2", _kappa_members([0.0, 0.1, 0.3, 1.0]), ts)
     early = run.code != Status.FINISHED
-    before = ts[:4]
-    b = 1 / (2 - 2 * before / 3)
+    times = ts[:4]
+    b = 1 / (2 - 2 * times / 3)
     exact = np.stack([np.ones(4), b, (b / _SIGMA[0, 1]) ** 2], axis=1)
-    found = run.covariance[0, :4]
-    entries = np.stack([found[:, 0, 0], found[:, 0, 1], found[:, 1, 1]], axis=1)
+    covariances = run.covariance[0, :4]
+    entries = np.stack(
+        [covariances[:, 0, 0], covariances[:, 0, 1], covariances[:, 1, 1]], axis=1
+    )
     late = ts[-1] - np.nan_to_num(run.t_star[0], nan=ts[-1])
     why = "steps of 4e-10; at 0.95 t* a shift of time is amplified by t/(t* − t)"
     steps = Slack(tolerance=run.tolerance(100), why=why)
     why = "the flow's own error of its t*, at most 1e-2"
-    stated = Slack(tolerance=float(min(run.t_star_error[0], 1e-2)), why=why)
-    ended = "an ending is counted: nothing is added"
+    time_slack = Slack(tolerance=float(min(run.t_star_error[0], 1e-2)), why=why)
+    count_why = "an ending is counted: nothing is added"
     return Counterexample(
         (
-            bounded("flows with a blow-up", np.sum(early), "<=", 0, why=ended),
-            bounded("time missing from five", late, "<=", 0),
+            compare("flows with a blow-up", np.sum(early), "<=", 0, why=count_why),
+            compare("time missing from five", late, "<=", 0),
         ),
         (
-            bounded("t*", run.t_star[0], "=", _T_STAR, **stated),
+            compare("t*", run.t_star[0], "=", _T_STAR, **time_slack),
             gap("Σ₁₁, Σ₁₂, Σ₂₂ before t*", entries / exact, np.ones((4, 3)), **steps),
-            bounded("κ = 0 does not blow up", run.code[0] != Status.BLOW_UP, "<=", 0),
-            bounded("κ > 0 ends early", np.sum(early[1:]), "<=", 0, why=ended),
+            compare("κ = 0 does not blow up", run.code[0] != Status.BLOW_UP, "<=", 0),
+            compare("κ > 0 ends early", np.sum(early[1:]), "<=", 0, why=count_why),
         ),
     )
 
 
-def _linear(at: dict[str, JaxArray]) -> JaxArray:
-    """The library's L of a centred Gaussian."""
-    made = attentions["l2"](at["Q"], at.get("K", at["Q"]), jnp.asarray(at["V"]))
-    return lib.centred_field(made, at["Y"]).linear
+def _linear(p: dict[str, JaxArray]) -> JaxArray:
+    """Linear part of the library's field of a centred Gaussian."""
+    attention = attentions["l2"](p["Q"], p.get("K", p["Q"]), jnp.asarray(p["V"]))
+    return lib.centred_field(attention, p["Y"]).linear
 
 
-def _by_smallest(at: dict[str, JaxArray]) -> JaxArray:
-    r"""$|\Sigma'|\lambda_{\min}(K^\top K) / 2|V||A||\Sigma|$, logarithm.
+def _eigenvalue_ratio(p: dict[str, JaxArray]) -> JaxArray:
+    r"""Logarithm of $|\Sigma'|\lambda_{\min}(K^\top K) / 2|V||A||\Sigma|$.
 
-    Where K is a row, with the one positive eigenvalue, that of $KK^\top$.
+    If K is one row, the positive eigenvalue of $K^\top K$ replaces the smallest.
     """
-    L, Sigma, K = _linear(at), at["Y"] @ at["Y"].T, at["K"]
+    L, Sigma, K = _linear(p), p["Y"] @ p["Y"].T, p["K"]
     rate = L @ Sigma + Sigma @ L.T
-    allowed = 2 * lib.norm(at["V"]) * lib.norm(K.T @ at["Q"]) * lib.norm(Sigma)
+    bound = 2 * lib.norm(p["V"]) * lib.norm(K.T @ p["Q"]) * lib.norm(Sigma)
     smallest = jnp.sum(K**2) if K.shape[0] == 1 else lib.spectrum(K)[0]
-    return jnp.log(lib.norm(rate) / allowed) + jnp.log(smallest)
+    return jnp.log(lib.norm(rate) / bound) + jnp.log(smallest)
 
 
-def _by_value(at: dict[str, JaxArray]) -> JaxArray:
-    r"""$|L\Sigma| / |V||\Sigma|$, logarithm."""
-    Sigma = at["Y"] @ at["Y"].T
-    size = lib.norm(at["V"]) * lib.norm(Sigma)
-    return jnp.log(lib.norm(_linear(at) @ Sigma) / size)
+def _value_ratio(p: dict[str, JaxArray]) -> JaxArray:
+    r"""Logarithm of $|L\Sigma| / |V||\Sigma|$."""
+    Sigma = p["Y"] @ p["Y"].T
+    size = lib.norm(p["V"]) * lib.norm(Sigma)
+    return jnp.log(lib.norm(_linear(p) @ Sigma) / size)
 
 
 def _start(**rows: int) -> Callable[[PRNGKey], dict[str, JaxArray]]:
-    """Normal matrices with so many rows, of sizes between e⁻¹ and e³."""
+    """Function that draws matrices with these numbers of rows, of sizes near e."""
 
     def draw(key: PRNGKey) -> dict[str, JaxArray]:
         keys = jax.random.split(key, 2 * len(rows))
-        made = {}
+        matrices = {}
         for i, (name, count) in enumerate(rows.items()):
             size = jnp.exp(1 + jax.random.normal(keys[2 * i], ()))
-            made[name] = size * jax.random.normal(keys[2 * i + 1], (count, 2))
-        return made
+            matrices[name] = size * jax.random.normal(keys[2 * i + 1], (count, 2))
+        return matrices
 
     return draw
 
 
 def _envelope(stack: Member, run: lib.Paths, ts: Array) -> float:
-    """The largest covariance over what Grönwall allows, at any frame."""
+    """Largest ratio of |Σ(t)| to Grönwall's bound, over members and frames."""
     size = lambda M: np.linalg.norm(M, 2)
     worst = 0.0
     for i, m in enumerate(lib.members(stack)):
         smallest = np.linalg.eigvalsh(m.K.T @ m.K)[0]
         invertible = smallest > 1e-9
         rate = size(m.V) * (size(m.A) / smallest if invertible else 1.0)
-        grown = np.log([size(S) / size(m.covariance) for S in run.covariance[i]])
-        worst = max(worst, float(np.exp(np.max(grown - 2 * rate * ts))))
+        log_growth = np.log([size(S) / size(m.covariance) for S in run.covariance[i]])
+        worst = max(worst, float(np.exp(np.max(log_growth - 2 * rate * ts))))
     return worst
 
 
@@ -151,11 +162,11 @@ _SIGMA = np.array([[1.0, 0.5], [0.5, 1.0]])
 _T_STAR = (1 + 2 * _SIGMA[0, 0]) / (2 * _SIGMA[0, 1])
 
 
-def _near_singular(kappas: list[float]) -> Member:
+def _kappa_members(kappas: list[float]) -> Member:
     """The data of C11 with K = diag(1, κ)."""
     mean, factor = np.zeros(2), np.linalg.cholesky(_SIGMA)
     K = [np.diag([1.0, kappa]) for kappa in kappas]
-    return Member(*columns((mean, factor, _Q, each, _V, np.array(1.0)) for each in K))
+    return Member(*columns((mean, factor, _Q, k, _V, np.array(1.0)) for k in K))
 
 
 @statement(
@@ -171,11 +182,12 @@ def _near_singular(kappas: list[float]) -> Member:
     ),
 )
 def scalars(case: Case, *, curvature: float = 2.0) -> Checks:
-    r"""The library's flow of four Gaussians on the line, to time 8.
+    r"""Compares the library's flow of four Gaussians on the line with a first integral.
 
-    The times are recovered from the first integral $1/s_0 - 1/s + 2k^2\log(s/s_0) =
-    4avt$; the growth rate over the last half must be its limit; for av < 0 a bound on
-    s(T), which tends to zero, follows from the integral.
+    Flows to time 8. The times are recovered from the integral $1/s_0 - 1/s +
+    2k^2\log(s/s_0) = 4avt$; for av > 0 the growth rate over the last half must be the
+    claimed limit; for av < 0, s(T) must be below a bound that follows from the integral
+    and tends to zero.
     """
     stack = lib.line(case.rng("line"))
     run = lib.paths("l2", stack, lib.LINE_TIMES)
@@ -183,14 +195,14 @@ def scalars(case: Case, *, curvature: float = 2.0) -> Checks:
     eps = stack.epsilon[:, None]
     square = curvature * stack.K[:, :, 0] ** 2 / eps
     rate = 4 * (stack.A * stack.V)[:, :, 0] / eps
-    elapsed = (1 / s[:, :1] - 1 / s + square * np.log(s / s[:, :1])) / rate
+    times = (1 / s[:, :1] - 1 / s + square * np.log(s / s[:, :1])) / rate
     slack = float(np.max(1 / (1 + 2 * stack.K[:2, 0, 0] ** 2 / eps[:2, 0] * s[:2, -2])))
     decay = 1 + np.abs(rate[2:, 0]) * lib.LINE_TIMES[-1] * s[2:, 0]
     left = s[2:, -1] / s[2:, 0] * decay
     bracket = 1 + square[2:, 0] * s[2:, 0] * np.log(decay)
-    yield lib.line_time(elapsed, run)
+    yield lib.line_time(times, run)
     why = "the rate lies below its limit by 1/(1 + 2k²s), largest at mid-time"
-    known = Slack(tolerance=slack, why=why)
-    yield lib.late_growth("2av/k²", s[:2], rate[:2] / square[:2], **known)
+    growth_slack = Slack(tolerance=slack, why=why)
+    yield lib.late_growth("2av/k²", s[:2], rate[:2] / square[:2], **growth_slack)
     label = "decay: s(T)(1 + 4|av|Ts₀)/s₀ over 1 + 2k²s₀ log(1 + 4|av|Ts₀)"
-    yield bounded(label, np.max(left / bracket), "<=", 1)
+    yield compare(label, np.max(left / bracket), "<=", 1)

@@ -3,16 +3,16 @@
 from meanfield.endings import Status
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, counted, gap
+from meanfield.theorems._protocols import Slack, compare, gap, zero_count
 from meanfield.theorems.library import gaussian_flows as lib
 
 SHORT = np.array([0.0, 0.1, 1.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0])
-SUNK = Slack(
+DECAY_SLACK = Slack(
     tolerance=1e-3,
-    why="what decays as 1/t along q may do so as β²/t along N if V mixes both: β "
-    "is below 1e2 unless V almost commutes with A, and t = 1e8",
+    why="parts that decay as 1/t along q decay as β²/t along N if V mixes both: β is "
+    "below 1e2 unless V almost commutes with A, and t = 1e8",
 )
-ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
+ALIVE = 0.05  # non-zero eigenvalues of limits are at least 0.2, others at most 1/72
 
 
 @statement(
@@ -21,47 +21,49 @@ ALIVE = 0.05  # eigenvalues of limits are 0.2 at least, others 1/72 at most
     claim=r"The limits have $\mathrm{rk}\,\Sigma_* = d - \mathrm{rk}\,A$.",
     hypotheses=r"softmax, $V = I$, $A = A^\top \preceq 0$, $\Sigma_0 \succ 0$",
 )
-def flattened(case: Case) -> Checks:
-    r"""Flows in d = 3 to t = 1e8, A of rank one and two: their ranks there.
+def limit_ranks(case: Case) -> Checks:
+    r"""Checks ranks of the library's flows in d = 3 at t = 1e8, A of rank one and two.
 
-    And the limits themselves against $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, with N
-    the kernel of A.
+    Also compares the limits with $N(N^\top\Sigma_0^{-1}N)^{-1}N^\top$, where the
+    columns of N span the kernel of A.
     """
     problems = _flat_draws(case)
-    ranks, limits = _flattened(case, problems, lib.LONG)
+    ranks, limits = _rank_check(case, problems, lib.LONG)
     expected = [_resting(p) for p in problems]
-    return ranks, gap("limits", limits, expected, **lib.FLOWN)
+    return ranks, gap("limits", limits, expected, **lib.FLOW_SLACK)
 
 
-@flattened.refuted_by("A has a skew part, which raises its rank and moves no limit")
+@limit_ranks.register_control(
+    "A has a skew part, which raises its rank but does not change the limit"
+)
 def _(case: Case) -> Checks:
     skew = np.array([[0.0, 0.2, -0.1], [-0.2, 0.0, 0.3], [0.1, -0.3, 0.0]])
-    turned = [p._replace(A=p.A + skew) for p in _flat_draws(case)]
-    return _flattened(case, turned, SHORT)[:1]
+    skew_problems = [p._replace(A=p.A + skew) for p in _flat_draws(case)]
+    return _rank_check(case, skew_problems, SHORT)[:1]
 
 
-@flattened.misprinted(
+@limit_ranks.register_misprint(
     "C8",
-    printed=r"$\mathrm{rk}\,\Sigma_* \leq \mathrm{rk}\,A$.",
-    corrected=r"$\mathrm{rk}\,\Sigma_* = d - \mathrm{rk}\,A$.",
+    claim=r"$\mathrm{rk}\,\Sigma_* \leq \mathrm{rk}\,A$.",
+    correction=r"$\mathrm{rk}\,\Sigma_* = d - \mathrm{rk}\,A$.",
     counterexample="$A = -e_1e_1^\\top$ in d = 3, from generic covariances",
 )
 def _(case: Case) -> Counterexample:
     A = -np.diag([1.0, 0.0, 0.0])
     problems = [p._replace(A=A) for p in _flat_draws(case)]
-    _, limits = _flattened(case, problems, lib.LONG)
+    _, limits = _rank_check(case, problems, lib.LONG)
     ranks = _ranks(limits)
     return Counterexample(
-        printed=(bounded("largest rank", max(ranks), "<=", 1, why="a count"),),
-        corrected=(
-            bounded("largest rank", max(ranks), "=", 2, why="a count"),
-            bounded("least rank", min(ranks), "=", 2, why="a count"),
+        misprint=(compare("largest rank", max(ranks), "<=", 1, why="a count"),),
+        correction=(
+            compare("largest rank", max(ranks), "=", 2, why="a count"),
+            compare("least rank", min(ranks), "=", 2, why="a count"),
         ),
     )
 
 
 def _sinking(rng: Rng, d: int, rank: int) -> lib.Problem:
-    """`V = I`, `A` symmetric and negative of that rank."""
+    """Problem with `V = I` and `A` symmetric, negative semidefinite, of this rank."""
     U, sizes = lib.rotation(rng, d)[:, :rank], rng.uniform(0.6, 1.5, size=rank)
     factor = np.linalg.cholesky(lib.covariance(rng, d))
     return lib.Problem(np.eye(d), -(U * sizes) @ U.T, factor)
@@ -72,18 +74,18 @@ def _ranks(covariances: Array) -> Array:
 
 
 def _resting(p: lib.Problem) -> Array:
-    return lib.resting(p.factor, lib.kernel(p.A + p.A.T))
+    return lib.limit_covariance(p.factor, lib.kernel(p.A + p.A.T))
 
 
-def _flattened(
+def _rank_check(
     case: Case, problems: list[lib.Problem], ts: Array
 ) -> tuple[Check, Array]:
-    """Limits whose rank is not d − rk A, and all limits."""
+    """Check that no limit has a rank other than d − rk A, and the limits."""
     run = lib.long_paths(case, "limits", problems, ts)
-    predicted = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
-    wrong = int(np.sum(_ranks(run.covariances[:, -1]) != predicted))
+    expected_ranks = [len(p.A) - np.linalg.matrix_rank(p.A, tol=1e-9) for p in problems]
+    wrong = int(np.sum(_ranks(run.covariances[:, -1]) != expected_ranks))
     label = "limits whose rank is not d − rk A"
-    return counted(label, wrong), run.covariances[:, -1]
+    return zero_count(label, wrong), run.covariances[:, -1]
 
 
 def _flat_draws(case: Case) -> list[lib.Problem]:
@@ -98,40 +100,45 @@ def _flat_draws(case: Case) -> list[lib.Problem]:
     r"finite time under softmax, from any $\Sigma_0 \succ 0$.",
     hypotheses=r"$V = I$",
 )
-def rising(case: Case) -> Checks:
-    """Flows in d = 3, A + Aᵀ of every signature but the negative: how they end.
+def finite_time_blow_up(case: Case) -> Checks:
+    """Checks that the library's flows in d = 3 blow up if A + Aᵀ is not negative.
 
-    And when, within the error that they state; the way there against the formula.
+    For every signature with a positive eigenvalue. Blow-up times must be within the
+    flow's error estimates; covariances before are compared with the formula.
     """
     problems = _rising(case)
     run = lib.long_paths(case, "rising", problems, lib.LONG)
     escapes = np.array([p.escape for p in problems])
-    yield gap("covariance", *lib.compared(run, problems, lib.LONG), **lib.FLOWN)
-    yield from lib.of_blow_ups(run, escapes, "V = I")
+    yield gap(
+        "covariance", *lib.resolvent_pairs(run, problems, lib.LONG), **lib.FLOW_SLACK
+    )
+    yield from lib.blow_up_checks(run, escapes, "V = I")
 
 
-@rising.refuted_by("Σ₀ is singular, and misses the one positive eigenvector")
+@finite_time_blow_up.register_control(
+    "Σ₀ is singular, and misses the one positive eigenvector"
+)
 def _(case: Case) -> Checks:
     problems = []
-    for each in _rising(case):
-        values, U = np.linalg.eigh(each.H)
+    for problem in _rising(case):
+        values, U = np.linalg.eigh(problem.H)
         H = (U * np.minimum(values, -0.2)) @ U.T + 0.5 * np.outer(U[:, 2], U[:, 2])
         start = U @ np.diag([0.7, 0.4, 0.0])
-        problems.append(lib.Problem(each.V, H / 2, start))
+        problems.append(lib.Problem(problem.V, H / 2, start))
     run = lib.long_paths(case, "rising", problems, lib.LONG)
-    missing = run.ended_otherwise(Status.BLOW_UP)
-    yield counted("wrong endings, V = I", missing)
+    missing = run.n_other_endings(Status.BLOW_UP)
+    yield zero_count("wrong endings, V = I", missing)
 
 
 def _rising(case: Case) -> list[lib.Problem]:
-    """`A + Aᵀ` with a positive eigenvalue at least, indefinite as often as not."""
-    rng, made = case.rng("rising"), []
+    """Problems in which `A + Aᵀ` has at least one positive eigenvalue."""
+    rng, problems = case.rng("rising"), []
     for i in range(case.pick(8, 32)):
         U, values = lib.rotation(rng, 3), rng.uniform(0.3, 1.2, size=3)
         values *= np.array([1, (-1) ** i, (-1) ** (i // 2)])
         H, Sigma = (U * values) @ U.T, lib.covariance(rng, 3)
-        made.append(lib.with_scores(rng, np.eye(3), H, Sigma))
-    return made
+        problems.append(lib.random_problem(rng, np.eye(3), H, Sigma))
+    return problems
 
 
 @statement(
@@ -143,37 +150,39 @@ def _rising(case: Case) -> list[lib.Problem]:
     hypotheses=r"softmax, $V = I$ and $V = W^\top W \succ 0$, $\Sigma_0 \succ 0$",
     remark=r"$(\Sigma^{-1})' = -(\Sigma^{-1}V\Sigma A + A\Sigma V\Sigma^{-1})$ keeps "
     r"$N^\top\Sigma^{-1}N$, and $\mathrm{tr}\,V^{-1}\Sigma$ falls until $Q\Sigma = 0$.",
-    control=("Q has a row more", {"rows": 1}, ("limits of other…",)),
+    control=("Q has one more row", {"rows": 1}, ("limits of other…",)),
 )
 def half_rank(case: Case, *, rows: int = 0) -> Checks:
-    """Ranks and limits of four flows for each V, to t = 1e8, for d = 3 and d = 4.
+    """Compares ranks and limits of the library's flows at t = 1e8 with the formula.
 
-    And d = 5 at full size.
+    Four flows for each kind of V, for d = 3 and d = 4, and d = 5 at full size.
     """
     for d in case.pick((3, 4), (3, 4, 5)):
         problems, limits = _figure(case, d, rows=rows)
         expected = [_resting(p) for p in problems]
         yield _halves(d, limits)
-        yield gap(f"limits, d = {d}", limits, expected, **SUNK)
+        yield gap(f"limits, d = {d}", limits, expected, **DECAY_SLACK)
 
 
-@half_rank.misprinted(
+@half_rank.register_misprint(
     "C8",
-    printed=r"The caption says: rank at most $\lfloor d/2 \rfloor$.",
-    corrected=r"Rank $\lceil d/2 \rceil$.",
+    claim=r"The caption says: rank at most $\lfloor d/2 \rfloor$.",
+    correction=r"Rank $\lceil d/2 \rceil$.",
     counterexample="the flows in d = 3, of either V",
 )
 def _(case: Case) -> Counterexample:
     _, limits = _figure(case, 3, rows=0)
-    most = max(_ranks(limits))
+    largest_rank = max(_ranks(limits))
     return Counterexample(
-        printed=(bounded("largest rank, d = 3", most, "<=", 1, why="a count"),),
-        corrected=(_halves(3, limits),),
+        misprint=(
+            compare("largest rank, d = 3", largest_rank, "<=", 1, why="a count"),
+        ),
+        correction=(_halves(3, limits),),
     )
 
 
 def _figure(case: Case, d: int, *, rows: int) -> tuple[list[lib.Problem], Array]:
-    """Flows for A = −QᵀQ where Q has ⌊d/2⌋ rows, or more, and where they end."""
+    """Problems with A = −QᵀQ, where Q has ⌊d/2⌋ + `rows` rows, and their limits."""
     rng = case.rng(f"figure, d = {d}")
     problems = [_sinking(rng, d, d // 2 + rows) for _ in range(8)]
     for i in range(4, 8):
@@ -185,4 +194,4 @@ def _figure(case: Case, d: int, *, rows: int) -> tuple[list[lib.Problem], Array]
 
 def _halves(d: int, limits: Array) -> Check:
     wrong = np.sum(_ranks(limits) != -(-d // 2))
-    return counted(f"limits of other rank than ⌈d/2⌉, d = {d}", wrong)
+    return zero_count(f"limits of other rank than ⌈d/2⌉, d = {d}", wrong)

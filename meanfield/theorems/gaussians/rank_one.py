@@ -1,4 +1,4 @@
-"""Where softmax lets Gaussians rest."""
+"""Stationary Gaussians under softmax attention."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from jax import random
 from meanfield.attention import Attention, attentions
 from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import Slack, ascend, bounded
+from meanfield.theorems._protocols import Slack, ascend, compare
 from meanfield.theorems.library.ensembles import centred_field
 
 ROUNDING = Slack(
@@ -28,48 +28,48 @@ Turn = Callable[[Array], Array]
         ("Σ' where…",),
     ),
 )
-def stationary(
+def stationary_points(
     case: Case,
     *,
     form: Callable[[Array, Array], Array] = lambda _, A: A + A.T,
     side: Turn = lambda V: V,
 ) -> Checks:
-    """The library's Σ' in d = 4 at isotropic vectors, and in the kernel of V.
+    """Checks that the library's Σ' vanishes in d = 4 at isotropic u, and for Vu = 0.
 
-    The lower bound elsewhere by gradient ascent over Q, K, V and u.
+    The lower bound is tested by gradient ascent over Q, K, V and u.
     """
-    # Where `form(V, A)` vanishes on `u`, and where `V` or its mirror kills it.
-    rng, isotropic, killed = case.rng("at rest"), [], []
+    # Draws in which u is isotropic for `form(V, A)`, and in which `V` maps u to zero.
+    rng, isotropic, kernel_draws = case.rng("at rest"), [], []
     for _ in range(20):
         Q, K, V = rng.normal(size=(3, 4, 4)) / 2
         K = K @ np.diag([1, 1, -1, -1]) + 0.5 * Q * np.array([[1], [1], [-1], [-1]])
         isotropic.append((Q, K, V, _isotropic(rng, form(V, K.T @ Q))))
         u = rng.normal(size=4)
-        killed.append((Q, K, side(V - np.outer(V @ u, u) / (u @ u)), u))
-    for label, data in (("uᵀ(A + Aᵀ)u = 0", isotropic), ("Vu = 0", killed)):
+        kernel_draws.append((Q, K, side(V - np.outer(V @ u, u) / (u @ u)), u))
+    for label, data in (("uᵀ(A + Aᵀ)u = 0", isotropic), ("Vu = 0", kernel_draws)):
         rates = np.asarray(_rates(*map(jnp.asarray, columns(data))))
         norm = np.linalg.norm
         sizes = [norm(V) * norm(K.T @ Q) * (u @ u) ** 2 for Q, K, V, u in data]
         worst = np.max(np.abs(rates) / np.array(sizes)[:, None, None])
-        yield bounded(f"Σ' where {label}", worst, "<=", 0, **ROUNDING)
+        yield compare(f"Σ' where {label}", worst, "<=", 0, **ROUNDING)
     yield ascend(case, "√2 |uᵀAu| |Vu| |u| over |Σ'|", _motion, _start)
 
 
-def _moved_covariance(attention: Attention, factor: JaxArray) -> JaxArray:
-    """The library's Σ' at a centred Gaussian."""
+def _covariance_rate(attention: Attention, factor: JaxArray) -> JaxArray:
+    """The library's Σ' at the centred Gaussian with this factor."""
     return centred_field(attention, factor).covariance_rate(factor @ factor.T)
 
 
 def _rate(Q: JaxArray, K: JaxArray, V: JaxArray, u: JaxArray) -> JaxArray:
     r"""The library's $\Sigma'$ at $uu^\top$."""
-    return _moved_covariance(attentions["softmax"](Q, K, V), u[:, None])
+    return _covariance_rate(attentions["softmax"](Q, K, V), u[:, None])
 
 
 _rates = eqx.filter_jit(eqx.filter_vmap(_rate))
 
 
 def _isotropic(rng: Rng, S: Array) -> Array:
-    r"""A random `u` with $u^\top S u = 0$, on a line between two signs."""
+    r"""Random $u$ with $u^\top S u = 0$, between two vectors of opposite signs."""
     x = y = rng.normal(size=len(S))
     while (x @ S @ x) * (y @ S @ y) >= 0:
         y = rng.normal(size=len(S))
@@ -77,9 +77,9 @@ def _isotropic(rng: Rng, S: Array) -> Array:
     return x + float(np.real(roots[0])) * y
 
 
-def _motion(at: dict[str, JaxArray]) -> JaxArray:
-    r"""$\sqrt2\,|u^\top Au|\,|Vu|\,|u|$ over $\|\Sigma'\|_F$, logarithm."""
-    Q, K, V, u = (at[name] for name in "QKVu")
+def _motion(p: dict[str, JaxArray]) -> JaxArray:
+    r"""Logarithm of $\sqrt2\,|u^\top Au|\,|Vu|\,|u|$ over $\|\Sigma'\|_F$."""
+    Q, K, V, u = (p[name] for name in "QKVu")
     lengths = [jnp.sum(x**2) / 2 for x in (V @ u, u, _rate(Q, K, V, u))]
     top = 4 * (K @ u @ (Q @ u)) ** 2 * lengths[0] * lengths[1]
     return jnp.log(top / lengths[2]) / 2
@@ -100,37 +100,37 @@ def _symmetric_spectrum(A: Array) -> Array:
     claim=r"The cone $\{u : u^\top(A + A^\top)u = 0\}$ is more than $\{0\}$ if and "
     r"only if $A + A^\top$ has a zero eigenvalue or eigenvalues of both signs.",
     control=(
-        "The signature is read off the spectrum of A itself",
+        "The signature is that of A itself",
         {"spectrum": lambda A: np.real(np.linalg.eigvals(A))},
         ("forms whose signature misjudges the cone",),
     ),
 )
 def cone(case: Case, *, spectrum: Turn = _symmetric_spectrum) -> Checks:
-    """The sign of the library's tr Σ' = 2|u|²uᵀAu over 1500 random u in d = 3.
+    """Compares signs of the library's tr Σ' = 2|u|²uᵀAu with the signature of A + Aᵀ.
 
-    Against the signature of A + Aᵀ for forms with large skew parts; kernels of
-    singular forms.
+    In d = 3, over 1500 random u for each form, with large skew parts. For semidefinite
+    forms Σ' must vanish on the kernel.
     """
     A, u = _signs(case)
     growths = np.asarray(_growths(jnp.asarray(A), jnp.asarray(u)))
-    crossed = (growths.min(1) < 0) & (growths.max(1) > 0)
+    sign_changes = (growths.min(1) < 0) & (growths.max(1) > 0)
     values = spectrum(A)
-    wrong = np.sum(crossed != ((values.min(1) < 0) & (values.max(1) > 0)))
+    wrong = np.sum(sign_changes != ((values.min(1) < 0) & (values.max(1) > 0)))
     label = "forms whose signature misjudges the cone"
-    why = "a count; a cone of 0.1 : 1 is missed by 1500 draws once in e⁶⁰ times"
-    yield bounded(label, wrong, "<=", 0, why=why)
-    # Semidefinite forms with one eigenvalue zero: its direction rests.
+    why = "a count; 1500 draws miss a cone of 0.1 : 1 with probability e⁻⁶⁰"
+    yield compare(label, wrong, "<=", 0, why=why)
+    # Semidefinite forms with one zero eigenvalue: its eigenvector is stationary.
     rng, data = case.rng("flat"), []
     for _ in range(20):
         lines, W = np.linalg.qr(rng.normal(size=(3, 3)))[0], rng.normal(size=(3, 3))
         form = (lines * np.array([0.7, 0.3, 0.0])) @ lines.T + W - W.T
         data.append((form, np.eye(3), np.eye(3), lines[:, 2]))
     worst = np.max(np.abs(np.asarray(_rates(*map(jnp.asarray, columns(data))))))
-    yield bounded("Σ' on the kernel of a semidefinite form", worst, "<=", 0, **ROUNDING)
+    yield compare("Σ' on the kernel of a semidefinite form", worst, "<=", 0, **ROUNDING)
 
 
 def _signs(case: Case) -> tuple[Array, Array]:
-    """Bilinear forms in d = 3, eigenvalues of A + Aᵀ of any sign; and vectors."""
+    """Bilinear forms in d = 3 with every signature of A + Aᵀ, and random vectors."""
     rng, n = case.rng("cone"), case.pick(100, 300)
     lines = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0]
     values = rng.uniform(0.1, 1, size=(n, 3)) * rng.choice([-1.0, 1.0], size=(n, 3))
@@ -142,11 +142,11 @@ def _signs(case: Case) -> tuple[Array, Array]:
 
 @eqx.filter_jit
 def _growths(A: JaxArray, u: JaxArray) -> JaxArray:
-    """The trace of Σ' of the library for every form and every u, V = I."""
+    """Trace of the library's Σ' for every form and every u, with V = I."""
     eye = jnp.eye(A.shape[-1])
-    one = lambda A, u: jnp.trace(_rate(A, eye, eye, u))
-    each = eqx.filter_vmap(one, in_axes=(None, 0))
-    return eqx.filter_vmap(each, in_axes=(0, None))(A, u)
+    growth = lambda A, u: jnp.trace(_rate(A, eye, eye, u))
+    row_growths = eqx.filter_vmap(growth, in_axes=(None, 0))
+    return eqx.filter_vmap(row_growths, in_axes=(0, None))(A, u)
 
 
 @statement(
@@ -156,37 +156,38 @@ def _growths(A: JaxArray, u: JaxArray) -> JaxArray:
     r"\min(\#_+, \#_-)$; this is attained.",
     hypotheses=r"$V = I$, $A = A^\top$ with $\#_\pm$ eigenvalues of either sign",
     remark="C9: in the proof the last group of eigenvalues is −1, not 0.",
-    control=("The frames are no wider than the bound", {"excess": 0}, ("least…",)),
+    control=("The frames have the rank of the bound", {"excess": 0}, ("least…",)),
 )
-def widest(case: Case, *, excess: int = 1) -> Checks:
-    """In d = 5, covariances of the rank of the bound, built to rest.
+def maximal_rank(case: Case, *, excess: int = 1) -> Checks:
+    """Checks stationary covariances of maximal rank, and lower bounds for higher rank.
 
-    For three signatures; and for frames of rank one more, gradient descent on the
-    library's Σ', which cannot pass below what interlacing leaves, and reaches it.
+    In d = 5, for three signatures, the library's Σ' must vanish at constructed
+    covariances whose rank is the bound. For frames of rank one more, gradient descent
+    on the library's |Σ'| is compared with the least value that interlacing allows.
     """
-    # Bases as wide as the bound, which rest.
+    # Frames of the rank of the bound, which are stationary.
     worst, rng = 0.0, case.rng("attained")
     for signs in SIGNS:
-        A = _signed(rng, signs)
-        # As many columns as the bound has, on which the form vanishes.
+        A = _signed_matrix(rng, signs)
+        # Columns on which the form vanishes, as many as the bound.
         values, U = np.linalg.eigh(A)
-        scaled = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
-        low, high = scaled[:, values < -1e-9], scaled[:, values > 1e-9]
+        vectors = U / np.sqrt(np.where(np.abs(values) > 1e-9, np.abs(values), 1))
+        low, high = vectors[:, values < -1e-9], vectors[:, values > 1e-9]
         pairs = min(low.shape[1], high.shape[1])
         null = U[:, np.abs(values) <= 1e-9]
         B = np.column_stack([low[:, :pairs] + high[:, :pairs], null])
         width = signs[2] + min(signs[:2])
-        mixed = np.linalg.qr(B)[0] @ rng.normal(size=(B.shape[1], 3))
-        short = abs(np.linalg.matrix_rank(mixed @ mixed.T) - width)
-        rate = _rest_rate(jnp.asarray(A), jnp.asarray(mixed))
-        size = np.linalg.norm(mixed) ** 4 * np.linalg.norm(A)
+        factor = np.linalg.qr(B)[0] @ rng.normal(size=(B.shape[1], 3))
+        short = abs(np.linalg.matrix_rank(factor @ factor.T) - width)
+        rate = _rest_rate(jnp.asarray(A), jnp.asarray(factor))
+        size = np.linalg.norm(factor) ** 4 * np.linalg.norm(A)
         worst = max(worst, float(np.max(np.abs(rate))) / size + short)
-    yield bounded("Σ' at the rank of the bound", worst, "<=", 0, **ROUNDING)
-    yield _moved(case, excess=excess)
+    yield compare("Σ' at the rank of the bound", worst, "<=", 0, **ROUNDING)
+    yield _frame_descent(case, excess=excess)
 
 
-def _signed(rng: Rng, signs: tuple[int, int, int]) -> Array:
-    """A symmetric matrix with so many eigenvalues > 0, < 0 and = 0."""
+def _signed_matrix(rng: Rng, signs: tuple[int, int, int]) -> Array:
+    """Random symmetric matrix with given numbers of eigenvalues > 0, < 0 and = 0."""
     plus, minus, zero = signs
     sizes = rng.uniform(0.5, 1.5, size=plus + minus)
     values = np.concatenate([sizes * np.repeat([1, -1], [plus, minus]), np.zeros(zero)])
@@ -196,26 +197,26 @@ def _signed(rng: Rng, signs: tuple[int, int, int]) -> Array:
 
 @eqx.filter_jit
 def _rest_rate(A: JaxArray, B: JaxArray) -> JaxArray:
-    """The library's Σ' at BBᵀ under V = I."""
+    """The library's Σ' at BBᵀ with V = I."""
     eye = jnp.eye(len(A))
-    return _moved_covariance(attentions["softmax"](A, eye, eye), B)
+    return _covariance_rate(attentions["softmax"](A, eye, eye), B)
 
 
 SIGNS = ((2, 2, 1), (3, 1, 1), (1, 3, 1))
 
 
-def _moved(case: Case, *, excess: int) -> Check:
-    """The least Σ' over frames so much wider than the bound, against interlacing."""
-    A = _signed(case.rng("moved"), (2, 2, 1))
-    # The least $\|B^\top AB\|_F$ over orthonormal `B` of `r` columns. Its eigenvalues
-    # lie between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$, anywhere.
+def _frame_descent(case: Case, *, excess: int) -> Check:
+    """Check of the least |Σ'| over frames with `excess` more columns than the bound."""
+    A = _signed_matrix(case.rng("moved"), (2, 2, 1))
+    # The least $\|B^\top AB\|_F$ over orthonormal `B` of `r` columns: its eigenvalues
+    # may be any numbers between $\lambda_{i+d-r}(A)$ and $\lambda_i(A)$.
     values = np.linalg.eigvalsh(A)[::-1]
     low, high = values[len(values) - 4 :], values[:4]
     least = float(np.linalg.norm(np.maximum(low, 0) + np.maximum(-high, 0)))
     form = jnp.asarray(A)
 
-    def log_ratio(at: dict[str, JaxArray]) -> JaxArray:
-        B = jnp.linalg.qr(at["B"])[0]
+    def log_ratio(p: dict[str, JaxArray]) -> JaxArray:
+        B = jnp.linalg.qr(p["B"])[0]
         return jnp.log(2 * least) - jnp.log(jnp.sum(_rest_rate(form, B) ** 2)) / 2
 
     start = lambda key: {"B": random.normal(key, (5, 3 + excess))}

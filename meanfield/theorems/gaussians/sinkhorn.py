@@ -16,14 +16,14 @@ from meanfield.theorems.reference.measures import hermite_nodes
 
 NODES = 16
 REACH = 0.25
-NEAR = Slack(
+QUADRATURE = Slack(
     tolerance=1e-9,
     why="Gauss–Hermite error of couplings with |YᵀAY| ≤ ε/4, 16 nodes an axis, 1e-12 "
     "by self-convergence, and Sinkhorn in NumPy to 1e-15",
 )
 ROUNDING = (
     "1e-14 of rounding in roots and inverses, times the squared condition of YᵀAY, "
-    "times the share of ε lost in C; at most 1e-6"
+    "times the cancellation in C; at most 1e-6"
 )
 
 
@@ -47,21 +47,22 @@ def plain_gram(A: Array, S: Array) -> Array:
     hypotheses=r"$A = K^\top Q$ and $\Sigma$ invertible",
     remark="The convention mirrors that of Theorem A.3; both are right.",
     control=(
-        "AΣAᵀ stands for AᵀΣA in C: A for Aᵀ",
+        "AΣAᵀ replaces AᵀΣA in C",
         {"gram": plain_gram},
         ("library, d = 2, …", "library, d = 3, …", "nodes, d = 2, …"),
     ),
 )
 def closure(case: Case, *, gram: Binary = transposed_gram) -> Checks:
-    """The formula by SciPy's matrix root against the library's closed form.
+    """Compares the formula with the library's closed form and with Sinkhorn on nodes.
 
-    And against log-domain Sinkhorn over Gauss–Hermite nodes in NumPy; means are not
-    zero, A is not symmetric, bandwidths differ, k is d or above.
+    The formula uses SciPy's matrix root; Sinkhorn runs in the log domain over
+    Gauss–Hermite nodes in NumPy. Means are not zero, A is not symmetric, bandwidths
+    differ, and k ≥ d.
     """
-    return _closure(case, _with_inverses, gram, [(1, 2, 1), (2, 2, 2), (3, 4, 3)])
+    return _closure(case, _inverse_form, gram, [(1, 2, 1), (2, 2, 2), (3, 4, 3)])
 
 
-def _with_inverses(m: Member, S: Array, gram: Binary) -> Array:
+def _inverse_form(m: Member, S: Array, gram: Binary) -> Array:
     r"""$A^{-\top}\Sigma^{-1}C$ of Lemma 4.14, by SciPy's square root."""
     root = np.real(sqrtm(S))
     inner = root @ gram(m.A, S) @ root + m.epsilon**2 / 4 * np.eye(len(S))
@@ -75,20 +76,20 @@ def _velocity(m: Member, M: Array, x: Array) -> Array:
     return (m.mean[None, :] + (x - m.mean[None, :]) @ M.T) @ m.V.T / m.epsilon
 
 
-def _by_nodes(m: Member) -> tuple[Array, Array, Array]:
-    """Nodes, weights and Sinkhorn velocities, by brute force."""
+def _node_velocities(m: Member) -> tuple[Array, Array, Array]:
+    """Gauss–Hermite nodes, their weights and Sinkhorn velocities, in NumPy."""
     x, w = hermite_nodes(m.mean, m.factor, NODES)
     scores = (x @ m.Q.T) @ (x @ m.K.T).T / m.epsilon
     return x, w, ref.sinkhorn_velocity(scores, w, m.V, x, float(m.epsilon))
 
 
 def _slack(stack: Member) -> float:
-    """Rounding, amplified by the inverses of Σ and A and by the difference in C."""
+    """Tolerance: rounding, amplified by the inverses of Σ and A and by cancellation."""
     A, root = stack.A, stack.factor
     values = np.linalg.svd(np.swapaxes(root, 1, 2) @ A @ root, compute_uv=False)
     condition = values[:, 0] / np.maximum(values[:, -1], 1e-6 * values[:, 0])
-    lost = 1 + (stack.epsilon / values[:, 0]) ** 2
-    return float(min(1e-6, 1e-14 * np.max(condition**2 * lost)))
+    cancellation = 1 + (stack.epsilon / values[:, 0]) ** 2
+    return float(min(1e-6, 1e-14 * np.max(condition**2 * cancellation)))
 
 
 def _closure(
@@ -104,15 +105,15 @@ def _closure(
         stack = Member(*map(np.concatenate, zip(small, wide, strict=True)))
         x = stack.mean[:, None, :] + rng.normal(size=(len(stack.V), 3, d))
         forms = [(m, form(m, m.covariance, gram)) for m in lib.members(stack)]
-        expected = [_velocity(*each, y) for each, y in zip(forms, x, strict=True)]
-        found = lib.rates("sinkhorn", stack, x).velocity
+        expected = [_velocity(*pair, y) for pair, y in zip(forms, x, strict=True)]
+        actual = lib.rates("sinkhorn", stack, x).velocity
         name = f"d = {d}, k = {k}, rank {r}"
         slack = Slack(tolerance=_slack(stack), why=ROUNDING)
-        yield gap(f"library, {name}", found, expected, **slack)
+        yield gap(f"library, {name}", actual, expected, **slack)
         if r <= 2:
-            nodes, _, velocity = _by_nodes(forms[0][0])
+            nodes, _, velocity = _node_velocities(forms[0][0])
             exact = _velocity(*forms[0], nodes)
-            yield gap(f"nodes, {name}", velocity, exact, **NEAR)
+            yield gap(f"nodes, {name}", velocity, exact, **QUADRATURE)
 
 
 @statement(
@@ -124,23 +125,23 @@ def _closure(
     hypotheses=r"any rank of $A$ and $\Sigma$; any number of rows of Q and K",
 )
 def inverse_free(case: Case) -> Checks:
-    """The formula in NumPy against the library's closed form.
+    """Compares the formula with the library's closed form and with Sinkhorn on nodes.
 
-    Against brute-force Sinkhorn on Gauss–Hermite nodes too, and against the library's
-    Sinkhorn on its own nodes; k below d, singular covariances, means not zero.
+    Sinkhorn on Gauss–Hermite nodes in NumPy, and the library's Sinkhorn on its own
+    nodes. Cases include k < d and singular covariances; means are not zero.
     """
     yield from _closure(case, _inverse_free, transposed_gram, _ANY_RANK)
-    yield _on_nodes(case, transposed_gram)
+    yield _node_check(case, transposed_gram)
 
 
-@inverse_free.refuted_by("AᵀΣA stands for AΣAᵀ in M: A for Aᵀ")
+@inverse_free.register_control("AᵀΣA replaces AΣAᵀ in M")
 def _(case: Case) -> Checks:
     yield from _closure(case, _inverse_free, plain_gram, _ANY_RANK[1:])
-    yield _on_nodes(case, plain_gram)
+    yield _node_check(case, plain_gram)
 
 
 def _inverse_free(m: Member, S: Array, gram: Binary) -> Array:
-    r"""$M_\Sigma$, of any rank."""
+    r"""$M_\Sigma$ in its inverse-free form, for any rank."""
     root, identity = ref.sqrtm_psd(S), np.eye(len(S))
     inner = root @ gram(m.A.T, S) @ root + m.epsilon**2 / 4 * identity
     middle = ref.sqrtm_psd(inner) + m.epsilon / 2 * identity
@@ -148,23 +149,27 @@ def _inverse_free(m: Member, S: Array, gram: Binary) -> Array:
 
 
 @eqx.filter_jit
-def _on_points(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
-    """The library's Sinkhorn on its own nodes, in one pass, and the nodes."""
-    mu, made = gauss_hermite(lib.gaussian(m), order=order), lib.attention("sinkhorn", m)
-    once = Attention(made.score, Sinkhorn(max_iterations=1), made.value)
-    return once.field(0.0, mu)(mu.tokens), mu.tokens.x
+def _point_velocities(m: Member, order: int) -> tuple[JaxArray, JaxArray]:
+    """The library's Sinkhorn velocities at its own nodes after one pass; the nodes."""
+    mu, attention = (
+        gauss_hermite(lib.gaussian(m), order=order),
+        lib.attention("sinkhorn", m),
+    )
+    one_pass = Attention(attention.score, Sinkhorn(max_iterations=1), attention.value)
+    return one_pass.field(0.0, mu)(mu.tokens), mu.tokens.x
 
 
-def _on_nodes(case: Case, gram: Binary) -> Check:
-    """The library on particles, against the inverse-free formula.
+def _node_check(case: Case, gram: Binary) -> Check:
+    """Check of the library's Sinkhorn on nodes against the inverse-free formula.
 
-    One pass is enough: the first guess is the potential of a Gaussian of these moments.
+    One pass is enough: the initial guess is the potential of the Gaussian with these
+    moments.
     """
     stack = lib.ensemble(case.rng("points"), (3, 2, 2), 1, reach=REACH)
     (m,) = lib.members(stack)
-    velocity, x = _on_points(lib.on_device(m), NODES)
+    velocity, x = _point_velocities(lib.to_jax(m), NODES)
     expected = _velocity(m, _inverse_free(m, m.covariance, gram), np.asarray(x))
-    why = "quadrature of the potential that the first guess is, 1e-12"
+    why = "quadrature error 1e-12 of the Gaussian potential"
     return gap("library on nodes", velocity, expected, tolerance=1e-9, why=why)
 
 
@@ -182,15 +187,15 @@ _ANY_RANK = [(1, 1, 1), (2, 1, 2), (3, 2, 2), (5, 3, 4), (4, 2, 4)]
     control=("the factor 1/ε is dropped from the rate", {"power": 0.0}),
 )
 def moments(case: Case, *, power: float = 1.0) -> Checks:
-    """The rate of the formula against the library's, by field and by factor.
+    """Compares the rate of the formula with the library's, by field and by factor.
 
-    Against the covariance of brute-force Sinkhorn velocities at Gauss–Hermite nodes;
-    and the library's flow against DOP853 on the formula.
+    Also with the covariance of Sinkhorn velocities at Gauss–Hermite nodes in NumPy. The
+    library's flow is compared with DOP853 on the formula.
     """
 
-    # The rate of the covariance has 1/ε to the power `power`.
-    def rate(m: Member, at: lib.Moments) -> lib.Moments:
-        mean, S = at
+    # The rate of the covariance has the factor 1/ε to the power `power`.
+    def rate(m: Member, state: lib.Moments) -> lib.Moments:
+        mean, S = state
         M = _inverse_free(m, S, transposed_gram)
         half = float(m.epsilon) ** -power * m.V @ M @ S
         return m.V @ mean / m.epsilon, half + half.T
@@ -199,28 +204,28 @@ def moments(case: Case, *, power: float = 1.0) -> Checks:
     covariance = [rate(m, (m.mean, m.covariance))[1] for m in lib.members(small)]
     library = lib.rates("sinkhorn", small)
     (m, *_) = lib.members(small)
-    x, w, v = _by_nodes(m)
+    x, w, v = _node_velocities(m)
     half = (v * w[:, None]).T @ (x - m.mean)
     stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 0.8, 6)
     run = lib.paths("sinkhorn", stack, ts)
-    _, Sigmas = lib.all_solved(rate, stack, ts)
+    _, Sigmas = lib.solve_moments(rate, stack, ts)
     loose = Slack(tolerance=run.tolerance(10), why="steps of 4e-10, amplified tenfold")
     exact = Slack(tolerance=1e-10, why=ROUNDING)
     yield gap("Σ', library", library.covariance, covariance, **exact)
-    yield gap("(YYᵀ)', library", library.moved, covariance, **exact)
-    yield gap("Σ', nodes", half + half.T, covariance[0], **NEAR)
+    yield gap("(YYᵀ)', library", library.factor_covariance, covariance, **exact)
+    yield gap("Σ', nodes", half + half.T, covariance[0], **QUADRATURE)
     yield gap("Σ(t), library", run.covariance, Sigmas, **loose)
 
 
-@moments.misprinted(
+@moments.register_misprint(
     "C12",
-    printed=r"$\Sigma' = \frac{1}{\epsilon}(VA^{-\top}\Sigma^{-1}C\Sigma + "
+    claim=r"$\Sigma' = \frac{1}{\epsilon}(VA^{-\top}\Sigma^{-1}C\Sigma + "
     r"\mathrm{its}\,\mathrm{transpose})$ with $A\Sigma A^\top$ in $C$",
-    corrected=r"$C$ must contain $A^\top\Sigma A$, as in Lemma 4.14",
+    correction=r"$C$ must contain $A^\top\Sigma A$, as in Lemma 4.14",
     counterexample="A = [[.6, −.5], [.2, .4]], Σ = [[1, .3], [.3, .5]], ε = 1, V = I",
 )
 def _(case: Case) -> Counterexample:
-    """The library and brute-force Sinkhorn on nodes against both forms of C."""
+    """Compares the library, and Sinkhorn on nodes in NumPy, with both forms of C."""
     del case
     A, S = np.array([[0.6, -0.5], [0.2, 0.4]]), np.array([[1.0, 0.3], [0.3, 0.5]])
     I = np.eye(2)
@@ -232,7 +237,7 @@ def _(case: Case) -> Counterexample:
     why = "24 nodes an axis: 16 and 30 agree to 1e-14; inverses as above"
 
     def against(gram: Binary) -> Checks:
-        rate = _with_inverses(m, S, gram) @ S
+        rate = _inverse_form(m, S, gram) @ S
         rate = rate + rate.T
         yield gap("library", library, rate, tolerance=1e-10, why=ROUNDING)
         yield gap("nodes", half + half.T, rate, tolerance=1e-10, why=why)

@@ -9,7 +9,7 @@ from meanfield.attention import attentions
 from meanfield.measures import Points
 from meanfield.theorems._arrays import JaxArray, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import Slack, ascend, bounded, gap
+from meanfield.theorems._protocols import Slack, ascend, compare, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
 from meanfield.theorems.library.ensembles import tokens
@@ -27,47 +27,50 @@ from meanfield.theorems.library.ensembles import tokens
     ),
 )
 def mean(case: Case, *, iterations: int | None = None) -> Checks:
-    """The library's mean velocity against Vα/ε, its flow against SciPy's exponential.
+    """Compares the library's mean velocities with Vα/ε, and its flows with the formula.
 
-    Mean velocities of Gaussians of rank two in dimension three and of 30 weighted
-    points; flows of four Gaussians in the plane, two of the same mean.
+    Mean velocities of Gaussians of rank two in d = 3 and of 30 weighted points. Flows
+    of four Gaussians in the plane, two of them with the same mean, are compared with
+    SciPy's matrix exponential.
     """
     stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 0.8, 6)
     twin = Member(*(part[[0, 0, 2, 3]] for part in stack))
     twin = twin._replace(factor=stack.factor)
     run = lib.paths("sinkhorn", twin, ts)
-    moved = lambda m: [expm(t * m.V / m.epsilon) @ m.mean for t in ts]
+    exact_means = lambda m: [expm(t * m.V / m.epsilon) @ m.mean for t in ts]
     steps = Slack(tolerance=run.tolerance(10), why="steps of 4e-10, amplified tenfold")
     yield from _mean_rates(case, iterations)
-    yield gap("α(t), library", run.mean, list(map(moved, lib.members(twin))), **steps)
+    yield gap(
+        "α(t), library", run.mean, list(map(exact_means, lib.members(twin))), **steps
+    )
 
 
 @eqx.filter_jit
 def _point_rate(
     x: JaxArray, w: JaxArray, m: Member, iterations: int | None
 ) -> JaxArray:
-    r"""$\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
+    r"""Mean velocity $\int v\,d\mu$ of the library's Sinkhorn on weighted points."""
     mu = Points.weighted(x, w)
     field = lib.attention("sinkhorn", m, iterations=iterations).field(0.0, mu)
     return mu.weights @ field(mu.tokens)
 
 
 def _mean_rates(case: Case, iterations: int | None) -> Checks:
-    """Mean velocities of a Gaussian and of points against Vα/ε."""
+    """Checks of mean velocities of Gaussians and of points against Vα/ε."""
     stack = lib.ensemble(case.rng("rates"), (3, 2, 2), 4)
-    found = lib.rates("sinkhorn", stack, iterations=iterations).mean
+    actual = lib.rates("sinkhorn", stack, iterations=iterations).mean
     expected = np.array([m.V @ m.mean / m.epsilon for m in lib.members(stack)])
     (m, *_) = lib.members(stack)
     x, w = tokens(case.rng("points"), 30, 3)
-    at = jnp.asarray(x), jnp.asarray(w)
-    on_points = _point_rate(*at, lib.on_device(m), iterations)
+    arrays = jnp.asarray(x), jnp.asarray(w)
+    point_rate = _point_rate(*arrays, lib.to_jax(m), iterations)
     exact = m.V @ (w @ x) / m.epsilon
     slack = Slack(tolerance=1e-12, why="sums of a few products in float64")
     why = "the library's tolerance on log-marginals, 4e-11, times |x|"
-    solved = Slack(tolerance=1e-9, why=why)
+    solver_slack = Slack(tolerance=1e-9, why=why)
     label = "mean velocity of 30 points, library"
-    yield gap("α', library", found, expected, **slack)
-    yield gap(label, on_points, exact, **solved)
+    yield gap("α', library", actual, expected, **slack)
+    yield gap(label, point_rate, exact, **solver_slack)
 
 
 @statement(
@@ -83,12 +86,12 @@ def _mean_rates(case: Case, iterations: int | None) -> Checks:
     ),
 )
 def scalars(case: Case, *, four: float = 4.0) -> Checks:
-    r"""The library's flow of four Gaussians on the line, to time 8.
+    r"""Compares the library's flow of four Gaussians on the line with a first integral.
 
-    The times are recovered from the first integral of the claim, worked out by hand;
-    the growth rate over the last half must be its limit $2|v|/\epsilon$; for $av < 0$
-    the decay must outrun a bound that tends to zero, which follows from
-    $\sqrt{1+u^2} - 1 \geq u^2/(2 + u)$ where $u$ falls.
+    Flows to time 8. The times are recovered from a first integral of the equation,
+    derived by hand; for $av > 0$ the growth rate over the last half must be
+    $2|v|/\epsilon$; for $av < 0$ the variance must be below a bound that tends to zero,
+    which follows from $\sqrt{1+u^2} - 1 \geq u^2/(2 + u)$ for decreasing $u$.
     """
     # With u = 2|a|s/ε the first integral is asinh u − (1 + √(1 + u²))/u = ±2|v|t/ε + c;
     # the sign is that of av.
@@ -100,17 +103,17 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     root = np.sqrt(four) * np.abs(a) / eps
     u = root * s
     integral = np.arcsinh(u) - (1 + np.sqrt(1 + u**2)) / u
-    elapsed = (integral - integral[:, :1]) / (root * v / a)
+    times = (integral - integral[:, :1]) / (root * v / a)
     gentle = 4 * np.abs(a * v)[2:, 0] / (eps[2:, 0] ** 2 * (2 + u[2:, 0]))
     decay = 1 + gentle * lib.LINE_TIMES[-1] * s[2:, 0]
     least = np.min(s[2:, 0] / s[2:, -1] / decay)
     falling = "decay to zero: s₀/s(T) over 1 + 4|av|Ts₀/ε²(2 + u₀)"
     why = "the rate lies below its limit by at most 1/u, largest at mid-time"
     slack = Slack(tolerance=float(np.max(1 / u[:2, -2])), why=why)
-    yield lib.line_time(elapsed, run)
+    yield lib.line_time(times, run)
     yield lib.late_growth("2|v|/ε", s[:2], (root * np.abs(v / a))[:2], **slack)
-    yield bounded(falling, least, ">=", 1)
-    yield lib.ended_early(run.code)
+    yield compare(falling, least, ">=", 1)
+    yield lib.early_endings(run.code)
 
 
 @statement(
@@ -121,39 +124,42 @@ def scalars(case: Case, *, four: float = 4.0) -> Checks:
     hypotheses="any Q, K, V, Σ and ε",
 )
 def bound(case: Case) -> Checks:
-    """Adam ascends the ratio through the library's affine field, in the plane.
+    """Compares the largest ratio found by gradient ascent with the bound.
 
-    From matrices of sizes about e and bandwidths down to 0.01. The library's flows of
-    four Gaussians to time three are held against Grönwall's exponential, and their
-    endings counted.
+    The ascent goes through the library's affine field in the plane, from matrices of
+    sizes about e and bandwidths down to 0.01. Covariances of four of the library's
+    flows to time three are compared with Grönwall's exponential, and no flow may end
+    early.
     """
     stack, ts = lib.ensemble(case.rng("flow"), (2, 2, 2), 4), np.linspace(0, 3, 6)
     run = lib.paths("sinkhorn", stack._replace(Q=3 * stack.Q), ts)
     size = lambda M: np.linalg.norm(M, 2, axis=(-2, -1))
     rate = 2 * size(stack.V) / stack.epsilon
-    allowed = size(stack.covariance)[:, None] * np.exp(rate[:, None] * ts)
-    yield ascend(case, "|Σ'|", lambda at: _log_ratio(at, None), _start)
-    yield lib.ended_early(run.code)
-    yield lib.gronwall(size(run.covariance) / allowed, run.tolerance(10))
+    envelope = size(stack.covariance)[:, None] * np.exp(rate[:, None] * ts)
+    yield ascend(case, "|Σ'|", lambda p: _log_ratio(p, None), _start)
+    yield lib.early_endings(run.code)
+    yield lib.gronwall(size(run.covariance) / envelope, run.tolerance(10))
 
 
-@bound.refuted_by("Sinkhorn stops after its first half-step, which is softmax")
+@bound.register_control("Sinkhorn stops after its first half-step, which is softmax")
 def _(case: Case) -> Checks:
     ratio = partial(_log_ratio, iterations=1)
-    yield lib.at_random(case.key("softmax"), "|Σ'|, one half-step", ratio, _start)
+    yield lib.largest_random_ratio(
+        case.key("softmax"), "|Σ'|, one half-step", ratio, _start
+    )
 
 
-def _log_ratio(at: dict[str, JaxArray], iterations: int | None) -> JaxArray:
-    r"""$|\Sigma'|\epsilon/2|V||\Sigma|$, logarithm, by the library's field."""
-    Q, K, V, Y = (at[name] for name in "QKVY")
-    eps, Sigma = jnp.exp(at["log_epsilon"][0]), Y @ Y.T
-    made = attentions["sinkhorn"](Q, K, V, epsilon=eps, iterations=iterations)
-    rate = lib.norm(lib.centred_field(made, Y).covariance_rate(Sigma))
+def _log_ratio(p: dict[str, JaxArray], iterations: int | None) -> JaxArray:
+    r"""Logarithm of $|\Sigma'|\epsilon/2|V||\Sigma|$, by the library's field."""
+    Q, K, V, Y = (p[name] for name in "QKVY")
+    eps, Sigma = jnp.exp(p["log_epsilon"][0]), Y @ Y.T
+    attention = attentions["sinkhorn"](Q, K, V, epsilon=eps, iterations=iterations)
+    rate = lib.norm(lib.centred_field(attention, Y).covariance_rate(Sigma))
     return jnp.log(rate * eps / (2 * lib.norm(V) * lib.norm(Sigma)))
 
 
 def _start(key: PRNGKey) -> dict[str, JaxArray]:
-    """Matrices of sizes from e⁻¹ to e³, bandwidths from 1e-2 to e."""
+    """Random matrices of log-normal size near e, and a bandwidth from 1e-2 to e."""
     keys = jax.random.split(key, 9)
     log_epsilon = jax.random.uniform(keys[8], (1,), minval=-4.6)
     return lib.plane_matrices(keys) | {"log_epsilon": log_epsilon}

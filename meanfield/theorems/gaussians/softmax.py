@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from meanfield.attention import Attention
-from meanfield.dynamics import Interpolated, Layers, Sum, stacked
+from meanfield.dynamics import Interpolated, Layers, Sum, stack_trees
 from meanfield.flows import flow
 from meanfield.measures.sampling import gauss_hermite
 from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jnp, np
@@ -13,19 +13,20 @@ from meanfield.theorems._prelude import Case, Checks, statement
 from meanfield.theorems._protocols import Slack, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import gaussian_flows as lib
-from meanfield.theorems.library.ensembles import attention, gaussian, on_device
+from meanfield.theorems.library.ensembles import attention, gaussian, to_jax
 from meanfield.theorems.reference import formulas as ref
 from meanfield.theorems.reference.measures import hermite_nodes
 from meanfield.tokens import Tokens
 
 NODES = 16
 QUADRATURE = (
-    "Gauss–Hermite with 16 nodes for tilts at most 0.6: 0.6³²·16!/32! < 1e-29 of the "
-    "first term left out, so rounding of 256 terms and of exponents, 1e-11 with room"
+    "Gauss–Hermite with 16 nodes for tilts at most 0.6: the first omitted term is "
+    "0.6³²·16!/32! < 1e-29, so rounding of 256 terms and exponents; 1e-11 is generous"
 )
 BREAKS = np.array([0.0, 0.4, 0.5, 1.0])
 SHAPES = ((1, 2, 1), (2, 1, 2), (3, 2, 2))  # d, rows of Q and K, rank of Σ
-LEAST_TILT = 0.01  # |YᵀA|: signs change a tilt t by t³/3, which rounding must not hide
+# Least |YᵀA|: the control changes a tilt t by t³/3, which must exceed rounding.
+LEAST_TILT = 0.01
 
 
 @statement(
@@ -34,41 +35,44 @@ LEAST_TILT = 0.01  # |YᵀA|: signs change a tilt t by t³/3, which rounding mus
     claim=r"$\Gamma^{SM}_{N(\alpha,\Sigma)}(x) = V(\alpha + \Sigma A x)$.",
     hypotheses=r"any $\Sigma \succeq 0$, $A = K^\top Q/\epsilon$",
     control=(
-        "The measure is no Gaussian: products of signs with the same mean and "
+        "The measure is not Gaussian: products of signs with the same mean and "
         "covariance",
         {"nodes": 2},
     ),
 )
 def closure(case: Case, *, nodes: int = NODES) -> Checks:
-    """The library's closed form against softmax over Gauss–Hermite nodes in NumPy.
+    """Compares the library's closed form with softmax over Gauss–Hermite nodes.
 
-    And the library's field of its own nodes against the formula; rank-deficient Σ,
-    Q and K with other than d rows, ε ≠ 1, probes off the support.
+    Softmax over the nodes is computed in NumPy; the library's softmax on its own nodes
+    is compared with the formula. Σ may be rank-deficient, Q and K do not have d rows,
+    ε ≠ 1, and probes lie off the support.
     """
     for d, k, r in SHAPES:
         rng = case.rng(f"d={d}")
         draw = _small(rng, d, k, r)
         probes = draw.mean + rng.uniform(-1, 1, size=(4, d))
-        closed, of_nodes = _velocities(on_device(draw), jnp.asarray(probes), nodes)
+        closed_form, node_velocity = _velocities(
+            to_jax(draw), jnp.asarray(probes), nodes
+        )
         x, w = hermite_nodes(draw.mean, draw.factor, nodes)
         scores = ref.dot_scores(draw.Q, draw.K, probes, x) / draw.epsilon
         brute = ref.normalised_velocity(scores, w, draw.V, x)
         affine = draw.mean + probes @ (draw.covariance @ (draw.A / draw.epsilon)).T
         bound = Slack(tolerance=1e-11, why=QUADRATURE)
         label, affine = f"cloud against V(α + ΣAx), d = {d}", affine @ draw.V.T
-        yield gap(f"closed form against a cloud, d = {d}", closed, brute, **bound)
-        yield gap(label, of_nodes, affine, **bound)
+        yield gap(f"closed form against a cloud, d = {d}", closed_form, brute, **bound)
+        yield gap(label, node_velocity, affine, **bound)
 
 
 def _small(rng: Rng, d: int, k: int, r: int) -> Member:
-    """Parameters of small tilts, drawn again where they are too small."""
-    draw = _drawn(rng, d, k, r)
+    """Random member with a small tilt |YᵀA|, but at least `LEAST_TILT`."""
+    draw = _draw_member(rng, d, k, r)
     while np.linalg.norm(draw.factor.T @ draw.A) < LEAST_TILT:
-        draw = _drawn(rng, d, k, r)
+        draw = _draw_member(rng, d, k, r)
     return draw
 
 
-def _drawn(rng: Rng, d: int, k: int, r: int) -> Member:
+def _draw_member(rng: Rng, d: int, k: int, r: int) -> Member:
     factor, V = rng.normal(size=(d, r)) / np.sqrt(d), rng.normal(size=(d, d)) / 2
     room = max(1.0, float(np.linalg.norm(factor, 2))) / np.sqrt(0.125)
     Q, K = (M / np.linalg.norm(M, 2) / room for M in rng.normal(size=(2, k, d)))
@@ -80,10 +84,12 @@ def _drawn(rng: Rng, d: int, k: int, r: int) -> Member:
 def _velocities(
     draw: Member, probes: JaxArray, order: int
 ) -> tuple[JaxArray, JaxArray]:
-    """The library's field of a Gaussian and of its nodes, at probes."""
+    """The library's velocities at probes, for a Gaussian and for its nodes."""
     softmax, mu = attention("softmax", draw), gaussian(draw)
-    closed = softmax.field(0.0, mu)(Tokens(probes))
-    return closed, softmax.field(0.0, gauss_hermite(mu, order=order))(Tokens(probes))
+    closed_form = softmax.field(0.0, mu)(Tokens(probes))
+    return closed_form, softmax.field(0.0, gauss_hermite(mu, order=order))(
+        Tokens(probes)
+    )
 
 
 @statement(
@@ -94,14 +100,14 @@ def _velocities(
     "parameters that vary in time too.",
     hypotheses=r"$\Sigma_0 \succeq 0$, piecewise continuous parameters",
     aliases=("castin2025:eq-4.1",),
-    control=("The equations are read with the transpose of A", {"turn": lambda A: A.T}),
+    control=("The equations have the transpose of A", {"turn": lambda A: A.T}),
 )
 def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
-    """The library's flow in d = 2 against DOP853 on the printed equations.
+    """Compares the library's flow in d = 2 with SciPy's DOP853 on the equations.
 
-    Under two heads, one in two layers and one interpolated between three nodes. The
-    equations themselves against 256 weighted Gauss–Hermite tokens moved by softmax
-    and RK4 in NumPy.
+    The flow has two heads, one piecewise constant in two layers and one interpolated
+    between three nodes. The equations are compared with 256 weighted Gauss–Hermite
+    tokens that move under softmax by RK4 in NumPy.
     """
     rng = case.rng("depth")
     draws = [_small(rng, 2, 1, 2) for _ in range(5)]
@@ -114,20 +120,20 @@ def gaussian_flow(case: Case, *, turn: Unary = lambda A: A) -> Checks:
     run = flow(dynamics, gaussian(depth.layers[0]), BREAKS)
     means, factors = map(np.asarray, run.coordinates)
     covariances = factors @ np.swapaxes(factors, 1, 2)
-    equations = _by_equations(depth, turn=turn)
-    # A covariance that grows tilts the nodes more: their error is seen at the end.
+    equations = _equation_moments(depth, turn=turn)
+    # Nodes resolve growing covariances less well: their error is measured at all times.
     pairs = ((4, 12), (8, 12), (8, 16))
-    coarse, few, fine = (_by_tokens(depth, steps=i, nodes=n) for i, n in pairs)
+    coarse, middle, fine = (_token_moments(depth, steps=i, nodes=n) for i, n in pairs)
     size = np.max(np.abs(fine))
-    by_steps, by_nodes = (np.max(np.abs(a - few)) / size for a in (coarse, fine))
+    step_gap, node_gap = (np.max(np.abs(a - middle)) / size for a in (coarse, fine))
     why = (
-        f"{lib.WHY_FLOW}; RK4 against half its steps {by_steps:.1e}; 256 nodes against "
-        f"144 {by_nodes:.1e}"
+        f"{lib.WHY_FLOW}; RK4 against half its steps {step_gap:.1e}; 256 nodes against "
+        f"144 {node_gap:.1e}"
     )
-    slack = Slack(tolerance=lib.TOLERANCE + float(by_steps + by_nodes), why=why)
-    yield gap("mean against DOP853", means, equations[:, :, 0], **lib.FLOWN)
+    slack = Slack(tolerance=lib.TOLERANCE + float(step_gap + node_gap), why=why)
+    yield gap("mean against DOP853", means, equations[:, :, 0], **lib.FLOW_SLACK)
     label = "covariance against DOP853"
-    yield gap(label, covariances, equations[:, :, 1:], **lib.FLOWN)
+    yield gap(label, covariances, equations[:, :, 1:], **lib.FLOW_SLACK)
     yield gap("printed equations against tokens", equations, fine, **slack)
 
 
@@ -140,10 +146,7 @@ class _Depth(NamedTuple):
     members: list[Member]
 
     def heads(self, t: float, layer: int) -> list[Member]:
-        """The parameters of both at time `t`, which belongs to this layer.
-
-        Between the nodes every parameter is linear in time.
-        """
+        """Parameters of both heads at time `t` in layer `layer`."""
         nodes, members = self.nodes, self.members
         left = min(int(np.searchsorted(nodes, t, side="right")) - 1, len(nodes) - 2)
         share = (t - nodes[left]) / (nodes[left + 1] - nodes[left])
@@ -153,11 +156,11 @@ class _Depth(NamedTuple):
 
 
 def _attentions(parts: list[Member]) -> Attention:
-    return stacked([attention("softmax", part) for part in parts])
+    return stack_trees([attention("softmax", part) for part in parts])
 
 
 def _pieces(depth: _Depth, start: Array, advance: Callable[..., Array]) -> list[Array]:
-    """`start`, and what it becomes at 0.4, 0.5 and 1: no piece has a kink inside."""
+    """The states at `BREAKS`; parameters are smooth between these times."""
     states = [start]
     for left, right in pairwise(BREAKS):
         layer = int(left >= depth.edges[1])
@@ -165,20 +168,20 @@ def _pieces(depth: _Depth, start: Array, advance: Callable[..., Array]) -> list[
     return states
 
 
-def _by_equations(depth: _Depth, *, turn: Unary) -> Array:
+def _equation_moments(depth: _Depth, *, turn: Unary) -> Array:
     def advance(y: Array, layer: int, left: float, right: float) -> Array:
         def rate(t: float, y: Array) -> Array:
             heads = [(p.V, turn(p.A / p.epsilon)) for p in depth.heads(t, layer)]
             return lib.moments_rate(heads)(t, y)
 
-        return ref.integrated(rate, y, np.array([left, right]))[-1]
+        return ref.integrate(rate, y, np.array([left, right]))[-1]
 
     first = depth.layers[0]
     y = np.column_stack([first.mean, first.covariance])
     return np.stack(_pieces(depth, y, advance))
 
 
-def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> Array:
+def _token_moments(depth: _Depth, *, steps: int, nodes: int) -> Array:
     """Moments of Gauss–Hermite tokens under softmax, moved by RK4."""
     first = depth.layers[0]
     x, w = hermite_nodes(first.mean, first.factor, nodes)
@@ -195,5 +198,5 @@ def _by_tokens(depth: _Depth, *, steps: int, nodes: int) -> Array:
 
     clouds = np.stack(_pieces(depth, x, advance))
     means = np.einsum("j,tjd->td", w, clouds)
-    apart = clouds - means[:, None, :]
-    return np.dstack([means, np.einsum("j,tja,tjb->tab", w, apart, apart)])
+    deviations = clouds - means[:, None, :]
+    return np.dstack([means, np.einsum("j,tja,tjb->tab", w, deviations, deviations)])

@@ -1,1 +1,1 @@
-"""What statements ask of the library, compiled once, and draws to ask it about."""
+"""Compiled calls of the library for statements, and random inputs for them."""

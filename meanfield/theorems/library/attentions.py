@@ -1,4 +1,4 @@
-"""Attention at points: the library's, compiled once for each kind, and in NumPy."""
+"""Attention on points: compiled calls of the library, and formulas in NumPy."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,26 +16,26 @@ from meanfield.tokens import Tokens
 DEFAULT = Blocked()
 
 
-def generic(rng: Rng, k: int, d: int) -> Parameters:
-    """Normal parameters of deviation 0.6, with `k` rows of queries and keys."""
+def random_parameters(rng: Rng, k: int, d: int) -> Parameters:
+    """Normal parameters with deviation 0.6; Q and K have `k` rows."""
     Q, K, V = (0.6 * rng.normal(size=shape) for shape in [(k, d), (k, d), (d, d)])
     return Parameters(Q, K, V, np.asarray(0.7))
 
 
-def cloud(rng: Rng, n: int, d: int) -> Cloud:
-    """Normal tokens off the origin, with weights that differ and do not sum to one."""
+def random_cloud(rng: Rng, n: int, d: int) -> Cloud:
+    """Normal tokens with non-zero mean and unequal weights that do not sum to one."""
     return Cloud(rng.normal(size=(n, d)) + 0.4, rng.uniform(0.3, 2.7, size=n))
 
 
-def bare(x: Array) -> Cloud:
-    """Tokens of equal weight, or probes."""
+def uniform_cloud(x: Array) -> Cloud:
+    """Cloud of equal weights, for tokens or for probes."""
     return Cloud(x, np.ones(len(x)))
 
 
-def tokens(at: Cloud) -> Tokens:
+def tokens(cloud: Cloud) -> Tokens:
     """The library's tokens of a cloud."""
-    s = at.position
-    return Tokens(jnp.asarray(at.x), None if s is None else jnp.asarray(s))
+    s = cloud.position
+    return Tokens(jnp.asarray(cloud.x), None if s is None else jnp.asarray(s))
 
 
 def gaussian(mean: Array, factor: Array) -> Gaussian:
@@ -43,106 +43,116 @@ def gaussian(mean: Array, factor: Array) -> Gaussian:
     return Gaussian(jnp.asarray(mean), jnp.asarray(factor))
 
 
-def points(at: Cloud, reduction: AbstractReduction = DEFAULT) -> Points:
-    """The library's measure of a cloud."""
-    return Points.weighted(at.x, at.w, position=at.position, reduction=reduction)
+def points(cloud: Cloud, reduction: AbstractReduction = DEFAULT) -> Points:
+    """The library's measure for a cloud."""
+    return Points.weighted(
+        cloud.x, cloud.w, position=cloud.position, reduction=reduction
+    )
 
 
 @eqx.filter_jit
 def velocity(
     dynamics: AbstractDynamics,
-    at: Cloud,
+    cloud: Cloud,
     probes: Cloud,
     reduction: AbstractReduction = DEFAULT,
 ) -> Float[JaxArray, "m d"]:
-    """The library's velocities at `probes`, whose weights do not count."""
-    return dynamics.field(0.0, points(at, reduction))(tokens(probes))
+    """The library's velocities at `probes`, whose weights are ignored."""
+    return dynamics.field(0.0, points(cloud, reduction))(tokens(probes))
 
 
 @eqx.filter_jit
-def matrices(dynamics: AbstractDynamics, at: Cloud) -> Float[JaxArray, "heads n n"]:
+def matrices(dynamics: AbstractDynamics, cloud: Cloud) -> Float[JaxArray, "heads n n"]:
     """The library's attention matrices, one for each head."""
-    return plans(dynamics, 0.0, points(at))
+    return plans(dynamics, 0.0, points(cloud))
 
 
 @eqx.filter_jit
-def on_gaussian(
+def gaussian_velocity(
     dynamics: AbstractDynamics, mu: Gaussian, probes: Cloud
 ) -> Float[JaxArray, "m d"]:
-    """The library's closed form on a Gaussian, at probes."""
+    """The library's velocities at probes for a Gaussian, in closed form."""
     return dynamics.field(0.0, mu)(tokens(probes))
 
 
-def uniform(at: Cloud) -> Points:
-    """The library's measure of equal weights, whatever those of the cloud."""
-    return Points.uniform(at.x)
+def uniform(cloud: Cloud) -> Points:
+    """The library's measure for a cloud with its weights replaced by equal ones."""
+    return Points.uniform(cloud.x)
 
 
-def unit_masses(at: Cloud) -> Points:
-    r"""$\sum_j\delta_{x_j}$, of mass $n$."""
-    return Points(tokens(at), jnp.zeros(len(at.x)))
+def unit_masses(cloud: Cloud) -> Points:
+    r"""The library's measure $\sum_j\delta_{x_j}$, of mass $n$."""
+    return Points(tokens(cloud), jnp.zeros(len(cloud.x)))
 
 
 @eqx.filter_jit
 def variants(
     names: tuple[str, ...],
     p: Parameters,
-    at: Cloud,
+    cloud: Cloud,
     measure: Callable[[Cloud], Points] = points,
 ) -> dict[str, Float[JaxArray, "n d"]]:
-    """The velocities of registered variants at the tokens, by name."""
-    mu = measure(at)
+    """The library's velocities at the tokens, by name of the variant."""
+    mu = measure(cloud)
     return {name: p.attention(name).field(0.0, mu)(mu.tokens) for name in names}
 
 
 @eqx.filter_jit
 def half_steps(
-    p: Parameters, at: Cloud, probes: Cloud, counts: tuple[int | None, ...]
+    p: Parameters, cloud: Cloud, probes: Cloud, counts: tuple[int | None, ...]
 ) -> list[tuple[Float[JaxArray, "n n"], Float[JaxArray, "m d"]]]:
-    """The library's matrix and velocities after so many half-steps, or at last."""
-    mu, x = points(at), tokens(probes)
-    made = [p.attention("sinkhorn", iterations=count) for count in counts]
-    return [(plans(each, 0.0, mu)[0], each.field(0.0, mu)(x)) for each in made]
+    """The library's Sinkhorn matrix and velocities after each number of half-steps.
+
+    The count `None` stands for the limit.
+    """
+    mu, x = points(cloud), tokens(probes)
+    attentions = [p.attention("sinkhorn", iterations=count) for count in counts]
+    return [
+        (plans(attention, 0.0, mu)[0], attention.field(0.0, mu)(x))
+        for attention in attentions
+    ]
 
 
 Formula = Callable[[Parameters, Cloud, Array], Array]
 
 
 def scores_of(p: Parameters, x: Array, probes: Array) -> Array:
-    r"""$Qx\cdot Ky/\epsilon$, in NumPy."""
+    r"""Scores $Qx\cdot Ky/\epsilon$ of probes and tokens, in NumPy."""
     return ref.dot_scores(p.Q, p.K, probes, x) / p.epsilon
 
 
-def softmax(p: Parameters, at: Cloud, probes: Array) -> Array:
-    """Softmax attention, in NumPy."""
-    return ref.normalised_velocity(scores_of(p, at.x, probes), at.share, p.V, at.x)
+def softmax(p: Parameters, cloud: Cloud, probes: Array) -> Array:
+    """Velocities of softmax attention at probes, in NumPy."""
+    return ref.normalised_velocity(
+        scores_of(p, cloud.x, probes), cloud.share, p.V, cloud.x
+    )
 
 
-def l2(p: Parameters, at: Cloud, probes: Array) -> Array:
-    """L2 attention, in NumPy."""
-    scores = ref.distance_scores(p.Q, p.K, probes, at.x) / p.epsilon
-    return ref.normalised_velocity(scores, at.share, p.V, at.x)
+def l2(p: Parameters, cloud: Cloud, probes: Array) -> Array:
+    """Velocities of L2 attention at probes, in NumPy."""
+    scores = ref.distance_scores(p.Q, p.K, probes, cloud.x) / p.epsilon
+    return ref.normalised_velocity(scores, cloud.share, p.V, cloud.x)
 
 
-def sinkhorn(p: Parameters, at: Cloud, probes: Array) -> Array:
-    """Converged Sinkhorn attention, in NumPy; rows of probes are normalised."""
-    _, g = ref.sinkhorn_potentials(scores_of(p, at.x, at.x), at.share)
-    scores = scores_of(p, at.x, probes) + g[None, :]
-    return ref.normalised_velocity(scores, at.share, p.V / p.epsilon, at.x)
+def sinkhorn(p: Parameters, cloud: Cloud, probes: Array) -> Array:
+    """Velocities of converged Sinkhorn attention at probes, in NumPy."""
+    _, g = ref.sinkhorn_potentials(scores_of(p, cloud.x, cloud.x), cloud.share)
+    scores = scores_of(p, cloud.x, probes) + g[None, :]
+    return ref.normalised_velocity(scores, cloud.share, p.V / p.epsilon, cloud.x)
 
 
-def expansion(p: Parameters, at: Cloud, probes: Array) -> Array:
-    r"""$\frac1\epsilon V\bar x + V\mathrm{Cov}Ax$, $A$ without $\epsilon$, in NumPy."""
-    mean = at.share @ at.x
-    away = at.x - mean
-    spread = (away.T * at.share) @ away
+def expansion(p: Parameters, cloud: Cloud, probes: Array) -> Array:
+    r"""Velocities $\frac1\epsilon V\bar x + V\mathrm{Cov}Ax$ at probes, in NumPy."""
+    mean = cloud.share @ cloud.x
+    deviations = cloud.x - mean
+    spread = (deviations.T * cloud.share) @ deviations
     return (mean / p.epsilon + probes @ (spread @ p.A).T) @ p.V.T
 
 
-def linked(link: Callable[[Array], Any]) -> Formula:
-    """Attention whose weights are a function of each score, in NumPy."""
-    return lambda p, at, probes: ref.pointwise_velocity(
-        link, scores_of(p, at.x, probes), at.share, p.V, at.x
+def pointwise_attention(link: Callable[[Array], Any]) -> Formula:
+    """Formula for attention whose weights are `link` of each score, in NumPy."""
+    return lambda p, cloud, probes: ref.pointwise_velocity(
+        link, scores_of(p, cloud.x, probes), cloud.share, p.V, cloud.x
     )
 
 
@@ -150,9 +160,9 @@ FORMULAS: dict[str, Formula] = {
     "softmax": softmax,
     "l2": l2,
     "sinkhorn": sinkhorn,
-    "linear": linked(lambda s: s),
+    "linear": pointwise_attention(lambda s: s),
     "linear-expansion": expansion,
-    "exp": linked(np.exp),
-    "sigmoid": linked(ref.sigmoid),
-    "relu": linked(lambda s: np.maximum(s, 0)),
+    "exp": pointwise_attention(np.exp),
+    "sigmoid": pointwise_attention(ref.sigmoid),
+    "relu": pointwise_attention(lambda s: np.maximum(s, 0)),
 }

@@ -1,4 +1,4 @@
-"""What the library says of energies, compiled once, and the draws it is asked about."""
+"""Compiled calls of the library's energies, and random settings for them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from meanfield.energies import (
     GradientFlow,
     Interaction,
     QuadraticPotential,
-    Twisted,
+    TwistedMetric,
     Wasserstein,
     dissipation,
     energies,
@@ -25,17 +25,17 @@ from meanfield.tokens import Tokens
 from .ensembles import tokens
 
 ROUNDING = (
-    "both sides to rounding: sums of n² = 36 terms of size up to 1e2, relative to the "
+    "rounding of both sides: sums of n² = 36 terms of size up to 1e2, relative to the "
     "largest entry, 1e-16 × 36 × 1e2 with a margin of ten"
 )
 POTENTIALS = (
-    "the library stops at a log-marginal of eps^(2/3) = 4e-11, and fields are of first "
-    "order in it, with factors |x| ≤ 3 and 1/ε: 1e-9"
+    "the library stops at a log-marginal of eps^(2/3) = 4e-11, and errors of fields "
+    "are proportional to it, with factors |x| ≤ 3 and 1/ε: 1e-9"
 )
 
 
-ROUNDED = Slack(tolerance=1e-12, why=ROUNDING)
-POTENTIAL = Slack(tolerance=1e-9, why=POTENTIALS)
+ROUNDING_SLACK = Slack(tolerance=1e-12, why=ROUNDING)
+POTENTIAL_SLACK = Slack(tolerance=1e-9, why=POTENTIALS)
 W2 = Wasserstein()
 
 
@@ -52,7 +52,7 @@ class Setting(NamedTuple):
 
     @property
     def A(self) -> Array:
-        r"""$K^\top Q$, not divided."""
+        r"""$K^\top Q$, not divided by the bandwidth."""
         return self.K.T @ self.Q
 
     @property
@@ -61,13 +61,13 @@ class Setting(NamedTuple):
         return self.A / self.epsilon
 
     def with_symmetry(self) -> "Setting":
-        r"""Keys $MQ$ for a symmetric $M$, so $A = Q^\top MQ = A^\top$; $V = -A$."""
+        r"""Setting with keys $MQ$, $M$ symmetric, so that $A = A^\top$; $V = -A$."""
         M = self.K @ self.K.T - np.eye(len(self.K)) / 2
         K = _moderate(self.Q, M @ self.Q, self.epsilon)
         return self._replace(K=K, V=-K.T @ self.Q)
 
     def with_value(self, V: Array) -> "Setting":
-        """The same with another value matrix."""
+        """The setting with another value matrix."""
         return self._replace(V=V)
 
 
@@ -75,7 +75,7 @@ Preparation = Callable[[Setting], Setting]
 
 
 def setting(rng: Rng, n: int = 6, d: int = 2) -> Setting:
-    """A draw of everything, none of it symmetric."""
+    """Random setting, in which no matrix is symmetric."""
     x, w = tokens(rng, n, d)
     Q, K = rng.normal(size=(2, d + 1, d))
     V, probes = rng.normal(size=(d, d)) / 2, rng.normal(size=(n, d))
@@ -83,29 +83,29 @@ def setting(rng: Rng, n: int = 6, d: int = 2) -> Setting:
 
 
 def _moderate(Q: Array, K: Array, epsilon: float) -> Array:
-    r"""Keys scaled to $\|A\|/\epsilon = 0.6$, so that Sinkhorn converges fast."""
+    r"""Scales keys to $\|A\|/\epsilon = 0.6$, so that Sinkhorn converges fast."""
     return K * (0.6 * epsilon / np.linalg.norm(K.T @ Q, 2))
 
 
 def spd(rng: Rng, d: int) -> Array:
-    """A symmetric positive definite matrix."""
+    """Random symmetric positive definite matrix."""
     C = rng.normal(size=(d, d))
     return C @ C.T / d + np.eye(d) / 2
 
 
-class Said(NamedTuple):
-    r"""The library's answers about one energy and one attention."""
+class Evaluation(NamedTuple):
+    r"""The library's results for one energy and one attention."""
 
     energy: Array  # $E(\mu)$
     variation: Array  # $\delta E$ at probes
     gradient: Array  # $\nabla\delta E$ at probes
-    at_atoms: Array  # the same at the atoms
+    atom_gradient: Array  # $\nabla\delta E$ at the atoms
     descent: Array  # the field of the gradient flow at probes
-    field: Array  # that of the attention
+    field: Array  # the field of the attention at probes
     power: Array  # `dissipation` of the energy under the attention
 
 
-def _said(
+def _evaluate(
     energy: AbstractEnergy, mu: Points, probes: Tokens, field: AbstractField
 ) -> tuple[JaxArray, ...]:
     return (
@@ -120,66 +120,66 @@ def _said(
 
 
 @eqx.filter_jit
-def _interaction(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
+def _interaction_values(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
     exp = attentions["exp"](s.Q, s.K, s.V, epsilon=epsilon)
     softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon)
     energy = energies["interaction"](s.Q, s.K, s.V, epsilon=epsilon)
-    said = _said(energy, mu, probes, exp.field(0.0, mu))
-    return (*said, softmax.field(0.0, mu)(probes))
+    values = _evaluate(energy, mu, probes, exp.field(0.0, mu))
+    return (*values, softmax.field(0.0, mu)(probes))
 
 
 @eqx.filter_jit
-def _sinkhorn(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
+def _sinkhorn_values(s: Setting, epsilon: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
     attention = attentions["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
     energy = energies["sinkhorn"](s.Q, s.K, s.V, epsilon=epsilon)
-    said = _said(energy, mu, probes, attention.field(0.0, mu))
-    moved = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
-    return (*said, jax.jvp(moved, (jnp.asarray(s.x),), (probes.x,))[1])
+    values = _evaluate(energy, mu, probes, attention.field(0.0, mu))
+    velocity = lambda x: attention.field(0.0, Points.weighted(x, s.w))(probes)
+    return (*values, jax.jvp(velocity, (jnp.asarray(s.x),), (probes.x,))[1])
 
 
 @eqx.filter_jit
-def _twisted(s: Setting, epsilon: JaxArray, B: JaxArray) -> tuple[JaxArray, ...]:
+def _twisted_values(s: Setting, epsilon: JaxArray, B: JaxArray) -> tuple[JaxArray, ...]:
     mu, probes = Points.weighted(s.x, s.w), Tokens(jnp.asarray(s.probes))
     score = Dot(s.Q, s.K, epsilon)
     energy = Interaction(score)
-    flow = GradientFlow(energy, Twisted(score, B)).field(0.0, mu)
+    flow = GradientFlow(energy, TwistedMetric(score, B)).field(0.0, mu)
     softmax = attentions["softmax"](s.Q, s.K, s.V, epsilon=epsilon).field(0.0, mu)
-    *known, _, _, power = _said(energy, mu, probes, flow)
-    return (*known, flow(probes), softmax(probes), power)
+    *values, _, _, power = _evaluate(energy, mu, probes, flow)
+    return (*values, flow(probes), softmax(probes), power)
 
 
-def arrays_of(s: Setting) -> Setting:
-    """The same with JAX's arrays."""
+def to_jax(s: Setting) -> Setting:
+    """The setting with JAX arrays."""
     return Setting(*(jnp.asarray(part) for part in s))  # pyright: ignore[reportArgumentType]
 
 
-def interaction_of(s: Setting) -> tuple[Said, Array]:
-    """The interaction energy and unnormalised attention; and the softmax field."""
-    *said, softmax = _interaction(arrays_of(s), jnp.asarray(s.epsilon))
-    return Said(*map(np.asarray, said)), np.asarray(softmax)
+def evaluate_interaction(s: Setting) -> tuple[Evaluation, Array]:
+    """Results for the interaction energy and unnormalised attention; softmax field."""
+    *values, softmax = _interaction_values(to_jax(s), jnp.asarray(s.epsilon))
+    return Evaluation(*map(np.asarray, values)), np.asarray(softmax)
 
 
-def sinkhorn_of(s: Setting) -> Said:
-    """The Sinkhorn energy and Sinkhorn attention."""
-    *said, _ = _sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))
-    return Said(*map(np.asarray, said))
+def evaluate_sinkhorn(s: Setting) -> Evaluation:
+    """Results for the Sinkhorn energy and Sinkhorn attention."""
+    *values, _ = _sinkhorn_values(to_jax(s), jnp.asarray(s.epsilon))
+    return Evaluation(*map(np.asarray, values))
 
 
 def sinkhorn_push(s: Setting) -> Array:
-    """The derivative of Sinkhorn attention at the probes, atoms moving along these."""
-    return np.asarray(_sinkhorn(arrays_of(s), jnp.asarray(s.epsilon))[-1])
+    """Derivative of Sinkhorn attention at the probes as atoms move along `s.probes`."""
+    return np.asarray(_sinkhorn_values(to_jax(s), jnp.asarray(s.epsilon))[-1])
 
 
-def twisted_of(s: Setting, B: Array) -> Said:
-    """The interaction energy, its descent in the twisted metric, and softmax."""
-    said = _twisted(arrays_of(s), jnp.asarray(s.epsilon), jnp.asarray(B))
-    return Said(*map(np.asarray, said))
+def evaluate_twisted(s: Setting, B: Array) -> Evaluation:
+    """Results for the interaction energy in the twisted metric, and for softmax."""
+    values = _twisted_values(to_jax(s), jnp.asarray(s.epsilon), jnp.asarray(B))
+    return Evaluation(*map(np.asarray, values))
 
 
-class OnGaussian(NamedTuple):
-    r"""The library's answers about one energy on one Gaussian."""
+class GaussianEvaluation(NamedTuple):
+    r"""The library's results for one energy on one Gaussian."""
 
     energy: Array  # $E$
     mean_rate: Array  # $\alpha'$ under the gradient flow
@@ -189,7 +189,7 @@ class OnGaussian(NamedTuple):
 
 
 @eqx.filter_jit
-def _on_gaussian(
+def _evaluate_on_gaussian(
     energy: AbstractEnergy, mean: JaxArray, factor: JaxArray, probes: JaxArray
 ) -> tuple:
     mu = Gaussian(mean, factor)
@@ -201,16 +201,16 @@ def _on_gaussian(
     return energy(mu), mean_rate, half + half.T, variation, power
 
 
-def on_gaussian(
+def evaluate_on_gaussian(
     energy: AbstractEnergy, mean: Array, factor: Array, *, probes: Array
-) -> OnGaussian:
-    r"""What the library says of an energy on $N(\alpha, YY^\top)$."""
-    arrays = (jnp.asarray(each) for each in (mean, factor, probes))
-    return OnGaussian(*map(np.asarray, _on_gaussian(energy, *arrays)))
+) -> GaussianEvaluation:
+    r"""The library's results for an energy on $N(\alpha, YY^\top)$."""
+    arrays = (jnp.asarray(array) for array in (mean, factor, probes))
+    return GaussianEvaluation(*map(np.asarray, _evaluate_on_gaussian(energy, *arrays)))
 
 
 @eqx.filter_jit
-def _potential(
+def _potential_values(
     metric: AbstractMetric, H: JaxArray, c: JaxArray, x: JaxArray, w: JaxArray
 ) -> tuple[JaxArray, JaxArray, JaxArray]:
     mu, energy = Points.weighted(x, w), QuadraticPotential(H, c)
@@ -218,10 +218,10 @@ def _potential(
     return energy(mu), energy.first_variation(mu, mu.tokens), down
 
 
-def potential_of(
+def evaluate_potential(
     H: Array, c: Array, *, x: Array, w: Array, metric: AbstractMetric = W2
 ) -> tuple[Array, Array, Array]:
-    """A quadratic potential on atoms: energy, variation and flow, at the atoms."""
-    arrays = (jnp.asarray(each) for each in (H, c, x, w))
-    energy, variation, down = map(np.asarray, _potential(metric, *arrays))
+    """Energy, variation and gradient flow of a quadratic potential, at the atoms."""
+    arrays = (jnp.asarray(array) for array in (H, c, x, w))
+    energy, variation, down = map(np.asarray, _potential_values(metric, *arrays))
     return energy, variation, down

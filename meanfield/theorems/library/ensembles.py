@@ -1,4 +1,4 @@
-"""Stacks of Gaussians with parameters, and what the library says of all at once."""
+"""Stacks of Gaussians with parameters, and batched calls of the library on them."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from meanfield.flows import flow
 from meanfield.measures import Gaussian
 from meanfield.theorems._arrays import Array, JaxArray, Rng, columns, eqx, jax, jnp, np
 from meanfield.theorems._prelude import Check
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import compare, gap
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.reference import formulas as ref
 from meanfield.tokens import Tokens
@@ -20,17 +20,17 @@ STEP = 4e-10  # relative error of one step of `adaptive()` in double precision
 
 
 def members(stack: Member) -> Iterator[Member]:
-    """One by one."""
+    """Iterates over the members of a stack."""
     return (Member(*parts) for parts in zip(*stack, strict=True))
 
 
 def ensemble(
     rng: Rng, shape: tuple[int, int, int], count: int, *, reach: float = np.inf
 ) -> Member:
-    r"""Generic members of dimension `d`, with `k` rows in Q and K and a rank `r`.
+    r"""Random members; `shape` is (d, rows of Q and K, rank of the covariance).
 
     With a finite `reach`, $\|QY\|^2$, $\|KY\|^2$, $|Q\alpha|^2$ and $|K\alpha|^2$ are
-    at most `reach` bandwidths: then few Gauss–Hermite nodes integrate every tilt.
+    at most `reach` bandwidths, so that few Gauss–Hermite nodes integrate every tilt.
     """
     d, k, r = shape
     B = rng.normal(size=(count, d, d))
@@ -39,20 +39,22 @@ def ensemble(
     sizes = [(count, d), (count, k, d), (count, k, d), (count, d, d)]
     mean, Q, K, V = (rng.normal(size=size) / 2 for size in sizes)
     factor, epsilon = full if r == d else thin, rng.uniform(0.5, 1.6, size=count)
-    made = Member(mean, factor, Q, K, V, epsilon)
-    return made._replace(Q=within(Q, made, reach), K=within(K, made, reach))
+    stack = Member(mean, factor, Q, K, V, epsilon)
+    return stack._replace(
+        Q=scale_to_reach(Q, stack, reach), K=scale_to_reach(K, stack, reach)
+    )
 
 
-def within(M: Array, made: Member, reach: float) -> Array:
-    r"""Matrices scaled until $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` ε."""
-    spread = np.linalg.norm(M @ made.factor, 2, axis=(1, 2))
-    shift = np.linalg.norm((M @ made.mean[:, :, None])[:, :, 0], axis=1)
+def scale_to_reach(M: Array, stack: Member, reach: float) -> Array:
+    r"""Scales matrices so that $\|MY\|^2$ and $|M\alpha|^2$ are at most `reach` ε."""
+    spread = np.linalg.norm(M @ stack.factor, 2, axis=(1, 2))
+    shift = np.linalg.norm((M @ stack.mean[:, :, None])[:, :, 0], axis=1)
     size = np.maximum(spread, shift)
-    return M * np.minimum(1, np.sqrt(reach * made.epsilon) / size)[:, None, None]
+    return M * np.minimum(1, np.sqrt(reach * stack.epsilon) / size)[:, None, None]
 
 
 def line(rng: Rng) -> Member:
-    """Four members in dimension one: av > 0 twice, then av < 0 twice."""
+    """Four members in d = 1: two with av > 0, then two with av < 0."""
     q, k, v, y = rng.uniform(0.9, 1.2, size=(4, 4, 1, 1))
     signs = np.array([1.0, -1.0, 1.0, -1.0])[:, None, None]
     growing = np.array([1.0, 1.0, -1.0, -1.0])[:, None, None]
@@ -60,34 +62,34 @@ def line(rng: Rng) -> Member:
     return Member(mean, y, q * signs, k, v * signs * growing, epsilon)
 
 
-def on_device(m: Member) -> Member:
-    """Its arrays as arguments of compiled functions."""
+def to_jax(m: Member) -> Member:
+    """The member with JAX arrays, as argument of compiled functions."""
     return jax.tree.map(jnp.asarray, m)
 
 
 def gaussian(m: Member) -> Gaussian:
-    """The measure."""
+    """The library's Gaussian of a member."""
     return Gaussian(jnp.asarray(m.mean), jnp.asarray(m.factor))
 
 
 def attention(name: str, m: Member, **options: int | None) -> Attention:
-    """The library's attention with its parameters."""
+    """The library's attention of this name with the member's parameters."""
     return attentions[name](m.Q, m.K, m.V, epsilon=m.epsilon, **options)
 
 
 class Rates(NamedTuple):
-    r"""What the library's affine fields of a stack say."""
+    r"""Quantities of the library's affine fields of a stack."""
 
     linear: JaxArray  # $L$
     velocity: JaxArray  # $Lx + b$ at the probes
     mean: JaxArray  # $\alpha'$
     covariance: JaxArray  # $\Sigma'$
-    moved: JaxArray  # $Y'Y^\top + YY'^\top$, of the same field by the factor
+    factor_covariance: JaxArray  # $Y'Y^\top + YY'^\top$, from the rate of the factor
 
 
 @eqx.filter_jit
 def _rates(name: str, stack: Member, probes: JaxArray, options: dict) -> Rates:
-    def one(m: Member, x: JaxArray) -> Rates:
+    def member_rates(m: Member, x: JaxArray) -> Rates:
         mu = gaussian(m)
         field = attention(name, m, **options).field(0.0, mu)
         assert isinstance(field, Affine)
@@ -96,72 +98,72 @@ def _rates(name: str, stack: Member, probes: JaxArray, options: dict) -> Rates:
         rate = field.covariance_rate(mu.covariance)
         return Rates(field.linear, field(Tokens(x)), mean, rate, half + half.T)
 
-    return jax.vmap(one)(stack, probes)
+    return jax.vmap(member_rates)(stack, probes)
 
 
 def rates(
     name: str, stack: Member, probes: Array | None = None, **options: int | None
 ) -> Rates:
-    """The library's field of each member of a stack, at probes of shape `(n, m, d)`."""
+    """The library's `Rates` of each member of a stack; `probes` is `(n, m, d)`."""
     x = stack.mean[:, None, :] if probes is None else probes
-    found = _rates(name, on_device(stack), jnp.asarray(x), options)
-    return jax.tree.map(np.asarray, found)
+    values = _rates(name, to_jax(stack), jnp.asarray(x), options)
+    return jax.tree.map(np.asarray, values)
 
 
 class Paths(NamedTuple):
-    """Flows of a stack."""
+    """The library's flows of a stack."""
 
     mean: Array  # `(n, times, d)`
     covariance: Array  # `(n, times, d, d)`
-    code: Array  # endings
-    t_star: Array  # times of blow-up
-    t_star_error: Array  # their errors
-    steps: Array  # accepted
+    code: Array  # endings, as `Status`
+    t_star: Array  # blow-up times
+    t_star_error: Array  # error estimates of the blow-up times
+    steps: Array  # numbers of accepted steps
 
     def tolerance(self, amplification: float | int) -> float:
-        """Of what the flows end with: the steps' errors, added up and amplified."""
+        """Tolerance of final states: the local errors, summed and amplified."""
         return float(STEP * np.max(self.steps) * amplification)
 
 
 @eqx.filter_jit
 def _paths(name: str, stack: Member, ts: JaxArray) -> tuple:
-    def one(m: Member) -> tuple:
+    def member_path(m: Member) -> tuple:
         run = flow(attention(name, m), gaussian(m), ts)
         mean, factor = run.coordinates
         return mean, factor, run.code, run.t_star, run.t_star_error, run.n_accepted
 
-    return jax.vmap(one)(stack)
+    return jax.vmap(member_path)(stack)
 
 
 def paths(name: str, stack: Member, ts: Array) -> Paths:
-    """The library's flow of each member."""
-    found = _paths(name, on_device(stack), jnp.asarray(ts))
-    mean, Y, *rest = map(np.asarray, found)
+    """The library's flow of each member at the times `ts`."""
+    values = _paths(name, to_jax(stack), jnp.asarray(ts))
+    mean, Y, *rest = map(np.asarray, values)
     return Paths(mean, Y @ np.swapaxes(Y, -1, -2), *rest)
 
 
 Moments = tuple[Array, Array]
 
 
-def all_solved(
+def solve_moments(
     rate: Callable[[Member, Moments], Moments], stack: Member, ts: Array
 ) -> tuple[Array, ...]:
-    """Moments at `ts` of each member, by DOP853: no factors, no library."""
+    """Moments of each member at the times `ts`, by DOP853 on `rate`."""
 
-    def solved(m: Member) -> Moments:
-        def joined(_: float, y: Array) -> Array:
+    def solve_member(m: Member) -> Moments:
+        def derivative(_: float, y: Array) -> Array:
             return np.column_stack(rate(m, (y[:, 0], y[:, 1:])))
 
-        y = ref.integrated(joined, np.column_stack([m.mean, m.covariance]), ts)
+        y = ref.integrate(derivative, np.column_stack([m.mean, m.covariance]), ts)
         return y[:, :, 0], y[:, :, 1:]
 
-    return columns(map(solved, members(stack)))
+    return columns(map(solve_member, members(stack)))
 
 
 def spectrum(M: JaxArray) -> JaxArray:
-    r"""The eigenvalues of $M^\top M$ for a plane `M`, not decreasing.
+    r"""Increasing eigenvalues of $M^\top M$ for a matrix `M` with two columns.
 
-    In plain arithmetic, which differentiates and compiles quickly.
+    The explicit formula differentiates and compiles quickly.
     """
     size = jnp.sum(M**2)
     det = M[0, 0] * M[1, 1] - M[0, 1] * M[1, 0] if M.shape[0] == 2 else jnp.zeros(())
@@ -170,7 +172,7 @@ def spectrum(M: JaxArray) -> JaxArray:
 
 
 def norm(M: JaxArray) -> JaxArray:
-    """The operator norm of a plane matrix, by the same arithmetic."""
+    """Operator norm of a matrix with two columns, by `spectrum`."""
     return jnp.sqrt(spectrum(M)[1])
 
 
@@ -182,7 +184,7 @@ def centred_field(attention: Attention, Y: JaxArray) -> Affine:
 
 
 def plane_matrices(keys: PRNGKey) -> dict[str, JaxArray]:
-    """Q, K, V and a factor Y, from eight keys, of sizes from e⁻¹ to e³."""
+    """Random 2 × 2 matrices Q, K, V and Y of log-normal size near e, from 8 keys."""
     sizes = [jnp.exp(1 + jax.random.normal(keys[i], ())) for i in range(4)]
     return {
         name: size * jax.random.normal(keys[i + 4], (2, 2))
@@ -190,58 +192,58 @@ def plane_matrices(keys: PRNGKey) -> dict[str, JaxArray]:
     }
 
 
-def at_random(
+def largest_random_ratio(
     key: PRNGKey,
     label: str,
     log_ratio: Callable[[dict], JaxArray],
     start: Callable[[PRNGKey], dict[str, JaxArray]],
     count: int = 100,
 ) -> Check:
-    """The largest ratio of so many draws, for controls: no ascent is needed."""
-    drawn = jax.vmap(start)(jax.random.split(key, count))
-    top = np.exp(np.max(jax.jit(jax.vmap(log_ratio))(drawn)))
+    """Check of the largest ratio over `count` random draws, for controls."""
+    draws = jax.vmap(start)(jax.random.split(key, count))
+    top = np.exp(np.max(jax.jit(jax.vmap(log_ratio))(draws)))
     why = "the ratio at random draws needs no ascent to pass one"
-    return bounded(label, top, "<=", 1, tolerance=1e-9, why=why)
+    return compare(label, top, "<=", 1, tolerance=1e-9, why=why)
 
 
-def ended_early(code: Array | JaxArray) -> Check:
-    """How many flows did not reach their end."""
+def early_endings(code: Array | JaxArray) -> Check:
+    """Check that every flow reached its final time."""
     early = np.count_nonzero(np.asarray(code) != Status.FINISHED)
     why = "an ending is counted: nothing is added"
-    return bounded("flows that end early", early, "<=", 0, why=why)
+    return compare("flows that end early", early, "<=", 0, why=why)
 
 
 def gronwall(ratio: float | Array, tolerance: float) -> Check:
-    """The largest covariance over what Grönwall allows."""
-    why = "equality at t = 0; later steps of 4e-10, amplified tenfold"
+    """Check of the largest ratio of |Σ(t)| to Grönwall's bound."""
+    why = "equality at t = 0; later local errors of 4e-10, amplified tenfold"
     label = "|Σ(t)| over Grönwall's bound"
-    return bounded(label, np.max(ratio), "<=", 1, tolerance=tolerance, why=why)
+    return compare(label, np.max(ratio), "<=", 1, tolerance=tolerance, why=why)
 
 
 LINE_TIMES = np.array([0, 0.5, 1.0, 2.0, 4.0, 8.0])
 
 
-def line_time(elapsed: Array, run: Paths) -> Check:
-    """`LINE_TIMES`, recovered from a first integral of the flow."""
-    times = np.broadcast_to(LINE_TIMES, elapsed.shape)
-    why = "steps of 4e-10, amplified by 1/s and the growth of log s, below 100"
+def line_time(elapsed_times: Array, run: Paths) -> Check:
+    """Check of `LINE_TIMES` against times recovered from a first integral."""
+    times = np.broadcast_to(LINE_TIMES, elapsed_times.shape)
+    why = "local errors of 4e-10, amplified by 1/s and the growth of log s, below 100"
     label, tolerance = "time from its first integral", run.tolerance(100)
-    return gap(label, elapsed, times, tolerance=tolerance, why=why)
+    return gap(label, elapsed_times, times, tolerance=tolerance, why=why)
 
 
 def late_growth(law: str, s: Array, limit: Array, **slack: Any) -> Check:
-    """The rate of log s over the last half of `LINE_TIMES`, over its limit."""
+    """Check of the growth rate of log s over the last half, against its limit."""
     speed = np.diff(np.log(s[:, -2:]), axis=1) / np.diff(LINE_TIMES[-2:])
     label = f"growth rate over the last half, {law}"
     return gap(label, speed / limit, np.ones_like(speed), **slack)
 
 
 def small_draws(rng: Rng, d: int, count: int) -> list[Member]:
-    r"""Draws with $\|Y^\top A Y\|$ and $\|Y^\top B Y\|$ at most 1/4, L2 included.
+    r"""Random members with small tilts: $\|Y^\top A Y\|, \|Y^\top B Y\| \leq 1/4$.
 
-    $\Sigma = BB^\top/d + 0.2 I$ and the rest is $N(0, 1)/2$, before `Q` and `K` shrink.
-    There 20, 16, 16, 16 Gauss–Hermite nodes for d = 1, 2, 3, 4 integrate every tilt
-    within two deviations to 1e-13.
+    $\Sigma = BB^\top/d + 0.2 I$, and other entries are $N(0, 1)/2$ before `Q` and `K`
+    are scaled down. Within two deviations, 20, 16, 16, 16 Gauss–Hermite nodes for
+    d = 1, 2, 3, 4 integrate every tilt to 1e-13, also for L2.
     """
     draws = []
     for _ in range(count):
@@ -255,6 +257,6 @@ def small_draws(rng: Rng, d: int, count: int) -> list[Member]:
 
 
 def tokens(rng: Rng, n: int, d: int) -> tuple[Array, Array]:
-    """Normal tokens, and weights that differ and sum to one."""
+    """Normal tokens, and unequal weights that sum to one."""
     w = rng.uniform(0.2, 1.8, size=n)
     return rng.normal(size=(n, d)), w / w.sum()

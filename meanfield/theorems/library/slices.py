@@ -1,4 +1,4 @@
-"""Sliced transport by the library: of one cloud, between two, and of many pairs."""
+"""Plans of sliced transport by the library: for one cloud, two clouds, many pairs."""
 
 from jaxtyping import Float
 
@@ -10,45 +10,52 @@ from meanfield.theorems._vocabulary import Cloud, Parameters
 from .attentions import matrices, points
 
 
-def between(d: int) -> Parameters:
-    """Queries are the first `d` coordinates of a token, and keys are the others.
+def pair_parameters(d: int) -> Parameters:
+    """Parameters with the first `d` coordinates as query and the others as key.
 
-    So one measure holds a pair of clouds, and the library matches these.
+    With these, one measure represents a pair of clouds, which the library couples.
     """
-    one, zero = np.eye(d), np.zeros((d, d))
-    return Parameters(np.hstack([one, zero]), np.hstack([zero, one]), np.eye(2 * d))
+    identity, zero = np.eye(d), np.zeros((d, d))
+    return Parameters(
+        np.hstack([identity, zero]), np.hstack([zero, identity]), np.eye(2 * d)
+    )
 
 
 def directions(rng: Rng, count: int, d: int = 2) -> Array:
-    """Unit vectors, uniform on the sphere."""
+    """Random unit vectors, uniform on the sphere."""
     rows = rng.normal(size=(count, d))
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def sliced(
+def sliced_attention(
     p: Parameters, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Attention:
-    r"""The library's attention; $\tau$ as an array of JAX makes one program of many."""
+    r"""The library's sliced attention; a JAX array for `tau` avoids recompilation."""
     return p.attention("esp", slices=slices, tau=tau)
 
 
-def coupling(attention: Attention, at: Cloud) -> Array:
-    r"""The library's plan $\gamma$: its matrix, times the weights of the queries."""
-    return at.share[:, None] * np.asarray(matrices(attention, at)[0])
+def coupling(attention: Attention, cloud: Cloud) -> Array:
+    r"""The library's plan $\gamma$: its matrix times the weights of the queries."""
+    return cloud.share[:, None] * np.asarray(matrices(attention, cloud)[0])
 
 
-def couplings(rows: Array, at: Cloud) -> Array:
-    """The library's plans between the halves of tokens in the plane, slice by slice."""
-    return np.array([coupling(sliced(between(2), row[None]), at) for row in rows])
+def couplings(rows: Array, cloud: Cloud) -> Array:
+    """The library's plans between both halves of tokens, for each slice alone."""
+    return np.array(
+        [
+            coupling(sliced_attention(pair_parameters(2), row[None]), cloud)
+            for row in rows
+        ]
+    )
 
 
-def themselves(d: int) -> Parameters:
-    """Tokens are their own queries, keys and values."""
+def identity_parameters(d: int) -> Parameters:
+    """Parameters with tokens as their own queries, keys and values."""
     return Parameters(np.eye(d), np.eye(d), np.eye(d))
 
 
 def plan_across(attention: Attention, queries: Cloud, keys: Cloud) -> Array:
-    r"""The library's plan between two clouds, of any numbers of tokens."""
+    r"""The library's plan between two clouds, whose sizes may differ."""
     return queries.share[:, None] * np.asarray(_weights(attention, queries, keys))
 
 
@@ -57,7 +64,7 @@ def _weights(
     attention: Attention, queries: Cloud, keys: Cloud
 ) -> Float[JaxArray, "n m"]:
     coupling, sides = attention.coupling, (points(queries), points(keys))
-    field = coupling.across(attention.score, *sides)
+    field = coupling.cross_barycentre(attention.score, *sides)
     assert isinstance(field, AbstractBarycentre)
     return field.weights()
 
@@ -66,14 +73,14 @@ def _weights(
 def _pair_plans(
     attention: Attention, z: Float[JaxArray, "pairs n e"]
 ) -> Float[JaxArray, "pairs n n"]:
-    one = lambda tokens: plans(attention, 0.0, Points.uniform(tokens))[0]
-    return jax.vmap(one)(z) / z.shape[1]
+    pair_plan = lambda tokens: plans(attention, 0.0, Points.uniform(tokens))[0]
+    return jax.vmap(pair_plan)(z) / z.shape[1]
 
 
 def pair_plans(
     x: Array, y: Array, slices: Array, tau: float | Float[JaxArray, ""] = 0.0
 ) -> Array:
-    r"""The library's $\bar\gamma$ between clouds of equal weights, pair by pair."""
-    attention = sliced(between(x.shape[-1]), slices, tau)
+    r"""The library's $\bar\gamma$ for each pair of clouds of equal weights."""
+    attention = sliced_attention(pair_parameters(x.shape[-1]), slices, tau)
     pairs = jnp.asarray(np.concatenate([x, y], axis=2))
     return np.asarray(_pair_plans(attention, pairs))

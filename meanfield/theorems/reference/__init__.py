@@ -1,1 +1,1 @@
-"""The papers' formulas in NumPy, SciPy and POT: what the library is held against."""
+"""Formulas of the papers in NumPy, SciPy and POT: references for the library."""

@@ -1,7 +1,7 @@
-r"""Sinkhorn's alternation in NumPy: the one that statements and tests share.
+r"""Sinkhorn's alternation in NumPy, shared by statements and tests.
 
-It makes $e^{s+f+g}$ a density against $w \otimes v$ both of whose marginals are one, by
-half-steps: rows, then columns, then rows. Its states are pairs: of rows and of columns.
+Half-steps alternate over rows, columns, rows and so on until $e^{s+f+g}$ is a density
+against $w \otimes v$ with both marginals one. A state is a pair (rows, columns).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ State = tuple[Array, Array]
 def potentials(
     scores: Array, w: Array, v: Array, g: Array | None = None
 ) -> Iterator[State]:
-    """$f$ and $g$ after each half-step in the log domain, from $g = 0$ or as given."""
+    """$f$ and $g$ after each half-step in the log domain; `g` is zero by default."""
     columns = np.zeros(len(v)) if g is None else g
     while True:
         rows = -np.asarray(logsumexp(scores + (columns + np.log(v))[None, :], axis=1))
@@ -36,23 +36,26 @@ def scalings(kernel: Array, w: Array, v: Array) -> Iterator[State]:
         yield rows, columns
 
 
-def after(states: Iterator[State], count: int) -> State:
-    """What stands there after so many half-steps."""
+def nth_state(states: Iterator[State], count: int) -> State:
+    """The state after `count` half-steps."""
     return next(islice(states, count - 1, None))
 
 
-def settled(
+def converged_state(
     states: Iterator[State],
     change: Callable[[State, State], float],
     *,
-    below: float,
-    most: int = 4000,
+    tolerance: float,
+    max_steps: int = 4000,
 ) -> State:
-    """Full steps until one changes less than that, or so many of them."""
-    full = islice(states, 1, 2 * most, 2)
+    """The state once a full step changes it by less than `tolerance`.
+
+    At most `max_steps` full steps are taken.
+    """
+    full = islice(states, 1, 2 * max_steps, 2)
     state = next(full)
     for new in full:
-        still, state = change(state, new) < below, new
-        if still:
+        is_converged, state = change(state, new) < tolerance, new
+        if is_converged:
             break
     return state

@@ -1,21 +1,21 @@
-r"""Energies in NumPy, for real and for complex arguments alike.
+r"""Energies in NumPy, for real and complex arguments.
 
-Their slopes are taken by complex steps, $f'(x) = \mathrm{Im} f(x + ih)/h$ at $h =
-10^{-30}$: without truncation and without cancellation, so to rounding.
+Gradients are taken by complex steps, $f'(x) = \mathrm{Im} f(x + ih)/h$ with $h =
+10^{-30}$: there is neither truncation error nor cancellation.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from .alternation import after, scalings
+from .alternation import nth_state, scalings
 from .measures import hermite_nodes
 
 Array = np.ndarray
 Scores = Callable[[Array, Array], Array]
 STEP = 1e-30
-ITERATIONS = 500  # of Sinkhorn; checked to have converged
-CONVERGED = 1e-12  # of a marginal
+ITERATIONS = 500  # of Sinkhorn; convergence is checked
+MARGINAL_TOLERANCE = 1e-12  # relative error of a marginal
 
 
 def bilinear(A: Array) -> Scores:
@@ -38,51 +38,51 @@ def interaction(x: Array, w: Array, scores: Scores) -> Array:
     return w @ np.exp(scores(x, x)) @ w / 2
 
 
-def transported(kernel: Array, w: Array, v: Array, iterations: int) -> tuple:
+def log_scalings(kernel: Array, w: Array, v: Array, iterations: int) -> tuple:
     """Logarithms of the scalings that give `kernel` the marginals `w` and `v`."""
-    rows, columns = after(scalings(kernel, w, v), 2 * iterations + 1)
+    rows, columns = nth_state(scalings(kernel, w, v), 2 * iterations + 1)
     left = np.max(np.abs(columns * (kernel.T @ (w * rows)) - 1))
-    if left > CONVERGED:
-        raise ArithmeticError(f"The reference has not converged: {left:.1g} left.")
+    if left > MARGINAL_TOLERANCE:
+        raise ArithmeticError(f"The reference did not converge: residual {left:.1g}.")
     return np.log(rows), np.log(columns)
 
 
-def scaled(
+def atom_potentials(
     x: Array, w: Array, scores: Scores, iterations: int = ITERATIONS
 ) -> tuple[Array, Array]:
-    r"""$f$ and $g$ at the atoms, both marginals of $e^{s+f+g}$ equal to $\mu$."""
-    return transported(np.exp(scores(x, x)), w, w, iterations)
+    r"""$f$ and $g$ at the atoms; both marginals of $e^{s+f+g}$ are $\mu$."""
+    return log_scalings(np.exp(scores(x, x)), w, w, iterations)
 
 
 def sinkhorn(x: Array, w: Array, scores: Scores) -> Array:
-    r"""$-\frac12\int(f + g)d\mu$: minus half of the divergence from $e^s$."""
-    f, g = scaled(x, w, scores)
+    r"""Sinkhorn energy $-\frac12\int(f + g)d\mu$: −½ of the divergence from $e^s$."""
+    f, g = atom_potentials(x, w, scores)
     return -(w @ (f + g)) / 2
 
 
-def relative_entropy(x: Array, w: Array, scores: Scores, against: Scores) -> Array:
+def relative_entropy(x: Array, w: Array, scores: Scores, base_scores: Scores) -> Array:
     r"""$\iint\kappa\log(\kappa/\kappa^0)$, κ the plan of `scores`."""
-    f, g = scaled(x, w, scores)
+    f, g = atom_potentials(x, w, scores)
     logs = scores(x, x) + f[:, None] + g[None, :]
-    return w @ (np.exp(logs) * (logs - against(x, x))) @ w
+    return w @ (np.exp(logs) * (logs - base_scores(x, x))) @ w
 
 
 def potential_at(probes: Array, x: Array, w: Array, scores: Scores) -> Array:
-    """$f$ and $g$ anywhere, as rows of a `(2, m)` array."""
-    f, g = scaled(x, w, scores)
+    """$f$ and $g$ at probes, as rows of a `(2, m)` array."""
+    f, g = atom_potentials(x, w, scores)
     rows = np.exp(scores(probes, x)) @ (w * np.exp(g))
     columns = np.exp(scores(x, probes)).T @ (w * np.exp(f))
     return -np.log(np.stack([rows, columns]))
 
 
 def plan(x: Array, w: Array, scores: Scores) -> Array:
-    r"""$\kappa^\infty$, a density."""
-    f, g = scaled(x, w, scores)
+    r"""Density $\kappa^\infty$ of the converged plan."""
+    f, g = atom_potentials(x, w, scores)
     return np.exp(scores(x, x) + f[:, None] + g[None, :])
 
 
 def sinkhorn_gaussian(mean: Array, Sigma: Array, A: Array) -> Array:
-    r"""The same energy of $N(\alpha,\Sigma)$; `A` is divided by ε.
+    r"""Sinkhorn energy of $N(\alpha,\Sigma)$; `A` is divided by ε.
 
     The plan is Gaussian; in the singular directions of $\Sigma^{1/2}A\Sigma^{1/2}$ it
     has correlations $t$ that maximise $\sigma t + \frac12\log(1 - t^2)$. The squares of
@@ -91,31 +91,36 @@ def sinkhorn_gaussian(mean: Array, Sigma: Array, A: Array) -> Array:
     N, identity = A.T @ Sigma @ A @ Sigma, np.eye(len(A))
     h = (identity + matrix_root(identity + 4 * N)) / 2
     inverse = np.linalg.inv(h)
-    correlated = np.linalg.det(identity - N @ inverse @ inverse)
-    return mean @ A @ mean / 2 + (np.trace(N @ inverse) + np.log(correlated) / 2) / 2
+    determinant = np.linalg.det(identity - N @ inverse @ inverse)
+    return mean @ A @ mean / 2 + (np.trace(N @ inverse) + np.log(determinant) / 2) / 2
 
 
 def matrix_root(S: Array) -> Array:
-    """A square root by Denman and Beavers: inverses alone, so complex steps pass."""
+    """Matrix square root by Denman and Beavers, which allows complex steps."""
     root, inverse = S, np.eye(len(S))
     for _ in range(30):
-        other = np.linalg.inv(root)
-        root, inverse = (root + np.linalg.inv(inverse)) / 2, (inverse + other) / 2
+        root_inverse = np.linalg.inv(root)
+        root, inverse = (
+            (root + np.linalg.inv(inverse)) / 2,
+            (inverse + root_inverse) / 2,
+        )
     return root
 
 
-def gaussian_slopes(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Array]:
-    r"""$\partial_\alpha$ and the symmetric $\partial_\Sigma$ of that energy."""
-    by_mean = slope(lambda m: sinkhorn_gaussian(m, Sigma, A), mean)
-    return by_mean, symmetric_slope(lambda S: sinkhorn_gaussian(mean, S, A), Sigma)
+def gaussian_gradients(mean: Array, Sigma: Array, A: Array) -> tuple[Array, Array]:
+    r"""$\partial_\alpha$ and the symmetric $\partial_\Sigma$ of `sinkhorn_gaussian`."""
+    mean_gradient = gradient(lambda m: sinkhorn_gaussian(m, Sigma, A), mean)
+    return mean_gradient, symmetric_gradient(
+        lambda S: sinkhorn_gaussian(mean, S, A), Sigma
+    )
 
 
 def interaction_gaussian(z: tuple, mean: Array, factor: Array, A: Array) -> Array:
-    r"""$\frac12\iint e^{y\cdot Ax}$: over `y` exactly, over `x` at nodes `z`."""
+    r"""$\frac12\iint e^{y\cdot Ax}$, exact in `y`, by the standard nodes `z` in `x`."""
     nodes, weights = z
-    slopes = (mean + nodes @ factor.T) @ A.T
-    spread = slopes @ factor
-    return weights @ np.exp(slopes @ mean + np.sum(spread * spread, axis=1) / 2) / 2
+    tilts = (mean + nodes @ factor.T) @ A.T
+    spread = tilts @ factor
+    return weights @ np.exp(tilts @ mean + np.sum(spread * spread, axis=1) / 2) / 2
 
 
 def standard_nodes(d: int, n: int) -> tuple[Array, Array]:
@@ -123,31 +128,35 @@ def standard_nodes(d: int, n: int) -> tuple[Array, Array]:
     return hermite_nodes(np.zeros(d), np.eye(d), n)
 
 
-def slope(function: Callable[[Array], Array], x: Array) -> Array:
-    """The gradient of a number, in the shape of `x`, by complex steps."""
+def gradient(function: Callable[[Array], Array], x: Array) -> Array:
+    """Gradient of a scalar function, in the shape of `x`, by complex steps."""
     units = np.eye(x.size).reshape(x.size, *x.shape)
-    return np.array([along(function, x, unit) for unit in units]).reshape(x.shape)
+    return np.array(
+        [directional_derivative(function, x, unit) for unit in units]
+    ).reshape(x.shape)
 
 
-def along(function: Callable[[Array], Array], x: Array, direction: Array) -> Array:
-    """The derivative of any array in a direction, by a complex step."""
+def directional_derivative(
+    function: Callable[[Array], Array], x: Array, direction: Array
+) -> Array:
+    """Derivative of an array-valued function in a direction, by a complex step."""
     return np.imag(function(x + 1j * STEP * direction)) / STEP
 
 
-def symmetric_slope(function: Callable[[Array], Array], Sigma: Array) -> Array:
-    """The symmetric gradient with respect to a symmetric matrix."""
-    raw = slope(lambda S: function((S + S.T) / 2), Sigma)
+def symmetric_gradient(function: Callable[[Array], Array], Sigma: Array) -> Array:
+    """Symmetric gradient with respect to a symmetric matrix."""
+    raw = gradient(lambda S: function((S + S.T) / 2), Sigma)
     return (raw + raw.T) / 2
 
 
 def interaction_variation(probes: Array, x: Array, w: Array, scores: Scores) -> Array:
     r"""$\frac12\sum_jw_j(e^{s(p,x_j)} + e^{s(x_j,p)})$."""
-    both = np.exp(scores(probes, x)) + np.exp(scores(x, probes)).T
-    return both @ w / 2
+    kernel = np.exp(scores(probes, x)) + np.exp(scores(x, probes)).T
+    return kernel @ w / 2
 
 
 def sinkhorn_variation(probes: Array, x: Array, w: Array, scores: Scores) -> Array:
-    r"""$-\frac12(f + g)$, the potentials extended to any point."""
+    r"""$-\frac12(f + g)$, with the potentials extended to the probes."""
     return -np.sum(potential_at(probes, x, w, scores), axis=0) / 2
 
 

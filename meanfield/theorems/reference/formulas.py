@@ -1,6 +1,6 @@
-"""The formulas of the papers in plain NumPy, loops where the print has sums.
+"""Formulas of the papers in plain NumPy, with loops where the papers have sums.
 
-Nothing here uses the library: it is what the library is held against. All take tokens
+Nothing here uses the library, which is compared with these formulas. All take tokens
 `x` of shape `(n, d)` with weights `w` that sum to one, and probes of shape `(m, d)`.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import expit, logsumexp
 
-from .alternation import potentials, settled
+from .alternation import converged_state, potentials
 
 Array = np.ndarray
 
@@ -32,24 +32,24 @@ def row_softmax(scores: Array, w: Array) -> Array:
 
 
 def normalised_velocity(scores: Array, w: Array, V: Array, x: Array) -> Array:
-    r"""$V\sum_j P_{ij}x_j$ with rows of `P` normalised: softmax, or L2."""
+    r"""$V\sum_j P_{ij}x_j$ with normalised rows of `P`, as for softmax and L2."""
     return row_softmax(scores, w) @ x @ V.T
 
 
 def pointwise_velocity(
     link: Callable[[Array], Array], scores: Array, w: Array, V: Array, x: Array
 ) -> Array:
-    r"""$V\sum_j w_j \varphi(s_{ij}) x_j$: exp, sigmoid, ReLU, linear."""
+    r"""$V\sum_j w_j \varphi(s_{ij}) x_j$, as for exp, sigmoid, ReLU and linear."""
     return (link(scores) * w[None, :]) @ x @ V.T
 
 
 def sinkhorn_potentials(scores: Array, w: Array) -> tuple[Array, Array]:
-    """Alternating log-domain updates from $g = 0$: $f$ of rows, $g$ of columns.
+    """Potentials $f$ of rows and $g$ of columns, by alternating log-domain updates.
 
-    At the limit $e^{s_{ij} + f_i + g_j}$ integrates to one against `w` both ways.
+    Both integrals of $e^{s_{ij} + f_i + g_j}$ against `w` are one.
     """
-    moved = lambda old, new: np.max(np.abs(new[1] - old[1]))
-    return settled(potentials(scores, w, w), moved, below=1e-15)
+    change = lambda old, new: np.max(np.abs(new[1] - old[1]))
+    return converged_state(potentials(scores, w, w), change, tolerance=1e-15)
 
 
 def sinkhorn_density(scores: Array, w: Array) -> Array:
@@ -61,20 +61,20 @@ def sinkhorn_density(scores: Array, w: Array) -> Array:
 def sinkhorn_velocity(
     scores: Array, w: Array, V: Array, x: Array, epsilon: float
 ) -> Array:
-    r"""$V\sum_j w_j\kappa^\infty_{ij}x_j/\epsilon$; ε has divided `scores` too."""
+    r"""$V\sum_j w_j\kappa^\infty_{ij}x_j/\epsilon$; `scores` already contain 1/ε."""
     return (sinkhorn_density(scores, w) * w[None, :]) @ x @ V.T / epsilon
 
 
-def integrated(
+def integrate(
     rate: Callable[[float, Array], Array],
     start: Array,
     ts: Array,
     *,
     rtol: float = 1e-11,
 ) -> Array:
-    """The solution of $y' = r(t, y)$ at `ts`, any shape, by SciPy's DOP853."""
+    """Solution of $y' = r(t, y)$ at the times `ts`, by SciPy's DOP853; any shape."""
     shape = np.shape(start)
-    found = solve_ivp(
+    solution = solve_ivp(
         lambda t, y: np.ravel(rate(t, y.reshape(shape))),
         (float(ts[0]), float(ts[-1])),
         np.ravel(start).astype(float),
@@ -83,13 +83,13 @@ def integrated(
         rtol=rtol,
         atol=1e-2 * rtol,
     )
-    return found.y.T.reshape(len(found.t), *shape)
+    return solution.y.T.reshape(len(solution.t), *shape)
 
 
 def rk4(
     rate: Callable[[float, Array], Array], start: Array, t: float, steps: int
 ) -> Array:
-    """The classical Runge–Kutta method with fixed steps, to time `t`."""
+    """State at time `t` by fixed steps of the classical Runge–Kutta method."""
     y, h = np.asarray(start, float), t / steps
     for i in range(steps):
         s = i * h

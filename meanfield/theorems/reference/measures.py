@@ -12,7 +12,7 @@ Array = np.ndarray
 def hermite_nodes(mean: Array, factor: Array, n: int) -> tuple[Array, Array]:
     r"""Tensor Gauss–Hermite nodes of $N(\alpha, YY^\top)$ and their weights, by NumPy.
 
-    `n` nodes along each column of the factor.
+    There are `n` nodes along each column of the factor.
     """
     line, weights = np.polynomial.hermite_e.hermegauss(n)
     r = factor.shape[1]
@@ -25,7 +25,7 @@ def hermite_nodes(mean: Array, factor: Array, n: int) -> tuple[Array, Array]:
 def wasserstein(
     x: Array, y: Array, p: float | int = 2, *, weights: tuple | None = None
 ) -> float:
-    """The exact $W_p$ of two clouds of atoms, by POT's linear programme."""
+    """Exact $W_p$ of two clouds of atoms, by POT's linear programme."""
     first, second = weights or (np.full(len(z), 1 / len(z)) for z in (x, y))
     cost = ot.dist(np.asarray(x), np.asarray(y), metric="euclidean") ** p
     total: Any = ot.emd2(np.asarray(first), np.asarray(second), cost)

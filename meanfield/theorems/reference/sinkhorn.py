@@ -1,4 +1,4 @@
-"""Densities of Sinkhorn, their competitors, divergences and rates, in NumPy."""
+"""Sinkhorn densities, competing couplings, divergences and rates, in NumPy."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -7,103 +7,109 @@ from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._protocols import ROUNDING, Slack
 from meanfield.theorems._vocabulary import Cloud, Parameters
 
-from .alternation import scalings, settled
+from .alternation import converged_state, scalings
 from .formulas import dot_scores
 
-MOST_NEWTON = 20  # steps; it doubles its digits
-MARGINAL = 4e-11  # the library's default: eps^(2/3), on the sup of |log marginal|
+MOST_NEWTON = 20  # steps of Newton's method, which converges quadratically
+MARGINAL = 4e-11  # the library's default tolerance eps^(2/3) on |log marginal|
 
 
 def density(scores: Array, w: Array, count: int, rows: Array) -> Array:
-    r"""$\kappa^\ell$ at other queries, of scores `rows`, after `count` half-steps.
+    r"""$\kappa^\ell$ after `count` half-steps, at queries with the scores `rows`.
 
-    Rows first, from $\kappa^0 = e^s$; each half-step divides by the integrals against
-    $\mu$, which `w` holds.
+    Half-steps start with rows, from $\kappa^0 = e^s$; each divides by integrals against
+    $\mu$, whose weights are `w`.
     """
     columns = [v for _, v in islice(scalings(np.exp(scores), w, w), count)]
-    seen = columns[-1] if count % 2 else columns[-2]  # by the last half-step of rows
-    u = 1 / (np.exp(rows) @ (w * seen))
+    column_scaling = (
+        columns[-1] if count % 2 else columns[-2]
+    )  # as used by the last half-step of rows
+    u = 1 / (np.exp(rows) @ (w * column_scaling))
     return u[:, None] * np.exp(rows) * columns[-1][None, :]
 
 
-class Solved(NamedTuple):
-    r"""A converged density against $\mu\otimes\mu$ and what an error in it is."""
+class ConvergedDensity(NamedTuple):
+    r"""Converged Sinkhorn density against $\mu\otimes\mu$, with a tolerance for it."""
 
     kappa: Array  # the density
-    free: float  # the spectral gap of alternation, 1 minus what a full step leaves
-    error: float  # what marginals solved to the library's tolerance leave in it
-    why: str  # how that was derived
+    spectral_gap: (
+        float  # the spectral gap of alternation, 1 minus the contraction factor
+    )
+    error: float  # error of a density with marginals at the library's tolerance
+    why: str  # how the error was derived
 
     @property
-    def within(self) -> Slack:
-        """The tolerance of what is compared with it, and why."""
+    def slack(self) -> Slack:
+        """Tolerance of comparisons with the density, and its derivation."""
         return Slack(tolerance=self.error, why=self.why)
 
 
-def converged(scores: Array, w: Array) -> Solved:
-    """By alternation until nothing changes, and Newton's method on both potentials.
+def solve_density(scores: Array, w: Array) -> ConvergedDensity:
+    """Solves Sinkhorn's equations by alternation, then Newton's method.
 
-    Where the spectral gap is small alternation stops far away, and Newton's method
-    takes several steps. Scores must be below 300.
+    If the spectral gap is small, alternation stops far from the solution and Newton's
+    method takes several steps. Scores must be below 300.
     """
-    moved = lambda old, new: np.max(np.abs(new[1] / old[1] - 1))
+    change = lambda old, new: np.max(np.abs(new[1] / old[1] - 1))
     states = scalings(np.exp(scores), w, w)
-    f, g = np.log(settled(states, moved, below=1e-15, most=6000))
+    f, g = np.log(converged_state(states, change, tolerance=1e-15, max_steps=6000))
     for _ in range(MOST_NEWTON):
-        f, g, missed = _newton(scores, w, f, g)
-        if missed < 1e-14:
+        f, g, marginal_error = _newton(scores, w, f, g)
+        if marginal_error < 1e-14:
             break
     kappa = np.exp(scores + f[:, None] + g[None, :])
     root = np.sqrt(w)
     shares = np.linalg.svd(root[:, None] * kappa * root[None, :])[1][1:] ** 2
-    free = float(1 - np.max(shares, initial=0))
-    why = f"marginals solved to 4e-11, over the spectral gap {free:.2g} of alternation"
-    return Solved(kappa, free, 4 * MARGINAL / free + ROUNDING, why)
+    spectral_gap = float(1 - np.max(shares, initial=0))
+    why = f"marginals solved to 4e-11, over the spectral gap {spectral_gap:.2g}"
+    return ConvergedDensity(
+        kappa, spectral_gap, 4 * MARGINAL / spectral_gap + ROUNDING, why
+    )
 
 
 def _newton(scores: Array, w: Array, f: Array, g: Array) -> tuple[Array, Array, float]:
-    """One step of Newton's method on the dual, least squares across the constants.
+    """One Newton step on the dual, and the error of the marginals before it.
 
-    And by how much the marginals were off before it.
+    Least squares removes the free constant of the potentials.
     """
     P = np.exp(scores + f[:, None] + g[None, :]) * w[:, None] * w[None, :]
     rows, columns = P.sum(axis=1), P.sum(axis=0)
     H = np.block([[np.diag(rows), P], [P.T, np.diag(columns)]])
-    slope = np.concatenate([w - rows, w - columns])
-    step = np.linalg.lstsq(H, slope, rcond=1e-13)[0]
-    missed = float(np.max(np.abs(slope)))
-    return f + step[: len(w)], g + step[len(w) :], missed
+    gradient = np.concatenate([w - rows, w - columns])
+    step = np.linalg.lstsq(H, gradient, rcond=1e-13)[0]
+    marginal_error = float(np.max(np.abs(gradient)))
+    return f + step[: len(w)], g + step[len(w) :], marginal_error
 
 
-def softened(p: Parameters, at: Cloud) -> Parameters:
-    """With the bandwidth doubled as often as a spectral gap of one hundredth needs.
+def soften(p: Parameters, cloud: Cloud) -> Parameters:
+    """Doubles the bandwidth until the spectral gap is at least one hundredth.
 
-    Below, marginals solved to a tolerance say little of the density.
+    For smaller gaps, small errors of the marginals allow large errors of the density.
     """
-    if converged(scores_of(p, at), at.share).free >= 0.01:
+    if solve_density(scores_of(p, cloud), cloud.share).spectral_gap >= 0.01:
         return p
-    return softened(p._replace(epsilon=2 * p.epsilon), at)
+    return soften(p._replace(epsilon=2 * p.epsilon), cloud)
 
 
-def sharpened(p: Parameters, at: Cloud) -> Parameters:
-    """With the bandwidth halved as often as leaves a spectral gap of one hundredth."""
+def sharpen(p: Parameters, cloud: Cloud) -> Parameters:
+    """Halves the bandwidth while the spectral gap stays at least one hundredth."""
     half = p._replace(epsilon=p.epsilon / 2)
-    scores = scores_of(half, at)
+    scores = scores_of(half, cloud)
     soft = np.max(np.abs(scores)) < 300
-    if soft and converged(scores, at.share).free >= 0.01:
-        return sharpened(half, at)
+    if soft and solve_density(scores, cloud.share).spectral_gap >= 0.01:
+        return sharpen(half, cloud)
     return p
 
 
-def scores_of(p: Parameters, at: Cloud) -> Array:
-    """Scores between the tokens."""
-    return dot_scores(p.Q, p.K, at.x, at.x) / p.epsilon
+def scores_of(p: Parameters, cloud: Cloud) -> Array:
+    """Dot scores between the tokens, divided by the bandwidth."""
+    return dot_scores(p.Q, p.K, cloud.x, cloud.x) / p.epsilon
 
 
 def competitors(best: Array, w: Array, rng: Rng, count: int) -> Array:
-    """Couplings of `w` with itself: half of them random, half near the best one.
+    """Couplings of `w` with itself: half of them random, half near `best`.
 
-    Random positive matrices, normalised until their marginals are exact.
+    The random ones are positive matrices, normalised until their marginals are exact.
     """
     P = np.exp(2 * rng.normal(size=(count, len(w), len(w))))
     for _ in range(3000):
@@ -112,8 +118,8 @@ def competitors(best: Array, w: Array, rng: Rng, count: int) -> Array:
         P *= ratio[:, :, None]
         if np.max(np.abs(ratio - 1)) < 1e-14:
             break
-    near = best + 0.01 * (P[::2] - best)
-    return np.concatenate([P[1::2], near])
+    neighbours = best + 0.01 * (P[::2] - best)
+    return np.concatenate([P[1::2], neighbours])
 
 
 def divergence(P: Array, R: Array) -> Array:
@@ -122,11 +128,11 @@ def divergence(P: Array, R: Array) -> Array:
 
 
 def oscillation(v: Array) -> float:
-    """Hilbert's metric of $e^v$ and 1."""
+    """Distance of $e^v$ and 1 in Hilbert's metric: max v − min v."""
     return float(np.max(v) - np.min(v))
 
 
 def birkhoff(scores: Array) -> float:
-    r"""$\tanh(\Delta/4)^2$, which bounds what a full step leaves of a distance."""
+    r"""Birkhoff's bound $\tanh(\Delta/4)^2$ on the contraction by a full step."""
     s = scores[:, None, :] - scores[None, :, :]
     return float(np.tanh(np.max(s.max(axis=2) - s.min(axis=2)) / 4) ** 2)

@@ -1,4 +1,4 @@
-r"""Transport along slices in SciPy, POT and NumPy: programmes, ranks, soft sorting."""
+r"""Transport along slices in SciPy, POT and NumPy: linear programmes, ranks, sorts."""
 
 from itertools import permutations
 from typing import Any
@@ -13,7 +13,7 @@ Array = np.ndarray
 
 
 def programme(cost: Array, w: Array, v: Array) -> tuple[Array, float]:
-    """The cheapest coupling of `w` and `v` and its cost, by SciPy's linear solver."""
+    """Cheapest coupling of `w` and `v`, and its cost, by SciPy's linear solver."""
     n, m = cost.shape
     rows, columns = np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))
     solution: Any = linprog(
@@ -22,9 +22,12 @@ def programme(cost: Array, w: Array, v: Array) -> tuple[Array, float]:
     return solution.x.reshape(n, m), float(solution.fun)
 
 
-def lifted(a: Array, b: Array, w: Array, v: Array) -> Array:
-    """Atoms on the line by POT's plan between places, shared by what stands there."""
-    a, b = a.astype(float), b.astype(float)  # of integers POT makes another plan
+def lifted_plan(a: Array, b: Array, w: Array, v: Array) -> Array:
+    """Plan between atoms on the line, lifted from POT's plan between distinct points.
+
+    Coinciding atoms share the mass of their point in proportion to their weights.
+    """
+    a, b = a.astype(float), b.astype(float)  # POT's plan differs for integer arrays
     places, rows = np.unique(a, return_inverse=True)
     targets, columns = np.unique(b, return_inverse=True)
     masses = np.bincount(rows, w), np.bincount(columns, v)
@@ -34,7 +37,7 @@ def lifted(a: Array, b: Array, w: Array, v: Array) -> Array:
 
 
 def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
-    r"""$\int_0^1 |F_1^{-1} - F_2^{-1}|^p$ of atoms `a` and `b`, both of weights `w`."""
+    r"""$\int_0^1 |F_1^{-1} - F_2^{-1}|^p$ of atoms `a` and `b`, with weights `w`."""
     sides = [(x[np.argsort(x)], np.cumsum(w[np.argsort(x)])) for x in (a, b)]
     cuts = np.unique(np.concatenate([[0.0], sides[0][1], sides[1][1]]))
     middle = (cuts[1:] + cuts[:-1]) / 2
@@ -45,14 +48,14 @@ def quantile_cost(a: Array, b: Array, w: Array, p: int) -> float:
 
 
 def partner(a: Array, b: Array) -> Array:
-    """For each entry of `a` the entry of `b` that has the same rank."""
+    """For each entry of `a`, the index of the entry of `b` with the same rank."""
     partners = np.empty(len(a), int)
     partners[np.argsort(a)] = np.argsort(b)
     return partners
 
 
 def permutation(v: Array) -> Array:
-    """The matrix that sorts: row `i` finds the entry of rank `i`."""
+    """Permutation matrix that sorts `v`: row `i` selects the entry of rank `i`."""
     return np.eye(len(v))[np.argsort(v, kind="stable")]
 
 
@@ -69,13 +72,13 @@ def overlap(n: int, m: int) -> Array:
 
 
 def powers(x: Array, y: Array, p: int) -> Array:
-    """$|x_i - y_j|^p$, also of stacks of clouds."""
+    """$|x_i - y_j|^p$, also for stacks of clouds."""
     squares = np.sum((x[..., :, None, :] - y[..., None, :, :]) ** 2, axis=-1)
     return squares ** (p / 2)
 
 
 def cheapest_permutation(cost: Array) -> Array:
-    """Of stacks of tables: the least mean cost of a permutation, trying all."""
+    """Least mean cost of a permutation, over all of them, for a stack of tables."""
     n = cost.shape[-1]
     orders = np.array(list(permutations(range(n))))
     return cost[..., np.arange(n), orders].mean(axis=-1).min(axis=-1)

@@ -25,41 +25,45 @@ DIFFERENCE = Slack(
     claim=r"$\nabla f(x) = -\int k^\infty \nabla_x c \, d\mu$ and $\nabla_W F^\infty = "
     r"-\nabla f$.",
     hypotheses=r"$c$ symmetric",
-    control=("softmax's plan in place of Sinkhorn's", {"normalised": 0}, ("∇f",)),
+    control=("softmax's plan in place of Sinkhorn's", {"share": 0}, ("∇f",)),
 )
-def slope_of_potential(case: Case, *, normalised: float = 1) -> Checks:
-    """The library's first variation and gradient at probes off the atoms.
+def potential_gradient(case: Case, *, share: float = 1) -> Checks:
+    """Compares the library's gradients at probes with averages over the plan in NumPy.
 
-    Against the plan, extended to the probes, applied to slopes of scores, in NumPy.
+    The probes are not atoms. The plan is extended to them, and averages the gradients
+    of the scores.
     """
-    return _potential_slopes(case, sign=1, normalised=normalised)[::2]
+    return _potential_checks(case, sign=1, share=share)[::2]
 
 
-def _averages(s: lib.Setting, *, normalised: float) -> Array:
+def _averages(s: lib.Setting, *, share: float) -> Array:
     r"""$\int k\,\nabla_xc\,d\mu$ at the probes, term by term.
 
-    `normalised` 1 takes $k^\infty$, 0 takes $k^1$.
+    `share` 1 takes $k^\infty$, 0 takes $k^1$.
     """
     scores = ref.bilinear(s.scaled_A)
-    f, g = ref.potential_at(s.probes, s.x, s.w, scores), ref.scaled(s.x, s.w, scores)[1]
+    f, g = (
+        ref.potential_at(s.probes, s.x, s.w, scores),
+        ref.atom_potentials(s.x, s.w, scores)[1],
+    )
     logs = scores(s.probes, s.x)
     doubly = logs + f[0][:, None] + g[None, :]
     masses = np.log(np.exp(logs) @ s.w)
-    weights = np.exp(normalised * doubly + (1 - normalised) * (logs - masses[:, None]))
-    slopes = [w * (s.scaled_A.T @ y) for w, y in zip(s.w, s.x, strict=True)]
-    return weights @ np.array(slopes)
+    weights = np.exp(share * doubly + (1 - share) * (logs - masses[:, None]))
+    terms = [w * (s.scaled_A.T @ y) for w, y in zip(s.w, s.x, strict=True)]
+    return weights @ np.array(terms)
 
 
-def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
-    r"""Of the library's $f = -\delta F$, against the average of slopes."""
-    s = gradients.symmetric(lib.setting(case.rng("tokens")))
-    said, expected = lib.sinkhorn_of(s), _averages(s, normalised=normalised)
+def _potential_checks(case: Case, *, sign: float, share: float) -> tuple:
+    r"""Checks of the library's $f = -\delta F$ and its gradient, against averages."""
+    s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
+    evaluation, expected = lib.evaluate_sinkhorn(s), _averages(s, share=share)
     f = ref.potential_at(s.probes, s.x, s.w, ref.bilinear(s.scaled_A))
     levels = -np.sum(f, axis=0) / 2
     return (
-        gap("∇f", -said.gradient, -sign * expected, **lib.POTENTIAL),
-        gap("−∇_W F∞", said.descent, -sign * expected, **lib.POTENTIAL),
-        gap("f", -said.variation, -levels, **lib.POTENTIAL),
+        gap("∇f", -evaluation.gradient, -sign * expected, **lib.POTENTIAL_SLACK),
+        gap("−∇_W F∞", evaluation.descent, -sign * expected, **lib.POTENTIAL_SLACK),
+        gap("f", -evaluation.variation, -levels, **lib.POTENTIAL_SLACK),
     )
 
 
@@ -69,47 +73,49 @@ def _potential_slopes(case: Case, *, sign: float, normalised: float) -> tuple:
     claim=r"$\frac{d}{dt} F = -\int |T|^2 d\mu$ for $F^0$ along $T^0$ and $F^\infty$ "
     r"along $T^\infty$.",
     hypotheses=gradients.SYMMETRIC,
-    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.general}),
+    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.drop_symmetry}),
 )
 def dissipation(
-    case: Case, *, prepare: lib.Preparation = gradients.symmetric
+    case: Case, *, prepare: lib.Preparation = gradients.impose_symmetry
 ) -> Checks:
-    """Differences of NumPy's energies along Runge–Kutta steps of the library's fields.
+    """Compares rates of NumPy's energies along the library's fields with −∫|T|² dμ.
 
-    After a while; and the library's `dissipation` there, both against the mean square
-    of the velocity.
+    The rates are differences over Runge–Kutta steps, at t = 0.2. The library's
+    `dissipation` is compared there too.
     """
     s = lib.setting(case.rng("tokens"))
-    # Far apart, exponentials are too stiff for these steps.
+    # For distant tokens the exponentials are too stiff for these steps.
     s = prepare(s._replace(x=s.x / 2))
-    divided = s.with_value(s.V / s.epsilon)
-    zero = _loss(divided, lambda z: lib.interaction_of(z)[0], ref.interaction)
-    infinite = _loss(s, lib.sinkhorn_of, ref.sinkhorn)
-    yield from gradients.renamed(zero, "F⁰")
-    yield from gradients.renamed(infinite, "F∞")
+    scaled_setting = s.with_value(s.V / s.epsilon)
+    zero = _loss(
+        scaled_setting, lambda z: lib.evaluate_interaction(z)[0], ref.interaction
+    )
+    infinite = _loss(s, lib.evaluate_sinkhorn, ref.sinkhorn)
+    yield from gradients.relabel(zero, "F⁰")
+    yield from gradients.relabel(infinite, "F∞")
 
 
-def _stepped(
-    s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], shift: float
+def _advance_tokens(
+    s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], shift: float
 ) -> Array:
-    """The tokens, moved for a time by Runge–Kutta over the library's field."""
-    rate = lambda _, x: said_of(s._replace(x=x, probes=x)).field
+    """Tokens moved for the time `shift` by Runge–Kutta steps of the library's field."""
+    rate = lambda _, x: evaluate(s._replace(x=x, probes=x)).field
     return formulas.rk4(rate, s.x, shift, 8)
 
 
 def _loss(
-    s: lib.Setting, said_of: Callable[[lib.Setting], lib.Said], energy: Callable
+    s: lib.Setting, evaluate: Callable[[lib.Setting], lib.Evaluation], energy: Callable
 ) -> Checks:
-    r"""$dF/dt$ after a while along the attention, against $-\int|T|^2d\mu$."""
-    x = _stepped(s, said_of, TIME)
+    r"""Checks of $dF/dt$ along the attention, at `TIME`, against $-\int|T|^2d\mu$."""
+    x = _advance_tokens(s, evaluate, TIME)
     s = s._replace(x=x, probes=x)
     scores = ref.bilinear(s.scaled_A)
-    value = lambda k: energy(_stepped(s, said_of, k * STEP), s.w, scores)
-    found = (8 * (value(1) - value(-1)) - (value(2) - value(-2))) / (12 * STEP)
-    said, slack = said_of(s), Slack(tolerance=1e-8, why=lib.POTENTIALS)
-    expected = -s.w @ np.sum(said.field**2, axis=1)
-    yield gap("dF/dt", found, expected, **DIFFERENCE)
-    yield gap("library's dissipation", said.power, expected, **slack)
+    value = lambda k: energy(_advance_tokens(s, evaluate, k * STEP), s.w, scores)
+    actual = (8 * (value(1) - value(-1)) - (value(2) - value(-2))) / (12 * STEP)
+    evaluation, slack = evaluate(s), Slack(tolerance=1e-8, why=lib.POTENTIALS)
+    expected = -s.w @ np.sum(evaluation.field**2, axis=1)
+    yield gap("dF/dt", actual, expected, **DIFFERENCE)
+    yield gap("library's dissipation", evaluation.power, expected, **slack)
 
 
 @statement(
@@ -121,23 +127,23 @@ def _loss(
     repeats="sander2022:prop-2-T0",
     control=(
         gradients.NOT_SYMMETRIC,
-        {"prepare": gradients.general},
+        {"prepare": gradients.drop_symmetry},
         ("δF⁰", "attention"),
     ),
 )
-def slides_zero(
-    case: Case, *, prepare: lib.Preparation = gradients.symmetric
+def unnormalised_gradient(
+    case: Case, *, prepare: lib.Preparation = gradients.impose_symmetry
 ) -> Checks:
-    r"""The library's variation, gradient flow and attention at probes off the atoms.
+    r"""Compares the library's variation, gradient flow and attention with NumPy.
 
-    Against $\int k^0d\mu$ and its complex-step gradient in NumPy.
+    At probes that are not atoms: $\int k^0d\mu$ and its complex-step gradient.
     """
     s = prepare(lib.setting(case.rng("tokens")))
-    fields, slopes = gradients.unnormalised(s)
-    said, _ = lib.interaction_of(s)
+    fields, gradient_checks = gradients.unnormalised_checks(s)
+    evaluation, _ = lib.evaluate_interaction(s)
     mass = np.exp(ref.bilinear(s.scaled_A)(s.probes, s.x)) @ s.w
-    yield gap("δF⁰", said.variation, mass, **lib.ROUNDED)
-    yield from (*fields, *slopes)
+    yield gap("δF⁰", evaluation.variation, mass, **lib.ROUNDING_SLACK)
+    yield from (*fields, *gradient_checks)
 
 
 @statement(
@@ -146,11 +152,16 @@ def slides_zero(
     claim=r"$-\nabla \log \int k^0 d\mu = \int k^1 W_V x' d\mu(x') = T^1$.",
     hypotheses=gradients.SYMMETRIC,
     repeats="sander2022:prop-2-T0",
-    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.general}),
+    control=(gradients.NOT_SYMMETRIC, {"prepare": gradients.drop_symmetry}),
 )
-def slides_one(case: Case, *, prepare: lib.Preparation = gradients.symmetric) -> Checks:
-    """The library's softmax attention against a complex step of the log of a mass."""
-    yield gradients.row_normalised(prepare(lib.setting(case.rng("tokens"))))
+def log_mass_gradient(
+    case: Case, *, prepare: lib.Preparation = gradients.impose_symmetry
+) -> Checks:
+    """Compares the library's softmax attention with a complex-step gradient.
+
+    The gradient is that of −log ∫k⁰ dμ, in NumPy.
+    """
+    yield gradients.row_normalised_check(prepare(lib.setting(case.rng("tokens"))))
 
 
 @statement(
@@ -161,41 +172,39 @@ def slides_one(case: Case, *, prepare: lib.Preparation = gradients.symmetric) ->
     hypotheses=gradients.SYMMETRIC,
     control=(
         "softmax's plan in place of Sinkhorn's",
-        {"normalised": 0},
+        {"share": 0},
         ("∇f", "−∇_W F∞"),
     ),
 )
-def slides_infinite(case: Case, *, normalised: float = 1) -> Checks:
-    """The library's potential, gradient flow and Sinkhorn attention.
+def sinkhorn_gradient(case: Case, *, share: float = 1) -> Checks:
+    """Compares the library's potential, gradient flow and attention with NumPy.
 
-    At probes off the atoms, against averages over the plan in NumPy and complex-step
-    gradients.
+    At probes that are not atoms: averages over the plan, and complex-step gradients.
     """
-    s = gradients.symmetric(lib.setting(case.rng("tokens")))
-    yield from _potential_slopes(case, sign=1, normalised=normalised)
-    yield from gradients.doubly_normalised(s)[0]
+    s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
+    yield from _potential_checks(case, sign=1, share=share)
+    yield from gradients.doubly_normalised_checks(s)[0]
 
 
-@slides_infinite.misprinted(
+@sinkhorn_gradient.register_misprint(
     "U2",
     "U3",
-    printed=r"$\nabla f = -\int k^\infty W_V x' d\mu(x')$, $T^\infty = -\nabla_W F^0$.",
-    corrected=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
+    claim=r"$\nabla f = -\int k^\infty W_V x' d\mu(x')$, $T^\infty = -\nabla_W F^0$.",
+    correction=r"$\nabla f = \int k^\infty W_V x' d\mu(x')$ and $T^\infty = -\nabla_W "
     r"F^\infty$.",
     counterexample="six random tokens of random weights, $d = 2$",
 )
 def _(case: Case) -> Counterexample:
-    wrong, right = (
-        _potential_slopes(case, sign=sign, normalised=1)[0] for sign in (-1, 1)
-    )
-    s = gradients.symmetric(lib.setting(case.rng("tokens")))
+    wrong, right = (_potential_checks(case, sign=sign, share=1)[0] for sign in (-1, 1))
+    s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
     return Counterexample(
-        (wrong, _of_zero(case)), (right, next(iter(gradients.doubly_normalised(s)[0])))
+        (wrong, _interaction_check(case)),
+        (right, next(iter(gradients.doubly_normalised_checks(s)[0]))),
     )
 
 
-def _of_zero(case: Case) -> Check:
-    """Sinkhorn attention against minus the gradient of the interaction energy."""
-    s = gradients.symmetric(lib.setting(case.rng("tokens")))
+def _interaction_check(case: Case) -> Check:
+    """Check of Sinkhorn attention against minus the gradient of the interaction."""
+    s = gradients.impose_symmetry(lib.setting(case.rng("tokens")))
     down = -gradients.gradient(ref.interaction_variation, s)
-    return gap("T∞", lib.sinkhorn_of(s).field, down, **lib.POTENTIAL)
+    return gap("T∞", lib.evaluate_sinkhorn(s).field, down, **lib.POTENTIAL_SLACK)

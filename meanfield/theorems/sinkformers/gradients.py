@@ -14,13 +14,13 @@ SYMMETRIC = r"$W_K^\top W_Q = W_Q^\top W_K = -W_V$"
 NOT_SYMMETRIC = r"$W_K^\top W_Q$ is not symmetric; still $W_V = -W_K^\top W_Q$"
 
 
-def symmetric(s: lib.Setting) -> lib.Setting:
-    """Keys and values for which the statements hold."""
+def impose_symmetry(s: lib.Setting) -> lib.Setting:
+    """Setting with symmetric $A = -V$, for which the statements hold."""
     return s.with_symmetry()
 
 
-def general(s: lib.Setting) -> lib.Setting:
-    """Only $V = -A$, with nothing symmetric."""
+def drop_symmetry(s: lib.Setting) -> lib.Setting:
+    """Setting with $V = -A$, where $A$ is not symmetric."""
     return s.with_value(-s.A)
 
 
@@ -33,76 +33,79 @@ def general(s: lib.Setting) -> lib.Setting:
     aliases=("sander2022:prop-2-T1", "sander2022:prop-2-Tinf"),
     control=(
         NOT_SYMMETRIC,
-        {"prepare": general},
+        {"prepare": drop_symmetry},
         ("T⁰: attention", "T¹…", "T∞: attention"),
     ),
 )
-def proposition_2(case: Case, *, prepare: lib.Preparation = symmetric) -> Checks:
-    r"""Three attentions and two gradient flows against gradients in NumPy.
+def proposition_2(case: Case, *, prepare: lib.Preparation = impose_symmetry) -> Checks:
+    r"""Compares three of the library's attentions with gradients in NumPy.
 
-    At probes off the weighted atoms, the library's fields against minus complex-step
-    gradients of the first variations; its energies and its gradients at the atoms
-    against NumPy's energies and $\nabla_{x_i}F/w_i$.
+    At probes that are not atoms, the fields of the attentions and of two gradient flows
+    are compared with minus the complex-step gradients of the first variations. The
+    library's energies and their gradients at the atoms are compared with NumPy's
+    energies and $\nabla_{x_i}F/w_i$.
     """
     s = prepare(lib.setting(case.rng("tokens")))
-    zero, infinite = unnormalised(s), doubly_normalised(s)
-    yield from renamed((*zero[0], *zero[1]), "T⁰")
-    yield row_normalised(s)._replace(label="T¹: attention")
-    yield from renamed((*infinite[0], *infinite[1]), "T∞")
+    zero, infinite = unnormalised_checks(s), doubly_normalised_checks(s)
+    yield from relabel((*zero[0], *zero[1]), "T⁰")
+    yield row_normalised_check(s)._replace(label="T¹: attention")
+    yield from relabel((*infinite[0], *infinite[1]), "T∞")
 
 
 def gradient(variation: Variation, s: lib.Setting) -> Array:
     r"""$\nabla\delta F$ at the probes, in NumPy."""
     scores = ref.bilinear(s.scaled_A)
     total = lambda p: np.sum(variation(p, s.x, s.w, scores))
-    return ref.slope(total, s.probes)
+    return ref.gradient(total, s.probes)
 
 
-def descends(
-    s: lib.Setting, said: lib.Said, variation: Variation, slack: Slack
+def field_checks(
+    s: lib.Setting, evaluation: lib.Evaluation, variation: Variation, slack: Slack
 ) -> Checks:
-    """The field of the attention, and that of the flow, against minus the gradient."""
+    """Checks of the attention's field and the gradient flow's against −∇δF."""
     down = -gradient(variation, s)
-    yield gap("attention", said.field, down, **slack)
-    yield gap("gradient flow", said.descent, down, **slack)
+    yield gap("attention", evaluation.field, down, **slack)
+    yield gap("gradient flow", evaluation.descent, down, **slack)
 
 
-def slopes(s: lib.Setting, said: lib.Said, energy: Energy, slack: Slack) -> Checks:
-    r"""The energy, and its Wasserstein gradient at the atoms, $\nabla_{x_i}F/w_i$."""
+def gradient_checks(
+    s: lib.Setting, evaluation: lib.Evaluation, energy: Energy, slack: Slack
+) -> Checks:
+    r"""Checks of the energy and of its Wasserstein gradient, $\nabla_{x_i}F/w_i$."""
     scores = ref.bilinear(s.scaled_A)
     value = lambda x: energy(x, s.w, scores)
-    expected = ref.slope(value, s.x) / s.w[:, None]
-    yield gap("energy", said.energy, value(s.x), **slack)
-    yield gap("∇F at atoms", said.at_atoms, expected, **slack)
+    expected = ref.gradient(value, s.x) / s.w[:, None]
+    yield gap("energy", evaluation.energy, value(s.x), **slack)
+    yield gap("∇F at atoms", evaluation.atom_gradient, expected, **slack)
 
 
-def unnormalised(s: lib.Setting) -> tuple[Checks, Checks]:
-    """Of $F^0$: the fields, then the energy with its slopes."""
+def unnormalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
+    """Checks for $F^0$: of the fields, and of the energy with its gradient."""
     s = s.with_value(s.V / s.epsilon)
-    said, _ = lib.interaction_of(s)
-    fields = descends(s, said, ref.interaction_variation, lib.ROUNDED)
-    return fields, slopes(s, said, ref.interaction, lib.ROUNDED)
+    evaluation, _ = lib.evaluate_interaction(s)
+    fields = field_checks(s, evaluation, ref.interaction_variation, lib.ROUNDING_SLACK)
+    return fields, gradient_checks(s, evaluation, ref.interaction, lib.ROUNDING_SLACK)
 
 
-def doubly_normalised(s: lib.Setting) -> tuple[Checks, Checks]:
-    r"""Of $F^\infty$: the fields, then the energy with its slopes."""
-    said = lib.sinkhorn_of(s)
-    fields = descends(s, said, ref.sinkhorn_variation, lib.POTENTIAL)
-    return fields, slopes(s, said, ref.sinkhorn, lib.POTENTIAL)
+def doubly_normalised_checks(s: lib.Setting) -> tuple[Checks, Checks]:
+    r"""Checks for $F^\infty$: of the fields, and of the energy with its gradient."""
+    evaluation = lib.evaluate_sinkhorn(s)
+    fields = field_checks(s, evaluation, ref.sinkhorn_variation, lib.POTENTIAL_SLACK)
+    return fields, gradient_checks(s, evaluation, ref.sinkhorn, lib.POTENTIAL_SLACK)
 
 
-def row_normalised(s: lib.Setting) -> Check:
-    r"""The field of softmax attention against $-\nabla\log\int k^0d\mu$."""
+def row_normalised_check(s: lib.Setting) -> Check:
+    r"""Check of the field of softmax attention against $-\nabla\log\int k^0d\mu$."""
     s = s.with_value(s.V / s.epsilon)
-    _, field = lib.interaction_of(s)
+    _, field = lib.evaluate_interaction(s)
     scores = ref.bilinear(s.scaled_A)
     log_mass = lambda p: np.sum(np.log(np.exp(scores(p, s.x)) @ s.w))
-    down = -ref.slope(log_mass, s.probes)
-    return gap("softmax", field, down, **lib.ROUNDED)
+    down = -ref.gradient(log_mass, s.probes)
+    return gap("softmax", field, down, **lib.ROUNDING_SLACK)
 
 
-def renamed(checks: Checks, name: str) -> Checks:
-    """The same with this name before their labels."""
+def relabel(checks: Checks, name: str) -> Checks:
+    """The checks with this name before their labels."""
     return tuple(check._replace(label=f"{name}: {check.label}") for check in checks)
 
 
@@ -114,18 +117,18 @@ def renamed(checks: Checks, name: str) -> Checks:
     control=(r"the sum is divided by $\sqrt n$ in place of $n$", {"power": 0.5}),
 )
 def factor(case: Case, *, power: float = 1) -> Checks:
-    """The library's gradient of the interaction energy, equal weights.
+    """Compares the library's gradient of the interaction energy with a sum over pairs.
 
-    Against a sum over pairs in NumPy.
+    Tokens have equal weights; the sum is computed in NumPy.
     """
     yield _factor(case, power=power)
 
 
-@factor.misprinted(
+@factor.register_misprint(
     "S7",
-    printed=r"$k^\ell(x_i, x_j) = K^\ell_{ij}$, so that $\nabla_W F^0(x_i) = "
+    claim=r"$k^\ell(x_i, x_j) = K^\ell_{ij}$, so that $\nabla_W F^0(x_i) = "
     r"-\sum_j K^0_{ij} W_V x_j$.",
-    corrected=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
+    correction=r"$\nabla_W F^0(x_i) = -\frac{1}{n} \sum_j K^0_{ij} W_V x_j$.",
     counterexample="any tokens: six normal ones, of equal weight",
 )
 def _(case: Case) -> Counterexample:
@@ -133,11 +136,11 @@ def _(case: Case) -> Counterexample:
 
 
 def _factor(case: Case, *, power: float) -> Check:
-    r"""$\nabla_WF^0(x_i)$ of equal weights against $-n^{-p}\sum_jK^0_{ij}W_Vx_j$."""
-    s = symmetric(lib.setting(case.rng("tokens")))
+    r"""Check of $\nabla_WF^0(x_i)$ against $-\sum_jK^0_{ij}W_Vx_j$ / n^`power`."""
+    s = impose_symmetry(lib.setting(case.rng("tokens")))
     n = len(s.x)
-    said, _ = lib.interaction_of(s._replace(w=np.full(n, 1 / n)))
+    evaluation, _ = lib.evaluate_interaction(s._replace(w=np.full(n, 1 / n)))
     W_V = -s.scaled_A
     rows = [sum(np.exp(x @ s.scaled_A @ y) * (W_V @ y) for y in s.x) for x in s.x]
     expected = -np.array(rows) / n**power
-    return gap("∇F⁰ at atoms", said.at_atoms, expected, **lib.ROUNDED)
+    return gap("∇F⁰ at atoms", evaluation.atom_gradient, expected, **lib.ROUNDING_SLACK)

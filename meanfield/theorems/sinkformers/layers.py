@@ -1,4 +1,4 @@
-"""Sinkformers: layers, their limit, and the kernel of the literature."""
+"""Sinkformers: layers, their limit, and the unnormalised kernel."""
 
 from jaxtyping import Float
 from scipy.special import logsumexp
@@ -32,19 +32,19 @@ DEPTHS = np.array([8, 16, 32, 64])  # of networks that reach time one
     ),
 )
 def layers(case: Case, *, gain: float = 1.0) -> Checks:
-    r"""The library's Euler steps of length one against layers, in NumPy.
+    r"""Compares the library's Euler steps of length one with layers in NumPy.
 
-    With $W_V$ times 1/16, tokens after each of 64; then 8 to 64 layers with $W_V$
-    divided by their number, whose distance to SciPy's solution at time one is regressed
-    on the step.
+    Tokens after each of 64 layers with $W_V/16$. For 8 to 64 layers, with $W_V$ divided
+    by their number, the order in the step of the distance to SciPy's solution at time
+    one.
     """
-    # `gain` multiplies the value of the library's layers.
-    p, at = _tokens(case, "layers", 1)
-    limit = ref.integrated(lambda _, x: _rate(p, x), at.x, np.array([0.0, 1.0]))[-1]
-    frames = [_network(p, at, gain * p.V / depth) for depth in DEPTHS]
-    ends = [each[depth] for each, depth in zip(frames, DEPTHS, strict=True)]
+    # `gain` multiplies the library's value matrix.
+    p, cloud = _tokens(case, "layers", 1)
+    limit = ref.integrate(lambda _, x: _rate(p, x), cloud.x, np.array([0.0, 1.0]))[-1]
+    frames = [_network(p, cloud, gain * p.V / depth) for depth in DEPTHS]
+    ends = [path[depth] for path, depth in zip(frames, DEPTHS, strict=True)]
     errors = [float(np.max(np.abs(end - limit))) for end in ends]
-    x, layers = at.x, [at.x]
+    x, layers = cloud.x, [cloud.x]
     for _ in range(DEPTHS[-1]):
         x = x + _rate(p, x) / DEPTHS[1]
         layers.append(x)
@@ -54,11 +54,11 @@ def layers(case: Case, *, gain: float = 1.0) -> Checks:
 
 
 def _tokens(case: Case, name: str, k: int) -> tuple[Parameters, Cloud]:
-    """Small parameters, so that layers do not grow, and six tokens."""
+    """Small parameters, so that tokens stay bounded, and six tokens."""
     rng = case.rng(name)
-    p = att.generic(rng, k, 2)
+    p = att.random_parameters(rng, k, 2)
     half = p.V / (2 * np.linalg.norm(p.V, 2))
-    return p._replace(V=half), att.bare(rng.normal(size=(6, 2)) + 0.3)
+    return p._replace(V=half), att.uniform_cloud(rng.normal(size=(6, 2)) + 0.3)
 
 
 def _rate(p: Parameters, x: Array) -> Array:
@@ -69,11 +69,13 @@ def _rate(p: Parameters, x: Array) -> Array:
     return np.exp(logs) @ x @ p.V.T
 
 
-def _network(p: Parameters, at: Cloud, value: Array) -> Array:
-    """The library's 64 Euler steps of length one, three half-steps in each."""
-    made = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
+def _network(p: Parameters, cloud: Cloud, value: Array) -> Array:
+    """Tokens along 64 of the library's Euler steps of length one, 3 half-steps each."""
+    attention = Attention(Dot(p.Q, p.K, float(p.epsilon)), Sinkhorn(3), value)
     ts, steps = np.arange(DEPTHS[-1] + 1.0), fixed(1.0)
-    return np.asarray(flow(made, att.points(at), ts, stepping=steps).coordinates)
+    return np.asarray(
+        flow(attention, att.points(cloud), ts, stepping=steps).coordinates
+    )
 
 
 @statement(
@@ -81,14 +83,17 @@ def _network(p: Parameters, at: Cloud, value: Array) -> Array:
     source="slides on attention",
     claim=r"$K^1 = \mathrm{SoftMax}(C)$: its rows are positive and sum to one.",
     repeats="sander2022:eq-3",
-    control=("one half-step more, which normalises columns", {"count": 2}),
+    control=("one more half-step, which normalises columns", {"count": 2}),
 )
-def stochastic(case: Case, *, count: int = 1) -> Checks:
-    """The library's Sinkhorn after one half-step: row sums, and NumPy's softmax."""
+def row_stochasticity(case: Case, *, count: int = 1) -> Checks:
+    """Compares the library's Sinkhorn after one half-step with NumPy's softmax.
+
+    Row sums must be one.
+    """
     rng = case.rng("rows")
-    p, at = att.generic(rng, 3, 2), att.cloud(rng, 6, 2)
-    ((matrix, _),) = att.half_steps(p, at, at, (count,))
-    softmax = ref.row_softmax(sk.scores_of(p, at), at.share)
+    p, cloud = att.random_parameters(rng, 3, 2), att.random_cloud(rng, 6, 2)
+    ((matrix, _),) = att.half_steps(p, cloud, cloud, (count,))
+    softmax = ref.row_softmax(sk.scores_of(p, cloud), cloud.share)
     yield close("row sums", np.asarray(matrix).sum(axis=1), np.ones(6))
     yield close("softmax of the scores", matrix, softmax)
 
@@ -103,32 +108,36 @@ def stochastic(case: Case, *, count: int = 1) -> Checks:
         {"tie": lambda S, Q: S @ Q},
     ),
 )
-def assumed(case: Case, *, tie: Binary = lambda S, Q: (S + S.T) @ Q / 2) -> Checks:
-    r"""The library's unnormalised kernel and velocities against NumPy's, from $W_V$.
+def symmetric_kernel(
+    case: Case, *, tie: Binary = lambda S, Q: (S + S.T) @ Q / 2
+) -> Checks:
+    r"""Compares the library's unnormalised kernel and velocities with those from $W_V$.
 
     $W_K = SW_Q$ with a symmetric 2 × 2 matrix $S$, so that $W_K^\top W_Q$ is symmetric
-    of rank two in three dimensions; bandwidth 0.7, in both. Scores are at most one: no
-    entry of the kernel hides the others.
+    of rank two in d = 3; both have the bandwidth 0.7. Scores are at most one, so that
+    no entry of the kernel dominates.
     """
-    # Keys are `tie` of the queries; $W_V$ is minus the symmetric part of $A$.
+    # Keys are `tie(S, Q)`; $W_V$ is minus the symmetric part of $A/\epsilon$.
     rng = case.rng("assumption")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
     p = p._replace(K=tie(rng.normal(size=(2, 2)), p.Q) + 0 * p.K)
-    p = p._replace(K=p.K / np.max(np.abs(sk.scores_of(p, at))))
+    p = p._replace(K=p.K / np.max(np.abs(sk.scores_of(p, cloud))))
     p = p._replace(V=-(p.A + p.A.T) / (2 * p.epsilon))
-    kernel = np.array([[np.exp(-x @ p.V @ y) for y in at.x] for x in at.x])
-    moved = (kernel * at.share) @ at.x @ p.V.T
-    found, velocity = _unnormalised(p, at)
-    yield close("k⁰(x, x')", found, kernel)
-    yield close("symmetric", found, np.asarray(found).T)
-    yield close("velocity", velocity, moved)
+    kernel = np.array([[np.exp(-x @ p.V @ y) for y in cloud.x] for x in cloud.x])
+    expected_velocity = (kernel * cloud.share) @ cloud.x @ p.V.T
+    actual, velocity = _unnormalised_kernel(p, cloud)
+    yield close("k⁰(x, x')", actual, kernel)
+    yield close("symmetric", actual, np.asarray(actual).T)
+    yield close("velocity", velocity, expected_velocity)
 
 
 @eqx.filter_jit
-def _unnormalised(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
-    """The library's kernel $k^0$ at the tokens and the velocities it gives."""
-    made, mu = p.attention("exp"), att.points(at)
-    return plans(made, 0.0, mu)[0] / mu.weights[None, :], made.field(0.0, mu)(mu.tokens)
+def _unnormalised_kernel(p: Parameters, cloud: Cloud) -> tuple[JaxArray, JaxArray]:
+    """The library's kernel $k^0$ at the tokens, and the velocities."""
+    attention, mu = p.attention("exp"), att.points(cloud)
+    return plans(attention, 0.0, mu)[0] / mu.weights[None, :], attention.field(0.0, mu)(
+        mu.tokens
+    )
 
 
 @statement(
@@ -137,45 +146,49 @@ def _unnormalised(p: Parameters, at: Cloud) -> tuple[JaxArray, JaxArray]:
     claim=r"The first variation of $\iint h(x, x')\,d\mu(x)\,d\mu(x')$ is "
     r"$x \mapsto \int h(x, x')\,d\mu(x') + \int h(x', x)\,d\mu(x')$.",
     hypotheses=r"$h$ symmetric or not",
-    control=("one slot of $h$ alone is varied", {"share": 0.0}, ("its…", "first…")),
+    control=("only one slot of $h$ is varied", {"share": 0.0}, ("its…", "first…")),
 )
 def double_integral(case: Case, *, share: float = 1.0) -> Checks:
-    """The library's variation of the interaction energy against NumPy's differences.
+    """Compares the library's variation of the interaction energy with differences.
 
-    The energy is half the double integral of $h = e^s$, $s$ biased and not symmetric;
-    it is quadratic in the masses, so central differences are exact.
+    The energy is half the double integral of $h = e^s$, with biased, non-symmetric
+    scores. It is quadratic in the masses, so NumPy's central differences are exact.
     """
-    # The second slot of `h` gets `share` of its mass moved.
+    # In the second slot of `h` the added mass is multiplied by `share`.
     rng = case.rng("double")
-    p, at = att.generic(rng, 2, 3), att.cloud(rng, 6, 3)
-    p = p._replace(Q=p.Q / 2)  # so that no pair outweighs the rest
+    p, cloud = att.random_parameters(rng, 2, 3), att.random_cloud(rng, 6, 3)
+    p = p._replace(Q=p.Q / 2)  # so that no pair dominates
     q, k = rng.normal(size=(2, 2)) / 2
-    probes, w, step = rng.normal(size=(4, 3)), at.share, 0.1
+    probes, w, step = rng.normal(size=(4, 3)), cloud.share, 0.1
     h = lambda x, y: np.exp((p.Q @ x + q) @ (p.K @ y + k) / p.epsilon)
 
     def integral(z: Array, mass: float) -> float:
-        atoms, first = np.vstack([at.x, z]), np.append(w, mass)
+        atoms, first = np.vstack([cloud.x, z]), np.append(w, mass)
         second = np.append(w, share * mass)
         table = np.array([[h(x, y) for y in atoms] for x in atoms])
         return float(first @ table @ second)
 
-    slope = lambda z: (integral(z, step) - integral(z, -step)) / (2 * step)
+    derivative = lambda z: (integral(z, step) - integral(z, -step)) / (2 * step)
     shift = 1e-5 * np.eye(3)
-    gradient = [[(slope(z + e) - slope(z - e)) / 2e-5 for e in shift] for z in probes]
+    gradient = [
+        [(derivative(z + e) - derivative(z - e)) / 2e-5 for e in shift] for z in probes
+    ]
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
-    energy, found, gradients = _variation(score, at, att.bare(probes))
-    own = integral(probes[0], 0.0)
-    why = "central difference 1e-5: its square, times third derivatives below 1e3, and "
+    energy, variation, gradients = _variation(score, cloud, att.uniform_cloud(probes))
+    expected = integral(probes[0], 0.0)
+    why = "central difference with h = 1e-5: h² times third derivatives below 1e3, and "
     slack = Slack(tolerance=1e-6, why=f"{why}rounding 1e-15 over 1e-6")
-    yield close("first variation", 2 * np.asarray(found), [slope(z) for z in probes])
+    yield close(
+        "first variation", 2 * np.asarray(variation), [derivative(z) for z in probes]
+    )
     yield gap("its gradient", 2 * np.asarray(gradients), gradient, **slack)
-    yield close("double integral", 2 * np.asarray(energy), share * own)
+    yield close("double integral", 2 * np.asarray(energy), share * expected)
 
 
 @eqx.filter_jit
 def _variation(
-    score: Dot, at: Cloud, probes: Cloud
+    score: Dot, cloud: Cloud, probes: Cloud
 ) -> tuple[Float[JaxArray, ""], Float[JaxArray, " m"], Float[JaxArray, "m d"]]:
     """The library's energy, first variation and its gradient."""
-    energy, mu, x = Interaction(score), att.points(at), att.tokens(probes)
+    energy, mu, x = Interaction(score), att.points(cloud), att.tokens(probes)
     return energy(mu), energy.first_variation(mu, x), energy.gradient(mu, x)

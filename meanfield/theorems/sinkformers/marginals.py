@@ -5,7 +5,7 @@ from meanfield.scores import Dot, SquaredDistance
 from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._identity import Identity
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, close, gap
+from meanfield.theorems._protocols import Slack, close, compare, gap
 from meanfield.theorems._vocabulary import Change, Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.reference import sinkhorn as sk
@@ -34,57 +34,58 @@ def columns(K: Array) -> Array:
     hypotheses=r"Hilbert's metric; $\Delta = \max(C_{ik} - C_{il} - C_{jk} + C_{jl})$",
     control=(
         "columns are normalised first",
-        {"first": columns, "then": rows},
+        {"first": columns, "second": rows},
         ("K after…",),
     ),
 )
-def alternation(case: Case, *, first: Unary = rows, then: Unary = columns) -> Checks:
-    """The library's matrices after one to six half-steps against NumPy's.
+def alternation(case: Case, *, first: Unary = rows, second: Unary = columns) -> Checks:
+    """Compares the library's matrices after one to six half-steps with NumPy.
 
-    Row sums of the odd ones, column sums of the even ones, both of the limit; the rate
-    in Hilbert's metric against Birkhoff and Hopf.
+    Row sums of odd iterates, column sums of even ones and both sums of the limit must
+    be one. The rate in Hilbert's metric is compared with the bound of Birkhoff and
+    Hopf.
     """
-    p, at = seven_tokens(case, "iterates")
-    C = sk.scores_of(p, at)
-    K = [np.asarray(m) for m, _ in att.half_steps(p, at, at, COUNTS)]
-    exact = _alternating(C, first, then)
-    for count, each, expected in zip(COUNTS, K, exact, strict=True):
-        yield close(f"K after {count} half-steps", each, expected)
-    # Marginals of the library's iterates and of its limit, and the rate.
-    ((limit, _),) = att.half_steps(p, at, at, (None,))
-    solved = sk.converged(C, at.share)
+    p, cloud = seven_tokens(case, "iterates")
+    C = sk.scores_of(p, cloud)
+    K = [np.asarray(m) for m, _ in att.half_steps(p, cloud, cloud, COUNTS)]
+    exact = _iterates(C, first, second)
+    for count, actual, expected in zip(COUNTS, K, exact, strict=True):
+        yield close(f"K after {count} half-steps", actual, expected)
+    # Marginals of the library's iterates and of its limit, and the convergence rate.
+    ((limit, _),) = att.half_steps(p, cloud, cloud, (None,))
+    solution = sk.solve_density(C, cloud.share)
     odd, even = K[::2], K[1::2]
-    both = np.concatenate([np.asarray(limit).sum(0), np.asarray(limit).sum(1)])
-    far = [sk.oscillation(np.log(M[0]) - np.log(solved.kappa[0])) for M in odd]
+    sums = np.concatenate([np.asarray(limit).sum(0), np.asarray(limit).sum(1)])
+    far = [sk.oscillation(np.log(M[0]) - np.log(solution.kappa[0])) for M in odd]
     why = f"rounding of logarithms, 1e-14, over the distance {far[1]:.1g}"
     rounding, ones = Slack(tolerance=1e-14 / far[1], why=why), np.ones((3, 7))
     ratio, bound = max(far[1] / far[0], far[2] / far[1]), sk.birkhoff(C)
     yield close("row sums, odd", [M.sum(1) for M in odd], ones)
     yield close("column sums, even", [M.sum(0) for M in even], ones)
-    yield gap("sums of the limit", both, np.ones(14), **solved.within)
-    yield bounded("share left by a full step", ratio, "<=", bound, **rounding)
+    yield gap("sums of the limit", sums, np.ones(14), **solution.slack)
+    yield compare("share left by a full step", ratio, "<=", bound, **rounding)
 
 
-@alternation.misprinted(
+@alternation.register_misprint(
     "S5",
-    printed=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{lj}$ and "
+    claim=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{lj}$ and "
     r"$(N_C K)_{ij} = K_{ij}/\sum_l K_{il}$.",
-    corrected=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{il}$ and "
+    correction=r"$(N_R K)_{ij} = K_{ij}/\sum_l K_{il}$ and "
     r"$(N_C K)_{ij} = K_{ij}/\sum_l K_{lj}$.",
     counterexample="seven random tokens, k = 2, d = 3",
 )
 def _(case: Case) -> Counterexample:
-    p, at = seven_tokens(case, "iterates")
-    E = np.exp(sk.scores_of(p, at))
-    ((first, _),) = att.half_steps(p, at, at, (1,))
+    p, cloud = seven_tokens(case, "iterates")
+    E = np.exp(sk.scores_of(p, cloud))
+    ((first, _),) = att.half_steps(p, cloud, cloud, (1,))
     ones = np.ones(7)
-    printed, softmax = E / E.sum(axis=0, keepdims=True), rows(E)
+    printed_matrix, softmax = E / E.sum(axis=0, keepdims=True), rows(E)
     return Counterexample(
-        printed=(
-            close("K¹ as printed and softmax", printed, first),
-            close("row sums of K¹ as printed", printed.sum(axis=1), ones),
+        misprint=(
+            close("K¹ as printed and softmax", printed_matrix, first),
+            close("row sums of K¹ as printed", printed_matrix.sum(axis=1), ones),
         ),
-        corrected=(
+        correction=(
             close("K¹ and softmax", softmax, first),
             close("row sums of K¹", np.asarray(first).sum(axis=1), ones),
         ),
@@ -94,16 +95,16 @@ def _(case: Case) -> Counterexample:
 def seven_tokens(case: Case, name: str) -> tuple[Parameters, Cloud]:
     """Parameters with k < d and seven tokens of equal weight."""
     rng = case.rng(name)
-    p = att.generic(rng, 2, 3)
-    return p, att.bare(rng.normal(size=(7, 3)) + 0.4)
+    p = att.random_parameters(rng, 2, 3)
+    return p, att.uniform_cloud(rng.normal(size=(7, 3)) + 0.4)
 
 
-def _alternating(C: Array, first: Unary, then: Unary) -> list[Array]:
+def _iterates(C: Array, first: Unary, second: Unary) -> list[Array]:
     r"""$K^1, K^2, \ldots$ from $K^0 = e^C$."""
-    made = [first(np.exp(C))]
+    iterates = [first(np.exp(C))]
     for count in COUNTS[1:]:
-        made.append((first if count % 2 else then)(made[-1]))
-    return made
+        iterates.append((first if count % 2 else second)(iterates[-1]))
+    return iterates
 
 
 @statement(
@@ -114,26 +115,26 @@ def _alternating(C: Array, first: Unary, then: Unary) -> list[Array]:
     control=("one half-step, softmax, which normalises rows alone", {"count": 1}),
 )
 def shifts(case: Case, *, count: int | None = None) -> Checks:
-    """The library's plans of two shifted scores against NumPy's plan of the bare one.
+    """Compares the library's plans for two shifted scores with NumPy's unshifted plan.
 
-    Squared distances, whose f and g are quadratic; and biases of queries and keys,
-    whose f and g are linear.
+    The shifts are quadratic for squared distances, and linear for biases of queries and
+    keys.
     """
-    return _shifted(case, "shifts", count)
+    return _shift_identity(case, "shifts", count)
 
 
-def _shifted(case: Case, name: str, count: int | None) -> Checks:
-    r"""The library's matrices of scores that differ from C by $f \oplus g$."""
-    p, at = seven_tokens(case, name)
+def _shift_identity(case: Case, name: str, count: int | None) -> Checks:
+    r"""Checks of the library's matrices for $C + f \oplus g$ against that of C."""
+    p, cloud = seven_tokens(case, name)
     rng, epsilon = case.rng(f"{name}, biases"), float(p.epsilon)
     q, k = rng.normal(size=(2, 2))
-    made = {
+    scores = {
         "−½|Qx − Kx'|²": SquaredDistance(p.Q, p.K, 2 * epsilon),
         "with biases": Dot(p.Q, p.K, epsilon, query_bias=q, key_bias=k),
     }
-    solved = sk.converged(sk.scores_of(p, at), at.share)
-    plan = lambda score: att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
-    return Identity(plan, lambda _: solved.kappa / 7, made, **solved.within)
+    solution = sk.solve_density(sk.scores_of(p, cloud), cloud.share)
+    plan = lambda score: att.matrices(Attention(score, Sinkhorn(count), p.V), cloud)[0]
+    return Identity(plan, lambda _: solution.kappa / 7, scores, **solution.slack)
 
 
 @statement(
@@ -144,9 +145,12 @@ def _shifted(case: Case, name: str, count: int | None) -> Checks:
     repeats="sander2022:prop-1",
     control=("two half-steps, stopped before the limit", {"count": 2}),
 )
-def same_shifts(case: Case, *, count: int | None = None) -> Checks:
-    """As for sander2022, Proposition 1, on other tokens and parameters."""
-    return _shifted(case, "slides", count)
+def shifts_of_slides(case: Case, *, count: int | None = None) -> Checks:
+    """Compares the library's plans for two shifted scores with NumPy's unshifted plan.
+
+    As for sander2022, Proposition 1, with other tokens and parameters.
+    """
+    return _shift_identity(case, "slides", count)
 
 
 @statement(
@@ -158,44 +162,45 @@ def same_shifts(case: Case, *, count: int | None = None) -> Checks:
     r"\mathrm{KL}(K^\infty, K^0)$.",
     control=(
         r"$A^\top$ in place of $A$: another doubly stochastic matrix",
-        {"change": lambda p: p.exchanged},
+        {"change": lambda p: p.transpose},
     ),
 )
-def least(case: Case, *, change: Change = lambda p: p) -> Checks:
-    """The library's matrix among 500 others, random ones and ones next to the minimum.
+def least_divergence(case: Case, *, change: Change = lambda p: p) -> Checks:
+    """Compares the divergence of the library's matrix with those of 500 others.
 
-    Divergences in NumPy: none is below, each is above by its divergence from it.
+    Half of them are random, half lie near the minimiser. In NumPy, no divergence is
+    smaller, and the excess of each is its divergence from the library's matrix.
     """
-    p, at = seven_tokens(case, "divergence")
-    above, excess = _divergences(case, _matrix(change(p), at))
-    slack = _told(p, at)
-    yield bounded("smallest KL above K's", np.min(above), ">=", 0.0, **slack)
+    p, cloud = seven_tokens(case, "divergence")
+    differences, excess = _divergences(case, _matrix(change(p), cloud))
+    slack = _divergence_slack(p, cloud)
+    yield compare("smallest KL above K's", np.min(differences), ">=", 0.0, **slack)
     yield gap("KL above KL(·, K)", excess, 0 * excess, scale=1.0, **slack)
 
 
-def _matrix(p: Parameters, at: Cloud) -> Array:
-    ((found, _),) = att.half_steps(p, at, at, (None,))
-    return np.asarray(found)
+def _matrix(p: Parameters, cloud: Cloud) -> Array:
+    ((matrix, _),) = att.half_steps(p, cloud, cloud, (None,))
+    return np.asarray(matrix)
 
 
 def _divergences(case: Case, K: Array) -> tuple[Array, Array]:
-    """KL(·, e^C) of 500 doubly stochastic matrices above that of K; less KL(·, K)."""
-    p, at = seven_tokens(case, "divergence")
-    C, w = sk.scores_of(p, at), np.ones(7)
-    best = sk.converged(C, at.share).kappa / 7
-    others = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
-    E = np.exp(C - np.max(C))  # adds one number to both, and keeps them small
-    above = sk.divergence(others, E) - float(sk.divergence(K, E))
-    return above, above - sk.divergence(others, K)
+    """Excess of KL(·, e^C) of 500 matrices over that of K, and this minus KL(·, K)."""
+    p, cloud = seven_tokens(case, "divergence")
+    C, w = sk.scores_of(p, cloud), np.ones(7)
+    best = sk.solve_density(C, cloud.share).kappa / 7
+    competitors = sk.competitors(best, w, case.rng("others"), case.pick(500, 2000))
+    E = np.exp(C - np.max(C))  # against overflow; changes divergences by one constant
+    differences = sk.divergence(competitors, E) - float(sk.divergence(K, E))
+    return differences, differences - sk.divergence(competitors, K)
 
 
-def _told(p: Parameters, at: Cloud) -> Slack:
-    r"""What an error in $K$ leaves in $\sum(P - K)(f \oplus g)$, masses being 7."""
-    C = sk.scores_of(p, at)
-    solved = sk.converged(C, at.share)
-    most = 14 * float(np.max(np.abs(np.log(solved.kappa / 7) - C)))
-    why = f"{solved.why}, times Σ|P − K| max|f + g| ≤ {most:.0f}"
-    return Slack(tolerance=most * solved.error, why=why)
+def _divergence_slack(p: Parameters, cloud: Cloud) -> Slack:
+    r"""Tolerance: the error in $K$ times $f \oplus g$, for matrices of mass 7."""
+    C = sk.scores_of(p, cloud)
+    solution = sk.solve_density(C, cloud.share)
+    bound = 14 * float(np.max(np.abs(np.log(solution.kappa / 7) - C)))
+    why = f"{solution.why}, times Σ|P − K| max|f + g| ≤ {bound:.0f}"
+    return Slack(tolerance=bound * solution.error, why=why)
 
 
 @statement(
@@ -210,31 +215,36 @@ def _told(p: Parameters, at: Cloud) -> Slack:
     ),
 )
 def proof(case: Case, *, count: int | None = None) -> Checks:
-    """The library's matrix of biased scores against divergences from the bare kernel.
+    """Compares divergences from the kernel without biases of 501 matrices.
 
-    500 other matrices; none is nearer to the kernel without biases.
+    The library's matrix of the biased scores must be nearer to it than 500 other
+    doubly stochastic matrices.
     """
-    p, at = seven_tokens(case, "divergence")
+    p, cloud = seven_tokens(case, "divergence")
     q, k = case.rng("biases").normal(size=(2, 2))
     score = Dot(p.Q, p.K, float(p.epsilon), query_bias=q, key_bias=k)
-    found = att.matrices(Attention(score, Sinkhorn(count), p.V), at)[0]
-    above, excess = _divergences(case, np.asarray(found))
-    slack = _told(p, at)
-    yield bounded("least of KL − KL(K∞, e^C)", np.min(above), ">=", 0.0, **slack)
+    matrix = att.matrices(Attention(score, Sinkhorn(count), p.V), cloud)[0]
+    differences, excess = _divergences(case, np.asarray(matrix))
+    slack = _divergence_slack(p, cloud)
+    yield compare("least of KL − KL(K∞, e^C)", np.min(differences), ">=", 0.0, **slack)
     yield gap("KL − KL(K∞, e^C) − KL(·, K∞)", excess, 0 * excess, scale=1.0, **slack)
 
 
-@proof.misprinted(
+@proof.register_misprint(
     "U1",
-    printed=r"$\mathrm{Sinkhorn}(C) = \mathrm{argmax}\,\mathrm{KL}(K, e^C)$.",
-    corrected=r"$\mathrm{Sinkhorn}(C) = \mathrm{argmin}\,\mathrm{KL}(K, e^C)$.",
+    claim=r"$\mathrm{Sinkhorn}(C) = \mathrm{argmax}\,\mathrm{KL}(K, e^C)$.",
+    correction=r"$\mathrm{Sinkhorn}(C) = \mathrm{argmin}\,\mathrm{KL}(K, e^C)$.",
     counterexample="seven random tokens, k = 2, d = 3; 500 doubly stochastic matrices",
 )
 def _(case: Case) -> Counterexample:
-    p, at = seven_tokens(case, "divergence")
-    above, _ = _divergences(case, _matrix(p, at))
-    slack, most, least = _told(p, at), np.max(above), np.min(above)
+    p, cloud = seven_tokens(case, "divergence")
+    differences, _ = _divergences(case, _matrix(p, cloud))
+    slack, largest, smallest = (
+        _divergence_slack(p, cloud),
+        np.max(differences),
+        np.min(differences),
+    )
     return Counterexample(
-        printed=(bounded("largest KL above K's", most, "<=", 0.0, **slack),),
-        corrected=(bounded("smallest KL above K's", least, ">=", 0.0, **slack),),
+        misprint=(compare("largest KL above K's", largest, "<=", 0.0, **slack),),
+        correction=(compare("smallest KL above K's", smallest, ">=", 0.0, **slack),),
     )

@@ -1,4 +1,4 @@
-"""Softmax attention is no Wasserstein gradient."""
+"""Softmax attention is not a Wasserstein gradient."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import Slack, asymmetry, bounded, gap
+from meanfield.theorems._protocols import Slack, asymmetry, compare, gap
 from meanfield.theorems.library import energies as lib
 from meanfield.theorems.reference import energies as ref
 from meanfield.tokens import Tokens
 
-from .gradients import SYMMETRIC, symmetric
+from .gradients import SYMMETRIC, impose_symmetry
 
 STEP = 1e-4
 DIFFERENCE = Slack(
@@ -26,25 +26,29 @@ DIFFERENCE = Slack(
     source="Proposition 3, §4",
     claim=r"$T^1_\mu$ is not the Wasserstein gradient of any energy.",
     hypotheses=SYMMETRIC + ", generic",
-    remark="S8: the printed proof forgets that a first variation is known up to a "
-    "constant of μ; the cyclic sum does not see such a constant.",
+    remark="S8: the printed proof ignores that a first variation is defined up to a "
+    "constant that depends on μ; the cyclic sum is independent of it.",
 )
 def proposition_3(case: Case) -> Checks:
-    r"""Asymmetry of $w_i\partial v_i/\partial x_j$ of the library's fields.
+    r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
 
-    Softmax's held against complex steps; and the sum, round a triangle, of the
-    antisymmetric part of the second variation, which vanishes for every energy.
+    Softmax's Jacobian is compared with complex steps and must be asymmetric; those of
+    unnormalised and of Sinkhorn attention must be symmetric. Also the sum around a
+    triangle of the antisymmetric part of the second variation, which vanishes for
+    every energy and must not vanish for softmax.
     """
     return not_a_gradient(case)
 
 
-@proposition_3.refuted_by("softmax is replaced by Sinkhorn, and by no normalisation")
+@proposition_3.register_control(
+    "softmax is replaced by Sinkhorn, and by no normalisation"
+)
 def _(case: Case) -> Checks:
-    return gradients_instead(case)
+    return control_gradients(case)
 
 
 def jacobian(field: Callable[[lib.Setting], Array], s: lib.Setting) -> Array:
-    """Central differences of $w_iv_i$ with respect to $x_j$, the library's fields."""
+    """Jacobian of $w_iv_i$ in $x_j$, by central differences of the library's field."""
     columns = []
     for unit in STEP * np.eye(s.x.size).reshape(-1, *s.x.shape):
         ends = [s._replace(x=s.x + h, probes=s.x + h) for h in (unit, -unit)]
@@ -54,12 +58,12 @@ def jacobian(field: Callable[[lib.Setting], Array], s: lib.Setting) -> Array:
 
 
 def _asymmetries(case: Case) -> tuple[dict[str, float], Check]:
-    """Of the Jacobians of $w_iv_i$ in $x_j$; and softmax's against complex steps."""
-    s = symmetric(lib.setting(case.rng("tokens")))
-    found = {
-        "exp": jacobian(lambda z: lib.interaction_of(z)[0].field, s),
-        "softmax": jacobian(lambda z: lib.interaction_of(z)[1], s),
-        "sinkhorn": jacobian(lambda z: lib.sinkhorn_of(z).field, s),
+    """Asymmetries of the Jacobians, and a check of softmax's against complex steps."""
+    s = impose_symmetry(lib.setting(case.rng("tokens")))
+    jacobians = {
+        "exp": jacobian(lambda z: lib.evaluate_interaction(z)[0].field, s),
+        "softmax": jacobian(lambda z: lib.evaluate_interaction(z)[1], s),
+        "sinkhorn": jacobian(lambda z: lib.evaluate_sinkhorn(z).field, s),
     }
 
     def softmax(x: Array) -> Array:
@@ -68,24 +72,26 @@ def _asymmetries(case: Case) -> tuple[dict[str, float], Check]:
         return (s.w[:, None] * (mean @ s.V.T)).ravel()
 
     units = np.eye(s.x.size).reshape(-1, *s.x.shape)
-    expected = np.stack([ref.along(softmax, s.x, unit) for unit in units], axis=1)
-    same = gap("Jacobian of softmax", found["softmax"], expected, **DIFFERENCE)
-    return {name: asymmetry(J) for name, J in found.items()}, same
+    expected = np.stack(
+        [ref.directional_derivative(softmax, s.x, unit) for unit in units], axis=1
+    )
+    check = gap("Jacobian of softmax", jacobians["softmax"], expected, **DIFFERENCE)
+    return {name: asymmetry(J) for name, J in jacobians.items()}, check
 
 
 @eqx.filter_jit
 def _log_masses(x: JaxArray, atoms: JaxArray, weights: JaxArray) -> JaxArray:
     mu = Points.weighted(atoms, weights)
-    one = jnp.ones((1, 1))
-    return mu.log_integral(Dot(one, one), Tokens(x))
+    unit = jnp.ones((1, 1))
+    return mu.log_integral(Dot(unit, unit), Tokens(x))
 
 
 def _obstruction(normalise: Unary) -> tuple[Check, Check]:
     x = np.array([0.0, 0.7, -0.4])
     S = np.exp(np.outer(x, x) - 0.9 * x[:, None])
     exact = sum(S[i, j] - S[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
-    # $\sum (D_{xy} - D_{yx})$ round a triangle. $D_{xy}$ the derivative of the first
-    # variation at `x` when mass moves to `y`; zero if it is that of any energy.
+    # $\sum (D_{xy} - D_{yx})$ around a triangle, where $D_{xy}$ is the derivative of
+    # the first variation at `x` as mass moves to `y`; it is zero for every energy.
     x, start, h = np.array([0.0, 0.7, -0.4]), 0.9, 1e-4
     D = np.empty((3, 3))
     for j in range(3):
@@ -96,28 +102,28 @@ def _obstruction(normalise: Unary) -> tuple[Check, Check]:
         ]
         mass = normalise(start * x)
         D[:, j] = (4 * sides[0] - sides[1] - 3 * mass) / (2 * h)  # second order
-    found = sum(D[i, j] - D[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
+    actual = sum(D[i, j] - D[j, i] for i, j in ((0, 1), (1, 2), (2, 0)))
     why = "differences of second order with h = 1e-4, rounding 1e-16/h: 1e-7"
     return (
-        bounded("cyclic sum of the variation", abs(found), ">=", 0.1),
-        bounded("the same", found, "=", exact, tolerance=1e-6, why=why),
+        compare("cyclic sum of the variation", abs(actual), ">=", 0.1),
+        compare("the same", actual, "=", exact, tolerance=1e-6, why=why),
     )
 
 
 def not_a_gradient(case: Case) -> Checks:
-    """What shows that softmax is no gradient, and that the other two are."""
-    sizes, same = _asymmetries(case)
-    yield same
-    yield bounded("asymmetry of T¹", sizes["softmax"], ">=", 1e-2)
-    yield bounded("of T⁰", sizes["exp"], "<=", 0, **DIFFERENCE)
-    yield bounded("of T∞", sizes["sinkhorn"], "<=", 0, **DIFFERENCE)
+    """Checks that softmax is not a gradient, and that the other two attentions are."""
+    sizes, check = _asymmetries(case)
+    yield check
+    yield compare("asymmetry of T¹", sizes["softmax"], ">=", 1e-2)
+    yield compare("of T⁰", sizes["exp"], "<=", 0, **DIFFERENCE)
+    yield compare("of T∞", sizes["sinkhorn"], "<=", 0, **DIFFERENCE)
     yield from _obstruction(lambda logs: logs)
 
 
-def gradients_instead(case: Case) -> Checks:
-    """The same of Sinkhorn and of unnormalised attention, which are gradients."""
+def control_gradients(case: Case) -> Checks:
+    """Checks that must fail: Sinkhorn and unnormalised attention are gradients."""
     sizes, _ = _asymmetries(case)
-    yield bounded("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2)
+    yield compare("asymmetry of T∞", sizes["sinkhorn"], ">=", 1e-2)
     yield _obstruction(np.exp)[0]
 
 
@@ -129,10 +135,15 @@ def gradients_instead(case: Case) -> Checks:
     repeats="sander2022:prop-3",
 )
 def proposition_3_of_slides(case: Case) -> Checks:
-    """As for sander2022:prop-3, on another draw."""
+    r"""Measures the asymmetry of $w_i\partial v_i/\partial x_j$ for three attentions.
+
+    As for sander2022:prop-3, with other tokens and parameters.
+    """
     return not_a_gradient(case)
 
 
-@proposition_3_of_slides.refuted_by("softmax is replaced by Sinkhorn, or by exp alone")
+@proposition_3_of_slides.register_control(
+    "softmax is replaced by Sinkhorn, or by exp alone"
+)
 def _(case: Case) -> Checks:
-    return gradients_instead(case)
+    return control_gradients(case)

@@ -1,4 +1,4 @@
-"""Sliced transport: how many operations it takes."""
+"""Sliced transport: number of operations."""
 
 import functools
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import Points
 from meanfield.theorems._arrays import JaxArray, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import Slack, bounded
-from meanfield.theorems.library.slices import between, sliced
+from meanfield.theorems._protocols import Slack, compare
+from meanfield.theorems.library.slices import pair_parameters, sliced_attention
 
-FEW, MANY = 50, 1000
-WHY = "terms of lower order, which grow more slowly; the next order is a ten"
+N_SMALL, N_LARGE = 50, 1000
+WHY = "terms of lower order, which grow more slowly; a higher order would give ten"
 GROWTH = Slack(tolerance=0.1, why=WHY)
 Answer = Callable[[AbstractDynamics, Points], JaxArray]
 Apply = Callable[[JaxArray, JaxArray, JaxArray], JaxArray]
@@ -23,7 +23,7 @@ def _velocities(attention: AbstractDynamics, mu: Points) -> JaxArray:
     return attention.field(0.0, mu)(mu.tokens)
 
 
-def _in_turn(A: JaxArray, B: JaxArray, y: JaxArray) -> JaxArray:
+def _apply_factors(A: JaxArray, B: JaxArray, y: JaxArray) -> JaxArray:
     return A.T @ (B @ y)
 
 
@@ -34,7 +34,7 @@ def _in_turn(A: JaxArray, B: JaxArray, y: JaxArray) -> JaxArray:
     hypotheses=r"$A^\top(BV)$ is never $(A^\top B)V$, which takes $N^3$; for hard "
     r"sorting $D_l$ is summed along the permutation, and no table of $N^2$ costs made",
     control=(
-        r"the matrix of weights is made, and $A^\top B$",
+        r"the matrix of weights and $A^\top B$ are formed",
         {
             "answer": lambda attention, mu: plans(attention, 0.0, mu),
             "apply": lambda A, B, y: (A.T @ B) @ y,
@@ -42,38 +42,38 @@ def _in_turn(A: JaxArray, B: JaxArray, y: JaxArray) -> JaxArray:
     ),
 )
 def operations(
-    case: Case, *, answer: Answer = _velocities, apply: Apply = _in_turn
+    case: Case, *, answer: Answer = _velocities, apply: Apply = _apply_factors
 ) -> Checks:
-    r"""XLA's own count for programs of 50 and of 1000 tokens.
+    r"""Compares XLA's counts of operations for 50 and for 1000 tokens.
 
-    The library's velocities along a slice with $\tau = 1$, whose cost it needs,
-    compiled; and soft sorts with their values, in JAX.
+    The library's velocities along one slice with $\tau = 1$, which need its cost,
+    compiled; and soft sorts applied to values, in JAX.
     """
     del case
-    hard = [_of_hard_sorts(answer, n) / (n * np.log2(n)) for n in (FEW, MANY)]
-    soft = [_of_soft_sorts(apply, n) / n**2 for n in (FEW, MANY)]
-    yield bounded("growth over N log N, hard", hard[1] / hard[0], "<=", 1, **GROWTH)
-    yield bounded("growth over N², soft", soft[1] / soft[0], "<=", 1, **GROWTH)
+    hard = [_hard_sort_flops(answer, n) / (n * np.log2(n)) for n in (N_SMALL, N_LARGE)]
+    soft = [_soft_sort_flops(apply, n) / n**2 for n in (N_SMALL, N_LARGE)]
+    yield compare("growth over N log N, hard", hard[1] / hard[0], "<=", 1, **GROWTH)
+    yield compare("growth over N², soft", soft[1] / soft[0], "<=", 1, **GROWTH)
 
 
-def _lowered(program: Callable[[JaxArray], JaxArray], n: int) -> Any:
-    """The program of `n` tokens, each a query and a key in the plane, for XLA."""
+def _lower(program: Callable[[JaxArray], JaxArray], n: int) -> Any:
+    """Lowers the program for `n` tokens, each a query and a key in the plane."""
     return jax.jit(program).lower(jax.ShapeDtypeStruct((n, 4), float))
 
 
-@functools.cache  # no seed changes it, and compilers take their time
-def _of_hard_sorts(answer: Answer, n: int) -> float:
-    """Operations that XLA counts once compiled.
+@functools.cache  # independent of the seed, and compilation is slow
+def _hard_sort_flops(answer: Answer, n: int) -> float:
+    """XLA's count of operations after compilation.
 
-    Before that it counts cumulative sums as quadratic.
+    Before compilation, cumulative sums are counted as quadratic.
     """
-    attention = sliced(between(2), np.eye(2)[:1], jnp.ones(()))
-    program = _lowered(lambda z: answer(attention, Points.uniform(z)), n)
+    attention = sliced_attention(pair_parameters(2), np.eye(2)[:1], jnp.ones(()))
+    program = _lower(lambda z: answer(attention, Points.uniform(z)), n)
     return float(program.compile().cost_analysis()["flops"])
 
 
-def _of_soft_sorts(apply: Apply, n: int) -> float:
+def _soft_sort_flops(apply: Apply, n: int) -> float:
     """Operations of sorting the first and third coordinates and moving tokens."""
     sort = lambda v: jax.nn.softmax(-jnp.abs(jnp.sort(v)[:, None] - v[None, :]), axis=1)
-    program = _lowered(lambda z: apply(sort(z[:, 0]), sort(z[:, 2]), z), n)
+    program = _lower(lambda z: apply(sort(z[:, 0]), sort(z[:, 2]), z), n)
     return float(program.cost_analysis()["flops"])

@@ -1,25 +1,27 @@
-"""Sliced transport: what the expected plan costs, as a distance."""
+"""Sliced transport: the cost of the expected plan as a distance."""
 
 from collections.abc import Callable
 
 from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, close, gap, order
+from meanfield.theorems._protocols import Slack, close, compare, gap, order
 from meanfield.theorems.library import slices as lib
-from meanfield.theorems.library.attentions import bare
+from meanfield.theorems.library.attentions import uniform_cloud
 from meanfield.theorems.reference import slices as ref
 from meanfield.theorems.reference.measures import wasserstein
 
-ROUNDED = Slack(tolerance=1e-9, why="roots of sums of a dozen products, of size one")
+ROUNDING_SLACK = Slack(
+    tolerance=1e-9, why="roots of sums of a dozen products, of size one"
+)
 
 
 def _distances(x: Array, y: Array, plans: Array, p: int) -> Array:
-    """$D_p$ of each pair."""
+    """$D_p$ of each pair of clouds."""
     return np.sum(ref.powers(x, y, p) * plans, axis=(1, 2)) ** (1 / p)
 
 
 def _half_circle(count: int) -> Array:
-    """Directions at the middles of equal arcs of a half circle."""
+    """Unit vectors at the middles of equal arcs of a half circle."""
     angles = np.pi * (np.arange(count) + 0.5) / count
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
@@ -31,39 +33,45 @@ def _half_circle(count: int) -> Array:
     r"\frac1N\sum_i|x_i - y_{\pi(i)}|^p$, with $\pi(i)$ of the same rank as $i$.",
     hypotheses=r"hard sorting, equal weights, projections of either side distinct",
     control=(
-        r"queries and keys are paired as they are numbered, $\pi(i) = i$",
+        r"queries and keys are paired by index, $\pi(i) = i$",
         {"partner": lambda a, _: np.arange(len(a))},
     ),
 )
-def along(case: Case, *, partner: Binary = ref.partner) -> Checks:
-    r"""Costs of the library's plans of four slices against sums along permutations.
+def slice_costs(case: Case, *, partner: Binary = ref.partner) -> Checks:
+    r"""Compares costs of the library's plans of four slices with permutation sums.
 
-    For p = 1, 2, 3; and the library's own, p = 2, as its weights
-    $\sigma_l \propto e^{-\tau D_l}$ show them, read off its plan of all four.
+    For p = 1, 2, 3. The costs that the library itself uses (p = 2) are recovered from
+    its weights $\sigma_l \propto e^{-\tau D_l}$ in the plan of all four slices.
     """
     rng = case.rng("slices")
-    at, rows, tau = bare(rng.normal(size=(12, 4))), lib.directions(rng, 4), 0.7
-    x, y = at.x[:, :2], at.x[:, 2:]
+    cloud, rows, tau = (
+        uniform_cloud(rng.normal(size=(12, 4))),
+        lib.directions(rng, 4),
+        0.7,
+    )
+    x, y = cloud.x[:, :2], cloud.x[:, 2:]
     orders = [partner(x @ theta, y @ theta) for theta in rows]
-    plans = lib.couplings(rows, at)
+    plans = lib.couplings(rows, cloud)
     for p in (1, 2, 3):
         table = ref.powers(x, y, p)
         costs = np.array([table[np.arange(12), pi].mean() for pi in orders])
         yield close(f"p = {p}", np.sum(table * plans, axis=(1, 2)), costs)
     squares = np.array([np.mean(np.sum((x - y[pi]) ** 2, axis=1)) for pi in orders])
-    together = lib.coupling(lib.sliced(lib.between(2), rows, tau), at)
-    shares = np.linalg.lstsq(plans.reshape(4, -1).T, together.ravel())[0]
+    joint_plan = lib.coupling(
+        lib.sliced_attention(lib.pair_parameters(2), rows, tau), cloud
+    )
+    shares = np.linalg.lstsq(plans.reshape(4, -1).T, joint_plan.ravel())[0]
     logs, expected = np.log(shares / shares[0]), -tau * (squares - squares[0])
-    yield gap("the library's own", logs, expected, **ROUNDED)
+    yield gap("the library's own", logs, expected, **ROUNDING_SLACK)
 
 
 def _mean_plan(x: Array, y: Array) -> Array:
-    """The library's, of eight slices."""
+    """The library's plans of eight slices."""
     return lib.pair_plans(x, y, _half_circle(8), jnp.zeros(()))
 
 
-def _nearest(x: Array, y: Array) -> Array:
-    """Each query gives all of its mass to the nearest key."""
+def _nearest_plan(x: Array, y: Array) -> Array:
+    """Plans in which each query sends all of its mass to the nearest key."""
     n = x.shape[1]
     return np.eye(n)[np.argmin(ref.powers(x, y, 2), axis=2)] / n
 
@@ -73,13 +81,13 @@ def _nearest(x: Array, y: Array) -> Array:
     source="The distance D_p",
     claim=r"$D_p(\mu, \nu) = (\sum_{ij}|x_i - y_j|^p\bar\gamma_{ij})^{1/p} \geq "
     r"W_p(\mu, \nu)$, with equality for translates.",
-    control=("each query takes the nearest key: no coupling", {"plan": _nearest}),
+    control=("each query takes its nearest key, no coupling", {"plan": _nearest_plan}),
 )
-def above(case: Case, *, plan: Binary = _mean_plan) -> Checks:
-    """300 pairs of three tokens in the plane, and as many translates.
+def lower_bound(case: Case, *, plan: Binary = _mean_plan) -> Checks:
+    """Compares $D_p$ of the library's plans of eight slices with $W_p$.
 
-    The library's plans of eight slices against $W_p$ from all permutations, p = 1, 2,
-    3; distances of translates against the lengths of their shifts.
+    For 300 pairs of three tokens in the plane and p = 1, 2, 3; $W_p$ comes from all
+    permutations. For 300 pairs of translates, $D_p$ must be the length of the shift.
     """
     rng = case.rng("pairs")
     x, y = rng.normal(size=(2, 600, 3, 2))
@@ -90,12 +98,12 @@ def above(case: Case, *, plan: Binary = _mean_plan) -> Checks:
         W = ref.cheapest_permutation(ref.powers(x, y, p)) ** (1 / p)
         D = _distances(x, y, plans, p)
         ratio = np.max(W[:300] / D[:300])
-        yield bounded(f"largest W/D, p = {p}", ratio, "<=", 1, **ROUNDED)
-        yield gap(f"D of translates, p = {p}", D[300:], lengths, **ROUNDED)
+        yield compare(f"largest W/D, p = {p}", ratio, "<=", 1, **ROUNDING_SLACK)
+        yield gap(f"D of translates, p = {p}", D[300:], lengths, **ROUNDING_SLACK)
 
 
 AXES = np.repeat(np.eye(2), 4, axis=0)
-NEAR = 0.01  # by how much two places are apart that exchange their ranks
+SEPARATION = 0.01  # distance of two points that exchange their ranks
 
 
 @statement(
@@ -105,34 +113,35 @@ NEAR = 0.01  # by how much two places are apart that exchange their ranks
     r"$D_p(\mu, \rho) \leq D_p(\mu, \nu) + D_p(\nu, \rho)$.",
     hypotheses=r"$\tau = 0$; projections coincide on no direction that $\sigma$ "
     r"charges, as they do on none but a null set if $\sigma$ has a density",
-    remark="On each slice it is the p-norm of differences of sorted tokens; so it is "
-    "on all of them together, by Minkowski's inequality.",
+    remark="On each slice $D_p$ is the p-norm of differences of sorted tokens; for all "
+    "slices together, Minkowski's inequality gives the triangle inequality.",
     control=(r"$\tau = 10$", {"tau": 10.0}, ("two exchanges",)),
 )
 def metric(case: Case, *, tau: float = 0.0) -> Checks:
-    """The library's plans between 200 triples of three tokens, by eight slices.
+    """Tests the triangle inequality on the library's plans of eight slices.
 
-    The middle cloud is moved at random wherever that brings the sides nearer to
-    equality; and a triple whose first pair exchanges ranks on one axis, and whose
-    second on the other.
+    For 200 triples of clouds of three tokens; the middle cloud moves randomly whenever
+    that brings the sides nearer to equality. Also for a triple whose first pair
+    exchanges ranks on one axis and whose second pair on the other. Symmetry and
+    definiteness are checked too.
     """
     rng = case.rng("triples")
     x, y, z = rng.normal(size=(3, 200, 3, 2))
     rows, moves = lib.directions(rng, 8), case.pick(12, 60)
     ratio = _excess((x, y, z), rows, tau, 2)
     for _ in range(moves):
-        near = y + 0.3 * rng.normal(size=y.shape)
-        trial = _excess((x, near, z), rows, tau, 2)
-        y = np.where((trial > ratio)[:, None, None], near, y)
+        proposal = y + 0.3 * rng.normal(size=y.shape)
+        trial = _excess((x, proposal, z), rows, tau, 2)
+        y = np.where((trial > ratio)[:, None, None], proposal, y)
         ratio = np.maximum(ratio, trial)
     top = [np.max(_excess((x, y, z), rows, tau, p)) for p in (1, 2)]
-    there, back, none = _sides((x, y, x), rows, tau, 2)
-    yield bounded("triangles, p = 1", top[0], "<=", 1, **ROUNDED)
-    yield bounded("triangles, p = 2", top[1], "<=", 1, **ROUNDED)
-    yield bounded("two exchanges", _exchanges(tau), "<=", 1, **ROUNDED)
-    yield gap("D(μ, ν) and D(ν, μ)", there, back, **ROUNDED)
-    yield gap("D(μ, μ)", none, np.zeros(200), **ROUNDED)
-    yield bounded("least D(μ, ν)", np.min(there), ">=", 1e-3)
+    forward, backward, self_distance = _sides((x, y, x), rows, tau, 2)
+    yield compare("triangles, p = 1", top[0], "<=", 1, **ROUNDING_SLACK)
+    yield compare("triangles, p = 2", top[1], "<=", 1, **ROUNDING_SLACK)
+    yield compare("two exchanges", _exchanges(tau), "<=", 1, **ROUNDING_SLACK)
+    yield gap("D(μ, ν) and D(ν, μ)", forward, backward, **ROUNDING_SLACK)
+    yield gap("D(μ, μ)", self_distance, np.zeros(200), **ROUNDING_SLACK)
+    yield compare("least D(μ, ν)", np.min(forward), ">=", 1e-3)
 
 
 Triple = tuple[Array, Array, Array]
@@ -147,49 +156,55 @@ def _sides(triple: Triple, rows: Array, tau: float, p: int) -> Array:
 
 
 def _excess(triple: Triple, rows: Array, tau: float, p: int) -> Array:
-    """The long side over the sum of the short ones."""
+    """Ratio of the side (first, third) to the sum of the two others."""
     first, second, third = _sides(triple, rows, tau, p)
     return third / (first + second)
 
 
 def _exchanges(tau: float) -> float:
-    """The same of one triple, on the axes: one place passes others on either axis."""
-    starts = NEAR * np.array([[-1, -1], [1, -1], [1, 1]])
+    """Ratio of `_excess` for a triple that exchanges ranks on both axes in turn."""
+    starts = SEPARATION * np.array([[-1, -1], [1, -1], [1, 1]])
     clouds = [np.vstack([start, [0, 1], [1, 0]]) for start in starts]
-    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # for one program
+    x, y, z = (np.tile(cloud, (200, 1, 1)) for cloud in clouds)  # no recompilation
     return float(_excess((x, y, z), AXES, tau, 2)[0])
 
 
-@metric.misprinted(
+@metric.register_misprint(
     "H5",
-    printed=r"$D_p$ is a well-defined distance.",
-    corrected=r"It is one for $\tau = 0$ and slices on which no projections coincide.",
-    counterexample="the axes: three places, two of them at one height; and a triple "
-    "whose first pair exchanges ranks on one axis, second on the other, τ = 10",
+    claim=r"$D_p$ is a well-defined distance.",
+    correction=r"It is one for $\tau = 0$ and slices on which no projections coincide.",
+    counterexample="the axes: three points, two at the same height; and, with τ = 10, "
+    "a triple whose first pair exchanges ranks on one axis, the second on the other",
 )
 def _(case: Case) -> Counterexample:
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 2.0]]), (200, 1, 1))
     itself = lambda rows: _sides((x, x, x), rows, 0.0, 2)[0, 0]
     rows = lib.directions(case.rng("generic"), 8)
     return Counterexample(
-        printed=(
-            bounded("D₂(μ, μ), a tie", itself(AXES), "<=", 0, **ROUNDED),
-            bounded("long side over the others", _exchanges(10.0), "<=", 1, **ROUNDED),
+        misprint=(
+            compare("D₂(μ, μ), a tie", itself(AXES), "<=", 0, **ROUNDING_SLACK),
+            compare(
+                "long side over the others", _exchanges(10.0), "<=", 1, **ROUNDING_SLACK
+            ),
         ),
-        corrected=(
-            bounded("D₂(μ, μ), a tie", itself(AXES), "=", 6**-0.5, **ROUNDED),
-            bounded("D₂(μ, μ), no tie", itself(rows), "<=", 0, **ROUNDED),
-            bounded("long side over the others", _exchanges(0.0), "<=", 1, **ROUNDED),
+        correction=(
+            compare("D₂(μ, μ), a tie", itself(AXES), "=", 6**-0.5, **ROUNDING_SLACK),
+            compare("D₂(μ, μ), no tie", itself(rows), "<=", 0, **ROUNDING_SLACK),
+            compare(
+                "long side over the others", _exchanges(0.0), "<=", 1, **ROUNDING_SLACK
+            ),
         ),
     )
 
 
 ARCS = 1024
-EXCHANGED = np.array([1, 2, 4, 8])  # arcs on which two places exchange their ranks
+EXCHANGE_COUNTS = np.array(
+    [1, 2, 4, 8]
+)  # numbers of arcs on which two points exchange their ranks
 
 
-def _upright(count: int) -> Array:
-    """One direction, as often."""
+def _upright_slices(count: int) -> Array:
+    """The second axis, `count` times."""
     return np.tile(np.array([0.0, 1.0]), (count, 1))
 
 
@@ -202,41 +217,42 @@ def _upright(count: int) -> Array:
     hypotheses=r"$\sigma$ uniform on the circle, $\tau = 0$",
     control=(
         r"all slices are the second axis, where no ranks are exchanged",
-        {"slices": _upright},
+        {"slices": _upright_slices},
         ("D₂", "order of D₂ in W₂"),
     ),
 )
 def equivalence(case: Case, *, slices: Callable[[int], Array] = _half_circle) -> Checks:
-    r"""The library's plan of 1024 slices, on 1, 2, 4 or 8 of which ranks are exchanged.
+    r"""Compares $D_2$ of the library's plan of 1024 slices, and $W_2$, with formulas.
 
-    There the mean over slices is that over directions. $W_2$ by POT.
+    Ranks are exchanged on 1, 2, 4 or 8 of the slices; for these $\varepsilon$ the mean
+    over slices equals that over directions. $W_2$ comes from POT.
     """
     del case
-    epsilon, D, W = _turned(slices(ARCS))
+    epsilon, D, W = _turned_distances(slices(ARCS))
     exact = np.sqrt(epsilon**2 + np.arctan(2 * epsilon) / np.pi)
-    yield gap("D₂", D, exact, **ROUNDED)
-    yield gap("W₂", W, epsilon, **ROUNDED)
+    yield gap("D₂", D, exact, **ROUNDING_SLACK)
+    yield gap("W₂", W, epsilon, **ROUNDING_SLACK)
     yield order("order of D₂ in W₂", W, D, 0.5, names=("W₂", "D₂"))
 
 
-def _turned(rows: Array) -> tuple[Array, Array, Array]:
-    r"""$\varepsilon$, $D_2$ and $W_2$ of two places and the same turned about."""
-    epsilon = np.tan(np.pi * EXCHANGED / ARCS) / 2
+def _turned_distances(rows: Array) -> tuple[Array, Array, Array]:
+    r"""$\varepsilon$, $D_2$ and $W_2$ between two points and the two turned points."""
+    epsilon = np.tan(np.pi * EXCHANGE_COUNTS / ARCS) / 2
     x = np.tile(np.array([[0.0, 0.0], [0.0, 1.0]]), (4, 1, 1))
     y = x + epsilon[:, None, None] * np.array([[1.0, 0.0], [-1.0, 0.0]])
     D = _distances(x, y, lib.pair_plans(x, y, rows), 2)
     return epsilon, D, np.array([wasserstein(*pair) for pair in zip(x, y, strict=True)])
 
 
-@equivalence.misprinted(
+@equivalence.register_misprint(
     "H6",
-    printed=r"$D_p$ is equivalent to $W_p$, read as for norms: their ratio is bounded.",
-    corrected=r"The topologies are the same; the ratio grows like "
+    claim=r"$D_p$ is equivalent to $W_p$, read as for norms: their ratio is bounded.",
+    correction=r"The topologies are the same; the ratio grows like "
     r"$(2/\pi\varepsilon)^{1/2}$.",
     counterexample=r"two places, turned by $\pm\varepsilon$",
 )
 def _(case: Case) -> Counterexample:
     del case
-    epsilon, D, W = _turned(_half_circle(ARCS))
+    epsilon, D, W = _turned_distances(_half_circle(ARCS))
     grows = lambda power: order("order of D₂/W₂ in ε", epsilon, D / W, power)
-    return Counterexample(printed=(grows(0.0),), corrected=(grows(-0.5),))
+    return Counterexample(misprint=(grows(0.0),), correction=(grows(-0.5),))

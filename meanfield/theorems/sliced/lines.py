@@ -1,4 +1,4 @@
-"""Sliced transport: plans on the line, and lifted from it."""
+"""Sliced transport: plans on the line, and their lifts."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import Slack, close, gap
 from meanfield.theorems._vocabulary import Cloud
 from meanfield.theorems.library import slices as lib
-from meanfield.theorems.library.attentions import bare
+from meanfield.theorems.library.attentions import uniform_cloud
 from meanfield.theorems.reference import slices as ref
 
 PROGRAMME = Slack(
@@ -24,17 +24,20 @@ PROGRAMME = Slack(
     r"equal weight it is the map $T = F_2^{-1}\circ F_1$.",
     control=("keys are matched in decreasing order", {"sign": -1.0}),
 )
-def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
-    """The library's plan between nine tokens on the line and nine others.
+def transport_on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
+    """Compares the library's plan between two clouds of nine tokens on the line.
 
-    Its costs for p = 1, 2, 3 against a linear programme and NumPy's quantiles, weights
-    being unequal; and with equal weights its map against sorting.
+    With unequal weights, its costs for p = 1, 2, 3 are compared with a linear programme
+    and with quantiles in NumPy; with equal weights, its map is compared with sorting.
     """
-    # `sign` multiplies the keys that the library sees.
+    # `sign` multiplies the library's keys.
     rng = case.rng("line")
     z, w = rng.normal(size=(9, 2)), rng.uniform(0.2, 1.8, size=9)
-    p, share = lib.between(1), w / w.sum()
-    attention, (a, b) = lib.sliced(p._replace(K=sign * p.K), np.ones((1, 1))), z.T
+    p, share = lib.pair_parameters(1), w / w.sum()
+    attention, (a, b) = (
+        lib.sliced_attention(p._replace(K=sign * p.K), np.ones((1, 1))),
+        z.T,
+    )
     plan = lib.coupling(attention, Cloud(z, w))
     for power in (1, 2, 3):
         cost = np.abs(a[:, None] - b[None, :]) ** power
@@ -43,7 +46,7 @@ def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
         yield gap(f"cost, p = {power}", actual, least, **PROGRAMME)
         yield close(f"quantiles, p = {power}", actual, exact)
     ranks = np.argsort(np.argsort(a))
-    image = 9 * lib.coupling(attention, bare(z)) @ b
+    image = 9 * lib.coupling(attention, uniform_cloud(z)) @ b
     yield close("T = F₂⁻¹∘F₁", image, np.sort(b)[ranks])
 
 
@@ -55,18 +58,18 @@ def on_the_line(case: Case, *, sign: float = 1.0) -> Checks:
     r"$\Lambda$ is optimal between the projections, $P$ and $Q$ are their masses. Its "
     r"marginals are $p$ and $q$, also where projections coincide.",
     control=(
-        "tokens are moved apart by a thousandth, so that they no longer share",
+        "tokens are moved apart by a thousandth, so that projections are distinct",
         {"shift": 1e-3},
         ("u_θ…",),
     ),
 )
-def lifted(case: Case, *, shift: float = 0.0) -> Checks:
-    """The library's plans between clouds of integer coordinates and random weights.
+def lifted_plan(case: Case, *, shift: float = 0.0) -> Checks:
+    """Compares the library's plans with POT's plans between distinct projections.
 
-    Along both axes and a diagonal, where many projections coincide; against POT's plan
-    between places.
+    Between clouds of integer coordinates and random weights, along both axes and a
+    diagonal, where many projections coincide. Marginals are checked too.
     """
-    # `shift` moves tokens apart by that much at random.
+    # `shift` is the size of a random displacement of the library's tokens.
     rng = case.rng("integers")
     x, y = rng.integers(0, 3, size=(2, 12, 2))
     queries, keys = (
@@ -75,12 +78,14 @@ def lifted(case: Case, *, shift: float = 0.0) -> Checks:
     )
     p, q = queries.share, keys.share
     for theta in np.array([[1, 0], [0, 1], [1, 1]]):
-        attention = lib.sliced(lib.themselves(2), theta[None].astype(float))
+        attention = lib.sliced_attention(
+            lib.identity_parameters(2), theta[None].astype(float)
+        )
         plan = lib.plan_across(attention, queries, keys)
         label = f"θ = ({theta[0]}, {theta[1]})"
         yield close(f"row sums, {label}", plan.sum(axis=1), p)
         yield close(f"column sums, {label}", plan.sum(axis=0), q)
-        yield close(f"u_θ, {label}", plan, ref.lifted(x @ theta, y @ theta, p, q))
+        yield close(f"u_θ, {label}", plan, ref.lifted_plan(x @ theta, y @ theta, p, q))
 
 
 def _probability(rng: Rng) -> Array:
@@ -99,23 +104,27 @@ def _probability(rng: Rng) -> Array:
         ("row sums", "column sums", "mean of plans"),
     ),
 )
-def expected(case: Case, *, sigma: Callable[[Rng], Array] = _probability) -> Checks:
-    """Means of the library's plans along four directions, with random shares.
+def expected_plan(
+    case: Case, *, sigma: Callable[[Rng], Array] = _probability
+) -> Checks:
+    """Compares means of the library's plans along four directions with POT's.
 
-    Unequal weights; marginals, and for equal shares the library's plan of all four
-    slices and POT's.
+    With random shares of the directions and unequal weights; marginals are checked. For
+    equal shares, the library's plan of all four slices is compared too.
     """
     rng = case.rng("slices")
-    at = Cloud(rng.normal(size=(12, 4)), rng.uniform(0.2, 1.8, size=12))
+    cloud = Cloud(rng.normal(size=(12, 4)), rng.uniform(0.2, 1.8, size=12))
     rows, shares = lib.directions(rng, 4), sigma(rng)
-    plans = lib.couplings(rows, at)
-    mean, w = np.tensordot(shares, plans, 1), at.share
-    exact = [ref.lifted(at.x[:, :2] @ v, at.x[:, 2:] @ v, w, w) for v in rows]
-    together = lib.coupling(lib.sliced(lib.between(2), rows), at)
+    plans = lib.couplings(rows, cloud)
+    mean, w = np.tensordot(shares, plans, 1), cloud.share
+    exact = [
+        ref.lifted_plan(cloud.x[:, :2] @ v, cloud.x[:, 2:] @ v, w, w) for v in rows
+    ]
+    joint_plan = lib.coupling(lib.sliced_attention(lib.pair_parameters(2), rows), cloud)
     yield close("row sums", mean.sum(axis=1), w)
     yield close("column sums", mean.sum(axis=0), w)
     yield close("mean of plans", mean, np.tensordot(shares / shares.sum(), exact, 1))
-    yield close("four slices at once", together, np.mean(exact, axis=0))
+    yield close("four slices at once", joint_plan, np.mean(exact, axis=0))
 
 
 @statement(
@@ -126,19 +135,21 @@ def expected(case: Case, *, sigma: Callable[[Rng], Array] = _probability) -> Che
     hypotheses=r"equal weights; projections of either side distinct",
     control=(r"$AB^\top$ in place of $A^\top B$", {"product": lambda A, B: A @ B.T}),
 )
-def by_permutations(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
-    """The product, in NumPy, against the library's plan and a linear programme.
+def permutation_plan(case: Case, *, product: Binary = lambda A, B: A.T @ B) -> Checks:
+    """Compares the product, in NumPy, with the library's plan and a linear programme.
 
-    Twelve tokens in the plane, three directions; and by ranks, one pair at a time.
+    For twelve tokens in the plane and three directions; also with pairs of equal rank.
     """
     rng = case.rng("ranks")
-    at, even = bare(rng.normal(size=(12, 4))), np.full(12, 1 / 12)
+    cloud, even = uniform_cloud(rng.normal(size=(12, 4))), np.full(12, 1 / 12)
     for k, theta in enumerate(lib.directions(rng, 3), 1):
-        a, b = at.x[:, :2] @ theta, at.x[:, 2:] @ theta
+        a, b = cloud.x[:, :2] @ theta, cloud.x[:, 2:] @ theta
         U = product(ref.permutation(a), ref.permutation(b)) / 12
         least = ref.programme((a[:, None] - b[None, :]) ** 2, even, even)[0]
         partners = np.eye(12)[ref.partner(a, b)] / 12
-        plan = lib.coupling(lib.sliced(lib.between(2), theta[None]), at)
+        plan = lib.coupling(
+            lib.sliced_attention(lib.pair_parameters(2), theta[None]), cloud
+        )
         yield close(f"U and the library, slice {k}", U, plan)
         yield gap(f"U and the programme, slice {k}", U, least, **PROGRAMME)
         yield close(f"U and ranks, slice {k}", U, partners)
@@ -149,7 +160,7 @@ COUNTS = ((6, 4), (4, 6), (3, 8), (2, 12))
 
 
 def _hat(n: int, m: int) -> Array:
-    r"""$1 - M|i/N - j/M|$ where that is positive: what the print means."""
+    r"""Interpolating hat $\max(0, 1 - M|i/N - j/M|)$."""
     return np.maximum(1 - _distance(n, m), 0)
 
 
@@ -162,22 +173,22 @@ def _hat(n: int, m: int) -> Array:
     control=(
         r"the interpolating hat $\max(0, 1 - M|i/N - j/M|)$ in place of the overlap",
         {"table": _hat},
-        tuple(f"{what}, 6 × 4" for what in ("row sums", "programme", "library")),
+        tuple(f"{label}, 6 × 4" for label in ("row sums", "programme", "library")),
     ),
 )
 def overlaps(case: Case, *, table: Table = ref.overlap) -> Checks:
-    """The product against the library's plan and a linear programme; 6 × 4 to 2 × 12.
+    """Compares the product with the library's plan and a linear programme.
 
-    The library is given the queries as tokens, and the keys as another measure.
+    For 6 × 4 to 2 × 12 queries and keys, which are two measures for the library.
     """
-    attention = lib.sliced(lib.themselves(1), np.ones((1, 1)))
+    attention = lib.sliced_attention(lib.identity_parameters(1), np.ones((1, 1)))
     for n, m in COUNTS:
         rng = case.rng(f"{n} by {m}")
         a, b = rng.normal(size=n), rng.normal(size=m)
         A, B = ref.permutation(a), ref.permutation(b)
         U = A.T @ table(n, m) @ B / n
         cost, even = (a[:, None] - b[None, :]) ** 2, (np.ones(n) / n, np.ones(m) / m)
-        sides = bare(a[:, None]), bare(b[:, None])
+        sides = uniform_cloud(a[:, None]), uniform_cloud(b[:, None])
         yield close(f"row sums, {n} × {m}", U.sum(axis=1), even[0])
         yield close(f"column sums, {n} × {m}", U.sum(axis=0), even[1])
         least, _ = ref.programme(cost, *even)
@@ -190,21 +201,21 @@ def _distance(n: int, m: int) -> Array:
     return m * np.abs(i[:, None] / n - j[None, :] / m)
 
 
-@overlaps.misprinted(
+@overlaps.register_misprint(
     "H1",
-    printed=r"$I_{ij} = M|i/N - j/M|$ where that is at most one, and zero elsewhere.",
-    corrected=r"$I_{ij} = N\,|[\frac{i-1}N, \frac iN]\cap[\frac{j-1}M, \frac jM]|$; "
-    r"also with the hat turned, $1 - M|i/N - j/M|$, sums are not one.",
+    claim=r"$I_{ij} = M|i/N - j/M|$ where that is at most one, and zero elsewhere.",
+    correction=r"$I_{ij} = N\,|[\frac{i-1}N, \frac iN]\cap[\frac{j-1}M, \frac jM]|$; "
+    r"with the hat $1 - M|i/N - j/M|$, too, sums are not one.",
     counterexample="five queries and five keys; six and four; four and six",
 )
 def _(case: Case) -> Counterexample:
     del case
-    inverted = lambda n, m: np.where(_distance(n, m) <= 1, _distance(n, m), 0.0)
-    return Counterexample(_sums(inverted), _sums(ref.overlap))
+    printed_table = lambda n, m: np.where(_distance(n, m) <= 1, _distance(n, m), 0.0)
+    return Counterexample(_sums(printed_table), _sums(ref.overlap))
 
 
 def _sums(table: Table) -> Checks:
-    """What makes I a table of overlaps: the identity for N = M, and both its sums."""
+    """Checks of a table of overlaps: the identity for N = M, and both sums."""
     tall, wide, label = table(6, 4), table(4, 6), "column sums of I over N/M"
     yield close("I and the identity, 5 × 5", table(5, 5), np.eye(5))
     yield close("row sums of I, 6 × 4", tall.sum(axis=1), np.ones(6))

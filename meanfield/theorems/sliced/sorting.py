@@ -7,10 +7,15 @@ from scipy.optimize import linprog
 from meanfield.attention import Attention
 from meanfield.theorems._arrays import Array, Rng, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, close
+from meanfield.theorems._protocols import Slack, close, compare
 from meanfield.theorems._vocabulary import Parameters
-from meanfield.theorems.library.attentions import bare, generic
-from meanfield.theorems.library.slices import between, coupling, directions, sliced
+from meanfield.theorems.library.attentions import random_parameters, uniform_cloud
+from meanfield.theorems.library.slices import (
+    coupling,
+    directions,
+    pair_parameters,
+    sliced_attention,
+)
 from meanfield.theorems.reference import slices as ref
 
 N = 12
@@ -19,15 +24,15 @@ TEMPERATURES = (0.1, 0.05, 0.025)
 STRICT = Slack(tolerance=1e-6, why="rounding, 1e-16, over the smallest error, 2e-9")
 
 
-def _spaced(rng: Rng) -> Array:
-    """Numbers in no order, of which the nearest are a half apart."""
+def _spaced_entries(rng: Rng) -> Array:
+    """Random numbers in random order, with a smallest gap of `GAP`."""
     steps = rng.permutation(np.concatenate([[GAP], rng.uniform(GAP, 1.5, size=N - 2)]))
     return rng.permutation(np.concatenate([[0.0], np.cumsum(steps)])) - N / 2
 
 
-def _tied(rng: Rng) -> Array:
-    """The same with its two smallest equal."""
-    v = _spaced(rng)
+def _tied_entries(rng: Rng) -> Array:
+    """Random numbers of which the two smallest are equal."""
+    v = _spaced_entries(rng)
     return np.maximum(v, np.sort(v)[1])
 
 
@@ -41,20 +46,26 @@ def _tied(rng: Rng) -> Array:
     hypotheses="distinct entries",
     control=(
         "two entries are equal: each gets a half",
-        {"entries": _tied},
+        {"entries": _tied_entries},
         ("error over most…",),
     ),
 )
-def soft_sort(case: Case, *, entries: Callable[[Rng], Array] = _spaced) -> Checks:
-    """Twelve numbers, t = 0.1, 0.05, 0.025 and p = 1, 2, in NumPy, against sorting.
+def soft_sort(
+    case: Case, *, entries: Callable[[Rng], Array] = _spaced_entries
+) -> Checks:
+    """Compares soft sorts of twelve numbers, in NumPy, with the sorting permutation.
 
-    The product against the library's plan of a slice.
+    For t = 0.1, 0.05, 0.025 and p = 1, 2. The product of two soft sorts is compared
+    with the library's plan of a slice.
     """
     rng = case.rng("entries")
-    a, b = entries(rng), _spaced(rng)
-    at = bare(np.zeros((N, 4)))
-    at.x[:, 0], at.x[:, 2] = a, b
-    plan, hard = coupling(sliced(between(2), np.eye(2)[:1]), at), ref.permutation(a)
+    a, b = entries(rng), _spaced_entries(rng)
+    cloud = uniform_cloud(np.zeros((N, 4)))
+    cloud.x[:, 0], cloud.x[:, 2] = a, b
+    plan, hard = (
+        coupling(sliced_attention(pair_parameters(2), np.eye(2)[:1]), cloud),
+        ref.permutation(a),
+    )
     for p in (1, 2):
         decay = np.exp(-(GAP**p) / np.array(TEMPERATURES))
         pairs = [[ref.soft_permutation(v, t, p) for v in (a, b)] for t in TEMPERATURES]
@@ -66,11 +77,11 @@ def soft_sort(case: Case, *, entries: Callable[[Rng], Array] = _spaced) -> Check
             "AᵀB over most": product / ((N**2 - 1) * decay),
         }
         for label, ratio in ratios.items():
-            yield bounded(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
+            yield compare(f"{label}, p = {p}", np.max(ratio), "<=", 1, **STRICT)
 
 
 def _softmax(p: Parameters, rows: Array) -> Attention:
-    """Softmax attention, which knows no slices."""
+    """Softmax attention, which ignores the slices."""
     del rows
     return p.attention("softmax")
 
@@ -83,22 +94,28 @@ def _softmax(p: Parameters, rows: Array) -> Attention:
     hypotheses=r"equal weights; $LNG$ is a sum of $L$ permutations if no projections "
     r"coincide",
     control=(
-        "softmax of the scores, whose rows alone are normalised",
+        "softmax of the scores, which normalises rows only",
         {"attention": _softmax},
         ("column sums", "LNG in whole numbers", "entries that are not zero"),
     ),
 )
 def doubly_stochastic(
-    case: Case, *, attention: Callable[[Parameters, Array], Attention] = sliced
+    case: Case,
+    *,
+    attention: Callable[[Parameters, Array], Attention] = sliced_attention,
 ) -> Checks:
-    """The library's plan of twelve tokens along four slices: its sums, its entries."""
+    """Checks sums and entries of the library's plan of twelve tokens, four slices."""
     rng = case.rng("tokens")
-    p, at, rows = generic(rng, 2, 4), bare(rng.normal(size=(N, 4))), directions(rng, 4)
-    plan = N * coupling(attention(p, rows), at)
+    p, cloud, rows = (
+        random_parameters(rng, 2, 4),
+        uniform_cloud(rng.normal(size=(N, 4))),
+        directions(rng, 4),
+    )
+    plan = N * coupling(attention(p, rows), cloud)
     yield close("row sums", plan.sum(axis=1), np.ones(N))
     yield close("column sums", plan.sum(axis=0), np.ones(N))
     yield close("LNG in whole numbers", 4 * plan, np.round(4 * plan))
-    yield bounded("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N)
+    yield compare("entries that are not zero", np.count_nonzero(plan), "<=", 4 * N)
 
 
 def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
@@ -122,22 +139,22 @@ def _soft_plan(case: Case, t: float) -> tuple[Array, Array]:
     ),
 )
 def soft_marginals(case: Case, *, t: float = 0.5) -> Checks:
-    """Sums of the product of twelve queries and keys at t = 1/2, in NumPy."""
+    """Checks sums of the product for twelve queries and keys at t = 1/2, in NumPy."""
     plan, A = _soft_plan(case, t)
     rows, columns = plan.sum(axis=1), plan.sum(axis=0)
     quotients = (plan / rows[:, None]).sum(axis=0)
-    away = lambda sums: np.max(np.abs(sums - 1))
+    deviation = lambda sums: np.max(np.abs(sums - 1))
     yield close("mass", plan.sum() / N, 1.0)
     yield close("row sums and column sums of A", rows, A.sum(axis=0))
-    yield bounded("largest |row sum − 1|", away(rows), ">=", 0.01)
-    yield bounded("largest |column sum − 1|", away(columns), ">=", 0.01)
-    yield bounded("the same, rows divided", away(quotients), ">=", 0.01)
+    yield compare("largest |row sum − 1|", deviation(rows), ">=", 0.01)
+    yield compare("largest |column sum − 1|", deviation(columns), ">=", 0.01)
+    yield compare("the same, rows divided", deviation(quotients), ">=", 0.01)
 
 
-@soft_marginals.misprinted(
+@soft_marginals.register_misprint(
     "H4",
-    printed=r"$A^\top B$ is doubly stochastic, with soft sorting too.",
-    corrected=r"Its entries sum to $N$; it is doubly stochastic as $t \to 0$.",
+    claim=r"$A^\top B$ is doubly stochastic, with soft sorting too.",
+    correction=r"Its entries sum to $N$; it is doubly stochastic as $t \to 0$.",
     counterexample="twelve normal queries and keys on a line, t = 1/2",
 )
 def _(case: Case) -> Counterexample:
@@ -155,29 +172,29 @@ def _(case: Case) -> Counterexample:
     source="Causal attention",
     claim="A matrix that is lower triangular and doubly stochastic is the identity; so "
     "no causal attention is doubly stochastic and looks back.",
-    control=("one diagonal above may be used: cycles", {"above": 1}),
+    control=("one diagonal above may be used, which allows cycles", {"n_diagonals": 1}),
 )
-def triangular(case: Case, *, above: int = 0) -> Checks:
-    """The largest mass off the diagonal, and each entry there, by linear programmes.
+def triangular_matrices(case: Case, *, n_diagonals: int = 0) -> Checks:
+    """Maximises mass and entries off the diagonal by linear programmes; all must be 0.
 
-    Six rows; `above` diagonals above the main one may be used too.
+    For matrices with six rows that may use `n_diagonals` diagonals above the main one.
     """
     del case
     n = 6
     i, j = np.indices((n, n))
-    off = (i != j).astype(float)
-    single = np.eye(n * n).reshape(-1, n, n)[off.ravel() > 0]
-    mass = _most(off, j <= i + above)
-    entries = [_most(entry, j <= i + above) for entry in single]
+    offdiagonal = (i != j).astype(float)
+    single = np.eye(n * n).reshape(-1, n, n)[offdiagonal.ravel() > 0]
+    mass = _largest_sum(offdiagonal, j <= i + n_diagonals)
+    entries = [_largest_sum(entry, j <= i + n_diagonals) for entry in single]
     slack = Slack(tolerance=1e-9, why="SciPy's linear solver ends at a vertex")
-    yield bounded("mass off the diagonal", mass, "<=", 0, **slack)
-    yield bounded("largest entry off the diagonal", max(entries), "<=", 0, **slack)
+    yield compare("mass off the diagonal", mass, "<=", 0, **slack)
+    yield compare("largest entry off the diagonal", max(entries), "<=", 0, **slack)
 
 
-def _most(weights: Array, pattern: Array) -> float:
-    """The largest sum of a doubly stochastic matrix, zero outside of a pattern."""
-    one, ones = np.eye(len(weights)), np.ones(len(weights))
-    sums = np.vstack([np.kron(one, ones), np.kron(ones, one)])
+def _largest_sum(weights: Array, pattern: Array) -> float:
+    """Largest weighted sum of a doubly stochastic matrix that is zero off `pattern`."""
+    identity, ones = np.eye(len(weights)), np.ones(len(weights))
+    sums = np.vstack([np.kron(identity, ones), np.kron(ones, identity)])
     bounds = [(0, float(entry)) for entry in pattern.ravel()]
     masses = np.ones(2 * len(weights))
     return -linprog(-weights.ravel(), A_eq=sums, b_eq=masses, bounds=bounds).fun

@@ -1,4 +1,4 @@
-"""Sliced transport: the attention, and the weights of its slices."""
+"""Sliced transport: the attention and the weights of its slices."""
 
 from collections.abc import Callable
 
@@ -6,31 +6,41 @@ from scipy.special import softmax
 
 from meanfield.theorems._arrays import Array, Binary, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, close
+from meanfield.theorems._protocols import Slack, close, compare
 from meanfield.theorems._vocabulary import Cloud, Parameters
-from meanfield.theorems.library.attentions import bare, cloud, generic, velocity
-from meanfield.theorems.library.slices import between, coupling, directions, sliced
+from meanfield.theorems.library.attentions import (
+    random_cloud,
+    random_parameters,
+    uniform_cloud,
+    velocity,
+)
+from meanfield.theorems.library.slices import (
+    coupling,
+    directions,
+    pair_parameters,
+    sliced_attention,
+)
 from meanfield.theorems.reference import slices as ref
 
-SAME = 1e-6  # costs that are nearer are of the same plan
+COST_TOLERANCE = 1e-6  # slices whose costs differ by less have the same plan
 Cost = Callable[[Array, Array, Array], Array]
 
 
-def _in_space(q: Array, k: Array, theta: Array) -> Array:
-    """Squared distances of queries and keys."""
+def _space_costs(q: Array, k: Array, theta: Array) -> Array:
+    """Squared distances between queries and keys."""
     del theta
     return ref.powers(q, k, 2)
 
 
-def _on_slice(q: Array, k: Array, theta: Array) -> Array:
-    """Squared distances of their projections."""
+def _slice_costs(q: Array, k: Array, theta: Array) -> Array:
+    """Squared distances between projections of queries and keys."""
     return ((q @ theta)[:, None] - (k @ theta)[None, :]) ** 2
 
 
-def _by_pot(p: Parameters, at: Cloud, rows: Array) -> Array:
-    """The plan of each slice, by POT."""
-    q, k, w = at.x @ p.Q.T, at.x @ p.K.T, at.share
-    return np.array([ref.lifted(q @ theta, k @ theta, w, w) for theta in rows])
+def _pot_plans(p: Parameters, cloud: Cloud, rows: Array) -> Array:
+    """Plan of each slice, by POT."""
+    q, k, w = cloud.x @ p.Q.T, cloud.x @ p.K.T, cloud.share
+    return np.array([ref.lifted_plan(q @ theta, k @ theta, w, w) for theta in rows])
 
 
 @statement(
@@ -39,35 +49,42 @@ def _by_pot(p: Parameters, at: Cloud, rows: Array) -> Array:
     claim=r"$G = \sum_l\sigma^\tau_lU_l$ with $\sigma^\tau_l \propto e^{-\tau D_l}$, "
     r"$D_l = \sum_{ij}|q_i - k_j|^2(U_l)_{ij}$: the mean of plans for $\tau = 0$, the "
     r"cheapest as $\tau \to \infty$.",
-    hypotheses=r"equal base weights of slices, which the print leaves out (H3); in the "
-    r"library $\tau/\epsilon$ for $\tau$",
+    hypotheses=r"equal base weights of slices, which the paper leaves out (H3); the "
+    r"library has $\tau/\epsilon$ for $\tau$",
     control=(
-        "costs are taken along the slice in place of the space",
-        {"cost": _on_slice},
+        "costs are distances along the slice instead of in space",
+        {"cost": _slice_costs},
         ("τ = 0.7",),
     ),
 )
-def weighted(case: Case, *, cost: Cost = _in_space) -> Checks:
-    """The library's plan of twelve weighted tokens, four slices, against POT's plans.
+def slice_weights(case: Case, *, cost: Cost = _space_costs) -> Checks:
+    """Compares the library's plan of four slices with weighted means of POT's plans.
 
-    With τ = 0, 0.7 and so large that dearer slices have a share of e⁻⁶⁰ at most.
+    For twelve weighted tokens and τ = 0, 0.7, and so large that the share of costlier
+    slices is at most e⁻⁶⁰.
     """
     rng = case.rng("slices")
-    p, at, rows = generic(rng, 2, 4), cloud(rng, 12, 4), directions(rng, 4)
-    q, k, plans = at.x @ p.Q.T, at.x @ p.K.T, _by_pot(p, at, rows)
+    p, cloud, rows = (
+        random_parameters(rng, 2, 4),
+        random_cloud(rng, 12, 4),
+        directions(rng, 4),
+    )
+    q, k, plans = cloud.x @ p.Q.T, cloud.x @ p.K.T, _pot_plans(p, cloud, rows)
     D = np.array([np.sum(cost(q, k, v) * U) for v, U in zip(rows, plans, strict=True)])
     D = D / float(p.epsilon)
-    above = D - D.min()  # zero too where two slices have the same plan
-    tau = jnp.asarray(60 / np.min(above[above > SAME], initial=1.0))
+    excess_costs = D - D.min()  # two slices may have the same plan and cost
+    tau = jnp.asarray(
+        60 / np.min(excess_costs[excess_costs > COST_TOLERANCE], initial=1.0)
+    )
     mix = lambda shares: np.tensordot(shares, plans, 1)
-    actual = lambda tau: coupling(sliced(p, rows, tau), at)
+    actual = lambda tau: coupling(sliced_attention(p, rows, tau), cloud)
     middle, cold = actual(jnp.asarray(0.7)), actual(tau)
     yield close("τ = 0", actual(0.0), mix(np.full(4, 1 / 4)))
     yield close("τ = 0.7", middle, mix(softmax(-0.7 * D)))
     yield close("τ → ∞", cold, plans[np.argmin(D)])
 
 
-def _transposed(V: Array, G: Array) -> Array:
+def _transposed_output(V: Array, G: Array) -> Array:
     r"""$NVG^\top$, the values being columns."""
     return G.shape[1] * V @ G.T
 
@@ -84,47 +101,52 @@ def _transposed(V: Array, G: Array) -> Array:
         ("library's velocities", "keys relabelled with their values"),
     ),
 )
-def output(case: Case, *, rule: Binary = _transposed) -> Checks:
-    """The product of values and POT's plans against the library's velocities.
+def output(case: Case, *, rule: Binary = _transposed_output) -> Checks:
+    """Compares the product of values and POT's plans with the library's velocities.
 
-    Twelve queries, and keys apart from them, values made of keys; weights that sum to
-    one; and keys relabelled with their values, by the library's plan of them.
+    For twelve queries and separate keys, with values that depend on the keys. Weights
+    must sum to one, and relabelling keys with their values must not change the output.
     """
-    p, at, rows = _keys_apart(case)
-    values, attention = p.V @ at.x.T, sliced(p, rows)
-    G = _by_pot(p, at, rows).mean(axis=0)
-    actual = np.asarray(velocity(attention, at, at))
+    p, cloud, rows = _separate_keys(case)
+    values, attention = p.V @ cloud.x.T, sliced_attention(p, rows)
+    G = _pot_plans(p, cloud, rows).mean(axis=0)
+    actual = np.asarray(velocity(attention, cloud, cloud))
     yield close("library's velocities", rule(values, G).T, actual)
     yield from _invariance(case, rule)
 
 
-def _keys_apart(case: Case) -> tuple[Parameters, Cloud, Array]:
-    """Tokens whose first half is a query, second a key; slices."""
+def _separate_keys(case: Case) -> tuple[Parameters, Cloud, Array]:
+    """Tokens whose first half is a query and whose second half is a key; slices."""
     rng = case.rng("pairs")
     V = np.hstack([np.zeros((4, 2)), rng.normal(size=(4, 2))])
-    at = bare(rng.normal(size=(12, 4)))
-    return between(2)._replace(V=V), at, directions(rng, 4)
+    cloud = uniform_cloud(rng.normal(size=(12, 4)))
+    return pair_parameters(2)._replace(V=V), cloud, directions(rng, 4)
 
 
 def _invariance(case: Case, rule: Binary) -> Checks:
-    """What a mean of values does: weights, and keys relabelled."""
-    p, at, rows = _keys_apart(case)
+    """Checks of an output: weights sum to one, relabelled keys do not change it."""
+    p, cloud, rows = _separate_keys(case)
     order = np.roll(np.arange(12), 5)
-    relabelling = bare(np.hstack([at.x[:, :2], at.x[order, 2:]]))
-    G, H = (coupling(sliced(p, rows), tokens) for tokens in (at, relabelling))
-    before, after = rule(p.V @ at.x.T, G), rule(p.V @ relabelling.x.T, H)
+    relabelling = uniform_cloud(np.hstack([cloud.x[:, :2], cloud.x[order, 2:]]))
+    G, H = (
+        coupling(sliced_attention(p, rows), tokens) for tokens in (cloud, relabelling)
+    )
+    base_output, relabelled_output = (
+        rule(p.V @ cloud.x.T, G),
+        rule(p.V @ relabelling.x.T, H),
+    )
     yield close("weights of a query", rule(np.ones((1, 12)), G), np.ones((1, 12)))
-    yield close("keys relabelled with their values", after, before)
+    yield close("keys relabelled with their values", relabelled_output, base_output)
 
 
-@output.misprinted(
+@output.register_misprint(
     "H2",
-    printed=r"The output is $VG$.",
-    corrected=r"It is $NVG^\top$.",
+    claim=r"The output is $VG$.",
+    correction=r"It is $NVG^\top$.",
     counterexample="twelve queries and twelve keys apart from them, four slices",
 )
 def _(case: Case) -> Counterexample:
-    rules = (np.matmul, _transposed)
+    rules = (np.matmul, _transposed_output)
     return Counterexample(*(_invariance(case, rule) for rule in rules))
 
 
@@ -142,65 +164,66 @@ def _(case: Case) -> Counterexample:
     ),
 )
 def algorithm(case: Case, *, sign: float = -1.0) -> Checks:
-    r"""The algorithm line by line in NumPy, against the library's velocities.
+    r"""Compares the algorithm, line by line in NumPy, with the library's velocities.
 
-    Twelve tokens, four slices, $\tau = 0.7$; the cost of $G$ over that at $\tau = 0$.
+    For twelve tokens, four slices and $\tau = 0.7$. The cost of $G$ must decrease as
+    $\tau$ grows.
     """
-    p, at, rows = _tokens(case)
-    G = _by_lines(p, at, rows, sign * 0.7)
-    actual = velocity(sliced(p, rows, jnp.asarray(0.7)), at, at)
-    yield close("library's velocities", 12 * G @ at.x @ p.V.T, actual)
-    yield from _cheaper(case, sign)
+    p, cloud, rows = _tokens(case)
+    G = _algorithm_plan(p, cloud, rows, sign * 0.7)
+    actual = velocity(sliced_attention(p, rows, jnp.asarray(0.7)), cloud, cloud)
+    yield close("library's velocities", 12 * G @ cloud.x @ p.V.T, actual)
+    yield from _cost_checks(case, sign)
 
 
 def _tokens(case: Case) -> tuple[Parameters, Cloud, Array]:
     rng = case.rng("tokens")
-    p = generic(rng, 2, 4)._replace(epsilon=np.asarray(1.0))
-    return p, bare(2 * rng.normal(size=(12, 4))), directions(rng, 4)
+    p = random_parameters(rng, 2, 4)._replace(epsilon=np.asarray(1.0))
+    return p, uniform_cloud(2 * rng.normal(size=(12, 4))), directions(rng, 4)
 
 
-def _by_lines(p: Parameters, at: Cloud, rows: Array, rate: float) -> Array:
-    """$G$, with shares softmax of `rate` times costs."""
-    q, k = at.x @ p.Q.T, at.x @ p.K.T
+def _algorithm_plan(p: Parameters, cloud: Cloud, rows: Array, rate: float) -> Array:
+    """$G$ with shares softmax(`rate` · costs)."""
+    q, k = cloud.x @ p.Q.T, cloud.x @ p.K.T
     sides = [(ref.permutation(q @ v), ref.permutation(k @ v)) for v in rows]
     plans = np.array([A.T @ B / len(q) for A, B in sides])
     costs = np.sum(ref.powers(q, k, 2) * plans, axis=(1, 2))
     return np.tensordot(softmax(rate * costs), plans, 1)
 
 
-def _cheaper(case: Case, sign: float) -> Checks:
-    """Costs of G as τ grows from zero."""
-    p, at, rows = _tokens(case)
-    table = ref.powers(at.x @ p.Q.T, at.x @ p.K.T, 2)
-    cost = lambda tau: np.sum(table * _by_lines(p, at, rows, sign * tau))
+def _cost_checks(case: Case, sign: float) -> Checks:
+    """Checks that the cost of G decreases as τ grows."""
+    p, cloud, rows = _tokens(case)
+    table = ref.powers(cloud.x @ p.Q.T, cloud.x @ p.K.T, 2)
+    cost = lambda tau: np.sum(table * _algorithm_plan(p, cloud, rows, sign * tau))
     slack = Slack(tolerance=1e-12, why="rounding of sums of 144 products")
-    for tau, before in ((0.7, 0), (1.4, 0.7)):
-        label = f"cost at τ = {tau:g} over τ = {before:g}"
-        yield bounded(label, cost(tau) / cost(before), "<=", 1, **slack)
+    for tau, smaller_tau in ((0.7, 0), (1.4, 0.7)):
+        label = f"cost at τ = {tau:g} over τ = {smaller_tau:g}"
+        yield compare(label, cost(tau) / cost(smaller_tau), "<=", 1, **slack)
 
 
-@algorithm.misprinted(
+@algorithm.register_misprint(
     "H3",
-    printed=r"Line 7: $\sigma = \mathrm{softmax}(D; \tau)$.",
-    corrected=r"$\sigma = \mathrm{softmax}(-\tau D)$.",
-    counterexample="twelve tokens, four slices, τ = 0.7: dear slices count more",
+    claim=r"Line 7: $\sigma = \mathrm{softmax}(D; \tau)$.",
+    correction=r"$\sigma = \mathrm{softmax}(-\tau D)$.",
+    counterexample="twelve tokens, four slices, τ = 0.7: costly slices count more",
 )
 def _(case: Case) -> Counterexample:
-    dearer, _ = _cheaper(case, 1.0)
-    return Counterexample((dearer,), _cheaper(case, -1.0))
+    dearer, _ = _cost_checks(case, 1.0)
+    return Counterexample((dearer,), _cost_checks(case, -1.0))
 
 
 Velocities = Callable[[Parameters, Cloud, Array], Array]
 
 
-def _by_library(p: Parameters, at: Cloud, rows: Array) -> Array:
-    return np.asarray(velocity(sliced(p, rows), at, at))
+def _library_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
+    return np.asarray(velocity(sliced_attention(p, rows), cloud, cloud))
 
 
-def _by_order(p: Parameters, at: Cloud, rows: Array) -> Array:
-    """By ranks, and where projections coincide by the order of tokens."""
-    G = _by_lines(p, at, rows, 0.0)
-    return len(at.x) * G @ at.x @ p.V.T
+def _order_velocities(p: Parameters, cloud: Cloud, rows: Array) -> Array:
+    """Velocities by ranks; coinciding projections are sorted by the index of tokens."""
+    G = _algorithm_plan(p, cloud, rows, 0.0)
+    return len(cloud.x) * G @ cloud.x @ p.V.T
 
 
 @statement(
@@ -210,27 +233,31 @@ def _by_order(p: Parameters, at: Cloud, rows: Array) -> Array:
     hypotheses="where projections coincide, by the lifted plan of eq. (5)",
     control=(
         "coinciding projections are sorted by the order of tokens",
-        {"rule": _by_order},
+        {"rule": _order_velocities},
         ("ties",),
     ),
 )
-def equivariance(case: Case, *, rule: Velocities = _by_library) -> Checks:
-    """The library's velocities of twelve tokens, in three other orders.
+def equivariance(case: Case, *, rule: Velocities = _library_velocities) -> Checks:
+    """Compares the library's velocities of twelve tokens in three other orders.
 
-    Weighted normal tokens; and normal queries with keys of integer coordinates, of
-    which several coincide along the axes.
+    For weighted normal tokens; and for normal queries with keys of integer coordinates,
+    several of which coincide along the axes.
     """
     rng = case.rng("tokens")
-    p, rows = generic(rng, 2, 4), directions(rng, 4)
-    axes = between(2)._replace(V=rng.normal(size=(4, 4)))
+    p, rows = random_parameters(rng, 2, 4), directions(rng, 4)
+    axes = pair_parameters(2)._replace(V=rng.normal(size=(4, 4)))
     keys = rng.integers(0, 2, size=(12, 2))
-    ties = bare(np.hstack([rng.normal(size=(12, 2)), keys]))
+    ties = uniform_cloud(np.hstack([rng.normal(size=(12, 2)), keys]))
     inputs = {
-        "distinct": (p, cloud(rng, 12, 4), rows),
+        "distinct": (p, random_cloud(rng, 12, 4), rows),
         "ties": (axes, ties, np.repeat(np.eye(2), 2, axis=0)),
     }
-    for label, (q, at, slices) in inputs.items():
-        before = rule(q, at, slices)
+    for label, (q, cloud, slices) in inputs.items():
+        base_velocities = rule(q, cloud, slices)
         orders = [rng.permutation(12) for _ in range(3)]
-        after = [rule(q, Cloud(at.x[pi], at.w[pi]), slices) for pi in orders]
-        yield close(label, np.array(after), before[np.array(orders)])
+        permuted_velocities = [
+            rule(q, Cloud(cloud.x[pi], cloud.w[pi]), slices) for pi in orders
+        ]
+        yield close(
+            label, np.array(permuted_velocities), base_velocities[np.array(orders)]
+        )

@@ -1,8 +1,8 @@
-"""Gaussians under sliced attention: what tokens matched by ranks tend to."""
+"""Gaussians under sliced attention: limits of tokens matched by ranks."""
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, close, gap
+from meanfield.theorems._protocols import close, compare, gap
 from meanfield.theorems._vocabulary import Change
 from meanfield.theorems.library import attentions as att
 
@@ -10,8 +10,8 @@ from . import _ranks as ranks
 
 SHAPES = ((3, 2, 3), (4, 3, 2))  # d, k, and the rank of the covariance
 SLICES = 3
-THEMSELVES = "a token less itself: nothing is rounded"
-FEW = 1000  # tokens that the library moves, too
+WHY_EXACT = "a token minus itself is exact"
+N_TOKENS = 1000  # tokens of the comparison with the library
 
 
 @statement(
@@ -23,66 +23,79 @@ FEW = 1000  # tokens that the library moves, too
     r"(x - \alpha)\bigr)$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort; $Q^\top\theta_l$ is no "
     r"positive multiple of $K^\top\theta_l$, unless $d = 1$",
-    remark="Only so, and not for each token: see N2-pointwise.",
+    remark="The limit is weak, and not pointwise for each token: see N2-pointwise.",
     control=(
-        "Q and K change places in the closed form",
-        {"pair": lambda p: p.exchanged},
+        "Q and K are exchanged in the closed form",
+        {"pair": lambda p: p.transpose},
         ("closed form, …", "Cov(v, x), …"),
     ),
 )
-def weak(case: Case, *, pair: Change = lambda p: p) -> Checks:
-    r"""Two sorts a slice, in NumPy: 32 clouds of 10 000 tokens, and the closed form.
+def weak_limit(case: Case, *, pair: Change = lambda p: p) -> Checks:
+    r"""Compares velocities of 32 clouds of 10 000 tokens with the closed form.
 
-    Covariances of $v$ with $x$, and with $\sin(a\cdot x)$, $\cos(a\cdot x)$ and
-    $|x|^2$, whose expectations are Stein's, in standard errors from cloud to cloud. A
-    covariance of rank two in d = 4 is among them. The library's closed form, and its
-    velocities of a thousand tokens.
+    The velocities come from two sorts for each slice, in NumPy. Covariances of $v$ with
+    $x$, $\sin(a\cdot x)$, $\cos(a\cdot x)$ and $|x|^2$ are compared with their
+    expectations by Stein's lemma, in standard errors over the clouds; one case has a
+    covariance of rank two in d = 4. The library's closed form and its velocities of
+    1000 tokens are compared with NumPy.
     """
     for shape in SHAPES:
-        yield from _weak(case, shape, pair)
-    # In d = 1 with keys in the order of queries, each token is its own partner.
-    at = ranks.drawn(case.rng("line"), (1, 1, 1), 1)
-    at = at._replace(p=at.p._replace(K=at.p.Q * 1.7))
-    x = ranks.cloud(case.rng("line: tokens"), at.law, 200)
-    linear, _ = ranks.closed_form(at)
-    yield close("d = 1: closed form", linear, at.p.V)
-    yield close("d = 1: 200 tokens", _library(at, x), x @ at.p.V.T)
+        yield from _weak_limit(case, shape, pair)
+    # In d = 1 with keys in the same order as queries, each token is its own partner.
+    problem = ranks.draw_problem(case.rng("line"), (1, 1, 1), 1)
+    problem = problem._replace(p=problem.p._replace(K=problem.p.Q * 1.7))
+    x = ranks.cloud(case.rng("line: tokens"), problem.law, 200)
+    linear, _ = ranks.closed_form(problem)
+    yield close("d = 1: closed form", linear, problem.p.V)
+    yield close("d = 1: 200 tokens", _library(problem, x), x @ problem.p.V.T)
 
 
-def _weak(case: Case, shape: tuple[int, int, int], pair: Change) -> Checks:
-    at = ranks.drawn(case.rng(f"{shape}"), shape, SLICES)
-    d, rng, Sigma = shape[0], case.rng(f"{shape}: clouds"), at.law.covariance
-    mean = np.mean(ranks.slopes(pair(at.p), at.directions, Sigma), axis=0)
-    linear, middle = ranks.closed_form(at)
-    x = ranks.cloud(rng, at.law, FEW)
+def _weak_limit(case: Case, shape: tuple[int, int, int], pair: Change) -> Checks:
+    problem = ranks.draw_problem(case.rng(f"{shape}"), shape, SLICES)
+    d, rng, Sigma = shape[0], case.rng(f"{shape}: clouds"), problem.law.covariance
+    mean = np.mean(
+        ranks.linear_parts(pair(problem.p), problem.directions, Sigma), axis=0
+    )
+    linear, middle = ranks.closed_form(problem)
+    x = ranks.cloud(rng, problem.law, N_TOKENS)
     a = rng.normal(size=d) / np.sqrt(np.trace(Sigma))
-    draws = ranks.of_clouds(rng, at.law, 10_000, case.pick(32, 128))
-    means, fewer = (np.stack([_against(at, y, a) for y in part]) for part in draws)
-    expected = _stein(at, a) @ (at.p.V @ mean @ Sigma).T
+    draws = ranks.draw_clouds(rng, problem.law, 10_000, case.pick(32, 128))
+    means, fewer = (
+        np.stack([_covariances(problem, y, a) for y in part]) for part in draws
+    )
+    expected = _stein(problem, a) @ (problem.p.V @ mean @ Sigma).T
     name, score = f"d = {d}, rank {shape[2]}", ranks.score_of_means
-    yield close(f"closed form, {name}", linear, at.p.V @ mean)
-    yield close(f"its value at the mean, {name}", middle, at.p.V @ at.law.mean)
-    yield close(f"{FEW} tokens, {name}", _library(at, x), ranks.velocities(at, x))
+    yield close(f"closed form, {name}", linear, problem.p.V @ mean)
+    yield close(
+        f"its value at the mean, {name}", middle, problem.p.V @ problem.law.mean
+    )
+    yield close(
+        f"{N_TOKENS} tokens, {name}", _library(problem, x), ranks.velocities(problem, x)
+    )
     yield score(f"Cov(v, x), {name}", means[:, :d], fewer[:, :d], expected[:d])
     label = f"Cov(v, ·) of sin, cos and |x|², {name}"
     yield score(label, means[:, d:], fewer[:, d:], expected[d:])
 
 
-def _library(at: ranks.Sliced, x: Array) -> Array:
+def _library(problem: ranks.SlicedProblem, x: Array) -> Array:
     """The library's velocities of tokens."""
-    return np.asarray(att.velocity(ranks.attention(at), att.bare(x), att.bare(x)))
+    return np.asarray(
+        att.velocity(
+            ranks.attention(problem), att.uniform_cloud(x), att.uniform_cloud(x)
+        )
+    )
 
 
-def _against(at: ranks.Sliced, x: Array, a: Array) -> Array:
-    """Covariances of velocities with the coordinates and three functions."""
+def _covariances(problem: ranks.SlicedProblem, x: Array, a: Array) -> Array:
+    """Covariances of the velocities with the coordinates and three functions."""
     s = x @ a
     values = np.column_stack([x, np.sin(s), np.cos(s), np.sum(x**2, axis=1)])
-    return (values - values.mean(axis=0)).T @ ranks.velocities(at, x) / len(x)
+    return (values - values.mean(axis=0)).T @ ranks.velocities(problem, x) / len(x)
 
 
-def _stein(at: ranks.Sliced, a: Array) -> Array:
-    r"""$E\nabla\varphi$ of these functions, in rows."""
-    alpha, Sigma = at.law.mean, at.law.covariance
+def _stein(problem: ranks.SlicedProblem, a: Array) -> Array:
+    r"""$E\nabla\varphi$ of the functions in `_covariances`, one row each."""
+    alpha, Sigma = problem.law.mean, problem.law.covariance
     fading = np.exp(-a @ Sigma @ a / 2)
     waves = [fading * np.cos(a @ alpha) * a, -fading * np.sin(a @ alpha) * a]
     return np.stack([*np.eye(len(a)), *waves, 2 * alpha])
@@ -96,32 +109,33 @@ def _stein(at: ranks.Sliced, a: Array) -> Array:
     r"Ky)V^\top$, which is not zero in $d > 1$.",
     hypotheses=r"tokens of $N(\alpha, \Sigma)$, hard sort, generic distinct slices",
     control=(
-        "the slices' shares are not squared: partners on all slices alike",
+        "the shares of slices are not squared, as if all slices had the same partners",
         {"power": 1},
         ("mean square of v − v̄",),
     ),
 )
-def pointwise(case: Case, *, power: int = 2) -> Checks:
-    r"""The library's velocities of 32 clouds against its closed form, token by token.
+def pointwise_limit(case: Case, *, power: int = 2) -> Checks:
+    r"""Compares the mean square of $v - \bar v$ over 32 clouds with its limit.
 
-    The mean square over 4 000 tokens, in standard errors from cloud to cloud; its limit
-    is a hundredth of $\mathrm{tr}\,V\Sigma V^\top$ at least.
+    $v$ and $\bar v$ are the library's velocities of 4000 tokens and its closed form;
+    differences are in standard errors over the clouds. The limit must be at least a
+    hundredth of $\mathrm{tr}\,V\Sigma V^\top$.
     """
-    at = ranks.drawn(case.rng("pointwise"), SHAPES[0], SLICES)
-    rng, V = case.rng("pointwise: clouds"), at.p.V
-    linear, middle = ranks.closed_form(at)
-    left = ranks.residuals(at.p, at.directions, at.law.covariance)
+    problem = ranks.draw_problem(case.rng("pointwise"), SHAPES[0], SLICES)
+    rng, V = case.rng("pointwise: clouds"), problem.p.V
+    linear, middle = ranks.closed_form(problem)
+    left = ranks.residuals(problem.p, problem.directions, problem.law.covariance)
     expected = np.trace(V @ left.sum(axis=0) @ V.T) / SLICES**power
 
     def square(x: Array) -> float:
-        away = _library(at, x) - middle - (x - at.law.mean) @ linear.T
-        return float(np.mean(np.sum(away**2, axis=1)))
+        deviation = _library(problem, x) - middle - (x - problem.law.mean) @ linear.T
+        return float(np.mean(np.sum(deviation**2, axis=1)))
 
-    draws = ranks.of_clouds(rng, at.law, 4000, case.pick(32, 128))
+    draws = ranks.draw_clouds(rng, problem.law, 4000, case.pick(32, 128))
     squares, fewer = (np.array([square(x) for x in part]) for part in draws)
-    size, label = np.trace(V @ at.law.covariance @ V.T), "mean square of v − v̄"
+    size, label = np.trace(V @ problem.law.covariance @ V.T), "mean square of v − v̄"
     yield ranks.score_of_means(label, squares, fewer, np.array(expected))
-    yield bounded("its limit over tr VΣVᵀ", expected / size, ">=", 0.01)
+    yield compare("its limit over tr VΣVᵀ", expected / size, ">=", 0.01)
 
 
 @statement(
@@ -134,31 +148,36 @@ def pointwise(case: Case, *, power: int = 2) -> Checks:
     remark=r"Each slice has $\mathrm{tr}\,L = 1$, so that "
     r"$\mathrm{tr}(I - L) = d - 1$ exactly.",
     control=(
-        "keys are queries turned a little",
+        "keys are slightly perturbed queries",
         {"turn": 0.3},
         ("attention matrix", "velocity", "tr L, closed form"),
     ),
 )
-def parallel(case: Case, *, turn: float = 0.0) -> Checks:
-    r"""The library's matrix and velocities of 50 tokens with keys that are queries.
+def parallel_keys(case: Case, *, turn: float = 0.0) -> Checks:
+    r"""Compares the library's matrix and velocities for $Q = K$ with $I$ and $Vx$.
 
-    Against the identity and $Vx$; the trace of its closed form against that of $V = I$,
-    and the closed form of $D_l$, which is at least $2(\mathrm{tr}\,S - |S|)$.
+    For 50 tokens and $V = I$. The trace of the library's closed form must be one, and
+    the closed form of $D_l$ must be at least $2(\mathrm{tr}\,S - |S|)$.
     """
     rng = case.rng("parallel")
-    at = ranks.drawn(rng, (3, 3, 3), SLICES)
-    keys = at.p.Q + turn * rng.normal(size=(3, 3))
-    at = at._replace(p=at.p._replace(K=keys, V=np.eye(3)))
-    x = ranks.cloud(rng, at.law, 50)
-    (matrix,) = np.asarray(att.matrices(ranks.attention(at), att.bare(x)))
-    apart = [at.p.Q @ (x - ranks.matched(at.p, u, x)).T for u in at.directions]
-    linear, _ = ranks.closed_form(at)
-    S = at.p.Q @ at.law.covariance @ at.p.Q.T
+    problem = ranks.draw_problem(rng, (3, 3, 3), SLICES)
+    keys = problem.p.Q + turn * rng.normal(size=(3, 3))
+    problem = problem._replace(p=problem.p._replace(K=keys, V=np.eye(3)))
+    x = ranks.cloud(rng, problem.law, 50)
+    (matrix,) = np.asarray(att.matrices(ranks.attention(problem), att.uniform_cloud(x)))
+    differences = [
+        problem.p.Q @ (x - ranks.rank_partners(problem.p, u, x)).T
+        for u in problem.directions
+    ]
+    linear, _ = ranks.closed_form(problem)
+    S = problem.p.Q @ problem.law.covariance @ problem.p.Q.T
     least = 2 * (np.trace(S) - np.linalg.norm(S, 2))
-    lowest = np.min(ranks.costs(at.p, at.directions, at.law))
+    lowest = np.min(ranks.costs(problem.p, problem.directions, problem.law))
     yield close("attention matrix", matrix, np.eye(50))
-    yield close("velocity", _library(at, x), x)
-    yield gap("|Qx − Ky|", apart, np.zeros_like(apart), tolerance=0, why=THEMSELVES)
+    yield close("velocity", _library(problem, x), x)
+    yield gap(
+        "|Qx − Ky|", differences, np.zeros_like(differences), tolerance=0, why=WHY_EXACT
+    )
     yield close("tr L, closed form", np.trace(linear), 1.0)
     label = "least Dₗ, closed form, over 2(tr S − |S|)"
-    yield bounded(label, lowest / least, ">=", 1.0)
+    yield compare(label, lowest / least, ">=", 1.0)

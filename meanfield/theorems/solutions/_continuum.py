@@ -1,15 +1,15 @@
-"""Clouds in the plane and the continuum they approach, under five attentions."""
+"""Clouds in the plane and the continuum that they approach, under five attentions."""
 
 import functools
 
 from scipy.special import betaincinv, roots_jacobi
 
 from meanfield.attention import attentions
-from meanfield.dynamics import AbstractDynamics, Heads, stacked
+from meanfield.dynamics import AbstractDynamics, Heads, stack_trees
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Unary, eqx, jnp, np
 from meanfield.theorems.reference import formulas as ref
-from meanfield.theorems.reference.alternation import after, scalings
+from meanfield.theorems.reference.alternation import nth_state, scalings
 from meanfield.theorems.reference.energies import bilinear, distance
 
 from ._particles import KINDS, constants
@@ -29,19 +29,19 @@ def cells(shares: Array) -> Array:
     return betaincinv(3, 3, shares) - 0.5
 
 
-def cloud(n: int, at: float, cut: Unary = cells) -> Array:
-    """A token in each of n² cells of equal mass, at a share of the cell's."""
-    line = cut((np.arange(n) + at) / n)
+def cloud(n: int, offset: float, cut: Unary = cells) -> Array:
+    """One token in each of n² cells of equal mass, at quantile `offset` of the cell."""
+    line = cut((np.arange(n) + offset) / n)
     return np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
 
 
-def carried(cut: Unary, at: float) -> dict[str, list[tuple[Array, Array]]]:
-    """By attention, each cloud at time zero and at `TIME`, by the library's fields."""
-    clouds = [cloud(int(n), at, cut) for n in SIDES]
-    most = max(map(len, clouds))
-    x, w = np.full((len(clouds), most, 2), 3.0), np.zeros((len(clouds), most))
-    for i, each in enumerate(clouds):  # what is added has no weight
-        x[i, : len(each)], w[i, : len(each)] = each, 1 / len(each)
+def carry_clouds(cut: Unary, offset: float) -> dict[str, list[tuple[Array, Array]]]:
+    """Clouds at time zero and at `TIME`, by the library's field of each attention."""
+    clouds = [cloud(int(n), offset, cut) for n in SIDES]
+    n_max = max(map(len, clouds))
+    x, w = np.full((len(clouds), n_max, 2), 3.0), np.zeros((len(clouds), n_max))
+    for i, tokens in enumerate(clouds):  # padding has weight zero
+        x[i, : len(tokens)], w[i, : len(tokens)] = tokens, 1 / len(tokens)
     rate = lambda _, y: np.asarray(_velocities(jnp.asarray(y), jnp.asarray(w)))
     end = ref.rk4(rate, np.stack([x] * len(KINDS)), TIME, STEPS)
     return {
@@ -51,53 +51,61 @@ def carried(cut: Unary, at: float) -> dict[str, list[tuple[Array, Array]]]:
 
 
 def _dynamics(name: str) -> AbstractDynamics:
-    """The library's, at ε = 1."""
+    """The library's dynamics of this kind, at ε = 1."""
     make = attentions[KINDS[name].attention]
     if KINDS[name].heads == 1:
         return make(Q[0], K[0], V[0])
-    return Heads(stacked([make(*head) for head in zip(Q, K, V, strict=True)]))
+    return Heads(stack_trees([make(*head) for head in zip(Q, K, V, strict=True)]))
 
 
 @eqx.filter_jit
 def _velocities(x: JaxArray, w: JaxArray) -> JaxArray:
-    """Of clouds `(kinds, clouds, n, 2)` under the attention of their kind."""
+    """Velocities of clouds `(kinds, clouds, n, 2)` under the attention of each kind."""
 
-    def of(name: str, clouds: JaxArray) -> JaxArray:
-        def one(y: JaxArray, p: JaxArray) -> JaxArray:
+    def kind_velocities(name: str, clouds: JaxArray) -> JaxArray:
+        def cloud_velocity(y: JaxArray, p: JaxArray) -> JaxArray:
             mu = Points.weighted(y, p)
             return _dynamics(name).field(0.0, mu)(mu.tokens)
 
-        return eqx.filter_vmap(one)(clouds, w)
+        return eqx.filter_vmap(cloud_velocity)(clouds, w)
 
-    return jnp.stack([of(name, each) for name, each in zip(KINDS, x, strict=True)])
+    return jnp.stack(
+        [
+            kind_velocities(name, kind_clouds)
+            for name, kind_clouds in zip(KINDS, x, strict=True)
+        ]
+    )
 
 
 @functools.cache
 def continuum(name: str) -> tuple[Array, Array]:
-    """Cells of the continuum at time zero and at `TIME`, which nodes carry in NumPy."""
+    """Samples of the continuum at time zero and at `TIME`.
+
+    NumPy carries them by the field of Gauss–Jacobi nodes.
+    """
     line, shares = roots_jacobi(NODES, 2, 2)
     nodes = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2) / 2
     w = np.outer(shares, shares).ravel() / np.sum(shares) ** 2
     start = cloud(CELLS, 0.5)
-    return start, followed(name, np.concatenate([nodes, start]), w)[len(w) :]
+    return start, carry_tokens(name, np.concatenate([nodes, start]), w)[len(w) :]
 
 
-def followed(name: str, x: Array, w: Array) -> Array:
-    """Where NumPy carries tokens by `TIME`, of which the first have these weights."""
+def carry_tokens(name: str, x: Array, w: Array) -> Array:
+    """Tokens `x` carried to `TIME` in NumPy; the first `len(w)` are weighted atoms."""
     n = KINDS[name].heads
 
-    def rate(_: float, at: Array) -> Array:
-        each = [
-            _velocity(name, (q, k, v), at, at[: len(w)], w)
+    def rate(_: float, tokens: Array) -> Array:
+        velocities = [
+            _velocity(name, (q, k, v), tokens, tokens[: len(w)], w)
             for q, k, v in zip(Q[:n], K[:n], V[:n], strict=True)
         ]
-        return np.sum(each, axis=0)
+        return np.sum(velocities, axis=0)
 
     return ref.rk4(rate, x, TIME, STEPS)
 
 
 def _velocity(name: str, head: tuple, x: Array, y: Array, w: Array) -> Array:
-    """One head's of the tokens `x` that look at weighted nodes `y`."""
+    """Velocity of the tokens `x` under one head with weighted keys `y`."""
     q, k, v = head
     if name == "L2":
         return ref.normalised_velocity(distance(q, k, 1.0)(x, y), w, v, y)
@@ -106,7 +114,7 @@ def _velocity(name: str, head: tuple, x: Array, y: Array, w: Array) -> Array:
         return ref.pointwise_velocity(ref.sigmoid, scores(x, y), w, v, y)
     if name != "Sinkhorn":
         return ref.normalised_velocity(scores(x, y), w, v, y)
-    _, columns = after(scalings(np.exp(scores(y, y)), w, w), HALF_STEPS + 1)
+    _, columns = nth_state(scalings(np.exp(scores(y, y)), w, w), HALF_STEPS + 1)
     return ref.normalised_velocity(scores(x, y), w * columns, v, y)
 
 

@@ -1,4 +1,4 @@
-"""Tokens under parameters that change in time: the library's flow, and NumPy's."""
+"""Flows of tokens with time-dependent parameters, by the library and in NumPy."""
 
 import itertools
 from collections.abc import Callable
@@ -11,12 +11,12 @@ from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, Rng, Unary, eqx, jax, jnp, np
 from meanfield.theorems._protocols import Slack
 from meanfield.theorems.reference import formulas as ref
-from meanfield.theorems.reference.alternation import scalings, settled
+from meanfield.theorems.reference.alternation import converged_state, scalings
 
 EPSILON = 1.3
-NODES = (0.0, 0.4, 1.0)  # parameters are linear between them
-EDGES = (0.0, 0.3, 0.7, 1.0)  # or constant between these
-FLOWN = ("softmax", "L2", "sigmoid", "multi-head")
+NODES = (0.0, 0.4, 1.0)  # times between which parameters are linear
+EDGES = (0.0, 0.3, 0.7, 1.0)  # times between which parameters are constant
+FLOW_KINDS = ("softmax", "L2", "sigmoid", "multi-head")
 FRAMES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 WHY = (
     "local errors of 4e-10 in at most 40 steps, amplified by e at most, from a root "
@@ -35,7 +35,7 @@ Number = TypeVar("Number", Array, JaxArray)
 
 
 class Members(NamedTuple):
-    """Runs side by side, each with parameters of its own."""
+    """A batch of runs, each with its own parameters."""
 
     Q: Array  # `(members, nodes, heads, d, d)`; so are `K` and `V`
     K: Array
@@ -45,39 +45,41 @@ class Members(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A field, how its parameters change, and the same in NumPy."""
+    """A kind of field: its attention, its time dependence, and its NumPy formula."""
 
     attention: str  # its name in the registry
-    heads: int  # how many heads are summed; one is no sum
-    depth: Callable[[AbstractDynamics], AbstractDynamics]  # from a stack to a dynamics
-    # parameters at a time, given the middle of the step that the time is in
-    at: Callable[[Array, float, float], Array]
-    velocity: Callable[..., Array]  # of tokens in NumPy, for one head
-    value_scale: float  # what the library's value is, over `V`
+    heads: int  # number of heads that are summed
+    assemble: Callable[
+        [AbstractDynamics], AbstractDynamics
+    ]  # makes a time-dependent dynamics from a stack
+    # parameters at a time; the midpoint of the piece resolves times at its edges
+    value_at: Callable[[Array, float, float], Array]
+    velocity: Callable[..., Array]  # velocities of tokens under one head, in NumPy
+    value_scale: float  # the library's value, divided by `V`
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """Between these the parameters are smooth."""
-        return NODES if self.at is _linear else EDGES
+        """Times between which the parameters are smooth."""
+        return NODES if self.value_at is _linear_value else EDGES
 
 
-def _interpolated(stack: AbstractDynamics) -> AbstractDynamics:
+def _make_interpolated(stack: AbstractDynamics) -> AbstractDynamics:
     with jax.ensure_compile_time_eval():
         return Interpolated(jnp.asarray(NODES), stack)
 
 
-def _layered(stack: AbstractDynamics) -> AbstractDynamics:
+def _make_layers(stack: AbstractDynamics) -> AbstractDynamics:
     with jax.ensure_compile_time_eval():
         return Layers(jnp.asarray(EDGES), stack)
 
 
-def _linear(values: Array, t: float, middle: float) -> Array:
+def _linear_value(values: Array, t: float, middle: float) -> Array:
     left = min(int(np.searchsorted(NODES, middle)) - 1, len(NODES) - 2)
     share = (t - NODES[left]) / (NODES[left + 1] - NODES[left])
     return (1 - share) * values[left] + share * values[left + 1]
 
 
-def _constant(values: Array, t: float, middle: float) -> Array:
+def _constant_value(values: Array, t: float, middle: float) -> Array:
     del t
     return values[int(np.searchsorted(EDGES, middle)) - 1]
 
@@ -98,21 +100,32 @@ def _sigmoid_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array
 
 
 def _sinkhorn_velocity(Q: Array, K: Array, V: Array, x: Array, w: Array) -> Array:
-    """By alternating scalings of the kernel itself: its scores are of order one."""
+    """Sinkhorn attention, by alternating scalings of the kernel; scores are O(1)."""
     kernel = np.exp(ref.dot_scores(Q, K, x, x) / EPSILON)
-    moved = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
-    a, b = settled(scalings(kernel, w, w), moved, below=1e-14)
+    change = lambda old, new: np.max(np.abs(new[0] / old[0] - 1))
+    a, b = converged_state(scalings(kernel, w, w), change, tolerance=1e-14)
     return (a[:, None] * kernel * (w * b)[None, :]) @ x @ V.T / EPSILON
 
 
 KINDS = {
-    "softmax": Kind("softmax", 1, _interpolated, _linear, softmax_velocity, 1.0),
-    "L2": Kind("l2", 1, _layered, _constant, _l2_velocity, 1.0),
-    "Sinkhorn": Kind(
-        "sinkhorn", 1, _interpolated, _linear, _sinkhorn_velocity, 1 / EPSILON
+    "softmax": Kind(
+        "softmax", 1, _make_interpolated, _linear_value, softmax_velocity, 1.0
     ),
-    "sigmoid": Kind("sigmoid", 1, _layered, _constant, _sigmoid_velocity, 1.0),
-    "multi-head": Kind("softmax", 2, _interpolated, _linear, softmax_velocity, 1.0),
+    "L2": Kind("l2", 1, _make_layers, _constant_value, _l2_velocity, 1.0),
+    "Sinkhorn": Kind(
+        "sinkhorn",
+        1,
+        _make_interpolated,
+        _linear_value,
+        _sinkhorn_velocity,
+        1 / EPSILON,
+    ),
+    "sigmoid": Kind(
+        "sigmoid", 1, _make_layers, _constant_value, _sigmoid_velocity, 1.0
+    ),
+    "multi-head": Kind(
+        "softmax", 2, _make_interpolated, _linear_value, softmax_velocity, 1.0
+    ),
 }
 
 
@@ -120,60 +133,63 @@ def _term(kind: Kind, Q: JaxArray, K: JaxArray, V: JaxArray) -> AbstractDynamics
     make = lambda *head: attentions[kind.attention](*head, epsilon=EPSILON)
     if kind.heads == 1:
         stack = eqx.filter_vmap(make)(Q[:, 0], K[:, 0], V[:, 0])
-        return kind.depth(stack)
+        return kind.assemble(stack)
     heads = lambda *node: Heads(eqx.filter_vmap(make)(*node))
-    return kind.depth(eqx.filter_vmap(heads)(Q, K, V))
+    return kind.assemble(eqx.filter_vmap(heads)(Q, K, V))
 
 
 @eqx.filter_jit
-def _flows(members: Members, which: JaxArray) -> tuple[JaxArray, JaxArray]:
-    def one(run: Members, chosen: JaxArray) -> tuple:
+def _flows(members: Members, masks: JaxArray) -> tuple[JaxArray, JaxArray]:
+    def member_flow(run: Members, mask: JaxArray) -> tuple:
         terms = [
             _term(KINDS[name], *(share * part for part in (run.Q, run.K, run.V)))
-            for name, share in zip(FLOWN, chosen, strict=True)
+            for name, share in zip(FLOW_KINDS, mask, strict=True)
         ]
         path = flow(Sum(*terms), Points.weighted(run.x, run.w), np.array(FRAMES))
         return path.coordinates, path.code
 
-    each = lambda chosen: eqx.filter_vmap(lambda run: one(run, chosen))(members)
-    return eqx.filter_vmap(each)(which)
+    kind_flows = lambda mask: eqx.filter_vmap(lambda run: member_flow(run, mask))(
+        members
+    )
+    return eqx.filter_vmap(kind_flows)(masks)
 
 
 @eqx.filter_jit
 def _sinkhorn(t: JaxArray, members: Members) -> JaxArray:
-    def one(run: Members) -> JaxArray:
+    def member_velocity(run: Members) -> JaxArray:
         mu = Points.weighted(run.x, run.w)
         parts = (jnp.asarray(part) for part in (run.Q, run.K, run.V))
         return _term(KINDS["Sinkhorn"], *parts).field(t, mu)(mu.tokens)
 
-    return eqx.filter_vmap(one)(members)
+    return eqx.filter_vmap(member_velocity)(members)
 
 
 def trajectories(members: Members) -> dict[str, Array]:
     """The library's tokens at the frames, `(members, frames, n, d)` for each kind.
 
-    One program for all: a sum of four fields, of which all but one have V = 0; and
-    for Sinkhorn the library's field in SciPy's DOP853, which compiles faster.
+    One compiled program serves four kinds: a sum of four fields, of which all but one
+    have zero parameters. For Sinkhorn, SciPy's DOP853 integrates the library's field,
+    which compiles faster.
 
     Raises:
         RuntimeError: if a run did not reach the last frame.
     """
-    paths, codes = _flows(members, jnp.asarray(np.eye(len(FLOWN))))
+    paths, codes = _flows(members, jnp.asarray(np.eye(len(FLOW_KINDS))))
     if np.any(np.asarray(codes)):
         raise RuntimeError(f"A flow ended early: {np.asarray(codes).tolist()}.")
-    found = dict(zip(FLOWN, np.asarray(paths), strict=True))
+    tokens_by_kind = dict(zip(FLOW_KINDS, np.asarray(paths), strict=True))
     frames = [members.x]
     for a, b in itertools.pairwise(FRAMES):
         rate = lambda t, x, a=a: np.asarray(
             _sinkhorn(jnp.asarray(a + t), members._replace(x=x))
         )
-        piece = np.array([0.0, b - a])  # between frames, and so between kinks
-        frames.append(ref.integrated(rate, frames[-1], piece, rtol=1e-10)[-1])
-    return found | {"Sinkhorn": np.stack(frames, axis=1)}
+        piece = np.array([0.0, b - a])  # Sinkhorn's parameters have kinks at frames
+        frames.append(ref.integrate(rate, frames[-1], piece, rtol=1e-10)[-1])
+    return tokens_by_kind | {"Sinkhorn": np.stack(frames, axis=1)}
 
 
 def reference(name: str, members: Members, m: int) -> Array:
-    """Where NumPy carries the tokens of one member by the last frame."""
+    """Tokens of one member at the last frame, in NumPy."""
     kind = KINDS[name]
     parts = [getattr(members, part)[m] for part in "QKV"]
     w, y = members.w[m], members.x[m]
@@ -181,47 +197,47 @@ def reference(name: str, members: Members, m: int) -> Array:
         middle = (start + end) / 2
 
         def rate(t: float, x: Array, middle: float = middle) -> Array:
-            Q, K, V = (kind.at(part, t, middle) for part in parts)
-            each = [kind.velocity(*M, x, w) for M in zip(Q, K, V, strict=True)]
-            return np.sum(each[: kind.heads], axis=0)
+            Q, K, V = (kind.value_at(part, t, middle) for part in parts)
+            velocities = [kind.velocity(*M, x, w) for M in zip(Q, K, V, strict=True)]
+            return np.sum(velocities[: kind.heads], axis=0)
 
-        y = ref.integrated(rate, y, np.array([start, end]))[-1]
+        y = ref.integrate(rate, y, np.array([start, end]))[-1]
     return y
 
 
-def at_times(name: str, values: Array, ts: Array) -> Array:
-    """One member's parameter, `(nodes, heads, d, d)`, at many times of one kind."""
+def sample_parameter(name: str, values: Array, ts: Array) -> Array:
+    """Values of one member's parameter, `(nodes, heads, d, d)`, at the times `ts`."""
     kind = KINDS[name]
     middles = np.clip(ts, 1e-9, 1 - 1e-9)
-    found = [kind.at(values, t, s) for t, s in zip(ts, middles, strict=True)]
-    return np.stack(found)[:, : kind.heads]
+    samples = [kind.value_at(values, t, s) for t, s in zip(ts, middles, strict=True)]
+    return np.stack(samples)[:, : kind.heads]
 
 
 def operator_norm(matrices: Array) -> Array:
-    """The largest singular value, over leading axes."""
+    """Largest singular value of each matrix of a stack."""
     return np.linalg.norm(matrices, 2, axis=(-2, -1))
 
 
 def radii(name: str, members: Members, m: int, size: Unary = operator_norm) -> Array:
     r"""$R(t) = R_0\exp\int_0^t\sum_h|V^{(h)}|$ at the frames; `size` gives $|V|$.
 
-    By 12 Gauss–Legendre nodes on every piece between frames and kinks.
+    Computed by 12 Gauss–Legendre nodes on each piece between frames and kinks.
     """
     kind = KINDS[name]
     cuts = np.union1d(FRAMES, kind.kinks)
     nodes, weights = np.polynomial.legendre.leggauss(12)
-    integral, grown = 0.0, [0.0]
+    integral, integrals = 0.0, [0.0]
     for a, b in itertools.pairwise(cuts):
-        V = at_times(name, members.V[m], (a + b) / 2 + (b - a) / 2 * nodes)
+        V = sample_parameter(name, members.V[m], (a + b) / 2 + (b - a) / 2 * nodes)
         sizes = np.sum(size(kind.value_scale * V), axis=1)
         integral += float(weights @ sizes) * (b - a) / 2
-        grown += [integral] if b in FRAMES else []
+        integrals += [integral] if b in FRAMES else []
     start = np.max(np.linalg.norm(members.x[m], axis=1))
-    return start * np.exp(np.array(grown))
+    return start * np.exp(np.array(integrals))
 
 
-def generic(rng: Rng, heads: int = 2) -> tuple[Array, Array, Array]:
-    r"""Parameters that turn with depth: $M_0\cos\theta_i + M_1\sin\theta_i$."""
+def random_parameters(rng: Rng, heads: int = 2) -> tuple[Array, Array, Array]:
+    r"""Random parameters that rotate with time: $M_0\cos\theta_i + M_1\sin\theta_i$."""
     angles = np.array([0.0, 0.9, 2.1])[:, None, None, None]
     sizes = np.array([0.5, 0.5, 0.6])[:, None, None, None, None]
     pairs = rng.normal(size=(3, 2, heads, 2, 2)) * sizes
@@ -235,8 +251,9 @@ def constants(
     r"""$C_1(R)$ and $C_2R^2$ of one head of softmax, L2, Sinkhorn or sigmoid.
 
     castin2025, Lemmas B.2, B.3, B.6 and B.7, with the corrected constants of ERRATA
-    C26 and C27, and for Sinkhorn with ours, where $2a/(1 - \tanh a) = a(1 + e^{2a})$.
-    From $v = \|V\|$, $a = \|A\|R^2$, $q = \|Q\|R$, $k = \|K\|R$ for $\epsilon = 1$.
+    C26 and C27, and for Sinkhorn with our own constant, where
+    $2a/(1 - \tanh a) = a(1 + e^{2a})$. The arguments are $v = \|V\|$, $a = \|A\|R^2$,
+    $q = \|Q\|R$ and $k = \|K\|R$, for $\epsilon = 1$.
     """
     e = lambda s: np.e**s
     return {

@@ -1,4 +1,4 @@
-"""Tokens under layers of attention: they collapse without the skip, and not with it."""
+"""Collapse of tokens under layers of attention, without and with skip connections."""
 
 import jax.random as jr
 
@@ -9,19 +9,26 @@ from meanfield.flows import flow
 from meanfield.measures import Points
 from meanfield.theorems._arrays import Array, JaxArray, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import Slack, ascend, attacked, bounded, close, order
+from meanfield.theorems._protocols import (
+    Slack,
+    ascend,
+    ball_measure,
+    close,
+    compare,
+    order,
+)
 from meanfield.theorems._vocabulary import Cloud, Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library.ensembles import norm
 
-NORMALISED = ("softmax", "sinkhorn")
+VARIANTS = ("softmax", "sinkhorn")
 SIZES = np.array([0.05, 0.025, 0.0125, 0.00625])  # of clouds that a layer contracts
-ROUNDED = "rounding of sums over six tokens; Sinkhorn's marginals to 4e-11"
-FLOWN = "steps of 4e-10, as many as there are, each smaller than the distance it moves"
+WHY_ROUNDING = "rounding of sums over six tokens; Sinkhorn's marginals to 4e-11"
+WHY_FLOW = "the local errors of 4e-10 of all steps, each relative to the distance moved"
 
 
 def diameter(x: Array) -> float:
-    """The largest distance of two tokens."""
+    """Largest distance between two tokens."""
     return float(np.max(np.linalg.norm(x[:, None] - x[None, :], axis=-1)))
 
 
@@ -47,45 +54,52 @@ def diameter(x: Array) -> float:
     ),
 )
 def collapse(case: Case, *, skip: float = 0.0) -> Checks:
-    r"""Layers of the library: softmax attacked by ascent, random clouds, and sizes.
+    r"""Compares diameters of tokens before and after the library's layers.
 
-    Adam ascends the ratio to the tanh for three tokens in the plane; two on a line
-    reach it. Of 20 clouds of six weighted tokens in d = 3, softmax and Sinkhorn:
-    matrices against $\delta$, row by row; diameters as powers of the first; three
-    layers of softmax against NumPy's.
+    Gradient ascent of the ratio to the tanh bound for three tokens in the plane under
+    softmax; two tokens on a line must reach it. For 20 clouds of six weighted tokens in
+    d = 3, under softmax and Sinkhorn: diameters against $\delta D$, and $\delta$, over
+    all pairs of rows, against the tanh. The order of the diameter after a layer in that
+    before; and three layers of softmax against NumPy.
     """
-    # `skip` times the tokens themselves is added to a layer.
+    # A layer adds `skip` times the tokens.
     label = "D after over |V| tanh(|A|D²/4ε) D"
-    yield ascend(case, label, _log_ratio, _start, given=(skip,))
-    # Two tokens on a line, for which the bound is an equality.
-    one, at = np.eye(1), att.bare(np.array([[-0.7], [0.7]]))
-    p = Parameters(one, one, one, np.asarray(0.7))
-    D = diameter(at.x)
-    after = diameter(_layer(p, "softmax", at, skip))
-    yield close("two tokens on a line: the bound is reached", after, _bound(p, D) * D)
+    yield ascend(case, label, _log_ratio, _start, args=(skip,))
+    # Two tokens on a line, for which the bound is reached.
+    identity, cloud = np.eye(1), att.uniform_cloud(np.array([[-0.7], [0.7]]))
+    p = Parameters(identity, identity, identity, np.asarray(0.7))
+    D = diameter(cloud.x)
+    D_after = diameter(_layer(p, "softmax", cloud, skip))
+    yield close("two tokens on a line: the bound is reached", D_after, _bound(p, D) * D)
     yield from _brute_force(case, skip)
-    # Diameters after a layer as powers of those before, for clouds that shrink.
-    p, at = _drawn(case, "order")
-    middle = at.share @ at.x
-    for name in NORMALISED:
-        clouds = [at._replace(x=middle + h * (at.x - middle)) for h in SIZES]
-        before = [diameter(each.x) for each in clouds]
-        after = [diameter(_layer(p, name, each, skip)) for each in clouds]
+    # Order of the diameter after a layer in the diameter before, for shrinking clouds.
+    p, cloud = _draw_problem(case, "order")
+    middle = cloud.share @ cloud.x
+    for name in VARIANTS:
+        clouds = [cloud._replace(x=middle + h * (cloud.x - middle)) for h in SIZES]
+        D_before = [diameter(scaled_cloud.x) for scaled_cloud in clouds]
+        D_after = [
+            diameter(_layer(p, name, scaled_cloud, skip)) for scaled_cloud in clouds
+        ]
         label = f"order of D after in D, {name}"
-        yield order(label, before, after, 3.0, names=("D", "D after"))
+        yield order(label, D_before, D_after, 3.0, names=("D", "D after"))
     yield _three_layers(case, skip)
 
 
-def _log_ratio(at: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
-    """The diameter after a layer of softmax over its bound, logarithm."""
-    mu = attacked(at["z"], at["w"], 1.0)
-    made = attentions["softmax"](at["Q"], at["K"], jnp.eye(2))
+def _log_ratio(parameters: dict[str, JaxArray], skip: JaxArray) -> JaxArray:
+    """Logarithm of the diameter after a layer of softmax, over its bound."""
+    mu = ball_measure(parameters["z"], parameters["w"], 1.0)
+    attention = attentions["softmax"](parameters["Q"], parameters["K"], jnp.eye(2))
     x = mu.tokens.x
     first, last = (
         jnp.sqrt(jnp.max(jnp.sum((y[:, None] - y[None, :]) ** 2, axis=-1)))
-        for y in (x, skip * x + made.field(0.0, mu)(mu.tokens))
+        for y in (x, skip * x + attention.field(0.0, mu)(mu.tokens))
     )
-    return jnp.log(last / first / jnp.tanh(norm(at["K"].T @ at["Q"]) * first**2 / 4))
+    return jnp.log(
+        last
+        / first
+        / jnp.tanh(norm(parameters["K"].T @ parameters["Q"]) * first**2 / 4)
+    )
 
 
 def _start(key: PRNGKey) -> dict[str, JaxArray]:
@@ -95,33 +109,35 @@ def _start(key: PRNGKey) -> dict[str, JaxArray]:
     )
 
 
-def _layer(p: Parameters, name: str, at: Cloud, skip: float) -> Array:
-    """Tokens after a layer of the library; Sinkhorn's value is divided by ε there."""
+def _layer(p: Parameters, name: str, cloud: Cloud, skip: float) -> Array:
+    """Tokens after one layer by the library, which divides Sinkhorn's value by ε."""
     scale = float(p.epsilon) if name == "sinkhorn" else 1.0
-    moved = att.variants((name,), p, at)[name]
-    return skip * at.x + scale * np.asarray(moved)
+    velocity = att.variants((name,), p, cloud)[name]
+    return skip * cloud.x + scale * np.asarray(velocity)
 
 
-def _drawn(case: Case, name: str) -> tuple[Parameters, Cloud]:
-    """Six weighted tokens in space, and generic scores; the value is the identity."""
+def _draw_problem(case: Case, name: str) -> tuple[Parameters, Cloud]:
+    """Random parameters with V = I, and six weighted tokens in d = 3."""
     rng = case.rng(name)
-    return att.generic(rng, 2, 3)._replace(V=np.eye(3)), att.cloud(rng, 6, 3)
+    return att.random_parameters(rng, 2, 3)._replace(V=np.eye(3)), att.random_cloud(
+        rng, 6, 3
+    )
 
 
 def _brute_force(case: Case, skip: float) -> Checks:
-    """The largest ratios over clouds, by all pairs of rows."""
+    """Checks of the largest ratios over random clouds; δ from all pairs of rows."""
     ratios = []
     for i in range(case.pick(20, 200)):
-        for name in NORMALISED:
-            p, at = _drawn(case, f"cloud {i}")
-            (P,) = np.asarray(att.matrices(p.attention(name), at))
+        for name in VARIANTS:
+            p, cloud = _draw_problem(case, f"cloud {i}")
+            (P,) = np.asarray(att.matrices(p.attention(name), cloud))
             delta = max(np.sum(np.abs(a - b)) / 2 for a in P for b in P)
-            D, after = diameter(at.x), diameter(_layer(p, name, at, skip))
-            ratios.append([after / (delta * D), delta / _bound(p, D)])
-    over, share = np.max(ratios, axis=0)
-    slack = Slack(tolerance=1e-9, why=ROUNDED)
-    yield bounded("diameters over δD", over, "<=", 1.0, **slack)
-    yield bounded("δ over tanh(|A|D²/4ε)", share, "<=", 1.0, **slack)
+            D, D_after = diameter(cloud.x), diameter(_layer(p, name, cloud, skip))
+            ratios.append([D_after / (delta * D), delta / _bound(p, D)])
+    largest_ratio, share = np.max(ratios, axis=0)
+    slack = Slack(tolerance=1e-9, why=WHY_ROUNDING)
+    yield compare("diameters over δD", largest_ratio, "<=", 1.0, **slack)
+    yield compare("δ over tanh(|A|D²/4ε)", share, "<=", 1.0, **slack)
 
 
 def _bound(p: Parameters, D: float) -> float:
@@ -129,18 +145,18 @@ def _bound(p: Parameters, D: float) -> float:
 
 
 def _three_layers(case: Case, skip: float) -> Check:
-    p, at = _drawn(case, "layers")
-    x = at.x
+    p, cloud = _draw_problem(case, "layers")
+    x = cloud.x
     for _ in range(3):
-        at = at._replace(x=_layer(p, "softmax", at, skip))
-        x = skip * x + att.softmax(p, at._replace(x=x), x)
-    return close("three layers of softmax", at.x, x)
+        cloud = cloud._replace(x=_layer(p, "softmax", cloud, skip))
+        x = skip * x + att.softmax(p, cloud._replace(x=x), x)
+    return close("three layers of softmax", cloud.x, x)
 
 
 @statement(
     "new:token-collapse-skip",
     source="This project",
-    claim=r"With the skip tokens do not collapse so: under $x_i' = V\sum_jP_{ij}x_j$ "
+    claim=r"With the skip, collapse is slow: under $x_i' = V\sum_jP_{ij}x_j$ "
     r"their diameter is at least $D(0)/\sqrt{1 + 2ctD(0)^2}$, $c = |A||V|/4\epsilon$, "
     r"and $t^{-1/2}$ is reached.",
     hypotheses=r"P as for token-collapse",
@@ -151,38 +167,41 @@ def _three_layers(case: Case, skip: float) -> Check:
         ("least D(t) over its bound",),
     ),
 )
-def skipping(case: Case, *, drift: float = 0.0) -> Checks:
-    r"""Flows of softmax by the library: eight clouds, and two tokens on a line.
+def skip_connection(case: Case, *, drift: float = 0.0) -> Checks:
+    r"""Compares diameters of tokens under the library's softmax flows with the bound.
 
-    Clouds of six weighted tokens in d = 3 with values of either sign, to t = 4: the
-    least ratio to the bound over frames. The pair, with $V = -1$, to t = 10 000: its
-    diameter as a power of time.
+    Eight clouds of six weighted tokens in d = 3, with values of either sign, to t = 4:
+    the smallest ratio to the bound over the frames. Two tokens on a line with $V = -1$,
+    to t = 10 000: the order of their distance in t.
     """
     # `drift` times x is added to the velocity.
     ratios, ts = [], np.linspace(0, 4, 9)
     for i in range(case.pick(8, 32)):
-        p, at = _drawn(case, f"flow {i}")
+        p, cloud = _draw_problem(case, f"flow {i}")
         V = case.rng(f"flow {i}: value").normal(size=(3, 3)) / 2
         p = p._replace(V=(-1) ** i * V)
-        D = _diameters(p, at, ts, drift)
+        D = _diameters(p, cloud, ts, drift)
         c = np.linalg.norm(p.A, 2) * np.linalg.norm(p.V, 2) / (4 * p.epsilon)
         ratios.append(np.min(D / D[0] * np.sqrt(1 + 2 * c * ts * D[0] ** 2)))
-    flown = Slack(tolerance=1e-7, why=FLOWN)
-    yield bounded("least D(t) over its bound", np.min(ratios), ">=", 1.0, **flown)
-    one, late = np.eye(1), 10.0 ** np.arange(1, 4.5, 0.5)
-    p, pair = Parameters(one, one, -one, np.asarray(0.7)), np.array([[-0.7], [0.7]])
-    D = _diameters(p, att.bare(pair), np.concatenate([[0.0], late]), drift)[1:]
+    slack = Slack(tolerance=1e-7, why=WHY_FLOW)
+    yield compare("least D(t) over its bound", np.min(ratios), ">=", 1.0, **slack)
+    identity, late = np.eye(1), 10.0 ** np.arange(1, 4.5, 0.5)
+    p, pair = (
+        Parameters(identity, identity, -identity, np.asarray(0.7)),
+        np.array([[-0.7], [0.7]]),
+    )
+    D = _diameters(p, att.uniform_cloud(pair), np.concatenate([[0.0], late]), drift)[1:]
     label = "order in t of a pair's diameter"
     yield order(label, late, D, -0.5, names=("t", "D"))
 
 
 @eqx.filter_jit
-def _flown(p: Parameters, mu: Points, ts: JaxArray, drift: JaxArray) -> JaxArray:
-    still = Drift(drift * jnp.eye(mu.tokens.x.shape[1]))
-    return flow(Sum(p.attention("softmax"), still), mu, ts).coordinates
+def _flow_tokens(p: Parameters, mu: Points, ts: JaxArray, drift: JaxArray) -> JaxArray:
+    drift_term = Drift(drift * jnp.eye(mu.tokens.x.shape[1]))
+    return flow(Sum(p.attention("softmax"), drift_term), mu, ts).coordinates
 
 
-def _diameters(p: Parameters, at: Cloud, ts: Array, drift: float) -> Array:
-    """Of the library's flow, at each time."""
-    x = _flown(p, att.points(at), jnp.asarray(ts), jnp.asarray(drift))
-    return np.array([diameter(each) for each in np.asarray(x)])
+def _diameters(p: Parameters, cloud: Cloud, ts: Array, drift: float) -> Array:
+    """Diameters of the tokens of the library's flow, at each time."""
+    x = _flow_tokens(p, att.points(cloud), jnp.asarray(ts), jnp.asarray(drift))
+    return np.array([diameter(frame) for frame in np.asarray(x)])

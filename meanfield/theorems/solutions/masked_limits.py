@@ -1,8 +1,8 @@
-"""Masked attention: velocities jump where distances vanish."""
+"""Masked attention: discontinuity of the velocity with respect to the measure."""
 
 from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import bounded, gap, order
+from meanfield.theorems._protocols import compare, gap, order
 from meanfield.theorems.reference.measures import wasserstein
 
 from ._masked import EPSILON, Line, velocities
@@ -19,19 +19,22 @@ from ._masked import EPSILON, Line, velocities
     control=("at s = 1, where nothing is masked", {"s": 1.0}, ("jump…", "smallest…")),
 )
 def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
-    """The library's masked field at s = ½ of two atoms, the second at ½ + 1/n.
+    """Compares the jump of the library's masked field at s = ½ with its closed form.
 
-    In the limit it is at ½: the jump against its closed form, and W_2 by linear
-    programmes, which tends to zero like 1/n; and the printed masses 1/n at n², in or
-    out of sight.
+    The measures have two atoms, the second at position ½ + 1/n, which tends to ½; W_2
+    to the limit, by linear programmes, must be of order 1/n. Also the printed sequence:
+    mass 1/n at x = n², visible or masked.
     """
     gaps = []
     for n in (10, 100, 1000):
         w, x = np.array([0.75 - 1 / n, 1 / n, 0.25]), np.array([0.0, n**2, 0.0])
-        seen = Line(0.0, 0.0, 1.3, x, w, np.array([0.25, 0.5, 0.9]))
-        w, after = np.array([0.75, 1 / n, 0.25 - 1 / n]), np.array([0.25, 1.0, 0.9])
-        unseen = seen._replace(w=w, s=after)
-        gaps.append(np.ptp(velocities([seen, unseen], 0.4, 0.75)) / (1.3 * n / 0.75))
+        visible_line = Line(0.0, 0.0, 1.3, x, w, np.array([0.25, 0.5, 0.9]))
+        w, positions = np.array([0.75, 1 / n, 0.25 - 1 / n]), np.array([0.25, 1.0, 0.9])
+        hidden_line = visible_line._replace(w=w, s=positions)
+        gaps.append(
+            np.ptp(velocities([visible_line, hidden_line], 0.4, 0.75))
+            / (1.3 * n / 0.75)
+        )
     yield from _jump(case, s=s)
     label = "printed sequence: jump at s = ¾ over 4n|V|/3"
     why = "rounding of a sum of three terms"
@@ -39,22 +42,22 @@ def discontinuity(case: Case, *, s: float = 0.5) -> Checks:
 
 
 def _jump(case: Case, *, s: float) -> Checks:
-    """The field at (s, 0.3) of halves at positions 0 and ½ + 1/n, and in the limit."""
+    """Checks of the field at (s, 0.3) for two atoms, the second at ½ + 1/n."""
     rng = case.rng("jump")
     Q, K, V = rng.uniform(0.5, 1.5, size=3)
     x = np.array([rng.uniform(-0.5, 0), rng.uniform(0.5, 1)])
     half, counts = np.full(2, 0.5), (10, 100, 1000)
     limit = Line(Q, K, V, x, half, np.array([0.0, 0.5]))
     lines = [limit._replace(s=np.array([0.0, 0.5 + 1 / n])) for n in counts]
-    found = velocities([*lines, limit], 0.3, s)
+    fields = velocities([*lines, limit], 0.3, s)
     share = 1 / (1 + np.exp(Q * K * 0.3 * (x[0] - x[1]) / EPSILON))
     clouds = [np.stack([line.s, x], axis=1) for line in (*lines, limit)]
     W = [wasserstein(cloud, clouds[-1], weights=(half, half)) for cloud in clouds[:-1]]
-    gone = np.abs(found[:-1] - found[-1])
+    jumps = np.abs(fields[:-1] - fields[-1])
     jump = V * share * (x[1] - x[0])
     label = "jump of the field at n = 10, 100, 1000"
     why = "rounding of a sum of two terms"
-    yield gap(label, gone, np.full(3, jump), tolerance=1e-13, why=why)
-    yield bounded("smallest jump over W_2", np.min(gone / W), ">=", 1.0)
+    yield gap(label, jumps, np.full(3, jump), tolerance=1e-13, why=why)
+    yield compare("smallest jump over W_2", np.min(jumps / W), ">=", 1.0)
     small = 1 / np.array(counts)
     yield order("order of W_2 in 1/n", small, W, 1.0, names=("1/n", "W₂"))

@@ -6,7 +6,7 @@ from scipy.linalg import expm
 
 from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, ascend, bounded, gap, order
+from meanfield.theorems._protocols import Slack, ascend, compare, gap, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 
 from . import _masked as masked
@@ -39,48 +39,48 @@ STEPS = Slack(tolerance=1e-6, why=WHY)
 def powers(
     case: Case, *, factor: Callable[[float], float] = lambda p: p / (p - 1)
 ) -> Checks:
-    """Masked flows of 10, 30 and 90 tokens with A = 0, V = 1, one of them moved.
+    """Compares growth of d_p between masked flows with Hardy's constant.
 
-    Filled up with tokens of no weight; against the exponential of the matrix of
-    averages. Ratios of d_p for p = 1.5, 2, 3 with the first token moved, and along the
-    singular vector in which d_2 grows most.
+    Flows of 10, 30 and 90 tokens with A = 0, V = 1 by the library, compared with the
+    exponential of the matrix of averages. Ratios d_p(1)/d_p(0) for p = 1.5, 2, 3, with
+    the first token displaced and along the singular vector for which d_2 grows most.
     """
     lines = _means(case)
-    paths = masked.carried(lines)
+    paths = masked.carry_lines(lines)
     expected = expm(_averages(COUNTS[-1])) @ lines[5].x
     yield gap("90 tokens at t = 1", paths[5][-1], expected, **STEPS)
     why = f"{WHY}, over a distance of 90 to the power of -2/3 at least"
     for p in POWERS:
         label = f"largest d_p(1)/d_p(0), p = {p:g}, over exp of Hardy's constant"
         share = np.max(_ratios(lines, paths, p)) / np.exp(factor(p))
-        yield bounded(label, share, "<=", 1.0, tolerance=2e-5, why=why)
+        yield compare(label, share, "<=", 1.0, tolerance=2e-5, why=why)
 
 
-@powers.misprinted(
+@powers.register_misprint(
     "C5",
-    printed=r"The theory adapts to $d_p$ for all $p \ge 1$, with the same constants.",
-    corrected=r"$p > 1$, and the constant carries $\frac{p}{p-1}$.",
+    claim=r"The theory adapts to $d_p$ for all $p \ge 1$, with the same constants.",
+    correction=r"$p > 1$, and the constant carries $\frac{p}{p-1}$.",
     counterexample="n tokens of equal weight, A = 0, V = 1, the first one moved: by t "
     "= 1 token i moves by 1/i at least, and d_1 grows by more than log n: beyond e², "
-    "Hardy's for p = 2, and every constant",
+    "Hardy's factor for p = 2, and beyond every constant",
 )
 def _(case: Case) -> Counterexample:
     lines = _means(case)
-    paths = masked.carried(lines)
+    paths = masked.carry_lines(lines)
     first, second = (_ratios(lines, paths, p)[:3] for p in (1.0, 2.0))
     harmonic = [1 + np.sum(1 / np.arange(1, n + 1)) for n in COUNTS]
     least = np.min(first / harmonic)
     return Counterexample(
-        printed=(bounded("d_1(1)/d_1(0), n = 90", first[-1], "<=", np.exp(2)),),
-        corrected=(
-            bounded("d_2(1)/d_2(0), n = 90", second[-1], "<=", np.exp(2)),
-            bounded("d_1(1)/d_1(0) over 1 + 1 + 1/2 + … + 1/n", least, ">=", 1.0),
+        misprint=(compare("d_1(1)/d_1(0), n = 90", first[-1], "<=", np.exp(2)),),
+        correction=(
+            compare("d_2(1)/d_2(0), n = 90", second[-1], "<=", np.exp(2)),
+            compare("d_1(1)/d_1(0) over 1 + 1 + 1/2 + … + 1/n", least, ">=", 1.0),
         ),
     )
 
 
 def _averages(n: int) -> Array:
-    """The mean of the tokens up to each one."""
+    """Matrix that maps tokens to the means of the tokens up to each one."""
     return np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
 
 
@@ -92,20 +92,20 @@ def _means(case: Case) -> list[masked.Line]:
     lines = []
     worst = np.linalg.svd(expm(_averages(COUNTS[-1])))[2][0]
     moves = [(n, np.eye(n)[0]) for n in COUNTS] + [(COUNTS[-1], worst)]
-    for n, away in moves:
+    for n, direction in moves:
         x = case.rng(f"n={n}").uniform(-1, 1, size=n)
         w, s = np.full(n, 1 / n), np.arange(1, n + 1) / n
-        lines += [masked.Line(0.0, 0.0, 1.0, y, w, s) for y in (x, x + away)]
+        lines += [masked.Line(0.0, 0.0, 1.0, y, w, s) for y in (x, x + direction)]
     return lines
 
 
 def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
     """$d_p(1)/d_p(0)$ of the pairs."""
-    found = []
+    ratios = []
     for line, x, y in zip(lines[::2], paths[::2], paths[1::2], strict=True):
         first, last = (masked.distance(x[t], y[t], line.w, p) for t in (0, -1))
-        found.append(last / first)
-    return np.array(found)
+        ratios.append(last / first)
+    return np.array(ratios)
 
 
 @statement(
@@ -120,15 +120,18 @@ def _ratios(lines: list[masked.Line], paths: list[Array], p: float) -> Array:
         r"$c = \|V\|(1 + 2\|A\|R\|x\|)e^{2\|A\|R\|x\|}$, $C_1$ is $c$ at "
         r"$\|x\| = R = R(t)$, $C_2 = \|V\|\|A\|$" + BANDWIDTH
     ),
-    remark="The 2 is Hardy's: averages over earlier positions are bounded on $L^2$.",
+    remark="The factor 2 comes from Hardy's inequality for averages over earlier "
+    "positions in $L^2$.",
 )
 def existence(case: Case) -> Checks:
-    """Masked flows of 10, 30 and 90 tokens of unequal weight, one of them moved.
+    """Compares masked flows of 10, 30 and 90 tokens with the bounds.
 
-    Against NumPy's DOP853, against R(t), d by its closed form; and the estimate at a
-    position by an ascent over parameters, atoms, weights and moves.
+    The library's flows, with unequal weights and the first token displaced, are
+    compared with SciPy's DOP853, with R(t) and with the growth bound of d (closed
+    form). The estimate at a position is tested by gradient ascent over parameters,
+    atoms, weights and displacements.
     """
-    # Pairs with A ≠ 0 and unequal weights, and one run with V < 0.
+    # Pairs with A ≠ 0 and unequal weights; one run with V < 0; one at a single point.
     lines = []
     for n in COUNTS:
         rng = case.rng(f"n={n}")
@@ -140,7 +143,7 @@ def existence(case: Case) -> Checks:
     x, s = rng.uniform(-1, 1, size=10), np.sort(rng.uniform(size=10))
     lines.append(masked.Line(0.8, masked.EPSILON, -1.3, x, np.full(10, 0.1), s))
     lines = [*lines, lines[-1]._replace(V=1.3, x=np.ones(10))]
-    paths = masked.carried(lines)
+    paths = masked.carry_lines(lines)
     label = "|dΓ(s, x)| θ([0, s])^½ / (c d)"
     ends, expected = columns((paths[i][-1], masked.reference(lines[i])) for i in (1, 6))
     yield gap("10 tokens at t = 1", ends, expected, **STEPS)
@@ -149,27 +152,27 @@ def existence(case: Case) -> Checks:
         R = np.abs(path[0]).max() * np.exp(abs(line.V) * masked.FRAMES[1:])
         shares.append(np.abs(path[1:]).max(axis=1) / R)
     slack = Slack(tolerance=1e-6, why=f"{WHY}; tokens at one point reach it")
-    yield bounded("largest |x|/R(t), all runs", np.max(shares), "<=", 1.0, **slack)
+    yield compare("largest |x|/R(t), all runs", np.max(shares), "<=", 1.0, **slack)
     yield from _growth(lines, paths, hardy=2.0)
     yield ascend(case, label, masked.log_pointwise, masked.start, steps=80)
 
 
-@existence.refuted_by("without Hardy's factor 2, which A = 0 shows at 90 tokens")
+@existence.register_control("without Hardy's factor 2, for A = 0 and 90 tokens")
 def _(case: Case) -> Checks:
     lines = _means(case)
-    return list(_growth(lines, masked.carried(lines), hardy=1.0))[2:]
+    return list(_growth(lines, masked.carry_lines(lines), hardy=1.0))[2:]
 
 
-@existence.misprinted(
+@existence.register_misprint(
     "C5",
-    printed=r"(iii) $\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,d(\mu,\nu)$ "
+    claim=r"(iii) $\|\Gamma_\mu(s,x) - \Gamma_\nu(s,x)\| \le c(x,R)\,d(\mu,\nu)$ "
     "with $c$ independent of $s$.",
-    corrected=r"$c(x,R)\,\theta([0,s])^{-\frac12} d(\mu,\nu)$.",
+    correction=r"$c(x,R)\,\theta([0,s])^{-\frac12} d(\mu,\nu)$.",
     counterexample="θ = ηδ₀ + (1 - η)δ₁, only the atom at position 0 moved, s = 0, η "
     "to 1e-4",
 )
 def _(case: Case) -> Counterexample:
-    # $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for shares η at position 0, and $c$.
+    # $|\Gamma_\mu - \Gamma_\nu|(0,x)/d$ for masses η at position 0, against $c$.
     rng = case.rng("shares")
     Q, K = 0.4 * rng.uniform(0.5, 1, size=2)
     V, R, x, h = 1.2, 1.0, 0.5, 0.3
@@ -179,33 +182,33 @@ def _(case: Case) -> Counterexample:
         w = np.array([eta, 1 - eta, 0.0])
         places = [np.array([y, later, 0.0]) for y in (0.2, 0.2 + h)]
         lines += [masked.Line(Q, K, V, z, w, s) for z in places]
-    apart = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2))[:, 0])
+    distances = np.abs(np.diff(masked.velocities(lines, x, 0.0).reshape(-1, 2))[:, 0])
     a = Q * K * R * x / masked.EPSILON
-    ratios, c = apart / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)
+    ratios, c = distances / (np.sqrt(SHARES) * h), V * (1 + 2 * a) * np.exp(2 * a)
     largest = np.max(ratios * np.sqrt(SHARES)) / c
     label = "order of |Γ_μ - Γ_ν| / d in η"
     return Counterexample(
-        printed=(bounded("|Γ_μ - Γ_ν|(0, x) / (c d)", ratios.max() / c, "<=", 1.0),),
-        corrected=(
-            bounded("|Γ_μ - Γ_ν|(0, x) η^½ / (c d)", largest, "<=", 1.0),
+        misprint=(compare("|Γ_μ - Γ_ν|(0, x) / (c d)", ratios.max() / c, "<=", 1.0),),
+        correction=(
+            compare("|Γ_μ - Γ_ν|(0, x) η^½ / (c d)", largest, "<=", 1.0),
             order(label, SHARES, ratios, -0.5, names=("η", "ratio")),
         ),
     )
 
 
 def _growth(lines: list[masked.Line], paths: list[Array], *, hardy: float) -> Checks:
-    r"""$\frac1t\log\frac{d(t)}{d(0)}$ of pairs against `hardy` $C_1 + C_2R^2$."""
+    r"""Checks of $\frac1t\log\frac{d(t)}{d(0)}$ against `hardy` $C_1 + C_2R^2$."""
     why = f"{WHY}, over a distance of 0.05/√900 at least, over t = 1/4"
     for i in range(0, 6, 2):
         line, pair = lines[i], (paths[i], paths[i + 1])
-        both = zip(*pair, strict=True)
-        d = np.array([masked.distance(x, y, line.w, 2.0) for x, y in both])
+        frames = zip(*pair, strict=True)
+        d = np.array([masked.distance(x, y, line.w, 2.0) for x, y in frames])
         R = max(np.abs(path[0]).max() for path in pair) * np.exp(line.V)
         a = abs(line.Q * line.K) / masked.EPSILON * R**2
         rate = np.max(np.log(d[1:] / d[0]) / masked.FRAMES[1:])
         bound = line.V * (hardy * (1 + 2 * a) * np.exp(2 * a) + a)
         label = f"largest (1/t) log d(t)/d(0), n = {len(line.x)}, A = {a / R**2:.2g}"
-        yield bounded(label, rate, "<=", bound, tolerance=1e-2, why=why)
+        yield compare(label, rate, "<=", bound, tolerance=1e-2, why=why)
 
 
 SHARES = (1e-1, 1e-2, 1e-3, 1e-4)

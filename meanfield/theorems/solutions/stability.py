@@ -4,18 +4,21 @@ from typing import Any
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Check, Checks, statement
-from meanfield.theorems._protocols import Slack, ascend, bounded, log_ratio_at, order
+from meanfield.theorems._protocols import Slack, ascend, compare, log_ratio_at, order
 from meanfield.theorems.estimates.attacks import BANDWIDTH
 from meanfield.theorems.reference.measures import wasserstein
 
 from . import _members as members
 from . import _particles as particles
-from ._short import light, log_ratio, start
+from ._short_flows import light_atom, log_ratio, start
 
 TIMES = np.linspace(0, 1, 41)
-PAIRS = ((members.SLOW, members.SLOW_MOVED), (members.STILL, members.TRANSLATED))
-ATTACKED = "(1/T) log W_1(T)/W_1(0) over C_1 + C_2 R²"
-NEAR = 0.85  # of the bound, which equality of C_1 alone leaves for ‖A‖R² = 0.6
+PAIRS = (
+    (members.SLOW, members.SLOW_NEIGHBOUR),
+    (members.TRANSLATION_BASE, members.TRANSLATION),
+)
+ASCENT_LABEL = "(1/T) log W_1(T)/W_1(0) over C_1 + C_2 R²"
+EQUALITY_SHARE = 0.85  # share of the bound that C_1 alone accounts for at ‖A‖R² = 0.6
 
 
 @statement(
@@ -37,7 +40,7 @@ NEAR = 0.85  # of the bound, which equality of C_1 alone leaves for ‖A‖R² =
         "without C_1: as if the field did not depend on the measure",
         {"first": 0.0},
         (
-            f"{ATTACKED}, …",
+            f"{ASCENT_LABEL}, …",
             *(
                 f"largest (1/t) log W_2(t)/W_2(0), {name}, translated"
                 for name in particles.KINDS
@@ -46,45 +49,47 @@ NEAR = 0.85  # of the bound, which equality of C_1 alone leaves for ‖A‖R² =
     ),
 )
 def stability(case: Case, *, first: float = 1.0) -> Checks:
-    """Ascents over short flows of each attention, and flows to t = 1 of pairs.
+    """Compares growth rates of distances between the library's flows with the bound.
 
-    Ascents vary parameters, atoms, weights and moves. A light atom that moves and pulls
-    heavy ones comes near the bound of softmax, of one head and of two, at ‖A‖R² = 0.6.
-    Of flows, with parameters that change in time: exact W_1 and W_2 by linear
-    programmes at six times; rates against the constant with norms by NumPy; the order
-    of W_2(1) in W_2(0) as tokens are moved less; and a translated cloud with A = 0,
-    V = 0.9 I, whose rate is C_1.
+    Gradient ascent over short flows of each attention varies parameters, atoms, weights
+    and displacements. A moving light atom that pulls heavy ones must come near the
+    bound of softmax, with one head and with two, at ‖A‖R² = 0.6. Pairs of flows to
+    t = 1, with time-dependent parameters: exact W_1 and W_2 by linear programmes at six
+    times, and the order of W_2(1) in W_2(0). For a translated cloud with A = 0 and
+    V = 0.9 I the rate must equal C_1.
     """
-    runs, paths = members.flown(case)
-    # Ascents over a short flow of each attention, all by one program.
-    for which, name in enumerate(particles.KINDS):
-        given, steps = (which, first), case.pick(60, 400)
-        label = f"{ATTACKED}, {name}"
-        yield ascend(case, label, log_ratio, start, given=given, steps=steps)
-    yield from _pulled(case)
+    runs, paths = members.member_flows(case)
+    # One compiled program serves the ascents of all attentions.
+    for index, name in enumerate(particles.KINDS):
+        arguments, steps = (index, first), case.pick(60, 400)
+        label = f"{ASCENT_LABEL}, {name}"
+        yield ascend(case, label, log_ratio, start, args=arguments, steps=steps)
+    yield from _light_atom_shares(case)
     for name in particles.KINDS:
-        yield _proportional(name, runs, paths[name])
+        yield _distance_order(name, runs, paths[name])
         for p in (1.0, 2.0):
             yield from _growth(name, runs, paths[name], first=first, p=p)
     rate = _log_growth(paths["softmax"], runs, PAIRS[-1], 2.0)
     far = Slack(
         tolerance=2e-6, why=f"{particles.WHY}, over a distance of 0.5, over t = 0.2"
     )
-    yield bounded("(1/t) log W_2(t)/W_2(0), translated", rate, "=", 0.9, **far)
+    yield compare("(1/t) log W_2(t)/W_2(0), translated", rate, "=", 0.9, **far)
 
 
-def _pulled(case: Case) -> Checks:
-    """The rate of a light atom that pulls heavy ones, over its bound."""
-    why = "near equality, which is of C_1 alone"
+def _light_atom_shares(case: Case) -> Checks:
+    """Checks that the rate of a light atom that pulls heavy ones is near its bound."""
+    why = "C_1 alone is reached"
     for name in ("softmax", "multi-head"):
-        given = (list(particles.KINDS).index(name), 1.0)
-        share = np.exp(log_ratio_at(case, log_ratio, light(0.6), given=given))
-        yield bounded(f"the same of a light atom, {name}", share, ">=", NEAR, why=why)
+        arguments = (list(particles.KINDS).index(name), 1.0)
+        share = np.exp(log_ratio_at(case, log_ratio, light_atom(0.6), args=arguments))
+        yield compare(
+            f"the same of a light atom, {name}", share, ">=", EQUALITY_SHARE, why=why
+        )
 
 
 def _rates(name: str, runs: particles.Members, m: int, R: float) -> tuple[Any, Any]:
-    r"""The largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads."""
-    Q, K, V = (particles.at_times(name, part[m], TIMES) for part in runs[:3])
+    r"""Largest $C_1(R)$ and $C_2R^2$ of a run up to t = 1, summed over heads."""
+    Q, K, V = (particles.sample_parameter(name, part[m], TIMES) for part in runs[:3])
     size, epsilon = particles.operator_norm, particles.EPSILON
     v = size(particles.KINDS[name].value_scale * V)
     a = size(np.swapaxes(K, -1, -2) @ Q) / epsilon * R**2
@@ -95,17 +100,17 @@ def _rates(name: str, runs: particles.Members, m: int, R: float) -> tuple[Any, A
 
 
 def _log_growth(paths: Array, runs: particles.Members, pair: tuple, p: float) -> float:
-    """The largest log W_p(t)/W_p(0) over t, for frames after the first, over t."""
+    """Largest (1/t) log W_p(t)/W_p(0) over the frames after the first."""
     weights = tuple(runs.w[m] for m in pair)
-    both = zip(*(paths[m] for m in pair), strict=True)
-    W = np.array([wasserstein(x, y, p, weights=weights) for x, y in both])
+    frames = zip(*(paths[m] for m in pair), strict=True)
+    W = np.array([wasserstein(x, y, p, weights=weights) for x, y in frames])
     return float(np.max(np.log(W[1:] / W[0]) / np.array(particles.FRAMES[1:])))
 
 
 def _growth(
     name: str, runs: particles.Members, paths: Array, *, first: float, p: float
 ) -> Checks:
-    r"""Growth rates of the pairs against $C_1 + C_2R^2$, `first` times $C_1$."""
+    r"""Checks of growth rates of pairs against $C_1 + C_2R^2$, with `first` $C_1$."""
     why = f"{particles.WHY}, over a distance of 1e-3, over t = 0.2"
     slack = Slack(tolerance=1e-6 / members.SHIFTS[-1], why=why)
     for label, pair in zip(("generic", "translated"), PAIRS, strict=True):
@@ -113,14 +118,14 @@ def _growth(
         C1, C2 = _rates(name, runs, pair[0], R)
         label = f"largest (1/t) log W_{p:g}(t)/W_{p:g}(0), {name}, {label}"
         rate = _log_growth(paths, runs, pair, p)
-        yield bounded(label, rate, "<=", first * C1 + C2, **slack)
+        yield compare(label, rate, "<=", first * C1 + C2, **slack)
 
 
-def _proportional(name: str, runs: particles.Members, paths: Array) -> Check:
-    """W_2 at t = 1 against W_2 at t = 0, as tokens are moved less and less."""
-    both, base = (runs.w[members.BASE],) * 2, paths[members.BASE]
+def _distance_order(name: str, runs: particles.Members, paths: Array) -> Check:
+    """Check of the order of W_2 at t = 1 in W_2 at t = 0, for shrinking shifts."""
+    weights, base = (runs.w[members.BASE],) * 2, paths[members.BASE]
     start, end = (
-        [wasserstein(base[i], paths[m, i], weights=both) for m in members.MOVED]
+        [wasserstein(base[i], paths[m, i], weights=weights) for m in members.NEIGHBOURS]
         for i in (0, -1)
     )
     label = f"order of W_2(1) in W_2(0), {name}"
@@ -140,9 +145,10 @@ def _proportional(name: str, runs: particles.Members, paths: Array) -> Check:
     ),
 )
 def growth(case: Case, *, first: float = 1.0) -> Checks:
-    """The rate of W_1 over a short time, by an ascent as for Theorem 3.1.
+    """Compares the largest growth rate of W_1 over a short time with the bound.
 
-    Over parameters, atoms, weights and directions, through the library's field.
+    Gradient ascent through the library's field over parameters, atoms, weights and
+    displacements, as for Theorem 3.1.
     """
-    given = (list(particles.KINDS).index("softmax"), first)
-    yield ascend(case, ATTACKED, log_ratio, start, given=given, steps=100)
+    arguments = (list(particles.KINDS).index("softmax"), first)
+    yield ascend(case, ASCENT_LABEL, log_ratio, start, args=arguments, steps=100)

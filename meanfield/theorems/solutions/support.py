@@ -2,12 +2,17 @@
 
 from meanfield.theorems._arrays import Array, Unary, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, gap
+from meanfield.theorems._protocols import compare, gap
 
 from . import _particles as particles
-from ._members import BASE, SHEARED, TOGETHER, flown
+from ._members import BASE, CLUSTER, SHEAR, member_flows
 
-REACHED = ("softmax", "L2", "Sinkhorn", "multi-head")  # sigmoid weights stay below 1
+TIGHT_KINDS = (
+    "softmax",
+    "L2",
+    "Sinkhorn",
+    "multi-head",
+)  # sigmoid weights stay below 1
 
 
 def _spectral_radius(matrices: Array) -> Array:
@@ -28,46 +33,46 @@ def _spectral_radius(matrices: Array) -> Array:
     ),
 )
 def support(case: Case, *, size: Unary = particles.operator_norm) -> Checks:
-    """Flows of weighted tokens under five fields, with parameters that change in time.
+    """Compares the library's flows of weighted tokens under five fields with R(t).
 
-    They are linear between nodes, or constant: final tokens against NumPy's DOP853 on
-    sums over pairs, all frames against R(t) by quadrature, and runs that reach it: all
-    tokens at one point, V a multiple of I.
+    Parameters vary in time, piecewise linearly or piecewise constant; R(t) is computed
+    by quadrature. Final tokens are compared with SciPy's DOP853 on sums over pairs.
+    With all tokens at one point and V a multiple of I, the bound must be reached.
     """
-    runs, paths = flown(case)
-    adaptive, which = particles.ADAPTIVE, (BASE, SHEARED)
+    runs, paths = member_flows(case)
+    adaptive, indices = particles.ADAPTIVE, (BASE, SHEAR)
     for name in particles.KINDS:
         sizes = np.linalg.norm(paths[name], axis=-1).max(axis=-1)
         R = [particles.radii(name, runs, m, size) for m in range(len(runs.x))]
         share = np.max((sizes / R)[:, 1:])
-        yield bounded(f"largest |x|/R(t), {name}", share, "<=", 1.0, **adaptive)
+        yield compare(f"largest |x|/R(t), {name}", share, "<=", 1.0, **adaptive)
     for name in particles.KINDS:
-        found = [paths[name][m, -1] for m in which]
-        expected = [particles.reference(name, runs, m) for m in which]
+        actual = [paths[name][m, -1] for m in indices]
+        expected = [particles.reference(name, runs, m) for m in indices]
         slack = particles.SINKHORN if name == "Sinkhorn" else adaptive
-        yield gap(f"tokens at t = 1, {name}", found, expected, **slack)
-    for name in REACHED:
-        last = np.linalg.norm(paths[name][TOGETHER, -1], axis=-1).max()
-        share = last / particles.radii(name, runs, TOGETHER)[-1]
+        yield gap(f"tokens at t = 1, {name}", actual, expected, **slack)
+    for name in TIGHT_KINDS:
+        last = np.linalg.norm(paths[name][CLUSTER, -1], axis=-1).max()
+        share = last / particles.radii(name, runs, CLUSTER)[-1]
         label = f"|x|/R at t = 1 of tokens at one point, {name}"
-        yield bounded(label, share, "=", 1.0, **adaptive)
+        yield compare(label, share, "=", 1.0, **adaptive)
 
 
-@support.misprinted(
+@support.register_misprint(
     "C4",
-    printed=r"$R(t) = R_0\exp\int_0^t\|V(s)\|\,ds$, for multi-head attention too.",
-    corrected=r"For multi-head attention $\|V\|$ is $\sum_h\|V^{(h)}\|$.",
+    claim=r"$R(t) = R_0\exp\int_0^t\|V(s)\|\,ds$, for multi-head attention too.",
+    correction=r"For multi-head attention $\|V\|$ is $\sum_h\|V^{(h)}\|$.",
     counterexample="two heads of softmax attention with the same multiple of the "
     "identity for V, all tokens at one point",
 )
 def _(case: Case) -> Counterexample:
-    runs, paths = flown(case)
-    final = np.linalg.norm(paths["multi-head"][TOGETHER, -1], axis=1)
+    runs, paths = member_flows(case)
+    final = np.linalg.norm(paths["multi-head"][CLUSTER, -1], axis=1)
     kinds = ("softmax", "multi-head")
-    R = [particles.radii(name, runs, TOGETHER)[-1] for name in kinds]
-    one, two = final.max() / np.array(R)
+    R = [particles.radii(name, runs, CLUSTER)[-1] for name in kinds]
+    head_ratio, sum_ratio = final.max() / np.array(R)
     adaptive = particles.ADAPTIVE
     return Counterexample(
-        (bounded("|x|/R, R with the norm of each head", one, "<=", 1.0),),
-        (bounded("|x|/R, R with the sum of norms", two, "<=", 1.0, **adaptive),),
+        (compare("|x|/R, R with the norm of each head", head_ratio, "<=", 1.0),),
+        (compare("|x|/R, R with the sum of norms", sum_ratio, "<=", 1.0, **adaptive),),
     )

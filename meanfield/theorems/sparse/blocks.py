@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from meanfield.theorems._arrays import Array, jax, jnp, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import bounded, close, counted
+from meanfield.theorems._protocols import close, compare, zero_count
 from meanfield.theorems.library import sequences as seq
 from meanfield.theorems.reference import sparse as ref
 
@@ -25,28 +25,28 @@ def _tokens(case: Case) -> Array:
     control=("the upper index is one more", {"more": 1}),
 )
 def pooling(case: Case, *, more: int = 0) -> Checks:
-    """The library's sums of 6 blocks of 4 tokens against slices in NumPy.
+    """Compares the library's sums of 6 blocks of 4 tokens with slices in NumPy.
 
-    Their total against that of the tokens, and how often each token is counted.
+    Their total must be that of the tokens, and no token may be counted twice.
     """
     # `more` is added to the upper index of NumPy's sums.
     x = _tokens(case)
-    own = ref.block_sums(x, B, more)
-    yield close("ψ and the library", own, seq.sums(x, BLOCKS))
-    yield close("total", own.sum(axis=0), x.sum(axis=0))
+    block_sums = ref.block_sums(x, B, more)
+    yield close("ψ and the library", block_sums, seq.sums(x, BLOCKS))
+    yield close("total", block_sums.sum(axis=0), x.sum(axis=0))
     twice = ref.block_sums(np.eye(N), B, more).sum(axis=0) > 1
-    yield counted("tokens counted twice", np.sum(twice))
+    yield zero_count("tokens counted twice", np.sum(twice))
 
 
-@pooling.misprinted(
+@pooling.register_misprint(
     "T6",
-    printed=r"The sum runs from $iB$ to $(i+1)B$, both included.",
-    corrected=r"It ends before $(i+1)B$: as printed the first tokens of all blocks but "
-    r"one are counted twice, and the last block reads past the end.",
+    claim=r"The sum runs from $iB$ to $(i+1)B$, both included.",
+    correction=r"It ends before $(i+1)B$: as printed, the first tokens of all blocks "
+    r"but one are counted twice, and the last block reads past the end.",
     counterexample="24 random tokens in three dimensions, 6 blocks",
 )
 def _(case: Case) -> Counterexample:
-    last = lambda more: counted("places read past the end", max(0, more))
+    last = lambda more: zero_count("places read past the end", max(0, more))
     reading = lambda more: (*pooling(case, more=more), last(more))
     return Counterexample(reading(1), reading(0))
 
@@ -68,26 +68,26 @@ def _relu(z: jax.Array) -> jax.Array:
     ),
 )
 def network(case: Case, *, link: Link = _relu, columns: int = BLOCKS) -> Checks:
-    """The library's network on 6 pooled blocks, against products in NumPy."""
+    """Compares the library's network on 6 pooled blocks with products in NumPy."""
     R, expected = _scores(case, link, columns)
-    yield bounded("columns of R over rows", R.shape[1] / len(R), "=", 1, why="a count")
-    yield counted("negative entries", np.sum(R < 0))
+    yield compare("columns of R over rows", R.shape[1] / len(R), "=", 1, why="a count")
+    yield zero_count("negative entries", np.sum(R < 0))
     yield close("R", R, expected)
 
 
 def _scores(case: Case, link: Link, columns: int) -> tuple[Array, Array]:
-    """The library's, with a link, and NumPy's with the positive part."""
+    """R by the library with this link, and in NumPy with the positive part."""
     rng, pools = case.rng("matrices"), ref.block_sums(_tokens(case), B)
     W_P, W_B = rng.normal(size=(D, D)), rng.normal(size=(D, columns))
     R = np.asarray(seq.network(W_P, W_B, link=link)(jnp.asarray(pools)))
     return R, np.maximum(np.maximum(pools @ W_P, 0) @ W_B, 0)
 
 
-@network.misprinted(
+@network.register_misprint(
     "T8",
-    printed=r"$W_B$ has another number of columns than there are blocks: their length.",
-    corrected=r"$W_B \in \mathbb{R}^{d \times N_B}$; with as many columns as tokens in "
-    r"a block $R$ is not square.",
+    claim=r"$W_B$ has as many columns as a block has tokens.",
+    correction=r"$W_B \in \mathbb{R}^{d \times N_B}$; with as many columns as tokens "
+    r"in a block, $R$ is not square.",
     counterexample="24 random tokens, 6 blocks of 4",
 )
 def _(case: Case) -> Counterexample:
@@ -103,36 +103,36 @@ def _(case: Case) -> Counterexample:
     control=("the upper index is one more", {"more": 1}),
 )
 def causal_pooling(case: Case, *, more: int = 0) -> Checks:
-    """The library's sums for 6 blocks of 4 tokens against slices in NumPy.
+    """Compares the library's causal sums of 6 blocks of 4 tokens with slices in NumPy.
 
-    And what all sums change by when later tokens are moved.
+    The tokens that the sums read are counted; none may come later.
     """
     # `more` is added to the upper index of NumPy's sums.
     x = _tokens(case)
-    own = ref.sums_before(x, B, more)
+    prefix_sums = ref.sums_before(x, B, more)
     reads = ref.sums_before(np.eye(N), B, more) != 0
     later = np.arange(N)[None, :] > B * np.arange(BLOCKS)[:, None]
-    yield close("ψ and the library", own, seq.sums_so_far(x, BLOCKS))
-    yield counted("later tokens that are read", np.sum(reads & later))
+    yield close("ψ and the library", prefix_sums, seq.sums_so_far(x, BLOCKS))
+    yield zero_count("later tokens that are read", np.sum(reads & later))
 
 
-@causal_pooling.misprinted(
+@causal_pooling.register_misprint(
     "T5",
-    printed=r"The sum runs to $i\ell_B + 1$.",
-    corrected=r"To $i\ell_B$: the token after it is the second of block $i$, which its "
-    r"first token must not see.",
+    claim=r"The sum runs to $i\ell_B + 1$.",
+    correction=r"To $i\ell_B$: the token after it is the second of block $i$, which "
+    r"its first token must not see.",
     counterexample="24 random tokens, 6 blocks: the second token of each is moved",
 )
 def _(case: Case) -> Counterexample:
     x, why = _tokens(case), "nothing is added"
 
     def by_second(more: int) -> Checks:
-        """What the sum of a block changes by, if the second token of it moves."""
+        """Check of the change of each block's sum as its second token moves."""
         changes = []
         for i in range(BLOCKS):
             y = x + (np.arange(N) == i * B + 1)[:, None]
             change = ref.sums_before(y, B, more)[i] - ref.sums_before(x, B, more)[i]
             changes.append(np.max(np.abs(change)))
-        yield bounded("change by the second token", max(changes), "<=", 0, why=why)
+        yield compare("change by the second token", max(changes), "<=", 0, why=why)
 
     return Counterexample(by_second(1), by_second(0))

@@ -1,11 +1,11 @@
-"""Sparse Sinkhorn attention: how many scores it stores."""
+"""Sparse Sinkhorn attention: number of stored scores."""
 
 import math
 from collections.abc import Callable
 
 from meanfield.theorems._arrays import np
 from meanfield.theorems._prelude import Case, Check, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, order
+from meanfield.theorems._protocols import Slack, compare, order
 from meanfield.theorems.library import sequences as seq
 
 LENGTH, BLOCKS = 1024, 64
@@ -13,14 +13,16 @@ B = LENGTH // BLOCKS
 DIGITS = Slack(tolerance=0.05, why="one decimal is claimed")
 
 
-def _local(blocks: int) -> int:
-    """The pairs that the library's attention scores in that many of all blocks.
+def _local_pairs(blocks: int) -> int:
+    """Number of pairs that the library's attention scores in the first `blocks` blocks.
 
-    With blocks in their own order and one token to each column of its matrix.
+    Blocks stay in their own order, so that each column belongs to one token.
     """
     x = np.random.default_rng(0).normal(size=(LENGTH, 1))
-    own = seq.weights("sparse-sinkhorn", seq.idle(1), x, order=np.arange(BLOCKS))
-    return int(np.count_nonzero(own[: blocks * B]))
+    weights = seq.weights(
+        "sparse-sinkhorn", seq.zero_scores(1), x, order=np.arange(BLOCKS)
+    )
+    return int(np.count_nonzero(weights[: blocks * B]))
 
 
 @statement(
@@ -28,47 +30,50 @@ def _local(blocks: int) -> int:
     source="§4",
     claim=r"At $\ell = 1024$ and $N_B = 64$, so $B = 16$, sparse attention stores "
     r"$N_BB^2 + N_B^2 = 20480$ scores, fewer than $\ell^2$ by a factor of 51.2.",
-    control=("the pairs of one block alone are counted", {"blocks": 1}),
+    control=("only the pairs of one block are counted", {"blocks": 1}),
 )
 def memory(case: Case, *, blocks: int = BLOCKS) -> Checks:
-    """The nonzero entries of the library's matrix, and those of a sorting matrix.
+    """Compares the number of nonzero entries of the library's matrix with the formula.
 
-    And the formula.
+    The entries of the sorting matrix are added.
     """
-    # `blocks` are those that are counted.
+    # `blocks` is the number of blocks whose pairs are counted.
     del case
-    stored, claimed = _local(blocks) + BLOCKS**2, BLOCKS * B**2 + BLOCKS**2
-    yield bounded("scores stored", stored, "=", claimed, why="a count")
-    yield bounded("factor", LENGTH**2 / stored, "=", 51.2, **DIGITS)
+    actual, expected = _local_pairs(blocks) + BLOCKS**2, BLOCKS * B**2 + BLOCKS**2
+    yield compare("scores stored", actual, "=", expected, why="a count")
+    yield compare("factor", LENGTH**2 / actual, "=", 51.2, **DIGITS)
 
 
-@memory.misprinted(
+@memory.register_misprint(
     "T9",
-    printed=r"A factor of 240, which is $\ell^2/(B^2 + N_B^2)$; the formula of §4, "
+    claim=r"A factor of 240, which is $\ell^2/(B^2 + N_B^2)$; the formula of §4, "
     r"with $(\ell/N_B)^2$ in place of $N_B^2$, would give 2048.",
-    corrected=r"$B^2$ are the pairs of one block of $N_B$: the factor is 51.2.",
+    correction=r"$B^2$ are the pairs of one block of $N_B$: the factor is 51.2.",
     counterexample="1024 tokens in 64 blocks",
 )
 def _(case: Case) -> Counterexample:
     del case
-    saved = lambda stored: LENGTH**2 / stored
-    true = saved(_local(BLOCKS) + BLOCKS**2)
-    claim = lambda value: bounded("factor", true, "=", value, **DIGITS)
+    saving = lambda count: LENGTH**2 / count
+    true = saving(_local_pairs(BLOCKS) + BLOCKS**2)
+    claim = lambda value: compare("factor", true, "=", value, **DIGITS)
     return Counterexample(
-        (claim(saved(B**2 + BLOCKS**2)), claim(saved(B**2 + (LENGTH // BLOCKS) ** 2))),
+        (
+            claim(saving(B**2 + BLOCKS**2)),
+            claim(saving(B**2 + (LENGTH // BLOCKS) ** 2)),
+        ),
         (claim(51.2),),
     )
 
 
 Cut = Callable[[int], int]
 SIZES = (2**10, 2**12, 2**14, 2**16)
-KEPT = 64
+BUDGET = 64
 
 
 def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
-    """The scores of SortCut, of 64 tokens that are kept, and of its sorting."""
-    stored = [length * KEPT + blocks(length) ** 2 for length in lengths]
-    return order("order in ℓ", lengths, stored, 1, names=("ℓ", "scores"))
+    """Check of the order of SortCut's scores, for 64 kept tokens, and its sorting."""
+    counts = [length * BUDGET + blocks(length) ** 2 for length in lengths]
+    return order("order in ℓ", lengths, counts, 1, names=("ℓ", "scores"))
 
 
 @statement(
@@ -84,21 +89,26 @@ def _order(lengths: tuple[int, ...], blocks: Cut) -> Check:
     ),
 )
 def sortcut(case: Case, *, blocks: Cut = math.isqrt) -> Checks:
-    """The order of the count from 2¹⁰ to 2¹⁶ tokens, a budget of 64 of them.
+    """Measures the order of the formula, and compares one count with the library.
 
-    And the count for 64 tokens in 8 blocks, by the entries of the library's matrix.
+    The order from 2¹⁰ to 2¹⁶ tokens with a budget of 64; the count of nonzero entries
+    of the library's matrix for 64 tokens in 8 blocks.
     """
     del case
     x = np.random.default_rng(0).normal(size=(64, 1))
-    own = seq.weights("sortcut", seq.idle(1), x, order=np.arange(8), budget=2)
-    yield bounded("scores of 64 tokens over ℓN_k", np.count_nonzero(own) / 1024, "=", 1)
+    weights = seq.weights(
+        "sortcut", seq.zero_scores(1), x, order=np.arange(8), budget=2
+    )
+    yield compare(
+        "scores of 64 tokens over ℓN_k", np.count_nonzero(weights) / 1024, "=", 1
+    )
     yield _order(SIZES, blocks)
 
 
-@sortcut.misprinted(
+@sortcut.register_misprint(
     "T10",
-    printed=r"It is $O(\ell)$, whatever $N_B$.",
-    corrected=r"If $N_B = O(\sqrt\ell)$: at $\ell = 1024$ and $N_B = 64$ already "
+    claim=r"It is $O(\ell)$, whatever $N_B$.",
+    correction=r"If $N_B = O(\sqrt\ell)$: at $\ell = 1024$ and $N_B = 64$ already "
     r"$N_B^2 = 4\ell$.",
     counterexample="blocks of 16 tokens, so that N_B = ℓ/16",
 )

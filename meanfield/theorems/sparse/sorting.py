@@ -1,8 +1,8 @@
-"""Sparse Sinkhorn attention: sorted blocks, and who looks at which."""
+"""Sparse Sinkhorn attention: sorted blocks, and the attention on them."""
 
 from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, close, counted
+from meanfield.theorems._protocols import Slack, close, compare, zero_count
 from meanfield.theorems._vocabulary import Parameters
 from meanfield.theorems.library import attentions as att
 from meanfield.theorems.library import sequences as seq
@@ -11,19 +11,19 @@ from meanfield.theorems.reference import sparse as ref
 N, BLOCKS, D, PASSES = 16, 4, 3, 5
 B = N // BLOCKS
 ORDER = (2, 0, 3, 1)
-APART = 0.01  # of a place from all blocks, by which it is a mixture
+MIN_DISTANCE = 0.01  # a token farther than this from all blocks is a mixture
 
 
-def _drawn(case: Case) -> tuple[Parameters, Array, Array]:
-    """Parameters, a sequence of tokens, and the last matrix of a sorting network."""
+def _draw_problem(case: Case) -> tuple[Parameters, Array, Array]:
+    """Random parameters, tokens, and the last matrix of a sorting network."""
     rng = case.rng("sequence")
-    p, x = att.generic(rng, 2, D), rng.normal(size=(N, D))
+    p, x = att.random_parameters(rng, 2, D), rng.normal(size=(N, D))
     return p, x, 0.5 * rng.normal(size=(D, BLOCKS))
 
 
 def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
     """The matrix that sorts blocks, in NumPy."""
-    return ref.balanced(np.exp(ref.block_sums(x, B) @ W / tau), PASSES)
+    return ref.balance(np.exp(ref.block_sums(x, B) @ W / tau), PASSES)
 
 
 @statement(
@@ -38,39 +38,40 @@ def _sorting(x: Array, W: Array, tau: float = 1.0) -> Array:
     ),
 )
 def sorting(case: Case, *, order: tuple[int, ...] | None = None) -> Checks:
-    """The library's `sparse-sinkhorn` of blocks of one token and scores of zero.
+    """Compares RX by the library's `sparse-sinkhorn` with permuted or mixed tokens.
 
-    It moves token $i$ by row $i$ of $RX$: for a permutation, by the tokens in that
-    order; for a balanced matrix by NumPy's mixture, and off every token.
+    With blocks of one token and zero scores, the velocity of token $i$ is row $i$ of
+    $RX$: the permuted tokens for a permutation, and NumPy's mixture, which is none of
+    the tokens, for a balanced matrix.
     """
-    # With an `order`, the balanced matrix is that permutation too.
-    x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.idle(D)
+    # With an `order`, a permutation replaces the balanced matrix.
+    x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.zero_scores(D)
     W = 0.5 * case.rng("network").normal(size=(D, BLOCKS))
-    learned = {"order": order} if order else {"W_B": W, "passes": PASSES}
-    hard = seq.moved("sparse-sinkhorn", p, x, order=ORDER)
-    soft = seq.moved("sparse-sinkhorn", p, x, **learned)
-    mixed = ref.balanced(np.exp(x @ W), PASSES) @ x
+    options = {"order": order} if order else {"W_B": W, "passes": PASSES}
+    hard = seq.velocities("sparse-sinkhorn", p, x, order=ORDER)
+    soft = seq.velocities("sparse-sinkhorn", p, x, **options)
+    expected = ref.balance(np.exp(x @ W), PASSES) @ x
     nearest = np.min(np.linalg.norm(soft[:, None] - x[None], axis=2))
     yield close("RX of a permutation", hard, x[list(ORDER)])
-    yield close("RX of a balanced matrix", soft, mixed)
-    yield bounded("distance from all blocks", nearest, ">=", APART)
+    yield close("RX of a balanced matrix", soft, expected)
+    yield compare("distance from all blocks", nearest, ">=", MIN_DISTANCE)
 
 
-@sorting.misprinted(
+@sorting.register_misprint(
     "T12",
-    printed=r"Multiplying by $R$ is equivalent to sorting the blocks.",
-    corrected=r"Only for a permutation: rows of another $RX$ are none of the blocks.",
+    claim=r"Multiplying by $R$ is equivalent to sorting the blocks.",
+    correction=r"Only for a permutation: for other $R$ the rows of $RX$ are no blocks.",
     counterexample="four random tokens, each a block, and a balanced random matrix",
 )
 def _(case: Case) -> Counterexample:
-    x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.idle(D)
+    x, p = case.rng("blocks").normal(size=(BLOCKS, D)), seq.zero_scores(D)
     W = 0.5 * case.rng("network").normal(size=(D, BLOCKS))
     far = lambda v: float(np.max(np.min(np.abs(v[:, None] - x[None]).max(2), axis=1)))
-    soft = seq.moved("sparse-sinkhorn", p, x, W_B=W, passes=PASSES)
-    hard = seq.moved("sparse-sinkhorn", p, x, order=ORDER)
+    soft = seq.velocities("sparse-sinkhorn", p, x, W_B=W, passes=PASSES)
+    hard = seq.velocities("sparse-sinkhorn", p, x, order=ORDER)
     label = "distance from the nearest block"
     slack = Slack(tolerance=1e-12, why="means of one token round")
-    soft, hard = (bounded(label, far(v), "<=", 0, **slack) for v in (soft, hard))
+    soft, hard = (compare(label, far(v), "<=", 0, **slack) for v in (soft, hard))
     return Counterexample((soft,), (hard,))
 
 
@@ -81,47 +82,57 @@ def _(case: Case) -> Counterexample:
     r"\lfloor i/b\rfloor$ and $-\infty$ elsewhere, and $Y = \mathrm{Softmax}(A)\,"
     r"\psi_S(V)$: a token gives no weight to places outside of its block.",
     control=(
-        "scores of other pairs are zero",
-        {"outside": 0.0},
+        "scores of pairs in different blocks are zero",
+        {"fill_value": 0.0},
         ("matrix", "weight outside"),
     ),
 )
-def local(case: Case, *, outside: float = -np.inf, length: int = B) -> Checks:
-    """The library's matrix of 16 tokens in blocks of 4, against dense ones in NumPy.
+def local_attention(
+    case: Case, *, fill_value: float = -np.inf, length: int = B
+) -> Checks:
+    """Compares the library's matrix of 16 tokens in blocks of 4 with NumPy's.
 
-    How much weight leaves the block in these, and how many pairs are scored.
+    NumPy uses dense matrices; the weight outside of the block must be zero, and the
+    number of scored pairs is counted.
     """
-    # `outside` is NumPy's score of other pairs, `length` that of its blocks.
-    p, x, W = _drawn(case)
-    psi = ref.on_tokens(_sorting(x, W), B)
-    rows = ref.row_softmax(_scores(p, x, psi, outside, length))
+    # NumPy's score of other pairs is `fill_value`; `length` is its length of blocks.
+    p, x, W = _draw_problem(case)
+    psi = ref.expand_to_tokens(_sorting(x, W), B)
+    rows = ref.row_softmax(_scores(p, x, psi, fill_value, length))
     block = np.arange(N) // B
-    other = block[:, None] != block[None, :]
-    own = seq.weights("sparse-sinkhorn", p, x, W_B=W, passes=PASSES)
-    one = lambda s: np.isfinite(s) & (s != outside)
-    pairs = int(np.sum(one(_scores(p, x, psi, -np.inf, length))))
-    yield close("matrix", own, rows @ psi)
-    yield bounded("weight outside", np.max((rows * other).sum(axis=1)), "<=", 0)
-    yield bounded("pairs that are scored", pairs, "=", N * B, why="a count")
+    other_blocks = block[:, None] != block[None, :]
+    weights = seq.weights("sparse-sinkhorn", p, x, W_B=W, passes=PASSES)
+    is_scored = lambda s: np.isfinite(s) & (s != fill_value)
+    pairs = int(np.sum(is_scored(_scores(p, x, psi, -np.inf, length))))
+    yield close("matrix", weights, rows @ psi)
+    yield compare("weight outside", np.max((rows * other_blocks).sum(axis=1)), "<=", 0)
+    yield compare("pairs that are scored", pairs, "=", N * B, why="a count")
 
 
-def _scores(p: Parameters, x: Array, psi: Array, outside: float, length: int) -> Array:
-    scores, mixed = (x @ p.Q.T @ (y @ p.K.T).T / p.epsilon for y in (x, psi @ x))
-    return ref.sparse_scores(scores, mixed, length, outside)
+def _scores(
+    p: Parameters, x: Array, psi: Array, fill_value: float, length: int
+) -> Array:
+    scores, sorted_scores = (
+        x @ p.Q.T @ (y @ p.K.T).T / p.epsilon for y in (x, psi @ x)
+    )
+    return ref.sparse_scores(scores, sorted_scores, length, fill_value)
 
 
-@local.misprinted(
+@local_attention.register_misprint(
     "T7",
     "T8",
-    printed=r"$A_{ij} = 0$ unless $\lfloor j/\ell\rfloor = \lfloor i/\ell\rfloor$, "
+    claim=r"$A_{ij} = 0$ unless $\lfloor j/\ell\rfloor = \lfloor i/\ell\rfloor$, "
     r"with $\ell$ the length of the sequence.",
-    corrected=r"$-\infty$ in place of 0, under the softmax; $b$, the length of a "
+    correction=r"$-\infty$ in place of 0, under the softmax; $b$, the length of a "
     r"block, in place of $\ell$, with which every pair is scored.",
     counterexample="16 random tokens in blocks of 4",
 )
 def _(case: Case) -> Counterexample:
-    zeros, whole = local(case, outside=0.0)[1], local(case, length=N)[2]
-    return Counterexample((zeros, whole), local(case)[1:])
+    zeros, whole = (
+        local_attention(case, fill_value=0.0)[1],
+        local_attention(case, length=N)[2],
+    )
+    return Counterexample((zeros, whole), local_attention(case)[1:])
 
 
 @statement(
@@ -132,18 +143,18 @@ def _(case: Case) -> Counterexample:
     control=("softmax is left out", {"share": 0.0}),
 )
 def mixture(case: Case, *, share: float = 1.0) -> Checks:
-    """The library's matrix of 16 tokens: NumPy's sum, and how many entries are zero."""
-    # `share` multiplies NumPy's second term.
-    p, x, W = _drawn(case)
-    psi = ref.on_tokens(_sorting(x, W), B)
+    """Compares the library's matrix of 16 tokens with NumPy's sum, and counts zeros."""
+    # `share` multiplies the second term in NumPy.
+    p, x, W = _draw_problem(case)
+    psi = ref.expand_to_tokens(_sorting(x, W), B)
     sparse = ref.row_softmax(_scores(p, x, psi, -np.inf, B)) @ psi
     full = ref.row_softmax(x @ p.Q.T @ (x @ p.K.T).T / p.epsilon)
     expected = sparse + share * full
-    own = seq.weights("sparse-sinkhorn-mixture", p, x, W_B=W, passes=PASSES)
+    weights = seq.weights("sparse-sinkhorn-mixture", p, x, W_B=W, passes=PASSES)
     hard = seq.weights("sparse-sinkhorn", p, x, order=ORDER) + share * full
-    yield close("matrix", own, expected)
+    yield close("matrix", weights, expected)
     yield close("row sums", expected.sum(axis=1), np.full(N, 2.0))
-    yield counted("pairs without a score", np.sum(hard == 0))
+    yield zero_count("pairs without a score", np.sum(hard == 0))
 
 
 @statement(
@@ -154,12 +165,14 @@ def mixture(case: Case, *, share: float = 1.0) -> Checks:
     control=("one block is cut off", {"budget": BLOCKS - 1}),
 )
 def sortcut(case: Case, *, budget: int = BLOCKS) -> Checks:
-    """The library's `sortcut` of 16 tokens in a hard order against NumPy's softmax.
+    """Compares the library's `sortcut` of 16 tokens with NumPy's softmax.
 
-    Its matrix and its velocities.
+    The blocks are permuted; the matrix and the velocities are compared.
     """
-    p, x, _ = _drawn(case)
+    p, x, _ = _draw_problem(case)
     options = {"order": ORDER, "budget": budget}
     full = ref.row_softmax(x @ p.Q.T @ (x @ p.K.T).T / p.epsilon)
     yield close("matrix", seq.weights("sortcut", p, x, **options), full)
-    yield close("velocity", seq.moved("sortcut", p, x, **options), full @ x @ p.V.T)
+    yield close(
+        "velocity", seq.velocities("sortcut", p, x, **options), full @ x @ p.V.T
+    )

@@ -1,8 +1,8 @@
 r"""Entropic couplings of two Gaussians, in NumPy and by the library.
 
-The library couples a measure with itself. On the product $\mu\otimes\nu$ of pairs
-$z = (x, y)$, with queries $Qx$ and keys $Ky$, that is the coupling of $\mu$ with $\nu$:
-potentials of $z$ depend on $x$ alone and on $y$ alone.
+The library couples a measure with itself. For the product measure $\mu\otimes\nu$ of
+pairs $z = (x, y)$, with queries $Qx$ and keys $Ky$, this gives the coupling of $\mu$
+with $\nu$, because the potentials depend on $x$ alone and on $y$ alone.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from meanfield.theorems._arrays import Array, JaxArray, Rng, eqx, np
 from meanfield.theorems._protocols import Slack
 from meanfield.theorems._vocabulary import Member
 from meanfield.theorems.library import ensembles as lib
-from meanfield.theorems.library.ensembles import within
+from meanfield.theorems.library.ensembles import scale_to_reach
 from meanfield.theorems.reference import alternation
 from meanfield.theorems.reference.measures import hermite_nodes
 
@@ -24,7 +24,7 @@ Potentials = tuple[Array, Array]
 
 
 class Pair(NamedTuple):
-    r"""$N(\alpha, \Sigma)$ and $N(\beta, \Omega)$, with parameters; or a stack."""
+    r"""$N(\alpha, \Sigma)$ and $N(\beta, \Omega)$ with parameters, or a stack."""
 
     alpha: Array
     beta: Array
@@ -40,46 +40,49 @@ class Pair(NamedTuple):
         return np.swapaxes(self.K, -1, -2) @ self.Q
 
     @property
-    def mirrored(self) -> "Pair":
-        r"""The same with queries and keys exchanged: $A^\top$ for $A$."""
+    def mirror(self) -> "Pair":
+        r"""The pair with both Gaussians, and queries and keys, exchanged."""
         alpha, beta, Sigma, Omega, Q, K, epsilon = self
         return Pair(beta, alpha, Omega, Sigma, K, Q, epsilon)
 
 
 def pairs(rng: Rng, d: int, k: int, count: int, *, reach: float = np.inf) -> Pair:
-    r"""Generic covariances and parameters, `A` away from singular matrices.
+    r"""Random pairs whose `A` is well conditioned.
 
-    $\|QY\|^2$ and $\|KZ\|^2$, and those of the means, are at most `reach` ε.
+    $\|QY\|^2$, $\|KZ\|^2$, $|Q\alpha|^2$ and $|K\beta|^2$ are about `reach` ε at most.
     """
     first = lib.ensemble(rng, (d, k, d), count, reach=reach)
     second = lib.ensemble(rng, (d, k, d), count, reach=reach)
     second = second._replace(epsilon=first.epsilon)
     tame = np.eye(k, d) * np.minimum(1, np.sqrt(reach)) / 2
-    Q = within(first.Q + tame, first, reach)
-    K = within(second.K + tame, second, reach)
+    Q = scale_to_reach(first.Q + tame, first, reach)
+    K = scale_to_reach(second.K + tame, second, reach)
     moments = (first.mean, second.mean, first.covariance, second.covariance)
     return Pair(*moments, Q, K, first.epsilon)
 
 
-def each(stack: Pair) -> Iterator[Pair]:
-    """One by one."""
+def members(stack: Pair) -> Iterator[Pair]:
+    """Iterates over the members of a stack."""
     return (Pair(*parts) for parts in zip(*stack, strict=True))
 
 
 def product(stack: Pair) -> Member:
-    """The product measures, queries of the first and keys of the second."""
+    """Product measures, with queries of the first factor and keys of the second."""
     n, d = stack.alpha.shape
-    zero, none = np.zeros((n, d, d)), np.zeros_like(stack.Q)
+    zero, zero_scores = np.zeros((n, d, d)), np.zeros_like(stack.Q)
     Y, Z = np.linalg.cholesky(stack.Sigma), np.linalg.cholesky(stack.Omega)
     mean = np.concatenate([stack.alpha, stack.beta], axis=1)
     factor = np.block([[Y, zero], [zero, Z]])
-    Q, K = (np.concatenate(M, axis=2) for M in ([stack.Q, none], [none, stack.K]))
-    one = np.broadcast_to(np.eye(2 * d), (n, 2 * d, 2 * d))
-    return Member(mean, factor, Q, K, one, stack.epsilon)
+    Q, K = (
+        np.concatenate(M, axis=2)
+        for M in ([stack.Q, zero_scores], [zero_scores, stack.K])
+    )
+    identity = np.broadcast_to(np.eye(2 * d), (n, 2 * d, 2 * d))
+    return Member(mean, factor, Q, K, identity, stack.epsilon)
 
 
-def slopes(stack: Pair, **options: int | None) -> Array:
-    r"""By the library: $E[y | x] = \beta + T(x - \alpha)$, the matrices $T$.
+def regression_matrices(stack: Pair, **options: int | None) -> Array:
+    r"""The library's matrices $T$ in $E[y | x] = \beta + T(x - \alpha)$.
 
     $T = \mathrm{Cov}(y, x)\Sigma^{-1} = G^{-1}A$.
     """
@@ -89,7 +92,7 @@ def slopes(stack: Pair, **options: int | None) -> Array:
 
 
 def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
-    r"""$F$ and $G$ of (A.9) after so many steps from $G_0 = \epsilon\Omega^{-1}$."""
+    r"""$F$ and $G$ of (A.9) after `steps` steps from $G_0 = \epsilon\Omega^{-1}$."""
     A, e = p.A, p.epsilon
     row, column = e * np.linalg.inv(p.Sigma), e * np.linalg.inv(p.Omega)
     F, G = row, column
@@ -97,15 +100,15 @@ def recursion(p: Pair, steps: int) -> tuple[Array, Array]:
         F, old = row + A.T @ np.linalg.solve(G, A), G
         G = column + A @ np.linalg.solve(F, A.T)
         if np.max(np.abs(G - old)) <= 2e-16 * np.max(np.abs(G)):
-            break  # at rest: more steps repeat it
+            break  # converged to rounding
     return F, G
 
 
-def closed_C(p: Pair, half: float) -> Array:
-    r"""$C$ of Theorem A.3, with a share `half` of the bandwidth for $h$.
+def closed_form_C(p: Pair, half: float) -> Array:
+    r"""$C$ of Theorem A.3 with $h$ = `half` ε, by SciPy's matrix root.
 
-    $\Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + h^2)^{1/2}\Omega^{-1/2} -
-    h$, by SciPy's root.
+    $C = \Omega^{1/2}(\Omega^{1/2}A\Sigma A^\top\Omega^{1/2} + h^2)^{1/2}\Omega^{-1/2}
+    - h$; the theorem has $h = \epsilon/2$.
     """
     root, h = np.real(sqrtm(p.Omega)), half * p.epsilon
     identity = np.eye(len(root))
@@ -121,7 +124,7 @@ class Nodes(NamedTuple):
     plan: Array
 
     @property
-    def slope(self) -> Array:
+    def regression_matrix(self) -> Array:
         """The linear part of E[y | x], by weighted least squares."""
         w = self.plan.sum(axis=1)
         x = self.x - w @ self.x
@@ -131,7 +134,7 @@ class Nodes(NamedTuple):
 
     @property
     def covariance(self) -> Array:
-        """Of the pair (x, y), by blocks."""
+        """Covariance of the pair (x, y), by blocks."""
         w, v = self.plan.sum(axis=1), self.plan.sum(axis=0)
         x, y = self.x - w @ self.x, self.y - v @ self.y
         cross = x.T @ self.plan @ y
@@ -139,26 +142,31 @@ class Nodes(NamedTuple):
         return np.block([[first, cross], [cross.T, last]])
 
 
-def by_nodes(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
-    """Sinkhorn in NumPy from g = 0, ending on rows; to convergence if `None`."""
+def node_plan(p: Pair, full_steps: int | None, nodes: int = 16) -> Nodes:
+    """Sinkhorn's plan between nodes, in NumPy, from g = 0 and ending on rows.
+
+    `full_steps` is the number of full steps; `None` runs to convergence.
+    """
     x, w = hermite_nodes(p.alpha, np.linalg.cholesky(p.Sigma), nodes)
     y, v = hermite_nodes(p.beta, np.linalg.cholesky(p.Omega), nodes)
     scores = (x @ p.Q.T) @ (y @ p.K.T).T / p.epsilon
-    f, g = solved(alternation.potentials(scores, w, v), full_steps)
+    f, g = solve_potentials(alternation.potentials(scores, w, v), full_steps)
     return Nodes(x, y, np.exp(scores + f[:, None] + g[None, :]) * np.outer(w, v))
 
 
-def solved(states: Iterator[Potentials], full_steps: int | None) -> Potentials:
-    """What alternation ends with, or has after so many steps; `f` is of this `g`."""
+def solve_potentials(
+    states: Iterator[Potentials], full_steps: int | None
+) -> Potentials:
+    """Potentials after `full_steps` full steps, or converged; `f` is updated last."""
     if full_steps is not None:
-        return alternation.after(states, 2 * full_steps + 1)
-    moved = lambda old, new: np.ptp(new[1] - old[1])
-    alternation.settled(states, moved, below=1e-14)
+        return alternation.nth_state(states, 2 * full_steps + 1)
+    change = lambda old, new: np.ptp(new[1] - old[1])
+    alternation.converged_state(states, change, tolerance=1e-14)
     return next(states)
 
 
 def rounding(stack: Pair) -> Slack:
-    """What inverses of `A` make of rounding."""
+    """Tolerance: rounding, amplified by inverses of `A`."""
     why = (
         "1e-14 of rounding in roots and inverses, times the squared condition of A, at "
         "most 1e-6"
@@ -167,8 +175,8 @@ def rounding(stack: Pair) -> Slack:
     return Slack(tolerance=float(size), why=why)
 
 
-class OnNodes(NamedTuple):
-    """The library's plan of a Gaussian with itself, on its own nodes."""
+class LibraryPlan(NamedTuple):
+    """The library's plan of a Gaussian with itself, on Gauss–Hermite nodes."""
 
     nodes: Nodes
     pair: Pair
@@ -181,20 +189,20 @@ def _self_plan(m: Member) -> tuple[JaxArray, JaxArray, JaxArray]:
     return plans(lib.attention("sinkhorn", m), 0.0, mu)[0], mu.tokens.x, mu.weights
 
 
-def on_nodes(rng: Rng) -> OnNodes:
-    """Of a generic Gaussian; `central` marks nodes within two deviations."""
+def library_plan(rng: Rng) -> LibraryPlan:
+    """The library's plan of a random Gaussian; `central` marks nodes within 2 σ."""
     (m,) = lib.members(lib.ensemble(rng, (2, 3, 2), 1, reach=0.25))
     size = lambda M: np.linalg.norm(M @ np.c_[m.factor, m.mean], 2)
     Q, K = (M + np.eye(3, 2) / 3 for M in (m.Q, m.K))
     root = np.sqrt(0.25 * m.epsilon)
     m = m._replace(Q=Q * root / size(Q), K=K * root / size(K))
-    plan, x, w = map(np.asarray, _self_plan(lib.on_device(m)))
+    plan, x, w = map(np.asarray, _self_plan(lib.to_jax(m)))
     S, far = m.covariance, np.linalg.solve(m.factor, (x - m.mean).T)
     central = np.max(np.abs(far), axis=0) < 2
     pair = Pair(m.mean, m.mean, S, S, m.Q, m.K, m.epsilon)
-    return OnNodes(Nodes(x, x, plan * w[:, None]), pair, central)
+    return LibraryPlan(Nodes(x, x, plan * w[:, None]), pair, central)
 
 
-SOLVED = Slack(
+SOLVER_SLACK = Slack(
     tolerance=1e-8, why="log-marginals solved to 4e-11, times |x|²; 16 nodes an axis"
 )

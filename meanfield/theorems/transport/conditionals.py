@@ -6,7 +6,7 @@ from meanfield.theorems._arrays import Array, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
 from meanfield.theorems._protocols import gap
 
-from ._couplings import SOLVED, Pair, closed_C, on_nodes, recursion
+from ._couplings import SOLVER_SLACK, Pair, closed_form_C, library_plan, recursion
 
 
 @statement(
@@ -17,72 +17,79 @@ from ._couplings import SOLVED, Pair, closed_C, on_nodes, recursion
     r"G^{-1})$.",
     hypotheses=r"$\Sigma \succ 0$, $A$ invertible",
     control=(
-        "ε stands for ε/2 in C, and 2ε for ε beside Σ⁻¹",
+        "ε replaces ε/2 in C, and 2ε replaces ε in the term with Σ⁻¹",
         {"half": 1.0},
         ("E[y | x]", "AᵀG⁻¹A"),
     ),
 )
-def conditioned(case: Case, *, half: float = 0.5) -> Checks:
-    """Rows and columns of the library's plan of a Gaussian with itself, on its nodes.
+def conditional_laws(case: Case, *, half: float = 0.5) -> Checks:
+    """Compares conditional moments of the library's plan on nodes with the formulas.
 
-    At nodes within two deviations: conditional means against the closed form by SciPy's
-    root; conditional covariances, which must not depend on x, give G and F; third
-    moments vanish; G is the limit of the recursion in NumPy.
+    The plan couples a Gaussian with itself. At nodes within two deviations: conditional
+    means against the closed form with SciPy's root; conditional covariances must not
+    depend on x, and give G and F; third moments must vanish; G must be the limit of the
+    recursion in NumPy.
     """
-    # `half` is the share of ε that stands in C.
-    p, x, rows, F, G = _conditioned(case)
-    slope = np.linalg.solve(p.A.T, np.linalg.solve(p.Sigma, closed_C(p.mirrored, half)))
-    mean = p.alpha + (x - p.alpha) @ slope.T
+    # `half` is the multiple of ε in C.
+    p, x, rows, F, G = _conditional_data(case)
+    matrix = np.linalg.solve(
+        p.A.T, np.linalg.solve(p.Sigma, closed_form_C(p.mirror, half))
+    )
+    mean = p.alpha + (x - p.alpha) @ matrix.T
     left = p.A.T @ np.linalg.solve(G, p.A)
     expected = F - 2 * half * p.epsilon * np.linalg.inv(p.Sigma)
-    yield gap("E[y | x]", rows.mean, mean, **SOLVED)
-    yield gap("AᵀG⁻¹A", left, expected, scale=_top(F), **SOLVED)
+    yield gap("E[y | x]", rows.mean, mean, **SOLVER_SLACK)
+    yield gap("AᵀG⁻¹A", left, expected, scale=_top(F), **SOLVER_SLACK)
     if half == 0.5:
-        same = np.broadcast_to(rows.covariance[:1], rows.covariance.shape)
+        expected_covariance = np.broadcast_to(
+            rows.covariance[:1], rows.covariance.shape
+        )
         limit, label = recursion(p, 2000)[1], "third moments of κ(x, ·)"
-        yield gap("Cov[y | x] over x", rows.covariance, same, **SOLVED)
-        yield gap(label, rows.skewness, 0.0, scale=1.0, **SOLVED)
-        yield gap("εCov[y | x]⁻¹ = G of (A.9)", G, limit, **SOLVED)
+        yield gap(
+            "Cov[y | x] over x", rows.covariance, expected_covariance, **SOLVER_SLACK
+        )
+        yield gap(label, rows.skewness, 0.0, scale=1.0, **SOLVER_SLACK)
+        yield gap("εCov[y | x]⁻¹ = G of (A.9)", G, limit, **SOLVER_SLACK)
 
 
-def _conditioned(case: Case) -> tuple[Pair, Array, "Conditionals", Array, Array]:
-    """A Gaussian with itself, central nodes, their rows of the library's plan; F and G.
+def _conditional_data(case: Case) -> tuple[Pair, Array, "Conditionals", Array, Array]:
+    """Pair of a Gaussian with itself, its central nodes, their conditionals, F and G.
 
-    These are from the conditional covariances.
+    F and G come from the conditional covariances of the library's plan.
     """
-    found, p, central = on_nodes(case.rng("self"))
-    rows = _conditionals(found.x, found.plan[central])
-    columns = _conditionals(found.x, found.plan.T[central])
+    nodes, p, central = library_plan(case.rng("self"))
+    rows = _conditionals(nodes.x, nodes.plan[central])
+    columns = _conditionals(nodes.x, nodes.plan.T[central])
     F, G = (p.epsilon * np.linalg.inv(M.covariance[0]) for M in (columns, rows))
-    return p, found.x[central], rows, F, G
+    return p, nodes.x[central], rows, F, G
 
 
-@conditioned.misprinted(
+@conditional_laws.register_misprint(
     "C13",
-    printed=r"$G = \epsilon\Sigma^{-1} + A^\top F^{-1}A$, and "
+    claim=r"$G = \epsilon\Sigma^{-1} + A^\top F^{-1}A$, and "
     r"$A^\top G^{-1}A = F^{-1} - \epsilon\Sigma^{-1}$",
-    corrected=r"$G = \epsilon\Sigma^{-1} + AF^{-1}A^\top$, and "
+    correction=r"$G = \epsilon\Sigma^{-1} + AF^{-1}A^\top$, and "
     r"$A^\top G^{-1}A = F - \epsilon\Sigma^{-1}$",
     counterexample="a generic Gaussian in the plane with itself, A not symmetric",
 )
 def _(case: Case) -> Counterexample:
-    p, _, _, F, G = _conditioned(case)
+    p, _, _, F, G = _conditional_data(case)
     A, base = p.A, p.epsilon * np.linalg.inv(p.Sigma)
     left = A.T @ np.linalg.solve(G, A)
     return Counterexample(
         (
-            gap("G", G, base + A.T @ np.linalg.solve(F, A), **SOLVED),
-            gap("AᵀG⁻¹A", left, np.linalg.inv(F) - base, scale=_top(F), **SOLVED),
+            gap("G", G, base + A.T @ np.linalg.solve(F, A), **SOLVER_SLACK),
+            gap("AᵀG⁻¹A", left, np.linalg.inv(F) - base, scale=_top(F), **SOLVER_SLACK),
         ),
         (
-            gap("G", G, base + A @ np.linalg.solve(F, A.T), **SOLVED),
-            gap("AᵀG⁻¹A", left, F - base, scale=_top(F), **SOLVED),
+            gap("G", G, base + A @ np.linalg.solve(F, A.T), **SOLVER_SLACK),
+            gap("AᵀG⁻¹A", left, F - base, scale=_top(F), **SOLVER_SLACK),
         ),
     )
 
 
 class Conditionals(NamedTuple):
-    """Of the library's plan, at central nodes: means, covariances, skewness."""
+    """Means, covariances and largest skewness of conditional laws of a plan."""
 
     mean: Array
     covariance: Array
@@ -100,5 +107,5 @@ def _conditionals(x: Array, rows: Array) -> Conditionals:
 
 
 def _top(F: Array) -> float:
-    """The size of what is subtracted: differences are known relative to it."""
+    """Largest entry, the scale of errors of differences from `F`."""
     return float(np.max(np.abs(F)))

@@ -10,14 +10,14 @@ from meanfield.measures import Points
 from meanfield.scores import SquaredDistance
 from meanfield.theorems._arrays import Array, JaxArray, Unary, columns, eqx, jnp, np
 from meanfield.theorems._prelude import Case, Checks, statement
-from meanfield.theorems._protocols import Slack, bounded, gap
+from meanfield.theorems._protocols import Slack, compare, gap
 from meanfield.theorems.library.ensembles import tokens
 from meanfield.theorems.reference.alternation import potentials
 from meanfield.theorems.reference.formulas import distance_scores
 
-from ._couplings import solved
+from ._couplings import solve_potentials
 
-SOLVED = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
+SOLVER_SLACK = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
 
 
 @statement(
@@ -31,32 +31,33 @@ SOLVED = Slack(tolerance=1e-9, why="the library solves log-marginals to 4e-11")
     r"$\epsilon$",
     control=(
         "the reference takes equal weights",
-        {"known": lambda w: np.full(len(w), 1 / len(w))},
+        {"reference_weights": lambda w: np.full(len(w), 1 / len(w))},
     ),
 )
-def duality(case: Case, *, known: Unary = lambda w: w) -> Checks:
-    """The library's potentials and plan of two weighted clouds, by their product.
+def duality(case: Case, *, reference_weights: Unary = lambda w: w) -> Checks:
+    """Compares the library's potentials and plan of two weighted clouds with NumPy.
 
-    Against (A.2) in NumPy, and against the maximum of the dual by SciPy's BFGS, which
-    knows no alternation: the value by potentials, and cost plus divergence of the plan.
+    The potentials are compared with (A.2). The value by potentials, and cost plus
+    divergence of the plan, are compared with the maximum of the dual by SciPy's BFGS,
+    which does not alternate.
     """
-    # The reference takes the weights `known`.
+    # The reference takes `reference_weights` of the weights.
     p = _problem(case)
-    q = p._replace(w=known(p.w), v=known(p.v))
-    value, slope = _dual(q)
+    q = p._replace(w=reference_weights(p.w), v=reference_weights(p.v))
+    value, gradient = _dual(q)
     exact = {"gtol": 1e-10}
-    best = minimize(value, np.zeros(11), jac=slope, method="BFGS", options=exact)
+    best = minimize(value, np.zeros(11), jac=gradient, method="BFGS", options=exact)
     f, g = p.f[:, 0], p.g[0]
     row = -np.log(np.exp(p.scores + g[None, :]) @ q.v)
     column = -np.log(q.w @ np.exp(p.scores + f[:, None]))
     primal = np.sum(p.plan * (np.log(p.plan / np.outer(q.w, q.v)) - p.scores))
-    twice = Slack(tolerance=1e-9, why="BFGS to slopes of 1e-10; library to 4e-11")
-    yield gap("f from g, (A.2)", f, row, **SOLVED)
-    yield gap("g from f, (A.2)", g, column, **SOLVED)
+    twice = Slack(tolerance=1e-9, why="BFGS to gradients of 1e-10; library to 4e-11")
+    yield gap("f from g, (A.2)", f, row, **SOLVER_SLACK)
+    yield gap("g from f, (A.2)", g, column, **SOLVER_SLACK)
     yield gap("∫f dμ + ∫g dν, (A.3)", q.w @ f + q.v @ g, -best.fun, **twice)
     yield gap("cost + KL of the plan", primal, -best.fun, **twice)
-    yield gap("first marginal", p.plan.sum(axis=1), q.w, **SOLVED)
-    yield gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVED)
+    yield gap("first marginal", p.plan.sum(axis=1), q.w, **SOLVER_SLACK)
+    yield gap("second marginal", p.plan.sum(axis=0), q.v, **SOLVER_SLACK)
 
 
 class Problem(NamedTuple):
@@ -64,37 +65,41 @@ class Problem(NamedTuple):
 
     scores: Array  # minus the cost over ε, one row for each atom of the first cloud
     w: Array  # weights of the first cloud
-    v: Array  # of the second
-    f: Array  # the library's potential of the first, at every pair of atoms
-    g: Array  # of the second, likewise
-    plan: Array  # the library's
+    v: Array  # weights of the second cloud
+    f: Array  # the library's potential f, at every pair of atoms
+    g: Array  # the library's potential g, likewise
+    plan: Array  # the library's plan
 
 
 @eqx.filter_jit
-def _solved(
+def _library_solution(
     z: JaxArray, w: JaxArray, Q: JaxArray, K: JaxArray, epsilon: JaxArray
 ) -> tuple:
     mu = Points.weighted(z, w)
     score = SquaredDistance(Q, K, 2 * epsilon)
-    found = scalings(score, mu)
+    solution = scalings(score, mu)
     attention = Attention(score, Sinkhorn(), jnp.eye(z.shape[1]))
-    return found.rows(mu.tokens), found.columns(mu.tokens), plans(attention, 0.0, mu)[0]
+    return (
+        solution.rows(mu.tokens),
+        solution.columns(mu.tokens),
+        plans(attention, 0.0, mu)[0],
+    )
 
 
 def _problem(case: Case) -> Problem:
-    """By the library, on the product of the clouds: queries read x, keys read y."""
+    """Two clouds and the library's solution, on the product of the clouds."""
     rng = case.rng("clouds")
     x, w = tokens(rng, 5, 2)
     y, v = tokens(rng, 6, 2)
     Q, K = rng.normal(size=(2, 3, 2))
     epsilon, zero = rng.uniform(1.5, 2.5), np.zeros((3, 2))
     z = np.concatenate([np.repeat(x, 6, axis=0), np.tile(y, (5, 1))], axis=1)
-    both = np.outer(w, v).ravel()
+    joint_weights = np.outer(w, v).ravel()
     wide = np.concatenate([Q, zero], axis=1), np.concatenate([zero, K], axis=1)
-    given = map(jnp.asarray, (z, both, *wide, np.array(epsilon)))
-    f, g, rows = map(np.asarray, _solved(*given))
-    # From pairs (x, y) and (x', y') to x and y'.
-    joint = (rows * both[:, None]).reshape(5, 6, 5, 6).sum(axis=(1, 2))
+    arguments = map(jnp.asarray, (z, joint_weights, *wide, np.array(epsilon)))
+    f, g, rows = map(np.asarray, _library_solution(*arguments))
+    # Marginalise the plan of pairs (x, y) and (x', y') to x and y'.
+    joint = (rows * joint_weights[:, None]).reshape(5, 6, 5, 6).sum(axis=(1, 2))
     scores = distance_scores(Q, K, x, y) / (2 * epsilon)
     return Problem(scores, w, v, f.reshape(5, 6), g.reshape(5, 6), joint)
 
@@ -109,11 +114,11 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     def value(h: Array) -> float:
         return float(density(h).sum() - 1 - p.w @ h[:n] - p.v @ h[n:])
 
-    def slope(h: Array) -> Array:
+    def gradient(h: Array) -> Array:
         pi = density(h)
         return np.concatenate([pi.sum(axis=1) - p.w, pi.sum(axis=0) - p.v])
 
-    return value, slope
+    return value, gradient
 
 
 @statement(
@@ -123,16 +128,16 @@ def _dual(p: Problem) -> tuple[Callable, Callable]:
     r"and no others.",
     hypotheses=r"$\mu$- and $\nu$-almost everywhere; bounded cost",
     control=(
-        "the random starts are followed for one alternation only",
+        "the random starts are followed for one full step only",
         {"full_steps": 1},
         ("f up to a constant η", "g up to −η", "f + g"),
     ),
 )
-def unique(case: Case, *, full_steps: int | None = None) -> Checks:
-    """The library's potentials, from its own guess, and NumPy's from random starts.
+def uniqueness(case: Case, *, full_steps: int | None = None) -> Checks:
+    """Compares the library's potentials with NumPy's from random starts.
 
-    They differ by one constant with opposite signs. The linearisation of (A.2) at the
-    library's solution has one singular value that vanishes, and no second.
+    They must differ by one constant, of opposite signs for f and g. The linearisation
+    of (A.2) at the library's solution must have exactly one zero singular value.
     """
     p = _problem(case)
     forward = p.plan / p.plan.sum(axis=1, keepdims=True)
@@ -141,14 +146,16 @@ def unique(case: Case, *, full_steps: int | None = None) -> Checks:
     values = np.linalg.svd(linear, compute_uv=False)
     # The library's potentials against Sinkhorn from random starts.
     starts = 3 * case.rng("starts").normal(size=(case.pick(3, 20), len(p.v)))
-    given = p.scores, p.w, p.v
-    f, g = columns(solved(potentials(*given, g), full_steps) for g in starts)
+    arguments = p.scores, p.w, p.v
+    f, g = columns(
+        solve_potentials(potentials(*arguments, g), full_steps) for g in starts
+    )
     shift = f[:, :1] - p.f[0, 0]
     library = p.f[None, :, 0] + shift
     sums = p.f[:, 0][:, None] + p.g[0][None, :]
-    yield gap("f up to a constant η", f, library, **SOLVED)
-    yield gap("g up to −η", g, p.g[None, 0] - shift, **SOLVED)
-    found = f[:, :, None] + g[:, None, :]
-    yield gap("f + g", found, np.stack([sums] * len(f)), **SOLVED)
-    yield bounded("smallest singular value", values[-1], "<=", 0.0, **SOLVED)
-    yield bounded("second smallest", values[-2], ">=", 1e-6)
+    yield gap("f up to a constant η", f, library, **SOLVER_SLACK)
+    yield gap("g up to −η", g, p.g[None, 0] - shift, **SOLVER_SLACK)
+    actual = f[:, :, None] + g[:, None, :]
+    yield gap("f + g", actual, np.stack([sums] * len(f)), **SOLVER_SLACK)
+    yield compare("smallest singular value", values[-1], "<=", 0.0, **SOLVER_SLACK)
+    yield compare("second smallest", values[-2], ">=", 1e-6)

@@ -10,7 +10,7 @@ from . import _couplings as couplings
 
 REACH = 0.25
 ORDER = 16
-NEAR = Slack(
+QUADRATURE_SLACK = Slack(
     tolerance=1e-9,
     why="Gauss–Hermite error of couplings with |QY|², |KZ|² ≤ ε/4, 16 nodes an axis: "
     "below 1e-12 by self-convergence; Sinkhorn to 1e-14",
@@ -27,40 +27,55 @@ View = Callable[[couplings.Pair], couplings.Pair]
     r"\frac{\epsilon^2}{4}I)^{1/2}\Omega^{-1/2} - \frac{\epsilon}{2}I$.",
     hypotheses=r"$\Sigma, \Omega \succ 0$ (C32), $A = K^\top Q$ invertible",
     control=(
-        "A stands for its transpose in C",
+        "A is transposed in C",
         {"view": lambda pair: pair._replace(Q=pair.K, K=pair.Q)},
     ),
 )
-def optimal(case: Case, *, view: View = lambda pair: pair) -> Checks:
-    """The formula by SciPy's root against the library and against brute force.
+def optimal_plan(case: Case, *, view: View = lambda pair: pair) -> Checks:
+    """Compares the formula with the library and with plans on nodes.
 
-    The library couples the product of the two Gaussians with itself, queries reading
-    the first factor and keys the second: the slope of E[y | x]. Brute force is
-    log-domain Sinkhorn between Gauss–Hermite nodes in NumPy: all covariances, and an
-    exponential moment, which tells a Gaussian from other plans of these moments.
+    The formula uses SciPy's matrix root. The library couples the product of the two
+    Gaussians with itself, with queries of the first factor and keys of the second; its
+    slope of E[y | x] is compared. Plans on nodes come from log-domain Sinkhorn between
+    Gauss–Hermite nodes in NumPy: all covariances are compared, and an exponential
+    moment, which distinguishes a Gaussian from other plans with these covariances.
     """
-    # The formula is that of `view(p)`, the plans are those of `p`.
-    cross = lambda p: couplings.closed_C(view(p), 0.5) @ np.linalg.inv(p.A).T
+    # The formula is evaluated for `view(p)`, the plans for `p`.
+    cross = lambda p: couplings.closed_form_C(view(p), 0.5) @ np.linalg.inv(p.A).T
     for d, k in ((2, 2), (3, 4)):
         stack = couplings.pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
-        T = np.array([cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.each(stack)])
+        T = np.array(
+            [cross(p) @ np.linalg.inv(p.Sigma) for p in couplings.members(stack)]
+        )
         exact = couplings.rounding(stack)
-        yield gap(f"slope of E[y | x], d = {d}", couplings.slopes(stack), T, **exact)
+        yield gap(
+            f"slope of E[y | x], d = {d}",
+            couplings.regression_matrices(stack),
+            T,
+            **exact,
+        )
     p = _small(case)
     covariance = np.block([[p.Sigma, cross(p).T], [cross(p), p.Omega]])
-    found = couplings.by_nodes(p, None, ORDER)
-    yield gap("covariance of the plan, nodes", found.covariance, covariance, **NEAR)
-    # An exponential moment of a plan on nodes, against that of a Gaussian.
+    nodes = couplings.node_plan(p, None, ORDER)
+    yield gap(
+        "covariance of the plan, nodes",
+        nodes.covariance,
+        covariance,
+        **QUADRATURE_SLACK,
+    )
+    # Exponential moment of the plan on nodes, against that of a Gaussian.
     u, v = np.array([0.4, -0.3]), np.array([0.2, 0.5])
-    left = np.exp(found.x @ u) @ found.plan @ np.exp(found.y @ v)
-    both = np.concatenate([u, v])
-    expected = np.exp(p.alpha @ u + p.beta @ v + both @ covariance @ both / 2)
-    yield gap("an exponential moment, nodes", left, expected, **NEAR)
+    left = np.exp(nodes.x @ u) @ nodes.plan @ np.exp(nodes.y @ v)
+    exponent = np.concatenate([u, v])
+    expected = np.exp(p.alpha @ u + p.beta @ v + exponent @ covariance @ exponent / 2)
+    yield gap("an exponential moment, nodes", left, expected, **QUADRATURE_SLACK)
 
 
 def _small(case: Case) -> couplings.Pair:
-    """One pair whose plan few nodes resolve."""
-    (pair,) = couplings.each(couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH))
+    """A random pair whose plan is resolved by few nodes."""
+    (pair,) = couplings.members(
+        couplings.pairs(case.rng("nodes"), 2, 3, 1, reach=REACH)
+    )
     return pair
 
 
@@ -72,31 +87,31 @@ def _small(case: Case) -> couplings.Pair:
     hypotheses=r"$\Sigma, \Omega \succ 0$; any rank of $A$",
     control=("the off-diagonal blocks lose their sign", {"sign": 1.0}),
 )
-def inverted(case: Case, *, sign: float = -1.0) -> Checks:
-    """The formula, F and G by the recursion in NumPy, against three plans.
+def plan_covariance(case: Case, *, sign: float = -1.0) -> Checks:
+    """Compares the formula, with F and G of the recursion in NumPy, with three plans.
 
-    The library's cross-covariance of two Gaussians in dimension three, A of rank two;
-    brute-force Sinkhorn between nodes; and the library's plan of a Gaussian with itself
-    on its own nodes.
+    The library's cross-covariance of two Gaussians in d = 3 with A of rank two; a plan
+    between nodes by Sinkhorn in NumPy; and the library's plan of a Gaussian with itself
+    on nodes.
     """
 
-    # The off-diagonal blocks have the sign `sign`.
+    # `sign` multiplies the off-diagonal blocks.
     def covariance(p: couplings.Pair) -> Array:
         F, G = couplings.recursion(p, 2000)
         blocks = np.block([[F, sign * p.A.T], [sign * p.A, G]])
         return p.epsilon * np.linalg.inv(blocks)
 
     stack = couplings.pairs(case.rng("pairs"), 3, 2, case.pick(4, 20))
-    full = np.array([covariance(p) for p in couplings.each(stack)])
-    cross = couplings.slopes(stack) @ stack.Sigma
-    library, p = couplings.on_nodes(case.rng("self")), _small(case)
-    found = couplings.by_nodes(p, None, ORDER).covariance
-    own, expected = library.nodes.covariance, covariance(library.pair)
+    full = np.array([covariance(p) for p in couplings.members(stack)])
+    cross = couplings.regression_matrices(stack) @ stack.Sigma
+    library, p = couplings.library_plan(case.rng("self")), _small(case)
+    actual = couplings.node_plan(p, None, ORDER).covariance
+    library_covariance, expected = library.nodes.covariance, covariance(library.pair)
     label = "Cov(y, x), library, d = 3, A of rank two"
     why = "inverses of matrices of condition below 1e5 in float64"
     yield gap(label, cross, full[:, 3:, :3], tolerance=1e-10, why=why)
-    yield gap("Cov(π), nodes", found, covariance(p), **NEAR)
-    yield gap("Cov(π), library", own, expected, **couplings.SOLVED)
+    yield gap("Cov(π), nodes", actual, covariance(p), **QUADRATURE_SLACK)
+    yield gap("Cov(π), library", library_covariance, expected, **couplings.SOLVER_SLACK)
 
 
 @statement(
@@ -109,30 +124,32 @@ def inverted(case: Case, *, sign: float = -1.0) -> Checks:
     r"\frac{\epsilon}{2}I$, and $C_G$ likewise.",
     hypotheses=r"$\Sigma, \Omega \succ 0$",
     control=(
-        "ε stands for ε/2 in the closed form, 2ε for ε in the equation",
+        "ε replaces ε/2 in the closed form, and 2ε replaces ε in the equation",
         {"half": 1.0},
     ),
 )
-def closed(case: Case, *, half: float = 0.5) -> Checks:
-    """$C_F$ and $C_G$ from the library's slopes of E[x | y] and E[y | x].
+def closed_forms(case: Case, *, half: float = 0.5) -> Checks:
+    """Compares $C_F$ and $C_G$ from the library's slopes with the closed forms.
 
-    Against the closed forms by SciPy's root, and in the quadratic equations; and $C_F$
-    from the recursion in NumPy.
+    The slopes are those of E[x | y] and E[y | x]; the closed forms use SciPy's root.
+    Also tests the quadratic equations, and compares $C_F$ from the recursion in NumPy.
     """
-    # `half` is the share of ε that stands in the closed forms.
+    # `half` is the multiple of ε in the closed forms.
     stack = couplings.pairs(case.rng("pairs"), 3, 4, case.pick(4, 20))
-    mirror = stack.mirrored
+    mirror = stack.mirror
     exact = couplings.rounding(stack)
     for name, p in (("C_F", stack), ("C_G", mirror)):
         # F⁻¹Aᵀ is the slope of E[x | y]: that of the mirrored pair.
-        found = p.Omega @ p.A @ couplings.slopes(p.mirrored)
+        actual = p.Omega @ p.A @ couplings.regression_matrices(p.mirror)
         square = p.Omega @ p.A @ p.Sigma @ np.swapaxes(p.A, 1, 2)
         eps = 2 * half * p.epsilon[:, None, None]
-        closed = [couplings.closed_C(pair, half) for pair in couplings.each(p)]
-        yield gap(f"{name}, library", found, closed, **exact)
-        left = found @ found + eps * found
+        expected = [
+            couplings.closed_form_C(pair, half) for pair in couplings.members(p)
+        ]
+        yield gap(f"{name}, library", actual, expected, **exact)
+        left = actual @ actual + eps * actual
         yield gap(f"{name}² + ε{name}, library", left, square, **exact)
-    F, _ = columns(couplings.recursion(p, 2000) for p in couplings.each(stack))
+    F, _ = columns(couplings.recursion(p, 2000) for p in couplings.members(stack))
     C = stack.Omega @ stack.A @ np.linalg.solve(F, np.swapaxes(stack.A, 1, 2))
-    closed = [couplings.closed_C(p, half) for p in couplings.each(stack)]
-    yield gap("C_F, recursion", C, closed, **exact)
+    expected = [couplings.closed_form_C(p, half) for p in couplings.members(stack)]
+    yield gap("C_F, recursion", C, expected, **exact)

@@ -4,9 +4,9 @@ from scipy.linalg import eigvalsh
 
 from meanfield.theorems._arrays import Array, columns, np
 from meanfield.theorems._prelude import Case, Checks, Counterexample, statement
-from meanfield.theorems._protocols import Slack, bounded, gap
+from meanfield.theorems._protocols import Slack, compare, gap
 
-from ._couplings import Pair, each, pairs, recursion, slopes
+from ._couplings import Pair, members, pairs, recursion, regression_matrices
 
 EXACT = Slack(tolerance=1e-10, why="inverses of matrices of condition below 1e5")
 
@@ -19,79 +19,84 @@ EXACT = Slack(tolerance=1e-10, why="inverses of matrices of condition below 1e5"
     r"AF^{-1}A^\top$.",
     hypotheses=r"$\Sigma, \Omega \succ 0$",
     remark="C25: the map contracts in the affine-invariant (Thompson) metric; the "
-    "print claims it for the operator norm, where it need not.",
+    "paper claims contraction in the operator norm, which need not hold.",
     control=("the limit is taken with ε/2 for ε", {"share": 0.5}, ("G⁻¹A…", "F⁻¹Aᵀ…")),
 )
 def limits(case: Case, *, share: float = 1.0) -> Checks:
-    """The library's converged slopes against G⁻¹A and F⁻¹Aᵀ of 3000 steps in NumPy.
+    """Compares the library's slopes of E[y | x] and E[x | y] with G⁻¹A and F⁻¹Aᵀ.
 
-    And the library after 1, 3 and 7 half-steps: the Thompson distance of its G to the
-    limit must fall each time.
+    F and G come from 3000 steps of the recursion in NumPy. The Thompson distance to the
+    limit of the library's G after 1, 3 and 7 half-steps must decrease.
     """
     tame = pairs(case.rng("approach"), 2, 2, case.pick(4, 20))
     ratio = _approach(tame._replace(epsilon=tame.epsilon / 2))
     label = "ratio of successive Thompson distances, library"
     yield from _limits(case, share)
-    yield bounded(label, ratio, "<=", 1.0, tolerance=1e-9, why=STRICT)
+    yield compare(label, ratio, "<=", 1.0, tolerance=1e-9, why=STRICT)
 
 
-@limits.misprinted(
+@limits.register_misprint(
     "C25",
-    printed=r"a full step $\varphi$ of (A.9) contracts in the operator norm, the bound "
+    claim=r"a full step $\varphi$ of (A.9) contracts in the operator norm, the bound "
     r"being read as $|D_M\varphi| \leq 1 / (1 + \epsilon^2 / (|A|^2|\Sigma||\Omega|)) "
     r"< 1$ on all iterates $M$",
-    corrected=r"the spectral radius of $D_M\varphi$ is below one, and the iterates "
+    correction=r"the spectral radius of $D_M\varphi$ is below one, and the iterates "
     r"converge in the Thompson metric",
     counterexample="Q = diag(3, .1), K = diag(1/3, 10), Σ = I, Ω⁻¹ = [[1, −.99], "
     "[−.99, 1]], ε = 1, at M = F₀ = QᵀQ + εΣ⁻¹",
 )
 def _(case: Case) -> Counterexample:
-    """The derivative by finite differences; the library's iterates on the same data."""
+    """Compares the derivative, by differences, and the library's iterates with both."""
     del case
     Q, K, I = np.diag([3, 0.1]), np.diag([1 / 3, 10.0]), np.eye(2)
     Omega = np.linalg.inv(np.array([[1, -0.99], [-0.99, 1]]))
     p = Pair(np.zeros(2), np.zeros(2), I, Omega, Q, K, np.array(1.0))
     D = _derivative(p, Q.T @ Q + I)
-    allowed = float(1 / (1 + 1 / np.linalg.norm(Omega, 2)))
+    bound = float(1 / (1 + 1 / np.linalg.norm(Omega, 2)))
     radius = float(np.max(np.abs(np.linalg.eigvals(D))))
     stack = Pair(*columns([p] * 4))
     limit = np.linalg.solve(recursion(p, 20000)[1], p.A)
     differences = Slack(tolerance=1e-7, why="central differences with h = 1e-5")
     norm = float(np.linalg.norm(D, 2))
     return Counterexample(
-        (bounded("|Dφ| at F₀", norm, "<=", allowed, **differences),),
+        (compare("|Dφ| at F₀", norm, "<=", bound, **differences),),
         (
-            bounded("spectral radius at F₀", radius, "<=", 1.0, **differences),
-            bounded("Thompson ratio", _approach(stack), "<=", 1, why=STRICT),
-            gap("limit, library", slopes(stack)[0], limit, **EXACT),
+            compare("spectral radius at F₀", radius, "<=", 1.0, **differences),
+            compare("Thompson ratio", _approach(stack), "<=", 1, why=STRICT),
+            gap("limit, library", regression_matrices(stack)[0], limit, **EXACT),
         ),
     )
 
 
 def _thompson(G: Array, H: Array) -> float:
-    """The largest |log| of the eigenvalues of $H^{-1}G$."""
+    """Thompson distance: the largest |log| of the eigenvalues of $H^{-1}G$."""
     return float(np.max(np.abs(np.log(eigvalsh((G + G.T) / 2, H)))))
 
 
 def _limits(case: Case, share: float) -> Checks:
-    """The library's limit against the recursion's, the share of ε given."""
+    """Checks of the library's limit against the recursion with `share` ε."""
     for d, k in ((2, 2), (3, 2)):
         stack = pairs(case.rng(f"d={d}"), d, k, case.pick(4, 20))
-        other = stack._replace(epsilon=share * stack.epsilon)
-        F, G = columns(recursion(p, 3000) for p in each(other))
+        scaled_stack = stack._replace(epsilon=share * stack.epsilon)
+        F, G = columns(recursion(p, 3000) for p in members(scaled_stack))
         limit = np.linalg.solve(G, stack.A)
         mirror = np.linalg.solve(F, np.swapaxes(stack.A, 1, 2))
-        yield gap(f"G⁻¹A, library, d = {d}", slopes(stack), limit, **EXACT)
-        yield gap(f"F⁻¹Aᵀ, library, d = {d}", slopes(stack.mirrored), mirror, **EXACT)
+        yield gap(f"G⁻¹A, library, d = {d}", regression_matrices(stack), limit, **EXACT)
+        yield gap(
+            f"F⁻¹Aᵀ, library, d = {d}",
+            regression_matrices(stack.mirror),
+            mirror,
+            **EXACT,
+        )
 
 
 def _approach(stack: Pair) -> float:
-    """The largest ratio of successive distances to the limit, by the library."""
-    found = [slopes(stack, iterations=n) for n in (1, 3, 7)]
+    """Largest ratio of successive distances of the library's iterates to the limit."""
+    matrices = [regression_matrices(stack, iterations=n) for n in (1, 3, 7)]
     worst = 0.0
-    for i, p in enumerate(each(stack)):
+    for i, p in enumerate(members(stack)):
         limit = recursion(p, 3000)[1]
-        far = [_thompson(p.A @ np.linalg.inv(slope[i]), limit) for slope in found]
+        far = [_thompson(p.A @ np.linalg.inv(matrix[i]), limit) for matrix in matrices]
         worst = max(worst, far[1] / far[0], far[2] / far[1])
     return worst
 
@@ -100,7 +105,7 @@ STRICT = "the distance shrinks strictly; rounding of eigenvalues"
 
 
 def _derivative(p: Pair, M: Array) -> Array:
-    r"""Of one full step $\varphi$ at `M`, on matrices, by central differences."""
+    r"""Derivative of one full step $\varphi$ at `M`, by central differences."""
 
     def step(F: Array) -> Array:
         G = p.epsilon * np.linalg.inv(p.Omega) + p.A @ np.linalg.solve(F, p.A.T)

@@ -1,4 +1,4 @@
-"""Blocks: what a layer adds to tokens, with norms before it or after it."""
+"""Residual blocks with norms, and encoders made of them."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from meanfield._typing import PRNGKey
-from meanfield.dynamics import Layers, stacked
+from meanfield.dynamics import Layers, stack_trees
 from meanfield.measures import Points
 
 from ._head import SelfAttention
@@ -38,16 +38,16 @@ class Perceptron(eqx.Module):
         self.second = eqx.nn.Linear(width, d, key=keys[1])
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
-        """What it adds to each token."""
-        hidden = jax.nn.gelu(jax.vmap(self.first)(mu.tokens.x), approximate=False)
-        return jax.vmap(self.second)(hidden)
+        """The value added to each token."""
+        activations = jax.nn.gelu(jax.vmap(self.first)(mu.tokens.x), approximate=False)
+        return jax.vmap(self.second)(activations)
 
 
 class Residual(eqx.Module):
-    r"""$x \mapsto a(x + p(b(x)))$ for a part $p$ and norms $b$ and $a$.
+    r"""Residual block $x \mapsto a(x + p(b(x)))$ with a part $p$ and norms $b$, $a$.
 
-    Before the part, as trained vision networks have it, $a$ is the identity; after it,
-    as the first transformers had it, $b$ is; without norms it is one Euler step.
+    In a pre-norm block, as in vision transformers, $a$ is the identity; in a post-norm
+    block, as in the first transformers, $b$ is. Without norms it is one Euler step.
 
     Attributes:
         part: $p$.
@@ -72,32 +72,32 @@ class Residual(eqx.Module):
 
     def __call__(self, mu: Points) -> Points:
         """The tokens after the block."""
-        x = mu.tokens.x + self.part(self.entering(mu))
-        return mu.at(jax.vmap(self.after)(x))
+        x = mu.tokens.x + self.part(self.part_input(mu))
+        return mu.replace_coordinates(jax.vmap(self.after)(x))
 
-    def entering(self, mu: Points) -> Points:
-        """The tokens as the part meets them."""
-        return mu.at(jax.vmap(self.before)(mu.tokens.x))
+    def part_input(self, mu: Points) -> Points:
+        """The tokens that the part receives, after the norm `before`."""
+        return mu.replace_coordinates(jax.vmap(self.before)(mu.tokens.x))
 
 
-def before(part: SelfAttention | Perceptron, d: int) -> Residual:
-    """A part with a norm before it.
+def pre_norm_block(part: SelfAttention | Perceptron, d: int) -> Residual:
+    """Residual block with a norm before the part.
 
     Examples:
-        >>> from meanfield.training import Perceptron, before
-        >>> block = before(Perceptron(jax.random.key(0), d=3, width=8), 3)
+        >>> from meanfield.training import Perceptron, pre_norm_block
+        >>> block = pre_norm_block(Perceptron(jax.random.key(0), d=3, width=8), 3)
         >>> type(block.before).__name__, type(block.after).__name__
         ('LayerNorm', 'Identity')
     """
     return Residual(part, eqx.nn.LayerNorm(d), eqx.nn.Identity())
 
 
-def after(part: SelfAttention | Perceptron, d: int) -> Residual:
-    """A part with a norm after the sum.
+def post_norm_block(part: SelfAttention | Perceptron, d: int) -> Residual:
+    """Residual block with a norm after the sum.
 
     Examples:
-        >>> from meanfield.training import Perceptron, after
-        >>> block = after(Perceptron(jax.random.key(0), d=3, width=8), 3)
+        >>> from meanfield.training import Perceptron, post_norm_block
+        >>> block = post_norm_block(Perceptron(jax.random.key(0), d=3, width=8), 3)
         >>> type(block.before).__name__, type(block.after).__name__
         ('Identity', 'LayerNorm')
     """
@@ -105,18 +105,20 @@ def after(part: SelfAttention | Perceptron, d: int) -> Residual:
 
 
 class Encoder(eqx.Module):
-    """Blocks, one after another.
+    """Sequence of residual blocks.
 
     Attributes:
-        blocks: from the first to the last.
+        blocks: blocks, from the first to the last.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.training import Encoder, Variant, before, self_attention
+        >>> from meanfield.training import Encoder, Variant
+        >>> from meanfield.training import pre_norm_block, self_attention
         >>> layer = self_attention(
         ...     jax.random.key(0), Variant("softmax"), d=3, k=2, n_heads=4
         ... )
-        >>> encoder = Encoder((before(layer, 3), before(layer, 3)))
+        >>> block = pre_norm_block(layer, 3)
+        >>> encoder = Encoder((block, block))
         >>> encoder.plans(Points.uniform(jnp.eye(3))).shape  # layers, heads, n, n
         (2, 4, 3, 3)
     """
@@ -130,7 +132,7 @@ class Encoder(eqx.Module):
         return mu
 
     def states(self, mu: Points) -> Float[Array, "depths n d"]:
-        """The tokens before the first block, and after each."""
+        """The tokens before the first block and after each block."""
         x = [mu.tokens.x]
         for block in self.blocks:
             mu = block(mu)
@@ -138,20 +140,20 @@ class Encoder(eqx.Module):
         return jnp.stack(x)
 
     def dynamics(self) -> Layers:
-        """The attentions alone, each for one unit of time: no norms, no perceptrons.
+        """The dynamics of the attentions without norms and perceptrons.
 
-        Without these the tokens after the last block are those of its explicit Euler
-        steps of unit length.
+        Each acts for one unit of time. A network without norms and perceptrons computes
+        the explicit Euler steps of unit length of this dynamics.
         """
         parts = [block.part for block in self.blocks]
         layers = [part.dynamics() for part in parts if isinstance(part, SelfAttention)]
-        return Layers(np.arange(len(layers) + 1), stacked(layers))
+        return Layers(np.arange(len(layers) + 1), stack_trees(layers))
 
     def plans(self, mu: Points) -> Float[Array, "layers heads n n"]:
-        """The matrices of all heads, at the states that the network has there."""
+        """The attention matrices of all heads, at the inputs of their layers."""
         matrices = []
         for block in self.blocks:
             if isinstance(block.part, SelfAttention):
-                matrices.append(block.part.plans(block.entering(mu)))
+                matrices.append(block.part.plans(block.part_input(mu)))
             mu = block(mu)
         return jnp.stack(matrices)

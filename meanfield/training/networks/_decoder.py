@@ -1,4 +1,4 @@
-"""Decoders: sequences whose tokens see those before them, and all of another one."""
+"""Decoders: causal self-attention and cross-attention to a source."""
 
 import equinox as eqx
 import jax
@@ -7,24 +7,24 @@ from jaxtyping import Array, Float
 from meanfield._typing import PRNGKey
 from meanfield.measures import Points
 
-from ._blocks import Residual, before
+from ._blocks import Residual, pre_norm_block
 from ._head import self_attention
-from ._sequence import in_sequence
-from ._sets import MeetingBlock
+from ._sequence import sequence_measure
+from ._sets import CrossAttentionBlock
 from ._variant import Variant
 
-PAST, ALL = Variant("softmax", mask="causal"), Variant("softmax")
+CAUSAL_SOFTMAX, SOFTMAX = Variant("softmax", mask="causal"), Variant("softmax")
 
 
 class DecoderBlock(eqx.Module):
-    """Tokens look at those before them, then at a source, then a perceptron.
+    """Block of causal self-attention, cross-attention to a source, and a perceptron.
 
-    With norms before the parts, and softmax in both attentions, whatever the source
-    was encoded by.
+    It has norms before the parts, and both attentions are softmax, whatever the
+    attention of the encoder.
 
     Attributes:
-        past: the causal layer.
-        meeting: with the source, and the perceptron.
+        past: causal self-attention.
+        meeting: cross-attention to the source, and the perceptron.
 
     Examples:
         >>> from meanfield import Points
@@ -37,15 +37,15 @@ class DecoderBlock(eqx.Module):
     """
 
     past: Residual
-    meeting: MeetingBlock
+    meeting: CrossAttentionBlock
 
     def __init__(
         self, key: PRNGKey, *, d: int, k: int, n_heads: int, width: int
     ) -> None:
         first, second = jax.random.split(key)
         sizes = {"d": d, "k": k, "n_heads": n_heads}
-        self.past = before(self_attention(first, PAST, **sizes), d)
-        self.meeting = MeetingBlock(second, ALL, width=width, **sizes)
+        self.past = pre_norm_block(self_attention(first, CAUSAL_SOFTMAX, **sizes), d)
+        self.meeting = CrossAttentionBlock(second, SOFTMAX, width=width, **sizes)
 
     def __call__(self, mu: Points, source: Points) -> Points:
         """The tokens after the block."""
@@ -53,10 +53,10 @@ class DecoderBlock(eqx.Module):
 
 
 class Decoder(eqx.Module):
-    """Decoder blocks, one after another.
+    """Sequence of decoder blocks.
 
     Attributes:
-        blocks: from the first to the last.
+        blocks: blocks, from the first to the last.
 
     Examples:
         >>> from meanfield import Points
@@ -70,8 +70,8 @@ class Decoder(eqx.Module):
     blocks: tuple[DecoderBlock, ...]
 
     def __call__(self, x: Float[Array, "m d"], source: Points) -> Float[Array, "m d"]:
-        """A sequence after the last block; each token depends on none after it."""
-        mu = in_sequence(x)
+        """The sequence after the last block; no token depends on later ones."""
+        mu = sequence_measure(x)
         for block in self.blocks:
             mu = block(mu, source)
         return mu.tokens.x

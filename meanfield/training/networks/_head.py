@@ -1,4 +1,4 @@
-"""Heads: attentions of the library with the projections that networks have."""
+"""Attention heads: attentions of the library with value and output projections."""
 
 import dataclasses
 
@@ -24,15 +24,16 @@ from ._variant import Variant, projection
 
 
 class Head(eqx.Module):
-    r"""$x_i \mapsto O\sum_j \kappa_{ij} W x_j$, with weights of the library.
+    r"""Attention head $x_i \mapsto O\sum_j \kappa_{ij} W x_j$.
 
-    A factor that an attention has in its value is left out: `O` learns it.
+    The weights $\kappa_{ij}$ are those of an attention of the library; its value matrix
+    is replaced by the trained projections $W$ and $O$.
 
     Attributes:
-        score: of queries and keys.
-        coupling: from scores to weights.
-        reading: $W$.
-        writing: $O$.
+        score: score of queries and keys.
+        coupling: coupling, which turns scores into weights.
+        reading: value projection $W$.
+        writing: output projection $O$.
 
     Examples:
         >>> from meanfield import Points
@@ -51,42 +52,44 @@ class Head(eqx.Module):
     writing: Float[Array, "d k"]
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
-        """What the head adds to each token."""
+        """The value that the head adds to each token."""
         return self._barycentre(mu).means(mu.tokens.x @ self.reading.T) @ self.writing.T
 
     def plan(self, mu: Points) -> Float[Array, "n n"]:
-        """What token `i` gives to token `j`.
+        r"""The attention matrix, with the entries $\kappa_{ij}$.
 
         Raises:
             UnsupportedError: if the attention has no such matrix.
         """
         return self._barycentre(mu).weights()
 
-    def across(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
-        r"""$O\sum_j \kappa_{ij} W y_j$ of keys, for each query."""
-        field = _of_unit_slices(self.coupling).across(self.score, queries, keys)
+    def attend(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
+        r"""Cross-attention $O\sum_j \kappa_{ij} W y_j$ to the keys, for each query."""
+        field = _normalise_slices(self.coupling).cross_barycentre(
+            self.score, queries, keys
+        )
         if not isinstance(field, AbstractBarycentre):
-            raise _without_matrix(field)
+            raise _no_matrix_error(field)
         plan = field.weights_at(queries.tokens)
         return plan @ (keys.tokens.x @ self.reading.T) @ self.writing.T
 
     def attention(self) -> Attention:
-        """The same as an attention, with value $OW$."""
-        coupling = _of_unit_slices(self.coupling)
+        """The head as an attention of the library, with value matrix $OW$."""
+        coupling = _normalise_slices(self.coupling)
         return Attention(self.score, coupling, self.writing @ self.reading)
 
     def _barycentre(self, mu: Points) -> AbstractBarycentre:
-        barycentre = _of_unit_slices(self.coupling).barycentre(self.score, mu)
+        barycentre = _normalise_slices(self.coupling).barycentre(self.score, mu)
         if not isinstance(barycentre, AbstractBarycentre):
-            raise _without_matrix(barycentre)
+            raise _no_matrix_error(barycentre)
         return barycentre
 
 
 class CrossAttention(eqx.Module):
-    """A layer of heads by which queries look at keys.
+    """Layer of cross-attention heads.
 
     Attributes:
-        heads: one head, whose arrays lead with an axis of heads.
+        heads: all heads, as one `Head` whose arrays have a leading axis of heads.
 
     Examples:
         >>> from meanfield import Points
@@ -101,16 +104,16 @@ class CrossAttention(eqx.Module):
     heads: Head
 
     def __call__(self, queries: Points, keys: Points) -> Float[Array, "m d"]:
-        """What all heads tell each query of the keys."""
-        told = eqx.filter_vmap(lambda head: head.across(queries, keys))(self.heads)
-        return jnp.sum(told, axis=0)
+        """The sum of all heads at each query."""
+        outputs = eqx.filter_vmap(lambda head: head.attend(queries, keys))(self.heads)
+        return jnp.sum(outputs, axis=0)
 
 
 class SelfAttention(eqx.Module):
-    """A layer of heads.
+    """Layer of self-attention heads.
 
     Attributes:
-        heads: one head, whose arrays lead with an axis of heads.
+        heads: all heads, as one `Head` whose arrays have a leading axis of heads.
 
     Examples:
         >>> from meanfield import Points
@@ -126,29 +129,29 @@ class SelfAttention(eqx.Module):
     heads: Head
 
     def __call__(self, mu: Points) -> Float[Array, "n d"]:
-        """What all heads add to each token."""
+        """The sum of all heads at each token."""
         return jnp.sum(eqx.filter_vmap(lambda head: head(mu))(self.heads), axis=0)
 
     def plans(self, mu: Points) -> Float[Array, "heads n n"]:
-        """The matrix of each head."""
+        """The attention matrix of each head."""
         return eqx.filter_vmap(lambda head: head.plan(mu))(self.heads)
 
     def dynamics(self) -> Heads:
-        """The layer as a dynamics: it adds one Euler step of unit length."""
+        """The layer as a dynamics; the layer itself adds one Euler step of length 1."""
         return Heads(eqx.filter_vmap(lambda head: head.attention())(self.heads))
 
 
 def self_attention(
     key: PRNGKey, variant: Variant, *, d: int, k: int, n_heads: int
 ) -> SelfAttention:
-    """A new layer of heads that look at their own tokens, each drawn by itself.
+    """New self-attention layer with independent random heads.
 
     Args:
-        key: of all that is drawn.
-        variant: the attention of all heads.
-        d: the dimension of tokens.
-        k: the width of a head.
-        n_heads: how many heads.
+        key: random key.
+        variant: attention of all heads.
+        d: dimension of the tokens.
+        k: dimension of a head.
+        n_heads: number of heads.
 
     Raises:
         UnknownNameError: if no attention has that name.
@@ -167,7 +170,7 @@ def self_attention(
 def cross_attention(
     key: PRNGKey, variant: Variant, *, d: int, k: int, n_heads: int
 ) -> CrossAttention:
-    """The same, of heads that look at other tokens.
+    """New cross-attention layer with independent random heads; see `self_attention`.
 
     Examples:
         >>> from meanfield.training import Variant, cross_attention
@@ -182,22 +185,22 @@ def cross_attention(
 def _heads(key: PRNGKey, variant: Variant, d: int, k: int, n_heads: int) -> Head:
     def head(key: PRNGKey) -> Head:
         keys = jax.random.split(key, 3)
-        attention = variant.drawn(keys[0], d=d, k=k)
+        attention = variant.build_attention(keys[0], d=d, k=k)
         reading, writing = projection(keys[1], k, d), projection(keys[2], d, k)
         return Head(attention.score, attention.coupling, reading, writing)
 
     return eqx.filter_vmap(head)(jax.random.split(key, n_heads))
 
 
-def _without_matrix(field: AbstractField) -> UnsupportedError:
+def _no_matrix_error(field: AbstractField) -> UnsupportedError:
     return UnsupportedError(
-        f"`{type(field).__name__}` has no attention matrix, which values are "
-        "multiplied by; train with an `AbstractBarycentre`."
+        f"`{type(field).__name__}` has no attention matrix to multiply values with. "
+        "Train with an attention whose field is an `AbstractBarycentre`."
     )
 
 
-def _of_unit_slices(coupling: AbstractCoupling) -> AbstractCoupling:
-    """Slices of length one, whatever length their directions were taught."""
+def _normalise_slices(coupling: AbstractCoupling) -> AbstractCoupling:
+    """The coupling with its slice directions normalised to length 1."""
     if not isinstance(coupling, AbstractSoftSlices):
         return coupling
     lengths = jnp.linalg.norm(coupling.directions, axis=1, keepdims=True)

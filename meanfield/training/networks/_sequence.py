@@ -1,4 +1,4 @@
-"""Tokens in a sequence, as networks look at them, and their places as waves."""
+"""Sequences of tokens as measures, and sinusoidal position encodings."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,27 +8,27 @@ from meanfield.measures import Dense, Points
 from meanfield.tokens import Tokens
 
 
-def in_sequence(x: Float[Array, "n d"]) -> Points:
-    """Tokens of equal weight at 1/n, 2/n, …, 1, summed all at once."""
+def sequence_measure(x: Float[Array, "n d"]) -> Points:
+    """Tokens of equal weight at positions 1/n, 2/n, …, 1, with dense sums."""
     n = x.shape[0]
     places = jnp.asarray(np.arange(1, n + 1) / n, x.dtype)
     logs = jnp.full(n, -np.log(n), x.dtype)
     return Points(Tokens(x, places), logs, Dense())
 
 
-LONGEST = 1e4  # the longest wave, in units of 2π places
+LONGEST = 1e4  # longest wavelength, in units of 2π positions
 
 
 def sinusoids(n: int, d: int) -> Float[Array, "n d"]:
-    r"""$\sin(t\omega_i)$ and $\cos(t\omega_i)$ at places $t = 0, …, n - 1$.
+    r"""Position encodings $\sin(t\omega_i)$, $\cos(t\omega_i)$ for $t = 0, …, n - 1$.
 
-    With $\omega_i = 10^{-4i/(d/2 - 1)}$ for $i < d/2$, sines in the first half of the
-    coordinates and cosines in the second. Source: Vaswani et al., 2017, section 3.5,
-    where they take turns.
+    The frequencies are $\omega_i = 10^{-4i/(d/2 - 1)}$ for $i < d/2$. Sines are in the
+    first half of the coordinates and cosines in the second. Source: Vaswani et al.,
+    2017, section 3.5, where they alternate.
 
     Args:
-        n: how many places.
-        d: the dimension of tokens, even.
+        n: number of positions.
+        d: dimension of the tokens, even.
 
     Examples:
         >>> from meanfield.training import sinusoids

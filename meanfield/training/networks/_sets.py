@@ -1,7 +1,7 @@
-r"""Blocks of set transformers, which look at a set through a few learned points.
+r"""Blocks of set transformers, with attention to a few trained inducing points.
 
-Source: Lee et al., 2019, section 3 (MAB, ISAB and PMA there), with the norms before the
-parts.
+Source: Lee et al., 2019, section 3 (MAB, ISAB and PMA there); here with norms before
+the parts.
 """
 
 import equinox as eqx
@@ -18,21 +18,23 @@ from ._head import CrossAttention, cross_attention
 from ._variant import Variant
 
 
-class MeetingBlock(eqx.Module):
-    r"""$h = x + a(b(x), c(y))$, then $h + p(e(h))$: queries meet keys.
+class CrossAttentionBlock(eqx.Module):
+    r"""Block of cross-attention and a perceptron, both with norms before them.
+
+    It maps queries $x$ and keys $y$ to $h + p(e(h))$ with $h = x + a(b(x), c(y))$.
 
     Attributes:
-        attention: $a$.
-        queries: the norm $b$.
-        keys: the norm $c$.
-        perceptron: $p$, of `width`, or as wide as tokens are.
-        inner: the norm $e$.
+        attention: cross-attention $a$.
+        queries: norm $b$.
+        keys: norm $c$.
+        perceptron: perceptron $p$, of width `width`, or `d` if that is `None`.
+        inner: norm $e$.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.training import MeetingBlock, Variant
+        >>> from meanfield.training import CrossAttentionBlock, Variant
         >>> key, variant = jax.random.key(0), Variant("softmax")
-        >>> block = MeetingBlock(key, variant, d=3, k=2, n_heads=4)
+        >>> block = CrossAttentionBlock(key, variant, d=3, k=2, n_heads=4)
         >>> queries = Points.uniform(jnp.eye(3))
         >>> block(queries, Points.uniform(jnp.ones((9, 3)))).tokens.x.shape
         (3, 3)
@@ -60,20 +62,24 @@ class MeetingBlock(eqx.Module):
         self.queries, self.keys, self.inner = (eqx.nn.LayerNorm(d) for _ in range(3))
 
     def __call__(self, queries: Points, keys: Points) -> Points:
-        """The queries, once they have looked at the keys."""
-        normed = lambda norm, mu: mu.at(jax.vmap(norm)(mu.tokens.x))
-        told = self.attention(normed(self.queries, queries), normed(self.keys, keys))
-        mu = queries.at(queries.tokens.x + told)
-        return mu.at(mu.tokens.x + self.perceptron(normed(self.inner, mu)))
+        """The queries after the block."""
+        normalise = lambda norm, mu: mu.replace_coordinates(jax.vmap(norm)(mu.tokens.x))
+        update = self.attention(
+            normalise(self.queries, queries), normalise(self.keys, keys)
+        )
+        mu = queries.replace_coordinates(queries.tokens.x + update)
+        return mu.replace_coordinates(
+            mu.tokens.x + self.perceptron(normalise(self.inner, mu))
+        )
 
 
 class InducedBlock(eqx.Module):
-    """A set looks at points that have looked at it: attention in linear time.
+    """Self-attention of a set through inducing points, in linear time (ISAB).
 
     Attributes:
-        points: learned.
-        inward: by which the points look at the set.
-        outward: by which the set looks at them.
+        points: trained inducing points.
+        inward: cross-attention of the inducing points to the set.
+        outward: cross-attention of the set to the result.
 
     Examples:
         >>> from meanfield import Points
@@ -85,8 +91,8 @@ class InducedBlock(eqx.Module):
     """
 
     points: Float[Array, "m d"]
-    inward: MeetingBlock
-    outward: MeetingBlock
+    inward: CrossAttentionBlock
+    outward: CrossAttentionBlock
 
     def __init__(
         self, key: PRNGKey, variant: Variant, *, m: int, d: int, k: int, n_heads: int
@@ -94,16 +100,17 @@ class InducedBlock(eqx.Module):
         keys = jax.random.split(key, 3)
         self.points = jax.random.normal(keys[0], (m, d))
         self.inward, self.outward = (
-            MeetingBlock(one, variant, d=d, k=k, n_heads=n_heads) for one in keys[1:]
+            CrossAttentionBlock(block_key, variant, d=d, k=k, n_heads=n_heads)
+            for block_key in keys[1:]
         )
 
     def __call__(self, mu: Points) -> Points:
-        """The set, once it has looked."""
-        return self.outward(mu, self.inward(evenly_weighted(self.points), mu))
+        """The set after the block."""
+        return self.outward(mu, self.inward(uniform_measure(self.points), mu))
 
 
 class Pooling(eqx.Module):
-    """Learned points look at a set; what they see is all that is left of it.
+    """Pooling of a set by cross-attention of trained points to it (PMA).
 
     Examples:
         >>> from meanfield import Points
@@ -115,21 +122,21 @@ class Pooling(eqx.Module):
     """
 
     points: Float[Array, "m d"]
-    block: MeetingBlock
+    block: CrossAttentionBlock
 
     def __init__(
         self, key: PRNGKey, variant: Variant, *, m: int, d: int, k: int, n_heads: int
     ) -> None:
         first, second = jax.random.split(key)
         self.points = jax.random.normal(first, (m, d))
-        self.block = MeetingBlock(second, variant, d=d, k=k, n_heads=n_heads)
+        self.block = CrossAttentionBlock(second, variant, d=d, k=k, n_heads=n_heads)
 
     def __call__(self, mu: Points) -> Float[Array, "m d"]:
-        """What the points have seen."""
-        return self.block(evenly_weighted(self.points), mu).tokens.x
+        """The pooled values, one for each trained point."""
+        return self.block(uniform_measure(self.points), mu).tokens.x
 
 
-def evenly_weighted(x: Float[Array, "n d"]) -> Points:
-    """Tokens of equal weight, summed all at once."""
+def uniform_measure(x: Float[Array, "n d"]) -> Points:
+    """Tokens of equal weight, with dense sums."""
     n = x.shape[0]
     return Points(Tokens(x), jnp.full(n, -jnp.log(float(n)), x.dtype), Dense())

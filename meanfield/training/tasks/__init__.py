@@ -1,4 +1,4 @@
-"""The tasks, a file each."""
+"""Built-in tasks, one module each."""
 
 from ._edits import edit_distance as edit_distance
 from .characters import Characters as Characters

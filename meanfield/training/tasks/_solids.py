@@ -1,8 +1,8 @@
-"""Sixteen kinds of solids as triangles, with proportions of their own.
+"""Sixteen kinds of solids as triangle meshes, with random proportions.
 
-They come in groups that are easily taken for each other: cylinders and prisms; cone,
-pyramid and frustum; ellipsoid and superquadric; torus and knot; table, stool and chair;
-stairs and ramp. Lengths are of order one.
+They form groups that are easily confused: cylinders and prisms; cone, pyramid and
+frustum; ellipsoid and superquadric; torus and knot; table, stool and chair; stairs and
+ramp. Lengths are of order one.
 """
 
 from collections.abc import Callable
@@ -13,64 +13,73 @@ from jaxtyping import Float
 Triangles = Float[np.ndarray, "triangles 3 3"]
 Generator = np.random.Generator
 Lengths = tuple[float | int, float | int, float | int]
-FINE = 48  # steps around what is round
-STEPS = 4  # of stairs
+N_ANGLES = 48  # sides of the polygons that approximate circles
+STEPS = 4  # steps of the stairs
 
 
 def surface(grid: Float[np.ndarray, "m n 3"]) -> Triangles:
-    """The triangles between the places of a grid."""
+    """Triangle mesh of a surface given by a grid of points."""
     a, b, c, d = grid[:-1, :-1], grid[1:, :-1], grid[1:, 1:], grid[:-1, 1:]
     halves = [np.stack(corners, axis=2) for corners in ((a, b, c), (a, c, d))]
     return np.concatenate([half.reshape(-1, 3, 3) for half in halves])
 
 
-def _lofted(sides: int, below: float, above: float, height: float) -> Triangles:
-    """A regular polygon, another above it, and what is between them."""
+def _loft(
+    sides: int, lower_radius: float, upper_radius: float, height: float
+) -> Triangles:
+    """Frustum between two regular polygons, with its top and bottom."""
     angles = 2 * np.pi * np.arange(sides + 1) / sides
     ring = lambda r, z: np.stack(
         [r * np.cos(angles), r * np.sin(angles), np.full_like(angles, z)], axis=1
     )
-    rings = [ring(0, 0), ring(below, 0), ring(above, height), ring(0, height)]
+    rings = [
+        ring(0, 0),
+        ring(lower_radius, 0),
+        ring(upper_radius, height),
+        ring(0, height),
+    ]
     return surface(np.stack(rings))
 
 
 def _prism(sides: int) -> Callable[[Generator], Triangles]:
     def solid(rng: Generator) -> Triangles:
         radius = rng.uniform(0.35, 0.6)
-        return _lofted(sides, radius, radius, rng.uniform(0.9, 1.6))
+        return _loft(sides, radius, radius, rng.uniform(0.9, 1.6))
 
     return solid
 
 
-def _pointed(
-    sides: int, above: tuple[float, float]
+def _frustum(
+    sides: int, top_ratio: tuple[float, float]
 ) -> Callable[[Generator], Triangles]:
     def solid(rng: Generator) -> Triangles:
         radius = rng.uniform(0.5, 0.8)
-        return _lofted(sides, radius, radius * rng.uniform(*above), rng.uniform(1, 1.6))
+        return _loft(
+            sides, radius, radius * rng.uniform(*top_ratio), rng.uniform(1, 1.6)
+        )
 
     return solid
 
 
-def _rounded(low: float, high: float) -> Callable[[Generator], Triangles]:
-    """Superquadrics of an exponent between two; of 2 they are ellipsoids."""
+def _superquadric(low: float, high: float) -> Callable[[Generator], Triangles]:
+    """Superquadrics with exponents between `low` and `high`; 2 gives ellipsoids."""
 
     def solid(rng: Generator) -> Triangles:
         power = 2 / rng.uniform(low, high)
-        u = np.linspace(-np.pi / 2, np.pi / 2, FINE)[:, None]
-        v = np.linspace(-np.pi, np.pi, 2 * FINE)[None, :]
-        signed = lambda x: np.sign(x) * np.abs(x) ** power
-        across = signed(np.cos(u)), signed(np.sin(u))
-        x = across[0] * signed(np.cos(v))
-        y = across[0] * signed(np.sin(v))
-        z = across[1] * np.ones_like(v)
+        u = np.linspace(-np.pi / 2, np.pi / 2, N_ANGLES)[:, None]
+        v = np.linspace(-np.pi, np.pi, 2 * N_ANGLES)[None, :]
+        signed_power = lambda x: np.sign(x) * np.abs(x) ** power
+        profile = signed_power(np.cos(u)), signed_power(np.sin(u))
+        x = profile[0] * signed_power(np.cos(v))
+        y = profile[0] * signed_power(np.sin(v))
+        z = profile[1] * np.ones_like(v)
         return surface(np.stack([x, y, z], axis=-1) * rng.uniform(0.5, 1, 3))
 
     return solid
 
 
 def _tube(curve: Float[np.ndarray, "m 3"], radius: float) -> Triangles:
-    """What lies around a closed curve; its first place is its last, too."""
+    """Tube around a closed curve, whose last point repeats the first."""
     tangent = np.gradient(curve[:-1], axis=0)
     ends = curve[1] - curve[-2]
     tangent[0] = tangent[-1] = ends
@@ -79,20 +88,20 @@ def _tube(curve: Float[np.ndarray, "m 3"], radius: float) -> Triangles:
     first = np.cross(tangent, [0.0, 0.0, 1.0])
     first /= np.linalg.norm(first, axis=1, keepdims=True)
     second = np.cross(tangent, first)
-    angles = np.linspace(0, 2 * np.pi, FINE // 2)[None, :, None]
+    angles = np.linspace(0, 2 * np.pi, N_ANGLES // 2)[None, :, None]
     ring = np.cos(angles) * first[:, None] + np.sin(angles) * second[:, None]
     return surface(curve[:, None] + radius * ring)
 
 
 def _torus(rng: Generator) -> Triangles:
-    t = np.linspace(0, 2 * np.pi, 2 * FINE)
+    t = np.linspace(0, 2 * np.pi, 2 * N_ANGLES)
     curve = np.stack([np.cos(t), np.sin(t), np.zeros_like(t)], axis=1)
     return _tube(curve, rng.uniform(0.2, 0.4))
 
 
 def _knot(rng: Generator) -> Triangles:
     """The trefoil."""
-    t = np.linspace(0, 2 * np.pi, 4 * FINE)
+    t = np.linspace(0, 2 * np.pi, 4 * N_ANGLES)
     lift = rng.uniform(0.5, 1.0)
     x = np.sin(t) + 2 * np.sin(2 * t)
     y = np.cos(t) - 2 * np.cos(2 * t)
@@ -101,15 +110,15 @@ def _knot(rng: Generator) -> Triangles:
 
 
 def box(middle: Lengths, size: Lengths) -> Triangles:
-    """A box with its middle at a place."""
-    square = _lofted(4, np.sqrt(0.5), np.sqrt(0.5), 1.0)
+    """Box with a given centre and side lengths."""
+    square = _loft(4, np.sqrt(0.5), np.sqrt(0.5), 1.0)
     turn = np.array([[1, 1, 0], [-1, 1, 0], [0, 0, np.sqrt(2)]]) / np.sqrt(2)
     unit = square @ turn - np.array([0, 0, 0.5])
     return unit * np.array(size) + np.array(middle)
 
 
 def _seat(rng: Generator, height: tuple[float, float]) -> tuple[list[Triangles], float]:
-    """A board on four legs, and how wide it is."""
+    """A square board on four legs, and its width."""
     width, top, thick = rng.uniform(0.8, 1.2), rng.uniform(*height), 0.08
     place = width / 2 - thick
     legs = [
@@ -159,15 +168,15 @@ def _ramp(rng: Generator) -> Triangles:
 
 
 SOLIDS: dict[str, Callable[[Generator], Triangles]] = {
-    "cylinder": _prism(FINE),
+    "cylinder": _prism(N_ANGLES),
     "triangular prism": _prism(3),
     "square prism": _prism(4),
     "hexagonal prism": _prism(6),
-    "cone": _pointed(FINE, (0.0, 0.05)),
-    "pyramid": _pointed(4, (0.0, 0.05)),
-    "frustum": _pointed(FINE, (0.3, 0.6)),
-    "ellipsoid": _rounded(1.9, 2.1),
-    "superquadric": _rounded(3.0, 6.0),
+    "cone": _frustum(N_ANGLES, (0.0, 0.05)),
+    "pyramid": _frustum(4, (0.0, 0.05)),
+    "frustum": _frustum(N_ANGLES, (0.3, 0.6)),
+    "ellipsoid": _superquadric(1.9, 2.1),
+    "superquadric": _superquadric(3.0, 6.0),
     "torus": _torus,
     "knot": _knot,
     "table": _table,
@@ -178,14 +187,14 @@ SOLIDS: dict[str, Callable[[Generator], Triangles]] = {
 }
 
 
-def scattered(
+def sample_surface(
     triangles: Triangles, count: int, rng: Generator
 ) -> Float[np.ndarray, "count 3"]:
-    """Places that are uniform on the area of triangles."""
+    """Points drawn uniformly from the surface of a triangle mesh."""
     a, b, c = np.moveaxis(triangles, 1, 0)
     areas = np.linalg.norm(np.cross(b - a, c - a), axis=1) / 2
-    chosen = rng.choice(len(areas), size=count, p=areas / areas.sum())
+    indices = rng.choice(len(areas), size=count, p=areas / areas.sum())
     u, v = rng.uniform(size=(2, count, 1))
-    over = u + v > 1  # the other half of the parallelogram is folded back
-    u, v = np.where(over, 1 - u, u), np.where(over, 1 - v, v)
-    return a[chosen] + u * (b - a)[chosen] + v * (c - a)[chosen]
+    is_outside = u + v > 1  # reflect the other half of the parallelogram
+    u, v = np.where(is_outside, 1 - u, u), np.where(is_outside, 1 - v, v)
+    return a[indices] + u * (b - a)[indices] + v * (c - a)[indices]

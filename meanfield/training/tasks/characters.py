@@ -1,6 +1,6 @@
-"""Which character comes next? A language model of the text of King James.
+"""Task `characters`: a character-level language model of the King James Bible.
 
-It stands in for the characters of LM1B in tay2020, Tables 4 and 8.
+It replaces the character-level LM1B task of tay2020, Tables 4 and 8.
 """
 
 import functools
@@ -19,8 +19,8 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import Points
 from meanfield.training._task import (
     AbstractTask,
-    Item,
-    Items,
+    Sample,
+    Samples,
     Split,
     cross_entropy,
     tasks,
@@ -29,27 +29,27 @@ from meanfield.training.networks import (
     Encoder,
     Perceptron,
     Variant,
-    before,
+    pre_norm_block,
     self_attention,
 )
-from meanfield.training.networks._sequence import in_sequence
+from meanfield.training.networks._sequence import sequence_measure
 
 from ._bible import KING_JAMES, chapters
 
-D, HIDDEN, HEADS, WIDTH = 128, 512, 4, 32
-EVERY, FOLDS = 20, 5  # every 20th chapter examines, beginning at one of five
-EXAMINED = 600  # windows
+D, HIDDEN_WIDTH, HEADS, WIDTH = 128, 512, 4, 32
+TEST_STRIDE, FOLDS = 20, 5  # every 20th chapter is for testing, from one of 5 offsets
+N_TEST = 600  # test windows
 
 
 class CharacterNetwork(eqx.Module):
-    """Characters, blocks of attention and perceptrons, and a linear reader.
+    """Language model: embedding, blocks of attention and perceptrons, linear output.
 
     Attributes:
-        embedding: of characters.
-        places: what is added to each.
-        encoder: the blocks.
-        norm: before the reader.
-        reader: gives a score to each character that may come next.
+        embedding: embedding of the characters.
+        places: position embedding.
+        encoder: blocks of attention and perceptrons.
+        norm: norm before the output layer.
+        reader: output layer, with a score for each possible next character.
     """
 
     embedding: Float[Array, "symbols d"]
@@ -59,31 +59,31 @@ class CharacterNetwork(eqx.Module):
     reader: eqx.nn.Linear
 
     def __call__(self, text: Int[Array, " n"]) -> Float[Array, "n symbols"]:
-        """At each character, the scores of the next."""
+        """The scores of the next character, at each position."""
         x = self.encoder(self.tokens(text)).tokens.x
         return jax.vmap(lambda state: self.reader(self.norm(state)))(x)
 
     def tokens(self, text: Int[Array, " n"]) -> Points:
-        """The tokens as the first block meets them."""
-        # A product, for sums of gathered derivatives have no order on accelerators.
-        known = jax.nn.one_hot(text, self.embedding.shape[0], dtype=self.places.dtype)
-        return in_sequence(known @ self.embedding + self.places)
+        """The tokens before the first block."""
+        # Not `embedding[text]`: on accelerators its gradient sums in random order.
+        one_hot = jax.nn.one_hot(text, self.embedding.shape[0], dtype=self.places.dtype)
+        return sequence_measure(one_hot @ self.embedding + self.places)
 
 
 @dataclass(frozen=True)
 class Characters(AbstractTask):
-    """The text of King James, character by character: which comes next?
+    """Prediction of the next character in the text of the King James Bible.
 
-    Chapters are cut into windows, and what is left at their ends is not used.
+    Chapters are cut into windows of equal length; the rest of a chapter is not used.
 
     Attributes:
-        context: characters of a window.
-        layers: of attention and a perceptron.
-        windows: that teach, in each epoch the same.
+        context: number of characters in a window.
+        layers: number of layers, each an attention and a perceptron.
+        windows: number of windows in the training set.
 
     Raises:
         InvalidInputError: if a window has less than two characters, another number is
-            not positive, or there are not so many windows.
+            not positive, or the text has fewer windows.
     """
 
     context: int = 256
@@ -93,29 +93,35 @@ class Characters(AbstractTask):
     def __post_init__(self) -> None:
         if self.context < 2 or self.layers < 1 or self.windows < 1:
             raise InvalidInputError(
-                "`context` is at least 2, and `layers` and `windows` are positive; got "
-                f"{self.context}, {self.layers} and {self.windows}."
+                "`context` must be at least 2, and `layers` and `windows` positive; "
+                f"got {self.context}, {self.layers} and {self.windows}."
             )
 
     @override
-    def items(self) -> Items:
+    def samples(self) -> Samples:
         return {"text": windows_of(self.context)[0]}
 
     @override
     def split(self, seed: int) -> Split:
-        """Windows of whole chapters examine, five folds in turn, of one size."""
+        """Test windows are those of whole chapters, in five folds of equal size."""
         _, chapter = windows_of(self.context)
-        folds = [chapter % EVERY == EVERY // FOLDS * fold for fold in range(FOLDS)]
-        held = folds[seed % FOLDS]
-        n_test = min(EXAMINED, *(int(fold.sum()) for fold in folds))
+        folds = [
+            chapter % TEST_STRIDE == TEST_STRIDE // FOLDS * fold
+            for fold in range(FOLDS)
+        ]
+        is_test = folds[seed % FOLDS]
+        n_test = min(N_TEST, *(int(fold.sum()) for fold in folds))
         n_train = min(int((~fold).sum()) for fold in folds)
         if self.windows > n_train or n_test == 0:
             raise InvalidInputError(
-                f"The text has {n_train} windows of {self.context} characters that "
-                f"teach, and {n_test} that examine; `windows` is {self.windows}."
+                f"`windows` must be at most {n_train}, the training windows of the "
+                f"text; got {self.windows} (and {n_test} test windows of "
+                f"{self.context} characters)."
             )
         rng = np.random.default_rng(seed % FOLDS)
-        train, test = (rng.permutation(np.flatnonzero(part)) for part in (~held, held))
+        train, test = (
+            rng.permutation(np.flatnonzero(part)) for part in (~is_test, is_test)
+        )
         return Split(train[: self.windows], test[:n_test])
 
     @override
@@ -123,36 +129,36 @@ class Characters(AbstractTask):
         keys = jax.random.split(key, 3 + 2 * self.layers)
         n_symbols = len(symbols())
         parts = []
-        for one, other in keys[3:].reshape(self.layers, 2):
+        for attention_key, perceptron_key in keys[3:].reshape(self.layers, 2):
             parts += [
-                self_attention(one, variant, d=D, k=WIDTH, n_heads=HEADS),
-                Perceptron(other, d=D, width=HIDDEN),
+                self_attention(attention_key, variant, d=D, k=WIDTH, n_heads=HEADS),
+                Perceptron(perceptron_key, d=D, width=HIDDEN_WIDTH),
             ]
         return CharacterNetwork(
             embedding=jax.random.normal(keys[0], (n_symbols, D)),
             places=jax.random.normal(keys[1], (self.context, D)),
-            encoder=Encoder(tuple(before(part, D) for part in parts)),
+            encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
             norm=eqx.nn.LayerNorm(D),
             reader=eqx.nn.Linear(D, n_symbols, key=keys[2]),
         )
 
     @override
-    def refuse(self, network: eqx.Module, variant: Variant) -> None:
+    def check_network(self, network: eqx.Module, variant: Variant) -> None:
         assert isinstance(network, CharacterNetwork)
-        if looks_ahead(network):
+        if is_noncausal(network):
             raise UnsupportedError(
-                f"`{variant.label}` attention sees the characters that are to be "
-                "guessed; choose a mask that hides what is later, such as `causal` or "
-                "`block-causal:1/16`, or `sparse-sinkhorn-causal`."
+                f"`{variant.label}` attention sees the characters to be predicted. Use "
+                "a causal mask, such as `causal` or `block-causal:1/16`, or "
+                "`sparse-sinkhorn-causal`."
             )
 
     @override
     def measures(
-        self, network: eqx.Module, item: Item, key: PRNGKey | None
+        self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        """The cross entropy of a character, in nats and in bits."""
+        """Cross entropy per character: `loss` in nats, and `bits`."""
         assert isinstance(network, CharacterNetwork)
-        text = item["text"].astype(int)
+        text = sample["text"].astype(int)
         scores = network(text[:-1])
         entropies = cross_entropy(scores, text[1:])
         loss = jnp.mean(entropies)
@@ -162,28 +168,28 @@ class Characters(AbstractTask):
 tasks.register("characters")(Characters)
 
 
-def looks_ahead(network: CharacterNetwork) -> bool:
-    """Whether some score depends, be it by a rounding, on a later character.
+def is_noncausal(network: CharacterNetwork) -> bool:
+    """Whether a score depends on a later character, even in the last bit.
 
-    Other characters are put at the end of a text, in its latter half, and everywhere
-    but in the first place.
+    It changes the last character of a text, its second half, and all but its first
+    character, and compares the earlier scores.
     """
     n_symbols, n = network.embedding.shape[0], network.places.shape[0]
     text = np.arange(n) % n_symbols
-    scored = eqx.filter_jit(lambda network, text: network(text))
-    # One text at a time: side by side, sums may be taken in orders of their own.
-    scores = lambda text: np.asarray(scored(network, jnp.asarray(text)))
+    forward = eqx.filter_jit(lambda network, text: network(text))
+    # One text at a time, since a batched sum may have another order of summation.
+    scores = lambda text: np.asarray(forward(network, jnp.asarray(text)))
     first = scores(text)
     for t in (n - 1, n // 2, 1):
-        other = np.where(np.arange(n) < t, text, (text + 1) % n_symbols)
-        if not np.array_equal(scores(other)[:t], first[:t]):
+        variant_text = np.where(np.arange(n) < t, text, (text + 1) % n_symbols)
+        if not np.array_equal(scores(variant_text)[:t], first[:t]):
             return True
     return False
 
 
 @functools.cache
 def symbols() -> str:
-    """The characters of the text in the order of their numbers, each once."""
+    """The distinct characters of the text, sorted; their indices are their codes."""
     return "".join(sorted(set().union(*chapters(KING_JAMES))))
 
 
@@ -191,12 +197,12 @@ def symbols() -> str:
 def windows_of(
     context: int,
 ) -> tuple[UInt8[np.ndarray, "windows n"], Int[np.ndarray, " windows"]]:
-    """The numbers of characters of all windows, one more than they see; chapters."""
+    """Codes of all windows, with `context` + 1 characters, and their chapters."""
     numbers = {symbol: number for number, symbol in enumerate(symbols())}
     windows, owners = [], []
     for i, text in enumerate(chapters(KING_JAMES)):
-        coded = np.array([numbers[symbol] for symbol in text], np.uint8)
-        count = len(coded) // (context + 1)
-        windows.append(coded[: count * (context + 1)].reshape(count, context + 1))
+        codes = np.array([numbers[symbol] for symbol in text], np.uint8)
+        count = len(codes) // (context + 1)
+        windows.append(codes[: count * (context + 1)].reshape(count, context + 1))
         owners.append(np.full(count, i))
     return np.concatenate(windows), np.concatenate(owners)

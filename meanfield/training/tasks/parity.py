@@ -1,7 +1,7 @@
-"""Is a digit odd? A vision transformer, taught on few images or on many.
+"""Task `parity`: is a digit odd? A vision transformer with few or many training images.
 
-It stands in for the cats and dogs of sander2022, Figure 5, and of shahbazi2025, Tables
-1 and 6: pictures of two kinds, disturbed while networks learn, in part or all of them.
+It replaces the cats and dogs of sander2022, Figure 5, and of shahbazi2025, Tables 1 and
+6: two classes of images, perturbed during training, with all or a part of the images.
 """
 
 from dataclasses import dataclass
@@ -14,75 +14,81 @@ from typing_extensions import override
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
-from meanfield.training._task import Items, Split, tasks
+from meanfield.training._task import Samples, Split, tasks
 from meanfield.training.networks import (
     Encoder,
     Perceptron,
     Variant,
-    before,
+    pre_norm_block,
     self_attention,
 )
 
 from ._mnist import BLACK, SIDE, digits, fold
-from .patches import AbstractPatchTask, PatchNetwork, moved, refuse_patch, turned
+from .patches import (
+    AbstractPatchTask,
+    PatchNetwork,
+    check_patch,
+    rotate_image,
+    shift_image,
+)
 
 D, WIDTH, HEADS = 64, 16, 4
-SHIFT, TURN = 3, 15.0  # pixels, degrees: how far images are disturbed
-TAUGHT = 4000  # images in an epoch, however many are different
+SHIFT, TURN = 3, 15.0  # largest shift in pixels, and largest rotation in degrees
+EPOCH_SIZE = 4000  # samples in an epoch, whatever the number of distinct images
 
 
 @dataclass(frozen=True)
 class Parity(AbstractPatchTask):
-    """Digits of MNIST, by a vision transformer: odd or even?
+    """Classification of MNIST digits as odd or even, by a vision transformer.
 
     Attributes:
-        count: different images that teach, a divisor of 4 000: each epoch has 4 000, so
-            that all networks take as many steps.
-        layers: of attention and a perceptron.
-        patch: pixels of the side of a patch; a divisor of 28.
+        count: number of distinct training images, a divisor of 4000; an epoch always
+            has 4000 samples, so that the number of steps does not depend on it.
+        layers: number of layers, each an attention and a perceptron.
+        patch: side of a patch in pixels, a divisor of 28.
 
     Raises:
-        InvalidInputError: if a number is not positive, images do not fill an epoch, or
-            patches of that side do not fill an image.
+        InvalidInputError: if a number is not positive, `count` does not divide 4000, or
+            `patch` does not divide 28.
     """
 
-    count: int = TAUGHT
+    count: int = EPOCH_SIZE
     layers: int = 4
     patch: int = 4
 
     def __post_init__(self) -> None:
-        if self.count < 1 or TAUGHT % self.count or self.layers < 1:
+        if self.count < 1 or EPOCH_SIZE % self.count or self.layers < 1:
             raise InvalidInputError(
-                f"`count` must divide {TAUGHT}, and `layers` be positive; got "
+                f"`count` must divide {EPOCH_SIZE}, and `layers` must be positive; got "
                 f"{self.count} and {self.layers}."
             )
-        refuse_patch(self.patch)
+        check_patch(self.patch)
 
     @override
-    def items(self) -> Items:
+    def samples(self) -> Samples:
         images, labels = digits()
         return {"image": images, "label": (labels % 2).astype(np.int32)}
 
     @override
     def split(self, seed: int) -> Split:
         train, test = fold(seed)
-        return Split(np.tile(train[: self.count], TAUGHT // self.count), test)
+        return Split(np.tile(train[: self.count], EPOCH_SIZE // self.count), test)
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> PatchNetwork:
         keys = jax.random.split(key, 4 + 2 * self.layers)
         parts = []
-        for one, other in keys[4:].reshape(self.layers, 2):
+        for attention_key, perceptron_key in keys[4:].reshape(self.layers, 2):
             parts += [
-                self_attention(one, variant, d=D, k=WIDTH, n_heads=HEADS),
-                Perceptron(other, d=D, width=D),
+                self_attention(attention_key, variant, d=D, k=WIDTH, n_heads=HEADS),
+                Perceptron(perceptron_key, d=D, width=D),
             ]
         n = (SIDE // self.patch) ** 2 + 1
         return PatchNetwork(
             embedding=eqx.nn.Linear(self.patch**2, D, key=keys[0]),
             first=jax.random.normal(keys[1], (1, D)),
             places=jax.random.normal(keys[2], (n, D)),
-            encoder=Encoder(tuple(before(part, D) for part in parts)),
+            encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
             norm=eqx.nn.LayerNorm(D),
             reader=eqx.nn.Linear(D, 2, key=keys[3]),
         )
@@ -92,7 +98,9 @@ class Parity(AbstractPatchTask):
         self, image: Float[Array, "side side"], key: PRNGKey
     ) -> Float[Array, "side side"]:
         first, second = jax.random.split(key)
-        return moved(turned(image, first, TURN, BLACK), second, SHIFT, BLACK)
+        return shift_image(
+            rotate_image(image, first, TURN, BLACK), second, SHIFT, BLACK
+        )
 
 
 tasks.register("parity")(Parity)

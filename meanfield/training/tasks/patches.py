@@ -1,4 +1,4 @@
-r"""Digits cut into square patches, by one attention block; images moved and turned.
+r"""Task `patches`: MNIST digits as square patches, with one attention block.
 
 Source: sander2022, Figure 6; shahbazi2025, Figure 5.
 """
@@ -20,9 +20,16 @@ from typing_extensions import override
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
-from meanfield.training._task import AbstractTask, Item, Items, Split, judged, tasks
-from meanfield.training.networks import Encoder, Variant, before, self_attention
-from meanfield.training.networks._sequence import in_sequence
+from meanfield.training._task import (
+    AbstractTask,
+    Sample,
+    Samples,
+    Split,
+    classification_measures,
+    tasks,
+)
+from meanfield.training.networks import Encoder, Variant, pre_norm_block, self_attention
+from meanfield.training.networks._sequence import sequence_measure
 
 from ._mnist import BLACK, SIDE, digits, fold
 
@@ -32,25 +39,27 @@ D, WIDTH, CLASSES = 128, 64, 10
 def patches_of(
     image: Float[Array, "side side"], p: int
 ) -> Float[Array, "patches pixels"]:
-    """The squares of `p` pixels that an image is cut into, row by row."""
+    """The patches of `p` × `p` pixels of an image, row by row, as flat vectors."""
     m = image.shape[0] // p
     return image.reshape(m, p, m, p).swapaxes(1, 2).reshape(m * m, p * p)
 
 
-def moved(
-    image: Float[Array, "side side"], key: PRNGKey, most: int, black: float
+def shift_image(
+    image: Float[Array, "side side"], key: PRNGKey, max_shift: int, black: float
 ) -> Float[Array, "side side"]:
-    """An image moved by up to `most` whole pixels in each direction, over black."""
-    wide = jnp.pad(image, most, constant_values=black)
-    start = jax.random.randint(key, (2,), 0, 2 * most + 1)
+    """An image shifted by up to `max_shift` pixels in each direction, padded black."""
+    wide = jnp.pad(image, max_shift, constant_values=black)
+    start = jax.random.randint(key, (2,), 0, 2 * max_shift + 1)
     return jax.lax.dynamic_slice(wide, (start[0], start[1]), image.shape)
 
 
-def turned(
-    image: Float[Array, "side side"], key: PRNGKey, most: float, black: float
+def rotate_image(
+    image: Float[Array, "side side"], key: PRNGKey, max_angle: float, black: float
 ) -> Float[Array, "side side"]:
-    """An image turned about its middle by up to `most` degrees, over black."""
-    angle = jnp.deg2rad(jax.random.uniform(key, (), minval=-most, maxval=most))
+    """An image rotated about its centre by up to `max_angle` degrees, padded black."""
+    angle = jnp.deg2rad(
+        jax.random.uniform(key, (), minval=-max_angle, maxval=max_angle)
+    )
     middle = (image.shape[0] - 1) / 2
     row, column = jnp.indices(image.shape, image.dtype) - middle
     cosine, sine = jnp.cos(angle), jnp.sin(angle)
@@ -59,15 +68,15 @@ def turned(
 
 
 class PatchNetwork(eqx.Module):
-    """Patches, a block of attention, and a linear reader of what comes out.
+    """Vision transformer: patch embedding, encoder, and linear output.
 
     Attributes:
-        embedding: of patches.
-        first: a token that is no patch, by which the image is read; or none.
-        places: what is added to each token.
-        encoder: one block.
-        norm: before the reader.
-        reader: gives a score to each digit.
+        embedding: embedding of the patches.
+        first: class token that is pooled; empty for pooling by the mean.
+        places: position embedding.
+        encoder: attention blocks.
+        norm: norm before the output layer.
+        reader: output layer, with a score for each class.
     """
 
     embedding: eqx.nn.Linear
@@ -78,69 +87,67 @@ class PatchNetwork(eqx.Module):
     reader: eqx.nn.Linear
 
     def __call__(self, image: Float[Array, "side side"]) -> Float[Array, " classes"]:
-        """The score of each digit."""
+        """The score of each class."""
         x = self.encoder(self.tokens(image)).tokens.x
         read = x[0] if len(self.first) else jnp.mean(x, axis=0)
         return self.reader(self.norm(read))
 
     def tokens(self, image: Float[Array, "side side"]) -> Points:
-        """The tokens as the block meets them."""
+        """The tokens before the first block."""
         patches = patches_of(image, math.isqrt(int(self.embedding.in_features)))
-        embedded = jax.vmap(self.embedding)(patches)
-        return in_sequence(jnp.concatenate([self.first, embedded]) + self.places)
+        embeddings = jax.vmap(self.embedding)(patches)
+        return sequence_measure(jnp.concatenate([self.first, embeddings]) + self.places)
 
 
-def refuse_patch(patch: int) -> None:
-    """Refuses a side of patches that do not fill an image.
+def check_patch(patch: int) -> None:
+    """Raises unless `patch` divides the side of an image.
 
     Raises:
-        InvalidInputError: if it does not divide the side of an image.
+        InvalidInputError: if it does not.
     """
     if patch < 1 or SIDE % patch:
         raise InvalidInputError(
-            f"`patch` must divide the {SIDE} pixels of a side; got {patch}."
+            f"`patch` must divide {SIDE}, the side of an image; got {patch}."
         )
 
 
 class AbstractPatchTask(AbstractTask):
-    """A task on images, by a network that sees them as patches."""
+    """Base class of classification tasks on images with a `PatchNetwork`."""
 
     @abc.abstractmethod
     def perturb(
         self, image: Float[Array, "side side"], key: PRNGKey
     ) -> Float[Array, "side side"]:
-        """An image as networks see it while they learn."""
+        """A randomly perturbed image, for training."""
 
     @override
     def measures(
-        self, network: eqx.Module, item: Item, key: PRNGKey | None
+        self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
         assert isinstance(network, PatchNetwork)
-        image, label = item["image"], item["label"]
+        image, label = sample["image"], sample["label"]
         scores = network(image if key is None else self.perturb(image, key))
-        return judged(scores, label)
+        return classification_measures(scores, label)
 
     @override
     def plans(
-        self, network: eqx.Module, item: Item
+        self, network: eqx.Module, sample: Sample
     ) -> Float[Array, "layers heads n n"] | None:
         assert isinstance(network, PatchNetwork)
-        return network.encoder.plans(network.tokens(item["image"]))
+        return network.encoder.plans(network.tokens(sample["image"]))
 
 
 @dataclass(frozen=True)
 class Patches(AbstractPatchTask):
-    """Digits of MNIST, cut into patches: which digit is it?
+    """Classification of MNIST digits, cut into patches.
 
     Attributes:
-        patch: pixels of the side of a patch; a divisor of 28.
-        reading: by the first token (`class`), or by the mean of all (`mean`).
-        shift: pixels by which images are moved, up to so many in each direction, while
-            networks learn.
+        patch: side of a patch in pixels, a divisor of 28.
+        reading: pooling of the tokens: `class` (an extra first token) or `mean`.
+        shift: largest shift of training images, in pixels in each direction.
 
     Raises:
-        InvalidInputError: if patches of that side do not fill an image, or images
-            would be moved out of sight.
+        InvalidInputError: if `patch` does not divide 28, or `shift` is not below 28.
     """
 
     patch: int = 7
@@ -148,14 +155,14 @@ class Patches(AbstractPatchTask):
     shift: int = 0
 
     def __post_init__(self) -> None:
-        refuse_patch(self.patch)
+        check_patch(self.patch)
         if not 0 <= self.shift < SIDE:
             raise InvalidInputError(
-                f"`shift` is from 0 to {SIDE - 1} pixels; got {self.shift}."
+                f"`shift` must be from 0 to {SIDE - 1} pixels; got {self.shift}."
             )
 
     @override
-    def items(self) -> Items:
+    def samples(self) -> Samples:
         images, labels = digits()
         return {"image": images, "label": labels.astype(np.int32)}
 
@@ -173,7 +180,7 @@ class Patches(AbstractPatchTask):
             embedding=eqx.nn.Linear(self.patch**2, D, key=keys[1]),
             first=jax.random.normal(keys[2], (n_first, D)),
             places=jax.random.normal(keys[3], (n, D)),
-            encoder=Encoder((before(attention, D),)),
+            encoder=Encoder((pre_norm_block(attention, D),)),
             norm=eqx.nn.LayerNorm(D),
             reader=eqx.nn.Linear(D, CLASSES, key=keys[4]),
         )
@@ -182,7 +189,7 @@ class Patches(AbstractPatchTask):
     def perturb(
         self, image: Float[Array, "side side"], key: PRNGKey
     ) -> Float[Array, "side side"]:
-        return moved(image, key, self.shift, BLACK)
+        return shift_image(image, key, self.shift, BLACK)
 
 
 tasks.register("patches")(Patches)

@@ -1,7 +1,7 @@
-"""Clouds of points on solids: which solid is it? By a set transformer.
+"""Task `solids`: classification of point clouds on solids, by a set transformer.
 
-It stands in for ModelNet40 in sander2022, Figure 3 and Table 1, and in shahbazi2025,
-Table 2; its solids are generated.
+It replaces ModelNet40 in sander2022, Figure 3 and Table 1, and in shahbazi2025, Table
+2; its solids are generated.
 """
 
 import functools
@@ -18,20 +18,27 @@ from typing_extensions import override
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError
 from meanfield.measures import Points
-from meanfield.training._task import AbstractTask, Item, Items, Split, judged, tasks
+from meanfield.training._task import (
+    AbstractTask,
+    Sample,
+    Samples,
+    Split,
+    classification_measures,
+    tasks,
+)
 from meanfield.training.networks import InducedBlock, Pooling, Variant
-from meanfield.training.networks._sets import evenly_weighted
+from meanfield.training.networks._sets import uniform_measure
 
-from ._solids import SOLIDS, scattered
+from ._solids import SOLIDS, sample_surface
 
-D, WIDTH, HEADS, INDUCED = 64, 16, 4, 16
-TAUGHT, EXAMINED = 2000, 500
-NOISE = 0.15  # with which softmax networks are right eight or nine times in ten
-TURN, STRETCH = 0.1 * np.pi, (0.8, 1.25)  # while networks learn
+D, WIDTH, HEADS, N_INDUCING = 64, 16, 4, 16
+N_TRAIN, N_TEST = 2000, 500
+NOISE = 0.15  # at this noise the accuracy of softmax networks is 80 to 90 %
+TURN, STRETCH = 0.1 * np.pi, (0.8, 1.25)  # perturbations during training
 
 
 class SetNetwork(eqx.Module):
-    """Two induced blocks, a pooling, and a linear reader."""
+    """Set transformer: two induced blocks, a pooling, and a linear output layer."""
 
     embedding: eqx.nn.Linear
     blocks: tuple[InducedBlock, ...]
@@ -40,12 +47,12 @@ class SetNetwork(eqx.Module):
     reader: eqx.nn.Linear
 
     def __call__(self, points: Float[Array, "n 3"]) -> Float[Array, " kinds"]:
-        """The score of each kind."""
-        return self.reader(self.norm(self.pooling(self.seen(points))[0]))
+        """The score of each kind of solid."""
+        return self.reader(self.norm(self.pooling(self.encode(points))[0]))
 
-    def seen(self, points: Float[Array, "n 3"]) -> Points:
-        """The points as tokens after the last block, which are then pooled."""
-        mu = evenly_weighted(jax.vmap(self.embedding)(points))
+    def encode(self, points: Float[Array, "n 3"]) -> Points:
+        """The tokens of the points after the last block, before pooling."""
+        mu = uniform_measure(jax.vmap(self.embedding)(points))
         for block in self.blocks:
             mu = block(mu)
         return mu
@@ -53,14 +60,15 @@ class SetNetwork(eqx.Module):
 
 @dataclass(frozen=True)
 class Solids(AbstractTask):
-    """Clouds of points on sixteen kinds of generated solids: which kind is it?
+    """Classification of point clouds on sixteen kinds of generated solids.
 
     Attributes:
-        points: of a cloud.
-        noise: of each coordinate, in units of a solid of order one.
+        points: number of points in a cloud.
+        noise: standard deviation of the noise of each coordinate; solids are of order
+            one.
 
     Raises:
-        InvalidInputError: if a cloud has no points, or noise is negative.
+        InvalidInputError: if a cloud has no points, or the noise is negative.
     """
 
     points: int = 256
@@ -69,24 +77,24 @@ class Solids(AbstractTask):
     def __post_init__(self) -> None:
         if self.points < 1 or self.noise < 0:
             raise InvalidInputError(
-                "`points` is at least 1, and `noise` at least 0; got "
+                "`points` must be at least 1, and `noise` at least 0; got "
                 f"{self.points} and {self.noise}."
             )
 
     @override
-    def items(self) -> Items:
+    def samples(self) -> Samples:
         return _clouds(self.points, self.noise)
 
     @override
     def split(self, seed: int) -> Split:
-        order = np.random.default_rng(seed % 5).permutation(TAUGHT + EXAMINED)
-        return Split(order[:TAUGHT], order[TAUGHT:])
+        order = np.random.default_rng(seed % 5).permutation(N_TRAIN + N_TEST)
+        return Split(order[:N_TRAIN], order[N_TRAIN:])
 
     @override
     def network(self, key: PRNGKey, variant: Variant) -> SetNetwork:
         keys = jax.random.split(key, 5)
         sizes = {"d": D, "k": WIDTH, "n_heads": HEADS}
-        blocks = [InducedBlock(k, variant, m=INDUCED, **sizes) for k in keys[:2]]
+        blocks = [InducedBlock(k, variant, m=N_INDUCING, **sizes) for k in keys[:2]]
         return SetNetwork(
             embedding=eqx.nn.Linear(3, D, key=keys[2]),
             blocks=tuple(blocks),
@@ -97,39 +105,41 @@ class Solids(AbstractTask):
 
     @override
     def measures(
-        self, network: eqx.Module, item: Item, key: PRNGKey | None
+        self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
         assert isinstance(network, SetNetwork)
-        points, label = item["points"], item["label"]
-        scores = network(points if key is None else stretched(points, key))
-        return judged(scores, label)
+        points, label = sample["points"], sample["label"]
+        scores = network(points if key is None else stretch_cloud(points, key))
+        return classification_measures(scores, label)
 
 
 tasks.register("solids")(Solids)
 
 
 @functools.cache
-def _clouds(points: int, noise: float) -> Items:
-    """Centred clouds of variance one, the same at every call."""
+def _clouds(points: int, noise: float) -> Samples:
+    """Standardised noisy point clouds and labels, the same at every call."""
     rng = np.random.default_rng(0)
     makers = list(SOLIDS.values())
-    label = rng.integers(0, len(makers), TAUGHT + EXAMINED)
-    clouds = np.stack([scattered(makers[kind](rng), points, rng) for kind in label])
+    label = rng.integers(0, len(makers), N_TRAIN + N_TEST)
+    clouds = np.stack(
+        [sample_surface(makers[kind](rng), points, rng) for kind in label]
+    )
     clouds += rng.normal(scale=noise, size=clouds.shape)
-    clouds = standardised(clouds)
+    clouds = standardise(clouds)
     return {"points": clouds.astype(np.float32), "label": label.astype(np.int32)}
 
 
-def standardised(
+def standardise(
     clouds: Float[np.ndarray, "clouds n 3"],
 ) -> Float[np.ndarray, "clouds n 3"]:
-    """Each cloud with mean zero, and variance one over all coordinates."""
+    """The clouds, each with mean 0, and variance 1 over all coordinates."""
     clouds = clouds - clouds.mean(axis=1, keepdims=True)
     return clouds / np.sqrt(np.mean(clouds**2, axis=(1, 2), keepdims=True))
 
 
-def stretched(points: Float[Array, "n 3"], key: PRNGKey) -> Float[Array, "n 3"]:
-    """A cloud turned a little about the vertical, each axis longer or shorter."""
+def stretch_cloud(points: Float[Array, "n 3"], key: PRNGKey) -> Float[Array, "n 3"]:
+    """A cloud with a small random rotation about the vertical, and scaled axes."""
     first, second = jax.random.split(key)
     angle = jax.random.uniform(first, (), minval=-TURN, maxval=TURN)
     cosine, sine = jnp.cos(angle), jnp.sin(angle)

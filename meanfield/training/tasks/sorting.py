@@ -1,14 +1,14 @@
-"""Sorting: a sequence of symbols is written again in order, by an encoder and decoder.
+"""Task `sorting`: a sequence of symbols is sorted by an encoder and a decoder.
 
-Source: tay2020, section 4.1 and Table 1, smaller. The attention under study is that of
-the encoder alone, where the paper has it on both sides: a decoder looks back by softmax
-with a causal mask, and at the source by softmax, whatever the variant. So variants
-differ in one place, and those that have no causal form, or none between two sequences,
-can be compared. There is no dropout.
+Source: tay2020, section 4.1 and Table 1, in a smaller size. The attention under study
+is in the encoder only, while the paper has it on both sides: self-attention of the
+decoder is causal softmax, and its cross-attention softmax, for every variant. So
+variants differ in one place, and variants without a causal form or cross-attention can
+be compared. There is no dropout.
 
-What examines is up to twice as long as what teaches. Networks that sort all sequences
-of lengths that they were taught, and none beyond, are right half of the time, which is
-more than any row of the published table: read `correct` beside `within`.
+Test sequences are up to twice as long as training sequences. Networks that sort all
+sequences of training lengths and no longer ones are correct half of the time, more than
+any row of the published table: compare `correct` with `within`.
 """
 
 import functools
@@ -28,8 +28,8 @@ from meanfield.measures import Dense, Points
 from meanfield.tokens import Tokens
 from meanfield.training._task import (
     AbstractTask,
-    Item,
-    Items,
+    Sample,
+    Samples,
     Split,
     cross_entropy,
     tasks,
@@ -40,26 +40,26 @@ from meanfield.training.networks import (
     Encoder,
     Perceptron,
     Variant,
-    before,
+    pre_norm_block,
     self_attention,
     sinusoids,
 )
 
 from ._edits import edit_distance
 
-D, WIDTH, HEADS, LAYERS, WIDER = 64, 16, 4, 2, 4
+D, WIDTH, HEADS, LAYERS, MLP_RATIO = 64, 16, 4, 2, 4
 FOLDS = 5
 
 
 class SequenceNetwork(eqx.Module):
-    """An encoder of one sequence, and a decoder that writes another, place by place.
+    """Encoder of a source sequence and decoder of a target sequence.
 
     Attributes:
-        embedding: of symbols on both sides; the last two are the end and the begin.
-        encoder: with the attention under study.
-        decoder: by softmax.
-        norm: before the reader.
-        reader: gives a score to each next symbol, the end among them.
+        embedding: embedding of the symbols of both; the last two are end and begin.
+        encoder: encoder with the attention under study.
+        decoder: decoder with softmax attention.
+        norm: norm before the output layer.
+        reader: output layer, with a score for each next symbol, including the end.
     """
 
     embedding: Float[Array, "symbols d"]
@@ -74,15 +74,16 @@ class SequenceNetwork(eqx.Module):
         length: Int[Array, ""],
         target: Int[Array, " m"],
     ) -> Float[Array, "m symbols"]:
-        """The scores of each symbol of the target, given those before it."""
+        """The scores of each symbol of the target, given the symbols before it."""
         return self.scores(self.encoder(self.tokens(source, length)), target)
 
     def tokens(self, source: Int[Array, " n"], length: Int[Array, ""]) -> Points:
-        """The source as the encoder meets it: symbols after its length have no weight.
+        """The tokens of the source; symbols after its length have weight 0.
 
-        Positions are shares of the length, so that blocks and windows are, too.
+        Positions are fractions of the length, and so are the widths of blocks and
+        windows.
         """
-        x = self._placed(source)
+        x = self._embed(source)
         ranks = jnp.arange(1, source.shape[0] + 1)
         n = length.astype(x.dtype)
         logs = jnp.where(ranks <= length, -jnp.log(n), -jnp.inf)
@@ -91,41 +92,41 @@ class SequenceNetwork(eqx.Module):
     def scores(
         self, source: Points, target: Int[Array, " m"]
     ) -> Float[Array, "m symbols"]:
-        """The same of a source that is encoded."""
+        """The scores of each symbol of the target, for an encoded source."""
         begin = jnp.full(1, self.embedding.shape[0] - 1, target.dtype)
-        x = self._placed(jnp.concatenate([begin, target[:-1]]))
+        x = self._embed(jnp.concatenate([begin, target[:-1]]))
         x = self.decoder(x, source)
         return jax.vmap(self.reader)(jax.vmap(self.norm)(x))
 
-    def decoded(
+    def decode(
         self, source: Int[Array, " n"], length: Int[Array, ""], m: int
     ) -> Int[Array, " m"]:
-        """Symbols written greedily, each the likeliest after those before it."""
-        encoded = self.encoder(self.tokens(source, length))
+        """The sequence of `m` symbols from greedy decoding."""
+        encoding = self.encoder(self.tokens(source, length))
 
         def step(target: Array, place: Array) -> tuple[Array, None]:
-            symbol = jnp.argmax(self.scores(encoded, target)[place])
+            symbol = jnp.argmax(self.scores(encoding, target)[place])
             return target.at[place].set(symbol.astype(target.dtype)), None
 
         return jax.lax.scan(step, jnp.zeros(m, source.dtype), jnp.arange(m))[0]
 
-    def _placed(self, symbols: Int[Array, " n"]) -> Float[Array, "n d"]:
+    def _embed(self, symbols: Int[Array, " n"]) -> Float[Array, "n d"]:
         x = self.embedding[symbols]
         return x + sinusoids(*x.shape).astype(x.dtype)
 
 
 @dataclass(frozen=True)
 class Sorting(AbstractTask):
-    """Sequences of symbols: which are they in order?
+    """Sorting of sequences of symbols.
 
     Attributes:
-        length: of the longest sequence that teaches; those that examine are up to twice
+        length: length of the longest training sequence; test sequences are up to twice
             as long. Symbols are drawn, with replacement, from twice as many.
-        taught: sequences that teach, a multiple of four.
-        examined: sequences that examine.
+        taught: number of training sequences, a multiple of 4.
+        examined: number of test sequences.
 
     Raises:
-        InvalidInputError: if a number is not positive, or `taught` no multiple of four.
+        InvalidInputError: if a number is not positive, or `taught` no multiple of 4.
     """
 
     length: int = 32
@@ -135,22 +136,22 @@ class Sorting(AbstractTask):
     def __post_init__(self) -> None:
         if self.length < 1 or self.examined < 1:
             raise InvalidInputError(
-                "`length` and `examined` are numbers from 1 on; got "
+                "`length` and `examined` must be at least 1; got "
                 f"{self.length} and {self.examined}."
             )
         if self.taught < 1 or self.taught % (FOLDS - 1):
             raise InvalidInputError(
-                f"`taught` is a multiple of {FOLDS - 1}, for each seed leaves out a "
-                f"fifth of all; got {self.taught}."
+                f"`taught` must be a positive multiple of {FOLDS - 1}, since each seed "
+                f"omits one of {FOLDS} folds; got {self.taught}."
             )
 
     @property
-    def places(self) -> int:
-        """Of a source; a target has one more, for the end."""
+    def n_places(self) -> int:
+        """Number of positions of a source; a target has one more, for the end."""
         return 2 * self.length
 
     @override
-    def items(self) -> Items:
+    def samples(self) -> Samples:
         return _sequences(self.length, self._pool, FOLDS * self.examined)
 
     @override
@@ -163,7 +164,7 @@ class Sorting(AbstractTask):
 
     @property
     def _pool(self) -> int:
-        """Sequences of which each seed is taught four fifths."""
+        """Number of sequences, of which each seed is trained on four fifths."""
         return self.taught // (FOLDS - 1) * FOLDS
 
     @override
@@ -171,29 +172,34 @@ class Sorting(AbstractTask):
         """A new network.
 
         Raises:
-            InvalidInputError: if the variant cuts a source into more blocks than it has
-                places.
+            InvalidInputError: if the variant has more blocks than a source has
+                positions.
         """
         blocks = variant.options.get("blocks", 0)
-        if blocks > self.places:
+        if blocks > self.n_places:
             raise InvalidInputError(
-                f"`blocks` is at most the {self.places} places of a sequence, twice "
-                f"`length`; got {blocks}."
+                f"`blocks` must be at most {self.n_places}, twice `length`; got "
+                f"{blocks}."
             )
         keys = jax.random.split(key, 2 + 3 * LAYERS)
         sizes = {"d": D, "k": WIDTH, "n_heads": HEADS}
         parts = []
-        for one, other in keys[2 : 2 + 2 * LAYERS].reshape(LAYERS, 2):
+        for attention_key, perceptron_key in keys[2 : 2 + 2 * LAYERS].reshape(
+            LAYERS, 2
+        ):
             parts += [
-                self_attention(one, variant, **sizes),
-                Perceptron(other, d=D, width=WIDER * D),
+                self_attention(attention_key, variant, **sizes),
+                Perceptron(perceptron_key, d=D, width=MLP_RATIO * D),
             ]
         last = keys[2 + 2 * LAYERS :]
-        layers = tuple(DecoderBlock(one, width=WIDER * D, **sizes) for one in last)
-        symbols = self.places + 2
+        layers = tuple(
+            DecoderBlock(attention_key, width=MLP_RATIO * D, **sizes)
+            for attention_key in last
+        )
+        symbols = self.n_places + 2
         return SequenceNetwork(
             embedding=jax.random.normal(keys[0], (symbols, D)),
-            encoder=Encoder(tuple(before(part, D) for part in parts)),
+            encoder=Encoder(tuple(pre_norm_block(part, D) for part in parts)),
             decoder=Decoder(layers),
             norm=eqx.nn.LayerNorm(D),
             reader=eqx.nn.Linear(D, symbols - 1, key=keys[1]),
@@ -201,18 +207,18 @@ class Sorting(AbstractTask):
 
     @override
     def measures(
-        self, network: eqx.Module, item: Item, key: PRNGKey | None
+        self, network: eqx.Module, sample: Sample, key: PRNGKey | None
     ) -> Mapping[str, Float[Array, ""]]:
-        r"""Of one item, every symbol given those that stand before it in the target.
+        r"""Measures of one sample; each symbol is predicted from those of the target.
 
-        `correct` is one where every place is right, the end too. That is so exactly if
-        the sequence would be written so greedily: up to the first mistake what is
-        written is the target. `within` is one if, besides, the sequence is no longer
-        than those that teach; `symbols` the share of places that are right.
+        `correct` is 1 if all symbols and the end are right. This holds exactly if
+        greedy decoding gives the target, since both agree up to the first mistake.
+        `within` is 1 if, in addition, the sequence is no longer than training
+        sequences. `symbols` is the fraction of positions that are right.
         """
         assert isinstance(network, SequenceNetwork)
-        target, length = item["target"], item["length"]
-        scores = network(item["source"], length, target)
+        target, length = sample["target"], sample["length"]
+        scores = network(sample["source"], length, target)
         losses = cross_entropy(scores, target)
         read = jnp.arange(target.shape[0]) <= length  # the end is the last
         right = (jnp.argmax(scores, axis=-1) == target).astype(losses.dtype)
@@ -225,15 +231,15 @@ class Sorting(AbstractTask):
             "length": length.astype(losses.dtype),
         }
 
-    def distance(self, network: eqx.Module, item: Item) -> Float[Array, ""]:
-        """Edits from what is written greedily to the target, over its length.
+    def distance(self, network: eqx.Module, sample: Sample) -> Float[Array, ""]:
+        """Edit distance from greedy decoding to the target, divided by its length.
 
-        What is written ends before the first end, or with the last place.
+        The decoded sequence ends before the first end symbol, or at the last position.
         """
         assert isinstance(network, SequenceNetwork)
-        target, length = item["target"], item["length"]
-        symbols = network.decoded(item["source"], length, target.shape[0])
-        is_end = jnp.append(symbols == self.places, True)
+        target, length = sample["target"], sample["length"]
+        symbols = network.decode(sample["source"], length, target.shape[0])
+        is_end = jnp.append(symbols == self.n_places, True)
         edits = edit_distance(symbols, target, (jnp.argmax(is_end), length))
         return edits / length
 
@@ -242,11 +248,12 @@ tasks.register("sorting")(Sorting)
 
 
 @functools.cache
-def _sequences(length: int, pool: int, tests: int) -> Items:
+def _sequences(length: int, pool: int, tests: int) -> Samples:
     """Sequences and their sorted copies, the same at every call.
 
-    Lengths of the first `pool` are uniform in 1, …, `length`, of the rest up to twice
-    that. After the length stands the end symbol, which comes after all others in order.
+    The lengths of the first `pool` sequences are uniform in 1, …, `length`; the other
+    `tests` sequences are up to twice as long. Each is padded with the end symbol, which
+    is the largest symbol.
     """
     rng = np.random.default_rng(0)
     places = 2 * length

@@ -1,4 +1,4 @@
-"""`meanfield models`: real transformers."""
+"""`meanfield models`: real transformers and their attention flows."""
 
 import dataclasses
 import sys
@@ -20,47 +20,49 @@ app = App(
     name="models",
     result_action="return_value",
     help="Real transformers: list, inspect, compare with their flow.\n\n"
-    "`simulate --model` moves a text, or takes it through the network by `--forward`.",
+    "`simulate --model` integrates the flow of a text; with `--forward` it runs the "
+    "network.",
 )
 
 
 @app.command(name="list")
 def list_(*, json: bool = False) -> None:
-    """List the models known by name, and whether they are installed.
+    """List the registered models and whether they are installed.
 
     For example:
         meanfield models list
 
     Args:
-        json: print JSON on stdout.
+        json: JSON on stdout instead of a table (flag).
     """
     (print_json if json else print_rows)(rows("models"))
 
 
 @app.command
 def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> None:
-    """Show sizes of a model, and the spectra of each head's scores and value.
+    """Show the sizes of a model, and the spectra of its heads.
 
     For example:
         meanfield models inspect minilm
         meanfield models inspect minilm --out spectra.png
 
-    A is KᵀQ at the scale of the scores, V the value with the output projection. Shown
-    are norms, the extreme eigenvalues of the symmetric part of A and what share of
-    their moduli is negative, the norm of the skew part; the spectral radius of V and
-    the share of its eigenvalues, of those that can be nonzero, with positive real part.
+    A is KᵀQ divided by the scale of the scores; V is the value matrix times the output
+    projection. The table has their norms; the extreme eigenvalues of the symmetric part
+    of A, and the negative fraction of the sum of their moduli; the norm of its skew
+    part; the spectral radius of V; and the fraction of the eigenvalues of V (without
+    those that are zero by its rank) with positive real part.
 
     Args:
-        model: a name from `models list`, or a folder with model.safetensors.
-        out: file to draw the eigenvalues of all heads to, `.png`, `.pdf` or `.svg`.
-        json: print JSON on stdout, with all digits.
+        model: name from `models list`, or folder with model.safetensors.
+        out: picture of the eigenvalues of all heads, `.png`, `.pdf` or `.svg`.
+        json: JSON on stdout with all digits, instead of tables (flag).
     """
     from meanfield import models
     from meanfield.cli.jobs import _models
 
     if out is not None:
         _models.draw_heads(model, out)
-    with _models.reading(model, f"reading {model}") as (checkpoint, show):
+    with _models.open_model(model, f"reading {model}") as (checkpoint, show):
         summary = models.inspect(checkpoint, report=show)
     if json:
         values = dataclasses.asdict(summary)
@@ -73,8 +75,8 @@ def inspect(model: str, /, *, out: Path | None = None, json: bool = False) -> No
     sys.stdout.write("\n")
     print_rows([_row(head) for head in summary.heads])
     sys.stdout.write(
-        "sym A, skew A: (A ± Aᵀ)/2. λ < 0: of the sum of moduli. Re λ > 0: of those "
-        "that can be nonzero.\n"
+        "sym A, skew A: (A ± Aᵀ)/2. λ < 0: fraction of the sum of moduli. Re λ > 0: "
+        "fraction of the eigenvalues that can be nonzero.\n"
     )
 
 
@@ -103,7 +105,7 @@ def compare(
     out: Path | None = None,
     json: bool = False,
 ) -> None:
-    """Set the flow of a model's attention beside its own hidden states.
+    """Compare the attention flow of a model with its hidden states.
 
     For example:
         meanfield models compare minilm --text 'A man is playing a guitar.'
@@ -111,29 +113,30 @@ def compare(
         meanfield models compare minilm --text @alice.txt --text @bob.txt  # a table
         fortune | meanfield models compare minilm --text -
 
-    Both start at the embedding of the text. The network goes through its layers, with
-    layer norms and MLPs; the flow has its attention alone, one unit of time for each
-    layer. The first table says how far apart they are after each layer and how both
-    gather, the second what moves the network. Of several texts one table has a row for
-    each.
+    Both start at the embedding of the text. The network has layer norms and MLPs; the
+    flow has attention only, one unit of time for each layer. The first table has the
+    distance of the two after each layer and how strongly each clusters; the second has
+    the parts of the network's displacement. For several texts there is one table, with
+    a row for each.
 
     Args:
-        model: a name from `models list`, or a folder with model.safetensors.
-        text: a text, @FILE, or - for standard input; may be repeated.
-        precision: of the flow; the network itself is computed in double.
-        rtol: relative error of a step of the flow; 7e-5 in single precision if left
-            out, 4e-10 in double.
-        out: file to draw a picture to, `.png`, `.pdf` or `.svg`.
-        json: print one JSON object on stdout, with all digits.
+        model: name from `models list`, or folder with model.safetensors.
+        text: text, @FILE, or - for standard input; may be repeated.
+        precision: floating-point precision of the flow; the network is computed in
+            double.
+        rtol: relative tolerance of a step of the flow. [default: 7e-5 in single, 4e-10
+            in double precision]
+        out: picture of the comparison, `.png`, `.pdf` or `.svg`.
+        json: JSON object on stdout with all digits, instead of tables (flag).
     """
     open_session(precision)
     from meanfield.cli.jobs import _models
 
     if len(text) == 1:
-        _models.compare(model, text[0], rtol, out, in_json=json)
+        _models.compare(model, text[0], rtol, out, json=json)
         return
     if out is not None:
         raise InvalidInputError(
-            "A picture is of one text: leave out `--out`, or give one `--text`."
+            "A picture shows one text: leave out `--out`, or give one `--text`."
         )
-    _models.compare_all(model, text, rtol, in_json=json)
+    _models.compare_all(model, text, rtol, json=json)

@@ -1,4 +1,4 @@
-"""`meanfield train`: networks with the attentions of the library."""
+"""`meanfield train`: trains networks with the attentions of the library."""
 
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,13 @@ from meanfield.cli.terminal._output import note, print_json, print_rows
 from meanfield.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from meanfield.training import Cooling
+    from meanfield.training import Annealing
 
 app = App(
     name="train",
     result_action="return_value",
     help="Train networks: list, start, resume, show, examine, export.\n\n"
-    "All seeds of one training learn side by side, and every epoch is kept.",
+    "The seeds of a training run are batched, and every epoch is stored.",
 )
 
 
@@ -30,8 +30,8 @@ def list_(*, json: bool = False, plugin: list[Path] | None = None) -> None:
         meanfield train list
 
     Args:
-        json: print JSON on stdout.
-        plugin: a Python file that is run, and registers a task; may be repeated.
+        json: JSON on stdout instead of a table (flag).
+        plugin: Python file that registers a task; may be repeated.
     """
     _begin(plugin)
     from meanfield.cli.jobs import _training
@@ -61,70 +61,77 @@ def start(  # noqa: PLR0913 (each is an option)
     json: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Train networks of several seeds into a new folder.
+    """Train networks of several seeds and store them in a new folder.
 
     For example:
         meanfield train start patches --epochs 3 --out digits
         meanfield train start patches --attention l2 --epochs 3 --out distances
 
-    Interrupted, it goes on by `meanfield train resume FOLDER`, to the same bytes.
-    Sinkhorn attention is taught by half-steps: --options iterations=5.
+    `meanfield train resume FOLDER` resumes an interrupted training run; the result is
+    identical. Train Sinkhorn attention with fixed half-steps: --options iterations=5.
 
     Args:
-        task: a name from `train list`.
-        out: the folder of the training.
-        attention: a name from `list attentions`.
-        options: of the attention, as NAME=VALUE,…; see `show NAME`.
-        given: arrays of the attention that do not learn, such as directions.
-        mask: what tokens see, causal or window:1/8; for attentions by rows alone.
-        task_options: of the task, as NAME=VALUE,…; see `train list`.
-        epochs: how often each network sees all items.
-        batch: items of one step.
-        rate: the size of steps.
-        drops: the epochs, from 1, before which the rate falls to a tenth: 35,41.
-        optimiser: adam, or sgd with momentum 0.9.
-        cooling: a number of the attention, what it is multiplied by before an epoch,
-            and after which epoch first: temperature:0.8:30.
-        seeds: START:STOP, or numbers with commas between.
-        rehearsal: examine on a quarter of what teaches, and leave the test alone: so
-            rates are chosen.
-        json: print one JSON object on stdout.
-        plugin: a Python file that is run, and registers a task or an attention.
+        task: task, by name; see `train list`.
+        out: folder of the training run.
+        attention: attention, by name; see `list attentions`.
+        options: options of the attention, as NAME=VALUE,…, such as iterations=5; see
+            `show NAME`.
+        given: arrays of the attention to freeze, by name with commas between, such as
+            directions.
+        mask: attention mask, such as causal or window:1/8; row-wise attentions only; no
+            mask if absent.
+        task_options: options of the task, as NAME=VALUE,…, such as patch=14; see `train
+            list`.
+        epochs: number of epochs.
+        batch: batch size, in samples.
+        rate: learning rate of the optimiser.
+        drops: epochs, counted from 1, at whose beginning the learning rate is divided
+            by ten, such as 35,41; none if absent.
+        optimiser: optimiser: adam, or sgd with momentum 0.9.
+        cooling: annealing of a number of the attention, as NAME:FACTOR:EPOCH: after
+            EPOCH it is multiplied by FACTOR before each epoch, such as
+            temperature:0.8:30.
+        seeds: seeds of the networks: START:STOP, or a list such as 0,3,7.
+        rehearsal: evaluation on a held-out quarter of the training set instead of the
+            test set, to choose learning rates (flag).
+        json: JSON object on stdout instead of tables (flag).
+        plugin: Python file that registers a task or an attention; may be repeated.
     """
     _begin(plugin)
     from meanfield.cli.jobs import _training
     from meanfield.training import Recipe, TrainSpec, Variant, train
 
-    schedule = {"drops": tuple(_numbers("drops", drops)), "cooling": _cooling(cooling)}
+    milestones, annealing = tuple(_numbers("drops", drops)), _annealing(cooling)
+    schedule = {"drops": milestones, "cooling": annealing}
     recipe = Recipe(epochs, batch, rate, optimiser=optimiser, **schedule)
-    variant = Variant(attention, _options_of(options), tuple(_words(given)), mask)
-    more = {"options": _options_of(task_options), "rehearsal": rehearsal}
-    spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), **more)
+    variant = Variant(attention, _options_of(options), tuple(_split_list(given)), mask)
+    settings = {"options": _options_of(task_options), "rehearsal": rehearsal}
+    spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), **settings)
     job = partial(train, spec, out, plugins=plugin or [])
-    _training.conclude(job, variant.label, out, in_json=json)
+    _training.run_training(job, variant.label, out, json=json)
 
 
 @app.command
 def resume(
     folder: Path, /, *, json: bool = False, plugin: list[Path] | None = None
 ) -> None:
-    """Go on with an interrupted training, to the bytes it would have had.
+    """Resume an interrupted training run; the result is identical, byte for byte.
 
     For example:
         meanfield train resume digits
 
     Args:
-        folder: of the training.
-        json: print one JSON object on stdout.
-        plugin: a Python file that is run, and registers a task or an attention.
+        folder: folder of the training run.
+        json: JSON object on stdout instead of tables (flag).
+        plugin: Python file that registers a task or an attention; may be repeated.
     """
     _begin(plugin, folder)
     from meanfield.cli.jobs import _training
     from meanfield.training import resume as rest
 
-    label = _training.checked_record(folder).spec.variant.label
+    label = _training.load_record(folder).spec.variant.label
     job = partial(rest, folder, plugins=plugin or [])
-    _training.conclude(job, label, folder, in_json=json)
+    _training.run_training(job, label, folder, json=json)
 
 
 @app.command
@@ -136,26 +143,27 @@ def show(
     json: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Show a training, or set it against another of the same seeds.
+    """Show a training run, or compare it with another that has the same seeds.
 
     For example:
         meanfield train show digits
         meanfield train show distances digits  # is the first better?
 
     Args:
-        folder: of the training.
-        baseline: of another, with the same seeds; differences are taken seed by seed.
-        json: print one JSON object on stdout.
-        plugin: a Python file that is run, and registers a task or an attention.
+        folder: folder of the training run.
+        baseline: folder of a baseline with the same task and seeds; differences are
+            paired by seed.
+        json: JSON object on stdout instead of tables (flag).
+        plugin: Python file that registers a task or an attention; may be repeated.
     """
     _begin(plugin, *([folder] if baseline is None else [folder, baseline]))
     from meanfield.cli.jobs import _training
 
     if baseline is None:
-        record = _training.checked_record(folder)
-        _training.report(record, folder, in_json=json)
+        record = _training.load_record(folder)
+        _training.report(record, folder, json=json)
     else:
-        _training.compare(folder, baseline, in_json=json)
+        _training.compare(folder, baseline, json=json)
 
 
 @app.command
@@ -168,27 +176,28 @@ def examine(
     json: bool = False,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Examine trained networks with another attention in place of theirs.
+    """Evaluate trained networks with another attention in place of their own.
 
     For example:
         meanfield train examine digits --attention sinkhorn
 
-    It takes the arrays that were taught, and its own options.
+    The other attention uses the trained arrays, and its own options.
 
     Args:
-        folder: of the training.
-        attention: a name from `list attentions`, one with the same arrays. It sees
-            what theirs sees.
-        options: of that attention, as NAME=VALUE,…; see `show NAME`.
-        json: print one JSON object on stdout.
-        plugin: a Python file that is run, and registers a task or an attention.
+        folder: folder of the training run.
+        attention: attention with the same arrays, by name; see `list attentions`. The
+            mask of the training run is kept.
+        options: options of that attention, as NAME=VALUE,…, such as iterations=5; see
+            `show NAME`.
+        json: JSON object on stdout instead of a table (flag).
+        plugin: Python file that registers a task or an attention; may be repeated.
     """
     _begin(plugin, folder)
     from meanfield.cli.jobs import _training
     from meanfield.training import Variant
 
     variant = Variant(attention, _options_of(options))
-    _training.examine(folder, variant, plugin or [], in_json=json)
+    _training.print_evaluation(folder, variant, plugin or [], json=json)
 
 
 @app.command
@@ -201,32 +210,32 @@ def export(
     epoch: int | None = None,
     plugin: list[Path] | None = None,
 ) -> None:
-    """Write the heads of one trained network as a model.
+    """Write the attention heads of one trained network as a model.
 
     For example:
         meanfield train export digits heads
         meanfield models inspect heads
 
     Args:
-        folder: of the training.
-        out: the folder of the model; a new one.
-        seed: of the network; the first if left out.
-        epoch: after which it is taken, 0, 1, 2, 4, … or the last.
-        plugin: a Python file that is run, and registers a task or an attention.
+        folder: folder of the training run.
+        out: folder of the model, which must not exist.
+        seed: seed of the network; the first seed if absent.
+        epoch: epoch of the weights: 0, 1, 2, 4, … or the last one; the last if absent.
+        plugin: Python file that registers a task or an attention; may be repeated.
     """
     _begin(plugin, folder)
     from meanfield.cli.jobs import _training
     from meanfield.training import export as exported
 
-    record = _training.checked_record(folder)
-    chosen = record.spec.seeds[0] if seed is None else seed
-    note(f"wrote {exported(folder, out, seed=chosen, epoch=epoch)}")
+    record = _training.load_record(folder)
+    network_seed = record.spec.seeds[0] if seed is None else seed
+    note(f"wrote {exported(folder, out, seed=network_seed, epoch=epoch)}")
 
 
 def _begin(plugins: list[Path] | None, *folders: Path) -> None:
-    """JAX in single precision, in which networks are trained, and the plugins.
+    """Starts JAX in single precision, the precision of training, and loads plugins.
 
-    Those that trainings in folders began with must be the same.
+    The plugins must not have changed since the training runs in `folders` began.
     """
     open_session("single")
     from meanfield.training import TrainFolder
@@ -245,31 +254,31 @@ def _options_of(text: str | None) -> dict[str, object]:
         raise InvalidInputError(f"`{text}` {error}.") from error
 
 
-def _words(text: str | None) -> list[str]:
+def _split_list(text: str | None) -> list[str]:
     return [word.strip() for word in text.split(",")] if text else []
 
 
 def _numbers(option: str, text: str | None) -> list[int]:
     try:
-        return [int(word) for word in _words(text)]
+        return [int(word) for word in _split_list(text)]
     except ValueError:
         raise InvalidInputError(
-            f"`--{option}` is whole numbers with commas between; got `{text}`."
+            f"`--{option}` must be integers with commas between; got `{text}`."
         ) from None
 
 
-def _cooling(text: str | None) -> "Cooling | None":
-    from meanfield.training import Cooling
+def _annealing(text: str | None) -> "Annealing | None":
+    from meanfield.training import Annealing
 
     if text is None:
         return None
     try:
-        option, factor, after = text.split(":")
-        return Cooling(option.strip(), float(factor), int(after))
+        option, factor, delay = text.split(":")
+        return Annealing(option.strip(), float(factor), int(delay))
     except ValueError:
         raise InvalidInputError(
-            "`--cooling` is a number of the attention, a factor and an epoch, as in "
-            f"temperature:0.8:30; got `{text}`."
+            "`--cooling` must be NAME:FACTOR:EPOCH, such as temperature:0.8:30; got "
+            f"`{text}`."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""How a Gaussian is moved: its mean and its factor, noise included."""
+"""The motion of Gaussians: of the mean and the factor, with noise."""
 
 import jax
 import jax.numpy as jnp
@@ -17,20 +17,19 @@ from meanfield.flows.stepping import AbstractStepping
 from meanfield.linalg import length
 from meanfield.measures import Gaussian
 
-from ._noise import squared, widening
+from ._noise import factor_noise_rate, square_factor
 
-# Gaussians that step side by side: enough to hide what a step costs besides its
-# arithmetic, few enough not to wait long for the slowest among them. Measured: 256 in
-# the plane, 64 in eight dimensions.
-TOGETHER = 64
-NUMBERS = 1024  # in all their factors, if that allows more of them
-# Where a variance falls to zero linearly, rounding of the time leaves a spread of its
-# square root; less of it has to be gone.
-GONE = 1 / 3
+# Gaussians in a batch: enough to hide the overhead of a step, few enough not to wait
+# long for the slowest member. Measured: 256 in the plane, 64 in eight dimensions.
+BATCH_SIZE = 64
+BATCH_ENTRIES = 1024  # entries of all factors, if this allows more Gaussians
+# If a variance falls to zero linearly, rounding of the time leaves a spread of order
+# eps^(1/2); the threshold has to be above that.
+COLLAPSE_EXPONENT = 1 / 3
 
 
 class GaussianMotion(Motion[Gaussian]):
-    """Noise widens the factor; nothing of it is random."""
+    """Gaussians move deterministically; noise enters as a rate of the factor."""
 
     @override
     def check_single(self, mu0: Gaussian) -> None:
@@ -45,57 +44,61 @@ class GaussianMotion(Motion[Gaussian]):
         *,
         dynamics: AbstractDynamics,
         key: PRNGKey | None,
-        rests: bool,
+        needs_rest: bool,
     ) -> None:
         check_solver(mu0, stepping)
 
     @override
-    def ready(
+    def prepare(
         self, mu0: Gaussian, noise: Noise, ts: Float[Array, " times"]
     ) -> Gaussian:
         if noise is None:
             return mu0
-        return squared(mu0, jnp.max(noise.kappa) * (ts[-1] - ts[0]))
+        return square_factor(mu0, jnp.max(noise.kappa) * (ts[-1] - ts[0]))
 
     @override
     def drift(self, mu: Gaussian, field: AbstractField, noise: Noise) -> PyTree[Array]:
         mean, factor = mu.transport(field)
         if noise is None:
             return mean, factor
-        return mean, factor + widening(mu.factor, noise.kappa)
+        return mean, factor + factor_noise_rate(mu.factor, noise.kappa)
 
     @override
-    def at_start(self, mu0: Gaussian) -> Float[Array, ""]:
-        """The spread."""
+    def reference(self, mu0: Gaussian) -> Float[Array, ""]:
+        """The initial spread: the norm of the factor."""
         return jax.lax.stop_gradient(length(mu0.factor))
 
     @override
-    def vanishing(
-        self, mu: Gaussian, after: Gaussian, begun: Float[Array, ""]
+    def vanishing_status(
+        self, mu: Gaussian, next_mu: Gaussian, reference: Float[Array, ""]
     ) -> Int[Array, ""]:
-        """A Dirac, if next to no spread is left, and that goes in no time."""
+        """A collapse, if the spread is nearly zero and still shrinks at once."""
         spread, eps = length(mu.factor), jnp.finfo(mu.factor.dtype).eps
-        gone = spread <= eps**GONE * begun
-        going = length(after.factor - mu.factor) >= jnp.sqrt(eps) * spread
-        return jnp.where(gone & going, int(Status.COLLAPSE), int(Status.MAX_STEPS))
+        is_point = spread <= eps**COLLAPSE_EXPONENT * reference
+        is_shrinking = length(next_mu.factor - mu.factor) >= jnp.sqrt(eps) * spread
+        return jnp.where(
+            is_point & is_shrinking, int(Status.COLLAPSE), int(Status.MAX_STEPS)
+        )
 
     @override
-    def ask_again(self, dynamics: AbstractDynamics, mu: Gaussian, t: Time) -> None:
-        """Asks for the field where the flow failed, and a step further.
+    def diagnose_failure(
+        self, dynamics: AbstractDynamics, mu: Gaussian, t: Time
+    ) -> None:
+        """Evaluates the field where the flow failed, and one step further.
 
-        There a closed form reads numbers, and refuses those that it does not hold for.
-        Of a flow inside `grad` or `vmap` there are none to read.
+        Outside `jit` a closed form reads concrete values, and raises where it does not
+        hold. Inside `grad` or `vmap` there are none, and nothing is done.
         """
         if not all(map(is_concrete, jax.tree.leaves((dynamics, mu, t)))):
             return
         rates = mu.transport(dynamics.field(t, mu))
         step = jax.tree.map(lambda y, k: y + np.asarray(k), mu.coordinates, rates)
-        dynamics.field(t, mu.at(step))
+        dynamics.field(t, mu.replace_coordinates(step))
 
     @override
-    def abreast(self, mu0: Gaussian) -> int:
+    def batch_size(self, mu0: Gaussian) -> int:
         d, r = mu0.factor.shape[-2:]
-        return max(TOGETHER, NUMBERS // max(d * r, 1))
+        return max(BATCH_SIZE, BATCH_ENTRIES // max(d * r, 1))
 
 
 motions[Gaussian] = GaussianMotion()

@@ -1,9 +1,9 @@
-r"""Noise on a Gaussian: exact, and carried by the factor.
+r"""Noise on a Gaussian: an exact rate of change of its factor.
 
 With $Y' = LY + \kappa Y^{-\top}$ the covariance $\Sigma = YY^\top$ moves by
 $Y'Y^\top + YY'^\top = L\Sigma + \Sigma L^\top + \kappa(Y^{-\top}Y^\top + YY^{-1})$,
-which is $L\Sigma + \Sigma L^\top + 2\kappa I$. No covariance is formed, none can cease
-to be positive: the noise pushes singular values off zero, $\sigma' = \kappa/\sigma$.
+which is $L\Sigma + \Sigma L^\top + 2\kappa I$. No covariance is formed that might lose
+its positivity: noise pushes singular values away from zero, $\sigma' = \kappa/\sigma$.
 """
 
 import equinox as eqx
@@ -17,37 +17,37 @@ from meanfield.linalg import psd_sqrt
 from meanfield.measures import Gaussian
 
 
-def widening(
+def factor_noise_rate(
     factor: Float[Array, "d d"], kappa: Float[Array, ""]
 ) -> Float[Array, "d d"]:
-    r"""$\kappa Y^{-\top}$, for a factor of full rank."""
+    r"""The noise rate $\kappa Y^{-\top}$ of a factor of full rank."""
     return kappa * jnp.linalg.solve(
         factor.T, jnp.eye(*factor.shape, dtype=factor.dtype)
     )
 
 
-def squared(mu: Gaussian, diffused: Float[Array, ""]) -> Gaussian:
+def square_factor(mu: Gaussian, diffusion: Float[Array, ""]) -> Gaussian:
     r"""The same Gaussian with a square factor of full rank.
 
-    A factor that is square and of full rank stays. Any other, a Dirac's included,
-    becomes $(YY^\top + \eta I)^{1/2}$: a factor that leaves a singular start grows
-    like $\sqrt{2\kappa t}$, with no derivative there. $\eta$ is the rounding unit
-    of the covariance that the flow has, or reaches by its noise, which adds
-    `diffused`, $\kappa$ times the span, to half of each variance: what is raised stays
-    below what rounding adds. Factors may lead with axes of an ensemble.
+    A square factor of full rank is unchanged. Any other, such as that of a Dirac,
+    becomes $(YY^\top + \eta I)^{1/2}$, because from a singular start a factor grows
+    like $\sqrt{2\kappa t}$, which has no derivative at 0. $\eta$ is the rounding unit
+    of the mean variance that the flow has at its start or reaches by its noise, which
+    adds twice `diffusion`, $\kappa$ times the span: the change is below rounding.
+    Factors may have leading axes of an ensemble.
     """
     Y = mu.factor
-    square = Y.shape[-1] == Y.shape[-2]
+    is_square = Y.shape[-1] == Y.shape[-2]
     Sigma = jnp.matmul(Y, jnp.swapaxes(Y, -1, -2))
     d = Y.shape[-2]
-    variance = jnp.trace(Sigma, axis1=-2, axis2=-1) / d + 2 * diffused
+    variance = jnp.trace(Sigma, axis1=-2, axis2=-1) / d + 2 * diffusion
     eta = jax.lax.stop_gradient(jnp.finfo(Y.dtype).eps * variance)
-    if square and not (is_concrete(Y) and is_concrete(eta)):
-        return mu  # under a trace nobody can look
-    if square:
+    if is_square and not (is_concrete(Y) and is_concrete(eta)):
+        return mu  # traced values are not known
+    if is_square:
         least = np.linalg.svd(np.asarray(Y), compute_uv=False)[..., -1]
         if np.all(least**2 > np.asarray(eta)):
             return mu
-    raise_one = lambda S, e: psd_sqrt(S + e * jnp.eye(d, dtype=Y.dtype))
-    root = jnp.vectorize(raise_one, signature="(d,d),()->(d,d)")(Sigma, eta)
+    matrix_root = lambda S, e: psd_sqrt(S + e * jnp.eye(d, dtype=Y.dtype))
+    root = jnp.vectorize(matrix_root, signature="(d,d),()->(d,d)")(Sigma, eta)
     return eqx.tree_at(lambda g: g.factor, mu, root)

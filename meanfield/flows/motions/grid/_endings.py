@@ -1,4 +1,4 @@
-"""How a flow on a grid ends where the grid can follow it no further."""
+"""Endings of flows on grids: escape, collapse, and blurred velocities."""
 
 import jax
 import jax.numpy as jnp
@@ -6,54 +6,56 @@ from jaxtyping import Array, Bool, Float, Int
 
 from meanfield.dynamics import AbstractDynamics
 from meanfield.endings import Status
-from meanfield.measures import COARSE, Grid, roughness
+from meanfield.measures import MAX_ROUGHNESS, Grid, roughness
 
 from ._rim import rim_influence
 
-ESCAPED = 1e-3  # of mass or second moment, beyond which the rest is another measure
-RIM_FELT = 5e-4  # of the velocity, that may be owed to what lies at the edges
-EVERY = 8  # accepted steps between two looks at the rim
-BLURRED = 1e-3  # of the spread, that interpolated velocities may have been off by
-ROUNDED = 1e3  # units of rounding of a place that a box must be wider than
+ESCAPE_SHARE = 1e-3  # largest fraction of mass or second moment that may leave the box
+RIM_SHARE = 5e-4  # largest fraction of the velocity that may depend on the rim
+CHECK_INTERVAL = 8  # accepted steps between two checks of the rim
+BLUR_SHARE = 1e-3  # largest error of interpolated velocities, in units of the spread
+MIN_ROUNDINGS = 1e3  # least width of a box, in roundings of a position
 
 
-def feels_rim(
+def has_rim_influence(
     dynamics: AbstractDynamics,
     t: Float[Array, ""],
     mu: Grid,
     rim: Float[Array, " d"],
     n_accepted: Int[Array, ""],
 ) -> Bool[Array, ""]:
-    """Whether velocities hang on what lies at the edges, at every eighth step.
+    """Whether velocities depend on the rim of the box, checked at every eighth step.
 
-    Never in a closed box, whose edges are those of the space.
+    Always false for a closed box, whose walls bound the space itself.
     """
     no = jnp.zeros((), bool)
     if not mu.box.is_open:
         return no
-    look = lambda: rim_influence(dynamics, t, mu, rim) > RIM_FELT
-    return jax.lax.cond(n_accepted % EVERY == 0, look, lambda: no)
+    check_rim = lambda: rim_influence(dynamics, t, mu, rim) > RIM_SHARE
+    return jax.lax.cond(n_accepted % CHECK_INTERVAL == 0, check_rim, lambda: no)
 
 
-def ending(mu: Grid, felt: Bool[Array, ""]) -> Int[Array, ""]:
-    """The ending of a flow whose state is `mu`; `finished` if it may go on.
+def ending(mu: Grid, is_influenced: Bool[Array, ""]) -> Int[Array, ""]:
+    """The code of the ending at state `mu`; `finished` if the flow continues.
 
     Args:
         mu: the state.
-        felt: whether what lies at the edges is felt.
+        is_influenced: whether velocities depend on the rim of the box.
     """
-    none = jnp.asarray(int(Status.FINISHED))
+    default_code = jnp.asarray(int(Status.FINISHED))
     width = _narrowest(mu)
-    far = mu.outflow * (1 + (width / 2 / mu.spread) ** 2)
-    escaped = far > ESCAPED * (mu.mass + mu.outflow)
-    code = jnp.where(escaped | felt, int(Status.ESCAPE), none)
-    blurred = mu.state.blur > BLURRED * mu.spread
-    code = jnp.where(blurred, int(Status.UNCONVERGED), code)
+    outflow_moment = mu.outflow * (1 + (width / 2 / mu.spread) ** 2)
+    has_escaped = outflow_moment > ESCAPE_SHARE * (mu.mass + mu.outflow)
+    code = jnp.where(has_escaped | is_influenced, int(Status.ESCAPE), default_code)
+    is_blurred = mu.state.blur > BLUR_SHARE * mu.spread
+    code = jnp.where(is_blurred, int(Status.UNCONVERGED), code)
     limits = jnp.finfo(mu.state.axes.dtype)
     least = jnp.sqrt(limits.tiny) / limits.eps  # whose square is still a number
-    rounded = width <= jnp.maximum(ROUNDED * limits.eps * mu.size, least)
-    collapsed = rounded | (roughness(mu.state.masses, mu.edges) > COARSE)
-    return jnp.where(collapsed, int(Status.COLLAPSE), code)
+    is_too_narrow = width <= jnp.maximum(MIN_ROUNDINGS * limits.eps * mu.size, least)
+    has_collapsed = is_too_narrow | (
+        roughness(mu.state.masses, mu.edges) > MAX_ROUGHNESS
+    )
+    return jnp.where(has_collapsed, int(Status.COLLAPSE), code)
 
 
 def _narrowest(mu: Grid) -> Float[Array, ""]:

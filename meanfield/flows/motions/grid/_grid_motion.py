@@ -1,4 +1,4 @@
-"""How a density on a grid is moved: by stable steps, heat on either side of each."""
+"""The motion of densities on grids: stable steps, with heat flow before and after."""
 
 import diffrax
 import jax
@@ -13,16 +13,16 @@ from meanfield.fields import AbstractField
 from meanfield.flows.motions._isotropic import Noise
 from meanfield.flows.motions._motion import Motion, Terms, motions
 from meanfield.flows.stepping import AbstractGridSolver, AbstractStepping, Courant, cfl
-from meanfield.measures import EveryFace, Grid, GridState, check_upright
+from meanfield.measures import EveryFace, Grid, GridState, check_no_shear
 
-from ._endings import ending, feels_rim
-from ._noise import Strang, resolving, spread_with
-from ._probing import probed
+from ._endings import ending, has_rim_influence
+from ._noise import Strang, add_box_spreading, noise_step_rate
+from ._probing import choose_probe
 from ._rim import rim_masses
 
 
 class GridMotion(Motion[Grid]):
-    """Steps of SSP Runge–Kutta that keep masses positive; ends where cells fail."""
+    """Steps of SSP Runge–Kutta that keep masses positive; own endings of the grid."""
 
     @override
     def stepping(
@@ -39,39 +39,41 @@ class GridMotion(Motion[Grid]):
         *,
         dynamics: AbstractDynamics,
         key: PRNGKey | None,
-        rests: bool,
+        needs_rest: bool,
     ) -> None:
         if not isinstance(stepping, Courant):
             raise InvalidInputError(
-                "A grid is stepped by `cfl()`, which keeps its masses positive; "
-                f"`{type(stepping).__name__}` steps do not."
+                "A grid must be stepped by `cfl()`, which keeps its masses positive; "
+                f"got `{type(stepping).__name__}` steps."
             )
         if mu0.dimension > 1 and not dynamics.is_continuous:
             raise UnsupportedError(
-                "Densities are matched by ranks on a line only: in the plane rows of "
-                "cells share one, and means over rows of tiny mass are lost in "
-                "rounding. Use points or a Gaussian."
+                "Attention by ranks supports densities on a line only: in the plane "
+                "rows of cells share one rank, and means over rows of tiny mass are "
+                "lost in rounding. Use points or a Gaussian."
             )
         if noise is not None:
-            check_upright(mu0)
+            check_no_shear(mu0)
 
     @override
-    def planned(self, dynamics: AbstractDynamics, mu0: Grid, t: Time) -> Grid:
-        return probed(dynamics, mu0, t)
+    def plan(self, dynamics: AbstractDynamics, mu0: Grid, t: Time) -> Grid:
+        return choose_probe(dynamics, mu0, t)
 
     @override
-    def splits(self, noise: Noise) -> bool:
+    def is_split(self, noise: Noise) -> bool:
         return noise is not None
 
     @override
     def drift(self, mu: Grid, field: AbstractField, noise: Noise) -> GridState:
         if noise is None:
             return mu.transport(field)
-        k = spread_with(mu, noise.kappa).transport(field)
-        return k._replace(courant=jnp.maximum(k.courant, resolving(mu, noise.kappa)))
+        k = add_box_spreading(mu, noise.kappa).transport(field)
+        return k._replace(
+            courant=jnp.maximum(k.courant, noise_step_rate(mu, noise.kappa))
+        )
 
     @override
-    def driven(
+    def add_noise(
         self,
         mu0: Grid,
         terms: diffrax.AbstractTerm,
@@ -85,8 +87,8 @@ class GridMotion(Motion[Grid]):
         return terms, Strang(solver, noise.kappa, mu0.edges, mu0.box)
 
     @override
-    def at_start(self, mu0: Grid) -> Float[Array, " d"]:
-        """The mass in the rim."""
+    def reference(self, mu0: Grid) -> Float[Array, " d"]:
+        """The initial mass in the rim of the box, for each axis."""
         return rim_masses(mu0)
 
     @override
@@ -95,22 +97,22 @@ class GridMotion(Motion[Grid]):
         dynamics: AbstractDynamics,
         t: Float[Array, ""],
         mu: Grid,
-        begun: Float[Array, " d"],
+        reference: Float[Array, " d"],
         count: Int[Array, ""],
     ) -> Int[Array, ""]:
-        return ending(mu, feels_rim(dynamics, t, mu, begun, count))
+        return ending(mu, has_rim_influence(dynamics, t, mu, reference, count))
 
     @override
-    def onward(
-        self, y: GridState, way: GridState, stretch: Float[Array, ""]
+    def extrapolate(
+        self, y: GridState, increment: GridState, stretch: Float[Array, ""]
     ) -> PyTree[Array]:
-        """The box alone goes on: cells would lose more than they hold."""
-        far = jax.tree.map(lambda start, change: start + stretch * change, y, way)
+        """Extrapolates the box only: masses would become negative."""
+        far = jax.tree.map(lambda start, change: start + stretch * change, y, increment)
         return y._replace(origin=far.origin, axes=far.axes)
 
     @override
-    def alike(self, mu0s: Grid, first: Grid) -> Grid:
-        return mu0s.asking(first.probe or EveryFace())
+    def share_plan(self, mu0s: Grid, first: Grid) -> Grid:
+        return mu0s.replace_probe(first.probe or EveryFace())
 
 
 motions[Grid] = GridMotion()

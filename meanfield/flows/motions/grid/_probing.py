@@ -1,4 +1,4 @@
-"""How many Chebyshev nodes a plane grid asks a field at, chosen before a flow."""
+"""Choice of the points at which a grid evaluates a field, before a flow."""
 
 import itertools
 
@@ -14,38 +14,38 @@ from meanfield.dynamics import AbstractDynamics
 from meanfield.measures import EveryFace, Grid, Nodes
 
 LADDER = (16, 24, 32, 48, 64, 96, 128)
-LOOKS = (64, 128)  # nodes along each axis that coefficients are taken from
-TAIL = 1e-6  # of the largest velocity, that coefficients left out may have
+COEFFICIENT_COUNTS = (64, 128)  # nodes along each axis that determine coefficients
+TAIL = 1e-6  # largest omitted coefficient, as a fraction of the largest velocity
 
 
-def probed(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
-    """The grid with a probe, if it has none yet: what its field needs at a time.
+def choose_probe(dynamics: AbstractDynamics, mu: Grid, t: Time) -> Grid:
+    """The grid with a probe, which says where to evaluate a field, if it has none yet.
 
-    On a line, every face. In the plane as many Chebyshev nodes as leave out only
-    coefficients of no account, and one rung of the ladder more, for fields sharpen; or
-    every face, where that costs no more. Numbers must be known: inside a `jit` or under
-    a derivative it is every face.
+    On a line these are all faces. In the plane they are Chebyshev nodes, if they are
+    fewer: so many that omitted coefficients are negligible, and one rung of the ladder
+    more, because fields sharpen. Inside `jit` or a derivative, where values are not
+    known, they are all faces.
     """
     if mu.probe is not None:
         return mu
-    known = all(is_concrete(leaf) for leaf in jax.tree.leaves((dynamics, mu)))
+    is_known = all(is_concrete(leaf) for leaf in jax.tree.leaves((dynamics, mu)))
     faces = min(edges.shape[0] for edges in mu.edges)
     rungs = [p for p in LADDER if p < faces]
-    if mu.dimension == 1 or not known or not rungs:
-        return mu.asking(EveryFace())
-    for look in LOOKS:
-        sizes = np.asarray(_coefficients(dynamics, mu, t, look))
-        for rung, roomier in itertools.pairwise(rungs):
-            left_out = sizes[rung - rung // 8 :]
-            if left_out.size and np.max(left_out) < TAIL:
-                return mu.asking(Nodes(roomier))
-    return mu.asking(EveryFace())
+    if mu.dimension == 1 or not is_known or not rungs:
+        return mu.replace_probe(EveryFace())
+    for count in COEFFICIENT_COUNTS:
+        sizes = np.asarray(_coefficients(dynamics, mu, t, count))
+        for rung, next_rung in itertools.pairwise(rungs):
+            tail_sizes = sizes[rung - rung // 8 :]
+            if tail_sizes.size and np.max(tail_sizes) < TAIL:
+                return mu.replace_probe(Nodes(next_rung))
+    return mu.replace_probe(EveryFace())
 
 
 @eqx.filter_jit
 def _coefficients(
     dynamics: AbstractDynamics, mu: Grid, t: Time, count: int
 ) -> Float[Array, " count"]:
-    """The largest Chebyshev coefficients of a degree, over the largest velocity."""
-    field, _ = dynamics.field(jnp.asarray(t), mu).parted
+    """The largest Chebyshev coefficient of each degree, over the largest velocity."""
+    field, _ = dynamics.field(jnp.asarray(t), mu).parts
     return Nodes(count).coefficients(mu.chart, field)

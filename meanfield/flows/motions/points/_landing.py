@@ -1,6 +1,6 @@
-"""Steps under noise: tokens are stepped onto frames and onto integer times.
+"""Steps of tokens under noise, which land on frames and on integer times.
 
-Between steps a noisy path is unknown, and paths are drawn unit by unit of time.
+A noisy path is not known between steps, and paths are drawn for each unit of time.
 """
 
 import diffrax
@@ -12,51 +12,50 @@ from typing_extensions import override
 
 from meanfield._array import is_concrete
 from meanfield.errors import InvalidInputError
-from meanfield.flows.stepping import MAX_STEPS, AbstractStepping, Coarse, Fixed
+from meanfield.flows.stepping import MAX_STEPS, AbstractStepping, CoarseSteps, Fixed
 from meanfield.measures import AbstractMeasure
 
-CLOSE = 1e-9  # of a step, within which two edges are one
+CLOSE = 1e-9  # distance, in steps, below which two edges are merged
 
 
-def knows_noise(solver: diffrax.AbstractSolver) -> bool:
-    """Whether a solver can step tokens under noise."""
+def is_stochastic_solver(solver: diffrax.AbstractSolver) -> bool:
+    """Whether a solver supports tokens under noise."""
     return isinstance(solver, diffrax.AbstractStratonovichSolver)
 
 
-def landing(
+def prepare_landing(
     stepping: AbstractStepping, ts: Float[Array, " times"], jumps: Float[Array, " k"]
 ) -> AbstractStepping:
-    """The stepping, prepared to land on all frames and integers between them.
+    """The stepping, prepared to land on all frames and on the integers between them.
 
-    Fixed steps end at the multiples of their length, counted from time zero, so that
-    they are the same however a run is cut.
+    Fixed steps also end at the multiples of their length, counted from time zero, so
+    that they do not depend on how a run is split into segments.
 
     Raises:
-        InvalidInputError: if times are traced, or too many units of time lie between.
+        InvalidInputError: if times are traced, or the flow lasts too many time units.
     """
     if not (is_concrete(ts) and is_concrete(jumps)):
         raise InvalidInputError(
-            "Steps under noise are laid out before the flow is traced: `ts` and the "
-            "times of layers must be numbers, not results of a surrounding `jit` or "
-            "`vmap`."
+            "`ts` and the times of layers must be known numbers if tokens have noise; "
+            "got values traced by `jit` or `vmap`. Call `flow` outside of it."
         )
     frames = np.unique(np.asarray(ts))
     start, end = float(frames[0]), float(frames[-1])
     if end - start > MAX_STEPS:
         raise InvalidInputError(
-            f"Tokens under noise take a step in each unit of time; {end - start:g} "
-            f"units are more than {MAX_STEPS}: measure time in larger units."
+            f"`ts` must span at most {MAX_STEPS} under noise, with a step in each unit "
+            f"of time; got {end - start:g}. Measure time in larger units."
         )
     units = np.arange(np.ceil(start), np.floor(end) + 1)
     if isinstance(stepping, Fixed):
-        return _laid_out(stepping, frames, units, np.asarray(jumps))
-    places = _padded(_merged([frames, units], 0.0), ts.shape[0] + len(units))
-    own = stepping.prepare(ts, jumps)
-    return Landing(own, jnp.asarray(places.astype(ts.dtype)))
+        return _schedule_fixed(stepping, frames, units, np.asarray(jumps))
+    places = _pad_places(_merge_places([frames, units], 0.0), ts.shape[0] + len(units))
+    inner = stepping.prepare(ts, jumps)
+    return Landing(inner, jnp.asarray(places.astype(ts.dtype)))
 
 
 class Landing(AbstractStepping):
-    """Another stepping whose steps also end at given places."""
+    """A wrapper of a stepping, whose steps also end at given times (`places`)."""
 
     inner: AbstractStepping
     places: Float[Array, " places"]
@@ -79,7 +78,7 @@ class Landing(AbstractStepping):
     def prepare(
         self, ts: Float[Array, " times"], jumps: Float[Array, " k"]
     ) -> "AbstractStepping":
-        return landing(self.inner, ts, jumps)
+        return prepare_landing(self.inner, ts, jumps)
 
     @override
     def controller(
@@ -95,45 +94,47 @@ class Landing(AbstractStepping):
 def _coarse(
     controller: diffrax.AbstractAdaptiveStepSizeController,
 ) -> diffrax.AbstractAdaptiveStepSizeController:
-    """The same, its steps coarse but for where they land."""
+    """The controller with steps cut to few digits, except those clipped to times."""
     # Abstract fields of diffrax look like arguments to a type checker.
     if not isinstance(controller, diffrax.ClipStepSizeController):
-        return Coarse(controller=controller)  # pyright: ignore[reportCallIssue]
+        return CoarseSteps(controller=controller)  # pyright: ignore[reportCallIssue]
     inner = _coarse(controller.controller)
     return eqx.tree_at(lambda clip: clip.controller, controller, inner)
 
 
-def _laid_out(
+def _schedule_fixed(
     stepping: Fixed, frames: np.ndarray, units: np.ndarray, jumps: np.ndarray
 ) -> Fixed:
     start, end, dt = float(frames[0]), float(frames[-1]), stepping.dt
     lattice = dt * np.arange(np.ceil(start / dt), np.floor(end / dt) + 1)
-    inside = jumps[(jumps > start) & (jumps < end)].astype(float)
-    edges = _merged([inside, frames.astype(float), units, lattice], CLOSE * dt)
-    size = int(frames.size + inside.size + np.ceil(end - start) + 1)
+    inner_jumps = jumps[(jumps > start) & (jumps < end)].astype(float)
+    edges = _merge_places(
+        [inner_jumps, frames.astype(float), units, lattice], CLOSE * dt
+    )
+    size = int(frames.size + inner_jumps.size + np.ceil(end - start) + 1)
     size += int(np.ceil((end - start) / dt * (1 - 1e-9))) + 1
-    edges = _padded(edges, size).astype(frames.dtype)
-    jumped = np.isin(edges, inside.astype(frames.dtype))
-    laid = (jnp.asarray(edges), jnp.asarray(jumped))
+    edges = _pad_places(edges, size).astype(frames.dtype)
+    is_jump = np.isin(edges, inner_jumps.astype(frames.dtype))
+    schedule = (jnp.asarray(edges), jnp.asarray(is_jump))
     return eqx.tree_at(
-        lambda s: (s.edges, s.jumped), stepping, laid, is_leaf=lambda x: x is None
+        lambda s: (s.edges, s.is_jump), stepping, schedule, is_leaf=lambda x: x is None
     )
 
 
-def _merged(groups: list[np.ndarray], close: float) -> np.ndarray:
-    """All places in order, less those close to one of an earlier group."""
-    kept = np.zeros(0)
+def _merge_places(groups: list[np.ndarray], close: float) -> np.ndarray:
+    """All places in order, without those close to a place of an earlier group."""
+    places = np.zeros(0)
     for group in groups:
-        near = np.zeros(group.shape, bool)
-        if kept.size:
-            right = np.minimum(np.searchsorted(kept, group), kept.size - 1)
+        is_close = np.zeros(group.shape, bool)
+        if places.size:
+            right = np.minimum(np.searchsorted(places, group), places.size - 1)
             left = np.maximum(right - 1, 0)
-            gap = np.minimum(abs(kept[right] - group), abs(kept[left] - group))
-            near = gap <= close
-        kept = np.unique(np.concatenate([kept, group[~near]]))
-    return kept
+            gap = np.minimum(abs(places[right] - group), abs(places[left] - group))
+            is_close = gap <= close
+        places = np.unique(np.concatenate([places, group[~is_close]]))
+    return places
 
 
-def _padded(places: np.ndarray, size: int) -> np.ndarray:
-    """At least `size` places, the last repeated: segments then share one program."""
+def _pad_places(places: np.ndarray, size: int) -> np.ndarray:
+    """Pads to `size` places with the last one, so that segments share one program."""
     return np.append(places, np.full(max(0, size - places.size), places[-1]))

@@ -1,4 +1,4 @@
-"""How tokens are moved: adaptively, or along Brownian paths."""
+"""The motion of tokens: adaptive steps, or Brownian paths under noise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,17 +25,17 @@ from meanfield.flows.stepping import (
     Adaptive,
     Courant,
     adaptive,
-    over_jumps,
+    steps_over_jumps,
 )
-from meanfield.measures import Fenced, Points, clouds_abreast
+from meanfield.measures import CheckedCells, Points, max_batch_size
 
-from ._landing import knows_noise, landing
+from ._landing import is_stochastic_solver, prepare_landing
 from ._paths import TokenPaths
-from .planning import missed, planned, roomier, unplanned
+from .planning import discard_plan, enlarge_plan, plan_sums, sum_convergence
 
 
 class TokenMotion(Motion[Points]):
-    """Tokens under noise are stepped onto frames and integer times, by `shark`."""
+    """The motion of tokens; under noise, `shark` lands on frames and integer times."""
 
     @override
     def check_single(self, mu0: Points) -> None:
@@ -45,8 +45,8 @@ class TokenMotion(Motion[Points]):
     def stepping(
         self, noise: Noise, dynamics: AbstractDynamics, ts: Float[Array, " times"]
     ) -> AbstractStepping:
-        if self.jumps(dynamics):
-            return over_jumps(ts, "euler" if noise is None else "shark")
+        if self.has_jumps(dynamics):
+            return steps_over_jumps(ts, "euler" if noise is None else "shark")
         return adaptive() if noise is None else adaptive("shark")
 
     @override
@@ -58,53 +58,55 @@ class TokenMotion(Motion[Points]):
         *,
         dynamics: AbstractDynamics,
         key: PRNGKey | None,
-        rests: bool,
+        needs_rest: bool,
     ) -> None:
-        if self.jumps(dynamics):
+        if self.has_jumps(dynamics):
             _check_jumps(stepping)
         if noise is None or isinstance(stepping, Courant):
             check_solver(mu0, stepping)
             return
         if key is None:
-            raise InvalidInputError("Noise on tokens is drawn from a `key`: give one.")
-        if not knows_noise(stepping.solver):
+            raise InvalidInputError("`key` must be given if tokens have `noise`.")
+        if not is_stochastic_solver(stepping.solver):
             raise InvalidInputError(
-                f"{type(stepping.solver).__name__} does not step tokens under noise; "
-                "use the solver `shark`, or `heun`."
+                f"The solver {type(stepping.solver).__name__} does not support tokens "
+                "under noise. Use `shark` or `heun`."
             )
-        if rests:
+        if needs_rest:
             raise InvalidInputError(
-                "Tokens under noise never come to rest: `steady` is for Gaussians and "
-                "grids, whose law does."
+                "Tokens under noise never come to rest. Use `Steady` for Gaussians and "
+                "grids, whose law can converge."
             )
 
     @override
-    def planned(self, dynamics: AbstractDynamics, mu0: Points, t: Time) -> Points:
-        return planned(dynamics, mu0, t)
+    def plan(self, dynamics: AbstractDynamics, mu0: Points, t: Time) -> Points:
+        return plan_sums(dynamics, mu0, t)
 
     @override
-    def unplanned(self, mu: Points) -> Points:
-        return unplanned(mu)
+    def discard_plan(self, mu: Points) -> Points:
+        return discard_plan(mu)
 
     @override
-    def roomier(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
-        return roomier(dynamics, mu, t)
+    def enlarge_plan(
+        self, dynamics: AbstractDynamics, mu: Points, t: Time
+    ) -> Points | None:
+        return enlarge_plan(dynamics, mu, t)
 
     @override
-    def is_fenced(self, mu: Points) -> bool:
-        return isinstance(mu.reduction, Fenced)
+    def is_checked(self, mu: Points) -> bool:
+        return isinstance(mu.reduction, CheckedCells)
 
     @override
-    def missed(
+    def sum_convergence(
         self,
         freeze: Callable[[Points], AbstractField],
         mu: Points,
         field: AbstractField,
     ) -> Convergence | None:
-        return missed(freeze, mu, field)
+        return sum_convergence(freeze, mu, field)
 
     @override
-    def laid_out(
+    def schedule_steps(
         self,
         stepping: AbstractStepping,
         noise: Noise,
@@ -113,18 +115,18 @@ class TokenMotion(Motion[Points]):
     ) -> AbstractStepping:
         if noise is None:
             return stepping.prepare(ts, jumps)
-        return landing(stepping, ts, jumps)
+        return prepare_landing(stepping, ts, jumps)
 
     @override
     def is_random(self, noise: Noise) -> bool:
         return noise is not None
 
     @override
-    def jumps(self, dynamics: AbstractDynamics) -> bool:
+    def has_jumps(self, dynamics: AbstractDynamics) -> bool:
         return not dynamics.is_continuous
 
     @override
-    def driven(
+    def add_noise(
         self,
         mu0: Points,
         terms: diffrax.AbstractTerm,
@@ -135,17 +137,17 @@ class TokenMotion(Motion[Points]):
         if noise is None:
             return terms, solver
         assert key is not None
-        paths = TokenPaths.of(key, mu0.tokens.x)
+        paths = TokenPaths.from_key(key, mu0.tokens.x)
         amplitude = jnp.sqrt(2 * noise.kappa).astype(mu0.tokens.x.dtype)
-        return diffrax.MultiTerm(terms, Kicks(amplitude, paths)), solver
+        return diffrax.MultiTerm(terms, NoiseTerm(amplitude, paths)), solver
 
     @override
-    def abreast(self, mu0: Points) -> int:
-        return max(1, clouds_abreast(mu0))
+    def batch_size(self, mu0: Points) -> int:
+        return max(1, max_batch_size(mu0))
 
 
-class Kicks(diffrax.AbstractTerm):
-    r"""$\sqrt{2\kappa}\, dW$: the same for all coordinates, whatever the state."""
+class NoiseTerm(diffrax.AbstractTerm):
+    r"""The noise term $\sqrt{2\kappa}\, dW$, isotropic and independent of the state."""
 
     amplitude: Float[Array, ""]
     paths: TokenPaths
@@ -167,8 +169,8 @@ def _check_jumps(stepping: AbstractStepping) -> None:
     if isinstance(stepping, Adaptive):
         raise InvalidInputError(
             "Velocities of these tokens jump whenever two of them exchange ranks, and "
-            "steps that adapt to an error would shrink there without end: give steps "
-            "of one length, `fixed(dt)` or `--dt`."
+            "adaptive steps would shrink there without end. Use steps of one length: "
+            "`fixed(dt)` or `--dt`."
         )
 
 

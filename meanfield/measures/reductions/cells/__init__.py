@@ -1,4 +1,4 @@
-"""Sums between cells: linear in the number of tokens, with a bound on the error."""
+"""Sums by interpolation in cells, linear in the tokens, with an error bound."""
 
 from ._bound import angles as angles
 from ._bound import growth as growth
@@ -6,22 +6,22 @@ from ._bound import largest_reach as largest_reach
 from ._bound import relative_error as relative_error
 from ._bound import to_coefficients as to_coefficients
 from ._cell_reductions import Cells as Cells
-from ._cell_reductions import Fenced as Fenced
-from ._cell_reductions import Unchecked as Unchecked
-from ._cell_reductions import unchecked as unchecked
-from ._cell_reductions import unfenced as unfenced
+from ._cell_reductions import CheckedCells as CheckedCells
+from ._cell_reductions import UncheckedCells as UncheckedCells
+from ._cell_reductions import use_fallback as use_fallback
+from ._cell_reductions import use_unchecked_cells as use_unchecked_cells
 from ._choice import Extent as Extent
-from ._choice import chosen as chosen
-from ._choice import typical as typical
-from ._earlier import seconds_in_order as seconds_in_order
+from ._choice import choose_layout as choose_layout
+from ._choice import typical_layout as typical_layout
+from ._earlier_sums import seconds_in_order as seconds_in_order
 from ._exponential import Layout as Layout
-from ._exponential import cheapest as cheapest
-from ._frame import framed as framed
+from ._exponential import cheapest_layout as cheapest_layout
+from ._frame import frame_sides as frame_sides
 from ._gauss import GaussLayout as GaussLayout
 from ._gauss import Nearness as Nearness
-from ._gauss import cheapest_gauss as cheapest_gauss
-from ._gauss_bound import WIDER as WIDER
-from ._gauss_bound import missed_share as missed_share
+from ._gauss import cheapest_gauss_layout as cheapest_gauss_layout
+from ._gauss_bound import WIDE_VARIANCE as WIDE_VARIANCE
+from ._gauss_bound import error_share as error_share
 from ._layout import DIMENSIONS as DIMENSIONS
 from ._layout import PAIRS as PAIRS
 from ._layout import ROOM as ROOM
@@ -29,4 +29,4 @@ from ._layout import AbstractLayout as AbstractLayout
 from ._survey import Findings as Findings
 from ._survey import Survey as Survey
 from ._survey import extent as extent
-from ._survey import of_all as of_all
+from ._survey import refined_extents as refined_extents

@@ -1,18 +1,18 @@
-r"""What interpolation of $e^{\sigma uw}$ between Chebyshev nodes misses, at most.
+r"""Error bound of the interpolation of $e^{\sigma uw}$ between Chebyshev nodes.
 
 With $u$ in a cell of half-width $h$ around $a$ and $|w| \le R$ the kernel is
-$e^{\sigma aw} e^{zt}$ with $u = a + ht$ and $|z| \le \zeta = \sigma hR$. What the
-polynomial through the $p$ roots $t_i$ of $T_p$ misses of $e^{zt}$ is
+$e^{\sigma aw} e^{zt}$ with $u = a + ht$ and $|z| \le \zeta = \sigma hR$. The error of
+the polynomial through the $p$ roots $t_i$ of $T_p$ is
 $2^{1-p}\,T_p(t)\,e^{zt} g(t)$ with the divided difference
 
 $$g(t) = e^{-zt} [t_1, \dots, t_p, t]\,e^{z\cdot}
        = z^p \int e^{z\sum_i \lambda_i (t_i - t)}\,d\lambda,$$
 
-an integral over a simplex that falls with $zt$ (Hermite and Genocchi). As
+an integral over a simplex that decreases in $zt$ (Hermite and Genocchi). As
 $|T_p| \le 1 = |T_p(\pm 1)|$, the relative error is largest at an end of the cell, where
-it is computed; and as the error of a kernel in $w$ is itself interpolated in $u$, both
-together are at most $\varepsilon_u + \Lambda_u\varepsilon_w$, with a Lebesgue constant
-that weighs each node by how much larger the kernel is there.
+it is computed. The interpolation in $u$ is applied to the error of that in $w$, so that
+both errors are at most $\varepsilon_u + \Lambda_u\varepsilon_w$, with a Lebesgue
+constant that weights each node by the ratio of the kernel there to that at $t$.
 """
 
 import functools
@@ -20,10 +20,13 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
-MOST = 24  # nodes in a cell
-_WIDEST = 16.0  # reach that is looked for, at most
-_HALVINGS = 26  # of the reaches that are tried
-_SEEN, _SLOPES = 401, 9  # points and slopes at which the Lebesgue function is taken
+MAX_CELL_NODES = 24  # nodes in a cell
+_WIDEST = 16.0  # upper end of the bisection for the reach
+_HALVINGS = 26  # steps of the bisection
+_N_POINTS, _N_EXPONENTS = (
+    401,
+    9,
+)  # points and exponents at which the Lebesgue function is evaluated
 
 
 def angles(count: int) -> Float[np.ndarray, " count"]:
@@ -32,7 +35,7 @@ def angles(count: int) -> Float[np.ndarray, " count"]:
 
 
 def to_coefficients(count: int) -> Float[np.ndarray, "count count"]:
-    """From values at the nodes to coefficients of Chebyshev polynomials."""
+    """The matrix from values at the nodes to coefficients of Chebyshev polynomials."""
     matrix = 2 / count * np.cos(np.outer(np.arange(count), angles(count)))
     matrix[0] /= 2
     return matrix
@@ -40,11 +43,11 @@ def to_coefficients(count: int) -> Float[np.ndarray, "count count"]:
 
 @functools.cache
 def relative_error(nodes: int, reach: float) -> float:
-    r"""How far the interpolated kernel may be from $e^{\sigma uw}$, over that.
+    r"""Bound on the relative error of the interpolated kernel $e^{\sigma uw}$.
 
     Args:
-        nodes: in a cell, $p$.
-        reach: $\zeta$, of cells of either side.
+        nodes: number $p$ of nodes in a cell.
+        reach: $\zeta$, the same for the cells of both sides.
     """
     end = lagrange(nodes, np.array([-1.0]))[:, 0]
     error = abs(1.0 - end @ np.exp(reach * (np.cos(angles(nodes)) + 1.0)))
@@ -53,20 +56,20 @@ def relative_error(nodes: int, reach: float) -> float:
 
 @functools.cache
 def growth(nodes: int, reach: float) -> float:
-    r"""$\max_t \sum_i |\ell_i(t)|\,e^{z(t_i - t)}$ over $|z| \le \zeta$.
+    r"""Lebesgue constant $\max_t \sum_i |\ell_i(t)|\,e^{z(t_i - t)}$, $|z| \le \zeta$.
 
-    What a relative error at the nodes may grow to between them, rounding included.
+    It bounds the growth of relative errors at the nodes, such as rounding.
     """
-    t = np.linspace(-1.0, 1.0, _SEEN)
+    t = np.linspace(-1.0, 1.0, _N_POINTS)
     basis = np.abs(lagrange(nodes, t))
     steps = np.cos(angles(nodes))[:, None] - t[None]
-    slopes = np.linspace(0.0, reach, _SLOPES)
-    return float(max((basis * np.exp(z * steps)).sum(axis=0).max() for z in slopes))
+    exponents = np.linspace(0.0, reach, _N_EXPONENTS)
+    return float(max((basis * np.exp(z * steps)).sum(axis=0).max() for z in exponents))
 
 
 @functools.cache
 def largest_reach(nodes: int, error: float) -> float:
-    """The reach up to which so many nodes miss no more than `error`; 0 if none."""
+    """The largest reach for which the relative error is below `error`; 0 if none."""
     low, high = 0.0, _WIDEST
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -78,7 +81,7 @@ def largest_reach(nodes: int, error: float) -> float:
 
 
 def lagrange(nodes: int, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, "nodes m"]:
-    """Lagrange's polynomials of the nodes at places in [-1, 1]."""
+    """Lagrange polynomials of the nodes, evaluated at `t` in [-1, 1]."""
     angle = np.arccos(np.clip(t, -1.0, 1.0))
     polynomials = np.cos(np.arange(nodes)[:, None] * angle[None])
     return to_coefficients(nodes).T @ polynomials

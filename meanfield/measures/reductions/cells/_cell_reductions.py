@@ -1,4 +1,4 @@
-r"""Sums over keys by interpolation in cells, with a bound on what that misses."""
+r"""Reductions by interpolation in cells, with a bound on the error."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from meanfield._programs import compile_once
 from meanfield.measures.reductions.exact import (
-    AbstractPlanned,
+    AbstractPlannedReduction,
     Keys,
     Link,
     exponential,
@@ -26,27 +26,27 @@ from meanfield.tokens import Tokens
 
 from ._frame import Side
 from ._layout import AbstractLayout
-from ._sums import Positions, Sides, checked_sums
+from ._sums import Positions, Sides, sums_with_checks
 
 Sums = tuple[Float[Array, "m p"], Float[Array, " m"]]
 
 
-class Cells(AbstractPlanned):
-    r"""Interpolation in cells of queries and of keys, within a bound; else exact.
+class Cells(AbstractPlannedReduction):
+    r"""Sums by interpolation in cells of queries and of keys, with an error bound.
 
-    Each kernel $e^{s_{ij}}$ is within the layout's `bound` of its own, relative to it,
-    for all pairs: a mean over keys is then within $b/(1-b)$ times half the diameter of
-    the values, and the logarithm of a sum within $-\log(1-b)$. Where scores vary by
-    more than the cells reach, and where sums would be lost to underflow, they are taken
-    exactly.
+    The weights $e^{s_{ij}}$ have a relative error of at most $b$, the `bound` of the
+    layout: each of them, or their sum in $L^1$. A mean over keys then has an error of
+    at most $b/(1-b)$ times half the diameter of the values, and the logarithm of a sum
+    of at most $-\log(1-b)$. If the bound does not hold, as scores vary too much or sums
+    underflow, sums are exact.
 
     Attributes:
-        tolerance: the largest error of a velocity, relative to the largest velocity,
-            that a flow plans cells for; see `meanfield.flows.planned`.
-        layout: the cells; see `cheapest`. `None` until planned, which is `otherwise`.
-        otherwise: how all is summed that cells do not hold: scores that are not
-            quadratic, masks but the causal one, links but the exponential, single
-            precision, other dimensions than the layout's.
+        tolerance: largest error of a velocity, relative to the largest velocity, for
+            which a flow plans cells; see `meanfield.flows.plan_sums`.
+        layout: the cells; see `cheapest_layout`. `None` before planning.
+        fallback: reduction for all other sums: before planning, for scores that are not
+            quadratic, masks other than the causal one, links other than the
+            exponential, single precision, and dimensions other than the layout's.
 
     Examples:
         >>> import meanfield
@@ -72,46 +72,46 @@ class Cells(AbstractPlanned):
 
     @property
     @override
-    def unplanned(self) -> "Cells":
-        return Cells(self.tolerance, self.otherwise)
+    def unplanned_copy(self) -> "Cells":
+        return Cells(self.tolerance, self.fallback)
 
     @property
-    def unchecked(self) -> "Cells":
-        """What an iteration sums with whose end is checked; exact beyond the bound."""
+    def unchecked_copy(self) -> "Cells":
+        """The reduction inside iterations whose result is checked; here `self`."""
         return self
 
     @property
-    def unfenced(self) -> "Cells":
-        """Cells beyond whose bound sums are exact."""
+    def fallback_copy(self) -> "Cells":
+        """Cells that sum exactly where the bound does not hold; here `self`."""
         return self
 
     def holds(self, score: AbstractScore, queries: Tokens, keys: Keys) -> bool:
-        """Whether exponentials of a score are summed in cells, as far as shapes say."""
+        """Whether the score and dtype allow a sum in cells."""
         dtype = jnp.result_type(queries.x, keys.tokens.x)
-        return seen(score)[0] is not None and dtype == jnp.float64
+        return split_mask(score)[0] is not None and dtype == jnp.float64
 
     @override
     @compile_once
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
-        exact = lambda: self.otherwise.log_mean(score, queries, keys)
+        exact = lambda: self.fallback.log_mean(score, queries, keys)
         if self.layout is None or not self.holds(score, queries, keys):
             return exact()
-        quadratic, is_masked = seen(score)
+        quadratic, is_masked = split_mask(score)
         assert quadratic is not None
         parts = quadratic.factors(queries, keys.tokens)
         if parts.query.shape[1] != len(self.layout.cells):
             return exact()
-        logs = keys.log_weights + parts.of_key
-        at = _ordered(queries, keys.tokens) if is_masked else None
+        logs = keys.log_weights + parts.key_term
+        token_positions = _token_positions(queries, keys.tokens) if is_masked else None
         sides = parts.query, parts.key
-        found = between_cells(self.layout, *sides, logs, keys.values, at)
-        means, logs, is_bounded = found
-        return self.settled((means, logs + parts.of_query), is_bounded, exact)
+        result = cell_log_mean(self.layout, *sides, logs, keys.values, token_positions)
+        means, logs, is_bounded = result
+        return self.enforce_bound((means, logs + parts.query_term), is_bounded, exact)
 
-    def settled(
+    def enforce_bound(
         self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
     ) -> Sums:
-        """Sums in cells where these are within the bound, and exact ones elsewhere."""
+        """The sums in cells if they are within the bound, and exact sums otherwise."""
         return jax.lax.cond(is_bounded, lambda: sums, exact)
 
     @override
@@ -120,157 +120,172 @@ class Cells(AbstractPlanned):
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
         if link is not exponential or not self.holds(score, queries, keys):
-            return self.otherwise.integral(link, score, queries, keys)
+            return self.fallback.integral(link, score, queries, keys)
         means, logs = self.log_mean(score, queries, keys)
         return jnp.exp(logs)[:, None] * means
 
 
-class Fenced(Cells):
-    """Cells whose sums are no numbers where they are beyond the bound.
+class CheckedCells(Cells):
+    """Cells whose sums are NaN where the bound does not hold.
 
-    For those who then plan anew, as flows do, and do not want a slow sum instead.
+    Flows use them to make a new plan instead of evaluating slow exact sums.
 
     Examples:
         >>> import meanfield
         >>> from meanfield import sums
-        >>> from meanfield.measures import Fenced, Layout
+        >>> from meanfield.measures import CheckedCells, Layout
         >>> meanfield.set_precision("double")
         >>> far = jnp.array([[-9.0], [9.0]])
-        >>> how = Fenced(layout=Layout(nodes=8, cells=(2,), reach=1.0))
+        >>> how = CheckedCells(layout=Layout(nodes=8, cells=(2,), reach=1.0))
         >>> print(sums.log_sum_exp(far, far, reduction=how))
         [nan nan]
     """
 
     @property
     @override
-    def unchecked(self) -> Cells:
-        return Unchecked(self.tolerance, self.otherwise, self.layout)
+    def unchecked_copy(self) -> Cells:
+        return UncheckedCells(self.tolerance, self.fallback, self.layout)
 
     @property
     @override
-    def unfenced(self) -> Cells:
-        return Cells(self.tolerance, self.otherwise, self.layout)
+    def fallback_copy(self) -> Cells:
+        return Cells(self.tolerance, self.fallback, self.layout)
 
     @override
-    def settled(
+    def enforce_bound(
         self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
     ) -> Sums:
         return jax.tree.map(lambda part: jnp.where(is_bounded, part, jnp.nan), sums)
 
 
-class Unchecked(Cells):
-    """Cells whose sums are as they come, within the bound or not: on the way.
+class UncheckedCells(Cells):
+    """Cells whose sums are not checked against the bound.
 
-    For iterations whose end is checked.
+    They are for iterations whose result is checked.
 
     Examples:
         >>> import meanfield
         >>> from meanfield import sums
-        >>> from meanfield.measures import Layout, Unchecked
+        >>> from meanfield.measures import Layout, UncheckedCells
         >>> meanfield.set_precision("double")
         >>> far = jnp.array([[-9.0], [9.0]])
-        >>> how = Unchecked(layout=Layout(nodes=20, cells=(9,), reach=1.0))
+        >>> how = UncheckedCells(layout=Layout(nodes=20, cells=(9,), reach=1.0))
         >>> print(sums.log_sum_exp(far, far, reduction=how))
         [81. 81.]
     """
 
     @override
-    def settled(
+    def enforce_bound(
         self, sums: Sums, is_bounded: Bool[Array, ""], exact: Callable[[], Sums]
     ) -> Sums:
         return sums
 
 
-def unchecked(tree: PyTree) -> PyTree:
-    """A tree, a measure for one, whose sums in fenced cells are as they come.
+def use_unchecked_cells(tree: PyTree) -> PyTree:
+    """A measure or other tree with `CheckedCells` replaced by `UncheckedCells`.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.measures import Fenced, unchecked
-        >>> mu = Points.uniform([[0.0], [1.0]], reduction=Fenced())
-        >>> type(unchecked(mu).reduction).__name__
-        'Unchecked'
+        >>> from meanfield.measures import CheckedCells, use_unchecked_cells
+        >>> mu = Points.uniform([[0.0], [1.0]], reduction=CheckedCells())
+        >>> type(use_unchecked_cells(mu).reduction).__name__
+        'UncheckedCells'
     """
-    return _with_cells(tree, lambda how: how.unchecked)
+    return _map_cells(tree, lambda cells: cells.unchecked_copy)
 
 
-def unfenced(tree: PyTree) -> PyTree:
-    """A tree, a measure for one, whose sums are exact beyond the bound of its cells.
+def use_fallback(tree: PyTree) -> PyTree:
+    """A measure or other tree with `CheckedCells` replaced by `Cells`.
+
+    Sums beyond the bound are then exact.
 
     Examples:
         >>> from meanfield import Points
-        >>> from meanfield.measures import Fenced, unfenced
-        >>> mu = Points.uniform([[0.0], [1.0]], reduction=Fenced())
-        >>> type(unfenced(mu).reduction).__name__
+        >>> from meanfield.measures import CheckedCells, use_fallback
+        >>> mu = Points.uniform([[0.0], [1.0]], reduction=CheckedCells())
+        >>> type(use_fallback(mu).reduction).__name__
         'Cells'
     """
-    return _with_cells(tree, lambda how: how.unfenced)
+    return _map_cells(tree, lambda cells: cells.fallback_copy)
 
 
-def _with_cells(tree: PyTree, change: Callable[[Cells], Cells]) -> PyTree:
+def _map_cells(tree: PyTree, change: Callable[[Cells], Cells]) -> PyTree:
     is_cells = lambda leaf: isinstance(leaf, Cells)
     return jax.tree.map(
         lambda leaf: change(leaf) if is_cells(leaf) else leaf, tree, is_leaf=is_cells
     )
 
 
-def between_cells(
+def cell_log_mean(
     layout: AbstractLayout,
     queries: Float[Array, "m k"],
     keys: Float[Array, "n k"],
     logs: Float[Array, " n"],
     values: Float[Array, "n p"],
-    at: Positions | None = None,
+    token_positions: Positions | None = None,
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"], Bool[Array, ""]]:
     """Means over keys, logarithms of sums, and whether both are within the bound."""
-    out = jnp.isneginf(logs)
-    q, k, weights, top = weighed(layout, queries, keys, logs)
-    of_queries, _ = layout.tops(q, k)
+    is_excluded = jnp.isneginf(logs)
+    q, k, weights, top = weigh_sides(layout, queries, keys, logs)
+    query_tops, _ = layout.tops(q, k)
     rows = jnp.concatenate([values, jnp.ones_like(logs)[:, None]], axis=1)
-    rows = jnp.where(out[:, None], 0, rows) * weights[:, None]
-    sums, checks = checked_sums(layout, Sides(q.x, k.x, (q.half, k.half), at), rows)
-    mass, blind = sums[:, -1], _blind(at, out) if at is not None else False
-    checks = jnp.concatenate([jnp.where(blind, jnp.inf, mass)[:, None], checks], axis=1)
+    rows = jnp.where(is_excluded[:, None], 0, rows) * weights[:, None]
+    sums, checks = sums_with_checks(
+        layout, Sides(q.x, k.x, (q.half, k.half), token_positions), rows
+    )
+    mass, is_empty = (
+        sums[:, -1],
+        _is_empty(token_positions, is_excluded)
+        if token_positions is not None
+        else False,
+    )
+    checks = jnp.concatenate(
+        [jnp.where(is_empty, jnp.inf, mass)[:, None], checks], axis=1
+    )
     is_bounded = layout.holds(q, k, *jax.lax.stop_gradient((rows[:, -1], checks)))
     mass = jnp.where(mass > 0, mass, 1)
     offset = q.x @ k.middle + q.middle @ k.middle + top
-    total = jnp.where(blind, -jnp.inf, jnp.log(mass) + of_queries + offset)
+    total = jnp.where(is_empty, -jnp.inf, jnp.log(mass) + query_tops + offset)
     return sums[:, :-1] / mass[:, None], total, is_bounded
 
 
-def weighed(
+def weigh_sides(
     layout: AbstractLayout,
     queries: Float[Array, "m k"],
     keys: Float[Array, "n k"],
     logs: Float[Array, " n"],
 ) -> tuple[Side, Side, Float[Array, " n"], Float[Array, ""]]:
-    """Both sides in cells, and the weights of keys over the exponential of a number."""
-    q, k = layout.sides(queries, counted(keys, logs), logs)
+    """Both sides along the axes, weights of keys over `exp(top)`, and `top`."""
+    q, k = layout.sides(queries, replace_excluded(keys, logs), logs)
     logs = logs + k.x @ q.middle + layout.tops(q, k)[1]
     top = jnp.max(jax.lax.stop_gradient(logs))
     top = jnp.where(jnp.isneginf(top), 0, top)
     return q, k, jnp.exp(logs - top), top
 
 
-def _ordered(queries: Tokens, keys: Tokens) -> Positions:
-    """Positions, behind a barrier: XLA would sort known ones itself, for minutes."""
-    known = positions(queries), positions(keys)
-    return Positions(*jax.lax.optimization_barrier(known))
+def _token_positions(queries: Tokens, keys: Tokens) -> Positions:
+    """Positions behind a barrier, as XLA would sort constant ones at compile time."""
+    pair = positions(queries), positions(keys)
+    return Positions(*jax.lax.optimization_barrier(pair))
 
 
-def _blind(at: Positions, out: Bool[Array, " n"]) -> Bool[Array, " m"]:
-    """The queries that see no key which counts: nothing is missed of their sums."""
-    return at.queries < jnp.min(jnp.where(out, jnp.inf, at.keys))
+def _is_empty(
+    token_positions: Positions, is_excluded: Bool[Array, " n"]
+) -> Bool[Array, " m"]:
+    """Whether all keys visible to a query are excluded; its sum is then exact."""
+    return token_positions.queries < jnp.min(
+        jnp.where(is_excluded, jnp.inf, token_positions.keys)
+    )
 
 
-def seen(score: AbstractScore) -> tuple[AbstractQuadraticScore | None, bool]:
-    """The score whose exponentials are summed, if it is one; and whether masked."""
+def split_mask(score: AbstractScore) -> tuple[AbstractQuadraticScore | None, bool]:
+    """The quadratic score below a causal mask, or `None`; and whether it is masked."""
     is_masked = isinstance(score, Masked) and score.mask is causal
     base = score.score if isinstance(score, Masked) and is_masked else score
     return (base if isinstance(base, AbstractQuadraticScore) else None), is_masked
 
 
-def counted(keys: Float[Array, "n k"], logs: Float[Array, " n"]) -> Array:
-    """Keys of which those that are excluded lie where another does: they widen none."""
-    out = jnp.isneginf(logs)
-    return jnp.where(out[:, None], keys[jnp.argmax(logs)][None], keys)
+def replace_excluded(keys: Float[Array, "n k"], logs: Float[Array, " n"]) -> Array:
+    """Keys with excluded ones moved to another key, so that they widen no box."""
+    is_excluded = jnp.isneginf(logs)
+    return jnp.where(is_excluded[:, None], keys[jnp.argmax(logs)][None], keys)

@@ -1,4 +1,4 @@
-"""Which cells sums are to have: of the kinds there are, those that cost least."""
+"""Choice of the cheapest layout of cells for given sums."""
 
 import math
 from collections.abc import Sequence
@@ -7,77 +7,80 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ._exponential import cheapest
-from ._gauss import Nearness, cheapest_gauss
-from ._gauss_bound import WIDER
+from ._exponential import cheapest_layout
+from ._gauss import Nearness, cheapest_gauss_layout
+from ._gauss_bound import WIDE_VARIANCE
 from ._layout import ROOM, AbstractLayout
 
-ALONE = 2.0  # how much lonelier queries may be than those that were asked
+RATIO_ROOM = 2.0  # safety factor of `wide_ratio`, which is estimated on a sample
 
 
 class Extent(NamedTuple):
-    """How far a sum reaches, as either kind of cells sees it.
+    """The extent of a sum, for both kinds of layout.
 
     Attributes:
-        spans: what scores vary by from their middle along each axis.
-        nearness: how queries and keys lie to each other.
+        spans: largest deviation of scores from their centre, along each axis.
+        nearness: extent for a Gauss transform.
     """
 
     spans: Float[np.ndarray, " k"]
     nearness: Nearness
 
 
-def chosen(
+def choose_layout(
     extents: Sequence[Extent],
     *,
     tokens: int,
     rows: int,
     error: float,
 ) -> AbstractLayout | None:
-    """The layout that costs least for several sums, with some room; `None` if none.
+    """The cheapest layout that holds several sums with a margin; `None` if none does.
 
     Args:
-        extents: of each sum.
-        tokens: queries and keys together.
-        rows: sums for each query.
-        error: how far weights of keys may be off in a sum, over the sum.
+        extents: extent of each sum.
+        tokens: number of queries plus number of keys.
+        rows: number of sums for each query.
+        error: largest relative error of the weights in a sum, in $L^1$.
 
     Examples:
-        >>> from meanfield.measures.reductions.cells import Extent, Nearness, chosen
+        >>> from meanfield.measures.reductions.cells import Extent, Nearness
+        >>> from meanfield.measures.reductions.cells import choose_layout
         >>> extent = Extent(np.full(3, 25.0), Nearness(np.full(3, 5.0), 8.0))
-        >>> chosen([extent], tokens=2_000_000, rows=4, error=1e-7).cells
+        >>> choose_layout([extent], tokens=2_000_000, rows=4, error=1e-7).cells
         (14, 14, 14)
     """
     if len({len(extent.spans) for extent in extents}) != 1:
         return None
     farthest = ROOM * np.max([extent.spans for extent in extents], axis=0)
-    found = [
+    layouts = [
         layout
         for layout in (
-            cheapest(list(map(float, farthest)), tokens, rows, error=error),
-            cheapest_gauss(roomy(extents), tokens, rows, error=error),
+            cheapest_layout(list(map(float, farthest)), tokens, rows, error=error),
+            cheapest_gauss_layout(combine_nearness(extents), tokens, rows, error=error),
         )
         if layout is not None
     ]
-    return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+    return min(layouts, key=lambda layout: layout.seconds(tokens, rows), default=None)
 
 
-def roomy(extents: Sequence[Extent]) -> Nearness:
-    """What holds all of several sums, with some room."""
-    each = [extent.nearness for extent in extents]
-    halves = ROOM * np.max([near.halves for near in each], axis=0)
-    return Nearness(halves, ALONE * max(near.loneliness for near in each))
+def combine_nearness(extents: Sequence[Extent]) -> Nearness:
+    """The nearness that covers several sums, with a margin."""
+    parts = [extent.nearness for extent in extents]
+    halves = ROOM * np.max([part.halves for part in parts], axis=0)
+    return Nearness(halves, RATIO_ROOM * max(part.wide_ratio for part in parts))
 
 
-def typical(tokens: int, d: int, *, error: float) -> AbstractLayout | None:
-    r"""The layout for standard normal tokens and scores $x\cdot y$: an estimate.
+def typical_layout(tokens: int, d: int, *, error: float) -> AbstractLayout | None:
+    r"""The layout for standard normal tokens and scores $x\cdot y$, as an estimate.
 
     Examples:
-        >>> from meanfield.measures import typical
-        >>> typical(10_000, 1, error=1e-3).counts, typical(10_000, 5, error=1e-9)
-        ((70,), None)
+        >>> from meanfield.measures import typical_layout
+        >>> typical_layout(10_000, 1, error=1e-3).counts
+        (70,)
+        >>> typical_layout(10_000, 5, error=1e-9) is None
+        True
     """
     span = 2 * math.log(tokens)
-    near = Nearness(np.full(d, span**0.5), WIDER ** (d / 2))
+    nearness = Nearness(np.full(d, span**0.5), WIDE_VARIANCE ** (d / 2))
     sizes = {"tokens": 2 * tokens, "rows": d + 1}
-    return chosen([Extent(np.full(d, span), near)], **sizes, error=error)
+    return choose_layout([Extent(np.full(d, span), nearness)], **sizes, error=error)

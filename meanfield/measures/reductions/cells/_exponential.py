@@ -1,4 +1,4 @@
-"""Cells in which exponentials vary little: each is within a bound known beforehand."""
+"""Layouts for exponentials, with an a priori bound for each kernel."""
 
 import dataclasses
 import math
@@ -10,20 +10,20 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
-from ._bound import MOST, growth, largest_reach, relative_error
-from ._frame import Side, framed
+from ._bound import MAX_CELL_NODES, growth, largest_reach, relative_error
+from ._frame import Side, frame_sides
 from ._layout import DIMENSIONS, FEWEST, FINER, MORE, ROUNDING, AbstractLayout, fits
 from ._tiles import far_ends, places_of_nodes
 
 
 @dataclasses.dataclass(frozen=True)
 class Layout(AbstractLayout):
-    """Cells for exponentials, each of which is within the bound of its own.
+    """Cells for exponentials, with a bound on the relative error of each kernel.
 
     Attributes:
-        nodes: of a cell, along each of its axes.
-        cells: along each axis, the same for queries and for keys.
-        reach: what scores may vary by, in a cell and over all tokens of the other side.
+        nodes: number of nodes along each axis of a cell.
+        cells: number of cells along each axis, for queries and for keys.
+        reach: largest variation of scores in a cell, over all tokens of the other side.
 
     Examples:
         >>> from meanfield.measures import Layout
@@ -37,10 +37,10 @@ class Layout(AbstractLayout):
     @property
     @override
     def bound(self) -> float:
-        """How far an interpolated kernel is from its own, over that, at most.
+        """Bound on the relative error of an interpolated kernel.
 
-        Rounding included, which grows as what is interpolated on either side does; but
-        not that of the inner products themselves, which exact sums have, too.
+        It includes the rounding of the interpolation on both sides, but not that of the
+        inner products, which exact sums have, too.
         """
         error = relative_error(self.nodes, self.reach)
         rounding = ROUNDING * growth(self.nodes, self.reach) ** (2 * len(self.cells))
@@ -52,25 +52,25 @@ class Layout(AbstractLayout):
         return 0
 
     @override
-    def roomier(self, tokens: int, rows: int) -> "Layout | None":
+    def enlarge(self, tokens: int, rows: int) -> "Layout | None":
         spans = [MORE * self.reach * count for count in self.cells]
-        return cheapest(spans, tokens, rows, error=self.bound / FINER)
+        return cheapest_layout(spans, tokens, rows, error=self.bound / FINER)
 
     @override
     def sides(self, queries: Array, keys: Array, logs: Array) -> tuple[Side, Side]:
-        return framed(queries, keys)
+        return frame_sides(queries, keys)
 
     @override
     def tops(self, q: Side, k: Side) -> tuple[Float[Array, " m"], Float[Array, " n"]]:
-        r"""For each query a number that no $q_i\cdot k_j$ passes."""
-        of_queries = jnp.abs(jax.lax.stop_gradient(q.x)) @ k.half
-        return of_queries, jnp.zeros(len(k.x), k.x.dtype)
+        r"""An upper bound of $q_i\cdot k_j$ for each query; zeros for the keys."""
+        query_tops = jnp.abs(jax.lax.stop_gradient(q.x)) @ k.half
+        return query_tops, jnp.zeros(len(k.x), k.x.dtype)
 
     @override
     def cell_tops(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]]
     ) -> list[Float[Array, " cells"]]:
-        """`tops` at the far ends of cells, so that no kernel between nodes is large."""
+        """`tops` at the far ends of cells, so that kernels are at most one."""
         spans = halves[0] * halves[1]
         return [
             span * jnp.asarray(far_ends(count))
@@ -92,39 +92,39 @@ class Layout(AbstractLayout):
     def holds(
         self, q: Side, k: Side, weights: Float[Array, " n"], sums: Float[Array, "m r"]
     ) -> Bool[Array, ""]:
-        """Whether scores vary by no more, in a cell, than it reaches."""
+        """Whether scores vary in each cell by at most `reach`, and sums are large."""
         reaches = q.half * k.half / jnp.asarray(self.cells)
-        # Terms are lost over the top of a cell, and sums are over those of queries.
+        # Underflow is relative to the top of a cell, and sums to the tops of queries.
         mass = sums[:, 0] * jnp.exp(-2 * jnp.sum(reaches))
         return jnp.all(reaches <= self.reach) & self.is_full(k, mass)
 
 
-def cheapest(
+def cheapest_layout(
     spans: Sequence[float], tokens: int, rows: int, *, error: float
 ) -> Layout | None:
-    """The layout that costs least; `None` if nodes do not fit or axes are too many.
+    """The cheapest layout; `None` if nodes do not fit or there are too many axes.
 
     Args:
-        spans: along each axis, the half-width of the queries times that of the keys:
-            what scores may vary by from the middle.
-        tokens: queries and keys together.
-        rows: sums for each query.
-        error: what it may miss of a kernel, relative to that.
+        spans: along each axis, the half-width of the queries times that of the keys,
+            the largest deviation of scores from their centre.
+        tokens: number of queries plus number of keys.
+        rows: number of sums for each query.
+        error: largest relative error of a kernel.
     """
     if len(spans) > DIMENSIONS:
         return None
-    along_one = math.expm1(math.log1p(0.9 * error) / len(spans))  # the rest: rounding
-    found = [
+    axis_error = math.expm1(math.log1p(0.9 * error) / len(spans))  # 0.1 for rounding
+    layouts = [
         layout
-        for nodes in range(FEWEST, MOST + 1)
-        if (layout := _of_nodes(nodes, spans, along_one)) is not None
+        for nodes in range(FEWEST, MAX_CELL_NODES + 1)
+        if (layout := _make_layout(nodes, spans, axis_error)) is not None
         and layout.bound <= error
         and fits(layout, rows)
     ]
-    return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+    return min(layouts, key=lambda layout: layout.seconds(tokens, rows), default=None)
 
 
-def _of_nodes(nodes: int, spans: Sequence[float], error: float) -> Layout | None:
+def _make_layout(nodes: int, spans: Sequence[float], error: float) -> Layout | None:
     reach = largest_reach(nodes, error)
     if reach <= 0 or not all(map(math.isfinite, spans)):
         return None

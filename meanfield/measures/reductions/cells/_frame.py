@@ -1,9 +1,9 @@
-r"""The axes along which queries and keys are cut into cells.
+r"""The axes along which queries and keys are divided into cells.
 
-An inner product is $q\cdot k = (Lq)\cdot(L^{-\top}k)$ for every invertible $L$. Of
-these, one gives two clouds of points, one on either side, the same diagonal covariance:
-its axes are those of their canonical correlations, the singular ones of a bilinear
-score for isotropic tokens; and it stays the same if they change places.
+An inner product is $q\cdot k = (Lq)\cdot(L^{-\top}k)$ for every invertible $L$. One
+choice of $L$ gives queries and keys the same diagonal covariance: its axes are those of
+their canonical correlations, or the singular vectors of a bilinear score for isotropic
+tokens. The choice is symmetric in queries and keys.
 """
 
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from jaxtyping import Array, Float
 
 from meanfield.linalg import HIGHEST
 
-_FLAT = 1e-6  # of the largest variance, added to all: what rounding is magnified by
+_FLAT = 1e-6  # added to all variances, relative to the largest; limits rounding errors
 
 
 class Side(NamedTuple):
-    """One side along the axes, within `half` of where it is measured from.
+    """Queries or keys along the axes, in a box around their centre.
 
     Attributes:
-        x: vectors less `middle`, (n, k).
-        middle: what they are measured from.
-        half: of the width of a box around `middle`; a constant for derivatives.
+        x: the vectors minus `middle`.
+        middle: centre of the box.
+        half: half-widths of the box; constants for derivatives.
     """
 
     x: Float[Array, "n k"]
@@ -31,40 +31,40 @@ class Side(NamedTuple):
     half: Float[Array, " k"]
 
 
-def framed(
+def frame_sides(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"]
 ) -> tuple[Side, Side]:
-    """Both sides along axes common to them, from the middles of their boxes."""
+    """Queries and keys along common axes, each relative to the centre of its box."""
     L, M = axes(*jax.lax.stop_gradient((queries, keys)))
-    q, k = along(queries, L), along(keys, M)
-    return boxed(q, _middle(q)), boxed(k, _middle(k))
+    q, k = project(queries, L), project(keys, M)
+    return make_side(q, _middle(q)), make_side(k, _middle(k))
 
 
 def axes(
     q: Float[Array, "m k"], k: Float[Array, "n k"]
 ) -> tuple[Float[Array, "k k"], Float[Array, "k k"]]:
-    r"""$L$ and $L^{-\top}$, with which both have the same diagonal covariance."""
-    (D, sizes), (E, others) = _root(q), _root(k)
-    between = jnp.matmul(D.T, E, precision=HIGHEST)
-    U, scales, W = jnp.linalg.svd(sizes[:, None] * between * others[None])
+    r"""$L$ and $L^{-\top}$ that give both sides the same diagonal covariance."""
+    (D, sizes), (E, key_sizes) = _root(q), _root(k)
+    overlap = jnp.matmul(D.T, E, precision=HIGHEST)
+    U, scales, W = jnp.linalg.svd(sizes[:, None] * overlap * key_sizes[None])
     root = jnp.sqrt(scales)[:, None]
-    whitened = lambda turned, sizes, directions: jnp.matmul(
-        turned / sizes[None], directions.T, precision=HIGHEST
+    whiten = lambda rotation, sizes, directions: jnp.matmul(
+        rotation / sizes[None], directions.T, precision=HIGHEST
     )
-    return root * whitened(U.T, sizes, D), root * whitened(W, others, E)
+    return root * whiten(U.T, sizes, D), root * whiten(W, key_sizes, E)
 
 
-def along(x: Float[Array, "n k"], matrix: Float[Array, "k k"]) -> Float[Array, "n k"]:
-    """Vectors along axes."""
+def project(x: Float[Array, "n k"], matrix: Float[Array, "k k"]) -> Float[Array, "n k"]:
+    """Projects vectors on the axes."""
     return jnp.matmul(x, matrix.T, precision=HIGHEST)
 
 
-def boxed(x: Float[Array, "n k"], middle: Float[Array, " k"]) -> Side:
-    """Vectors from a middle, in a box around it."""
-    moved = x - middle[None]
-    half = jnp.max(jnp.abs(jax.lax.stop_gradient(moved)), axis=0)
-    # A box without width has one value; any width gives it.
-    return Side(moved, middle, jnp.where(half > 0, half, 1))
+def make_side(x: Float[Array, "n k"], middle: Float[Array, " k"]) -> Side:
+    """The vectors relative to `middle`, with the box around it."""
+    offsets = x - middle[None]
+    half = jnp.max(jnp.abs(jax.lax.stop_gradient(offsets)), axis=0)
+    # In a box without width there is one value, whatever the half-width.
+    return Side(offsets, middle, jnp.where(half > 0, half, 1))
 
 
 def _middle(x: Float[Array, "n k"]) -> Float[Array, " k"]:
@@ -73,9 +73,9 @@ def _middle(x: Float[Array, "n k"]) -> Float[Array, " k"]:
 
 
 def _root(x: Float[Array, "n k"]) -> tuple[Float[Array, "k k"], Float[Array, " k"]]:
-    """Directions and deviations along them; none is left without a width."""
-    centred = x - jnp.mean(x, axis=0)[None]
-    covariance = jnp.matmul(centred.T, centred, precision=HIGHEST) / len(x)
+    """Principal directions, and standard deviations along them, which are positive."""
+    centred_x = x - jnp.mean(x, axis=0)[None]
+    covariance = jnp.matmul(centred_x.T, centred_x, precision=HIGHEST) / len(x)
     variances, directions = jnp.linalg.eigh(covariance)
     largest = jnp.where(variances[-1] > 0, variances[-1], 1)
     return directions, jnp.sqrt(jnp.maximum(variances, 0) + _FLAT * largest)

@@ -1,11 +1,11 @@
-r"""Exponentials as a Gauss transform: cells no wider than the kernel is.
+r"""Layouts for exponentials as a Gauss transform, with cells as wide as the kernel.
 
 An inner product is $q\cdot k = \frac12|q|^2 + \frac12|k|^2 - \frac12|q-k|^2$. With the
-squares among the weights, a sum of exponentials is one of Gaussians, whose width is one
-wherever the queries are; so that cells grow in number with the radius of a cloud, and
-not with its square. That is worth it where keys which a query attends to are near it.
-So axes, their scales and where they are measured from are those for which the means of
-the keys that queries attend to are as large as the queries, and lie about them.
+squares in the weights, a sum of exponentials is a sum of Gaussians of width one, so
+that the number of cells grows with the radius of a cloud and not with its square. This
+pays off if queries are near the keys that they attend to. The axes, scales and centres
+are therefore chosen such that the mean of the keys that a query attends to is close to
+the query.
 """
 
 import dataclasses
@@ -22,8 +22,8 @@ from meanfield.measures.reductions.exact import Blocked, Dense, Keys
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-from ._frame import Side, along, axes, boxed
-from ._gauss_bound import WIDER, largest_width, missed_share, rounding_growth
+from ._frame import Side, axes, make_side, project
+from ._gauss_bound import WIDE_VARIANCE, error_share, largest_width, rounding_growth
 from ._layout import (
     DIMENSIONS,
     FEWEST,
@@ -35,21 +35,21 @@ from ._layout import (
 )
 from ._tiles import places_of_nodes
 
-MOST = 16  # nodes in a cell
-SOME = 64  # queries by whose means the frame is found
-AT_ONCE = 2**20  # scores that are held at once: their program is made the faster
+MAX_GAUSS_NODES = 16  # nodes in a cell
+SAMPLE_SIZE = 64  # queries whose means determine the frame
+MAX_SCORES = 2**20  # scores up to which dense sums are used, which compile faster
 
 
 @dataclasses.dataclass(frozen=True)
 class GaussLayout(AbstractLayout):
-    """Cells for Gaussians, as wide as they are or less.
+    """Cells for Gaussian kernels, with an error bound that is checked with each sum.
 
     Attributes:
-        nodes: of a cell, along each of its axes.
-        cells: along each axis, the same for queries and for keys.
-        width: half of a cell's, at most, in standard deviations of the kernel.
-        limit: how far weights of keys may be off in a sum, over the sum; whether they
-            are not is found out along with it.
+        nodes: number of nodes along each axis of a cell.
+        cells: number of cells along each axis, for queries and for keys.
+        width: largest half-width of a cell, in standard deviations of the kernel.
+        limit: largest relative error of the weights in a sum, in $L^1$, which is
+            checked with each sum.
 
     Examples:
         >>> from meanfield.measures import GaussLayout
@@ -68,10 +68,10 @@ class GaussLayout(AbstractLayout):
 
     @property
     def share(self) -> float:
-        """What a sum misses, over the same sum with the wider kernel, at most."""
+        """Bound on the error of a sum, relative to that with the wider kernel."""
         d = len(self.cells)
-        missed = math.expm1(d * math.log1p(missed_share(self.nodes, self.width)))
-        return missed + ROUNDING * rounding_growth(self.nodes, self.width) ** d
+        error = math.expm1(d * math.log1p(error_share(self.nodes, self.width)))
+        return error + ROUNDING * rounding_growth(self.nodes, self.width) ** d
 
     @property
     @override
@@ -79,14 +79,14 @@ class GaussLayout(AbstractLayout):
         return 1
 
     @override
-    def roomier(self, tokens: int, rows: int) -> "GaussLayout | None":
+    def enlarge(self, tokens: int, rows: int) -> "GaussLayout | None":
         halves = MORE**0.5 * self.width * np.asarray(self.cells)
-        lonelier = Nearness(halves, FINER * self.limit / (2 * self.share))
-        return cheapest_gauss(lonelier, tokens, rows, error=self.limit / FINER)
+        target = Nearness(halves, FINER * self.limit / (2 * self.share))
+        return cheapest_gauss_layout(target, tokens, rows, error=self.limit / FINER)
 
     @override
     def sides(self, queries: Array, keys: Array, logs: Array) -> tuple[Side, Side]:
-        return attended(queries, keys, logs)
+        return frame_by_means(queries, keys, logs)
 
     @override
     def tops(self, q: Side, k: Side) -> tuple[Float[Array, " m"], Float[Array, " n"]]:
@@ -97,97 +97,100 @@ class GaussLayout(AbstractLayout):
     def kernels(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]], *, wide: bool
     ) -> list[Float[Array, "nodes nodes"]]:
-        variance, kernels = WIDER if wide else 1.0, []
+        variance, kernels = WIDE_VARIANCE if wide else 1.0, []
         for cells, q_half, k_half in zip(self.cells, *halves, strict=True):
             places = jnp.asarray(places_of_nodes(cells, self.nodes))
-            apart = q_half * places[:, None] - k_half * places[None]
-            kernels.append(jnp.exp(-(apart**2) / (2 * variance)))
+            differences = q_half * places[:, None] - k_half * places[None]
+            kernels.append(jnp.exp(-(differences**2) / (2 * variance)))
         return kernels
 
     @override
     def holds(
         self, q: Side, k: Side, weights: Float[Array, " n"], sums: Float[Array, "m r"]
     ) -> Bool[Array, ""]:
-        """Whether cells are narrow enough, and what each sum misses is small."""
-        most = self.width * jnp.asarray(self.cells)
-        is_narrow = jnp.all(q.half <= most) & jnp.all(k.half <= most)
-        # The wider kernel is interpolated, too, between nodes that are closer to it.
-        closer = missed_share(self.nodes, self.width / WIDER**0.5)
+        """Whether cells are narrow enough, and the error of each sum is small."""
+        max_half = self.width * jnp.asarray(self.cells)
+        is_narrow = jnp.all(q.half <= max_half) & jnp.all(k.half <= max_half)
+        # The wider kernel is interpolated, too; relative to it the cells are narrower.
+        closer = error_share(self.nodes, self.width / WIDE_VARIANCE**0.5)
         mass, wide = sums[:, 0], sums[:, 1] + closer * jnp.sum(weights)
-        # Twice, for a mean is changed by weights that are off, and by their sum.
+        # Twice, as errors of the weights change a mean directly and by their sum.
         is_near = jnp.all(2 * self.share * wide <= self.limit * mass)
         return is_narrow & is_near & self.is_full(k, mass)
 
 
 class Nearness(NamedTuple):
-    """How queries and keys lie to each other as a Gauss transform sees them.
+    """The extent of a sum for a Gauss transform.
 
     Attributes:
-        halves: of the box that holds both, along each axis.
-        loneliness: the largest of sums with the wider kernel, over the sum itself.
+        halves: half-widths of the box that contains queries and keys.
+        wide_ratio: largest ratio of a sum with the wider kernel to the sum itself; it
+            is large for queries far from all keys.
     """
 
     halves: Float[np.ndarray, " k"]
-    loneliness: float
+    wide_ratio: float
 
 
-def attended(
+def frame_by_means(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Side, Side]:
-    """Both sides, so that queries lie about the means of what they attend to."""
-    some, means = jax.lax.stop_gradient(_asked(queries, keys, logs))
-    L, M = axes(some, means)
-    middles = along(some, L).mean(axis=0), along(means, M).mean(axis=0)
-    return boxed(along(queries, L), middles[0]), boxed(along(keys, M), middles[1])
+    """Queries and keys, with queries close to the means of the keys they attend to."""
+    sample, means = jax.lax.stop_gradient(_sample_means(queries, keys, logs))
+    L, M = axes(sample, means)
+    middles = project(sample, L).mean(axis=0), project(means, M).mean(axis=0)
+    return make_side(project(queries, L), middles[0]), make_side(
+        project(keys, M), middles[1]
+    )
 
 
 def nearness(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Float[Array, " k"], Float[Array, ""]]:
-    """The halves and the loneliness of `Nearness`, at some queries and the farthest."""
-    q, k = attended(queries, keys, logs)
+    """`halves` and `wide_ratio` of `Nearness`, at a sample and at extreme queries."""
+    q, k = frame_by_means(queries, keys, logs)
     ends = jnp.concatenate([jnp.argmin(q.x, axis=0), jnp.argmax(q.x, axis=0)])
-    some = jnp.concatenate([q.x[ends], _some(q.x)])
+    sample = jnp.concatenate([q.x[ends], _sample(q.x)])
     weights = logs + k.x @ q.middle + jnp.sum(k.x**2, axis=1) / 2
 
-    def loneliness(at: Float[Array, " k"]) -> Float[Array, ""]:
-        apart = jnp.sum((at[None] - k.x) ** 2, axis=1) / 2
-        total = lambda variance: jax.nn.logsumexp(weights - apart / variance)
-        return total(WIDER) - total(1.0)
+    def log_ratio(query: Float[Array, " k"]) -> Float[Array, ""]:
+        half_squares = jnp.sum((query[None] - k.x) ** 2, axis=1) / 2
+        total = lambda variance: jax.nn.logsumexp(weights - half_squares / variance)
+        return total(WIDE_VARIANCE) - total(1.0)
 
-    worst = jnp.max(jax.lax.map(loneliness, some))
+    worst = jnp.max(jax.lax.map(log_ratio, sample))
     return jnp.maximum(q.half, k.half), jnp.exp(worst)
 
 
-def cheapest_gauss(
+def cheapest_gauss_layout(
     nearness: Nearness, tokens: int, rows: int, *, error: float
 ) -> GaussLayout | None:
-    """The layout that costs least; `None` if nodes do not fit or none is as close.
+    """The cheapest layout; `None` if nodes do not fit or no layout is accurate enough.
 
     Args:
-        nearness: how queries and keys lie; with some room.
-        tokens: queries and keys together.
-        rows: sums for each query.
-        error: how far weights may be off in a sum, over the sum.
+        nearness: extent of the sum, with a margin.
+        tokens: number of queries plus number of keys.
+        rows: number of sums for each query.
+        error: largest relative error of the weights in a sum, in $L^1$.
     """
     d = len(nearness.halves)
     if d > DIMENSIONS or not np.all(
-        np.isfinite([*nearness.halves, nearness.loneliness])
+        np.isfinite([*nearness.halves, nearness.wide_ratio])
     ):
         return None
-    share = error / (2 * nearness.loneliness)
-    along_one = math.expm1(math.log1p(0.9 * share) / d)  # the rest: rounding
-    found = [
+    share = error / (2 * nearness.wide_ratio)
+    axis_share = math.expm1(math.log1p(0.9 * share) / d)  # 0.1 for rounding
+    layouts = [
         layout
-        for nodes in range(FEWEST, MOST + 1)
-        if (layout := _of_nodes(nodes, nearness, along_one, error)) is not None
+        for nodes in range(FEWEST, MAX_GAUSS_NODES + 1)
+        if (layout := _make_layout(nodes, nearness, axis_share, error)) is not None
         and layout.share <= share
         and fits(layout, rows)
     ]
-    return min(found, key=lambda layout: layout.seconds(tokens, rows), default=None)
+    return min(layouts, key=lambda layout: layout.seconds(tokens, rows), default=None)
 
 
-def _of_nodes(
+def _make_layout(
     nodes: int, nearness: Nearness, share: float, error: float
 ) -> GaussLayout | None:
     width = largest_width(nodes, share)
@@ -197,15 +200,15 @@ def _of_nodes(
     return GaussLayout(nodes, cells, width, error)
 
 
-def _asked(
+def _sample_means(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> tuple[Float[Array, "some k"], Float[Array, "some k"]]:
-    """Some queries, and the means of the keys that they attend to."""
-    some, one = _some(queries), jnp.eye(queries.shape[1], dtype=queries.dtype)
-    how = Dense() if len(some) * len(keys) <= AT_ONCE else Blocked()
+    """A sample of the queries, and the means of the keys that they attend to."""
+    sample, identity = _sample(queries), jnp.eye(queries.shape[1], dtype=queries.dtype)
+    reduction = Dense() if len(sample) * len(keys) <= MAX_SCORES else Blocked()
     side = Keys(Tokens(keys), logs, keys)
-    return some, how.log_mean(Dot(one, one), Tokens(some), side)[0]
+    return sample, reduction.log_mean(Dot(identity, identity), Tokens(sample), side)[0]
 
 
-def _some(x: Float[Array, "n k"]) -> Float[Array, "some k"]:
-    return x[np.linspace(0, len(x) - 1, min(SOME, len(x))).astype(int)]
+def _sample(x: Float[Array, "n k"]) -> Float[Array, "some k"]:
+    return x[np.linspace(0, len(x) - 1, min(SAMPLE_SIZE, len(x))).astype(int)]

@@ -1,16 +1,16 @@
-r"""What interpolation of a Gaussian between Chebyshev nodes misses, at most.
+r"""Error bound of the interpolation of a Gaussian between Chebyshev nodes.
 
 Between cells of half-width $h$ the kernel $g(\delta) = e^{-\delta^2/2}$ is interpolated
-on either side, by nodes $t_i$ and Lagrange's polynomials $\ell_i$. What one side misses
+on both sides, by nodes $t_i$ and Lagrange polynomials $\ell_i$. The error of one side
 at a distance $\delta$ is at most
 
 $$E(\delta) = \max_t\Big|g(\delta) - \sum_i \ell_i(t)\,g(\delta + h(t_i - t))\Big|,$$
 
-and both together $E + TE$ with $(Tf)(\delta) = \max_t \sum_i |\ell_i(t)|\,
-f(\delta + h(t_i - t))$, since the other side interpolates what this one missed. Far
-from the diagonal that is more than any multiple of $g$, but never more than a small one
-of a wider Gaussian, $e^{-\delta^2/2\lambda}$: so a sum misses no more than that share
-of the same sum with the wider kernel, which is found along with it.
+and the error of both is at most $E + TE$ with $(Tf)(\delta) = \max_t \sum_i
+|\ell_i(t)|\, f(\delta + h(t_i - t))$, as the other side interpolates the error of the
+first. Far from the diagonal no multiple of $g$ bounds it, but a small multiple of a
+wider Gaussian $e^{-\delta^2/2\lambda}$ does. So the error of a sum is at most that
+fraction of the sum with the wider kernel, which is computed along with it.
 """
 
 import functools
@@ -20,48 +20,48 @@ from jaxtyping import Float
 
 from ._bound import angles, lagrange
 
-WIDER = 3.0  # times the variance: of the kernel by which errors are measured
-WIDEST = 1.25  # half-width of a cell that is looked for, at most
+WIDE_VARIANCE = 3.0  # variance of the wider kernel, relative to the kernel
+WIDEST = 1.25  # largest half-width of a cell
 _NARROWEST = 0.02
-_STEPS = 256  # half-widths that are tried, in equal ratios
-_FAR, _STEP = 16.0, 0.1  # distances at which errors are found: to where, how close
-_BETWEEN = 1.1  # times what is found at such places: between them it may be more
+_STEPS = 256  # half-widths in the search, in geometric progression
+_FAR, _STEP = 16.0, 0.1  # largest distance at which errors are computed, and spacing
+_SAFETY = 1.1  # safety factor, as errors may be larger between these distances
 
 
 @functools.cache
-def missed_share(nodes: int, width: float) -> float:
-    """How far the interpolated kernel is from its own, over the wider one, at most.
+def error_share(nodes: int, width: float) -> float:
+    """Bound on the error of the interpolated kernel, relative to the wider kernel.
 
     Args:
-        nodes: in a cell, $p$.
-        width: half of a cell's, $h$.
+        nodes: number of nodes in a cell.
+        width: half-width $h$ of a cell.
     """
     line = _Line(nodes, width)
-    one = line.missed()
-    return _BETWEEN * line.over_wider(one + line.spread(one))
+    side_error = line.errors()
+    return _SAFETY * line.ratio_to_wider(side_error + line.spread(side_error))
 
 
 @functools.cache
 def rounding_growth(nodes: int, width: float) -> float:
-    """How much larger than the wider kernel terms are that interpolation adds up."""
+    """Bound on the terms of the interpolation, relative to the wider kernel."""
     line = _Line(nodes, width)
-    return _BETWEEN * line.over_wider(line.spread(line.spread(line.kernel)))
+    return _SAFETY * line.ratio_to_wider(line.spread(line.spread(line.kernel)))
 
 
 @functools.cache
 def largest_width(nodes: int, share: float) -> float:
-    """The largest half-width with which so many nodes miss no more; 0 if none."""
+    """The largest half-width for which `error_share` is at most `share`; 0 if none."""
     ratio = (WIDEST / _NARROWEST) ** (1 / _STEPS)
     low, high = 0, _STEPS + 1
     while high - low > 1:
         middle = (low + high) // 2
-        fits = missed_share(nodes, _NARROWEST * ratio**middle) <= share
+        fits = error_share(nodes, _NARROWEST * ratio**middle) <= share
         low, high = (middle, high) if fits else (low, middle)
     return _NARROWEST * ratio**low if low else 0.0
 
 
 class _Line:
-    """Functions of the distance of two points, at places from 0 to `_FAR`."""
+    """Functions of the distance of two points, tabulated from 0 to `_FAR`."""
 
     def __init__(self, nodes: int, width: float) -> None:
         t = np.cos(np.linspace(0.0, np.pi, 4 * nodes + 1))
@@ -70,15 +70,15 @@ class _Line:
         self._basis = lagrange(nodes, t)
         self._steps = width * (np.cos(angles(nodes))[:, None] - t[None])
 
-    def missed(self) -> Float[np.ndarray, " places"]:
-        moved = self.distances[:, None, None] + self._steps[None]
-        found = np.einsum("it,dit->dt", self._basis, np.exp(-(moved**2) / 2))
-        return np.abs(self.kernel[:, None] - found).max(axis=1)
+    def errors(self) -> Float[np.ndarray, " places"]:
+        places = self.distances[:, None, None] + self._steps[None]
+        interpolant = np.einsum("it,dit->dt", self._basis, np.exp(-(places**2) / 2))
+        return np.abs(self.kernel[:, None] - interpolant).max(axis=1)
 
     def spread(self, f: Float[np.ndarray, " places"]) -> Float[np.ndarray, " places"]:
-        moved = np.abs(self.distances[:, None, None] + self._steps[None])
-        values = np.interp(moved, self.distances, f)
+        places = np.abs(self.distances[:, None, None] + self._steps[None])
+        values = np.interp(places, self.distances, f)
         return np.einsum("it,dit->dt", np.abs(self._basis), values).max(axis=1)
 
-    def over_wider(self, f: Float[np.ndarray, " places"]) -> float:
-        return float((f * np.exp(self.distances**2 / (2 * WIDER))).max())
+    def ratio_to_wider(self, f: Float[np.ndarray, " places"]) -> float:
+        return float((f * np.exp(self.distances**2 / (2 * WIDE_VARIANCE))).max())

@@ -1,4 +1,4 @@
-"""Cells along axes, with nodes in each: what all kinds have in common, and cost."""
+"""Layouts of cells with nodes in each: the interface of all kinds, and their cost."""
 
 import abc
 import dataclasses
@@ -9,26 +9,26 @@ from jaxtyping import Array, Bool, Float
 
 from ._frame import Side
 
-# Operations a second in products of matrices, on two cores: of tiles, and of axes.
+# Operations per second in matrix products on two cores, for tiles and along axes.
 TILES, AXES = 3e10, 6e10
-SORTED = 3e-7  # seconds for a token that is sorted into its cell, and taken from there
-PAIRS = 2.6e9  # of exact sums a second, in double precision
-KERNELS = 1e9  # exponentials a second
-LARGEST = 2**28  # numbers that are held at once: 2 GB
-DIMENSIONS = 5  # beyond, cells are too many
-ROOM = 1.25  # how much farther scores may vary than where they are planned
-FEWEST = 3  # nodes in a cell
-ROUNDING = 1e-15  # of a number, a few operations on
-MORE, FINER = 2.0, 8.0  # room and accuracy that are added when a plan is lost
+SORT_SECONDS = 3e-7  # seconds to sort a token into its cell and to read it from there
+PAIRS = 2.6e9  # pairs per second of exact sums, in double precision
+KERNELS = 1e9  # exponentials per second
+LARGEST = 2**28  # most numbers in memory at a time: 2 GB
+DIMENSIONS = 5  # largest dimension; beyond it there are too many cells
+ROOM = 1.25  # margin of the extents for which cells are planned
+FEWEST = 3  # smallest number of nodes along an axis of a cell
+ROUNDING = 1e-15  # relative rounding error of a number after a few operations
+MORE, FINER = 2.0, 8.0  # factors for extent and accuracy when a plan fails
 
 
 @dataclasses.dataclass(frozen=True)
 class AbstractLayout(abc.ABC):
-    """Cells along each axis, and the nodes along each axis of a cell.
+    """The number of cells along each axis, and of nodes along each axis of a cell.
 
     Attributes:
-        nodes: of a cell, along each of its axes.
-        cells: along each axis, the same for queries and for keys.
+        nodes: number of nodes along each axis of a cell.
+        cells: number of cells along each axis, for queries and for keys.
 
     Examples:
         >>> from meanfield.measures import Layout
@@ -42,35 +42,40 @@ class AbstractLayout(abc.ABC):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Nodes along each axis of all cells."""
+        """The number of nodes of all cells, along each axis."""
         return tuple(self.nodes * count for count in self.cells)
 
     @property
     @abc.abstractmethod
     def bound(self) -> float:
-        """How far weights of keys are off in a sum, over the sum, at most: in L¹."""
+        """Bound on the error of the weights in a sum, relative to the sum, in L¹."""
 
     @property
     @abc.abstractmethod
     def checks(self) -> int:
-        """Rows that are summed to find out whether the bound holds."""
+        """The number of extra rows that are summed to check the bound."""
 
     def numbers(self, rows: int) -> int:
-        """How many are held at once: on all nodes, and between those of an axis."""
-        held = (rows + self.checks) * math.prod(self.counts)
-        return held + sum(count**2 for count in self.counts)
+        """Numbers in memory: values at all nodes, and kernels along each axis."""
+        n_values = (rows + self.checks) * math.prod(self.counts)
+        return n_values + sum(count**2 for count in self.counts)
 
     def seconds(self, tokens: int, rows: int) -> float:
-        """About what sums of so many rows take, for queries and keys together."""
+        """Estimated seconds of a sum, for `tokens` queries and keys in total."""
         rows, d, counts = rows + self.checks, len(self.cells), self.counts
-        in_tiles = 2 * tokens * rows * self.nodes**d
-        along_axes = 2 * rows * math.prod(counts) * sum(counts)
+        tile_operations = 2 * tokens * rows * self.nodes**d
+        axis_operations = 2 * rows * math.prod(counts) * sum(counts)
         kernels = sum(count**2 for count in counts) / KERNELS
-        return tokens * SORTED + in_tiles / TILES + along_axes / AXES + kernels
+        return (
+            tokens * SORT_SECONDS
+            + tile_operations / TILES
+            + axis_operations / AXES
+            + kernels
+        )
 
     @abc.abstractmethod
-    def roomier(self, tokens: int, rows: int) -> "AbstractLayout | None":
-        """For farther tokens and a smaller bound; `None` if nodes do not fit."""
+    def enlarge(self, tokens: int, rows: int) -> "AbstractLayout | None":
+        """A layout for farther tokens and a smaller bound; `None` if none fits."""
 
     @abc.abstractmethod
     def sides(
@@ -79,22 +84,23 @@ class AbstractLayout(abc.ABC):
         keys: Float[Array, "n k"],
         logs: Float[Array, " n"],
     ) -> tuple[Side, Side]:
-        """Queries and keys along the axes that are cut."""
+        """Queries and keys along the axes of the cells."""
 
     @abc.abstractmethod
     def tops(self, q: Side, k: Side) -> tuple[Float[Array, " m"], Float[Array, " n"]]:
-        r"""Parts of scores by whose exponentials sums are divided: of queries, of keys.
+        r"""Stabilisers of queries and of keys, which are subtracted from scores.
 
-        Continuous, so that rounding never changes them by more than itself: they are
-        computed within a program and beside it. Constants for derivatives.
+        They are continuous, so that rounding changes them little: they are computed
+        both inside and outside of the linear map of the sums. They are constants for
+        derivatives.
         """
 
     def cell_tops(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]]
     ) -> list[Float[Array, " cells"]]:
-        """Along each axis, what `kernels` divide by in place of `tops`, by cell.
+        """Stabilisers of `kernels` for each cell of the queries, along each axis.
 
-        Of the queries; none if they divide by `tops` of nodes.
+        They replace `tops`; an empty list if kernels use the `tops` of nodes.
         """
         del halves
         return []
@@ -103,9 +109,11 @@ class AbstractLayout(abc.ABC):
     def kernels(
         self, halves: tuple[Float[Array, " k"], Float[Array, " k"]], *, wide: bool
     ) -> list[Float[Array, "nodes nodes"]]:
-        """The kernel between nodes along each axis; that of checks if `wide`.
+        """Kernels between nodes along each axis, divided by `exp` of `cell_tops`.
 
-        Over the exponential of `cell_tops`.
+        Args:
+            halves: half-widths of the boxes of queries and of keys.
+            wide: whether to return the kernels of checks.
         """
 
     @abc.abstractmethod
@@ -115,19 +123,19 @@ class AbstractLayout(abc.ABC):
         """Whether sums are within the bound.
 
         Args:
-            q: queries.
-            k: keys.
-            weights: of the keys.
-            sums: of the weights, and then the checks.
+            q: the queries.
+            k: the keys.
+            weights: weights of the keys.
+            sums: sums of the weights, followed by the checks.
         """
 
     def is_full(self, k: Side, mass: Float[Array, " m"]) -> Bool[Array, ""]:
-        """Whether no sum is so small that terms lost to underflow matter."""
+        """Whether every sum is so large that terms lost to underflow do not matter."""
         info = jnp.finfo(mass.dtype)
-        lost = len(k.x) * math.prod(self.counts) * float(info.tiny)
-        return jnp.all(mass > lost / float(info.eps))
+        underflow = len(k.x) * math.prod(self.counts) * float(info.tiny)
+        return jnp.all(mass > underflow / float(info.eps))
 
 
 def fits(layout: AbstractLayout, rows: int) -> bool:
-    """Whether the numbers of so many rows may be held at once."""
+    """Whether the numbers of a layout with `rows` sums fit into memory."""
     return layout.numbers(rows) <= LARGEST

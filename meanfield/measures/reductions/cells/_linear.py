@@ -1,7 +1,7 @@
-"""A linear map for JAX that knows its transpose, and its batches one after another.
+"""Linear maps with an explicit transpose, batched sequentially.
 
-A loop that reads parts of one large array would be transposed to one that adds as
-many arrays of its size. So the map and its transpose are a pair of primitives for JAX.
+JAX would transpose a loop that reads parts of a large array to a loop that adds arrays
+of its size. So the map and its transpose are registered as a pair of primitives.
 """
 
 from collections.abc import Callable
@@ -17,36 +17,36 @@ from jaxtyping import Array
 Map = Callable[..., Array]
 
 
-def transposes(name: str, there: Map, back: Map, *static: str) -> Map:
-    """`there` as a function that is linear in its last argument, with its transpose.
+def define_linear_map(name: str, fn: Map, transpose_fn: Map, *static: str) -> Map:
+    """Defines a JAX primitive that is linear in its last array, with its transpose.
 
     Args:
-        name: in the text of programs.
-        there: of arrays, of which the last is mapped, and of static keywords.
-        back: its transpose, of the same arrays but the last, which it maps back.
-        *static: the names of those keywords.
+        name: name of the primitive in the text of programs.
+        fn: function of arrays and static keywords, linear in the last array.
+        transpose_fn: its transpose in the last array, with the other arguments equal.
+        *static: names of the static keywords.
     """
     forward, backward = Primitive(name), Primitive(f"{name}_transposed")
-    _register(forward, there, backward, static)
-    _register(backward, back, forward, static)
+    _register(forward, fn, backward, static)
+    _register(backward, transpose_fn, forward, static)
     return forward.bind
 
 
 def _register(
     primitive: Primitive, fn: Map, transpose: Primitive, static: tuple[str, ...]
 ) -> None:
-    compiled = jax.jit(fn, static_argnames=static)
-    primitive.def_impl(compiled)
+    compiled_fn = jax.jit(fn, static_argnames=static)
+    primitive.def_impl(compiled_fn)
     primitive.def_abstract_eval(_shape_by(fn))
     mlir.register_lowering(primitive, mlir.lower_fun(fn, multiple_results=False))
-    batching.primitive_batchers[primitive] = _one_after_another(primitive)
+    batching.primitive_batchers[primitive] = _sequential_batching(primitive)
 
-    def transposed(cotangent: Array, *args: Any, **static: Any) -> tuple[Any, ...]:
-        *others, _ = args
-        mapped = transpose.bind(*others, ad.instantiate_zeros(cotangent), **static)
-        return *[None] * len(others), mapped
+    def transpose_rule(cotangent: Array, *args: Any, **static: Any) -> tuple[Any, ...]:
+        *arrays, _ = args
+        result = transpose.bind(*arrays, ad.instantiate_zeros(cotangent), **static)
+        return *[None] * len(arrays), result
 
-    ad.primitive_transposes[primitive] = transposed
+    ad.primitive_transposes[primitive] = transpose_rule
 
 
 def _shape_by(fn: Map) -> Callable[..., Any]:
@@ -58,18 +58,18 @@ def _shape_by(fn: Map) -> Callable[..., Any]:
     return shape
 
 
-def _one_after_another(primitive: Primitive) -> Callable[..., Any]:
-    def batched(args: Any, dims: Any, **static: Any) -> tuple[Array, int]:
+def _sequential_batching(primitive: Primitive) -> Callable[..., Any]:
+    def batching_rule(args: Any, dims: Any, **static: Any) -> tuple[Array, int]:
         moving = {
             i: jnp.moveaxis(arg, dim, 0)
             for i, (arg, dim) in enumerate(zip(args, dims, strict=True))
             if dim is not None
         }
 
-        def one(parts: dict[int, Array]) -> Array:
-            own = [parts.get(i, arg) for i, arg in enumerate(args)]
-            return primitive.bind(*own, **static)
+        def bind_member(parts: dict[int, Array]) -> Array:
+            member_args = [parts.get(i, arg) for i, arg in enumerate(args)]
+            return primitive.bind(*member_args, **static)
 
-        return jax.lax.map(one, moving), 0
+        return jax.lax.map(bind_member, moving), 0
 
-    return batched
+    return batching_rule

@@ -1,10 +1,10 @@
-r"""Sums of products of one-dimensional kernels, by interpolation on either side.
+r"""Sums of products of one-dimensional kernels, interpolated on both sides.
 
 With $e^{q\cdot k} = \prod_a e^{q_a k_a}$ interpolated in the cells of keys and of
-queries, a sum over keys is three products: keys are spread on the nodes of their cells,
-nodes of keys are summed for nodes of queries along one axis after the other, and these
-are read where the queries are. Kernels are positive and so is what interpolates them:
-what a sum of positive terms misses is relative to it, however small it is.
+queries, a sum over keys has three steps: keys are spread to the nodes of their cells,
+sums from nodes of keys to nodes of queries are taken one axis at a time, and the result
+is interpolated at the queries. Kernels and their interpolants are positive, so that the
+error of a sum of positive terms is relative to the sum, however small it is.
 """
 
 import functools
@@ -14,16 +14,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from ._cell_nodes import Products, Vectors, no_nodes, read, spread, summed
-from ._earlier import Ordered, earlier_sums
+from ._cell_nodes import Products, Vectors, no_nodes, read, spread, sum_nodes
+from ._earlier_sums import PositionedVectors, earlier_sums
 from ._frame import Side
 from ._layout import AbstractLayout
-from ._linear import transposes
+from ._linear import define_linear_map
 from ._tiles import places
 
 
 class Positions(NamedTuple):
-    """Where a mask has queries see the keys at their position and before."""
+    """Positions under a causal mask: queries attend to keys up to their position."""
 
     queries: Float[Array, " m"]
     keys: Float[Array, " n"]
@@ -33,10 +33,10 @@ class Sides(NamedTuple):
     """Queries and keys along the axes of the cells, and the boxes that hold them.
 
     Attributes:
-        queries: within the first of `halves` of the origin, along each axis.
-        keys: within the second.
+        queries: queries, within the first of `halves` of the origin along each axis.
+        keys: keys, within the second of `halves`.
         halves: half-widths of the boxes; constants for derivatives, as cells are.
-        positions: `None` where all see all.
+        positions: positions under a causal mask; `None` without a mask.
     """
 
     queries: Float[Array, "m k"]
@@ -45,105 +45,122 @@ class Sides(NamedTuple):
     positions: Positions | None = None
 
     @property
-    def turned(self) -> "Sides":
-        """Each side in the other's place: those that were seen see who saw them."""
-        at = self.positions
-        turned = None if at is None else Positions(-at.keys, -at.queries)
-        of_queries, of_keys = self.halves
-        return Sides(self.keys, self.queries, (of_keys, of_queries), turned)
+    def transpose(self) -> "Sides":
+        """Queries and keys exchanged, with the mask transposed."""
+        positions = self.positions
+        reversed_positions = (
+            None
+            if positions is None
+            else Positions(-positions.keys, -positions.queries)
+        )
+        query_half, key_half = self.halves
+        return Sides(
+            self.keys, self.queries, (key_half, query_half), reversed_positions
+        )
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def kernel_sums(
     layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
 ) -> Float[Array, "m r"]:
-    r"""$\sum_j e^{q_i\cdot k_j} r_j$ for all queries.
+    r"""The sums $\sum_j e^{q_i\cdot k_j} r_j$ for all queries.
 
-    Over what the layout divides kernels by: `tops`.
+    They are divided by the exponentials of the layout's `tops`.
     """
     return _to_queries(*jax.tree.leaves(sides), rows, layout=layout, wide=0)
 
 
 @kernel_sums.defjvp
 def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[Array, Array]:
-    r"""By $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$: sums of more rows."""
+    r"""By $d e^{q\cdot k} = e^{q\cdot k}(dq\cdot k + q\cdot dk)$, sums of more rows."""
     (sides, rows), (change, more) = primals, tangents
     d, n, width = len(layout.cells), *rows.shape
-    by_key = (rows[:, None] * sides.keys[:, :, None]).reshape(n, d * width)
-    by_change = (rows[:, None] * change.keys[:, :, None]).reshape(n, d * width)
-    found = kernel_sums(layout, sides, jnp.concatenate([rows, by_key], axis=1))
-    moved = kernel_sums(layout, sides, jnp.concatenate([more, by_change], axis=1))
-    along = lambda sums: sums[:, width:].reshape(-1, d, width)
-    tangent = (
-        moved[:, :width]
-        + jnp.einsum("ma,mar->mr", change.queries, along(found))
-        + jnp.einsum("ma,mar->mr", sides.queries, along(moved))
+    key_rows = (rows[:, None] * sides.keys[:, :, None]).reshape(n, d * width)
+    change_rows = (rows[:, None] * change.keys[:, :, None]).reshape(n, d * width)
+    primal_sums = kernel_sums(layout, sides, jnp.concatenate([rows, key_rows], axis=1))
+    tangent_sums = kernel_sums(
+        layout, sides, jnp.concatenate([more, change_rows], axis=1)
     )
-    return found[:, :width], tangent
+    split_axes = lambda sums: sums[:, width:].reshape(-1, d, width)
+    tangent = (
+        tangent_sums[:, :width]
+        + jnp.einsum("ma,mar->mr", change.queries, split_axes(primal_sums))
+        + jnp.einsum("ma,mar->mr", sides.queries, split_axes(tangent_sums))
+    )
+    return primal_sums[:, :width], tangent
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def checked_sums(
+def sums_with_checks(
     layout: AbstractLayout, sides: Sides, rows: Float[Array, "n r"]
 ) -> tuple[Float[Array, "m r"], Float[Array, "m c"]]:
-    """The same, and the last of the rows for each check; these have no derivative."""
+    """`kernel_sums`, and checks: sums of the last row with the wide kernel.
+
+    Checks have no derivative.
+    """
     checks = layout.checks
     more = [rows, *[rows[:, -1:]] * checks]
     arrays = *jax.tree.leaves(sides), jnp.concatenate(more, axis=1)
-    found = _to_queries(*arrays, layout=layout, wide=checks)
-    return found[:, : rows.shape[1]], found[:, rows.shape[1] :]
+    sums = _to_queries(*arrays, layout=layout, wide=checks)
+    return sums[:, : rows.shape[1]], sums[:, rows.shape[1] :]
 
 
-@checked_sums.defjvp
+@sums_with_checks.defjvp
 def _(layout: AbstractLayout, primals: tuple, tangents: tuple) -> tuple[tuple, tuple]:
-    sums, checks = checked_sums(layout, *primals)
-    of = functools.partial(kernel_sums, layout)
-    _, tangent = jax.jvp(of, primals, tangents)
+    sums, checks = sums_with_checks(layout, *primals)
+    fn = functools.partial(kernel_sums, layout)
+    _, tangent = jax.jvp(fn, primals, tangents)
     return (sums, checks), (tangent, jnp.zeros_like(checks))
 
 
-def _there(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
-    sides, rows = _unpacked(arrays)
-    return _over(sides, _vectors(layout, sides), _products(layout, sides, wide), rows)
+def _forward_sums(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
+    sides, rows = _unpack(arrays)
+    return _apply_products(
+        sides, _vectors(layout, sides), _products(layout, sides, wide), rows
+    )
 
 
-def _back(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
-    sides, rows = _unpacked(arrays)
+def _transpose_sums(*arrays: Array, layout: AbstractLayout, wide: int) -> Array:
+    sides, rows = _unpack(arrays)
     queries, keys = _vectors(layout, sides)
-    products = _products(layout, sides, wide).transposed
-    return _over(sides.turned, (keys, queries), products, rows)
+    products = _products(layout, sides, wide).transpose
+    return _apply_products(sides.transpose, (keys, queries), products, rows)
 
 
-def _over(
+def _apply_products(
     sides: Sides, vectors: tuple[Vectors, Vectors], products: Products, rows: Array
 ) -> Float[Array, "m r"]:
-    """Sums over all keys, or over earlier ones; see `_earlier`."""
+    """Sums over all keys, or by `earlier_sums` under a causal mask."""
     queries, keys = vectors
     if sides.positions is None:
         nodes = spread(products, keys, rows, no_nodes(products.layout, rows))
-        return read(products, queries, summed(nodes, products))
-    asking = Ordered(sides.queries, sides.positions.queries, queries)
-    asked = Ordered(sides.keys, sides.positions.keys, keys)
-    return earlier_sums(asking, asked, rows, products)
+        return read(products, queries, sum_nodes(nodes, products))
+    positioned_queries = PositionedVectors(
+        sides.queries, sides.positions.queries, queries
+    )
+    positioned_keys = PositionedVectors(sides.keys, sides.positions.keys, keys)
+    return earlier_sums(positioned_queries, positioned_keys, rows, products)
 
 
-_to_queries = transposes("kernel_sums", _there, _back, "layout", "wide")
+_to_queries = define_linear_map(
+    "kernel_sums", _forward_sums, _transpose_sums, "layout", "wide"
+)
 
 
-def _unpacked(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:
-    queries, keys, of_queries, of_keys, *positions, rows = arrays
-    at = Positions(*positions) if positions else None
-    return Sides(queries, keys, (of_queries, of_keys), at), rows
+def _unpack(arrays: tuple[Array, ...]) -> tuple[Sides, Array]:
+    queries, keys, query_half, key_half, *positions, rows = arrays
+    token_positions = Positions(*positions) if positions else None
+    return Sides(queries, keys, (query_half, key_half), token_positions), rows
 
 
 def _vectors(layout: AbstractLayout, sides: Sides) -> tuple[Vectors, Vectors]:
     origin = jnp.zeros(sides.queries.shape[1])
     q = Side(sides.queries, origin, sides.halves[0])
     k = Side(sides.keys, origin, sides.halves[1])
-    of_queries, of_keys = layout.tops(q, k)
+    query_tops, key_tops = layout.tops(q, k)
     return (
-        Vectors(places(q.x, q.half, layout.cells), of_queries),
-        Vectors(places(k.x, k.half, layout.cells), of_keys),
+        Vectors(places(q.x, q.half, layout.cells), query_tops),
+        Vectors(places(k.x, k.half, layout.cells), key_tops),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the sums of a field would take in cells, found out on some of its tokens."""
+"""Surveys of the sums that a field takes, to plan cells for them."""
 
 import functools
 from collections.abc import Sequence
@@ -20,21 +20,21 @@ from meanfield.measures.reductions.exact import (
 from meanfield.scores import AbstractScore
 from meanfield.tokens import Tokens
 
-from ._cell_reductions import Cells, Sums, counted, seen, weighed
-from ._choice import Extent, roomy
-from ._frame import framed
-from ._gauss import GaussLayout, Nearness, cheapest_gauss, nearness
-from ._sums import Sides, checked_sums
+from ._cell_reductions import Cells, Sums, replace_excluded, split_mask, weigh_sides
+from ._choice import Extent, combine_nearness
+from ._frame import frame_sides
+from ._gauss import GaussLayout, Nearness, cheapest_gauss_layout, nearness
+from ._sums import Sides, sums_with_checks
 
 
 class Findings:
-    """What a survey came upon.
+    """The sums that a `Survey` has recorded.
 
     Attributes:
-        held: for each sum, whether cells hold it.
-        sides: queries, keys and logarithms of the weights of each that they hold, as it
-            was taken last: potentials are then found.
-        is_masked: whether some sum is over earlier keys alone.
+        held: for each sum, whether cells can evaluate it.
+        sides: for each such sum its queries, keys and log-weights at the last
+            evaluation, when iterations for potentials have converged.
+        is_masked: whether some sum has a causal mask.
 
     Examples:
         >>> from meanfield.measures.reductions.cells import Findings
@@ -48,16 +48,17 @@ class Findings:
         self.sides: dict[int, tuple[np.ndarray, ...]] = {}
 
     def extents(self) -> list[Extent]:
-        """How far each reaches."""
+        """The extents of the sums that cells can evaluate."""
         jax.effects_barrier()
         return [extent(*map(jnp.asarray, sides)) for sides in self.sides.values()]
 
 
 class Survey(Cells):
-    """Exact sums, and notes of what was summed.
+    """Exact sums that are recorded in `findings`.
 
     Attributes:
-        findings: where notes are kept: of shapes when a program is made, of numbers
+        fallback: reduction that evaluates the sums.
+        findings: the record: kinds of sums are added when a program is traced, arrays
             when it runs.
 
     Examples:
@@ -73,24 +74,24 @@ class Survey(Cells):
         ([True], [1.0])
     """
 
-    otherwise: AbstractReduction = Dense()
+    fallback: AbstractReduction = Dense()
     findings: Findings = eqx.field(static=True, default_factory=Findings)
 
     @override
     def log_mean(self, score: AbstractScore, queries: Tokens, keys: Keys) -> Sums:
-        # Sums of one query at a time, as behind a general mask, are no sums of many.
+        # Sums of single queries, as under a general mask, gain nothing from cells.
         is_held = queries.n > 1 and self.holds(score, queries, keys)
         number = len(self.findings.held)
         self.findings.held.append(is_held)
         if is_held:
-            quadratic, is_masked = seen(score)
+            quadratic, is_masked = split_mask(score)
             self.findings.is_masked |= is_masked
             assert quadratic is not None
             parts = quadratic.factors(queries, keys.tokens)
-            logs = keys.log_weights + parts.of_key
+            logs = keys.log_weights + parts.key_term
             note = eqx.Partial(self._note, number)
             jax.debug.callback(note, parts.query, parts.key, logs)
-        return self.otherwise.log_mean(score, queries, keys)
+        return self.fallback.log_mean(score, queries, keys)
 
     @override
     def integral(
@@ -100,7 +101,7 @@ class Survey(Cells):
             means, logs = self.log_mean(score, queries, keys)
             return jnp.exp(logs)[:, None] * means
         self.findings.held.append(False)
-        return self.otherwise.integral(link, score, queries, keys)
+        return self.fallback.integral(link, score, queries, keys)
 
     def _note(self, number: int, *sides: Array) -> None:
         self.findings.sides[number] = tuple(map(np.asarray, sides))
@@ -109,45 +110,48 @@ class Survey(Cells):
 def extent(
     queries: Float[Array, "m k"], keys: Float[Array, "n k"], logs: Float[Array, " n"]
 ) -> Extent:
-    """How far a sum reaches, of keys with logarithms of their weights."""
-    spans, halves, loneliness = map(np.asarray, _extent(queries, keys, logs))
-    return Extent(spans, Nearness(halves, float(loneliness)))
+    """The extent of a sum over keys with log-weights `logs`."""
+    spans, halves, wide_ratio = map(np.asarray, _extent(queries, keys, logs))
+    return Extent(spans, Nearness(halves, float(wide_ratio)))
 
 
-def of_all(sums: Sequence[tuple[Array, Array, Array]], *, error: float) -> list[Extent]:
-    """How far sums reach, with the loneliness of all of their queries, not of some.
+def refined_extents(
+    sums: Sequence[tuple[Array, Array, Array]], *, error: float
+) -> list[Extent]:
+    """The extents of sums, with `wide_ratio` over all queries instead of a sample.
 
-    By sums in cells that are within `error` for some; where none are, it is of these.
+    It is computed by sums in cells that are planned for the sample; if no layout fits,
+    the extents are those of the sample.
 
     Args:
-        sums: queries, keys and the logarithms of their weights, of each.
-        error: how far weights may be off in a sum, over the sum.
+        sums: queries, keys and log-weights of each sum.
+        error: largest relative error of the weights in a sum, in $L^1$.
     """
-    found = [extent(*arrays) for arrays in sums]
+    extents = [extent(*arrays) for arrays in sums]
     tokens = max(len(queries) + len(keys) for queries, keys, _ in sums)
-    layout = cheapest_gauss(roomy(found), tokens, 1, error=error)
+    layout = cheapest_gauss_layout(combine_nearness(extents), tokens, 1, error=error)
     if layout is None:
-        return found
-    alone = [float(_loneliest(layout, *arrays)) for arrays in sums]
+        return extents
+    wide_ratios = [float(_largest_wide_ratio(layout, *arrays)) for arrays in sums]
     return [
-        Extent(some.spans, Nearness(some.nearness.halves, most))
-        for some, most in zip(found, alone, strict=True)
+        Extent(estimate.spans, Nearness(estimate.nearness.halves, wide_ratio))
+        for estimate, wide_ratio in zip(extents, wide_ratios, strict=True)
     ]
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _loneliest(
+def _largest_wide_ratio(
     layout: GaussLayout, queries: Array, keys: Array, logs: Array
 ) -> Float[Array, ""]:
-    """The largest of sums with the wider kernel, over the sum itself."""
-    q, k, weights, _ = weighed(layout, queries, keys, logs)
+    """The largest ratio of a sum with the wider kernel to the sum itself."""
+    q, k, weights, _ = weigh_sides(layout, queries, keys, logs)
     sides = Sides(q.x, k.x, (q.half, k.half))
-    sums, wide = checked_sums(layout, sides, weights[:, None])
+    sums, wide = sums_with_checks(layout, sides, weights[:, None])
     return jnp.max(jnp.where(sums > 0, wide / sums, jnp.inf))
 
 
 @jax.jit
 def _extent(queries: Array, keys: Array, logs: Array) -> tuple[Array, Array, Array]:
-    keys = counted(keys, logs)
-    q, k = framed(queries, keys)
+    keys = replace_excluded(keys, logs)
+    q, k = frame_sides(queries, keys)
     return q.half * k.half, *nearness(queries, keys, logs)

@@ -1,15 +1,15 @@
-"""Sums over all pairs, without interpolation: dense, in blocks, by features."""
+"""Sums over all pairs, without interpolation: dense, blocked, or by features."""
 
 from ._exp2 import LOG2E as LOG2E
 from ._exp2 import exp2 as exp2
 from ._features import AbstractFeatureLink as AbstractFeatureLink
 from ._features import Power as Power
 from ._groups import Groups as Groups
-from ._planned import AbstractPlanned as AbstractPlanned
-from ._planned import exactly as exactly
+from ._planned import AbstractPlannedReduction as AbstractPlannedReduction
+from ._planned import use_exact_sums as use_exact_sums
 from ._reduction import AbstractReduction as AbstractReduction
-from ._reduction import Beside as Beside
 from ._reduction import Blocked as Blocked
+from ._reduction import BlockedBatch as BlockedBatch
 from ._reduction import Dense as Dense
 from ._reduction import Keys as Keys
 from ._reduction import Link as Link

@@ -1,8 +1,8 @@
-r"""$2^x$ by a polynomial: what most of the time of a sum over tokens is spent on.
+r"""$2^x$ by a polynomial, on which sums over tokens spend most of their time.
 
-With $x = k + f$, $k$ an integer and $|f| \le \tfrac12$, a polynomial gives $2^f$ and
-$2^k$ is made of exponent bits. Nothing branches, so that a compiler makes full
-vectors of it, faster than of its own `exp` on a CPU.
+With $x = k + f$, $k$ an integer and $|f| \le \tfrac12$, a polynomial gives $2^f$, and
+$2^k$ is built from exponent bits. There are no branches, so the compiler vectorises it
+fully, and it is faster than XLA's `exp` on a CPU.
 """
 
 from typing import Any
@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 LOG2E = 1.4426950408889634  # exponents in units of log 2: e^s = 2^(s LOG2E)
 LN2 = 0.6931471805599453
 
-# The Chebyshev series of 2^f on [-1/2, 1/2], cut at degrees 6 and 11: 3e-9 and 4e-18
-# of relative error.
+# The Chebyshev series of 2^f on [-1/2, 1/2], truncated at degrees 6 and 11: relative
+# errors of 3e-9 and 4e-18.
 _SINGLE = (
     0.9999999999595482, 0.6931472067106199, 0.2402265121359523, 0.05550327214209201,
     0.009618025602955837, 0.0013400432165385696, 0.00015469731977475548,
@@ -33,9 +33,9 @@ _DOUBLE = (
 def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     r"""$2^x$, to a few units in the last place.
 
-    Below the smallest normal number it stays there, $-\\infty$ included, and is never
-    zero: what is to count for nothing needs a weight of zero besides. Above the largest
-    number it is meaningless: bound `x` first.
+    The result is never below the smallest normal number, even at $-\\infty$, so that
+    excluded terms need a weight of zero in addition. If it exceeds the largest number
+    it is meaningless: bound `x` first.
     """
     single = x.dtype == jnp.float32
     bits = np.int32 if single else np.int64
@@ -49,8 +49,8 @@ def exp2(x: Float[Array, "..."]) -> Float[Array, "..."]:
     for coefficient in reversed(lower):
         power = power * f + jnp.asarray(coefficient, x.dtype)
     exponent = (whole.astype(bits) + (info.maxexp - 1)) << info.nmant
-    # A product, and no sum of bits, so that it can be differentiated as it stands:
-    # in a second derivative through a loop JAX forgets the rule below.
+    # A product instead of a sum of bits can be differentiated by JAX, which ignores the
+    # rule below in second derivatives through a loop.
     return power * jax.lax.bitcast_convert_type(exponent, x.dtype)
 
 

@@ -1,11 +1,11 @@
-r"""Sums whose weights are inner products of features: two small products.
+r"""Sums whose link is an inner product of features, as two small matrix products.
 
-Where $\varphi(s(x, y)) = f(x)\cdot g(y)$ with $r$ features,
+If $\varphi(s(x, y)) = f(x)\cdot g(y)$ with $r$ features,
 
 $$\sum_j w_j\,\varphi(s(x, y_j))\,v_j = f(x)\cdot\Big(\sum_j w_j\,g(y_j)\,v_j\Big),$$
 
-exactly, in $O((m + n) r p)$ operations instead of $O(mn)$. Over earlier keys the sums
-are those of whole blocks, to which the pairs of one block are added.
+exactly, in $O((m + n) r p)$ operations instead of $O(mn)$. With a causal mask these are
+sums over whole earlier blocks, and the pairs of one block are added.
 """
 
 import abc
@@ -26,18 +26,18 @@ from meanfield.scores import (
     causal,
     positions,
 )
-from meanfield.scores.centring import about
+from meanfield.scores.centring import recentre
 from meanfield.tokens import Tokens
 
 from ._groups import Groups
 
-BLOCK = 128  # keys of which pairs are taken, under a causal mask
+BLOCK = 128  # keys in a block
 
 
 class AbstractFeatureLink(eqx.Module):
-    r"""A link $\varphi$ that is $f\cdot g$ wherever a score is quadratic.
+    r"""A link $\varphi$ that is an inner product $f\cdot g$ for quadratic scores.
 
-    Sums with such a link cost as much as there are tokens, not pairs; see `Power`.
+    Sums with such a link cost $O(m + n)$ instead of $O(mn)$; see `Power`.
 
     Examples:
         >>> from meanfield.measures import AbstractFeatureLink, Power
@@ -47,17 +47,17 @@ class AbstractFeatureLink(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, scores: Array) -> Array:
-        r"""$\varphi(s)$, entrywise."""
+        r"""The values $\varphi(s)$, entrywise."""
 
     @abc.abstractmethod
     def features(
         self, factors: Factors
     ) -> tuple[Float[Array, "m r"], Float[Array, "n r"]]:
-        r"""$f$ of the queries and $g$ of the keys of scores."""
+        r"""The features $f$ of the queries and $g$ of the keys."""
 
 
 class Power(AbstractFeatureLink):
-    r"""$\varphi(s) = s^p$, with $(k + 2)^p$ features for $k$ rows of $Q$.
+    r"""The link $\varphi(s) = s^p$, with $(k + 2)^p$ features for $k$ rows of $Q$.
 
     Attributes:
         degree: $p$.
@@ -81,7 +81,7 @@ class Power(AbstractFeatureLink):
     def __check_init__(self) -> None:
         if not (isinstance(self.degree, int) and self.degree >= 0):
             raise InvalidInputError(
-                f"`degree` must be a whole number, 0 or above; got {self.degree!r}."
+                f"`degree` must be a non-negative integer; got {self.degree!r}."
             )
 
     @override
@@ -92,11 +92,11 @@ class Power(AbstractFeatureLink):
     def features(
         self, factors: Factors
     ) -> tuple[Float[Array, "m r"], Float[Array, "n r"]]:
-        r"""Powers of $(q, r, 1)$ and $(k, 1, c)$, with $s = q\cdot k + r + c$."""
+        r"""Tensor powers of $(q, r, 1)$ and $(k, 1, c)$; $s = q\cdot k + r + c$."""
         q, k = (jnp.ones_like(x[:, :1]) for x in (factors.query, factors.key))
         sides = (
-            jnp.concatenate([factors.query, factors.of_query[:, None], q], axis=1),
-            jnp.concatenate([factors.key, k, factors.of_key[:, None]], axis=1),
+            jnp.concatenate([factors.query, factors.query_term[:, None], q], axis=1),
+            jnp.concatenate([factors.key, k, factors.key_term[:, None]], axis=1),
         )
         f, g = q, k
         for _ in range(self.degree):
@@ -111,18 +111,18 @@ def feature_sums(
     weights: Float[Array, " n"],
     values: Float[Array, "n p"],
 ) -> Float[Array, "m p"] | None:
-    r"""$\sum_j w_j\,\varphi(s_{ij})\,v_j$; `None` if pairs cost no more.
+    r"""The sums $\sum_j w_j\,\varphi(s_{ij})\,v_j$, by features.
 
-    Also where the score is not quadratic, or a mask not the causal one.
+    `None` if pairs are cheaper, the score is not quadratic, or a mask is not causal.
     """
     queries, keys = sides
     is_causal = isinstance(score, Masked) and score.mask is causal
     base = score.score if isinstance(score, Masked) and is_causal else score
     if not isinstance(base, AbstractQuadraticScore):
         return None
-    if isinstance(base, SquaredDistance):  # else squares are large and cancel
+    if isinstance(base, SquaredDistance):  # otherwise large squares cancel
         mass = jnp.sum(weights)
-        base = about(base, weights @ keys.x / jnp.where(mass > 0, mass, 1))
+        base = recentre(base, weights @ keys.x / jnp.where(mass > 0, mass, 1))
         assert isinstance(base, SquaredDistance)
     f, g = link.features(base.factors(queries, keys))
     (m, r), (n, p) = f.shape, values.shape
@@ -131,7 +131,7 @@ def feature_sums(
     terms = weights[:, None] * values
     if is_causal:
         return _earlier_sums((f, positions(queries)), (g, positions(keys)), terms)
-    # Block by block, for the rounding of a long sum grows as its length.
+    # Block by block, as the rounding error of a sum grows with its length.
     moments = jnp.sum(_moments(_blocks(g), _blocks(terms)), axis=0)
     return jnp.matmul(f, moments, precision=HIGHEST)
 
@@ -141,24 +141,26 @@ def _earlier_sums(
     keys: tuple[Float[Array, "n r"], Float[Array, " n"]],
     terms: Float[Array, "n p"],
 ) -> Float[Array, "m p"]:
-    """Sums over the keys at a query's position and before."""
+    """Sums over the keys up to the position of each query."""
     order = jnp.argsort(keys[1])
-    at = keys[1][order]
-    seen = jnp.searchsorted(at, queries[1], side="right")
-    last = (len(at) - 1) // BLOCK
+    key_positions = keys[1][order]
+    n_visible = jnp.searchsorted(key_positions, queries[1], side="right")
+    last = (len(key_positions) - 1) // BLOCK
     g, terms = (_blocks(x[order]) for x in (keys[0], terms))
-    of_blocks = _moments(g, terms)
-    before = jnp.cumsum(of_blocks, axis=0) - of_blocks
-    groups = Groups(jnp.minimum(seen // BLOCK, last), last + 1, BLOCK)
+    block_moments = _moments(g, terms)
+    prefix_moments = jnp.cumsum(block_moments, axis=0) - block_moments
+    groups = Groups(jnp.minimum(n_visible // BLOCK, last), last + 1, BLOCK)
 
     def row(queries: tuple, block: tuple) -> Float[Array, "length p"]:
-        (f, own), (g, terms, before, at) = queries, block
+        (f, position), (g, terms, moments, block_positions) = queries, block
         weights = jnp.matmul(f, g.T, precision=HIGHEST)
-        weights = jnp.where(at[None] <= own[:, None], weights, 0)
-        near = jnp.matmul(weights, terms, precision=HIGHEST)
-        return near + jnp.matmul(f, before, precision=HIGHEST)
+        weights = jnp.where(block_positions[None] <= position[:, None], weights, 0)
+        pair_sums = jnp.matmul(weights, terms, precision=HIGHEST)
+        return pair_sums + jnp.matmul(f, moments, precision=HIGHEST)
 
-    return groups.map(row, queries, (g, terms, before, _blocks(at, jnp.inf)))
+    return groups.map(
+        row, queries, (g, terms, prefix_moments, _blocks(key_positions, jnp.inf))
+    )
 
 
 def _moments(
@@ -168,14 +170,14 @@ def _moments(
 
 
 def _products(a: Float[Array, "n r"], b: Float[Array, "n s"]) -> Float[Array, "n rs"]:
-    """All products of an entry of either row."""
+    """All products of an entry of `a` and an entry of `b`, row by row."""
     return (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
 
 
 def _blocks(
     x: Float[Array, "n ..."], value: float = 0.0
 ) -> Float[Array, "blocks size ..."]:
-    """Rows in blocks, the last filled up with a value."""
+    """Rows in blocks, the last padded with `value`."""
     widths = [(0, -len(x) % BLOCK)] + [(0, 0)] * (x.ndim - 1)
-    filled = jnp.pad(x, widths, constant_values=value)
-    return filled.reshape(-1, BLOCK, *x.shape[1:])
+    padded_x = jnp.pad(x, widths, constant_values=value)
+    return padded_x.reshape(-1, BLOCK, *x.shape[1:])

@@ -1,9 +1,9 @@
-r"""How a sum over tokens is executed: all at once, or block by block.
+r"""Evaluation of sums over tokens, all pairs at once or block by block.
 
 Every integral against weighted tokens is one of two sums, with $w_j = e^{\log w_j}$:
-a normalised exponential sum (`log_mean`) and a linked sum (`integral`). A token with
-$\log w_j = -\infty$ and a score of $-\infty$ are excluded from both; what stands there
-must still be finite, or derivatives are not.
+a normalised exponential sum (`log_mean`), or a sum with a link (`integral`). Tokens
+with $\log w_j = -\infty$ and pairs with a score of $-\infty$ are excluded from both;
+their values must be finite all the same, or derivatives are not.
 """
 
 import abc
@@ -19,18 +19,18 @@ from meanfield._programs import compile_once
 from meanfield.errors import InvalidInputError
 from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractScore
-from meanfield.scores.pairs import Link, paired
+from meanfield.scores.pairs import Link, pair_scores
 from meanfield.scores.rows import rows_from_references
 from meanfield.tokens import Tokens
 
 from ._exp2 import LOG2E, exp2
 from ._features import AbstractFeatureLink, feature_sums
-from ._stabiliser import absolute, stabilised, stabilised_beside
+from ._stabiliser import absolute, stabilise_batched, stabilise_sums
 from ._streaming import Shape, cut, total
 
 
 class Keys(eqx.Module):
-    """What is summed over: tokens, their log-weights, and values to average.
+    """The keys of a sum: tokens, their log-weights, and values to average.
 
     Examples:
         >>> from meanfield import Tokens
@@ -49,7 +49,7 @@ class Keys(eqx.Module):
 
 
 class AbstractReduction(eqx.Module):
-    """An execution strategy for sums over keys.
+    """A method to evaluate sums over keys.
 
     Examples:
         >>> from meanfield.measures import AbstractReduction, Blocked, Chebyshev, Dense
@@ -64,21 +64,21 @@ class AbstractReduction(eqx.Module):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        r"""$\sum_j w_j e^{s_{ij}} v_j / Z_i$ and $\log Z_i$.
+        r"""The means $\sum_j w_j e^{s_{ij}} v_j / Z_i$, and $\log Z_i$.
 
-        With $Z_i = \sum_j w_j e^{s_{ij}}$. Where everything is excluded the mean is 0
-        and the log is $-\infty$.
+        Here $Z_i = \sum_j w_j e^{s_{ij}}$. If all keys are excluded, the mean is 0 and
+        the logarithm is $-\infty$.
         """
 
     @abc.abstractmethod
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        r"""$\sum_j w_j \varphi(s_{ij}) v_j$."""
+        r"""The sums $\sum_j w_j \varphi(s_{ij}) v_j$ for a link $\varphi$."""
 
 
 class Dense(AbstractReduction):
-    """All scores at once: `m n` numbers in memory.
+    """Sums over all pairs at once, with `m n` scores in memory.
 
     Examples:
         >>> from meanfield import Dense, Points
@@ -90,37 +90,39 @@ class Dense(AbstractReduction):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        S, at = rows_from_references(score, queries, keys.tokens, keys.log_weights)
+        S, references = rows_from_references(
+            score, queries, keys.tokens, keys.log_weights
+        )
         top = jax.lax.stop_gradient(jnp.max(S, axis=1))
         top = jnp.where(jnp.isneginf(top), 0, top)  # nothing to subtract from -inf
         weights = jnp.exp(S - top[:, None])
         mass = jnp.sum(weights, axis=1)
-        none = mass == 0
-        mass = jnp.where(none, 1, mass)
+        is_empty = mass == 0
+        mass = jnp.where(is_empty, 1, mass)
         means = jnp.matmul(weights, keys.values, precision=HIGHEST) / mass[:, None]
-        return means, jnp.where(none, -jnp.inf, at + top + jnp.log(mass))
+        return means, jnp.where(is_empty, -jnp.inf, references + top + jnp.log(mass))
 
     @override
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
         S = score(queries, keys.tokens)
-        out = jnp.isneginf(S) | jnp.isneginf(keys.log_weights)[None, :]
-        # The inner `where` keeps derivatives of the link at -inf out of the sum.
-        links = jnp.where(out, 0, link(jnp.where(out, 0, S)))
+        is_excluded = jnp.isneginf(S) | jnp.isneginf(keys.log_weights)[None, :]
+        # The inner `where` prevents NaN from derivatives of the link at -inf.
+        links = jnp.where(is_excluded, 0, link(jnp.where(is_excluded, 0, S)))
         terms = jnp.exp(keys.log_weights)[:, None] * keys.values
         return jnp.matmul(links, terms, precision=HIGHEST)
 
 
 class Blocked(AbstractReduction):
-    """Block by block: memory grows like the number of tokens.
+    """Sums block by block, with memory proportional to the number of tokens.
 
-    Derivatives in both modes compute blocks again and keep the same memory. What fits
-    into one block is one.
+    Derivatives in both modes recompute the blocks, within the same memory. Small sums
+    are a single block.
 
     Attributes:
-        size: tokens in a block, of queries and of keys; by default what is fastest for
-            the dtype and the platform.
+        size: number of queries and of keys in a block; by default the fastest for the
+            dtype and the platform.
 
     Examples:
         >>> from meanfield import Blocked, Dense, Points, attentions
@@ -137,11 +139,11 @@ class Blocked(AbstractReduction):
     def __check_init__(self) -> None:
         if self.size is not None and not (isinstance(self.size, int) and self.size > 0):
             raise InvalidInputError(
-                f"`size` counts the tokens of a block, at least 1; got {self.size!r}."
+                f"`size` must be a positive number of tokens; got {self.size!r}."
             )
 
     def shape(self, dtype: jnp.dtype) -> Shape:
-        """The largest block of numbers of a dtype."""
+        """The largest block for a dtype."""
         if self.size is not None:
             return Shape(self.size, self.size)
         return block_shape(jax.default_backend(), jnp.dtype(dtype).itemsize)
@@ -151,7 +153,7 @@ class Blocked(AbstractReduction):
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        return self.log_mean_from(stabilised, score, queries, keys)
+        return self.log_mean_from(stabilise_sums, score, queries, keys)
 
     def log_mean_from(
         self,
@@ -160,19 +162,26 @@ class Blocked(AbstractReduction):
         queries: Tokens,
         keys: Keys,
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        """The same, with what exponents are measured from; see `stabilised`."""
-        pairs = paired(score, queries, keys.tokens, LOG2E)
+        """`log_mean` with the reference of exponents by `stabiliser`.
+
+        Args:
+            stabiliser: a function such as `stabilise_sums`.
+            score: the score.
+            queries: the queries.
+            keys: the keys.
+        """
+        pairs = pair_scores(score, queries, keys.tokens, LOG2E)
         pairs = pairs.offset_by(LOG2E * keys.log_weights)
         blocks = cut(pairs, self.shape(pairs.remainder.dtype))
         ones = jnp.ones((1, keys.tokens.n), pairs.remainder.dtype)
-        # Powers are never zero: what is excluded needs values that are.
-        rows = _counted(keys, jnp.concatenate([keys.values.T, ones]))
-        values = blocks.by_key(rows)
+        # Powers are never zero, so the values of excluded keys must be.
+        rows = _zero_excluded(keys, jnp.concatenate([keys.values.T, ones]))
+        values = blocks.to_key_blocks(rows)
         powers = lambda lowered_blocks: total(lowered_blocks, exp2, values)
         sums, top = stabiliser(blocks, powers)
-        none = sums[-1] == 0
-        mass = jnp.where(none, 1, sums[-1])
-        logs = jnp.where(none, -jnp.inf, top + jnp.log(mass))
+        is_empty = sums[-1] == 0
+        mass = jnp.where(is_empty, 1, sums[-1])
+        logs = jnp.where(is_empty, -jnp.inf, top + jnp.log(mass))
         return (sums[:-1] / mass[None]).T, logs
 
     @override
@@ -182,40 +191,44 @@ class Blocked(AbstractReduction):
     ) -> Float[Array, "m p"]:
         weights, sides = jnp.exp(keys.log_weights), (queries, keys.tokens)
         if isinstance(link, AbstractFeatureLink):
-            values = _counted(keys, keys.values.T).T
+            values = _zero_excluded(keys, keys.values.T).T
             sums = feature_sums(link, score, sides, weights, values)
             if sums is not None:
                 return sums
-        pairs = paired(score, *sides)
+        pairs = pair_scores(score, *sides)
         blocks = cut(pairs, self.shape(pairs.remainder.dtype))
-        terms = blocks.by_key(_counted(keys, weights[None] * keys.values.T))
+        terms = blocks.to_key_blocks(
+            _zero_excluded(keys, weights[None] * keys.values.T)
+        )
         return absolute(blocks, lambda whole: total(whole, link, terms)).T
 
 
-class Beside(AbstractReduction):
-    """Sums over one of many clouds side by side: of Blocked, in fewer passes.
+class BlockedBatch(AbstractReduction):
+    """A `Blocked` reduction for one cloud of a batch, with fewer passes.
 
     Attributes:
-        alone: how they would be executed alone.
+        base_reduction: the reduction of a single cloud.
     """
 
-    alone: Blocked = Blocked()
+    base_reduction: Blocked = Blocked()
 
     @override
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        return self.alone.log_mean_from(stabilised_beside, score, queries, keys)
+        return self.base_reduction.log_mean_from(
+            stabilise_batched, score, queries, keys
+        )
 
     @override
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        return self.alone.integral(link, score, queries, keys)
+        return self.base_reduction.integral(link, score, queries, keys)
 
 
 def exponential(scores: Array) -> Array:
-    r"""The link $e^s$, which cells know.
+    r"""The link $e^s$, which `Cells` supports.
 
     Examples:
         >>> from meanfield.measures.reductions import exponential
@@ -226,23 +239,23 @@ def exponential(scores: Array) -> Array:
 
 
 def block_shape(platform: str, itemsize: int) -> Shape:
-    """The block that is fastest, as measured: 4 MB on a CPU, more where many run."""
+    """The fastest block size, as measured: 4 MB on a CPU, more on a GPU."""
     if platform == "cpu":
         return Shape(512, 8192 // itemsize)
     return Shape(4096, 65536 // itemsize)
 
 
-def _counted(keys: Keys, rows: Float[Array, "p n"]) -> Float[Array, "p n"]:
+def _zero_excluded(keys: Keys, rows: Float[Array, "p n"]) -> Float[Array, "p n"]:
     return jnp.where(jnp.isneginf(keys.log_weights)[None], 0, rows)
 
 
-def in_blocks(
+def map_blocks(
     rows: Callable[[Tokens], PyTree[Array]], queries: Tokens, size: int
 ) -> PyTree[Array]:
-    """`rows` of the queries, so many at once: arrays that lead with the queries."""
+    """`rows` applied to blocks of `size` queries, with the results concatenated."""
     results = jax.lax.map(jax.checkpoint(rows), _blocks(queries, size))
-    joined = lambda y: y.reshape(y.shape[0] * size, *y.shape[2:])[: queries.n]
-    return jax.tree.map(joined, results)
+    join = lambda y: y.reshape(y.shape[0] * size, *y.shape[2:])[: queries.n]
+    return jax.tree.map(join, results)
 
 
 def _blocks(tree: PyTree[Array], size: int) -> PyTree[Array]:

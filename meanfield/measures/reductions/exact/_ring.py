@@ -1,8 +1,8 @@
-r"""Sums over tokens that are spread over devices: keys travel in a ring.
+r"""Sums over tokens that are distributed over devices, with keys passed in a ring.
 
 Each of $N$ devices holds the queries and the keys of $n/N$ tokens. It sums over its own
-keys, hands them on to the next device, and sums over those that come; after $N - 1$
-times it has seen all. No device ever holds more than twice $n/N$ keys.
+keys, sends them to the next device, and sums over the keys it receives; after $N - 1$
+rounds it has seen all keys. No device ever holds more than $2n/N$ keys.
 """
 
 from collections.abc import Callable
@@ -22,21 +22,21 @@ from meanfield.tokens import Tokens
 
 from ._reduction import AbstractReduction, Blocked, Keys
 
-AXIS = "tokens"  # of the mesh
+AXIS = "tokens"  # axis of the mesh
 WHOLE, SPREAD = PartitionSpec(), PartitionSpec(AXIS)
 
 Sums = TypeVar("Sums")
 
 
 class Ring(AbstractReduction):
-    """Sums over tokens that are spread over a mesh of devices.
+    """Sums over tokens that are distributed over a mesh of devices.
 
-    Tokens need not divide among the devices: what fills the last of them up weighs
-    nothing.
+    The number of tokens need not be a multiple of the number of devices, as tokens are
+    padded with weight zero.
 
     Attributes:
         mesh: the devices, along one axis, `tokens`.
-        alone: how each device sums over the keys that it holds.
+        local_reduction: reduction of each device over the keys that it holds.
 
     Examples:
         >>> from meanfield import Points
@@ -46,14 +46,16 @@ class Ring(AbstractReduction):
     """
 
     mesh: Mesh = eqx.field(static=True)
-    alone: AbstractReduction = Blocked()
+    local_reduction: AbstractReduction = Blocked()
 
     @override
     @compile_once
     def log_mean(
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-        return self._around(self.alone.log_mean, _mixed, (score,), queries, keys)
+        return self._ring_sums(
+            self.local_reduction.log_mean, _combine_means, (score,), queries, keys
+        )
 
     @override
     @compile_once
@@ -61,73 +63,75 @@ class Ring(AbstractReduction):
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
         law = link, score
-        return self._around(self.alone.integral, jnp.add, law, queries, keys)
+        return self._ring_sums(
+            self.local_reduction.integral, jnp.add, law, queries, keys
+        )
 
-    def _around(
+    def _ring_sums(
         self,
-        one: Callable[..., Sums],
+        local_sums: Callable[..., Sums],
         add: Callable[[Sums, Sums], Sums],
         law: tuple[object, ...],
         queries: Tokens,
         keys: Keys,
     ) -> Sums:
-        """The sums of all queries over all keys, by `one` for those at hand."""
+        """The sums of all queries over all keys; `local_sums` sums over local keys."""
         arrays, rest = eqx.partition(law, eqx.is_array)
         size = self.mesh.shape[AXIS]
-        onwards = [(i, (i + 1) % size) for i in range(size)]
+        permutation = [(i, (i + 1) % size) for i in range(size)]
 
-        def on_each(arrays: Any, queries: Tokens, keys: Keys) -> Sums:
+        def device_sums(arrays: Any, queries: Tokens, keys: Keys) -> Sums:
             law = cast(tuple, eqx.combine(arrays, rest))
 
-            def onward(held: tuple[Sums, Keys], _: None) -> tuple[Any, None]:
-                sums, keys = held
-                keys = jax.lax.ppermute(keys, AXIS, onwards)
-                return (add(sums, one(*law, queries, keys)), keys), None
+            def step(state: tuple[Sums, Keys], _: None) -> tuple[Any, None]:
+                sums, keys = state
+                keys = jax.lax.ppermute(keys, AXIS, permutation)
+                return (add(sums, local_sums(*law, queries, keys)), keys), None
 
-            held = one(*law, queries, keys), keys
-            (sums, _), _ = jax.lax.scan(onward, held, None, length=size - 1)
+            start = local_sums(*law, queries, keys), keys
+            (sums, _), _ = jax.lax.scan(step, start, None, length=size - 1)
             return sums
 
-        around = jax.shard_map(
-            on_each,
+        sharded_sums = jax.shard_map(
+            device_sums,
             mesh=self.mesh,
             in_specs=(WHOLE, SPREAD, SPREAD),
             out_specs=SPREAD,
             check_vma=False,
         )
-        missing = -queries.n % size
-        sums = around(arrays, _filled(queries, missing), _filled_keys(keys, size))
+        padded_queries = _pad_tokens(queries, -queries.n % size)
+        sums = sharded_sums(arrays, padded_queries, _pad_keys(keys, size))
         return jax.tree.map(lambda rows: rows[: queries.n], sums)
 
 
-def _mixed(
-    one: tuple[Float[Array, "m p"], Float[Array, " m"]],
-    other: tuple[Float[Array, "m p"], Float[Array, " m"]],
+def _combine_means(
+    first: tuple[Float[Array, "m p"], Float[Array, " m"]],
+    second: tuple[Float[Array, "m p"], Float[Array, " m"]],
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-    """Means over two sets of keys, and the logs of their masses, as one."""
-    (means, logs), (others, other_logs) = one, other
+    """Means and log-masses over the union of two sets of keys."""
+    (means, logs), (other_means, other_logs) = first, second
     top = jax.lax.stop_gradient(jnp.maximum(logs, other_logs))
-    top = jnp.where(jnp.isneginf(top), 0, top)  # neither has a key that counts
+    top = jnp.where(jnp.isneginf(top), 0, top)  # all keys of both sets are excluded
     mass, more = jnp.exp(logs - top), jnp.exp(other_logs - top)
-    none = mass + more == 0
-    total = jnp.where(none, 1, mass + more)
-    mean = (mass[:, None] * means + more[:, None] * others) / total[:, None]
-    return mean, jnp.where(none, -jnp.inf, top + jnp.log(total))
+    is_empty = mass + more == 0
+    total = jnp.where(is_empty, 1, mass + more)
+    mean = (mass[:, None] * means + more[:, None] * other_means) / total[:, None]
+    return mean, jnp.where(is_empty, -jnp.inf, top + jnp.log(total))
 
 
-def _filled(tokens: Tokens, missing: int) -> Tokens:
-    """So many more tokens, in the place of the last."""
-    return jax.tree.map(lambda x: _with_more(x, missing, "edge"), tokens)
+def _pad_tokens(tokens: Tokens, missing: int) -> Tokens:
+    """Tokens, padded with `missing` copies of the last one."""
+    return jax.tree.map(lambda x: _pad_rows(x, missing, "edge"), tokens)
 
 
-def _filled_keys(keys: Keys, size: int) -> Keys:
-    """Keys that divide among devices; those that are added weigh nothing."""
+def _pad_keys(keys: Keys, size: int) -> Keys:
+    """Keys, padded to a multiple of the number of devices with weight zero."""
     missing = -keys.tokens.n % size
     logs = jnp.pad(keys.log_weights, (0, missing), constant_values=-jnp.inf)
-    values = _with_more(keys.values, missing, "constant")
-    return Keys(_filled(keys.tokens, missing), logs, values)
+    values = _pad_rows(keys.values, missing, "constant")
+    return Keys(_pad_tokens(keys.tokens, missing), logs, values)
 
 
-def _with_more(x: Array, missing: int, mode: str) -> Array:
+def _pad_rows(x: Array, missing: int, mode: str) -> Array:
     widths = [(0, missing)] + [(0, 0)] * (x.ndim - 1)
     return x if missing == 0 else jnp.pad(x, widths, mode)

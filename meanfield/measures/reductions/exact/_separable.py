@@ -7,8 +7,8 @@ $$\sum_{ij} w_{ij}\, e^{\eta_i\zeta_1 + \eta_j\zeta_2}
   = \sum_i e^{\eta_i\zeta_1} \sum_j w_{ij}\, e^{\eta_j\zeta_2}:$$
 
 $n_1 + n_2$ exponentials for each query instead of $n_1 n_2$. Exponentials are relative
-to the largest of each factor; where what is left between both is so small that a sum
-would be lost to underflow, it is taken block by block instead, which loses none.
+to the largest of each factor. If a sum would then be lost to underflow, it is evaluated
+block by block instead, which cannot underflow.
 """
 
 import equinox as eqx
@@ -22,25 +22,26 @@ from meanfield.linalg import HIGHEST
 from meanfield.scores import AbstractQuadraticScore, AbstractScore
 from meanfield.tokens import Tokens
 
-from ._reduction import AbstractReduction, Blocked, Keys, Link, in_blocks
+from ._reduction import AbstractReduction, Blocked, Keys, Link, map_blocks
 
-QUERIES = 2048  # at once: what bounds the memory
+QUERIES = 2048  # queries in a block, to bound the memory
 
 
 class Separable(AbstractReduction):
-    """Sums over a plane grid of keys; scores that are not quadratic go block by block.
+    """Sums over a plane grid of keys, for quadratic scores.
 
     Attributes:
         origin: $c$.
         axes: $D$.
-        places: the middles of cells along either axis; keys count the second fastest.
-        otherwise: how other scores, and links, are summed.
+        places: centres of the cells along both axes; the second index of keys varies
+            fastest.
+        fallback: reduction for links, and for scores that are not quadratic.
     """
 
     origin: Float[Array, " 2"]
     axes: Float[Array, "2 2"]
     places: tuple[Float[Array, " n1"], Float[Array, " n2"]]
-    otherwise: Blocked = Blocked()
+    fallback: Blocked = Blocked()
 
     @override
     @compile_once
@@ -48,36 +49,36 @@ class Separable(AbstractReduction):
         self, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
         if not isinstance(score, AbstractQuadraticScore):
-            return self.otherwise.log_mean(score, queries, keys)
+            return self.fallback.log_mean(score, queries, keys)
         table = self._table(score, keys)
 
-        def at(block: Tokens) -> tuple[Array, Array]:
+        def block_log_mean(block: Tokens) -> tuple[Array, Array]:
             means, logs, is_lost = self._sums(score, table, block.x)
             return jax.lax.cond(
                 is_lost,
-                lambda: self.otherwise.log_mean(score, block, keys),
+                lambda: self.fallback.log_mean(score, block, keys),
                 lambda: (means, logs),
             )
 
-        return in_blocks(at, queries, min(QUERIES, queries.n))
+        return map_blocks(block_log_mean, queries, min(QUERIES, queries.n))
 
     @override
     @compile_once
     def integral(
         self, link: Link, score: AbstractScore, queries: Tokens, keys: Keys
     ) -> Float[Array, "m p"]:
-        return self.otherwise.integral(link, score, queries, keys)
+        return self.fallback.integral(link, score, queries, keys)
 
     def _table(self, score: AbstractQuadraticScore, keys: Keys) -> "_Table":
-        """What depends on keys alone, its logarithms split into rows and columns.
+        """The factor that depends on keys only, split into rows, columns and remainder.
 
-        The remainder is at most one, and is one throughout for a product density.
+        The remainder is at most one, and equal to one for a product density.
         """
         first, second = self.places
         eta = jnp.stack(jnp.meshgrid(first, second, indexing="ij"), axis=-1)
         offsets = jnp.matmul(eta.reshape(-1, 2), self.axes.T, precision=HIGHEST)
         y = self.origin[None] + offsets
-        terms = score.of_keys(y)
+        terms = score.key_terms(y)
         shape = (first.shape[0], second.shape[0])
         W = (keys.log_weights + terms).reshape(shape)
         rows = _top(W, 1)
@@ -91,26 +92,30 @@ class Separable(AbstractReduction):
     def _sums(
         self, score: AbstractQuadraticScore, table: "_Table", x: Float[Array, "m 2"]
     ) -> tuple[Float[Array, "m p"], Float[Array, " m"], Bool[Array, ""]]:
-        """Means, logarithms of sums, and whether any of them was lost."""
+        """Means, logarithms of sums, and whether any sum was lost to underflow."""
         image = jnp.matmul(x, score.A.T, precision=HIGHEST)
-        slopes = jnp.matmul(image, self.axes, precision=HIGHEST)
-        first = slopes[:, :1] * self.places[0][None] + table.rows[None]
-        second = slopes[:, 1:] * self.places[1][None] + table.columns[None]
+        zeta = jnp.matmul(image, self.axes, precision=HIGHEST)
+        first = zeta[:, :1] * self.places[0][None] + table.rows[None]
+        second = zeta[:, 1:] * self.places[1][None] + table.columns[None]
         tops = _finite(_top(first, 1)), _finite(_top(second, 1))
         E1, E2 = jnp.exp(first - tops[0][:, None]), jnp.exp(second - tops[1][:, None])
         inner = jnp.einsum("mj,pij->pmi", E2, table.weights, precision=HIGHEST)
         sums = jnp.einsum("pmi,mi->pm", inner, E1)
-        none = jnp.all(table.weights[0] == 0)
-        mass = jnp.where(none, 1, sums[0])
-        offset = score.of_queries(x)
+        is_empty = jnp.all(table.weights[0] == 0)
+        mass = jnp.where(is_empty, 1, sums[0])
+        offset = score.query_terms(x)
         log_mass = jnp.log(mass) + tops[0] + tops[1] + image @ self.origin + offset
         limits = jnp.finfo(mass.dtype)
         is_lost = jnp.any(mass < limits.tiny / limits.eps)
-        return (sums[1:] / mass[None]).T, jnp.where(none, -jnp.inf, log_mass), is_lost
+        return (
+            (sums[1:] / mass[None]).T,
+            jnp.where(is_empty, -jnp.inf, log_mass),
+            is_lost,
+        )
 
 
 class _Table(eqx.Module):
-    """Keys' own part of the scores: log factors by row and column, and what is left."""
+    """Factors of the keys: logarithms by row and column, and weighted remainders."""
 
     rows: Float[Array, " n1"]
     columns: Float[Array, " n2"]
@@ -118,10 +123,10 @@ class _Table(eqx.Module):
 
 
 def _top(logs: Array, axis: int) -> Array:
-    """The largest along an axis, a constant for derivatives, as no sum depends on it.
+    """The largest along an axis; a constant for derivatives, as no sum depends on it.
 
-    A derivative would look for its place by an equality, which misses where the
-    compiler computes the logarithms a second time and rounds them otherwise.
+    The derivative of `max` finds its position by a test of equality, which fails if the
+    compiler computes the logarithms twice with different rounding.
     """
     return jax.lax.stop_gradient(jnp.max(logs, axis=axis))
 

@@ -1,8 +1,8 @@
-"""What exponents are measured from, so that no sum over- or underflows.
+"""Stabilisers: numbers subtracted from exponents, so that no sum over- or underflows.
 
-Any number within the range of the exponent of the largest score will do. A few keys
-far out give one from below, the box around all keys one from above: where these are
-near enough to each other the largest scores need not be known.
+Any number near the largest score will do, within the exponent range of floats. A few
+extreme keys give a lower bound of the largest score, and the box around all keys an
+upper bound: if these are close, the largest scores need not be computed.
 """
 
 from collections.abc import Callable
@@ -12,135 +12,141 @@ import jax.numpy as jnp
 from equinox.internal import unvmap_all
 from jaxtyping import Array, Bool, Float
 
-from meanfield._array import frozen
+from meanfield._array import stop_gradient
 from meanfield.scores.differences import (
+    choose_by_rounding,
     is_rounded_away,
     size_of_scores,
-    unless_rounded_away,
 )
-from meanfield.scores.pairs import ALIKE, Pairs, known
+from meanfield.scores.pairs import TIE_ULPS, Pairs, require_vectors
 
 from ._streaming import Blocks, largest
 
-# How far apart both bounds may be, in powers of 2: half of it above, half below, and
-# room for sums and for what is small beside the largest.
+# Largest difference of the bounds, in powers of 2. It leaves exponent range for sums,
+# and for terms that are small compared with the largest.
 SINGLE, DOUBLE = 100.0, 900.0
 
 Bounds = tuple[Float[Array, " m"], Float[Array, " m"]]
 
 
-def stabilised(
+def stabilise_sums(
     blocks: Blocks, sums: Callable[[Blocks], Array]
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
-    """Sums of exponents below a stabiliser, and that: a number for each query.
+    """Sums of powers relative to a stabiliser, and the stabiliser of each query.
 
-    Near its largest exponent, in no units and with the remainder; 0 without one.
-    Constant for derivatives, but for the remainder: means and logarithms do not depend
-    on it.
+    The stabiliser is near the largest score of the query, in natural units and with the
+    remainder; 0 without keys. It is a constant for derivatives, except the remainder,
+    as means and logarithms do not depend on it.
     """
-    if not blocks.pairs.exact or blocks.one:
+    if not blocks.pairs.exact or blocks.is_single:
         return _exact(blocks, sums)
-    bounds = _bounds(frozen(blocks.pairs))
-    return _by_bounds(blocks, sums, bounds, _are_near(bounds))
+    bounds = _bounds(stop_gradient(blocks.pairs))
+    return _sums_from_bounds(blocks, sums, bounds, _are_near(bounds))
 
 
-def stabilised_beside(
+def stabilise_batched(
     blocks: Blocks, sums: Callable[[Blocks], Array]
 ) -> tuple[Float[Array, "p m"], Float[Array, " m"]]:
-    """The same for one of many clouds side by side.
+    """`stabilise_sums` for one cloud of a batch.
 
-    There both branches of a `cond` are computed unless its condition is one for all;
-    and bounds that cost few operations spare a pass over one block, too.
+    Under `vmap` both branches of a `cond` are computed, unless one condition holds for
+    all members. Bounds of few operations save a pass even over a single block.
     """
     if not blocks.pairs.exact:
         return _exact(blocks, sums)
-    bounds = (_wide_bounds if blocks.one else _bounds)(frozen(blocks.pairs))
-    return _by_bounds(blocks, sums, bounds, unvmap_all(_are_near(bounds)))
+    bounds = (_wide_bounds if blocks.is_single else _bounds)(
+        stop_gradient(blocks.pairs)
+    )
+    return _sums_from_bounds(blocks, sums, bounds, unvmap_all(_are_near(bounds)))
 
 
 def absolute(blocks: Blocks, sums: Callable[[Blocks], Array]) -> Array:
-    """Sums of links of whole scores; of squared distances from differences."""
+    """Sums of links of full scores; squared distances are taken from differences."""
     pairs = blocks.pairs
-    whole = lambda: sums(blocks.below(blocks.by_query(-pairs.remainder)))
+    whole = lambda: sums(blocks.subtract_tops(blocks.to_query_blocks(-pairs.remainder)))
     if pairs.bend is None:
-        return blocks.joined(whole())
+        return blocks.join_blocks(whole())
     exact = lambda: sums(blocks.absolute)
-    return blocks.joined(unless_rounded_away(*_size(pairs), exact, whole))
+    return blocks.join_blocks(choose_by_rounding(*_size(pairs), exact, whole))
 
 
 def _exact(blocks: Blocks, sums: Callable[[Blocks], Array]) -> tuple[Array, Array]:
-    """Sums below the largest scores, from differences where scores have them."""
-    largest_first = lambda: _below_largest(blocks, sums)
-    if blocks.pairs.keys.compared is None:
+    """Sums relative to the largest scores, by differences if scores have them."""
+    largest_first = lambda: _sums_from_largest(blocks, sums)
+    if blocks.pairs.keys.difference_vectors is None:
         return largest_first()
-    from_best = lambda: _below_best(blocks, sums)
-    return unless_rounded_away(*_size(blocks.pairs), from_best, largest_first)
+    from_best = lambda: _sums_from_best(blocks, sums)
+    return choose_by_rounding(*_size(blocks.pairs), from_best, largest_first)
 
 
-def _below_largest(
+def _sums_from_largest(
     blocks: Blocks, sums: Callable[[Blocks], Array]
 ) -> tuple[Array, Array]:
-    top = _finite(largest(frozen(blocks).rounded))
-    return _joined(blocks, sums(blocks.rounded.below(top)), top)
+    top = _finite(largest(stop_gradient(blocks).rounded_blocks))
+    return _join_sums(blocks, sums(blocks.rounded_blocks.subtract_tops(top)), top)
 
 
-def _below_best(blocks: Blocks, sums: Callable[[Blocks], Array]) -> tuple[Array, Array]:
-    """Sums of scores that are measured from those of keys with the largest ones."""
-    relative, logs, at = blocks.from_best()
+def _sums_from_best(
+    blocks: Blocks, sums: Callable[[Blocks], Array]
+) -> tuple[Array, Array]:
+    """Sums of scores relative to those of the keys with the largest scores."""
+    relative, logs, reference_scores = blocks.from_best()
     top = _top_of_relative(relative, logs)
-    numbers = blocks.joined(sums(relative.below(top)))
-    return numbers, blocks.joined((at + top / blocks.pairs.units)[:, None])[0]
+    numbers = blocks.join_blocks(sums(relative.subtract_tops(top)))
+    return numbers, blocks.join_blocks(
+        (reference_scores + top / blocks.pairs.units)[:, None]
+    )[0]
 
 
 def _top_of_relative(blocks: Blocks, logs: Float[Array, "bm queries"]) -> Array:
-    """The largest scores, or those of the references, which are their logs.
+    """The largest relative scores, or those of the reference keys, their log-weights.
 
-    Expanded scores, by which references are found, may miss the largest by their
-    rounding. One block is looked through again rather than a choice compiled.
+    References are found by expanded scores, whose rounding may miss the largest score.
+    For a single block a second pass is cheaper than the compilation of a `cond`.
     """
-    largest_again = lambda: _finite(largest(frozen(blocks)))
-    if blocks.one:
+    largest_again = lambda: _finite(largest(stop_gradient(blocks)))
+    if blocks.is_single:
         return largest_again()
     size, columns = _size(blocks.pairs)
     room = (SINGLE if size.dtype == jnp.float32 else DOUBLE) / 4
-    is_close = (columns + 2 + ALIKE) * size * jnp.finfo(size.dtype).eps < room
+    is_close = (columns + 2 + TIE_ULPS) * size * jnp.finfo(size.dtype).eps < room
     return jax.lax.cond(unvmap_all(is_close), lambda: logs, largest_again)
 
 
-def _by_bounds(
-    blocks: Blocks, sums: Callable[[Blocks], Array], bounds: Bounds, near: Array
+def _sums_from_bounds(
+    blocks: Blocks, sums: Callable[[Blocks], Array], bounds: Bounds, is_near: Array
 ) -> tuple[Array, Array]:
-    """Sums below the middle of bounds that are near enough, or else the largest."""
-    middle = blocks.by_query((bounds[0] + bounds[1]) / 2)
-    at_middle = lambda: _joined(blocks, sums(blocks.below(middle)), middle)
-    return jax.lax.cond(near, at_middle, lambda: _exact(blocks, sums))
+    """Sums relative to the midpoint of close bounds, or else to the largest scores."""
+    middle = blocks.to_query_blocks((bounds[0] + bounds[1]) / 2)
+    middle_sums = lambda: _join_sums(blocks, sums(blocks.subtract_tops(middle)), middle)
+    return jax.lax.cond(is_near, middle_sums, lambda: _exact(blocks, sums))
 
 
-def _joined(blocks: Blocks, numbers: Array, tops: Array) -> tuple[Array, Array]:
+def _join_sums(blocks: Blocks, numbers: Array, tops: Array) -> tuple[Array, Array]:
     pairs = blocks.pairs
-    logs = blocks.joined(tops[:, None])[0] / pairs.units + pairs.remainder
-    return blocks.joined(numbers), logs
+    logs = blocks.join_blocks(tops[:, None])[0] / pairs.units + pairs.remainder
+    return blocks.join_blocks(numbers), logs
 
 
 def _size(pairs: Pairs) -> tuple[Float[Array, ""], int]:
-    """The size of expanded scores, and the columns of vectors for their differences."""
-    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
-    columns = known(pairs.keys.compared).shape[1]
+    """The size of expanded scores, and the number of columns of difference vectors."""
+    q, k = require_vectors(pairs.queries.vectors), require_vectors(pairs.keys.vectors)
+    columns = require_vectors(pairs.keys.difference_vectors).shape[1]
     return size_of_scores(k, q, pairs.keys.offset), columns
 
 
 def _are_near(bounds: Bounds) -> Bool[Array, ""]:
-    """Whether exponents may be measured from the middle of such bounds."""
+    """Whether bounds are close enough for their midpoint to be a stabiliser."""
     low, high = bounds
     single = low.dtype == jnp.float32
     size = jnp.maximum(jnp.max(jnp.abs(low)), jnp.max(jnp.abs(high)))
-    near = jnp.all(high - low < (SINGLE if single else DOUBLE))
-    return near & ~is_rounded_away(size) & jnp.isfinite(size)
+    is_close = jnp.all(high - low < (SINGLE if single else DOUBLE))
+    return is_close & ~is_rounded_away(size) & jnp.isfinite(size)
 
 
 def _bounds(pairs: Pairs) -> Bounds:
-    """The largest score of each query, from below and from above."""
-    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    """Lower and upper bounds of the largest score of each query."""
+    q, k = require_vectors(pairs.queries.vectors), require_vectors(pairs.keys.vectors)
     offset = pairs.keys.offset
     extremes = [jnp.argmax(k, axis=0), jnp.argmin(k, axis=0), jnp.argmax(offset)[None]]
     pilots = jnp.concatenate(extremes)
@@ -151,17 +157,17 @@ def _bounds(pairs: Pairs) -> Bounds:
 
 
 def _wide_bounds(pairs: Pairs) -> Bounds:
-    r"""The same less near, one for all queries, in few operations.
+    r"""Cheaper, wider bounds of the largest score, the same for all queries.
 
-    By Cauchy--Schwarz no product is larger than $\max|q|\max|k|$.
+    By Cauchy–Schwarz no product exceeds $\max|q|\max|k|$.
     """
-    q, k = known(pairs.queries.vectors), known(pairs.keys.vectors)
+    q, k = require_vectors(pairs.queries.vectors), require_vectors(pairs.keys.vectors)
     offset = pairs.keys.offset
     longest = jnp.max(jnp.sum(q**2, axis=0)) * jnp.max(jnp.sum(k**2, axis=1))
     reach, highest = jnp.sqrt(longest), jnp.max(offset)
     lowest = jnp.min(jnp.where(jnp.isneginf(offset), highest, offset))
-    every = jnp.ones_like(pairs.queries.offset)
-    return (lowest - reach) * every, (highest + reach) * every
+    ones = jnp.ones_like(pairs.queries.offset)
+    return (lowest - reach) * ones, (highest + reach) * ones
 
 
 def _finite(tops: Array) -> Array:

@@ -1,11 +1,11 @@
-r"""Sums over keys, a block of scores at a time: the inner loop of everything.
+r"""Sums over keys, one block of scores at a time: the inner loop of all velocities.
 
 $$N_{pi} = \sum_j v_{pj}\, \varphi(s_{ij})$$
 
-for queries $i$, with $O(m + n)$ memory. Blocks are transposed, keys by queries: what is
-long lies along rows, a sum over keys is a matrix product with rows of values, and the
-normaliser of a mean is one more row. Derivatives, of any order and in both modes,
-compute blocks again and keep the same memory.
+for queries $i$, with $O(m + n)$ memory. Blocks are transposed, keys by queries: the
+long axis is contiguous, a sum over keys is a matrix product with rows of values, and
+the normaliser of a mean is one more row. Derivatives, of any order and in both modes,
+recompute the blocks, within the same memory.
 """
 
 import math
@@ -18,27 +18,36 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from meanfield._array import frozen
-from meanfield.scores.differences import at_references, variable
-from meanfield.scores.pairs import KeySide, Link, Pairs, QuerySide, Side, known
+from meanfield._array import stop_gradient
+from meanfield.scores.differences import reference_scores, zero_with_tangent
+from meanfield.scores.pairs import (
+    KeySide,
+    Link,
+    Pairs,
+    QuerySide,
+    Side,
+    require_vectors,
+)
 
-LANES = 16  # blocks are cut to multiples of a vector
+LANES = 16  # block sizes are multiples of a SIMD vector
 
 
 class Shape(NamedTuple):
-    """The largest block: how many keys by how many queries."""
+    """The largest block, as numbers of keys and queries."""
 
     keys: int
     queries: int
 
 
 class Blocks(eqx.Module):
-    """Pairs cut into blocks.
+    """Pairs of queries and keys, divided into blocks.
 
     Attributes:
-        pairs: all of them, uncut.
-        queries: with an axis of blocks in front, padded with the last one again.
-        keys: likewise; that changes no largest score, and sums give it the value 0.
+        pairs: all pairs.
+        queries: the queries with a leading axis of blocks, padded with copies of the
+            last one.
+        keys: the keys, likewise; copies do not change the largest score, and have the
+            value 0 in sums.
     """
 
     pairs: Pairs
@@ -46,58 +55,66 @@ class Blocks(eqx.Module):
     keys: KeySide
 
     @property
-    def one(self) -> bool:
+    def is_single(self) -> bool:
         """Whether all pairs are one block."""
         return self.queries.offset.shape[0] == self.keys.offset.shape[0] == 1
 
     @property
     def absolute(self) -> "Blocks":
-        """With squared distances from the queries themselves, nothing left out."""
-        compared = self.queries.compared
-        offset = self.by_query(variable(self.pairs.remainder))
+        """The blocks with full squared distances, relative to the queries."""
+        vectors = self.queries.difference_vectors
+        offset = self.to_query_blocks(zero_with_tangent(self.pairs.remainder))
         return replace(
-            self, queries=replace(self.queries, references=compared, offset=offset)
+            self, queries=replace(self.queries, references=vectors, offset=offset)
         )
 
     def from_best(
         self,
     ) -> tuple["Blocks", Float[Array, "bm queries"], Float[Array, "bm queries"]]:
-        """With scores measured from those of the keys whose scores are the largest.
+        """The blocks with scores relative to those of the keys with the largest scores.
 
-        Also the logs of these keys, and their scores without them.
+        Also the log-weights of these keys, and their scores without log-weights.
         """
-        found = best(frozen(self).rounded)
-        top, logs, references = found[:, 0], found[:, 1], found[:, 2:]
+        best_rows = best(stop_gradient(self).rounded_blocks)
+        top, logs, references = best_rows[:, 0], best_rows[:, 1], best_rows[:, 2:]
         blind = jnp.isneginf(top)
         top, logs = jnp.where(blind, 0, top), jnp.where(blind, 0, logs)
         units, queries = self.pairs.units, self.queries
-        remainder = self.by_query(self.pairs.remainder)
-        expanded = (top - logs) / units + remainder
-        of = lambda q, r, own: at_references(q, r, self.pairs.bend, own)
-        at = jax.vmap(of)(queries.compared, references, expanded)
-        measured = replace(queries, references=references)
-        return replace(self, queries=measured), logs, at + variable(remainder)
+        remainder = self.to_query_blocks(self.pairs.remainder)
+        expanded_scores = (top - logs) / units + remainder
+        score_at = lambda q, r, score: reference_scores(q, r, self.pairs.bend, score)
+        reference_values = jax.vmap(score_at)(
+            queries.difference_vectors, references, expanded_scores
+        )
+        query_side = replace(queries, references=references)
+        return (
+            replace(self, queries=query_side),
+            logs,
+            reference_values + zero_with_tangent(remainder),
+        )
 
     @property
-    def rounded(self) -> "Blocks":
-        """With each score rounded the same way wherever it is used."""
-        return replace(self, pairs=replace(self.pairs, fused=False))
+    def rounded_blocks(self) -> "Blocks":
+        """The blocks with each score rounded the same way wherever it is used."""
+        return replace(self, pairs=replace(self.pairs, is_fused=False))
 
-    def below(self, tops: Float[Array, "bm queries"]) -> "Blocks":
-        """With so much less in each score of a query."""
+    def subtract_tops(self, tops: Float[Array, "bm queries"]) -> "Blocks":
+        """The blocks with `tops` subtracted from the scores of each query."""
         lower = replace(self.queries, offset=self.queries.offset - tops)
         return replace(self, queries=lower)
 
-    def by_query(self, numbers: Float[Array, " m"]) -> Float[Array, "bm queries"]:
-        """Numbers, one for each query, in blocks: padded with the last one again."""
+    def to_query_blocks(
+        self, numbers: Float[Array, " m"]
+    ) -> Float[Array, "bm queries"]:
+        """Numbers, one for each query, in blocks; padded with copies of the last."""
         return _blocks(numbers, self.queries.offset.shape[1], 0, mode="edge")
 
-    def by_key(self, values: Float[Array, "p n"]) -> Float[Array, "bn p keys"]:
+    def to_key_blocks(self, values: Float[Array, "p n"]) -> Float[Array, "bn p keys"]:
         """Values, a column for each key, in blocks; padded with zeros."""
         return _blocks(values, self.keys.offset.shape[1], 1)
 
-    def joined(self, numbers: Float[Array, "bm p queries"]) -> Float[Array, "p m"]:
-        """What was found for each query, in their order."""
+    def join_blocks(self, numbers: Float[Array, "bm p queries"]) -> Float[Array, "p m"]:
+        """Results of all blocks, in the order of the queries."""
         blocks, p, queries = numbers.shape
         m = self.pairs.queries.offset.shape[0]
         return jnp.moveaxis(numbers, 0, 1).reshape(p, blocks * queries)[:, :m]
@@ -115,19 +132,19 @@ def cut(pairs: Pairs, shape: Shape) -> Blocks:
 def total(
     blocks: Blocks, link: Link, values: Float[Array, "bn p keys"]
 ) -> Float[Array, "bm p queries"]:
-    """The linked sums of all queries."""
+    """The sums with a link over all keys, for all queries."""
     offset = blocks.queries.offset
     terms = jax.checkpoint(
-        lambda *block: blocks.pairs.linked(link, *block), prevent_cse=False
+        lambda *block: blocks.pairs.link_product(link, *block), prevent_cse=False
     )
     dtype = jnp.result_type(values, offset)
     start = jnp.zeros((values.shape[1], offset.shape[1]), dtype)
     add = lambda sums, *block: sums + terms(*block)
-    return _over_blocks(blocks, values, start, add)
+    return _fold_blocks(blocks, values, start, add)
 
 
 def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
-    """The largest score of each query; `-inf` where all are excluded."""
+    """The largest score of each query; `-inf` if all keys are excluded."""
     pairs, offset = blocks.pairs, blocks.queries.offset
     bn, keys = blocks.keys.offset.shape
     values = jnp.zeros((bn, 0, keys), offset.dtype)
@@ -135,13 +152,13 @@ def largest(blocks: Blocks) -> Float[Array, "bm queries"]:
     fold = lambda top, query_side, key_side, _: jnp.maximum(
         top, pairs.largest(query_side, key_side)[None]
     )
-    return _over_blocks(blocks, values, start, fold)[:, 0]
+    return _fold_blocks(blocks, values, start, fold)[:, 0]
 
 
 def best(blocks: Blocks) -> Float[Array, "bm rows queries"]:
-    """Of each query the largest score, and the logs and the vector of that key."""
+    """The largest score of each query, with the log-weight and vector of its key."""
     pairs, offset = blocks.pairs, blocks.queries.offset
-    bn, keys, columns = known(blocks.keys.compared).shape
+    bn, keys, columns = require_vectors(blocks.keys.difference_vectors).shape
     values = jnp.zeros((bn, 0, keys), offset.dtype)
     start = jnp.zeros((2 + columns, offset.shape[1]), offset.dtype)
     start = start.at[0].set(-jnp.inf)
@@ -150,29 +167,29 @@ def best(blocks: Blocks) -> Float[Array, "bm rows queries"]:
         newer = pairs.best(query_side, key_side)
         return jnp.where(newer[0] > rows[0], newer, rows)
 
-    return _over_blocks(blocks, values, start, fold)
+    return _fold_blocks(blocks, values, start, fold)
 
 
-def _over_blocks(
+def _fold_blocks(
     blocks: Blocks,
     values: Float[Array, "bn v keys"],
     start: Float[Array, "p queries"],
     fold: Callable[..., Array],
 ) -> Float[Array, "bm p queries"]:
-    """`fold` over blocks of keys for each block of queries."""
+    """Folds over the blocks of keys, for each block of queries."""
     sides = blocks.queries, blocks.keys, values
-    if blocks.one:
+    if blocks.is_single:
         return fold(start, *jax.tree.map(lambda x: x[0], sides))[None]
 
-    def of(query_side: QuerySide) -> Array:
+    def fold_keys(query_side: QuerySide) -> Array:
         step = lambda sums, block: (fold(sums, query_side, *block), None)
         return jax.lax.scan(step, start, sides[1:])[0]
 
-    return jax.lax.map(of, blocks.queries)
+    return jax.lax.map(fold_keys, blocks.queries)
 
 
 def _size(count: int, limit: int) -> int:
-    """The size of blocks, all as large as each other, of at most `most`."""
+    """The size of equal blocks of `count` entries, at most `limit`."""
     if count <= limit:
         return count
     size = math.ceil(count / math.ceil(count / limit))
@@ -180,9 +197,9 @@ def _size(count: int, limit: int) -> int:
 
 
 def _split(side: Side, size: int, *, vectors: int) -> Side:
-    """One side, led by an axis of blocks."""
-    columns = side.vectors, side.compared
-    axis = lambda x: vectors if any(x is one for one in columns) else 0
+    """One side, with a leading axis of blocks."""
+    columns = side.vectors, side.difference_vectors
+    axis = lambda x: vectors if any(x is column for column in columns) else 0
     return jax.tree.map(lambda x: _blocks(x, size, axis(x), mode="edge"), side)
 
 

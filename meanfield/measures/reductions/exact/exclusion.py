@@ -1,10 +1,11 @@
-r"""Derivatives in weights that are zero, which their logarithms do not have.
+r"""Derivatives with respect to weights that are zero, where logarithms have none.
 
-A token of weight 0 is excluded from every sum, and costs nothing. Its weight still has
-a derivative, that of one side: with $Z = \sum_j w_je^{s_j}$ a mean
-$m = \sum_j w_je^{s_j}v_j/Z$ has $\partial m/\partial w_0 = e^{s_0}(v_0 - m)/Z$, and
-$\log Z$ has $e^{s_0}/Z$. Sums keep their values here, and get these derivatives by
-rules, so that nothing is summed twice unless a derivative is taken.
+A token of weight 0 is excluded from every sum. There is still a one-sided derivative
+with respect to its weight: for $Z = \sum_j w_je^{s_j}$ and the mean
+$m = \sum_j w_je^{s_j}v_j/Z$ it is $\partial m/\partial w_0 = e^{s_0}(v_0 - m)/Z$ and
+$\partial\log Z/\partial w_0 = e^{s_0}/Z$. The functions here leave the values of sums
+unchanged and add these derivatives by custom rules, which cost nothing unless a
+derivative is taken.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from meanfield._array import check_real, is_at_hand, or_nan
-from meanfield._derivatives import ruled
+from meanfield._array import check_real, is_addressable, or_nan
+from meanfield._derivatives import custom_derivative
 from meanfield.errors import InvalidInputError
 from meanfield.scores import AbstractScore
 from meanfield.scores.pairs import Link
@@ -26,13 +27,13 @@ from meanfield.tokens import Tokens
 from ._reduction import AbstractReduction, Keys
 
 
-class Excluded(NamedTuple):
-    """The tokens of weight zero among all.
+class ExcludedKeys(NamedTuple):
+    """The tokens of weight zero, as keys of a sum.
 
     Attributes:
-        keys: all tokens; those that count have a log-weight of minus infinity, the
-            others what is added to their scores.
-        weights: zeros, which may be variables.
+        keys: all tokens; those of positive weight have a log-weight of minus infinity,
+            and the others the potential that is added to their scores.
+        weights: zeros, which may be differentiated.
     """
 
     keys: Keys
@@ -40,10 +41,10 @@ class Excluded(NamedTuple):
 
 
 def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
-    """Raises unless there is one number below infinity for each token.
+    """Checks that there is one number below infinity for each token.
 
     Raises:
-        InvalidInputError: saying what is wrong.
+        InvalidInputError: if the shape does not fit, or a number is NaN or infinity.
     """
     check_real("log_weights", logs)
     if np.shape(logs)[-1:] != np.shape(tokens.x)[-2:-1]:
@@ -51,24 +52,24 @@ def check_log_weights(logs: Float[Array, "*batch n"], tokens: Tokens) -> None:
             "`log_weights` must hold one number for each row of the tokens; got "
             f"shapes {np.shape(logs)} and {np.shape(tokens.x)}."
         )
-    host = np.asarray(logs) if is_at_hand(logs) else np.zeros(0)
+    host = np.asarray(logs) if is_addressable(logs) else np.zeros(0)
     if np.any(np.isnan(host) | (host == np.inf)):
         raise InvalidInputError(
-            "`log_weights` must be numbers below infinity: they are logarithms "
-            "of weights; for weights write `Points.weighted(x, weights)`."
+            "`log_weights` must be numbers below infinity, the logarithms of "
+            "weights. For weights use `Points.weighted(x, weights)`."
         )
 
 
 def log_shares(w: np.ndarray) -> np.ndarray:
-    """The logs of weights divided by their sum, which may be beyond all floats.
+    """Logarithms of the weights over their sum, which may exceed the largest float.
 
     Raises:
         InvalidInputError: if a weight is negative or not a number, or all are 0.
     """
     if not (np.all(w >= 0) and np.any(w > 0)):
         raise InvalidInputError(
-            f"`weights` must be non-negative and not all zero; the smallest is "
-            f"{w.min():g}."
+            f"`weights` must be non-negative and not all zero; got a smallest weight "
+            f"of {w.min():g}."
         )
     with np.errstate(divide="ignore"):
         logs = np.log(w)
@@ -79,9 +80,9 @@ def log_shares(w: np.ndarray) -> np.ndarray:
 def split_shares(
     w: Float[Array, " n"],
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """The logs of weights divided by their sum; likewise the weights that are zero.
+    """Logarithms of the weights over their sum, and those weights that are zero.
 
-    Sums beyond all floats will do. Neither has a derivative that is not finite.
+    The sum may exceed the largest float. All derivatives are finite.
     """
     w = or_nan(jnp.all(w >= 0) & jnp.any(w > 0), w)
     counts = w > 0
@@ -105,7 +106,7 @@ def log_sum(
 def shares(
     logs: Float[Array, " n"], zeros: Float[Array, " n"] | None
 ) -> Float[Array, " n"]:
-    """The weights divided by their sum; all 0 where that is 0."""
+    """The weights divided by their sum; zeros if the sum is 0."""
     top = jax.lax.stop_gradient(jnp.max(logs))  # it cancels
     massless = jnp.isneginf(top)
     top = jnp.where(massless, 0, top)
@@ -115,25 +116,37 @@ def shares(
     return w / jnp.where(massless, 1, jnp.sum(w))
 
 
-def excluded(
+def zero_excluded(
+    values: Float[Array, "n p"],
+    logs: Float[Array, " n"],
+    zeros: Float[Array, " n"] | None,
+) -> Float[Array, "n p"]:
+    """Values of the tokens, with zeros for excluded ones, whose values may be NaN."""
+    is_excluded = jnp.isneginf(logs)[:, None]
+    if zeros is not None:  # finite values enter derivatives
+        is_excluded &= ~jnp.isfinite(values)
+    return jnp.where(is_excluded, 0, values)
+
+
+def select_excluded(
     logs: Float[Array, " n"],
     zeros: Float[Array, " n"] | None,
     potential: Float[Array, " n"] | None,
     keys: tuple[Tokens, Float[Array, "n p"]],
-) -> Excluded | None:
-    """The tokens of weight zero; `None` where there are no variables among weights."""
+) -> ExcludedKeys | None:
+    """The tokens of weight zero; `None` if weights are not differentiated."""
     if zeros is None:
         return None
     g = jnp.zeros_like(logs) if potential is None else potential
     tokens, values = keys
     offsets = jnp.where(jnp.isneginf(logs), g, -jnp.inf)
-    return Excluded(Keys(tokens, offsets, values), zeros)
+    return ExcludedKeys(Keys(tokens, offsets, values), zeros)
 
 
 def vary_norm(
     tangent: Float[Array, "n d"], probabilities: Float[Array, " n"]
 ) -> Float[Array, ""]:
-    """The root mean square of rows; roots of weights of zero have no derivative."""
+    """Root mean square of rows, without square roots of weights, which may be zero."""
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(tangent)))  # it cancels
     scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
     squares = jnp.sum((tangent / scale) ** 2, axis=1)
@@ -145,33 +158,35 @@ def vary_log_mean(
     reduction: AbstractReduction,
     score: AbstractScore,
     queries: Tokens,
-    excluded: Excluded | None,
+    excluded_keys: ExcludedKeys | None,
 ) -> tuple[Float[Array, "m p"], Float[Array, " m"]]:
-    """Means and log-masses, with derivatives in the weights of what is excluded."""
-    if excluded is None:
+    """Means and log-masses, with derivatives in the weights of excluded tokens."""
+    if excluded_keys is None:
         return sums
-    leaves, whole = _flatten((reduction, score, queries, excluded.keys))
+    leaves, whole = _flatten((reduction, score, queries, excluded_keys.keys))
     value = jnp.concatenate([sums[0], sums[1][:, None]], axis=1)
 
     def rule(value: Array, args: tuple, tangents: tuple) -> Array:
         reduction, score, queries, keys = whole(args[2:])
         rows = jnp.pad(keys.values, ((0, 0), (0, 1)), constant_values=1)
 
-        def varied(weights: Array) -> tuple[Array, Array]:
+        def weighted_log_mean(weights: Array) -> tuple[Array, Array]:
             terms = Keys(keys.tokens, keys.log_weights, weights[:, None] * rows)
             return reduction.log_mean(score, queries, terms)
 
-        # By their derivative, for sums of tangents and of ones are not linear.
-        (_, logs), (part, _) = jax.jvp(varied, (args[1],), (tangents[1],))
+        # By `jvp`, as JAX cannot transpose sums of tangents and of ones in one product.
+        (_, logs), (part, _) = jax.jvp(weighted_log_mean, (args[1],), (tangents[1],))
         means, mass = value[:, :-1], value[:, -1]
-        most = jnp.log(jnp.finfo(logs.dtype).max) / 2  # beyond, no derivative is finite
-        ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), most)
+        max_log = (
+            jnp.log(jnp.finfo(logs.dtype).max) / 2
+        )  # beyond, no derivative is finite
+        ratio = jnp.minimum(logs - jnp.where(jnp.isneginf(mass), 0, mass), max_log)
         part = part * jnp.exp(ratio)[:, None]
         change = part.at[:, :-1].add(-means * part[:, -1:])
         return tangents[0] + change
 
-    same = ruled(rule)(lambda value, *_: value)
-    value = same(value, excluded.weights, *leaves)
+    identity = custom_derivative(rule)(lambda value, *_: value)
+    value = identity(value, excluded_keys.weights, *leaves)
     return value[:, :-1], value[:, -1]
 
 
@@ -181,25 +196,25 @@ def vary_integral(
     link: Link,
     score: AbstractScore,
     queries: Tokens,
-    excluded: Excluded | None,
+    excluded_keys: ExcludedKeys | None,
 ) -> Float[Array, "m p"]:
-    """A linked sum, with derivatives in the weights of what is excluded."""
-    if excluded is None:
+    """A sum with a link, with derivatives in the weights of excluded tokens."""
+    if excluded_keys is None:
         return value
-    leaves, whole = _flatten((reduction, score, queries, excluded.keys))
+    leaves, whole = _flatten((reduction, score, queries, excluded_keys.keys))
 
     def rule(_: Array, args: tuple, tangents: tuple) -> Array:
         reduction, score, queries, keys = whole(args[2:])
         rows = tangents[1][:, None] * keys.values
-        varied = Keys(keys.tokens, keys.log_weights, rows)
-        return tangents[0] + reduction.integral(link, score, queries, varied)
+        terms = Keys(keys.tokens, keys.log_weights, rows)
+        return tangents[0] + reduction.integral(link, score, queries, terms)
 
-    same = ruled(rule)(lambda value, *_: value)
-    return same(value, excluded.weights, *leaves)
+    identity = custom_derivative(rule)(lambda value, *_: value)
+    return identity(value, excluded_keys.weights, *leaves)
 
 
 def _flatten(tree: PyTree) -> tuple[list[Array], Callable[[Sequence[Array]], PyTree]]:
-    """The arrays of a tree, and what makes the tree of them again."""
+    """The arrays of a tree, and the function that rebuilds the tree from them."""
     arrays, rest = eqx.partition(tree, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
     return leaves, lambda parts: eqx.combine(jax.tree.unflatten(structure, parts), rest)

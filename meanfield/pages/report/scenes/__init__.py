@@ -1,1 +1,1 @@
-"""Datasets as the numbers that a page draws."""
+"""Conversion of datasets to the data that a page draws."""

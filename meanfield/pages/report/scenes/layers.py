@@ -1,4 +1,4 @@
-"""What moves, ready for JSON: tokens, Gaussians and densities at their frames."""
+"""Tokens, Gaussians and densities of a run as layers of a scene, for JSON."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +11,10 @@ from meanfield.plotting.reading.data import Cloud, Swarm, Track, cloud, kind
 from meanfield.plotting.reading.density import density_run
 from meanfield.plotting.reading.observables import covariance, moments, principal_axes
 
-from .packing import STEPS, differenced, packed, quantised
+from .packing import STEPS, pack, pack_differences, pack_positions
 
-# Coordinates that a picture has.
-_SEEN = 3
+# Largest dimension of a picture.
+_MAX_DIMENSION = 3
 
 Layer = dict[str, Any]
 
@@ -24,9 +24,9 @@ class View:
     """The coordinates that are drawn: all, or the main axes of the first run.
 
     Attributes:
-        axes: directions (d, k).
-        origin: where they meet, (d).
-        names: of the coordinates.
+        axes: directions of the coordinates, (d, k).
+        origin: the origin of the coordinates, (d).
+        names: the names of the coordinates.
     """
 
     axes: np.ndarray
@@ -35,99 +35,103 @@ class View:
 
 
 def view_of(run: xr.Dataset) -> View:
-    """The view of a run, for all that is drawn with it."""
+    """The view of a run, also used for other runs in the same scene."""
     d = run.sizes["coord"]
-    if d <= _SEEN:
+    if d <= _MAX_DIMENSION:
         digits = "₁₂₃"
         names = [f"x{digits[i]}" for i in range(d)] if d > 1 else ["x"]
         return View(np.eye(d), np.zeros(d), names)
     state = cloud(run)
-    axes, shares = principal_axes(state, _SEEN)
+    axes, shares = principal_axes(state, _MAX_DIMENSION)
     percents = [f"axis {i + 1} ({100 * share:.0f} %)" for i, share in enumerate(shares)]
     return View(axes, moments(state.state).mean[0], percents)
 
 
 def layers(run: xr.Dataset, view: View) -> list[Layer]:
-    """The tokens, the Gaussians and the density of one run.
+    """The layers of one run: tokens, Gaussians or a density.
 
     Raises:
-        InvalidInputError: if no frame of it is finite.
+        InvalidInputError: if no frame is finite.
     """
     return _LAYERS[kind(run)](run, view)
 
 
-def _of_tokens(run: xr.Dataset, view: View) -> list[Layer]:
+def _token_layers(run: xr.Dataset, view: View) -> list[Layer]:
     whole = cloud(run)
-    seen = _seen(whole, view)
-    state, track = seen.state, moments(seen.state)
+    image = _project(whole, view)
+    state, track = image.state, moments(image.state)
     assert isinstance(state, Swarm)
     tokens = {
         "type": "tokens",
-        "times": packed(seen.times),
-        "positions": quantised(state.x),
+        "times": pack(image.times),
+        "positions": pack_positions(state.x),
         "weights": _unless_equal(state.weights),
-        "position": None if state.position is None else packed(state.position),
-        "clusters": packed(_final_clusters(whole)),
+        "position": None if state.position is None else pack(state.position),
+        "clusters": pack(_final_clusters(whole)),
         **_ellipse(track),
     }
-    return [tokens, *_closure(seen)]
+    return [tokens, *_closure(image)]
 
 
-def _of_gaussian(run: xr.Dataset, view: View) -> list[Layer]:
-    seen = _seen(cloud(run), view)
-    assert isinstance(seen.state, Track)
-    return [_gaussian("Gaussian", seen.times, seen.state), *_closure(seen)]
+def _gaussian_layers(run: xr.Dataset, view: View) -> list[Layer]:
+    image = _project(cloud(run), view)
+    assert isinstance(image.state, Track)
+    return [_gaussian("Gaussian", image.times, image.state), *_closure(image)]
 
 
-def _of_density(run: xr.Dataset, view: View) -> list[Layer]:
+def _density_layers(run: xr.Dataset, view: View) -> list[Layer]:
     del view  # a box has one or two coordinates
-    law = density_run(run).of_state()
+    law = density_run(run).state_marginal()
     values = law.density[:, 0].reshape(len(law.times), -1)
     peaks = values.max(axis=1)
     shares = np.clip(np.rint(STEPS * values / peaks[:, None]), 0, STEPS)
     return [
         {
             "type": "density",
-            "times": packed(law.times),
+            "times": pack(law.times),
             "cells": [len(edges) - 1 for edges in law.edges],
             "edges": [edges.tolist() for edges in law.edges],
-            "origin": packed(law.origin),
-            "axes": packed(law.axes),
-            "peaks": packed(peaks),
-            "shares": differenced(shares),
+            "origin": pack(law.origin),
+            "axes": pack(law.axes),
+            "peaks": pack(peaks),
+            "shares": pack_differences(shares),
         }
     ]
 
 
-_LAYERS = {"points": _of_tokens, "gaussian": _of_gaussian, "grid": _of_density}
+_LAYERS = {
+    "points": _token_layers,
+    "gaussian": _gaussian_layers,
+    "grid": _density_layers,
+}
 
 
-def _seen(state: Cloud, view: View) -> Cloud:
-    return state.seen_along(view.axes, view.origin)
+def _project(state: Cloud, view: View) -> Cloud:
+    return state.project(view.axes, view.origin)
 
 
-def _closure(seen: Cloud) -> list[Layer]:
-    if seen.closure is None:
+def _closure(image: Cloud) -> list[Layer]:
+    if image.closure is None:
         return []
-    return [_gaussian("closure", seen.times, seen.closure)]
+    return [_gaussian("closure", image.times, image.closure)]
 
 
 def _gaussian(name: str, times: np.ndarray, track: Track) -> Layer:
-    head = {"type": "gaussian", "name": name, "times": packed(times)}
+    head = {"type": "gaussian", "name": name, "times": pack(times)}
     return {**head, **_ellipse(track)}
 
 
 def _ellipse(track: Track) -> Layer:
-    """Means (time, k) and covariances (time, k, k)."""
-    return {"mean": packed(track.mean), "covariance": packed(covariance(track.factor))}
+    """The means (time, k) and covariances (time, k, k) of a track."""
+    return {"mean": pack(track.mean), "covariance": pack(covariance(track.factor))}
 
 
 def _unless_equal(weights: np.ndarray) -> dict[str, Any] | None:
-    return None if np.ptp(weights) <= 1e-12 * weights.max() else packed(weights)
+    return None if np.ptp(weights) <= 1e-12 * weights.max() else pack(weights)
 
 
 def _final_clusters(whole: Cloud) -> np.ndarray:
-    """The cluster of each token at the end, the heaviest first; `STEPS` weighs none."""
+    """The final cluster of each token, 0 for the heaviest; `STEPS` for zero weight."""
     state = whole.state
     assert isinstance(state, Swarm)
     share = cluster_share(state.x[0], state.weights)

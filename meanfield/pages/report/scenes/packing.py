@@ -1,4 +1,4 @@
-"""Arrays as JSON: little-endian bytes, deflated, in base64; positions in 16 bits."""
+"""Packing of arrays for JSON: deflated little-endian bytes in base64."""
 
 import zlib
 from base64 import b64encode
@@ -6,53 +6,53 @@ from typing import Any
 
 import numpy as np
 
-# Positions are whole steps of a frame's width, so many of them.
+# Positions are integers; the width of a frame is this many steps.
 STEPS = 2**16 - 1
-# Beyond this level a page shrinks by a per cent, and takes twice as long to make.
+# Higher levels shrink a page by one per cent and take twice as long.
 _LEVEL = 6
 
-Packed = dict[str, Any]
+PackedArray = dict[str, Any]
 
 
-def packed(values: np.ndarray) -> Packed:
-    """An array of floats, kept bit for bit, or of whole numbers below $2^{16}$."""
+def pack(values: np.ndarray) -> PackedArray:
+    """Pack an array of floats, without loss, or of integers below $2^{16}$."""
     kind = "f8" if values.dtype.kind == "f" else "u2"
     data = np.ascontiguousarray(values, dtype=f"<{kind}").tobytes()
     return {"packed": kind, "shape": list(values.shape), "bytes": _text(data)}
 
 
-def differenced(values: np.ndarray) -> Packed:
-    r"""Numbers of 16 bits by their second differences along the first axis.
+def pack_differences(values: np.ndarray) -> PackedArray:
+    r"""Pack 16-bit integers as second differences along the first axis.
 
-    Paths are smooth, so that these are small: $q_t - 2q_{t-1} + q_{t-2}$ modulo
-    $2^{16}$, folded so that small negative ones are small, low bytes before high ones.
+    Paths are smooth, so $q_t - 2q_{t-1} + q_{t-2}$ modulo $2^{16}$ is small. It is
+    zigzag-encoded, and low bytes are stored before high bytes.
     """
     whole = values.astype(np.uint16)
     residuals = whole.copy()
     residuals[1:] -= whole[:-1]
     residuals[2:] -= whole[1:-1] - whole[:-2]
     signs = residuals.view(np.int16)
-    folded = ((signs << 1) ^ (signs >> 15)).view(np.uint16)
-    planes = np.stack([folded & 0xFF, folded >> 8]).astype(np.uint8)
+    zigzag = ((signs << 1) ^ (signs >> 15)).view(np.uint16)
+    planes = np.stack([zigzag & 0xFF, zigzag >> 8]).astype(np.uint8)
     shape = list(values.shape)
     return {"packed": "d2", "shape": shape, "bytes": _text(planes.tobytes())}
 
 
-def quantised(x: np.ndarray) -> Packed:
-    """Positions (time, token, coord), each within half a step of where it was.
+def pack_positions(x: np.ndarray) -> PackedArray:
+    """Pack positions (time, token, coord) with an error of at most half a step.
 
-    A step is $2^{-16}$ of the width of the cloud in its frame and its coordinate, so
-    that clouds which shrink or grow by decades are told as finely. `low` and `step` are
-    of shape (time, coord), `steps` of (time, coord, token).
+    A step is $1/(2^{16} - 1)$ of the width of the cloud in its frame and coordinate, so
+    that clouds which shrink or grow by decades have the same relative resolution. `low`
+    and `step` have shape (time, coord), `steps` has shape (time, coord, token).
     """
     low, high = x.min(axis=1), x.max(axis=1)
     step = (high - low) / STEPS
     shares = (x - low[:, None]) / np.where(step > 0, step, 1.0)[:, None]
     steps = np.clip(np.rint(shares), 0, STEPS).swapaxes(1, 2)
     return {
-        "low": packed(low),
-        "step": packed(step),
-        "steps": differenced(steps),
+        "low": pack(low),
+        "step": pack(step),
+        "steps": pack_differences(steps),
     }
 
 

@@ -1,9 +1,9 @@
-"""Which cells the sums of a flow need: a bound on what they miss, known beforehand.
+"""Plans of cells for the sums of a flow, by a bound on their errors.
 
-Each exponential is within the layout's bound of its own. How far velocities then are,
-at most, the field says (`condition`), over the largest velocity of some tokens, where
-sums are taken exactly. Where the field does not say, as behind Sinkhorn's potentials,
-velocities are compared with exact ones at those tokens.
+The layout of the cells bounds the relative error of each exponential. The `condition`
+of the field turns this into a bound on the error of velocities; relative to the largest
+one at some tokens, where sums are exact. A field without a `condition`, as with the
+potentials of Sinkhorn, is compared with exact velocities at those tokens.
 """
 
 from collections.abc import Callable
@@ -21,92 +21,92 @@ from meanfield.fields import AbstractField, Convergence
 from meanfield.measures import (
     AbstractMeasure,
     Cells,
-    Fenced,
+    CheckedCells,
     Points,
     Survey,
-    exactly,
-    some_of,
-    suspects,
+    subsample,
+    use_exact_sums,
+    worst_tokens,
 )
 from meanfield.measures.reductions.cells import (
     PAIRS,
     AbstractLayout,
     Findings,
-    cheapest,
-    chosen,
+    cheapest_layout,
+    choose_layout,
     seconds_in_order,
 )
 
-from ._planner import SEEN, Planner, over_largest
+from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 
-WORTH = 0.8  # of the time of exact sums that cells may take
-MARGIN = 0.2  # of the tolerance that a plan may miss: tokens will move
-OTHERS = 16  # tokens, beside extreme ones, of which the largest velocity is taken
-GUESS = 1 / 32  # of the tolerance, for exponentials behind which no bound is known
-LEAST, MOST = 1e-12, 0.1  # errors of weights
-SAMPLE = 2048  # tokens on which it is found out what sums would take
+WORTH = 0.8  # longest time of sums by cells, as a fraction of that of exact ones
+MARGIN = 0.2  # largest error of a plan, in tolerances: it grows as tokens move
+N_PROBES = 16  # tokens, besides extreme ones, at which velocities are exact
+GUESS = 1 / 32  # error of exponentials, in tolerances, if no bound is known
+MIN_ERROR, MAX_ERROR = 1e-12, 0.1  # errors of weights
+SAMPLE = 2048  # tokens of the survey of a field's sums
 
 
 class CellPlanner(Planner[Cells]):
-    """Cells for all sums of a field, as many as the farthest of its scores need."""
+    """Plans cells for all sums of a field, by the widest range of its scores."""
 
     @override
-    def may(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
-        """Where sums are all of exponentials of quadratic scores, in few dimensions."""
+    def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
+        """Whether all sums are of exponentials of quadratic scores, and cells fast."""
         n, d = mu.tokens.x.shape
-        least = cheapest([1.0] * d, 2 * n, d + 1, error=MOST)
-        if _affordable(mu, least) is None:
+        least = cheapest_layout([1.0] * d, 2 * n, d + 1, error=MAX_ERROR)
+        if _worthwhile_cells(mu, least) is None:
             return False
-        held = _by_shapes(dynamics, mu, t).held
-        return bool(held) and all(held)
+        flags = _survey_field(dynamics, mu, t).held
+        return bool(flags) and all(flags)
 
     @override
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Cells | None:
         assert isinstance(mu.reduction, Cells)
         findings, tolerance = Findings(), mu.reduction.tolerance
-        some = some_of(mu, SAMPLE).summed(Survey(findings=findings))
-        condition, largest = _scales(dynamics, some, t)
+        sample = subsample(mu, SAMPLE).replace_reduction(Survey(findings=findings))
+        condition, largest = _scales(dynamics, sample, t)
         n, d = mu.tokens.x.shape
-        layout = chosen(
+        layout = choose_layout(
             findings.extents(),
             tokens=2 * n,
             rows=d + 1,
-            error=min(_allowed(condition, largest, tolerance), MOST),
+            error=min(_weight_tolerance(condition, largest, tolerance), MAX_ERROR),
         )
-        return _affordable(mu, layout, in_order=findings.is_masked)
+        return _worthwhile_cells(mu, layout, is_masked=findings.is_masked)
 
     @override
-    def roomier(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Cells | None:
+    def enlarge(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Cells | None:
         assert isinstance(mu.reduction, Cells)
         assert mu.reduction.layout is not None
         n, d = mu.tokens.x.shape
-        layout = mu.reduction.layout.roomier(2 * n, d + 1)
-        in_order = _by_shapes(dynamics, mu, t).is_masked
-        return _affordable(mu, layout, in_order=in_order)
+        layout = mu.reduction.layout.enlarge(2 * n, d + 1)
+        is_masked = _survey_field(dynamics, mu, t).is_masked
+        return _worthwhile_cells(mu, layout, is_masked=is_masked)
 
     @override
-    def missed(
+    def sum_convergence(
         self,
-        how: Cells,
+        reduction: Cells,
         freeze: Callable[[Points], AbstractField],
         mu: Points,
         field: AbstractField,
     ) -> Convergence:
-        """As the field says, from the bound of exponentials; else as it is seen."""
-        assert how.layout is not None
-        condition, bound = field.condition, how.layout.bound
+        """Error by the `condition` of the field, or measured if it has none."""
+        assert reduction.layout is not None
+        condition, bound = field.condition, reduction.layout.bound
         if condition is not None:
-            exact = _exact_at(_extremes(mu), field, mu)
-            missed = condition * bound / (1 - bound)
-            return over_largest(missed, exact, how.tolerance)
-        probes = suspects(mu.tokens.x, jnp.zeros_like(mu.log_weights))
-        exact = _exact_at(probes, field, mu)
-        missed = SEEN * jnp.max(jnp.abs(field(mu.tokens)[probes] - exact))
-        return over_largest(missed, exact, how.tolerance)
+            exact = _exact_velocities(_extremes(mu), field, mu)
+            error = condition * bound / (1 - bound)
+            return relative_convergence(error, exact, reduction.tolerance)
+        probes = worst_tokens(mu.tokens.x, jnp.zeros_like(mu.log_weights))
+        exact = _exact_velocities(probes, field, mu)
+        error = SAFETY_FACTOR * jnp.max(jnp.abs(field(mu.tokens)[probes] - exact))
+        return relative_convergence(error, exact, reduction.tolerance)
 
 
 def has_bound(dynamics: AbstractDynamics, mu: AbstractMeasure) -> bool:
-    """Whether the field of a measure says how far velocities are off, at most.
+    """Whether the field of a measure bounds the error of velocities by cells.
 
     Examples:
         >>> from meanfield import Points, attentions
@@ -116,34 +116,39 @@ def has_bound(dynamics: AbstractDynamics, mu: AbstractMeasure) -> bool:
         [True, False]
     """
     condition = lambda mu: dynamics.field(jnp.zeros(()), mu).condition
-    return eqx.filter_eval_shape(condition, exactly(mu)) is not None
+    return eqx.filter_eval_shape(condition, use_exact_sums(mu)) is not None
 
 
-def _affordable(
-    mu: Points, layout: AbstractLayout | None, *, in_order: bool = False
+def _worthwhile_cells(
+    mu: Points, layout: AbstractLayout | None, *, is_masked: bool = False
 ) -> Cells | None:
-    """Sums in cells as laid out, if they cost less than exact sums.
+    """Sums by cells with this layout, or `None` if exact sums are faster.
 
-    In order, a token sees half of the others.
+    Under a causal mask (`is_masked`) a token attends to half of the others on average.
     """
     assert isinstance(mu.reduction, Cells)
     n, d = mu.tokens.x.shape
-    if layout is None or layout.bound < LEAST:
+    if layout is None or layout.bound < MIN_ERROR:
         return None
-    exact, inside = n**2 / PAIRS, layout.seconds(2 * n, d + 1)
-    if in_order:
-        exact, inside = exact / 2, seconds_in_order(layout, n, d + 1)
-    if inside > WORTH * exact:
+    exact_seconds, cell_seconds = n**2 / PAIRS, layout.seconds(2 * n, d + 1)
+    if is_masked:
+        exact_seconds, cell_seconds = (
+            exact_seconds / 2,
+            seconds_in_order(layout, n, d + 1),
+        )
+    if cell_seconds > WORTH * exact_seconds:
         return None
-    return Fenced(mu.reduction.tolerance, mu.reduction.otherwise, layout)
+    return CheckedCells(mu.reduction.tolerance, mu.reduction.fallback, layout)
 
 
-def _allowed(condition: Array | None, largest: Array, tolerance: float) -> float:
-    """How far off exponentials may be, relative to themselves."""
+def _weight_tolerance(
+    condition: Array | None, largest: Array, tolerance: float
+) -> float:
+    """The largest allowed relative error of exponentials."""
     if condition is None:
         return GUESS * tolerance
     if condition == 0:  # all tokens are at one place
-        return MOST
+        return MAX_ERROR
     share = MARGIN * tolerance * float(largest) / float(condition)
     return share / (1 + share)
 
@@ -153,7 +158,7 @@ def _scales(
 ) -> tuple[Float[Array, ""] | None, Float[Array, ""]]:
     """The condition of a field, and its largest velocity."""
     arrays, static = eqx.partition((dynamics, mu), eqx.is_array)
-    # Tables of JAX keep the structures of arguments: of a list, which holds no notes.
+    # A list, because JAX caches the structures of arguments, which hold `findings`.
     leaves, structure = jax.tree.flatten(arrays)
 
     @jax.jit
@@ -165,24 +170,24 @@ def _scales(
     return scales(leaves)
 
 
-def _by_shapes(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
-    """Which sums a field takes, as far as shapes say."""
+def _survey_field(dynamics: AbstractDynamics, mu: Points, t: Time) -> Findings:
+    """A survey of the sums behind a field, by its shapes only."""
     findings = Findings()
-    surveyed = lambda mu: mu.summed(Survey(findings=findings))
-    field = lambda mu: dynamics.field(jnp.asarray(t), surveyed(mu))
+    attach_survey = lambda mu: mu.replace_reduction(Survey(findings=findings))
+    field = lambda mu: dynamics.field(jnp.asarray(t), attach_survey(mu))
     eqx.filter_eval_shape(lambda mu: field(mu)(mu.tokens), mu)
     return findings
 
 
 def _extremes(mu: Points) -> Int[Array, " probes"]:
-    """The first and the last tokens along each axis, and some others."""
+    """Indices of the extreme tokens along each axis, and of some others."""
     x = mu.tokens.x
-    others = np.linspace(0, len(x) - 1, OTHERS).astype(int)
+    sample = np.linspace(0, len(x) - 1, N_PROBES).astype(int)
     ends = jnp.argmin(x, axis=0), jnp.argmax(x, axis=0)
-    return jnp.concatenate([*ends, jnp.asarray(others)])
+    return jnp.concatenate([*ends, jnp.asarray(sample)])
 
 
-def _exact_at(
+def _exact_velocities(
     probes: Int[Array, " probes"], field: AbstractField, mu: Points
 ) -> Float[Array, "probes d"]:
-    return exactly(field)(jax.tree.map(lambda leaf: leaf[probes], mu.tokens))
+    return use_exact_sums(field)(jax.tree.map(lambda leaf: leaf[probes], mu.tokens))

@@ -1,9 +1,9 @@
-"""How many Chebyshev nodes the sums of a flow need, chosen before it and watched.
+"""Plans of Chebyshev nodes for the sums of a flow, and their errors.
 
-A plan is accepted on what an eighth fewer nodes change at all tokens, and on what it
-misses where that is most, cell by cell, where sums are taken exactly; never on
-coefficients. It is a function of the state at the start alone: a run that goes on from
-a stored frame plans as it would have.
+The error of a plan is estimated by the change of all velocities with an eighth fewer
+nodes, and by exact sums at those tokens, one per cell, where the change is largest;
+never by coefficients. A plan depends only on the initial state, so a run that continues
+from a stored frame has the same plan as without the interruption.
 """
 
 import functools
@@ -20,104 +20,119 @@ from typing_extensions import override
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
-from meanfield.flows._compiled import compiled
+from meanfield.flows._compilation import compile_function
 from meanfield.measures import (
     Chebyshev,
-    Interpolated,
+    InterpolationDetector,
+    InterpolationSignal,
     Points,
-    Revealing,
-    coarsely,
-    exactly,
-    some_of,
-    suspects,
+    coarsen,
+    subsample,
+    use_exact_sums,
+    worst_tokens,
 )
 from meanfield.measures.reductions.cells import PAIRS
 
-from ._planner import SEEN, Planner, over_largest
+from ._planner import SAFETY_FACTOR, Planner, relative_convergence
 
-DIMENSIONS = 3  # beyond, nodes are too many
-RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
-SAMPLE = 20_000  # tokens that nodes are tried on before all
-FLOPS = 4e10  # a second, on two cores
-WORTH = 0.8  # of the time of exact sums that interpolation may take
-MARGIN = 0.5  # of the tolerance that a plan may miss: tokens will move
+DIMENSIONS = 3  # the largest dimension; beyond, there would be too many nodes
+RUNGS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384)  # numbers of nodes along an axis
+SAMPLE = 20_000  # tokens of the first search for the number of nodes
+FLOPS = 4e10  # per second, on two cores
+WORTH = 0.8  # longest time of interpolated sums, as a fraction of that of exact ones
+MARGIN = 0.5  # largest error of a plan, in tolerances: it grows as tokens move
 
 
 class NodePlanner(Planner[Chebyshev]):
-    """Nodes of one box around all tokens, tried on some of them and then on all."""
+    """Plans nodes of one box around all tokens, by a sample and then by all of them."""
 
     @override
-    def may(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
-        """They do nothing for sums of links, and for those along slices."""
+    def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
+        """Whether interpolation may save time; never for links or sums along slices."""
         n, d = mu.tokens.x.shape
         counts = (RUNGS[0],) * d
-        if d > DIMENSIONS or not affordable(n, counts):
+        if d > DIMENSIONS or not is_affordable(n, counts):
             return False
         field = lambda tokens, logs: dynamics.field(
-            jnp.asarray(t), Points(tokens, logs, Revealing(counts=counts))
+            jnp.asarray(t), Points(tokens, logs, InterpolationDetector(counts=counts))
         )(tokens)
         try:
             eqx.filter_eval_shape(field, mu.tokens, mu.log_weights)
-        except Interpolated:
+        except InterpolationSignal:
             return True
         return False
 
     @override
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> Chebyshev | None:
         n, d = mu.tokens.x.shape
-        few = _Search(_changed, dynamics, t, some_of(mu, SAMPLE, far=2), n)
-        counts = few.enough((RUNGS[0],) * d)
+        sample_search = _Search(
+            _coarsening_error, dynamics, t, subsample(mu, SAMPLE, far=2), n
+        )
+        counts = sample_search.find_counts((RUNGS[0],) * d)
         if counts is not None:
-            counts = _Search(_missed, dynamics, t, mu, n).enough(few.narrowed(counts))
-        return None if counts is None else _with(mu, counts)
+            counts = _Search(_field_error, dynamics, t, mu, n).find_counts(
+                sample_search.reduce_counts(counts)
+            )
+        return None if counts is None else _chebyshev_plan(mu, counts)
 
     @override
-    def roomier(
+    def enlarge(
         self, dynamics: AbstractDynamics, mu: Points, t: Time
     ) -> Chebyshev | None:
         assert isinstance(mu.reduction, Chebyshev)
         assert mu.reduction.counts is not None
-        more = _grown(mu.reduction.counts, 1.0)
-        fits = more is not None and affordable(mu.tokens.n, more)
-        return _with(mu, more) if more is not None and fits else None
+        counts = _next_counts(mu.reduction.counts, 1.0)
+        is_worthwhile = counts is not None and is_affordable(mu.tokens.n, counts)
+        return (
+            _chebyshev_plan(mu, counts)
+            if counts is not None and is_worthwhile
+            else None
+        )
 
     @override
-    def missed(
+    def sum_convergence(
         self,
-        how: Chebyshev,
+        reduction: Chebyshev,
         freeze: Callable[[Points], AbstractField],
         mu: Points,
         field: AbstractField,
     ) -> Convergence:
-        """At all tokens compared with the field of fewer nodes, which misses more.
+        """Error estimate by fewer nodes at all tokens, and by exact sums at the worst.
 
-        Where they differ most, cell by cell, with exact sums.
+        The worst tokens are those of each cell where the two fields differ most.
         """
         velocities = field(mu.tokens)
         gaps = _gaps(freeze, mu, velocities)
-        probes = suspects(mu.tokens.x, gaps)
-        exact = exactly(field)(jax.tree.map(lambda leaf: leaf[probes], mu.tokens))
-        missed = jnp.max(jnp.abs(velocities[probes] - exact))
-        missed = jnp.maximum(jnp.max(gaps), missed)
-        return over_largest(SEEN * missed, velocities, how.tolerance)
+        probes = worst_tokens(mu.tokens.x, gaps)
+        exact = use_exact_sums(field)(
+            jax.tree.map(lambda leaf: leaf[probes], mu.tokens)
+        )
+        error = jnp.max(jnp.abs(velocities[probes] - exact))
+        error = jnp.maximum(jnp.max(gaps), error)
+        return relative_convergence(
+            SAFETY_FACTOR * error, velocities, reduction.tolerance
+        )
 
 
 def _gaps(
     freeze: Callable[[Points], AbstractField], mu: Points, velocities: Array
 ) -> Float[Array, " n"]:
-    """What fewer nodes change about each token's velocity."""
-    changes = velocities - freeze(coarsely(mu))(mu.tokens)
+    """Change of each token's velocity with fewer nodes."""
+    changes = velocities - freeze(coarsen(mu))(mu.tokens)
     return jnp.max(jnp.abs(changes), axis=1)
 
 
-def affordable(n: int, counts: tuple[int, ...]) -> bool:
-    """Whether interpolating the field of `n` tokens is worth its nodes."""
+def is_affordable(n: int, counts: tuple[int, ...]) -> bool:
+    """Whether interpolation with these nodes saves time for `n` tokens."""
     products = 2 * (2 * len(counts) + 1) * math.prod(counts) / FLOPS
     return products + 8 * sum(counts) / PAIRS < WORTH * n / PAIRS
 
 
 class _Search(NamedTuple):
-    """Trials on a measure, for a flow of `n` tokens; `trial` gives errors."""
+    """A search for numbers of nodes, on a measure, for a flow of `n` tokens.
+
+    `trial` gives the error of a plan over its tolerance.
+    """
 
     trial: Callable[[AbstractDynamics, Points, Time], Float[Array, ""]]
     dynamics: AbstractDynamics
@@ -126,21 +141,21 @@ class _Search(NamedTuple):
     n: int
 
     def error(self, counts: tuple[int, ...]) -> float:
-        """What so many nodes miss, over what they may."""
-        mu = self.mu.summed(_with(self.mu, counts))
+        """The error with these nodes, relative to the largest allowed error."""
+        mu = self.mu.replace_reduction(_chebyshev_plan(self.mu, counts))
         return float(self.trial(self.dynamics, mu, self.t)) / MARGIN
 
-    def enough(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        """The first counts, from these on, that do; `None` if none is worth it."""
-        while counts is not None and affordable(self.n, counts):
+    def find_counts(self, counts: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        """The first sufficient counts from these on; `None` if none saves time."""
+        while counts is not None and is_affordable(self.n, counts):
             error = self.error(counts)
             if error <= 1:
                 return counts
-            counts = _grown(counts, _factor(error, self.mu))
+            counts = _next_counts(counts, _factor(error, self.mu))
         return None
 
-    def narrowed(self, counts: tuple[int, ...]) -> tuple[int, ...]:
-        """The same with fewer nodes along each axis, where those do."""
+    def reduce_counts(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """The counts, reduced along each axis as far as the error allows."""
         for axis in range(len(counts)):
             for rung in reversed([r for r in RUNGS if r < counts[axis]]):
                 fewer = (*counts[:axis], rung, *counts[axis + 1 :])
@@ -150,52 +165,56 @@ class _Search(NamedTuple):
         return counts
 
 
-@compiled
-def _changed(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array, ""]:
-    """What fewer nodes change about a field, over its tolerance."""
+@compile_function
+def _coarsening_error(
+    dynamics: AbstractDynamics, mu: Points, t: Time
+) -> Float[Array, ""]:
+    """Change of a field with fewer nodes, relative to its tolerance."""
     assert isinstance(mu.reduction, Chebyshev)
     freeze = functools.partial(dynamics.field, jnp.asarray(t))
     velocities = freeze(mu)(mu.tokens)
-    changed = jnp.max(_gaps(freeze, mu, velocities))
-    return _over(over_largest(SEEN * changed, velocities, mu.reduction.tolerance))
+    change = jnp.max(_gaps(freeze, mu, velocities))
+    return _error_ratio(
+        relative_convergence(SAFETY_FACTOR * change, velocities, mu.reduction.tolerance)
+    )
 
 
-@compiled
-def _missed(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array, ""]:
-    """The error of a field over its tolerance; infinite if it is unconverged."""
+@compile_function
+def _field_error(dynamics: AbstractDynamics, mu: Points, t: Time) -> Float[Array, ""]:
+    """Error of a field relative to its tolerance; infinite if it is unconverged."""
     freeze = functools.partial(dynamics.field, jnp.asarray(t))
     field = freeze(mu)
     assert isinstance(mu.reduction, Chebyshev)
-    worst = _over(NodePlanner().missed(mu.reduction, freeze, mu, field))
+    worst = _error_ratio(NodePlanner().sum_convergence(mu.reduction, freeze, mu, field))
     if field.convergence is not None:
-        missed = field.convergence.residual > field.convergence.tolerance
-        worst = jnp.where(missed, jnp.inf, worst)
+        is_unconverged = field.convergence.residual > field.convergence.tolerance
+        worst = jnp.where(is_unconverged, jnp.inf, worst)
     return worst
 
 
-def _over(error: Convergence) -> Float[Array, ""]:
-    """An error over its tolerance; infinite if it is not a number."""
+def _error_ratio(error: Convergence) -> Float[Array, ""]:
+    """Error relative to its tolerance; infinite if it is NaN."""
     return jnp.nan_to_num(error.residual / error.tolerance, nan=jnp.inf)
 
 
 def _factor(error: float, mu: Points) -> float:
-    """How many times more nodes are needed, if errors fall geometrically."""
+    """Factor by which more nodes are needed, if errors fall geometrically."""
     assert isinstance(mu.reduction, Chebyshev)
-    asked = math.log(mu.reduction.tolerance * MARGIN)
-    reached = asked + math.log(error) if math.isfinite(error) else 0.0
-    return min(asked / min(reached, math.log(0.5)), 2.0)
+    log_tolerance = math.log(mu.reduction.tolerance * MARGIN)
+    log_error = log_tolerance + math.log(error) if math.isfinite(error) else 0.0
+    return min(log_tolerance / min(log_error, math.log(0.5)), 2.0)
 
 
-def _grown(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
-    """The next rung above, at least `factor` times as many; `None` at the top."""
-    found = [
+def _next_counts(counts: tuple[int, ...], factor: float) -> tuple[int, ...] | None:
+    """The next rungs with about `factor` times as many nodes; `None` at the top."""
+    next_rungs = [
         next((r for r in RUNGS if r > count and r >= 0.9 * factor * count), None)
         for count in counts
     ]
-    grown = tuple(rung for rung in found if rung is not None)
-    return grown if len(grown) == len(counts) else None
+    larger_counts = tuple(rung for rung in next_rungs if rung is not None)
+    return larger_counts if len(larger_counts) == len(counts) else None
 
 
-def _with(mu: Points, counts: tuple[int, ...]) -> Chebyshev:
+def _chebyshev_plan(mu: Points, counts: tuple[int, ...]) -> Chebyshev:
     assert isinstance(mu.reduction, Chebyshev)
-    return Chebyshev(mu.reduction.tolerance, mu.reduction.otherwise, counts)
+    return Chebyshev(mu.reduction.tolerance, mu.reduction.fallback, counts)

@@ -1,4 +1,4 @@
-"""What a way to interpolate sums has to know so that flows can use it."""
+"""The interface of planners, which choose the parameters of inexact sums."""
 
 import abc
 from collections.abc import Callable
@@ -10,41 +10,43 @@ from jaxtyping import Array
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import AbstractPlanned, Points
+from meanfield.measures import AbstractPlannedReduction, Points
 
-H = TypeVar("H", bound=AbstractPlanned)
+H = TypeVar("H", bound=AbstractPlannedReduction)
 
-SEEN = 2  # An error may be twice what is seen of it: the worst of 6 000 was 1.6 times.
+SAFETY_FACTOR = 2  # error over its estimate; the largest of 6 000 cases was 1.6
 
 
 class Planner(abc.ABC, Generic[H]):
-    """How sums of one kind are planned, given room, and watched."""
+    """Plans, enlarges and checks sums of one kind."""
 
     @abc.abstractmethod
-    def may(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
-        """Whether a plan may be worth it for a field, by its shapes alone."""
+    def is_applicable(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> bool:
+        """Whether a plan may save time, judged by the shapes of a field only."""
 
     @abc.abstractmethod
     def plan(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> H | None:
-        """How sums hold the field to the tolerance; `None` if that is not worth it."""
+        """A plan that keeps the field within tolerance; `None` if it is too slow."""
 
     @abc.abstractmethod
-    def roomier(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> H | None:
-        """A plan with more room, after one was lost; `None` if exact sums cost less."""
+    def enlarge(self, dynamics: AbstractDynamics, mu: Points, t: Time) -> H | None:
+        """A larger plan after a failure; `None` if exact sums would be faster."""
 
     @abc.abstractmethod
-    def missed(
+    def sum_convergence(
         self,
-        how: H,
+        reduction: H,
         freeze: Callable[[Points], AbstractField],
         mu: Points,
         field: AbstractField,
     ) -> Convergence:
-        """What the field of planned tokens misses, over the largest velocity."""
+        """Error of the field by planned sums, relative to the largest velocity."""
 
 
-def over_largest(error: Array, velocities: Array, tolerance: float) -> Convergence:
-    """An error of velocities over the largest of them."""
+def relative_convergence(
+    error: Array, velocities: Array, tolerance: float
+) -> Convergence:
+    """Convergence with an error of velocities relative to the largest of them."""
     scale = jnp.max(jnp.abs(velocities))
     relative = jnp.where(scale > 0, error / scale, error)
     return Convergence(relative, jnp.asarray(tolerance, error.dtype))

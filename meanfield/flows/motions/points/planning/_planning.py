@@ -1,7 +1,7 @@
-"""Which of the ways to interpolate plans the sums of a flow.
+"""Choice of the planner for the sums of a flow.
 
-A plan is a function of the state at the start alone: a run that goes on from a stored
-frame plans as it would have.
+A plan depends only on the initial state, so a run that continues from a stored frame
+has the same plan as without the interruption.
 """
 
 from collections.abc import Callable
@@ -13,57 +13,63 @@ from meanfield._array import is_concrete, is_tracing
 from meanfield._typing import Time
 from meanfield.dynamics import AbstractDynamics
 from meanfield.fields import AbstractField, Convergence
-from meanfield.measures import AbstractPlanned, Cells, Chebyshev, Points, exactly
+from meanfield.measures import (
+    AbstractPlannedReduction,
+    Cells,
+    Chebyshev,
+    Points,
+    use_exact_sums,
+)
 
 from ._cell_plans import CellPlanner
 from ._node_plans import NodePlanner
 from ._planner import Planner
 
-PLANNERS: dict[type[AbstractPlanned], Planner[Any]] = {
+PLANNERS: dict[type[AbstractPlannedReduction], Planner[Any]] = {
     Chebyshev: NodePlanner(),
     Cells: CellPlanner(),
 }
 
 
-def planned(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
-    """The tokens with sums planned so that they hold its field to the tolerance.
+def plan_sums(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points:
+    """Tokens whose sums are planned to keep the field within the tolerance.
 
-    What a reduction falls back on is planned in its place where it is not worth it; in
-    the end exact sums, as where numbers are not known: inside a `jit` or under a
-    derivative. Tokens without such a reduction, or with a plan, come back as they are.
+    If a reduction would not save time, its fallback is planned instead, and exact sums
+    at last. Sums are also exact inside `jit` or a derivative, where values are not
+    known. Tokens without such a reduction, or with a plan, are returned unchanged.
 
     Examples:
         >>> from meanfield import Points, attentions
-        >>> from meanfield.flows import planned
+        >>> from meanfield.flows import plan_sums
         >>> from meanfield.measures import Chebyshev
         >>> x = jax.random.normal(jax.random.key(0), (20_000, 1))
         >>> mu = Points.uniform(x, reduction=Chebyshev(1e-6))
         >>> softmax = attentions["softmax"]([[1.0]], [[1.0]], [[1.0]])
-        >>> plan = planned(softmax, mu, 0.0).reduction
+        >>> plan = plan_sums(softmax, mu, 0.0).reduction
         >>> mu.reduction.counts is None, 8 < plan.counts[0] < 64
         (True, True)
     """
-    how = mu.reduction
-    if not isinstance(how, AbstractPlanned) or how.is_planned:
+    reduction = mu.reduction
+    if not isinstance(reduction, AbstractPlannedReduction) or reduction.is_planned:
         return mu
     if is_tracing() or not all(map(is_concrete, jax.tree.leaves((dynamics, mu)))):
-        return exactly(mu)
-    planner, plan = _planner(how), None
-    if planner.may(dynamics, mu, t):
+        return use_exact_sums(mu)
+    planner, plan = _planner(reduction), None
+    if planner.is_applicable(dynamics, mu, t):
         plan = planner.plan(dynamics, mu, t)
     if plan is not None:
-        return mu.summed(plan)
-    return planned(dynamics, mu.summed(how.otherwise), t)
+        return mu.replace_reduction(plan)
+    return plan_sums(dynamics, mu.replace_reduction(reduction.fallback), t)
 
 
 def interpolations(
     dynamics: AbstractDynamics, mu: Points, t: Time
-) -> tuple[AbstractPlanned, ...]:
-    """The ways to interpolate sums of a field that may be worth it, by its shapes.
+) -> tuple[AbstractPlannedReduction, ...]:
+    """The reductions of tokens that may save time for a field, judged by its shapes.
 
     Args:
-        dynamics: gives the field.
-        mu: tokens whose sums wait for a plan.
+        dynamics: the dynamics, which gives the field.
+        mu: tokens whose sums are not planned yet.
         t: the time.
 
     Examples:
@@ -76,48 +82,58 @@ def interpolations(
         >>> [len(interpolations(moves, nodes, 0.0)) for moves in (softmax, sliced)]
         [1, 0]
     """
-    how = mu.reduction
-    if not isinstance(how, AbstractPlanned):
+    reduction = mu.reduction
+    if not isinstance(reduction, AbstractPlannedReduction):
         return ()
-    more = interpolations(dynamics, mu.summed(how.otherwise), t)
-    return (how, *more) if _planner(how).may(dynamics, mu, t) else more
+    more = interpolations(dynamics, mu.replace_reduction(reduction.fallback), t)
+    return (
+        (reduction, *more)
+        if _planner(reduction).is_applicable(dynamics, mu, t)
+        else more
+    )
 
 
-def unplanned(mu: Points) -> Points:
-    """Tokens before they were planned: what moves is to be looked at anew."""
-    how = mu.reduction
-    return mu.summed(how.unplanned) if isinstance(how, AbstractPlanned) else mu
+def discard_plan(mu: Points) -> Points:
+    """Tokens without the plan of their sums, which can then be planned again."""
+    reduction = mu.reduction
+    return (
+        mu.replace_reduction(reduction.unplanned_copy)
+        if isinstance(reduction, AbstractPlannedReduction)
+        else mu
+    )
 
 
-def roomier(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
-    """Planned tokens with more room, or what the plan falls back on instead.
+def enlarge_plan(dynamics: AbstractDynamics, mu: Points, t: Time) -> Points | None:
+    """Tokens with a larger plan, or with a plan for the fallback of their reduction.
 
-    `None` if nothing is interpolated.
+    `None` if their sums are not planned.
     """
-    how = mu.reduction
-    if not isinstance(how, AbstractPlanned) or not how.is_planned:
+    reduction = mu.reduction
+    if not isinstance(reduction, AbstractPlannedReduction) or not reduction.is_planned:
         return None
-    more = _planner(how).roomier(dynamics, mu, t)
-    if more is not None:
-        return mu.summed(more)
-    return planned(dynamics, mu.summed(how.otherwise), t)
+    larger_plan = _planner(reduction).enlarge(dynamics, mu, t)
+    if larger_plan is not None:
+        return mu.replace_reduction(larger_plan)
+    return plan_sums(dynamics, mu.replace_reduction(reduction.fallback), t)
 
 
-def missed(
+def sum_convergence(
     freeze: Callable[[Points], AbstractField], mu: Points, field: AbstractField
 ) -> Convergence | None:
-    """What the field of planned tokens misses; `None` if sums are exact.
+    """Error of the field by planned sums; `None` if sums are exact.
 
     Args:
         freeze: gives the field of tokens.
         mu: the tokens.
         field: their field.
     """
-    how = mu.reduction
-    if not isinstance(how, AbstractPlanned) or not how.is_planned:
+    reduction = mu.reduction
+    if not isinstance(reduction, AbstractPlannedReduction) or not reduction.is_planned:
         return None
-    return _planner(how).missed(how, freeze, mu, field)
+    return _planner(reduction).sum_convergence(reduction, freeze, mu, field)
 
 
-def _planner(how: AbstractPlanned) -> Planner[Any]:
-    return next(planner for kind, planner in PLANNERS.items() if isinstance(how, kind))
+def _planner(reduction: AbstractPlannedReduction) -> Planner[Any]:
+    return next(
+        planner for kind, planner in PLANNERS.items() if isinstance(reduction, kind)
+    )

@@ -1,0 +1,230 @@
+"""Public names of version 0.2 that 0.3 renamed: each still works, with a warning."""
+
+import inspect
+import sys
+import warnings
+from collections.abc import Callable
+
+# A module, then each old name before the new one. The tables go with version 0.4.
+_NAMES = """
+meanfield
+    Moving MovingContext
+meanfield.attention
+    AbstractSmearedCoupling AbstractClosedFormCoupling, closed_on_gaussians
+    gaussian_variants, own_options variant_options
+meanfield.attention.sparse
+    CausallyLearned CausalLearnedSorting, Learned LearnedSorting, Reordered
+    FixedSorting, balanced balance_logs, balanced_causally balance_logs_causally,
+    pooled block_sums, pooled_before prefix_sums
+meanfield.distances
+    conditional conditional_wasserstein, lines line_marginals, nearest
+    best_distance, quantised quantise, sliced sliced_wasserstein
+meanfield.dynamics
+    Moving MovingContext, Still StaticContext, stacked stack_trees
+meanfield.endings
+    endings_in_words summarise_endings
+meanfield.energies
+    Twisted TwistedMetric, free measure_energies, natural attention_energies,
+    steepest steepest_rate
+meanfield.errors
+    ProcessLost ProcessLostError, SimulationFailed SimulationError,
+    VerificationFailed VerificationError
+meanfield.flows
+    Doubt ErrorEstimate, Seen Observation, compiled compile_function, doubt
+    error_estimate, followed flow_problem, over_jumps steps_over_jumps, planned
+    plan_sums, prepared prepare_problem
+meanfield.linalg
+    positive_definite is_positive_definite
+meanfield.measures
+    AbstractPlanned AbstractPlannedReduction, COARSE MAX_ROUGHNESS, FEWEST
+    MIN_CELLS, Fenced CheckedCells, Interpolated InterpolationSignal, LARGEST
+    MAX_BLOCK_NUMBERS, MISSING MAX_MISSING_MASS, Ordered SequenceCheck, Revealing
+    InterpolationDetector, Rotated RotatedSigmaPoints, TURN MAX_TURN, Unchecked
+    UncheckedCells, beside as_batched, check_upright check_no_shear, clouds_abreast
+    max_batch_size, coarsely coarsen, exactly use_exact_sums, some_of subsample,
+    suspects worst_tokens, typical typical_layout, unchecked use_unchecked_cells,
+    unfenced use_fallback, unread unsupported_measure
+meanfield.measures.edges
+    even even_edges, graded graded_edges
+meanfield.models
+    Listed ModelEntry, Trained TrainedNetwork, listed list_models, text_in
+    resolve_text
+meanfield.plotting
+    named output_path, put write_file
+meanfield.reproduce
+    Reproduced ReproducedFigure, chosen select_experiments
+meanfield.runs
+    Fall EnergyChange, Foresight Forecast, foreseen forecast, in_words
+    describe_duration, readable format_bytes, refuse_changed_plugins
+    check_plugins_unchanged, refuse_full_disk check_disk_space, stored_start
+    load_start, with_attention add_attention, with_words add_word_coordinate
+meanfield.scores
+    Transposed TransposedScore, transposed transpose
+meanfield.spec
+    Moved MeasureInfo, OF_HEADS HEADWISE_KEYS, beside relative_paths, knows has_key,
+    laid_over merge_values, located resolve_paths, name_in relative_name, with_files
+    replace_files, with_values replace_values
+meanfield.theorems
+    by_attention statements_by_attention, chosen select_statements, described
+    describe_statement, measured verify_statement
+meanfield.training
+    Cooling Annealing, Item Sample, Items Samples, MeetingBlock CrossAttentionBlock,
+    after post_norm_block, before pre_norm_block, examined evaluate
+"""
+# A class as its module exports it, then each old member before the new one.
+_MEMBERS = """
+meanfield.attention.AbstractClosedFormCoupling
+    smeared gaussian_barycentre
+meanfield.attention.AbstractCoupling
+    across cross_barycentre, bounded_across is_cross_bounded, linearly_bounded
+    is_linearly_bounded
+meanfield.attention.AbstractGaussianCoupling
+    affine_across cross_affine
+meanfield.distances.Distance
+    how method
+meanfield.dynamics.AbstractContext
+    at measure_at
+meanfield.dynamics.AbstractDynamics
+    linearly_bounded is_linearly_bounded
+meanfield.dynamics.Heads
+    count n_heads
+meanfield.dynamics.MovingContext
+    through from_frames
+meanfield.endings.Status
+    failed is_failure, named from_name
+meanfield.energies.AbstractEnergy
+    on_gaussian value_on_gaussian, on_grid value_on_grid, on_points value_on_points,
+    slopes moment_gradients
+meanfield.flows.AbstractStop
+    watches_speed needs_speed
+meanfield.flows.Observation
+    changing is_changing
+meanfield.flows.Trajectory
+    at frame, due predicted_blow_up, lapse convergence_failure, missed sum_error,
+    predicted prediction
+meanfield.flows.motions.Motion
+    abreast batch_size, alike share_plan, ask_again diagnose_failure, at_start
+    reference, driven add_noise, is_fenced is_checked, jumps has_jumps, laid_out
+    schedule_steps, missed sum_convergence, onward extrapolate, planned plan, ready
+    prepare, roomier enlarge_plan, splits is_split, unplanned discard_plan,
+    vanishing vanishing_status
+meanfield.measures.AbstractBox
+    continued extend_density, let_through apply_walls
+meanfield.measures.AbstractMeasure
+    at replace_coordinates, read_by accept
+meanfield.measures.AbstractReader
+    of_facing read_facing, of_gaussian read_gaussian, of_grid read_grid, of_nodes
+    read_nodes, of_points read_points, of_quadrature read_quadrature
+meanfield.measures.AbstractRule
+    along factor_nodes
+meanfield.measures.Points
+    counted safe_tokens, restricted restrict, scaled shift_log_weights, summed
+    replace_reduction
+meanfield.measures.Quadrature
+    of from_rule
+meanfield.runs.representations.AbstractRepresentation
+    begins_with start_type, in_full default_keys, lost outflow, of_frame from_frame,
+    of_law from_law, of_tokens from_tokens, out_of_steps step_advice, place
+    space_variable, remembers_start needs_start, size_in_full full_size,
+    stands_for_tokens tokens_note
+meanfield.scores.AbstractQuadraticScore
+    of_keys key_terms, of_queries query_terms
+meanfield.scores.Masked
+    allowed is_allowed
+meanfield.theorems.Statement
+    misprinted register_misprint, printed misprint, refuted_by register_control,
+    refuted_if set_control
+meanfield.training.AbstractTask
+    items samples, refuse check_network
+meanfield.training.Recipe
+    rate_of learning_rate_at
+"""
+
+
+def _parse(table: str) -> dict[str, dict[str, str]]:
+    """The pairs of names below each line that is not indented."""
+    words: dict[str, list[str]] = {}
+    owner = ""
+    for line in table.strip().splitlines():
+        if line[0] != " ":
+            owner = line
+        else:
+            words.setdefault(owner, []).extend(line.replace(",", " ").split())
+    return {
+        owner: dict(zip(names[::2], names[1::2], strict=True))
+        for owner, names in words.items()
+    }
+
+
+RENAMED = _parse(_NAMES)
+MEMBERS = _parse(_MEMBERS)
+
+
+def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
+    """`__getattr__` of a module, for the old names of what it exports.
+
+    The members of its classes keep their old names, too.
+
+    Args:
+        module: its `__name__`.
+        stacklevel: frames from the warning to the code that asks for the name.
+    """
+
+    def load(name: str) -> object:
+        """The object that was called `name`.
+
+        Raises:
+            AttributeError: if the module never had such a name.
+        """
+        new_name = RENAMED.get(module, {}).get(name)
+        if new_name is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        _warn(f"{module}.{name}", new_name, stacklevel + 1)
+        return getattr(sys.modules[module], new_name)
+
+    _keep_members(module)
+    return load
+
+
+def _keep_members(module: str) -> None:
+    """Gives the classes of a module, which is loaded, their old members."""
+    for path, names in MEMBERS.items():
+        owner, _, name = path.rpartition(".")
+        if owner == module:
+            _keep(getattr(sys.modules[module], name), names)
+
+
+class _OldMember:
+    """A member under its old name, of a class and of its instances."""
+
+    def __init__(self, old: str, new: str):
+        self.old, self.new = old, new
+
+    def __get__(self, instance: object, owner: type) -> object:
+        frame = inspect.currentframe()
+        frame, stacklevel = frame and frame.f_back, 3
+        # Equinox looks attributes up in a frame of its own.
+        while frame and frame.f_globals["__name__"].startswith("equinox"):
+            frame, stacklevel = frame.f_back, stacklevel + 1
+        _warn(f"{owner.__name__}.{self.old}", self.new, stacklevel)
+        return getattr(owner if instance is None else instance, self.new)
+
+
+def _keep(cls: type, names: dict[str, str]) -> None:
+    """Lets `cls` be used, and derived from, with the old names of its members."""
+    for old, new in names.items():
+        setattr(cls, old, _OldMember(old, new))
+
+    def __init_subclass__(sub: type, **kwargs: object) -> None:
+        super(cls, sub).__init_subclass__(**kwargs)
+        for old, new in names.items():
+            if old in vars(sub) and new not in vars(sub):
+                _warn(f"{sub.__name__}.{old}", new, stacklevel=4)
+                setattr(sub, new, vars(sub)[old])
+
+    setattr(cls, "__init_subclass__", classmethod(__init_subclass__))  # noqa: B010
+
+
+def _warn(old: str, new: str, stacklevel: int) -> None:
+    message = f"`{old}` is called `{new}` since version 0.3."
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)

@@ -1,0 +1,18 @@
+"""Access from lower layers to functions of upper layers, which they must not import.
+
+A lower module calls such a function by its name in this registry. The functions are
+registered in `meanfield/__init__.py` and import the upper layer when they are called.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ._registry import Registry
+
+views: Registry[Callable[..., Any]] = Registry("view")
+"""Registered functions, each of which creates a view."""
+
+
+def view(name: str, *things: object) -> Any:
+    """View `name` of some objects, such as the dataset of a trajectory."""
+    return views[name](*things)

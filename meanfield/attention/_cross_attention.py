@@ -1,0 +1,212 @@
+"""Cross attention: barycentres of one measure at the tokens of another, by type."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+from typing_extensions import override
+
+from meanfield.errors import NotClosedError, UnsupportedError
+from meanfield.fields import AbstractField, Affine
+from meanfield.measures import (
+    AbstractMeasure,
+    AbstractReader,
+    Gaussian,
+    Points,
+    Quadrature,
+)
+from meanfield.scores import AbstractQuadraticScore, AbstractScore, Dot, Masked
+from meanfield.tokens import Tokens
+
+from ._coupling import (
+    AbstractClosedFormCoupling,
+    AbstractCoupling,
+    AbstractGaussianCoupling,
+    AbstractRowwise,
+)
+
+READS = "Cross attention is between points, Gaussians and grids"
+
+
+class ClosedForm(NamedTuple):
+    """A score and a coupling that map Gaussians to Gaussians."""
+
+    score: AbstractQuadraticScore
+    coupling: AbstractGaussianCoupling
+
+    def affine(self, queries: Gaussian, keys: Gaussian) -> Affine:
+        """The barycentre of Gaussian keys for Gaussian queries."""
+        if isinstance(self.coupling, AbstractRowwise):
+            return self.coupling.affine(self.score, keys)
+        return self.coupling.cross_affine(self.score, queries, keys)
+
+
+class AttentionParts(NamedTuple):
+    """The parts of an attention that the readers of this module need.
+
+    Attributes:
+        score: $s$.
+        coupling: the coupling.
+        closed_form: returns both if they map Gaussians to Gaussians, else raises
+            `NotClosedError`.
+        coupling_name: returns the name of the coupling.
+    """
+
+    score: AbstractScore
+    coupling: AbstractCoupling
+    closed_form: Callable[[], ClosedForm]
+    coupling_name: Callable[[], str]
+
+    def gaussian_barycentre(self, keys: Gaussian) -> AbstractField:
+        """The barycentre of a Gaussian at any token, independent of other queries.
+
+        Raises:
+            NotClosedError: if it has no closed form, or depends on other queries.
+            UnsupportedError: if the coupling does not support the score.
+        """
+        score, coupling = self.score, self.coupling
+        if isinstance(score, Masked):
+            raise NotClosedError(
+                "A mask compares positions, and a Gaussian has none, projected or not. "
+                "Use points."
+            )
+        if isinstance(coupling, AbstractClosedFormCoupling) and isinstance(score, Dot):
+            with contextlib.suppress(NotClosedError):
+                return coupling.gaussian_barycentre(score, keys)
+        return self.closed_form().coupling.affine(self.closed_form().score, keys)
+
+
+@dataclass(frozen=True)
+class CrossBarycentre(AbstractReader[AbstractField]):
+    """The barycentre of the keys, by the type of the queries."""
+
+    parts: AttentionParts
+    keys: AbstractMeasure
+    reads = READS
+
+    @override
+    def read_points(self, mu: Points) -> AbstractField:
+        return _TokenQueries(self.parts, mu)(self.keys)
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
+        return _GaussianQueries(self.parts, mu)(self.keys)
+
+    @override
+    def read_quadrature(self, mu: Quadrature) -> AbstractField:
+        return _NodeQueries(self.parts, mu)(self.keys)
+
+
+@dataclass(frozen=True)
+class _TokenQueries(AbstractReader[AbstractField]):
+    """The barycentre at tokens, by the type of the keys."""
+
+    parts: AttentionParts
+    queries: Points
+    reads = READS
+
+    @override
+    def read_points(self, mu: Points) -> AbstractField:
+        return self.parts.coupling.cross_barycentre(self.parts.score, self.queries, mu)
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
+        if not isinstance(self.parts.coupling, AbstractRowwise):
+            raise UnsupportedError(
+                f"`{self.parts.coupling_name()}` attention weighs the laws of queries "
+                "and of keys, and has no closed form for tokens that attend to a "
+                "Gaussian: give the context as tokens, or move a Gaussian."
+            )
+        return self.parts.gaussian_barycentre(mu)
+
+
+@dataclass(frozen=True)
+class _GaussianQueries(AbstractReader[AbstractField]):
+    """The barycentre for a Gaussian that must stay Gaussian, by type of the keys."""
+
+    parts: AttentionParts
+    queries: Gaussian
+    reads = READS
+
+    @override
+    def read_points(self, mu: Points) -> AbstractField:
+        raise NotClosedError(
+            "A Gaussian that attends to tokens does not stay Gaussian; use points, "
+            "`projected`, or a Gaussian context."
+        )
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
+        return self.parts.closed_form().affine(self.queries, mu)
+
+
+@dataclass(frozen=True)
+class _NodeQueries(AbstractReader[AbstractField]):
+    """The barycentre for a projected Gaussian, by the type of the keys."""
+
+    parts: AttentionParts
+    queries: Quadrature
+    reads = READS
+
+    @override
+    def read_points(self, mu: Points) -> AbstractField:
+        return self.parts.coupling.cross_barycentre(
+            self.parts.score, self.queries.points, mu
+        )
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> AbstractField:
+        """In closed form if there is one; otherwise from the nodes of both."""
+        if isinstance(self.parts.coupling, AbstractRowwise):
+            with contextlib.suppress(NotClosedError, UnsupportedError):
+                return self.parts.gaussian_barycentre(mu)
+        else:
+            with contextlib.suppress(NotClosedError, UnsupportedError):
+                return self.parts.closed_form().affine(self.queries.gaussian, mu)
+        return self.read_points(_copy_nodes(self.queries, mu).points)
+
+
+def _copy_nodes(quadrature: Quadrature, mu: Gaussian) -> Quadrature:
+    """Quadrature of `mu` with the nodes of another quadrature.
+
+    So the error estimate of the first quadrature covers this one, too.
+
+    Raises:
+        UnsupportedError: if the factor of `mu` has more columns than the nodes.
+    """
+    missing = quadrature.z.shape[1] - mu.factor.shape[1]
+    if missing < 0:
+        raise UnsupportedError(
+            "The projection of a Gaussian of low rank has no nodes for a context of "
+            "higher rank; give the context as tokens."
+        )
+    factor = jnp.pad(mu.factor, ((0, 0), (0, missing)))
+    return Quadrature(Gaussian(mu.mean, factor), quadrature.z, quadrature.weights)
+
+
+@dataclass(frozen=True)
+class CrossBound(AbstractReader[Bool[Array, ""]]):
+    """Whether the barycentre of the keys grows at most linearly in the query."""
+
+    score: AbstractScore
+    coupling: AbstractCoupling
+    reads = READS
+
+    @override
+    def read_points(self, mu: Points) -> Bool[Array, ""]:
+        return self.coupling.is_cross_bounded(self.score, mu)
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> Bool[Array, ""]:
+        """For a rowwise coupling, the answer for tokens.
+
+        The mean of a link over Gaussian keys is bounded, or linear, if the link is; the
+        mean of tilted Gaussian keys is affine.
+        """
+        if not isinstance(self.coupling, AbstractRowwise):
+            return self.coupling.is_cross_bounded(self.score, mu)
+        token = Points(Tokens(mu.mean[None, :]), jnp.zeros(1, mu.mean.dtype))
+        return self.read_points(token)

@@ -1,2 +1,0 @@
-from ._doubt import Doubt as Doubt
-from ._doubt import doubt as doubt

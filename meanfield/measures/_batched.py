@@ -1,0 +1,84 @@
+"""Batching of small clouds: how many are integrated in one call.
+
+A batch shares the overhead of a sum over few tokens. But a large batch waits for its
+slowest member and exceeds the cache, so the batch size follows from the block size of
+sums over large clouds.
+"""
+
+from typing import TypeVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from typing_extensions import override
+
+from ._gaussian import Gaussian
+from ._measure import AbstractMeasure
+from ._points import Points
+from ._reader import AbstractReader
+from .reductions import AbstractReduction, Blocked, BlockedBatch, Dense
+
+M = TypeVar("M", bound=AbstractMeasure)
+
+SHARE = 4  # batches per block: 1 MB each on a CPU, 16 to 32 clouds of 64 tokens
+
+
+class MaxBatchSize(AbstractReader[int]):
+    """The number of clouds of this size, or of those in a stack, in one batch.
+
+    Zero for large, interpolated or already batched clouds, and for other measures.
+    """
+
+    @override
+    def check(self, mu: AbstractMeasure) -> None:
+        del mu  # stacks are allowed
+
+    @override
+    def read_points(self, mu: Points) -> int:
+        n, d = mu.tokens.x.shape[-2:]
+        room = _numbers(mu.reduction, mu.tokens.x.dtype) // SHARE
+        count = room // (n * (n + d))
+        return count if count > 1 else 0
+
+    @override
+    def read_nodes(self, mu: AbstractMeasure, nodes: Points) -> int:
+        return 0
+
+    @override
+    def read_grid(self, mu: AbstractMeasure) -> int:
+        return 0
+
+    @override
+    def read_gaussian(self, mu: Gaussian) -> int:
+        return 0
+
+    @override
+    def read_facing(self, mu: AbstractMeasure) -> int:
+        return 0
+
+
+def as_batched(mu: M) -> M:
+    """The measure with a `BlockedBatch` reduction, if it is a small cloud.
+
+    Examples:
+        >>> from meanfield import Points
+        >>> from meanfield.measures import as_batched
+        >>> type(as_batched(Points.uniform(jnp.zeros((8, 2)))).reduction).__name__
+        'BlockedBatch'
+    """
+    if not (isinstance(mu, Points) and isinstance(mu.reduction, Blocked)):
+        return mu
+    if not max_batch_size(mu):
+        return mu
+    return eqx.tree_at(lambda cloud: cloud.reduction, mu, BlockedBatch(mu.reduction))
+
+
+def _numbers(reduction: AbstractReduction, dtype: jnp.dtype) -> int:
+    """The number of scores in a block; zero for interpolated sums."""
+    reduction = Blocked() if isinstance(reduction, Dense) else reduction
+    if not isinstance(reduction, Blocked):
+        return 0
+    block = reduction.shape(dtype)
+    return block.keys * block.queries
+
+
+max_batch_size = MaxBatchSize()

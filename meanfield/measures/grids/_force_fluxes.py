@@ -1,0 +1,107 @@
+r"""Fluxes between cells that are driven by pressures and potentials.
+
+A pressure $p(\rho)$ drives the flux $-\nabla p$ through a face, the difference of the
+two cells divided by the distance of their centres. This is of second order, and
+monotone for steps within the bound that the stiffness sets, also at vacuum. For
+$p = \rho U' - U$ it is $-\theta\nabla U'$ with the mean
+$\theta = \Delta p/\Delta U'$ of the two densities, so that the dissipation of
+$\int U(\rho)$ is a sum of squares on the grid, too. A potential known at cells gives
+the velocity $-\nabla\phi$ at the face between two of them.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from meanfield._forces import CellForces
+from meanfield.cells import align_axis, centres, neighbours, widths
+
+from ._boxes import AbstractBox
+from ._upwind import Fluxes
+
+
+class ForceFluxes(NamedTuple):
+    """Fluxes and velocities that forces cause across one axis.
+
+    Attributes:
+        flux: mass per time that pressures drive through each face.
+        emptying: largest rate at which they may empty each cell, as a fraction of its
+            mass per time.
+        velocity: velocity of the potential at each face, relative to the axis.
+        mean_velocity: mean velocity of the mass in each cell, from pressures and
+            potentials.
+    """
+
+    flux: Float[Array, "layers ..."]
+    emptying: Float[Array, "layers ..."]
+    velocity: Float[Array, "layers ..."]
+    mean_velocity: Float[Array, "layers ..."]
+
+    def add_fluxes(self, fluxes: Fluxes) -> Fluxes:
+        """Sum with the fluxes of velocities, which include those of the potential."""
+        flux, emptying = fluxes
+        return Fluxes(flux + self.flux, emptying + self.emptying)
+
+
+def force_fluxes(
+    forces: CellForces,
+    masses: Float[Array, "layers ..."],
+    *,
+    edges: tuple[Float[Array, "..."], ...],
+    axes: Float[Array, "d d"],
+    box: AbstractBox,
+) -> tuple[ForceFluxes, ...]:
+    """Fluxes and velocities that forces cause, by axis; the outside has no pressure.
+
+    Args:
+        forces: forces on the cells.
+        masses: masses of the cells.
+        edges: edges of the cells along each axis.
+        axes: orthogonal axes of the box.
+        box: the box, which sets the boundary condition at its walls.
+    """
+    scales = 1 / jnp.sum(axes**2, axis=0)
+    return tuple(
+        _axis_fluxes(
+            forces, masses, axis + 1, row, scales[axis] * _conductances(row, box)
+        )
+        for axis, row in enumerate(edges)
+    )
+
+
+def _axis_fluxes(
+    forces: CellForces,
+    masses: Float[Array, "layers ..."],
+    axis: int,
+    edges: Float[Array, " faces"],
+    conductances: Float[Array, " faces"],
+) -> ForceFluxes:
+    """Fluxes and velocities across one axis, from the conductances of its faces."""
+    n = masses.ndim
+    conductances, h = (
+        align_axis(conductances, axis, n),
+        align_axis(widths(edges), axis, n),
+    )
+    pressure, ends = forces.cell_pressure / h, [(0, 0)] * n
+    ends[axis] = (1, 1)
+    falls = -jnp.diff(jnp.pad(pressure, ends), axis=axis)
+    flux = conductances * falls
+    low, high = neighbours(jnp.broadcast_to(conductances, falls.shape), axis)
+    emptying = forces.stiffness * (low + high) / h
+    inner = -jnp.diff(forces.potential, axis=axis)
+    velocity = jnp.pad(inner, ends, mode="edge") * conductances
+    momentum = h * sum(neighbours(flux, axis)) / 2
+    mean_velocity = momentum / jnp.where(masses > 0, masses, 1)
+    mean_velocity = mean_velocity + sum(neighbours(velocity, axis)) / 2
+    return ForceFluxes(
+        flux, emptying, velocity, jnp.where(masses > 0, mean_velocity, 0)
+    )
+
+
+def _conductances(
+    edges: Float[Array, " faces"], box: AbstractBox
+) -> Float[Array, " faces"]:
+    """Inverse distances of the cell centres on both sides of each face."""
+    inner, h = jnp.diff(centres(edges)), widths(edges)
+    return box.apply_walls(1 / jnp.concatenate([h[:1], inner, h[-1:]]), 0)

@@ -1,0 +1,97 @@
+"""Shell commands that repeat the computation of a report."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meanfield.models.sources import sources
+from meanfield.spec import Axis, as_toml, paths_in, relative_name
+
+Keys = Mapping[str, Any]
+_FILE = "keys.toml"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to repeat a computation.
+
+    Attributes:
+        commands: shell commands that write a file of keys and run with it.
+        needs: files and folders that the keys name; paths inside the folder where the
+            commands are run are relative to it.
+    """
+
+    commands: str
+    needs: tuple[str, ...] = ()
+
+
+def run_recipe(keys: Keys, plugins: Sequence[str]) -> Recipe:
+    """The recipe of a run, with the plugins that it was started with."""
+    return _recipe(keys, "simulate", ["--out", "repeated.zarr"], plugins)
+
+
+def sweep_recipe(keys: Keys, axes: Sequence[Axis], plugins: Sequence[str]) -> Recipe:
+    """The recipe of a sweep."""
+    axis_options = [word for axis in axes for word in ("--over", axis_text(axis))]
+    return _recipe(keys, "sweep", [*axis_options, "--out", "repeated"], plugins)
+
+
+def comparison_recipe(
+    keys: Keys, measures: Sequence[str], plugins: Sequence[str]
+) -> Recipe:
+    """The recipe of a comparison of several representations with common keys."""
+    names = ["--measures", ",".join(measures)]
+    return _recipe(keys, "compare", [*names, "--out", "repeated"], plugins)
+
+
+def axis_text(axis: Axis) -> str:
+    """An axis as a value of `--over`, such as `A=-2.0:2.0:41`."""
+    if axis.scale == "list":
+        values = "|".join(_word(value) for value in axis.values)
+        return f"{axis.name}={values}"
+    ends = f"{axis.values[0]!r}:{axis.values[-1]!r}:{len(axis.values)}"
+    return f"{axis.name}={ends}{':log' if axis.scale == 'log' else ''}"
+
+
+def plugins_in(attrs: Mapping[str, Any], folder: Path) -> list[str]:
+    """The paths of the plugins in a record; relative if they are inside `folder`."""
+    inputs = attrs.get("inputs")
+    paths = inputs.get("plugin_paths") if isinstance(inputs, Mapping) else None
+    names = paths.values() if isinstance(paths, Mapping) else ()
+    return [relative_name(str(name), folder) for name in names]
+
+
+def plugin_options(plugins: Sequence[str]) -> str:
+    """The options of a command line that name the plugins, with a leading space."""
+    options = "".join(f" --plugin {shlex.quote(plugin)}" for plugin in plugins)
+    return _sanitise(options)
+
+
+def _sanitise(text: str) -> str:
+    """The text with control characters replaced, which a terminal would execute."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _recipe(
+    keys: Keys, command: str, options: Sequence[str], plugins: Sequence[str]
+) -> Recipe:
+    line = _sanitise(shlex.join(["meanfield", command, _FILE, *options]))
+    line += plugin_options(plugins)
+    text = f"cat > {_FILE} <<'END'\n{as_toml(dict(keys))}END\n{line}\n"
+    return Recipe(text, (*_files(keys), *plugins))
+
+
+def _files(keys: Keys) -> list[str]:
+    """The files and folders that the keys read: arrays, texts, a run, a model."""
+    files = [path for key, value in keys.items() for path in paths_in(key, value)]
+    folders = [keys[key] for key in ("source", "model") if key in keys]
+    return [*files, *(folder for folder in folders if folder not in sources)]

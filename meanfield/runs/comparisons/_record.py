@@ -1,0 +1,96 @@
+"""The stored record of a comparison, and its gaps as a dataset; without JAX."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meanfield.errors import StoreError
+from meanfield.storage.disk import (
+    alteration_message,
+    read_object,
+    replace_text,
+    unreadable_error,
+)
+
+if TYPE_CHECKING:
+    import xarray
+
+RECORD = "comparison.json"
+_GAPS = ("mean_gap", "covariance_gap", "distance", "distance_error")
+_TOLERANCES = ("mean_allowed", "covariance_allowed")
+
+
+def is_comparison(path: Path) -> bool:
+    """Whether a folder holds a comparison.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield import runs
+        >>> runs.is_comparison(Path("nothing"))
+        False
+    """
+    return (path / RECORD).exists()
+
+
+def write_comparison(folder: Path, comparison: Mapping[str, Any]) -> Path:
+    """Writes the JSON values of a comparison into a folder and returns the file.
+
+    Raises:
+        ResourceError: if it cannot be written.
+    """
+    text = json.dumps(comparison, indent=1, ensure_ascii=False)
+    replace_text(folder / RECORD, f"{text}\n")
+    return folder / RECORD
+
+
+def comparison_dataset(path: Path) -> "xarray.Dataset":
+    """The gaps of a stored comparison, with the spec of each measure.
+
+    Raises:
+        InputFileError: if it cannot be read.
+        StoreError: if it is damaged.
+    """
+    record = path / RECORD
+    try:
+        content = read_object(record)
+    except FileNotFoundError as error:
+        raise unreadable_error(record, error) from error
+    try:
+        return gaps_dataset(content["pairs"]).assign_attrs(spec=content["spec"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise StoreError(alteration_message(record)) from error
+
+
+def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":
+    """The gaps by pair and time, for plotting; NaN where a pair has no frame.
+
+    Args:
+        pairs: the JSON values of each pair, as in `Comparison.as_json`.
+    """
+    import xarray
+
+    pair_times = [np.array(pair["t"], float) for pair in pairs]
+    times = np.unique(np.concatenate(pair_times))
+
+    def rows(name: str) -> tuple[tuple[str, str], np.ndarray]:
+        table = np.full((len(pairs), len(times)), np.nan)
+        for row, pair, ts in zip(table, pairs, pair_times, strict=True):
+            row[np.searchsorted(times, ts)] = np.array(pair[name], float)
+        return ("pair", "time"), table
+
+    names = {"distance": "distance_gap"}
+    variables: dict[str, Any] = {
+        names.get(n, n): rows(n) for n in (*_GAPS, *_TOLERANCES)
+    }
+    partings = [np.nan if p["parting"] is None else p["parting"]["time"] for p in pairs]
+    coordinates = {"time": times, "pair": [" – ".join(p["pair"]) for p in pairs]}
+    attrs = {
+        "kind": "comparison",
+        "how": [pair["distance_how"] for pair in pairs],
+        "verdicts": [pair["verdict"] for pair in pairs],
+    }
+    variables["parting"] = ("pair", np.array(partings, float))
+    return xarray.Dataset(variables, coordinates, attrs)

@@ -1,0 +1,139 @@
+r"""Short flows of neighbouring clouds through the library's fields, for ascents.
+
+For infinitesimal displacements each atom is matched with itself, so that $W_1$ is the
+mean displacement. The flow takes one step of the classical Runge–Kutta method over the
+time in which the bound allows `GROWTH` e-folds; its error is `GROWTH`⁴/120 of the
+growth, or 1e-9.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from meanfield._typing import PRNGKey
+from meanfield.attention import Attention, Sinkhorn, attentions
+from meanfield.dynamics import AbstractDynamics, Heads
+from meanfield.measures import Points
+from meanfield.theorems._arrays import Array, JaxArray, eqx, jax, jnp, np
+from meanfield.theorems._protocols import ball_measure
+from meanfield.theorems.estimates.attacks import FAR, norm
+
+from ._particles import KINDS, constants
+
+GROWTH = 0.02
+# A fixed number of Sinkhorn half-steps compiles four times faster than the limit. It is
+# within tanh(‖A‖)^40, or 1e-11, of it if ‖A‖ ≤ LARGEST; larger ‖A‖ are excluded.
+HALF_STEPS, LARGEST = 41, 0.6
+TABLEAU = np.array([[0.0, 1 / 6], [0.5, 1 / 3], [0.5, 1 / 3], [1.0, 1 / 6]])
+LIGHT = 1e-9  # the weight of the light atom
+
+Parameters = Mapping[str, JaxArray]
+
+
+def start(key: PRNGKey) -> dict[str, JaxArray]:
+    """Random parameters: four atoms with weights and displacements, and two heads."""
+    keys = jax.random.split(key, 4)
+    Q, K, V = jax.random.normal(keys[0], (3, 2, 2, 2))
+    z, moves = jax.random.normal(keys[1], (2, 4, 2))
+    scale = jnp.exp(jax.random.normal(keys[2], ()) - 1.5)
+    V = jnp.eye(2) + V / 2  # so that most clouds expand
+    measure = {"z": z, "logits": jax.random.normal(keys[3], (4,)), "away": moves}
+    return {"Q": scale * Q, "K": scale * K, "V": V} | measure
+
+
+def light_atom(a: float) -> dict[str, Array]:
+    r"""Parameters of a moving light atom at $u$ and heavy atoms at $-u$; $\|A\| = a$.
+
+    This is the case of equality of Lemma B.2 (iii): each heavy atom moves by the light
+    atom's weight times $\|V\|(1 + 2a)e^{2a}$.
+    """
+    u, identities = np.array([1.0, 0.0]), np.stack([np.eye(2)] * 2)
+    rest, root = (1 - LIGHT) / 3, np.sqrt(a) * identities
+    places, moves = np.stack([u, -u, -u, -u]), np.stack([u, 0 * u, 0 * u, 0 * u])
+    measure = {"z": FAR * places, "logits": np.log([LIGHT, rest, rest, rest])}
+    return {"Q": -root, "K": root, "V": identities, "away": moves} | measure
+
+
+def log_ratio(
+    parameters: Parameters, kind_index: JaxArray, first: JaxArray
+) -> JaxArray:
+    r"""$\log\frac{\log W_1(T)/W_1(0)}{T(C_1 + C_2R(T)^2)}$, with `first` times $C_1$.
+
+    `kind_index` is the place of the attention in `KINDS`.
+    """
+    branches = [partial(_log_share, name, parameters) for name in KINDS]
+    return jax.lax.switch(kind_index, branches, first)
+
+
+def _log_share(name: str, parameters: Parameters, first: JaxArray) -> JaxArray:
+    mu, unit = ball_measure(parameters["z"], parameters["logits"], 1.0), jnp.ones(())
+    T = GROWTH / _rate(name, parameters, unit, unit)
+    flow_map = lambda x: _runge_kutta_step(_velocity(name, mu, parameters), x, T)
+    _, displacement = jax.jvp(flow_map, (mu.tokens.x,), (parameters["away"],))
+    growth = jnp.log(
+        _mean_length(mu, displacement) / _mean_length(mu, parameters["away"])
+    )
+    v, a, _, _ = _norms(name, parameters)
+    sharp = (name == "Sinkhorn") & (a[0] > LARGEST)
+    R = jnp.exp(T * jnp.sum(v))
+    share = jnp.log(growth) - jnp.log(T * _rate(name, parameters, R, first))
+    return jnp.where(sharp, -jnp.inf, share)
+
+
+def _norms(name: str, parameters: Parameters) -> tuple[JaxArray, ...]:
+    """Operator norms of V, A, Q and K, for each head."""
+    n = KINDS[name].heads
+    Q, K, V = (parameters[part][:n] for part in "QKV")
+    norms = jax.vmap(norm)
+    return norms(V), norms(jnp.swapaxes(K, 1, 2) @ Q), norms(Q), norms(K)
+
+
+def _rate(name: str, parameters: Parameters, R: JaxArray, first: JaxArray) -> JaxArray:
+    """$C_1 + C_2R^2$, summed over heads, at ε = 1."""
+    v, a, q, k = _norms(name, parameters)
+    law = "softmax" if name == "multi-head" else name
+    C1, C2 = constants(law, v, a * R**2, q * R, k * R)
+    return jnp.sum(first * C1 + C2)
+
+
+def _mean_length(mu: Points, moves: JaxArray) -> JaxArray:
+    return mu.weights @ jnp.sqrt(jnp.sum(moves**2, axis=1) + 1e-40)
+
+
+def _dynamics(name: str, parameters: Parameters) -> AbstractDynamics:
+    kind = KINDS[name]
+    make = lambda Q, K, V: attentions[kind.attention](Q, K, V)
+    if kind.heads > 1:
+        return Heads(
+            eqx.filter_vmap(make)(parameters["Q"], parameters["K"], parameters["V"])
+        )
+    attention = make(parameters["Q"][0], parameters["K"][0], parameters["V"][0])
+    if name == "Sinkhorn":
+        return Attention(attention.score, Sinkhorn(HALF_STEPS), attention.value)
+    return attention
+
+
+def _velocity(
+    name: str, mu: Points, parameters: Parameters
+) -> Callable[[JaxArray], JaxArray]:
+    """The library's velocities of the atoms."""
+
+    def velocity(x: JaxArray) -> JaxArray:
+        field = _dynamics(name, parameters).field(0.0, mu.replace_coordinates(x))
+        return field(mu.replace_coordinates(x).tokens)
+
+    return velocity
+
+
+def _runge_kutta_step(
+    velocity: Callable[[JaxArray], JaxArray], x: JaxArray, T: JaxArray
+) -> JaxArray:
+    """End point of one step of length `T` of the classical Runge–Kutta method."""
+
+    def stage(carry: tuple[JaxArray, JaxArray], row: JaxArray) -> tuple:
+        stage_velocity, total = carry
+        stage_velocity = velocity(x + row[0] * T * stage_velocity)
+        return (stage_velocity, total + row[1] * stage_velocity), None
+
+    nothing = jnp.zeros_like(x)
+    (_, total), _ = jax.lax.scan(stage, (nothing, nothing), jnp.asarray(TABLEAU))
+    return x + T * total

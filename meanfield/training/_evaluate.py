@@ -1,0 +1,96 @@
+"""Evaluation of trained networks, with their own or with another attention."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from meanfield.errors import InvalidInputError
+
+from ._arrays import arrays_by_name, fill_template
+from ._epochs import TrainState, single_precision
+from ._folder import TrainFolder
+from ._record import Record, check_same_code
+from ._train import Session
+from .networks import Variant
+
+
+def evaluate(
+    folder: Path, variant: Variant | None = None, *, plugins: Sequence[Path] = ()
+) -> dict[str, Float[np.ndarray, "seeds items"]]:
+    """Evaluates the networks of a training run: their measures of each test sample.
+
+    Another attention uses the trained arrays, and its own numbers, such as iterations
+    or a temperature. So networks trained with soft sorts are evaluated with hard ones,
+    which have no gradient to train with.
+
+    Args:
+        folder: folder of the training run.
+        variant: attention to use instead; without a mask it has that of the training
+            run. `None` stands for the original attention.
+        plugins: plugin files of the training run, and that of the other attention if
+            it has one.
+
+    Raises:
+        InputFileError: if there is no training run, or a plugin is missing or changed.
+        StoreError: if a file is damaged, or the samples of the task have changed.
+        InvalidInputError: if the other attention has different arrays.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from meanfield.training import Recipe, TrainSpec, Variant
+        >>> from meanfield.training import evaluate, train
+        >>> recipe = Recipe(epochs=1, batch=1000, rate=1e-3)
+        >>> spec = TrainSpec("patches", Variant("softmax"), recipe, (3,), {"patch": 28})
+        >>> _ = train(spec, Path("digits"))
+        >>> evaluate(Path("digits"))["correct"].shape
+        (1, 1000)
+        >>> balanced = Variant("sinkhorn", {"iterations": 21})
+        >>> evaluate(Path("digits"), balanced)["correct"].shape
+        (1, 1000)
+    """
+    train_folder = TrainFolder(folder)
+    record = train_folder.record()
+    check_same_code(folder, record, plugins)
+    with single_precision():
+        session = Session(record.spec, train_folder)
+        if variant is None:
+            state = session.restore_state(record)
+        else:
+            state = _replace_attention(session, record, variant)
+        measures = session.trainer.evaluate(state, session.tests)
+        return {name: np.asarray(values) for name, values in measures.items()}
+
+
+def _replace_attention(
+    session: Session, record: Record, variant: Variant
+) -> TrainState:
+    """The trained arrays in networks with another attention.
+
+    Raises:
+        StoreError: if a file is damaged, or the samples of the task have changed.
+        InvalidInputError: if the networks have different arrays.
+    """
+    state = session.restore_state(record)
+    variant = replace(variant, mask=variant.mask or record.spec.variant.mask)
+    networks, network = session.trainer.draw_networks(variant, record.spec.seeds)
+    arrays, static = eqx.partition(
+        networks, replace(variant, given=()).trainable_mask(network)
+    )
+    weights, places = arrays_by_name(state.learned), arrays_by_name(arrays)
+    weights |= {n: a for n, a in arrays_by_name(state.fixed).items() if n in places}
+    if _shapes(weights) != _shapes(places):
+        raise InvalidInputError(
+            f"Networks of `{variant.label}` attention do not have the arrays of the "
+            f"trained `{record.spec.variant.label}`. Use an attention with the same "
+            "arrays."
+        )
+    where = f"`{session.place.path}`"
+    return TrainState(fill_template(arrays, weights, where), static, moments=None)
+
+
+def _shapes(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+    return {name: array.shape for name, array in arrays.items()}

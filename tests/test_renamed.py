@@ -1,0 +1,89 @@
+"""Names of version 0.2 still work, each with a warning that says the new one."""
+
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from meanfield._renamed import MEMBERS, RENAMED
+from meanfield.endings import Status
+from meanfield.measures import AbstractReader, Gaussian, Points
+
+NAMES = [(module, *pair) for module, names in RENAMED.items() for pair in names.items()]
+
+
+@pytest.mark.parametrize(("module", "old", "new"), NAMES)
+def test_an_old_name_is_the_new_object_with_a_warning(module: str, old: str, new: str):
+    package = import_module(module)
+    expected = getattr(package, new)
+    with pytest.warns(DeprecationWarning, match=rf"`{module}.{old}` is called `{new}`"):
+        assert getattr(package, old) is expected
+
+
+def test_the_warning_points_at_the_code_that_asks(tmp_path: Path):
+    """In a process of its own: type checks of the tests add frames here."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from meanfield.errors import ProcessLost\n\nfrom meanfield import Moving\n"
+    )
+    process = subprocess.run(
+        [sys.executable, "-W", "always::DeprecationWarning", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "script.py:1: DeprecationWarning: `meanfield.errors.Pro" in process.stderr
+    assert "script.py:3: DeprecationWarning: `meanfield.Moving`" in process.stderr
+
+
+@pytest.mark.parametrize("module", ["meanfield", "meanfield.flows", "meanfield.errors"])
+def test_a_name_that_never_was_raises(module: str):
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute"):
+        _ = import_module(module).nothing_of_the_kind
+
+
+@pytest.mark.parametrize("path", MEMBERS)
+def test_the_new_members_of_a_class_exist(path: str):
+    module, _, name = path.rpartition(".")
+    cls = getattr(import_module(module), name)
+    fields = getattr(cls, "__dataclass_fields__", {})
+    annotations = {
+        a for base in cls.__mro__ for a in vars(base).get("__annotations__", ())
+    }
+    for old, new in MEMBERS[path].items():
+        assert hasattr(cls, new) or new in fields or new in annotations
+        assert type(vars(cls)[old]).__name__ == "_OldMember"
+
+
+OLD_READER = """
+class Name(AbstractReader[str]):
+    def of_points(self, mu):
+        return f"{mu.tokens.n} tokens"
+
+    def of_gaussian(self, mu):
+        return "a Gaussian"
+"""
+
+
+def test_a_subclass_may_define_an_old_member():
+    space: dict[str, Any] = {"AbstractReader": AbstractReader}
+    with pytest.warns(DeprecationWarning, match="is called `read_"):
+        exec(OLD_READER, space)
+    name = space["Name"]()
+    assert name(Points.uniform([[0.0], [1.0]])) == "2 tokens"
+    assert name(Gaussian(jnp.zeros(1), jnp.eye(1))) == "a Gaussian"
+
+
+def test_an_old_member_is_the_new_one():
+    mu: Any = Points.uniform([[0.0], [1.0]])
+    with pytest.warns(DeprecationWarning, match="`Points.at` is called `replace_coor"):
+        moved = mu.at(2 * mu.coordinates)
+    np.testing.assert_array_equal(moved.tokens.x, [[0.0], [2.0]])
+    status: Any = Status
+    with pytest.warns(DeprecationWarning, match="`Status.named` is called `from_na"):
+        assert status.named("finished") is Status.FINISHED
