@@ -25,13 +25,25 @@ def gone(pid: int) -> bool:
 
 
 def processes_in(folder: Path) -> list[int]:
-    """The processes that work in a folder, without those that have ended."""
+    """The processes that work in a folder, without those that have ended.
+
+    The first thread of a process that is killed may have ended before the others,
+    which hold its files until they end, too: so every thread is asked.
+    """
     pids = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError):  # it has ended, or is not ours to look at
-            if entry.name.isdigit() and (entry / "cwd").readlink() == folder:
+            if entry.name.isdigit() and _has_thread_in(entry, folder):
                 pids.append(int(entry.name))
     return sorted(pids)
+
+
+def _has_thread_in(process: Path, folder: Path) -> bool:
+    for link in (process / "task").glob("*/cwd"):
+        with suppress(OSError):  # the thread has ended
+            if link.readlink() == folder:
+                return True
+    return False
 
 
 def is_at_work(pid: int) -> bool:
