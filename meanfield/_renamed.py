@@ -1,5 +1,6 @@
 """Public names of version 0.2 that 0.3 renamed: each still works, with a warning."""
 
+import functools
 import inspect
 import sys
 import warnings
@@ -140,6 +141,26 @@ meanfield.training.Recipe
     rate_of learning_rate_at
 """
 
+# A module and its function or method, then each old keyword before the new one.
+_KEYWORDS = """
+meanfield.distances:quantise
+    at_most max_atoms
+meanfield.flows:ensemble
+    due predicted_blow_up, since run_start, together batch_size, until run_end
+meanfield.flows:flow
+    due predicted_blow_up, since run_start, until run_end
+meanfield.measures:RotatedSigmaPoints.__init__
+    at_least min_nodes
+meanfield.spec:MeasureInfo.__init__
+    also extra_keys, never excluded_keys, thing title, what description
+meanfield.theorems:Counterexample.__new__
+    corrected correction, printed misprint
+meanfield.theorems:Statement.register_misprint
+    corrected correction, printed claim
+meanfield.theorems:Statement.set_control
+    seen_by labels
+"""
+
 
 def _parse(table: str) -> dict[str, dict[str, str]]:
     """The pairs of names below each line that is not indented."""
@@ -158,12 +179,13 @@ def _parse(table: str) -> dict[str, dict[str, str]]:
 
 RENAMED = _parse(_NAMES)
 MEMBERS = _parse(_MEMBERS)
+KEYWORDS = _parse(_KEYWORDS)
 
 
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
     """`__getattr__` of a module, for the old names of what it exports.
 
-    The members of its classes keep their old names, too.
+    The members of its classes and keywords of its functions keep theirs, too.
 
     Args:
         module: its `__name__`.
@@ -182,16 +204,15 @@ def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
         _warn(f"{module}.{name}", new_name, stacklevel + 1)
         return getattr(sys.modules[module], new_name)
 
-    _keep_members(module)
-    return load
-
-
-def _keep_members(module: str) -> None:
-    """Gives the classes of a module, which is loaded, their old members."""
     for path, names in MEMBERS.items():
         owner, _, name = path.rpartition(".")
         if owner == module:
-            _keep(getattr(sys.modules[module], name), names)
+            _keep_members(getattr(sys.modules[module], name), names)
+    for path, names in KEYWORDS.items():
+        owner, _, name = path.partition(":")
+        if owner == module:
+            _keep_keywords(sys.modules[module], name, names)
+    return load
 
 
 class _OldMember:
@@ -201,16 +222,11 @@ class _OldMember:
         self.old, self.new = old, new
 
     def __get__(self, instance: object, owner: type) -> object:
-        frame = inspect.currentframe()
-        frame, stacklevel = frame and frame.f_back, 3
-        # Equinox looks attributes up in a frame of its own.
-        while frame and frame.f_globals["__name__"].startswith("equinox"):
-            frame, stacklevel = frame.f_back, stacklevel + 1
-        _warn(f"{owner.__name__}.{self.old}", self.new, stacklevel)
+        _warn(f"{owner.__name__}.{self.old}", self.new, stacklevel=3)
         return getattr(owner if instance is None else instance, self.new)
 
 
-def _keep(cls: type, names: dict[str, str]) -> None:
+def _keep_members(cls: type, names: dict[str, str]) -> None:
     """Lets `cls` be used, and derived from, with the old names of its members."""
     for old, new in names.items():
         setattr(cls, old, _OldMember(old, new))
@@ -225,6 +241,33 @@ def _keep(cls: type, names: dict[str, str]) -> None:
     setattr(cls, "__init_subclass__", classmethod(__init_subclass__))  # noqa: B010
 
 
+def _keep_keywords(owner: object, path: str, names: dict[str, str]) -> None:
+    """Lets the function at `path`, below `owner`, be called with its old keywords."""
+    *owners, name = path.split(".")
+    for part in owners:
+        owner = getattr(owner, part)
+    function = inspect.getattr_static(owner, name)
+    is_static = isinstance(function, staticmethod)
+    function = function.__func__ if is_static else function
+
+    @functools.wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        for old in names.keys() & kwargs.keys():
+            _warn(f"{old}=", f"{names[old]}=", stacklevel=3)
+            kwargs[names[old]] = kwargs.pop(old)
+        return function(*args, **kwargs)
+
+    setattr(owner, name, staticmethod(call) if is_static else call)
+    if inspect.ismodule(owner):  # where `pickle` looks for it
+        setattr(sys.modules[function.__module__], name, call)
+
+
 def _warn(old: str, new: str, stacklevel: int) -> None:
+    frame = inspect.currentframe()
+    for _ in range(stacklevel - 1):
+        frame = frame and frame.f_back
+    # Equinox looks attributes up, and makes objects, in frames of its own.
+    while frame and frame.f_globals["__name__"].startswith("equinox"):
+        frame, stacklevel = frame.f_back, stacklevel + 1
     message = f"`{old}` is called `{new}` since version 0.3."
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)

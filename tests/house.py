@@ -115,6 +115,8 @@ def named(root: Path) -> Iterator[Row]:
     yield worded("functions that are", words.functions(root, "meanfield"))
     title = "functions whose name begins with a preposition"
     yield worded(title, words.prepositions(root, "meanfield"))
+    title = "words that the dictionary replaces"
+    yield worded(title, words.replaced(root, "meanfield"))
 
 
 def worded(title: str, counts: Counter[str]) -> Row:

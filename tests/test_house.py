@@ -209,6 +209,7 @@ def test_names_are_counted_where_they_are_bound(tree: Path):
     assert words.variables(tree, "meanfield/words") == names
     assert words.functions(tree, "meanfield/words") == {"told": 1}
     assert words.prepositions(tree, "meanfield/words") == {"of": 1}
+    assert words.replaced(tree, "meanfield/words") == {"told": 2}
 
 
 def test_small_pieces_are_told_from_those_with_a_reason(tmp_path: Path):

@@ -1,5 +1,7 @@
 """Names of version 0.2 still work, each with a warning that says the new one."""
 
+import inspect
+import pickle
 import subprocess
 import sys
 from importlib import import_module
@@ -10,9 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from meanfield._renamed import MEMBERS, RENAMED
+from meanfield._renamed import KEYWORDS, MEMBERS, RENAMED
 from meanfield.endings import Status
+from meanfield.flows import flow
 from meanfield.measures import AbstractReader, Gaussian, Points
+from meanfield.spec import MeasureInfo
+from meanfield.theorems import Counterexample
 
 NAMES = [(module, *pair) for module, names in RENAMED.items() for pair in names.items()]
 
@@ -87,3 +92,27 @@ def test_an_old_member_is_the_new_one():
     status: Any = Status
     with pytest.warns(DeprecationWarning, match="`Status.named` is called `from_na"):
         assert status.named("finished") is Status.FINISHED
+
+
+@pytest.mark.parametrize("path", KEYWORDS)
+def test_the_new_keywords_of_a_function_exist(path: str):
+    module, _, name = path.partition(":")
+    function: Any = import_module(module)
+    for part in name.split("."):
+        function = getattr(function, part)
+    parameters = inspect.signature(function).parameters
+    assert set(KEYWORDS[path].values()) <= parameters.keys()
+    assert not KEYWORDS[path].keys() & parameters.keys()
+
+
+def test_an_old_keyword_is_the_new_one():
+    kind: Any = MeasureInfo
+    with pytest.warns(DeprecationWarning, match="`what=` is called `description=`"):
+        assert kind(what="a point").description == "a point"
+    pair: Any = Counterexample
+    with pytest.warns(DeprecationWarning, match="`printed=` is called `misprint=`"):
+        assert pair(printed=(), correction=()) == Counterexample((), ())
+
+
+def test_a_function_with_old_keywords_is_pickled_by_name():
+    assert pickle.loads(pickle.dumps(flow)) is flow
