@@ -67,7 +67,7 @@ def test_the_package_is_the_command_too() -> None:
 
 
 def test_help_shows_every_key(tmp_path: Path) -> None:
-    text = python(MAIN, "simulate", "--help", cache=tmp_path / "cache").stdout
+    text = python(MAIN, "simulate", "--help-all", cache=tmp_path / "cache").stdout
     hidden = {"source", "layers", "terms"}
     keys = [name for name in RunSpec.model_fields if name not in hidden]
     assert [k for k in keys if f"--{k.replace('_', '-')} " not in text] == []

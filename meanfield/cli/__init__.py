@@ -33,7 +33,7 @@ from .process._system import (
     shorten,
 )
 from .terminal._console import RunProgress as RunProgress
-from .terminal._help import usage
+from .terminal._help import HELP_ALL, Help, usage
 
 # Allocations between two garbage collections: tracing allocates much and leaves little
 # garbage.
@@ -96,10 +96,22 @@ def _run(tokens: list[str], *, debug: bool) -> int:
 
 
 def _dispatch(tokens: list[str]) -> None:
-    if not tokens or tokens[0] in app.help_flags:
+    if not tokens or tokens[0] in (*app.help_flags, HELP_ALL):
         for name in COMMANDS:
             app[name]  # imports the command, whose first line the overview shows
-    app(tokens, exit_on_error=False, print_error=False)
+    if not {*app.help_flags, HELP_ALL}.isdisjoint(tokens):
+        app.help_formatter = Help(() if HELP_ALL in tokens else _rare_options())
+    words = ["--help" if token == HELP_ALL else token for token in tokens]
+    app(words, exit_on_error=False, print_error=False)
+
+
+def _rare_options() -> list[str]:
+    """Options that only `--help-all` lists."""
+    from meanfield.spec import KEYS
+
+    from .options._options import flag
+
+    return [flag(key) for key, row in KEYS.items() if row.is_rare]
 
 
 def _flush(code: int) -> int:
