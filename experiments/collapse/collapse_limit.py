@@ -32,7 +32,7 @@ from experiments.collapse.tokens import (
     with_skip,
     without_skip,
 )
-from experiments.limits.fits import LEVEL, powers
+from experiments.limits.fits import LEVEL, fit_powers
 from meanfield.reproduce import Case, Experiment, Findings
 
 SEED = 0
@@ -80,7 +80,7 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
     u = np.sqrt(draws.reach)[:, None] * collapse.diameters
     before, after = u[:, :-1], u[:, 1:]
     fitted = (before**2 <= SMALL) & (after >= ROUNDED * u[:, :1])
-    line = powers(after[fitted], before[fitted])
+    line = fit_powers(after[fitted], before[fitted])
     (slope,), (half,) = line.exponents, line.half_widths
     return {
         "slope": slope,

@@ -173,11 +173,9 @@ def _json(part: Part, findings: Findings) -> str:
     name, _, experiment, case = part
     body: dict[str, Any] = {
         "name": name,
-        "source": experiment.source,
-        "claim": experiment.claim,
         "size": case.size,
         "reading": case.reading,
-        "caption": caption_of(experiment, findings),
+        **experiment.texts(findings.numbers),
         "numbers": findings.numbers,
         "spec": findings.spec,
         "versions": runs.versions(),
