@@ -6,7 +6,7 @@ d/2\rceil$ (`flows.py`), whereas the printed caption has $\leq \lfloor d/2\rfloo
 """
 
 from experiments.ranks.independent import independent
-from experiments.ranks.panels import figure_of
+from experiments.ranks.panels import rank_figure
 from experiments.ranks.samples import Recipe
 
 SOURCE = "castin2025, Figure 8"
@@ -23,4 +23,4 @@ DESCRIPTION = (
     "nearly all grow, solved (blue) and by published steps (orange)."
 )
 
-EXPERIMENT = figure_of(SOURCE, RECIPE, independent(SOURCE, RECIPE, DESCRIPTION))
+EXPERIMENT = rank_figure(SOURCE, RECIPE, independent(SOURCE, RECIPE, DESCRIPTION))

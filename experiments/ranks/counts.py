@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.stats import binomtest
 
-from experiments.covariances.families import in_words, spread
+from experiments.covariances.families import format_counts, value_range
 from experiments.ranks.flows import END_TIME, RTOL, SEED, Solutions
 from experiments.ranks.samples import (
     MAX_TRACE,
@@ -125,10 +125,10 @@ def summarise_solutions(panels: list[Panel]) -> dict[str, Any]:
         "with_expected_rank": int(np.sum(ranks == expected)),
         "with_expected_decay": int(np.sum(join(nonvanishing) == expected)),
         "endings": dict(Counter(endings.tolist())),
-        "endings_in_words": in_words(endings.tolist()),
+        "endings_in_words": format_counts(endings.tolist()),
         "blow_ups": int(np.sum(endings == "blow-up")),
         "largest_trace": float(traces.max()),
-        "largest_trace_of_diverged": spread(traces[diverged]),
+        "largest_trace_of_diverged": value_range(traces[diverged]),
         "max_increase": max(max_increase(p) for p in panels),
         "distance_to_limit": max(distance_to_limit(p.solutions) for p in panels),
         "decay_exponents": five_numbers(join(_decay_exponents)),
@@ -213,7 +213,7 @@ def histograms(
     ]
     by_panel, by_rank = ("value", "d"), ("value", "d", "rank")
     excess = lambda p: count(p.script_ranks[p.has_excess_rank])
-    script_endings = lambda p: in_words(p.script_endings.tolist())
+    script_endings = lambda p: format_counts(p.script_endings.tolist())
     return xr.Dataset(
         {
             "exact": (by_rank, table(lambda p: count(p.ranks))),
@@ -221,7 +221,7 @@ def histograms(
             "excess_rank": (by_rank, table(excess)),
             "diverged": (by_panel, table(lambda p: int(p.diverged.sum()))),
             "samples": (by_panel, table(lambda p: len(p.V))),
-            "endings": (by_panel, table(lambda p: in_words(p.solutions.endings))),
+            "endings": (by_panel, table(lambda p: format_counts(p.solutions.endings))),
             "script_endings": (by_panel, table(script_endings)),
         },
         coords={"value": list(VALUES), "d": list(dims), "rank": np.arange(n_ranks)},

@@ -21,7 +21,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.covariances.families import in_words
+from experiments.covariances.families import format_counts
 from experiments.ranks.bars import (
     SCRIPT_STYLE,
     SOLVED_STYLE,
@@ -120,7 +120,7 @@ def summarise(panels: list[Panel]) -> dict[str, Any]:
     return {
         "samples": len(endings),
         "endings": dict(Counter(endings)),
-        "endings_in_words": in_words(endings),
+        "endings_in_words": format_counts(endings),
         "converged": int(converged.sum()),
         "converged_to_expected_rank": int(np.sum(converged & (ranks == expected))),
         "blow_ups": int(in_finite_time.sum()),

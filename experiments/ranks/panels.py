@@ -34,7 +34,7 @@ CAPTION = (
 )
 
 
-def figure_of(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
+def rank_figure(source: str, recipe: Recipe, iid: Experiment) -> Experiment:
     """The experiment of a figure of ranks; `iid` is its variant with independent V."""
     return Experiment(
         source=source,

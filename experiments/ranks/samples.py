@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.covariances.families import names
+from experiments.covariances.families import ending_names
 from experiments.ranks.flows import (
     Samples,
     Solutions,
@@ -112,7 +112,7 @@ def compute_panel(recipe: Recipe, value: str, d: int, n: int) -> Panel:
         np.linalg.matrix_rank(solutions.constant_factor),  # of all limits: `flows.py`
         solutions,
         V,
-        np.array(names(steps)),
+        np.array(ending_names(steps)),
         _sorted_eigenvalues(np.asarray(steps.final)),
     )
 
