@@ -162,7 +162,7 @@ meanfield.theorems:Statement.set_control
 """
 
 
-def _parse(table: str) -> dict[str, dict[str, str]]:
+def parse_table(table: str) -> dict[str, dict[str, str]]:
     """The pairs of names below each line that is not indented."""
     words: dict[str, list[str]] = {}
     owner = ""
@@ -177,9 +177,9 @@ def _parse(table: str) -> dict[str, dict[str, str]]:
     }
 
 
-RENAMED = _parse(_NAMES)
-MEMBERS = _parse(_MEMBERS)
-KEYWORDS = _parse(_KEYWORDS)
+RENAMED = parse_table(_NAMES)
+MEMBERS = parse_table(_MEMBERS)
+KEYWORDS = parse_table(_KEYWORDS)
 
 
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
@@ -269,5 +269,9 @@ def _warn(old: str, new: str, stacklevel: int) -> None:
     # Equinox looks attributes up, and makes objects, in frames of its own.
     while frame and frame.f_globals["__name__"].startswith("equinox"):
         frame, stacklevel = frame.f_back, stacklevel + 1
-    message = f"`{old}` is called `{new}` since version 0.3."
-    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+    warnings.warn(renaming_note(old, new), DeprecationWarning, stacklevel=stacklevel)
+
+
+def renaming_note(old: str, new: str) -> str:
+    """The sentence that says the new name of `old`."""
+    return f"`{old}` is called `{new}` since version 0.3."
