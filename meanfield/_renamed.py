@@ -81,6 +81,8 @@ meanfield.attention.AbstractCoupling
     is_linearly_bounded
 meanfield.attention.AbstractGaussianCoupling
     affine_across cross_affine
+meanfield.attention.AbstractSoftSlices
+    near line_score
 meanfield.distances.Distance
     how method
 meanfield.dynamics.AbstractContext
@@ -137,12 +139,41 @@ meanfield.theorems.Statement
     refuted_if set_control
 meanfield.training.AbstractTask
     items samples, refuse check_network
+meanfield.training.Annealing
+    after delay
+meanfield.training.CrossAttentionBlock
+    inner inner_norm, keys key_norm, queries query_norm
+meanfield.training.DecoderBlock
+    meeting cross_layer, past causal_layer
+meanfield.training.Head
+    reading value_projection, writing output_projection
 meanfield.training.Recipe
-    rate_of learning_rate_at
+    batch batch_size, cooling annealing, drops milestones, rate learning_rate, rate_of
+    learning_rate_at
+meanfield.training.Record
+    items samples_digest
+meanfield.training.Residual
+    after post_norm, before pre_norm
+meanfield.training.TrainSpec
+    rehearsal validation_split
+meanfield.training.Variant
+    given frozen_arrays
+meanfield.training.Verdict
+    pairs n_pairs, seen detectable_effect, word conclusion
+meanfield.training.tasks.Patches
+    reading pooling
+meanfield.training.tasks.Sorting
+    examined n_test, taught n_train
 """
 
 # A module and its function or method, then each old keyword before the new one.
 _KEYWORDS = """
+meanfield.attention:GaussianSoftSlices.__init__
+    near line_score
+meanfield.attention:PublishedSoftSlices.__init__
+    near line_score
+meanfield.attention:SoftSlices.__init__
+    near line_score
 meanfield.distances:quantise
     at_most max_atoms
 meanfield.flows:ensemble
@@ -159,6 +190,26 @@ meanfield.theorems:Statement.register_misprint
     corrected correction, printed claim
 meanfield.theorems:Statement.set_control
     seen_by labels
+meanfield.training:Annealing.__new__
+    after delay
+meanfield.training:Head.__init__
+    reading value_projection, writing output_projection
+meanfield.training:Recipe.__init__
+    batch batch_size, cooling annealing, drops milestones, rate learning_rate
+meanfield.training:Record.__init__
+    items samples_digest
+meanfield.training:Residual.__init__
+    after post_norm, before pre_norm
+meanfield.training:TrainSpec.__init__
+    rehearsal validation_split
+meanfield.training:Variant.__init__
+    given frozen_arrays
+meanfield.training:Verdict.__init__
+    pairs n_pairs, seen detectable_effect, word conclusion
+meanfield.training.tasks:Patches.__init__
+    reading pooling
+meanfield.training.tasks:Sorting.__init__
+    examined n_test, taught n_train
 """
 
 

@@ -73,7 +73,7 @@ def weights_of(layer: SelfAttention) -> HeadWeights:
     """The matrices of a layer, in double precision; its heads have no biases."""
     heads, score = layer.heads, layer.heads.score
     assert isinstance(score, Dot)
-    matrices = score.Q, score.K, heads.reading, heads.writing
+    matrices = score.Q, score.K, heads.value_projection, heads.output_projection
     Q, K, reading, writing = (np.asarray(matrix, np.float64) for matrix in matrices)
     h, k, d = Q.shape
     none = np.zeros((h, k))

@@ -3,7 +3,9 @@
 Help, completion and suggestions use the parsed signatures, which have new names only.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 
 from meanfield._renamed import parse_table, renaming_note
 from meanfield.cli.terminal._output import note
@@ -43,3 +45,18 @@ def _rename(tokens: list[str], start: int, names: Mapping[str, str]) -> list[str
             note(renaming_note(old, names[old]))
             new_tokens[i] = names[old] + equals + value
     return new_tokens
+
+
+@contextlib.contextmanager
+def note_renamings() -> Iterator[None]:
+    """Context that prints warnings about old names as notes.
+
+    Python itself does not show them outside of scripts.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DeprecationWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                note(str(warning.message))

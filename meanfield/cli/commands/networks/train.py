@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
+from meanfield.cli.options._renamed_options import note_renamings
 from meanfield.cli.process._plugins import load_plugins
 from meanfield.cli.process._session import open_session
 from meanfield.cli.terminal._output import note, print_json, print_rows
@@ -106,7 +107,8 @@ def start(  # noqa: PLR0913 (each is an option)
     frozen = tuple(_split_list(frozen_arrays))
     variant = Variant(attention, _options_of(options), frozen, mask)
     settings = _options_of(task_options), validation_split
-    spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), *settings)
+    with note_renamings():
+        spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), *settings)
     job = partial(train, spec, out, plugins=plugin or [])
     _training.run_training(job, variant.label, out, json=json)
 
