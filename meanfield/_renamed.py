@@ -125,6 +125,9 @@ meanfield.measures.Points
     replace_reduction
 meanfield.measures.Quadrature
     of from_rule
+meanfield.models.blocks.HeadWeights
+    reading value_projection, reading_bias value_bias, writing output_projection,
+    writing_bias output_bias
 meanfield.runs.representations.AbstractRepresentation
     begins_with start_type, in_full default_keys, lost outflow, of_frame from_frame,
     of_law from_law, of_tokens from_tokens, out_of_steps step_advice, place
@@ -182,6 +185,9 @@ meanfield.flows:flow
     due predicted_blow_up, since run_start, until run_end
 meanfield.measures:RotatedSigmaPoints.__init__
     at_least min_nodes
+meanfield.models.blocks:HeadWeights.__init__
+    reading value_projection, reading_bias value_bias, writing output_projection,
+    writing_bias output_bias
 meanfield.spec:MeasureInfo.__init__
     also extra_keys, never excluded_keys, thing title, what description
 meanfield.theorems:Counterexample.__new__

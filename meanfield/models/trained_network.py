@@ -86,8 +86,8 @@ class TrainedNetwork(AbstractArchitecture):
         is_old = array_name(layer, OLD_ARRAYS[-1]) in self.checkpoint.entries
         arrays = OLD_ARRAYS if is_old else ARRAYS
         names = [array_name(layer, array) for array in arrays]
-        Q, K, reading, writing = self.checkpoint.arrays(names)
-        shapes = [array.shape for array in (Q, K, reading, writing)]
+        Q, K, W, O = self.checkpoint.arrays(names)
+        shapes = [array.shape for array in (Q, K, W, O)]
         if shapes != [(h, k, d)] * 3 + [(h, d, k)]:
             raise InputFileError(
                 f"The arrays of layer {layer} in `{self.checkpoint.weights}` have the "
@@ -96,7 +96,7 @@ class TrainedNetwork(AbstractArchitecture):
             )
         zeros = np.zeros((h, k))
         return HeadWeights(
-            Q, K, zeros, zeros, reading, zeros, writing, writing_bias=np.zeros((h, d))
+            Q, K, zeros, zeros, W, zeros, O, output_bias=np.zeros((h, d))
         )
 
     @override

@@ -74,12 +74,10 @@ def weights_of(layer: SelfAttention) -> HeadWeights:
     heads, score = layer.heads, layer.heads.score
     assert isinstance(score, Dot)
     matrices = score.Q, score.K, heads.value_projection, heads.output_projection
-    Q, K, reading, writing = (np.asarray(matrix, np.float64) for matrix in matrices)
+    Q, K, W, O = (np.asarray(matrix, np.float64) for matrix in matrices)
     h, k, d = Q.shape
     none = np.zeros((h, k))
-    return HeadWeights(
-        Q, K, none, none, reading, none, writing, writing_bias=np.zeros((h, d))
-    )
+    return HeadWeights(Q, K, none, none, W, none, O, output_bias=np.zeros((h, d)))
 
 
 def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:
