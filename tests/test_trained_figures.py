@@ -95,10 +95,10 @@ def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     verdicts = record["numbers"]["verdicts"]
     words = {
-        (claim, outcome["word"]): outcome["mean"]
+        (claim, outcome["conclusion"]): outcome["mean"]
         for claim, outcomes in verdicts.items()
         for outcome in outcomes.values()
-        if outcome["word"]
+        if outcome["conclusion"]
     }
     assert all(
         (word == "withdrawn: attention not tuned") == (untuned in claim)
@@ -114,7 +114,7 @@ def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> lis
     for seed, share in zip(spec.seeds, shares, strict=True):
         right = rng.permutation(np.arange(200) < round(200 * share))
         bits = np.packbits(right).tobytes().hex()
-        line = {"seed": seed, "items": 200, "correct": bits, "epochs": [0, 1]}
+        line = {"seed": seed, "n_samples": 200, "correct": bits, "epochs": [0, 1]}
         made.append({**line, "train_loss": [0.5], "seconds": 6.0, "device": "none"})
     return made
 
@@ -142,9 +142,9 @@ def test_verdicts_are_of_the_same_seeds(
     campaign = dataclasses.replace(solids, protocols={"paper": eight})
     verdicts = compared(rng, monkeypatch, campaign)
     more = verdicts["Sinkhorn 21 over softmax"]["64"]
-    assert more["word"] == "reproduced"
+    assert more["conclusion"] == "reproduced"
     np.testing.assert_allclose([more["mean"], more["deviation"]], [2, 0], atol=1e-9)
-    assert more["pairs"] == 5  # of eight seeds, three share a fold with another
+    assert more["n_pairs"] == 5  # of eight seeds, three share a fold with another
     low, high = more["bootstrap"]
     assert low < 2 < high  # items are fewer than all there are
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["64"]["mean"] == 0
@@ -154,14 +154,17 @@ def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
     """Of a measure that should be small the rate with the least, and of others not."""
 
     def known(self: Archive, spec: TrainSpec) -> list[Line]:
-        assert spec.rehearsal
-        return [{"bits": [spec.recipe.rate, 2 * spec.recipe.rate]} for _ in spec.seeds]
+        assert spec.validation_split
+        return [
+            {"bits": [spec.recipe.learning_rate, 2 * spec.recipe.learning_rate]}
+            for _ in spec.seeds
+        ]
 
     monkeypatch.setattr(Archive, "lines", known)
     least = CAMPAIGNS["characters"]
     arm = (Case("paper"), "softmax", "64")
-    assert least.chosen(*arm).recipe.rate == 5e-4
-    assert dataclasses.replace(least, gain=1).chosen(*arm).recipe.rate == 2e-3
+    assert least.chosen(*arm).recipe.learning_rate == 5e-4
+    assert dataclasses.replace(least, gain=1).chosen(*arm).recipe.learning_rate == 2e-3
 
 
 def test_a_line_that_was_cut_is_written_over(tmp_path: Path):

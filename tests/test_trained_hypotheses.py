@@ -56,7 +56,7 @@ from meanfield.training.tasks import Solids
 from meanfield.training.tasks.patches import PatchNetwork
 
 LAYERS = 2
-ONE = Recipe(epochs=1, batch=1000, rate=1e-3)
+ONE = Recipe(epochs=1, batch_size=1000, learning_rate=1e-3)
 
 
 def layer(key: PRNGKey, k: int = WIDTH) -> SelfAttention:
@@ -82,7 +82,12 @@ def several(rng: np.random.Generator) -> Points:
 def matrices_of(part: Any) -> list[tuple[np.ndarray, ...]]:
     """Queries, keys, readings and writings, head by head."""
     heads = part.heads
-    matrices = heads.score.Q, heads.score.K, heads.reading, heads.writing
+    matrices = (
+        heads.score.Q,
+        heads.score.K,
+        heads.value_projection,
+        heads.output_projection,
+    )
     return list(zip(*map(np.asarray, matrices), strict=True))
 
 
@@ -131,9 +136,9 @@ def test_queries_that_are_keys_make_definite_scores(
     sign: float, negative: float, key: PRNGKey
 ):
     drawn = layer(key)
-    where = lambda part: (part.heads.score.K, part.heads.writing)
+    where = lambda part: (part.heads.score.K, part.heads.output_projection)
     where_Q = lambda part: part.heads.score.Q
-    reading = jnp.swapaxes(drawn.heads.reading, 1, 2)
+    reading = jnp.swapaxes(drawn.heads.value_projection, 1, 2)
     part = eqx.tree_at(where, drawn, (sign * where_Q(drawn), reading))
     found = head_numbers(part)
     np.testing.assert_allclose(found.negative, negative, atol=1e-12)

@@ -26,16 +26,17 @@ class Protocol(NamedTuple):
     Attributes:
         conditions: options of the task, by their labels in the figure.
         recipe: recipe of training; its learning rate is the middle of the grid.
-        rehearsing: seeds for choosing learning rates; if empty, the middle one is used.
+        tuning_seeds: seeds for choosing learning rates; if empty, the middle one is
+            used.
         seeds: seeds of the compared networks.
-        rehearsal: recipe for choosing learning rates; `recipe` if `None`.
+        tuning_recipe: recipe for choosing learning rates; `recipe` if `None`.
     """
 
     conditions: Mapping[str, Mapping[str, Any]]
     recipe: Recipe
-    rehearsing: tuple[int, ...]
+    tuning_seeds: tuple[int, ...]
     seeds: tuple[int, ...]
-    rehearsal: Recipe | None = None
+    tuning_recipe: Recipe | None = None
 
 
 class Networks(NamedTuple):
@@ -105,7 +106,7 @@ class Campaign:
 
     def at_an_end(self, spec: TrainSpec, size: Size) -> bool:
         """Whether the learning rate is an endpoint of the grid."""
-        return spec.recipe.rate != self.protocols[size].recipe.rate
+        return spec.recipe.learning_rate != self.protocols[size].recipe.learning_rate
 
     def _spec(
         self, protocol: Protocol, name: str, condition: str, rate: float
@@ -113,7 +114,7 @@ class Campaign:
         return TrainSpec(
             self.task,
             self.variants[name],
-            replace(protocol.recipe, rate=rate),
+            replace(protocol.recipe, learning_rate=rate),
             protocol.seeds,
             dict(protocol.conditions[condition]),
         )
@@ -121,17 +122,17 @@ class Campaign:
     def _rate(
         self, kept: Archive, protocol: Protocol, name: str, condition: str
     ) -> float:
-        """The best learning rate of the grid; its middle without `rehearsing` seeds."""
-        if not protocol.rehearsing:
-            return protocol.recipe.rate
-        grid = [factor * protocol.recipe.rate for factor in FACTORS]
-        means = []
+        """The best learning rate of the grid; its middle without `tuning_seeds`."""
+        if not protocol.tuning_seeds:
+            return protocol.recipe.learning_rate
+        grid = [factor * protocol.recipe.learning_rate for factor in FACTORS]
+        recipe, means = protocol.tuning_recipe or protocol.recipe, []
         for rate in grid:
             spec = replace(
                 self._spec(protocol, name, condition, rate),
-                recipe=replace(protocol.rehearsal or protocol.recipe, rate=rate),
-                seeds=protocol.rehearsing,
-                rehearsal=True,
+                recipe=replace(recipe, learning_rate=rate),
+                seeds=protocol.tuning_seeds,
+                validation_split=True,
             )
             lines = kept.lines(spec)
             means.append(np.mean([scores(line, self.measure) for line in lines]))

@@ -101,7 +101,9 @@ def _numbers(campaign: Campaign, trained: Networks) -> dict[str, Any]:
         "epochs": protocol.recipe.epochs,
         "items": campaign.items,
         "published": campaign.published,
-        "rates": _told({arm: f"{s.recipe.rate:g}" for arm, s in chosen.items()}),
+        "rates": _told(
+            {arm: f"{s.recipe.learning_rate:g}" for arm, s in chosen.items()}
+        ),
         "medians": _by_name(medians),
         "scores": _told({arm: f"{value:.2f}" for arm, value in medians.items()}),
         "stuck": sum(map(_stuck, networks.values())),
@@ -115,7 +117,7 @@ def _costs(lines: list[Line]) -> dict[str, Any]:
     """Number of networks and of test samples, training time, and devices."""
     return {
         "trained": len(lines),
-        "examined": lines[0]["items"],
+        "examined": lines[0]["n_samples"],
         "minutes": round(sum(line["seconds"] for line in lines) / 60),
         "devices": ", ".join(sorted({line["device"] for line in lines})),
     }
@@ -135,9 +137,9 @@ def _verdicts(
     }
     for (claim, condition), outcome in verdicts.items():
         if condition in campaign.alike:
-            outcome["word"] = ""  # the papers do not claim a difference here
-        elif outcome["word"] in EARNED and _is_untuned(campaign, claim):
-            outcome["word"] = WITHDRAWN
+            outcome["conclusion"] = ""  # the papers do not claim a difference here
+        elif outcome["conclusion"] in EARNED and _is_untuned(campaign, claim):
+            outcome["conclusion"] = WITHDRAWN
     return verdicts
 
 
@@ -147,10 +149,10 @@ def _is_untuned(campaign: Campaign, claim: str) -> bool:
 
 def _sentence(claim: str, condition: str, found: dict[str, Any]) -> str:
     low, high = found["interval"]
-    word = f" {found['word']}," if found["word"] else ""
+    word = f" {found['conclusion']}," if found["conclusion"] else ""
     return (
         f"{claim} at {condition}{word} {found['mean']:+.2f} "
-        f"({low:+.2f} to {high:+.2f}; detectable {found['seen']:.2f})"
+        f"({low:+.2f} to {high:+.2f}; detectable {found['detectable_effect']:.2f})"
     )
 
 

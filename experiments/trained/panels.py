@@ -73,7 +73,9 @@ def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
         colour = PALETTE[(i + 1) % len(PALETTE)]
         for place, one in enumerate(found.values()):
             x = place + _beside(i, len(verdicts))
-            width, fill = (1, "white") if one["word"] == WITHDRAWN else (3, colour)
+            width, fill = (
+                (1, "white") if one["conclusion"] == WITHDRAWN else (3, colour)
+            )
             axes.plot([x, x], one["interval"], color=colour, linewidth=width)
             axes.plot(x, one["mean"], "o", color=colour, markerfacecolor=fill)
         fill = "white" if _has_withdrawn(found) else colour
@@ -87,7 +89,7 @@ def _gains(axes: Axes, verdicts: Mapping[str, Any], axis: Axis) -> None:
 
 
 def _has_withdrawn(found: Mapping[str, Any]) -> bool:
-    return any(one["word"] == WITHDRAWN for one in found.values())
+    return any(one["conclusion"] == WITHDRAWN for one in found.values())
 
 
 def columns(axes: Axes, data: xr.Dataset, axis: Axis) -> None:

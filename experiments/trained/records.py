@@ -127,7 +127,7 @@ def scores(line: Line, measure: str) -> np.ndarray:
     if not isinstance(kept, str):
         return np.array(kept, float)
     bits = np.unpackbits(np.frombuffer(bytes.fromhex(kept), np.uint8))
-    return bits[: line["items"]].astype(float)
+    return bits[: line["n_samples"]].astype(float)
 
 
 def packed(values: np.ndarray) -> Any:
@@ -162,7 +162,7 @@ def scored(folder: Path) -> list[Line]:
         {
             "seed": seed,
             **common,
-            "items": measured["loss"].shape[1],
+            "n_samples": measured["loss"].shape[1],
             **{name: packed(v[i]) for name, v in measured.items() if name != "loss"},
             **_curves(record.log, i),
         }
@@ -197,7 +197,7 @@ def _curves(log: tuple[Mapping[str, Any], ...], i: int) -> dict[str, Any]:
         },
     }
     if "columns" in log[0]:
-        for name in ("rms", "near", "quantiles", "rms_first"):
+        for name in ("rms", "fraction_near", "quantiles", "rms_first"):
             curves[name] = [entry["columns"][name][i] for entry in entries]
     return {name: short(values) for name, values in curves.items()}
 

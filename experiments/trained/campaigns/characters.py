@@ -23,15 +23,15 @@ CHARACTERS = Campaign(
     protocols={
         "paper": Protocol(
             {"64": WINDOWS},
-            Recipe(epochs=8, batch=32, rate=1e-3, drops=(7,)),
-            rehearsing=(0, 1),
+            Recipe(epochs=8, batch_size=32, learning_rate=1e-3, milestones=(7,)),
+            tuning_seeds=(0, 1),
             seeds=(0, 1, 2),
-            rehearsal=Recipe(epochs=2, batch=32, rate=1e-3),
+            tuning_recipe=Recipe(epochs=2, batch_size=32, learning_rate=1e-3),
         ),
         "quick": Protocol(
             {"32": {"context": 32, "layers": 1, "windows": 320}},
-            Recipe(epochs=1, batch=32, rate=1e-3),
-            rehearsing=(),
+            Recipe(epochs=1, batch_size=32, learning_rate=1e-3),
+            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },

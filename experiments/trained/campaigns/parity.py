@@ -30,15 +30,15 @@ PARITY = Campaign(
     protocols={
         "paper": Protocol(
             CONDITIONS,
-            Recipe(epochs=30, batch=100, rate=1e-3, drops=(24, 28)),
-            rehearsing=(0, 1),
+            Recipe(epochs=30, batch_size=100, learning_rate=1e-3, milestones=(24, 28)),
+            tuning_seeds=(0, 1),
             seeds=tuple(range(5)),
-            rehearsal=Recipe(epochs=10, batch=100, rate=1e-3),
+            tuning_recipe=Recipe(epochs=10, batch_size=100, learning_rate=1e-3),
         ),
         "quick": Protocol(
             {"40": {"count": 40, "layers": 1, "patch": 14}},
-            Recipe(epochs=1, batch=100, rate=1e-3),
-            rehearsing=(),
+            Recipe(epochs=1, batch_size=100, learning_rate=1e-3),
+            tuning_seeds=(),
             seeds=(0, 1),
         ),
     },

@@ -23,7 +23,7 @@ from meanfield.training import Annealing, Recipe, TrainSpec, Variant, evaluate
 
 HARD = Variant("esp", {"slices": 8, "tau": 0.1})
 FALL = 0.8  # factor on the temperature before each epoch
-CURVES = "rms", "near", "quantiles", "rms_first", "test_correct"
+CURVES = "rms", "fraction_near", "quantiles", "rms_first", "test_correct"
 
 
 def _on(recipe: Recipe, epochs: int) -> Recipe:
@@ -31,8 +31,8 @@ def _on(recipe: Recipe, epochs: int) -> Recipe:
 
 
 def _sharper(recipe: Recipe, epochs: int) -> Recipe:
-    cooling = Annealing("temperature", FALL, after=recipe.epochs)
-    return replace(recipe, epochs=epochs, cooling=cooling)
+    annealing = Annealing("temperature", FALL, delay=recipe.epochs)
+    return replace(recipe, epochs=epochs, annealing=annealing)
 
 
 TAUGHT: Mapping[str, Callable[[Recipe, int], Recipe]] = {
@@ -55,7 +55,7 @@ class SortModes(Campaign):
 
     @override
     def lines(self, case: Case, name: str, spec: TrainSpec) -> list[Line]:
-        lines_of = scored if spec.recipe.cooling is None else _sharp_and_hard
+        lines_of = scored if spec.recipe.annealing is None else _sharp_and_hard
         lines = archive(PARITY.task, case.size, lines_of).lines(spec)
         if self.variants[name] != spec.variant:
             lines = [_of_hard_sorts(line) for line in lines]

@@ -61,16 +61,16 @@ def compute(case: Case) -> Findings:
 def _moved(lines: list[Line]) -> dict[str, Any]:
     """Column sums of a variant before and after training, medians, and a verdict."""
     rms = np.array([_of_head(line, "rms") for line in lines])
-    near = np.array([_of_head(line, "near") for line in lines])
+    near = np.array([_of_head(line, "fraction_near") for line in lines])
     falls = int(np.sum(rms[:, -1] < rms[:, 0]))
     return {
         "rms_start": float(np.median(rms[:, 0])),
         "rms_end": float(np.median(rms[:, -1])),
         "rms_most": float(np.median(rms.max(axis=1))),
-        "near_start": float(np.median(near[:, 0])),
-        "near_end": float(np.median(near[:, -1])),
+        "fraction_near_start": float(np.median(near[:, 0])),
+        "fraction_near_end": float(np.median(near[:, -1])),
         "falls": falls,
-        "word": _word(falls, len(lines)),
+        "conclusion": _word(falls, len(lines)),
     }
 
 
@@ -125,10 +125,10 @@ EXPERIMENT = Experiment(
         "epochs, medians over seeds. Under softmax their root mean square distance "
         "from one goes from {softmax[rms_start]:.2f} to {softmax[rms_end]:.2f}, with a "
         "maximum of {softmax[rms_most]:.2f}, and falls in {softmax[falls]} networks "
-        "({softmax[word]}); {softmax[near_start]:.0%} of the sums are within a factor "
-        "of two of one before training, and {softmax[near_end]:.0%} after it. After "
-        "five half-steps of Sinkhorn the distance goes from "
-        "{Sinkhorn[rms_start]:.1g} to {Sinkhorn[rms_end]:.2f}."
+        "({softmax[conclusion]}); {softmax[fraction_near_start]:.0%} of the sums are "
+        "within a factor of two of one before training, and "
+        "{softmax[fraction_near_end]:.0%} after it. After five half-steps of Sinkhorn "
+        "the distance goes from {Sinkhorn[rms_start]:.1g} to {Sinkhorn[rms_end]:.2f}."
     ),
     description=(
         "Median of the column sums by epoch, with bands that contain half and nine "

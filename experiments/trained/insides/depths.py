@@ -25,7 +25,7 @@ Block = Callable[[Points], Points]
 def alone(block: Residual, mu: Points) -> Points:
     """What a block adds, in the place of the tokens it would be added to."""
     return mu.replace_coordinates(
-        jax.vmap(block.after)(block.part(block.part_input(mu)))
+        jax.vmap(block.post_norm)(block.part(block.part_input(mu)))
     )
 
 
@@ -131,7 +131,7 @@ def _over_depth(encoder: Encoder, mus: Points) -> Mapping[str, np.ndarray]:
 
 def _writing(block: Residual) -> Float[Array, "h d k"]:
     assert isinstance(block.part, SelfAttention)
-    return block.part.heads.writing
+    return block.part.heads.output_projection
 
 
 def _through(blocks: list[Block], every: int, mu: Points) -> Float[Array, "depths n d"]:

@@ -73,13 +73,11 @@ def weights_of(layer: SelfAttention) -> HeadWeights:
     """The matrices of a layer, in double precision; its heads have no biases."""
     heads, score = layer.heads, layer.heads.score
     assert isinstance(score, Dot)
-    matrices = score.Q, score.K, heads.reading, heads.writing
-    Q, K, reading, writing = (np.asarray(matrix, np.float64) for matrix in matrices)
+    matrices = score.Q, score.K, heads.value_projection, heads.output_projection
+    Q, K, W, O = (np.asarray(matrix, np.float64) for matrix in matrices)
     h, k, d = Q.shape
     none = np.zeros((h, k))
-    return HeadWeights(
-        Q, K, none, none, reading, none, writing, writing_bias=np.zeros((h, d))
-    )
+    return HeadWeights(Q, K, none, none, W, none, O, output_bias=np.zeros((h, d)))
 
 
 def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:

@@ -49,17 +49,19 @@ PROTOCOLS = {
     "paper": Protocol(
         variants=tuple(VARIANTS),
         layers=4,
-        images=Recipe(epochs=30, batch=100, rate=1e-3, drops=(24, 28)),
+        images=Recipe(
+            epochs=30, batch_size=100, learning_rate=1e-3, milestones=(24, 28)
+        ),
         points=64,
-        sets=Recipe(epochs=20, batch=50, rate=1e-3, drops=(16,)),
+        sets=Recipe(epochs=20, batch_size=50, learning_rate=1e-3, milestones=(16,)),
         seeds=(0, 1, 2),
     ),
     "quick": Protocol(
         variants=("softmax",),
         layers=1,
-        images=Recipe(epochs=1, batch=500, rate=1e-3),
+        images=Recipe(epochs=1, batch_size=500, learning_rate=1e-3),
         points=32,
-        sets=Recipe(epochs=1, batch=100, rate=1e-3),
+        sets=Recipe(epochs=1, batch_size=100, learning_rate=1e-3),
         seeds=(0,),
     ),
 }
