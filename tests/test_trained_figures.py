@@ -14,9 +14,9 @@ from experiments.gallery import FOLDER
 from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Campaign
 from experiments.trained.campaigns import CAMPAIGNS
-from experiments.trained.compared import findings
+from experiments.trained.comparison import findings
 from experiments.trained.costs import HEAD, PAGE, TITLE, table
-from experiments.trained.records import RECORDS, Archive, Line, lines_in, scores
+from experiments.trained.records import RECORDS, Archive, Line, read_lines, scores
 from meanfield.errors import MeanfieldError, UnsupportedError
 from meanfield.reproduce import Case, load
 from meanfield.training import TrainSpec
@@ -105,7 +105,7 @@ def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
         for claim, word in words
     )
     for mean in words.values():  # what was measured is still shown
-        assert f"{mean:+.2f} (" in record["caption"]
+        assert f"{mean:+.2f} (" in str(record["table"])
 
 
 def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> list[Line]:
@@ -163,8 +163,10 @@ def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(Archive, "lines", known)
     least = CAMPAIGNS["characters"]
     arm = (Case("paper"), "softmax", "64")
-    assert least.chosen(*arm).recipe.learning_rate == 5e-4
-    assert dataclasses.replace(least, gain=1).chosen(*arm).recipe.learning_rate == 2e-3
+    assert least.tuned_spec(*arm).recipe.learning_rate == 5e-4
+    assert (
+        dataclasses.replace(least, gain=1).tuned_spec(*arm).recipe.learning_rate == 2e-3
+    )
 
 
 def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
@@ -172,9 +174,9 @@ def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
     kept.add([{"seed": 0}])
     with kept.file.open("a") as stream:
         stream.write('{"seed": 1, "cut')
-    assert lines_in(kept.file) == [{"seed": 0}]
+    assert read_lines(kept.file) == [{"seed": 0}]
     kept.add([{"seed": 2}])
-    assert lines_in(kept.file) == [{"seed": 0}, {"seed": 2}]
+    assert read_lines(kept.file) == [{"seed": 0}, {"seed": 2}]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,9 @@ def compute_panels(
     dims, n = SIZES[case.size]
     kinds = [(value, d) for value in reversed(values) for d in reversed(dims)]
     with threads() as pool:  # the steps of a panel use one core
-        panels = pool.map(lambda kind: compute_panel(recipe, *kind, n), kinds)
+        panels = pool.map(
+            lambda kind: compute_panel(recipe, kind[0], kind[1], n), kinds
+        )
         return dict(zip(kinds, panels, strict=True))
 
 

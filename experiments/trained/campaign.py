@@ -61,14 +61,14 @@ class Campaign:
         task: name of the task, and of the file of records.
         variants: attentions, by their labels in the figure.
         claims: pairs of variants of which the first is claimed to be better.
-        alike: conditions under which all variants are claimed to be equally good.
+        equal: conditions under which all variants are claimed to be equally good.
         protocols: protocol for each problem size.
-        items: description of the training samples.
+        samples: description of the training samples.
         published: sentence with the published results.
         measure: measure of the samples by which networks are compared.
         gain: 1 if larger measures are better, and -1 if smaller ones are.
-        rates_of: condition at which all learning rates are chosen; if empty, each
-            condition has its own.
+        tuning_condition: condition at which all learning rates are chosen; if empty,
+            each condition has its own.
         untuned: variants whose attention was not tuned; verdicts on them are withdrawn.
     """
 
@@ -76,19 +76,19 @@ class Campaign:
     variants: Mapping[str, Variant]
     claims: tuple[tuple[str, str], ...]
     protocols: Mapping[Size, Protocol]
-    items: str
+    samples: str
     published: str
-    alike: tuple[str, ...] = ()
+    equal: tuple[str, ...] = ()
     measure: str = "correct"
     gain: int = 1
-    rates_of: str = ""
+    tuning_condition: str = ""
     untuned: tuple[str, ...] = ()
 
     def networks(self, case: Case) -> Networks:
         """All networks, from the records or trained now."""
         protocol = self.protocols[case.size]
         arms = [(name, c) for c in protocol.conditions for name in self.variants]
-        specs = {arm: self.chosen(case, *arm) for arm in arms}
+        specs = {arm: self.tuned_spec(case, *arm) for arm in arms}
         lines = {a: self.lines(case, a[0], spec) for a, spec in specs.items()}
         return Networks(protocol, specs, lines)
 
@@ -97,14 +97,16 @@ class Campaign:
         del name  # the records of all variants have the same form
         return archive(self.task, case.size).lines(spec)
 
-    def chosen(self, case: Case, name: str, condition: str) -> TrainSpec:
+    def tuned_spec(self, case: Case, name: str, condition: str) -> TrainSpec:
         """Training spec of a variant under a condition, at its best learning rate."""
         protocol = self.protocols[case.size]
-        kept = archive(self.task, case.size)
-        rate = self._rate(kept, protocol, name, self.rates_of or condition)
+        records = archive(self.task, case.size)
+        rate = self._best_rate(
+            records, protocol, name, self.tuning_condition or condition
+        )
         return self._spec(protocol, name, condition, rate)
 
-    def at_an_end(self, spec: TrainSpec, size: Size) -> bool:
+    def is_rate_at_end(self, spec: TrainSpec, size: Size) -> bool:
         """Whether the learning rate is an endpoint of the grid."""
         return spec.recipe.learning_rate != self.protocols[size].recipe.learning_rate
 
@@ -119,8 +121,8 @@ class Campaign:
             dict(protocol.conditions[condition]),
         )
 
-    def _rate(
-        self, kept: Archive, protocol: Protocol, name: str, condition: str
+    def _best_rate(
+        self, records: Archive, protocol: Protocol, name: str, condition: str
     ) -> float:
         """The best learning rate of the grid; its middle without `tuning_seeds`."""
         if not protocol.tuning_seeds:
@@ -134,6 +136,6 @@ class Campaign:
                 seeds=protocol.tuning_seeds,
                 validation_split=True,
             )
-            lines = kept.lines(spec)
+            lines = records.lines(spec)
             means.append(np.mean([scores(line, self.measure) for line in lines]))
         return grid[int(np.argmax(self.gain * np.array(means)))]

@@ -35,11 +35,11 @@ CHARACTERS = Campaign(
             seeds=(0, 1),
         ),
     },
-    items="4 000 windows of 64 characters, cut into blocks of 8, for two layers",
+    samples="4 000 windows of 64 characters in blocks of 8",
     published=(
-        "Table 4, of LM1B, smaller networks: local 2.559, dense 1.283, sparse 1.295. "
-        "Table 8, in perplexities of words: balanced 41.29 to 41.70, in no passes "
-        "52.40."
+        "Published on LM1B, in Table 4 for smaller networks: local 2.559, dense 1.283, "
+        "sparse 1.295; in Table 8, in perplexities of words: balanced 41.29 to 41.70, "
+        "without passes 52.40."
     ),
     measure="bits",
     gain=-1,

@@ -42,12 +42,12 @@ PARITY = Campaign(
             seeds=(0, 1),
         ),
     },
-    items="4 000 digits an epoch, of which 40, 400 and 4 000 are distinct",
+    samples="4 000 digits an epoch (40, 400 or 4 000 distinct ones)",
     published=(
-        "Table 1, of cats and dogs, from 1 %, 10 % and all of 25 000: softmax 49.71, "
-        "57.25, 78.49; differential 53.78, 67.34, 78.85; Sinkhorn 55.07, "
-        "69.56, 79.12; sliced 55.66, 71.49, 79.47."
+        "Published in Table 1, for 1 %, 10 % and all of 25 000 images of cats and "
+        "dogs: softmax 49.71, 57.25, 78.49; differential 53.78, 67.34, 78.85; "
+        "Sinkhorn 55.07, 69.56, 79.12; sliced 55.66, 71.49, 79.47."
     ),
-    rates_of="4000",
+    tuning_condition="4000",
     untuned=("sliced",),
 )

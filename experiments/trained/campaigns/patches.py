@@ -33,8 +33,8 @@ PATCHES = Campaign(
             seeds=(0, 1),
         ),
     },
-    items=("4 000 digits shifted by up to 2 pixels, in patches of side 28, 14 and 7"),
-    alike=("28",),
+    samples="4 000 digits (shifted by up to 2 pixels, in patches of side 28, 14 or 7)",
+    equal=("28",),
     published="The papers print curves and no numbers.",
     untuned=("sliced",),
 )

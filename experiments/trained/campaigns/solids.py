@@ -40,9 +40,9 @@ SOLIDS = Campaign(
             seeds=(0, 1),
         ),
     },
-    items="2 000 clouds of 16 solids",
+    samples="2 000 clouds of 16 solids",
     published=(
-        "Published medians, on ModelNet40 and 5 000 points: softmax 86.3, Sinkhorn of "
+        "Published medians on ModelNet40 and 5 000 points: softmax 86.3, Sinkhorn with "
         "21 half-steps 88.4, sliced 89.5."
     ),
     untuned=("sliced",),

@@ -30,10 +30,10 @@ SORTING = Campaign(
             seeds=(0, 1),
         ),
     },
-    items="12 800 sequences of up to 8 symbols, evaluated on up to 16",
+    samples="12 800 sequences of up to 8 symbols (of up to 16 in the test)",
     published=(
-        "Table 1, of up to 256 symbols: dense 45.69; local, blocks of 32, 21.12; "
-        "sparse, of 8, 16 and 32, 43.65, 48.23, 49.24."
+        "Published in Table 1, for up to 256 symbols: dense 45.69; local, blocks of "
+        "32, 21.12; sparse, of 8, 16 and 32, 43.65, 48.23, 49.24."
     ),
     untuned=("softmax", "local", "sparse"),
 )
