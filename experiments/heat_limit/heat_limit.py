@@ -50,9 +50,9 @@ METHODS = {
     "gaussian_3": "Gaussian, d = 3, closed form",
 }
 ORDERS = {
-    "velocities": "order of convergence of velocities in L²(μ)",
-    "velocities_with_edges": "the same, for a density that vanishes at two ends",
-    "densities": "order of convergence of densities in L¹",
+    "velocities": "order of velocities in L²(μ)",
+    "velocities_with_edges": "order of velocities, density that vanishes at two ends",
+    "densities": "order of densities in L¹",
 }
 
 

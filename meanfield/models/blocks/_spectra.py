@@ -21,8 +21,8 @@ from ._weights import HeadWeights
 class HeadSpectra:
     r"""Spectra of the scores $y^\top A x$ and of the value $V$ of one head.
 
-    `negative` weighs eigenvalues because a count tells nothing: if $2 d_k \leq d$, half
-    of the nonzero ones are negative for any $Q$ and $K$ in general position.
+    `negative` weighs eigenvalues because a count is not informative: if $2 d_k \leq d$,
+    half of the nonzero ones are negative for any $Q$ and $K$ in general position.
 
     Attributes:
         layer: the layer, counted from zero.
