@@ -97,7 +97,7 @@ def _figure(stem: str, record: dict[str, Any]) -> str:
         f"![{stem}]({stem}.png)",
         load(name).read_as(record["reading"]).description if is_known else "",
         record["caption"],
-        _table(record["table"]),
+        _table(record.get("table", [])),
     )
     return "\n\n".join(part for part in parts if part)
 
