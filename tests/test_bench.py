@@ -45,7 +45,7 @@ import numpy as np
 from benchmarks._measure import measure_job
 from benchmarks._trial import Job
 np.ones(20_000_000)  # 160 MB, held and let go before
-job = Job(lambda: np.ones(10_000_000).sum(), lambda _: {}, most=1)
+job = Job(lambda: np.ones(10_000_000).sum(), lambda _: {}, max_repeats=1)
 print(measure_job(job)["memory"])
 """
 

@@ -25,7 +25,7 @@ def found(panel: str) -> Findings:
     corrected = load(f"castin2025-{panel}").read_as("corrected")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(definite_values, "DRAWS", 12)
-        patch.setattr(definite_values, "LAST", 1e4)
+        patch.setattr(definite_values, "END_TIME", 1e4)
         return corrected.compute(Case("quick", "corrected"))
 
 

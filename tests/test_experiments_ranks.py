@@ -115,7 +115,7 @@ def test_stragglers_step_as_they_would_alone():
     whole = flows.published_steps("softmax", draw, draw.positive_values, rule)
     last = int(np.argmax(whole.n_steps))
     one = flows.Samples(*(matrix[last : last + 1] for matrix in draw))
-    alone = flows.published_steps("softmax", one, one.values, rule)
+    alone = flows.published_steps("softmax", one, one.positive_values, rule)
     assert int(alone.n_steps[0]) == int(whole.n_steps[last])
     np.testing.assert_allclose(alone.final[0], whole.final[last], rtol=1e-9)
 
