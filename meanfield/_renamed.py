@@ -81,6 +81,8 @@ meanfield.attention.AbstractCoupling
     is_linearly_bounded
 meanfield.attention.AbstractGaussianCoupling
     affine_across cross_affine
+meanfield.attention.AbstractSoftSlices
+    near line_score
 meanfield.distances.Distance
     how method
 meanfield.dynamics.AbstractContext
@@ -123,6 +125,9 @@ meanfield.measures.Points
     replace_reduction
 meanfield.measures.Quadrature
     of from_rule
+meanfield.models.blocks.HeadWeights
+    reading value_projection, reading_bias value_bias, writing output_projection,
+    writing_bias output_bias
 meanfield.runs.representations.AbstractRepresentation
     begins_with start_type, in_full default_keys, lost outflow, of_frame from_frame,
     of_law from_law, of_tokens from_tokens, out_of_steps step_advice, place
@@ -137,12 +142,41 @@ meanfield.theorems.Statement
     refuted_if set_control
 meanfield.training.AbstractTask
     items samples, refuse check_network
+meanfield.training.Annealing
+    after delay
+meanfield.training.CrossAttentionBlock
+    inner inner_norm, keys key_norm, queries query_norm
+meanfield.training.DecoderBlock
+    meeting cross_layer, past causal_layer
+meanfield.training.Head
+    reading value_projection, writing output_projection
 meanfield.training.Recipe
-    rate_of learning_rate_at
+    batch batch_size, cooling annealing, drops milestones, rate learning_rate, rate_of
+    learning_rate_at
+meanfield.training.Record
+    items samples_digest
+meanfield.training.Residual
+    after post_norm, before pre_norm
+meanfield.training.TrainSpec
+    rehearsal validation_split
+meanfield.training.Variant
+    given frozen_arrays
+meanfield.training.Verdict
+    pairs n_pairs, seen detectable_effect, word conclusion
+meanfield.training.tasks.Patches
+    reading pooling
+meanfield.training.tasks.Sorting
+    examined n_test, taught n_train
 """
 
 # A module and its function or method, then each old keyword before the new one.
 _KEYWORDS = """
+meanfield.attention:GaussianSoftSlices.__init__
+    near line_score
+meanfield.attention:PublishedSoftSlices.__init__
+    near line_score
+meanfield.attention:SoftSlices.__init__
+    near line_score
 meanfield.distances:quantise
     at_most max_atoms
 meanfield.flows:ensemble
@@ -151,6 +185,9 @@ meanfield.flows:flow
     due predicted_blow_up, since run_start, until run_end
 meanfield.measures:RotatedSigmaPoints.__init__
     at_least min_nodes
+meanfield.models.blocks:HeadWeights.__init__
+    reading value_projection, reading_bias value_bias, writing output_projection,
+    writing_bias output_bias
 meanfield.spec:MeasureInfo.__init__
     also extra_keys, never excluded_keys, thing title, what description
 meanfield.theorems:Counterexample.__new__
@@ -159,10 +196,30 @@ meanfield.theorems:Statement.register_misprint
     corrected correction, printed claim
 meanfield.theorems:Statement.set_control
     seen_by labels
+meanfield.training:Annealing.__new__
+    after delay
+meanfield.training:Head.__init__
+    reading value_projection, writing output_projection
+meanfield.training:Recipe.__init__
+    batch batch_size, cooling annealing, drops milestones, rate learning_rate
+meanfield.training:Record.__init__
+    items samples_digest
+meanfield.training:Residual.__init__
+    after post_norm, before pre_norm
+meanfield.training:TrainSpec.__init__
+    rehearsal validation_split
+meanfield.training:Variant.__init__
+    given frozen_arrays
+meanfield.training:Verdict.__init__
+    pairs n_pairs, seen detectable_effect, word conclusion
+meanfield.training.tasks:Patches.__init__
+    reading pooling
+meanfield.training.tasks:Sorting.__init__
+    examined n_test, taught n_train
 """
 
 
-def _parse(table: str) -> dict[str, dict[str, str]]:
+def parse_table(table: str) -> dict[str, dict[str, str]]:
     """The pairs of names below each line that is not indented."""
     words: dict[str, list[str]] = {}
     owner = ""
@@ -177,9 +234,9 @@ def _parse(table: str) -> dict[str, dict[str, str]]:
     }
 
 
-RENAMED = _parse(_NAMES)
-MEMBERS = _parse(_MEMBERS)
-KEYWORDS = _parse(_KEYWORDS)
+RENAMED = parse_table(_NAMES)
+MEMBERS = parse_table(_MEMBERS)
+KEYWORDS = parse_table(_KEYWORDS)
 
 
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:
@@ -269,5 +326,9 @@ def _warn(old: str, new: str, stacklevel: int) -> None:
     # Equinox looks attributes up, and makes objects, in frames of its own.
     while frame and frame.f_globals["__name__"].startswith("equinox"):
         frame, stacklevel = frame.f_back, stacklevel + 1
-    message = f"`{old}` is called `{new}` since version 0.3."
-    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+    warnings.warn(renaming_note(old, new), DeprecationWarning, stacklevel=stacklevel)
+
+
+def renaming_note(old: str, new: str) -> str:
+    """The sentence that says the new name of `old`."""
+    return f"`{old}` is called `{new}` since version 0.3."

@@ -29,7 +29,7 @@ from faults_damage import flip
 from faults_judging import faults_of
 
 EPOCHS, FEW = 200, 4
-OPTIONS = "--batch 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
+OPTIONS = "--batch-size 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
 OF_THE_MACHINE = "seconds.json", "lock"
 PATIENCE = 300.0  # seconds for an epoch, on a busy machine
 Judged = tuple[str, Finished, list[str]]
@@ -145,7 +145,7 @@ def readers(name: str) -> list[str]:
     exports = [
         f"export {name} heads --epoch {e} --seed {s}" for e in epochs for s in "01"
     ]
-    last = f"resume {name} --json" if name == "half" else f"examine {name} --json"
+    last = f"resume {name} --json" if name == "half" else f"evaluate {name} --json"
     more = " --attention softmax" if name == "few" else ""
     return [f"show {name} --json", *exports, last + more]
 

@@ -23,6 +23,7 @@ FUNCTIONS |= {
     "train start": "networks.train:start",
     "train resume": "networks.train:resume",
     "train show": "networks.train:show",
+    "train evaluate": "networks.train:evaluate",
     "train export": "networks.train:export",
 }
 ENTRY = re.compile(r"^    \*{0,2}(\w+): ((?:.+\n?)(?:^     +.+\n?)*)", re.MULTILINE)

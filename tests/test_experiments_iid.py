@@ -44,8 +44,8 @@ class Orbit(NamedTuple):
         return float(np.min(np.real(self.rates)))
 
 
-def orbits(draw: flows.Draw) -> list[Orbit]:
-    starts = flows.split(draw)[1][..., 0]
+def orbits(draw: flows.Samples) -> list[Orbit]:
+    starts = flows.split_factors(draw)[1][..., 0]
     made = []
     for q, V, u in zip(draw.Q[:, 0], draw.W, starts, strict=True):
         rates, S = np.linalg.eig(V)
@@ -66,28 +66,28 @@ def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
 )
 def panel(request: pytest.FixtureRequest) -> samples.Panel:
     steps = {"random": {3: 0.09}}
-    return samples.panel(samples.Recipe(request.param, steps), "iid", 3, N)
+    return samples.compute_panel(samples.Recipe(request.param, steps), "iid", 3, N)
 
 
 def test_samples_converge_where_their_orbits_meet_the_kernel(
     panel: samples.Panel,
 ) -> None:
-    wanted = [orbit.rests for orbit in orbits(flows.drawn(3, N))]
+    wanted = [orbit.rests for orbit in orbits(flows.draw_samples(3, N))]
     assert 0 < sum(wanted) < N
-    assert independent.settled(panel).tolist() == wanted
-    grown = np.array(panel.exact.endings) == "blow-up"
+    assert independent.is_converged(panel).tolist() == wanted
+    grown = np.array(panel.solutions.endings) == "blow-up"
     assert grown.tolist() == [not rests for rests in wanted]
 
 
 def test_limits_have_the_rank_of_the_kernel(panel: samples.Panel) -> None:
-    calm = independent.settled(panel)
-    assert np.all(independent.ranks(panel)[calm] == 2)
+    calm = independent.is_converged(panel)
+    assert np.all(independent.limit_ranks(panel)[calm] == 2)
 
 
 def test_softmax_blows_up_when_its_orbit_says() -> None:
     r"""$t^* = \int_0^\infty (q \cdot u)^{-2}\, d\tau$."""
-    draw = flows.drawn(3, N)
-    exact = flows.solved("softmax", draw, draw.W)
+    draw = flows.draw_samples(3, N)
+    exact = flows.solve("softmax", draw, draw.W)
     for orbit, t_star in zip(orbits(draw), exact.t_star, strict=True):
         if orbit.rests:
             assert np.isnan(t_star)
@@ -99,18 +99,18 @@ def test_softmax_blows_up_when_its_orbit_says() -> None:
 
 @pytest.mark.slow
 def test_l2_grows_exponentially_at_most() -> None:
-    draw = flows.drawn(3, N)
-    exact = flows.solved("l2", draw, draw.W)
+    draw = flows.draw_samples(3, N)
+    exact = flows.solve("l2", draw, draw.W)
     assert np.all(np.isnan(exact.t_star))
 
 
 def test_every_sample_is_counted_once(found: tuple[Experiment, Findings]) -> None:
     numbers, data = found[1].numbers["all"], found[1].data["ranks"]
-    endings = ("settled", "blow_ups", "outgrown", "open")
+    endings = ("converged", "blow_ups", "exceed_size_bound", "undecided")
     assert sum(numbers[name] for name in endings) == N
-    bars = [data["solved"].sum(), data["grow"].sum(), data["open"].sum()]
+    bars = [data["solved"].sum(), data["unbounded"].sum(), data["undecided"].sum()]
     assert sum(int(bar) for bar in bars) == N
-    bars = [data["kept"].sum(), data["over"].sum(), data["diverged"].sum()]
+    bars = [data["kept"].sum(), data["excess_rank"].sum(), data["diverged"].sum()]
     assert sum(int(bar) for bar in bars) == N
 
 
@@ -120,8 +120,8 @@ def test_what_is_reported_is_json_and_drawn(found: tuple[Experiment, Findings]) 
     figure = experiment.draw(findings)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
         "d = 3",
-        "d = 3, by the cut",
+        "d = 3, by threshold",
     ]
     ticks = [label.get_text() for label in figure.axes[0].get_xticklabels()]
-    assert ticks == ["0", "1", "2", "3", "grow", "else"]
+    assert ticks == ["0", "1", "2", "3", "grow", "other"]
     assert figure.legends

@@ -8,8 +8,8 @@ from experiments.limits.fits import least_squares
 from experiments.mean_field_limit.clouds import (
     Sizes,
     distance_at_start,
-    errors_of,
-    growth_of,
+    measure_errors,
+    measure_growth,
 )
 
 SMALL = Sizes(numbers=(16, 64, 256), draws=12, pairs=4)
@@ -19,13 +19,13 @@ SMALL = Sizes(numbers=(16, 64, 256), draws=12, pairs=4)
 @pytest.mark.slow
 def test_gaps_fall_like_the_root_of_the_number_of_tokens(name: str) -> None:
     """In closed form and on a grid: within four standard errors, which exclude -1."""
-    found = errors_of(name, SMALL, seed=1)
+    found = measure_errors(name, SMALL, seed=1)
     log_n = np.log(np.array(found.numbers, float))
     columns = np.stack([np.ones(3), log_n], axis=1)
-    for values, uncertain in zip(
-        (found.mean, found.covariance), found.uncertain[:2], strict=True
+    for values, log_errors in zip(
+        (found.mean, found.covariance), found.log_errors[:2], strict=True
     ):
-        fit = least_squares(columns, np.log(values), uncertain)
+        fit = least_squares(columns, np.log(values), log_errors)
         assert abs(fit.values[1] + 0.5) < 4 * fit.errors[1]
         assert abs(fit.values[1] + 1.0) > 3 * fit.errors[1]
 
@@ -38,14 +38,14 @@ def test_distances_at_the_start_are_those_of_order_statistics() -> None:
     rng = np.random.default_rng(3)
     x = np.sort(rng.normal(size=(4000, 9)), axis=1)
     z = np.sort(rng.normal(size=(9000,)))
-    apart = (x[:, :, None] - z.reshape(9, 1000)[None]) ** 2
-    drawn = np.mean(apart, axis=(1, 2))
+    distances = (x[:, :, None] - z.reshape(9, 1000)[None]) ** 2
+    drawn = np.mean(distances, axis=(1, 2))
     assert distance_at_start(9) ** 2 == pytest.approx(np.mean(drawn), rel=0.03)
 
 
 def test_pairs_of_clouds_part_no_faster_than_the_stability_constant() -> None:
     """And no slower than their means: moved clouds part at rate one, to first order."""
-    found = growth_of("softmax", SMALL, seed=2)
+    found = measure_growth("softmax", SMALL, seed=2)
     assert 0.9 < found.rate < found.bound
     assert found.ratios[0] == 1
     R = 0.5 * np.exp(0.25)

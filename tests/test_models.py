@@ -347,7 +347,7 @@ def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
     folder = write(tmp_path / "half", arrays=arrays)
     program = (
         "import sys; from meanfield import models;"
-        f"models.listed(); models.inspect(models.load({str(folder)!r}));"
+        f"models.list_models(); models.inspect(models.load({str(folder)!r}));"
         "sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -14,9 +14,9 @@ from experiments.gallery import FOLDER
 from experiments.trained.__main__ import main as train_parts
 from experiments.trained.campaign import Campaign
 from experiments.trained.campaigns import CAMPAIGNS
-from experiments.trained.compared import findings
+from experiments.trained.comparison import findings
 from experiments.trained.costs import HEAD, PAGE, TITLE, table
-from experiments.trained.records import RECORDS, Archive, Line, lines_in, scores
+from experiments.trained.records import RECORDS, Archive, Line, read_lines, scores
 from meanfield.errors import MeanfieldError, UnsupportedError
 from meanfield.reproduce import Case, load
 from meanfield.training import TrainSpec
@@ -95,17 +95,17 @@ def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     verdicts = record["numbers"]["verdicts"]
     words = {
-        (claim, outcome["word"]): outcome["mean"]
+        (claim, outcome["conclusion"]): outcome["mean"]
         for claim, outcomes in verdicts.items()
         for outcome in outcomes.values()
-        if outcome["word"]
+        if outcome["conclusion"]
     }
     assert all(
         (word == "withdrawn: attention not tuned") == (untuned in claim)
         for claim, word in words
     )
     for mean in words.values():  # what was measured is still shown
-        assert f"{mean:+.2f} (" in record["caption"]
+        assert f"{mean:+.2f} (" in str(record["table"])
 
 
 def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> list[Line]:
@@ -114,7 +114,7 @@ def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> lis
     for seed, share in zip(spec.seeds, shares, strict=True):
         right = rng.permutation(np.arange(200) < round(200 * share))
         bits = np.packbits(right).tobytes().hex()
-        line = {"seed": seed, "items": 200, "correct": bits, "epochs": [0, 1]}
+        line = {"seed": seed, "n_samples": 200, "correct": bits, "epochs": [0, 1]}
         made.append({**line, "train_loss": [0.5], "seconds": 6.0, "device": "none"})
     return made
 
@@ -142,9 +142,9 @@ def test_verdicts_are_of_the_same_seeds(
     campaign = dataclasses.replace(solids, protocols={"paper": eight})
     verdicts = compared(rng, monkeypatch, campaign)
     more = verdicts["Sinkhorn 21 over softmax"]["64"]
-    assert more["word"] == "reproduced"
+    assert more["conclusion"] == "reproduced"
     np.testing.assert_allclose([more["mean"], more["deviation"]], [2, 0], atol=1e-9)
-    assert more["pairs"] == 5  # of eight seeds, three share a fold with another
+    assert more["n_pairs"] == 5  # of eight seeds, three share a fold with another
     low, high = more["bootstrap"]
     assert low < 2 < high  # items are fewer than all there are
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["64"]["mean"] == 0
@@ -154,14 +154,19 @@ def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
     """Of a measure that should be small the rate with the least, and of others not."""
 
     def known(self: Archive, spec: TrainSpec) -> list[Line]:
-        assert spec.rehearsal
-        return [{"bits": [spec.recipe.rate, 2 * spec.recipe.rate]} for _ in spec.seeds]
+        assert spec.validation_split
+        return [
+            {"bits": [spec.recipe.learning_rate, 2 * spec.recipe.learning_rate]}
+            for _ in spec.seeds
+        ]
 
     monkeypatch.setattr(Archive, "lines", known)
     least = CAMPAIGNS["characters"]
     arm = (Case("paper"), "softmax", "64")
-    assert least.chosen(*arm).recipe.rate == 5e-4
-    assert dataclasses.replace(least, gain=1).chosen(*arm).recipe.rate == 2e-3
+    assert least.tuned_spec(*arm).recipe.learning_rate == 5e-4
+    assert (
+        dataclasses.replace(least, gain=1).tuned_spec(*arm).recipe.learning_rate == 2e-3
+    )
 
 
 def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
@@ -169,9 +174,9 @@ def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
     kept.add([{"seed": 0}])
     with kept.file.open("a") as stream:
         stream.write('{"seed": 1, "cut')
-    assert lines_in(kept.file) == [{"seed": 0}]
+    assert read_lines(kept.file) == [{"seed": 0}]
     kept.add([{"seed": 2}])
-    assert lines_in(kept.file) == [{"seed": 0}, {"seed": 2}]
+    assert read_lines(kept.file) == [{"seed": 0}, {"seed": 2}]
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_no_score_changes_by_a_bit_for_a_later_character(
 def test_attention_that_looks_ahead_is_refused(
     name: str, letters: list[str], tmp_path: Path
 ):
-    recipe = Recipe(epochs=1, batch=4, rate=1e-3)
+    recipe = Recipe(epochs=1, batch_size=4, learning_rate=1e-3)
     options = {**SMALL, "layers": 1}
     spec = TrainSpec("characters", LEAKING[name], recipe, (0,), options)
     with pytest.raises(UnsupportedError, match="a causal mask") as refusal:
@@ -208,7 +208,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
 def test_what_the_character_before_decides_is_learned(written: Written, tmp_path: Path):
     """In abacabac… it takes two characters to tell the next."""
     written(["abac" * 30] * CHAPTERS)
-    recipe = Recipe(epochs=2, batch=8, rate=3e-3)
+    recipe = Recipe(epochs=2, batch_size=8, learning_rate=3e-3)
     options = {"context": 9, "layers": 1, "windows": 320}
     spec = TrainSpec("characters", CAUSAL["dense"], recipe, (0, 1), options)
     log = train(spec, tmp_path / "a").log

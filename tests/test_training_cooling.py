@@ -23,11 +23,11 @@ from meanfield.training import (
 )
 
 SOFT = {"slices": 3, "tau": 0.1, "power": 1}
-COOLING = Annealing("temperature", 0.5, after=1)
+COOLING = Annealing("temperature", 0.5, delay=1)
 
 
 def cooled(cooling: Annealing | None = COOLING) -> TrainSpec:
-    recipe = dataclasses.replace(RECIPE, cooling=cooling)
+    recipe = dataclasses.replace(RECIPE, annealing=cooling)
     return spec(
         variant=Variant("esp-soft", {**SOFT, "temperature": 0.8}), recipe=recipe
     )
@@ -76,23 +76,23 @@ def test_cooling_interrupted_ends_with_the_same_bytes(tmp_path: Path):
 
 def test_a_spec_with_cooling_is_read_again_and_others_do_not_name_it():
     assert TrainSpec.from_json(cooled().as_json()) == cooled()
-    assert "cooling" not in spec().as_json()  # records of before are found
+    assert "annealing" not in spec().as_json()  # records of before are found
 
 
 @pytest.mark.parametrize(
     ("cooling", "message"),
     [
-        (Annealing("temperature", 0.5, after=3), "0 to 2; got 3"),
-        (Annealing("temperature", 0.5, after=-1), "0 to 2; got -1"),
-        (Annealing("temperature", 0.0, after=1), "between 0 and 1; got 0"),
-        (Annealing("temperature", 1.0, after=1), "between 0 and 1; got 1"),
-        (Annealing("temperature", np.inf, after=1), "between 0 and 1; got inf"),
-        (Annealing("temperature", np.nan, after=1), "between 0 and 1; got nan"),
+        (Annealing("temperature", 0.5, delay=3), "0 to 2; got 3"),
+        (Annealing("temperature", 0.5, delay=-1), "0 to 2; got -1"),
+        (Annealing("temperature", 0.0, delay=1), "between 0 and 1; got 0"),
+        (Annealing("temperature", 1.0, delay=1), "between 0 and 1; got 1"),
+        (Annealing("temperature", np.inf, delay=1), "between 0 and 1; got inf"),
+        (Annealing("temperature", np.nan, delay=1), "between 0 and 1; got nan"),
     ],
 )
 def test_a_cooling_that_cannot_be_is_refused(cooling: Annealing, message: str):
     with pytest.raises(InvalidInputError, match=message):
-        Recipe(epochs=3, batch=1, rate=1.0, cooling=cooling)
+        Recipe(epochs=3, batch_size=1, learning_rate=1.0, annealing=cooling)
 
 
 def test_what_an_attention_has_not_cannot_cool(tmp_path: Path):
@@ -102,8 +102,10 @@ def test_what_an_attention_has_not_cannot_cool(tmp_path: Path):
 
 
 def test_arrays_do_not_cool(tmp_path: Path):
-    soft = Variant("esp-soft", SOFT, given=("directions",))
-    recipe = dataclasses.replace(RECIPE, cooling=Annealing("directions", 0.5, after=0))
+    soft = Variant("esp-soft", SOFT, frozen_arrays=("directions",))
+    recipe = dataclasses.replace(
+        RECIPE, annealing=Annealing("directions", 0.5, delay=0)
+    )
     with pytest.raises(InvalidInputError, match="no number `directions`"):
         train(spec(variant=soft, recipe=recipe), tmp_path / "a")
 
@@ -111,7 +113,7 @@ def test_arrays_do_not_cool(tmp_path: Path):
 def test_what_would_fall_to_nothing_is_refused(tmp_path: Path):
     """Before anything is taught: sorts of temperature zero are no numbers."""
     with pytest.raises(InvalidInputError, match=r"fall to .*e-42.* nearer to 1"):
-        train(cooled(Annealing("temperature", 3e-21, after=1)), tmp_path / "a")
+        train(cooled(Annealing("temperature", 3e-21, delay=1)), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
@@ -139,7 +141,7 @@ def test_hard_sorts_are_soft_ones_without_temperature(
     given: tuple[str, ...], tmp_path: Path
 ):
     """On the slices that were taught, or drawn and kept."""
-    soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, given=given)
+    soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, frozen_arrays=given)
     train(spec(variant=soft), tmp_path / "a")
     losses = [
         evaluate(tmp_path / "a", variant)["loss"]
@@ -163,19 +165,21 @@ def test_an_attention_with_other_arrays_is_refused(tmp_path: Path):
 def test_the_command_cools_and_examines(cli: CLI, tmp_path: Path):
     start = (
         "train start patches --attention esp-soft --options slices=2,power=1 "
-        "--task-options patch=28 --epochs 2 --batch 1000 --seeds 0,1 "
-        "--cooling temperature:0.5:1 --out digits --json"
+        "--task-options patch=28 --epochs 2 --batch-size 1000 --seeds 0,1 "
+        "--annealing temperature:0.5:1 --out digits --json"
     )
     begun = cli(*start.split())
     assert begun.code == 0, begun.err
-    assert json.loads(begun.out)["spec"]["cooling"] == ["temperature", 0.5, 1]
+    assert json.loads(begun.out)["spec"]["annealing"] == ["temperature", 0.5, 1]
     hard = ("digits", "--attention", "esp", "--options", "slices=2")
-    said = json.loads(cli("train", "examine", *hard, "--json").out)
+    said = json.loads(cli("train", "evaluate", *hard, "--json").out)
     assert said["attention"] == "esp, slices 2"
-    assert said["own"]["correct"] == json.loads(begun.out)["test"]["correct"]
-    table = cli("train", "examine", *hard).out
-    assert table.split()[:4] == ["seed", "correct,", "own", "loss,"]
+    assert said["original"]["correct"] == json.loads(begun.out)["test"]["correct"]
+    table = cli("train", "evaluate", *hard).out
+    assert table.split()[:4] == ["seed", "correct,", "original", "loss,"]
     assert "median" in table
-    wrong = cli("train", "start", "patches", "--cooling", "temperature:x", "--out", "b")
+    wrong = cli(
+        "train", "start", "patches", "--annealing", "temperature:x", "--out", "b"
+    )
     assert wrong.code == 2
     assert "temperature:0.8:30; got `temperature:x`" in wrong.err

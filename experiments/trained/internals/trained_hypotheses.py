@@ -1,19 +1,21 @@
-"""What training does to the hypotheses of theorems about attention.
+"""Hypotheses of theorems about attention, before and after training.
 
-What the file `records/hypotheses.jsonl` lacks is trained, and its lines are added.
+Networks without a line in `records/hypotheses.jsonl` are trained, and their lines are
+added.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from experiments.trained.campaigns.parity import PARITY
-from experiments.trained.insides.lines import lines_of_images, lines_of_sets
-from experiments.trained.insides.more_points import slope
-from experiments.trained.insides.panels import draw
+from experiments.trained.internals.cloud_sizes import fit_power
+from experiments.trained.internals.lines import image_lines, set_lines
+from experiments.trained.internals.panels import draw
 from experiments.trained.records import Line, archive
-from meanfield.reproduce import Case, Experiment, Findings
+from meanfield.reproduce import Case, Experiment, Findings, Rows
 from meanfield.training import Recipe, TrainSpec
 
 NAME = "hypotheses"
@@ -23,7 +25,16 @@ VARIANTS = {name: PARITY.variants[name] for name in ("softmax", "Sinkhorn")}
 
 
 class Protocol(NamedTuple):
-    """How much is trained."""
+    """Networks that are trained.
+
+    Attributes:
+        variants: names of the attentions.
+        layers: number of layers of the networks on images.
+        images: recipe of the networks on images.
+        points: number of points of a cloud.
+        sets: recipe of the networks on point clouds.
+        seeds: seeds of all networks.
+    """
 
     variants: tuple[str, ...]
     layers: int
@@ -33,13 +44,13 @@ class Protocol(NamedTuple):
     seeds: tuple[int, ...]
 
     def of_images(self, variant: str) -> TrainSpec:
-        """Networks that say whether a digit is odd."""
+        """The training of networks that classify digits as odd or even."""
         kind = VARIANTS[variant]
         options = {"layers": self.layers, "patch": 7}
         return TrainSpec("parity", kind, self.images, self.seeds, options)
 
     def of_sets(self, variant: str) -> TrainSpec:
-        """Networks that say which solid points lie on."""
+        """The training of networks that classify point clouds by their solid."""
         kind = VARIANTS[variant]
         options = {"points": self.points}
         return TrainSpec("solids", kind, self.sets, self.seeds, options)
@@ -49,32 +60,34 @@ PROTOCOLS = {
     "paper": Protocol(
         variants=tuple(VARIANTS),
         layers=4,
-        images=Recipe(epochs=30, batch=100, rate=1e-3, drops=(24, 28)),
+        images=Recipe(
+            epochs=30, batch_size=100, learning_rate=1e-3, milestones=(24, 28)
+        ),
         points=64,
-        sets=Recipe(epochs=20, batch=50, rate=1e-3, drops=(16,)),
+        sets=Recipe(epochs=20, batch_size=50, learning_rate=1e-3, milestones=(16,)),
         seeds=(0, 1, 2),
     ),
     "quick": Protocol(
         variants=("softmax",),
         layers=1,
-        images=Recipe(epochs=1, batch=500, rate=1e-3),
+        images=Recipe(epochs=1, batch_size=500, learning_rate=1e-3),
         points=32,
-        sets=Recipe(epochs=1, batch=100, rate=1e-3),
+        sets=Recipe(epochs=1, batch_size=100, learning_rate=1e-3),
         seeds=(0,),
     ),
 }
 
 
 def compute(case: Case) -> Findings:
-    """What all networks have inside, from their records or trained now."""
+    """Measurements of all networks, from the records or trained now."""
     protocol = PROTOCOLS[case.size]
-    of_images = archive(NAME, case.size, lines_of_images)
-    of_sets = archive(NAME, case.size, lines_of_sets)
+    of_images = archive(NAME, case.size, image_lines)
+    of_sets = archive(NAME, case.size, set_lines)
     images = {name: protocol.of_images(name) for name in protocol.variants}
     sets = {name: protocol.of_sets(name) for name in protocol.variants}
     inside = {name: of_images.lines(spec) for name, spec in images.items()}
-    made = {name: of_sets.lines(spec) for name, spec in sets.items()}
-    data = {"networks": _networks(inside), "sets": _sets(made)}
+    sets_inside = {name: of_sets.lines(spec) for name, spec in sets.items()}
+    data = {"networks": _networks(inside), "sets": _sets(sets_inside)}
     numbers = {name: _numbers(data, name) for name in protocol.variants}
     return Findings(
         spec={
@@ -87,29 +100,28 @@ def compute(case: Case) -> Findings:
             "layers": protocol.layers,
             "epochs": protocol.images.epochs,
             **numbers,
-            "words": " ".join(_sentence(name, own) for name, own in numbers.items()),
         },
         data=data,
     )
 
 
 def _networks(lines: dict[str, list[Line]]) -> xr.Dataset:
-    """Numbers of heads by epoch and layer, and of depths before training and after."""
+    """Numbers of heads by epoch and layer, and of states by depth at both ends."""
     first = next(iter(lines.values()))[0]
-    found = lambda *keys: np.array(
-        [[_entry(line, keys) for line in own] for own in lines.values()], float
+    array = lambda *keys: np.array(
+        [[_entry(line, keys) for line in part] for part in lines.values()], float
     )
     by_epoch = ("variant", "seed", "epoch", "layer")
     by_depth = ("variant", "seed", "end", "depth")
     return xr.Dataset(
         {
-            "columns": (by_epoch, found("columns")),
-            **{name: (by_epoch, found("layers", name)) for name in HEADS},
+            "columns": (by_epoch, array("columns")),
+            **{name: (by_epoch, array("layers", name)) for name in HEADS},
             **{
-                name: (by_depth, found("depths", name)[:, :, [0, -1]])
+                name: (by_depth, array("depths", name)[:, :, [0, -1]])
                 for name in first["depths"]
             },
-            "correct": (by_epoch[:-1], found("correct")),
+            "correct": (by_epoch[:-1], array("correct")),
         },
         {"variant": list(lines), "epoch": first["epochs"], "end": ENDS},
     )
@@ -118,12 +130,14 @@ def _networks(lines: dict[str, list[Line]]) -> xr.Dataset:
 def _sets(lines: dict[str, list[Line]]) -> xr.Dataset:
     """Distances between clouds of n and 4n points, before training and after."""
     first = next(iter(lines.values()))[0]
-    found = lambda key: np.array([[n[key] for n in own] for own in lines.values()])
+    array = lambda key: np.array(
+        [[line[key] for line in part] for part in lines.values()]
+    )
     dims = ("variant", "seed", "end", "size")
     return xr.Dataset(
         {
-            "tokens": (dims, found("tokens")),
-            "pooled": (dims, found("pooled")),
+            "tokens": (dims, array("tokens")),
+            "pooled": (dims, array("pooled")),
             "before": ("size", np.array(first["before"])),
         },
         {"variant": list(lines), "size": first["sizes"], "end": ENDS},
@@ -139,24 +153,24 @@ def _entry(line: Line, keys: tuple[str, ...]) -> object:
 def _numbers(
     data: dict[str, xr.Dataset], variant: str
 ) -> dict[str, list[float | None]]:
-    """Of each quantity its median over seeds and layers, before training and after.
+    """Medians of all quantities over seeds and layers, before and after training.
 
-    Of heads it is a mean over those of a layer, of columns the root mean square. Ranks
-    and gaps are those after the last layer; slopes are the powers of n.
+    Quantities of heads are means over the heads of a layer, those of column sums root
+    mean squares. Ranks and distances are those after the last layer.
     """
-    networks, sets = (found.sel(variant=variant) for found in data.values())
+    networks, sets = (dataset.sel(variant=variant) for dataset in data.values())
     ends = lambda values: [_number(values[..., 0, :]), _number(values[..., -1, :])]
     after = [str(name) for name in networks if "end" in networks[name].dims]
     sizes = sets["size"].values.tolist()
     powers = {
-        name: np.apply_along_axis(lambda v: slope(sizes, v), -1, sets[name].values)
+        name: np.apply_along_axis(lambda v: fit_power(sizes, v), -1, sets[name].values)
         for name in ("tokens", "pooled")
     }
-    points = slope(sizes, sets["before"].values)
+    points = fit_power(sizes, sets["before"].values)
     return {
         **{name: ends(networks[name].values) for name in (*HEADS, "columns")},
         **{name: ends(networks[name].values[..., [-1]]) for name in after},
-        **{f"power, {name}": ends(own[..., None]) for name, own in powers.items()},
+        **{f"power, {name}": ends(part[..., None]) for name, part in powers.items()},
         "power, points": [points, points],
         "correct": ends(networks["correct"].values[..., None]),
     }
@@ -168,23 +182,38 @@ def _number(values: np.ndarray) -> float | None:
     return median if np.isfinite(median) else None
 
 
-def _told(value: float | None, form: str) -> str:
-    return "lost" if value is None else f"{value:{form}}"
+def table(numbers: Mapping[str, Any]) -> Rows:
+    """Medians before and after training, by attention."""
+    names = [name for name in VARIANTS if name in numbers]
+    labels = {
+        "negative": "negative fraction of A + Aᵀ",
+        "skew": "skewness of A",
+        "asymmetry": "skewness of V",
+        "columns": "distance of column sums from one, rms",
+        "rank, network": "effective rank of the tokens",
+        "rank, attention alone": "effective rank with attention alone",
+        "gap, flow 1": "distance to the flow at step size 1",
+        "gap, flow 4": "distance to the flow at step size ¼",
+        "power, points": "power of n for points",
+        "power, tokens": "power of n for tokens",
+        "power, pooled": "power of n for pooled vectors",
+        "correct": "fraction of correct answers",
+    }
+    rows = [
+        (
+            label,
+            *(_format(key, value) for name in names for value in numbers[name][key]),
+        )
+        for key, label in labels.items()
+    ]
+    heads = (f"{name}, {end}" for name in names for end in ("before", "after"))
+    return [("median", *heads), *rows]
 
 
-def _sentence(name: str, own: dict[str, list[float | None]]) -> str:
-    """Sentence with the numbers of one variant, before and after training."""
-    pair = lambda key, form=".2f": " → ".join(_told(value, form) for value in own[key])
-    rank = lambda key: pair(f"rank, {key}", ".1f").replace("lost", "that of a point")
-    return (
-        f"{name}: negative fraction of A + Aᵀ {pair('negative')}, skewness of A "
-        f"{pair('skew')} and of V {pair('asymmetry')}, error of column sums "
-        f"{pair('columns')}, effective rank {rank('network')} and with attention "
-        f"alone {rank('attention alone')}, distance to the flow "
-        f"{pair('gap, flow 1')} at step size 1 and {pair('gap, flow 4')} at ¼, powers "
-        f"of n {pair('power, tokens')} for tokens, {pair('power, pooled')} pooled and "
-        f"{_told(own['power, points'][0], '.2f')} for the points themselves."
-    )
+def _format(key: str, value: float | None) -> str:
+    if value is None:
+        return "one point" if key.startswith("rank") else "not finite"
+    return f"{value:.2f}"
 
 
 EXPERIMENT = Experiment(
@@ -195,14 +224,17 @@ EXPERIMENT = Experiment(
         "further from their flows."
     ),
     caption=(
-        "{seeds} networks of each kind with {layers} layers, before and after "
-        "{epochs} epochs, medians over seeds and layers of means over heads. {words}"
+        "{seeds} networks of each kind with {layers} layers, before and after {epochs} "
+        "epochs of training: medians over seeds and layers of means over heads. The "
+        "effective rank is *one point* where all tokens coincide up to rounding."
     ),
+    table=table,
     description=(
         "Above, properties of the heads by epoch, the error of the column sums, and "
         "the effective rank of the tokens after each layer. Below, the distance of the "
         "attention flow to the network after all layers, by step size, and the "
-        "distance of n points to 4n, as tokens and pooled. Grey is a random network."
+        "distance of clouds of n and 4n points, as tokens and pooled. Grey lines are "
+        "networks before training."
     ),
     compute=compute,
     draw=draw,

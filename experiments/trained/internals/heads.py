@@ -1,9 +1,9 @@
-r"""What a head is, in the numbers that theorems ask about.
+r"""Numbers of heads that appear in the hypotheses of theorems.
 
-A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value is $V = OW$; the gains
-of norms before a head are no part of them. A random head of `k` rows in dimension `d`
-has no symmetry to speak of: $|A - A^\top| \approx |A + A^\top|$, half of the moduli of
-the eigenvalues of $A + A^\top$ belong to negative ones, and $\mathrm{tr}\,V \approx 0$.
+A score is $y \cdot Ax$ with $A = K^\top Q/\sqrt k$, and a value matrix is $V = OW$,
+without the gains of the norms before a head. For a random head with `k` rows in
+dimension `d`, $|A - A^\top| \approx |A + A^\top|$, negative eigenvalues of $A + A^\top$
+have half of the sum of all moduli, and $\mathrm{tr}\,V \approx 0$.
 """
 
 from typing import NamedTuple
@@ -18,21 +18,22 @@ from meanfield.training import SelfAttention
 
 
 class HeadNumbers(NamedTuple):
-    r"""Numbers of the heads of a layer; norms are Frobenius'.
+    r"""Numbers of the heads of a layer; norms are Frobenius norms.
 
     Attributes:
-        smallest: of the eigenvalues of $A + A^\top$ that can be nonzero.
-        largest: of them.
-        negative: the share of its negative eigenvalues in the sum of all moduli; 0 if
-            it is positive semidefinite, 1 if negative. Their number says nothing: if
-            $2k \le d$ it is half of those that are not zero.
+        smallest: smallest of the eigenvalues of $A + A^\top$ that can be nonzero.
+        largest: largest of these eigenvalues.
+        negative: sum of the moduli of the negative eigenvalues of $A + A^\top$ over
+            that of all; 0 if it is positive semidefinite, 1 if negative. Their number
+            is not informative: if $2k \le d$, half of the nonzero ones are negative.
         skew: $|A - A^\top| / |A + A^\top|$; 0 if $A$ is symmetric.
-        product: the share of the `k` eigenvalues of $VA$ that can be nonzero whose real
-            part is positive.
-        value: the same of $V$.
+        product: fraction with positive real part of the `k` eigenvalues of $VA$ that
+            can be nonzero.
+        value: fraction with positive real part of the `k` eigenvalues of $V$ that can
+            be nonzero.
         asymmetry: $|V - V^\top| / |V + V^\top|$; 0 if $V$ is symmetric.
         likeness: $\mathrm{tr}\,V / (\sqrt k\,|V|)$; 1 if $V$ is a positive multiple of
-            a projection, as near as rank `k` comes to the identity.
+            an orthogonal projection, the matrix of rank `k` closest to the identity.
         size: $|V|$.
     """
 
@@ -73,17 +74,15 @@ def weights_of(layer: SelfAttention) -> HeadWeights:
     """The matrices of a layer, in double precision; its heads have no biases."""
     heads, score = layer.heads, layer.heads.score
     assert isinstance(score, Dot)
-    matrices = score.Q, score.K, heads.reading, heads.writing
-    Q, K, reading, writing = (np.asarray(matrix, np.float64) for matrix in matrices)
+    matrices = score.Q, score.K, heads.value_projection, heads.output_projection
+    Q, K, W, O = (np.asarray(matrix, np.float64) for matrix in matrices)
     h, k, d = Q.shape
     none = np.zeros((h, k))
-    return HeadWeights(
-        Q, K, none, none, reading, none, writing, writing_bias=np.zeros((h, d))
-    )
+    return HeadWeights(Q, K, none, none, W, none, O, output_bias=np.zeros((h, d)))
 
 
 def asymmetry(matrices: Float[np.ndarray, "h d d"]) -> Float[np.ndarray, " h"]:
-    """The norm of the skew part over that of the symmetric part."""
-    turned = np.swapaxes(matrices, 1, 2)
+    """The norm of the skew part divided by that of the symmetric part."""
+    transposed = np.swapaxes(matrices, 1, 2)
     norm = lambda parts: np.linalg.norm(parts, axis=(1, 2))
-    return norm(matrices - turned) / norm(matrices + turned)
+    return norm(matrices - transposed) / norm(matrices + transposed)
