@@ -1,7 +1,7 @@
 """Training runs that version 0.2 stored open, resume, export and compare.
 
-`tests/data/0.2.0/training` has files that its own code wrote: `run`, stopped after two
-of three epochs; `finished.json`, the record of the same training without a stop;
+`tests/data/0.2.0/training` has files that its own code wrote: `run`, stopped after one
+of two epochs; `finished.json`, the record of the same training without a stop;
 `model`, an export; `arrays.json`, the names of arrays of built-in tasks; and `tiny.py`,
 the task, a plugin with old names.
 """
@@ -38,7 +38,7 @@ from meanfield.training._old_names import rename_array, rename_arrays
 DATA = Path(__file__).resolve().parent / "data" / "0.2.0" / "training"
 FINISHED = json.loads((DATA / "finished.json").read_text(encoding="utf-8"))
 PLUGIN = DATA / "tiny.py"
-RTOL = 1e-4  # of losses in single precision after three epochs, on other processors
+RTOL = 1e-4  # of losses in single precision after two epochs, on other processors
 VARIANTS = {
     "patches": Variant("esp-soft", {"slices": 2}),
     "parity": Variant("softmax"),
@@ -73,10 +73,10 @@ def test_the_spec_has_the_names_of_today(run: Path):
         "tiny",
         Variant("esp-soft", options, frozen_arrays=("directions",)),
         Recipe(
-            epochs=3,
+            epochs=2,
             batch_size=8,
             learning_rate=1e-2,
-            milestones=(3,),
+            milestones=(2,),
             annealing=Annealing("temperature", 0.5, delay=1),
         ),
         (0, 1, 2),
@@ -121,7 +121,7 @@ def test_all_weights_are_read_under_the_names_of_today(run: Path):
     assert all(other == names[0] for other in names)
     root = "encoder.blocks.0"
     assert {f"{root}.pre_norm.weight", f"{root}.part.heads.value_projection"} < names[0]
-    for epoch in (0, 3):
+    for epoch in (0, 2):
         trained: Any = network(run, seed=1, epoch=epoch, plugins=[PLUGIN])
         np.testing.assert_array_equal(
             trained.encoder.blocks[0].pre_norm.weight,
@@ -168,7 +168,7 @@ def test_commands_show_compare_and_evaluate_it(run: Path, cli: CLI, tmp_path: Pa
     np.testing.assert_allclose(evaluated["original"]["loss"], shown["test"]["loss"])
 
 
-@pytest.mark.parametrize("epoch", [0, 2])
+@pytest.mark.parametrize("epoch", [0, 1])
 def test_it_is_exported(run: Path, epoch: int):
     heads = models.read(models.load(export(run, run / "heads", seed=1, epoch=epoch)))
     weights = TrainFolder(run).weights(1, epoch)
@@ -190,20 +190,18 @@ def test_an_exported_model_is_read():
 @pytest.mark.parametrize("task", VARIANTS)
 def test_arrays_of_built_in_tasks_are_found(task: str):
     names = json.loads((DATA / "arrays.json").read_text())[task]
-    built = TrainSpec(task, VARIANTS[task], Recipe(1, 1, 1.0), (0,)).build_task()
-    template = eqx.filter_eval_shape(built.network, jax.random.key(0), VARIANTS[task])
+    options = {"layers": 1} if task == "parity" else {}
+    spec = TrainSpec(task, VARIANTS[task], Recipe(1, 1, 1.0), (0,), options)
+    template = eqx.filter_eval_shape(
+        spec.build_task().network, jax.random.key(0), spec.variant
+    )
     leaves, _ = jax.tree_util.tree_flatten_with_path(template)
-    shapes = {
-        jax.tree_util.keystr(path, simple=True, separator="."): leaf
+    new_names = [
+        jax.tree_util.keystr(path, simple=True, separator=".")
         for path, leaf in leaves
         if isinstance(leaf, jax.ShapeDtypeStruct)
-    }
-    assert sorted(map(rename_array, names)) == sorted(shapes)
-    arrays = {n: np.zeros(shapes[rename_array(n)].shape, np.float32) for n in names}
-    filled = fill_template(template, rename_arrays(arrays), "here")
-    assert all(
-        np.ndim(a) >= 0 for a in jax.tree.leaves(eqx.filter(filled, eqx.is_array))
-    )
+    ]
+    assert sorted(map(rename_array, names)) == sorted(new_names)
 
 
 def test_a_network_with_two_such_names_keeps_them():
