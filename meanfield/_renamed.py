@@ -123,6 +123,10 @@ meanfield.measures.Points
     replace_reduction
 meanfield.measures.Quadrature
     of from_rule
+meanfield.runs.records._endings.Outcome
+    accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
+    convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,
+    rejected n_rejected
 meanfield.runs.representations.AbstractRepresentation
     begins_with start_type, in_full default_keys, lost outflow, of_frame from_frame,
     of_law from_law, of_tokens from_tokens, out_of_steps step_advice, place
@@ -151,6 +155,10 @@ meanfield.flows:flow
     due predicted_blow_up, since run_start, until run_end
 meanfield.measures:RotatedSigmaPoints.__init__
     at_least min_nodes
+meanfield.runs.records._endings:Outcome.__init__
+    accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
+    convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,
+    rejected n_rejected
 meanfield.spec:MeasureInfo.__init__
     also extra_keys, never excluded_keys, thing title, what description
 meanfield.theorems:Counterexample.__new__
@@ -162,8 +170,8 @@ meanfield.theorems:Statement.set_control
 """
 
 
-def _parse(table: str) -> dict[str, dict[str, str]]:
-    """The pairs of names below each line that is not indented."""
+def parse_table(table: str) -> dict[str, dict[str, str]]:
+    """The pairs of old and new names below each line that is not indented."""
     words: dict[str, list[str]] = {}
     owner = ""
     for line in table.strip().splitlines():
@@ -177,9 +185,9 @@ def _parse(table: str) -> dict[str, dict[str, str]]:
     }
 
 
-RENAMED = _parse(_NAMES)
-MEMBERS = _parse(_MEMBERS)
-KEYWORDS = _parse(_KEYWORDS)
+RENAMED = parse_table(_NAMES)
+MEMBERS = parse_table(_MEMBERS)
+KEYWORDS = parse_table(_KEYWORDS)
 
 
 def old_names(module: str, *, stacklevel: int = 2) -> Callable[[str], object]:

@@ -79,5 +79,5 @@ def _told(report: Mapping[str, Any]) -> dict[str, Any]:
         "ending": ending,
         "compile_seconds": compiling,
         "integrating_seconds": round(integrating, 3),
-        "steps": report["accepted"] + report["rejected"],
+        "steps": report["n_accepted"] + report["n_rejected"],
     }

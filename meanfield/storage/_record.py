@@ -17,6 +17,7 @@ from pydantic import (
 from typing_extensions import TypedDict
 
 from meanfield._reading import similar_name
+from meanfield._stored_names import rename_keys
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
 from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
@@ -134,7 +135,7 @@ def read_record(folder: Path) -> Record:
         InputFileError: if there is nothing at this path, or it cannot be read.
         StoreError: if it is not a store, is damaged, or has another schema.
     """
-    record, file = _read_body(folder), folder / RECORD
+    record, file = _rename_old_keys(_read_body(folder)), folder / RECORD
     frames = record.pop("frames", None)
     record.pop("schema", None)
     values = validate_object(_reader(), record, file)
@@ -167,6 +168,19 @@ def _read_body(folder: Path) -> dict[str, Any]:
         raise InputFileError(
             f"`{folder}` is not a run: runs are folders; {FOLDER_ADVICE}"
         ) from error
+
+
+def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with the names of today, in what version 0.2 stored."""
+    for group, key, kind, depth in (
+        ("attrs", "inputs", "inputs", 1),
+        ("state", "members", "outcome", 2),
+    ):
+        values = record.get(group)
+        if isinstance(values, dict) and key in values:
+            part = rename_keys(kind, values[key], depth=depth)
+            record = {**record, group: {**values, key: part}}
+    return record
 
 
 def _check(record: Record, frames: object) -> None:

@@ -179,7 +179,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
     else:
         summary = _run_summary(store)
         inputs = summary.pop("inputs", {})
-        groups = [inputs.get(group, {}) for group in ("start", "moves", "plugins")]
+        groups = [inputs.get(group, {}) for group in ("start", "flow", "plugins")]
         digests = [pair for group in groups for pair in group.items()]
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]

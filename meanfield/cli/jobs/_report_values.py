@@ -11,7 +11,13 @@ from meanfield.runs import Result, assumes_identity, moments_of, reason
 from meanfield.runs.representations import representations
 from meanfield.spectrum import effective_rank
 
-COUNTS = ("accepted", "rejected", "residual", "missed", "missed_at_most")
+COUNTS = (
+    "n_accepted",
+    "n_rejected",
+    "residual",
+    "sum_error",
+    "is_sum_error_bound",
+)
 LARGEST_PRINTED = 16  # largest dimension for which moments are printed
 APPROXIMATION = (
     "the flow is projected on Gaussians at every instant; if it is not affine, mean "

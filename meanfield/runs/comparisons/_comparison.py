@@ -61,7 +61,7 @@ class Comparison:
 
     def _side(self, measure: str) -> dict[str, Any]:
         path = self.side_runs[measure]
-        estimate = path.outcome.doubt
+        estimate = path.outcome.error_estimate
         return {
             "label": path.side.label,
             "notes": list(path.side.notes),

@@ -236,10 +236,9 @@ def _side_reasons(path: SideRun, paths: Sequence[SideRun]) -> list[str]:
     reasons += side.reasons
     if outcome.status not in (None, Status.FINISHED):
         reasons.append(f"{side.measure}: {outcome.name} at t = {outcome.time:.4g}")
-    if outcome.doubt is not None and outcome.doubt.worst > GRID_TOLERANCE:
-        reasons.append(
-            f"the {side.measure} may be off by {outcome.doubt.worst:.2g} of the spread"
-        )
+    error = 0.0 if outcome.error_estimate is None else outcome.error_estimate.worst
+    if error > GRID_TOLERANCE:
+        reasons.append(f"the {side.measure} may be off by {error:.2g} of the spread")
     if path.outflow > OUTFLOW_THRESHOLD:
         reasons.append(f"the {side.measure} has lost {path.outflow:.2g} of its mass")
     return reasons
