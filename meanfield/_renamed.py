@@ -123,10 +123,14 @@ meanfield.measures.Points
     replace_reduction
 meanfield.measures.Quadrature
     of from_rule
+meanfield.runs.execution._result.Result
+    caveat note, fall energy_change
 meanfield.runs.records._endings.Outcome
     accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
     convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,
     rejected n_rejected
+meanfield.runs.records._energy_change.EnergyChange
+    decreased is_decreasing
 meanfield.runs.representations.AbstractRepresentation
     begins_with start_type, in_full default_keys, lost outflow, of_frame from_frame,
     of_law from_law, of_tokens from_tokens, out_of_steps step_advice, place

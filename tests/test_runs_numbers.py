@@ -79,10 +79,10 @@ def test_growth_by_orders_is_mentioned_also_after_a_resume(tmp_path: Path) -> No
     result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
     assert abs(result.growth[0] / np.exp(14) - 1) < 1e-6
     assert result.outcome.name == "finished"
-    assert "the size grew 1.2e+06 times" in result.caveat
-    assert runs.resume(tmp_path / "run.zarr").caveat == result.caveat
+    assert "the size grew 1.2e+06 times" in result.note
+    assert runs.resume(tmp_path / "run.zarr").note == result.note
     calm = runs.execute(parse({**keys, "t": 5.0}))
-    assert calm.caveat == ""
+    assert calm.note == ""
 
 
 @pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])

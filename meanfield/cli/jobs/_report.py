@@ -23,16 +23,16 @@ COARSE = 1e-3  # relative tolerance of steps from which the report warns
 
 def print_report(result: Result, timing: Timing) -> None:
     """Prints the report of a run, without empty lines."""
-    report = as_json(result, timing)
+    report, change = as_json(result, timing), result.energy_change
     residual = f"{_RESIDUALS[report['projected']]} ≤ {number(report['residual'], 2)}"
     steps = f"{report['n_accepted']} accepted, {report['n_rejected']} rejected"
     seconds, compile_seconds = (f"{value:.2f} s" for value in timing)
     pairs = {
         "run": report["run"] or "not stored (use --out)",
-        "what": _describe_motion(result, report),
+        "setup": _describe_motion(result, report),
         "scores": ASSUMPTION if report["assumed"] else "",
         "approximation": report["approximation"],
-        "caveat": result.caveat,
+        "note": result.note,
         "ending": _describe_ending(result, report),
         "t_star": _describe_t_star(report),
         "frames": _frames_hint(result),
@@ -40,7 +40,7 @@ def print_report(result: Result, timing: Timing) -> None:
         "error_estimate": describe_error_estimate(report),
         **_moments(result, report["n"]),
         **_energies(result),
-        "fall": "" if result.fall is None else result.fall.text,
+        "energy_change": "" if change is None else change.text,
         "sums": _sums(report),
         "steps": ""
         if report["forward"]
