@@ -123,6 +123,12 @@ meanfield.measures.Points
     replace_reduction
 meanfield.measures.Quadrature
     of from_rule
+meanfield.runs.comparisons._gaps.Gap
+    parting separation
+meanfield.runs.comparisons._gaps.Separation
+    allowed tolerance, what moment
+meanfield.runs.comparisons._sides.Sides
+    left_out omitted
 meanfield.runs.execution._result.Result
     caveat note, fall energy_change
 meanfield.runs.records._endings.Outcome

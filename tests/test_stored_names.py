@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 import report_store
 
+import meanfield
 from meanfield import runs
 from meanfield._stored_names import STORED, rename_keys
 from meanfield.flows import ErrorEstimate
+from meanfield.pages.report._comparison import ComparedRuns
+from meanfield.pages.report._subject import subject_of
+from meanfield.plotting import draw_comparison
 from meanfield.runs.records._validation import load_members
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore, create_tasks
@@ -136,6 +140,69 @@ def test_a_sweep_of_0_2_has_the_names_of_today(tmp_path: Path):
     sweep.write_table()
     header = (tmp_path / "phase" / "table.csv").read_text().splitlines()[0]
     assert header == "A,ending,trace,error_estimate"
+
+
+PAIR = {
+    "pair": ["points", "gaussian"],
+    "verdict": "points and gaussian part at t = 1.",
+    "reasons": [],
+    "parting": {"time": 1.0, "what": "mean", "gap": 0.3, "allowed": 0.1},
+    "distance_how": "lower bound by moments",
+    "t": [0.0, 1.0],
+    "mean_gap": [0.0, 0.3],
+    "covariance_gap": [0.0, 0.1],
+    "distance": [0.0, 0.2],
+    "distance_error": [0.0, 0.0],
+    "mean_allowed": [0.1, 0.1],
+    "covariance_allowed": [0.2, None],
+}
+
+
+@pytest.fixture
+def comparison(tmp_path: Path) -> Path:
+    """A folder with the record that 0.2 wrote, and the runs of both sides."""
+    side = {"label": "tokens", "notes": [], "ending": "finished", "t": 2.0}
+    side |= {"t_star": None, "seconds": 0.1, "outflow": 0.0, "doubt": None}
+    sides = ("points", "gaussian")
+    content = {
+        "spec": dict.fromkeys(sides, report_store.SPEC),
+        "left_out": ["grid is left out: a reason"],
+        "measures": dict.fromkeys(sides, side),
+        "pairs": [PAIR],
+    }
+    folder = tmp_path / "both"
+    x = report_store.moving(np.random.default_rng(0))
+    for measure in sides:
+        report_store.finished(folder / f"{measure}.zarr", x)
+    text = json.dumps(content)
+    (folder / "comparison.json").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_a_comparison_of_0_2_has_the_names_of_today(comparison: Path):
+    data = meanfield.open(comparison)
+    np.testing.assert_array_equal(data["separation"], [1.0])
+    np.testing.assert_array_equal(data["mean_tolerance"], [[0.1, 0.1]])
+    np.testing.assert_array_equal(data["covariance_tolerance"], [[0.2, np.nan]])
+    assert data.attrs["distance_methods"] == ["lower bound by moments"]
+    assert not data.variables.keys() & STORED["comparison"].keys()
+
+
+def test_the_page_of_a_comparison_of_0_2_marks_its_separation(comparison: Path):
+    subject = subject_of(comparison)
+    assert subject.record["omitted"] == ["grid is left out: a reason"]
+    assert "error_estimate" in subject.record["measures"]["points"]
+    scene = ComparedRuns(subject.path, subject.record).scene
+    assert {"t": 1.0, "label": "points – gaussian"} in scene["marks"]
+    assert "points – gaussian, tolerance" in scene["panels"][0]["names"]
+
+
+def test_a_picture_of_a_comparison_of_0_2_has_its_separation(comparison: Path):
+    states = {m: meanfield.open(comparison / f"{m}.zarr") for m in ("points",)}
+    figure = draw_comparison(meanfield.open(comparison), states)
+    (legend,) = figure.subfigs[0].legends
+    labels = [text.get_text() for text in legend.get_texts()]
+    assert labels[-2:] == ["tolerance (chance or rounding)", "separation"]
 
 
 def test_what_lies_below_the_keys_of_a_user_keeps_its_name():

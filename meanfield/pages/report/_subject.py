@@ -7,6 +7,7 @@ from typing import Any, Literal
 from meanfield import runs
 from meanfield._reading import json_value, read_text
 from meanfield.errors import InputFileError
+from meanfield.runs.comparisons._record import rename_comparison
 
 COMPARISON = "comparison.json"
 # Prefix of the key `format` in the output of `meanfield verify --json`.
@@ -52,7 +53,7 @@ def subject_of(path: Path) -> Subject:
         return _folder(path)
     record = _json(path)
     if path.name == COMPARISON and {"measures", "pairs"} <= record.keys():
-        return Subject("comparison", path.parent, record)
+        return Subject("comparison", path.parent, rename_comparison(record))
     if str(record.get("format", "")).startswith(_VERIFICATION):
         return Subject("verification", path, record)
     raise InputFileError(

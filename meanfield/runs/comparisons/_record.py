@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meanfield._stored_names import rename_keys
 from meanfield.errors import StoreError
 from meanfield.storage.disk import (
     alteration_message,
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     import xarray
 
 RECORD = "comparison.json"
+_DEPTH = 4  # the object, its pairs, each pair, and the separation of that
 _GAPS = ("mean_gap", "covariance_gap", "distance", "distance_error")
-_TOLERANCES = ("mean_allowed", "covariance_allowed")
+_TOLERANCES = ("mean_tolerance", "covariance_tolerance")
 
 
 def is_comparison(path: Path) -> bool:
@@ -55,13 +57,22 @@ def comparison_dataset(path: Path) -> "xarray.Dataset":
     """
     record = path / RECORD
     try:
-        content = read_object(record)
+        content = rename_comparison(read_object(record))
     except FileNotFoundError as error:
         raise unreadable_error(record, error) from error
     try:
         return gaps_dataset(content["pairs"]).assign_attrs(spec=content["spec"])
     except (ValueError, LookupError, TypeError) as error:
         raise StoreError(alteration_message(record)) from error
+
+
+def rename_comparison(content: dict[str, Any]) -> dict[str, Any]:
+    """The JSON values of a comparison, with the names of today.
+
+    Args:
+        content: what this version or 0.2 wrote into `comparison.json`.
+    """
+    return rename_keys("comparison", content, depth=_DEPTH)
 
 
 def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":
@@ -85,12 +96,13 @@ def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":
     variables: dict[str, Any] = {
         names.get(n, n): rows(n) for n in (*_GAPS, *_TOLERANCES)
     }
-    partings = [np.nan if p["parting"] is None else p["parting"]["time"] for p in pairs]
+    separations = [pair["separation"] for pair in pairs]
+    first_times = [np.nan if s is None else s["time"] for s in separations]
     coordinates = {"time": times, "pair": [" – ".join(p["pair"]) for p in pairs]}
     attrs = {
         "kind": "comparison",
-        "how": [pair["distance_how"] for pair in pairs],
+        "distance_methods": [pair["distance_method"] for pair in pairs],
         "verdicts": [pair["verdict"] for pair in pairs],
     }
-    variables["parting"] = ("pair", np.array(partings, float))
+    variables["separation"] = ("pair", np.array(first_times, float))
     return xarray.Dataset(variables, coordinates, attrs)
