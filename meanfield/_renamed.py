@@ -146,9 +146,15 @@ meanfield.scores.AbstractQuadraticScore
     of_keys key_terms, of_queries query_terms
 meanfield.scores.Masked
     allowed is_allowed
+meanfield.theorems.Check
+    violated is_violated
+meanfield.theorems.Outcome
+    passed has_passed
 meanfield.theorems.Statement
     misprinted register_misprint, printed misprint, refuted_by register_control,
     refuted_if set_control
+meanfield.theorems.Trial
+    passed has_passed
 meanfield.training.AbstractTask
     items samples, refuse check_network
 meanfield.training.Recipe
@@ -173,6 +179,8 @@ meanfield.spec:MeasureInfo.__init__
     also extra_keys, never excluded_keys, thing title, what description
 meanfield.theorems:Counterexample.__new__
     corrected correction, printed misprint
+meanfield.theorems:Trial.__init__
+    passed has_passed
 meanfield.theorems:Statement.register_misprint
     corrected correction, printed claim
 meanfield.theorems:Statement.set_control

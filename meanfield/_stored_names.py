@@ -5,6 +5,7 @@ continued has them from its next commit on. The table stays as long as files of 
 0.2 are read.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from meanfield._renamed import parse_table
@@ -26,34 +27,34 @@ sweep
 verification
     passed has_passed, violated is_violated
 """
-_USER_KEYS = ("evidence", "spec")  # what lies below these is not ours to rename
+# Nested lists and objects of a kind; below them, keys are names of files or of users.
+_DEPTHS = {"comparison": 4, "inputs": 1, "outcome": 2, "sweep": 1, "verification": 7}
+_USER_KEYS = ("evidence", "spec")
 
 STORED = parse_table(_NAMES)
 
 
-def rename_keys(kind: str, value: Any, *, depth: int) -> Any:
+def rename_keys(kind: str, value: Any) -> Any:
     """A JSON value read from a file, with the names of today as keys.
 
     Args:
-        kind: the table of names, such as `outcome`.
+        kind: the table of names, such as `outcome`, for a list of outcomes.
         value: the value; one of an unexpected type is returned as it is.
-        depth: the number of nested lists and objects whose keys are renamed.
 
     Examples:
         >>> from meanfield._stored_names import rename_keys
-        >>> rename_keys("outcome", [{"due": None, "time": 1.0}], depth=2)
+        >>> rename_keys("outcome", [{"due": None, "time": 1.0}])
         [{'predicted_blow_up': None, 'time': 1.0}]
     """
-    if depth == 0:
+    return _rename(value, STORED[kind], _DEPTHS[kind])
+
+
+def _rename(value: Any, names: Mapping[str, str], depth: int) -> Any:
+    if depth and isinstance(value, list):
+        return [_rename(part, names, depth - 1) for part in value]
+    if not depth or not isinstance(value, dict):
         return value
-    if isinstance(value, list):
-        return [rename_keys(kind, part, depth=depth - 1) for part in value]
-    if not isinstance(value, dict):
-        return value
-    names = STORED[kind]
     return {
-        names.get(key, key): part
-        if key in _USER_KEYS
-        else rename_keys(kind, part, depth=depth - 1)
+        names.get(key, key): _rename(part, names, 0 if key in _USER_KEYS else depth - 1)
         for key, part in value.items()
     }

@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 import report_store
+import statements_report
 
 import meanfield
 from meanfield import runs
 from meanfield._stored_names import STORED, rename_keys
 from meanfield.flows import ErrorEstimate
 from meanfield.pages.report._comparison import ComparedRuns
+from meanfield.pages.report._page import save_report
 from meanfield.pages.report._subject import subject_of
-from meanfield.plotting import draw_comparison
+from meanfield.plotting import draw_comparison, statements_page
 from meanfield.runs.records._validation import load_members
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore, create_tasks
 from meanfield.storage.disk import add_digest
+from meanfield.theorems import read_report
 
 HOME = Path(__file__).resolve().parent / "data" / "0.2.0"
 MEMBER = {
@@ -205,9 +208,23 @@ def test_a_picture_of_a_comparison_of_0_2_has_its_separation(comparison: Path):
     assert labels[-2:] == ["tolerance (chance or rounding)", "separation"]
 
 
+def test_a_verification_of_0_2_is_read_and_drawn(tmp_path: Path):
+    made = statements_report.report(statements_report.identity())
+    renamed = {new: old for old, new in STORED["verification"].items()}
+    text = json.dumps(made)
+    for new, old in renamed.items():
+        assert f'"{new}"' in text
+        text = text.replace(f'"{new}"', f'"{old}"')
+    file = tmp_path / "report.json"
+    file.write_text(text, encoding="utf-8")
+    assert read_report(file) == json.loads(json.dumps(made))
+    assert statements_page(json.loads(text)) == statements_page(made)
+    assert save_report(subject_of(file), tmp_path / "page.html", print).exists()
+
+
 def test_what_lies_below_the_keys_of_a_user_keeps_its_name():
     spec = {"options": {"what": 1}}
     record = {"spec": spec, "left_out": []}
-    assert rename_keys("comparison", record, depth=4) == {"spec": spec, "omitted": []}
-    assert rename_keys("comparison", "what", depth=4) == "what"
-    assert rename_keys("comparison", [{"what": {}}], depth=1) == [{"what": {}}]
+    assert rename_keys("comparison", record) == {"spec": spec, "omitted": []}
+    assert rename_keys("comparison", "what") == "what"
+    assert rename_keys("sweep", [{"doubt": {}}]) == [{"doubt": {}}]

@@ -172,14 +172,14 @@ def _read_body(folder: Path) -> dict[str, Any]:
 
 def _rename_old_keys(record: dict[str, Any]) -> dict[str, Any]:
     """The record with the names of today, in what version 0.2 stored."""
-    for group, key, kind, depth in (
-        ("attrs", "inputs", "inputs", 1),
-        ("state", "members", "outcome", 2),
+    for group, key, kind in (
+        ("attrs", "inputs", "inputs"),
+        ("state", "members", "outcome"),
     ):
         values = record.get(group)
         if isinstance(values, dict) and key in values:
-            part = rename_keys(kind, values[key], depth=depth)
-            record = {**record, group: {**values, key: part}}
+            new_values = {**values, key: rename_keys(kind, values[key])}
+            record = {**record, group: new_values}
     return record
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from meanfield import runs
 from meanfield._reading import json_value, read_text
+from meanfield._stored_names import rename_keys
 from meanfield.errors import InputFileError
-from meanfield.runs.comparisons._record import rename_comparison
 
 COMPARISON = "comparison.json"
 # Prefix of the key `format` in the output of `meanfield verify --json`.
@@ -53,7 +53,8 @@ def subject_of(path: Path) -> Subject:
         return _folder(path)
     record = _json(path)
     if path.name == COMPARISON and {"measures", "pairs"} <= record.keys():
-        return Subject("comparison", path.parent, rename_comparison(record))
+        content = rename_keys("comparison", record)
+        return Subject("comparison", path.parent, content)
     if str(record.get("format", "")).startswith(_VERIFICATION):
         return Subject("verification", path, record)
     raise InputFileError(

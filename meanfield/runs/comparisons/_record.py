@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import xarray
 
 RECORD = "comparison.json"
-_DEPTH = 4  # the object, its pairs, each pair, and the separation of that
 _GAPS = ("mean_gap", "covariance_gap", "distance", "distance_error")
 _TOLERANCES = ("mean_tolerance", "covariance_tolerance")
 
@@ -57,22 +56,13 @@ def comparison_dataset(path: Path) -> "xarray.Dataset":
     """
     record = path / RECORD
     try:
-        content = rename_comparison(read_object(record))
+        content = rename_keys("comparison", read_object(record))
     except FileNotFoundError as error:
         raise unreadable_error(record, error) from error
     try:
         return gaps_dataset(content["pairs"]).assign_attrs(spec=content["spec"])
     except (ValueError, LookupError, TypeError) as error:
         raise StoreError(alteration_message(record)) from error
-
-
-def rename_comparison(content: dict[str, Any]) -> dict[str, Any]:
-    """The JSON values of a comparison, with the names of today.
-
-    Args:
-        content: what this version or 0.2 wrote into `comparison.json`.
-    """
-    return rename_keys("comparison", content, depth=_DEPTH)
 
 
 def gaps_dataset(pairs: Sequence[Mapping[str, Any]]) -> "xarray.Dataset":

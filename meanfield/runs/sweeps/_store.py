@@ -81,8 +81,7 @@ class SweepStore:
         """
         record, seal = read_tasks(path, SWEEP)
         if "inputs" in record:
-            inputs = rename_keys("inputs", record["inputs"], depth=1)
-            record = {**record, "inputs": inputs}
+            record = {**record, "inputs": rename_keys("inputs", record["inputs"])}
         absences = _RECORD_TYPES.keys() - record.keys()
         faults = [
             k for k in record if not isinstance(record[k], _RECORD_TYPES.get(k, object))
@@ -121,7 +120,7 @@ class SweepStore:
         Raises:
             StoreError: if they are damaged.
         """
-        part = rename_keys("sweep", self.tasks.result(task), depth=1)
+        part = rename_keys("sweep", self.tasks.result(task))
         if not are_rows(part, list(dict.fromkeys(self.chunks[task]))):
             raise StoreError(
                 f"The chunk {task} of `{self.path}` is damaged: it is not what was "
