@@ -8,7 +8,7 @@ continued has them from its next commit on. The table stays as long as files of 
 from collections.abc import Mapping
 from typing import Any
 
-from meanfield._renamed import parse_table
+from meanfield._deprecation import parse_table
 
 # A kind of JSON value, then each old name before the new one.
 _NAMES = """

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import report_store
 import statements_report
+import xarray as xr
 
 import meanfield
 from meanfield import runs
@@ -18,10 +19,10 @@ from meanfield.flows import ErrorEstimate
 from meanfield.pages.report._comparison import ComparedRuns
 from meanfield.pages.report._page import save_report
 from meanfield.pages.report._subject import subject_of
-from meanfield.plotting import draw_comparison, statements_page
+from meanfield.plotting import Look, draw_comparison, draw_panel, statements_page
 from meanfield.runs.records._validation import load_members
 from meanfield.spec import parse, parse_axes
-from meanfield.storage import RunStore, create_tasks
+from meanfield.storage import ENDING_FLAGS, RunStore, create_tasks
 from meanfield.storage.disk import add_digest
 from meanfield.theorems import read_report
 
@@ -143,6 +144,17 @@ def test_a_sweep_of_0_2_has_the_names_of_today(tmp_path: Path):
     sweep.write_table()
     header = (tmp_path / "phase" / "table.csv").read_text().splitlines()[0]
     assert header == "A,ending,trace,error_estimate"
+
+
+def test_a_picture_takes_the_old_name_of_a_quantity_and_warns():
+    shape = {"A": [-1.0, 1.0], "V": [1.0, 2.0]}
+    status = (("A", "V"), np.zeros((2, 2), np.int8), dict(ENDING_FLAGS))
+    error = (("A", "V"), np.full((2, 2), 0.01))
+    data = xr.Dataset({"ending": status, "error_estimate": error}, shape)
+    look = Look(colour="doubt")
+    data = data.assign_attrs(kind="sweep")
+    with pytest.warns(FutureWarning, match="`doubt` of a sweep is called `error_es"):
+        draw_panel("phase", data, look)
 
 
 PAIR = {
