@@ -122,6 +122,8 @@ meanfield.measures.Points
     replace_reduction
 meanfield.measures.Quadrature
     of from_rule
+meanfield.models._comparison.Depth
+    unmoved initial_distance
 meanfield.runs.comparisons._gaps.Gap
     parting separation
 meanfield.runs.comparisons._gaps.Separation
