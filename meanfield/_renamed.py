@@ -149,6 +149,11 @@ meanfield.scores.AbstractQuadraticScore
     of_keys key_terms, of_queries query_terms
 meanfield.scores.Masked
     allowed is_allowed
+meanfield.spec.Key
+    in_pass is_forward_key, left_behind is_not_inherited, never excluded_measures,
+    of_heads is_headwise, on_page page_help, only required_measure, titled is_in_title
+meanfield.spec._presets.Preset
+    what description
 meanfield.theorems.Check
     violated is_violated
 meanfield.theorems.Outcome
@@ -178,6 +183,9 @@ meanfield.runs.records._endings:Outcome.__init__
     accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
     convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,
     rejected n_rejected
+meanfield.spec:Key.__init__
+    in_pass is_forward_key, left_behind is_not_inherited, never excluded_measures,
+    of_heads is_headwise, on_page page_help, only required_measure, titled is_in_title
 meanfield.spec:MeasureInfo.__init__
     also extra_keys, never excluded_keys, thing title, what description
 meanfield.theorems:Counterexample.__new__
