@@ -179,6 +179,10 @@ meanfield.flows:flow
     due predicted_blow_up, since run_start, until run_end
 meanfield.measures:RotatedSigmaPoints.__init__
     at_least min_nodes
+meanfield.runs._maps:add_attention
+    at snapshot_times
+meanfield.runs._maps:attention_of
+    at snapshot_times
 meanfield.runs.records._endings:Outcome.__init__
     accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
     convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,

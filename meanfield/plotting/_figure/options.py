@@ -28,7 +28,8 @@ class Option:
         help: its help text, without the default.
         metavar: the placeholder of its value in the help; None for a flag.
         read: parser of the text on the command line; None if the type is enough.
-        negation_help: help text of the flag `--no-NAME`; empty if there is no such flag.
+        negation_help: help text of the flag `--no-NAME`; empty if there is no such
+            flag.
         negation_value: the value that `--no-NAME` sets.
         panels: the pictures that take it; all if None.
         movies: the movies that take it; all if None, none if empty.
