@@ -76,5 +76,9 @@ def warn_renamed(old: str, new: str, stacklevel: int) -> None:
     # Equinox looks attributes up, and makes objects, in frames of its own.
     while frame and frame.f_globals["__name__"].startswith("equinox"):
         frame, stacklevel = frame.f_back, stacklevel + 1
-    message = f"`{old}` is called `{new}` since version 0.3."
-    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+    warnings.warn(renaming_note(old, new), DeprecationWarning, stacklevel=stacklevel)
+
+
+def renaming_note(old: str, new: str) -> str:
+    """The sentence that says the new name of `old`."""
+    return f"`{old}` is called `{new}` since version 0.3."

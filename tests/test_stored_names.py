@@ -153,7 +153,7 @@ def test_a_picture_takes_the_old_name_of_a_quantity_and_warns():
     data = xr.Dataset({"ending": status, "error_estimate": error}, shape)
     look = Look(colour="doubt")
     data = data.assign_attrs(kind="sweep")
-    with pytest.warns(FutureWarning, match="`doubt` of a sweep is called `error_es"):
+    with pytest.warns(FutureWarning, match="`doubt` is called `error_estimate`"):
         draw_panel("phase", data, look)
 
 

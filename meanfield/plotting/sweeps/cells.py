@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter, MaxNLocator
 from typing_extensions import override
 
+from meanfield._deprecation import renaming_note
 from meanfield._registry import suggestion
 from meanfield._stored_names import STORED
 from meanfield.endings import Status
@@ -84,11 +85,7 @@ def _new_name(name: str, names: Sequence[str]) -> str:
     new_name = STORED["sweep"].get(name, name)
     if name in names or new_name not in names:
         return name
-    warnings.warn(
-        f"The quantity `{name}` of a sweep is called `{new_name}` since version 0.3.",
-        FutureWarning,
-        stacklevel=2,
-    )
+    warnings.warn(renaming_note(name, new_name), FutureWarning, stacklevel=2)
     return new_name
 
 
