@@ -44,8 +44,8 @@ MEMBER = {
 
 
 def rewrite(file: Path, change: Mapping[str, Any]) -> None:
-    """Replaces entries of a record, as another version would have written them."""
-    record = json.loads(file.read_text(encoding="utf-8"))
+    """Replaces entries of the record of a run, as version 0.2 would have written it."""
+    record = {**json.loads(file.read_text(encoding="utf-8")), "schema": 1}
     del record["checksum"]
     file.write_text(json.dumps(add_digest({**record, **change})), encoding="utf-8")
 
@@ -104,6 +104,7 @@ def test_a_run_of_0_2_has_the_names_of_today_from_its_next_commit_on(tmp_path: P
     report_store.go_on(store, x)
     store.close()
     text = (path / "commit.json").read_text(encoding="utf-8")
+    assert json.loads(text)["schema"] == 2
     assert not any(f'"{name}"' in text for name in STORED["outcome"])
     assert RunStore.open(path).frames == len(x)
 

@@ -20,7 +20,7 @@ from meanfield._reading import similar_name
 from meanfield._stored_names import rename_keys
 from meanfield.errors import InputFileError, InvalidInputError, StoreError
 
-from ._schema import SCHEMA, SWEEP, TIME, Ending, dims_of
+from ._schema import OLDER_SCHEMAS, SCHEMA, SWEEP, TIME, Ending, dims_of
 from .disk import (
     add_digest,
     alteration_message,
@@ -150,7 +150,7 @@ def read_record(folder: Path) -> Record:
 
 def _read_body(folder: Path) -> dict[str, Any]:
     try:
-        return read_sealed(folder / RECORD, SCHEMA)
+        return read_sealed(folder / RECORD, SCHEMA, older_schemas=OLDER_SCHEMAS)
     except FileNotFoundError as error:
         if not folder.exists():
             raise InputFileError(
