@@ -17,6 +17,8 @@ class Preset(Mapping[str, Any]):
         **keys: the keys, as in a TOML file.
     """
 
+    description: str
+
     def __init__(self, description: str, /, **keys: Any) -> None:
         self.description = description
         self._keys = keys
