@@ -215,7 +215,8 @@ def test_the_page_of_a_comparison_of_0_2_marks_its_separation(comparison: Path):
 
 def test_a_picture_of_a_comparison_of_0_2_has_its_separation(comparison: Path):
     states = {m: meanfield.open(comparison / f"{m}.zarr") for m in ("points",)}
-    figure = draw_comparison(meanfield.open(comparison), states)
+    gaps = meanfield.open(comparison).assign_attrs(spec=report_store.SPEC)
+    figure = draw_comparison(gaps, states)
     (legend,) = figure.subfigs[0].legends
     labels = [text.get_text() for text in legend.get_texts()]
     assert labels[-2:] == ["tolerance (chance or rounding)", "separation"]

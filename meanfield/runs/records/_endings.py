@@ -205,7 +205,7 @@ def _convergence_reason(residual: float, tolerance: float, iterations: int) -> s
     )
 
 
-def _finite_or_none(values: Iterable[float]) -> list[float | None]:
+def _finite_or_none(values: Iterable[int | float]) -> list[int | float | None]:
     return [value if math.isfinite(value) else None for value in values]
 
 
