@@ -88,7 +88,7 @@ def _check_times(times: np.ndarray, target_times: Sequence[float]) -> None:
     outliers = [t for t in target_times if not low - room <= t <= high + room]
     if outliers:
         raise InvalidInputError(
-            f"Snapshots must lie between the first frame, t = {low:g}, and the last, "
+            f"`at` must lie between the first frame, t = {low:g}, and the last, "
             f"t = {high:g}; got {outliers[0]:g}."
         )
 
