@@ -134,7 +134,7 @@ def row(name: str, result: runs.Result, data: xr.Dataset) -> list[str]:
         f"{ranks[0]:.3g} → {ranks[1]:.3g}",
         f"{spectra[0, -1]:.3g} → {spectra[1, -1]:.3g}",
         clusters,
-        str(outcome.accepted),
+        str(outcome.n_accepted),
         f"{result.seconds:.1f}",
     ]
 

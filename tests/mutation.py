@@ -126,7 +126,7 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
             f"`{mutant.name}` ended with {done.returncode}: {done.stderr}"
         )
     found = json.loads(done.stdout)["statements"]
-    return [each["id"] for each in found if not each["passed"]]
+    return [each["id"] for each in found if not each["has_passed"]]
 
 
 def failing(mutant: Mutant) -> list[str]:

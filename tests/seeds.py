@@ -37,8 +37,8 @@ def measurement(name: str, seed: int) -> Row:
     forget_programs()
     begun = time.process_time()
     outcome = verify_statement(name, "quick", seed)
-    row: Row = {"id": name, "seed": seed, "passed": outcome.passed}
-    wrong = [trial for trial in outcome.trials if not trial.passed]
+    row: Row = {"id": name, "seed": seed, "passed": outcome.has_passed}
+    wrong = [trial for trial in outcome.trials if not trial.has_passed]
     if wrong:
         row["wrong"] = [
             f"{trial.role}: {trial.error or trial.checks}" for trial in wrong

@@ -54,14 +54,14 @@ def check(label: str, observed: float | None, **changes: Any) -> Record:
     }[made["relation"]]
     return {
         "holds": excess <= made["tolerance"],
-        "violated": excess >= 10 * made["tolerance"] and excess > 0,
+        "is_violated": excess >= 10 * made["tolerance"] and excess > 0,
     } | made
 
 
 def trial(role: str, *checks: Record, error: str = "") -> Record:
-    name = "holds" if role in ("statement", "corrected") else "violated"
+    name = "holds" if role in ("statement", "corrected") else "is_violated"
     good = bool(checks) and all(each[name] for each in checks)
-    return {"role": role, "passed": good, "error": error, "checks": list(checks)}
+    return {"role": role, "has_passed": good, "error": error, "checks": list(checks)}
 
 
 def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
@@ -83,7 +83,7 @@ def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
         "counterexample": "",
         "seconds": 1.25,
         "trials": list(trials),
-        "passed": bool(trials) and all(each["passed"] for each in trials),
+        "has_passed": bool(trials) and all(each["has_passed"] for each in trials),
     }
     return made | changes
 
@@ -94,7 +94,7 @@ def report(*statements: Record, **changes: Any) -> Record:
         "size": "quick",
         "seed": 0,
         "dtype": "float64",
-        "passed": all(each["passed"] for each in statements),
+        "has_passed": all(each["has_passed"] for each in statements),
         "statements": list(statements),
     } | changes
 

@@ -180,7 +180,7 @@ def test_a_completion_of_ones_own_is_kept(
 def test_presets_are_listed_in_a_line_each(cli: Command):
     lines = cli("list", "presets").out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == list(presets)
-    assert all(presets[line.split()[0]].what in line for line in lines)
+    assert all(presets[line.split()[0]].description in line for line in lines)
     assert max(map(len, map(str.rstrip, lines))) <= 80
 
 

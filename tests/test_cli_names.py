@@ -29,7 +29,7 @@ def test_every_name_that_is_listed_is_shown(cli: Command, kind: str) -> None:
     for row in rows:
         done = cli("show", row["name"])
         assert done.code == 0, done.err
-        for value in (row["name"], row.get("what", "")):
+        for value in (row["name"], row.get("description", "")):
             assert value in done.out
         assert not {"$", "\\"} & set(done.out)
 

@@ -60,7 +60,7 @@ def test_gaussian_and_grid_follow_the_closed_form(tmp_path: Path) -> None:
         np.testing.assert_allclose(means, exact, rtol=tolerance)
     last = softmax.gaps[-1]
     assert last.pair == ("gaussian", "grid")
-    assert last.parting is None
+    assert last.separation is None
     assert last.distance_method == "quantiles"
 
 
@@ -117,7 +117,7 @@ def test_from_the_command_line_a_closure_parts_from_the_density(
     found = json.loads(done.out)
     assert "approximation" in found["measures"]["gaussian"]["label"]
     pair = found["pairs"][0]
-    assert pair["parting"]["time"] > 0
+    assert pair["separation"]["time"] > 0
     assert "the closure is an approximation" in pair["verdict"]
     assert found["measures"]["grid"]["outflow"] < 1e-6
     record = json.loads((tmp_path / "both" / "comparison.json").read_text())
@@ -130,8 +130,8 @@ def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
     spec = parse({**BASE, "d": 3})
     found = runs.sides(spec, ("points", "gaussian", "grid"))
     assert [side.measure for side in found.members] == ["points", "gaussian"]
-    assert len(found.left_out) == 1
-    assert "grid is left out: A grid has one or two dimensions" in found.left_out[0]
+    assert len(found.omitted) == 1
+    assert "grid is left out: A grid has one or two dimensions" in found.omitted[0]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
     assert len(three.members) == 2
     assert (
         "grid is left out: Attention by ranks supports densities on a line only"
-        in three.left_out[0]
+        in three.omitted[0]
     )
     assert gaussian.reasons == ()
     for A in (1.0, [[2.0, 0.0], [0.0, -1.0]]):  # on one of two slices

@@ -103,11 +103,11 @@ def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -
     E = a["energy"].values
     assert np.all(np.diff(E) < 0)
     for result in (whole, resumed, runs.resume(tmp_path / "whole")):
-        assert result.fall is not None
-        assert result.fall.decreased
-        assert float(result.fall.first) == E[0]
-        assert float(result.fall.last) == E[-1]
-        assert float(result.fall.rise) == np.max(np.diff(E))
+        assert result.energy_change is not None
+        assert result.energy_change.is_decreasing
+        assert float(result.energy_change.first) == E[0]
+        assert float(result.energy_change.last) == E[-1]
+        assert float(result.energy_change.rise) == np.max(np.diff(E))
     assert result.outcome.name in ENDINGS.get(name, ("finished", "unresolved"))
     assert a.attrs["title"].startswith("gradient flow of ")
 
@@ -124,7 +124,7 @@ def test_a_descent_is_made_in_single_precision(name: str) -> None:
 
 def test_an_energy_that_is_infinite_does_not_fall() -> None:
     fall = runs.EnergyChange.from_values(np.array([np.inf, np.inf]))
-    assert not fall.decreased
+    assert not fall.is_decreasing
     assert fall.text.startswith("unknown")
 
 
@@ -133,7 +133,7 @@ def test_a_fall_remembers_its_largest_rise() -> None:
         np.array([0.5, 0.75])
     )
     assert (fall.first, fall.last, fall.rise) == (3.0, 0.75, 1.0)
-    assert not fall.decreased
+    assert not fall.is_decreasing
     assert "rose by up to 1" in fall.text
 
 
@@ -170,7 +170,7 @@ def test_a_gaussian_relaxes_to_the_minimum_of_its_free_energy() -> None:
     mean, covariance = runs.moments_of(result.measures[0])
     np.testing.assert_allclose(covariance, 1 + 2 * np.exp(-1.4), rtol=1e-8)
     np.testing.assert_allclose(mean, np.exp(-0.7), rtol=1e-8)
-    assert "among Gaussians" in result.caveat
+    assert "among Gaussians" in result.note
 
 
 REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
@@ -289,8 +289,8 @@ def test_the_command_line_runs_reports_draws_and_refuses(
     assert report["flow_of"] == ["sinkhorn-divergence"]
     assert report["attention"] is None
     assert report["assumed"] == {}
-    assert report["fall"]["decreased"] is True
-    assert report["fall"]["last"] == float(data["energy"][-1])
+    assert report["energy_change"]["is_decreasing"] is True
+    assert report["energy_change"]["last"] == float(data["energy"][-1])
     said = cli("simulate", *common, *flow).out
     assert "points down sinkhorn-divergence" in " ".join(said.split())
     assert "lower at each frame" in " ".join(said.split())

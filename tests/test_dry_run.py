@@ -50,11 +50,11 @@ def test_a_dry_run_answers_at_once_with_memory_and_time(
     told = dry(cli, *KINDS[kind])
     assert time.process_time() - middle < LONGEST * (middle - begin)
     assert min(told["memory"], told["disk"]) > 0
-    estimate = told["time"]
+    estimate = told["duration"]
     assert estimate["seconds"] > 0
     stepping = estimate["step"] * estimate["steps"] * estimate["members"]
-    assert estimate["seconds"] == pytest.approx(stepping + estimate["between"])
-    assert not estimate["known"]  # of adaptive steps
+    assert estimate["seconds"] == pytest.approx(stepping + estimate["extra_seconds"])
+    assert not estimate["has_fixed_steps"]  # of adaptive steps
 
 
 def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
@@ -74,8 +74,8 @@ def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:
 
 
 def test_fixed_steps_are_counted(cli: Command) -> None:
-    estimate = dry(cli, "--n=10", "--dt=0.01", "--t=3")["time"]
-    assert (estimate["steps"], estimate["known"]) == (300, True)
+    estimate = dry(cli, "--n=10", "--dt=0.01", "--t=3")["duration"]
+    assert (estimate["steps"], estimate["has_fixed_steps"]) == (300, True)
     assert estimate["stages"] == 1  # of Euler's method
 
 
@@ -84,20 +84,22 @@ def test_slices_that_are_sorted_are_counted_and_their_steps_known(
 ) -> None:
     """Of `n`, not of pairs: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
     slices = "--options=slices=random:8"
-    one = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["time"]
-    assert (one["steps"], one["stages"], one["known"]) == (128, 1, True)
+    one = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["duration"]
+    assert (one["steps"], one["stages"], one["has_fixed_steps"]) == (128, 1, True)
     cores = os.cpu_count() or 1
     assert 0.3 < one["step"] * cores < 0.45
-    more = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["time"]
+    more = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["duration"]
     assert more["step"] == pytest.approx(10 * one["step"], rel=0.01)
     heads = "--A=normal", "--V=normal", "--heads=2"
-    pair = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices, *heads)["time"]
+    pair = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices, *heads)[
+        "duration"
+    ]
     assert pair["step"] == pytest.approx(2 * one["step"], rel=0.01)
     Path("run.toml").write_text(
         "layers = [{t = 0.0, V = 1.0}, {t = 0.5, V = -1.0}]", "utf-8"
     )
     layers = ("run.toml", "--attention=esp", "--n=100000", "--d=8", slices)
-    assert dry(cli, *layers)["time"]["step"] == one["step"]
+    assert dry(cli, *layers)["duration"]["step"] == one["step"]
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -105,7 +107,8 @@ def test_slices_that_are_sorted_are_counted_and_their_steps_known(
 def test_a_plan_is_made_for_each_prefix(cli: Command, name: str) -> None:
     attention = ("--n=4000", "--d=8", f"--attention={name}")
     whole, masked = (
-        dry(cli, *attention, *mask)["time"]["step"] for mask in ((), ("--mask=causal",))
+        dry(cli, *attention, *mask)["duration"]["step"]
+        for mask in ((), ("--mask=causal",))
     )
     assert masked == pytest.approx(4000 * whole, rel=0.01)
 
@@ -114,8 +117,8 @@ def test_tokens_that_look_elsewhere_are_counted_with_what_they_see(
     cli: Command, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "c.npy", np.random.default_rng(0).normal(size=(5_000, 8)))
-    own = dry(cli, "--n=100000", "--d=8")["time"]["seconds"]
-    seen = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["time"]["seconds"]
+    own = dry(cli, "--n=100000", "--d=8")["duration"]["seconds"]
+    seen = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["duration"]["seconds"]
     assert seen == pytest.approx(own / 20, rel=0.1)
 
 
@@ -134,14 +137,14 @@ def test_tokens_that_look_elsewhere_are_counted_with_what_they_see(
 def test_steps_beyond_all_counts_are_estimated(
     cli: Command, options: tuple[str, ...]
 ) -> None:
-    estimate = dry(cli, *options)["time"]
+    estimate = dry(cli, *options)["duration"]
     assert 0 < estimate["steps"] <= 2**53
     words = cli("simulate", *options, "--dry-run").out
     assert ("over 9e+15 steps" in words) == (estimate["steps"] == 2**53)
 
 
 def test_estimates_grow_as_what_is_summed(cli: Command) -> None:
-    time_of = lambda *options: dry(cli, "--d=8", *options)["time"]["seconds"]
+    time_of = lambda *options: dry(cli, "--d=8", *options)["duration"]["seconds"]
     one = time_of("--n=100000")
     assert time_of("--n=200000") == pytest.approx(4 * one, rel=0.01)
     assert time_of("--n=100000", "--draws=5") == pytest.approx(5 * one)
@@ -152,7 +155,7 @@ def test_estimates_grow_as_what_is_summed(cli: Command) -> None:
 
 def test_members_of_a_family_are_counted(cli: Command) -> None:
     told = dry(cli, "--measure=gaussian", "--starts=random:37", "--d=3")
-    assert told["members"] == told["time"]["members"] == 37
+    assert told["members"] == told["duration"]["members"] == 37
 
 
 def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None:
@@ -208,7 +211,7 @@ def test_soft_sorts_are_three_exact_sums_for_each_slice(cli: Command) -> None:
             "three": ("--options=slices=random:3",),
         }.items()
     }
-    steps = {name: one["time"]["step"] for name, one in told.items()}
+    steps = {name: one["duration"]["step"] for name, one in told.items()}
     softmax = dry(cli, "--n=30000", "--d=2")["exact"]["step"]
     assert steps["plain"] == pytest.approx(6 * softmax, rel=0.01)
     assert steps["three"] == pytest.approx(9 * softmax, rel=0.01)
@@ -250,7 +253,7 @@ def test_a_text_through_a_model_is_estimated_as_it_was_measured(cli: Command) ->
     measured = {366: (94, 235), 11: (6, 57)}
     for words, (seconds, steps) in measured.items():
         given = ("--model=minilm", f"--text={'word ' * words}", "--precision=single")
-        estimate = dry(cli, *given, "--rtol=1e-3")["time"]
+        estimate = dry(cli, *given, "--rtol=1e-3")["duration"]
         of_two = estimate["seconds"] * (os.cpu_count() or 1) / 2
         assert seconds / 3 < of_two < 3 * seconds
         assert steps / 3 < estimate["steps"] < 3 * steps

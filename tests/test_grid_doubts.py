@@ -40,8 +40,8 @@ def test_a_box_too_narrow_leaves_nothing_resolved(cli: Run, cells: str) -> None:
     found = report(cli, "--A", "1", "--t", "0.44", "--cells", cells)
     error = abs(1 / (1 - 0.88) / found["covariance"][0][0] - 1)
     assert error > 0.5
-    assert found["doubt"]["covariance"] > error
-    assert found["doubt"]["box"] > found["doubt"]["cells"]
+    assert found["error_estimate"]["covariance"] > error
+    assert found["error_estimate"]["box"] > found["error_estimate"]["cells"]
     assert found["ending"] == "unresolved"
     assert "widen the box with `half_width`" in found["reason"]
 
@@ -52,8 +52,8 @@ def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
     found = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")
     error = abs(0.5 / found["covariance"][0][0] - 1)
     assert found["ending"] == "finished"
-    assert found["doubt"]["box"] < 1e-4
-    assert error < found["doubt"]["covariance"] < 1e-3
+    assert found["error_estimate"]["box"] < 1e-4
+    assert error < found["error_estimate"]["covariance"] < 1e-3
     assert "the covariance may be off by" in describe_error_estimate(found)
 
 
@@ -65,7 +65,7 @@ def test_single_precision_has_a_doubt_too(cli: Run) -> None:
     )
     error = abs(0.5 / found["covariance"][0][0] - 1)
     assert found["dtype"] == "float32"
-    assert error < found["doubt"]["covariance"] < 0.1
+    assert error < found["error_estimate"]["covariance"] < 0.1
 
 
 @pytest.mark.slow
@@ -77,8 +77,8 @@ def test_a_law_that_a_grid_smooths_away_wants_more_cells(cli: Run) -> None:
     pairs = zip(laws, (early, late), strict=True)
     errors = [abs(s[0, 0] / r["covariance"][0][0] - 1) for (_, s), r in pairs]
     assert (early["ending"], late["ending"]) == ("finished", "unresolved")
-    assert errors[0] < early["doubt"]["covariance"] < 0.1
-    assert 0.04 < errors[1] < late["doubt"]["covariance"]
+    assert errors[0] < early["error_estimate"]["covariance"] < 0.1
+    assert 0.04 < errors[1] < late["error_estimate"]["covariance"]
     assert "more `cells`" in late["reason"]
 
 
@@ -97,8 +97,8 @@ def test_a_resumed_run_has_the_doubt_that_it_would_have_had(
     with pytest.raises(KeyboardInterrupt):
         runs.execute(spec, out=tmp_path / "cut", report=stop)
     halves = [json.loads(cli("resume", "cut", "--json").out) for _ in range(2)]
-    assert whole["doubt"]["covariance"] > 0
-    assert [half["doubt"] for half in halves] == [whole["doubt"]] * 2
+    assert whole["error_estimate"]["covariance"] > 0
+    assert [half["error_estimate"] for half in halves] == [whole["error_estimate"]] * 2
 
 
 @pytest.mark.slow
@@ -114,9 +114,11 @@ def test_a_sweep_tells_the_doubts_and_endings_of_its_runs(
     assert [row["ending"] for row in rows] == ["finished", "unresolved"]
     assert [found["ending"] for found in alone] == ["finished", "unresolved"]
     for row, found in zip(rows, alone, strict=True):
-        worst = max(found["doubt"]["covariance"], found["doubt"]["mean"])
+        worst = max(
+            found["error_estimate"]["covariance"], found["error_estimate"]["mean"]
+        )
         # A run steps onto its frames, a sweep does not.
-        assert float(row["doubt"]) == pytest.approx(worst, rel=1e-2)
+        assert float(row["error_estimate"]) == pytest.approx(worst, rel=1e-2)
 
 
 @pytest.mark.slow

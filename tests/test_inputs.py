@@ -207,7 +207,7 @@ def test_a_device_that_is_not_there_is_said() -> None:
 def test_advice_on_spent_steps_is_what_was_not_done(solver: str) -> None:
     spec = parse({"measure": "gaussian", "solver": solver})
     end = Gaussian.from_moments([0.0], [[1.0]])
-    outcomes = (Outcome(Status.MAX_STEPS, 0.5, accepted=spec.max_steps),)
+    outcomes = (Outcome(Status.MAX_STEPS, 0.5, n_accepted=spec.max_steps),)
     said = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
     assert ("kvaerno5" in said) == (solver != "kvaerno5")
     assert ("raise `max_steps`" in said) == (solver == "kvaerno5")
@@ -220,7 +220,7 @@ def test_steps_that_shrank_are_not_asked_to_be_more(
     precision: str, advice: str
 ) -> None:
     spec = parse({"measure": "gaussian", "precision": precision})
-    outcomes = (Outcome(Status.MAX_STEPS, 0.5, accepted=40, rejected=9),)
+    outcomes = (Outcome(Status.MAX_STEPS, 0.5, n_accepted=40, n_rejected=9),)
     end = Gaussian.from_moments([0.0], [[1.0]])
     said = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
     assert advice in said

@@ -202,7 +202,8 @@ def test_the_help_lists_what_a_page_has_use_for(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    listed = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help-all").out, re.MULTILINE))
+    text = cli("live", "--help-all").out
+    listed = set(re.findall(r"^│ (--[\w-]+)", text, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
     unlisted = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
     own = {"--out", "--title", "--preset", "--member", "--plugin"}

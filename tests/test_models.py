@@ -165,7 +165,7 @@ def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
 
 def test_a_run_that_goes_on_after_the_last_layer_says_so(folder: Path) -> None:
     given = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
-    said = lambda **keys: runs.execute(parse({**given, **keys})).caveat
+    said = lambda **keys: runs.execute(parse({**given, **keys})).note
     for keys in ({}, {"t": 2.0}, {"model_layers": [0], "t": 0.5}):
         assert "layers act until" not in said(**keys)
     beyond = "its layers act until t = 2; the last goes on acting until t = 2.5"

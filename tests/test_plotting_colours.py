@@ -214,7 +214,7 @@ def test_a_movie_takes_a_colour_map_where_it_has_a_scale(
 
 def test_every_option_is_said_and_taken_by_what_is_there() -> None:
     for name, (option, _, _) in (OPTIONS | options_of(Film)).items():
-        assert option.help or option.without
+        assert option.help or option.negation_help
         assert set(option.movies or ()) <= set(movies)
         takers = {n for n, p in panels.items() if isinstance(p, Panel)}
         assert set(option.panels or ()) <= takers, name

@@ -50,14 +50,14 @@ def test_outcomes_add_up_over_segments() -> None:
         part = segment(stop, steps, residual, Status.FINISHED)
         outcome = outcome.add_segment(part, 2.0, is_bound=True)
     assert outcome.is_running
-    assert outcome.missed_at_most
-    assert (outcome.accepted, outcome.rejected) == (8, 16)
-    assert (outcome.residual, outcome.missed) == (1e-3, 5e-4)
+    assert outcome.is_sum_error_bound
+    assert (outcome.n_accepted, outcome.n_rejected) == (8, 16)
+    assert (outcome.residual, outcome.sum_error) == (1e-3, 5e-4)
     exact, seen = (segment(2.0, 1, r, Status.FINISHED) for r in (0.0, 1e-9))
     ended = outcome.add_segment(exact, 2.0, is_bound=False)  # it misses nothing
-    assert (ended.name, ended.accepted, ended.time) == ("finished", 9, 2.0)
-    assert ended.missed_at_most
-    assert not outcome.add_segment(seen, 2.0, is_bound=False).missed_at_most
+    assert (ended.name, ended.n_accepted, ended.time) == ("finished", 9, 2.0)
+    assert ended.is_sum_error_bound
+    assert not outcome.add_segment(seen, 2.0, is_bound=False).is_sum_error_bound
 
 
 def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> None:
@@ -65,11 +65,12 @@ def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> 
 
     told = [(0.5, Status.STEADY, 1e-3), (2.0, Status.MAX_STEPS, 1e-5)]
     outcomes = [
-        runs.Outcome(code, t, accepted=3, rejected=1, residual=r) for t, code, r in told
+        runs.Outcome(code, t, n_accepted=3, n_rejected=1, residual=r)
+        for t, code, r in told
     ]
     whole = combine_outcomes(outcomes)
     assert (whole.name, whole.time) == ("max-steps", 2.0)
-    assert (whole.accepted, whole.rejected, whole.residual) == (6, 2, 1e-3)
+    assert (whole.n_accepted, whole.n_rejected, whole.residual) == (6, 2, 1e-3)
 
 
 def test_growth_by_orders_is_mentioned_also_after_a_resume(tmp_path: Path) -> None:
@@ -78,10 +79,10 @@ def test_growth_by_orders_is_mentioned_also_after_a_resume(tmp_path: Path) -> No
     result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
     assert abs(result.growth[0] / np.exp(14) - 1) < 1e-6
     assert result.outcome.name == "finished"
-    assert "the size grew 1.2e+06 times" in result.caveat
-    assert runs.resume(tmp_path / "run.zarr").caveat == result.caveat
+    assert "the size grew 1.2e+06 times" in result.note
+    assert runs.resume(tmp_path / "run.zarr").note == result.note
     calm = runs.execute(parse({**keys, "t": 5.0}))
-    assert calm.caveat == ""
+    assert calm.note == ""
 
 
 @pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])
@@ -125,7 +126,7 @@ def test_a_bound_ends_at_the_first_step_beyond_it() -> None:
     """One token and x' = x: Euler's 1.1ᵏ passes 3 at the twelfth step."""
     given = {"n": 1, "mean": 1.0, "cov": 0.0, "A": 0.0, "dt": 0.1, "t": 3.0}
     outcome = runs.execute(parse({**given, "bound": 3.0})).outcome
-    assert (outcome.name, outcome.accepted) == ("blow-up", 12)
+    assert (outcome.name, outcome.n_accepted) == ("blow-up", 12)
     assert outcome.time == pytest.approx(1.2)
 
 

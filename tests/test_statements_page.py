@@ -209,7 +209,7 @@ def test_an_error_is_shown_and_fails() -> None:
 
 @pytest.mark.parametrize("trials", [[], [made.trial("statement")]])
 def test_nothing_measured_is_a_failure(trials: list[Record]) -> None:
-    each = made.identity() | {"trials": trials, "passed": True}
+    each = made.identity() | {"trials": trials, "has_passed": True}
     page = page_of(each)
     assert 'data-kinds="failed"' in page
     assert "not measured" in page or "nothing was measured" in page
@@ -237,7 +237,7 @@ def test_a_control_is_shown_as_it_stands_to_its_bound(observed: float) -> None:
     each = made.identity()
     check = each["trials"][1]["checks"][0]
     check |= {"observed": observed, "relation": "<=", "bound": 0.0, "tolerance": 1e-11}
-    check |= {"holds": observed <= 1e-11, "violated": observed >= 1e-10}
+    check |= {"holds": observed <= 1e-11, "is_violated": observed >= 1e-10}
     control = page_of(each).split('<section class="trial control">')[1]
     control = control.split("</section>")[0]
     assert f'<td class="relation">{sign}</td>' in control

@@ -134,5 +134,5 @@ def test_the_statement_holds_and_its_control_fails(seed: int):
     outcome = verify_statement("mine:covariance", seed=seed)
     held, broken = (trial.checks[0] for trial in outcome.trials)
     assert held.holds, held.observed
-    assert broken.violated, broken.observed
+    assert broken.is_violated, broken.observed
     assert statements["mine:covariance"].control is not None

@@ -51,7 +51,7 @@ def check(observed: float, **changes: object) -> Check:
 def test_a_check_holds_or_is_violated_by_a_margin(
     made: Check, holds: bool, violated: bool
 ) -> None:
-    assert (made.holds, made.violated) == (holds, violated)
+    assert (made.holds, made.is_violated) == (holds, violated)
 
 
 def test_gap_is_relative_to_the_reference_and_refuses_other_shapes() -> None:
@@ -76,8 +76,8 @@ def test_an_order_is_found_where_a_next_order_disturbs_it(power: float) -> None:
     eps = np.array([0.04, 0.02, 0.01, 0.005])
     errors = 3 * eps**power * (1 + eps)
     assert order("x", eps, errors, power).holds
-    assert order("x", eps, errors, power + 1).violated
-    assert order("x", eps, errors, power - 1).violated
+    assert order("x", eps, errors, power + 1).is_violated
+    assert order("x", eps, errors, power - 1).is_violated
 
 
 def test_a_z_score_of_a_fair_sample_is_small_and_of_a_biased_one_large(
@@ -86,7 +86,7 @@ def test_a_z_score_of_a_fair_sample_is_small_and_of_a_biased_one_large(
     sample = rng.normal(size=10_000)
     error = float(sample.std() / 100)
     assert z_score("x", float(sample.mean()), 0.0, error).holds
-    assert z_score("x", float(sample.mean()), 0.5, error).violated
+    assert z_score("x", float(sample.mean()), 0.5, error).is_violated
 
 
 def test_exact_transport_of_two_shifted_clouds_is_the_shift(
@@ -139,7 +139,7 @@ def test_an_ascent_finds_the_top_and_is_replayed_at_its_witness() -> None:
     start = lambda key: {"x": jax.random.normal(key, (2,))}
     found = ascend(Case("a:b"), "top", bump, start, bound=1.0)
     assert found.observed == pytest.approx(2, abs=1e-4)
-    assert found.violated
+    assert found.is_violated
     witness = found.evidence.witness  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
     again = ascend(Case("a:b", witnesses={"top": witness}), "top", bump, start)
     assert again.observed == pytest.approx(found.observed, rel=1e-12)
@@ -171,7 +171,7 @@ def test_what_raises_has_failed_and_is_not_refuted() -> None:
         found = report([outcome], "quick", 0)["statements"][0]
     finally:
         statements._items.pop("test:raises")  # pyright: ignore[reportPrivateUsage]
-    assert [t.passed for t in outcome.trials] == [False, False, True, True]
+    assert [t.has_passed for t in outcome.trials] == [False, False, True, True]
     assert outcome.trials[0].error == "ZeroDivisionError: no such number"
     assert outcome.trials[1].error == "there is no control"
     assert found["verdict"] == "error"
@@ -196,11 +196,11 @@ def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
     with halved() as one:
         one.set_control("a third", labels=("x", "y…"), share=1 / 3)
         outcome = verify_statement("test:halved")
-        assert [t.passed for t in outcome.trials] == [True, True]
+        assert [t.has_passed for t in outcome.trials] == [True, True]
         assert [c.label for c in outcome.trials[1].checks] == ["x", "y"]
         assert outcome.trials[1].checks == one(Case("x"), share=1 / 3)[:2]
         one.set_control("a third, and what does not see it", share=1 / 3)
-        assert not verify_statement("test:halved").trials[1].passed
+        assert not verify_statement("test:halved").trials[1].has_passed
 
 
 def test_a_control_that_breaks_nothing_or_looks_at_nothing_is_noticed() -> None:
@@ -211,7 +211,7 @@ def test_a_control_that_breaks_nothing_or_looks_at_nothing_is_noticed() -> None:
             one.set_control("a part", part=1 / 3)
         one.set_control("a third", labels=("x", "z"), share=1 / 3)
         control = verify_statement("test:halved").trials[1]
-        assert not control.passed
+        assert not control.has_passed
         assert control.error == "LookupError: no check is labelled `z`"
 
 

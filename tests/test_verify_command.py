@@ -112,8 +112,8 @@ def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
     margin = float(words[2]) if relation == "=" else 0.0
     edge = float(words[0]) + margin
     away = -1e-9 if relation == ">=" else 1e-9
-    assert made._replace(observed=edge + away).violated
-    assert not made._replace(observed=edge - away).violated
+    assert made._replace(observed=edge + away).is_violated
+    assert not made._replace(observed=edge - away).is_violated
 
 
 def test_a_relation_that_does_not_exist_is_refused():
@@ -124,8 +124,8 @@ def test_a_relation_that_does_not_exist_is_refused():
 
 def test_the_table_shows_the_check_that_went_wrong() -> None:
     made = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
-    strong = {**made, "label": "far", "observed": 9.0, "violated": True}
-    weak = {**made, "label": "near", "observed": 1.5, "violated": False}
+    strong = {**made, "label": "far", "observed": 9.0, "is_violated": True}
+    weak = {**made, "label": "near", "observed": 1.5, "is_violated": False}
     assert _decisive_check({"role": "control", "checks": [strong, weak]}) is weak
     assert _decisive_check({"role": "control", "checks": [strong]}) is strong
 

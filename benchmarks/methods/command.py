@@ -93,5 +93,5 @@ def _facts(report: Mapping[str, Any]) -> dict[str, Any]:
         "ending": ending,
         "compile_seconds": compile_seconds,
         "integrating_seconds": round(integrating_seconds, 3),
-        "steps": report["accepted"] + report["rejected"],
+        "steps": report["n_accepted"] + report["n_rejected"],
     }

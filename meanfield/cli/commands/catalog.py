@@ -64,14 +64,15 @@ def list_(
 
         note(f"page: {plotting.write_file(docs, page().encode())}")
         return
-    kinds = [{"name": name, "what": meaning} for name, meaning in KINDS.items()]
+    kinds = [{"name": name, "description": meaning} for name, meaning in KINDS.items()]
     entries = kinds if kind is None else rows(kind)
     if json:
         print_json(entries)
     elif kind == "statements":
         _print_statements(entries)
     elif kind == "presets":
-        print_rows([{key: row[key] for key in ("name", "what")} for row in entries])
+        names = ("name", "description")
+        print_rows([{name: row[name] for name in names} for row in entries])
     else:
         print_rows(entries)
 
@@ -179,7 +180,7 @@ def _show_run(path: Path, *, json: bool, toml: bool, check: bool) -> None:
     else:
         summary = _run_summary(store)
         inputs = summary.pop("inputs", {})
-        groups = [inputs.get(group, {}) for group in ("start", "moves", "plugins")]
+        groups = [inputs.get(group, {}) for group in ("start", "flow", "plugins")]
         digests = [pair for group in groups for pair in group.items()]
         if digests:
             heads = [f"{file} ({digest[:DIGEST]}…)" for file, digest in digests]

@@ -160,7 +160,7 @@ def _check_results(results: dict, plugins: list[Path]) -> None:
     failures = [
         statement["id"]
         for statement in results["statements"]
-        if not statement["passed"]
+        if not statement["has_passed"]
     ]
     if failures:
         ids = ", ".join(failures[:5]) + (", …" if len(failures) > 5 else "")

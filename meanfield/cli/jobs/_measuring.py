@@ -66,7 +66,7 @@ def outcomes(work: Work, plugins: Sequence[Path]) -> list[Outcome]:
     with closing(source), RunProgress("verify") as progress:
         for outcome in source:
             results.append(outcome)
-            failures = sum(not result.passed for result in results)
+            failures = sum(not result.has_passed for result in results)
             suffix = f", {failures} failed" if failures else ""
             status = f"{len(results)} of {len(work.ids)} statements{suffix}"
             progress.show(len(results) / len(work.ids), f"{status}  {outcome.id}")

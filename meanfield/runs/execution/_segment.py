@@ -226,7 +226,7 @@ def _trajectory(run: Run, index: int) -> Trajectory:
     """The trajectory of one member through the segment."""
     flow = run.first_flow if index == 0 else None
     problem, ts = run.prepare(index) if flow is None else flow
-    end, prediction = float(run.ts[-1]), run.outcomes[index].due
+    end, prediction = float(run.ts[-1]), run.outcomes[index].predicted_blow_up
     blow_up = None if prediction is None else BlowUpTime(*map(jnp.asarray, prediction))
     if run.layout is None or run.shares_members:
         return flow_problem(problem, ts, predicted_blow_up=blow_up, run_end=end)
@@ -259,7 +259,9 @@ def _batched_trajectories(run: Run, indices: Sequence[int]) -> Trajectory:
         stepping=run.stepping,
         stop=setup.steps.stops,
         run_start=float(run.ts[0]),
-        predicted_blow_up=_blow_up_times([run.outcomes[i].due for i in indices]),
+        predicted_blow_up=_blow_up_times(
+            [run.outcomes[i].predicted_blow_up for i in indices]
+        ),
         run_end=float(run.ts[-1]),
         noise=setup.steps.noise,
         key=jnp.stack(list(map(setup.noise_key, indices))) if is_drawn else None,
