@@ -49,9 +49,7 @@ SCHEMA = "meanfield-training-3"
 UNDIGESTED_SCHEMA, OLD_SCHEMA = "meanfield-training-1", "meanfield-training-2"
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-WeightsFile = Annotated[
-    str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetensors$")
-]
+Weights = Annotated[str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetensors$")]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
 Positive = Annotated[int, Field(gt=0, lt=2**31)]
 Numbers = list[FiniteFloat]
@@ -108,7 +106,7 @@ class StoredRecord(TypedDict):
     epoch: Count
     log: list[StoredEntry]
     state: tuple[str, Digest]
-    weights: NotRequired[dict[WeightsFile, Digest]]
+    weights: NotRequired[dict[Weights, Digest]]
     plugins: NotRequired[dict[str, Digest]]
 
 

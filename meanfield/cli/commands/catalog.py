@@ -50,20 +50,11 @@ def list_(
         docs: Markdown file to write, with formulas and statements of all attentions.
         plugin: Python file that registers extensions; may be repeated.
     """
-    if docs is not None and kind != "attentions":
-        raise InvalidInputError(
-            "`--docs` is for attentions: `meanfield list attentions --docs FILE`."
-        )
-    if docs is not None and json:
-        raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")
-    if plugin or docs is not None:
-        begin("double", plugin)
     if docs is not None:
-        check_writable(docs)
-        from meanfield.cli.jobs._attentions import page
-
-        note(f"page: {plotting.write_file(docs, page().encode())}")
+        _write_page(docs, kind, plugin, json=json)
         return
+    if plugin:
+        begin("double", plugin)
     kinds = [{"name": name, "description": meaning} for name, meaning in KINDS.items()]
     entries = kinds if kind is None else rows(kind)
     if json:
@@ -75,6 +66,23 @@ def list_(
         print_rows([{name: row[name] for name in names} for row in entries])
     else:
         print_rows(entries)
+
+
+def _write_page(
+    docs: Path, kind: str | None, plugin: list[Path] | None, *, json: bool
+) -> None:
+    """Writes the page of all attentions."""
+    if kind != "attentions":
+        raise InvalidInputError(
+            "`--docs` is for attentions: `meanfield list attentions --docs FILE`."
+        )
+    if json:
+        raise InvalidInputError("`--docs` writes Markdown: leave out `--json`.")
+    begin("double", plugin)
+    check_writable(docs)
+    from meanfield.cli.jobs._attentions import page
+
+    note(f"page: {plotting.write_file(docs, page().encode())}")
 
 
 def show(

@@ -1,7 +1,7 @@
 """One segment of a run: integrates its members and evaluates its energies."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import equinox as eqx
@@ -80,21 +80,21 @@ def _observe(run: Run) -> Run:
         values = observables(*next(pairs), run.frames, length)
     if run.observables:
         values = {name: values[name] for name in run.observables}
-    energy_change = run.energy_change
-    if run.spec.flow_of is not None and "energy" in values:
-        energy = values["energy"]
-        energy_change = (
-            EnergyChange.from_values(energy)
-            if energy_change is None
-            else energy_change.add_frames(energy)
-        )
-    last = {name: array[..., -1] for name, array in values.items()}
     return replace(
         run,
         frames={**run.frames, **values},
-        observables=last,
-        energy_change=energy_change,
+        observables={name: array[..., -1] for name, array in values.items()},
+        energy_change=_energy_change(run, values),
     )
+
+
+def _energy_change(run: Run, values: Mapping[str, np.ndarray]) -> EnergyChange | None:
+    """The change of the energy that the run descends, with these frames."""
+    if run.spec.flow_of is None or "energy" not in values:
+        return run.energy_change
+    if run.energy_change is None:
+        return EnergyChange.from_values(values["energy"])
+    return run.energy_change.add_frames(values["energy"])
 
 
 def forward_pass(run: Run) -> Run:
