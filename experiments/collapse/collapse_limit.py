@@ -59,12 +59,7 @@ def compute(case: Case) -> Findings:
             "start": START,
             "level": LEVEL,
             "orders": orders,
-            "ratio_to_layer_bound": max(
-                _ratio_to_layer_bound(layers[name], draws) for name in CUBIC
-            ),
-            "ratio_to_flow_bound": min(
-                _ratio_to_flow_bound(flows[name]) for name in CUBIC
-            ),
+            **_ratios_to_bounds(layers, flows, draws),
             "flow_ratios": {name: _median(flows[name]) for name in FLOWS},
             "layer_ratios": {name: _median(layers[name].diameters) for name in SLICES},
             **_numbers_of_slices(layers["esp"]),
@@ -92,6 +87,18 @@ def _order(collapse: Collapse, draws: Draws) -> dict[str, Any]:
         "half_width": half,
         "layers": int(fitted.sum()),
         "holds": bool(abs(slope - EXPECTED) <= half),
+    }
+
+
+def _ratios_to_bounds(
+    layers: dict[str, Collapse], flows: dict[str, np.ndarray], draws: Draws
+) -> dict[str, float]:
+    """The extreme ratios of diameters to their bounds."""
+    return {
+        "ratio_to_layer_bound": max(
+            _ratio_to_layer_bound(layers[name], draws) for name in CUBIC
+        ),
+        "ratio_to_flow_bound": min(_ratio_to_flow_bound(flows[name]) for name in CUBIC),
     }
 
 

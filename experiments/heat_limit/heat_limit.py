@@ -118,13 +118,7 @@ def findings(sizes: Sizes) -> Findings:
     constants["draws"] = _numbers_of_estimate(results.clouds.limit)
     deviations = [abs(part["value"] - HALF) for part in constants.values()]
     return Findings(
-        spec={
-            "seed": SEED,
-            "shares": TWO_PEAKS.shares.tolist(),
-            "means": TWO_PEAKS.means[:, 0].tolist(),
-            "deviations": TWO_PEAKS.deviations.tolist(),
-            **{k: np.asarray(v).tolist() for k, v in sizes._asdict().items()},
-        },
+        spec=_specification(sizes),
         numbers={
             "T": T,
             "printed": PRINTED,
@@ -143,6 +137,16 @@ def findings(sizes: Sizes) -> Findings:
         },
         data=_datasets(results),
     )
+
+
+def _specification(sizes: Sizes) -> dict[str, Any]:
+    return {
+        "seed": SEED,
+        "shares": TWO_PEAKS.shares.tolist(),
+        "means": TWO_PEAKS.means[:, 0].tolist(),
+        "deviations": TWO_PEAKS.deviations.tolist(),
+        **{k: np.asarray(v).tolist() for k, v in sizes._asdict().items()},
+    }
 
 
 def _numbers_of_estimate(estimate: Estimate) -> dict[str, Any]:
@@ -209,9 +213,8 @@ def _numbers_of_clouds(clouds: CloudConstants) -> dict[str, Any]:
     }
 
 
-def _datasets(results: Measurements) -> dict[str, xr.Dataset]:
-    d, m, c = results.densities, results.meshes, results.clouds
-    by = ("epsilon", "n")
+def _curve_datasets(results: Measurements) -> dict[str, xr.Dataset]:
+    """Constants and errors by bandwidth, by name."""
     constants = {
         name: xr.Dataset(
             {"constant": ("epsilon", part.values)}, {"epsilon": part.epsilons}
@@ -222,9 +225,14 @@ def _datasets(results: Measurements) -> dict[str, xr.Dataset]:
         name: xr.Dataset({"error": ("epsilon", values)}, {"epsilon": epsilons})
         for name, (epsilons, values) in _errors(results).items()
     }
+    return {**constants, **errors}
+
+
+def _datasets(results: Measurements) -> dict[str, xr.Dataset]:
+    d, m, c = results.densities, results.meshes, results.clouds
+    by = ("epsilon", "n")
     return {
-        **constants,
-        **errors,
+        **_curve_datasets(results),
         "flow": xr.Dataset(
             {"edges": (("epsilon", "face"), d.edges),
              "density": (("epsilon", "cell"), d.density)},

@@ -51,16 +51,12 @@ def _has_a_limit(name: str) -> bool:
 
 def findings(sizes: Sizes) -> Findings:
     """Findings for given sizes; see `compute`."""
-    names = [name for name in attentions if _has_a_limit(name)]
+    names, keys = [n for n in attentions if _has_a_limit(n)], sizes._asdict()
     errors = {name: measure_errors(name, sizes, SEED) for name in names}
     growth = {name: measure_growth(name, sizes, SEED) for name in BOUNDED}
     slopes = {name: _slopes(part) for name, part in errors.items()}
     return Findings(
-        spec={
-            "seed": SEED,
-            "t": T,
-            **{k: _plain(v) for k, v in sizes._asdict().items()},
-        },
+        spec={"seed": SEED, "t": T, **{k: _plain(v) for k, v in keys.items()}},
         numbers={
             "t": T,
             "draws": sizes.draws,

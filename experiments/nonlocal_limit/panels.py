@@ -119,9 +119,8 @@ def _draw_plane(axes: Axes, findings: Findings) -> None:
     x, max_density = grid("x"), _draw_shade(axes)
     last = plane["velocity"].isel(epsilon=-1).values.reshape(side, side, 2)
     fields = grid("printed"), grid("limit"), last[::STRIDE, ::STRIDE]
-    inside = (
-        PLANE.density(x.reshape(-1, 2)).reshape(x.shape[:2]) > MIN_DENSITY * max_density
-    )
+    rho = PLANE.density(x.reshape(-1, 2)).reshape(x.shape[:2])
+    inside = rho > MIN_DENSITY * max_density
     longest = np.max(np.linalg.norm(fields[1][inside], axis=1))
     spacing = x[0, 1, 0] - x[0, 0, 0]
     arrows = {"angles": "xy", "scale_units": "xy", "scale": longest / spacing / 1.4}

@@ -175,9 +175,7 @@ def histograms(panels: dict[int, Panel], dims: tuple[int, ...]) -> xr.Dataset:
         "excess_rank": lambda p: int(p.has_excess_rank.sum()),
     }
     by_threshold = {
-        "solved_by_threshold": lambda p: _mean_ranks(
-            p.solutions.eigenvalues[is_converged(p)]
-        ),
+        "solved_by_threshold": _convergent_mean_ranks,
         "kept_by_threshold": lambda p: _mean_ranks(p.script_eigenvalues[p.is_kept]),
     }
     groups = by_rank, without_rank, by_threshold
@@ -190,6 +188,10 @@ def histograms(panels: dict[int, Panel], dims: tuple[int, ...]) -> xr.Dataset:
         },
         coords={"d": list(dims), "rank": np.arange(n_ranks), "threshold": THRESHOLDS},
     )
+
+
+def _convergent_mean_ranks(panel: Panel) -> np.ndarray:
+    return _mean_ranks(panel.solutions.eigenvalues[is_converged(panel)])
 
 
 def _mean_ranks(eigenvalues: np.ndarray) -> np.ndarray:

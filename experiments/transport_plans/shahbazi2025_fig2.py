@@ -53,18 +53,7 @@ def compute(case: Case) -> Findings:
     ).assign(error=("panel", [marginal_error(matrix) for matrix in plans]))
     curve = _curve(cloud, converged, max_half_steps)
     return Findings(
-        spec={
-            "seed": SEED,
-            "n": N,
-            "half_steps": list(HALF_STEPS),
-            **cloud_as_json(cloud),
-        }
-        | {
-            "max_half_steps": max_half_steps,
-            "draws": draws,
-            "slices": SLICES,
-            "tau": list(TAUS),
-        },
+        spec=_specification(cloud, case),
         numbers={
             "n": N,
             "half_steps": list(HALF_STEPS),
@@ -80,6 +69,19 @@ def compute(case: Case) -> Findings:
         },
         data={"plans": scaled, "curve": curve},
     )
+
+
+def _specification(cloud: Cloud, case: Case) -> dict[str, object]:
+    return {
+        "seed": SEED,
+        "n": N,
+        "half_steps": list(HALF_STEPS),
+        **cloud_as_json(cloud),
+        "max_half_steps": MAX_HALF_STEPS[case.size],
+        "draws": DRAWS[case.size],
+        "slices": SLICES,
+        "tau": list(TAUS),
+    }
 
 
 def _curve(

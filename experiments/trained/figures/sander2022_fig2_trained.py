@@ -31,18 +31,12 @@ def compute(case: Case) -> Findings:
     trained = PATCHES.networks(case)
     patch = list(trained.protocol.conditions)[-1]
     lines = {name: part for (name, p), part in trained.lines.items() if p == patch}
+    quantiles = [
+        [_values_of_head(line, "quantiles") for line in part] for part in lines.values()
+    ]
+    dims = ("variant", "seed", "epoch", "quantile")
     data = xr.Dataset(
-        {
-            "sums": (
-                ("variant", "seed", "epoch", "quantile"),
-                np.array(
-                    [
-                        [_values_of_head(line, "quantiles") for line in part]
-                        for part in lines.values()
-                    ]
-                ),
-            ),
-        },
+        {"sums": (dims, np.array(quantiles))},
         {
             "variant": list(lines),
             "epoch": lines["softmax"][0]["epochs"],
