@@ -104,11 +104,10 @@ def start(  # noqa: PLR0913 (each is an option)
 
     schedule = tuple(_numbers("milestones", milestones)), optimiser
     recipe = Recipe(epochs, batch_size, learning_rate, *schedule, _annealing(annealing))
-    frozen = tuple(_split_list(frozen_arrays))
-    variant = Variant(attention, _options_of(options), frozen, mask)
-    settings = _options_of(task_options), validation_split
+    variant = Variant(attention, _options_of(options), _split_list(frozen_arrays), mask)
+    settings = tuple(_seeds(seeds)), _options_of(task_options), validation_split
     with note_renamings():
-        spec = TrainSpec(task, variant, recipe, tuple(_seeds(seeds)), *settings)
+        spec = TrainSpec(task, variant, recipe, *settings)
     job = partial(train, spec, out, plugins=plugin or [])
     _training.run_training(job, variant.label, out, json=json)
 
@@ -256,8 +255,8 @@ def _options_of(text: str | None) -> dict[str, object]:
         raise InvalidInputError(f"`{text}` {error}.") from error
 
 
-def _split_list(text: str | None) -> list[str]:
-    return [word.strip() for word in text.split(",")] if text else []
+def _split_list(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",")) if text else ()
 
 
 def _numbers(option: str, text: str | None) -> list[int]:
