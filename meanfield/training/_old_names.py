@@ -5,7 +5,8 @@ epoch on. Its older files keep their bytes, and so their digests.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,18 +42,12 @@ arrays
 
 def rename_record(body: dict[str, Any]) -> dict[str, Any]:
     """The JSON values of a record, of any shape, with the names of today."""
-    record = dict(_rename("record", body))
-    if "spec" in record:
-        record["spec"] = rename_spec(record["spec"])
-    if isinstance(record.get("log"), list):
-        record["log"] = [_rename_entry(entry) for entry in record["log"]]
-    return record
-
-
-def _rename_entry(entry: Any) -> Any:
-    if not isinstance(entry, dict) or "columns" not in entry:
-        return entry
-    return {**entry, "columns": _rename("columns", entry["columns"])}
+    record = _rename_part(_rename("record", body), "spec", rename_spec)
+    log, columns = record.get("log"), partial(_rename, "columns")
+    if not isinstance(log, list):
+        return record
+    entries = [_rename_part(entry, "columns", columns) for entry in log]
+    return {**record, "log": entries}
 
 
 def rename_spec(values: Any) -> Any:
@@ -63,10 +58,16 @@ def rename_spec(values: Any) -> Any:
         >>> rename_spec({"task": "sorting", "options": {"taught": 4}, "rate": 0.1})
         {'task': 'sorting', 'options': {'n_train': 4}, 'learning_rate': 0.1}
     """
-    values = _rename("spec", values)
-    if not isinstance(values, dict) or not isinstance(values.get("options"), dict):
+    if not isinstance(values, Mapping):
         return values
-    return {**values, "options": rename_options(values.get("task"), values["options"])}
+    rename = partial(rename_options, values.get("task"))
+    return _rename_part(_rename("spec", values), "options", rename)
+
+
+def _rename_part(values: Any, key: str, rename: Callable[[Any], Any]) -> Any:
+    if not isinstance(values, Mapping) or key not in values:
+        return values
+    return {**values, key: rename(values[key])}
 
 
 def _rename(kind: str, values: Any) -> Any:
@@ -81,9 +82,11 @@ def old_options(task: object, options: Mapping[str, Any]) -> dict[str, str]:
     return {old: new for old, new in names.items() if old in options}
 
 
-def rename_options(task: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a task with the names of today."""
+def rename_options(task: object, options: Any) -> Any:
+    """The options of a task, of any shape, with the names of today."""
     names = _OPTIONS.get(str(task), {})
+    if not isinstance(options, Mapping):
+        return options
     return {names.get(name, name): value for name, value in options.items()}
 
 

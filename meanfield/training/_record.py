@@ -45,8 +45,7 @@ from ._spec import TrainSpec
 RECORD = "training.json"
 OWNER = "training"
 SCHEMA = "meanfield-training-3"
-# Schemas of version 0.2, with its names; the first has no digests.
-UNDIGESTED_SCHEMA, OLD_SCHEMA = "meanfield-training-1", "meanfield-training-2"
+OLD_SCHEMAS = "meanfield-training-1", "meanfield-training-2"  # of version 0.2
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Weights = Annotated[str, StringConstraints(pattern=r"^weights-\d{4,9}\.safetensors$")]
@@ -122,8 +121,7 @@ class Record:
         state: name and SHA-256 of the file of arrays from which training resumes.
         weights: SHA-256 of each file of weights, by name.
         plugins: SHA-256 of each plugin of the training run, by name.
-        has_digests: whether the files of weights have digests; without them, as in the
-            first training runs of version 0.2, they cannot be verified.
+        has_digests: whether the weights have digests; in version 0.2 some have none.
 
     Examples:
         >>> from meanfield.training import Recipe, Record, TrainSpec, Variant
@@ -240,7 +238,7 @@ def read_stored_record(folder: Path) -> StoredRecord:
     """
     file = folder / RECORD
     try:
-        body = read_sealed(file, SCHEMA, UNDIGESTED_SCHEMA, (OLD_SCHEMA,))
+        body = read_sealed(file, SCHEMA, OLD_SCHEMAS[0], OLD_SCHEMAS[1:])
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputFileError(
             f"There is no training run at `{folder}`; name the folder that `train "

@@ -104,8 +104,7 @@ def start(  # noqa: PLR0913 (each is an option)
 
     schedule = tuple(_numbers("milestones", milestones)), optimiser
     recipe = Recipe(epochs, batch_size, learning_rate, *schedule, _annealing(annealing))
-    frozen = _split_list(frozen_arrays), mask
-    variant = Variant(attention, _options_of(options), *frozen)
+    variant = Variant(attention, _options_of(options), _split_list(frozen_arrays), mask)
     settings = tuple(_seeds(seeds)), _options_of(task_options), validation_split
     with note_renamings():
         spec = TrainSpec(task, variant, recipe, *settings)
