@@ -193,10 +193,7 @@ class GridRuns(AbstractRepresentation[Grid]):
         values = {
             "mass": [float(grid.mass) for grid in measures],
             "outflow": [float(grid.outflow) for grid in measures],
-            "error_estimate": [
-                None if estimate is None else estimate._asdict()
-                for estimate in estimates
-            ],
+            "error_estimate": [None if e is None else e._asdict() for e in estimates],
         }
         return {
             "cells": [edges.shape[0] - 1 for edges in first.edges],
