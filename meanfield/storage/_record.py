@@ -135,9 +135,10 @@ def read_record(folder: Path) -> Record:
         InputFileError: if there is nothing at this path, or it cannot be read.
         StoreError: if it is not a store, is damaged, or has another schema.
     """
-    record, file = _rename_old_keys(_read_body(folder)), folder / RECORD
+    record, file = _read_body(folder), folder / RECORD
+    if record.pop("schema", None) in OLDER_SCHEMAS:
+        record = _rename_old_keys(record)
     frames = record.pop("frames", None)
-    record.pop("schema", None)
     values = validate_object(_reader(), record, file)
     try:
         _check(values, frames)

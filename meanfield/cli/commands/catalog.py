@@ -27,6 +27,7 @@ from meanfield.endings import Status, summarise_endings
 from meanfield.errors import InputFileError, InvalidInputError, UnknownNameError
 
 DIGEST = 12  # printed characters of a SHA-256 digest
+PRESET_COLUMNS = ("name", "description")  # the keys of a preset are too long for a row
 
 
 def list_(
@@ -62,8 +63,7 @@ def list_(
     elif kind == "statements":
         _print_statements(entries)
     elif kind == "presets":
-        names = ("name", "description")
-        print_rows([{name: row[name] for name in names} for row in entries])
+        print_rows([{key: row[key] for key in PRESET_COLUMNS} for row in entries])
     else:
         print_rows(entries)
 
