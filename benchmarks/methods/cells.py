@@ -14,6 +14,7 @@ from scipy.spatial import KDTree
 from benchmarks._problems import relative_gap, tokens
 from benchmarks._trial import Job, Trial
 from meanfield.attention import Attention
+from meanfield.fields import Convergence
 from meanfield.flows import compile_function, motion_of, plan_sums
 from meanfield.measures import AbstractReduction, Blocked, Cells, Points
 from meanfield.scores import Masked, causal
@@ -63,9 +64,7 @@ def _job(trial: Trial, attention: Attention, compiler: Callable[..., Any]) -> Jo
 
     def facts(values: np.ndarray) -> dict[str, Any]:
         planned, seconds = plan()
-        freeze = functools.partial(attention.field, 0.0)
-        motion = motion_of(planned)
-        convergence = motion.sum_convergence(freeze, planned, freeze(planned))
+        convergence = _sum_convergence(attention, planned)
         indices = _compared_tokens(x)
         queries = Tokens(jnp.asarray(x[indices]), order[indices])
         exact = np.asarray(compile_function(_exact)(attention, mu, queries))
@@ -79,6 +78,11 @@ def _job(trial: Trial, attention: Attention, compiler: Callable[..., Any]) -> Jo
     velocity = compiler(velocities)
     plan()
     return Job(lambda: np.asarray(jax.block_until_ready(velocity(mu.tokens.x))), facts)
+
+
+def _sum_convergence(attention: Attention, mu: Points) -> Convergence | None:
+    freeze = functools.partial(attention.field, 0.0)
+    return motion_of(mu).sum_convergence(freeze, mu, freeze(mu))
 
 
 def _exact(attention: Attention, mu: Points, queries: Tokens) -> jax.Array:

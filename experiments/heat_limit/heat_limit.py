@@ -278,9 +278,9 @@ EXPERIMENT = Experiment(
     caption=(
         "The constant c of ∂ₜρ = cΔρ for two peaks on the line under Sinkhorn "
         "attention, at bandwidths ε from {largest_epsilon:g} to {smallest_epsilon:g}, "
-        "with the densities at t = {T}. Extrapolated to ε = 0, all estimates are ½ "
-        "within {max_deviation:.0e}; the printed {printed} is {min_sigmas:.0f} or more "
-        "errors away from each."
+        "with the densities at t = {T}. Extrapolated to bandwidth zero, all estimates "
+        "are ½ within {max_deviation:.0e}; the printed {printed} is {min_sigmas:.0f} "
+        "or more errors away from each."
     ),
     table=table,
     description=(

@@ -202,7 +202,7 @@ def _draw_clouds(axes: Axes, clouds: xr.Dataset) -> None:
         yscale="log",
         xlabel=r"$n\sqrt{\varepsilon}$",
         ylabel=r"$c$ of the density minus $c$ of $n$ tokens",
-        title="weight of tokens on themselves: draws +, quantiles ▵",
+        title="error of $n$ tokens: draws +, quantiles ▵",
     )
     _draw_law_of_clouds(axes, clouds)
     set_plain_ticks(axes)
