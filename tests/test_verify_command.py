@@ -148,7 +148,7 @@ def test_bad_requests_are_one_line_each(
         (("verify", "lemma-4.1", "--replay", damaged), "is damaged: KeyError", 3),
         (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),
         (("verify", "castin2025:lemma-99"), "No statement matches", 2),
-        (("verify", "--jobs", "0"), "at least 1", 2),
+        (("verify", "--workers", "0"), "at least 1", 2),
         (("verify", "--size", "huge"), "quick", 2),
         (("verify", "lemma-4.1", "--replay", "none.json"), "none.json", 3),
         (("verify", "lemma-4.1", "--replay", other), "is not a report", 3),
@@ -172,7 +172,7 @@ def test_explain_says_all_about_one_statement(cli: Callable[..., Finished]) -> N
 def test_two_processes_find_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
     ids = ("tay2020:F_r-F_c", "castin2025:sec-2.2-gaussian")
     one = json.loads(cli("verify", *ids, "--json").out)
-    two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)
+    two = json.loads(cli("verify", *ids, "--json", "--workers", "2").out)
     for each in (*one["statements"], *two["statements"]):
         each.pop("seconds")
     assert one == two
@@ -201,7 +201,7 @@ def test_a_report_is_replayed_at_its_witnesses(
 @pytest.fixture
 def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command with two processes, which are at statements that take for ever."""
-    options = ["mine:", "--jobs", "2"]
+    options = ["mine:", "--workers", "2"]
     for name in ("endless", "endless-too"):  # a process takes all of a file
         file = tmp_path / f"{name}.py"
         file.write_text(ENDLESS.format(name=name))
@@ -275,6 +275,6 @@ def test_a_process_that_is_killed_ends_the_command_in_a_line(
     os.kill(last, signal.SIGKILL)
     _, err = at_work.communicate(timeout=60)
     assert at_work.returncode == 4
-    assert "Use fewer `--jobs`" in err.splitlines()[-1]
+    assert "Use fewer `--workers`" in err.splitlines()[-1]
     assert "Traceback" not in err
     assert all(gone(pid) for pid in others)

@@ -94,5 +94,5 @@ def _measure_in_parallel(work: Work, plugins: Sequence[Path]) -> Generator[Outco
         except WorkerLost as error:
             raise ResourceError(
                 f"A process that measured statements was lost ({error}), probably for "
-                "lack of memory. Use fewer `--jobs`."
+                "lack of memory. Use fewer `--workers`."
             ) from error

@@ -79,7 +79,7 @@ def format_bound(check: Mapping[str, Any]) -> str:
 
 def _summary(report: Mapping[str, Any]) -> str:
     statements = report["statements"]
-    n_passed = sum(statement["passed"] for statement in statements)
+    n_passed = sum(statement["has_passed"] for statement in statements)
     misprints = [statement for statement in statements if statement["errata"]]
     n_repeats = sum(bool(statement["repeats"]) for statement in statements)
     repeat_note = (

@@ -18,6 +18,8 @@ train
 train start
     --given --frozen-arrays, --batch --batch-size, --rate --learning-rate, --drops
     --milestones, --cooling --annealing, --rehearsal --validation-split
+verify
+    --jobs --workers
 """)
 
 
