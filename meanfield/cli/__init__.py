@@ -102,18 +102,11 @@ def _dispatch(tokens: list[str]) -> None:
         for name in COMMANDS:
             app[name]  # imports the command, whose first line the overview shows
     if not {*app.help_flags, HELP_ALL}.isdisjoint(tokens):
-        app.help_formatter = Help(() if HELP_ALL in tokens else _rare_options())
+        from .options._options import RARE_OPTIONS
+
+        app.help_formatter = Help(() if HELP_ALL in tokens else RARE_OPTIONS)
     words = ["--help" if token == HELP_ALL else token for token in tokens]
     app(words, exit_on_error=False, print_error=False)
-
-
-def _rare_options() -> list[str]:
-    """Options that only `--help-all` lists."""
-    from meanfield.spec import KEYS
-
-    from .options._options import flag
-
-    return [flag(key) for key, row in KEYS.items() if row.is_rare]
 
 
 def _flush(code: int) -> int:
