@@ -222,10 +222,6 @@ meanfield.runs._maps:add_attention
     at snapshot_times
 meanfield.runs._maps:attention_of
     at snapshot_times
-meanfield.runs.records._endings:Outcome.__init__
-    accepted n_accepted, doubt error_estimate, due predicted_blow_up, lapse
-    convergence_failure, missed sum_error, missed_at_most is_sum_error_bound,
-    rejected n_rejected
 meanfield.spec:Key.__init__
     in_pass is_forward_key, left_behind is_not_inherited, never excluded_measures,
     of_heads is_headwise, on_page page_help, only required_measure, titled is_in_title

@@ -110,11 +110,10 @@ def test_a_run_of_0_2_has_the_names_of_today_from_its_next_commit_on(tmp_path: P
 
 
 def test_the_old_members_of_an_outcome_warn():
-    outcome: Any = runs.Outcome
-    with pytest.warns(DeprecationWarning, match="`doubt=` is called `error_estimate="):
-        made = outcome(None, 0.0, doubt=ErrorEstimate(1.0, 2.0, 3.0, 4.0))
+    error = ErrorEstimate(1.0, 2.0, 3.0, 4.0)
+    made: Any = runs.Outcome(None, 0.0, error_estimate=error)
     with pytest.warns(DeprecationWarning, match="`Outcome.doubt` is called `error_e"):
-        assert made.doubt is made.error_estimate
+        assert made.doubt is error
 
 
 def test_a_sweep_of_0_2_has_the_names_of_today(tmp_path: Path):
