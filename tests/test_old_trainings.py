@@ -175,16 +175,16 @@ def test_it_is_exported(run: Path, epoch: int):
     root = "encoder.blocks.0.part.heads."
     for array, name in (
         (heads.heads(0).Q, "score.Q"),
-        (heads.heads(0).reading, "value_projection"),
-        (heads.heads(0).writing, "output_projection"),
+        (heads.heads(0).value_projection, "value_projection"),
+        (heads.heads(0).output_projection, "output_projection"),
     ):
         np.testing.assert_array_equal(array, weights[root + name])
 
 
 def test_an_exported_model_is_read():
     heads = models.read(models.load(DATA / "model")).heads(0)
-    assert heads.Q.shape == heads.reading.shape == (2, 2, 4)
-    assert heads.writing.shape == (2, 4, 2)
+    assert heads.Q.shape == heads.value_projection.shape == (2, 2, 4)
+    assert heads.output_projection.shape == (2, 4, 2)
 
 
 @pytest.mark.parametrize("task", VARIANTS)

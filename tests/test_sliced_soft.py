@@ -241,4 +241,4 @@ def test_what_is_no_temperature_and_no_closed_form_is_refused():
     coupling = SOFT(I, I, I, power=1).coupling
     assert isinstance(coupling, SoftSlices)
     with pytest.raises(InvalidInputError, match="Gaussian; got `LineDistance`"):
-        GaussianSoftSlices(coupling.directions, coupling.near)
+        GaussianSoftSlices(coupling.directions, coupling.line_score)

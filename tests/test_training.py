@@ -254,7 +254,9 @@ def test_specs_that_cannot_work_are_refused(
         train(spec(**changes), tmp_path / "a")
 
 
-@pytest.mark.parametrize("change", [{"epochs": 0}, {"batch": -1}, {"rate": 0.0}])
+@pytest.mark.parametrize(
+    "change", [{"epochs": 0}, {"batch_size": -1}, {"learning_rate": 0.0}]
+)
 def test_recipes_are_positive(change: dict[str, float]):
     with pytest.raises(InvalidInputError, match="must be positive"):
         dataclasses.replace(RECIPE, **change)
