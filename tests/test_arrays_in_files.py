@@ -73,7 +73,7 @@ def test_a_table_is_read(text: str, rows: list, tmp_path: Path) -> None:
         ("1,2\n3,nan\n", r"entry at \[1, 1\], counted from 0, that is not finite"),
     ],
 )
-def test_an_odd_table_is_refused_where_it_is_odd(
+def test_a_malformed_table_is_rejected_with_its_line(
     text: str, words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.csv"
@@ -83,14 +83,14 @@ def test_an_odd_table_is_refused_where_it_is_odd(
     assert "\n" not in str(caught.value)
 
 
-def test_a_table_in_utf_16_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_table_in_utf_16_is_rejected_by_name(tmp_path: Path) -> None:
     """Windows PowerShell writes one by `>`."""
     (tmp_path / "t.csv").write_text("1,2\n", encoding="utf-16")
     with pytest.raises(InputFileError, match=r"t.csv` is no text in UTF-8; save it"):
         read_array(tmp_path / "t.csv")
 
 
-def test_a_table_of_ones_own_run_is_no_cloud(tmp_path: Path) -> None:
+def test_a_table_exported_from_a_run_is_rejected_as_a_cloud(tmp_path: Path) -> None:
     """Each of the names that `export` and `pandas` give to what is no coordinate."""
     for name in ("weight", "mass", "run", "layer", "position", "id", "level_0"):
         (tmp_path / "t.csv").write_text(f"x,{name}\n1.5,0.5\n")

@@ -116,7 +116,9 @@ def test_a_sum_of_five_kinds_of_six_dimensions():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rtol", [None, 1e-3])
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
-def test_blow_ups_lie_inside_their_bars(d: int, rtol: float | None, dtype: type):
+def test_blow_up_times_lie_within_their_error_bars(
+    d: int, rtol: float | None, dtype: type
+):
     """With V = I, 1 / t* is the largest eigenvalue of Y'(A + A')Y."""
     rng = np.random.default_rng(SEED + d)
     A, Y = rng.normal(size=(2, 60, d, d)).astype(dtype)
@@ -210,7 +212,7 @@ def test_first_and_second_derivatives_of_fields(name: str, reduction: str):
 @slow
 @pytest.mark.parametrize("name", ["interaction", "interaction-l2", "sinkhorn"])
 @pytest.mark.parametrize("seed", range(3))
-def test_slopes_of_energies_on_gaussians_of_three_dimensions(name: str, seed: int):
+def test_gradients_of_energies_on_gaussians_in_three_dimensions(name: str, seed: int):
     """Closed forms by determinants and correlations; Richardson's differences."""
     rng = np.random.default_rng(SEED + seed)
     Q, K = rng.normal(size=(2, 3, 3)) / 4

@@ -122,7 +122,7 @@ def marked(names: list[str], dimensions: tuple[int, ...]) -> list:
 @pytest.mark.parametrize(
     ("name", "d", "dtype"), marked([*PAIRS, "second-moment"], (1, 2, 3))
 )
-def test_slopes_at_weighted_tokens(name: str, d: int, dtype: type):
+def test_energy_gradients_at_weighted_tokens(name: str, d: int, dtype: type):
     c = case(d)
     c = c._replace(x=c.x.astype(dtype).astype(float))
     mu = Points.weighted(jnp.asarray(c.x, dtype), jnp.asarray(c.w, dtype))
@@ -141,7 +141,7 @@ def test_slopes_at_weighted_tokens(name: str, d: int, dtype: type):
 
 
 @pytest.mark.parametrize(("name", "d", "dtype"), marked(ALL, (1, 2, 3)))
-def test_slopes_at_gaussians(name: str, d: int, dtype: type):
+def test_energy_gradients_at_gaussians(name: str, d: int, dtype: type):
     """The descent is affine, and minus it is Riesz's vector of every slope."""
     c = case(d)
     mu = Gaussian(jnp.asarray(c.alpha, dtype), jnp.asarray(c.Y, dtype))
@@ -187,7 +187,7 @@ def mixture(c: Case) -> tuple[np.ndarray, np.ndarray, Callable]:
 
 
 @pytest.mark.parametrize(("name", "d", "dtype"), marked(ALL, (1, 2)))
-def test_slopes_at_densities(name: str, d: int, dtype: type):
+def test_energy_gradients_at_densities(name: str, d: int, dtype: type):
     """The variation is what an atom of no mass adds."""
     c = case(d)
     x, w, density = mixture(c)

@@ -33,7 +33,9 @@ from meanfield.tokens import Tokens
 
 @every_variant
 @pytest.mark.parametrize("kind", list(CASES))
-def test_velocity_is_the_definition(name: str, kind: str, rng: np.random.Generator):
+def test_velocity_matches_the_definition(
+    name: str, kind: str, rng: np.random.Generator
+):
     c = CASES[kind](rng)
     v = velocities(c.attention(name), c.points(), c.queries())
     expected = velocity(name, c.p, c.probes, c.x, c.w)
@@ -99,7 +101,7 @@ def symmetry_gap(
 
 @every_variant
 @pytest.mark.parametrize("symmetry", ["permutation", "orthogonal", "translation"])
-def test_symmetries_are_those_declared(
+def test_symmetries_match_the_declared_ones(
     name: str, symmetry: str, rng: np.random.Generator
 ):
     gap = symmetry_gap(name, symmetry, rng)
@@ -112,7 +114,7 @@ def test_symmetries_are_those_declared(
 @pytest.mark.parametrize(
     ("name", "options"), [("esp-soft", {"tau": 1.0}), ("sinkhorn", {"iterations": 1})]
 )
-def test_what_is_declared_is_of_default_options(
+def test_declared_properties_hold_for_default_options(
     name: str, options: dict, rng: np.random.Generator
 ):
     """As the page of attentions says: others may commute with less."""
@@ -129,7 +131,7 @@ def test_what_is_declared_is_of_default_options(
 @every_variant
 @pytest.mark.parametrize("garbage", [0.0, np.nan, np.inf])
 @pytest.mark.parametrize("reduction", [None, Blocked(3)])
-def test_excluded_tokens_do_not_count(
+def test_excluded_tokens_have_no_influence(
     name: str,
     garbage: float,
     reduction: Blocked | None,
@@ -155,7 +157,7 @@ def test_excluded_tokens_do_not_count(
         for name in unordered
     ],
 )
-def test_derivatives_do_not_see_excluded_tokens(name: str, rng: np.random.Generator):
+def test_derivatives_ignore_excluded_tokens(name: str, rng: np.random.Generator):
     c = case(rng)
     attention, mu = c.attention(name), c.points()
     w = jnp.append(mu.log_weights, -jnp.inf)
@@ -177,7 +179,7 @@ def test_derivatives_do_not_see_excluded_tokens(name: str, rng: np.random.Genera
 
 @every_variant
 @pytest.mark.parametrize("size", [1, 3, 7, 20])
-def test_blocked_is_dense(name: str, size: int, rng: np.random.Generator):
+def test_blocked_sums_equal_dense_sums(name: str, size: int, rng: np.random.Generator):
     c = case(rng)
     attention = c.attention(name)
     dense, blocked = (
@@ -198,7 +200,9 @@ def test_blocked_is_dense(name: str, size: int, rng: np.random.Generator):
         for name in unordered
     ],
 )
-def test_derivatives_of_blocked_are_those_of_dense(name: str, rng: np.random.Generator):
+def test_derivatives_of_blocked_sums_equal_dense_ones(
+    name: str, rng: np.random.Generator
+):
     c = case(rng)
     attention = c.attention(name)
 
@@ -215,7 +219,7 @@ def test_derivatives_of_blocked_are_those_of_dense(name: str, rng: np.random.Gen
 
 @pytest.mark.slow_cases("sinkhorn")
 @every_variant
-def test_jit_is_eager(name: str, rng: np.random.Generator):
+def test_jit_gives_the_eager_result(name: str, rng: np.random.Generator):
     c = case(rng)
     attention, mu = c.attention(name), c.points()
     v = eager_velocities(attention, mu, c.queries())
@@ -233,7 +237,9 @@ def test_scores_of_thousands_stay_finite_where_rows_are_normalised(
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 4, 5])
-def test_half_steps_are_the_alternation(iterations: int, rng: np.random.Generator):
+def test_half_steps_match_the_alternation_by_definition(
+    iterations: int, rng: np.random.Generator
+):
     c = case(rng)
     attention = c.attention("sinkhorn", iterations=iterations)
     v = velocities(attention, c.points(), c.queries())
@@ -241,7 +247,7 @@ def test_half_steps_are_the_alternation(iterations: int, rng: np.random.Generato
     assert_close(v, (kappa * c.w) @ c.x @ c.p.V.T)
 
 
-def test_one_half_step_is_softmax(rng: np.random.Generator):
+def test_one_sinkhorn_half_step_is_softmax(rng: np.random.Generator):
     c = case(rng, epsilon=1.0)
     one, soft = c.attention("sinkhorn", iterations=1), c.attention("softmax")
     assert_close(
@@ -250,7 +256,7 @@ def test_one_half_step_is_softmax(rng: np.random.Generator):
     )
 
 
-def test_score_of_one_pair_is_the_definition(rng: np.random.Generator):
+def test_score_of_one_pair_matches_the_definition(rng: np.random.Generator):
     c = case(rng, n=1)
     _, p = biased(rng, c.p)
     score = Dot(

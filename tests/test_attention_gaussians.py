@@ -53,7 +53,7 @@ def probes_of(mu: Gaussian, rng: np.random.Generator, m: int = 6) -> Tokens:
     return Tokens(mu.mean[None, :] + jnp.asarray(z) @ mu.factor.T)
 
 
-def test_gauss_hermite_setting_is_the_promised_one(rng: np.random.Generator):
+def test_gauss_hermite_cases_have_small_scores(rng: np.random.Generator):
     for d, r, k in GAUSSIANS.values():
         mu = gaussian(rng, d, r)
         Y = np.asarray(mu.factor)
@@ -96,7 +96,7 @@ def tight(attention: Attention) -> Attention:
 @pytest.mark.slow_cases("d=3-sinkhorn")
 @every_closed_at_nodes
 @pytest.mark.parametrize("kind", list(GAUSSIANS))
-def test_closed_form_is_the_barycentre_of_nodes(
+def test_closed_form_equals_the_barycentre_of_quadrature_nodes(
     name: str, kind: str, rng: np.random.Generator
 ):
     mu, p = closed_case(name, kind, rng)
@@ -168,7 +168,7 @@ def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator)
 
 
 @every_closed
-def test_closed_form_is_the_published_one(name: str, rng: np.random.Generator):
+def test_closed_form_matches_the_published_formula(name: str, rng: np.random.Generator):
     """In the form with inverses, which needs more than ours does."""
     mu, p = gaussian(rng, 3, mean=name != "relu"), parameters(rng, 3)
     Sigma, alpha = np.asarray(mu.covariance), np.asarray(mu.mean)

@@ -42,12 +42,12 @@ def test_variants_without_closed_form_name_those_with_one(name: str):
     assert "\n" not in str(refusal.value)
 
 
-def test_the_variants_without_closed_form_are_three():
+def test_three_variants_have_no_closed_form():
     open_ones = set(unordered) - set(gaussian_variants())
     assert open_ones == {"exp", "sigmoid", "esp-soft-published"}
 
 
-def test_a_softmax_of_no_quadratic_score_has_no_closed_form():
+def test_softmax_of_a_non_quadratic_score_has_no_closed_form():
     """A registered variant is asked for its score, and not for its coupling alone."""
 
     class Cosine(AbstractScore):
@@ -62,14 +62,14 @@ def test_a_softmax_of_no_quadratic_score_has_no_closed_form():
         assert gaussian_variants() == []
 
 
-def test_relu_refuses_a_mean():
+def test_relu_rejects_a_mean():
     one = np.eye(2)
     mu = Gaussian(jnp.array([0.0, 1e-9]), jnp.eye(2))
     with pytest.raises(NotClosedError, match="mean"):
         attentions["relu"](one, one, one).field(0.0, mu)
 
 
-def test_relu_of_a_traced_mean_is_not_a_number():
+def test_relu_of_a_traced_mean_gives_nan():
     one = np.eye(2)
     relu = attentions["relu"](one, one, one)
     at = Tokens(jnp.zeros((1, 2)))  # where an affine field shows its offset
@@ -79,14 +79,14 @@ def test_relu_of_a_traced_mean_is_not_a_number():
 
 
 @pytest.mark.parametrize("iterations", [2, 4])
-def test_even_half_steps_refuse_gaussians(iterations: int):
+def test_even_half_steps_reject_gaussians(iterations: int):
     one = np.eye(2)
     attention = attentions["sinkhorn"](one, one, one, iterations=iterations)
     with pytest.raises(NotClosedError, match="odd"):
         attention.field(0.0, Gaussian(jnp.zeros(2), jnp.eye(2)))
 
 
-def test_sinkhorn_refuses_masked_scores(rng: np.random.Generator):
+def test_sinkhorn_rejects_masked_scores(rng: np.random.Generator):
     c = case(rng)
     score = Masked(Dot(c.p.Q, c.p.K), causal)
     with pytest.raises(UnsupportedError, match="Prefix"):
@@ -100,7 +100,7 @@ def test_masked_scores_have_no_gaussian(rng: np.random.Generator):
         attention.field(0.0, gaussian(rng, 3))
 
 
-def test_unknown_names_are_met_with_a_suggestion():
+def test_unknown_names_get_a_suggestion():
     with pytest.raises(UnknownNameError, match="did you mean `softmax`"):
         attentions["sofmax"]
 
@@ -127,7 +127,7 @@ def test_epsilon_must_be_positive(name: str, epsilon: float):
         (np.eye(2), np.eye(2), [["a", "b"], ["c", "d"]]),
     ],
 )
-def test_matrices_that_do_not_fit_are_refused(
+def test_matrices_that_do_not_fit_are_rejected(
     name: str, Q: np.ndarray, K: np.ndarray, V: np.ndarray
 ):
     with pytest.raises(InvalidInputError) as error:

@@ -51,7 +51,7 @@ print(measured(job)["memory"])
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_trial_names_a_function_that_is_there(name: str):
+def test_every_benchmark_names_an_existing_function(name: str):
     case = load(name)
     for trial in [t for size in ("quick", "full", "long") for t in case.trials(size)]:
         file, function = trial.maker.split(":")
@@ -70,18 +70,18 @@ def test_a_package_that_is_not_installed_is_named():
     }
 
 
-def test_matrices_that_do_not_fit_are_not_tried():
+def test_matrices_that_exceed_memory_are_skipped():
     huge = replace(TRIAL, n=10_000_000, buffers=1)
     assert "needs 800000 GB" in _running.outcome(huge)["reason"]
 
 
-def test_a_failure_is_a_row_that_says_why():
+def test_a_failure_becomes_a_row_with_its_reason():
     broken = replace(TRIAL, settings={})  # its maker asks for epsilon
     found = _running.outcome(broken)
     assert found == {"status": "failed", "reason": "KeyError: 'epsilon'"}
 
 
-def test_what_takes_too_long_ends_with_what_it_started(
+def test_a_timeout_ends_the_job_and_its_children(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(_running, "PATIENCE", 2.0)
@@ -92,7 +92,7 @@ def test_what_takes_too_long_ends_with_what_it_started(
     wait_for(lambda: gone(pid))  # a signal takes its time to be heard
 
 
-def test_times_are_medians_and_the_first_run_stands_apart():
+def test_times_are_medians_without_the_first_run():
     pauses: Iterator[float] = iter([0.2, 0.01, 0.05, 0.02, *[0.02] * 50])
     job = Job(lambda: time.sleep(next(pauses)), lambda _: {"error": 0.5}, most=3)
     found = measured(job, scale=10.0)
@@ -105,13 +105,13 @@ def test_times_are_medians_and_the_first_run_stands_apart():
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="not Linux")
-def test_memory_is_that_of_the_job_alone():
+def test_memory_is_measured_for_the_job_alone():
     command = [sys.executable, "-c", HOLDING]
     done = subprocess.run(command, cwd=_running.ROOT, capture_output=True, check=True)
     assert 75 < float(done.stdout) < 120
 
 
-def test_velocities_are_held_against_dense_sums():
+def test_velocities_are_compared_with_dense_sums():
     x = _problems.tokens(TRIAL)
     exact = scipy_softmax(x @ x.T / 0.7, axis=1) @ x
     assert_close(_problems.dense_sums(x, x, 0.7).velocities, exact)
@@ -123,7 +123,7 @@ def test_velocities_are_held_against_dense_sums():
     )
 
 
-def test_gradients_are_held_against_the_derivative_of_the_cost():
+def test_gradients_are_compared_with_the_derivative_of_the_cost():
     trial = replace(TRIAL, n=6)
     x, u = _problems.tokens(trial), _problems.directions(trial)
 
@@ -146,7 +146,7 @@ def test_marginals_of_a_plan_are_measured_at_both_sides():
         assert _marginals.facts(TRIAL, *wrong)["error"] == pytest.approx(0.1)
 
 
-def test_small_clouds_move_by_the_plans_of_pot():
+def test_small_clouds_move_by_pot_plans():
     _, law, *_ = [t for t in load("clouds").trials("quick") if "sinkhorn" in t.problem]
     x, w = _clouds.starts(law)[0], np.full(law.n, 1 / law.n)
     plan = ot.sinkhorn(w, w, -x @ x.T, 1.0, method="sinkhorn_log", stopThr=1e-14)
@@ -154,7 +154,7 @@ def test_small_clouds_move_by_the_plans_of_pot():
 
 
 @pytest.mark.slow
-def test_small_clouds_end_where_those_of_peers_do():
+def test_small_clouds_end_where_other_libraries_end():
     """All take the same steps, whose error is that of the method."""
     trials = load("clouds").trials("quick")
     fixed = [t for t in trials if "softmax" in t.problem and t.settings["steps"]]
@@ -166,7 +166,7 @@ def test_small_clouds_end_where_those_of_peers_do():
     assert len({row["exponentials"] for row in rows}) == 1
 
 
-def test_traces_of_covariances_come_when_the_equation_says(rng: np.random.Generator):
+def test_covariance_traces_follow_the_equation(rng: np.random.Generator):
     Sigma, A = (
         np.array([[0.6, 0.1], [0.1, 0.4]]),
         np.eye(2) + rng.normal(size=(2, 2)) / 4,
@@ -202,7 +202,7 @@ def test_ratios_and_floors_follow_from_times():
     assert [each["floor_share"] for each in found] == [0.4, None, None]
 
 
-def test_growth_is_the_slope_of_the_logarithms():
+def test_growth_is_the_slope_in_log_log():
     rows = [row(n=n, seconds=3e-6 * n**1.5) for n in (10, 100, 1000)]
     (found,) = _derived.growth([*rows, row(method="once", n=10)])
     assert found["slope"] == pytest.approx(1.5)
@@ -217,7 +217,7 @@ def quick(cli: CLI, tmp_path: Path) -> tuple[Finished, dict[str, Any]]:
     return done, json.loads(done.out)
 
 
-def test_a_case_is_measured_shown_and_written(
+def test_a_case_is_measured_printed_and_written(
     quick: tuple[Finished, dict[str, Any]], cli: CLI, tmp_path: Path
 ):
     done, report = quick
@@ -250,7 +250,7 @@ def as_report(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def test_the_page_has_methods_by_problems_with_what_is_missing():
+def test_the_page_tabulates_methods_by_problems_with_gaps():
     missing = {**TRIAL.as_json(), "d": 8, "status": "skipped", "reason": "m: absent"}
     text = page([as_report([row(n=10), row(), {**missing, "scaled": False}])])
     assert "| method | float64, n = 30, d = 2 | float64, n = 30, d = 8 |" in text
@@ -262,7 +262,7 @@ def test_the_page_has_methods_by_problems_with_what_is_missing():
 @pytest.mark.parametrize(
     ("seconds", "kept"), [([2.0], 2.0), ([2.0, 1.0], 1.0), ([2.0, 1.0, 9.0], 2.0)]
 )
-def test_the_middle_process_counts(
+def test_the_median_process_is_reported(
     monkeypatch: pytest.MonkeyPatch, seconds: list[float], kept: float
 ):
     times = iter(seconds)
@@ -270,7 +270,7 @@ def test_the_middle_process_counts(
     assert _running.outcome(TRIAL, len(seconds))["seconds"] == kept
 
 
-def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
+def test_an_interrupt_keeps_finished_measurements(monkeypatch: pytest.MonkeyPatch):
     done_by_then = iter([row()])
 
     def outcome(*_: object) -> dict[str, Any]:
@@ -288,7 +288,7 @@ def test_an_interrupt_keeps_what_is_measured(monkeypatch: pytest.MonkeyPatch):
     assert page([kept[0]])
 
 
-def test_a_measurement_is_refused_where_json_cannot_hold_it(
+def test_a_non_finite_measurement_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """At its trial, so that an hour of others is not lost when results are written."""
@@ -298,7 +298,7 @@ def test_a_measurement_is_refused_where_json_cannot_hold_it(
         measurement(TRIAL)
 
 
-def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
+def test_a_failure_of_the_library_exits_with_6(cli: CLI, tmp_path: Path):
     failed = {**TRIAL.as_json(), "status": "failed", "reason": "no", "scaled": False}
     file = tmp_path / "r.json"
     report = as_report([{**failed, "package": "meanfield-attention"}, failed])
@@ -309,7 +309,7 @@ def test_a_failure_of_ours_ends_with_six(cli: CLI, tmp_path: Path):
     assert failure in done.err
 
 
-def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
+def test_several_runs_are_merged_into_one_page(cli: CLI, tmp_path: Path):
     files: list[Path] = []
     for date in ("2026-01-02", "2026-03-04"):
         files.append(tmp_path / f"{date}.json")
@@ -340,7 +340,7 @@ def test_several_runs_are_one_page(cli: CLI, tmp_path: Path):
         (("--docs", "no/folder/speed.md"), 4, "cannot be written"),
     ],
 )
-def test_what_cannot_work_is_one_line(
+def test_impossible_options_give_a_one_line_error(
     cli: CLI, arguments: tuple[str, ...], code: int, said: str
 ):
     done = cli("bench", *arguments)
@@ -348,7 +348,7 @@ def test_what_cannot_work_is_one_line(
     assert said in done.err
 
 
-def test_outside_a_checkout_it_says_so(
+def test_bench_outside_a_checkout_is_an_error(
     cli: CLI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     installed = tmp_path / "site" / "meanfield" / "_folders.py"

@@ -69,7 +69,7 @@ def test_a_scaled_box_keeps_mean_and_variances_and_does_not_shear(
     assert abs(covariance[0, 1]) > 0.1
 
 
-def test_a_fixed_box_moves_with_nothing(
+def test_a_fixed_box_does_not_move(
     cloud: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> None:
     drift, R = FixedBox().motion(*map(jnp.asarray, cloud))
@@ -125,7 +125,7 @@ def test_a_scaled_box_follows_the_spread_that_noise_adds() -> None:
     np.testing.assert_allclose(rate.axes, expected, rtol=1e-12)
 
 
-def test_a_box_that_is_rounding_along_one_axis_has_collapsed() -> None:
+def test_a_box_at_rounding_level_along_one_axis_has_collapsed() -> None:
     far = np.array([1.0, 1.0])
     thin = plane(np.diag([1.0, 1e-18]), far)
     for grid, status in ((plane(np.eye(2), far), Status.FINISHED),
@@ -133,7 +133,7 @@ def test_a_box_that_is_rounding_along_one_axis_has_collapsed() -> None:
         assert int(grid_ending(grid, jnp.asarray(False))) == status
 
 
-def test_the_mass_at_the_rim_is_that_of_the_fuller_end() -> None:
+def test_boundary_mass_is_the_larger_of_both_ends() -> None:
     """A density that leans on its upper end, and one that leans on its lower one."""
     edges = [even_edges(-4, 4, 80)]
     x = (edges[0][1:] + edges[0][:-1]) / 2
@@ -143,7 +143,7 @@ def test_the_mass_at_the_rim_is_that_of_the_fuller_end() -> None:
         assert float(rim_masses(full)[0]) > 10 * float(rim_masses(centred)[0])
 
 
-def test_graded_cells_have_the_ratio_that_is_asked_for() -> None:
+def test_graded_cells_have_the_requested_ratio() -> None:
     """Widths at the ends over those in the middle, to what a cell averages."""
     for ratio in (2.0, 10.0, 40.0):
         h = np.diff(graded_edges(-3.0, 5.0, 2000, ratio=ratio))
@@ -152,7 +152,7 @@ def test_graded_cells_have_the_ratio_that_is_asked_for() -> None:
         assert np.sum(h) == pytest.approx(8.0)
 
 
-def test_rows_of_a_series_find_the_coefficients_of_numpy() -> None:
+def test_series_rows_match_numpy_coefficients() -> None:
     coefficients = np.array([0.7, -0.2, 0.5, 0.1])
     nodes = -np.cos((np.arange(9) + 0.5) * np.pi / 9)
     values = np.polynomial.chebyshev.chebval(nodes, coefficients)
@@ -205,7 +205,7 @@ def test_heat_in_a_closed_box_flattens_as_a_cosine_does(d: int):
 
 
 @pytest.mark.slow
-def test_a_run_in_a_closed_box_loses_nothing_and_is_not_wider(tmp_path: Path):
+def test_a_run_in_a_closed_box_loses_no_mass_and_stays_inside(tmp_path: Path):
     keys = {
         "measure": "grid",
         "d": 1,

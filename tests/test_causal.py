@@ -32,7 +32,7 @@ def prefix_means(
 
 @pytest.mark.parametrize("order", ["sorted", "shuffled", "equal in hundreds"])
 @pytest.mark.parametrize("d", [1, 2])
-def test_causal_sums_are_those_of_numpy(order: str, d: int, rng: np.random.Generator):
+def test_causal_sums_match_numpy(order: str, d: int, rng: np.random.Generator):
     x, w = rng.uniform(-1, 1, (N, d)), rng.uniform(size=N)
     s = np.arange(1, N + 1) / N
     if order != "sorted":
@@ -95,7 +95,7 @@ def test_other_masks_are_summed_exactly(rng: np.random.Generator):
     assert np.array_equal(means[0], means[1])
 
 
-def test_tokens_without_positions_are_refused(rng: np.random.Generator):
+def test_tokens_without_positions_are_rejected(rng: np.random.Generator):
     mu = Points.uniform(rng.normal(size=(100, 1)), reduction=Chebyshev(counts=(8,)))
     with pytest.raises(InvalidInputError, match="positions"):
         mu.tilted_mean(Masked(Dot(np.eye(1), np.eye(1)), causal), mu.tokens, None)

@@ -66,7 +66,7 @@ def fitted(problem: Problem, layout: Layout) -> Problem:
 
 
 @pytest.mark.parametrize("kind", KINDS + THIN)
-def test_no_velocity_is_farther_off_than_is_said(kind: str) -> None:
+def test_velocity_errors_stay_below_their_bound(kind: str) -> None:
     """At all tokens, against NumPy, relative to the largest velocity."""
     for seed in range(3):
         p = fitted(
@@ -83,7 +83,7 @@ def test_no_velocity_is_farther_off_than_is_said(kind: str) -> None:
         assert error <= float(said) * np.abs(exact).max() + rounding
 
 
-def test_a_bound_of_velocities_is_reached(rng: np.random.Generator) -> None:
+def test_the_velocity_bound_is_tight(rng: np.random.Generator) -> None:
     """By the worst kernels that are within theirs: so it says no more than it must."""
     x, V, b = rng.normal(size=(40, 2)), rng.normal(size=(2, 2)), 1e-3
     x = np.concatenate([x, 4.0 * np.array([[1.0, 0.0], [-1.0, 0.0]])])
@@ -118,7 +118,7 @@ def still() -> AbstractField:
 
 
 @pytest.mark.parametrize("name", FIELDS)
-def test_what_fields_are_off_by_is_reached(name: str) -> None:
+def test_the_bound_of_field_errors_is_tight(name: str) -> None:
     """Where all kernels are one, of two tokens one counts more and one less."""
     b, one = 1e-4, np.eye(2)
     softmax = attentions["softmax"](1e-12 * one, one, one)
@@ -132,11 +132,11 @@ def test_what_fields_are_off_by_is_reached(name: str) -> None:
     np.testing.assert_allclose(gap, b * float(exact.condition), rtol=1e-6)
 
 
-def test_without_fields_nothing_is_off() -> None:
+def test_without_fields_the_error_bound_is_zero() -> None:
     assert total(()).condition == 0
 
 
-def test_excluded_tokens_make_no_velocity_uncertain() -> None:
+def test_excluded_tokens_add_no_velocity_error() -> None:
     far = Points.weighted([[99.0], [101.0], [0.0]], [1.0, 1.0, 0.0])
     one = np.eye(1)
     assert attentions["softmax"](one, one, one).field(0.0, far).condition == 1
@@ -150,7 +150,7 @@ def test_scores_of_many_dimensions_are_summed_exactly(rng: np.random.Generator) 
 
 
 @pytest.mark.slow
-def test_inside_a_jit_sums_are_exact_also_of_known_tokens(
+def test_sums_inside_jit_are_exact(
     rng: np.random.Generator,
 ) -> None:
     x, one = rng.normal(size=(3000, 1)), np.eye(1)
@@ -164,7 +164,7 @@ def test_inside_a_jit_sums_are_exact_also_of_known_tokens(
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, np.nan])
-def test_tolerances_that_are_none_are_refused(tolerance: float) -> None:
+def test_invalid_tolerances_are_rejected(tolerance: float) -> None:
     for kind in (Cells, Chebyshev):
         with pytest.raises(
             InvalidInputError, match=r"`tolerance`, .* must be .* 0 and 1; got"
@@ -196,7 +196,7 @@ SLOW = ("heads", "differential", "exp", "sinkhorn")
         for part, name in zip(parts(1), NAMES, strict=True)
     ],
 )
-def test_frames_of_a_flow_are_those_of_exact_sums(
+def test_flow_frames_match_exact_sums(
     moves: AbstractDynamics, rng: np.random.Generator
 ) -> None:
     x = rng.normal(size=(3000, 1))
@@ -211,7 +211,7 @@ def test_frames_of_a_flow_are_those_of_exact_sums(
 
 
 @pytest.mark.slow
-def test_a_cloud_that_outgrows_its_cells_gets_more(rng: np.random.Generator) -> None:
+def test_a_cloud_that_outgrows_its_cells_is_replanned(rng: np.random.Generator) -> None:
     """And no step is taken whose sums would have been beyond the bound."""
     one = np.eye(1)
     moves = Sum(attentions["softmax"](one, one, 0.1 * one), Drift(one))
@@ -231,7 +231,7 @@ def test_a_cloud_that_outgrows_its_cells_gets_more(rng: np.random.Generator) -> 
 
 
 @pytest.mark.slow
-def test_sums_that_would_be_lost_are_exact(rng: np.random.Generator) -> None:
+def test_sums_that_would_underflow_in_cells_are_exact(rng: np.random.Generator) -> None:
     """Keys that a sum needs weigh so little that they underflow beside others."""
     x = np.concatenate([rng.normal(size=(2999, 1)), [[40.0]]])
     weights = np.concatenate([np.ones(2999), [1e-300]])
@@ -243,7 +243,9 @@ def test_sums_that_would_be_lost_are_exact(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(run.coordinates, exact.coordinates, rtol=1e-4)
 
 
-def test_cells_are_planned_where_they_hold_all_sums(rng: np.random.Generator) -> None:
+def test_cells_are_planned_only_if_they_resolve_all_sums(
+    rng: np.random.Generator,
+) -> None:
     """Under a causal mask, too; not in single precision, nor for links or few."""
     many, one = rng.normal(size=(20_000, 1)), np.eye(1)
     auto, places = Cells(1e-4, fallback=Chebyshev(1e-4)), np.arange(20_000) / 20_000
@@ -263,7 +265,7 @@ def test_cells_are_planned_where_they_hold_all_sums(rng: np.random.Generator) ->
     assert has_bound(softmax, Points.uniform(many))
 
 
-def test_a_report_says_what_cells_miss(cli: Command) -> None:
+def test_the_report_states_the_cell_error(cli: Command) -> None:
     options = ("--n=3000", "--d=1", "--A=-1", "--t=0.1", "--frames=2")
     done = cli("simulate", *options, "--reduction=cells:1e-6")
     assert "cells, " in done.out
@@ -292,7 +294,7 @@ def test_energies_of_a_run_are_summed_in_cells(rng: np.random.Generator) -> None
     assert plan_cell_sums(Member(softmax, few), few.tokens.x, t) is few
 
 
-def test_a_plan_leaves_no_notes(rng: np.random.Generator) -> None:
+def test_planning_leaves_no_notes(rng: np.random.Generator) -> None:
     """Tables of JAX keep the structures of arguments, and would keep these."""
     one = np.eye(1)
     softmax = attentions["softmax"](one, one, one)

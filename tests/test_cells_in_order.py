@@ -91,7 +91,7 @@ def test_means_over_earlier_keys(
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("kind", [Layout, GaussLayout])
-def test_queries_that_see_nothing_have_no_sum(
+def test_queries_that_see_no_key_have_zero_sums(
     kind: type[AbstractLayout], rng: Generator
 ) -> None:
     """The first tokens count for nothing; others are in cells all the same."""
@@ -153,7 +153,7 @@ def test_fields_of_single_tokens_are_not_planned_in_cells() -> None:
     assert interpolations(prefix, mu, 0.0) == ()
 
 
-def test_blocks_are_as_long_as_is_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_block_length_minimises_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half as long and twice as long cost more, by the same estimate."""
     layout, n = Layout(nodes=6, cells=(30, 30), reach=1.0), 1_000_000
     best, size = seconds_in_order(layout, n, 3), block_size(layout, n, 3)
@@ -164,7 +164,7 @@ def test_blocks_are_as_long_as_is_cheapest(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_known_positions_are_sorted_when_the_program_runs(rng: Generator) -> None:
+def test_concrete_positions_are_sorted_at_run_time(rng: Generator) -> None:
     """And not by XLA when it compiles, which takes minutes for a million."""
     x, w = jnp.asarray(rng.normal(size=(300, 1))), jnp.zeros(300)
     at = jnp.asarray(rng.uniform(size=300))

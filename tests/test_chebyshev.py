@@ -51,9 +51,7 @@ def brute(
         pytest.param("distance", 3, marks=pytest.mark.slow),
     ],
 )
-def test_interpolated_sums_are_those_of_numpy(
-    kind: str, d: int, rng: np.random.Generator
-):
+def test_interpolated_sums_match_numpy(kind: str, d: int, rng: np.random.Generator):
     """Weights, excluded tokens, biases and potentials included, to rounding."""
     n, counts = 40_000 // 2 ** (3 - d), (40, 32, 30)[:d]
     x, w = rng.uniform(-1, 1, (n, d)), rng.uniform(size=n)
@@ -72,7 +70,7 @@ def test_interpolated_sums_are_those_of_numpy(
     np.testing.assert_allclose(np.asarray(logs)[some], exact[1], atol=1e-11)
 
 
-def test_fewer_axes_serve_queries_in_a_plane(rng: np.random.Generator):
+def test_queries_in_a_plane_need_fewer_axes(rng: np.random.Generator):
     """Keys fill space, queries a plane beside the origin: two axes are enough."""
     n = 3000
     x = rng.uniform(-1, 1, (n, 3))
@@ -132,7 +130,9 @@ def test_a_plan_holds_the_tolerance(
 
 @pytest.mark.slow_cases("sinkhorn")
 @every_variant
-def test_every_attention_is_the_same_between_nodes(name: str, rng: np.random.Generator):
+def test_every_attention_keeps_its_velocity_under_interpolation(
+    name: str, rng: np.random.Generator
+):
     """Interpolated where it can be, exact where not; one tolerance for all."""
     n = 500
     x, w = rng.uniform(-1, 1, (n, 2)), rng.uniform(size=n)
@@ -145,7 +145,7 @@ def test_every_attention_is_the_same_between_nodes(name: str, rng: np.random.Gen
     assert error <= 1e-9 * np.max(np.abs(exact))
 
 
-def test_exact_sums_where_a_plan_loses(rng: np.random.Generator):
+def test_sums_are_exact_where_interpolation_costs_more(rng: np.random.Generator):
     few = Points.uniform(rng.normal(size=(100, 2)), reduction=Chebyshev(TOLERANCE))
     sharp = Points.uniform(
         20 * rng.normal(size=(1000, 2)), reduction=Chebyshev(TOLERANCE)
@@ -187,7 +187,7 @@ def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
 
 
 @pytest.mark.slow
-def test_clusters_that_part_keep_the_tolerance_of_the_tokens_between():
+def test_separating_clusters_keep_the_tolerance_between_them():
     """At every frame of a flow that begins with few nodes."""
     x = two_clusters(2, 0.02, 4001, 0)[np.random.default_rng(1).permutation(4001)]
     attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
@@ -220,7 +220,7 @@ def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
 
 
 @pytest.mark.slow
-def test_no_plan_breaks_its_tolerance():
+def test_random_plans_hold_their_tolerance():
     """At all tokens, against NumPy; and most problems are interpolated."""
     interpolated = [held(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)]
     assert sum(interpolated) >= 7
@@ -228,14 +228,14 @@ def test_no_plan_breaks_its_tolerance():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "d"), [("softmax", 1), ("softmax", 2), ("l2", 1)])
-def test_none_of_many_plans_breaks_its_tolerance(name: str, d: int):
+def test_many_plans_hold_their_tolerance(name: str, d: int):
     seeds = range(2, 12)
     interpolated = [held(kind, name, s, 3000, d) for kind in KINDS for s in seeds]
     assert sum(interpolated) >= 20
 
 
 @pytest.mark.slow
-def test_nodes_that_were_given_are_held_to_the_tolerance(rng: np.random.Generator):
+def test_user_chosen_nodes_are_checked_against_the_tolerance(rng: np.random.Generator):
     """Too few of them become more, or exact sums."""
     x = 3 * rng.uniform(-1, 1, (1500, 1))
     attention = attentions["softmax"]([[2.0]], np.eye(1), -np.eye(1))
@@ -247,7 +247,7 @@ def test_nodes_that_were_given_are_held_to_the_tolerance(rng: np.random.Generato
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_a_token_alone_is_looked_at_in_any_order(d: int, rng: np.random.Generator):
+def test_isolated_tokens_are_probed_in_any_order(d: int, rng: np.random.Generator):
     """However small its gap is, as is that of the largest gap."""
     x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.01 * rng.normal(size=(5000, d))
     x[:2] = [[0.0] * d, [0.4] + [0.0] * (d - 1)]
@@ -267,7 +267,7 @@ def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):
 
 
 @pytest.mark.slow
-def test_a_flow_that_outgrows_its_nodes_gets_more(rng: np.random.Generator):
+def test_a_flow_that_outgrows_its_nodes_is_replanned(rng: np.random.Generator):
     """Tokens that spread need more nodes than at the start; exact sums agree."""
     x = rng.uniform(-1, 1, (1500, 1))
     attention = attentions["softmax"](np.eye(1), np.eye(1), np.eye(1))
@@ -311,7 +311,7 @@ SPEC = {"n": 1200, "d": 1, "A": -1.0, "t": 1.0, "frames": 5, "segment": 2}
 
 
 @pytest.mark.slow
-def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
+def test_a_run_with_nodes_matches_the_run_with_exact_sums(tmp_path: Path):
     """And one cut in half has the same bytes as one that was not."""
     spec = parse({**SPEC, "reduction": "chebyshev:1e-8"})
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -333,7 +333,7 @@ def test_a_run_with_nodes_is_the_run_without(tmp_path: Path):
 @pytest.mark.parametrize(
     "text", ["chebyshev:0", "cells:2", "chebyshev:x", "blocked:1.5", "nodes"]
 )
-def test_reductions_are_refused_by_name(text: str):
+def test_reductions_are_rejected_by_name(text: str):
     with pytest.raises(InvalidInputError, match="chebyshev:TOLERANCE"):
         runs.execute(parse({**SPEC, "reduction": text}))
 
@@ -348,6 +348,6 @@ def test_reductions_are_refused_by_name(text: str):
         ("chebyshev", "chebyshev, .*"),
     ],
 )
-def test_a_result_says_how_it_was_summed(given: str, said: str):
+def test_the_result_names_its_reduction(given: str, said: str):
     sums = runs.execute(parse({**SPEC, "t": 0.1, "reduction": given})).sums
     assert re.fullmatch(said, sums)

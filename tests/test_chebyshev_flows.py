@@ -89,7 +89,7 @@ CASES = [
 @pytest.mark.parametrize(
     "case", [LINE, *(pytest.param(case, marks=slow) for case in CASES)], ids=str
 )
-def test_what_a_step_misses_is_seen(case: Case):
+def test_the_error_estimate_bounds_a_steps_error(case: Case):
     """Whatever the tolerance: a step that is accepted errs by no more."""
     seeds = range(case.seeds)
     ratios = [case.ratios(kind, s) for kind in KINDS + THIN for s in seeds]
@@ -99,7 +99,7 @@ def test_what_a_step_misses_is_seen(case: Case):
 
 
 @pytest.mark.parametrize("d", [2, 3])
-def test_no_look_is_spent_on_an_empty_cell(d: int, rng: np.random.Generator):
+def test_empty_cells_are_not_probed(d: int, rng: np.random.Generator):
     """Of two clusters, which fill few cells, as many tokens as of a full box."""
     x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.1 * rng.normal(size=(5000, d))
     gaps = rng.uniform(size=5000)
@@ -126,7 +126,7 @@ def solved(moves: Attention, mu: Points) -> tuple[Array, Array, Array]:
         ((24, 16), 1e-3, 8.0, np.float64),
     ],
 )
-def test_potentials_between_nodes_hold_the_tolerance(
+def test_interpolated_potentials_hold_the_tolerance(
     counts: tuple[int, ...], tolerance: float, sharpness: float, dtype: type
 ):
     """Velocities of Sinkhorn attention, where a flow would go on."""
@@ -156,7 +156,7 @@ def test_potentials_between_nodes_hold_the_tolerance(
         ("softmax", 3, 1e-4, np.float64),
     ],
 )
-def test_no_frame_of_a_flow_breaks_its_tolerance(
+def test_every_frame_of_a_flow_holds_the_tolerance(
     name: str, d: int, tolerance: float, dtype: type
 ):
     """At all tokens, between steps too; most flows end with nodes.

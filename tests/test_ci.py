@@ -37,13 +37,13 @@ def programs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_nothing_is_said_or_done_where_chromium_is(programs: Run, tmp_path: Path):
+def test_nothing_happens_where_chromium_is_installed(programs: Run, tmp_path: Path):
     done = programs(chromium="exit 0", apt_get='echo "$@" >> "$LOG"', id="echo 0")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not (tmp_path / "log").exists()
 
 
-def test_root_installs_it(programs: Run, tmp_path: Path):
+def test_root_installs_chromium(programs: Run, tmp_path: Path):
     done = programs(apt_get='echo "$@" >> "$LOG"', id="echo 0")
     update, install = (tmp_path / "log").read_text().splitlines()
     assert (done.returncode, done.stdout) == (0, "")
@@ -60,7 +60,7 @@ def test_root_installs_it(programs: Run, tmp_path: Path):
     ],
     ids=["no apt-get", "no root", "no network"],
 )
-def test_what_is_skipped_is_said_in_a_line(
+def test_a_skipped_installation_prints_one_line(
     programs: Run, lines: dict[str, str], reason: str
 ):
     done = programs(**lines)

@@ -34,7 +34,7 @@ def run(cli: Command) -> str:
 
 @pytest.mark.slow_cases("minus0")
 @pytest.mark.parametrize("minus", [("--A", "-1"), ("--A=-1",)])
-def test_the_closed_form_comes_out_as_one_json_object(
+def test_simulate_prints_the_closed_form_as_one_json_object(
     cli: Command, minus: tuple[str, ...]
 ) -> None:
     done = cli(*GAUSSIAN, *minus, "--json")
@@ -47,7 +47,7 @@ def test_the_closed_form_comes_out_as_one_json_object(
     assert report["run"] is None
 
 
-def test_a_blow_up_is_a_result(cli: Command) -> None:
+def test_a_blow_up_exits_with_0_and_is_reported(cli: Command) -> None:
     done = cli(*GAUSSIAN, "--A", "1", "--json")
     report = json.loads(done.out)
     assert (done.code, report["ending"]) == (0, "blow-up")
@@ -66,14 +66,14 @@ def test_seconds_and_compile_seconds_add_up(cli: Command) -> None:
     assert abs(left) < 0.3 + 0.1 * wall
 
 
-def test_nothing_is_written_without_out(cli: Command, tmp_path: Path) -> None:
+def test_without_out_no_file_is_written(cli: Command, tmp_path: Path) -> None:
     done = cli(*CLOUD)
     assert done.code == 0
     assert "not stored" in done.out
     assert list(tmp_path.iterdir()) == []
 
 
-def test_options_beat_the_file_and_the_file_beats_the_preset(
+def test_options_override_the_file_and_the_file_the_preset(
     cli: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "spec.toml").write_text("t = 0.5\nn = 4\nframes = 3\n")
@@ -84,7 +84,7 @@ def test_options_beat_the_file_and_the_file_beats_the_preset(
     assert keys == {**preset, "t": 0.5, "n": 3, "frames": 3}
 
 
-def test_q_and_k_replace_the_a_of_a_preset(cli: Command) -> None:
+def test_q_and_k_override_the_a_of_a_preset(cli: Command) -> None:
     options = ("--Q", "[[1,0]]", "--K", "[[0,1]]", "--n", "3", "--t", "0.1")
     assert cli("simulate", "--preset", "collapse", *options).code == 0
 
@@ -102,7 +102,7 @@ def test_a_run_repeats_from_its_own_keys(
     assert shown["frames"] == 6
 
 
-def test_from_goes_on_with_other_parameters(
+def test_from_continues_with_other_parameters(
     cli: Command, run: str, tmp_path: Path
 ) -> None:
     args = ("--from", run, "--at", "0.4", "--A", "2", "--t", "0.6", "--out", "b")
@@ -113,13 +113,15 @@ def test_from_goes_on_with_other_parameters(
     assert json.loads(last.out)["n"] == 12
 
 
-def test_resume_of_a_finished_run_says_so(cli: Command, run: str) -> None:
+def test_resume_of_a_finished_run_reports_it(cli: Command, run: str) -> None:
     report = json.loads(cli("resume", run, "--json").out)
     assert (report["ending"], report["t"], report["n"]) == ("finished", 1.0, 12)
 
 
 @pytest.mark.slow
-def test_every_fitting_panel_is_drawn(cli: Command, run: str, tmp_path: Path) -> None:
+def test_plot_draws_every_applicable_panel(
+    cli: Command, run: str, tmp_path: Path
+) -> None:
     done = cli("plot", run, "--panel", "all")
     names = ["tokens", "spectrum", "clusters", "cone", "disc", "attention"]
     assert done.code == 0, done.err
@@ -129,7 +131,7 @@ def test_every_fitting_panel_is_drawn(cli: Command, run: str, tmp_path: Path) ->
     assert (tmp_path / "one.svg").exists()
 
 
-def test_of_all_panels_those_that_take_a_look_are_drawn(
+def test_plot_all_draws_panels_that_accept_the_style(
     cli: Command, run: str, tmp_path: Path
 ) -> None:
     done = cli("plot", run, "--panel", "all", "--link", "0.5", "--out", "near.png")
@@ -139,7 +141,7 @@ def test_of_all_panels_those_that_take_a_look_are_drawn(
     assert "no picture of `cone`: `link` does nothing in the panel `cone`" in done.err
 
 
-def test_of_all_panels_those_in_space_have_no_limits(
+def test_plot_all_ignores_limits_for_panels_in_space(
     cli: Command, run: str, tmp_path: Path
 ) -> None:
     done = cli("plot", run, "--panel", "all", "--xlim=-1,1", "--out", "far.png")
@@ -149,9 +151,7 @@ def test_of_all_panels_those_in_space_have_no_limits(
     assert "no picture of `cone`: `xlim` does nothing in the panel `cone`" in done.err
 
 
-def test_options_choose_the_look_of_a_picture(
-    cli: Command, run: str, tmp_path: Path
-) -> None:
+def test_plot_options_set_the_style(cli: Command, run: str, tmp_path: Path) -> None:
     np.save(tmp_path / "labels.npy", np.repeat(["left", "right"], 6))
     look = ("--width", "85mm", "--no-title", "--style", "dark", "--xlim=-9,9")
     done = cli("plot", run, "--out", "a.png", "--colour", "@labels.npy", *look)
@@ -189,7 +189,7 @@ def test_a_movie_and_tables_are_written(cli: Command, run: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_draws_are_drawn_as_bands(cli: Command, tmp_path: Path) -> None:
+def test_several_draws_are_plotted_as_bands(cli: Command, tmp_path: Path) -> None:
     small = ("--n", "6", "--d", "2", "--t", "0.3", "--frames", "4", "--A", "normal")
     done = cli("simulate", *small, "--draws", "3", "--out", "many", "--json")
     report = json.loads(done.out)
@@ -220,7 +220,7 @@ def test_a_dry_run_writes_and_integrates_nothing(cli: Command, tmp_path: Path) -
         ("--init", "ring", "--weights", "[1,2,3,4,5,6,7,8,9,10,11,0]"),
     ],
 )
-def test_variations_run(cli: Command, options: tuple[str, ...]) -> None:
+def test_options_of_variants_run(cli: Command, options: tuple[str, ...]) -> None:
     done = cli(*CLOUD, *options, "--json")
     assert done.code == 0, done.err
     report = json.loads(done.out)
@@ -234,14 +234,14 @@ KINDS = ["attentions", "clouds", "families", "masks", "models"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_lists_hold_names(cli: Command, kind: str) -> None:
+def test_list_shows_registered_names(cli: Command, kind: str) -> None:
     rows = json.loads(cli("list", kind, "--json").out)
     shown = cli("list", kind).out
     assert rows
     assert [row["name"] for row in rows if row["name"] not in shown] == []
 
 
-def test_models_and_names_are_shown(cli: Command) -> None:
+def test_show_describes_models_and_names(cli: Command) -> None:
     assert json.loads(cli("models", "list", "--json").out)[0]["name"] == "minilm"
     assert json.loads(cli("show", "collapse", "--json").out)["keys"]["d"] == 2
     assert "Sinkhorn" in cli("show", "sinkhorn").out

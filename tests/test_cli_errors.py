@@ -113,7 +113,9 @@ def test_resources_exit_with_4(cli: Command, tmp_path: Path) -> None:
         assert_one_line(cli(*arguments), 4, words)
 
 
-def test_a_taken_folder_exits_with_2_and_is_kept(cli: Command, tmp_path: Path) -> None:
+def test_an_occupied_folder_exits_with_2_and_is_kept(
+    cli: Command, tmp_path: Path
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("all of it")
     done = cli("simulate", "--n", "4", "--out", "mine")
@@ -130,7 +132,7 @@ def test_a_failed_flow_exits_with_5_after_its_report(cli: Command) -> None:
     assert json.loads(cli("show", "run", "--json").out)["ending"] == "max-steps"
 
 
-def test_panels_that_do_not_fit_say_what_does(cli: Command) -> None:
+def test_inapplicable_panels_suggest_applicable_ones(cli: Command) -> None:
     args = ("--d", "3", "--A=-1", "--measure", "gaussian", "--t", "0.1")
     assert cli("simulate", *args, "--out", "run").code == 0
     assert_one_line(cli("plot", "run", "--panel", "cone"), 2, ["dimension 3"])
@@ -155,7 +157,7 @@ def test_debug_shows_the_traceback(cli: Command) -> None:
     assert "Traceback" in done.err
 
 
-def test_a_place_without_a_name_is_no_file(cli: Command) -> None:
+def test_a_path_without_a_file_name_is_rejected(cli: Command) -> None:
     """A picture, some pictures, a page."""
     assert cli("simulate", "--n", "3", "--t", "1e-3", "--out", "run").code == 0
     for place in (".", "..", "/", ""):

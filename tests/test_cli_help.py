@@ -44,7 +44,7 @@ def described(target: str) -> tuple[list[str], dict[str, str]]:
 
 @pytest.mark.parametrize("width", ["80", "120"])
 @pytest.mark.parametrize("name", list(FUNCTIONS))
-def test_help_says_all_that_the_docstring_says(
+def test_help_contains_the_whole_docstring(
     cli: Command, monkeypatch: pytest.MonkeyPatch, name: str, width: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
@@ -83,7 +83,7 @@ def test_help_describes_every_key(
     assert unsaid == []
 
 
-def test_text_is_wrapped_by_the_terminal_alone(
+def test_help_text_is_wrapped_only_by_the_terminal(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "_console", Console(width=400))

@@ -92,9 +92,7 @@ def test_the_overview_has_examples_and_a_line_for_each_command(
     assert "│              " not in shown
 
 
-def test_help_has_what_is_typed_most_first(
-    cli: Command, monkeypatch: pytest.MonkeyPatch
-):
+def test_help_lists_common_options_first(cli: Command, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
     panels = cli("simulate", "--help").out.split("╭─ ")[1:]
     assert [re.split(" ─|─", p)[0] for p in panels[:3]] == FIRST
@@ -135,7 +133,7 @@ def test_bash_completes_commands_options_and_names(cli: Command):
     ],
     ids=lambda given: " ".join(given) if isinstance(given, tuple) else "names",
 )
-def test_values_are_completed_by_what_they_name(
+def test_completion_offers_values_of_options(
     cli: Command, words: tuple[str, ...], names: set[str]
 ):
     """As the scripts of the shells ask for them, when the Tab key is pressed."""
@@ -144,13 +142,13 @@ def test_values_are_completed_by_what_they_name(
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_know_every_command(cli: Command, shell: str):
+def test_completion_for_other_shells_knows_every_command(cli: Command, shell: str):
     script = cli("completion", shell).out
     assert all(name in script for name in COMMANDS)
     assert "epsilon" in script
 
 
-def test_completion_is_installed_where_the_shell_looks(
+def test_completion_is_installed_where_the_shell_finds_it(
     cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -162,7 +160,7 @@ def test_completion_is_installed_where_the_shell_looks(
     assert cli("completion", "bash", "--install").code == 0  # what is there already
 
 
-def test_a_completion_of_ones_own_is_kept(
+def test_an_existing_completion_file_is_kept(
     cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -177,21 +175,21 @@ def test_a_completion_of_ones_own_is_kept(
     assert file.read_text() != "mine"
 
 
-def test_presets_are_listed_in_a_line_each(cli: Command):
+def test_presets_are_listed_one_per_line(cli: Command):
     lines = cli("list", "presets").out.splitlines()[1:]
     assert [line.split()[0] for line in lines] == list(presets)
     assert all(presets[line.split()[0]].what in line for line in lines)
     assert max(map(len, map(str.rstrip, lines))) <= 80
 
 
-def test_a_file_that_is_begun_is_a_run(cli: Command, tmp_path: Path):
+def test_init_writes_a_runnable_spec(cli: Command, tmp_path: Path):
     done = cli("init", "first.toml")
     text = (tmp_path / "first.toml").read_text()
     assert (done.code, tomllib.loads(text)) == (0, {})
     assert "meanfield simulate first.toml" in done.err
 
 
-def test_a_file_that_exists_is_kept_unless_forced(cli: Command, tmp_path: Path):
+def test_init_keeps_an_existing_file_unless_forced(cli: Command, tmp_path: Path):
     (tmp_path / "run.toml").write_text("t = 1.0\n")
     done = cli("init")
     assert done.code == 2
@@ -202,7 +200,7 @@ def test_a_file_that_exists_is_kept_unless_forced(cli: Command, tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", list(templates()))
-def test_a_plugin_is_begun_under_its_own_name(cli: Command, tmp_path: Path, kind: str):
+def test_init_names_a_plugin_after_its_file(cli: Command, tmp_path: Path, kind: str):
     done = cli("init", "--kind", kind, "mine.py")
     text = (tmp_path / "mine.py").read_text()
     assert done.code == 0
@@ -213,7 +211,7 @@ def test_a_plugin_is_begun_under_its_own_name(cli: Command, tmp_path: Path, kind
     assert (nameless.code, nameless.err.count("--kind attention other.py")) == (2, 1)
 
 
-def test_every_template_can_be_asked_for(cli: Command):
+def test_init_writes_every_template(cli: Command):
     choices = re.search(
         r"choices: ([\w, ]+)", re.sub(r"[│\s]+", " ", cli("init", "--help").out)
     )
@@ -251,7 +249,7 @@ ADVICE = {  # what is wrong, and the next thing to try
 
 
 @pytest.mark.parametrize("line", list(ADVICE))
-def test_an_error_says_what_to_try_next(cli: Command, tmp_path: Path, line: str):
+def test_errors_suggest_the_next_command(cli: Command, tmp_path: Path, line: str):
     files = {"first.toml": "t = 1.0", "broken.toml": "t == 1", "first.py": "1 / 0"}
     for name, text in {**files, "first.npy": "no array"}.items():
         (tmp_path / name).write_text(text)

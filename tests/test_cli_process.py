@@ -60,7 +60,7 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_package_is_the_command_too() -> None:
+def test_python_m_meanfield_runs_the_command() -> None:
     command = [sys.executable, "-m", "meanfield", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == metadata.version("meanfield-attention")
@@ -162,7 +162,7 @@ except KeyboardInterrupt as error:
 """
 
 
-def test_a_signal_that_an_import_turns_into_its_own_error_is_told() -> None:
+def test_a_signal_during_an_import_is_reported() -> None:
     command = [sys.executable, "-c", WRAPPED]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout.split(), done.stderr) == (["Termination"], "")
@@ -193,14 +193,16 @@ except KeyboardInterrupt as error:
 
 
 @pytest.mark.parametrize("place", ["__enter__", "__exit__", "_acquire_restore"])
-def test_a_signal_inside_a_lock_breaks_nothing(tmp_path: Path, place: str) -> None:
+def test_a_signal_inside_a_lock_leaves_it_consistent(
+    tmp_path: Path, place: str
+) -> None:
     """A lock that is released twice, or never, is an error of its own."""
     done = python(LOCKS, place, cache=tmp_path / "cache")
     assert done.stdout.split() == ["Termination", place]
     assert done.stderr == ""
 
 
-def test_a_process_that_ignores_hanging_up_goes_on_ignoring_it() -> None:
+def test_an_ignored_sighup_stays_ignored() -> None:
     code = (
         "import signal\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"

@@ -34,7 +34,7 @@ def session(cache: Path, umask: int = 0o022) -> str:
     return done.stderr
 
 
-def test_a_damaged_program_is_compiled_anew_in_silence(tmp_path: Path) -> None:
+def test_a_damaged_cached_program_is_recompiled_silently(tmp_path: Path) -> None:
     assert session(tmp_path, umask=0) == ""
     folder = tmp_path / "meanfield" / "compiled"
     entries = sorted(folder.glob("*-program"))
@@ -56,7 +56,7 @@ def is_whole(entry: Path, size: int) -> bool:
     return found is not None and abs(entry.stat().st_size - size) < size / 10
 
 
-def test_what_is_not_a_program_of_a_key_is_none(tmp_path: Path) -> None:
+def test_a_cache_entry_of_another_key_is_ignored(tmp_path: Path) -> None:
     programs = Programs(tmp_path)
     programs.put("key", b"program")
     assert programs.get("key") == b"program"
@@ -83,7 +83,7 @@ def test_what_is_not_a_program_of_a_key_is_none(tmp_path: Path) -> None:
     ]
 
 
-def test_a_full_disk_costs_the_program_and_nothing_else(
+def test_a_full_disk_loses_only_the_cached_program(
     files_end_at: Callable[[int], None], tmp_path: Path
 ) -> None:
     programs = Programs(tmp_path)
@@ -93,7 +93,7 @@ def test_a_full_disk_costs_the_program_and_nothing_else(
     Programs(tmp_path / "gone").put("key", b"x")
 
 
-def test_four_who_share_a_folder_find_whole_programs(tmp_path: Path) -> None:
+def test_four_processes_sharing_a_cache_read_whole_programs(tmp_path: Path) -> None:
     values = [bytes([65 + k]) * 100_000 for k in range(4)]
 
     def write_and_read(value: bytes) -> set[bytes | None]:
@@ -156,7 +156,7 @@ def test_a_cache_in_the_working_folder_is_ignored(
     assert cache_folder() == tmp_path / "home/.cache/meanfield/compiled"
 
 
-def test_the_programs_longest_not_read_go(tmp_path: Path) -> None:
+def test_least_recently_read_programs_are_evicted(tmp_path: Path) -> None:
     for age in range(10):
         entry = tmp_path / f"jit_f-{age}-cache"
         entry.write_bytes(b"x" * 100)

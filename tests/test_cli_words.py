@@ -34,13 +34,13 @@ def test_formulas_are_shown_in_letters(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_no_list_shows_tex(cli: Command, kind: str) -> None:
+def test_lists_contain_no_tex(cli: Command, kind: str) -> None:
     done = cli("list", kind)
     assert done.code == 0
     assert not {"$", "\\"} & set(done.out)
 
 
-def test_every_mask_is_listed(cli: Command) -> None:
+def test_list_names_every_mask(cli: Command) -> None:
     names = {row["name"] for row in json.loads(cli("list", "masks", "--json").out)}
     wide = ("window", "block-local", "block-causal", "strided", "fixed")
     assert names == {"causal", *(f"{name}:WIDTH" for name in wide)}
@@ -52,7 +52,7 @@ A, COVARIANCE = [[0.3, 1.4], [-0.6, 0.5]], [[1.0, 0.5], [0.5, 0.9]]
 
 @pytest.mark.slow_cases("1.0")
 @pytest.mark.parametrize("scale", [1.0, 0.5])
-def test_exp_says_when_its_velocity_has_no_average(cli: Command, scale: float) -> None:
+def test_exp_reports_a_velocity_without_average(cli: Command, scale: float) -> None:
     r"""By $|\Sigma^{1/2}A\Sigma^{1/2}|^2$, an eigenvalue of $\Sigma A\Sigma A^\top$."""
     S, B = np.array(COVARIANCE), np.array(A)
     norm = scale * np.sqrt(np.max(np.linalg.eigvals(S @ B @ S @ B.T).real))
@@ -68,7 +68,7 @@ def test_exp_says_when_its_velocity_has_no_average(cli: Command, scale: float) -
         assert (clause in text) == (norm > 1)
 
 
-def test_exp_says_nothing_of_its_own_law_before_another(cli: Command) -> None:
+def test_exp_does_not_report_its_own_law_with_a_context(cli: Command) -> None:
     gaussian = ("--measure=gaussian", "--projected", "--attention=exp", "--cov=4")
     context = ("--context=gaussian", "--context-cov=0.01", "--max-steps=1", "--json")
     done = cli("simulate", *gaussian, *context)
@@ -77,14 +77,14 @@ def test_exp_says_nothing_of_its_own_law_before_another(cli: Command) -> None:
 
 
 @pytest.mark.slow
-def test_exp_on_a_grid_says_so_too(cli: Command) -> None:
+def test_exp_on_a_grid_reports_a_velocity_without_average(cli: Command) -> None:
     grid = ("--measure=grid", "--attention=exp", "--cells=40", "--max-steps=20")
     done = cli("simulate", *grid, "--frames=2", "--json")
     assert json.loads(done.out)["ending"] == "max-steps"
     assert "here that is 1: lower `cov`, or raise `epsilon`" in done.err
 
 
-def test_draws_of_a_density_that_are_all_the_same_are_refused(cli: Command) -> None:
+def test_draws_of_a_density_that_are_all_the_same_are_rejected(cli: Command) -> None:
     done = cli("simulate", "--measure=grid", "--cells=40", "--draws=3")
     assert done.code == 2
     assert "All 3 `draws` are the same density" in done.err
@@ -92,7 +92,7 @@ def test_draws_of_a_density_that_are_all_the_same_are_refused(cli: Command) -> N
 
 @pytest.mark.slow_cases("points")
 @pytest.mark.parametrize("measure", ["points", "gaussian"])
-def test_a_large_table_says_its_size_beforehand(
+def test_export_announces_the_size_of_a_large_table(
     cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measure: str
 ) -> None:
     spec = ("--measure", measure, "--d=1", "--A=-1", "--t=0.1", "--frames=21")
@@ -106,7 +106,7 @@ def test_a_large_table_says_its_size_beforehand(
     assert last == "wrote run.csv"
 
 
-def test_a_report_has_the_mean_and_what_coarse_steps_leave_open(
+def test_the_report_has_the_mean_and_the_error_of_coarse_steps(
     cli: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "x.csv").write_text("1,2\n3,6\n")
@@ -121,7 +121,7 @@ def test_a_report_has_the_mean_and_what_coarse_steps_leave_open(
     assert "x.csv (" in line
 
 
-def test_the_energy_of_a_run_is_a_name_that_is_suggested(cli: Command) -> None:
+def test_the_energy_suggested_for_a_run_exists(cli: Command) -> None:
     done = cli("simulate", "--observe", "enrgy", "--n", "3", "--t", "0.1")
     assert done.code == 2
     assert "did you mean `energy`?" in done.err
@@ -136,7 +136,7 @@ def test_tokens_of_the_preset_collapse_to_the_origin(cli: Command) -> None:
     assert 1.9 < found["effective_rank"] <= 2
 
 
-def test_a_family_of_which_some_blow_up_is_not_called_finished(
+def test_a_family_with_blow_ups_is_not_reported_as_finished(
     cli: Command, tmp_path: Path
 ) -> None:
     """Beside SciPy's solutions of Σ' = VΣAΣ + (VΣAΣ)ᵀ from the same starts."""
@@ -174,17 +174,17 @@ def _blows_up(start: np.ndarray, A: list, V: list, t: float) -> bool:
     return end.status == 1
 
 
-def test_what_is_one_too_many_is_named(cli: Command) -> None:
+def test_an_extra_argument_is_named(cli: Command) -> None:
     done = cli("report", "one.zarr", "two.zarr")
     assert done.code == 2
     assert "Unexpected argument `two.zarr`." in done.err
 
 
-def test_a_remark_is_no_example(cli: Command) -> None:
+def test_comments_are_not_run_as_examples(cli: Command) -> None:
     assert ">>>" not in cli("show", "l2").out
 
 
-def test_a_blow_up_of_few_frames_says_how_to_have_more(cli: Command) -> None:
+def test_a_blow_up_with_few_frames_suggests_more(cli: Command) -> None:
     keys = ("--measure", "gaussian", "--A", "1", "--cov", "2", "--out")
     done = cli("simulate", *keys, "few", "--t", "10")
     assert "3 of 101 lie before t*" in done.out
@@ -194,7 +194,7 @@ def test_a_blow_up_of_few_frames_says_how_to_have_more(cli: Command) -> None:
     assert runs.dataset(Path("more")).sizes["time"] > 90
 
 
-def test_eigenvalues_that_are_rounding_are_counted(cli: Command) -> None:
+def test_eigenvalues_at_rounding_level_are_counted(cli: Command) -> None:
     keys = ("--init", "@x.csv", "--V", "0", "--t", "0.1", "--frames", "2")
     Path("x.csv").write_text("1,2,0.1\n3,6,0.3\n")
     assert "(2 as small as rounding errors omitted)\n" in cli("simulate", *keys).out

@@ -13,7 +13,7 @@ from meanfield.flows import adaptive
 
 
 @pytest.mark.slow
-def test_algebraic_decay_to_a_million_million():
+def test_algebraic_decay_until_t_1e12():
     """Softmax with $d = 1$: $s(t) = s_0/(1 - 2avs_0t)$."""
     a, v, s0 = -0.7, 1.3, 2.0
     attention = attentions["softmax"]([[a]], [[1.0]], [[v]])
@@ -26,7 +26,7 @@ def test_algebraic_decay_to_a_million_million():
     assert int(found.n_accepted) < 1000
 
 
-def test_points_go_where_they_go_in_t(rng: np.random.Generator):
+def test_points_in_log_time_match_the_flow_in_t(rng: np.random.Generator):
     c = case(rng)
     attention, mu = c.attention("softmax"), c.points()
     ts = np.array([0.0, 0.5, 2.0])
@@ -37,7 +37,7 @@ def test_points_go_where_they_go_in_t(rng: np.random.Generator):
     np.testing.assert_allclose(here.coordinates, there.coordinates, atol=1e-9)
 
 
-def test_fields_are_scaled_and_keep_their_kind(rng: np.random.Generator):
+def test_fields_are_scaled_and_keep_their_type(rng: np.random.Generator):
     c = case(rng)
     attention, mu = c.attention("softmax"), c.points()
     gaussian = Gaussian(mu.mean, jnp.eye(c.d))
@@ -50,7 +50,7 @@ def test_fields_are_scaled_and_keep_their_kind(rng: np.random.Generator):
     assert_close(velocity, np.exp(1.5) * attention.field(1.5, mu)(c.queries()))
 
 
-def test_convergence_is_that_of_the_field(rng: np.random.Generator):
+def test_convergence_matches_the_field(rng: np.random.Generator):
     c = case(rng)
     attention = c.attention("sinkhorn")
     assert isinstance(attention.coupling, Sinkhorn)
@@ -61,7 +61,7 @@ def test_convergence_is_that_of_the_field(rng: np.random.Generator):
     assert_close(outer.residual, inner.residual)
 
 
-def test_jumps_are_at_their_logarithms_and_on_the_right_side(
+def test_jumps_are_at_their_logarithms_and_right_continuous(
     rng: np.random.Generator,
 ):
     """Whatever rounding does, a layer ends just before its jump and no later."""

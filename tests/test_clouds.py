@@ -56,7 +56,7 @@ def clouds(count: int, n: int = 12, d: int = 2) -> np.ndarray:
         pytest.param("sinkhorn", "fixed", marks=pytest.mark.slow),
     ],
 )
-def test_a_cloud_in_a_block_is_the_cloud_alone(name: str, steps: str) -> None:
+def test_a_batched_cloud_matches_the_cloud_alone(name: str, steps: str) -> None:
     x, A = clouds(5), np.array([[0.8, 0.3], [-0.4, 0.5]])
     attention, stepping = attentions[name](A, np.eye(2), -np.eye(2)), STEPS[steps]
     stack = stack_trees([Points.uniform(cloud) for cloud in x])
@@ -73,7 +73,7 @@ def test_a_cloud_in_a_block_is_the_cloud_alone(name: str, steps: str) -> None:
         assert block.code[i] == alone.code == Status.FINISHED
 
 
-def test_clouds_side_by_side_follow_their_equation(rng: np.random.Generator) -> None:
+def test_batched_clouds_follow_their_equation(rng: np.random.Generator) -> None:
     x, p = clouds(4), parameters(rng, 2)
     w = np.full(12, 1 / 12)
     stack = stack_trees([Points.uniform(cloud) for cloud in x])
@@ -103,7 +103,7 @@ def test_clouds_side_by_side_follow_their_equation(rng: np.random.Generator) -> 
         (64, 2, Chebyshev(1e-6), False),
     ],
 )
-def test_clouds_abreast_take_no_more_than_a_megabyte(
+def test_batched_clouds_use_at_most_a_megabyte(
     n: int, d: int, reduction: AbstractReduction, *, several: bool
 ) -> None:
     cloud = Points.uniform(np.ones((n, d)), reduction=reduction)
@@ -115,7 +115,7 @@ def test_clouds_abreast_take_no_more_than_a_megabyte(
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])  # beyond, bounds say too little
-def test_sums_beside_others_are_the_sums_by_definition(
+def test_batched_sums_match_the_definition(
     scale: float, rng: np.random.Generator
 ) -> None:
     x = scale * rng.standard_normal((3, 9, 2))
@@ -136,7 +136,7 @@ def test_sums_beside_others_are_the_sums_by_definition(
         assert np.max(np.abs(masses[i] - logsumexp(S, axis=1))) <= 4 * rounding
 
 
-def test_a_cloud_without_mass_has_none_beside_others(rng: np.random.Generator) -> None:
+def test_a_batched_cloud_without_mass_has_zero_sums(rng: np.random.Generator) -> None:
     x = rng.standard_normal((2, 9, 2))
     logs = jnp.asarray([[-np.inf] * 9, [0.0] * 9])
     score = Dot(np.eye(2), np.eye(2))
@@ -151,7 +151,7 @@ def test_a_cloud_without_mass_has_none_beside_others(rng: np.random.Generator) -
     assert np.max(np.abs(masses[1] - logsumexp(x[1] @ x[1].T, axis=1))) < 1e-14
 
 
-def test_draws_are_the_flows_of_their_members(tmp_path: Path) -> None:
+def test_draws_match_the_flows_of_their_members(tmp_path: Path) -> None:
     spec = parse({**SPEC, "A": "normal", "draws": 4, "seed": 2})
     runs.execute(spec, out=tmp_path / "run")
     data = runs.dataset(tmp_path / "run")
@@ -163,7 +163,7 @@ def test_draws_are_the_flows_of_their_members(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_sweeps_of_small_clouds_compute_several_cells_at_once(tmp_path: Path) -> None:
+def test_sweeps_of_small_clouds_batch_their_cells(tmp_path: Path) -> None:
     spec, axes = parse({**SPEC, "V": -1.0}), parse_axes("seed=1:12:12")
     number, size = plan_chunks(SweepCells(spec, axes), None)
     assert (number, size) == (1, 2)  # an eighth of the cells
@@ -186,7 +186,7 @@ def heads_of(cases: list[Case], name: str) -> Heads:
 
 
 @pytest.mark.parametrize("mask", [None, "causal"])
-def test_heads_side_by_side_are_the_sum_of_dense_velocities(
+def test_batched_heads_sum_dense_velocities(
     mask: str | None, rng: np.random.Generator
 ) -> None:
     cases = [case(rng, n=10, d=3) for _ in range(8)]
@@ -218,7 +218,7 @@ def test_prefixes_of_a_cloud_that_fills_no_whole_blocks(
 
 
 @pytest.mark.slow
-def test_heads_of_sinkhorn_side_by_side_are_those_one_by_one(
+def test_batched_sinkhorn_heads_match_single_ones(
     rng: np.random.Generator,
 ) -> None:
     cases = [case(rng, n=10, d=3) for _ in range(4)]

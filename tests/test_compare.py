@@ -64,7 +64,7 @@ def test_gaussian_and_grid_follow_the_closed_form(tmp_path: Path) -> None:
     assert last.distance_method == "quantiles"
 
 
-def test_gaps_are_what_numpy_makes_of_the_states(softmax: runs.Comparison) -> None:
+def test_gaps_match_numpy_on_the_states(softmax: runs.Comparison) -> None:
     gap = softmax.gaps[0]
     x = np.asarray(softmax.side_runs["points"].measures[-1].coordinates)[:, 0]
     mean, factor = map(
@@ -104,7 +104,7 @@ def test_the_picture_draws_every_pair(
 
 
 @pytest.mark.slow
-def test_from_the_command_line_a_closure_parts_from_the_density(
+def test_compare_shows_a_closure_departing_from_the_density(
     cli: Run, tmp_path: Path
 ) -> None:
     """Sigmoid attention: the Gaussian is projected, and says so; all else goes on."""
@@ -126,7 +126,7 @@ def test_from_the_command_line_a_closure_parts_from_the_density(
     assert (tmp_path / "both" / "gaussian.zarr" / "commit.json").exists()
 
 
-def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
+def test_representations_that_reject_the_spec_are_skipped_with_a_note() -> None:
     spec = parse({**BASE, "d": 3})
     found = runs.sides(spec, ("points", "gaussian", "grid"))
     assert [side.measure for side in found.members] == ["points", "gaussian"]
@@ -148,7 +148,7 @@ def test_what_cannot_take_the_spec_is_left_out_with_a_line() -> None:
         (("--starts", "grid:3"), "leave out `starts`"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_a_line(
+def test_incomparable_representations_are_rejected_in_one_line(
     cli: Run, options: tuple[str, ...], message: str
 ) -> None:
     done = cli("compare", "--A=-1", *options)
@@ -157,7 +157,7 @@ def test_what_cannot_be_compared_is_refused_in_a_line(
     assert done.err.count("\n") == 1
 
 
-def test_starts_share_a_law_or_else_say_what_they_share() -> None:
+def test_starts_share_a_law_or_report_the_shared_moments() -> None:
     """A ball of variance 1/3 on the line, scaled by 4; tokens on a circle."""
     found = runs.sides(
         parse({**BASE, "init": "ball", "cov": 4.0}), ("points", "gaussian")
@@ -191,7 +191,7 @@ def test_masked_tokens_and_layers_keep_their_positions(tmp_path: Path) -> None:
     assert np.all(found.gaps[0].distance < 0.5)
 
 
-def test_tokens_that_exchange_ranks_take_part_by_steps_of_one_length() -> None:
+def test_rank_attentions_are_compared_with_equal_steps() -> None:
     """They refuse the tolerance of the others; a Gaussian of A = I says what it is."""
     esp = {"attention": "esp", "d": 2, "n": 9, "t": 0.1}
     pair = ("points", "gaussian")
@@ -227,7 +227,7 @@ def test_a_stored_comparison_opens_as_its_gaps(
             meanfield.open(tmp_path)
 
 
-def test_a_comparison_is_no_run_to_draw(cli: Run, tmp_path: Path) -> None:
+def test_a_comparison_is_rejected_by_run_panels(cli: Run, tmp_path: Path) -> None:
     folder = tmp_path / "both"
     (folder / "points.zarr").mkdir(parents=True)
     (folder / RECORD).write_text("{}")
@@ -238,7 +238,7 @@ def test_a_comparison_is_no_run_to_draw(cli: Run, tmp_path: Path) -> None:
         assert f"`{folder / 'points.zarr'}`" in done.err
 
 
-def test_normality_is_mardias(rng: Generator) -> None:
+def test_the_normality_test_is_mardias(rng: Generator) -> None:
     """His sums over pairs, by SciPy's laws; draws of a Gaussian pass, others do not."""
     x = rng.normal(size=(60, 2)) @ np.array([[1.0, 0.3], [0.0, 0.5]])
     centred = x - x.mean(0)

@@ -70,7 +70,7 @@ def across(dynamics: AbstractDynamics, keys: Points, mu: Points, at: Tokens) -> 
 
 @every_variant
 @pytest.mark.parametrize("m", [9, 1])
-def test_velocities_are_the_definition(name: str, m: int, rng: np.random.Generator):
+def test_velocities_match_the_definition(name: str, m: int, rng: np.random.Generator):
     """At queries and elsewhere, for other numbers of keys and for the same."""
     s, p = sides(rng, m=m), parameters(rng, 3, 2)
     places = np.concatenate([s.x, rng.normal(size=(4, 3))])
@@ -80,7 +80,7 @@ def test_velocities_are_the_definition(name: str, m: int, rng: np.random.Generat
 
 
 @every_variant
-def test_as_many_keys_of_equal_weight(name: str, rng: np.random.Generator):
+def test_equal_numbers_of_keys_of_equal_weight(name: str, rng: np.random.Generator):
     """Where plans by ranks are permutations."""
     s, p, even = sides(rng, 8, 8), parameters(rng, 3), np.full(8, 1 / 8)
     s = Sides(s.x, even, s.y, even)
@@ -100,7 +100,9 @@ def test_a_context_that_is_the_measure_is_self_attention(
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 4])
-def test_half_steps_go_between_both(iterations: int, rng: np.random.Generator):
+def test_half_steps_alternate_between_both_measures(
+    iterations: int, rng: np.random.Generator
+):
     s, p = sides(rng), parameters(rng, 3)
     attention = made("sinkhorn", p, iterations=iterations)
     v = across(attention, of_keys(s), of_queries(s), of_queries(s).tokens)
@@ -108,7 +110,7 @@ def test_half_steps_go_between_both(iterations: int, rng: np.random.Generator):
     assert_close(v, (kappa * s.w) @ s.y @ p.V.T, ulps=1000)
 
 
-def test_a_plan_across_has_both_marginals_where_scores_are_hard(
+def test_a_cross_plan_has_both_marginals_for_hard_scores(
     rng: np.random.Generator,
 ):
     """Nearly an assignment, where alternation stalls and Newton's steps end it."""
@@ -122,7 +124,7 @@ def test_a_plan_across_has_both_marginals_where_scores_are_hard(
     np.testing.assert_allclose(s.u @ v, s.w @ s.y, atol=1e-9)  # sums of columns
 
 
-def test_derivatives_of_a_plan_across_are_differences(rng: np.random.Generator):
+def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator):
     s, p = sides(rng, 4, 5, 2), parameters(rng, 2)
     attention = made("sinkhorn", p)
     tight = Attention(attention.score, Sinkhorn(tolerance=1e-13), attention.value)
@@ -175,7 +177,7 @@ def test_masked_scores_are_masked_measures(rng: np.random.Generator):
     assert_close(*both, ulps=300)
 
 
-def test_a_mask_around_a_context_is_refused(rng: np.random.Generator):
+def test_a_mask_around_a_context_is_rejected(rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
     with pytest.raises(InvalidInputError, match=r"Cross\(Prefix\(dynamics"):
         Prefix(Sum(Drift(np.eye(3)), Cross(made("softmax", p), of_keys(s))))
@@ -209,7 +211,7 @@ def test_masked_heads_are_as_converged_as_the_worst(rng: np.random.Generator):
     assert_close(residual(Heads(stack_trees(heads))), max(parts))
 
 
-def test_what_looks_at_nothing_moves_tokens_inside_as_outside(
+def test_terms_without_attention_commute_with_a_context(
     rng: np.random.Generator,
 ):
     s, p = sides(rng), parameters(rng, 3)
@@ -220,7 +222,7 @@ def test_what_looks_at_nothing_moves_tokens_inside_as_outside(
         assert_close(inside, outside, scale=1.0)
 
 
-def test_a_projection_is_one_of_the_whole():
+def test_a_projection_inside_cross_attention_is_rejected():
     mu = Gaussian.from_moments(np.zeros(1), np.eye(1))
     dynamics = Cross(Projected(Perceptron(np.eye(1), np.eye(1))), mu)
     with pytest.raises(UnsupportedError, match=r"`Projected\(Cross\(dynamics, context"):
@@ -235,7 +237,7 @@ class OwnRows(AbstractCoupling):
         return Affine(jnp.eye(2), jnp.zeros(2))
 
 
-def test_a_coupling_that_says_nothing_is_refused_by_name():
+def test_a_coupling_without_cross_form_is_rejected_by_name():
     mu = Points.uniform(np.eye(2))
     attention = Attention(Dot(np.eye(2), np.eye(2)), OwnRows(), np.eye(2))
     with pytest.raises(UnsupportedError, match=r"`OwnRows` is not defined"):
@@ -243,7 +245,7 @@ def test_a_coupling_that_says_nothing_is_refused_by_name():
     assert not Cross(attention, mu).is_linearly_bounded(0.0, mu)
 
 
-def test_dimensions_that_differ_are_refused():
+def test_dimensions_that_differ_are_rejected():
     attention = attentions["softmax"](*[np.eye(2)] * 3)
     cross = Cross(attention, Points.uniform(np.ones((4, 3))))
     with pytest.raises(InvalidInputError, match=r"dimension 3 and .* dimension 2"):
@@ -254,7 +256,7 @@ BOUNDED: dict[str, bool] = {name: name != "exp" for name in unordered}
 
 
 @every_variant
-def test_growth_across_is_at_most_linear_but_of_exponentials(name: str):
+def test_growth_under_cross_attention_is_linear_except_exp(name: str):
     """Velocities far out, over the distance: bounded where that is claimed."""
     one, mu = np.eye(1), Points.uniform(np.ones((1, 1)))
     cross = Cross(attentions[name](one, one, one), Points.uniform([[1.0], [2.0]]))
@@ -265,7 +267,7 @@ def test_growth_across_is_at_most_linear_but_of_exponentials(name: str):
     assert (slopes[1] <= 1.01 * slopes[0]) == BOUNDED[name]
 
 
-def test_exponential_attention_to_one_key_blows_up_when_it_should():
+def test_exp_attention_to_one_key_blows_up_on_time():
     r"""$x' = e^x$ from 0: at $t = 1$."""
     one, key = np.eye(1), Points.uniform(np.ones((1, 1)))
     start = Points.uniform(np.zeros((1, 1)))
@@ -276,7 +278,7 @@ def test_exponential_attention_to_one_key_blows_up_when_it_should():
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "l2", "esp", "esp-soft"])
 @pytest.mark.parametrize("m", [9, 1])
-def test_weights_of_any_queries_times_the_keys_are_the_field(
+def test_attention_weights_times_keys_give_the_field(
     name: str, m: int, rng: np.random.Generator
 ):
     """At the queries and elsewhere; after even half-steps, too."""

@@ -76,9 +76,7 @@ def test_closed_forms_are_sums_over_nodes(
 
 
 @pytest.mark.parametrize("iterations", [1, 3])
-def test_closed_half_steps_are_those_of_nodes(
-    iterations: int, rng: np.random.Generator
-):
+def test_closed_half_steps_match_nodes(iterations: int, rng: np.random.Generator):
     p, (mu, nu) = gentle(rng), pair(rng)
     sides = Sides(*nodes(mu), *nodes(nu))
     law = attentions["sinkhorn"](
@@ -147,7 +145,9 @@ ON_A_LINE = [n for n in CONTINUOUS if n not in ("sinkhorn", *SORTED)]
 
 
 @pytest.mark.parametrize("name", ON_A_LINE)
-def test_tokens_look_at_a_gaussian_as_it_is(name: str, rng: np.random.Generator):
+def test_tokens_attend_to_a_gaussian_context_exactly(
+    name: str, rng: np.random.Generator
+):
     """Whose law is summed finely on a line, and about no special mean."""
     p, nu = gentle(rng, 1, 1), gaussian(rng, 1)
     sigma, t = abs(float(nu.factor[0, 0])), np.linspace(-9, 9, 2401)
@@ -164,13 +164,13 @@ def test_tokens_look_at_a_gaussian_as_it_is(name: str, rng: np.random.Generator)
 
 
 @pytest.mark.parametrize("name", ["sinkhorn", *SORTED])
-def test_plans_between_tokens_and_a_gaussian_are_refused(name: str):
+def test_plans_between_tokens_and_a_gaussian_are_rejected(name: str):
     eye, nu = np.eye(2), Gaussian.from_moments(np.zeros(2), np.eye(2))
     with pytest.raises(UnsupportedError, match="give the context as tokens"):
         Cross(attentions[name](eye, eye, eye), nu).field(0.0, Points.uniform(eye))
 
 
-def test_a_gaussian_that_looks_at_tokens_is_projected(rng: np.random.Generator):
+def test_a_gaussian_attending_to_tokens_is_projected(rng: np.random.Generator):
     p, mu = gentle(rng), gaussian(rng, 2)
     y = rng.normal(size=(5, 2))
     law = attentions["softmax"](p.Q, p.K, p.V, epsilon=p.epsilon)
@@ -185,7 +185,7 @@ def test_a_gaussian_that_looks_at_tokens_is_projected(rng: np.random.Generator):
     assert_close(factor, (u[:, None] * v).T @ z, ulps=1000)
 
 
-def test_even_half_steps_between_gaussians_go_by_the_nodes_of_both(
+def test_even_half_steps_between_gaussians_use_nodes_of_both(
     rng: np.random.Generator,
 ):
     p, mu, nu = gentle(rng), gaussian(rng, 2), gaussian(rng, 2, 1)
@@ -199,7 +199,9 @@ def test_even_half_steps_between_gaussians_go_by_the_nodes_of_both(
 
 @pytest.mark.slow_cases("esp")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn", "esp"])
-def test_a_density_looks_at_tokens_as_its_cells_do(name: str, rng: np.random.Generator):
+def test_a_density_attends_to_tokens_like_its_cells(
+    name: str, rng: np.random.Generator
+):
     p, y = parameters(rng, 1, 1), rng.normal(size=(6, 1))
     edges = [np.linspace(-4, 4, 25)]
     middles = np.linspace(-4, 4, 25)[1:] - 1 / 6
@@ -230,7 +232,7 @@ def test_heads_of_gaussians_add_up(rng: np.random.Generator):
     assert_close(v, both[0] + both[1])
 
 
-def test_a_gaussian_before_a_gaussian_moves_linearly(rng: np.random.Generator):
+def test_a_gaussian_with_a_gaussian_context_moves_linearly(rng: np.random.Generator):
     r"""$x' = Gx + V\alpha_Y$ with $G = V\Sigma_YA$ for softmax: by exponentials."""
     p, mu, nu = parameters(rng, 2), gaussian(rng, 2), gaussian(rng, 2)
     law = attentions["softmax"](p.Q, p.K, p.V, epsilon=p.epsilon)
@@ -246,7 +248,7 @@ def test_a_gaussian_before_a_gaussian_moves_linearly(rng: np.random.Generator):
     np.testing.assert_allclose(end.covariance, Sigma, rtol=1e-5)
 
 
-def test_a_context_that_moves_passes_through_its_frames(rng: np.random.Generator):
+def test_a_moving_context_interpolates_its_frames(rng: np.random.Generator):
     """With an error of the fourth order in between; a Gaussian by its factor."""
     nu = gaussian(rng, 2)
 
@@ -267,7 +269,7 @@ def test_a_context_that_moves_passes_through_its_frames(rng: np.random.Generator
 
 @pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
-def test_queries_before_a_moving_context_follow_the_equation(
+def test_queries_with_a_moving_context_follow_the_equation(
     name: str, rng: np.random.Generator
 ):
     """Keys that turn, exactly known, against SciPy with the definition in NumPy."""
@@ -290,7 +292,7 @@ def test_queries_before_a_moving_context_follow_the_equation(
     )
 
 
-def test_frames_that_make_no_curve_are_refused():
+def test_invalid_context_frames_are_rejected():
     mu = Points.uniform(np.eye(2))
     with pytest.raises(InvalidInputError, match="at least two frames"):
         MovingContext.from_frames([0.0], [mu])

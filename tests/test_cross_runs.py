@@ -66,7 +66,7 @@ def frames_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.slow_cases("--1")
 @pytest.mark.parametrize(("when", "frame"), [("", -1), (":0.2", 2), (":moving", 0)])
-def test_a_run_is_looked_at_as_it_ended_or_when_it_is_said(
+def test_a_context_run_is_read_at_its_end_or_a_given_time(
     when: str, frame: int, encoder: Path
 ):
     """With its weights, and other ones than those that look."""
@@ -114,7 +114,7 @@ def test_a_layer_of_a_decoder_adds_self_and_cross_attention(tokens: Path):
     assert_close(v, expected, ulps=1000, scale=1.0)
 
 
-def test_layers_share_their_context(tokens: Path):
+def test_layers_share_one_context(tokens: Path):
     layers: list[dict] = [{"t": 0.0, "A": -1.0}, {"t": 0.1, "A": 1.0}]
     own = member(parse({"n": 3, "context": f"@{tokens}", "layers": layers}))
     assert isinstance(own.dynamics, Cross)
@@ -126,7 +126,7 @@ def test_layers_share_their_context(tokens: Path):
 
 
 @pytest.mark.parametrize("key", [{"context": "gaussian"}, {"options": "tau=1"}])
-def test_a_run_has_nothing_that_all_its_layers_have(key: dict):
+def test_run_keys_that_every_layer_overrides_are_rejected(key: dict):
     (name,) = key
     layers = [{"t": t, **key} for t in (0.0, 0.1)]
     with pytest.raises(
@@ -145,7 +145,7 @@ def stored(path: Path) -> dict[str, bytes]:
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
 
-def test_a_resumed_run_looks_at_the_same_or_is_refused(tokens: Path, encoder: Path):
+def test_a_resumed_run_has_the_same_context_or_is_rejected(tokens: Path, encoder: Path):
     """At a file and a run that moves: to the same bytes, and at no other tokens."""
     folder = tokens.parent
     term = {"context": f"{encoder}:moving", "V": 0.5}
@@ -207,7 +207,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_does_not_go_together_is_refused(name: str, encoder: Path):
+def test_incompatible_context_keys_are_rejected(name: str, encoder: Path):
     values, message = REFUSALS[name]
     context = str(values.get("context", "gaussian")).replace("RUN", str(encoder))
     values = {**values, **({"context": context} if "context" in values else {})}
@@ -216,7 +216,7 @@ def test_what_does_not_go_together_is_refused(name: str, encoder: Path):
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_the_mean_of_a_context_is_a_vector_whatever_the_heads(heads: int):
+def test_context_mean_is_a_vector_for_any_heads(heads: int):
     """And fixes the dimension."""
     of_heads = {"heads": heads, "A": [1.0] * heads, "V": [1.0] * heads}
     law = {"context": "gaussian", "context_mean": [1.0, -2.0]}
@@ -230,7 +230,7 @@ def test_the_mean_of_a_context_is_a_vector_whatever_the_heads(heads: int):
     np.testing.assert_array_equal(context.mean, [1.0, -2.0])
 
 
-def test_what_is_looked_at_must_fit(
+def test_a_context_must_have_the_right_dimension(
     tokens: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Dense sums over pairs with all keys; frames that are passed through."""
@@ -249,7 +249,7 @@ def test_what_is_looked_at_must_fit(
         runs.start(parse({**spec, "drift": drift}))
 
 
-def test_files_of_contexts_lie_where_they_are_named(tmp_path: Path):
+def test_context_files_are_resolved_from_the_spec(tmp_path: Path):
     values = {
         "context": "enc.zarr:moving",
         "terms": [{"context": "@c.npy"}, {"context": "gaussian"}],
@@ -282,7 +282,7 @@ def test_a_comparison_has_one_context_for_all(cli: Run):
 
 
 @pytest.mark.slow  # its error bars are other grids
-def test_a_density_before_a_law_is_moved_linearly():
+def test_a_density_with_a_gaussian_context_moves_linearly():
     r"""$x' = \Sigma_YAx + \alpha_Y$ for softmax: the moments of its cells."""
     spec = {"measure": "grid", "cells": 64, "A": -1.0, "t": 0.4, "context": "gaussian"}
     result = runs.execute(parse({**spec, "context_mean": 0.5, "frames": 2}))

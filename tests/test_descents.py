@@ -91,7 +91,9 @@ def stop_after_one(progress: runs.Progress) -> None:
 
 @pytest.mark.slow_cases("interaction", "gaussian divergence", "gaussian entropy", *SLOW)
 @pytest.mark.parametrize("name", list(DESCENTS))
-def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -> None:
+def test_a_gradient_flow_decreases_its_energy_and_resumes(
+    name: str, tmp_path: Path
+) -> None:
     spec = parse({**SHORT, **DESCENTS[name]})
     whole = runs.execute(spec, out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
@@ -113,7 +115,7 @@ def test_a_descent_is_observed_falls_and_is_resumed(name: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", list(DESCENTS))
-def test_a_descent_is_made_in_single_precision(name: str) -> None:
+def test_a_gradient_flow_runs_in_single_precision(name: str) -> None:
     """Of options that are numbers or lists, too, where JAX rounds to single."""
     spec = parse({**SHORT, **DESCENTS[name], "precision": "single"})
     with jax.enable_x64(False):
@@ -128,7 +130,7 @@ def test_an_energy_that_is_infinite_does_not_fall() -> None:
     assert fall.text.startswith("unknown")
 
 
-def test_a_fall_remembers_its_largest_rise() -> None:
+def test_energy_decrease_records_the_largest_rise() -> None:
     fall = runs.EnergyChange.from_values(np.array([3.0, 4.0, 1.0])).add_frames(
         np.array([0.5, 0.75])
     )
@@ -266,7 +268,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_what_no_flow_descends_is_refused_before_the_start(
+def test_energies_without_gradient_flow_are_rejected_before_the_start(
     name: str, tmp_path: Path
 ) -> None:
     keys, error, words = REFUSED[name]
@@ -277,7 +279,7 @@ def test_what_no_flow_descends_is_refused_before_the_start(
 
 
 @pytest.mark.slow
-def test_the_command_line_runs_reports_draws_and_refuses(
+def test_gradient_flows_work_from_the_command_line(
     cli: Command, tmp_path: Path
 ) -> None:
     np.save(tmp_path / "target.npy", np.array(TARGET))
@@ -313,7 +315,7 @@ def test_a_sweep_varies_the_energy_and_its_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_down_another_energy(cli: Command, tmp_path: Path) -> None:
+def test_a_run_continues_along_another_energy(cli: Command, tmp_path: Path) -> None:
     own = ("--measure", "gaussian", "--t", "0.1", "--frames", "3")
     assert cli("simulate", *own, "--V=-1", "--A", "1", "--out", "first").code == 0
     more = ("--from", "first", "--flow-of", "interaction", "--t", "0.2")

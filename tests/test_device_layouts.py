@@ -42,33 +42,33 @@ def more() -> dict[str, Any]:
     return computed("all_velocities", "more_flows", "noisy_flows")
 
 
-def test_velocities_are_those_of_one_device(measured: dict[str, Any]):
+def test_velocities_match_one_device(measured: dict[str, Any]):
     assert {k: v for k, v in measured["velocities"].items() if v > 3e-14} == {}
 
 
 @pytest.mark.slow
-def test_velocities_of_every_attention_are_those_of_one_device(more: dict[str, Any]):
+def test_velocities_of_every_attention_match_one_device(more: dict[str, Any]):
     deviations = more["all_velocities"]
     assert len(deviations) >= 12
     assert {k: v for k, v in deviations.items() if v > 3e-14} == {}
 
 
-def test_masks_heads_and_derivatives_are_those_of_one_device(measured: dict[str, Any]):
+def test_masks_heads_and_derivatives_match_one_device(measured: dict[str, Any]):
     assert {k: v for k, v in measured["others"].items() if v > 1e-14} == {}
 
 
-def test_flows_are_those_of_one_device(measured: dict[str, Any]):
+def test_flows_match_one_device(measured: dict[str, Any]):
     assert {k: v for k, v in measured["flows"].items() if v > 1e-13} == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["more_flows", "noisy_flows"])
-def test_more_flows_are_those_of_one_device(part: str, more: dict[str, Any]):
+def test_more_flows_match_one_device(part: str, more: dict[str, Any]):
     """Steps under noise are coarse, so that rounding changes no path."""
     assert {k: v for k, v in more[part].items() if v > 1e-13} == {}
 
 
-def test_a_blow_up_is_that_of_one_device(measured: dict[str, Any]):
+def test_a_blow_up_matches_one_device(measured: dict[str, Any]):
     found = measured["blow_ups"]
     assert found["status"] == ["blow-up", "blow-up"]
     alone, shared = found["t_star"]

@@ -85,7 +85,9 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.param(["--processes", "2", "--devices", "8"], marks=pytest.mark.slow),
     ],
 )
-def test_processes_compute_one_flow(alone: Path, options: list[str], tmp_path: Path):
+def test_several_processes_compute_one_flow(
+    alone: Path, options: list[str], tmp_path: Path
+):
     done = call("simulate", *TOKENS, "--out", "run.zarr", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert f"{options[1]} processes: " in done.stderr  # seconds, and MB of each
@@ -141,7 +143,7 @@ def test_draws_without_tokens_are_shared_to_the_bit(keys: str, tmp_path: Path):
     assert len(endings) == (2 if "gaussian" in keys else 1)
 
 
-def test_draws_of_gaussians_go_on_by_one_process_too():
+def test_draws_of_gaussians_continue_on_one_process():
     spec = RunSpec(measure="gaussian", draws=3, t=0.5, A="normal")
     alone, by_one = (
         runs.execute(spec, layout=layout).measures
@@ -165,7 +167,7 @@ def test_what_processes_share_are_all_members(monkeypatch: pytest.MonkeyPatch):
             assert Layout.from_count(1).share(members) == share
 
 
-def test_devices_that_would_have_nothing_to_do_are_refused(
+def test_idle_devices_are_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ):
     one = Layout.from_count(1)
@@ -175,7 +177,7 @@ def test_devices_that_would_have_nothing_to_do_are_refused(
         runs.execute(spec, layout=one)
 
 
-def test_a_refusal_is_that_of_one_process(tmp_path: Path):
+def test_errors_match_those_of_one_process(tmp_path: Path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
     done = call("simulate", "--out", "taken", "--processes", "2", cwd=tmp_path)
@@ -205,7 +207,7 @@ def test_a_process_that_fails_is_named_with_its_reason(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_by_as_many_as_it_began_with(tmp_path: Path):
+def test_a_run_resumes_with_its_number_of_processes(tmp_path: Path):
     options = ["--out", "run", "--processes", "2", "--devices", "4"]
     parent = subprocess.Popen(
         [*COMMAND, "simulate", *LONG, *options],
@@ -255,7 +257,7 @@ def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
 
 @pytest.mark.slow_cases("3-0", "3-1")
 @pytest.mark.parametrize(("processes", "victim"), [(2, 1), (3, 0), (3, 1)])
-def test_a_process_that_is_lost_is_named_and_the_run_goes_on(
+def test_a_lost_process_is_named_and_the_run_resumes(
     processes: int, victim: int, tmp_path: Path, cli: Callable[..., Finished]
 ):
     """By one process less, to what this process computes alone."""
@@ -310,7 +312,7 @@ def test_a_sum_over_processes_that_fails_is_no_internal_error(
 
 
 @pytest.mark.parametrize(("index", "said"), [(0, "nothing is stored"), (1, "")])
-def test_the_first_process_alone_says_what_is_stored(
+def test_only_the_first_process_reports_the_store(
     index: int,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -324,7 +326,7 @@ def test_the_first_process_alone_says_what_is_stored(
         integrate(RunSpec(n=3), None, json=False, plugins=[])
 
 
-def test_who_was_lost_is_told_from_those_that_follow():
+def test_the_lost_process_is_told_apart_from_its_followers():
     killed, aborted, told = End(-9, 0), End(-6, 0), End(8, 0)
     assert find_lost_process({0: told, 1: aborted, 2: killed}, 3) == 2
     assert find_lost_process({0: killed, 1: aborted}, 2) == 0
@@ -339,7 +341,7 @@ def test_who_was_lost_is_told_from_those_that_follow():
     assert find_lost_process({1: End(3, 0)}, 2) == 1
 
 
-def test_the_command_of_a_process_is_that_of_its_parent():
+def test_the_command_of_a_process_matches_its_parent():
     typed = words("simulate --processes 3 --n 5 --devices=2 -- keys.toml")
     told = command(typed, "127.0.0.1:4000/1/3", 6)
     assert told == words(
@@ -347,7 +349,7 @@ def test_the_command_of_a_process_is_that_of_its_parent():
     )
 
 
-def test_where_a_process_is_to_join_is_read_or_refused():
+def test_the_coordinator_address_is_read_or_rejected():
     assert parse_place("node1:1234/2/8") == Place("node1:1234", 2, 8)
     assert parse_place("slurm") == Place()
     for text in (
@@ -367,7 +369,7 @@ def test_where_a_process_is_to_join_is_read_or_refused():
         devices_per_process(6, 4)
 
 
-def test_sums_of_one_machine_do_not_listen_at_the_name_of_the_host(
+def test_one_machine_listens_on_loopback_only(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "lo")
@@ -390,7 +392,7 @@ def test_numbers_of_processes_and_devices_have_a_bound(
     assert number in done.err
 
 
-def test_what_cannot_be_shared_is_refused():
+def test_work_that_cannot_be_shared_is_rejected():
     for spec in (RunSpec(reduction="cells"), RunSpec.model_construct(forward=True)):
         with pytest.raises(InvalidInputError, match=r"(?i:leave) .*out.* the devices"):
             check_layout(runs.Setup(spec), Layout.from_count(1))
@@ -416,7 +418,7 @@ wait -n && wait -n
 
 
 @pytest.mark.slow
-def test_the_scripts_for_slurm_run_and_go_on(alone: Path, tmp_path: Path):
+def test_slurm_scripts_run_and_resume(alone: Path, tmp_path: Path):
     tools = tmp_path / "tools"
     tools.mkdir()
     meanfield = f'#!/bin/bash\nexec {sys.executable} -m meanfield "$@"\n'

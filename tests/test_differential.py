@@ -28,7 +28,7 @@ def weights(Q: np.ndarray, K: np.ndarray, x: np.ndarray, epsilon: float) -> np.n
     return softmax(Parameters(Q, K, K, epsilon), x, x, np.full(n, 1 / n)) / n
 
 
-def test_the_velocity_is_that_of_two_softmaxes(rng: Generator):
+def test_the_velocity_matches_two_softmaxes(rng: Generator):
     x = rng.normal(size=(12, 3))
     Q, K, Q2, K2, V = rng.normal(size=(5, 3, 3))
     mu = Points.uniform(x)
@@ -127,7 +127,7 @@ def test_normalised_heads_keep_no_gaussian(rng: Generator):
         ({"lambda": True}, "`lambda` is no truth value"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict, message: str):
+def test_options_that_do_not_fit_are_rejected(options: dict, message: str):
     """A word is no truth value: `no` would switch on what it refuses."""
     spec = parse({"attention": "differential", "d": 2, "n": 2, "options": options})
     with pytest.raises(InvalidInputError, match=message):

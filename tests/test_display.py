@@ -77,7 +77,7 @@ def card_of(thing: Any) -> str:
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_an_object_says_what_it_is(name: str):
+def test_repr_describes_the_object(name: str):
     thing, words = SHOWN[name]
     line = repr(thing)
     assert "\n" not in line
@@ -89,7 +89,7 @@ def test_an_object_says_what_it_is(name: str):
 
 
 @pytest.mark.parametrize("name", ["tokens", "a Gaussian", "a density", "an attention"])
-def test_what_has_no_numbers_is_shown_by_its_shapes(name: str):
+def test_abstract_arrays_are_shown_by_their_shapes(name: str):
     """Tracers, stacks, outlines and filtered trees."""
     thing, _ = SHOWN[name]
     seen = []
@@ -107,7 +107,7 @@ def test_tokens_that_are_not_finite_are_shown():
     assert "not finite" in card_of(lost)
 
 
-def test_a_trajectory_says_how_it_ended():
+def test_repr_of_a_trajectory_has_its_ending():
     start = SHOWN["a Gaussian"][0]
     moved = flow(attentions["softmax"](-ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
     line = repr(moved)
@@ -120,7 +120,7 @@ def test_a_trajectory_says_how_it_ended():
     assert card_of(blown_up).count("<polyline") == 1
 
 
-def test_registries_say_what_they_hold():
+def test_repr_of_a_registry_lists_its_names():
     assert repr(clouds).startswith("<registry, initial cloud: ")
     assert "softmax, differential, l2" in repr(attentions)
     table = card_of(attentions)
@@ -136,7 +136,7 @@ assert not {"matplotlib", "xarray", "PIL"} & set(sys.modules)
 """
 
 
-def test_what_is_printed_loads_no_pictures():
+def test_repr_does_not_import_plotting():
     code = [sys.executable, "-c", PRINTED]
     done = subprocess.run(code, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -144,7 +144,7 @@ def test_what_is_printed_loads_no_pictures():
 
 
 @pytest.mark.slow
-def test_progress_is_shown_where_it_is_asked_for(capfd: pytest.CaptureFixture[str]):
+def test_progress_is_shown_only_on_request(capfd: pytest.CaptureFixture[str]):
     """And changes no number; without it nothing calls back to the host to show it."""
     attention, start = attentions["softmax"](-ONE, ONE, ONE), SHOWN["a Gaussian"][0]
     silent = flow(attention, start, [0.0, 1.0])
@@ -158,6 +158,6 @@ def test_progress_is_shown_where_it_is_asked_for(capfd: pytest.CaptureFixture[st
     np.testing.assert_array_equal(shown.final.factor, silent.final.factor)
 
 
-def test_what_is_no_meter_is_refused():
+def test_an_invalid_progress_meter_is_rejected():
     with pytest.raises(InvalidInputError, match=r"`diffrax.TextProgressMeter\(\)`"):
         check_progress(True)

@@ -62,7 +62,7 @@ def grid(mean: float, deviation: float, cells: int = 200) -> Grid:
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_tokens_are_as_far_as_the_linear_programme_says(
+def test_token_distances_match_the_linear_programme(
     rng: np.random.Generator, d: int
 ) -> None:
     (x, v), (y, w) = tokens(rng, 7, d), tokens(rng, 5, d)
@@ -71,7 +71,7 @@ def test_tokens_are_as_far_as_the_linear_programme_says(
     assert found.error == 0
 
 
-def test_excluded_tokens_do_not_count(rng: np.random.Generator) -> None:
+def test_excluded_tokens_have_no_influence(rng: np.random.Generator) -> None:
     for d in (1, 2):
         (x, v), (y, w) = tokens(rng, 6, d), tokens(rng, 5, d)
         far, none = np.vstack([x, 1e3 * np.ones((1, d))]), np.append(v, 0)
@@ -156,7 +156,7 @@ def plane(mean: np.ndarray, cells: int) -> Grid:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "grid"])
-def test_a_density_in_the_plane_is_a_known_way_from_translated_tokens(
+def test_distance_of_a_plane_density_to_translated_tokens(
     kind: str,
 ) -> None:
     """A translate is |a| away, to within the error that is reported."""
@@ -184,7 +184,7 @@ def test_atoms_have_the_moments_that_their_error_says(rank: int) -> None:
     assert len(atoms.x) <= 1000
 
 
-def test_a_dirac_is_a_root_mean_square_away(rng: np.random.Generator) -> None:
+def test_distance_to_a_dirac_is_the_root_mean_square(rng: np.random.Generator) -> None:
     mean, x = np.array([0.2, 0.1]), rng.normal(size=(5, 2))
     expected = np.sqrt(np.mean(np.sum((x - mean) ** 2, axis=1)))
     dirac = Gaussian(jnp.asarray(mean), jnp.zeros((2, 2)))
@@ -334,7 +334,7 @@ def test_slices_on_the_line_are_the_distance_itself() -> None:
         ),
     ],
 )
-def test_what_has_no_distance_says_so_in_a_line(
+def test_pairs_without_distance_raise_a_one_line_error(
     mu: AbstractMeasure, nu: AbstractMeasure, message: str
 ) -> None:
     with pytest.raises((InvalidInputError, UnsupportedError), match=message) as raised:
@@ -393,7 +393,7 @@ def test_single_precision_holds_the_smallest_clouds(rng: np.random.Generator) ->
 
 
 @pytest.mark.parametrize("d", [1, 2])
-def test_runs_that_differ_by_little_are_as_far_as_their_tokens(
+def test_small_distances_between_runs_keep_their_digits(
     rng: np.random.Generator, d: int
 ) -> None:
     """Whatever the order of the tokens, and where one side has each of them twice."""
@@ -409,7 +409,7 @@ def test_runs_that_differ_by_little_are_as_far_as_their_tokens(
 
 
 @pytest.mark.parametrize("far", [1e3, 1e8, 1e30])
-def test_tokens_are_matched_beside_others_far_away(
+def test_near_tokens_are_matched_exactly_despite_far_ones(
     rng: np.random.Generator, far: float
 ) -> None:
     """An outlier in both clouds, and two groups: each is matched by itself."""
@@ -426,7 +426,7 @@ def test_tokens_are_matched_beside_others_far_away(
 
 
 @pytest.mark.parametrize("d", [1, 2])
-def test_an_error_says_what_no_number_can_hold(
+def test_distance_errors_cover_underflow_and_overflow(
     rng: np.random.Generator, d: int
 ) -> None:
     """A weight below all sums, far away; costs below the smallest of floats."""

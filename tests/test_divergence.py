@@ -57,7 +57,7 @@ def clouds(rng: np.random.Generator) -> tuple[np.ndarray, ...]:
     return x, u / u.sum(), y, np.full(5, 1 / 5)
 
 
-def test_the_value_is_that_of_pots_plans(clouds: tuple[np.ndarray, ...]) -> None:
+def test_the_value_matches_pots_plans(clouds: tuple[np.ndarray, ...]) -> None:
     x, u, y, v = clouds
 
     def cost(*pair: np.ndarray) -> float:
@@ -74,7 +74,7 @@ def test_the_value_is_that_of_pots_plans(clouds: tuple[np.ndarray, ...]) -> None
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-def test_the_slope_is_the_difference_of_pots_barycentres(
+def test_the_gradient_is_the_difference_of_pots_barycentres(
     clouds: tuple[np.ndarray, ...],
 ) -> None:
     x, u, y, v = clouds
@@ -105,7 +105,7 @@ def test_values_change_by_the_first_variation(clouds: tuple[np.ndarray, ...]) ->
     )
 
 
-def test_between_gaussians_it_is_in_closed_form() -> None:
+def test_divergence_of_gaussians_matches_the_closed_form() -> None:
     """Gauss–Hermite nodes meet it to 3e-12 of order 40, and to rounding of 60."""
     alpha, X = np.array([0.3]), np.array([[0.8]])
     beta, Y = np.array([-0.5]), np.array([[1.3]])
@@ -115,7 +115,7 @@ def test_between_gaussians_it_is_in_closed_form() -> None:
     np.testing.assert_allclose(energy(mu), divergence(x, u, y, v), rtol=1e-12)
 
 
-def test_between_gaussians_of_the_plane_slopes_are_those_of_values() -> None:
+def test_divergence_gradients_of_plane_gaussians_match_differences() -> None:
     X = np.array([[0.9, 0.0], [0.3, 0.5]])
     Y = np.array([[0.5, 0.2], [0.0, 1.1]])
     target = Gaussian(jnp.array([0.4, -0.2]), jnp.asarray(Y))
@@ -175,7 +175,7 @@ def compiled(nu: Points, mu: Points, epsilon: Array) -> Array:
 
 @pytest.mark.parametrize("away", [0.0, 1.0])
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1e-2])
-def test_clouds_that_have_collapsed_are_told_apart(
+def test_collapsed_clouds_have_a_positive_divergence(
     rng: np.random.Generator, size: float, away: float
 ) -> None:
     """Far below the bandwidth, where potentials are logarithms of one and rounding."""
@@ -190,7 +190,7 @@ def test_clouds_that_have_collapsed_are_told_apart(
 
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-4, 1e-6])
-def test_small_bandwidths_have_the_value_of_plain_transport_or_none(
+def test_divergence_at_small_bandwidths_is_plain_transport_or_nan(
     epsilon: float,
 ) -> None:
     """Half of W₂² by POT, to a bandwidth; no number where plans were not solved."""
@@ -203,7 +203,7 @@ def test_small_bandwidths_have_the_value_of_plain_transport_or_none(
     assert np.isnan(found) or abs(found - expected) < epsilon
 
 
-def test_a_value_of_unsolved_plans_raises_outside_a_program() -> None:
+def test_unconverged_divergence_raises_outside_jit() -> None:
     value, residual = jnp.ones(()), jnp.asarray(0.3)
     with pytest.raises(SimulationError, match="`epsilon`"):
         require_converged(value, residual, 1000)
@@ -212,7 +212,7 @@ def test_a_value_of_unsolved_plans_raises_outside_a_program() -> None:
 
 
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1.0])
-def test_gaussians_that_have_collapsed_are_told_apart(size: float) -> None:
+def test_collapsed_gaussians_have_a_positive_divergence(size: float) -> None:
     """On the line, from the printed form in sixty digits."""
 
     def gain(sigma: Decimal, tau: Decimal) -> Decimal:

@@ -30,14 +30,14 @@ def prose(page: Path) -> str:
 
 
 @pytest.mark.parametrize("page", [*PAGES, *DECISIONS], ids=lambda page: page.stem)
-def test_links_lead_to_files(page: Path):
+def test_links_point_to_existing_files(page: Path):
     targets = re.findall(r"\]\(([\w./-]+(?:\.\w+|/))\)", prose(page))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_paths_are_there(page: Path):
+def test_paths_in_pages_exist(page: Path):
     paths = [s for s in spans(page) if re.fullmatch(r"[\w./-]+(\.py|/)", s)]
     named = [path for path in paths if not re.search(STANDS_FOR_OTHERS, path)]
     exists = lambda path: any((folder / path).exists() for folder in FOLDERS)
@@ -53,7 +53,7 @@ def test_names_of_the_map_are_defined():
     assert not missing
 
 
-def test_the_map_says_in_which_files_things_are():
+def test_names_in_the_map_are_defined_in_the_stated_files():
     """`NAME` in `FILE`, `NAME` (`FILE`) and `NAME`, `FILE`."""
     between = r"(?: in |,? \(|, )"
     pairs = re.findall(rf"`([\w.]+)`{between}\s*`([\w/]+\.py)`", " ".join(MAP.split()))
@@ -70,7 +70,7 @@ def is_defined(name: str, path: str) -> bool:
     return bool(re.search(pattern, text, flags=re.MULTILINE))
 
 
-def test_the_map_has_every_part_of_the_package():
+def test_the_map_lists_every_part_of_the_package():
     public = [file for file in PACKAGE.iterdir() if not file.name.startswith("_")]
     parts = [f"{p.name}/" if p.is_dir() else p.name for p in public]
     known = [part for part in parts if part.endswith(("/", ".py"))]
@@ -78,11 +78,11 @@ def test_the_map_has_every_part_of_the_package():
     assert not unnamed
 
 
-def test_the_map_has_two_pages():
+def test_the_map_fits_on_two_pages():
     assert len(MAP.split()) <= 1300
 
 
-def test_the_index_has_every_decision():
+def test_the_index_lists_every_decision():
     listed = re.findall(r"\((2[\w-]+\.md)\)", INDEX.read_text(encoding="utf-8"))
     assert sorted(listed) == [file.name for file in DECISIONS]
 

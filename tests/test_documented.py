@@ -28,19 +28,19 @@ SMALLER = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_shows_is_so(page: Path, tmp_path: Path):
+def test_commands_and_output_of_pages_are_correct(page: Path, tmp_path: Path):
     differences = list(tried(page, furnished(tmp_path, page), SMALLER))
     assert not differences, "\n".join(differences)
 
 
-def test_pages_show_something():
+def test_every_page_has_commands():
     assert all(blocks(page) for page in PAGES if page.stem != "glossary")
 
 
 @pytest.mark.parametrize(
     "page", [*PAGES, ROOT / "docs" / "extending.md"], ids=lambda page: page.stem
 )
-def test_words_that_a_shell_would_change_are_quoted(page: Path):
+def test_special_shell_characters_are_quoted(page: Path):
     scripts = [commands(b.text) for b in blocks(page) if b.language in ("sh", "bash")]
     lines = [line for script in scripts for line in script.splitlines()]
     ours = [line for line in lines if line.lstrip().startswith("meanfield ")]
@@ -48,22 +48,22 @@ def test_words_that_a_shell_would_change_are_quoted(page: Path):
     assert words == []
 
 
-def test_what_is_smaller_stands_in_the_readme():
+def test_commands_replaced_in_tests_occur_in_the_pages():
     shown = "\n".join(block.text for page in PAGES for block in blocks(page))
     assert [long for long in SMALLER if long not in shown] == []
 
 
-def test_a_command_goes_on_after_a_backslash_and_setting_up_is_left_out():
+def test_commands_join_backslashes_and_skip_setup():
     text = "make demo\nmeanfield list \\\n    clouds\npip install .\n"
     assert commands(text) == "meanfield list      clouds"
 
 
-def test_dots_stand_for_anything_and_other_words_do_not():
+def test_ellipses_match_anything_and_words_only_themselves():
     assert agree("ended  in ... s\n", "ended in 1.5 s\n")
     assert not agree("ended in ... s\n", "began in 1.5 s\n")
 
 
-def test_numbers_agree_but_for_their_last_digits_and_counts_exactly():
+def test_floats_match_up_to_last_digits_and_integers_exactly():
     assert agree("t star 0.25 ± 1.2e-09, -3.1", "t star 0.2500000002 ± 9.1e-10, -3.12")
     assert not agree("t star 0.25", "t star 0.26")
     assert agree("t star 0.2500000002", "t star 0.25000000413")

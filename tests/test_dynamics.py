@@ -59,7 +59,7 @@ def before(n: int) -> np.ndarray:
 
 @pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
-def test_prefix_is_the_restricted_measure(name: str, rng: np.random.Generator):
+def test_prefix_uses_the_restricted_measure(name: str, rng: np.random.Generator):
     """Token by token, against the reference on the tokens seen and no other."""
     c = case(rng)
     v = velocities(Prefix(c.attention(name)), c.points())
@@ -69,7 +69,7 @@ def test_prefix_is_the_restricted_measure(name: str, rng: np.random.Generator):
 
 @pytest.mark.slow_cases("esp-soft-published", "esp-soft")
 @every_variant
-def test_window_is_the_restricted_measure(name: str, rng: np.random.Generator):
+def test_window_uses_the_restricted_measure(name: str, rng: np.random.Generator):
     c = case(rng)
     position = np.linspace(0, 1, 7)
     lag = position[:, None] - position[None, :]
@@ -94,7 +94,7 @@ def row_wise() -> list[str]:
 
 @pytest.mark.parametrize("name", row_wise())
 @pytest.mark.parametrize("mask", [causal, Window(0.4)], ids=["causal", "window"])
-def test_masked_scores_are_the_fast_prefix(
+def test_masked_scores_match_the_fast_prefix(
     name: str, mask: Mask, rng: np.random.Generator
 ):
     c = case(rng)
@@ -106,7 +106,7 @@ def test_masked_scores_are_the_fast_prefix(
 
 @pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
-def test_the_future_has_no_influence(name: str, rng: np.random.Generator):
+def test_later_tokens_have_no_influence(name: str, rng: np.random.Generator):
     """The derivative of token i's velocity by token j > i is zero, exactly."""
     c = case(rng, n=5, d=2)
     prefix, mu = Prefix(c.attention(name)), c.points()
@@ -184,7 +184,7 @@ def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
         assert_close(np.triu(matrix, 1), np.zeros((4, 4)))
 
 
-def test_drifts_have_no_plan_beside_one_that_has(rng: np.random.Generator):
+def test_drifts_contribute_no_attention_matrix(rng: np.random.Generator):
     c = case(rng, n=4)
     mu, attention = c.points(), c.attention("softmax")
     drift, eye = Drift(np.eye(mu.dimension)), np.eye(mu.dimension)
@@ -320,7 +320,7 @@ def test_heads_of_a_prefix_and_prefix_of_heads_agree(rng: np.random.Generator):
     assert_close(velocities(outside, c.points()), velocities(inside, c.points()))
 
 
-def test_unlike_dynamics_do_not_stack(rng: np.random.Generator):
+def test_different_dynamics_cannot_be_stacked(rng: np.random.Generator):
     c, wide = case(rng), case(rng, d=4)
     for others in (
         [c.attention("softmax"), c.attention("l2")],
@@ -378,7 +378,7 @@ def test_depth_composes_with_everything(rng: np.random.Generator):
     assert_close(velocities(layers, c.points(), 1.2), expected)
 
 
-def test_depths_that_do_not_fit_are_refused(rng: np.random.Generator):
+def test_depths_that_do_not_fit_are_rejected(rng: np.random.Generator):
     _, _, stack = layered(rng)
     for refused in (
         lambda: Layers([0.0, 1.0], stack),

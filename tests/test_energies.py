@@ -52,7 +52,7 @@ def test_energies_of_points_are_sums_over_pairs(
     assert_close(value(energy, with_excluded(c)[0]), expected, ulps=200, scale=1.0)
 
 
-def test_the_sinkhorn_energy_is_that_of_the_plan_of_pot(
+def test_the_sinkhorn_energy_matches_the_plan_of_pot(
     rng: np.random.Generator,
 ) -> None:
     """Castin2025, eq. (5.11) and remark 5.2: two kernels, one number."""
@@ -136,7 +136,7 @@ def test_energies_are_differentiable_through_their_potentials(
     np.testing.assert_allclose(through / c.w[:, None], got, atol=POTENTIALS)
 
 
-def test_the_entropy_is_minus_scipys(rng: np.random.Generator) -> None:
+def test_entropy_is_minus_scipy_entropy(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 3)
     alpha, Sigma = np.asarray(mu.mean), np.asarray(mu.covariance)
     law = multivariate_normal(alpha, Sigma)  # pyright: ignore[reportArgumentType]
@@ -198,7 +198,7 @@ def test_energies_add_up(rng: np.random.Generator) -> None:
     assert_close(value(both, small), value(one, small) - 0.5 * value(two, small))
 
 
-def test_what_has_no_meaning_is_refused(rng: np.random.Generator) -> None:
+def test_undefined_energies_are_rejected(rng: np.random.Generator) -> None:
     c, mu = case(rng, n=3, d=2), gaussian(rng, 2)
     with pytest.raises(UnsupportedError, match="no density"):
         Entropy()(c.points())

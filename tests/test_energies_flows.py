@@ -74,7 +74,9 @@ def test_sinkhorn_attention_is_a_wasserstein_flow(rng: np.random.Generator) -> N
 
 
 @pytest.mark.parametrize("r", [1, 2])
-def test_it_is_one_on_gaussians_too(r: int, rng: np.random.Generator) -> None:
+def test_sinkhorn_attention_is_a_wasserstein_flow_on_gaussians(
+    r: int, rng: np.random.Generator
+) -> None:
     mu, A = gaussian(rng, 2, r), symmetric(rng, 2)
     got = affine(GradientFlow(SinkhornEnergy(A, np.eye(2), 0.8)), mu)
     expected = affine(attentions["sinkhorn"](A, np.eye(2), -A, epsilon=0.8), mu)
@@ -180,7 +182,7 @@ def test_the_steepest_rate_of_points_is_the_square_of_differences_of_sums(
 
 
 @pytest.mark.parametrize("r", [1, 2])
-def test_the_steepest_rate_is_that_of_gaussians_in_their_gradient_flow(
+def test_the_steepest_rate_matches_gaussians_in_their_gradient_flow(
     r: int, rng: np.random.Generator
 ) -> None:
     """A difference of energies by Gauss--Hermite nodes, a short while either way."""
@@ -228,7 +230,7 @@ def rates(
     return dissipation(energy, mu, field), change / (2 * h)
 
 
-def test_the_distance_of_covariances_is_that_of_pot(rng: np.random.Generator) -> None:
+def test_the_distance_of_covariances_matches_pot(rng: np.random.Generator) -> None:
     S, T = (np.asarray(gaussian(rng, 3).covariance) for _ in range(2))
     zero = np.zeros(3)
     distance = np.asarray(ot.gaussian.bures_wasserstein_distance(zero, zero, S, T))
@@ -280,7 +282,7 @@ def test_implicit_steps_are_of_first_order(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(orders, 1.0, atol=0.15)
 
 
-def test_what_cannot_flow_is_refused(rng: np.random.Generator) -> None:
+def test_energies_without_flow_are_rejected(rng: np.random.Generator) -> None:
     mu, score = gaussian(rng, 2), Dot(np.eye(2), np.eye(2))
     with pytest.raises(NotClosedError, match="softmax attention with V = -B A"):
         GradientFlow(Interaction(score), TwistedMetric(score, np.eye(2))).field(0.0, mu)

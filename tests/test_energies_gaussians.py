@@ -96,7 +96,7 @@ def test_any_quadratic_score_has_its_variation(rng: np.random.Generator) -> None
     np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
-def test_biases_and_a_constant_have_their_part(rng: np.random.Generator) -> None:
+def test_biases_and_constants_enter_the_energy(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
     q, k = rng.normal(size=(2, 3)) / 4
@@ -137,7 +137,7 @@ def test_a_wide_gaussian_keeps_its_digits(s: float) -> None:
     np.testing.assert_allclose(found, seen, rtol=1e-13)
 
 
-def test_an_infinite_energy_has_no_slope() -> None:
+def test_an_infinite_energy_has_nan_gradient() -> None:
     energy = Interaction(Dot([[0.6]], [[1.0]]))
     for s, known in ((1.0, True), (2.0, False)):
         by_mean, by_covariance = energy.moment_gradients(
@@ -149,7 +149,7 @@ def test_an_infinite_energy_has_no_slope() -> None:
 
 @pytest.mark.parametrize("kind", PAIRS)
 @pytest.mark.parametrize("shape", ["generic", "isotropic", "singular"])
-def test_slopes_on_gaussians_are_derivatives_in_the_moments(
+def test_energy_gradients_on_gaussians_match_differences(
     kind: str, shape: str, rng: np.random.Generator
 ) -> None:
     """One-sided, into the positive semidefinite matrices."""

@@ -107,7 +107,7 @@ def test_the_entropy_of_layers_is_the_mean_of_that_of_their_laws() -> None:
 @pytest.mark.slow_cases("sinkhorn-2")
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("name", ["interaction", "interaction-l2", "sinkhorn"])
-def test_energies_of_pairs_are_those_of_the_density(name: str, d: int) -> None:
+def test_energies_of_pairs_match_the_density(name: str, d: int) -> None:
     A = np.array([[-0.7, 0.2], [0.1, -0.4]])[:d, :d]
     p = Parameters(A, np.eye(d), np.eye(d), 1.3)
     x, w = quadrature(d) if d == 1 else _coarse()
@@ -197,7 +197,7 @@ TOO_LONG = pytest.param("sinkhorn", marks=pytest.mark.slow)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*DESCENDING, TOO_LONG])
-def test_energies_fall_at_the_rate_of_their_squared_slope(name: str) -> None:
+def test_energies_decrease_at_the_squared_gradient_norm(name: str) -> None:
     attention = attentions[name](A1, np.eye(1), -A1)
     energy = DESCENTS[name][1]()
     gaps = []
@@ -241,7 +241,7 @@ def test_a_quadratic_potential_contracts_a_grid() -> None:
 
 
 @pytest.mark.slow
-def test_the_entropy_along_a_gaussian_flow_is_that_of_the_closed_form() -> None:
+def test_the_entropy_along_a_gaussian_flow_matches_the_closed_form() -> None:
     start = Grid.from_function(
         [edges.even_edges(-7.0, 7.0, 100)],
         lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi),

@@ -94,7 +94,7 @@ def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) ->
     }
 
 
-def test_a_resumed_run_that_lacks_a_rate_goes_on_without(tmp_path: Path) -> None:
+def test_a_resumed_run_without_a_stored_rate_continues(tmp_path: Path) -> None:
     """Version 0.2.0 recorded energies and their rates, but no `steepest`."""
     old = Path(__file__).parent / "data" / "0.2.0" / "tokens"
     path = Path(shutil.copytree(old, tmp_path / "tokens"))
@@ -127,7 +127,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
-def test_what_cannot_be_observed_is_refused_before_the_start(
+def test_unobservable_energies_are_rejected_before_the_start(
     name: str, tmp_path: Path
 ) -> None:
     change, error, words = REFUSED[name]
@@ -147,7 +147,7 @@ def test_energies_of_the_measure_alone_are_observed_of_any_run() -> None:
 
 
 @pytest.mark.slow
-def test_a_rate_is_that_of_the_layer_that_acts_at_its_time(tmp_path: Path) -> None:
+def test_a_rate_matches_the_layer_that_acts_at_its_time(tmp_path: Path) -> None:
     """Scores of zero: every token moves with V m, and d/dt ½ E|x|² = m·V m."""
     layers = [{"t": 0.0, "V": -1.0}, {"t": 0.25, "V": 2.0}, {"t": 0.75, "V": 0.5}]
     given = {"n": 6, "d": 2, "A": 0.0, "mean": [1.0, 2.0], "t": 1.0, "frames": 6}
@@ -171,7 +171,9 @@ def test_names_are_given_once_and_not_to_a_sweep(tmp_path: Path) -> None:
         runs.sweep(spec, parse_axes("V=-1|1"), out=tmp_path / "s")
 
 
-def test_the_command_line_reports_lists_and_draws(cli: Command, tmp_path: Path) -> None:
+def test_observed_energies_are_reported_listed_and_plotted(
+    cli: Command, tmp_path: Path
+) -> None:
     options = ["--n", "5", "--d", "2", "--t", "0.5", "--frames", "6", "--A=-1"]
     done = cli("simulate", *options, "--observe", "energy", "--out", "run", "--json")
     assert done.code == 0

@@ -27,7 +27,7 @@ def _starts(n: int):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("together", [1, 4, 7, 20])
-def test_each_member_ends_as_it_would_alone(together: int):
+def test_each_member_ends_like_a_single_flow(together: int):
     """Commuting softmax, A = V = I: `t* = 1 / (2 largest eigenvalue)`."""
     attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
     starts, covariances = _starts(10)
@@ -88,7 +88,7 @@ def test_clouds_and_stops():
 
 
 @pytest.mark.slow
-def test_sorted_clouds_that_blow_up_do_so_as_one_by_one():
+def test_blow_ups_of_sorted_clouds_match_single_flows():
     """Steps by error go before those of one length, although velocities jump."""
     x = np.random.default_rng(1).standard_normal((8, 2))
     law = Sum(*(attentions[name](np.eye(2), np.eye(2), np.eye(2)) for name in BLOWS_UP))
@@ -102,7 +102,7 @@ def test_sorted_clouds_that_blow_up_do_so_as_one_by_one():
 
 
 @pytest.mark.slow
-def test_draws_that_are_sorted_blow_up_as_one_by_one():
+def test_blow_ups_of_sorted_draws_match_single_flows():
     spec = {"n": 8, "d": 2, "frames": 3, "draws": 2, "dt": 0.01, "attention": "esp"}
     spec["terms"] = [{"attention": "linear"}]
     times = [outcome.t_star for outcome in runs.execute(parse(spec)).outcomes]

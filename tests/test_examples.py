@@ -44,13 +44,11 @@ def test_every_name_that_a_package_offers_is_public(public_names: ModuleType):
 
 
 @pytest.mark.parametrize("place", LIGHT)
-def test_examples_without_a_compiler_are_so(place: str):
+def test_examples_that_skip_compilation_pass(place: str):
     assert not failures([PACKAGE / place])
 
 
-def test_an_example_that_is_not_so_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_wrong_example_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     wrong = tmp_path / "wrong.py"
     wrong.write_text('def one():\n    """One.\n\n    >>> 1 + 1\n    1\n    """\n')
     monkeypatch.setattr("docstrings.ROOT", tmp_path)
@@ -59,7 +57,7 @@ def test_an_example_that_is_not_so_is_noticed(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.stem)
-def test_examples_are_so(part: Path):
+def test_docstring_examples_pass(part: Path):
     """In a process of their own: as a reader has it, without the checks of types."""
     place = part.relative_to(ROOT).as_posix()
     command = [sys.executable, "tests/docstrings.py", place]

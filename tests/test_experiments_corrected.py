@@ -37,7 +37,7 @@ def covariances(findings: Findings) -> np.ndarray:
 
 @pytest.mark.slow_cases("fig4c")
 @panels
-def test_all_go_to_zero_like_the_inverse_of_time(panel: str) -> None:
+def test_all_covariances_decay_like_one_over_t(panel: str) -> None:
     numbers = found(panel).numbers
     assert numbers["endings"] == {"finished": numbers["starts"]}
     assert numbers["converged"] == numbers["starts"]
@@ -49,7 +49,7 @@ def test_all_go_to_zero_like_the_inverse_of_time(panel: str) -> None:
 
 @pytest.mark.slow
 @panels
-def test_the_value_is_definite_and_made_of_that_of_the_text(panel: str) -> None:
+def test_the_corrected_value_matrix_is_definite(panel: str) -> None:
     V = np.array(found(panel).spec["corrected"]["V"])
     text = np.array(gaussian_entries()["V"])
     np.testing.assert_array_equal(V, V.T)
@@ -59,7 +59,7 @@ def test_the_value_is_definite_and_made_of_that_of_the_text(panel: str) -> None:
 
 
 @panels
-def test_ends_are_where_scipy_goes(panel: str) -> None:
+def test_limits_match_scipy(panel: str) -> None:
     findings = found(panel)
     spec, ends = findings.spec["corrected"], covariances(findings)
     exact = integrated(linear_of(spec), ends[:, 0], spec["t"])
@@ -100,7 +100,7 @@ def scanned(values: dict[str, Any]) -> bool:
     return float(np.max(lowest)) <= 0
 
 
-def test_rest_under_two_heads_is_told_by_duality() -> None:
+def test_rest_under_two_heads_matches_the_dual_criterion() -> None:
     draws = [definite(gaussian_entries(draw)) for draw in range(60)]
     answers = [has_rest(draw, 2) for draw in draws]
     assert answers == [scanned(draw) for draw in draws]
@@ -132,7 +132,7 @@ def test_one_head_has_no_such_rest() -> None:
 
 
 @panels
-def test_what_is_reported_is_json_and_drawn(panel: str) -> None:
+def test_findings_are_json_and_can_be_plotted(panel: str) -> None:
     corrected = load(f"castin2025-{panel}").read_as("corrected")
     assert_reportable(corrected, found(panel))
     figure = corrected.draw(found(panel))

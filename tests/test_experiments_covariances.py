@@ -127,13 +127,13 @@ def check_steps(findings: Findings, members: range, longest: int) -> int:
 
 @pytest.mark.slow_cases("fig2c", "fig7b")
 @of(*PANELS)
-def test_what_is_reported_is_json(panel: str):
+def test_findings_are_json(panel: str):
     assert_reportable(load(f"castin2025-{panel}"), found(panel, "quick"))
 
 
 @pytest.mark.slow_cases("fig2c", "fig7b")
 @of(*PANELS)
-def test_the_code_reading_is_the_published_loop(panel: str):
+def test_the_code_reading_matches_the_published_loop(panel: str):
     findings = found(panel, "quick")
     n = findings.numbers["starts"]
     steps = findings.data["ends"]["code_steps"].values
@@ -146,14 +146,14 @@ def test_the_code_reading_is_the_published_loop(panel: str):
 
 @pytest.mark.slow
 @of(*PANELS)
-def test_the_code_reading_of_published_size_is_the_published_loop(panel: str):
+def test_the_code_reading_at_published_size_matches_the_published_loop(panel: str):
     findings = found(panel, "paper")
     members = range(0, findings.numbers["starts"], 40)
     assert check_steps(findings, members, 50_000) == len(members)
 
 
 @of(*PANELS)
-def test_steps_and_thresholds_are_those_of_the_scripts(panel: str):
+def test_steps_and_thresholds_match_the_scripts(panel: str):
     euler = found(panel, "quick").spec["code"]["euler"]
     assert (euler["dt"], euler["rest"], euler["bound"]) == SCRIPTS[panel]
 
@@ -202,7 +202,7 @@ def test_a_figure_printed_twice_is_computed_once(panel: str, original: str):
 
 
 @pytest.mark.xdist_group("row")
-def test_what_rounding_leaves_without_a_factor_is_clipped(rng: np.random.Generator):
+def test_covariances_indefinite_by_rounding_are_clipped(rng: np.random.Generator):
     """One in a hundred has no Cholesky factor, but has one less half the floor."""
     clipped = jax.jit(lambda S: clip_all(jnp.asarray(FLOOR), S))
     for _ in range(600):
@@ -213,7 +213,7 @@ def test_what_rounding_leaves_without_a_factor_is_clipped(rng: np.random.Generat
         np.testing.assert_allclose(factor[0] @ factor[0].T, S[0], rtol=0, atol=1e-11)
 
 
-def test_limits_of_rank_one_are_those_of_the_closed_form():
+def test_limits_of_rank_one_match_the_closed_form():
     """The ends approach them like 1 / t: ten times the time, a tenth of the distance.
 
     Softmax with A = -qq^T and V = I: the inverse moves on a line (Prop. 4.4).
@@ -243,7 +243,7 @@ def test_one_head_is_softmax_and_two_are_not():
 
 
 @of("fig2c", "fig7b")
-def test_what_grows_exponentially_is_no_blow_up(panel: str):
+def test_exponential_growth_is_no_blow_up(panel: str):
     """L2 with invertible K, and Sinkhorn, are global: ERRATA C11 and N1."""
     numbers = found(panel, "quick").numbers
     assert numbers["endings"] == {"finished": numbers["starts"]}

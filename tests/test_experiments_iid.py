@@ -84,7 +84,7 @@ def test_limits_have_the_rank_of_the_kernel(panel: samples.Panel) -> None:
     assert np.all(independent.ranks(panel)[calm] == 2)
 
 
-def test_softmax_blows_up_when_its_orbit_says() -> None:
+def test_softmax_blows_up_at_the_time_of_its_orbit() -> None:
     r"""$t^* = \int_0^\infty (q \cdot u)^{-2}\, d\tau$."""
     draw = flows.drawn(3, N)
     exact = flows.solved("softmax", draw, draw.W)
@@ -114,7 +114,9 @@ def test_every_sample_is_counted_once(found: tuple[Experiment, Findings]) -> Non
     assert sum(int(bar) for bar in bars) == N
 
 
-def test_what_is_reported_is_json_and_drawn(found: tuple[Experiment, Findings]) -> None:
+def test_findings_are_json_and_can_be_plotted(
+    found: tuple[Experiment, Findings],
+) -> None:
     experiment, findings = found
     assert_reportable(experiment, findings)
     figure = experiment.draw(findings)

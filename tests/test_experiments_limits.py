@@ -57,7 +57,7 @@ def nonlocal_heat() -> Findings:
 
 
 @pytest.mark.parametrize("mixture", [TWO_PEAKS, SKEWED, PLANE])
-def test_slope_is_that_of_the_density(mixture: Mixture) -> None:
+def test_slope_matches_the_density(mixture: Mixture) -> None:
     d, h = mixture.means.shape[1], 1e-5
     x = np.random.default_rng(1).uniform(-2, 2, size=(9, d))
     logs = lambda y: np.log(mixture.density(y))
@@ -65,7 +65,7 @@ def test_slope_is_that_of_the_density(mixture: Mixture) -> None:
     assert_allclose(mixture.slope(x), np.stack(slopes, axis=1), atol=1e-8)
 
 
-def test_edged_slope_is_that_of_the_density() -> None:
+def test_edged_slope_matches_the_density() -> None:
     x, h = np.linspace(-0.9, 0.9, 7), 1e-6
     logs = [np.log(edged(x + s)[0]) for s in (h, -h)]
     assert_allclose(edged(x)[1], (logs[0] - logs[1]) / (2 * h), rtol=1e-7)
@@ -114,7 +114,7 @@ def test_powers_and_their_intervals() -> None:
     assert 181 <= covered <= 199
 
 
-def test_least_squares_knows_its_errors() -> None:
+def test_least_squares_estimates_its_errors() -> None:
     rng = np.random.default_rng(3)
     columns, errors = rng.normal(size=(12, 3)), rng.uniform(0.5, 2, size=12)
     scaled = columns / errors[:, None]
@@ -123,12 +123,12 @@ def test_least_squares_knows_its_errors() -> None:
     assert_allclose(found.errors**2, np.diag(np.linalg.inv(scaled.T @ scaled)))
 
 
-def test_crossing_is_where_a_power_passes() -> None:
+def test_crossing_finds_where_a_power_law_passes() -> None:
     x = np.geomspace(1, 4, 9)
     assert crossing(x, x**3, 10.0) == pytest.approx(10 ** (1 / 3))
 
 
-def test_velocities_are_those_of_a_loop_over_half_steps() -> None:
+def test_velocities_match_a_loop_over_half_steps() -> None:
     epsilon, x = 0.3, TWO_PEAKS.draws(30, np.random.default_rng(5))
     w = np.random.default_rng(6).uniform(0.5, 1.5, size=30)
     w /= w.sum()
@@ -199,7 +199,7 @@ def test_meshes_resolve_the_root_of_the_bandwidth(heat: Findings) -> None:
 
 
 @pytest.mark.slow
-def test_tokens_miss_what_they_see_of_themselves(heat: Findings) -> None:
+def test_tokens_differ_by_their_self_interaction(heat: Findings) -> None:
     clouds = heat.data["clouds"]
     n, e = np.meshgrid(clouds["n"].values, clouds["epsilon"].values)
     lost = clouds["density"].values[:, None] - clouds["draws"].values
@@ -234,7 +234,7 @@ def test_limit_equation_conserves_what_flows() -> None:
     assert np.max(np.abs(rate)) > 0.05
 
 
-def test_velocities_at_finite_bandwidth_are_those_of_the_heated_density() -> None:
+def test_velocities_at_finite_bandwidth_match_the_heated_density() -> None:
     found = on_the_line(np.array([0.08, 0.02]), 160)
     inner = np.abs(found.probes[:, 0]) < 3
     for epsilon, v in zip(found.epsilons, found.values, strict=True):
@@ -283,7 +283,7 @@ def test_a_flow_that_ends_early_is_one_line() -> None:
 @pytest.mark.parametrize(
     "module", [nonlocal_limit, pytest.param(heat_limit, marks=pytest.mark.slow)]
 )
-def test_what_is_reported_is_json_and_drawn(
+def test_findings_are_json_and_can_be_plotted(
     module: ModuleType, request: pytest.FixtureRequest
 ) -> None:
     names = {heat_limit: "heat", nonlocal_limit: "nonlocal_heat"}

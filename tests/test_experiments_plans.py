@@ -60,7 +60,7 @@ def cloud(request: pytest.FixtureRequest) -> clouds.Cloud:
     return clouds.gaussian_cloud(149, n=10, epsilon=request.param)
 
 
-def test_softmax_plan_is_scipys(cloud: clouds.Cloud) -> None:
+def test_softmax_plan_matches_scipy(cloud: clouds.Cloud) -> None:
     plan = clouds.plan(cloud, Softmax())
     assert_close(plan, softmax(scores(cloud), axis=1))
 
@@ -73,7 +73,7 @@ def test_unnormalised_plan_is_the_exponential_over_n(
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 5, 21])
-def test_truncated_plan_is_a_loop_over_half_steps(
+def test_truncated_plan_matches_a_loop_of_half_steps(
     cloud: clouds.Cloud, steps: int
 ) -> None:
     plan = clouds.plan(cloud, Sinkhorn(steps))
@@ -82,7 +82,7 @@ def test_truncated_plan_is_a_loop_over_half_steps(
 
 
 @pytest.mark.slow_cases("0.5")
-def test_converged_plan_is_pots(cloud: clouds.Cloud) -> None:
+def test_converged_plan_matches_pot(cloud: clouds.Cloud) -> None:
     C = scores(cloud)
     ones = np.ones(len(C))
     wanted = ot.sinkhorn(
@@ -101,7 +101,7 @@ def test_marginal_error_sees_rows_and_columns() -> None:
     assert clouds.measured(np.ones((4, 4)))["pairs_used"] == pytest.approx(16)
 
 
-def test_columns_after_softmax_are_those_of_the_figure() -> None:
+def test_columns_after_softmax_match_the_figure() -> None:
     numbers = load("sander2022-fig1").compute(Case("quick")).numbers
     cloud = clouds.gaussian_cloud(149, n=10, epsilon=1.0)
     columns = softmax(scores(cloud), axis=1).sum(axis=0)
@@ -149,7 +149,7 @@ def test_sliced_plans_are_means_of_permutations() -> None:
 
 
 @needs_minilm
-def test_states_and_matrices_are_those_of_the_network() -> None:
+def test_states_and_matrices_match_the_network() -> None:
     checkpoint = models.load("minilm")
     text = models.embed(checkpoint, WORDS)
     ids = checkpoint.encode(WORDS, limit=512).ids
@@ -190,14 +190,14 @@ def test_random_matrices_have_the_spread_of_the_trained(
     assert np.log(control).std(axis=-1).mean() == pytest.approx(1.7, rel=0.045)
 
 
-def test_an_absent_model_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_model_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputFileError, match="The model `minilm` is not installed; "):
         load("sander2022-fig2").compute(Case("quick"))
 
 
 @pytest.mark.slow_cases("sander2022-fig2", "shahbazi2025-fig2")
-def test_what_is_reported_is_json(
+def test_findings_are_json(
     found: tuple[Experiment, Findings],
 ) -> None:
     experiment, findings = found

@@ -49,7 +49,7 @@ def is_calm(draw: flows.Draw) -> np.ndarray:
 
 @both
 @pytest.mark.parametrize("d", [3, 4])
-def test_limit_is_where_scipy_goes(attention: str, d: int):
+def test_limit_matches_scipy(attention: str, d: int):
     """The way left falls like 1 / t: four times the time, a quarter of the way."""
     draw = flows.drawn(d, 3)
     wanted = flows.limits(draw)
@@ -69,7 +69,7 @@ def test_limit_is_where_scipy_goes(attention: str, d: int):
 
 @pytest.mark.slow_cases("l2")
 @both
-def test_solved_is_what_scipy_finds_and_keeps_the_inverse(
+def test_solution_matches_scipy_and_conserves_the_inverse(
     attention: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(flows, "LAST", 100.0)
@@ -90,7 +90,7 @@ def test_solved_is_what_scipy_finds_and_keeps_the_inverse(
 
 
 @both
-def test_published_steps_are_a_plain_loop(attention: str):
+def test_published_steps_match_a_plain_loop(attention: str):
     d, n, rule = 3, 4, Rule(dt=0.09, rest=5e-3, bound=1e3)
     draw = flows.drawn(d, n)
     found = flows.published(attention, draw, draw.values, rule)
@@ -110,7 +110,7 @@ def test_published_steps_are_a_plain_loop(attention: str):
         assert gap < 1e-10 * np.linalg.norm(S)
 
 
-def test_stragglers_step_as_they_would_alone():
+def test_slow_samples_step_like_single_ones():
     draw, rule = flows.drawn(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
     whole = flows.published("softmax", draw, draw.values, rule)
     last = int(np.argmax(whole.n_steps))
@@ -183,7 +183,7 @@ def test_histograms_count_every_sample(found: tuple[Experiment, Findings]):
     assert np.all(theirs == ranks["samples"])
 
 
-def test_what_is_reported_is_json(
+def test_findings_are_json(
     found: tuple[Experiment, Findings],
 ):
     experiment, findings = found

@@ -90,7 +90,7 @@ def test_the_statement_holds_and_its_control_fails(page: CLI):
     assert broken.observed > 0.01
 
 
-def test_the_quartic_energy_is_that_of_quadrature(rng: np.random.Generator):
+def test_the_quartic_energy_matches_quadrature(rng: np.random.Generator):
     loaded("quartic")
     one = jnp.eye(2)
     energy = energies["quartic"](one, one, one)

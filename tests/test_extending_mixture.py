@@ -110,7 +110,7 @@ def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
     assert np.isnan(found.error)
 
 
-def test_keys_are_known_to_a_mixture_by_its_own_word():
+def test_keys_accept_the_name_of_a_plugin_measure():
     loaded("mixture")
     assert has_key("mixture", "bandwidth")
     for key, value in {
@@ -123,7 +123,7 @@ def test_keys_are_known_to_a_mixture_by_its_own_word():
             parse({"measure": "mixture", key: value})
 
 
-def test_pictures_show_the_moments_of_what_they_do_not_know(rng: np.random.Generator):
+def test_panels_draw_moments_of_unknown_measures(rng: np.random.Generator):
     mean, factor = rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 5))
     places = ("time", "coord")
     data = xr.Dataset(
@@ -146,7 +146,7 @@ def test_pictures_show_the_moments_of_what_they_do_not_know(rng: np.random.Gener
 
 
 @pytest.mark.slow
-def test_the_rate_of_an_energy_is_that_of_the_components(rng: np.random.Generator):
+def test_the_rate_of_an_energy_matches_the_components(rng: np.random.Generator):
     """Not of nodes that follow the field themselves, which does not stay a mixture."""
     made = loaded("mixture").Mixture
     w, m, Y = [0.4, 0.6], [[1.0], [-2.0]], [[[0.8]], [[0.5]]]

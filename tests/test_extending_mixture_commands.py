@@ -96,7 +96,7 @@ def test_the_page_moves_a_mixture(
 
 
 @pytest.mark.slow
-def test_a_mixture_goes_on_to_the_bytes_it_would_have_had(
+def test_a_resumed_mixture_has_the_same_bytes(
     page: CLI, forget: Callable[[], None], tmp_path: Path
 ):
     plugins = [Path(str(loaded("mixture").__file__))]

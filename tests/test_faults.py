@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).with_name("faults.py")
 @pytest.mark.parametrize(
     "cases", ["--count 8", "--count 2 --kind pool", "--count 2 --kind group"]
 )
-def test_kills_and_damage_lose_nothing_and_are_told_in_a_line(cases: str) -> None:
+def test_kills_and_damage_lose_nothing_and_give_one_line(cases: str) -> None:
     command = [sys.executable, str(SCRIPT), "--seed", "3", *cases.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wrong = [line for line in done.stdout.splitlines() if '"faults": ["' in line]
@@ -24,7 +24,7 @@ def test_kills_and_damage_lose_nothing_and_are_told_in_a_line(cases: str) -> Non
     assert len(done.stdout.splitlines()) >= 0.8 * int(cases.split()[1])
 
 
-def test_a_command_that_others_delay_is_not_slow(tmp_path: Path) -> None:
+def test_cpu_time_and_not_wall_time_is_judged(tmp_path: Path) -> None:
     done = wait(os.posix_spawn("/bin/sleep", ["sleep", "3"], {}), tmp_path)
     assert done.code == 0
     assert done.seconds < 2
@@ -46,7 +46,7 @@ with tempfile.TemporaryDirectory() as name:
 """
 
 
-def test_a_command_that_is_interrupted_at_once_clears_nothing_away() -> None:
+def test_a_command_interrupted_at_once_removes_nothing() -> None:
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
     command = [sys.executable, "-c", AT_ONCE]
     done = subprocess.run(

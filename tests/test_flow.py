@@ -171,7 +171,7 @@ def test_heads_and_layers_of_nodes_follow_their_gaussian(rng: np.random.Generato
 
 
 @pytest.mark.slow
-def test_the_gap_of_random_tokens_falls_like_one_over_root_n(key: Array):
+def test_random_tokens_converge_like_one_over_root_n(key: Array):
     """Root mean square over draws; the slope within three standard errors of -1/2."""
     draws, sizes = 24, np.array([32, 128, 512, 1024])
     mu = Gaussian(jnp.zeros(2), jnp.array([[1.0, 0.0], [0.5, 0.8]]))

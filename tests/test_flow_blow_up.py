@@ -100,7 +100,7 @@ def largest_growth(A: np.ndarray, V: np.ndarray, Sigma: np.ndarray) -> float:
     ("dtype", "digits"),
     [(np.float64, 1e-6), pytest.param(np.float32, 1e-3, marks=pytest.mark.slow)],
 )
-def test_a_hundred_commuting_cases_end_as_they_must(
+def test_a_hundred_commuting_cases_end_as_predicted(
     dtype: type, digits: float, rng: np.random.Generator
 ):
     cases = [commuting_case(rng) for _ in range(100)]
@@ -202,9 +202,7 @@ def test_ever_faster_layers_are_not_a_blow_up():
         pytest.param(np.float32, 1e-4, 0.3, marks=pytest.mark.slow),
     ],
 )
-def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
-    dtype: type, near: float, bar: float
-):
+def test_a_blow_up_is_attributed_to_its_layer(dtype: type, near: float, bar: float):
     """1/s falls by 2V in a unit of time: from V = 1 it is zero at 1/2, but for edges.
 
     A layer that begins within the error of that time may slow growth or end it.
@@ -230,7 +228,7 @@ def test_a_blow_up_is_one_of_the_layer_in_which_it_happens(
     assert abs(ends.last[1][3, 0, 0] ** 2 / rest - 1) < 1e3 * np.finfo(dtype).eps ** 0.6
 
 
-def test_a_jump_within_the_bar_of_a_blow_up_leaves_it_open():
+def test_a_jump_within_the_error_bar_leaves_a_blow_up_undecided():
     """Steps err by 3e-10 in the time of this blow-up: who came first is not known."""
     after = np.array([1e-6, 1e-7, 1e-10, 1e-13, 0, -1e-13, -1e-10, -1e-7, -1e-6])
 
@@ -257,7 +255,7 @@ def test_a_jump_within_the_bar_of_a_blow_up_leaves_it_open():
         ("exp", False, False),
     ],
 )
-def test_what_is_bounded_whatever_its_numbers_is_known_while_it_is_traced(
+def test_boundedness_by_kind_is_known_under_tracing(
     name: str, of_tokens: bool, of_gaussians: bool
 ) -> None:
     cloud = Points.uniform(np.ones((3, 2)))

@@ -87,7 +87,7 @@ def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):
     assert left <= 1e-4 * float(mu.norm(mu.coordinates))
 
 
-def test_a_creep_that_grows_is_not_rest():
+def test_slow_accelerating_motion_is_not_rest():
     """Near a saddle the speed is tiny, a tenth of rtol, and it is not rest."""
     start = Points.uniform([[1.0, 1e-7]])
     drift = linear_drift([[0.0, 0.0], [0.0, 0.1]])
@@ -97,7 +97,7 @@ def test_a_creep_that_grows_is_not_rest():
     assert abs(trajectory.last[0, 1] / (1e-7 * np.exp(20)) - 1) < 0.01
 
 
-def test_a_creep_of_constant_speed_is_not_rest():
+def test_slow_constant_motion_is_not_rest():
     start = Points.uniform([[1.0, 0.0]])
     zero = jnp.zeros((2, 2))
     drift = Attention(Dot(zero, zero), Softmax(), zero, jnp.array([0.0, 1e-9]))
@@ -167,7 +167,7 @@ def test_a_blow_up_slower_than_any_power_is_found_too():
     assert int(trajectory.n_saved) == 2
 
 
-def test_running_out_of_steps_is_said():
+def test_running_out_of_steps_is_reported():
     trajectory = flow(
         one_dimensional(-1.0, 1.0),
         spread(2.0),
@@ -202,7 +202,7 @@ def test_frames_are_states_at_their_times(rng: np.random.Generator):
 @pytest.mark.parametrize(
     "stepping", [adaptive(), fixed(0.1)], ids=["adaptive", "fixed"]
 )
-def test_one_time_is_a_start_and_nothing_else(stepping: AbstractStepping):
+def test_a_single_time_returns_the_start(stepping: AbstractStepping):
     trajectory = flow(
         one_dimensional(-1.0, 1.0),
         spread(2.0),

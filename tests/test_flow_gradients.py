@@ -155,7 +155,7 @@ def test_derivatives_in_the_times_of_frames_are_velocities():
     np.testing.assert_allclose(got, [-inner - last, inner, last], atol=3e-6)
 
 
-def test_a_flow_without_nan_runs_where_nan_is_searched_for():
+def test_a_flow_without_nan_runs_under_debug_nans():
     """Nothing that did not happen is computed as NaN; it still reads as NaN."""
     softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))

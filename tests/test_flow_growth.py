@@ -60,7 +60,7 @@ STARTS = np.array([[[3, 2.5], [2.5, 26]], [[4, 5.5], [5.5, 25]]]) / 29
         ("sinkhorn", 100.0, 5e-4, 10.1, np.float32),
     ],
 )
-def test_a_bounded_law_is_no_blow_up_however_long_it_looks_like_one(
+def test_bounded_growth_is_no_blow_up_even_if_long(
     name: str, V: float, s0: float, t: float, dtype: type
 ):
     """From small A Σ₀ they follow softmax, t* = 1 / (2 V s₀), to A Σ of order one."""
@@ -235,7 +235,7 @@ def test_a_turn_that_single_precision_cannot_time_is_no_blow_up():
     assert not np.any(ends.code == int(Status.BLOW_UP))
 
 
-def test_a_blow_up_is_not_named_by_where_a_segment_ends():
+def test_blow_up_detection_does_not_depend_on_segments():
     """Softmax from s₀ = 2 is infinite at t = 1/4: what is left is within errors."""
     times, loose = [0.0, 0.24997], adaptive(rtol=1e-4)
     end = flow(one_dimensional(1.0, 1.0), spread(2.0), times, stepping=loose)
@@ -243,7 +243,7 @@ def test_a_blow_up_is_not_named_by_where_a_segment_ends():
 
 
 @pytest.mark.slow
-def test_keys_that_vanish_for_an_instant_blow_up_there():
+def test_vanishing_keys_blow_up_at_that_instant():
     """L2 with K = 1 - t: $σ' = 3K σ^3 / (1 + K^2 σ^2)$, late $σ ~ (1 - t)^{-3}$."""
     keys, one = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
     nodes = [attentions["l2"](one, K, [[3.0]]) for K in keys]
@@ -255,7 +255,7 @@ def test_keys_that_vanish_for_an_instant_blow_up_there():
 
 
 @pytest.mark.slow
-def test_slow_powers_are_named_too():
+def test_slow_power_laws_are_detected():
     """Y₂ is driven by Y₁ ~ (t* - t)^(-1/2) and grows like (t* - t)^(-c/2)."""
     c, y = np.array([8.0, 20.0, 30.0, 60.0]), np.array([1.0, 0.7])
 
@@ -270,7 +270,7 @@ def test_slow_powers_are_named_too():
 
 
 @pytest.mark.slow
-def test_a_power_of_fifty_is_named_where_numbers_end():
+def test_a_power_of_fifty_is_detected_at_overflow():
     """x' = x^1.02 has t* = 50; at 1e154 it is still 0.04 away."""
 
     class Slow(Stretch):
@@ -288,7 +288,7 @@ def test_a_power_of_fifty_is_named_where_numbers_end():
 
 @pytest.mark.slow_cases("float32-30")
 @pytest.mark.parametrize(("dtype", "width"), [(np.float64, 100), (np.float32, 30)])
-def test_bars_hold_and_are_not_much_wider_than_the_error(
+def test_blow_up_error_bars_cover_and_are_tight(
     dtype: type, width: float, rng: np.random.Generator
 ):
     """With V = I, 1 / t* is the largest eigenvalue of Σ₀^½ (A + Aᵀ) Σ₀^½."""
@@ -315,7 +315,7 @@ def test_bars_hold_and_are_not_much_wider_than_the_error(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["euler", "heun", "tsit5"])
-def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
+def test_fixed_steps_do_not_pass_a_blow_up(solver: str):
     """Softmax in d = 1 from s₀ = 2 is infinite at t = 1/4, and finite at 0.24."""
     law, steps = one_dimensional(1.0, 1.0), fixed(0.01, solver)
     past, before = (
@@ -332,7 +332,7 @@ def test_fixed_steps_do_not_walk_past_a_blow_up(solver: str):
 
 
 @pytest.mark.parametrize("segment", [pytest.param(3, marks=pytest.mark.slow), 1000])
-def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
+def test_a_run_of_fixed_steps_reports_its_blow_up(segment: int):
     keys = {"measure": "gaussian", "A": 1.0, "V": 1.0, "cov": 2.0, "dt": 0.01}
     outcome = execute(parse({**keys, "t": 0.26, "segment": segment})).outcome
     assert outcome.status is Status.BLOW_UP
@@ -341,7 +341,7 @@ def test_a_run_of_fixed_steps_names_its_blow_up(segment: int):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "dt"), [("euler", 1.0), ("tsit5", 5.0)])
-def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float):
+def test_fixed_steps_report_no_false_blow_up(solver: str, dt: float):
     """Cubic until |x| = 1 and exponential beyond: coarse steps see the cube alone."""
     token = Points.uniform([[0.1]])
     end = flow(Stretch(0), token, [0.0, 100.0], stepping=fixed(dt, solver))
@@ -354,7 +354,7 @@ def test_fixed_steps_call_nothing_a_blow_up_that_is_none(solver: str, dt: float)
     ("solver", "dt"),
     [pytest.param("euler", 0.1, marks=pytest.mark.slow), ("heun", 0.25)],
 )
-def test_fixed_steps_name_no_blow_up_of_growth_that_settles(solver: str, dt: float):
+def test_fixed_steps_report_no_blow_up_for_settling_growth(solver: str, dt: float):
     """Their own path may be lost, which is no finite time of the flow."""
     attention = attentions["softmax"](*map(np.array, SETTLING))
     starts = stack_trees(
@@ -380,7 +380,7 @@ def test_fixed_steps_under_exponential_growth_reach_their_end():
     assert doubly.status is not Status.BLOW_UP
 
 
-def test_a_state_ahead_whose_products_overflow_still_turns_inwards():
+def test_an_extrapolated_state_with_overflow_turns_inwards():
     """|x|² = 1e10 and |v| = 1e34 are numbers of single precision, x . v is none."""
     x = jnp.asarray([[7e4, 7e4]], jnp.float32)
     mu = Points.uniform(x)

@@ -19,7 +19,7 @@ from meanfield.measures import Gaussian, Points
 
 
 @pytest.mark.parametrize("dt", [0.1, 0.07])
-def test_fixed_steps_are_those_of_a_loop(dt: float, rng: np.random.Generator):
+def test_fixed_steps_match_a_plain_loop(dt: float, rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     trajectory = flow(
         c.attention("softmax"), c.points(), [0.0, 1.0], stepping=fixed(dt)
@@ -130,7 +130,7 @@ def test_jumps_outside_the_times_do_not_matter(rng: np.random.Generator):
         assert int(layered.n_accepted) == int(plain.n_accepted)
 
 
-def test_bad_times_are_refused():
+def test_bad_times_are_rejected():
     attention, mu = one_dimensional(-1.0, 1.0), spread(2.0)
     for bad in ([0.0, 1.0, 0.5], [], [[0.0, 1.0]], [0.0, np.nan], [0.0, np.inf]):
         with pytest.raises(InvalidInputError) as refusal:
@@ -138,7 +138,7 @@ def test_bad_times_are_refused():
         assert "\n" not in str(refusal.value)
 
 
-def test_bad_starts_are_refused():
+def test_bad_starts_are_rejected():
     one = np.eye(2)
     refusals = [
         lambda: Points.uniform([[0.0, np.nan]]),
@@ -159,7 +159,7 @@ def test_bad_starts_are_refused():
         assert "\n" not in str(refusal.value)
 
 
-def test_bad_steppings_are_refused():
+def test_bad_steppings_are_rejected():
     for refused in (
         lambda: fixed(0.0),
         lambda: fixed(-1.0),
@@ -173,7 +173,7 @@ def test_bad_steppings_are_refused():
         adaptive("tsit")
 
 
-def test_pairs_that_do_not_work_are_refused_before_the_solver():
+def test_pairs_that_do_not_work_are_rejected_before_the_solver():
     one = np.eye(2)
     with pytest.raises(NotClosedError):
         flow(
@@ -232,7 +232,7 @@ assert seen == [False] * 3, seen
     [fixed(0.1, "tsit5"), fixed(0.1, "heun"), adaptive(rtol=1e-5)],
     ids=["tsit5", "heun", "adaptive"],
 )
-def test_a_flow_that_ends_at_an_edge_knows_no_layer_behind_it(
+def test_a_flow_ending_at_a_layer_edge_ignores_the_next_layer(
     stepping: AbstractStepping,
 ) -> None:
     """Its last stage is asked at the edge, where the next layer begins."""

@@ -39,7 +39,7 @@ def test_odd_models_end_as_documented(tmp_path: Path) -> None:
     assert {"0", "3"} <= json.loads(done.stdout)["codes"].keys()
 
 
-def test_a_leak_is_what_every_round_adds():
+def test_growth_in_every_round_is_a_leak():
     noise = [0, 70, -10, 80, 0, 90]  # of a median of 70, and a mean of 5
     steady = [Held(1000, 5000 + extra) for extra in noise]
     filled = [Held(1000, 5000 + 400 * (n > 3)) for n in range(6)]

@@ -41,7 +41,7 @@ def swung(t: float, x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(
     "make", [pytest.param(even_edges, marks=pytest.mark.slow), graded_edges]
 )
-def test_a_given_flow_is_followed_to_second_order(
+def test_a_prescribed_flow_converges_at_second_order(
     make: Callable[..., np.ndarray],
 ) -> None:
     t, law, gaps = 0.6, normal(0.45, 0.2), []
@@ -61,7 +61,7 @@ def turned(t: jax.Array, x: jax.Array) -> jax.Array:
 
 
 @pytest.mark.slow
-def test_a_plane_flow_is_followed_to_order_two() -> None:
+def test_a_plane_flow_converges_at_second_order() -> None:
     t, gaps = 0.35, []
     cos, sin = np.cos(t), np.sin(t)
     back = np.exp(0.3 * t) * np.array([[cos, sin], [-sin, cos]])
@@ -118,7 +118,7 @@ def test_fluxes_of_the_mirror_image_are_mirrored(rng: np.random.Generator) -> No
 
 
 @pytest.mark.slow
-def test_a_step_is_moved_without_overshoot() -> None:
+def test_a_discontinuity_is_advected_without_overshoot() -> None:
     edges = even_edges(0, 1, 100)
     block = np.where((edges[1:] > 0.2) & (edges[:-1] < 0.4), 1.0, 0.1)
     start = Grid.from_density([edges], block, box=FixedBox())
@@ -159,7 +159,7 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
 
 
 @pytest.mark.slow
-def test_a_layer_that_is_much_faster_begins_with_shorter_steps() -> None:
+def test_a_much_faster_layer_starts_with_shorter_steps() -> None:
     """1/s falls by 2AV in a unit of time; the steps of the first layer are unstable."""
     softmax = meanfield.attentions["softmax"]
     slow, fast = (softmax(a * ONE, ONE, -ONE) for a in (0.02, 2.0))
@@ -209,7 +209,7 @@ def _step(mu: AbstractMeasure, stepping: AbstractStepping) -> Trajectory:
 
 
 @pytest.mark.parametrize("words", BAD)
-def test_bad_input_gets_one_clear_line(words: str) -> None:
+def test_bad_grids_raise_one_clear_line(words: str) -> None:
     with pytest.raises(InvalidInputError, match=words) as caught:
         BAD[words]()
     assert "\n" not in str(caught.value)

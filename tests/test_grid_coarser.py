@@ -25,7 +25,7 @@ def skew_grid(n: int, m: int) -> Grid:
 
 
 @pytest.mark.parametrize(("n", "m"), [(16, 17), (19, 18)])
-def test_joined_cells_hold_what_was_in_them(n: int, m: int) -> None:
+def test_joined_cells_keep_their_mass(n: int, m: int) -> None:
     """Cells two by two, and one or three where their number is odd."""
     fine = skew_grid(n, m)
     coarse = coarsen(fine)
@@ -43,7 +43,7 @@ def test_joined_cells_hold_what_was_in_them(n: int, m: int) -> None:
     np.testing.assert_array_equal(coarse.state.axes, fine.state.axes)
 
 
-def test_walls_leave_the_same_share_of_room_beyond_each_mean() -> None:
+def test_narrowed_boxes_keep_the_relative_room_around_the_mean() -> None:
     """In the coordinates of the box, from the mean nearest to each of its ends."""
     mu = skew_grid(40, 60)
     later = mu.replace_coordinates(
@@ -61,7 +61,7 @@ def test_walls_leave_the_same_share_of_room_beyond_each_mean() -> None:
 
 
 @pytest.mark.parametrize("bad", [0.1001, 3.0, math.inf, math.nan])
-def test_no_run_that_may_be_off_by_a_tenth_is_finished(bad: float) -> None:
+def test_runs_with_a_ten_percent_error_are_not_finished(bad: float) -> None:
     """Whichever of covariance and mean it is, and where a doubt is no number."""
     ended = Outcome(Status.FINISHED, 1.0)
     for doubt in (

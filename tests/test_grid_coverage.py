@@ -24,7 +24,7 @@ def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
         np.testing.assert_allclose(seen, exact, atol=1e-7)
 
 
-def test_waves_whose_rounding_is_lifted_know_no_moments() -> None:
+def test_unstable_spectral_references_give_nan() -> None:
     """Their mean came out elsewhere, and was held against a bar."""
     random = np.random.default_rng([20261122, 6, 12])
     _, covariance = problem_on_line(LINES[6], random).exact()
@@ -50,7 +50,7 @@ def test_laws_in_the_plane_have_the_moments_of_their_densities(kind: str) -> Non
 
 
 @pytest.mark.slow
-def test_bars_cover_flows_that_are_known_otherwise() -> None:
+def test_error_bars_cover_flows_with_known_moments() -> None:
     """Densities of every shape under softmax, on an odd number of cells."""
     kind = Family("softmax", "affine", 201)
     rows = [row for i in range(6) if (row := measured(kind, i)) is not None]
@@ -60,7 +60,7 @@ def test_bars_cover_flows_that_are_known_otherwise() -> None:
 
 
 @pytest.mark.slow
-def test_bars_cover_99_of_100_flows_of_every_kind() -> None:
+def test_error_bars_cover_99_of_100_flows_of_every_kind() -> None:
     """At least 300, in every box, with and without noise: see docs/numerics.md."""
     rows = [
         row

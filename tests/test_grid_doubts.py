@@ -35,7 +35,7 @@ def report(cli: Run, *args: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cells", ["200", "201"])
-def test_a_box_too_narrow_leaves_nothing_resolved(cli: Run, cells: str) -> None:
+def test_a_too_narrow_box_is_reported_unresolved(cli: Run, cells: str) -> None:
     """Softmax with A = 1: the variance is 1/(1 - 2t), if no tail is cut."""
     found = report(cli, "--A", "1", "--t", "0.44", "--cells", cells)
     error = abs(1 / (1 - 0.88) / found["covariance"][0][0] - 1)
@@ -47,7 +47,7 @@ def test_a_box_too_narrow_leaves_nothing_resolved(cli: Run, cells: str) -> None:
 
 
 @pytest.mark.slow
-def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
+def test_the_report_states_when_the_box_does_not_matter(cli: Run) -> None:
     """Softmax with A = -1: the variance is 1/(1 + 2t), to what the doubts say."""
     found = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")
     error = abs(0.5 / found["covariance"][0][0] - 1)
@@ -58,7 +58,7 @@ def test_where_the_box_does_not_matter_a_report_says_so(cli: Run) -> None:
 
 
 @pytest.mark.slow
-def test_single_precision_has_a_doubt_too(cli: Run) -> None:
+def test_single_precision_has_an_error_estimate(cli: Run) -> None:
     """Softmax with A = -1: the variance is 1/(1 + 2t)."""
     found = report(
         cli, "--A=-1", "--t", "0.5", "--cells", "60", "--precision", "single"
@@ -69,7 +69,7 @@ def test_single_precision_has_a_doubt_too(cli: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_law_that_a_grid_smooths_away_wants_more_cells(cli: Run) -> None:
+def test_an_oversmoothed_law_suggests_more_cells(cli: Run) -> None:
     """Uniform on [-1, 1] under softmax with A = 1 becomes two points: by tokens."""
     args = ("--init", "ball", "--A", "1", "--cells", "200", "--t")
     early, late = (report(cli, *args, t) for t in ("1", "3"))
@@ -83,9 +83,7 @@ def test_a_law_that_a_grid_smooths_away_wants_more_cells(cli: Run) -> None:
 
 
 @pytest.mark.slow
-def test_a_resumed_run_has_the_doubt_that_it_would_have_had(
-    cli: Run, tmp_path: Path
-) -> None:
+def test_a_resumed_run_has_the_same_error_estimate(cli: Run, tmp_path: Path) -> None:
     args = ("simulate", "--measure", "grid", "--cells", "201", "--A=-1")
     args += ("--t", "0.5", "--frames", "5", "--segment", "2", "--json", "--out")
     whole = json.loads(cli(*args, "whole").out)
@@ -102,9 +100,7 @@ def test_a_resumed_run_has_the_doubt_that_it_would_have_had(
 
 
 @pytest.mark.slow
-def test_a_sweep_tells_the_doubts_and_endings_of_its_runs(
-    cli: Run, tmp_path: Path
-) -> None:
+def test_a_sweep_reports_error_estimates_and_endings(cli: Run, tmp_path: Path) -> None:
     args = ("--measure=grid", "--frames=3", "--cells=201", "--t=0.4")
     done = cli("sweep", *args, "--over", "A=-1|1", "--out", "sweep", "--json")
     assert done.code == 0, done.err
@@ -120,7 +116,7 @@ def test_a_sweep_tells_the_doubts_and_endings_of_its_runs(
 
 
 @pytest.mark.slow
-def test_a_collapse_to_the_origin_ends_when_its_box_is_rounding() -> None:
+def test_a_collapse_ends_when_its_box_is_at_rounding_level() -> None:
     """v = -x: the spread is exp(-t), until no number can hold its square."""
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
     grid = Grid.from_function([even_edges(-6, 6, 40)], density)
@@ -147,7 +143,7 @@ def test_a_model_and_its_closure_start_alike(cli: Run, tmp_path: Path) -> None:
     assert (tmp_path / "words" / "comparison.png").stat().st_size > 10_000
 
 
-def test_compare_is_told_measures_not_a_measure(cli: Run) -> None:
+def test_compare_takes_measures_and_rejects_measure(cli: Run) -> None:
     done = cli("compare", "--measure", "grid", "--A=-1")
     assert done.code == 2
     assert done.err.count("\n") == 1

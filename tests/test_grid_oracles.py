@@ -74,7 +74,7 @@ CASES = [
     "softmax--1.0-box0-6.0-1.0-0.0001",
 )
 @pytest.mark.parametrize(("name", "A", "box", "reach", "t", "tolerance"), CASES)
-def test_the_variance_is_that_of_the_closed_form(
+def test_the_variance_matches_the_closed_form(
     name: str, A: float, box: AbstractBox, reach: float, t: float, tolerance: float
 ) -> None:
     found = run(name, A, box, reach, t)
@@ -101,7 +101,7 @@ ENDINGS = [
 
 @pytest.mark.slow_cases("l2-1.0-box2-6.0-2.0-escape")
 @pytest.mark.parametrize(("name", "A", "box", "reach", "t", "status"), ENDINGS)
-def test_an_end_of_the_grid_has_a_name(
+def test_leaving_the_grid_has_its_own_ending(
     name: str, A: float, box: AbstractBox, reach: float, t: float, status: Status
 ) -> None:
     found = run(name, A, box, reach, t)
@@ -130,7 +130,7 @@ def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
 
 
 @pytest.mark.slow
-def test_doubts_show_a_tail_that_no_velocity_felt() -> None:
+def test_error_estimates_include_the_cut_tail() -> None:
     one = np.eye(1)
     attention = meanfield.attentions["softmax"](one, one, one)
     cut = run("softmax", 1.0, MOVING, 10.0, 0.3)

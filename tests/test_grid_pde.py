@@ -48,7 +48,7 @@ def by_differences(cells: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_noisy_attention_is_that_of_a_library_of_differences() -> None:
+def test_noisy_attention_matches_py_pde() -> None:
     one = np.eye(1)
     attention = meanfield.attentions["softmax"](A * one, one, V * one)
     cells = 100

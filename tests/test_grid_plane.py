@@ -54,7 +54,7 @@ SCORES = {
 
 @pytest.mark.slow_cases("dot")
 @pytest.mark.parametrize("name", SCORES)
-def test_separable_sums_are_those_of_every_pair(name: str) -> None:
+def test_separable_sums_match_every_pair(name: str) -> None:
     mu, score = rough_grid(), SCORES[name]
     tokens = mu.points()
     x, y, w = (np.asarray(a) for a in (QUERIES, tokens.tokens.x, tokens.weights))
@@ -115,7 +115,7 @@ def test_a_plane_gaussian_keeps_to_its_closed_form() -> None:
     assert float(jnp.min(run.final.masses)) >= 0
 
 
-def test_velocities_at_nodes_are_those_at_faces() -> None:
+def test_velocities_at_nodes_match_those_at_faces() -> None:
     mu = plane_normal(40)
     field = meanfield.attentions["softmax"](Q, K, np.eye(2)).field(0.0, mu)
     probes = EveryFace(), Nodes(12), Nodes(36)
@@ -150,7 +150,7 @@ MASKED: dict[str, AbstractDynamics] = {
 
 
 @pytest.mark.parametrize("name", MASKED)
-def test_a_layer_sees_itself_and_those_before_it(name: str) -> None:
+def test_a_layer_sees_itself_and_earlier_ones(name: str) -> None:
     mu = layers()
     cells = mu.points()
     x, s = np.asarray(cells.tokens.x)[:, 0], np.asarray(cells.tokens.position)

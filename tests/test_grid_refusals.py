@@ -38,7 +38,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", list(BAD))
-def test_bad_grids_get_one_clear_line(cli: Command, name: str) -> None:
+def test_invalid_grid_options_raise_one_clear_line(cli: Command, name: str) -> None:
     arguments, words = BAD[name]
     done = cli("simulate", "--measure", "grid", "--A=-1", *arguments)
     assert (done.code, done.out) == (2, "")
@@ -47,7 +47,7 @@ def test_bad_grids_get_one_clear_line(cli: Command, name: str) -> None:
     assert [word for word in words if word not in done.err] == [], done.err
 
 
-def test_other_refusals_are_one_line_too(cli: Command) -> None:
+def test_unsupported_grid_runs_raise_one_line(cli: Command) -> None:
     done = cli("simulate", "--cells", "9")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "add `measure = grid`" in done.err

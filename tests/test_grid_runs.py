@@ -110,7 +110,7 @@ def test_a_start_has_the_masses_of_its_law_in_every_cell() -> None:
 
 
 @pytest.mark.slow
-def test_masked_layers_that_start_alike_stay_alike() -> None:
+def test_identical_masked_layers_stay_identical() -> None:
     """Each prefix then has one law, which moves as it does without a mask."""
     spec = {**GRID, "mask": "causal", "positions": 3, "t": 0.5, "frames": 2}
     grid = grid_of(runs.execute(parse({**spec, "cells": 40})))
@@ -150,7 +150,7 @@ def test_exports_have_the_places_of_cells(line: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(table["x0"], x.ravel())
 
 
-def test_a_grid_goes_on_from_where_another_ended(line: Path) -> None:
+def test_a_grid_continues_from_a_stored_grid(line: Path) -> None:
     """With its cells; as a Gaussian with its moments; but not as points."""
     keys = {"A": -1.0, "source": str(line), "at": 1.0, "t": 2.0}
     keys |= {"frames": 5, "segment": 2}
@@ -180,7 +180,7 @@ def test_from_keeps_the_keys_that_the_new_measure_has(cli: Command, line: Path) 
     assert report["covariance"][0][0] == pytest.approx(0.2, abs=1e-4)
 
 
-def test_tokens_of_a_file_become_a_density_and_it_is_said(
+def test_tokens_of_a_file_become_a_density_with_a_note(
     cli: Command, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     x = rng.normal(size=300)
@@ -216,7 +216,7 @@ def test_tokens_in_a_domain_keep_their_spread(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_density_that_goes_on_keeps_the_motion_of_its_box(tmp_path: Path) -> None:
+def test_a_continued_density_keeps_the_motion_of_its_box(tmp_path: Path) -> None:
     """A domain stands still, and so it does in the run that starts from there."""
     first = {**GRID, "cells": 40, "domain": [-6.0, 6.0], "t": 0.1, "frames": 2}
     runs.execute(parse(first), out=tmp_path / "line")
@@ -242,7 +242,7 @@ def test_a_stretched_law_is_in_the_middle_of_its_box() -> None:
     assert np.ravel(beside.spec.mean)[0] == pytest.approx(middle, abs=0.02)
 
 
-def test_tokens_are_blurred_as_by_scipy(
+def test_kernel_density_estimate_matches_scipy(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """Its kernel density of the tokens, drawn in so that moments are kept."""
@@ -297,7 +297,7 @@ def test_a_plan_is_printed_without_a_step(cli: Command) -> None:
         runs.start(parse({"measure": "grid", "cells": 10**9}))
 
 
-def test_draws_share_their_cells_and_differ_in_their_laws(tmp_path: Path) -> None:
+def test_draws_share_cells_and_differ_in_laws(tmp_path: Path) -> None:
     spec = {**LINE, "init": "mixture", "draws": 2, "A": "normal"}
     result = runs.execute(parse(spec), out=tmp_path / "run")
     data = runs.dataset(tmp_path / "run")
@@ -313,7 +313,7 @@ def covariance_of(mu: object) -> float:
 
 
 @pytest.mark.slow
-def test_a_sweep_of_densities_tells_endings_and_variances(
+def test_a_sweep_of_densities_reports_endings_and_variances(
     cli: Command, tmp_path: Path
 ) -> None:
     args = ("--measure=grid", "--cells=80", "--t=1", "--frames=5", "--domain=-6,6")

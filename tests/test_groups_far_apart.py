@@ -106,7 +106,9 @@ def test_sinkhorn_sees_differences_within_a_group(dtype: str, rng: np.random.Gen
 
 
 @pytest.mark.parametrize("reduction", [Dense(), Blocked(7)])
-def test_every_way_to_sum(reduction: AbstractReduction, rng: np.random.Generator):
+def test_every_reduction_keeps_differences_within_a_group(
+    reduction: AbstractReduction, rng: np.random.Generator
+):
     """Block by block with a mask, and all at once; three groups, one of them near."""
     x = np.concatenate([groups(rng, "float64"), rng.normal(size=(5, 2))])
     place = np.linspace(0, 1, len(x))
@@ -118,7 +120,7 @@ def test_every_way_to_sum(reduction: AbstractReduction, rng: np.random.Generator
     assert across(found, x, weights) <= EXACT["float64"]
 
 
-def test_weights_to_look_at_are_those_that_move(rng: np.random.Generator):
+def test_attention_weights_match_the_velocities(rng: np.random.Generator):
     one, x = jnp.eye(2), in_line(rng, "float64")
     field = attentions["softmax"](one, one, one).coupling.barycentre
     weights = lambda mu: cast(TiltedMean, field(Dot(one, one), mu)).weights()

@@ -129,14 +129,14 @@ def test_a_sweep_varies_lists_of_heads():
         ({"Q": [[[1, 0]], [[1, 0]]], "K": [1, 1], "heads": 2}, "same number of rows"),
     ],
 )
-def test_lists_that_do_not_fit_are_refused_in_one_line(given: dict, words: str):
+def test_lists_that_do_not_fit_are_rejected_in_one_line(given: dict, words: str):
     with pytest.raises(InvalidInputError) as refusal:
         runs.member(parse({"n": 3, **given}))
     assert words in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
 
-def test_a_vector_in_a_file_is_the_matrix_of_no_head(tmp_path: Path):
+def test_a_vector_in_a_file_is_rejected_as_a_matrix(tmp_path: Path):
     np.save(tmp_path / "v.npy", np.ones(2))
     spec = parse({"V": [f"@{tmp_path / 'v.npy'}"] * 2, "heads": 2, "d": 2, "n": 3})
     with pytest.raises(InputFileError, match="must hold the matrix of a head"):
@@ -169,11 +169,11 @@ def test_the_command_line_lists_heads_with_commas(cli: Command):
         ("@/a,b.npy", "@/a,b.npy"),
     ],
 )
-def test_a_list_of_heads_is_cut_where_a_value_begins(text: str, value: object):
+def test_lists_of_heads_are_split_at_values(text: str, value: object):
     assert value == gather(None, None, {}, {"heads": "2", "V": text}).V
 
 
-def test_rows_of_many_heads_are_cut_without_a_program(
+def test_rows_of_many_heads_are_split_without_compiling(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """To compile one with 512 results took a minute."""

@@ -152,9 +152,7 @@ def test_every_row_is_on_the_page(rows: dict[str, Row]):
 
 
 @pytest.mark.parametrize("title", MAXIMA)
-def test_no_number_grows_and_the_page_follows_those_that_fall(
-    rows: dict[str, Row], title: str
-):
+def test_no_number_of_the_table_grows(rows: dict[str, Row], title: str):
     number, most = rows[title].number, MAXIMA[title]
     assert number <= most, "\n".join(rows[title].places)
     assert number >= 0.99 * most, "lower it: `python tests/house.py --write`"
@@ -174,7 +172,7 @@ def test_questions_are_counted_outside_measures(tree: Path):
     assert len(questions.above_flows(by_class)) == 3
 
 
-def test_lists_of_keys_are_told_from_rows_specs_and_pairs(tree: Path):
+def test_lists_of_keys_are_counted_without_rows_specs_and_pairs(tree: Path):
     assert questions.keys(tree) == {"A", "Q", "t"}
     places = questions.lists_of_keys(tree)
     assert [place.split(":")[1] for place in places] == ["2", "3"]
@@ -184,7 +182,7 @@ def test_lists_of_endings_are_the_class_tuples_and_tables(tree: Path):
     assert len(questions.lists_of_endings(tree)) == 3
 
 
-def test_alternations_are_told_from_other_loops(tree: Path):
+def test_sinkhorn_loops_are_counted_and_other_loops_are_not(tree: Path):
     places = statements.alternations(tree, "meanfield")
     assert [place.split(":")[1] for place in places] == ["2", "5", "8"]
     assert [p.split(": ")[1] for p in statements.tuples(tree)] == ["Start"]
@@ -212,14 +210,14 @@ def test_names_are_counted_where_they_are_bound(tree: Path):
     assert words.replaced(tree, "meanfield/words") == {"told": 2}
 
 
-def test_small_pieces_are_told_from_those_with_a_reason(tmp_path: Path):
+def test_small_modules_and_helpers_are_counted(tmp_path: Path):
     plant(tmp_path, {"small.py": SMALL, "__init__.py": "", "forty.py": "x = 1\n" * 40})
     assert pieces.files(tmp_path) == [f"meanfield/small.py: {SMALL.count(chr(10))}"]
     assert [place.split(": ")[1] for place in pieces.helpers(tmp_path)] == ["_plain"]
     assert len(pieces.lambdas(tmp_path)) == 1
 
 
-def test_whole_specs_are_known_by_name_or_type(tmp_path: Path):
+def test_functions_taking_a_whole_spec_are_counted(tmp_path: Path):
     plant(tmp_path, {"taking.py": TAKING})
     takers = pieces.takers(tmp_path)
     assert [place.split(": ")[1] for place in takers] == ["tokens", "cells"]
@@ -248,5 +246,5 @@ def test_stores_cones_and_packages_are_counted_by_name(tmp_path: Path):
     assert len(copies.dependencies(tmp_path)) == 2
 
 
-def test_a_way_returns_to_folders_that_it_has_left():
+def test_a_call_path_counts_returns_to_folders():
     assert walk.returns(["a", "a", "b", "a", "c", "c", "b"]) == ["a", "b"]

@@ -64,14 +64,12 @@ def assert_one_line(done: Finished, *codes: int) -> None:
 
 
 @pytest.mark.parametrize("name", list(VALUES))
-def test_a_value_that_nothing_can_hold_is_a_usage_error(
-    cli: Command, name: str
-) -> None:
+def test_an_unrepresentable_value_is_a_usage_error(cli: Command, name: str) -> None:
     assert_one_line(cli(*VALUES[name]), 2)
 
 
 @pytest.mark.parametrize("name", list(FILES))
-def test_a_file_of_such_values_is_refused_in_seconds(
+def test_a_file_of_unrepresentable_values_is_rejected_in_seconds(
     cli: Command, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "spec.toml").write_text(FILES[name])
@@ -100,7 +98,7 @@ def test_a_file_of_such_values_is_refused_in_seconds(
     ],
     ids=" ".join,
 )
-def test_a_name_longer_than_names_can_be_is_said(
+def test_a_too_long_file_name_is_reported(
     cli: Command, command: tuple[str, ...]
 ) -> None:
     done = cli(*command)
@@ -108,9 +106,7 @@ def test_a_name_longer_than_names_can_be_is_said(
     assert NAME[:50] in done.err
 
 
-def test_a_report_that_is_nested_without_end_is_no_report(
-    cli: Command, tmp_path: Path
-) -> None:
+def test_a_deeply_nested_report_is_rejected(cli: Command, tmp_path: Path) -> None:
     for text in (DEEP, DIGITS, '{"a":' * 5000 + "1" + "}" * 5000):
         (tmp_path / "report.json").write_text(text)
         assert_one_line(cli("verify", "--replay", "report.json"), 3)
@@ -122,9 +118,7 @@ def bytes_read() -> int:
     return int(counts[counts.index("rchar:") + 1])
 
 
-def test_a_file_without_end_is_not_read_to_its_end(
-    cli: Command, tmp_path: Path
-) -> None:
+def test_an_endless_file_is_not_read_whole(cli: Command, tmp_path: Path) -> None:
     with (tmp_path / "long.txt").open("wb") as file:
         file.truncate(length := 200_000_000)  # no block of it is written
     cli("simulate", "none.toml")  # imports are read, too
@@ -155,7 +149,7 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
         ("meanfield simulate --n 0 2> /dev/full", 2, ""),
     ],
 )
-def test_a_stream_that_takes_nothing_ends_with_a_line(
+def test_a_closed_output_stream_ends_with_one_line(
     line: str, code: int, words: str
 ) -> None:
     done = shell(line)
@@ -165,14 +159,14 @@ def test_a_stream_that_takes_nothing_ends_with_a_line(
 
 
 @pytest.mark.slow
-def test_a_stream_that_takes_few_letters_gets_the_others_spelled() -> None:
+def test_an_ascii_stream_gets_escaped_characters() -> None:
     ascii_ = {"PYTHONIOENCODING": "ascii"}
     done = shell("meanfield list panels; meanfield list panels --json", **ascii_)
     assert (done.returncode, done.stderr) == (0, "")
     done.stdout.encode("ascii")
 
 
-def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
+def test_a_deleted_working_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     done = shell(f"cd {tmp_path}/gone && rmdir . ../gone; meanfield simulate --n 3")
     assert done.returncode == 3
@@ -182,7 +176,7 @@ def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", ["-v", "-d"])
-def test_a_limit_below_what_the_compiler_takes_is_said_at_once(flag: str) -> None:
+def test_a_too_low_memory_limit_is_reported_at_once(flag: str) -> None:
     """It hangs at 1.5 GB, deaf to SIGTERM, and aborts at 1.8 GB."""
     run = f'ulimit {flag} 1500000; exec "$0" -m meanfield simulate --measure gaussian'
     done = subprocess.run(
@@ -196,7 +190,7 @@ def test_a_limit_below_what_the_compiler_takes_is_said_at_once(flag: str) -> Non
     assert f"the shell allows 1.5 GB; set `ulimit {flag} unlimited`" in done.stderr
 
 
-def test_a_device_that_is_not_there_is_said() -> None:
+def test_a_missing_device_is_reported() -> None:
     done = shell("meanfield simulate --n 3 --dry-run", JAX_PLATFORMS="nothing")
     assert done.returncode == 4
     assert "JAX_PLATFORMS=nothing" in done.stderr.splitlines()[-1]
@@ -204,7 +198,7 @@ def test_a_device_that_is_not_there_is_said() -> None:
 
 
 @pytest.mark.parametrize("solver", ["tsit5", "kvaerno5"])
-def test_advice_on_spent_steps_is_what_was_not_done(solver: str) -> None:
+def test_advice_on_exhausted_steps_is_not_yet_followed(solver: str) -> None:
     spec = parse({"measure": "gaussian", "solver": solver})
     end = Gaussian.from_moments([0.0], [[1.0]])
     outcomes = (Outcome(Status.MAX_STEPS, 0.5, accepted=spec.max_steps),)
@@ -216,7 +210,7 @@ def test_advice_on_spent_steps_is_what_was_not_done(solver: str) -> None:
 @pytest.mark.parametrize(
     ("precision", "advice"), [("single", "--precision double"), ("double", "`rtol`")]
 )
-def test_steps_that_shrank_are_not_asked_to_be_more(
+def test_shrinking_steps_are_not_advised_to_increase(
     precision: str, advice: str
 ) -> None:
     spec = parse({"measure": "gaussian", "precision": precision})

@@ -97,7 +97,7 @@ def orders(errors: list[float]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("m", [2.0, 0.7])
-def test_the_reference_has_mass_one_and_its_second_moment(m: float) -> None:
+def test_barenblatt_reference_has_its_mass_and_second_moment(m: float) -> None:
     known = Barenblatt(m, 1)
     rho = lambda x: float(known.at(1.0)(np.array([[x]]))[0])
     ends = np.sqrt(known.C / known.k) if m > 1 else np.inf
@@ -115,7 +115,7 @@ def test_the_reference_has_mass_one_and_its_second_moment(m: float) -> None:
         (0.8, 14.0, 1.8),
     ],
 )
-def test_barenblatts_solution_is_followed(m: float, half: float, least: float) -> None:
+def test_grids_follow_barenblatts_solution(m: float, half: float, least: float) -> None:
     known, span, errors = Barenblatt(m, 1), (1.0, 1.5), []
     for cells in (48, 96, 192):
         axis = even_edges(-half, half, cells)
@@ -129,7 +129,7 @@ def test_barenblatts_solution_is_followed(m: float, half: float, least: float) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [2.0, 0.8])
-def test_barenblatts_solution_is_followed_in_the_plane(m: float) -> None:
+def test_plane_grids_follow_barenblatts_solution(m: float) -> None:
     known, errors = Barenblatt(m, 2), []
     half = 2.5 if m > 1 else 9.0
     for cells in (16, 32):
@@ -174,7 +174,7 @@ def test_a_box_that_follows_the_spread_sees_the_same_heat() -> None:
 
 @pytest.mark.slow_cases("2.0")
 @pytest.mark.parametrize("m", [2.0, 1.5, 0.8])
-def test_energy_is_lost_at_the_rate_of_the_squared_slope(m: float) -> None:
+def test_energy_decreases_at_the_squared_gradient_norm(m: float) -> None:
     r"""$-\int|\nabla\delta E|^2d\mu = -\beta^2M_2/t^2$ on Barenblatt's solution."""
     known = Barenblatt(m, 1)
     half = 3.0 if m > 1 else 14.0
@@ -204,7 +204,7 @@ def test_energies_on_gaussians_are_their_integrals(m: float) -> None:
     np.testing.assert_allclose(energy(grid), exact, rtol=1e-4)
 
 
-def test_the_flow_among_gaussians_is_the_projection_of_that_of_densities() -> None:
+def test_gaussian_flow_is_the_projected_density_flow() -> None:
     """d/dt ∫|x|² = 2d ∫ρ^m, for the law and for its Gaussian, which has another ρ."""
     energy, mu = (
         InternalEnergy(2.0),
@@ -215,7 +215,7 @@ def test_the_flow_among_gaussians_is_the_projection_of_that_of_densities() -> No
     np.testing.assert_allclose(rate, 4 * 1 / (8 * np.pi), rtol=1e-12)  # ∫ρ² = 1/8π
 
 
-def test_sums_with_potentials_rest_at_their_minimum() -> None:
+def test_flows_with_potentials_rest_at_the_minimum() -> None:
     """Entropy and ½|x|²: the normal law, to the order of the cells."""
     axis = even_edges(-5.0, 5.0, 80)
     wide = lambda x: np.exp(-(x[:, 0] ** 2) / 4) / np.sqrt(4 * np.pi)
@@ -227,7 +227,7 @@ def test_sums_with_potentials_rest_at_their_minimum() -> None:
 
 
 @pytest.mark.slow
-def test_in_a_sum_and_in_another_clock_the_flux_is_not_lost() -> None:
+def test_sums_and_log_time_keep_the_internal_flux() -> None:
     axis = even_edges(-9.0, 9.0, 90)
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
     start = Grid.from_function([axis], density, box=FixedBox())
@@ -241,7 +241,7 @@ def test_in_a_sum_and_in_another_clock_the_flux_is_not_lost() -> None:
     np.testing.assert_allclose(logged.covariance, [[2.0]], rtol=1e-3)
 
 
-def test_what_has_no_flux_is_refused() -> None:
+def test_energies_without_flux_are_rejected() -> None:
     axis = even_edges(-1.0, 1.0, 16)
     mu = Grid.from_density([axis], np.ones(16))
     for m in (1.0, 0.0, np.nan):

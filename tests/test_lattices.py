@@ -134,7 +134,9 @@ def lattices(layout: AbstractLayout, count: int, n: int, seed: int) -> Iterator:
 
 
 @pytest.mark.parametrize("kind", [Layout, GaussLayout])
-def test_points_on_edges_have_the_sums_of_numpy(kind: type[AbstractLayout]) -> None:
+def test_points_on_cell_edges_have_the_sums_of_numpy(
+    kind: type[AbstractLayout],
+) -> None:
     """Outside of a program, where planning and sums are rounded differently."""
     layout, off = layout_of(kind, 1), []
     for lattice in lattices(layout, 12, 160, seed=1):
@@ -149,7 +151,9 @@ def test_points_on_edges_have_the_sums_of_numpy(kind: type[AbstractLayout]) -> N
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("d", [1, 2, 3])
 @pytest.mark.parametrize("kind", [Layout, GaussLayout])
-def test_forty_lattices(kind: type[AbstractLayout], d: int, way: str) -> None:
+def test_sums_of_forty_lattices_hold_their_bounds(
+    kind: type[AbstractLayout], d: int, way: str
+) -> None:
     layout, off = layout_of(kind, d), []
     # Derivatives of Gaussians in cells are sums that are not checked as they are taken.
     slack = 20 if "grad" in way else 1
@@ -164,7 +168,7 @@ def test_forty_lattices(kind: type[AbstractLayout], d: int, way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("kind", [Layout, GaussLayout])
-def test_forty_lattices_over_earlier_keys(
+def test_causal_sums_of_forty_lattices_hold_their_bounds(
     kind: type[AbstractLayout], d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Positions on a lattice, too: many tokens are at one."""
@@ -200,7 +204,7 @@ def test_forty_lattices_over_earlier_keys(
     ("how", "misses"), [(Blocked(16), 0.0), (Chebyshev(counts=(40,)), 1e-7)]
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_forty_lattices_between_nodes_and_in_blocks(
+def test_interpolated_and_batched_sums_of_forty_lattices_hold_their_bounds(
     how: Blocked | Chebyshev, misses: float, dtype: type
 ) -> None:
     """Nodes of one box have no edges: what they miss is that of any cloud."""

@@ -26,7 +26,7 @@ def cells(found: Law, n: int) -> tuple[list[np.ndarray], float]:
 
 
 @pytest.mark.parametrize(("name", "d"), LINE + PLANE)
-def test_mass_and_moments_are_those_of_the_density(
+def test_mass_and_moments_match_the_density(
     name: str, d: int, key: Key[Array, ""]
 ) -> None:
     """By Gauss quadrature in cells; a jump at the rim of a ball is met less well."""
@@ -77,7 +77,7 @@ def test_the_mixture_has_the_centres_of_its_cloud(key: Key[Array, ""]) -> None:
     assert gain > 1
 
 
-def test_clouds_without_a_density_say_so(key: Key[Array, ""]) -> None:
+def test_clouds_without_a_density_raise(key: Key[Array, ""]) -> None:
     with pytest.raises(InvalidInputError, match=r"`sphere` has no density.*ball"):
         law("sphere", 2, key=key)
     with pytest.raises(InvalidInputError, match="in the plane"):

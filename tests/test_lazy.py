@@ -13,7 +13,7 @@ PACKAGES += ("meanfield.runs", "meanfield.models")
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_every_name_that_a_package_lists_is_there(name: str) -> None:
+def test_every_listed_name_of_a_package_exists(name: str) -> None:
     package = importlib.import_module(name)
     listed = getattr(package, "__all__", ("Text", "embed", "layers"))
     assert all(getattr(package, each) is not None for each in listed)
@@ -21,7 +21,7 @@ def test_every_name_that_a_package_lists_is_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_a_name_that_is_not_there_is_an_attribute_error(name: str) -> None:
+def test_a_missing_name_raises_attribute_error(name: str) -> None:
     package = importlib.import_module(name)
     with pytest.raises(AttributeError, match=f"'{name}' has no attribute 'nothing'"):
         _ = package.nothing
@@ -36,14 +36,14 @@ def test_a_star_import_hides_none_of_the_names_of_python(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_no_module_hides_a_name_of_its_package(name: str) -> None:
+def test_modules_do_not_shadow_names_of_their_package(name: str) -> None:
     package = importlib.import_module(name)
     modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
     listed = getattr(package, "__all__", ("Text", "embed", "layers"))
     assert not modules & set(listed)  # else the name is the module once it is imported
 
 
-def test_dynamics_that_the_readme_names_are_names_of_everyday_use() -> None:
+def test_dynamics_named_in_the_readme_are_top_level() -> None:
     readme = Path(__file__).resolve().parent.parent / "README.md"
     named = set(re.findall(r"`([A-Z]\w+)`", readme.read_text("utf-8")))
     dynamics = importlib.import_module("meanfield.dynamics")

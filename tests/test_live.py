@@ -24,7 +24,7 @@ Command = Callable[..., Finished]
 
 
 @needs_node
-def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
+def test_bundled_modules_form_one_script(tmp_path: Path):
     """Names of two modules never meet, and none is missing."""
     assert NODE is not None
     file = tmp_path / "page.js"
@@ -36,7 +36,7 @@ def test_one_script_of_all_modules_is_a_script(tmp_path: Path):
     assert all((ASSETS / f"{name}.js").exists() for name in used - own)
 
 
-def test_modules_in_a_circle_are_refused(tmp_path: Path):
+def test_circular_modules_are_rejected(tmp_path: Path):
     for name, other in (("a", "b"), ("b", "a")):
         text = f'import {{ x }} from "./{other}.js";\nexport const y = x;\n'
         (tmp_path / f"{name}.js").write_text(text, encoding="utf-8")
@@ -58,7 +58,7 @@ def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):
     assert "default-src 'none'" in code
 
 
-def test_a_page_has_the_title_that_is_asked_for(cli: Command):
+def test_a_page_has_the_requested_title(cli: Command):
     words = ("--measure", "gaussian", "--title", "A < B")
     assert cli("live", *words, "--out", "page.html").code == 0
     text = Path("page.html").read_text("utf-8")
@@ -66,7 +66,7 @@ def test_a_page_has_the_title_that_is_asked_for(cli: Command):
     assert "<h1>A &lt; B</h1>" in text
 
 
-def test_the_page_of_the_docs_is_current(cli: Command):
+def test_the_live_page_of_the_docs_is_up_to_date(cli: Command):
     """Else: `meanfield live --preset blow-up --d 2 --out docs/live/blow-up.html`."""
     assert (
         cli("live", "--preset", "blow-up", "--d", "2", "--out", "page.html").code == 0
@@ -74,7 +74,7 @@ def test_the_page_of_the_docs_is_current(cli: Command):
     assert Path("page.html").read_bytes() == READY.read_bytes()
 
 
-def test_the_command_leaves_out_what_the_start_does_not_have(cli: Command):
+def test_the_command_omits_options_that_the_start_lacks(cli: Command):
     """Tokens of a file have their number; a Gaussian draws none."""
     np.save("x.npy", np.eye(3, 2))
     for keys in (["--init", "@x.npy"], ["--measure", "gaussian", "--cov", "2.0"]):
@@ -85,14 +85,14 @@ def test_the_command_leaves_out_what_the_start_does_not_have(cli: Command):
         ]
 
 
-def test_the_command_keeps_the_steps_that_were_asked_for(cli: Command):
+def test_the_command_keeps_the_requested_steps(cli: Command):
     keys = ["--measure", "gaussian", "--rtol=1e-9", "--max-steps=77"]
     assert cli("live", *keys, "--out", "page.html").code == 0
     steps = data_of(Path("page.html").read_text("utf-8"))["steps"]
     assert steps == ["--rtol=1e-09", "--max-steps=77"]
 
 
-def test_a_page_says_that_it_is_double(cli: Command):
+def test_a_page_states_double_precision(cli: Command):
     done = cli("live", "--measure=gaussian", "--precision=single", "--out", "p.html")
     assert done.code == 0
     assert "a page integrates in double precision" in done.err
@@ -168,7 +168,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_what_no_browser_integrates_is_refused_in_a_line(cli: Command, name: str):
+def test_runs_unsupported_by_the_page_are_rejected_in_one_line(cli: Command, name: str):
     options, words = REFUSALS[name]
     done = cli("live", *options)
     assert done.code == 2
@@ -189,7 +189,7 @@ IN_FILES = {
 
 
 @pytest.mark.parametrize("name", IN_FILES)
-def test_keys_of_a_file_are_refused_where_they_change_the_flow(cli: Command, name: str):
+def test_file_keys_that_would_change_the_flow_are_rejected(cli: Command, name: str):
     text, words = IN_FILES[name]
     Path("run.toml").write_text(text)
     done = cli("live", "run.toml")
@@ -198,7 +198,7 @@ def test_keys_of_a_file_are_refused_where_they_change_the_flow(cli: Command, nam
     assert done.err.count("\n") == 1
 
 
-def test_the_help_lists_what_a_page_has_use_for(
+def test_live_help_lists_only_supported_keys(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
@@ -211,9 +211,7 @@ def test_the_help_lists_what_a_page_has_use_for(
 
 
 @pytest.mark.parametrize("key", UNSUPPORTED_KEYS)
-def test_options_that_are_not_for_a_page_are_refused_with_the_reason(
-    cli: Command, key: str
-):
+def test_unsupported_page_options_are_rejected_with_a_reason(cli: Command, key: str):
     value = [] if key == "projected" else ["1"]
     done = cli("live", f"--{key.replace('_', '-')}", *value)
     assert done.code == 2

@@ -191,7 +191,7 @@ def test_the_ellipse_is_dragged(open_page: Callable[..., Browser]):
     assert mean[1] > 0
 
 
-def test_a_link_holds_what_is_set(open_page: Callable[..., Browser]):
+def test_a_link_stores_the_state(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
     paused(window)
     before = text(window, "command")
@@ -212,7 +212,7 @@ def test_a_link_holds_what_is_set(open_page: Callable[..., Browser]):
     assert text(again, "command") == before
 
 
-def test_a_field_has_room_for_its_number(open_page: Callable[..., Browser]):
+def test_number_fields_are_wide_enough(open_page: Callable[..., Browser]):
     """Nine billion, cut after six digits, read as nine hundred thousand."""
     window = open_page("gaussian", "#Q=-9e9,0.3333333333333333,1e-12,-1234567.891")
     fields = window.value(
@@ -224,7 +224,9 @@ def test_a_field_has_room_for_its_number(open_page: Callable[..., Browser]):
     assert {beyond for _, beyond in fields} == {0}
 
 
-def test_axes_follow_what_else_sets_their_number(open_page: Callable[..., Browser]):
+def test_axes_follow_other_changes_of_their_parameter(
+    open_page: Callable[..., Browser],
+):
     window = open_page("axes")
     paused(window)
     listed, variance = "#axes select", "#axes input[type=number]"
@@ -248,7 +250,9 @@ def test_axes_follow_what_else_sets_their_number(open_page: Callable[..., Browse
     window.wait(f"{at.format(variance)}.valueAsNumber > 1.05")
 
 
-def test_a_link_of_another_page_is_refused_in_words(open_page: Callable[..., Browser]):
+def test_a_link_of_another_page_is_rejected_with_a_message(
+    open_page: Callable[..., Browser],
+):
     window = open_page("gaussian", "#epsilon=-1")
     ended(window)
     assert "does not fit this page" in text(window, "summary")

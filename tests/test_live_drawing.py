@@ -27,9 +27,7 @@ OF_GAUSSIANS = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
     ("name", "axes"),
     [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *OF_GAUSSIANS])],
 )
-def test_a_slider_stands_at_the_value_that_it_has_set(
-    name: str, axes: list[dict[str, Any]]
-):
+def test_a_slider_shows_the_value_it_has_set(name: str, axes: list[dict[str, Any]]):
     found = answered(
         """
         import { setter, valueOf } from "./axes.js";
@@ -44,7 +42,7 @@ def test_a_slider_stands_at_the_value_that_it_has_set(
 
 
 @needs_node
-def test_a_slider_of_a_dragged_gaussian_stands_at_its_mean_variance():
+def test_the_slider_of_a_dragged_gaussian_shows_its_mean_variance():
     law = problem("gaussian softmax")
     factor = np.array([[2.0, 0.3], [-1.0, 0.5]])
     law = {**law, "start": {"mean": [0.0, 0.0], "factor": factor.tolist()}}
@@ -59,7 +57,7 @@ def test_a_slider_of_a_dragged_gaussian_stands_at_its_mean_variance():
 
 
 @needs_node
-def test_the_cone_shows_what_a_history_has_forgotten():
+def test_the_cone_keeps_paths_beyond_the_history():
     """The path has all that was seen, each time once, though steps are dropped."""
     found = answered(
         """
@@ -128,7 +126,7 @@ def test_dots_have_the_areas_of_pictures():
 
 
 @needs_node
-def test_nothing_is_taken_before_it_is_shown():
+def test_drags_before_the_first_drawing_are_ignored():
     sent = answered(
         """
         import { Painter } from "./painter.js";
@@ -222,7 +220,7 @@ def test_no_line_of_a_scale_touches_a_number():
     ("d", "entry", "swept"),
     [(1, None, [[0, 0]]), (2, [0, 1], [[0, 1]]), (2, None, [])],
 )
-def test_what_an_axis_sets_alone_has_one_slider(
+def test_matrix_entries_swept_alone_have_one_slider(
     d: int, entry: list[int] | None, swept: list[list[int]]
 ):
     stand = """
@@ -263,7 +261,7 @@ BARE = """
         (123456.789, "123456.789"),
     ],
 )
-def test_a_field_shows_the_number_in_use(number: float, text: str):
+def test_a_field_shows_the_value_in_use(number: float, text: str):
     """As it begins and as it is typed; a browser takes the text as it stands."""
     code = f"""{BARE}
         export const answer = (number) => {{
@@ -280,7 +278,7 @@ def test_a_field_shows_the_number_in_use(number: float, text: str):
 
 @needs_node
 @pytest.mark.parametrize("typed", ["", "-1", "0.5"])
-def test_a_number_that_is_not_used_does_not_stay_in_its_field(typed: str):
+def test_an_invalid_number_is_replaced_in_its_field(typed: str):
     """On a logarithmic scale, of numbers above one half."""
     code = f"""{BARE}
         export const answer = (typed) => {{

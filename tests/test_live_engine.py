@@ -46,9 +46,7 @@ def test_the_table_has_every_case():
 
 @needs_node
 @pytest.mark.parametrize("row", STILL, ids=lambda row: row["name"])
-def test_velocities_are_those_of_the_library(
-    row: dict[str, Any], answers: dict[str, Any]
-):
+def test_velocities_match_the_library(row: dict[str, Any], answers: dict[str, Any]):
     velocity = np.array(row["velocity"])
     scale = max(1.0, float(np.max(np.abs(velocity))))
     np.testing.assert_allclose(
@@ -58,7 +56,7 @@ def test_velocities_are_those_of_the_library(
 
 @needs_node
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_flows_are_those_of_the_library(row: dict[str, Any], answers: dict[str, Any]):
+def test_flows_match_the_library(row: dict[str, Any], answers: dict[str, Any]):
     answer = answers[row["name"]]
     for name in ("state", "mean", "covariance"):
         if row[name] is not None:
@@ -70,7 +68,9 @@ def test_flows_are_those_of_the_library(row: dict[str, Any], answers: dict[str, 
 
 @needs_node
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_between_steps_flows_are_as_exact(row: dict[str, Any], answers: dict[str, Any]):
+def test_interpolation_between_steps_is_accurate(
+    row: dict[str, Any], answers: dict[str, Any]
+):
     answer = answers[row["name"]]
     scale = max(1.0, float(np.max(np.abs(answer["half"]))))
     np.testing.assert_allclose(
@@ -80,9 +80,7 @@ def test_between_steps_flows_are_as_exact(row: dict[str, Any], answers: dict[str
 
 @needs_node
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
-def test_flows_end_as_those_of_the_library(
-    row: dict[str, Any], answers: dict[str, Any]
-):
+def test_flow_endings_match_the_library(row: dict[str, Any], answers: dict[str, Any]):
     answer = answers[row["name"]]
     assert answer["ending"] == row["ending"]
     if row["t_star"] is None:
@@ -117,7 +115,7 @@ def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
 
 
 @needs_node
-def test_noisy_flows_end_at_their_steps():
+def test_noisy_flows_end_at_step_boundaries():
     law = {**noisy(), "max_steps": 7, "start": {"x": [[1.0, 2.0]], "weights": None}}
     found = answered(
         """
@@ -138,7 +136,7 @@ def test_noisy_flows_end_at_their_steps():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_the_table_is_what_the_library_computes(name: str):
+def test_the_stored_table_matches_the_library(name: str):
     stored = next(row for row in ROWS if row["name"] == name)
     fresh = json.loads(json.dumps(row(name, CASES[name])))
     assert fresh["problem"].keys() == stored["problem"].keys()

@@ -73,7 +73,7 @@ def links(laws: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_link_is_read_as_it_was_written_and_is_short(name: str):
+def test_a_link_round_trips_and_is_short(name: str):
     change: Callable[[Law], None]
     change, most = CHANGES[name]
     law = json.loads(json.dumps(INITIAL))  # whose matrices are no longer one list

@@ -125,7 +125,7 @@ def test_a_gaussian_follows_the_virial_identity_until_it_collapses() -> None:
 
 
 @pytest.mark.slow
-def test_energy_is_lost_at_the_rate_of_the_squared_slope() -> None:
+def test_energy_decreases_at_the_squared_gradient_norm() -> None:
     r"""$\int|\nabla\log\rho - \chi\nabla c|^2d\mu$ of a Gaussian, by quadrature."""
     chi, gaps = 4 * np.pi, []
     energy = Entropy() + LogarithmicAttraction(chi)
@@ -142,7 +142,7 @@ def test_energy_is_lost_at_the_rate_of_the_squared_slope() -> None:
     assert np.all(np.abs(4 * gaps[1] - gaps[0]) / 3 < 0.005), gaps
 
 
-def test_what_has_no_logarithmic_energy_is_refused() -> None:
+def test_measures_without_logarithmic_energy_are_rejected() -> None:
     energy, axis = LogarithmicAttraction(1.0), even_edges(-1.0, 1.0, 8)
     uneven = np.concatenate([axis[:-1], [2.0]])
     with pytest.raises(InvalidInputError, match="finite"):

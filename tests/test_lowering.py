@@ -66,7 +66,7 @@ def test_gaussians_need_no_host_no_doubles_and_no_short_products():
     check(lowered("softmax", Gaussian(*moments)))
 
 
-def test_what_is_looked_for_is_found():
+def test_the_lowering_check_finds_planted_violations():
     double = jnp.asarray(np.eye(3))
     with jax.default_matmul_precision("default"):
         text = jax.jit(lambda x: x @ x).lower(double).as_text()

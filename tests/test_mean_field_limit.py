@@ -30,7 +30,7 @@ def test_gaps_fall_like_the_root_of_the_number_of_tokens(name: str) -> None:
         assert abs(fit.values[1] + 1.0) > 3 * fit.errors[1]
 
 
-def test_distances_at_the_start_are_those_of_order_statistics() -> None:
+def test_distances_at_the_start_match_order_statistics() -> None:
     """One token: 2. Two: E max = 1/√π, and the half-normal mean √(2/π); and draws."""
     assert_close(distance_at_start(1), np.sqrt(2.0), ulps=1e5)
     exact = np.sqrt(2 - 2 * 2 * (1 / np.sqrt(np.pi)) * np.sqrt(2 / np.pi) / 2)
@@ -43,7 +43,7 @@ def test_distances_at_the_start_are_those_of_order_statistics() -> None:
     assert distance_at_start(9) ** 2 == pytest.approx(np.mean(drawn), rel=0.03)
 
 
-def test_pairs_of_clouds_part_no_faster_than_the_stability_constant() -> None:
+def test_pairs_of_clouds_separate_within_the_stability_constant() -> None:
     """And no slower than their means: moved clouds part at rate one, to first order."""
     found = growth_of("softmax", SMALL, seed=2)
     assert 0.9 < found.rate < found.bound

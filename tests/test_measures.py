@@ -24,7 +24,7 @@ def weighted(rng: np.random.Generator, n: int = 6, d: int = 3) -> Points:
     return Points.weighted(rng.normal(size=(n, d)), rng.uniform(0.1, 2, size=n))
 
 
-def test_weights_sum_to_one_and_moments_are_theirs(rng: np.random.Generator):
+def test_weights_sum_to_one_and_give_the_moments(rng: np.random.Generator):
     mu = weighted(rng)
     x, w = np.asarray(mu.tokens.x), np.asarray(mu.weights)
     assert_close(np.sum(w), 1.0)
@@ -32,7 +32,7 @@ def test_weights_sum_to_one_and_moments_are_theirs(rng: np.random.Generator):
     assert_close(mu.covariance, np.cov(x.T, aweights=w, ddof=0))
 
 
-def test_numbers_known_later_make_the_same_measures(rng: np.random.Generator):
+def test_traced_arguments_make_the_same_measures(rng: np.random.Generator):
     x, w, F = rng.normal(size=(6, 3)), rng.uniform(size=6), rng.normal(size=(3, 3))
     known = Points.weighted(x, w).log_weights, Gaussian.from_moments(x[0], F @ F.T)
     later = (
@@ -61,7 +61,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_refused_is_no_number_inside_a_program(what: str):
+def test_invalid_traced_arguments_give_nan(what: str):
     """Values cannot raise there; nor may they, or their derivatives, look like any."""
     make, wrong = WRONG[what]
     value = jnp.asarray(wrong)
@@ -73,7 +73,7 @@ def test_what_is_refused_is_no_number_inside_a_program(what: str):
     assert np.all(np.isnan(found))
 
 
-def test_a_grid_is_made_of_known_numbers():
+def test_a_grid_needs_concrete_arguments():
     edges = [np.linspace(-1, 1, 9)]
     with pytest.raises(UnsupportedError, match="outside of `jit`"):
         jax.jit(lambda values: Grid.from_density(edges, values).mean)(jnp.ones(8))
@@ -94,14 +94,14 @@ def test_covariance_keeps_its_digits_far_from_the_origin(rng: np.random.Generato
     assert np.max(np.abs(near.covariance - far.covariance)) < 1e-9
 
 
-def test_the_norm_of_points_does_not_depend_on_how_many(rng: np.random.Generator):
+def test_the_norm_of_points_does_not_depend_on_their_number(rng: np.random.Generator):
     x, v = rng.normal(size=(2, 5, 3))
     once, thrice = Points.uniform(x), Points.uniform(np.tile(x, (3, 1)))
     assert_close(thrice.norm(jnp.tile(v, (3, 1))), once.norm(jnp.asarray(v)))
     assert_close(once.norm(jnp.asarray(v)), np.sqrt(np.mean(np.sum(v**2, axis=1))))
 
 
-def test_excluded_tokens_have_no_part_in_norm_or_moments(rng: np.random.Generator):
+def test_excluded_tokens_do_not_enter_norm_or_moments(rng: np.random.Generator):
     mu = Points.weighted(rng.normal(size=(3, 2)), [1.0, 0.0, 2.0])
     garbage = mu.tokens.x.at[1].set(jnp.nan)
     other = mu.replace_coordinates(garbage)
@@ -116,7 +116,7 @@ def test_a_measure_without_mass_has_finite_moments():
         assert not np.any(value)
 
 
-def test_restriction_conditions(rng: np.random.Generator):
+def test_restriction_conditions_the_measure(rng: np.random.Generator):
     mu = weighted(rng)
     kept = np.array([True, False, True, True, False, False])
     part = mu.restrict(jnp.asarray(kept))
@@ -173,7 +173,7 @@ def test_transport_moves_mean_and_factor(rng: np.random.Generator):
         mu.transport(bent)
 
 
-def test_the_norm_of_a_gaussian_is_that_of_all_its_numbers(rng: np.random.Generator):
+def test_the_norm_of_a_gaussian_matches_all_its_numbers(rng: np.random.Generator):
     mu = gaussian(rng, 3, 2)
     every = np.concatenate([np.asarray(mu.mean), np.asarray(mu.factor).ravel()])
     assert_close(mu.norm(mu.coordinates), np.linalg.norm(every))
@@ -200,13 +200,13 @@ def test_nodes_integrate_polynomials_exactly(d: int, r: int, rng: np.random.Gene
     assert_close(nodes.covariance, mu.covariance)
 
 
-def test_one_degree_more_is_not_exact():
+def test_quadrature_of_one_degree_more_is_not_exact():
     nodes = gauss_hermite(Gaussian(jnp.zeros(1), jnp.eye(1)), order=3)
     x, w = np.asarray(nodes.tokens.x)[:, 0], np.asarray(nodes.weights)
     assert abs(w @ x**6 - 15) > 1  # degree 2 * 3
 
 
-def test_grids_that_cannot_be_are_refused(rng: np.random.Generator):
+def test_invalid_quadrature_orders_are_rejected(rng: np.random.Generator):
     mu = gaussian(rng, 4)
     for order in (0, 1000):
         with pytest.raises(InvalidInputError, match="order"):
@@ -275,7 +275,7 @@ def test_flat_clouds_need_a_plane(key: Array):
             clouds[name](10, 1, key=key)
 
 
-def test_unknown_clouds_are_met_with_a_suggestion():
+def test_unknown_clouds_get_a_suggestion():
     with pytest.raises(UnknownNameError, match="did you mean `sphere`"):
         clouds["spheer"]
 

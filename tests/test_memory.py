@@ -20,14 +20,14 @@ RUNS = {
 @pytest.mark.parametrize(
     "name", ["points", pytest.param("grid", marks=pytest.mark.slow)]
 )
-def test_a_run_leaves_nothing_of_its_compilation(name: str):
+def test_a_run_frees_its_compiled_programs(name: str):
     """What a trace made must go with it: some tables of JAX are never cleared."""
     before = {id(tracer) for tracer in _tracers()}
     execute(parse(RUNS[name]))
     assert [tracer for tracer in _tracers() if id(tracer) not in before] == []
 
 
-def test_the_clock_forgets_what_earlier_commands_compiled(cli: Callable[..., Finished]):
+def test_the_compile_clock_is_reset_between_commands(cli: Callable[..., Finished]):
     CLOCK.listen(EVENTS[0], 1e6)
     assert cli("simulate", "--n", "3", "--dry-run").code == 0
     assert CLOCK.seconds < 1e6

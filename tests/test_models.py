@@ -75,7 +75,7 @@ def test_the_field_is_the_attention_of_the_network(
         assert relative_gap(got, reference.attention(layer, x)) < gap
 
 
-def test_scores_are_those_of_the_network_with_both_biases(
+def test_scores_match_the_network_with_both_biases(
     checkpoint: Checkpoint,
 ) -> None:
     tokens = models.embed(checkpoint, TEXT).tokens
@@ -163,7 +163,7 @@ def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
     assert lasts(model_layers=[1], t=3.0) == [0, 1.5, 3]
 
 
-def test_a_run_that_goes_on_after_the_last_layer_says_so(folder: Path) -> None:
+def test_a_run_beyond_the_last_layer_reports_it(folder: Path) -> None:
     given = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
     said = lambda **keys: runs.execute(parse({**given, **keys})).caveat
     for keys in ({}, {"t": 2.0}, {"model_layers": [0], "t": 0.5}):
@@ -173,7 +173,7 @@ def test_a_run_that_goes_on_after_the_last_layer_says_so(folder: Path) -> None:
     assert "until t = 1; " in said(model_layers=[1], times=[0.0, 1.5])
 
 
-def test_a_text_of_another_number_of_words_is_no_longer_that_of_a_run(
+def test_a_text_with_another_word_count_does_not_fit_a_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As of a run that recorded neither its files nor its words."""
@@ -193,7 +193,7 @@ def ignored(*_: object) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_embedding_is_that_of_the_network(checkpoint: Checkpoint, dtype: str) -> None:
+def test_embedding_matches_the_network(checkpoint: Checkpoint, dtype: str) -> None:
     text = models.embed(checkpoint, TEXT, dtype=dtype)
     ids = checkpoint.encode(TEXT, limit=16).ids
     wanted = Reference(checkpoint.folder).embedding(ids)
@@ -204,14 +204,14 @@ def test_embedding_is_that_of_the_network(checkpoint: Checkpoint, dtype: str) ->
     np.testing.assert_allclose(text.tokens.position, np.arange(1, n + 1) / n, 1e-6)
 
 
-def test_words_are_exactly_those_of_the_text(folder: Path) -> None:
+def test_words_match_the_text_exactly(folder: Path) -> None:
     ids, words = models.load(folder).encode(TEXT, limit=16)
     assert words == ("[CLS]", "the", "cat", "##s", "sat", "on", "the", "mat", "[SEP]")
     assert ids.tolist() == [WORDS.index(word) for word in words]
 
 
 @needs_minilm
-def test_byte_order_marks_are_no_part_of_a_model_or_a_text(folder: Path) -> None:
+def test_byte_order_marks_are_ignored_in_models_and_texts(folder: Path) -> None:
     """Windows editors begin files in UTF-8 with one; PowerShell writes UTF-16."""
     plain = models.load(folder).encode("the cat", limit=16)
     for name in ("config.json", "tokenizer.json"):
@@ -237,13 +237,13 @@ def test_minilm_reads_hello_world_and_more_than_128_tokens() -> None:
         models.embed(checkpoint, "word " * 511)
 
 
-def test_a_text_longer_than_the_positions_is_refused(folder: Path) -> None:
+def test_a_text_longer_than_the_positions_is_rejected(folder: Path) -> None:
     assert len(models.embed(models.load(folder), "mat " * 14).words) == 16
     with pytest.raises(InvalidInputError, match=r"17 tokens.*16 positions"):
         models.embed(models.load(folder), "mat " * 15)
 
 
-def test_only_what_is_asked_for_is_read(tmp_path: Path) -> None:
+def test_only_requested_weights_are_read(tmp_path: Path) -> None:
     arrays = synthetic_arrays()
     arrays["encoder.layer.1.attention.self.key.weight"][0, 0] = np.nan
     arrays["embeddings.word_embeddings.weight"][1] = np.inf  # [UNK]
@@ -324,7 +324,7 @@ def test_the_command_has_a_row_for_each_head(
     assert told["heads"] == [dataclasses.asdict(head) for head in heads]
 
 
-def test_reading_a_model_tells_each_layer(folder: Path) -> None:
+def test_inspect_reports_progress_per_layer(folder: Path) -> None:
     told: list[int] = []
     models.inspect(models.load(folder), report=told.append)
     assert told == [0, 1]
@@ -353,7 +353,7 @@ def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_plugin_that_averages_moves_the_heads_of_a_model(
+def test_a_plugin_attention_moves_the_heads_of_a_model(
     cli: Callable[..., Finished], folder: Path, tmp_path: Path
 ) -> None:
     """The template's coupling with no share for all is softmax."""

@@ -48,7 +48,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.sum(a * b) / np.sqrt(np.sum(a**2) * np.sum(b**2)))
 
 
-def test_hidden_states_are_those_of_the_network(folder: Path) -> None:
+def test_hidden_states_match_the_network(folder: Path) -> None:
     states, _ = models.hidden_states(models.load(folder), TEXT)
     np.testing.assert_allclose(states, states_of(folder), rtol=1e-11, atol=1e-12)
 
@@ -67,7 +67,7 @@ def test_the_parts_of_a_layer_are_the_networks_and_add_up(folder: Path) -> None:
         np.testing.assert_allclose(x + part.displacement, after, atol=1e-12)
 
 
-def test_the_numbers_are_those_of_the_network_and_of_its_attention(
+def test_the_numbers_match_the_network_and_of_its_attention(
     folder: Path,
 ) -> None:
     both = models.compare(models.load(folder), TEXT, rtol=1e-10)
@@ -116,7 +116,7 @@ def test_shares_of_a_displacement_add_up_to_it(folder: Path) -> None:
         assert row.displacement == pytest.approx(size, rel=1e-9)
 
 
-def test_the_command_tells_each_layer_and_draws(
+def test_the_command_reports_each_layer_and_plots(
     folder: Path, tmp_path: Path, cli: Command
 ) -> None:
     words = tmp_path / "words.txt"
@@ -135,7 +135,7 @@ def test_the_command_tells_each_layer_and_draws(
         assert f"{row['displacement']:.3g}" in done.out
 
 
-def test_what_cannot_be_drawn_is_refused_before_the_flow(
+def test_unplottable_requests_are_rejected_before_the_flow(
     folder: Path, tmp_path: Path, cli: Command
 ) -> None:
     given = ("models", "compare", str(folder), "--text", TEXT, "--precision", "double")
@@ -144,7 +144,7 @@ def test_what_cannot_be_drawn_is_refused_before_the_flow(
     assert ".pdf, .png, .svg" in done.err
 
 
-def test_an_activation_that_is_not_known_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unknown_activation_is_rejected_by_name(tmp_path: Path) -> None:
     folder = write(tmp_path / "swish", config={"hidden_act": "swish"})
     with pytest.raises(
         InputFileError, match=r"activation `swish`; supported are gelu, gelu_new"
@@ -153,7 +153,7 @@ def test_an_activation_that_is_not_known_is_refused_by_name(tmp_path: Path) -> N
     models.layers(models.load(folder))  # which needs none
 
 
-def test_a_perceptron_of_another_size_is_refused(tmp_path: Path) -> None:
+def test_a_perceptron_of_another_size_is_rejected(tmp_path: Path) -> None:
     folder = write(tmp_path / "wide", config={"intermediate_size": 21})
     with pytest.raises(InputFileError, match=r"shape \(20, 12\).*asks for \(21, 12\)"):
         models.hidden_states(models.load(folder), TEXT)

@@ -26,7 +26,7 @@ def weights(rng: Generator, h: int, k: int, d: int) -> HeadWeights:
 
 
 @pytest.mark.parametrize("k", [2, 4, 7])
-def test_eigenvalues_are_those_of_dense_matrices(rng: Generator, k: int) -> None:
+def test_eigenvalues_match_dense_matrices(rng: Generator, k: int) -> None:
     d = 7
     w = weights(rng, 2, k, d)
     got = eigenvalues(w)

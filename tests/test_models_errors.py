@@ -45,7 +45,7 @@ NO_NAMES: list[Any] = [[1], [[["BertModel"]]], {"a": 1}, 7, [None], True, [{}]]
 
 
 @pytest.mark.parametrize("classes", NO_NAMES, ids=str)
-def test_classes_that_are_no_names_are_left_aside(
+def test_invalid_architecture_names_are_ignored(
     tmp_path: Path, classes: object
 ) -> None:
     folder = write(tmp_path / "named", config={"architectures": classes})
@@ -83,7 +83,7 @@ CODES = {"int8": "I8", "int32": "I32", "float8_e4m3fn": "F8_E4M3", "bool": "BOOL
 
 
 @pytest.mark.parametrize("dtype", CODES)
-def test_weights_that_are_not_of_floating_point_are_refused(
+def test_weights_that_are_not_of_floating_point_are_rejected(
     tmp_path: Path, dtype: str
 ) -> None:
     name = "encoder.layer.0.attention.self.query.weight"
@@ -97,7 +97,7 @@ def test_weights_that_are_not_of_floating_point_are_refused(
         assert "\n" not in str(caught.value)
 
 
-def test_embeddings_that_are_quantised_are_refused(tmp_path: Path) -> None:
+def test_embeddings_that_are_quantised_are_rejected(tmp_path: Path) -> None:
     name = "embeddings.word_embeddings.weight"
     arrays = synthetic_arrays()
     arrays[name] = np.round(100 * arrays[name]).astype(np.int8)
@@ -105,7 +105,7 @@ def test_embeddings_that_are_quantised_are_refused(tmp_path: Path) -> None:
         models.embed(models.load(write(tmp_path / "codes", arrays=arrays)), TEXT)
 
 
-def test_whole_numbers_that_are_no_weights_are_left_aside(tmp_path: Path) -> None:
+def test_integer_tensors_that_are_no_weights_are_ignored(tmp_path: Path) -> None:
     arrays = synthetic_arrays()
     with_buffer = arrays | {"embeddings.position_ids": np.arange(16)[None]}
     plain = models.hidden_states(models.load(write(tmp_path / "plain")), TEXT)
@@ -127,7 +127,7 @@ def test_every_floating_point_that_is_named_is_read(tmp_path: Path, dtype: str) 
     np.testing.assert_allclose(states[0], states[1], rtol=0, atol=1e-5)
 
 
-def test_a_vocabulary_alone_is_told_how_to_become_a_tokenizer(folder: Path) -> None:
+def test_a_bare_vocabulary_error_explains_the_conversion(folder: Path) -> None:
     (folder / "tokenizer.json").rename(folder / "vocab.txt")
     with pytest.raises(
         InputFileError, match=r"vocab\.txt alone.*save_pretrained"
@@ -136,14 +136,14 @@ def test_a_vocabulary_alone_is_told_how_to_become_a_tokenizer(folder: Path) -> N
     assert "\n" not in str(no.value)
 
 
-def test_a_checkpoint_shows_itself_in_a_line(folder: Path) -> None:
+def test_repr_of_a_checkpoint_is_one_line(folder: Path) -> None:
     shown = repr(models.load(folder))
     assert shown.startswith("<Checkpoint: type = bert, arrays = 37, dtypes = F32, ")
     assert str(folder) in shown
     assert "\n" not in shown
 
 
-def test_json_of_the_wrong_kind_is_refused(folder: Path) -> None:
+def test_json_of_the_wrong_kind_is_rejected(folder: Path) -> None:
     (folder / "tokenizer.json").write_text("{}")
     with pytest.raises(InputFileError, match="not a tokenizer"):
         models.embed(models.load(folder), TEXT)
@@ -152,7 +152,7 @@ def test_json_of_the_wrong_kind_is_refused(folder: Path) -> None:
         models.load(folder)
 
 
-def test_a_tokenizer_of_another_network_is_refused(tmp_path: Path) -> None:
+def test_a_tokenizer_of_another_network_is_rejected(tmp_path: Path) -> None:
     arrays = synthetic_arrays()
     name = "embeddings.word_embeddings.weight"
     arrays[name] = arrays[name][:5]
@@ -164,7 +164,7 @@ def test_a_tokenizer_of_another_network_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "sizes", [{"dimension": 10**29}, {"dimension": 5}, {"n_layers": 2**31}]
 )
-def test_sizes_that_no_array_has_are_refused(tmp_path: Path, sizes: dict[str, int]):
+def test_sizes_that_no_array_has_are_rejected(tmp_path: Path, sizes: dict[str, int]):
     """Tokens are drawn, and lists made, by what a config says."""
     write_heads(tmp_path / "heads")
     file = tmp_path / "heads" / "config.json"
@@ -182,7 +182,7 @@ def test_a_long_name_of_an_architecture_is_not_repeated(folder: Path):
     assert len(str(caught.value)) < 500
 
 
-def test_a_place_that_is_no_model_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_rejected(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="did you mean `minilm`"):
         models.load("minilmm")
     with pytest.raises(InputFileError, match="no folder"):
@@ -191,7 +191,7 @@ def test_a_place_that_is_no_model_is_refused(folder: Path, tmp_path: Path) -> No
         models.load(folder / WEIGHTS)
 
 
-def test_unknown_layers_and_heads_are_refused(folder: Path) -> None:
+def test_unknown_layers_and_heads_are_rejected(folder: Path) -> None:
     checkpoint = models.load(folder)
     choices: tuple[tuple[dict[str, Any], str], ...] = (
         ({"layers": 2}, "no layer 2.*has 2, numbered 0 to 1"),
@@ -217,13 +217,13 @@ def test_double_precision_needs_jax_to_allow_it(folder: Path) -> None:
             models.embed(checkpoint, TEXT, dtype="float64")
 
 
-def test_text_that_is_not_unicode_is_refused(folder: Path) -> None:
+def test_text_that_is_not_unicode_is_rejected(folder: Path) -> None:
     with pytest.raises(InvalidInputError, match="not valid Unicode at character 4"):
         models.embed(models.load(folder), "the \udcff")
 
 
 @pytest.mark.parametrize("package", ["safetensors", "tokenizers"])
-def test_a_missing_extra_names_the_line_to_write(
+def test_a_missing_extra_gives_the_install_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
@@ -231,7 +231,7 @@ def test_a_missing_extra_names_the_line_to_write(
         models.embed(models.load(folder), TEXT)
 
 
-def test_a_text_too_long_for_any_model_is_not_tokenised(folder: Path) -> None:
+def test_a_too_long_text_is_rejected_before_tokenising(folder: Path) -> None:
     """The tokenizer would need a hundred bytes for each letter to say the same."""
     (folder / "tokenizer.json").write_text("never read")
     with pytest.raises(InvalidInputError, match=r"2000000 characters.*16 positions"):
@@ -254,7 +254,7 @@ CHAINS = [
 
 @pytest.mark.parametrize("chain", CHAINS)
 @pytest.mark.parametrize("text", ["a", "aaaa", "cab", "\u65e5\u672c", "b"])
-def test_no_normaliser_makes_more_than_its_bound(
+def test_normalisers_stay_within_their_length_bound(
     folder: Path, chain: list[dict[str, Any]], text: str
 ) -> None:
     values = json.loads((folder / "tokenizer.json").read_text())
@@ -299,7 +299,7 @@ def test_a_tokenizer_that_panics_is_no_internal_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n", "@empty.txt"])
-def test_a_text_without_a_word_is_refused(
+def test_a_text_without_a_word_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     """[CLS] and [SEP] alone are no text, typed or in a file."""
@@ -311,7 +311,7 @@ def test_a_text_without_a_word_is_refused(
         models.embed(models.load(folder), models.resolve_text(text))
 
 
-def test_tokens_that_the_tokenizer_does_not_know_are_told(
+def test_unknown_tokens_are_reported(
     tmp_path: Path, cli: Callable[..., Finished]
 ) -> None:
     folder = write(tmp_path / "tiny")
@@ -332,7 +332,7 @@ def test_a_single_layer_or_head_is_a_list_of_one(tmp_path: Path) -> None:
         parse({**keys, "model_layers": True})
 
 
-def test_weights_of_pytorch_are_refused_with_the_way_to_convert_them(
+def test_weights_of_pytorch_are_rejected_with_the_way_to_convert_them(
     tmp_path: Path,
 ) -> None:
     folder = write(tmp_path / "old")

@@ -45,7 +45,7 @@ def last_of(result: runs.Result) -> np.ndarray:
     return np.asarray(measure.tokens.x)
 
 
-def test_the_frames_are_the_networks_own_states(
+def test_frames_match_the_networks_hidden_states(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.zarr"
@@ -60,7 +60,7 @@ def test_the_frames_are_the_networks_own_states(
     np.testing.assert_array_equal(last_of(single), np.float32(data["x"][-1]))
 
 
-def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(
+def test_a_finished_run_is_reported_and_an_interrupted_one_recomputed(
     folder: Path, keys: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, spec = tmp_path / "run.zarr", parse(keys)
@@ -79,7 +79,7 @@ def test_an_ended_run_says_so_and_a_cut_one_is_computed_anew(
         np.testing.assert_allclose(x, states_of(folder), rtol=1e-11, atol=1e-12)
 
 
-def test_what_it_attends_to_is_the_networks_and_stops_before_the_last_state(
+def test_attention_matches_the_network_and_omits_the_last_state(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
     path = tmp_path / "run.zarr"
@@ -90,7 +90,7 @@ def test_what_it_attends_to_is_the_networks_and_stops_before_the_last_state(
     np.testing.assert_allclose(data["attention"][0], wanted, rtol=1e-9)
 
 
-def test_a_flow_that_ends_where_a_layer_begins_shows_the_one_before(
+def test_a_flow_ending_at_a_layer_edge_shows_the_layer_before(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
     """The maps of its last frame, and what they are called."""
@@ -119,7 +119,9 @@ def test_a_flow_starts_from_the_state_between_two_layers(
     np.testing.assert_array_equal(data["layer"], [1, 1])
 
 
-def test_commands_say_what_it_is(folder: Path, cli: Command, tmp_path: Path) -> None:
+def test_commands_describe_a_forward_pass(
+    folder: Path, cli: Command, tmp_path: Path
+) -> None:
     given = ("simulate", "--model", folder, "--text", TEXT, "--forward")
     told = cli(*given, "--out", "run.zarr")
     assert "forward pass of tiny: 9 tokens of “" in told.out
@@ -134,7 +136,9 @@ def test_commands_say_what_it_is(folder: Path, cli: Command, tmp_path: Path) -> 
     assert "MLPs are left out" not in page
 
 
-def test_what_follows_flows_refuses_it(keys: dict, tmp_path: Path) -> None:
+def test_forward_passes_are_rejected_by_flow_commands(
+    keys: dict, tmp_path: Path
+) -> None:
     axes = parse_axes("seed=0|1")
     with pytest.raises(InvalidInputError, match="leave out `forward`"):
         runs.sweep(parse(keys), axes, out=tmp_path / "sweep")
@@ -160,7 +164,7 @@ def test_a_models_run_is_read_with_words_and_layers_without_the_model(
 
 
 @pytest.mark.parametrize("words", ["words", ["one", "two"], [1, 2, 3]])
-def test_words_that_are_none_are_damage(
+def test_invalid_stored_words_count_as_damage(
     words: object, rng: Generator, tmp_path: Path
 ) -> None:
     keys = {"model": "gone", "text": "words", "t": 2.0}
@@ -198,7 +202,7 @@ def test_a_text_comes_from_standard_input(
     assert kept == json.loads(done.out)["text"] if code == 0 else kept in done.err
 
 
-def test_several_texts_have_a_row_each(folder: Path, cli: Command) -> None:
+def test_several_texts_give_one_row_each(folder: Path, cli: Command) -> None:
     texts = ["the cat", "the cat sat on the mat"]
     options = [word for text in texts for word in ("--text", text)]
     given = ("models", "compare", folder, *options, "--rtol", "1e-2")

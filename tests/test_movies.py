@@ -45,7 +45,7 @@ def pair() -> xr.Dataset:
 @pytest.mark.slow_cases("size0-paper", "size1-talk")
 @pytest.mark.parametrize("style", ["paper", "talk"])
 @pytest.mark.parametrize("size", [WIDE, TALL])
-def test_a_cone_fills_its_movie_and_touches_no_words(
+def test_a_cone_fills_its_movie_and_avoids_text(
     pair: xr.Dataset, size: tuple[int, int], style: str
 ) -> None:
     figure, axes, texts = staged(pair, size, Look(style=style), frame=-1)
@@ -59,7 +59,7 @@ def test_a_cone_fills_its_movie_and_touches_no_words(
 
 
 @pytest.mark.parametrize("style", ["paper", "talk", "dark-talk"])
-def test_a_square_picture_fills_a_wide_movie_with_all_words_beside_it(
+def test_a_square_picture_in_a_wide_movie_has_text_beside_it(
     rng: Generator, style: str
 ) -> None:
     spec = {"A": [[2.0, 0.5], [0.0, 1.0]], "n": 12, "d": 2, "init": "moons", "t": 2.0}
@@ -96,7 +96,7 @@ def test_a_picture_takes_most_of_a_square_movie(
 
 
 @pytest.mark.parametrize("turn", [90.0, 360.0])
-def test_axes_in_space_touch_no_words_as_they_turn(rng: Generator, turn: float) -> None:
+def test_rotating_axes_avoid_text(rng: Generator, turn: float) -> None:
     data = Look().attach_to(shrinking(rng, d=3))
     film = Film(size=(1280, 720), turn=turn, fps=10, seconds=2.5)
     with Look().rc_context():
@@ -133,7 +133,7 @@ def test_a_video_has_even_sizes(name: str, pixels: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("fps", [7, 30, 60, 100])
-def test_a_gif_lasts_as_long_as_it_is_asked_to(fps: int) -> None:
+def test_a_gif_has_the_requested_duration(fps: int) -> None:
     film = Film(fps=fps, seconds=2.0, hold=0.5)
     count = film.count(5)
     greys = [255 * i // count for i in range(count)]
@@ -147,14 +147,14 @@ def test_a_gif_lasts_as_long_as_it_is_asked_to(fps: int) -> None:
     assert shades[-1] == pytest.approx(greys[-1], abs=4)
 
 
-def test_frames_of_a_density_stand_equally_long() -> None:
+def test_frames_of_a_density_have_equal_duration() -> None:
     frames = frames_shown(5, Film(fps=20, seconds=3.0))
     assert np.bincount(frames).tolist() == [12] * 5
     few = frames_shown(11, Film(fps=10, seconds=0.6))
     assert few.tolist() == [0, 2, 4, 6, 8, 10]
 
 
-def test_dots_stand_where_they_are_in_limits_far_wider_than_the_cloud() -> None:
+def test_dots_keep_their_places_in_very_wide_limits() -> None:
     start = np.array([[0.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
     x = np.stack([start, 3 * start, 1e3 * start])
     look = Look(xlim=(-1100.0, 1100.0), ylim=(-1100.0, 1100.0))
@@ -169,7 +169,7 @@ def test_dots_stand_where_they_are_in_limits_far_wider_than_the_cloud() -> None:
     assert any(p.shape == (3, 2) and np.allclose(p, x[2]) for p in places)
 
 
-def test_help_says_the_turn_of_the_camera_that_it_makes(rng: Generator) -> None:
+def test_help_states_the_default_camera_rotation(rng: Generator) -> None:
     data, film = shrinking(rng, d=3), SHORT
     with Look().rc_context():
         figure, show = stage(data, movies["tokens"].play(data, film), film)
@@ -181,7 +181,9 @@ def test_help_says_the_turn_of_the_camera_that_it_makes(rng: Generator) -> None:
     assert f"[default: {azimuths[1] - azimuths[0]:g}]" in str(signature(command))
 
 
-def test_each_movie_stands_in_one_row(rng: Generator, pair: xr.Dataset) -> None:
+def test_movies_are_registered_with_their_defaults(
+    rng: Generator, pair: xr.Dataset
+) -> None:
     assert movie_names(None) == list(movies)
     assert [name for name, movie in movies.items() if movie.is_for_ensembles] == [
         "cone",
@@ -193,7 +195,7 @@ def test_each_movie_stands_in_one_row(rng: Generator, pair: xr.Dataset) -> None:
 
 
 @pytest.mark.parametrize("panel", ["tokens", "disc"])
-def test_what_is_painted_over_a_backdrop_is_the_whole_figure(
+def test_cached_background_drawing_matches_the_full_figure(
     pair: xr.Dataset, rng: Generator, panel: str
 ) -> None:
     data = shrinking(rng) if panel == "tokens" else pair
@@ -241,7 +243,7 @@ def test_past_ellipses_and_leading_lines_take_a_style(
                 assert (np.abs(light - paper) > 100).mean() > 5e-3
 
 
-def test_movies_refuse_what_has_none(rng: Generator, tmp_path: Path) -> None:
+def test_movies_reject_panels_without_animation(rng: Generator, tmp_path: Path) -> None:
     run, target = shrinking(rng), tmp_path / "a.gif"
     with pytest.raises(UnknownNameError, match=r"movie `cones`.*`cone`"):
         animate(run, target, panel="cones")

@@ -38,7 +38,7 @@ def pair() -> xr.Dataset:
 
 
 @pytest.mark.parametrize("spacing", [0.1, 0.05, 0.02])
-def test_no_size_is_said_that_is_not_that_of_its_time(spacing: float) -> None:
+def test_the_shown_size_belongs_to_the_shown_time(spacing: float) -> None:
     data = blown_up(np.arange(0.0, 0.2499, spacing))
     play = movies["tokens"].play(data, Film(seconds=4.0))
     for frame, t in enumerate(play.times[:-1]):
@@ -47,7 +47,7 @@ def test_no_size_is_said_that_is_not_that_of_its_time(spacing: float) -> None:
         assert said == pytest.approx(softmax_sizes(t), rel=5e-3)
 
 
-def test_a_cloud_that_turns_keeps_the_size_that_is_said() -> None:
+def test_a_turning_cloud_keeps_the_shown_size() -> None:
     angle = 0.45 * np.arange(9.0)
     pair = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     data = points(np.stack([pair, -pair], axis=1))
@@ -56,7 +56,7 @@ def test_a_cloud_that_turns_keeps_the_size_that_is_said() -> None:
     assert {play.frame_notes(frame)[0] for frame in range(79)} == {"RMS radius 1.00"}
 
 
-def test_no_size_between_frames_is_beyond_its_neighbours() -> None:
+def test_interpolated_sizes_stay_between_their_frames() -> None:
     sizes = np.array([1.0, 1.1, 1.1, 1.3, 1e4, 0.0, 0.0])
     places = np.linspace(0.0, 6.0, 61)
     drawn = interpolate_sizes(sizes, places)
@@ -71,7 +71,7 @@ def test_no_size_between_frames_is_beyond_its_neighbours() -> None:
     assert np.allclose(growth, np.exp(places[:31]))
 
 
-def test_a_cloud_that_turns_is_held_and_not_shrunk_on_the_way() -> None:
+def test_a_turning_cloud_is_held_and_does_not_shrink() -> None:
     angle = np.array([0.0, 0.3, 2.0])
     pair = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
     run = cloud(points(np.stack([pair, -pair], axis=1)))
@@ -81,7 +81,7 @@ def test_a_cloud_that_turns_is_held_and_not_shrunk_on_the_way() -> None:
     assert snap_places(places, is_near).tolist() == [0.5, 1.0, 1.0, 1.0, 2.0]
 
 
-def test_lines_over_time_are_broken_where_no_straight_line_is_true() -> None:
+def test_time_series_break_where_interpolation_would_mislead() -> None:
     data = blown_up(np.array([0.0, 0.1, 0.2]))
     _, axes, texts = staged(data, WIDE, Look(), frame=-1)
     assert "it goes on to" in said(texts)
@@ -106,7 +106,7 @@ def test_lines_over_time_are_broken_where_no_straight_line_is_true() -> None:
     assert np.allclose(np.unique(ends), 2 * softmax_sizes(0.2) * np.array([-1, 0, 1]))
 
 
-def test_frames_at_a_break_are_named_and_hide_no_blow_up() -> None:
+def test_frames_at_a_break_are_marked_and_show_blow_ups() -> None:
     data = blown_up(np.array([0.0, 0.01, 0.1]))
     _, _, texts = staged(data.isel(time=slice(0, 2)), WIDE, Look(), frame=-1)
     assert "stored frame" not in [text.get_text() for text in texts]
@@ -175,7 +175,7 @@ def test_a_covariance_that_turns_little_stays_thin_on_the_way(panel: str) -> Non
     assert np.allclose(np.linalg.norm(shape, axis=1), 0.9975 / 1.0025)
 
 
-def test_a_path_is_at_its_end_when_it_ends_and_stays_there() -> None:
+def test_a_path_reaches_its_end_in_time_and_stays() -> None:
     sizes = np.array([[1.0, 1.1, 1.2, 1.2], [1.0, 1.05, 1.1, 1.15]])
     factor = np.sqrt(sizes)[..., None, None] * np.eye(2)
     march = animate_paths(
@@ -194,7 +194,7 @@ def test_the_ellipse_of_a_gaussian_that_turns_keeps_its_size() -> None:
     assert np.allclose(deviations, [1.0, 0.05])
 
 
-def test_the_disc_moves_a_shape_that_stays_while_its_size_goes_far() -> None:
+def test_the_disc_interpolates_a_fixed_shape_of_changing_size() -> None:
     growing = turning(np.zeros(4))
     growing["factor"] = growing["factor"] * 10.0 ** growing["time"]
     march = animate_paths(growing, Film(seconds=3.0), "disc")
@@ -202,7 +202,7 @@ def test_the_disc_moves_a_shape_that_stays_while_its_size_goes_far() -> None:
     assert np.unique(march.times).size == 60
 
 
-def test_arrows_start_at_the_rim_of_those_that_leave(pair: xr.Dataset) -> None:
+def test_arrows_of_leaving_paths_start_at_the_boundary(pair: xr.Dataset) -> None:
     march = animate_paths(pair, SHORT, "cone")
     stays, leaves = march.arrows()
     assert np.isnan(stays).all()

@@ -27,7 +27,7 @@ def pair() -> xr.Dataset:
     return one_stays()
 
 
-def test_a_legend_says_how_runs_will_end_with_the_marks_that_are_drawn(
+def test_the_legend_shows_endings_with_their_marks(
     pair: xr.Dataset,
 ) -> None:
     look, film = Look(), Film(size=WIDE)
@@ -64,7 +64,7 @@ def test_small_print_counts_tokens_outside_the_limits(
 
 
 @pytest.mark.slow
-def test_legends_name_what_moves_and_the_last_frame_how_it_ended(
+def test_legends_name_the_curves_and_the_last_frame_its_ending(
     rng: Generator, pair: xr.Dataset
 ) -> None:
     line_of, space = shrinking(rng, d=1), shrinking(rng, d=3)
@@ -83,7 +83,7 @@ def test_legends_name_what_moves_and_the_last_frame_how_it_ended(
         assert end not in first.replace("finished blow-up", "")
 
 
-def test_words_that_drift_are_followed_and_others_stay(rng: Generator) -> None:
+def test_the_view_follows_labelled_tokens_only(rng: Generator) -> None:
     steps = np.array([[0.0, 0.0], [12.0, 0.0], [24.0, 3.0]])
     x = rng.normal(size=(8, 2)) + steps[:, None]
     words = points(x).assign_coords(word=("token", [*"abcdefgh"]))
@@ -95,7 +95,7 @@ def test_words_that_drift_are_followed_and_others_stay(rng: Generator) -> None:
             assert (np.abs(places - view.centre) <= view.half_width).all()
 
 
-def test_words_keep_clear_of_the_tails_of_dots() -> None:
+def test_labels_avoid_the_tails_of_dots() -> None:
     dots, sizes = np.full((1, 1, 2), 100.0), np.array([[40.0, 10.0]])
     page = {"ranks": np.zeros(1), "room": np.full(2, 200.0)}
     free = labels(dots, sizes, **page).offsets[0, 0]
@@ -111,7 +111,7 @@ def test_words_keep_clear_of_the_tails_of_dots() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "density"])
-def test_a_line_stands_beside_its_words_in_a_wide_movie(kind: str) -> None:
+def test_legend_marks_stand_beside_their_text_in_a_wide_movie(kind: str) -> None:
     gauss = blown_up(np.array([0.0, 0.1, 0.2]))
     data = gauss if kind == "gaussian" else line(np.linspace(1.0, 2.0, 5))
     figure, axes, texts = staged(data, WIDE, Look(style="talk"))
@@ -126,7 +126,7 @@ def test_a_line_stands_beside_its_words_in_a_wide_movie(kind: str) -> None:
     assert time.get_text().startswith("t = ")
 
 
-def test_a_long_legend_keeps_clear_of_small_print(rng: Generator) -> None:
+def test_a_long_legend_avoids_the_small_print(rng: Generator) -> None:
     x = np.repeat(np.arange(6.0), 4)[:, None] + 1e-3 * rng.random((24, 1))
     spec = {"A": -1.0, "n": 24, "d": 1, "init": "antithetic", "t": 2.0}
     data = points(np.stack([x, x])).assign_attrs(spec=spec, title="softmax: tokens")
@@ -149,7 +149,7 @@ def test_the_box_is_named_where_it_is_drawn() -> None:
         assert ("box" in said(texts)) == (half < 10)
 
 
-def test_words_are_inside_and_cover_no_other(rng: Generator) -> None:
+def test_labels_are_inside_and_do_not_overlap(rng: Generator) -> None:
     dots = 200 * rng.random((1, 60, 2)) + np.linspace(0, 40, 12)[:, None, None]
     sizes = np.stack([8 + 30 * rng.random(60), np.full(60, 10.0)], axis=-1)
     room = np.array([260.0, 240.0])
@@ -166,7 +166,7 @@ def test_words_are_inside_and_cover_no_other(rng: Generator) -> None:
             assert all(apart)
 
 
-def test_words_of_tokens_that_stand_still_do_too(rng: Generator) -> None:
+def test_labels_of_resting_tokens_do_not_move(rng: Generator) -> None:
     dots = np.broadcast_to(100 * rng.random((20, 2)), (6, 20, 2))
     sizes = np.full((20, 2), 12.0)
     placed = labels(dots, sizes, ranks=np.zeros(20), room=np.full(2, 120.0))
@@ -174,14 +174,14 @@ def test_words_of_tokens_that_stand_still_do_too(rng: Generator) -> None:
     assert (np.isin(placed.opacity, (0.0, 1.0))).all()
 
 
-def test_no_word_is_half_faded_in_the_frame_that_stands() -> None:
+def test_no_label_is_half_faded_in_the_last_frame() -> None:
     dots = np.array([[[50.0, 50.0]], [[50.0, 50.0]], [[119.0, 119.0]]])
     size, room = np.full((1, 2), 12.0), np.full(2, 120.0)
     placed = labels(dots, size, ranks=np.zeros(1), room=room)
     assert placed.opacity[-1] in (0.0, 1.0)
 
 
-def test_telling_words_come_first() -> None:
+def test_informative_labels_come_first() -> None:
     words = np.array(["[CLS]", "a", "cat", "sleeps", ".", "warm"])
     assert [words[i] for i in word_order(words)] == [
         "sleeps",
@@ -193,7 +193,7 @@ def test_telling_words_come_first() -> None:
     ]
 
 
-def test_the_headline_says_the_layer_and_its_place() -> None:
+def test_the_headline_states_the_layer_and_its_interval() -> None:
     spec = {"model": "minilm", "text": "a cat", "model_layers": [3, 5]}
     data = xr.Dataset(coords={"time": [0.0, 2.0]}, attrs={"spec": spec})
     said = layers_shown(data, np.array([0.0, 0.9, 1.0, 2.0]))
@@ -215,14 +215,12 @@ def test_the_headline_says_the_layer_and_its_place() -> None:
         (np.zeros(2), ["0", "0"]),
     ],
 )
-def test_the_headline_tells_one_time_from_the_next(
-    times: np.ndarray, said: list[str]
-) -> None:
+def test_headline_times_have_enough_digits(times: np.ndarray, said: list[str]) -> None:
     lines = headlines(xr.Dataset(), times, lambda _: [])
     assert [line[0].removeprefix("t = ") for line in lines][: len(said)] == said
 
 
-def test_sizes_are_in_three_digits_and_none_that_is_not_finite() -> None:
+def test_sizes_have_three_digits_and_are_finite() -> None:
     sizes = (0.0, 0.00123456, 9.876, 9.999, 999.7, 1234.5, 2.345e5, 2e-7)
     said = [size_note(size).split()[-1] for size in sizes]
     plain, powers = ["0", "0.00123", "9.88", "10.0"], ["1.00·10³", "1.23·10³"]
@@ -230,7 +228,7 @@ def test_sizes_are_in_three_digits_and_none_that_is_not_finite() -> None:
     assert size_note(np.nan) == size_note(np.inf) == ""
 
 
-def test_what_small_print_says_of_few_frames(rng: Generator, pair: xr.Dataset) -> None:
+def test_small_print_mentions_few_frames(rng: Generator, pair: xr.Dataset) -> None:
     film = Film(fps=10, seconds=1.0)
     slow = points(rng.normal(size=(8, 2)) * np.linspace(1, 0.9, 5)[:, None, None])
     density = line(np.linspace(1.0, 2.0, 5))
@@ -248,7 +246,7 @@ def test_what_small_print_says_of_few_frames(rng: Generator, pair: xr.Dataset) -
             assert (note in said) == is_said
 
 
-def test_words_keep_to_the_limits_that_are_chosen() -> None:
+def test_labels_stay_within_the_chosen_limits() -> None:
     x = np.array([[0.0, 0.0], [1.0, 0.3], [2.02, -0.3], [9.0, 1.0]])
     words = ["centre", "near", "beyond", "faraway"]
     data = points(np.stack([x, 0.9 * x])).assign_coords(word=("token", words))

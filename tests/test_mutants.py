@@ -19,27 +19,27 @@ TRIED = (
     "name",
     [TRIED[0], *(pytest.param(name, marks=pytest.mark.slow) for name in TRIED[1:])],
 )
-def test_a_planted_mistake_is_noticed(name: str) -> None:
+def test_a_mutant_is_caught_by_its_statements(name: str) -> None:
     mutant = EVERY[name]
     assert mutant.caught_by
     assert set(catchers(mutant, mutant.caught_by)) == set(mutant.caught_by)
 
 
 @pytest.mark.slow
-def test_a_mistake_that_no_statement_sees_fails_its_test() -> None:
+def test_a_mutant_without_statements_fails_its_test() -> None:
     mutant = EVERY["measures-graded-ratio"]
     assert mutant.tests
     assert failing(mutant) == list(mutant.tests)
 
 
 @pytest.mark.parametrize("mutant", EVERY.values(), ids=list(EVERY))
-def test_every_mutant_still_finds_its_line(mutant: Mutant) -> None:
+def test_every_mutant_applies_to_the_source(mutant: Mutant) -> None:
     written = changed(mutant)
     assert mutant.old not in written
     assert mutant.new in written
 
 
-def test_mistakes_use_names_that_are_there(tmp_path: Path) -> None:
+def test_mutants_use_defined_names(tmp_path: Path) -> None:
     """Else the library could not be imported, and nothing would be noticed."""
     for mutant in EVERY.values():
         (tmp_path / f"{mutant.name}.py").write_text(changed(mutant), encoding="utf-8")
@@ -54,13 +54,13 @@ def test_mistakes_use_names_that_are_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mutant", [m for m in EVERY.values() if m.tests])
-def test_every_test_that_is_named_is_there(mutant: Mutant) -> None:
+def test_every_test_named_by_a_mutant_exists(mutant: Mutant) -> None:
     for test in mutant.tests:
         file, _, name = test.partition("::")
         assert f"def {name}(" in (Path(__file__).parent / file).read_text()
 
 
-def test_there_are_many() -> None:
+def test_there_are_at_least_150_mutants() -> None:
     assert len(EVERY) >= 150
     assert all(mutant.what for mutant in EVERY.values())
     assert all(bool(m.caught_by) != bool(m.tests) for m in EVERY.values())

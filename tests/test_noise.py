@@ -101,7 +101,7 @@ def test_a_gaussian_rests_where_noise_and_attention_balance(name: str):
 
 
 @pytest.mark.slow
-def test_an_ensemble_of_diracs_is_each_of_them():
+def test_an_ensemble_of_diracs_matches_single_flows():
     none = jnp.zeros((1, 1))
     mu0s = stack_trees([Gaussian(jnp.full(1, mean), none) for mean in (0.0, 1.0, 2.0)])
     attention = line("softmax", -1.0, 1.0)
@@ -110,7 +110,7 @@ def test_an_ensemble_of_diracs_is_each_of_them():
     np.testing.assert_allclose(together.last[1][:, 0, 0] ** 2, s, rtol=1e-7)
 
 
-def test_without_diffusivity_the_flow_is_the_one_without_noise():
+def test_zero_diffusivity_gives_the_flow_without_noise():
     mu, attention = Gaussian(jnp.zeros(1), jnp.ones((1, 1))), line("softmax", -1.0, 1.0)
     quiet, plain = (
         flow(attention, mu, [0.0, 1.0], noise=noise) for noise in (Isotropic(0), None)
@@ -135,7 +135,7 @@ def free():
 
 
 @pytest.mark.slow
-def test_the_path_of_a_token_knows_no_other_token_no_frame_and_no_step(free: Callable):
+def test_noise_of_a_token_does_not_depend_on_others_frames_or_steps(free: Callable):
     few = free(3, [0.0, 0.7, 2.0])
     # Sums over other steps round otherwise.
     others = free(5, [0.0, 2.0], 0.2)[-1, :3]
@@ -145,14 +145,14 @@ def test_the_path_of_a_token_knows_no_other_token_no_frame_and_no_step(free: Cal
 
 
 @pytest.mark.slow
-def test_steps_that_pass_an_integer_are_cut_there(free: Callable):
+def test_noisy_steps_are_cut_at_integer_times(free: Callable):
     """Paths are drawn unit by unit: 0.8 to 1.2 is two steps, and the path the same."""
     coarse, fine = (free(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))
     np.testing.assert_allclose(coarse, fine, atol=1e-14)
 
 
 @pytest.mark.slow
-def test_paths_are_brownian(free: Callable):
+def test_noise_paths_are_brownian(free: Callable):
     n = 20_000
     W = np.asarray(free(n, [0.0, 0.3, 1.0, 1.5]))
     steps = np.diff(W, axis=0) / np.sqrt([0.3, 0.7, 0.5])[:, None, None]
@@ -164,7 +164,7 @@ def test_paths_are_brownian(free: Callable):
     assert np.max(np.abs(kurtosis)) < 4.5 * np.sqrt(96 / n)
 
 
-def test_quarters_of_a_unit_are_independent(free: Callable):
+def test_noise_on_quarter_units_is_independent(free: Callable):
     """Where the tree of midpoints halves each half with draws of its own."""
     n = 5_000
     steps = np.diff(free(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
@@ -201,7 +201,7 @@ def test_shark_converges_on_a_path_faster_than_a_first_order_method(
     assert np.log(errors[0] / errors[1]) / np.log(4) > 1.3  # 1.5 in the mean
 
 
-def test_a_run_that_is_cut_has_the_same_bits(attending: Callable):
+def test_an_interrupted_noisy_run_has_the_same_bits(attending: Callable):
     whole = attending(0.03, (0.0, 0.4, 0.8))
     half = attending(0.03, (0.0, 0.4, 0.4))
     np.testing.assert_array_equal(attending(0.03, (0.4, 0.8, 0.8), half), whole)
@@ -230,7 +230,7 @@ def test_a_batch_may_be_permuted():
 
 
 @pytest.mark.slow
-def test_draws_side_by_side_have_the_paths_that_they_have_alone():
+def test_batched_draws_have_the_noise_of_single_ones():
     """Steps are coarse, so that another rounding of sums chooses no others."""
     attention, noise = line("softmax", -1.0, 1.0), Isotropic(KAPPA)
     keys, x = jax.random.split(jax.random.key(5), 4), np.linspace(-1, 1, 48)
@@ -279,7 +279,7 @@ def test_attending_tokens_have_the_law_of_the_gaussian():
     assert abs(z) < 4
 
 
-def test_what_noise_does_not_go_with_is_refused_in_one_line():
+def test_combinations_without_noise_are_rejected_in_one_line():
     still, key = Drift(jnp.zeros((1, 1))), jax.random.key(0)
     cloud, noise = Points.uniform(jnp.ones((3, 1))), Isotropic(1.0)
     frame = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))

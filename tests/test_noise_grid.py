@@ -57,7 +57,7 @@ def test_steps_may_be_hundreds_of_times_longer_than_explicit_ones():
     assert gap(path, 9 + 2 * kappa * 0.01) < 1e-5
 
 
-def test_what_reaches_the_ends_is_outflow():
+def test_mass_that_reaches_the_ends_is_counted_as_outflow():
     wave = lambda x: np.pi / 4 * np.cos(np.pi * x[:, 0] / 2)
     grid = Grid.from_function([even_edges(-1, 1, 200)], wave, box=FixedBox())
     t = 2.5e-4 / KAPPA  # an eigenfunction decays by its eigenvalue, (pi/2)^2
@@ -130,7 +130,7 @@ def test_a_gradient_flow_rests_at_the_gibbs_measure_of_its_own_energy():
     assert np.abs(np.asarray(path.final.masses) - want).sum() < 3e-3
 
 
-def test_a_plane_box_that_shears_is_refused():
+def test_a_plane_box_that_shears_is_rejected():
     density = lambda x: normal(1.0)(x) / np.sqrt(2 * np.pi)
     grid = Grid.from_function([even_edges(-6, 6, 24)] * 2, density)
     with pytest.raises(UnsupportedError, match=r"does not shear\. Use `ScaledBox`"):
@@ -146,7 +146,7 @@ def test_mass_is_kept_where_only_one_end_is_reached():
 
 
 @pytest.mark.parametrize("scale", [0.25, 3.0])
-def test_heat_widens_a_density_by_as_much_in_a_box_of_any_size(scale: float):
+def test_diffusion_does_not_depend_on_the_box_size(scale: float):
     grid = Grid.from_function([even_edges(-9, 9, 90)], normal(1.0), box=ScaledBox())
     wide = grid.replace_coordinates(grid.state._replace(axes=jnp.full((1, 1), scale)))
     area = 0.2 * scale**2

@@ -87,7 +87,7 @@ def test_a_frame_that_is_not_there_is_an_index_error(
 
 
 @pytest.mark.parametrize("code", [MISTYPED_MEASURES, MISTYPED_FRAMES])
-def test_what_is_mistyped_is_refused_with_what_works(code: str) -> None:
+def test_mistyped_arguments_are_rejected_with_alternatives(code: str) -> None:
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -106,7 +106,7 @@ def test_an_ending_prints_as_its_name(status: Status) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_log_weights_are_below_infinity(bad: float) -> None:
+def test_log_weights_must_be_below_infinity(bad: float) -> None:
     logs = jnp.array([0.0, bad, -jnp.inf])
     with pytest.raises(InvalidInputError, match="below infinity"):
         Points(Tokens(jnp.zeros((3, 1))), logs)
@@ -116,7 +116,7 @@ def test_log_weights_are_below_infinity(bad: float) -> None:
 
 
 @pytest.mark.parametrize("weights", [-np.ones(3), np.array([1.0, -1e-300, 1.0])])
-def test_weights_are_not_negative(weights: np.ndarray) -> None:
+def test_weights_must_not_be_negative(weights: np.ndarray) -> None:
     with pytest.raises(InvalidInputError, match="non-negative"):
         Points.weighted(np.zeros((3, 1)), weights)
 
@@ -146,7 +146,7 @@ def test_a_stored_run_opens_as_a_dataset_without_jax(tmp_path: Path) -> None:
     assert float(done.stdout) == pytest.approx(variance(1.0), rel=1e-8)
 
 
-def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+def test_unreadable_paths_are_named(tmp_path: Path) -> None:
     for path in (tmp_path / "none", str(tmp_path / "none")):
         with pytest.raises(InputFileError, match="no run at"):
             meanfield.open(path)

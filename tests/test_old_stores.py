@@ -60,7 +60,7 @@ def assert_runs_agree(name: str, path: Path, other: Path) -> None:
 
 
 @of_each
-def test_it_opens_with_the_frames_that_were_stored(name: str):
+def test_an_old_store_opens_with_its_frames(name: str):
     """The numbers are read off the files, which zarr wrote."""
     data = meanfield.open(HOME / name)
     then = SAID[name]["show"]["said"]
@@ -72,7 +72,7 @@ def test_it_opens_with_the_frames_that_were_stored(name: str):
 
 
 @of_each
-def test_show_says_what_it_said_then(name: str, cli: CLI):
+def test_show_prints_an_old_store_as_before(name: str, cli: CLI):
     then = SAID[name]["show"]["said"]
     now = said(cli("show", HOME / name, "--json"))
     assert now.keys() >= then.keys()
@@ -82,7 +82,9 @@ def test_show_says_what_it_said_then(name: str, cli: CLI):
 
 
 @of_each
-def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: Path):
+def test_an_old_store_is_plotted_and_exported(
+    name: str, cli: CLI, store: Path, tmp_path: Path
+):
     assert cli("plot", store, "--out", tmp_path / "picture.png").code == 0
     assert (tmp_path / "picture.png").stat().st_size > 0
     assert cli("export", store, tmp_path / "frames.npz").code == 0
@@ -94,7 +96,7 @@ def test_it_is_plotted_and_exported(name: str, cli: CLI, store: Path, tmp_path: 
 
 @of_each
 @pytest.mark.slow_cases("grid", "tokens")
-def test_it_resumes_to_what_a_run_of_today_says(
+def test_an_old_store_resumes_to_the_result_of_a_new_run(
     name: str, cli: CLI, store: Path, tmp_path: Path
 ):
     then = SAID[name]["resume"]["said"]
@@ -115,7 +117,7 @@ def test_it_resumes_to_what_a_run_of_today_says(
 
 
 @pytest.mark.parametrize("command", ["show", "plot", "resume"])
-def test_a_run_of_version_0_1_is_refused_in_a_line_that_says_what_to_do(
+def test_a_store_of_version_0_1_is_rejected_with_advice(
     command: str, cli: CLI, tmp_path: Path
 ):
     store = Path(shutil.copytree(DATA / "0.1.0" / "gaussian", tmp_path / "run"))

@@ -13,7 +13,7 @@ from meanfield.runs.records._endings import Outcome, combine_outcomes
 from meanfield.runs.records._validation import _is_member  # pyright: ignore[reportPrivateUsage]
 
 
-def test_the_doubt_of_a_family_is_the_largest_of_its_members() -> None:
+def test_the_error_estimate_of_a_family_is_its_largest() -> None:
     doubts = [ErrorEstimate(c, 0.0, 0.0, c) for c in (1e-4, 0.09, 1e-3)]
     finished = Outcome(Status.FINISHED, 1.0)
     members = [replace(finished, doubt=doubt) for doubt in doubts]
@@ -26,7 +26,7 @@ def test_the_doubt_of_a_family_is_the_largest_of_its_members() -> None:
     assert "off by 9 %" in said
 
 
-def test_what_fixed_steps_were_told_comes_back_from_its_record() -> None:
+def test_the_predicted_blow_up_of_fixed_steps_round_trips() -> None:
     for due in ((math.nan, math.nan), (0.25, 1e-9)):
         outcome = Outcome(Status.INTERRUPTED, 1.0, due=due)
         stored = json.loads(json.dumps(outcome.as_json(), allow_nan=False))
@@ -38,7 +38,7 @@ def test_what_fixed_steps_were_told_comes_back_from_its_record() -> None:
     assert not _is_member({**stored, "due": [0.25]})
 
 
-def test_a_lapse_says_what_missed_its_tolerance():
+def test_a_lapse_names_the_missed_tolerance():
     """By how much, and after how many iterations; records of old have no numbers."""
     lapse = (8.7e-11, 3.7e-11, 97)
     outcome = Outcome(Status.UNCONVERGED, 0.5, residual=8.7e-11, lapse=lapse)

@@ -55,7 +55,7 @@ def modules_of(file: Path) -> Iterator[str]:
             yield str(node.module).split(".")[0]
 
 
-def test_dependencies_are_what_the_package_imports():
+def test_dependencies_match_the_imports():
     declared = names_of(PROJECT["project"]["dependencies"])
     extras = PROJECT["project"]["optional-dependencies"]
     optional = [*extras["formulas"], *extras["models"], *extras["train"]]
@@ -85,7 +85,7 @@ def test_a_missing_extra_is_named(
         call()
 
 
-def test_a_page_of_formulas_is_refused_before_the_work(
+def test_a_page_needing_a_missing_extra_is_rejected_early(
     cli: CLI, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setitem(sys.modules, "latex2mathml", None)
@@ -125,7 +125,7 @@ def test_folders_of_a_checkout_stand_beside_the_package():
     assert shown == {f"docs/extending/template_{kind}.py" for kind in kinds}
 
 
-def test_one_version_is_told_everywhere():
+def test_one_version_is_stated_everywhere():
     """By the package, the citation and the changelog, which has its date, too."""
     cited = dict(re.findall(r"^([\w-]+): (\S+)$", text_of("CITATION.cff"), re.M))
     version, date = re.findall(r"^## \[(.+)\] - (.+)$", text_of("CHANGELOG.md"), re.M)[
@@ -136,7 +136,7 @@ def test_one_version_is_told_everywhere():
     assert cited["license"] == PROJECT["project"]["license"]
 
 
-def test_the_workflow_runs_versions_that_are_promised():
+def test_the_workflow_runs_the_promised_versions():
     workflow = text_of(".github/workflows/ci.yml")
     tried = re.search(r"python: \[(.+)\]", workflow)
     promised = re.findall(r":: (3\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))

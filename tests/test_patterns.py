@@ -38,7 +38,7 @@ def seen(name: str, n: int, b: int, dtype: type = np.float64) -> np.ndarray:
 
 @every_pattern
 @pytest.mark.parametrize("n", [1, 7, 10, 49, 120])
-def test_patterns_are_those_of_indices(name: str, n: int):
+def test_patterns_match_index_arithmetic(name: str, n: int):
     """Whatever positions and widths are rounded to."""
     for b in {1, 2, 3, 7, n}:
         np.testing.assert_array_equal(seen(name, n, b), by_index(name, n, b))
@@ -59,7 +59,7 @@ def moved(spec: dict) -> tuple[Points, np.ndarray, object]:
 
 
 @every_pattern
-def test_softmax_under_a_pattern_is_that_of_what_is_seen(name: str):
+def test_softmax_under_a_pattern_uses_visible_tokens(name: str):
     """By the key of a spec, whose width may be a fraction."""
     mu, v, dynamics = moved({"mask": f"{name}:1/3"})
     assert isinstance(dynamics.score, Masked)  # type: ignore[attr-defined]
@@ -71,20 +71,20 @@ def test_softmax_under_a_pattern_is_that_of_what_is_seen(name: str):
     assert_close(v, expected, scale=1.0)
 
 
-def test_sinkhorn_under_a_pattern_is_that_of_a_restricted_measure():
+def test_sinkhorn_under_a_pattern_uses_the_restricted_measure():
     _, _, dynamics = moved({"mask": "fixed:1/3", "attention": "sinkhorn"})
     assert isinstance(dynamics, Prefix)
 
 
 @pytest.mark.parametrize("width", ["", "0", "-1/3", "1/0", "x", "nan"])
-def test_widths_are_positive(width: str):
+def test_pattern_widths_must_be_positive(width: str):
     with pytest.raises(InvalidInputError, match="a positive share") as refusal:
         moved({"mask": f"strided:{width}"})
     assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.slow
-def test_a_grid_has_no_single_tokens(cli: Callable[..., Finished]):
+def test_patterns_are_rejected_on_grids(cli: Callable[..., Finished]):
     grid = ("simulate", "--measure", "grid", "--cells", "64", "--t", "0.1", "--mask")
     for name in ("strided", "fixed"):
         done = cli(*grid, f"{name}:0.5")

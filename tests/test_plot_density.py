@@ -112,7 +112,7 @@ def test_layers_are_drawn_as_laws_against_their_positions() -> None:
     assert figure.axes[4].get_xlabel() == "position $s$"
 
 
-def test_moments_are_those_of_the_density() -> None:
+def test_moments_match_the_density() -> None:
     sigma = covariances(plane())
     expected = [(1 - 0.1 * i) ** 2 * SHEAR @ SHEAR.T for i in range(7)]
     np.testing.assert_allclose(sigma, expected, rtol=2e-4)  # tails beyond 5, h⁴
@@ -144,7 +144,7 @@ def curves(figure: Figure) -> list[np.ndarray]:
     return [np.asarray(line.get_xydata(), float) for line in lines]
 
 
-def test_balance_draws_the_entropy_and_what_has_left() -> None:
+def test_balance_draws_the_entropy_and_the_outflow() -> None:
     spread = np.exp(-TIMES / 2)
     found = line(spread)
     gone = 1e-3 * TIMES
@@ -177,7 +177,7 @@ def test_panels_of_tokens_name_what_draws_a_density(name: str) -> None:
         panels[name](plane())
 
 
-def test_other_runs_are_refused_by_the_panel_of_densities() -> None:
+def test_other_runs_are_rejected_by_the_panel_of_densities() -> None:
     other = xr.Dataset(
         {
             "x": (("time", "token", "coord"), np.ones((1, 2, 1))),
@@ -238,7 +238,7 @@ def test_tokens_stand_at_their_own_positions_over_layers() -> None:
     np.testing.assert_array_equal(heights(dots[-1]), x[-1, :, 0])
 
 
-def test_tokens_that_ended_early_leave_the_picture() -> None:
+def test_tokens_that_ended_early_are_no_longer_drawn() -> None:
     found = line(np.ones(4))
     few = swarm(found["time"].values[:2], 1)
     carried = with_tokens(found, few)["x"].values
@@ -246,7 +246,7 @@ def test_tokens_that_ended_early_leave_the_picture() -> None:
     assert np.isnan(carried[2:]).all()
 
 
-def test_tokens_of_another_flow_are_refused() -> None:
+def test_tokens_of_another_flow_are_rejected() -> None:
     found = line(np.ones(4))
     times = found["time"].values
     with pytest.raises(

@@ -40,7 +40,7 @@ def heights(line: Line2D) -> np.ndarray:
     return np.asarray(line.get_ydata(), dtype=float)
 
 
-def test_panels_have_their_names_and_suggest_them() -> None:
+def test_panels_are_registered_and_suggested_by_name() -> None:
     assert set(panels) == {
         "attention",
         "balance",
@@ -67,14 +67,14 @@ def test_panels_have_their_names_and_suggest_them() -> None:
         (3, ["$x_{1}$", "$x_{2}$", "$x_{3}$"]),
     ],
 )
-def test_tokens_names_its_axes(
+def test_tokens_panel_names_its_axes(
     rng: Generator, make: Maker, d: int, labels: list[str]
 ) -> None:
     figure = rendered(panels["tokens"](make(rng, d=d)))
     assert labels_of(figure.axes[0]) == labels
 
 
-def test_tokens_shows_the_main_plane_and_what_it_explains(rng: Generator) -> None:
+def test_tokens_panel_shows_the_main_plane_and_its_variance(rng: Generator) -> None:
     # two coordinates of variance 9 and 4 among 20 still ones: a share of 9/13
     x = np.zeros((2, 4000, 22))
     x[:, :, :2] = rng.normal(size=(4000, 2)) * [3.0, 2.0]
@@ -86,7 +86,7 @@ def test_tokens_shows_the_main_plane_and_what_it_explains(rng: Generator) -> Non
     assert "2000 of 4000 tokens drawn" in figure.get_supxlabel()
 
 
-def test_tokens_draws_the_closure_beside_the_tokens(rng: Generator) -> None:
+def test_tokens_panel_draws_the_closure_over_the_tokens(rng: Generator) -> None:
     dataset = shrinking(rng)
     dataset["closure_mean"] = (("time", "coord"), np.zeros((5, 2)))
     factor = np.tile(np.eye(2), (5, 1, 1))
@@ -97,7 +97,7 @@ def test_tokens_draws_the_closure_beside_the_tokens(rng: Generator) -> None:
     assert "2σ, Gaussian closure" in entries
 
 
-def test_a_closure_that_strays_does_not_shrink_the_tokens(rng: Generator) -> None:
+def test_a_diverging_closure_does_not_rescale_the_tokens(rng: Generator) -> None:
     dataset = shrinking(rng)
     grown = np.logspace(0, 12, 5)[:, None, None] * np.eye(2)
     dataset["closure_mean"] = (("time", "coord"), np.zeros((5, 2)))
@@ -117,7 +117,7 @@ def test_tokens_are_coloured_by_position_or_by_final_cluster(rng: Generator) -> 
     assert {"cluster, 75 % of weight", "cluster, 25 % of weight"} <= set(entries)
 
 
-def test_tokens_says_where_a_growing_cloud_is_cropped(rng: Generator) -> None:
+def test_tokens_panel_states_the_crop_of_a_growing_cloud(rng: Generator) -> None:
     x = rng.normal(size=(10, 2)) * np.logspace(0, 60, 6)[:, None, None]
     dataset = points(x, status=2, t_star=2.1, error=0.01)
     figure = rendered(panels["tokens"](dataset))
@@ -129,7 +129,9 @@ def test_tokens_says_where_a_growing_cloud_is_cropped(rng: Generator) -> None:
 
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_tokens_sets_runs_side_by_side(rng: Generator, kind: str, d: int) -> None:
+def test_tokens_panel_draws_several_runs_in_columns(
+    rng: Generator, kind: str, d: int
+) -> None:
     figure = rendered(panels["tokens"](ensemble(rng, kind, d=d)))
     places = ("left", "center")  # the second in space
     titles = {axes.get_title(loc=at) for axes in figure.axes for at in places}
@@ -151,7 +153,7 @@ def test_cone_and_disc_name_their_axes_and_count_endings(
 
 
 @pytest.mark.parametrize("panel", ["cone", "disc"])
-def test_cone_and_disc_refuse_other_dimensions(rng: Generator, panel: str) -> None:
+def test_cone_and_disc_reject_other_dimensions(rng: Generator, panel: str) -> None:
     with pytest.raises(InvalidInputError, match=r"dimension 3\. Use `spectrum`"):
         panels[panel](shrinking(rng, d=3))
 
@@ -191,7 +193,7 @@ def test_spectrum_colours_many_eigenvalues_by_index(rng: Generator) -> None:
 
 
 @pytest.mark.parametrize("kind", ["run", "ensemble"])
-def test_clusters_counts_them(rng: Generator, kind: str) -> None:
+def test_clusters_panel_counts_clusters(rng: Generator, kind: str) -> None:
     dataset = {"run": shrinking, "ensemble": lambda r: ensemble(r, "points")}[kind](rng)
     top, bottom = rendered(panels["clusters"](dataset)).axes
     assert top.get_ylabel() == "clusters"
@@ -205,7 +207,7 @@ def test_clusters_of_tokens_that_meet_go_from_all_to_one(rng: Generator) -> None
     np.testing.assert_allclose(heights(bottom.lines[0]), [1 / 9, 1])
 
 
-def test_counts_change_at_the_frame_where_they_were_taken() -> None:
+def test_cluster_counts_change_at_their_frame() -> None:
     """At times 0, 1 and 2, as after layers: three clusters until 2, then one."""
     x = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 2.0], [1.0, 1.0, 1.0]])[..., None]
     top, bottom = panels["clusters"](points(x)).axes
@@ -243,13 +245,13 @@ def test_tokens_at_0_have_no_direction_and_link_nothing_else() -> None:
         assert f"angles up to {angle}" in figure.get_supxlabel()
 
 
-def test_clusters_refuses_a_gaussian(rng: Generator) -> None:
+def test_clusters_panel_rejects_a_gaussian(rng: Generator) -> None:
     with pytest.raises(InvalidInputError, match="moved a Gaussian or a density"):
         panels["clusters"](moving_gaussian(rng))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_attention_shows_snapshots_by_heads_on_one_scale(
+def test_attention_panel_shows_times_by_heads_on_one_scale(
     rng: Generator, sign: float
 ) -> None:
     maps = sign * rng.dirichlet(np.ones(8), size=(9, 7, 8))
@@ -266,7 +268,7 @@ def test_attention_shows_snapshots_by_heads_on_one_scale(
     assert figure.axes[0].get_title() == "head 0"
 
 
-def test_attention_of_chosen_heads_or_of_one_query(rng: Generator) -> None:
+def test_attention_panel_of_chosen_heads_or_one_query(rng: Generator) -> None:
     maps = rng.dirichlet(np.ones(4), size=(2, 9, 4))
     words = ["the", "fox", "the", "7"]
     dataset = xr.Dataset(
@@ -293,7 +295,7 @@ def test_attention_of_chosen_heads_or_of_one_query(rng: Generator) -> None:
 
 
 @pytest.mark.parametrize(("n", "query"), [(36, None), (36, "17"), (200, None)])
-def test_a_long_text_has_words_on_its_maps_as_far_as_they_have_room(
+def test_a_long_text_labels_its_maps_as_space_allows(
     rng: Generator, n: int, query: str | None
 ) -> None:
     dims = ("snapshot", "head", "query", "token")
@@ -318,7 +320,7 @@ def test_a_long_text_has_words_on_its_maps_as_far_as_they_have_room(
     assert "attention weights" in figure.get_suptitle()
 
 
-def test_attention_needs_attention(rng: Generator) -> None:
+def test_attention_panel_needs_attention_matrices(rng: Generator) -> None:
     with pytest.raises(InvalidInputError, match="must contain `attention`"):
         panels["attention"](shrinking(rng))
 
@@ -327,7 +329,7 @@ def test_attention_needs_attention(rng: Generator) -> None:
 @pytest.mark.parametrize(
     "dataset", [pytest.param(data, id=name) for name, data in edge_cases()]
 )
-def test_edge_cases_are_drawn_or_refused_in_one_line(
+def test_edge_cases_are_drawn_or_rejected_in_one_line(
     panel: str, dataset: xr.Dataset
 ) -> None:
     with warnings.catch_warnings():
@@ -343,7 +345,7 @@ def test_edge_cases_are_drawn_or_refused_in_one_line(
 
 
 @pytest.mark.parametrize("panel", ["tokens", "cone", "disc", "spectrum", "clusters"])
-def test_broken_datasets_are_refused_in_one_line(rng: Generator, panel: str) -> None:
+def test_broken_datasets_are_rejected_in_one_line(rng: Generator, panel: str) -> None:
     whole = shrinking(rng)
     broken = {
         "`points`, `gaussian` or `grid`": whole.assign_attrs(kind="mesh"),
@@ -359,7 +361,7 @@ def test_broken_datasets_are_refused_in_one_line(rng: Generator, panel: str) -> 
         assert "\n" not in str(caught.value)
 
 
-def test_drawing_leaves_the_settings_of_the_user_alone(rng: Generator) -> None:
+def test_drawing_does_not_change_user_settings(rng: Generator) -> None:
     with mpl.rc_context({"font.size": 3.0, "axes.grid": True}):
         before = dict(mpl.rcParams)
         rendered(panels["spectrum"](shrinking(rng)))

@@ -101,7 +101,7 @@ def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert file.read_bytes() == b"newer"
 
 
-def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+def test_links_and_devices_are_not_replaced(tmp_path: Path) -> None:
     file, link, pipe = (tmp_path / name for name in ("file", "link", "pipe"))
     link.symlink_to(file)
     write_file(link, b"new")

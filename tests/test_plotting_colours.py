@@ -70,7 +70,7 @@ def test_labels_have_a_colour_each_and_the_rest_is_grey(rng: Generator) -> None:
 
 
 @pytest.mark.parametrize("colour", [None, "norm", "cluster"])
-def test_ends_have_in_the_legend_a_colour_that_they_have(
+def test_legend_colours_of_clusters_occur_in_the_picture(
     rng: Generator, colour: str | None
 ) -> None:
     figure = panels["tokens"](shrinking(rng), Look(colour=colour, style="dark"))
@@ -98,7 +98,7 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
     assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(named)
 
 
-def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
+def test_invalid_colours_are_rejected(rng: Generator) -> None:
     refusals = {
         "label": "`colour label` needs tokens with labels",
         "position": "needs tokens in an order",
@@ -112,7 +112,7 @@ def test_colours_that_cannot_be_are_refused(rng: Generator) -> None:
             panels["tokens"](moving_gaussian(rng), idle)
 
 
-def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
+def test_a_link_length_joins_near_tokens(rng: Generator) -> None:
     x = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 0.0]])  # an RMS radius of 2.16
     run = points(np.stack([x, x]))
     counts = [
@@ -122,7 +122,7 @@ def test_a_link_joins_what_is_near_enough(rng: Generator) -> None:
     np.testing.assert_array_equal(counts, [[3, 3], [2, 2], [1, 1]])
 
 
-def test_who_chooses_a_link_sees_the_clusters_it_makes(rng: Generator) -> None:
+def test_a_chosen_link_length_shows_its_clusters(rng: Generator) -> None:
     x = rng.normal(size=(9, 2))
     run = points(np.stack([x, x]))
     said = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
@@ -132,7 +132,7 @@ def test_who_chooses_a_link_sees_the_clusters_it_makes(rng: Generator) -> None:
         panels["tokens"](run, Look(link=0.2, colour="norm"))
 
 
-def test_words_stand_at_their_tokens_and_cover_no_other(rng: Generator) -> None:
+def test_labels_are_at_their_tokens_and_do_not_overlap(rng: Generator) -> None:
     still = points(rng.normal(size=(1, 30, 2)))
     run = still.assign_coords(word=("token", ["word"] * 30))
     figure = panels["tokens"](run)
@@ -149,7 +149,7 @@ def test_words_stand_at_their_tokens_and_cover_no_other(rng: Generator) -> None:
         assert np.abs(tokens - place).max(axis=1).min() < 1e-12
 
 
-def test_endings_keep_looks_of_their_own_in_the_dark() -> None:
+def test_endings_are_distinguishable_in_the_dark_theme() -> None:
     inks = Look(style="dark").inks
     colours = {inks.get(s.row.colour.lower(), s.row.colour.lower()) for s in Status}
     assert len(colours) == len(Status)
@@ -191,7 +191,7 @@ def test_signed_weights_have_the_map_that_is_chosen(rng: Generator) -> None:
     assert maps_in(panels["attention"](signed, Look(cmap="RdBu"))) == {"RdBu"}
 
 
-def test_a_colour_map_that_is_unknown_is_refused_with_those_like_it() -> None:
+def test_an_unknown_colour_map_is_rejected_with_suggestions() -> None:
     with pytest.raises(UnknownNameError, match="`Virids`; take one such as `viridis`"):
         Look(cmap="Virids")
     with pytest.raises(UnknownNameError, match="such as viridis, cividis or magma"):
@@ -212,7 +212,7 @@ def test_a_movie_takes_a_colour_map_where_it_has_a_scale(
         animate(moving_gaussian(rng), tmp_path / "a.gif", panel="cone", look=look)
 
 
-def test_every_option_is_said_and_taken_by_what_is_there() -> None:
+def test_every_style_option_has_help_and_valid_targets() -> None:
     for name, (option, _, _) in (OPTIONS | options_of(Film)).items():
         assert option.help or option.without
         assert set(option.movies or ()) <= set(movies)

@@ -79,7 +79,7 @@ def escaping_to(angles: list[float], rng: Generator, noise: float = 0.0):
     )
 
 
-def test_thinning_keeps_the_ends_and_its_promise(rng: Generator) -> None:
+def test_thinning_keeps_the_ends_and_the_tolerance(rng: Generator) -> None:
     times = np.sort(rng.uniform(size=400))
     paths = [
         np.column_stack([np.cos(9 * times), np.exp(times), np.sin(3 * times), times]),
@@ -149,7 +149,7 @@ def test_a_limit_ray_ends_at_the_height() -> None:
     ],
 )
 @pytest.mark.parametrize("panel", ["cone", "disc"])
-def test_a_limit_outside_the_cone_is_refused_in_one_line(
+def test_a_limit_outside_the_cone_is_rejected_in_one_line(
     rng: Generator, panel: str, limit: list[list[float]], message: str
 ) -> None:
     dataset = moving_gaussian(rng).assign(limit=(("limit", "cone"), limit))
@@ -256,7 +256,7 @@ def test_a_png_keeps_its_colours(rng: Generator) -> None:
     assert np.abs(seen - exact).mean() < 1
 
 
-def test_a_scale_of_a_png_is_even_beside_many_other_colours() -> None:
+def test_a_colour_bar_in_a_png_stays_even() -> None:
     figure = Figure(figsize=(6, 5))
     figure.add_axes((0, 0, 0.9, 1)).imshow(
         np.random.default_rng(1).uniform(size=(60, 60, 3)), interpolation="nearest"
@@ -270,7 +270,7 @@ def test_a_scale_of_a_png_is_even_beside_many_other_colours() -> None:
     assert np.abs(bar - exact).max() <= 8
 
 
-def test_paths_that_leave_the_cone_have_an_arrow_each_and_no_end() -> None:
+def test_leaving_paths_have_an_arrow_and_no_end_mark() -> None:
     figure = panels["cone"](softmax_starts(np.diag([1.0, 0.8]), 4, stop=2.0))
     axes = figure.axes[0]
     arrows = [c for c in axes.collections if c.get_label() == "arrows"]

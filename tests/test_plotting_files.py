@@ -18,7 +18,7 @@ from meanfield.errors import InvalidInputError, ResourceError, UnsupportedError
 from meanfield.plotting import Film, Look, animate, panels, save
 
 
-def test_save_writes_both_formats_or_the_one_that_is_named(
+def test_save_writes_both_formats_or_the_named_one(
     rng: Generator, tmp_path: Path
 ) -> None:
     figure = panels["disc"](shrinking(rng))
@@ -41,7 +41,9 @@ def test_the_same_picture_gives_the_same_vector_file(
     assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
 
 
-def test_what_cannot_be_written_is_one_line(rng: Generator, tmp_path: Path) -> None:
+def test_an_unwritable_picture_is_a_one_line_error(
+    rng: Generator, tmp_path: Path
+) -> None:
     dataset = shrinking(rng)
     figure = panels["disc"](dataset)
     with pytest.raises(InvalidInputError, match=r"one of \.pdf, .*; got `\.doc`"):
@@ -100,7 +102,7 @@ def test_an_animation_of_a_thousand_tokens_is_modest(
         ({"turn": 1e5}, "`turn` must be -3600 to 3600 degrees; got 100000"),
     ],
 )
-def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
+def test_movie_options_are_validated(film: dict, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Film(**film)
 
@@ -120,7 +122,7 @@ def test_a_film_refuses_what_it_cannot_do(film: dict, message: str) -> None:
         ),
     ],
 )
-def test_an_animation_refuses_what_it_cannot_do(
+def test_animation_arguments_are_validated(
     rng: Generator, tmp_path: Path, name: str, look: dict, film: dict, message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):
@@ -128,7 +130,7 @@ def test_an_animation_refuses_what_it_cannot_do(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_movie_of_a_density_refuses_what_is_for_tokens(tmp_path: Path) -> None:
+def test_a_movie_of_a_density_rejects_token_options(tmp_path: Path) -> None:
     run = density_data.line(np.ones(2))
     for look, film, idle in (
         (Look(colour="norm"), Film(), "colour"),
@@ -138,7 +140,7 @@ def test_a_movie_of_a_density_refuses_what_is_for_tokens(tmp_path: Path) -> None
             animate(run, tmp_path / "a.gif", look=look, film=film)
 
 
-def test_without_ffmpeg_a_video_is_refused_with_what_works(
+def test_without_ffmpeg_a_video_is_rejected_with_alternatives(
     rng: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -146,7 +148,7 @@ def test_without_ffmpeg_a_video_is_refused_with_what_works(
         animate(shrinking(rng), tmp_path / "a.mp4")
 
 
-def test_of_a_video_that_fails_the_last_word_is_told(
+def test_a_failed_video_reports_the_last_line_of_ffmpeg(
     rng: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much it says, and though it reads no frame."""

@@ -73,7 +73,7 @@ def drawn_texts(figure: Figure) -> list[str]:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("panel", panels)
-def test_a_panel_draws_identical_tokens_or_says_why_not(panel: str, name: str) -> None:
+def test_a_panel_draws_identical_tokens_or_explains(panel: str, name: str) -> None:
     run = CASES[name]
     if refusal := refusal_of(panel, run):
         with pytest.raises(InvalidInputError, match=refusal) as caught:

@@ -83,7 +83,7 @@ def test_a_flow_without_a_blow_up_counts_as_later(alive: Status, label: str) -> 
 
 
 @pytest.mark.parametrize("alive", [Status.FINISHED, Status.STEADY])
-def test_a_curve_of_blow_ups_has_arrows_where_there_is_none(alive: Status) -> None:
+def test_blow_up_curves_have_arrows_for_missing_blow_ups(alive: Status) -> None:
     t_star = np.array([1.0, np.nan, 1.4])
     data = cells(t_star[None, :, None], np.ones((1, 3, 1)), alive).isel(seed=0, V=0)
     figure = panels["phase"](data, Look(colour="t_star"))
@@ -93,7 +93,7 @@ def test_a_curve_of_blow_ups_has_arrows_where_there_is_none(alive: Status) -> No
     assert "pale marks" not in figure.get_supxlabel()
 
 
-def test_times_that_were_not_kept_leave_no_warning() -> None:
+def test_missing_times_raise_no_warning() -> None:
     """A cell that failed has no time; pytest takes warnings for errors."""
     t_star = np.array([[[1.0], [1.2]], [[np.nan], [1.4]]])
     data = cells(t_star, np.ones((2, 2, 1)))
@@ -103,7 +103,7 @@ def test_times_that_were_not_kept_leave_no_warning() -> None:
 
 
 @pytest.mark.parametrize("n_seeds", [1, 2, 4, 5, 8])
-def test_quartiles_are_those_of_numpy(rng: Generator, n_seeds: int) -> None:
+def test_quartiles_match_numpy(rng: Generator, n_seeds: int) -> None:
     """A second row, with one infinite, asks for quartiles of both."""
     numbers = rng.normal(size=(2, n_seeds + 1))
     numbers[0, 2 % n_seeds], numbers[1, 0] = np.nan, np.inf
@@ -121,7 +121,7 @@ def test_a_quartile_between_a_number_and_an_infinite_one_is_infinite() -> None:
     np.testing.assert_array_equal(over.high, [np.inf, np.inf])
 
 
-def test_lines_that_cannot_be_drawn_are_refused(rng: Generator) -> None:
+def test_invalid_line_plots_are_rejected(rng: Generator) -> None:
     trace = rng.normal(size=(2, 3, 8))
     data = cells(np.full(trace.shape, np.nan), trace)
     for look, said in {

@@ -92,7 +92,7 @@ PAIRS = [(name, choice) for name in DATA for choice in CHOICES]
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_a_panel_that_does_not_take_a_choice_says_who_does(choice: str) -> None:
+def test_a_panel_names_the_panels_that_accept_a_style_option(choice: str) -> None:
     takers = [name for name in DATA if takes(name, choice)]
     assert takers
     for name in DATA.keys() - takers:
@@ -106,7 +106,7 @@ def test_a_panel_that_does_not_take_a_choice_says_who_does(choice: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "choice"), [p for p in PAIRS if takes(*p)])
-def test_a_panel_draws_what_it_takes(name: str, choice: str) -> None:
+def test_a_panel_applies_its_style_options(name: str, choice: str) -> None:
     figure = panels[name](DATA[name], look_for(name, choice))
     figure.draw_without_rendering()
     if choice in ("xlim", "ylim"):
@@ -134,7 +134,7 @@ ALL = [
 
 @pytest.mark.parametrize("style", ["paper", "talk"])
 @pytest.mark.parametrize("name", ALL)
-def test_one_column_holds_all_of_a_picture(name: str, style: str) -> None:
+def test_a_one_column_picture_is_not_cut(name: str, style: str) -> None:
     panel, data = PICTURES[name]
     spec = {**SPEC, "mask": "causal"} if "layer" in data.dims else SPEC
     look = Look(width=width("1" if style == "paper" else "2"), style=style)
@@ -145,7 +145,7 @@ def test_one_column_holds_all_of_a_picture(name: str, style: str) -> None:
     assert np.all(drawn[1] <= page[1] + 0.02)
 
 
-def test_the_width_is_that_of_the_file(rng: Generator, tmp_path: Path) -> None:
+def test_the_width_is_the_width_of_the_file(rng: Generator, tmp_path: Path) -> None:
     figure = panels["disc"](shrinking(rng), Look(width=width("85mm")))
     pdf, png = save(figure, tmp_path / "a")
     box = pdf.read_bytes().split(b"/MediaBox [")[1].split(b"]")[0].split()
@@ -162,7 +162,7 @@ def test_widths_are_columns_or_lengths(text: str, inches: float) -> None:
     assert width(text) == pytest.approx(inches)
 
 
-def test_choices_that_make_no_sense_are_refused_in_one_line() -> None:
+def test_invalid_style_options_are_rejected_in_one_line() -> None:
     refusals = {
         "`width` must be 1 or 2, for columns": lambda: width("3"),
         "got `1.2.3cm`": lambda: width("1.2.3cm"),
@@ -213,7 +213,7 @@ def test_text_grows_with_a_width_beyond_that_of_a_page() -> None:
     assert points_of("dark-talk", 13.0) == points_of("talk", 13.0)
 
 
-def test_dark_talk_has_the_colours_of_dark_and_the_sizes_of_talk(
+def test_dark_talk_combines_dark_colours_and_talk_sizes(
     rng: Generator,
 ) -> None:
     run = shrinking(rng)
@@ -241,7 +241,7 @@ def test_a_square_stands_with_its_scale_in_the_middle_of_a_slide(
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_in_the_dark_all_text_is_legible(name: str) -> None:
+def test_text_is_legible_in_the_dark_theme(name: str) -> None:
     panel, data = PICTURES[name]
     figure = panels[panel](data, Look(style="dark"))
     figure.draw_without_rendering()
@@ -256,7 +256,7 @@ def test_in_the_dark_all_text_is_legible(name: str) -> None:
         assert not axes.axison or lightness(axes.get_facecolor()) < 0.02
 
 
-def test_in_the_dark_paths_are_seen_from_their_first_moment(rng: Generator) -> None:
+def test_paths_are_visible_from_the_start_in_the_dark_theme(rng: Generator) -> None:
     figure = panels["tokens"](shrinking(rng, n=900, d=2), Look(style="dark"))
     ground = np.array(to_rgb(figure.get_facecolor()))
     paths = figure.axes[0].collections[0].get_edgecolor()
@@ -266,16 +266,14 @@ def test_in_the_dark_paths_are_seen_from_their_first_moment(rng: Generator) -> N
     assert contrast > 1.8  # 1.07 with the violet of the whole map, and few let through
 
 
-def test_a_look_leaves_the_settings_of_the_user_alone(
-    rng: Generator, tmp_path: Path
-) -> None:
+def test_a_style_does_not_change_user_settings(rng: Generator, tmp_path: Path) -> None:
     with mpl.rc_context({"font.size": 3.0}):
         before = dict(mpl.rcParams)
         save(panels["disc"](shrinking(rng), Look(style="dark")), tmp_path / "a.png")
         assert dict(mpl.rcParams) == before
 
 
-def test_what_is_saved_is_as_dark_as_it_was_drawn(
+def test_saved_pictures_keep_the_dark_background(
     rng: Generator, tmp_path: Path
 ) -> None:
     figure = panels["tokens"](shrinking(rng, d=1), Look(style="dark"))
@@ -308,7 +306,7 @@ def test_relative_runs_have_mean_zero_and_radius_one(name: str) -> None:
         np.testing.assert_allclose(ratios, ratios[:, :1] * np.ones_like(ratios))
 
 
-def test_what_was_rounding_is_rounding_in_relative_units(rng: Generator) -> None:
+def test_rounding_is_recognised_in_relative_units(rng: Generator) -> None:
     """Tokens on a line far from the origin: the other axis holds only rounding."""
     x = np.stack([rng.normal(size=(5, 30)), np.full((5, 30), 1e6)], axis=-1)
     x[..., 1] += 1e-9 * rng.normal(size=(5, 30))
@@ -317,7 +315,7 @@ def test_what_was_rounding_is_rounding_in_relative_units(rng: Generator) -> None
         assert (rounded_spectrum(run) > 0).sum(axis=-1).tolist() == [1] * 5
 
 
-def test_a_relative_picture_says_so(rng: Generator) -> None:
+def test_a_relative_picture_is_labelled(rng: Generator) -> None:
     figure = panels["tokens"](shrinking(rng), Look(relative=True))
     assert "relative to the cloud: its mean at 0" in figure.get_supxlabel()
 

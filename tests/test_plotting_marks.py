@@ -37,7 +37,7 @@ from meanfield.reproduce import Findings, load, names
 from meanfield.storage import ENDING_FLAGS
 
 
-def test_final_clusters_are_those_of_all_dimensions(rng: Generator) -> None:
+def test_final_clusters_match_all_dimensions(rng: Generator) -> None:
     """Two squares, of 50 × 50 tokens each, hide one another in the main plane."""
     side = np.stack(np.meshgrid(*[np.linspace(0, 1, 50)] * 2), -1).reshape(-1, 2)
     x = np.zeros((5000, 4))
@@ -50,7 +50,7 @@ def test_final_clusters_are_those_of_all_dimensions(rng: Generator) -> None:
 
 @pytest.mark.parametrize("status", ["finished", "escape"])
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_the_ends_of_tokens_that_stay_are_in_the_picture(
+def test_final_states_of_staying_tokens_are_in_view(
     rng: Generator, status: str, d: int
 ) -> None:
     x = rng.normal(size=(10, d)) * np.logspace(0, 3, 6)[:, None, None]
@@ -77,7 +77,7 @@ def test_clusters_do_not_depend_on_the_size_to_which_a_cloud_grows(
     np.testing.assert_array_equal(counts_of(panels["clusters"](points(grown))), 5)
 
 
-def test_clusters_of_a_cloud_that_grows_in_many_dimensions_are_seen_to_form(
+def test_clusters_of_a_growing_cloud_are_visible(
     rng: Generator,
 ) -> None:
     """As in a transformer: far apart at first, then four heaps, twenty times as far."""
@@ -88,7 +88,7 @@ def test_clusters_of_a_cloud_that_grows_in_many_dimensions_are_seen_to_form(
     np.testing.assert_array_equal(counts_of(panels["clusters"](points(x))), [40, 4])
 
 
-def test_every_ending_has_a_look_of_its_own() -> None:
+def test_every_ending_has_its_own_style() -> None:
     for look in ("colour", "marker", "hatch"):
         assert len({getattr(status.row, look) for status in Status}) == len(Status)
     folder = Path(meanfield.plotting.__file__).parent / "pages"
@@ -100,7 +100,7 @@ def test_every_ending_has_a_look_of_its_own() -> None:
     }  # the disc needs no corners
 
 
-def test_cells_that_outlive_their_time_are_not_called_finished() -> None:
+def test_censored_cells_are_not_labelled_finished() -> None:
     for times, said in ((2.0, "t = 2"), ([1.0, 2.0, 2.0], "the end")):
         data = sweep(["finished", "finished", "blow-up"], times)
         for one in (data, data.isel(cov=0)):
@@ -128,7 +128,7 @@ def test_a_curve_of_blow_up_times_has_arrows_where_it_is_censored() -> None:
     assert "foot: no such number" in figure.get_supxlabel()  # of the second cell
 
 
-def test_one_blow_up_among_others_that_have_none_is_drawn_by_its_time() -> None:
+def test_a_single_blow_up_is_drawn_by_its_time() -> None:
     figure = panels["phase"](sweep(["finished", "blow-up"], [2.0, 1.0]).isel(cov=0))
     assert "$t^{*}$" in figure.axes[0].get_ylabel()
     assert "arrows: no blow-up before this time" in figure.get_supxlabel()
@@ -136,7 +136,7 @@ def test_one_blow_up_among_others_that_have_none_is_drawn_by_its_time() -> None:
     assert "$t^*$" not in both.axes[0].get_ylabel()  # it is the same in all
 
 
-def test_where_there_is_no_density_there_is_no_colour() -> None:
+def test_zero_density_has_no_colour() -> None:
     colours = density_map(Look())
     white, shades = (1, 1, 1, 1), colours(np.linspace(0, 1, 256))
     for nothing in (0.0, -1.0, np.nan, np.ma.masked_array([0.5], [True])):
@@ -152,7 +152,9 @@ def test_where_there_is_no_density_there_is_no_colour() -> None:
     assert to_rgb(axes.get_facecolor()) == white[:3]
 
 
-def test_figures_bear_their_own_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_are_labelled_with_their_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drawn = lambda family: family.attrs
     replaced = {"cone": drawn, "disc": drawn}
     monkeypatch.setattr("experiments.covariances.figures.panels", replaced)
@@ -186,7 +188,7 @@ def test_the_number_beside_a_ring_is_off_the_axes() -> None:
     assert outside(figure) == []
 
 
-def test_a_disc_says_which_paths_stop_short_or_end_elsewhere() -> None:
+def test_the_disc_marks_paths_that_stop_short_or_leave() -> None:
     rng = np.random.default_rng(3)
     run = escaping_to([0.0] * 12 + [2.0], rng)
     stops = np.full(13, 1.0)
@@ -199,7 +201,7 @@ def test_a_disc_says_which_paths_stop_short_or_end_elsewhere() -> None:
     assert plain == "centre: isotropic; rim: rank one"
 
 
-def test_colours_of_pairs_are_not_those_of_representations() -> None:
+def test_pairs_and_representations_have_different_colours() -> None:
     figure = comparison()
     figure.draw_without_rendering()
     gaps, states = ({c for a in part.axes for c in marks(a)} for part in figure.subfigs)
@@ -208,7 +210,7 @@ def test_colours_of_pairs_are_not_those_of_representations() -> None:
     assert gaps.isdisjoint(states)
 
 
-def test_pairs_that_agree_are_both_seen() -> None:
+def test_coinciding_pairs_are_both_visible() -> None:
     """A narrower line lies over a wider one."""
     for axes in comparison().subfigs[0].axes:
         widths = [line.get_linewidth() for line in axes.lines]

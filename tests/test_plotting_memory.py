@@ -27,9 +27,7 @@ def alive() -> Counter[type]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("panel", ["tokens", "cone"])
-def test_a_picture_leaves_nothing_behind(
-    panel: str, rng: Generator, tmp_path: Path
-) -> None:
+def test_a_picture_frees_its_memory(panel: str, rng: Generator, tmp_path: Path) -> None:
     data = {
         "tokens": points(rng.normal(size=(5, 9, 2))),
         "cone": gaussian(np.zeros((5, 2)), rng.normal(size=(5, 2, 2))),

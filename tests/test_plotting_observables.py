@@ -21,7 +21,7 @@ from meanfield.plotting.reading.observables import spectrum
 CLOSE = 1e-12
 
 
-def test_covariances_of_points_are_weighted_and_unbiased_by_no_correction(
+def test_covariances_of_points_are_weighted_without_bias_correction(
     rng: Generator,
 ) -> None:
     x, weights = rng.normal(size=(4, 9, 3)), rng.exponential(size=9)
@@ -40,9 +40,7 @@ def test_covariances_of_a_gaussian_are_its_factor_squared(rng: Generator) -> Non
 
 
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
-def test_covariances_of_an_ensemble_are_those_of_its_runs(
-    rng: Generator, kind: str
-) -> None:
+def test_covariances_of_an_ensemble_match_its_runs(rng: Generator, kind: str) -> None:
     dataset = ensemble(rng, kind)
     found = covariances(dataset)
     assert found.shape == (3, 5, 2, 2)
@@ -101,7 +99,7 @@ def grown(x: np.ndarray, radius: float):
 
 @pytest.mark.parametrize("d", [1, 2, 5, 40])
 @pytest.mark.parametrize("share", [0.05, 0.4, 0.9])
-def test_components_are_those_of_the_graph_of_distances(
+def test_components_match_the_graph_of_distances(
     rng: Generator, d: int, share: float
 ) -> None:
     x = rng.normal(size=(30, d))
@@ -112,9 +110,7 @@ def test_components_are_those_of_the_graph_of_distances(
 
 
 @pytest.mark.parametrize("d", [2, 20])
-def test_crowded_graphs_have_the_components_they_were_made_of(
-    rng: Generator, d: int
-) -> None:
+def test_crowded_graphs_have_the_planted_components(rng: Generator, d: int) -> None:
     # 1 500 tokens in two heaps: more links than are ever built
     heap = rng.integers(0, 2, size=1500)
     x = 1e-3 * rng.uniform(size=(1500, d)) + heap[:, None] * 10.0
@@ -139,7 +135,7 @@ def test_cluster_counts_count_heaps_and_weigh_the_heaviest() -> None:
     np.testing.assert_allclose(found.bulk, [0.6, 1.0, np.nan])
 
 
-def test_cluster_counts_pass_over_tokens_without_weight() -> None:
+def test_cluster_counts_ignore_tokens_without_weight() -> None:
     x = np.array([[0.0], [0.1], [7.0]])
     assert cluster_counts(x, np.array([1.0, 1.0, 0.0]), 0.2).counts == 1
 

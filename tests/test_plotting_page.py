@@ -69,7 +69,7 @@ def many(n_runs: int, frames: int, rng: Generator) -> xr.Dataset:
     )
 
 
-def test_a_page_fetches_nothing(rng: Generator) -> None:
+def test_a_page_makes_no_request(rng: Generator) -> None:
     page = cone_page(shrinking(rng))
     outline = Outline(page)
     for tag, attributes in outline.tags:
@@ -83,7 +83,7 @@ def test_a_page_fetches_nothing(rng: Generator) -> None:
     assert policies[0].startswith("default-src 'none'")
 
 
-def test_a_title_is_text_whatever_it_holds(rng: Generator) -> None:
+def test_a_title_is_escaped(rng: Generator) -> None:
     page = cone_page(shrinking(rng).assign_attrs(title=HOSTILE))
     outline = Outline(page)
     plain = Outline(cone_page(shrinking(rng)))
@@ -92,7 +92,7 @@ def test_a_title_is_text_whatever_it_holds(rng: Generator) -> None:
     assert "".join(outline.texts["h1"]).startswith(HOSTILE)
 
 
-def test_the_data_holds_no_tag(rng: Generator) -> None:
+def test_the_data_is_escaped(rng: Generator) -> None:
     dataset = ensemble(rng, "gaussian")
     dataset["status"].attrs["flag_meanings"] = "finished steady blow-up"
     dataset["status"].attrs["flag_values"] = np.arange(3)
@@ -101,7 +101,7 @@ def test_the_data_holds_no_tag(rng: Generator) -> None:
     assert not set("<>&") & set(raw[1])
 
 
-def test_the_page_holds_the_paths_to_its_step(rng: Generator) -> None:
+def test_the_page_stores_paths_to_its_resolution(rng: Generator) -> None:
     # ten frames that bend so sharply that none can be left out
     dataset = moving_gaussian(rng, frames=10)
     payload = payload_of(cone_page(dataset))
@@ -136,7 +136,7 @@ def test_limits_reach_the_page(rng: Generator) -> None:
     assert payload_of(cone_page(shrinking(rng)))["limit"] is None
 
 
-def test_without_times_there_is_nothing_to_play(rng: Generator) -> None:
+def test_a_page_without_times_has_no_player(rng: Generator) -> None:
     dataset = shrinking(rng)
     assert payload_of(cone_page(dataset))["times"] == [0.0, 2.0]
     assert payload_of(cone_page(dataset.drop_vars("time")))["times"] is None
@@ -157,7 +157,7 @@ def test_a_page_of_many_paths_is_modest(rng: Generator, tmp_path: Path) -> None:
     assert path.stat().st_size < 2_000_000
 
 
-def test_what_has_no_page_is_refused_in_one_line(
+def test_runs_without_a_page_are_rejected_in_one_line(
     rng: Generator, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidInputError, match="dimension 3"):

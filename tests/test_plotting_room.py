@@ -45,7 +45,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> xr.Dataset:
     return runs.dataset(path)
 
 
-def test_a_picture_is_as_high_as_one_says(data: xr.Dataset) -> None:
+def test_height_sets_the_picture_height(data: xr.Dataset) -> None:
     wide = Look(width=6.4, height=height_of("3.6in"), fontsize=6.0)
     for panel in ("tokens", "spectrum"):
         figure = panels[panel](data, wide)
@@ -53,12 +53,12 @@ def test_a_picture_is_as_high_as_one_says(data: xr.Dataset) -> None:
     assert panels["tokens"](data, Look(height=3.0)).get_figheight() == 3.0
 
 
-def test_small_print_is_left_out_where_one_says(data: xr.Dataset) -> None:
+def test_small_print_can_be_switched_off(data: xr.Dataset) -> None:
     assert "d = 2" in panels["tokens"](data, Look()).get_supxlabel()
     assert panels["tokens"](data, Look(caption=False)).get_supxlabel() == ""
 
 
-def test_a_picture_without_room_is_refused(data: xr.Dataset, tmp_path: Path) -> None:
+def test_a_too_small_picture_is_rejected(data: xr.Dataset, tmp_path: Path) -> None:
     figure = panels["spectrum"](data, Look(width=1.1, height=1.1))
     with pytest.raises(InvalidInputError, match=r"1\.1 by 1\.1 inches has no room for"):
         save(figure, tmp_path / "small.png")
@@ -73,7 +73,7 @@ def test_lines_end_between_phrases(letters: int) -> None:
         assert any(whole in line for line in lines)
 
 
-def test_characters_that_no_font_has_are_told_once(tmp_path: Path) -> None:
+def test_missing_characters_are_reported_once(tmp_path: Path) -> None:
     figure = titled_figure(xr.Dataset(attrs={"title": "漢字"}), (4.0, 3.0))
     figure.add_subplot()
     with pytest.warns(UserWarning, match="No font here has 字漢, drawn as") as told:
@@ -81,7 +81,7 @@ def test_characters_that_no_font_has_are_told_once(tmp_path: Path) -> None:
     assert len(told) == 1
 
 
-def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
+def test_a_wide_movie_has_as_much_room_as_a_square_one(data: xr.Dataset) -> None:
     film = Film(size=(640, 360))
     with Look().rc_context():
         figure, _ = stage(data, movies["tokens"].play(data, film), film)
@@ -90,7 +90,7 @@ def test_a_wide_movie_has_room_as_a_square_one(data: xr.Dataset) -> None:
     assert heights[0] > 0.9 * heights[1]
 
 
-def test_files_are_named_without_their_folders() -> None:
+def test_legends_show_file_names_without_folders() -> None:
     spec = parse({"init": "@/home/a/points.csv", "A": 1.0})
     data = xr.Dataset(attrs={"spec": spec.model_dump(exclude_unset=True)})
     assert "from @points.csv" in description(data)
@@ -129,7 +129,7 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
     assert (note in said) == (not is_seen)
 
 
-def test_a_drift_is_told_of_where_there_is_one(rng: Generator) -> None:
+def test_the_caption_mentions_a_drift(rng: Generator) -> None:
     """It counts in planes that are pooled over time; a relative run has none."""
     x = rng.normal(size=(1, 40, 5)) + np.linspace(0, 9, 4)[:, None, None]
     moving = points(x)

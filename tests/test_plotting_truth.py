@@ -105,11 +105,11 @@ def test_every_entry_of_a_legend_is_in_the_picture(picture: Picture) -> None:
     assert all(mark(h) in drawn for name, h in entries(figure) if name not in shapes)
 
 
-def test_no_text_reaches_over_an_axis(picture: Picture) -> None:
+def test_no_text_crosses_an_axis(picture: Picture) -> None:
     assert outside(picture[0]) == []
 
 
-def test_an_energy_is_lost_as_by_its_gradient_flow_or_not() -> None:
+def test_the_energy_panel_compares_with_the_gradient_flow() -> None:
     for share, said in {
         1.0: "the energy is lost as in its Wasserstein gradient flow",
         0.25: "it is lost 0.25 to 0.25 times as fast as in one",
@@ -121,7 +121,7 @@ def test_an_energy_is_lost_as_by_its_gradient_flow_or_not() -> None:
         np.testing.assert_allclose(np.asarray(dashed[0].get_ydata()), rates)
 
 
-def test_the_gradient_flow_of_gaussians_is_that_among_them() -> None:
+def test_gaussian_energies_compare_with_the_gaussian_gradient_flow() -> None:
     for share, said in {
         1.0: "the energy is lost as in its gradient flow among Gaussians",
         0.25: "no gradient flow among Gaussians of this energy: it is lost 0.25",
@@ -133,7 +133,7 @@ def test_the_gradient_flow_of_gaussians_is_that_among_them() -> None:
         assert not any("|^2" in name for name in names)
 
 
-def test_every_picture_says_what_was_run(picture: Picture) -> None:
+def test_every_picture_states_its_run(picture: Picture) -> None:
     figure, dataset = picture
     said = description(dataset)
     assert {"l2", "V = −1", "ε = 0.5"} <= set(re.split(": |, |; ", said))
@@ -161,7 +161,7 @@ def movie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 Movie = Callable[[xr.Dataset], Figure]
 
 
-def test_movies_pages_and_comparisons_say_what_was_run(
+def test_movies_pages_and_comparisons_state_their_run(
     rng: Generator, movie: Movie
 ) -> None:
     run = shrinking(rng, frames=2).assign_attrs(spec=SPEC)
@@ -229,14 +229,14 @@ def test_movies_pages_and_comparisons_say_what_was_run(
         ),
     ],
 )
-def test_what_was_run_is_said_in_a_line(spec: dict, said: str) -> None:
+def test_the_run_description_is_one_line(spec: dict, said: str) -> None:
     run = points(np.zeros((2, 5, 2))).assign_attrs(spec=spec)
     assert description(run) == f"{said}; t from 0 to 2"
     still = description(run.isel(time=[0]))
     assert still == f"{said}; t = 0"
 
 
-def test_what_was_run_leaves_out_what_a_sweep_varies() -> None:
+def test_the_run_description_omits_swept_keys() -> None:
     data = sweep(["finished"]).assign_attrs(spec={"measure": "gaussian", "V": 2.0})
     assert description(data) == "softmax: V = 2, ε = 1; gaussian; t up to 10"
     entry = data.rename({"A": "V[0,1]"}).drop_vars("cov").rename({"cov": "attention"})

@@ -47,7 +47,7 @@ def assert_refused(done: Finished, *words: str) -> None:
     assert not Path("was-run").exists()
 
 
-def test_a_run_records_where_its_plugin_was(run: Path, tmp_path: Path):
+def test_a_run_records_the_path_of_its_plugin(run: Path, tmp_path: Path):
     recorded = RunStore.open(run).attrs["inputs"]
     assert recorded["plugin_paths"] == {"mine.py": str(tmp_path / "mine.py")}
     assert set(recorded["plugins"]) == {"mine.py"}
@@ -76,7 +76,7 @@ def test_a_run_goes_on_with_the_plugin_it_began_with(
     assert Path("was-run").exists()
 
 
-def test_a_changed_plugin_is_refused_before_it_is_run(
+def test_a_changed_plugin_is_rejected_before_it_is_run(
     cli: CLI, run: Path, forget: Callable
 ):
     forget()
@@ -90,7 +90,7 @@ def test_a_changed_plugin_is_refused_before_it_is_run(
     )
 
 
-def test_a_plugin_that_moved_is_given_again(cli: CLI, run: Path, forget: Callable):
+def test_a_moved_plugin_is_passed_again(cli: CLI, run: Path, forget: Callable):
     forget()
     Path("mine.py").rename("moved.py")
     assert_refused(
@@ -113,9 +113,7 @@ def test_a_picture_runs_a_plugin_only_where_it_needs_it(
     assert cli("plot", run, "--panel", "tokens").code == 0
 
 
-def test_all_panels_but_the_one_that_needs_a_plugin_are_drawn(
-    cli: CLI, run: Path, forget: Callable
-):
+def test_panels_that_need_no_plugin_are_drawn(cli: CLI, run: Path, forget: Callable):
     forget()
     Path("mine.py").rename("moved.py")
     done = cli("plot", run, "--panel", "all", "--out", "all")
@@ -160,7 +158,7 @@ def test_a_sweep_is_joined_with_its_plugin(
     "command",
     [("plot", "run"), ("animate", "run"), ("show", "run"), ("export", "run", "x.npz")],
 )
-def test_a_run_is_not_read_with_a_plugin_that_has_changed(
+def test_a_run_is_not_read_with_a_changed_plugin(
     cli: CLI, run: Path, command: tuple[str, ...]
 ):
     Path("mine.py").write_text(ATTENTION + "# another\n")

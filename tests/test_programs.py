@@ -124,7 +124,9 @@ def test_programs_of_many_shapes_are_dropped(
     assert new_programs(total) >= len(twice)
 
 
-def test_programs_are_kept_while_maps_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_kept_while_memory_maps_are_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     program = jax.jit(lambda x: x + 1)
     call = lambda: program(np.ones(3))
     call()
@@ -141,7 +143,7 @@ def velocities(moves: AbstractDynamics) -> jax.Array:
     return moves.field(0.0, mu)(mu.tokens)
 
 
-def test_a_part_of_a_program_is_none_of_its_own() -> None:
+def test_calls_inside_a_program_are_traced_into_it() -> None:
     """Its body is traced each time, for it may note what it comes upon."""
     calls: list[None] = []
     noted = compile_once(lambda x: (calls.append(None), 2 * x)[1])

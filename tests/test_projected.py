@@ -92,7 +92,9 @@ def relative_gap(found: tuple, expected: tuple) -> float:
 
 
 @pytest.mark.parametrize("name", gaussian_variants())
-def test_closed_flows_are_left_as_they_are(name: str, rng: np.random.Generator) -> None:
+def test_closed_flows_are_unchanged_by_projection(
+    name: str, rng: np.random.Generator
+) -> None:
     """Of lower rank, too; three nodes are exact for an affine field."""
     dynamics = made(name, parameters(rng, 3, epsilon=2.0))
     mu = gaussian(rng, 3, 2, mean=name != "relu")
@@ -102,7 +104,9 @@ def test_closed_flows_are_left_as_they_are(name: str, rng: np.random.Generator) 
 
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
-def test_nodes_alone_find_closed_flows(name: str, rng: np.random.Generator) -> None:
+def test_quadrature_nodes_recover_closed_flows(
+    name: str, rng: np.random.Generator
+) -> None:
     """What a dynamics of no known closed form gets; Sinkhorn stops at 4e-11."""
     mu = gaussian(rng, 2)
     dynamics = made(name, small_scores(rng, 2, np.asarray(mu.factor)))
@@ -110,7 +114,7 @@ def test_nodes_alone_find_closed_flows(name: str, rng: np.random.Generator) -> N
     assert relative_gap(found, rates(dynamics, mu)) < 1e-9
 
 
-def test_even_half_steps_go_by_nodes(rng: np.random.Generator) -> None:
+def test_even_half_steps_use_quadrature_nodes(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor))
     z, w = standard_nodes(2, 8)
@@ -153,9 +157,7 @@ def setting(name: str, case: str, rng: np.random.Generator) -> Setting:
 
 @pytest.mark.parametrize("name", ["sigmoid", "exp"])
 @pytest.mark.parametrize("case", CASES)
-def test_rates_are_those_of_numpy(
-    name: str, case: str, rng: np.random.Generator
-) -> None:
+def test_rates_match_numpy(name: str, case: str, rng: np.random.Generator) -> None:
     one = setting(name, case, rng)
     expected = one.right(*moved(one.mu))
     assert relative_gap(rates(one.projected, one.mu), expected) < 1e-7
@@ -176,7 +178,7 @@ def test_flows_follow_dop853(
     assert relative_gap(end.final.coordinates, expected) < 1e-7
 
 
-def test_relu_with_a_mean_is_off_by_what_it_reports() -> None:
+def test_relu_with_a_mean_reports_its_error() -> None:
     """Nodes meet a kink where the score changes sign: two or three digits."""
     mu = Gaussian(jnp.array([0.7]), jnp.array([[0.8]]))
     expected = rectified(-0.9, 1.2, np.array([0.7]), np.array([[0.8]]))
@@ -230,7 +232,7 @@ def test_heads_sums_and_layers_are_projected(rng: np.random.Generator) -> None:
         assert_close(a, b)
 
 
-def test_a_link_of_unknown_averages_goes_by_nodes(rng: np.random.Generator) -> None:
+def test_a_link_without_known_averages_uses_nodes(rng: np.random.Generator) -> None:
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor))
     tanh = Attention(Dot(p.Q, p.K, p.epsilon), Pointwise(jnp.tanh), p.V)
@@ -263,14 +265,14 @@ def parting() -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_the_closure_parts_like_the_square_of_time(parting: np.ndarray) -> None:
+def test_the_closure_error_grows_quadratically(parting: np.ndarray) -> None:
     assert_close(parting[0], np.zeros(2), scale=1.0)
     order = np.log2(parting[2] / parting[1])
     np.testing.assert_allclose(order, 2, atol=0.1)
 
 
 @pytest.mark.slow
-def test_the_closure_parts_by_what_was_measured(parting: np.ndarray) -> None:
+def test_the_closure_error_matches_the_measured_one(parting: np.ndarray) -> None:
     """As 20 000 antithetic tokens did, too: -0.0037, -0.030 and -0.50 of the variance,
     to their noise; with 300 to 1200 tokens on the line these digits are the same.
     """
@@ -281,7 +283,7 @@ def test_the_closure_parts_by_what_was_measured(parting: np.ndarray) -> None:
 
 
 @pytest.mark.slow
-def test_exp_ends_where_its_averages_diverge() -> None:
+def test_exp_stops_where_its_averages_diverge() -> None:
     r"""$E e^{\lambda^2 z^2/2}$ is infinite from $\lambda = A\Sigma = 1$ on."""
     one = np.eye(1)
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
@@ -290,7 +292,7 @@ def test_exp_ends_where_its_averages_diverge() -> None:
     assert 0.9 < 0.3 * float(end.final.covariance[0, 0]) < 1
 
 
-def test_masks_and_tokens_are_refused(rng: np.random.Generator) -> None:
+def test_masks_and_tokens_are_rejected(rng: np.random.Generator) -> None:
     p, mu = parameters(rng, 2), gaussian(rng, 2)
     sigmoid = made("sigmoid", p)
     masked = Attention(Masked(sigmoid.score, causal), sigmoid.coupling, p.V)

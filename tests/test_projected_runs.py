@@ -20,13 +20,15 @@ from meanfield.spec import parse
         ({"measure": "gaussian", "terms": [{"mask": "causal"}]}, "excludes `mask`"),
     ],
 )
-def test_specs_that_cannot_be_projected_say_why(values: dict, words: str) -> None:
+def test_specs_without_projection_are_rejected_with_a_reason(
+    values: dict, words: str
+) -> None:
     with pytest.raises(InvalidInputError, match=words) as caught:
         parse({"projected": True, **values})
     assert "\n" not in str(caught.value)
 
 
-def test_the_command_says_that_it_approximates(
+def test_the_command_reports_the_approximation(
     cli: Callable[..., Any],
 ) -> None:
     options = ["--attention", "sigmoid", "--measure", "gaussian", "--frames", "2"]

@@ -15,7 +15,7 @@ DOCUMENTED = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
-def test_an_example_prints_what_it_says(name: str):
+def test_an_example_prints_its_stated_output(name: str):
     known = {"templates": _folders.templates}
     examples = doctest.DocTestFinder(recurse=False).find(
         DOCUMENTED[name], name, globs=known
@@ -25,6 +25,6 @@ def test_an_example_prints_what_it_says(name: str):
     assert not any(outcome.failed for outcome in outcomes)
 
 
-def test_a_precision_is_single_or_double():
+def test_precision_is_single_or_double():
     with pytest.raises(InvalidInputError, match='"single" or "double"'):
         meanfield.set_precision("half")

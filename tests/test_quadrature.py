@@ -63,7 +63,7 @@ def test_the_field_of_a_gaussian_is_the_integral(name: str) -> None:
         assert abs(found - expected) < 1e-11 * max(1, abs(expected))
 
 
-def test_the_control_of_rotated_nodes_is_another_rotation() -> None:
+def test_rotated_nodes_are_checked_by_another_rotation() -> None:
     rule = RotatedSigmaPoints(100, seed=4)
     nodes, others = rule.nodes(7).z, rule.control.nodes(7).z
     assert nodes.shape == others.shape

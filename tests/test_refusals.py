@@ -142,7 +142,7 @@ SAID_OTHERWISE = {
 }
 
 
-def test_a_thing_in_the_place_of_another_is_named() -> None:
+def test_an_argument_of_the_wrong_type_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SWAPPED], capture_output=True, text=True, check=False
     )
@@ -164,7 +164,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("kind", FOREIGN)
-def test_arrays_of_other_kinds_are_their_numbers(kind: str) -> None:
+def test_array_likes_are_converted(kind: str) -> None:
     x = FOREIGN[kind](X)
     if kind.startswith("objects"):
         with pytest.raises(InvalidInputError, match="`x` must be real numbers"):
@@ -181,7 +181,7 @@ def test_arrays_of_other_kinds_are_their_numbers(kind: str) -> None:
 
 @pytest.mark.parametrize("name", list(COMPLEX))
 @pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
-def test_no_imaginary_part_is_lost_in_silence(name: str, xp: object) -> None:
+def test_complex_input_is_rejected(name: str, xp: object) -> None:
     one = getattr(xp, "asarray")(np.full((1, 1), 1 + 1e-3j))  # noqa: B009
     with pytest.raises((MeanfieldError, TypeError), match=r"real|complex|one number"):
         COMPLEX[name](one)
@@ -199,7 +199,7 @@ def test_no_imaginary_part_is_lost_in_silence(name: str, xp: object) -> None:
         [1.0, 2.0, 3.0],
     ],
 )
-def test_shares_are_those_of_exact_fractions(weights: list[float], dtype: type) -> None:
+def test_shares_match_exact_fractions(weights: list[float], dtype: type) -> None:
     exact = [Fraction(w) for w in weights]
     shares = np.array([float(w / sum(exact)) for w in exact])
     found = Points.weighted(X.astype(dtype), np.array(weights)).weights
@@ -207,7 +207,7 @@ def test_shares_are_those_of_exact_fractions(weights: list[float], dtype: type) 
     np.testing.assert_allclose(found, shares, rtol=1000 * np.finfo(dtype).eps)
 
 
-def test_whole_numbers_are_not_wrapped_to_32_bits() -> None:
+def test_integers_are_not_wrapped_to_32_bits() -> None:
     with jax.enable_x64(False):
         x = Points.uniform(np.array([[2**40], [-(2**33)]])).tokens.x
     assert_close(x, np.array([[2.0**40], [-(2.0**33)]], np.float32))
@@ -223,13 +223,13 @@ OFF_CENTRE = {
 
 @pytest.mark.slow_cases("heads", "layers", "terms")
 @pytest.mark.parametrize("name", list(OFF_CENTRE))
-def test_relu_refuses_a_gaussian_with_a_mean(name: str) -> None:
+def test_relu_rejects_a_gaussian_with_a_mean(name: str) -> None:
     dynamics = OFF_CENTRE[name](RELU(I, I, I))
     with pytest.raises(NotClosedError, match="mean is zero"):
         flow(dynamics, Gaussian.from_moments(np.ones(2), I), TS)
 
 
-def test_relu_refuses_a_gaussian_that_is_given_a_mean_on_the_way() -> None:
+def test_relu_rejects_a_gaussian_that_gets_a_mean_later() -> None:
     pushed = Attention(Dot(I, I), RELU(I, I, I).coupling, I, np.ones(2))
     with pytest.raises(NotClosedError, match="mean is zero"):
         flow(pushed, Gaussian.from_moments(np.zeros(2), I), TS)
@@ -244,7 +244,7 @@ def halves(A: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 300, 301])
-def test_a_loop_of_half_steps_is_what_steps_by_hand_are(
+def test_looped_half_steps_match_unrolled_ones(
     rng: np.random.Generator, count: int
 ) -> None:
     x, A = rng.normal(size=(5, 2)), rng.normal(size=(2, 2))
@@ -265,7 +265,7 @@ def test_a_loop_of_half_steps_is_what_steps_by_hand_are(
 
 
 @pytest.mark.parametrize("start", ["points", "gaussian"])
-def test_a_program_is_as_long_for_many_half_steps_as_for_few(start: str) -> None:
+def test_program_size_does_not_depend_on_half_steps(start: str) -> None:
     """Unrolled, twenty thousand of them compiled for minutes."""
     points = Points.uniform(X)
     mu = points if start == "points" else Gaussian.from_moments(np.zeros(2), I)

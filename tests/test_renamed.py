@@ -23,7 +23,9 @@ NAMES = [(module, *pair) for module, names in RENAMED.items() for pair in names.
 
 
 @pytest.mark.parametrize(("module", "old", "new"), NAMES)
-def test_an_old_name_is_the_new_object_with_a_warning(module: str, old: str, new: str):
+def test_an_old_name_gives_the_new_object_and_a_warning(
+    module: str, old: str, new: str
+):
     package = import_module(module)
     expected = getattr(package, new)
     with pytest.warns(DeprecationWarning, match=rf"`{module}.{old}` is called `{new}`"):
@@ -47,7 +49,7 @@ def test_the_warning_points_at_the_code_that_asks(tmp_path: Path):
 
 
 @pytest.mark.parametrize("module", ["meanfield", "meanfield.flows", "meanfield.errors"])
-def test_a_name_that_never_was_raises(module: str):
+def test_an_unknown_name_raises(module: str):
     with pytest.raises(AttributeError, match=f"module '{module}' has no attribute"):
         _ = import_module(module).nothing_of_the_kind
 
@@ -84,7 +86,7 @@ def test_a_subclass_may_define_an_old_member():
     assert name(Gaussian(jnp.zeros(1), jnp.eye(1))) == "a Gaussian"
 
 
-def test_an_old_member_is_the_new_one():
+def test_an_old_member_gives_the_new_one():
     mu: Any = Points.uniform([[0.0], [1.0]])
     with pytest.warns(DeprecationWarning, match="`Points.at` is called `replace_coor"):
         moved = mu.at(2 * mu.coordinates)
@@ -105,7 +107,7 @@ def test_the_new_keywords_of_a_function_exist(path: str):
     assert not KEYWORDS[path].keys() & parameters.keys()
 
 
-def test_an_old_keyword_is_the_new_one():
+def test_an_old_keyword_sets_the_new_one():
     kind: Any = MeasureInfo
     with pytest.warns(DeprecationWarning, match="`what=` is called `description=`"):
         assert kind(what="a point").description == "a point"

@@ -18,7 +18,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="glibc fills its memo
 
 @pytest.mark.slow
 @linux
-def test_a_density_is_moved_alike_whatever_memory_held():
+def test_grid_runs_do_not_depend_on_uninitialised_memory():
     # 64 x 64 cells: from 4 096 rows on the compiler joins products with what follows.
     along = np.linspace(-4, 4, 65)
     bump = lambda x: np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi)
@@ -35,7 +35,7 @@ def test_a_density_is_moved_alike_whatever_memory_held():
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_a_run_that_fails_counts_as_no_repetition():
+def test_failed_runs_do_not_count_as_repetitions():
     with pytest.raises(CalledProcessError):
         differing("--no-such-option", [0])
 

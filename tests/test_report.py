@@ -90,7 +90,7 @@ def test_a_phase_page_has_the_words_of_the_picture(label: str, text: str) -> Non
 
 
 @needs_node
-def test_steps_that_jump_anywhere_come_back(rng: Generator) -> None:
+def test_decoded_steps_restore_jumps(rng: Generator) -> None:
     # the largest second differences that 16 bits can have, which wrap around
     jumps = rng.choice([0, 1, STEPS // 2, STEPS - 1, STEPS], size=(12, 2, 7))
     seen = computed("Array.from(scene.data)", pack_differences(jumps))
@@ -98,7 +98,7 @@ def test_steps_that_jump_anywhere_come_back(rng: Generator) -> None:
 
 
 @needs_node
-def test_ellipses_are_shadows_of_covariances(rng: Generator) -> None:
+def test_ellipses_are_projections_of_covariances(rng: Generator) -> None:
     dataset = moving_gaussian(rng, d=3, r=3, frames=2)
     factor = np.asarray(dataset["factor"].values)[1]
     basis = np.linalg.qr(rng.normal(size=(3, 3)))[0]
@@ -118,7 +118,7 @@ def test_ellipses_are_shadows_of_covariances(rng: Generator) -> None:
 
 @needs_node
 @pytest.mark.parametrize("d", [2, 3])
-def test_a_camera_that_follows_cuts_no_ellipse(rng: Generator, d: int) -> None:
+def test_a_following_camera_keeps_ellipses_in_view(rng: Generator, d: int) -> None:
     """Whatever the side; and it follows at first where the start would be a dot."""
     t = np.linspace(0, 3, 5)[:, None, None]
     heavy = rng.normal(size=(1, 6, d)) ** 3 @ rng.normal(size=(d, d))
@@ -180,7 +180,7 @@ def test_cells_are_where_their_edges_are(rng: Generator) -> None:
 
 
 @needs_node
-def test_lines_are_the_heaviest_of_each_row(rng: Generator) -> None:
+def test_attention_lines_are_the_largest_of_each_row(rng: Generator) -> None:
     plans = rng.dirichlet(np.full(30, 0.3), size=(2, 3, 30))
     dataset = shrinking(rng, n=30).assign(
         attention=(("snapshot", "head", "query", "token"), plans)
@@ -238,7 +238,7 @@ AXES = ("A[0,1]=-1:1:3", "epsilon=0.1:10:4:log", "options.tau=0.5|2", "init=moon
 
 
 @needs_node
-def test_a_cell_has_the_keys_that_python_gives_it() -> None:
+def test_sweep_cells_have_the_keys_of_python() -> None:
     axes = parse_axes(*AXES)
     values = {"attention": "esp", "A": [[1.0, 0.25], [0.0, 2.0]], "V": -1, "d": 2}
     spec = parse({**values, "options": {"slices": "random:4"}, "n": 50})
@@ -253,7 +253,7 @@ def test_a_cell_has_the_keys_that_python_gives_it() -> None:
     assert parse(tomllib.loads(text)) == replace_values(spec, chosen)
 
 
-def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
+def test_the_page_has_every_member_of_an_ensemble(rng: Generator) -> None:
     scene = run_scene(ensemble(rng, "gaussian"), quiet)
     assert [each["label"] for each in scene["members"]] == [
         "member 0",
@@ -265,7 +265,7 @@ def test_every_member_of_an_ensemble_is_there(rng: Generator) -> None:
 
 
 @needs_node
-def test_a_blow_up_is_a_line_to_zero_and_has_a_direction(rng: Generator) -> None:
+def test_a_blow_up_has_its_line_and_direction(rng: Generator) -> None:
     """Where `1/λ₁ = 3(2 - t)`, along a known axis; a run without one has neither."""
     t = np.linspace(0, 2 - 1e-9, 7)
     axis = np.array([-0.28, 0.96])
@@ -303,7 +303,7 @@ def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> No
     assert plane["panels"][-1]["names"] == ["by distance"]
 
 
-def test_what_is_left_out_is_said(rng: Generator) -> None:
+def test_omissions_are_stated(rng: Generator) -> None:
     dataset = points(rng.normal(size=(300, 60, 2)))
     small = coarsen(dataset, limit=100 * 2 * 50)
     assert dict(small.data.sizes) == {"time": 100, "token": 50, "coord": 2}
@@ -314,7 +314,7 @@ def test_what_is_left_out_is_said(rng: Generator) -> None:
     assert coarsen(dataset).notes == []
 
 
-def test_tokens_that_are_left_out_have_no_lines(rng: Generator) -> None:
+def test_omitted_tokens_have_no_lines(rng: Generator) -> None:
     plans = rng.dirichlet(np.ones(60), size=(1, 1, 60))
     dims = ("snapshot", "head", "query", "token")
     dataset = points(rng.normal(size=(300, 60, 2))).assign(attention=(dims, plans))
@@ -323,7 +323,7 @@ def test_tokens_that_are_left_out_have_no_lines(rng: Generator) -> None:
     assert lines(coarsen(dataset, limit=100 * 2 * 50).data) is None
 
 
-def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
+def test_a_page_is_self_contained_and_escaped(rng: Generator) -> None:
     scene = run_scene(shrinking(rng), quiet)
     page = Page(HOSTILE, {**scene, "caption": HOSTILE}, "").as_html()
     outline, plain = Outline(page), Outline(Page("a", scene, "").as_html())
@@ -336,7 +336,7 @@ def test_a_page_fetches_nothing_and_keeps_its_tags(rng: Generator) -> None:
         assert not {"src", "href", "srcset", "action"} & set(attributes)
 
 
-def test_a_model_of_a_package_is_no_file_to_be_kept() -> None:
+def test_a_packaged_model_is_not_listed_as_a_file() -> None:
     """Where it is only a name; a folder is needed unchanged."""
     recipe = lambda model: run_recipe({"model": model, "text": "a"}, [])
     assert recipe("minilm").needs == ()

@@ -74,7 +74,7 @@ def test_keys_step_from_frame_to_frame(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_a_click_on_a_curve_sets_the_time_of_all(run: Browser) -> None:
+def test_a_click_on_a_curve_sets_the_time(run: Browser) -> None:
     x, y = run.middle("#curves canvas")
     run.drag((x, y), (x, y))
     share = run.value("timeAt(flow.place)") / 2
@@ -86,7 +86,7 @@ def test_a_click_on_a_curve_sets_the_time_of_all(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_the_slider_scrubs(run: Browser) -> None:
+def test_the_slider_sets_the_time(run: Browser) -> None:
     run.value("byId('time').focus()")
     run.value(
         "byId('time').value = 5.25, byId('time').dispatchEvent(new Event('input'))"
@@ -95,7 +95,7 @@ def test_the_slider_scrubs(run: Browser) -> None:
     assert run.value("byId('clock').textContent") == "t = 1.313"
 
 
-def test_words_stand_beside_tokens_and_cover_no_other(run: Browser) -> None:
+def test_labels_stand_beside_tokens_without_overlap(run: Browser) -> None:
     run.value("document.activeElement.blur(), goTo(0), stage.head = 1")
     run.value("stage.token = 4, repaint()")
     labels, partners = run.value("[stage.labels, looks().partners]")
@@ -113,7 +113,7 @@ def test_words_stand_beside_tokens_and_cover_no_other(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
+def test_a_selected_token_shows_its_attention(run: Browser) -> None:
     run.value("document.activeElement.blur(), goTo(0), stage.head = 1")
     run.key("]")
     assert run.value("stage.token") == 0
@@ -126,7 +126,7 @@ def test_a_chosen_token_says_what_it_looks_at(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_the_token_under_the_mouse_is_chosen(run: Browser) -> None:
+def test_the_token_under_the_mouse_is_selected(run: Browser) -> None:
     run.value("goTo(0), stage.token = -1")
     run.middle("#stage")
     place = run.value(
@@ -139,7 +139,7 @@ def test_the_token_under_the_mouse_is_chosen(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_the_cone_turns_under_the_hand(run: Browser) -> None:
+def test_the_cone_rotates_when_dragged(run: Browser) -> None:
     before = run.value("[cone.camera.azimuth, cone.canvas.toDataURL()]")
     x, y = run.middle("#cone")
     run.drag((x, y), (x + 60, y + 15))
@@ -149,7 +149,7 @@ def test_the_cone_turns_under_the_hand(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_colours_follow_what_is_chosen(run: Browser) -> None:
+def test_colours_follow_the_selection(run: Browser) -> None:
     pictures = {
         run.value(
             f"byId('choose-colour').value = '{name}', "
@@ -175,7 +175,7 @@ def test_the_picture_is_exported(run: Browser) -> None:
 
 
 @pytest.mark.slow
-def test_dots_are_where_tokens_are(run: Browser) -> None:
+def test_dots_are_at_the_token_positions(run: Browser) -> None:
     """The picture has ink at every token, and paper where there is none."""
     run.value("stage.token = -1, goTo(8)")
     ink = run.value(

@@ -47,7 +47,7 @@ def quiet(count: int, total: int) -> None:
     """No progress."""
 
 
-def test_a_page_has_the_title_that_is_asked_for(
+def test_a_page_has_the_requested_title(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
@@ -58,7 +58,7 @@ def test_a_page_has_the_title_that_is_asked_for(
     assert data_of(page)["title"] == "A < B"
 
 
-def test_a_run_becomes_a_page_beside_it(
+def test_a_run_becomes_a_page_in_its_folder(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
@@ -100,7 +100,7 @@ def test_tokens_of_a_text_have_their_words(
     assert "<li>The page has no words: " in page
 
 
-def test_files_beside_the_page_are_named_from_there(
+def test_linked_files_are_relative_to_the_page(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 1)  # no JAX
@@ -119,7 +119,7 @@ def test_files_beside_the_page_are_named_from_there(
 
 
 @pytest.mark.slow
-def test_lines_of_attention_are_those_of_softmax(
+def test_lines_of_attention_match_softmax(
     cli: Command, tmp_path: Path, rng: Generator
 ) -> None:
     x = report_store.moving(rng)
@@ -225,7 +225,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_be_shown_is_refused_in_a_line(
+def test_unreadable_inputs_are_rejected_in_one_line(
     cli: Command,
     tmp_path: Path,
     case: tuple[Callable[[Path], list[str]], int, list[str]],
@@ -257,7 +257,7 @@ def served(
         thread.join()
 
 
-def test_a_served_page_learns_of_new_frames(
+def test_a_served_page_is_notified_of_new_frames(
     served: tuple[Server, Callable[[], None]],
 ) -> None:
     server, go_on = served
@@ -277,7 +277,7 @@ def test_a_served_page_learns_of_new_frames(
 
 @pytest.mark.slow
 @needs_browser
-def test_a_page_that_is_open_takes_over_new_frames(
+def test_an_open_page_loads_new_frames(
     served: tuple[Server, Callable[[], None]], tmp_path: Path
 ) -> None:
     server, go_on = served
@@ -297,7 +297,7 @@ def test_a_page_that_is_open_takes_over_new_frames(
         assert [c for c in browser.complaints if "ERR_" not in c] == []
 
 
-def test_a_server_answers_to_this_machine_alone(
+def test_the_server_listens_on_loopback_only(
     served: tuple[Server, Callable[[], None]],
 ) -> None:
     server, _ = served
@@ -323,7 +323,7 @@ def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
     return b""
 
 
-def test_a_client_that_does_not_ask_is_cut_off(
+def test_a_silent_client_is_disconnected(
     served: tuple[Server, Callable[[], None]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -344,7 +344,7 @@ def test_a_client_that_does_not_ask_is_cut_off(
     assert capsys.readouterr().err == ""
 
 
-def test_a_client_that_goes_is_no_news(
+def test_a_disconnecting_client_is_ignored(
     served: tuple[Server, Callable[[], None]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -361,7 +361,7 @@ def test_a_client_that_goes_is_no_news(
     assert capsys.readouterr().err == ""
 
 
-def test_a_crowd_of_clients_is_not_let_in(
+def test_the_number_of_clients_is_limited(
     served: tuple[Server, Callable[[], None]],
 ) -> None:
     server, _ = served
@@ -376,7 +376,7 @@ def test_a_crowd_of_clients_is_not_let_in(
     wait_for(lambda: b"200 OK" in answer_to(server, ask))
 
 
-def test_a_port_that_is_taken_is_told(
+def test_an_occupied_port_is_reported(
     served: tuple[Server, Callable[[], None]],
 ) -> None:
     server, _ = served
@@ -407,7 +407,7 @@ def test_ctrl_c_ends_the_server(tmp_path: Path, rng: Generator) -> None:
     assert (process.returncode, rest.count("\n")) == (0, 0), rest
 
 
-def test_a_page_replaces_pages_of_its_own_kind_alone(cli: Command, tmp_path: Path):
+def test_a_page_replaces_only_generated_pages(cli: Command, tmp_path: Path):
     start = ("--measure", "gaussian", "--t", "0.1")
     assert cli("simulate", *start, "--frames", "2", "--out", "run").code == 0
     assert cli("live", *start, "--out", "run.html").code == 0

@@ -94,7 +94,7 @@ def test_a_comparison_is_repeated(tmp_path: Path) -> None:
 
 
 @needs_node
-def test_a_cell_is_computed_as_a_run(sweep: tuple[Path, Page]) -> None:
+def test_a_sweep_cell_is_repeated_as_a_run(sweep: tuple[Path, Page]) -> None:
     folder, page = sweep
     scene = {name: page.scene[name] for name in ("keys", "axes", "plugins")}
     typed(computed("commandsOf(scene, [2, 1])", scene), folder)
@@ -105,7 +105,7 @@ def test_a_cell_is_computed_as_a_run(sweep: tuple[Path, Page]) -> None:
 
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 400])
-def test_a_phase_diagram_is_walked(
+def test_a_phase_diagram_is_repeated(
     sweep: tuple[Path, Page], tmp_path: Path, width: int
 ) -> None:
     _, page = sweep

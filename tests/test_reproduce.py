@@ -61,7 +61,7 @@ def stand_in(
     monkeypatch.syspath_prepend(str(folder))
 
 
-def test_the_figures_of_the_literature_are_there():
+def test_every_figure_of_the_literature_exists():
     expected = {f"castin2025-fig{n}" for n in ("3", "8")}
     panels = {"1": "abcd", "2": "abcd", "4": "abc", "5": "abc", "6": "abc", "7": "ab"}
     expected |= {f"castin2025-fig{n}{p}" for n, ps in panels.items() for p in ps}
@@ -84,7 +84,7 @@ def test_no_two_files_have_the_name_of_one_figure():
     assert sorted(figures) == [name.replace("-", "_") for name in names()]
 
 
-def test_folders_of_experiments_can_be_taken_in_at_a_glance():
+def test_experiment_folders_are_small():
     folders = [ROOT / "experiments", *(ROOT / "experiments").rglob("[!_]*/")]
     entries = {
         f.name: [e for e in f.iterdir() if e.name[0] not in "_."] for f in folders
@@ -93,7 +93,7 @@ def test_folders_of_experiments_can_be_taken_in_at_a_glance():
 
 
 @pytest.mark.parametrize("name", names())
-def test_every_figure_says_what_it_shows(name: str):
+def test_every_figure_has_a_description(name: str):
     figure = load(name)
     keys = ("castin2025", "sander2022")  # a limit is named by what it tends to
     is_of_one = "-fig" in name or "-table" in name
@@ -125,7 +125,7 @@ def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
     assert record["dtype"] == "float64"
 
 
-def test_figures_go_to_the_working_folder(
+def test_figures_are_written_to_the_working_folder(
     cli: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """A user's results never land in the checkout that is installed."""
@@ -136,13 +136,13 @@ def test_figures_go_to_the_working_folder(
     assert f"the figures go to {folder}\n" in done.err
 
 
-def test_the_command_knows_every_reading(cli: Callable):
+def test_reproduce_knows_every_reading(cli: Callable):
     done = cli("reproduce", "sander2022-fig1", "--as", "nothing")
     assert done.code == 2
     assert all(f'"{name}"' in done.err for name in get_args(Reading))
 
 
-def test_what_is_printed_twice_is_computed_once(tmp_path: Path):
+def test_a_figure_printed_twice_is_computed_only_once(tmp_path: Path):
     calls: list[Case] = []
     one = experiment(calls)
     both = reproduce({"a-fig1": one, "a-fig2": one}, "quick", None, tmp_path)
@@ -150,7 +150,7 @@ def test_what_is_printed_twice_is_computed_once(tmp_path: Path):
     assert len(calls) == 1
 
 
-def test_a_number_that_is_not_finite_is_no_result(tmp_path: Path):
+def test_non_finite_numbers_are_rejected_as_results(tmp_path: Path):
     one = experiment([])
     broken = Experiment(
         one.source,
@@ -163,7 +163,7 @@ def test_a_number_that_is_not_finite_is_no_result(tmp_path: Path):
         reproduce({"a-fig1": broken}, "quick", None, tmp_path)
 
 
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path):
+def test_a_folder_that_cannot_be_written_is_rejected(tmp_path: Path):
     (tmp_path / "file").write_text("")
     calls: list[Case] = []
     with pytest.raises(ResourceError, match="cannot be written"):
@@ -186,14 +186,14 @@ def test_unknown_names_and_readings_are_explained():
     assert set(select_experiments(["all"], None)) == set(names())
 
 
-def test_the_command_lists_figures(cli: Callable):
+def test_reproduce_lists_figures(cli: Callable):
     listed = json.loads(cli("reproduce", "list", "--json").out)
     assert [row["name"] for row in listed] == names()
     assert all(row["claim"] and row["source"] for row in listed)
 
 
 @pytest.mark.slow
-def test_the_command_makes_a_figure_of_the_literature(tmp_path: Path, cli: Callable):
+def test_reproduce_makes_a_figure_of_the_literature(tmp_path: Path, cli: Callable):
     done = cli(
         *("reproduce", "castin2025-fig1c", "--size", "quick"),
         *("--as", "code", "--out", str(tmp_path), "--json"),
@@ -205,7 +205,7 @@ def test_the_command_makes_a_figure_of_the_literature(tmp_path: Path, cli: Calla
     assert record["numbers"]["code"]["endings_in_words"] in row["caption"]
 
 
-def test_the_command_makes_the_figure_of_a_file(
+def test_reproduce_makes_the_figure_of_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
 ):
     stand_in(tmp_path, monkeypatch, "easy_fig1", EASY)
@@ -229,14 +229,14 @@ def test_the_command_makes_the_figure_of_a_file(
         (["sander2022-fig1", "--as", "code"], "has no reading `code`"),
     ],
 )
-def test_the_command_explains_itself(arguments: list[str], line: str, cli: Callable):
+def test_reproduce_explains_a_figure(arguments: list[str], line: str, cli: Callable):
     done = cli("reproduce", *arguments)
     assert done.code == 2
     assert line in done.err
     assert done.err.count("\n") == 1
 
 
-def test_outside_a_checkout_the_command_says_so(tmp_path: Path):
+def test_reproduce_outside_a_checkout_is_an_error(tmp_path: Path):
     package = Path(meanfield.__file__).parent
     shutil.copytree(package, tmp_path / "meanfield", symlinks=True)
     done = subprocess.run(
@@ -259,11 +259,11 @@ def test_the_gallery_holds_every_figure_and_its_caption(tmp_path: Path):
     assert "published steps: [PNG](a-fig1-code.png)" in written
 
 
-def test_the_committed_gallery_is_that_of_the_committed_numbers():
+def test_the_committed_gallery_matches_the_committed_numbers():
     assert (FOLDER / "README.md").read_text(encoding="utf-8") == page(FOLDER)
 
 
-def test_a_broken_experiment_is_one_line(
+def test_a_broken_experiment_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Callable
 ):
     stand_in(tmp_path, monkeypatch, "broken_fig1", "def (")

@@ -13,7 +13,7 @@ from experiments.gallery import page
 from meanfield.reproduce import Case, reproduce
 
 
-def test_the_other_reading_has_a_name_of_its_own(tmp_path: Path):
+def test_the_other_reading_has_its_own_name(tmp_path: Path):
     (made,) = reproduce({"a-fig1": experiment([])}, "quick", "code", tmp_path)
     assert {file.stem for file in made.files} == {"a-fig1-code"}
 

@@ -19,7 +19,7 @@ ONE = np.eye(1)
 @pytest.mark.slow_cases("-1.0-1e-06")
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 5e3, 1e6])
 @pytest.mark.parametrize("a", [-1.0, 1.0])
-def test_a_flow_knows_no_scale(a: float, scale: float):
+def test_a_flow_commutes_with_scaling(a: float, scale: float):
     """Softmax in d = 1 is s' = 2 a s², so s(t) = s₀ / (1 - 2 a s₀ t), whatever s₀.
 
     A first trial step that overflows must be refused, not end the flow.
@@ -49,7 +49,7 @@ def test_a_blow_up_is_found_wherever_segments_end(segment: int):
     assert abs(outcome.t_star - 0.25) <= outcome.t_star_error
 
 
-def test_an_excluded_token_is_moved_as_exactly_as_the_others():
+def test_an_excluded_token_is_moved_accurately():
     """Exp attention, V = -1: x₁' = -x₁ e^{x₁²}, x₂' = -x₁ e^{x₁ x₂}, by SciPy."""
     attention = attentions["exp"](ONE, ONE, -ONE)
     start = Points.weighted(np.array([[1.0], [5.0]]), np.array([1.0, 0.0]))

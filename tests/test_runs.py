@@ -43,7 +43,7 @@ def test_the_variance_follows_its_closed_form() -> None:
     assert result.store is None
 
 
-def test_a_blow_up_is_kept_up_to_its_end(tmp_path: Path) -> None:
+def test_a_blow_up_keeps_its_frames_up_to_the_end(tmp_path: Path) -> None:
     r"""With $A = 1$: $s = 2/(1 - 4t)$, infinite at $1/4$."""
     spec = parse({**GAUSSIAN, "A": 1.0, "t": 1.0})
     result = runs.execute(spec, out=tmp_path / "run")
@@ -62,13 +62,13 @@ def test_a_blow_up_is_kept_up_to_its_end(tmp_path: Path) -> None:
 
 @pytest.mark.slow_cases("l2")
 @pytest.mark.parametrize("attention", ["l2", "sinkhorn"])
-def test_these_never_blow_up_in_one_dimension(attention: str) -> None:
+def test_l2_and_sinkhorn_runs_never_blow_up_in_one_dimension(attention: str) -> None:
     result = runs.execute(parse({**GAUSSIAN, "attention": attention, "A": 1.0}))
     assert result.outcome.name == "finished"
     assert np.isnan(result.outcome.t_star)
 
 
-def test_a_bound_is_no_blow_up_time() -> None:
+def test_a_size_bound_is_not_reported_as_a_blow_up() -> None:
     spec = parse({**GAUSSIAN, "attention": "l2", "A": 1.0, "bound": 3.0})
     outcome = runs.execute(spec).outcome
     assert outcome.name == "blow-up"
@@ -109,7 +109,7 @@ def test_each_flow_of_a_run_is_prepared_once(monkeypatch: pytest.MonkeyPatch) ->
     assert len(calls) == 2  # of its segments
 
 
-def test_a_stored_run_repeats_itself(tmp_path: Path) -> None:
+def test_a_stored_spec_repeats_its_run(tmp_path: Path) -> None:
     np.save(tmp_path / "A.npy", np.array([[-1.0, 0.3], [0.0, -0.5]]))
     values = {**CLOUD, "A": f"@{tmp_path}/A.npy", "V": "normal", "seed": 3}
     runs.execute(parse(values), out=tmp_path / "first")
@@ -148,7 +148,7 @@ def test_moments_leave_out_tokens_of_no_weight(d: int, counted: int) -> None:
     np.testing.assert_allclose(covariance, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
+def test_a_run_starts_from_a_frame_of_another_run(tmp_path: Path) -> None:
     runs.execute(parse(CLOUD), out=tmp_path / "run")
     start = runs.dataset(tmp_path / "run")["x"].values[3]
     spec = {"source": str(tmp_path / "run"), "at": 0.5, "A": 2.0, "t": 0.6}
@@ -167,7 +167,7 @@ def test_a_run_starts_from_a_frame_of_another(tmp_path: Path) -> None:
         runs.start(parse({**late, "times": [0.0, 1.0]}))
 
 
-def test_the_nearest_time_is_written_as_people_write_it(tmp_path: Path) -> None:
+def test_the_nearest_stored_time_is_rounded_in_errors(tmp_path: Path) -> None:
     times = [0.0, 0.1 + 0.2, 0.6]
     runs.execute(parse({"n": 4, "times": times}), out=tmp_path / "run")
     spec = {"source": str(tmp_path / "run"), "t": 0.9}
@@ -189,7 +189,7 @@ def test_draws_differ_and_each_keeps_its_own_ending(tmp_path: Path) -> None:
     np.testing.assert_array_equal(first.measure.coordinates, data["x"].values[0, 0])
 
 
-def test_fixed_steps_are_eulers() -> None:
+def test_fixed_steps_match_eulers_method() -> None:
     r"""One token and $A = 0$: $x' = x$, so `k` Euler steps give $(1 + h)^k$."""
     spec = parse({"n": 1, "A": 0.0, "dt": 0.125, "t": 1.0, "mean": 1.0, "cov": 0.0})
     result = runs.execute(spec)
@@ -232,7 +232,7 @@ def test_fixed_steps_are_eulers() -> None:
         ({"source": "nothing", "at": 0.0}, InputFileError, "no run"),
     ],
 )
-def test_the_impossible_is_refused_before_it_starts(
+def test_impossible_runs_are_rejected_before_the_start(
     values: dict, error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words) as caught:
@@ -248,14 +248,14 @@ def test_a_bad_token_is_named(tmp_path: Path) -> None:
         runs.start(parse({"init": f"@{tmp_path}/x.npy"}))
 
 
-def test_a_refused_run_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_rejected_run_leaves_no_folder(tmp_path: Path) -> None:
     spec = parse({"measure": "gaussian", "attention": "sigmoid"})
     with pytest.raises(NotClosedError):
         runs.execute(spec, out=tmp_path / "run")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_taken_folder_is_left_alone(tmp_path: Path) -> None:
+def test_an_occupied_folder_is_not_touched(tmp_path: Path) -> None:
     runs.execute(parse({**CLOUD, "frames": 2}), out=tmp_path / "run")
     before = stored(tmp_path / "run")
     with pytest.raises(InvalidInputError, match="already holds a run"):

@@ -32,7 +32,7 @@ def plugin(tmp_path: Path) -> Path:
     return tmp_path / "mine.py"
 
 
-def test_another_plugin_is_refused_by_name(tmp_path: Path, plugin: Path) -> None:
+def test_another_plugin_is_rejected_by_name(tmp_path: Path, plugin: Path) -> None:
     path, moved = tmp_path / "run", tmp_path / "moved.py"
     interrupted({"measure": "gaussian", "A": -1.0}, path, (plugin,))
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
@@ -47,7 +47,7 @@ def test_another_plugin_is_refused_by_name(tmp_path: Path, plugin: Path) -> None
     assert runs.resume(path, plugins=[moved]).outcome.name == "finished"
 
 
-def test_plugins_of_one_name_are_refused_at_the_start(
+def test_plugins_of_one_name_are_rejected_at_the_start(
     tmp_path: Path, plugin: Path
 ) -> None:
     """A run would know them by it, and could never go on."""
@@ -65,7 +65,7 @@ def test_plugins_of_one_name_are_refused_at_the_start(
     Inputs.from_spec(spec, [other, plugin]).check_flow(known)
 
 
-def test_changed_weights_of_a_model_are_refused(tmp_path: Path) -> None:
+def test_changed_weights_of_a_model_are_rejected(tmp_path: Path) -> None:
     model = bert_reference.write(tmp_path / "tiny")
     text = next(w for w in bert_reference.WORDS if w.isalpha())
     values = {"model": str(model), "text": text, "t": 1.0, "frames": 3, "segment": 1}
@@ -96,7 +96,7 @@ def test_a_run_without_frames_needs_its_file_of_tokens(tmp_path: Path) -> None:
         runs.resume(path)
 
 
-def test_a_run_that_stored_no_digests_goes_on(tmp_path: Path) -> None:
+def test_a_run_without_stored_digests_resumes(tmp_path: Path) -> None:
     path = tmp_path / "run"
     interrupted({"measure": "gaussian", "A": -1.0}, path)
     record = read_record(path)

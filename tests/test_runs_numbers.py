@@ -60,7 +60,7 @@ def test_outcomes_add_up_over_segments() -> None:
     assert not outcome.add_segment(seen, 2.0, is_bound=False).missed_at_most
 
 
-def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> None:
+def test_combined_outcomes_take_the_latest_time_and_the_worst_status() -> None:
     from meanfield.runs.records._endings import combine_outcomes
 
     told = [(0.5, Status.STEADY, 1e-3), (2.0, Status.MAX_STEPS, 1e-5)]
@@ -72,7 +72,7 @@ def test_several_outcomes_are_known_up_to_the_latest_and_fail_as_the_worst() -> 
     assert (whole.accepted, whole.rejected, whole.residual) == (6, 2, 1e-3)
 
 
-def test_growth_by_orders_is_mentioned_also_after_a_resume(tmp_path: Path) -> None:
+def test_large_growth_is_mentioned_after_a_resume(tmp_path: Path) -> None:
     """A token alone moves as x' = x: exp(14) times as far, and so its size."""
     keys = {"n": 1, "V": 1.0, "t": 14.0, "frames": 5, "segment": 2, "init": "sphere"}
     result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
@@ -102,13 +102,13 @@ def test_a_plan_counts_segments_and_the_memory_of_all_members(
     assert three.memory - one.memory == 2 * held * 10 * 2 * 8
 
 
-def test_weighted_tokens_are_as_random_as_fewer_of_equal_weight() -> None:
+def test_effective_sample_size_counts_weighted_tokens() -> None:
     w = np.array([0.5, 0.25, 0.25, 0.0])
     mu = Points.weighted(np.arange(8.0).reshape(4, 2), w)
     assert representation_of(mu).sample_size(mu) == pytest.approx(1 / np.sum(w**2))
 
 
-def test_a_flow_that_ends_where_its_segment_begins_stores_no_frame_twice(
+def test_a_flow_ending_at_a_segment_edge_stores_no_frame_twice(
     tmp_path: Path,
 ) -> None:
     """x' = 1e61 x in Euler steps of 0.1: the third overflows, as a segment begins."""
@@ -121,7 +121,7 @@ def test_a_flow_that_ends_where_its_segment_begins_stores_no_frame_twice(
     np.testing.assert_allclose(np.ravel(data["x"]), [1.0, 1e60, 1e120], rtol=1e-12)
 
 
-def test_a_bound_ends_at_the_first_step_beyond_it() -> None:
+def test_a_size_bound_stops_at_the_first_step_beyond_it() -> None:
     """One token and x' = x: Euler's 1.1ᵏ passes 3 at the twelfth step."""
     given = {"n": 1, "mean": 1.0, "cov": 0.0, "A": 0.0, "dt": 0.1, "t": 3.0}
     outcome = runs.execute(parse({**given, "bound": 3.0})).outcome
@@ -130,7 +130,7 @@ def test_a_bound_ends_at_the_first_step_beyond_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["softmax", "l2"])
-def test_an_observed_energy_knows_bandwidth_and_scale(name: str) -> None:
+def test_an_observed_energy_uses_bandwidth_and_scale(name: str) -> None:
     given = {"n": 5, "Q": Q, "K": K, "scale": "sqrt-k", "epsilon": 0.7, "t": 0.1}
     spec = {**given, "attention": name, "observe": "energy", "frames": 2}
     result = runs.execute(parse({**spec, "weights": [0.1, 0.3, 0.2, 0.25, 0.15]}))
@@ -142,7 +142,7 @@ def test_an_observed_energy_knows_bandwidth_and_scale(name: str) -> None:
     np.testing.assert_allclose(result.observables["energy"], expected, rtol=1e-11)
 
 
-def test_attention_matrices_are_those_of_the_layer_at_their_time(
+def test_attention_matrices_match_the_layer_at_their_time(
     tmp_path: Path,
 ) -> None:
     """Tokens that stand still, under scores of A, then of -2 A."""
@@ -167,7 +167,7 @@ def test_attention_matrices_are_those_of_the_layer_at_their_time(
         meanfield.Plots(data.copy().drop_encoding()).attention()
 
 
-def test_draws_have_noise_of_their_own(tmp_path: Path) -> None:
+def test_draws_have_independent_noise(tmp_path: Path) -> None:
     """Free tokens: what they move by is the noise."""
     still = {"n": 6, "d": 2, "A": 0.0, "V": 0.0, "noise": 0.5, "t": 0.5, "frames": 2}
     runs.execute(parse({**still, "draws": 2}), out=tmp_path / "run")

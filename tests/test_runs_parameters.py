@@ -70,7 +70,7 @@ def test_heads_are_blocks_of_rows_of_all_three_matrices() -> None:
     assert_close(found, expected)
 
 
-def test_layers_keep_what_they_do_not_say_and_act_from_their_time_on() -> None:
+def test_layers_inherit_run_keys_and_start_at_their_time() -> None:
     layers = [
         {"t": 0.0},
         {"t": 1.0, "V": 2.0},
@@ -94,7 +94,7 @@ def test_layers_keep_what_they_do_not_say_and_act_from_their_time_on() -> None:
     assert_close(found, velocity("softmax", p, x, x, w))
 
 
-def test_terms_add_their_own_velocities() -> None:
+def test_terms_add_their_velocities() -> None:
     given = {"A": A.tolist(), "V": V.tolist(), "epsilon": EPSILON}
     term = {"attention": "l2", "A": A.T.tolist(), "V": (-V.T).tolist()}
     x, w, found = moved({**given, "terms": [term]})
@@ -129,7 +129,7 @@ def test_a_gaussian_with_a_matrix_that_is_not_symmetric_follows_its_equations(
     np.testing.assert_allclose(covariance, end[2:].reshape(2, 2), rtol=1e-7)
 
 
-def test_a_law_of_matrices_has_its_scale_and_its_own_draw() -> None:
+def test_random_matrices_have_their_scale_and_independent_draws() -> None:
     """Of 60² normal entries the deviation errs by 1/√7200: four of that are 5 %."""
     given = {"Q": "normal:0.5", "K": "normal", "V": "normal:2", "d": 60, "n": 2}
     members = [runs.member(parse({**given, "draws": 2}), i) for i in range(2)]
@@ -160,7 +160,7 @@ def test_few_tokens_of_unequal_weight_have_a_gaussian_of_their_moments() -> None
     assert_close(gaussian.measure.covariance, expected)
 
 
-def test_a_token_stands_at_its_share_of_the_sequence() -> None:
+def test_token_positions_are_fractions_of_the_sequence() -> None:
     """The last at 1 and the first at 1/n, as the words of a text do."""
     own = runs.member(parse({"n": 4, "d": 2, "mask": "window:0.25"})).measure
     assert isinstance(own, Points)

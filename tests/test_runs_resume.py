@@ -95,7 +95,7 @@ def test_a_resumed_run_needs_no_file_of_tokens(tmp_path: Path) -> None:
     assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
 
 
-def test_a_finished_run_is_returned_as_it_ended(tmp_path: Path) -> None:
+def test_resuming_a_finished_run_returns_its_result(tmp_path: Path) -> None:
     spec = parse({**CASES["gaussian"], **TIMES})
     first = runs.execute(spec, out=tmp_path / "run")
     before = stored(tmp_path / "run")
@@ -115,7 +115,7 @@ def test_a_store_without_frames_starts_anew(tmp_path: Path) -> None:
     assert stored(tmp_path / "cut") == stored(tmp_path / "whole")
 
 
-def test_there_is_one_writer(tmp_path: Path) -> None:
+def test_a_store_has_one_writer(tmp_path: Path) -> None:
     spec = {**CASES["gaussian"], **TIMES}
     interrupted(spec, tmp_path / "run", 1)
     other = RunStore.open(tmp_path / "run").claim()
@@ -150,7 +150,7 @@ ABSURD = {
 
 
 @pytest.mark.parametrize("members", ABSURD.values(), ids=ABSURD.keys())
-def test_an_absurd_state_is_refused_in_a_line(tmp_path: Path, members: object) -> None:
+def test_an_absurd_state_is_rejected_in_a_line(tmp_path: Path, members: object) -> None:
     interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
     record.state["members"] = members
@@ -160,7 +160,7 @@ def test_an_absurd_state_is_refused_in_a_line(tmp_path: Path, members: object) -
     assert "\n" not in str(caught.value)
 
 
-def test_a_time_may_be_stored_as_a_whole_number(tmp_path: Path) -> None:
+def test_a_stored_time_may_be_an_integer(tmp_path: Path) -> None:
     spec = {**CASES["gaussian"], **TIMES, "dt": 0.1}
     interrupted(spec, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
@@ -171,7 +171,7 @@ def test_a_time_may_be_stored_as_a_whole_number(tmp_path: Path) -> None:
     assert outcome.due == (1e19, 1.0)
 
 
-def test_frames_at_no_time_of_the_spec_are_refused(tmp_path: Path) -> None:
+def test_frames_at_unexpected_times_are_rejected(tmp_path: Path) -> None:
     interrupted({**CASES["gaussian"], **TIMES}, tmp_path / "cut", 1)
     record = read_record(tmp_path / "cut")
     cast(dict[str, Any], record.attrs)["spec"]["t"] = 0.7

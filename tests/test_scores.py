@@ -36,7 +36,9 @@ def quadratic_scores(rng: np.random.Generator) -> dict[str, Dot | SquaredDistanc
     }
 
 
-def test_a_balanced_score_is_its_definition_and_its_form(rng: np.random.Generator):
+def test_a_balanced_score_matches_its_definition_and_quadratic_form(
+    rng: np.random.Generator,
+):
     """Of any matrix; its parts sum to a squared distance, far from the origin, too."""
     p, origins = case(rng, k=2).p, rng.normal(size=(2, 3)) + 5
     score = balance_score(Dot(p.Q, p.K, 0.7), *map(jnp.asarray, origins[::-1]))
@@ -59,7 +61,7 @@ KINDS = ["dot", "dot with biases", "squared distance"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_are_their_definition(kind: str, rng: np.random.Generator):
+def test_scores_match_their_definition(kind: str, rng: np.random.Generator):
     score = quadratic_scores(rng)[kind]
     x, y = pair(rng)
     Q, K = np.asarray(score.Q), np.asarray(score.K)
@@ -71,7 +73,7 @@ def test_scores_are_their_definition(kind: str, rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scores_are_the_quadratic_form_they_expose(kind: str, rng: np.random.Generator):
+def test_scores_match_their_quadratic_form(kind: str, rng: np.random.Generator):
     s = quadratic_scores(rng)[kind]
     x, y = pair(rng)
     X, Y = np.asarray(x.x), np.asarray(y.x)
@@ -89,7 +91,7 @@ def test_scores_are_the_quadratic_form_they_expose(kind: str, rng: np.random.Gen
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_parts_of_one_side_are_what_the_other_at_zero_leaves(
+def test_one_sided_score_terms_match_the_score_at_zero(
     kind: str, rng: np.random.Generator
 ):
     score = quadratic_scores(rng)[kind]
@@ -100,9 +102,7 @@ def test_parts_of_one_side_are_what_the_other_at_zero_leaves(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_measuring_from_the_mean_changes_rows_by_constants(
-    kind: str, rng: np.random.Generator
-):
+def test_centring_changes_rows_by_constants(kind: str, rng: np.random.Generator):
     s = quadratic_scores(rng)[kind]
     x, y = pair(rng)
     mean = jnp.asarray(rng.normal(size=3))
@@ -125,7 +125,7 @@ def test_far_from_the_origin_the_weights_keep_their_digits(rng: np.random.Genera
     assert np.max(np.abs(differences(got) - differences(near))) < 1e-8
 
 
-def test_masks_exclude(rng: np.random.Generator):
+def test_masked_pairs_have_minus_infinite_scores(rng: np.random.Generator):
     x, y = pair(rng)
     plain = quadratic_scores(rng)["dot"]
     lag = np.linspace(0, 1, 4)[:, None] - np.linspace(0, 1, 6)[None, :]
@@ -141,6 +141,6 @@ def test_transposed_exchanges_sides(rng: np.random.Generator):
     assert_close(TransposedScore(plain)(y, x), np.asarray(plain(x, y)).T, ulps=0)
 
 
-def test_biases_that_do_not_fit_are_refused():
+def test_biases_that_do_not_fit_are_rejected():
     with pytest.raises(InvalidInputError, match="query_bias"):
         Dot(np.eye(2), np.eye(2), query_bias=np.ones(3))

@@ -101,7 +101,7 @@ def test_symmetric_scores_take_at_most_thirty_evaluations(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("epsilon", [1e-3, 1e4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_error_reported_is_the_error_made(
+def test_the_reported_marginal_error_is_true(
     kind: str, epsilon: float, dtype: type, rng: np.random.Generator
 ):
     """Whether it converges or not, and it need not at a tiny epsilon."""
@@ -116,7 +116,7 @@ def test_the_error_reported_is_the_error_made(
     assert abs(float(convergence(field).residual) - error) <= rounding + 0.01 * error
 
 
-def test_a_symmetric_plan_is_found_in_single_precision_too(rng: np.random.Generator):
+def test_a_symmetric_plan_converges_in_single_precision(rng: np.random.Generator):
     c = case(rng, n=120, d=8, dtype=np.float32)
     A = jnp.asarray(matrix("positive", rng, 8), jnp.float32)
     for epsilon in (1.0, 0.1, 0.01):
@@ -128,7 +128,7 @@ def test_a_symmetric_plan_is_found_in_single_precision_too(rng: np.random.Genera
         assert found.tolerance <= jnp.maximum(eps ** (2 / 3), 2 * eps * largest)
 
 
-def test_potentials_are_those_of_plain_alternation(rng: np.random.Generator):
+def test_potentials_match_plain_alternation(rng: np.random.Generator):
     c = case(rng, n=12)
     score = Dot(c.p.Q, c.p.K, c.p.epsilon)
     field = solved(Sinkhorn(tolerance=1e-13), score, c.points())
@@ -138,7 +138,7 @@ def test_potentials_are_those_of_plain_alternation(rng: np.random.Generator):
     assert np.max(np.abs(gap - gap[0])) < 1e-11  # up to a constant
 
 
-def test_the_plan_is_that_of_pot(rng: np.random.Generator):
+def test_the_plan_matches_pot(rng: np.random.Generator):
     """POT minimises a cost: minus the scores, at regularisation one."""
     c = case(rng, n=15)
     score = Dot(c.p.Q, c.p.K, c.p.epsilon)
@@ -152,7 +152,7 @@ def test_the_plan_is_that_of_pot(rng: np.random.Generator):
     assert np.max(np.abs(np.asarray(v) - plan @ c.x / c.w[:, None])) < 1e-11
 
 
-def test_what_depends_on_one_side_alone_does_not_matter(rng: np.random.Generator):
+def test_one_sided_score_terms_do_not_change_the_plan(rng: np.random.Generator):
     """Biases, and the squares of a distance, are absorbed by the potentials."""
     c = case(rng)
     plain = Dot(c.p.Q, c.p.K)
@@ -173,7 +173,9 @@ class Unstructured(AbstractScore):
 
 @pytest.mark.slow_cases("float64")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Generator):
+def test_weights_below_the_smallest_float_count_as_zero(
+    dtype: type, rng: np.random.Generator
+):
     """A token of weight e⁻²⁰⁰⁰ is moved, and moves none, like one that is excluded."""
     attention = attentions["sinkhorn"](*[jnp.eye(2, dtype=dtype)] * 3)
     x = jnp.asarray(rng.normal(size=(9, 2)), dtype)
@@ -192,7 +194,7 @@ def test_weights_below_all_floats_are_as_none(dtype: type, rng: np.random.Genera
     assert np.all(np.isfinite(jax.jit(jax.grad(size))(x)))
 
 
-def test_any_score_will_do(rng: np.random.Generator):
+def test_unstructured_scores_work(rng: np.random.Generator):
     c = case(rng, n=12)
     inner = Dot(c.p.Q, c.p.K)
     field = solved(Sinkhorn(), Unstructured(inner), c.points())
@@ -219,7 +221,7 @@ def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Genera
 
 
 @pytest.mark.slow
-def test_a_flow_may_lose_its_tolerance_on_the_way(rng: np.random.Generator):
+def test_a_flow_reports_a_tolerance_lost_later(rng: np.random.Generator):
     """Tokens that spread make harder plans: ten evaluations do at first."""
     c = case(rng, n=9)
     mu = Points.uniform(c.x / 20)
@@ -285,7 +287,7 @@ def test_first_derivatives_in_both_modes(kind: str, rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("argument", [0, 1, 2], ids=["A", "tokens", "weights"])
-def test_each_gradient_alone(argument: int, rng: np.random.Generator):
+def test_each_gradient_matches_differences(argument: int, rng: np.random.Generator):
     at = leaves(rng, "not symmetric")
     along = directions(rng, at)
     zeros = tuple(jnp.zeros_like(leaf) for leaf in at)
@@ -301,7 +303,7 @@ def test_each_gradient_alone(argument: int, rng: np.random.Generator):
 
 
 @pytest.mark.slow
-def test_second_derivatives(rng: np.random.Generator):
+def test_second_derivatives_match_differences(rng: np.random.Generator):
     at = leaves(rng, "not symmetric")
     along = directions(rng, at)
     slope = jax.jit(lambda *a: jax.jvp(objective, a, along)[1])
@@ -328,7 +330,7 @@ def test_derivatives_under_vmap_and_blocked(rng: np.random.Generator):
     assert_close(blocked(x), alone(x), ulps=1e4)
 
 
-def test_excluded_tokens_leave_derivatives_alone(rng: np.random.Generator):
+def test_excluded_tokens_do_not_change_derivatives(rng: np.random.Generator):
     A, x, log_w = leaves(rng, "not symmetric")
     far = jnp.concatenate([x, jnp.full((1, 2), 1e3)])
     weights = jnp.append(log_w, -jnp.inf)

@@ -91,7 +91,7 @@ def barycentres(
 
 
 @pytest.mark.parametrize("seed", [2, 3, 5, 6])
-def test_plans_out_of_reach_of_alternation_are_found(seed: int):
+def test_plans_beyond_alternation_converge(seed: int):
     A, x, w = problem(seed)
     found = solved(A, x, np.log(w), 0.05)
     S = np.asarray(found.scores)
@@ -103,7 +103,7 @@ def test_plans_out_of_reach_of_alternation_are_found(seed: int):
     assert abs(float(found.residual) - error) <= rounding
 
 
-def test_the_potential_is_that_of_dense_newton():
+def test_the_potential_matches_dense_newton():
     A, x, w = problem(0)
     found = solved(A, x, np.log(w), 0.05)
     g = np.asarray(found.g)
@@ -131,7 +131,7 @@ NEARLY_DECOUPLED = (
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.02, 1e-3])
-def test_plans_that_nearly_fall_into_parts_are_found(epsilon: float):
+def test_nearly_decoupled_plans_converge(epsilon: float):
     """There the dual is a ramp: alternation crawls, and Newton steps mean nothing."""
     A, x, w = NEARLY_DECOUPLED
     found = solved(A, x, np.log(w), epsilon)
@@ -140,7 +140,7 @@ def test_plans_that_nearly_fall_into_parts_are_found(epsilon: float):
     assert error <= TOLERANCE + 4 * np.finfo(float).eps * np.max(np.abs(S))
 
 
-def test_a_tiny_bandwidth_is_not_reached_and_says_so():
+def test_a_tiny_bandwidth_is_reported_unconverged():
     A, x, w = problem(1)
     found = solved(A, x, np.log(w), 1e-6)
     error = np.max(
@@ -151,7 +151,7 @@ def test_a_tiny_bandwidth_is_not_reached_and_says_so():
     assert abs(float(found.residual) - error) <= rounding + 0.01 * error
 
 
-def test_excluded_tokens_do_not_count():
+def test_excluded_tokens_have_no_influence():
     """Far away: the same barycentres for the others, which are weakly bound."""
     A, x, w = problem(2)
     far = np.concatenate([x[:-5], np.full((5, DIMENSION), 1e3)])
@@ -177,7 +177,7 @@ def test_single_precision_ends_at_its_own_tolerance():
 # The pieces
 
 
-def test_a_pass_gives_the_derivative_as_well(rng: np.random.Generator):
+def test_a_newton_pass_gives_the_derivative(rng: np.random.Generator):
     """Against central differences of the alternation, written out in NumPy."""
     A, x, w = problem(0)
     S = x @ A.T @ x.T / 0.3
@@ -193,7 +193,7 @@ def test_a_pass_gives_the_derivative_as_well(rng: np.random.Generator):
     assert np.max(np.abs(along - slope)) < 1e-9
 
 
-def test_newton_finds_the_potential_alone():
+def test_newton_converges_without_alternation():
     """From far off, at a bandwidth where steps have to be shortened."""
     A, x, w = problem(3)
     score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
@@ -210,7 +210,7 @@ def test_newton_finds_the_potential_alone():
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])
-def test_newton_keeps_to_its_budget_and_reports_what_it_reached(limit: int):
+def test_newton_respects_its_budget_and_reports_its_error(limit: int):
     A, x, w = problem(3)
     score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
     unknown = FixedPoint(jnp.zeros(SIZE), jnp.asarray(jnp.inf), jnp.asarray(0))
@@ -224,7 +224,7 @@ def test_newton_keeps_to_its_budget_and_reports_what_it_reached(limit: int):
 
 
 @pytest.mark.parametrize("kind", [Dot, SquaredDistance, TransposedScore])
-def test_a_fraction_of_a_score(kind: type, rng: np.random.Generator):
+def test_a_scaled_score_scales_its_values(kind: type, rng: np.random.Generator):
     Q, K = rng.normal(size=(2, 2, 3))
     inner = Dot(Q, K, 0.7, query_bias=np.ones(2), key_bias=Q[:, 0])
     made: dict[type, AbstractScore] = {
@@ -240,7 +240,7 @@ def test_a_fraction_of_a_score(kind: type, rng: np.random.Generator):
 # Composition and derivatives
 
 
-def test_a_hard_head_is_solved_beside_an_easy_one():
+def test_a_hard_head_converges_batched_with_an_easy_one():
     """Under `vmap`, blocked: one is done long before the other."""
     A, x, w = problem(5)
     mu = Points(Tokens(jnp.asarray(x)), jnp.log(w), Blocked(32))
@@ -277,7 +277,7 @@ def reference_objective(A: np.ndarray, x: np.ndarray, w: np.ndarray) -> float:
     )
 
 
-def test_derivatives_are_those_of_a_dense_reference(rng: np.random.Generator):
+def test_derivatives_match_a_dense_reference(rng: np.random.Generator):
     """Not symmetric and at a small bandwidth; forward and reverse."""
     A, x, w = problem(5)
     dA, dx = rng.normal(size=A.shape), rng.normal(size=x.shape)
@@ -304,7 +304,7 @@ def test_gradients_keep_no_matrix_of_scores():
     assert memory.temp_size_in_bytes < 8 * n**2 / 4
 
 
-def test_where_newton_stalls_plain_alternation_ends_it() -> None:
+def test_plain_alternation_finishes_where_newton_stalls() -> None:
     """Scores from -277 to 203: no step of Newton's is short enough to come closer."""
     case = Case("castin2025:eq-2.4", "quick", 1009)
     p, at = _problems(case)["general A, small ε"]

@@ -49,7 +49,7 @@ def directions_of(slices: object) -> np.ndarray:
 
 @pytest.mark.parametrize("tau", [0.0, 0.7])
 @pytest.mark.parametrize("is_even", [True, False])
-def test_the_plan_is_that_of_pot(tau: float, is_even: bool, rng: np.random.Generator):
+def test_the_plan_matches_pot(tau: float, is_even: bool, rng: np.random.Generator):
     """Of plans of unequal weights POT 0.9.7 counts the pairs, not their masses."""
     n, slices = 40, rng.normal(size=(6, 3))
     Q, K, V = matrices(rng)
@@ -110,7 +110,7 @@ def test_tokens_of_nearly_no_mass_move_no_others(rng: np.random.Generator):
     np.testing.assert_allclose(v[~few], alone, atol=1e-11)
 
 
-def test_queries_that_are_keys_are_their_own_partners(rng: np.random.Generator):
+def test_queries_equal_to_keys_are_matched_to_themselves(rng: np.random.Generator):
     """ERRATA N2: for every n, and the closed form has another slope."""
     Q, _, V = matrices(rng)
     x = rng.normal(size=(500, 3))
@@ -166,7 +166,7 @@ def test_gaussians_that_are_flat_on_a_slice_do_not_move_along_it():
     np.testing.assert_allclose(linear_of(make(np.eye(2)), steep), np.eye(2) / 2)
 
 
-def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
+def test_rank_attention_needs_fixed_steps(rng: np.random.Generator):
     Q, K, V = matrices(rng, 2)
     attention, mu = ESP(Q, K, V / 4), Points.uniform(rng.normal(size=(30, 2)))
     trajectory = flow(attention, mu, [0.0, 1.0])
@@ -186,7 +186,7 @@ def test_tokens_take_equal_steps_and_refuse_others(rng: np.random.Generator):
 
 
 @pytest.mark.slow
-def test_a_blow_up_beside_ranks_is_foretold(rng: np.random.Generator):
+def test_a_blow_up_with_rank_attention_is_predicted(rng: np.random.Generator):
     """Before steps that land beyond it, and within its bar of small ones in NumPy.
 
     Steps as fine as usual ahead of them ended long before, and saw none.
@@ -211,7 +211,7 @@ def test_a_blow_up_beside_ranks_is_foretold(rng: np.random.Generator):
 
 
 @pytest.mark.slow
-def test_the_covariance_is_wrong_by_the_length_of_a_step(rng: np.random.Generator):
+def test_the_covariance_error_is_of_first_order(rng: np.random.Generator):
     """To first order; beside it stands the chance of who meets whom."""
     Q, K = np.array([[1, 0], [0.3, 1]]), np.array([[0, 1], [1, 0.2]])
     attention = ESP(Q, K, -np.eye(2))
@@ -247,7 +247,7 @@ def test_the_covariance_is_wrong_by_the_length_of_a_step(rng: np.random.Generato
         ("random:20000", "from 1 to 10000"),
     ],
 )
-def test_slices_that_are_none_are_refused(slices: object, message: str):
+def test_invalid_slices_are_rejected(slices: object, message: str):
     with pytest.raises(InvalidInputError, match=message):
         ESP(np.eye(3), np.eye(3), np.eye(3), slices=slices)
 
@@ -263,7 +263,7 @@ def test_a_plan_of_many_slices_fits_in_memory(rng: np.random.Generator):
 
 
 @pytest.mark.parametrize("name", ["esp", "esp-soft", "esp-soft-published"])
-def test_scores_that_cannot_be_projected_are_refused(name: str):
+def test_scores_that_cannot_be_projected_are_rejected(name: str):
     I = np.eye(2)
     made = attentions[name](I, I, I)
     mu = Points.uniform(I, position=np.array([0.0, 1.0]))
@@ -311,7 +311,7 @@ def test_random_slices_are_unit_vectors_of_their_seed():
     assert np.all(directions_of("random:4:1") != rows[0])
 
 
-def test_options_reach_a_variant_and_strangers_are_refused(cli: Run):
+def test_variant_options_are_applied_and_unknown_ones_rejected(cli: Run):
     spec = ("simulate", "--d", "2", "--n", "20", "--t", "0.1", "--frames", "2")
     esp = (*spec, "--attention", "esp")
     done = cli(*esp, "--options", "slices=[[1,0]],tau=2", "--json")
@@ -362,7 +362,7 @@ def test_gradients_pass_through_partners(rng: np.random.Generator):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", ["distinct", "ties", "zeros", "infinite", "nan"])
-def test_places_sorted_as_integers_have_the_order_of_numpy(
+def test_sorting_as_integers_matches_numpy_order(
     kind: str, dtype: str, rng: np.random.Generator
 ):
     places = rng.permutation(np.linspace(-2, 3, MIN_SIZE + 5)).astype(dtype)

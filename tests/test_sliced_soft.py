@@ -39,7 +39,7 @@ def dense_plan(
 @each_kind
 @each_power
 @pytest.mark.parametrize("tau", [0.0, 0.8])
-def test_the_plan_is_that_of_two_sort_operators(
+def test_the_plan_matches_two_sort_operators(
     kind: object, power: int, tau: float, rng: np.random.Generator
 ):
     n, t = 30, 0.4
@@ -63,7 +63,7 @@ def test_the_plan_is_that_of_two_sort_operators(
     assert own.sum() == pytest.approx(1, rel=1e-12)
 
 
-def test_rows_sum_to_one_only_once_divided(rng: np.random.Generator):
+def test_rows_sum_to_one_after_division(rng: np.random.Generator):
     """ERRATA H4: a published plan is not doubly stochastic, its total mass aside."""
     mu = Points.uniform(rng.normal(size=(100, 2)))
     parameters = rng.normal(size=(3, 2, 2))
@@ -89,7 +89,7 @@ def test_a_shift_moves_the_weights_of_slices_but_not_slices(
 
 @pytest.mark.slow_cases("esp_soft")
 @each_kind
-def test_soft_becomes_hard_exponentially_in_the_gap(
+def test_soft_sorts_approach_hard_ones_exponentially(
     kind: object, rng: np.random.Generator
 ):
     r"""Weights differ by at most about $n e^{-g^2/t}$, with $g$ the smallest gap."""
@@ -228,7 +228,7 @@ def test_tokens_flow_as_their_gaussian_does_in_steps_of_any_length(
     assert gap < 0.03 * np.linalg.norm(exact)
 
 
-def test_what_is_no_temperature_and_no_closed_form_is_refused():
+def test_invalid_temperatures_and_missing_closed_forms_are_rejected():
     I = np.eye(2)
     with pytest.raises(InvalidInputError, match="`temperature` must be positive"):
         SOFT(I, I, I, temperature=0.0)

@@ -79,7 +79,7 @@ def expected_weights(
 
 @every_ordered
 @every_size
-def test_every_variant_is_that_of_dense_matrices(
+def test_every_variant_matches_dense_matrices(
     name: str, n: int, blocks: int, rng: np.random.Generator
 ):
     """Weights and velocities, of unequal weights, also where blocks are not full."""
@@ -93,7 +93,7 @@ def test_every_variant_is_that_of_dense_matrices(
 
 
 @pytest.mark.parametrize("name", ["sparse-sinkhorn", CAUSAL])
-def test_without_passes_a_place_has_the_mean_of_what_is_scored_there(
+def test_without_passes_weights_are_normalised_by_row(
     name: str, rng: np.random.Generator
 ):
     """By scores that nothing divides: the scale of a row is that of no weight."""
@@ -109,9 +109,7 @@ def test_without_passes_a_place_has_the_mean_of_what_is_scored_there(
 
 
 @every_ordered
-def test_values_are_weighed_without_the_matrix_as_with_it(
-    name: str, rng: np.random.Generator
-):
+def test_matrix_free_values_match_the_matrix(name: str, rng: np.random.Generator):
     c = case(rng, n=7)
     attention = c.attention(name, blocks=3)
     barycentre = attention.coupling.barycentre(attention.score, c.points())
@@ -122,9 +120,7 @@ def test_values_are_weighed_without_the_matrix_as_with_it(
 
 
 @every_ordered
-def test_the_order_is_that_of_positions_and_not_of_rows(
-    name: str, rng: np.random.Generator
-):
+def test_tokens_are_ordered_by_position(name: str, rng: np.random.Generator):
     """Stored in any order, and asked one at a time or twice."""
     c, mix = case(rng, n=9), rng.permutation(9)
     attention, mu = c.attention(name, blocks=2), c.points(Blocked(4))
@@ -144,7 +140,7 @@ def moved(c: Case, name: str) -> np.ndarray:
 
 
 @every_ordered
-def test_it_commutes_with_no_symmetry(name: str, rng: np.random.Generator):
+def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generator):
     """As declared: it sees the order of tokens, and its network their coordinates."""
     assert symmetries[name] == frozenset()
     c = case(rng, n=8)
@@ -172,7 +168,7 @@ def of_causal(c: Case) -> Callable[[jax.Array], jax.Array]:
 
 
 @pytest.mark.parametrize("n", [9, 8])
-def test_no_token_sees_a_later_one_by_differences(n: int, rng: np.random.Generator):
+def test_causality_by_differences(n: int, rng: np.random.Generator):
     """Not a bit of its velocity changes, whichever later token is moved, however far.
 
     Tokens of its own block are among them.
@@ -186,7 +182,7 @@ def test_no_token_sees_a_later_one_by_differences(n: int, rng: np.random.Generat
         assert np.any(w[j:] != v[j:])
 
 
-def test_no_token_sees_a_later_one_by_derivatives(rng: np.random.Generator):
+def test_causality_by_derivatives(rng: np.random.Generator):
     c = case(rng, n=8)
     J = np.asarray(jax.jit(jax.jacrev(of_causal(c)))(jnp.asarray(c.x)))
     assert np.all(np.isfinite(J))
@@ -196,7 +192,7 @@ def test_no_token_sees_a_later_one_by_derivatives(rng: np.random.Generator):
         assert np.any(np.abs(J[i, :, :3]) > 1e-6)
 
 
-def test_a_query_between_tokens_stands_with_the_one_before(rng: np.random.Generator):
+def test_a_query_between_tokens_joins_the_previous_block(rng: np.random.Generator):
     c = case(rng, n=8)
     attention, mu = c.attention(CAUSAL, blocks=3), c.points()
     at = Tokens(mu.tokens.x[:2], jnp.array([-0.1, 0.5]))
@@ -293,7 +289,7 @@ def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
 
 
 @every_ordered
-def test_derivatives_are_those_of_differences(name: str, rng: np.random.Generator):
+def test_derivatives_match_differences(name: str, rng: np.random.Generator):
     c, h = case(rng, n=7), 1e-5
     attention, mu = c.attention(name, blocks=3, temperature=2.0), c.points()
     total = jax.jit(
@@ -323,7 +319,7 @@ def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
     assert_close(plans(heads, 0.0, mu)[1], weights_of(own[1], mu))
 
 
-def test_masks_around_it_restrict_the_measure(rng: np.random.Generator):
+def test_outer_masks_restrict_the_measure(rng: np.random.Generator):
     """Token by token: the attention of what is seen, and of no other."""
     c = case(rng, n=7)
     attention, mu = c.attention("sparse-sinkhorn", blocks=2), c.points()

@@ -15,7 +15,7 @@ every_ordered = pytest.mark.parametrize("name", ordered)
 
 
 @every_ordered
-def test_measures_without_a_sequence_are_refused_by_name(name: str):
+def test_measures_without_a_sequence_are_rejected_by_name(name: str):
     I, mu = np.eye(2), Gaussian(jnp.zeros(2), jnp.eye(2))
     attention, points = attentions[name](I, I, I), Points.uniform(I)
     for make, error, what in (
@@ -38,7 +38,7 @@ def test_measures_without_a_sequence_are_refused_by_name(name: str):
 
 
 @every_ordered
-def test_masked_scores_are_refused(name: str):
+def test_masked_scores_are_rejected(name: str):
     I = np.eye(2)
     made, mu = attentions[name](I, I, I), Points.uniform(I, position=[0.5, 1.0])
     masked = Attention(Masked(made.score, causal), made.coupling, made.value)
@@ -69,7 +69,7 @@ def test_masked_scores_are_refused(name: str):
         ({"order": [1, 0], "blocks": 3}, "leave one out"),
     ],
 )
-def test_options_that_do_not_work_are_refused(options: dict, message: str):
+def test_options_that_do_not_work_are_rejected(options: dict, message: str):
     I = np.eye(3)
     with pytest.raises(InvalidInputError, match=message) as refusal:
         attentions["sparse-sinkhorn"](I, I, I, **options)
@@ -77,7 +77,7 @@ def test_options_that_do_not_work_are_refused(options: dict, message: str):
 
 
 @pytest.mark.parametrize("budget", [0, 5, True])
-def test_budgets_are_those_of_blocks(budget: int):
+def test_budgets_must_fit_the_number_of_blocks(budget: int):
     I = np.eye(2)
     with pytest.raises(InvalidInputError, match="from 1 to 4"):
         attentions["sortcut"](I, I, I, budget=budget)

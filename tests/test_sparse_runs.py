@@ -39,7 +39,7 @@ def drawn(spec: dict, index: int = 0) -> np.ndarray:
     return np.concatenate([np.ravel(matrix), np.ravel(sorting.noise)])
 
 
-def test_what_is_drawn_comes_from_the_seed_once_for_each_head_and_draw():
+def test_noise_and_matrices_are_drawn_per_head_and_draw():
     noisy = {"options": {"noise": 1.0, "blocks": 3}}
     one = drawn(noisy)
     np.testing.assert_array_equal(drawn(noisy), one)
@@ -59,7 +59,7 @@ def test_a_list_of_matrices_has_one_for_each_head():
         drawn({**heads, "heads": 1, "A": 1.0, "V": 1.0, "options": {"W_B": rows}})
 
 
-def test_it_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
+def test_sparse_sinkhorn_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
     run = ("simulate", "--d", "2", "--n", "10", "--A", "-1", "--t", "0.2", "--frames=3")
     options = "blocks=3,noise=0.5,temperature=2"
     own = ("--attention", "sparse-sinkhorn", "--options", options, "--out", "run.zarr")
@@ -74,7 +74,7 @@ def test_it_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
         assert what in refused.err
 
 
-def test_its_options_are_named():
+def test_options_of_sparse_sinkhorn_are_named():
     assert list(variant_options("sortcut")) == [
         "budget",
         "blocks",
@@ -87,7 +87,7 @@ def test_its_options_are_named():
     ]
 
 
-def test_the_projected_closure_is_refused():
+def test_the_projected_closure_is_rejected():
     I, mu = np.eye(1), Gaussian(jnp.zeros(1), jnp.eye(1))
     with pytest.raises((UnsupportedError, NotClosedError), match="cuts a sequence"):
         mu.transport(Projected(attentions["sparse-sinkhorn"](I, I, I)).field(0.0, mu))

@@ -44,19 +44,19 @@ def message(values: dict) -> str:
     return str(caught.value)
 
 
-def test_a_spec_survives_toml() -> None:
+def test_a_spec_round_trips_through_toml() -> None:
     spec = parse(WITHOUT_TEXT)
     again = parse(tomllib.loads(spec.toml()))
     assert again == spec
     assert again.as_json() == spec.as_json()
 
 
-def test_any_text_survives_toml() -> None:
+def test_any_text_round_trips_through_toml() -> None:
     spec = parse({"model": "minilm", "text": EVERYTHING["text"]})
     assert parse(tomllib.loads(spec.toml())).text == EVERYTHING["text"]
 
 
-def test_a_default_that_was_given_stays_given() -> None:
+def test_explicit_defaults_stay_explicit() -> None:
     """A layer's explicit `softmax` must not become the `l2` of the run."""
     spec = parse(tomllib.loads(parse(WITHOUT_TEXT).toml()))
     assert spec.layers[0].model_fields_set == {"t", "attention"}
@@ -73,7 +73,7 @@ def test_a_spec_is_frozen() -> None:
         parse({}).n = 3
 
 
-def test_what_is_missing_from_a_row_is_not_suggested_for_it() -> None:
+def test_inapplicable_keys_are_not_suggested() -> None:
     """A term has no time of its own; a layer has."""
     with pytest.raises(InvalidInputError, match=r"no key `terms\.0\.t`") as refusal:
         parse({"terms": [{"t": 1.0}]})
@@ -111,7 +111,7 @@ def test_what_is_missing_from_a_row_is_not_suggested_for_it() -> None:
         ({"forward": True}, ["`forward` needs `model`"]),
     ],
 )
-def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
+def test_invalid_specs_name_the_key(values: dict, words: list[str]) -> None:
     text = message(values)
     assert "\n" not in text
     assert [word for word in words if word not in text] == [], text
@@ -136,13 +136,13 @@ def test_what_is_wrong_is_named(values: dict, words: list[str]) -> None:
         ({"V": 1.0, "layers": [{"t": 0.0, "V": 2.0}]}, "V"),
     ],
 )
-def test_a_key_that_would_do_nothing_is_refused(values: dict, idle: str) -> None:
+def test_a_key_without_effect_is_rejected(values: dict, idle: str) -> None:
     text = message(values)
     assert f"`{idle}`" in text
     assert "leave" in text
 
 
-def test_null_leaves_out_what_may_be_left_out() -> None:
+def test_null_omits_optional_keys() -> None:
     """As `--stop null` and the `null` of a JSON file say it."""
     absent = [k for k, field in RunSpec.model_fields.items() if field.default is None]
     assert {"stop", "options", "drift", "observe", "model_layers"} < set(absent)
@@ -152,7 +152,7 @@ def test_null_leaves_out_what_may_be_left_out() -> None:
         parse({"n": None})
 
 
-def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     """As Windows editors write it, with their ends of lines."""
     text = 'measure = "gaussian"\r\nA = -1.0\r\n'
     (tmp_path / "run.toml").write_bytes(text.encode("utf-8-sig"))
@@ -162,7 +162,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         read_toml(tmp_path / "run.toml")
 
 
-def test_files_are_found_from_the_folder_of_the_toml(tmp_path: Path) -> None:
+def test_spec_files_are_relative_to_the_toml(tmp_path: Path) -> None:
     folder = tmp_path / "specs"
     folder.mkdir()
     (folder / "spec.toml").write_text(
@@ -191,7 +191,7 @@ def test_a_known_model_is_not_a_path(tmp_path: Path) -> None:
         ("binary.toml", b"\xff\xfe\x00", "no text"),
     ],
 )
-def test_a_file_that_is_no_spec_is_an_input_error(
+def test_an_invalid_spec_file_is_an_input_error(
     tmp_path: Path, name: str, content: bytes | None, words: str
 ) -> None:
     if content is not None:
@@ -206,7 +206,7 @@ def test_specs_load_no_jax() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_every_key_says_what_it_is_to_the_others() -> None:
+def test_every_key_has_its_rules() -> None:
     """Its row names only keys and measures that there are, and no group but those."""
     assert list(KEYS) == list(RunSpec.model_fields)
     for name, row in KEYS.items():
@@ -218,7 +218,7 @@ def test_every_key_says_what_it_is_to_the_others() -> None:
         assert row.heading in (None, *HEADINGS)
 
 
-def test_a_key_without_a_row_is_refused() -> None:
+def test_a_key_without_a_row_is_rejected() -> None:
     class Silent(RunSpec):
         whim: int = 1
 
@@ -235,7 +235,7 @@ VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.
 
 
 @pytest.mark.parametrize(("name", "measure"), sorted(set(OF_ONE)))
-def test_a_key_is_refused_where_it_means_nothing(name: str, measure: str) -> None:
+def test_an_inapplicable_key_is_rejected(name: str, measure: str) -> None:
     row = KEYS[name]
     said = (
         row.required_measure[1]

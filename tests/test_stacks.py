@@ -84,7 +84,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("kind", "d", "members"), CASES)
-def test_a_stack_answers_as_its_members_do(kind: str, d: int, members: int) -> None:
+def test_stack_properties_match_the_members(kind: str, d: int, members: int) -> None:
     """One member, as many as dimensions, where axes are easily mistaken, and more."""
     rng = np.random.default_rng(members)
     each = [MAKERS[kind](rng, d) for _ in range(members)]
@@ -140,11 +140,11 @@ def _ensemble() -> Trajectory[Points]:
         ),
     ],
 )
-def test_what_is_of_one_measure_names_the_stack(ask: Callable[..., object]) -> None:
+def test_single_measure_properties_reject_a_stack(ask: Callable[..., object]) -> None:
     with pytest.raises(WrongKindError, match=r"stack|ensemble") as raised:
         ask(_ensemble())
     assert "\n" not in str(raised.value)
 
 
-def test_tokens_of_a_stack_are_counted_in_one_member() -> None:
+def test_n_tokens_of_a_stack_is_per_member() -> None:
     assert Tokens(jnp.zeros((5, 3, 2))).n == 3

@@ -39,7 +39,7 @@ def measured(folder: Path, name: str, seeds: str) -> list[dict]:
         ),
     ],
 )
-def test_a_statement_holds_at_seeds_where_it_once_did_not(
+def test_statements_hold_at_formerly_failing_seeds(
     name: str, seeds: range, tmp_path: Path
 ) -> None:
     rows = measured(tmp_path, name, f"{seeds.start}:{seeds.stop}")
@@ -47,7 +47,7 @@ def test_a_statement_holds_at_seeds_where_it_once_did_not(
     assert [row for row in rows if not row["passed"]] == []
 
 
-def test_a_campaign_that_was_cut_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_an_interrupted_campaign_of_seeds_continues(tmp_path: Path) -> None:
     name = "castin2025:sec-2.2-expansion"
     known = {"id": name, "seed": 0, "passed": True, "cpu": -1.0}
     (tmp_path / "results.jsonl").write_text(json.dumps(known) + "\n")

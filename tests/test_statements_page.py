@@ -32,7 +32,7 @@ def counts(page: str) -> list[tuple[int, int]]:
     return [(int(good), int(all_)) for good, all_ in found]
 
 
-def test_a_page_fetches_nothing() -> None:
+def test_a_page_makes_no_request() -> None:
     page = statements_page(made.whole())
     outline = Outline(page)
     for tag, attributes in outline.tags:
@@ -48,7 +48,7 @@ def test_a_page_fetches_nothing() -> None:
     assert policies[0].startswith("default-src 'none'")
 
 
-def test_every_statement_is_anchored_once_and_every_link_arrives() -> None:
+def test_every_statement_has_one_anchor_and_links_resolve() -> None:
     report = made.whole()
     outline = Outline(statements_page(report))
     anchors = outline.values("id")
@@ -95,7 +95,7 @@ def test_tables_have_captions_and_heads() -> None:
     assert headings.count(1) == 1
 
 
-def test_text_is_text_whatever_it_holds() -> None:
+def test_text_is_escaped() -> None:
     words = [
         *("source", "claim", "hypotheses", "protocol", "remark", "group"),
         *("control", "printed", "corrected", "counterexample"),
@@ -113,7 +113,7 @@ def test_text_is_text_whatever_it_holds() -> None:
     assert outline.text().count("<script>alert(1)</script> {{style}}") > len(words)
 
 
-def test_labels_and_witnesses_of_plots_are_text_too() -> None:
+def test_labels_and_witnesses_of_plots_are_escaped() -> None:
     hostile = made.inequality()
     hostile["trials"][0]["checks"][0]["label"] = HOSTILE
     hostile["trials"][0]["checks"][0]["evidence"]["witness"] = {HOSTILE: [HOSTILE]}
@@ -172,7 +172,7 @@ def test_an_ascent_is_thinned_and_keeps_its_highest_point() -> None:
 @pytest.mark.parametrize(
     "history", [[0.0], [-math.inf, math.nan, -1.0], [900.0], [-800.0, 0.0], []]
 )
-def test_any_history_has_a_picture_or_says_why_not(history: list[float]) -> None:
+def test_any_history_has_a_plot_or_a_reason(history: list[float]) -> None:
     each = made.inequality()
     each["trials"][0]["checks"][0]["evidence"]["history"] = history
     page = page_of(each)
@@ -182,7 +182,7 @@ def test_any_history_has_a_picture_or_says_why_not(history: list[float]) -> None
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_fails_whatever_is_said_of_it(
+def test_a_non_finite_number_always_fails(
     value: float | None,
 ) -> None:
     each = made.identity()
@@ -215,7 +215,7 @@ def test_nothing_measured_is_a_failure(trials: list[Record]) -> None:
     assert "not measured" in page or "nothing was measured" in page
 
 
-def test_filters_tell_errata_inequalities_and_failures_apart() -> None:
+def test_filters_separate_errata_inequalities_and_failures() -> None:
     found = {
         attrs["id"]: (attrs["data-kinds"] or "").split()
         for tag, attrs in Outline(statements_page(made.whole())).tags
@@ -232,7 +232,7 @@ STANDS = {
 
 
 @pytest.mark.parametrize("observed", STANDS)
-def test_a_control_is_shown_as_it_stands_to_its_bound(observed: float) -> None:
+def test_a_control_is_shown_relative_to_its_bound(observed: float) -> None:
     sign, words = STANDS[observed].split(maxsplit=1)
     each = made.identity()
     check = each["trials"][1]["checks"][0]
@@ -245,13 +245,13 @@ def test_a_control_is_shown_as_it_stands_to_its_bound(observed: float) -> None:
     assert "<td>+ " in control  # the tolerance widens the bound to one side
 
 
-def test_digits_tell_a_violation_from_its_bound() -> None:
+def test_digits_distinguish_a_violation_from_its_bound() -> None:
     each = made.inequality()
     each["trials"][0]["checks"][0] |= {"observed": 1 + 1e-7, "tolerance": 1e-9}
     assert ">1.0000001<" in page_of(each)
 
 
-def test_circumstances_and_how_to_repeat_are_told() -> None:
+def test_the_page_states_versions_and_how_to_repeat() -> None:
     page = page_of(made.identity(), size="full", seed=7)
     assert "meanfield verify castin2025:lemma-4.1 --size full --seed 7" in page
     assert "meanfield verify castin2025:lemma-4.1</code>" in page_of(made.identity())
@@ -268,11 +268,11 @@ def test_a_large_verification_is_modest(tmp_path: Path) -> None:
     assert file.stat().st_size < 2_000_000
 
 
-def test_an_empty_report_has_a_page_that_says_so() -> None:
+def test_an_empty_report_has_a_page_that_states_it() -> None:
     assert "Nothing was measured." in page_of()
 
 
-def test_what_has_no_page_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_runs_without_a_page_are_rejected_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="verify --json"):
         statements_page({})
     with pytest.raises(InvalidInputError, match=r"`\.pdf`; use `\.html`"):

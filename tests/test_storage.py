@@ -85,7 +85,7 @@ def test_last_frame_is_the_state_of_the_flow(truth: Path) -> None:
     assert store.state == {"next": SEGMENTS * LENGTH}
 
 
-def test_there_is_one_writer(tmp_path: Path) -> None:
+def test_a_store_has_one_writer(tmp_path: Path) -> None:
     first = new_store(tmp_path / "run")
     second = RunStore.open(tmp_path / "run")
     with pytest.raises(StoreError, match="another process") as caught:
@@ -95,7 +95,7 @@ def test_there_is_one_writer(tmp_path: Path) -> None:
     second.append(segment_after(initial_frame()), {})
 
 
-def test_a_stale_writer_is_refused(tmp_path: Path) -> None:
+def test_a_stale_writer_is_rejected(tmp_path: Path) -> None:
     first = new_store(tmp_path / "run")
     stale = RunStore.open(tmp_path / "run")
     with first:
@@ -105,7 +105,7 @@ def test_a_stale_writer_is_refused(tmp_path: Path) -> None:
     RunStore.open(tmp_path / "run").claim()
 
 
-def test_a_commit_in_doubt_is_not_written_over(
+def test_an_uncertain_commit_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, commit = new_store(tmp_path / "run"), write_record
@@ -134,7 +134,7 @@ def test_a_reader_keeps_the_commit_it_opened(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["run", "notes.txt"])
-def test_a_taken_folder_is_refused(tmp_path: Path, content: str) -> None:
+def test_an_occupied_folder_is_rejected(tmp_path: Path, content: str) -> None:
     path = tmp_path / "run"
     if content == "run":
         new_store(path)
@@ -160,7 +160,7 @@ def test_a_parent_that_cannot_be_written_is_a_resource_error(tmp_path: Path) -> 
         new_store(tmp_path / "file" / "deep" / "run")
 
 
-def test_a_disk_that_refuses_costs_only_the_segment(
+def test_a_write_error_loses_only_the_segment(
     tmp_path: Path, files_end_at: Callable[[int], None]
 ) -> None:
     store = new_store(tmp_path / "run")

@@ -36,7 +36,7 @@ DTYPES = {
 
 
 @pytest.mark.parametrize("values", DTYPES.values(), ids=DTYPES.keys())
-def test_every_bit_comes_back(tmp_path: Path, values: np.ndarray) -> None:
+def test_frames_round_trip_bit_for_bit(tmp_path: Path, values: np.ndarray) -> None:
     times, zeros = np.arange(6, dtype=np.float32), np.full(6, -0.0)
     store = RunStore.create(tmp_path / "run", attrs={}, static={"weight": values[:1]})
     frames = {"time": times, "x": values.reshape(6, 1, 1), "zeros": zeros}
@@ -101,7 +101,7 @@ def test_an_ending_without_frames_is_kept(tmp_path: Path) -> None:
     assert (again.ending, again.state, again.frames) == (ending, {"dt": 0.1}, LENGTH)
 
 
-def test_only_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+def test_only_an_interrupted_run_is_extended(tmp_path: Path) -> None:
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {}, Ending("interrupted", "^C", 4.0))
     store.append(segment_after(store.last_frame()), {}, Ending("steady", "rest", 8.0))
@@ -130,12 +130,12 @@ def test_a_run_without_ending_counts_as_interrupted(tmp_path: Path) -> None:
     assert float(dataset["stop_time"]) == LENGTH
 
 
-def test_an_unknown_ending_is_refused() -> None:
+def test_an_unknown_ending_is_rejected() -> None:
     with pytest.raises(InvalidInputError, match="known: finished, steady, blow-up"):
         Ending("exploded", "", 0.0)
 
 
-def test_a_run_knows_its_specification(truth: Path) -> None:
+def test_a_run_stores_its_spec(truth: Path) -> None:
     store = RunStore.open(truth)
     attrs = store.dataset().attrs
     assert store.spec == attrs["spec"] == ATTRS["spec"]
@@ -156,7 +156,7 @@ UNFIT: dict[str, Frames] = {
 
 
 @pytest.mark.parametrize("frames", UNFIT.values(), ids=UNFIT.keys())
-def test_unfit_frames_are_refused_and_leave_nothing(
+def test_invalid_frames_are_rejected_and_leave_no_files(
     tmp_path: Path, frames: Frames
 ) -> None:
     store = new_store(tmp_path / "run")
@@ -174,14 +174,14 @@ FOREIGN: dict[str, Frames] = {
 
 
 @pytest.mark.parametrize("frames", FOREIGN.values(), ids=FOREIGN.keys())
-def test_frames_of_another_run_are_refused(tmp_path: Path, frames: Frames) -> None:
+def test_frames_of_another_run_are_rejected(tmp_path: Path, frames: Frames) -> None:
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {})
     with pytest.raises(StoreError, match=r"holds time \(<f8\), x \(<f8\); got time"):
         store.append(frames, {})
 
 
-def test_what_json_cannot_hold_is_refused(tmp_path: Path) -> None:
+def test_values_beyond_json_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="JSON"):
         RunStore.create(tmp_path / "run", attrs={"spec": object()}, static={})
     with pytest.raises(InvalidInputError, match="JSON"):

@@ -28,7 +28,7 @@ def drafts(folder: Path) -> list[Path]:
     return list(folder.rglob(".*.meanfield-draft-*"))
 
 
-def test_the_draft_of_a_killed_creation_goes_with_the_next(tmp_path: Path) -> None:
+def test_drafts_of_killed_writers_are_removed_by_the_next(tmp_path: Path) -> None:
     killed_at_its_end = (
         "replace = os.replace",
         "os.replace = lambda old, new, **_: os.kill(os.getpid(), signal.SIGKILL) "
@@ -42,7 +42,7 @@ def test_the_draft_of_a_killed_creation_goes_with_the_next(tmp_path: Path) -> No
     assert drafts(tmp_path) == []
 
 
-def test_the_draft_of_a_live_writer_stays(tmp_path: Path) -> None:
+def test_drafts_of_live_writers_are_kept(tmp_path: Path) -> None:
     draft, lock = draft_folder(tmp_path / "run")
     clear_drafts(tmp_path)
     assert draft.exists()
@@ -62,7 +62,7 @@ def test_the_draft_of_a_live_writer_stays(tmp_path: Path) -> None:
     "content",
     ["notes.txt", "data/chapter1", "data/static/x/notes", "todo/x", "nothing", "link"],
 )
-def test_what_is_no_draft_of_ours_stays(tmp_path: Path, content: str) -> None:
+def test_foreign_files_are_not_removed_as_drafts(tmp_path: Path, content: str) -> None:
     """However old; what is empty may be a writer's that has just begun."""
     place, home = tmp_path / "here" / NAME, tmp_path / "home"
     place.parent.mkdir()
@@ -82,7 +82,7 @@ def test_what_is_no_draft_of_ours_stays(tmp_path: Path, content: str) -> None:
     assert (home / ".lock").exists()
 
 
-def test_files_that_users_name_drafts_stay(tmp_path: Path) -> None:
+def test_user_files_named_like_drafts_are_kept(tmp_path: Path) -> None:
     """A date has eight digits, which are hexadecimal ones, too."""
     (tmp_path / ".report.draft-20240101").touch()
     (tmp_path / ".picture.png.draft-20240101").touch()
@@ -96,7 +96,7 @@ def test_files_that_users_name_drafts_stay(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob(".*.draft-*"))) == 3
 
 
-def test_a_result_is_stored_without_a_look_at_the_others(
+def test_storing_a_result_does_not_scan_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a sweep takes the square of its size; `recover` looks once."""
@@ -112,7 +112,7 @@ def test_a_result_is_stored_without_a_look_at_the_others(
     assert tasks.done_tasks() == {0}
 
 
-def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:
+def test_an_old_draft_without_a_lock_is_removed(tmp_path: Path) -> None:
     """Versions before locks wrote such, and were killed too."""
     (tmp_path / NAME / "data").mkdir(parents=True)
     os.utime(tmp_path / NAME, (0, 0))
@@ -121,7 +121,7 @@ def test_an_old_folder_without_a_lock_goes(tmp_path: Path) -> None:
     assert not (tmp_path / "sweep" / ".lock").exists()
 
 
-def test_of_two_who_begin_one_run_the_later_is_told_so(
+def test_the_second_of_two_creators_of_a_run_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not that the disk has no space."""
@@ -150,7 +150,7 @@ REMOVALS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("remove", REMOVALS.values(), ids=REMOVALS.keys())
-def test_what_is_removed_under_a_writer_is_missed(
+def test_removal_under_a_writer_is_detected(
     tmp_path: Path, remove: Callable[[Path], object]
 ) -> None:
     store = new_store(tmp_path / "run")
@@ -161,7 +161,7 @@ def test_what_is_removed_under_a_writer_is_missed(
         store.append(segment_after(last), {}, FINISHED)
 
 
-def test_another_store_in_its_place_is_no_place_to_write(tmp_path: Path) -> None:
+def test_a_replaced_store_is_not_written_to(tmp_path: Path) -> None:
     store = new_store(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
     other = new_store(tmp_path / "run")

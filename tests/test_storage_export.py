@@ -52,7 +52,7 @@ def test_npz_holds_the_whole_dataset(run: Path, tmp_path: Path) -> None:
     assert attrs["spec"] == ATTRS["spec"]
 
 
-def test_netcdf_is_what_xarray_opens_again(run: Path, tmp_path: Path) -> None:
+def test_netcdf_round_trips_through_xarray(run: Path, tmp_path: Path) -> None:
     """Its attributes are texts: `to_netcdf` refuses the dictionaries of a dataset."""
     dataset = RunStore.open(run).dataset()
     with pytest.raises(TypeError, match="attr"):
@@ -66,7 +66,7 @@ def test_netcdf_is_what_xarray_opens_again(run: Path, tmp_path: Path) -> None:
     assert dataset.attrs["spec"] == ATTRS["spec"]  # as it was
 
 
-def test_an_opened_run_is_copied_and_closed_as_datasets_are(run: Path) -> None:
+def test_an_open_dataset_is_copied_and_closed(run: Path) -> None:
     """By pickles, deep copies and tables; frames are read after `close` too."""
     dataset = RunStore.open(run).dataset()
     for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
@@ -149,12 +149,12 @@ def test_a_table_is_the_same_in_small_blocks(
     assert (tmp_path / "blocks.csv").read_bytes() == (tmp_path / "run.csv").read_bytes()
 
 
-def test_an_unknown_suffix_is_refused(gaussian: RunStore, tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_rejected(gaussian: RunStore, tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"\.npz, \.csv, \.nc; got `\.xls`"):
         export(gaussian.dataset(), tmp_path / "run.xls")
 
 
-def test_a_dataset_that_is_no_table_is_refused(tmp_path: Path) -> None:
+def test_a_dataset_without_table_is_rejected(tmp_path: Path) -> None:
     dataset = new_store(tmp_path / "run").dataset()
     with pytest.raises(InvalidInputError, match=r"Export it as `\.npz`"):
         export(dataset, tmp_path / "run.csv")
@@ -223,7 +223,7 @@ def test_the_size_of_a_table_counts_every_run(tmp_path: Path) -> None:
     )
 
 
-def test_a_gaussian_has_its_covariance_when_it_is_asked_for(gaussian: RunStore) -> None:
+def test_gaussian_covariances_are_exported_on_request(gaussian: RunStore) -> None:
     data = gaussian.dataset(kinds["gaussian"].derive)
     Y = data["factor"].values
     assert data["covariance"].dims == ("time", "coord", "other")
@@ -234,7 +234,7 @@ def test_a_gaussian_has_its_covariance_when_it_is_asked_for(gaussian: RunStore) 
     np.testing.assert_allclose(last, Y[-1] @ Y[-1].T, rtol=1e-15)
 
 
-def test_words_of_tokens_stand_in_a_table(tmp_path: Path) -> None:
+def test_tables_contain_the_words_of_tokens(tmp_path: Path) -> None:
     """Quoted where they hold what parts columns."""
     words = ['say "no"', "a,b", "bank"]
     data = xr.Dataset(

@@ -45,7 +45,7 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-def test_a_store_that_has_gone_reads_as_no_zeros(stored: Path):
+def test_a_deleted_store_does_not_read_as_zeros(stored: Path):
     """Nor does one of the same name, once numbers of the first were given out."""
     data = RunStore.open(stored).dataset()
     assert data["x"].isel(time=6).values.any()
@@ -58,7 +58,7 @@ def test_a_store_that_has_gone_reads_as_no_zeros(stored: Path):
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
-def test_parts_are_those_of_the_whole(
+def test_slices_match_the_whole_dataset(
     stored: Path, key: Callable[[xr.DataArray], xr.DataArray]
 ) -> None:
     times = np.arange(FRAMES) / 2
@@ -67,7 +67,7 @@ def test_parts_are_those_of_the_whole(
     xr.testing.assert_identical(part.drop_attrs(), key(whole.rename("x")))
 
 
-def test_a_segment_is_read_when_it_is_asked_for(stored: Path) -> None:
+def test_segments_are_read_lazily(stored: Path) -> None:
     """What was not read is neither missed nor judged."""
     shutil.rmtree(stored / "data/segments/00002/x")
     data = RunStore.open(stored).dataset()
@@ -76,14 +76,14 @@ def test_a_segment_is_read_when_it_is_asked_for(stored: Path) -> None:
         data["x"].isel(time=5).load()
 
 
-def test_what_is_derived_keeps_its_attributes(stored: Path):
+def test_derived_variables_keep_their_attributes(stored: Path):
     twice = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
     derived = RunStore.open(stored).dataset(twice)["twice"]
     assert derived.attrs == {"units": "1"}
     np.testing.assert_array_equal(derived, 2 * X)
 
 
-def test_a_density_is_derived_for_the_frames_that_are_asked_for(
+def test_densities_are_derived_for_requested_frames(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
     """In boxes that turn and stretch: masses over the areas of cells."""

@@ -94,7 +94,7 @@ def assert_nothing_was_run(done: Finished) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("command", QUICK)
-def test_a_run_names_its_plugin_in_vain(
+def test_a_stored_plugin_path_is_not_executed(
     cli: CLI, command: str, place: str, tmp_path: Path
 ):
     stranger(tmp_path, place, LIES["attention"])
@@ -108,7 +108,7 @@ def test_a_run_names_its_plugin_in_vain(
 @pytest.mark.slow
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("command", READING)
-def test_no_command_runs_what_a_stranger_wrote(
+def test_no_command_executes_a_foreign_plugin(
     cli: CLI, command: str, lie: str, tmp_path: Path
 ):
     run = stranger(tmp_path, PLACES[0], LIES[lie])
@@ -140,7 +140,7 @@ ABSURD: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize("lie", ABSURD.values(), ids=ABSURD)
-def test_a_record_that_is_none_is_damaged(
+def test_an_invalid_record_counts_as_damaged(
     cli: CLI, lie: tuple[str, Any], tmp_path: Path
 ):
     stranger(tmp_path, PLACES[0], {})
@@ -172,7 +172,9 @@ def forge(run: str, lie: Callable[[dict[str, Any]], object]) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_sweep_names_its_plugin_in_vain(cli: CLI, place: str, tmp_path: Path):
+def test_a_stored_plugin_path_of_a_sweep_is_not_executed(
+    cli: CLI, place: str, tmp_path: Path
+):
     (tmp_path / "run.zarr").mkdir()
     (tmp_path / "run.zarr" / "payload.py").write_text(PAYLOAD)
     plugin = (
@@ -188,7 +190,7 @@ def test_a_sweep_names_its_plugin_in_vain(cli: CLI, place: str, tmp_path: Path):
         assert_nothing_was_run(cli(*command.split()))
 
 
-def test_python_runs_no_plugin_of_a_run(cli: CLI, tmp_path: Path):
+def test_the_python_api_executes_no_stored_plugin(cli: CLI, tmp_path: Path):
     run = stranger(tmp_path, PLACES[0], {})
     runs.open(run).load()
     with pytest.raises(InputFileError, match=r"the plugin `payload.py`"):
@@ -198,7 +200,7 @@ def test_python_runs_no_plugin_of_a_run(cli: CLI, tmp_path: Path):
     assert not Path("was-run").exists()
 
 
-def test_the_file_of_the_user_is_run_and_not_that_of_the_run(
+def test_the_users_plugin_is_executed_instead_of_the_stored_one(
     cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """One of the same bytes may find a stranger's files beside it."""
@@ -215,7 +217,7 @@ def test_the_file_of_the_user_is_run_and_not_that_of_the_run(
     assert Path("whose").read_text() == str(mine)
 
 
-def test_bytecode_beside_a_plugin_is_not_run(
+def test_bytecode_beside_a_plugin_is_not_executed(
     cli: CLI, registries: None, tmp_path: Path
 ):
     plugin = tmp_path / "innocent.py"
@@ -229,7 +231,7 @@ def test_bytecode_beside_a_plugin_is_not_run(
     assert not Path("was-run").exists()
 
 
-def test_a_list_of_plugins_that_others_can_change_is_not_believed(
+def test_a_list_of_plugins_writable_by_others_is_ignored(
     cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     stranger(tmp_path, PLACES[0], LIES["attention"])
@@ -247,7 +249,7 @@ def test_a_list_of_plugins_that_others_can_change_is_not_believed(
         place.chmod(mode)
 
 
-def test_a_list_of_plugins_is_its_owners_alone(
+def test_the_list_of_plugins_is_private(
     cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -266,7 +268,7 @@ def test_a_list_of_plugins_is_its_owners_alone(
 HOSTILE = "</script><script>alert(1)</script> {{data}} & <b>\u2028 \"'$(x)`y`\x03\n\x1b"
 
 
-def test_words_of_a_stranger_are_text_on_a_page(tmp_path: Path):
+def test_foreign_text_is_escaped_on_pages(tmp_path: Path):
     """Those of models, plugins, versions and devices, and of commands to be typed."""
     about = {
         "inputs": {

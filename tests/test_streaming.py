@@ -86,7 +86,7 @@ def scores_of(kind: str, size: float, rng: np.random.Generator) -> AbstractScore
 @pytest.mark.parametrize("blocks", BLOCKS, ids=str)
 @pytest.mark.parametrize("size", [0.3, 3.0, 30.0])
 @pytest.mark.parametrize("kind", ["dot", "distance", "causal", "window"])
-def test_exponential_sums_are_those_of_numpy(
+def test_exponential_sums_match_numpy(
     kind: str, size: float, blocks: Blocked, rng: np.random.Generator
 ):
     """Also where exponents span ten thousand and no stabiliser is known."""
@@ -106,9 +106,7 @@ def test_exponential_sums_are_those_of_numpy(
 
 @pytest.mark.parametrize("kind", ["dot", "causal"])
 @pytest.mark.parametrize("link", [jax.nn.sigmoid, jax.nn.relu, lambda s: s])
-def test_linked_sums_are_those_of_numpy(
-    kind: str, link: Link, rng: np.random.Generator
-):
+def test_linked_sums_match_numpy(kind: str, link: Link, rng: np.random.Generator):
     n = 130
     x, w = rng.normal(size=(n, 3)), rng.uniform(size=n)
     w[[0, 7, n - 1]] = 0
@@ -125,7 +123,7 @@ def test_linked_sums_are_those_of_numpy(
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_far_apart_neither_over_nor_underflow(
+def test_sums_of_distant_scores_do_not_overflow_or_underflow(
     dtype: type, rng: np.random.Generator
 ):
     """Two tokens a million apart: one sum is all, or nothing."""

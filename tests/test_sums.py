@@ -21,7 +21,7 @@ from meanfield.sums import _transport
 
 
 @pytest.mark.slow
-def test_clouds_without_a_width_and_without_weight(rng: Generator) -> None:
+def test_sums_work_for_point_clouds_and_zero_weights(rng: Generator) -> None:
     how = Cells(layout=Layout(6, (2, 2), 1.5))
     one = jnp.array([[1.0, 2.0]])
     same = jnp.tile(one, (5, 1))
@@ -42,7 +42,7 @@ def test_clouds_without_a_width_and_without_weight(rng: Generator) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
+def test_a_plan_uses_exact_sums_where_cheaper(rng: Generator) -> None:
     few, many = rng.normal(size=(50, 2)), rng.normal(size=(30_000, 2))
     assert sums.plan(few, few) == Blocked()
     assert sums.plan(many.astype(np.float32), many.astype(np.float32)) == Blocked()
@@ -65,7 +65,7 @@ def test_a_plan_is_exact_where_that_costs_less(rng: Generator) -> None:
     assert 0 < np.abs(field(at) - wanted(at)).max() < 1e-5
 
 
-def test_bad_input_of_sums_is_refused_in_one_line(rng: Generator) -> None:
+def test_bad_input_of_sums_is_rejected_in_one_line(rng: Generator) -> None:
     x = rng.normal(size=(5, 2))
     for call, said in (
         (lambda: sums.log_sum_exp(x, x[:, :1]), "columns; got 2 and 1"),
@@ -135,7 +135,7 @@ def test_sinkhorn_in_cells_makes_a_plan(
     assert len(laid) == 2  # a rough one, and one that was never beyond its bound
 
 
-def test_one_is_told_of_hours_of_exact_sums() -> None:
+def test_slow_exact_sums_give_a_warning() -> None:
     """In a jit, where no cells are laid out; shapes say how long it takes."""
     x = jax.ShapeDtypeStruct((1_000_000, 2), jnp.float64)
     of = lambda x: sums.sinkhorn(x, x, reduction=Cells(1e-6)).residual

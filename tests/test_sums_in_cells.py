@@ -74,9 +74,7 @@ def test_the_error_of_one_axis_is_largest_at_its_end(nodes: int, reach: float) -
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-def test_no_kernel_of_a_pair_is_off_by_more_than_the_bound(
-    d: int, rng: Generator
-) -> None:
+def test_kernel_errors_of_pairs_stay_below_the_bound(d: int, rng: Generator) -> None:
     q, k = rng.uniform(-2, 2, (60, d)), rng.uniform(-2, 2, (60, d))
     q[0], k[0] = 2.0, 2.0  # corners, where cells reach farthest
     spans = spans_of(q, k)
@@ -90,7 +88,7 @@ def test_no_kernel_of_a_pair_is_off_by_more_than_the_bound(
 
 
 @pytest.mark.parametrize(("nodes", "width"), [(3, 0.2), (6, 0.3), (9, 0.5), (12, 1.0)])
-def test_what_a_gaussian_misses_is_a_share_of_a_wider_one(
+def test_gaussian_errors_are_bounded_by_a_wider_gaussian(
     nodes: int, width: float, rng: Generator
 ) -> None:
     """Against interpolation on both sides, between cells at all distances."""
@@ -212,7 +210,7 @@ def worst_error(
         *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW),
     ],
 )
-def test_no_sum_is_off_by_more_than_its_bound(
+def test_errors_of_sums_stay_below_their_bounds(
     kind: str, d: int, rng: Generator
 ) -> None:
     worst, _ = worst_error(kind, 600, d, rng, 1e-5)
@@ -233,7 +231,7 @@ def test_four_hundred_problems_hold_their_bounds(seed: int) -> None:
     assert in_cells >= 10
 
 
-def test_what_cells_do_not_reach_is_summed_exactly(rng: Generator) -> None:
+def test_pairs_beyond_the_cells_are_summed_exactly(rng: Generator) -> None:
     x = rng.normal(size=(300, 2))
     layout = cheapest_layout(spans_of(x, x), 600, 3, error=1e-3)
     assert layout is not None
@@ -273,7 +271,7 @@ def test_sums_that_underflow_are_exact(rng: Generator) -> None:
         assert bool(found[2]) == is_bounded
 
 
-def test_what_is_excluded_widens_no_box(rng: Generator) -> None:
+def test_excluded_tokens_do_not_widen_the_box(rng: Generator) -> None:
     x = rng.normal(size=(500, 2))
     x[7] = 1e200
     logs = np.zeros(500)
@@ -303,7 +301,7 @@ def moved(
 @pytest.mark.parametrize(
     "kind", [pytest.param(Layout, marks=pytest.mark.slow), GaussLayout]
 )
-def test_derivatives_are_those_of_the_sums(kind: type, rng: Generator) -> None:
+def test_derivatives_match_those_of_exact_sums(kind: type, rng: Generator) -> None:
     d = 2
     layout = {
         Layout: cheapest_layout([40.0] * d, 60, d + 1, error=1e-9),
@@ -369,6 +367,6 @@ def test_many_clouds_are_summed_one_after_another(
         assert 1e-12 < gap < 1e-5 * np.abs(exact).max()
 
 
-def test_the_guide_says_what_cells_cost() -> None:
+def test_the_guide_states_the_cost_of_cells() -> None:
     guide = Path(__file__).parent.parent / "docs" / "guide" / "reductions.md"
     assert costs.table() in guide.read_text(encoding="utf-8")

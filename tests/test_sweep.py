@@ -41,7 +41,7 @@ def _compiled() -> int:
 Swept = tuple[runs.SweepResult, int]
 
 
-def test_every_cell_is_the_closed_form(swept: Swept) -> None:
+def test_every_cell_matches_the_closed_form(swept: Swept) -> None:
     """In one dimension s' = 2 a s²: 1/s falls by 2 a t, to zero at t* = 1/(2 a c)."""
     data = runs.sweep_dataset(swept[0].store)
     assert data["trace"].dims == ("A", "cov", "t")
@@ -118,7 +118,7 @@ def test_programs_are_counted_before_they_are_compiled(
     assert plan_chunks(SweepCells(spec, parse_axes(text)), None) == (programs, size)
 
 
-def test_the_same_sweep_goes_on_and_another_is_refused(swept: Swept) -> None:
+def test_the_same_sweep_resumes_and_another_is_rejected(swept: Swept) -> None:
     store = swept[0].store
     table = (store / "table.csv").read_bytes()
     (store / "done" / "00002.json").rename(store / "todo" / "00002")
@@ -135,7 +135,7 @@ def test_the_same_sweep_goes_on_and_another_is_refused(swept: Swept) -> None:
         runs.sweep(parse(BASE), parse_axes(*AXES), out=store, chunk=3)
 
 
-def test_a_refused_cell_refuses_the_sweep_before_anything_is_written(
+def test_a_rejected_cell_rejects_the_sweep_before_anything_is_written(
     tmp_path: Path,
 ) -> None:
     for axes, message in {
@@ -157,7 +157,7 @@ def _drawn(data: xr.Dataset, **chosen: Any) -> Figure:
     return figure
 
 
-def test_two_axes_are_a_map_and_three_are_maps(swept: Swept) -> None:
+def test_two_axes_make_a_map_and_three_make_several(swept: Swept) -> None:
     data = runs.sweep_dataset(swept[0].store)
     figure = _drawn(data.isel(t=1))
     axes, bar = figure.axes
@@ -178,13 +178,13 @@ def test_two_axes_are_a_map_and_three_are_maps(swept: Swept) -> None:
 
 
 @pytest.mark.parametrize("colour", ["trace", "steps", "ending", "mean0"])
-def test_any_number_colours_the_cells(swept: Swept, colour: str) -> None:
+def test_any_scalar_can_colour_the_cells(swept: Swept, colour: str) -> None:
     data = runs.sweep_dataset(swept[0].store).isel(t=1)
     figure = _drawn(data, colour=colour)
     assert len(figure.axes) == (1 if colour == "ending" else 2)
 
 
-def test_one_axis_is_a_curve_and_words_are_ticks(swept: Swept) -> None:
+def test_one_axis_makes_a_curve_with_words_as_ticks(swept: Swept) -> None:
     data = runs.sweep_dataset(swept[0].store)
     axes = _drawn(data.isel(t=1, cov=3)).axes[0]
     assert "t^{*}" in axes.get_ylabel()
@@ -196,7 +196,7 @@ def test_one_axis_is_a_curve_and_words_are_ticks(swept: Swept) -> None:
     assert labels == ["softmax", "l2"]
 
 
-def test_what_cannot_be_drawn_is_refused(swept: Swept) -> None:
+def test_unplottable_sweeps_are_rejected(swept: Swept) -> None:
     data = runs.sweep_dataset(swept[0].store)
     with pytest.raises(InvalidInputError, match="did you mean `trace`"):
         panels["phase"](data, Look(colour="trac"))

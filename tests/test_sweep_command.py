@@ -11,7 +11,7 @@ from tests.conftest import Finished
 Run = Callable[..., Finished]
 
 
-def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
+def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:
     keys = ("--measure", "gaussian", "--d", "1", "--t", "0.1", "--max-steps", "12")
     keys += ("--segment", "100")
     axes = ("--over", "A=0:2:3,cov=1:2:2:log")
@@ -59,7 +59,7 @@ def test_the_command_sweeps_draws_and_goes_on(cli: Run, tmp_path: Path) -> None:
         (("--over", "A=0:1:2000,V=0:1:2000", "--out", "s"), 4, "4000000 cells"),
     ],
 )
-def test_mistakes_are_one_line(
+def test_sweep_mistakes_give_one_line(
     cli: Run, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     (tmp_path / "full").mkdir()
@@ -71,7 +71,7 @@ def test_mistakes_are_one_line(
     assert not (tmp_path / "s").exists()
 
 
-def test_a_cell_that_a_field_refuses_refuses_the_sweep(cli: Run, tmp_path: Path):
+def test_a_cell_that_a_field_rejects_rejects_the_sweep(cli: Run, tmp_path: Path):
     """ReLU keeps centred Gaussians only: one line, and nothing is written."""
     done = cli(
         *("sweep", "--measure", "gaussian", "--attention", "relu", "--A=1"),
@@ -82,7 +82,7 @@ def test_a_cell_that_a_field_refuses_refuses_the_sweep(cli: Run, tmp_path: Path)
     assert not Path("relu").exists()
 
 
-def test_a_cell_has_the_steps_that_simulate_has(cli: Run):
+def test_a_cell_takes_the_steps_of_simulate(cli: Run):
     """`max_steps` counts in each segment, in both."""
     keys = ("--measure", "gaussian", "--A=-1", "--t", "40", "--frames", "41")
     keys += ("--segment", "2", "--max-steps", "60", "--rtol", "1e-10")

@@ -39,7 +39,7 @@ def test_each_task_is_claimed_once(tasks: TaskFolder) -> None:
     assert sorted(claimed) == list(range(20))
 
 
-def test_lost_claims_go_back_and_live_ones_stay(tasks: TaskFolder) -> None:
+def test_lost_claims_are_released_and_live_ones_kept(tasks: TaskFolder) -> None:
     host = os.uname().nodename
     old, todo, claimed = time.time() - 3600, tasks.path / "todo", tasks.path / "claimed"
     dead = f"{host}.4194305.0a"  # above the largest process id
@@ -58,7 +58,7 @@ def test_lost_claims_go_back_and_live_ones_stay(tasks: TaskFolder) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "4294967295", "9" * 10, "9" * 100])
-def test_claims_by_numbers_of_no_process_go_back(
+def test_claims_of_missing_processes_are_released(
     tasks: TaskFolder, number: str
 ) -> None:
     todo, host = tasks.path / "todo", os.uname().nodename
@@ -68,7 +68,7 @@ def test_claims_by_numbers_of_no_process_go_back(
     assert (todo / "00000").exists()
 
 
-def test_done_is_done_whatever_else_lies_around(tasks: TaskFolder) -> None:
+def test_finished_tasks_ignore_other_files(tasks: TaskFolder) -> None:
     task = tasks.claim()
     assert task == 0
     tasks.finish(task, {"x": [1.0]})
@@ -102,7 +102,7 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
         ("sweep.json", '{"schema": 2}', "is damaged"),
     ],
 )
-def test_damage_is_told_in_a_line(cli: Run, file: str, text: str, message: str):
+def test_a_damaged_sweep_gives_one_line(cli: Run, file: str, text: str, message: str):
     over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
     assert cli("sweep", *over).code == 0
     Path("s", file).write_text(text)
@@ -123,7 +123,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["sweep.json", "done/00000.json"])
-def test_no_bit_of_a_sweep_flips_unnoticed(
+def test_every_flipped_bit_of_a_sweep_is_detected(
     small: Path, tmp_path: Path, name: str
 ) -> None:
     """A flip is refused, or changes nothing: blanks between two values."""
@@ -143,7 +143,7 @@ def test_no_bit_of_a_sweep_flips_unnoticed(
     assert not any("\n" in line for line in refused)
 
 
-def test_an_edited_record_of_a_sweep_is_refused(small: Path, tmp_path: Path) -> None:
+def test_an_edited_record_of_a_sweep_is_rejected(small: Path, tmp_path: Path) -> None:
     path = Path(shutil.copytree(small, tmp_path / "s"))
     text = (path / "sweep.json").read_text()
     (path / "sweep.json").write_text(text.replace('"A": -1.0', '"A": -2.0'))
@@ -151,7 +151,7 @@ def test_an_edited_record_of_a_sweep_is_refused(small: Path, tmp_path: Path) -> 
         SweepStore.open(path)
 
 
-def test_a_result_of_another_cell_or_sweep_is_refused(
+def test_a_result_of_another_cell_or_sweep_is_rejected(
     small: Path, tmp_path: Path
 ) -> None:
     path = Path(shutil.copytree(small, tmp_path / "s"))
@@ -191,13 +191,13 @@ def test_no_link_among_tasks_is_written_through(
     assert not there or other.stat().st_mtime == 0
 
 
-def test_axes_come_back_as_they_were_stored() -> None:
+def test_axes_round_trip() -> None:
     texts = ("A=-2:2:3", "epsilon=0.1:10:3:log", "mask=null|causal", "K[0,1]=1|2.5")
     axes = parse_axes(*texts, "V=[[1,0],[0,2]]|[[1,1],[0,2]]")
     assert validate_axes([axis.as_json() for axis in axes], Path("s")) == axes
 
 
-def test_strange_files_in_a_sweep_are_left_alone(cli: Run):
+def test_foreign_files_in_a_sweep_are_kept(cli: Run):
     over = ("--measure", "gaussian", "--t", "1", "--over", "cov=1|2", "--out", "s")
     assert cli("sweep", *over).code == 0
     for name in ("done/00001 2.json", "todo/7.tmp", "claimed/copy of 00000"):

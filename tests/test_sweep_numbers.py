@@ -73,7 +73,7 @@ def test_rows_of_the_table_are_in_the_order_of_the_cells(folder: Path) -> None:
     np.testing.assert_array_equal(traces, runs.sweep_dataset(folder)["trace"])
 
 
-def test_clusters_of_cells_are_those_of_single_linkage(tmp_path: Path) -> None:
+def test_clusters_of_cells_match_single_linkage(tmp_path: Path) -> None:
     """Tokens that stay, under V = 0, linked within the radius of the panel."""
     keys = {"init": "mixture", "n": 30, "d": 1, "V": 0.0, "t": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5"), out=tmp_path / "s")
@@ -93,7 +93,7 @@ def test_clusters_of_cells_are_those_of_single_linkage(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_noise_is_that_of_the_seed_of_each_cell(tmp_path: Path) -> None:
+def test_noise_is_drawn_from_the_seed_of_each_cell(tmp_path: Path) -> None:
     """However many cells are computed at once."""
     keys = {"n": 6, "d": 1, "t": 0.5, "noise": 0.3, "dt": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5|8"), out=tmp_path / "s", chunk=3)

@@ -33,12 +33,12 @@ def test_the_template_has_every_key_once():
     assert sorted([*LINES, "layers", "terms"]) == sorted(RunSpec.model_fields)
 
 
-def test_as_it_stands_it_is_the_default_run():
+def test_the_template_is_the_default_run():
     assert parse(tomllib.loads(TEXT)) == RunSpec()
 
 
 @pytest.mark.parametrize("key", list(LINES))
-def test_each_line_is_valid_without_its_sign(key: str, tmp_path: Path):
+def test_each_template_line_is_valid_when_uncommented(key: str, tmp_path: Path):
     """And the value is the default, where there is one."""
     (tmp_path / "run.toml").write_text(LINES[key], encoding="utf-8")
     value = read_toml(tmp_path / "run.toml")[key]
@@ -49,20 +49,20 @@ def test_each_line_is_valid_without_its_sign(key: str, tmp_path: Path):
     assert default is None or getattr(spec, key) == default
 
 
-def test_the_tables_are_valid_without_their_signs():
+def test_template_tables_are_valid_when_uncommented():
     values = tomllib.loads(re.sub(r"^#(?! )", "", TABLES, flags=re.M))
     spec = parse(values)
     assert [len(spec.layers), len(spec.terms)] == [2, 1]
 
 
-def test_keys_that_are_typed_most_come_first():
+def test_common_keys_come_first():
     headings = re.findall(r"^# ---- (.+) ----$", TEXT, re.M)
     assert headings[: len(HEADINGS)] == list(HEADINGS)
     first = TEXT.split("# ---- ")[1]
     assert len(re.findall(r"^#\w+ = ", first, re.M)) == 9
 
 
-def test_prose_is_told_from_keys():
+def test_comments_are_distinguished_from_keys():
     """A line is prose, a key, a table, or empty; and it fits an editor."""
     kinds = re.compile(r"# .*|#|#\w+ = .+|#\[\[\w+\]\]|")
     assert all(kinds.fullmatch(line) for line in TEXT.splitlines())

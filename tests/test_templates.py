@@ -71,7 +71,7 @@ def cloud(rng: np.random.Generator) -> Points:
 
 
 @pytest.mark.parametrize(("place", "line"), MISTAKES)
-def test_a_plugin_that_errs_is_named(rng: np.random.Generator, place: str, line: str):
+def test_errors_in_a_plugin_name_it(rng: np.random.Generator, place: str, line: str):
     attention, mu = changed(**{place: line}), cloud(rng)
     asked = {"__call__": lambda: flow(attention, mu, [0.0, 0.1])}
     with pytest.raises(InvalidInputError, match=WRONG[place][line]) as refusal:
@@ -79,7 +79,7 @@ def test_a_plugin_that_errs_is_named(rng: np.random.Generator, place: str, line:
     assert "\n" not in str(refusal.value)
 
 
-def test_rows_that_sum_to_two_are_refused_where_one_is_promised(
+def test_rows_not_summing_to_one_are_rejected_if_promised(
     rng: np.random.Generator,
 ):
     twice = changed(__call__="2 * near", weights="2 * near")
@@ -87,7 +87,7 @@ def test_rows_that_sum_to_two_are_refused_where_one_is_promised(
         plans(twice, 0.0, cloud(rng))
 
 
-def test_a_matrix_that_is_right_is_drawn_whatever_is_left_out(rng: np.random.Generator):
+def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Generator):
     """Excluded tokens are nowhere, and sums that are not exact are not held against."""
     x, w = rng.normal(size=(7, 2)), np.array([1.0, 0, 1, 1, 1, 1, 1])
     x[1] = 1e9
@@ -120,7 +120,7 @@ def test_the_page_trains_networks_on_the_task(page: CLI):
     assert "2 of 2" in done(page, taught)
 
 
-def test_the_panel_refuses_weights_without_an_entropy():
+def test_the_panel_rejects_weights_without_an_entropy():
     partners = loaded("template_panel").partners
     for row in ([-0.5, 1.5], [0.0, 0.0]):
         with pytest.raises(InvalidInputError, match="entropy"):

@@ -138,9 +138,7 @@ MISPRINTED = [each.id for each in statements.values() if each.misprint is not No
 
 @pytest.mark.slow_cases(*set(LONG).intersection(MISPRINTED))
 @pytest.mark.parametrize("name", MISPRINTED)
-def test_the_print_is_violated_where_the_correction_holds(
-    report: Report, name: str
-) -> None:
+def test_misprints_are_violated_and_corrections_hold(report: Report, name: str) -> None:
     trials = {trial["role"]: trial for trial in report.statements[name]["trials"]}
     assert trials["printed"]["passed"], trials["printed"]
     assert trials["corrected"]["passed"], trials["corrected"]
@@ -148,7 +146,7 @@ def test_the_print_is_violated_where_the_correction_holds(
 
 
 @pytest.mark.parametrize("made", statements.values(), ids=list(statements))
-def test_what_is_said_of_a_statement_is_whole_and_can_be_typeset(
+def test_statement_texts_are_complete_and_can_be_typeset(
     made: Statement,
 ) -> None:
     assert made.paper in PAPERS
@@ -170,11 +168,11 @@ def test_no_two_statements_share_a_name() -> None:
     assert len(names) == len(set(names))
 
 
-def test_every_statement_has_its_place_on_the_page(short_report: Report) -> None:
+def test_every_statement_is_on_the_page(short_report: Report) -> None:
     assert all(f'id="{name}"' in short_report.page for name in SHORT)
 
 
-def test_a_variant_is_measured_where_code_of_ours_names_it() -> None:
+def test_variants_named_in_statements_are_measured() -> None:
     """Variables and functions of SciPy called `linear` or `softmax` do not count."""
     marks = {name: [name] for name in ("softmax", "linear", "esp", "esp-soft")}
     about = statements_by_attention(marks)

@@ -49,7 +49,7 @@ def assert_agree(found: object, recorded: object) -> None:
 
 
 @pytest.mark.parametrize("name", OF_NETWORKS)
-def test_a_figure_is_found_again_in_its_records(
+def test_a_figure_is_reproduced_from_its_records(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
     def trained(self: Archive, spec: TrainSpec) -> list[Line]:
@@ -64,7 +64,7 @@ def test_a_figure_is_found_again_in_its_records(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_NETWORKS)
-def test_a_quick_look_says_nothing_of_two_seeds(name: str):
+def test_the_quick_size_gives_no_verdict(name: str):
     try:
         found = load(name).compute(Case("quick"))
     except UnsupportedError as error:
@@ -89,9 +89,7 @@ def test_a_quick_look_says_nothing_of_two_seeds(name: str):
         ("tay2020-table1", ""),
     ],
 )
-def test_verdicts_on_attention_that_was_not_tuned_are_withdrawn(
-    name: str, untuned: str
-):
+def test_verdicts_on_untuned_attention_are_withheld(name: str, untuned: str):
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     verdicts = record["numbers"]["verdicts"]
     words = {
@@ -133,7 +131,7 @@ def compared(
     return findings(campaign, Case("paper")).numbers["verdicts"]
 
 
-def test_verdicts_are_of_the_same_seeds(
+def test_verdicts_compare_equal_seeds(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
     """Seeds differ by far more than variants do, and pairs see it all the same."""
@@ -150,7 +148,9 @@ def test_verdicts_are_of_the_same_seeds(
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["64"]["mean"] == 0
 
 
-def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
+def test_the_best_learning_rate_is_chosen_by_validation(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """Of a measure that should be small the rate with the least, and of others not."""
 
     def known(self: Archive, spec: TrainSpec) -> list[Line]:
@@ -164,7 +164,7 @@ def test_the_best_rate_of_three_is_taken(monkeypatch: pytest.MonkeyPatch):
     assert dataclasses.replace(least, gain=1).chosen(*arm).recipe.rate == 2e-3
 
 
-def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
+def test_a_truncated_record_line_is_overwritten(tmp_path: Path):
     kept = Archive(tmp_path / "lines.jsonl", lambda folder: [])
     kept.add([{"seed": 0}])
     with kept.file.open("a") as stream:
@@ -184,12 +184,12 @@ def test_a_line_that_was_cut_is_written_over(tmp_path: Path):
         ("patches:softmax:7:0:1", "seeds as 0,1,2"),
     ],
 )
-def test_what_cannot_be_trained_is_named(part: str, said: str):
+def test_untrainable_variants_are_named(part: str, said: str):
     with pytest.raises(MeanfieldError, match=re.escape(said)):
         train_parts([part])
 
 
-def test_marks_come_back_from_their_bits(rng: np.random.Generator):
+def test_correctness_bits_round_trip(rng: np.random.Generator):
     (line,) = lines(rng, TrainSpec("patches", *CASE), [0.25])
     assert scores(line, "correct").sum() == 50
     assert scores({"bits": [1.5, 2.0]}, "bits").tolist() == [1.5, 2.0]
@@ -202,7 +202,7 @@ CASE = (
 )
 
 
-def test_what_trainings_took_is_told():
+def test_training_costs_are_reported():
     assert PAGE.read_text(encoding="utf-8") == TITLE + table(RECORDS)
     rows = table(RECORDS).removeprefix(HEAD).splitlines()
     sevens = [row for row in rows if "patch 7" in row and "NVIDIA" in row]

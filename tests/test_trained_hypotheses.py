@@ -102,7 +102,7 @@ def centred(x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("k", [2, 4])  # half of the dimension, and more
-def test_numbers_of_heads_are_those_of_full_matrices(k: int, key: PRNGKey):
+def test_head_statistics_match_full_matrices(k: int, key: PRNGKey):
     part = layer(key, k)
     found = head_numbers(part)
     for i, (Q, K, W, O) in enumerate(matrices_of(part)):
@@ -127,7 +127,7 @@ def test_numbers_of_heads_are_those_of_full_matrices(k: int, key: PRNGKey):
 
 
 @pytest.mark.parametrize(("sign", "negative"), [(1.0, 0.0), (-1.0, 1.0)])
-def test_queries_that_are_keys_make_definite_scores(
+def test_equal_queries_and_keys_give_definite_scores(
     sign: float, negative: float, key: PRNGKey
 ):
     drawn = layer(key)
@@ -141,7 +141,7 @@ def test_queries_that_are_keys_make_definite_scores(
     np.testing.assert_array_equal(found.value, 1)
 
 
-def test_ranks_are_those_of_lines_and_simplices(rng: np.random.Generator):
+def test_effective_ranks_of_lines_and_simplices(rng: np.random.Generator):
     line = np.outer(rng.normal(size=7), rng.normal(size=D))
     simplex = 3 * np.eye(7)[:, :D] + 5  # of D directions, one of which is longer
     even = np.concatenate([np.eye(D), -np.eye(D)])
@@ -154,14 +154,14 @@ def test_ranks_are_those_of_lines_and_simplices(rng: np.random.Generator):
     np.testing.assert_allclose(ranks(simplex[None, None]), expected, rtol=1e-9)
 
 
-def test_gaps_are_relative_and_medians_over_images():
+def test_gaps_are_relative_medians_over_images():
     x = np.ones((3, 1, 4, 2))
     z = x * np.array([1.0, 1.5, 9.0])[:, None, None, None]
     np.testing.assert_allclose(gaps(z, x), [0.5])
 
 
 @pytest.mark.parametrize("steps", STEPS)
-def test_bare_blocks_are_stepped_as_the_flow_is(
+def test_blocks_without_norms_are_euler_steps_of_the_flow(
     steps: int, rng: np.random.Generator, key: PRNGKey
 ):
     network, mus = encoder(key), several(rng)
@@ -178,7 +178,7 @@ def test_bare_blocks_are_stepped_as_the_flow_is(
 
 
 @pytest.mark.parametrize("steps", STEPS[1:])
-def test_steps_without_norms_and_with_are_those_of_numpy(
+def test_steps_without_norms_and_with_match_numpy(
     steps: int, rng: np.random.Generator, key: PRNGKey
 ):
     network, mus = encoder(key), several(rng)
@@ -193,7 +193,7 @@ def test_steps_without_norms_and_with_are_those_of_numpy(
         np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-def test_what_is_left_out_is_left_out(rng: np.random.Generator, key: PRNGKey):
+def test_switched_off_parts_have_no_effect(rng: np.random.Generator, key: PRNGKey):
     network, mus = encoder(key), several(rng)
     found = states(network, mus)
     x = np.asarray(mus.tokens.x[1])
@@ -213,7 +213,7 @@ def mus_at(x: np.ndarray) -> Points:
     return Points.uniform(jnp.asarray(x))
 
 
-def test_a_network_is_the_one_that_was_examined(tmp_path: Path):
+def test_the_evaluated_network_is_reloaded(tmp_path: Path):
     recipe = dataclasses.replace(RECIPE, epochs=2)
     training = spec(recipe=recipe)
     record = train(training, tmp_path / "a")
@@ -241,7 +241,7 @@ def test_a_network_is_the_one_that_was_examined(tmp_path: Path):
         network(tmp_path / "a", seed=1, epoch=9)
 
 
-def test_distances_of_clouds_are_those_of_translates(rng: np.random.Generator):
+def test_distances_of_clouds_match_translates(rng: np.random.Generator):
     """The last solid is moved by 2, the others by nothing; the spread is 1 + 1 + 1."""
     y = rng.normal(size=(4, 9, 3))
     y -= y.mean(axis=1, keepdims=True)
@@ -254,7 +254,7 @@ def test_distances_of_clouds_are_those_of_translates(rng: np.random.Generator):
 
 @pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
-def test_networks_of_sets_see_the_law_of_points_alone(name: str, key: PRNGKey):
+def test_set_networks_depend_only_on_the_measure(name: str, key: PRNGKey):
     """The same points four times each are the same measure."""
     taught = in_double(Solids().network(key, VARIANTS[name]))
     x = clouds(12, 0)[:2]
@@ -289,7 +289,7 @@ def lines(rng: np.random.Generator, protocol: Protocol) -> dict[str, list[Line]]
     return {"parity": [images] * 3, "solids": [sets] * 3}
 
 
-def test_the_figure_is_drawn_from_lines(
+def test_the_figure_is_drawn_from_its_records(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
     known = lines(rng, PROTOCOLS["paper"])
@@ -306,7 +306,7 @@ def test_the_figure_is_drawn_from_lines(
 
 
 @pytest.mark.slow
-def test_a_quick_look_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_quick_size_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr("experiments.trained.records.UNFINISHED", tmp_path)
     findings = compute(Case("quick"))
     own = findings.numbers["softmax"]
@@ -316,7 +316,7 @@ def test_a_quick_look_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_heads_of_a_network_move_tokens_that_are_drawn(tmp_path: Path):
+def test_exported_heads_move_tokens_that_can_be_plotted(tmp_path: Path):
     """The model has no words: tokens are drawn in its dimension, or from a file."""
     training = TrainSpec("patches", Variant("softmax"), ONE, (3,), {"patch": 28})
     train(training, tmp_path / "a")

@@ -49,7 +49,7 @@ from meanfield.training import (
 
 @pytest.mark.slow_cases("differential", "esp-soft", "sparse-sinkhorn")
 @pytest.mark.parametrize("name", VARIANTS)
-def test_arrays_learn_and_chosen_numbers_stay(name: str, tmp_path: Path):
+def test_arrays_are_trained_and_constants_stay(name: str, tmp_path: Path):
     train(spec(name, recipe=dataclasses.replace(RECIPE, epochs=1)), tmp_path / "a")
     folder = TrainFolder(tmp_path / "a")
     first, last = (
@@ -62,7 +62,7 @@ def test_arrays_learn_and_chosen_numbers_stay(name: str, tmp_path: Path):
         assert np.array_equal(first[place], last[place]) == stays, place
 
 
-def test_slices_stay_where_they_are_given(tmp_path: Path):
+def test_frozen_slices_are_not_trained(tmp_path: Path):
     variant = dataclasses.replace(VARIANTS["esp-soft"], given=("directions",))
     one = dataclasses.replace(RECIPE, epochs=1)
     train(dataclasses.replace(spec(recipe=one), variant=variant), tmp_path / "a")
@@ -73,7 +73,7 @@ def test_slices_stay_where_they_are_given(tmp_path: Path):
     assert np.array_equal(first[name], places[name])
 
 
-def test_losses_are_those_of_a_network_written_by_hand(tmp_path: Path):
+def test_losses_match_a_handwritten_network(tmp_path: Path):
     """Softmax in a block with a norm before it, Adam as its authors have it."""
     train(spec(seeds=(3,)), tmp_path / "a")
     folder, task = TrainFolder(tmp_path / "a"), pairs()(count=200)
@@ -152,14 +152,14 @@ def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path):
     assert _files(whole) == _files(parts)
 
 
-def test_seeds_side_by_side_learn_as_alone(tmp_path: Path):
+def test_batched_seeds_train_like_single_ones(tmp_path: Path):
     both = train(spec(seeds=(4, 7)), tmp_path / "both").log[-1]
     alone = train(spec(seeds=(7,)), tmp_path / "alone").log[-1]
     assert abs(both["train_loss"][1] - alone["train_loss"][0]) < 1e-4
 
 
 @pytest.mark.slow
-def test_shuffled_labels_teach_nothing(tmp_path: Path):
+def test_shuffled_labels_give_chance_accuracy(tmp_path: Path):
     class Shuffled(pairs()):
         def samples(self):
             items = super().samples()
@@ -197,7 +197,7 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     np.testing.assert_allclose(quantiles[:, 2], median, rtol=1e-4)
 
 
-def test_a_rehearsal_never_sees_the_test():
+def test_the_validation_split_never_uses_the_test_set():
     split = Split(np.arange(8, 100), np.arange(8))
     rehearsal = split.validation_split()
     assert not set(rehearsal.train) & set(rehearsal.test)
@@ -205,14 +205,14 @@ def test_a_rehearsal_never_sees_the_test():
     assert len(rehearsal.test) == 23
 
 
-def test_a_loss_that_is_no_number_ends_it_and_keeps_what_was(tmp_path: Path):
+def test_a_non_finite_loss_stops_and_keeps_the_last_epoch(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, rate=1e30))
     with pytest.raises(SimulationError, match="not finite in epoch"):
         train(run, tmp_path / "a")
     assert TrainFolder(tmp_path / "a").record().epoch < 3
 
 
-def test_folders_refuse_what_is_not_theirs(tmp_path: Path):
+def test_folders_reject_foreign_content(tmp_path: Path):
     place = tmp_path / "a"
     with pytest.raises(InputFileError, match="no training"):
         resume(place)
@@ -242,7 +242,7 @@ def test_folders_refuse_what_is_not_theirs(tmp_path: Path):
         ({"variant": Variant("esp-soft", {}, ("direction",))}, "mean `directions`"),
     ],
 )
-def test_specs_that_cannot_work_are_refused(
+def test_impossible_training_specs_are_rejected(
     changes: dict[str, Any], message: str, tmp_path: Path
 ):
     with pytest.raises(InvalidInputError, match=message):
@@ -250,12 +250,12 @@ def test_specs_that_cannot_work_are_refused(
 
 
 @pytest.mark.parametrize("change", [{"epochs": 0}, {"batch": -1}, {"rate": 0.0}])
-def test_recipes_are_positive(change: dict[str, float]):
+def test_optimiser_settings_must_be_positive(change: dict[str, float]):
     with pytest.raises(InvalidInputError, match="must be positive"):
         dataclasses.replace(RECIPE, **change)
 
 
-def test_exported_heads_are_those_of_the_network(tmp_path: Path):
+def test_exported_heads_match_the_network(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, epochs=2), seeds=(5, 3))
     train(run, tmp_path / "a")
     export(tmp_path / "a", tmp_path / "heads", seed=3, epoch=1)
@@ -289,7 +289,7 @@ def test_exported_heads_are_those_of_the_network(tmp_path: Path):
         models.read(checkpoint).embedding(np.array([1]))
 
 
-def test_the_command_trains_goes_on_and_compares(cli: CLI, tmp_path: Path):
+def test_train_runs_resumes_and_compares(cli: CLI, tmp_path: Path):
     plugin = str(shutil.copy(templates()["task"], tmp_path / "mine.py"))
     start = ("train", "start", "pairs2", "--epochs", "2", "--batch", "20", "--seeds")
     (tmp_path / "mine.py").write_text(

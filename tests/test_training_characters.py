@@ -105,7 +105,7 @@ def test_verses_are_read_from_an_installed_package_in_their_order(
     forget()
 
 
-def test_a_text_that_is_not_there_says_what_to_install(
+def test_a_missing_text_gives_the_install_command(
     written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = written(["a b"])
@@ -120,7 +120,7 @@ def test_a_text_that_is_not_there_says_what_to_install(
         _bible.verses("k")
 
 
-def test_windows_are_cut_from_chapters_one_after_another(letters: list[str]):
+def test_windows_are_consecutive_parts_of_chapters(letters: list[str]):
     task = Characters(**SMALL)
     text = task.samples()["text"]
     assert text.dtype == np.uint8
@@ -130,7 +130,7 @@ def test_windows_are_cut_from_chapters_one_after_another(letters: list[str]):
     assert shown == cut
 
 
-def test_whole_chapters_examine_and_each_fold_has_others(letters: list[str]):
+def test_each_fold_tests_on_other_whole_chapters(letters: list[str]):
     task = Characters(**SMALL)
     lengths = [len(text) // 17 for text in letters]
     owner = np.repeat(np.arange(CHAPTERS), lengths)
@@ -144,7 +144,7 @@ def test_whole_chapters_examine_and_each_fold_has_others(letters: list[str]):
     np.testing.assert_array_equal(splits[5].test, splits[0].test)
 
 
-def test_options_that_cannot_work_are_refused(letters: list[str]):
+def test_invalid_text_options_are_rejected(letters: list[str]):
     for options in ({"context": 1}, {"layers": 0}, {"windows": 0}):
         with pytest.raises(InvalidInputError, match="`context` must be at least 2"):
             Characters(**options)
@@ -155,7 +155,7 @@ def test_options_that_cannot_work_are_refused(letters: list[str]):
 
 
 @pytest.mark.parametrize("name", CAUSAL)
-def test_no_score_changes_by_a_bit_for_a_later_character(
+def test_later_characters_do_not_change_scores(
     name: str, letters: list[str], key: PRNGKey, rng: np.random.Generator
 ):
     """Each character in turn, of networks whose heads look sharply."""
@@ -175,7 +175,7 @@ def test_no_score_changes_by_a_bit_for_a_later_character(
 
 
 @pytest.mark.parametrize("name", LEAKING)
-def test_attention_that_looks_ahead_is_refused(
+def test_non_causal_attention_is_rejected(
     name: str, letters: list[str], tmp_path: Path
 ):
     recipe = Recipe(epochs=1, batch=4, rate=1e-3)
@@ -205,7 +205,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
 
 
 @pytest.mark.slow
-def test_what_the_character_before_decides_is_learned(written: Written, tmp_path: Path):
+def test_a_first_order_text_is_learned(written: Written, tmp_path: Path):
     """In abacabac… it takes two characters to tell the next."""
     written(["abac" * 30] * CHAPTERS)
     recipe = Recipe(epochs=2, batch=8, rate=3e-3)
@@ -217,7 +217,7 @@ def test_what_the_character_before_decides_is_learned(written: Written, tmp_path
     assert max(log[-1]["test"]["loss"]) < by_one / 2
 
 
-def test_the_text_is_that_of_king_james():
+def test_the_installed_text_is_king_james():
     try:
         distribution(_bible.PACKAGE)
     except PackageNotFoundError:

@@ -41,7 +41,7 @@ def numbers(folder: Path, epoch: int, name: str) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_a_number_falls_after_its_epoch_and_no_other(tmp_path: Path):
+def test_a_parameter_is_annealed_at_its_milestones_only(tmp_path: Path):
     train(cooled(), tmp_path / "a")
     for epoch, temperature in ((0, 0.8), (1, 0.8), (2, 0.4), (3, 0.2)):
         np.testing.assert_allclose(
@@ -50,7 +50,7 @@ def test_a_number_falls_after_its_epoch_and_no_other(tmp_path: Path):
         np.testing.assert_allclose(numbers(tmp_path / "a", epoch, "tau"), 0.1)
 
 
-def test_until_it_falls_networks_are_those_of_a_constant(tmp_path: Path):
+def test_before_the_first_milestone_annealing_changes_nothing(tmp_path: Path):
     logs = [
         train(cooled(cooling), tmp_path / name).log
         for name, cooling in (("falls", COOLING), ("stays", None))
@@ -59,7 +59,7 @@ def test_until_it_falls_networks_are_those_of_a_constant(tmp_path: Path):
     assert logs[0][2] != logs[1][2]
 
 
-def test_cooling_interrupted_ends_with_the_same_bytes(tmp_path: Path):
+def test_interrupted_annealing_ends_with_the_same_bytes(tmp_path: Path):
     class Interrupted(Exception): ...
 
     def interrupt(step: Any) -> None:
@@ -74,7 +74,7 @@ def test_cooling_interrupted_ends_with_the_same_bytes(tmp_path: Path):
     assert resume(tmp_path / "cut") == whole  # its digests too
 
 
-def test_a_spec_with_cooling_is_read_again_and_others_do_not_name_it():
+def test_annealing_round_trips_and_is_stored_only_if_set():
     assert TrainSpec.from_json(cooled().as_json()) == cooled()
     assert "cooling" not in spec().as_json()  # records of before are found
 
@@ -90,32 +90,32 @@ def test_a_spec_with_cooling_is_read_again_and_others_do_not_name_it():
         (Annealing("temperature", np.nan, after=1), "between 0 and 1; got nan"),
     ],
 )
-def test_a_cooling_that_cannot_be_is_refused(cooling: Annealing, message: str):
+def test_invalid_annealing_is_rejected(cooling: Annealing, message: str):
     with pytest.raises(InvalidInputError, match=message):
         Recipe(epochs=3, batch=1, rate=1.0, cooling=cooling)
 
 
-def test_what_an_attention_has_not_cannot_cool(tmp_path: Path):
+def test_annealing_a_missing_parameter_is_rejected(tmp_path: Path):
     with pytest.raises(InvalidInputError, match=r"`temperature`.*known: epsilon"):
         train(dataclasses.replace(cooled(), variant=Variant("softmax")), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
-def test_arrays_do_not_cool(tmp_path: Path):
+def test_annealing_an_array_is_rejected(tmp_path: Path):
     soft = Variant("esp-soft", SOFT, given=("directions",))
     recipe = dataclasses.replace(RECIPE, cooling=Annealing("directions", 0.5, after=0))
     with pytest.raises(InvalidInputError, match="no number `directions`"):
         train(spec(variant=soft, recipe=recipe), tmp_path / "a")
 
 
-def test_what_would_fall_to_nothing_is_refused(tmp_path: Path):
+def test_annealing_to_zero_is_rejected(tmp_path: Path):
     """Before anything is taught: sorts of temperature zero are no numbers."""
     with pytest.raises(InvalidInputError, match=r"fall to .*e-42.* nearer to 1"):
         train(cooled(Annealing("temperature", 3e-21, after=1)), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
-def test_what_is_hidden_stays_so(tmp_path: Path):
+def test_evaluation_keeps_the_causal_mask(tmp_path: Path):
     """Softmax under the mask of the networks is their own attention."""
     train(spec(variant=Variant("softmax", mask="causal")), tmp_path / "a")
     own, other = evaluate(tmp_path / "a"), evaluate(tmp_path / "a", Variant("softmax"))
@@ -123,7 +123,7 @@ def test_what_is_hidden_stays_so(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_softmax_is_sinkhorn_of_one_half_step(tmp_path: Path):
+def test_softmax_equals_sinkhorn_of_one_half_step(tmp_path: Path):
     train(spec("softmax"), tmp_path / "a")
     own = evaluate(tmp_path / "a")
     one = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 1}))
@@ -135,7 +135,7 @@ def test_softmax_is_sinkhorn_of_one_half_step(tmp_path: Path):
 @pytest.mark.slow
 @pytest.mark.slow_cases("given0")
 @pytest.mark.parametrize("given", [(), ("directions",)])
-def test_hard_sorts_are_soft_ones_without_temperature(
+def test_hard_sorts_equal_soft_sorts_at_zero_temperature(
     given: tuple[str, ...], tmp_path: Path
 ):
     """On the slices that were taught, or drawn and kept."""
@@ -154,13 +154,13 @@ def test_hard_sorts_are_soft_ones_without_temperature(
     assert np.abs(losses[0] - losses[2]).max() > 1e-3
 
 
-def test_an_attention_with_other_arrays_is_refused(tmp_path: Path):
+def test_an_attention_with_other_arrays_is_rejected(tmp_path: Path):
     train(spec("softmax"), tmp_path / "a")
     with pytest.raises(InvalidInputError, match="the arrays of the trained `softmax`"):
         evaluate(tmp_path / "a", VARIANTS["esp-soft"])
 
 
-def test_the_command_cools_and_examines(cli: CLI, tmp_path: Path):
+def test_train_anneals_and_evaluates(cli: CLI, tmp_path: Path):
     start = (
         "train start patches --attention esp-soft --options slices=2,power=1 "
         "--task-options patch=28 --epochs 2 --batch 1000 --seeds 0,1 "

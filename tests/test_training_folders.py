@@ -89,7 +89,7 @@ def shown(place: Path) -> dict[str, bytes | str]:
     return {**stacks, **{n: a.tobytes() for n, a in state.items()}, "": repr(record)}
 
 
-def test_every_flipped_bit_is_found_or_changes_nothing(place: Path):
+def test_every_flipped_bit_is_detected_or_harmless(place: Path):
     draw, truth, refused = random.Random(7), shown(place), 0
     files = sorted(file for file in place.iterdir() if file.stat().st_size)
     for index in range(FLIPS):
@@ -151,7 +151,7 @@ def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object])
         (lambda body: body.update(spec=[]), "`spec`: "),
     ],
 )
-def test_a_forged_record_is_told_in_a_line(
+def test_a_forged_record_gives_one_line(
     place: Path, change: Callable[..., object], message: str
 ):
     forged(place, change)
@@ -161,14 +161,14 @@ def test_a_forged_record_is_told_in_a_line(
     assert "\n" not in str(caught.value)
 
 
-def test_forged_options_of_a_task_are_refused(place: Path):
+def test_forged_options_of_a_task_are_rejected(place: Path):
     forged(place, lambda body: body["spec"].update(options={"count": 200.5}))
     with pytest.raises(InvalidInputError, match=r"`count` .* type of its default, 600"):
         resume(place)
 
 
 @pytest.mark.parametrize("length", [0, 4, 100])
-def test_weights_that_were_cut_are_not_read(place: Path, length: int):
+def test_truncated_weights_are_rejected(place: Path, length: int):
     file = place / "weights-0001.safetensors"
     file.write_bytes(file.read_bytes()[:length])
     for read in (
@@ -180,7 +180,7 @@ def test_weights_that_were_cut_are_not_read(place: Path, length: int):
             read()
 
 
-def test_only_weights_that_were_committed_are_named(place: Path):
+def test_only_committed_weights_are_listed(place: Path):
     for name in ("weights-final", "weights-", "weights-0099", "weights-01-02"):
         (place / f"{name}.safetensors").write_bytes(b"somebody else's")
     assert TrainFolder(place).epochs == [0, 1]
@@ -188,7 +188,7 @@ def test_only_weights_that_were_committed_are_named(place: Path):
         export(place, place / "out", seed=0, epoch=99)
 
 
-def test_weights_of_fewer_seeds_are_not_read(place: Path):
+def test_weights_with_missing_seeds_are_rejected(place: Path):
     folder = TrainFolder(place)
     one = {n: a[:1] for n, a in folder.read("weights-0001.safetensors").items()}
     name, digest = folder.write("weights-0001.safetensors", one)
@@ -197,7 +197,7 @@ def test_weights_of_fewer_seeds_are_not_read(place: Path):
         folder.weights(1, 1)
 
 
-def test_a_start_that_was_killed_can_be_started(tmp_path: Path):
+def test_a_training_killed_at_the_start_can_be_restarted(tmp_path: Path):
     left = tmp_path / "a"
     left.mkdir()
     for name in ("lock", "weights-0000.safetensors", "state-0000.safetensors"):
@@ -213,7 +213,7 @@ def test_a_start_that_was_killed_can_be_started(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "weights-0004.safetensors", "state-1"])
-def test_what_others_put_there_is_kept(tmp_path: Path, name: str):
+def test_foreign_files_in_a_training_are_kept(tmp_path: Path, name: str):
     (tmp_path / name).write_text("mine")
     with pytest.raises(InvalidInputError, match="contains other files"):
         train(spec(), tmp_path)
@@ -222,7 +222,7 @@ def test_what_others_put_there_is_kept(tmp_path: Path, name: str):
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
 
 
-def test_one_of_two_writers_is_refused(place: Path):
+def test_one_of_two_writers_is_rejected(place: Path):
     before = (place / "training.json").read_bytes()
     refused = pytest.raises(StoreError, match="being written by another process")
     with TrainFolder(place).lock(), refused:
@@ -230,7 +230,7 @@ def test_one_of_two_writers_is_refused(place: Path):
     assert (place / "training.json").read_bytes() == before
 
 
-def test_a_start_writes_over_no_training_that_came_between(
+def test_a_start_does_not_overwrite_a_concurrent_training(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Another process begins and ends the same training while this one compiles."""
@@ -272,7 +272,7 @@ def test_a_folder_of_an_older_version_is_read_with_a_note(place: Path, cli: CLI)
         resume(place)
 
 
-def test_a_training_goes_on_by_its_own_plugin_alone(place: Path, cli: CLI):
+def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
     mine, new = place.with_name("mine.py"), place.with_name("new.py")
     for file in (mine, new):
         file.write_text(f"open('ran {file.name}', 'w')")
@@ -296,7 +296,7 @@ def test_a_training_goes_on_by_its_own_plugin_alone(place: Path, cli: CLI):
     assert not list(place.parent.glob("ran*"))
 
 
-def test_a_task_that_is_not_there_names_its_plugin(place: Path, cli: CLI):
+def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
     forged(place, lambda body: body["spec"].update(task="theirs"))
     done = cli("train", "show", "a")
     assert (done.code, "no task `theirs`" in done.err) == (2, True)
@@ -307,7 +307,7 @@ def test_a_task_that_is_not_there_names_its_plugin(place: Path, cli: CLI):
         assert (done.code, done.err.count("\n")) == (3, 1)
 
 
-def test_measures_that_are_no_numbers_end_a_training(tmp_path: Path):
+def test_a_non_finite_metric_stops_a_training(tmp_path: Path):
     """The one step of an epoch has a finite loss, and ruins the weights."""
     recipe = Recipe(epochs=1, batch=160, rate=1e38)
     with pytest.raises(SimulationError, match="measure after epoch 1 is not finite"):
@@ -315,7 +315,7 @@ def test_measures_that_are_no_numbers_end_a_training(tmp_path: Path):
     assert TrainFolder(tmp_path / "a").record().epoch == 0
 
 
-def test_seeds_are_those_that_keys_tell_apart():
+def test_seeds_must_give_distinct_keys():
     pairs()
     with pytest.raises(InvalidInputError, match="from 0 to 2³²"):
         spec(seeds=(0, 2**32))
@@ -337,14 +337,14 @@ def test_options_have_the_type_of_their_defaults(task: str, options: dict[str, A
         TrainSpec(task, VARIANTS["softmax"], RECIPE, (0,), options).build_task()
 
 
-def test_times_that_were_damaged_begin_anew(place: Path):
+def test_damaged_timings_are_reset(place: Path):
     for content in ("{", "[1]", '"x"', "\udcff"):
         (place / "seconds.json").write_bytes(content.encode(errors="surrogateescape"))
         TrainFolder(place).note_seconds(1, 2.5)
         assert json.loads((place / "seconds.json").read_text()) == {"1": 2.5}
 
 
-def test_plugins_of_one_name_are_refused(tmp_path: Path):
+def test_plugins_of_one_name_are_rejected(tmp_path: Path):
     files = []
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

@@ -12,7 +12,7 @@ CASES = "--kills 4 --writers 1 --disks 2 --flips 10 --seed 5"
 
 
 @pytest.mark.slow
-def test_a_disturbed_training_ends_as_one_left_alone() -> None:
+def test_a_disturbed_training_ends_like_an_undisturbed_one() -> None:
     command = [sys.executable, str(SCRIPT), *CASES.split()]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [json.loads(line) for line in done.stdout.splitlines()]

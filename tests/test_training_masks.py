@@ -16,7 +16,7 @@ from meanfield.training import Encoder, Variant, pre_norm_block, self_attention
 
 
 @pytest.mark.parametrize("name", ["softmax", "differential", "l2"])
-def test_under_a_causal_mask_later_tokens_change_no_bit(
+def test_causal_masks_hide_later_tokens_bit_for_bit(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     options = VARIANTS[name].options if name in VARIANTS else {}
@@ -61,7 +61,7 @@ def test_a_first_token_far_from_the_others_costs_no_digits(rng: np.random.Genera
 
 @pytest.mark.parametrize("seen", [2, 4, 5])
 @pytest.mark.parametrize("name", ["softmax", "differential"])
-def test_rows_that_see_only_padding_are_zero_and_have_a_slope(
+def test_rows_of_padding_are_zero_with_finite_gradient(
     name: str, seen: int, rng: np.random.Generator, key: PRNGKey
 ):
     options = VARIANTS[name].options

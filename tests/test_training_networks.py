@@ -55,7 +55,7 @@ def output(part: Callable[..., Output], *measures: Points) -> Output:
 
 
 @pytest.mark.parametrize("name", sorted(attentions))
-def test_a_block_without_norms_is_one_euler_step_of_its_heads(
+def test_a_block_without_norms_is_one_euler_step(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS.get(name, Variant(name))
@@ -92,9 +92,7 @@ def test_padding_changes_nothing(
     np.testing.assert_allclose(out, output(encoder, bare).tokens.x, rtol=0, atol=1e-5)
 
 
-def test_a_causal_layer_tells_no_token_of_a_later_one(
-    rng: np.random.Generator, key: PRNGKey
-):
+def test_causal_layers_hide_later_tokens(rng: np.random.Generator, key: PRNGKey):
     variant = Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 3})
     layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     encoder = Encoder((pre_norm_block(layer, D), pre_norm_block(layer, D)))
@@ -107,7 +105,7 @@ def test_a_causal_layer_tells_no_token_of_a_later_one(
         assert not np.array_equal(changed[t:], out[t:])
 
 
-def test_heads_are_projections_around_the_matrix_of_the_library(
+def test_heads_apply_the_attention_matrix_of_the_library(
     rng: np.random.Generator, key: PRNGKey
 ):
     layer = in_double(self_attention(key, VARIANTS["softmax"], d=D, k=WIDTH, n_heads=1))
@@ -123,14 +121,14 @@ def test_heads_are_projections_around_the_matrix_of_the_library(
     np.testing.assert_allclose(output(layer, mu), expected, rtol=0, atol=1e-13)
 
 
-def test_an_attention_that_is_more_than_weights_is_refused():
+def test_attention_without_weights_is_rejected_as_a_head():
     variant = Variant("differential", {"normalised": True})
     with pytest.raises(UnsupportedError, match="does more than weight tokens"):
         variant.build_attention(jax.random.key(0), d=D, k=WIDTH)
 
 
 @pytest.mark.parametrize("name", sorted(attentions))
-def test_what_jumps_is_refused_and_the_rest_has_a_gradient(
+def test_discontinuous_attention_is_rejected_and_the_rest_has_gradients(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS.get(name, Variant(name))
@@ -151,7 +149,7 @@ CROSSING = sorted(set(VARIANTS) - {"sparse-sinkhorn"})
 
 
 @pytest.mark.parametrize("name", CROSSING)
-def test_heads_look_at_other_tokens_as_cross_attention_does(
+def test_cross_heads_match_cross_attention(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     layer = in_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
@@ -165,7 +163,7 @@ def test_heads_look_at_other_tokens_as_cross_attention_does(
 
 @pytest.mark.slow_cases("sinkhorn", "differential", "esp-soft")
 @pytest.mark.parametrize("name", CROSSING)
-def test_sets_have_no_order_and_padding_is_no_part_of_them(
+def test_set_networks_ignore_order_and_padding(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     keys = jax.random.split(key)
@@ -183,7 +181,7 @@ def test_sets_have_no_order_and_padding_is_no_part_of_them(
     np.testing.assert_allclose(seen(padded), seen(mu), rtol=0, atol=1e-11)
 
 
-def test_what_has_no_matrix_of_other_queries_says_so(
+def test_attention_without_cross_matrix_is_rejected(
     rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS["sparse-sinkhorn"]

@@ -28,7 +28,7 @@ SHORT = Sorting(length=2, taught=400, examined=50)
 SEEDS = 0, 1
 
 
-def test_targets_are_sorted_and_what_examines_is_up_to_twice_as_long():
+def test_targets_are_sorted_and_tests_are_up_to_twice_as_long():
     task = Sorting(length=6, taught=800, examined=40)
     items, split = task.samples(), task.split(3)
     for source, target, n in zip(*items.values(), strict=True):
@@ -60,17 +60,17 @@ def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
 @pytest.mark.parametrize(
     "options", [{"length": 0}, {"examined": 0}, {"taught": 0}, {"taught": 401}]
 )
-def test_what_cannot_work_is_refused(options: dict[str, int]):
+def test_invalid_sorting_options_are_rejected(options: dict[str, int]):
     with pytest.raises(InvalidInputError, match="got"):
         Sorting(**options)
 
 
-def test_more_blocks_than_places_are_refused(key: PRNGKey):
+def test_more_blocks_than_places_are_rejected(key: PRNGKey):
     with pytest.raises(InvalidInputError, match="at most 4, twice `length`"):
         SHORT.network(key, Variant("sparse-sinkhorn", {"blocks": 5}))
 
 
-def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
+def test_the_encoder_layers_are_exported(
     key: PRNGKey,
 ):
     arrays = arrays_by_name(SHORT.network(key, VARIANTS["softmax"]))
@@ -79,7 +79,7 @@ def test_of_an_encoder_and_a_decoder_the_layers_of_the_encoder_are_exported(
         layers_of(arrays_by_name(SHORT.network(key, VARIANTS["local"])), Path())
 
 
-def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
+def test_later_symbols_do_not_change_scores(key: PRNGKey):
     task = Sorting(length=4)
     network = in_single(task.network(key, VARIANTS["softmax"]))
     source, target = jnp.array([3, 1, 7, 1, 5, 0, 8, 8]), jnp.array([0, 1, 1, 3, 5, 7])
@@ -92,7 +92,7 @@ def test_a_symbol_changes_no_bit_of_scores_before_it(key: PRNGKey):
 
 @pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", VARIANTS)
-def test_symbols_after_the_length_change_nothing(name: str, key: PRNGKey):
+def test_padding_symbols_have_no_effect(name: str, key: PRNGKey):
     network = in_single(Sorting(length=4).network(key, VARIANTS[name]))
     source, target = jnp.array([3, 1, 7, 1, 5]), jnp.array([1, 1, 3, 5, 7, 8])
     longer = jnp.append(source, jnp.array([2, 8, 0]))
@@ -106,7 +106,7 @@ def test_symbols_after_the_length_change_nothing(name: str, key: PRNGKey):
 
 @pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", ["local", "sparse"])
-def test_every_length_has_a_slope(name: str, key: PRNGKey):
+def test_every_length_has_a_finite_gradient(name: str, key: PRNGKey):
     """Blocks without tokens, and sortings so sharp that weights underflow."""
     options = {"blocks": 4, "W_B": "normal:10"}
     sharp = Variant("sparse-sinkhorn", options)
@@ -150,7 +150,7 @@ def measured(epochs: int) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.slow
-def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
+def test_networks_learn_to_sort_at_training_length():
     _, _, losses = taught(8)
     assert np.all(losses[-1] < losses[0] / 2)
     measures = measured(8)
@@ -162,7 +162,7 @@ def test_networks_learn_to_sort_what_is_as_long_as_they_were_taught():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_all_places_right_is_written_right(seed: int):
+def test_teacher_forced_accuracy_implies_greedy_accuracy(seed: int):
     """A loop that asks the network for one symbol after another, and Python's edits."""
     _, state, _ = taught(8)
     take = lambda leaf: leaf[seed] if eqx.is_array(leaf) else leaf
@@ -205,7 +205,7 @@ def levenshtein(first: list[int], second: list[int]) -> int:
     )
 
 
-def test_edits_are_those_of_the_definition(rng: np.random.Generator):
+def test_edit_distance_matches_its_definition(rng: np.random.Generator):
     distance = jax.jit(edit_distance)
     for m, n in itertools.product(range(6), range(6)):
         first, second = rng.integers(0, 3, 6), rng.integers(0, 3, 6)

@@ -37,7 +37,7 @@ def test_patches_fill_images_and_folds_fill_the_digits():
 
 
 @pytest.mark.parametrize(("name", "atol"), [("sinkhorn", 0.0), ("esp-soft", 1e-6)])
-def test_one_token_looks_at_itself_alone(name: str, atol: float, key: PRNGKey):
+def test_a_single_patch_attends_to_itself(name: str, atol: float, key: PRNGKey):
     """Without a first token an image is one patch: all variants are one network."""
     task = Patches(patch=28, reading="mean")
     item = {name: jnp.asarray(array[3]) for name, array in task.samples().items()}
@@ -68,7 +68,7 @@ def _at(wide: np.ndarray, row: int, column: int) -> np.ndarray:
     return wide[row : row + 28, column : column + 28]
 
 
-def test_images_are_turned_as_scipy_turns_them(key: PRNGKey):
+def test_image_rotation_matches_scipy(key: PRNGKey):
     image = _mnist.digits()[0][1234]
     turns = []
     for one in jax.random.split(key, 8):
@@ -84,7 +84,7 @@ def test_images_are_turned_as_scipy_turns_them(key: PRNGKey):
     assert max(turns) > 5
 
 
-def test_few_images_fill_an_epoch_as_many_do():
+def test_small_training_sets_fill_an_epoch():
     few, many = Parity(count=40).split(2), Parity().split(2)
     assert len(few.train) == len(many.train) == 4000
     assert np.unique(few.train).tolist() == sorted(many.train[:40].tolist())
@@ -93,7 +93,7 @@ def test_few_images_fill_an_epoch_as_many_do():
         Parity(count=3000)
 
 
-def test_digits_that_are_not_there_say_what_to_install(
+def test_missing_digits_give_the_install_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     _mnist.digits.cache_clear()
@@ -108,7 +108,7 @@ def test_digits_that_are_not_there_say_what_to_install(
         _mnist.digits()
 
 
-def test_points_are_even_on_the_area_of_a_solid(rng: np.random.Generator):
+def test_points_are_uniform_on_the_surface(rng: np.random.Generator):
     """A box of edges 1, 2, 3: by face, and by place in a face."""
     solid = box((0.0, 0.0, 0.0), (1.0, 2.0, 3.0))
     count = 30_000
@@ -126,7 +126,7 @@ def test_points_are_even_on_the_area_of_a_solid(rng: np.random.Generator):
         assert stats.kstest(largest[:, axis], law).pvalue > 1e-4
 
 
-def test_points_on_a_ball_are_those_of_a_sphere(rng: np.random.Generator):
+def test_points_on_a_ball_lie_on_the_sphere(rng: np.random.Generator):
     """By Archimedes each coordinate is uniform; in triangles of 48 steps nearly so."""
     u = np.linspace(-np.pi / 2, np.pi / 2, 48)[:, None]
     v = np.linspace(-np.pi, np.pi, 96)[None, :]
@@ -159,7 +159,7 @@ def test_clouds_are_centred_and_of_variance_one():
     assert not set(split.train) & set(split.test)
 
 
-def test_clouds_are_turned_and_stretched_a_little(key: PRNGKey):
+def test_clouds_are_augmented_by_rotation_and_stretching(key: PRNGKey):
     """The map is that of a matrix whose singular values are the scales of axes."""
     frame = jnp.eye(3)
     for one in jax.random.split(key, 20):

@@ -77,7 +77,7 @@ def test_a_slice_is_the_trajectory_of_its_frames(
 
 
 @pytest.mark.parametrize("frames", [slice(None, None, -1), slice(0.5), slice("a", 2)])
-def test_a_slice_of_other_kinds_is_refused(run: Trajectory[Gaussian], frames: slice):
+def test_a_slice_of_other_kinds_is_rejected(run: Trajectory[Gaussian], frames: slice):
     with pytest.raises(WrongKindError, match="whole numbers and a positive step"):
         run[frames]
 
@@ -89,7 +89,7 @@ def test_real_frames_of_a_slice_are_counted(blown_up: Trajectory[Gaussian]):
     assert counts == [1, 1, 0]
 
 
-def test_flows_of_an_ensemble_are_taken_one_by_one(family: Trajectory[Gaussian]):
+def test_an_ensemble_trajectory_is_indexed_by_member(family: Trajectory[Gaussian]):
     for i, start in enumerate((1.0, 2.0)):
         expected = start / (1 + 2 * start * TIMES)
         np.testing.assert_allclose(variances(family.member(i)), expected, rtol=1e-8)
@@ -125,7 +125,7 @@ LONG = {"a density", "a plane density", "single precision"}
     "case",
     [pytest.param(c, marks=[pytest.mark.slow] if c in LONG else []) for c in CASES],
 )
-def test_its_dataset_is_that_of_the_run_stored(case: str, tmp_path: Path):
+def test_the_dataset_matches_the_stored_run(case: str, tmp_path: Path):
     spec = parse({"t": 1.0, "frames": 5, **CASES[case]})
     runs.execute(spec, out=tmp_path / "run")
     stored = meanfield.open(tmp_path / "run")
@@ -157,7 +157,7 @@ def test_a_flow_that_ended_early_ends_with_its_last_state(
     assert float(data["t_star"]) == pytest.approx(0.25, rel=1e-6)
 
 
-def test_there_is_no_dataset_inside_jit(run: Trajectory[Gaussian]):
+def test_datasets_are_rejected_inside_jit(run: Trajectory[Gaussian]):
     with pytest.raises(InvalidInputError, match="outside"):
         jax.jit(lambda r: r.to_xarray())(run)
 
@@ -174,7 +174,7 @@ def test_panels_draw_a_trajectory(run: Trajectory[Gaussian]):
     assert not hasattr(run.plot, "_repr_html_")
 
 
-def test_a_panel_takes_the_choices_of_a_look(run: Trajectory[Gaussian]):
+def test_panels_of_a_trajectory_accept_styles(run: Trajectory[Gaussian]):
     assert run.plot.spectrum(title="said", width=3.4).get_suptitle() == "said"
     inches = run.plot.spectrum(width="254mm").get_figwidth()
     assert inches == pytest.approx(10.0)
@@ -184,7 +184,7 @@ def test_a_panel_takes_the_choices_of_a_look(run: Trajectory[Gaussian]):
         run.plot.spectrum(colour="norm")
 
 
-def test_tokens_need_no_positions():
+def test_plotting_tokens_needs_no_positions():
     attention, _ = line(-1.0)
     tokens = Points.uniform(np.array([[1.0], [-1.0], [0.5]]))
     data = flow(attention, tokens, TIMES).to_xarray()

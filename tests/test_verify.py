@@ -54,7 +54,7 @@ def test_a_check_holds_or_is_violated_by_a_margin(
     assert (made.holds, made.violated) == (holds, violated)
 
 
-def test_gap_is_relative_to_the_reference_and_refuses_other_shapes() -> None:
+def test_gap_is_relative_and_rejects_other_shapes() -> None:
     made = gap("x", [1.0, 2.2], [1.0, 2.0], tolerance=0.05, why="")
     assert made.observed == pytest.approx(0.1)
     with pytest.raises(ValueError, match="Shapes"):
@@ -72,7 +72,7 @@ def test_an_identity_compares_both_sides_on_every_case() -> None:
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 2.0])
-def test_an_order_is_found_where_a_next_order_disturbs_it(power: float) -> None:
+def test_an_order_is_fitted_despite_the_next_order(power: float) -> None:
     eps = np.array([0.04, 0.02, 0.01, 0.005])
     errors = 3 * eps**power * (1 + eps)
     assert order("x", eps, errors, power).holds
@@ -80,7 +80,7 @@ def test_an_order_is_found_where_a_next_order_disturbs_it(power: float) -> None:
     assert order("x", eps, errors, power - 1).violated
 
 
-def test_a_z_score_of_a_fair_sample_is_small_and_of_a_biased_one_large(
+def test_z_scores_separate_fair_and_biased_samples(
     rng: np.random.Generator,
 ) -> None:
     sample = rng.normal(size=10_000)
@@ -97,7 +97,7 @@ def test_exact_transport_of_two_shifted_clouds_is_the_shift(
         assert wasserstein(x, x[::-1] + 3, p) == pytest.approx(3 * np.sqrt(2))
 
 
-def test_the_alternation_of_the_references_ends_at_the_plan_of_pot(
+def test_the_reference_alternation_converges_to_pots_plan(
     rng: np.random.Generator,
 ) -> None:
     scores, w, v = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(4)), np.full(5, 0.2)
@@ -133,7 +133,7 @@ def bump(free: dict) -> jnp.ndarray:
     return jnp.log(2.0) - jnp.sum((free["x"] - 0.3) ** 2)
 
 
-def test_an_ascent_finds_the_top_and_is_replayed_at_its_witness() -> None:
+def test_an_ascent_finds_the_maximum_and_is_replayed() -> None:
     import jax
 
     start = lambda key: {"x": jax.random.normal(key, (2,))}
@@ -145,7 +145,7 @@ def test_an_ascent_finds_the_top_and_is_replayed_at_its_witness() -> None:
     assert again.observed == pytest.approx(found.observed, rel=1e-12)
 
 
-def test_draws_follow_statement_name_and_seed_alone() -> None:
+def test_draws_depend_on_statement_and_seed_only() -> None:
     draw = lambda case, name: case.rng(name).normal()
     same = draw(Case("a:b", "quick", 3), "Q"), draw(Case("a:b", "full", 3), "Q")
     assert same[0] == same[1]
@@ -157,7 +157,7 @@ def test_draws_follow_statement_name_and_seed_alone() -> None:
     assert len({same[0], *others}) == 4
 
 
-def test_what_raises_has_failed_and_is_not_refuted() -> None:
+def test_an_exception_counts_as_failure_not_refutation() -> None:
     @registered_statement("test:raises", source="", claim="")
     def raises(case: Case) -> tuple[Check, ...]:
         raise ZeroDivisionError("no such number")
@@ -203,7 +203,7 @@ def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
         assert not verify_statement("test:halved").trials[1].passed
 
 
-def test_a_control_that_breaks_nothing_or_looks_at_nothing_is_noticed() -> None:
+def test_an_ineffective_control_is_reported() -> None:
     with halved() as one:
         with pytest.raises(
             TypeError, match=r"halved` has no keyword `part`; it has share"
@@ -219,7 +219,7 @@ BROKEN = [s for s in statements.values() if s.control and s.control.changes]
 
 
 @pytest.mark.parametrize("made", BROKEN, ids=lambda made: made.id)
-def test_what_a_control_breaks_has_another_default(made: Statement) -> None:
+def test_controls_change_a_keyword_default(made: Statement) -> None:
     assert made.control is not None
     keywords = inspect.signature(made.measure).parameters
     for name, value in made.control.changes.items():
@@ -229,7 +229,7 @@ def test_what_a_control_breaks_has_another_default(made: Statement) -> None:
             assert value != keywords[name].default
 
 
-def test_nearly_every_control_is_data() -> None:
+def test_controls_are_mostly_data() -> None:
     assert len(BROKEN) >= 109
 
 

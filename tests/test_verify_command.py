@@ -87,7 +87,7 @@ def plugin(tmp_path: Path, **values: float) -> Path:
         ({"printed": 1.09}, f"holds, but its misprint {LITTLE}: 1.09, where {NEEDED}"),
     ],
 )
-def test_the_exit_code_is_six_unless_all_went_as_it_must(
+def test_the_exit_code_is_6_unless_everything_is_as_expected(
     cli: Callable[..., Finished], tmp_path: Path, values: dict, verdict: str
 ) -> None:
     file = plugin(tmp_path, **values)
@@ -103,7 +103,7 @@ def test_the_exit_code_is_six_unless_all_went_as_it_must(
 
 
 @pytest.mark.parametrize("relation", ["<=", ">=", "="])
-def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
+def test_violation_range_starts_where_a_check_is_violated(
     relation: Relation,
 ):
     """The number in the words is read back."""
@@ -116,13 +116,13 @@ def test_what_would_refute_a_check_is_where_it_begins_to_be_violated(
     assert not made._replace(observed=edge - away).violated
 
 
-def test_a_relation_that_does_not_exist_is_refused():
+def test_an_unknown_relation_is_rejected():
     unknown = Check("a number", 2.0, "≤", 1.0, 0.25, "chosen")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidInputError, match="`<=`, `>=` or `=`; got `≤`"):
         assert unknown.holds
 
 
-def test_the_table_shows_the_check_that_went_wrong() -> None:
+def test_the_table_shows_the_failing_check() -> None:
     made = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
     strong = {**made, "label": "far", "observed": 9.0, "violated": True}
     weak = {**made, "label": "near", "observed": 1.5, "violated": False}
@@ -130,7 +130,7 @@ def test_the_table_shows_the_check_that_went_wrong() -> None:
     assert _decisive_check({"role": "control", "checks": [strong]}) is strong
 
 
-def test_bad_requests_are_one_line_each(
+def test_invalid_requests_give_one_line(
     cli: Callable[..., Finished], tmp_path: Path
 ) -> None:
     other, damaged, full = (tmp_path / name for name in ("other", "damaged", "full"))
@@ -161,7 +161,7 @@ def test_bad_requests_are_one_line_each(
         assert not done.out
 
 
-def test_explain_says_all_about_one_statement(cli: Callable[..., Finished]) -> None:
+def test_explain_describes_a_statement_completely(cli: Callable[..., Finished]) -> None:
     done = cli("verify", "explain", "castin2025:lemma-4.1")
     assert done.code == 0
     for word in ("claim", "hypotheses", "protocol", "control", "tolerance", "holds"):
@@ -169,7 +169,7 @@ def test_explain_says_all_about_one_statement(cli: Callable[..., Finished]) -> N
     assert "Lemma 4.1" in done.out
 
 
-def test_two_processes_find_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
+def test_two_processes_give_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
     ids = ("tay2020:F_r-F_c", "castin2025:sec-2.2-gaussian")
     one = json.loads(cli("verify", *ids, "--json").out)
     two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)

@@ -83,7 +83,7 @@ def test_every_call_is_answered_by_its_number_in_few_processes(tmp_path: Path) -
     assert (tmp_path / "log").read_text() == "ready\n" * 2
 
 
-def test_what_a_call_raises_is_raised_here_and_others_are_made() -> None:
+def test_exceptions_of_a_call_are_raised_and_other_calls_finish() -> None:
     with Processes[int](1) as pool:
         pool.submit(refuse, 3)
         pool.submit(double, 4)
@@ -102,7 +102,7 @@ def test_what_a_call_raises_is_raised_here_and_others_are_made() -> None:
         (partial(leave_in_words, ""), "exit code 3"),
     ],
 )
-def test_a_lost_process_is_told_and_replaced(call: Callable, words: str) -> None:
+def test_a_lost_process_is_reported_and_replaced(call: Callable, words: str) -> None:
     with Processes(1) as pool:
         for function in (call, identity, identity):
             pool.submit(function)
@@ -112,7 +112,7 @@ def test_a_lost_process_is_told_and_replaced(call: Callable, words: str) -> None
     assert others[0].result == others[1].result != os.getpid()
 
 
-def test_an_interrupt_of_a_process_is_none_of_this_one() -> None:
+def test_an_interrupt_of_a_worker_does_not_interrupt_the_caller() -> None:
     with Processes(1) as pool:
         pool.submit(die, signal.SIGINT)
         pool.submit(identity)
@@ -141,7 +141,7 @@ def test_a_process_has_the_path_of_this_one_and_the_environment_given() -> None:
     assert answer.result == (sys.path, "here")
 
 
-def test_patience_ends_and_so_does_the_work(tmp_path: Path) -> None:
+def test_a_timeout_stops_the_work(tmp_path: Path) -> None:
     begin = time.monotonic()
     with Processes(1) as pool:
         pool.submit(at_work, str(tmp_path), "slow")
@@ -154,7 +154,7 @@ def test_patience_ends_and_so_does_the_work(tmp_path: Path) -> None:
     assert all(gone(pid) for pid in begun(tmp_path))
 
 
-def test_processes_end_with_one_that_is_killed(tmp_path: Path) -> None:
+def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     root = str(Path(__file__).parent.parent)
     code = PARENT.format(folder=str(tmp_path))
     environment = {**os.environ, "PYTHONPATH": f"{root}:{root}/tests"}
@@ -166,7 +166,7 @@ def test_processes_end_with_one_that_is_killed(tmp_path: Path) -> None:
     assert ended()
 
 
-def test_threads_are_not_waited_for_and_what_has_not_begun_is_dropped() -> None:
+def test_threads_are_not_awaited_and_pending_calls_dropped() -> None:
     made: list[int] = []
     begin = time.monotonic()
     with threads(1) as pool:
