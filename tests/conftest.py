@@ -48,9 +48,9 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 LONGEST = {
     "test_theorems.py",
     "test_grid_coverage.py",
-    "test_documented.py",
+    "test_page_examples.py",
     "test_chebyshev_flows.py",
-    "test_cli_manners.py",
+    "test_cli_usability.py",
 }
 # A module drops its programs at its end; the next, and the other worker, read from disk
 # what they share with it. The commands keep that folder small.

@@ -26,11 +26,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from faults_checks import Truth, faults_of, read_faults
 from faults_commands import COMMANDS, DOCUMENTED, SPEC, SWEEP, inside, whole
 from faults_damage import DAMAGES, absurd_record, absurd_sweep, tree
-from faults_judging import Truth, faults_of, read_faults
-from faults_killing import full_disk, kill, removal
-from faults_together import kill_group, kill_pool, prepare_groups, prepare_pools
+from faults_kills import full_disk, kill, removal
+from faults_processes import kill_group, kill_pool, prepare_groups, prepare_pools
 
 
 def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from faults_checks import faults_of
 from faults_commands import DOCUMENTED, Finished, child, inside, wait, whole
 from faults_damage import flip
-from faults_judging import faults_of
 
 EPOCHS, FEW = 200, 4
 OPTIONS = "--batch 20 --seeds 0:2 --task-options count=100 --plugin mine.py"

@@ -25,8 +25,8 @@ from types import FrameType
 from typing import Any
 
 from fuzzing_cases import Case, cases
-from growth import Held, growth, held, rounds
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from memory_growth import Held, growth, held, rounds
 
 from meanfield.cli import main
 

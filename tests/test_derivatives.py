@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attack_oracle import Head, sinkhorn_energy, velocities
 from helpers import orthogonal
 from jaxtyping import Array
+from stress_reference import Head, sinkhorn_energy, velocities
 
 from meanfield._derivatives import custom_derivative
 from meanfield.attention import Attention, Sinkhorn, attentions

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy
-from extending import CLI, PAGE, ROOT, commands, done, loaded
+from extending_page import CLI, PAGE, ROOT, commands, done, loaded
 from helpers import assert_close
 
 from meanfield import runs

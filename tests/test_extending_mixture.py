@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy
 import xarray as xr
-from extending import loaded
+from extending_page import loaded
 from mixture_reference import integrated
 
 from meanfield import runs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from extending import CLI, commands, done, loaded
+from extending_page import CLI, commands, done, loaded
 from mixture_reference import integrated, of_all
 from PIL import Image, ImageSequence
 

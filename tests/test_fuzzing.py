@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from growth import Held, growth
+from memory_growth import Held, growth
 
 FUZZER = Path(__file__).with_name("fuzzing.py")
 

@@ -1,11 +1,11 @@
 """The doubts about flows on grids are bars: they cover what is known otherwise."""
 
-import doubt_oracles as lines
-import doubt_plane_oracles as planes
+import line_reference as lines
 import numpy as np
+import plane_reference as planes
 import pytest
-from doubt_coverage import FAMILIES, measured
-from doubt_problems import LINES, Family, problem_on_line
+from error_estimate_coverage import FAMILIES, measured
+from line_problems import LINES, Family, problem_on_line
 
 SEEN = 1e-4  # an error worth comparing bars with: below, all is well
 PLACE = np.array([0.3, -0.2]), np.array([[0.7, 0.2], [-0.1, 0.5]])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Finished
-from live_parts import HERE, NODE, answered, needs_node
+from live_node import HERE, NODE, answered, needs_node
 
 from meanfield.pages.live import HIDDEN_KEYS, UNSUPPORTED_KEYS
 from meanfield.pages.live._page import FOLDER

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser import Browser, needs_browser
-from live_parts import NAMES, ROWS
+from live_node import NAMES, ROWS
 from test_live import data_of
 
 from meanfield.cli import main

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from live_parts import answered, needs_node, problem
+from live_node import answered, needs_node, problem
 from plotting_data import points
 
 from meanfield.plotting.reading.data import cloud

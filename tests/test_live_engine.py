@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.integrate
-from live_parts import NAMES, ROWS, answered, from_node, needs_node
+from live_node import NAMES, ROWS, answered, from_node, needs_node
 from live_table import CASES, row
 
 STILL = [row for row in ROWS if not row["problem"]["noise"]]

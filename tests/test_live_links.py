@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from live_parts import from_node, needs_node
+from live_node import from_node, needs_node
 
 pytestmark = needs_node
 Law = dict[str, Any]

@@ -10,7 +10,7 @@ import xarray as xr
 from density_data import line
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
-from movie_parts import (
+from movie_data import (
     SHORT,
     TALL,
     WIDE,

@@ -8,11 +8,11 @@ import pytest
 import xarray as xr
 from conftest import Finished
 from density_data import SHEAR, TIMES, line, masked, plane, swarm, swarmed
+from figure_contents import rendered
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from picture_parts import rendered
 from PIL import Image, ImageSequence
 from scipy.stats import norm
 

@@ -7,11 +7,11 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
+from figure_contents import entries, rendered
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 from numpy.random import Generator
-from picture_parts import entries, rendered
 from plotting_data import (
     Maker,
     edge_cases,

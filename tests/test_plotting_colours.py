@@ -6,13 +6,13 @@ import density_data
 import matplotlib as mpl
 import numpy as np
 import pytest
+from figure_contents import entries, lightness
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.random import Generator
-from picture_parts import entries, lightness
 from plotting_data import moving_gaussian, points, shrinking, sweep
 
 from meanfield.endings import Status

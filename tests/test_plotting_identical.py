@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from figure_contents import rendered
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from picture_parts import rendered
 from plotting_data import points
 
 from meanfield.errors import InvalidInputError

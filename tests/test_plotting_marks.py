@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import xarray as xr
 from comparison_data import comparison
+from figure_contents import entries, marks, outside
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.random import Generator
-from picture_parts import entries, marks, outside
 from plotting_data import points, sweep
 from test_plotting_cone import escaping_to
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from stand_ins import experiment
+from stub_experiment import experiment
 
 import meanfield
 from experiments.gallery import FOLDER, page

@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from stand_ins import experiment
+from stub_experiment import experiment
 
 from experiments.gallery import page
 from meanfield.reproduce import Case, reproduce

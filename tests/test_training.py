@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import Finished
-from extending import CLI
+from extending_page import CLI
 from jaxtyping import Array
 from scipy import special, stats
 from training_cases import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extending import CLI
+from extending_page import CLI
 from training_cases import RECIPE, VARIANTS, pairs, spec
 
 from meanfield.errors import (

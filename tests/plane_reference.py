@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from doubt_oracles import Density, Moments, Nodes
+from line_reference import Density, Moments, Nodes
 from scipy.integrate import solve_ivp
 from scipy.special import expit, ive
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attack_oracle import interaction_energy, sinkhorn_energy
 from jaxtyping import Array
+from stress_reference import interaction_energy, sinkhorn_energy
 
 from meanfield.energies import GradientFlow, dissipation, energies
 from meanfield.fields import Affine

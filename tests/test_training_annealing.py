@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from extending import CLI
+from extending_page import CLI
 from training_cases import RECIPE, VARIANTS, spec
 
 from meanfield.errors import InvalidInputError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Finished
-from documented import typed_here
+from page_examples import typed_here
 
 from meanfield._folders import templates
 from meanfield.attention import attentions

@@ -1,13 +1,11 @@
-"""Random flows in the plane whose moments are known otherwise, as doubt_problems."""
+"""Random flows in the plane whose moments are known by other means."""
 
 from typing import Any
 
-import doubt_oracles as lines
-import doubt_plane_oracles as oracles
+import line_reference as lines
 import numpy as np
-from doubt_oracles import Moments
-from doubt_plane_oracles import PlaneLaw
-from doubt_problems import (
+import plane_reference as oracles
+from line_problems import (
     Family,
     Generator,
     Problem,
@@ -16,6 +14,8 @@ from doubt_problems import (
     log,
     moments_on_line,
 )
+from line_reference import Moments
+from plane_reference import PlaneLaw
 
 from meanfield.measures.laws import Law
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bert_reference import TEXT, write
 from conftest import Finished
-from doubt_oracles import by_tokens, uniform
+from line_reference import by_tokens, uniform
 
 from meanfield import runs
 from meanfield.cli.jobs._report import describe_error_estimate

@@ -7,7 +7,7 @@ from density_data import line
 from matplotlib.collections import PathCollection
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
-from movie_parts import SHORT, TALL, WIDE, blown_up, one_stays, said, staged
+from movie_data import SHORT, TALL, WIDE, blown_up, one_stays, said, staged
 from numpy.random import Generator
 from plotting_data import points, shrinking
 

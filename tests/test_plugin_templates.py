@@ -6,7 +6,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from extending import CLI, ROOT, commands, done, loaded
+from extending_page import CLI, ROOT, commands, done, loaded
 from helpers import assert_close
 
 from meanfield import Points, attentions, flow, runs

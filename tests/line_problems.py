@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import doubt_oracles as oracles
+import line_reference as oracles
 import numpy as np
-from doubt_oracles import LineLaw, Moments
+from line_reference import LineLaw, Moments
 
 from meanfield.measures.laws import Law
 

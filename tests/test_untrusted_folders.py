@@ -204,7 +204,7 @@ def test_the_users_plugin_is_executed_instead_of_the_stored_one(
     cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """One of the same bytes may find a stranger's files beside it."""
-    monkeypatch.setattr("test_strangers.PAYLOAD", WHOSE)
+    monkeypatch.setattr("test_untrusted_folders.PAYLOAD", WHOSE)
     mine = tmp_path / "mine" / "payload.py"
     mine.parent.mkdir()
     mine.write_text(WHOSE)

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from faults_checks import Truth, aftermath, arrays, faults_of
 from faults_commands import COMMANDS, ENDED, PATIENCE, child, wait, whole
-from faults_judging import Truth, aftermath, arrays, faults_of
 from processes import gone, seconds_of
 
 

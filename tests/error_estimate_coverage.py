@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from doubt_plane import PLANES, problem_in_plane
-from doubt_problems import LINES, Family, Problem, problem_on_line
+from line_problems import LINES, Family, Problem, problem_on_line
+from plane_problems import PLANES, problem_in_plane
 
 import meanfield
 from meanfield.endings import Status

@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from movie_parts import (
+from movie_data import (
     SHORT,
     WIDE,
     blown_up,

@@ -11,7 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from attack_oracle import (
+from flow_cases import RTOL
+from helpers import assert_close
+from jaxtyping import Array
+from scipy.integrate import solve_ivp
+from stress_reference import (
     Head,
     interaction_energy,
     moments,
@@ -19,10 +23,6 @@ from attack_oracle import (
     solved,
     velocities,
 )
-from flow_cases import RTOL
-from helpers import assert_close
-from jaxtyping import Array
-from scipy.integrate import solve_ivp
 
 from meanfield.attention import Attention, attentions
 from meanfield.dynamics import Heads, Layers, Sum, stack_trees

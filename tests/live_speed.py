@@ -1,4 +1,4 @@
-"""How fast pages integrate and draw, in Chromium: `python tests/live_rates.py FOLDER`.
+"""How fast pages integrate and draw, in Chromium: `python tests/live_speed.py FOLDER`.
 
 A line for each page: its size, when it first drew, its steps and frames in a second.
 """

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 from comparison_data import comparison
+from figure_contents import entries, mark, outside, seen
 from matplotlib.figure import Figure
 from numpy.random import Generator
-from picture_parts import entries, mark, outside, seen
 from plotting_data import (
     SPEC,
     ensemble,

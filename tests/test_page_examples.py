@@ -4,7 +4,16 @@ import re
 from pathlib import Path
 
 import pytest
-from documented import GALLERY, GUIDE, ROOT, agree, blocks, commands, furnished, tried
+from page_examples import (
+    GALLERY,
+    GUIDE,
+    ROOT,
+    agree,
+    blocks,
+    commands,
+    furnished,
+    tried,
+)
 
 README = ROOT / "README.md"
 PAGES = [README, *GUIDE, *GALLERY]  # docs/extending.md has tests of its own

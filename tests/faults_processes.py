@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from faults_checks import Truth, arrays, faults_of, litter, prefix_faults
 from faults_commands import ENDED, LOOK, SPEC, Finished, child, wait, whole
-from faults_judging import Truth, arrays, faults_of, litter, prefix_faults
-from faults_killing import frames_of
+from faults_kills import frames_of
 from processes import gone, is_at_work, processes_in, seconds_of
 
 from meanfield.errors import MeanfieldError

@@ -9,12 +9,12 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
+from figure_contents import lightness, seen
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from numpy.random import Generator
-from picture_parts import lightness, seen
 from PIL import Image
 from plotting_data import SPEC, ensemble, moving_gaussian, points, shrinking, sweep
 from test_plotting_truth import LOST, heaps, with_closure, with_energy
