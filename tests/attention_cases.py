@@ -61,7 +61,7 @@ def _weights(attention: Attention, mu: Points) -> jax.Array:
     return barycentre.weights()
 
 
-def biased(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:
+def biased_score(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:
     """A dot score with biases, and what it is in NumPy."""
     q, k = 0.3 * rng.normal(size=(2, len(p.Q)))
     score = Dot(p.Q, p.K, p.epsilon, query_bias=jnp.asarray(q), key_bias=jnp.asarray(k))

@@ -23,6 +23,6 @@ def comparison() -> Figure:
     states = {
         "points": shrinking(rng, frames=2).assign_coords(time=t),
         "gaussian": moving_gaussian(rng, frames=2).assign_coords(time=t),
-        "grid": density_data.plane(frames=2).assign_coords(time=t),
+        "grid": density_data.gaussian_in_plane(frames=2).assign_coords(time=t),
     }
     return draw_comparison(gaps, states)

@@ -59,14 +59,14 @@ if (PROGRAMS := cache_folder()) is not None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _few_programs() -> Iterator[None]:
+def _clear_programs_after_module() -> Iterator[None]:
     """Two thousand tests compile more programs than a process has memory maps for."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_plugins_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _isolate_plugin_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The list of plugins that were run is one of the tests alone."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
@@ -74,7 +74,7 @@ def _no_plugins_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
 
 
 @pytest.fixture(autouse=True)
-def _fewer_programs(request: pytest.FixtureRequest) -> Iterator[None]:
+def _clear_programs_after_slow_tests(request: pytest.FixtureRequest) -> Iterator[None]:
     """Some ten slow tests of one module do, too."""
     yield
     if request.node.get_closest_marker("slow"):
@@ -130,7 +130,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def files_end_at() -> Iterator[Callable[[int], None]]:
+def limit_file_size() -> Iterator[Callable[[int], None]]:
     """Makes the system refuse to write longer files, as a full disk would."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -138,7 +138,7 @@ def files_end_at() -> Iterator[Callable[[int], None]]:
 
 
 @pytest.fixture
-def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What plugins register in a test goes with it."""
     named = (
         attentions,
@@ -165,7 +165,7 @@ def registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Finished:
+class CommandResult:
     """What a command did: its exit code, and what it wrote."""
 
     code: int
@@ -179,7 +179,7 @@ def cli(
     tmp_path: Path,
     tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
-) -> Iterator[Callable[..., Finished]]:
+) -> Iterator[Callable[..., CommandResult]]:
     """Runs the command line in this process and an empty folder, without a cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
@@ -187,19 +187,21 @@ def cli(
     monkeypatch.setenv("EQX_ON_ERROR", os.environ.get("EQX_ON_ERROR", "raise"))
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
-    def run(*arguments: str) -> Finished:
+    def run(*arguments: str) -> CommandResult:
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        return Finished(int(ended.value.code or 0), out, err)
+        return CommandResult(int(ended.value.code or 0), out, err)
 
     yield run
     jax.config.update("jax_enable_x64", True)
 
 
 @pytest.fixture
-def page(cli: Callable[..., Finished], tmp_path: Path) -> Callable[..., Finished]:
+def page(
+    cli: Callable[..., CommandResult], tmp_path: Path
+) -> Callable[..., CommandResult]:
     """The command line, in a folder from which the paths of docs/extending.md work."""
     root = Path(__file__).resolve().parent.parent
     (tmp_path / "docs").symlink_to(root / "docs")

@@ -53,7 +53,7 @@ def _T(M: np.ndarray) -> np.ndarray:
     return np.swapaxes(M, -1, -2)
 
 
-def integrated(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
+def integrate_covariances(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
     """The covariances at time `t`, by SciPy's DOP853 at rtol 1e-11."""
     factors = np.linalg.cholesky(starts)
 
@@ -62,7 +62,7 @@ def integrated(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
     return Y @ _T(Y)
 
 
-def stepped(
+def euler_steps(
     linear: Linear, start: np.ndarray, euler: Mapping[str, float], most: int = 50_000
 ) -> tuple[np.ndarray, int, str]:
     """One covariance under clipped Euler steps: its end, steps and ending.
@@ -83,7 +83,7 @@ def stepped(
     return S, most, "max-steps"
 
 
-def stepped_by_inverse(
+def euler_steps_of_inverse(
     parameters: tuple[np.ndarray, np.ndarray, np.ndarray],
     starts: np.ndarray,
     rule: tuple[float, float, float],

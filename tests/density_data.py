@@ -2,7 +2,7 @@
 
 import numpy as np
 import xarray as xr
-from plotting_data import with_ending
+from plotting_data import set_ending
 from scipy.special import erf
 from scipy.stats import norm
 
@@ -11,7 +11,9 @@ from meanfield.plotting import with_tokens
 TIMES = np.linspace(0.0, 2.0, 7)
 
 
-def line(spread: np.ndarray, mean: np.ndarray | float = 0.0, half: float = 6.0):
+def gaussian_on_line(
+    spread: np.ndarray, mean: np.ndarray | float = 0.0, half: float = 6.0
+):
     """A Gaussian of these deviations in a box of `half` deviations that follows it."""
     edges = half * np.linspace(-1, 1, 81)
     cdf = erf(edges / np.sqrt(2)) / 2
@@ -39,10 +41,10 @@ def dataset(mass: np.ndarray, origin: np.ndarray, axes: np.ndarray, *edges: np.n
         coords={"time": np.linspace(0.0, 2.0, len(mass))},
         attrs={"kind": "grid", "dtype": "float64", "title": "cost: $5"},
     )
-    return with_ending(found)
+    return set_ending(found)
 
 
-def plane(frames: int = 7) -> xr.Dataset:
+def gaussian_in_plane(frames: int = 7) -> xr.Dataset:
     """A standard Gaussian in a box that is sheared, turned and shrunk."""
     edges = np.linspace(-5, 5, 41)
     cells = np.diff(erf(edges / np.sqrt(2)) / 2)
@@ -54,7 +56,7 @@ def plane(frames: int = 7) -> xr.Dataset:
 SHEAR = np.array([[1.0, 0.8], [0.0, 0.6]])
 
 
-def masked(frames: int = 4) -> xr.Dataset:
+def masked_layers(frames: int = 4) -> xr.Dataset:
     """Layers of unequal mass, each shifted by its position."""
     edges = np.linspace(-5, 5, 61)
     position = np.array([0.1, 0.5, 0.9])
@@ -64,12 +66,12 @@ def masked(frames: int = 4) -> xr.Dataset:
     return found.assign(position=("layer", position))
 
 
-def swarmed(found: xr.Dataset) -> xr.Dataset:
+def add_tokens(found: xr.Dataset) -> xr.Dataset:
     """The run of a density with tokens over it, as many frames as it has."""
-    return with_tokens(found, swarm(found["time"].values, found.sizes["coord"]))
+    return with_tokens(found, moving_tokens(found["time"].values, found.sizes["coord"]))
 
 
-def swarm(times: np.ndarray, d: int) -> xr.Dataset:
+def moving_tokens(times: np.ndarray, d: int) -> xr.Dataset:
     x = np.random.default_rng(2).normal(size=(len(times), 50, d))
     return xr.Dataset(
         {

@@ -31,37 +31,39 @@ def velocity(law: AbstractDynamics, mu: Points) -> jax.Array:
     return eqx.filter_jit(lambda law, mu: law.field(0.0, mu)(mu.tokens))(law, mu)
 
 
-def apart(ours: Any, theirs: Any) -> float:
+def relative_deviation(ours: Any, theirs: Any) -> float:
     """The largest difference, over the largest number."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
-def velocity_apart(name: str, n: int) -> float:
+def velocity_deviation(name: str, n: int) -> float:
     """That of `n` tokens by eight devices, from that by one."""
     law = attentions[name](Q, K, -V)
     mu = Points.weighted(X[:n], (np.arange(n) + 1) % 5)
-    return apart(velocity(law, spread(mu, 8)), velocity(law, mu))
+    return relative_deviation(velocity(law, spread(mu, 8)), velocity(law, mu))
 
 
-def velocities() -> dict[str, float]:
+def velocity_deviations() -> dict[str, float]:
     """Of tokens that divide among devices, and that do not."""
     return {
-        f"{name}, {n}": velocity_apart(name, n) for name in UNEVEN for n in (N, N - 3)
+        f"{name}, {n}": velocity_deviation(name, n)
+        for name in UNEVEN
+        for n in (N, N - 3)
     }
 
 
-def all_velocities() -> dict[str, float]:
+def all_velocity_deviations() -> dict[str, float]:
     """Of every attention that reads no order."""
     laws = {name: make(Q, K, -V) for name, make in attentions.items()}
     return {
-        name: velocity_apart(name, N)
+        name: velocity_deviation(name, N)
         for name, law in laws.items()
         if not law.coupling.reads_order
     }
 
 
-def others() -> dict[str, float]:
+def other_deviations() -> dict[str, float]:
     """Masks, heads, derivatives, and a sum over all pairs in NumPy."""
     mu = Points.uniform(X, position=np.arange(1, N + 1) / N)
     softmax = attentions["softmax"](Q, K, -V)
@@ -80,15 +82,19 @@ def others() -> dict[str, float]:
     ]
     push = lambda how: jax.jvp(lambda x: scalar(x, how), (X,), (X[::-1],))[1]
     return {
-        "numpy": apart(velocity(softmax, spread(mu, 8)), -means @ V.T),
-        "heads": apart(velocity(heads, spread(mu, 4)), velocity(heads, mu)),
-        "mask": apart(velocity(masked, spread(mu, 8)), velocity(masked, mu)),
-        "gradient": apart(*slopes),
-        "forward mode": apart(push(ring), push(Dense())),
+        "numpy": relative_deviation(velocity(softmax, spread(mu, 8)), -means @ V.T),
+        "heads": relative_deviation(
+            velocity(heads, spread(mu, 4)), velocity(heads, mu)
+        ),
+        "mask": relative_deviation(
+            velocity(masked, spread(mu, 8)), velocity(masked, mu)
+        ),
+        "gradient": relative_deviation(*slopes),
+        "forward mode": relative_deviation(push(ring), push(Dense())),
     }
 
 
-def flows_apart(name: str, counts: Sequence[int], **noise: Any) -> dict[str, float]:
+def flow_deviation(name: str, counts: Sequence[int], **noise: Any) -> dict[str, float]:
     """Where tokens get to by several devices, from where by one."""
     law, mu = attentions[name](Q, K, -V), Points.uniform(X)
     ends = {
@@ -96,25 +102,28 @@ def flows_apart(name: str, counts: Sequence[int], **noise: Any) -> dict[str, flo
         for count in counts
     }
     alone = flow(law, mu, [0.0, 1.0], **noise).last
-    return {f"{name}, {count}": apart(end, alone) for count, end in ends.items()}
+    return {
+        f"{name}, {count}": relative_deviation(end, alone)
+        for count, end in ends.items()
+    }
 
 
-def flows() -> dict[str, float]:
+def flow_deviations() -> dict[str, float]:
     """Of softmax attention without noise."""
-    return flows_apart("softmax", [8])
+    return flow_deviation("softmax", [8])
 
 
-def noisy_flows() -> dict[str, float]:
+def noisy_flow_deviations() -> dict[str, float]:
     """Of softmax attention under noise, whose paths rounding must not change."""
-    return flows_apart("softmax", [8], noise=Isotropic(0.1), key=jax.random.key(0))
+    return flow_deviation("softmax", [8], noise=Isotropic(0.1), key=jax.random.key(0))
 
 
-def more_flows() -> dict[str, float]:
+def more_flow_deviations() -> dict[str, float]:
     """By two devices, and of attentions that solve or sum otherwise."""
     return {
-        **flows_apart("softmax", [2]),
-        **flows_apart("sinkhorn", [2, 8]),
-        **flows_apart("sigmoid", [2, 8]),
+        **flow_deviation("softmax", [2]),
+        **flow_deviation("sinkhorn", [2, 8]),
+        **flow_deviation("sigmoid", [2, 8]),
     }
 
 

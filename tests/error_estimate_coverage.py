@@ -19,7 +19,7 @@ SEED = 20261122
 RESOLVED = 0.1  # beyond which a run does not end as `finished`
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """Errors of covariance and mean, in units of the spread, and their doubts."""
 
     name: str
@@ -48,7 +48,7 @@ def grid_of(problem: Problem) -> Grid:
     return cells.law(problem.law, standard)
 
 
-def measured(kind: Family, *seeds: int) -> Measured | None:
+def measure(kind: Family, *seeds: int) -> Measurement | None:
     """A problem of a family, with a frame at half its time.
 
     `None` where its grid is refused, its flow ends early, or its oracle has no number.
@@ -85,4 +85,4 @@ def measured(kind: Family, *seeds: int) -> Measured | None:
         float(np.linalg.norm(end.mean - mean) / np.sqrt(trace)),
     )
     name = f"{kind} {seeds}: {problem.label}"
-    return Measured(name, errors, (known.covariance, known.mean))
+    return Measurement(name, errors, (known.covariance, known.mean))

@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from conftest import Finished
+from conftest import CommandResult
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 
 
-def loaded(name: str) -> ModuleType:
+def load_example(name: str) -> ModuleType:
     """A file of the page, imported without the command line."""
     path = ROOT / "docs" / "extending" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"meanfield_plugin_{name}", path)
@@ -37,7 +37,7 @@ def commands(title: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines]
 
 
-def done(cli: CLI, arguments: list[str]) -> str:
+def run_command(cli: CLI, arguments: list[str]) -> str:
     """What a command prints that must end well."""
     finished = cli(*arguments)
     assert finished.code == 0, finished.err

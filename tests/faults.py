@@ -27,7 +27,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from faults_checks import Truth, faults_of, read_faults
-from faults_commands import COMMANDS, DOCUMENTED, SPEC, SWEEP, inside, whole
+from faults_commands import (
+    COMMANDS,
+    DOCUMENTED,
+    SPEC,
+    SWEEP,
+    run_command,
+    run_in_process,
+)
 from faults_damage import DAMAGES, absurd_record, absurd_sweep, tree
 from faults_kills import full_disk, kill, removal
 from faults_processes import kill_group, kill_pool, prepare_groups, prepare_pools
@@ -40,7 +47,7 @@ def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     with contextlib.suppress(IndexError):
         harm(draw, place / target, place / "outside")
     outside = tree(place / "outside")
-    done = inside(arguments, place)
+    done = run_in_process(arguments, place)
     found = faults_of(done, DOCUMENTED)
     found += [] if tree(place / "outside") == outside else ["lost"]
     return (
@@ -55,7 +62,7 @@ def absurd(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     target, arguments = draw.choice(READERS)
     harm = absurd_sweep if target == "sweep" else absurd_record
     where = harm(draw, place / target)
-    done = inside(arguments, place)
+    done = run_in_process(arguments, place)
     found = faults_of(done, DOCUMENTED)
     if where.startswith(READ):  # what else a forged record says is another run
         found += read_faults(done, place, truth, arguments)
@@ -99,7 +106,7 @@ def prepare(home: Path) -> Truth:
         ["sweep", *SWEEP, "--out", "sweep"],
         *(COMMANDS[name] for name in ("plot", "export", "csv", "animate")),
     ):
-        done = whole(arguments, home)
+        done = run_command(arguments, home)
         assert done.code == 0, done.said
     _halve(made)
     (home / "said").unlink()
@@ -130,7 +137,7 @@ KINDS: dict[str, tuple[Callable, float, Callable[[Path], Truth]]] = {
 }
 
 
-def kept(make: Callable[[Path], Truth], home: Path) -> Truth:
+def prepared_folders(make: Callable[[Path], Truth], home: Path) -> Truth:
     """The folders that nobody disturbs, made once."""
     place = home / make.__name__
     if not place.exists():
@@ -141,14 +148,17 @@ def kept(make: Callable[[Path], Truth], home: Path) -> Truth:
     return Truth(place)
 
 
-def measured(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[dict]:
+def run_cases(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[dict]:
     """The judgements of so many cases, those in processes first."""
     pace: dict[str, float] = {}
     total = sum(KINDS[kind][1] for kind in kinds)
     for kind in kinds:
         harm, share, make = KINDS[kind]
         for index in range(round(count * share / total)):
-            truth, draw = kept(make, home), random.Random(f"{seed} {kind} {index}")
+            truth, draw = (
+                prepared_folders(make, home),
+                random.Random(f"{seed} {kind} {index}"),
+            )
             with place_for(truth) as place:
                 case, done, found = harm(draw, place, truth, pace)
             last = done.said.strip().splitlines()[-1:] or [""]
@@ -192,7 +202,7 @@ def main() -> None:
         os.environ["XDG_CACHE_HOME"] = str(home / "cache")
         warm()
         kinds = chosen.kind or list(KINDS)
-        for case in measured(chosen.count, chosen.seed, kinds, home):
+        for case in run_cases(chosen.count, chosen.seed, kinds, home):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             counts.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])

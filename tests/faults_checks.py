@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from faults_commands import PATIENCE, Finished, whole
+from faults_commands import PATIENCE, CommandResult, run_command
 
 from meanfield import runs
 from meanfield.errors import MeanfieldError
@@ -32,7 +32,9 @@ class Truth:
         return self.home / "sweep"
 
 
-def faults_of(done: Finished, codes: set[int], patience: float = PATIENCE) -> list[str]:
+def faults_of(
+    done: CommandResult, codes: set[int], patience: float = PATIENCE
+) -> list[str]:
     """What is wrong with the way a command ended."""
     if done.code is None or done.seconds > patience:
         return ["hang"]
@@ -104,19 +106,19 @@ def aftermath(name: str, place: Path, truth: Truth) -> list[str]:
         return ["lost"]
     found += picture_faults(place) + litter(place)
     if name == "sweep" and (place / "new-sweep").exists():
-        done = whole(["sweep", "new-sweep"], place)
+        done = run_command(["sweep", "new-sweep"], place)
         found += faults_of(done, {0})
         table = (place / "new-sweep" / "table.csv").read_bytes()
         found += [] if table == (truth.sweep / "table.csv").read_bytes() else ["false"]
     run = {"simulate": "new", "resume": "half"}.get(name)
     if run and (place / run).exists():
-        found += faults_of(whole(["resume", run], place), {0})
+        found += faults_of(run_command(["resume", run], place), {0})
         found += [] if arrays(place / run) == arrays(truth.run) else ["lost"]
     return found
 
 
 def read_faults(
-    done: Finished, place: Path, truth: Truth, arguments: list[str]
+    done: CommandResult, place: Path, truth: Truth, arguments: list[str]
 ) -> list[str]:
     """Whether a command that says it went well read, or wrote, other numbers."""
     if done.code != 0:

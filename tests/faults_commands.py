@@ -39,7 +39,7 @@ ENDED = {  # by a signal: as documented, or before the command watches and after
 
 
 @dataclass(frozen=True)
-class Finished:
+class CommandResult:
     """A command that has ended.
 
     Attributes:
@@ -67,7 +67,9 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
-def child(arguments: list[str], place: Path, limit: int | None, fresh: bool) -> int:
+def start_command(
+    arguments: list[str], place: Path, limit: int | None, fresh: bool
+) -> int:
     """The process of a command that runs in a folder; files end at `limit` bytes."""
     if fresh:
         with (place / "said").open("wb") as said:
@@ -120,7 +122,7 @@ def _limit(size: int | None) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
-def wait(number: int, place: Path) -> Finished:
+def wait(number: int, place: Path) -> CommandResult:
     """A process that has ended, or was killed because it hung: then without a code.
 
     It hangs once it has computed for very long, or has waited for very long while no
@@ -132,7 +134,7 @@ def wait(number: int, place: Path) -> Finished:
         if done:
             code, file = os.waitstatus_to_exitcode(status), place / "said"
             said = file.read_text(errors="replace") if file.exists() else "(nothing)"
-            return Finished(code, said, used.ru_utime + used.ru_stime)
+            return CommandResult(code, said, used.ru_utime + used.ru_stime)
         time.sleep(0.005)
         if (since := time.monotonic() - looked) > LOOK:
             at_work = any(map(is_at_work, {number, *processes_in(place)}))
@@ -141,15 +143,17 @@ def wait(number: int, place: Path) -> Finished:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     os.waitpid(number, 0)
-    return Finished(None, "", BACKSTOP)
+    return CommandResult(None, "", BACKSTOP)
 
 
-def whole(arguments: list[str], place: Path, limit: int | None = None) -> Finished:
+def run_command(
+    arguments: list[str], place: Path, limit: int | None = None
+) -> CommandResult:
     """A command that nobody kills."""
-    return wait(child(arguments, place, limit, fresh=False), place)
+    return wait(start_command(arguments, place, limit, fresh=False), place)
 
 
-def inside(arguments: list[str], place: Path) -> Finished:
+def run_in_process(arguments: list[str], place: Path) -> CommandResult:
     """A command in this process, and the time that the processor took for it."""
     said, out, begin = io.StringIO(), io.StringIO(), time.process_time()
     code = 1
@@ -165,4 +169,4 @@ def inside(arguments: list[str], place: Path) -> Finished:
         except Exception:  # noqa: BLE001 - what is looked for
             traceback.print_exc(file=said)
     seconds = time.process_time() - begin
-    return Finished(code, said.getvalue(), seconds, out.getvalue())
+    return CommandResult(code, said.getvalue(), seconds, out.getvalue())

@@ -146,7 +146,7 @@ def absurd_record(draw: random.Random, run: Path) -> str:
     file = run / "commit.json"
     body = json.loads(file.read_bytes())
     body.pop("checksum")
-    where = _made_absurd(draw, body)
+    where = _corrupt_value(draw, body)
     file.write_text(json.dumps({**body, "checksum": json_digest(body)}, indent=1))
     return where
 
@@ -160,7 +160,7 @@ def absurd_sweep(draw: random.Random, sweep: Path) -> str:
     for result in results.values():
         result.pop("checksum")
     harmed = draw.choice([record, record, draw.choice(list(results.values()))])
-    where = _made_absurd(draw, harmed)
+    where = _corrupt_value(draw, harmed)
     seal = json_digest(record)
     (sweep / "sweep.json").write_text(json.dumps({**record, "checksum": seal}))
     for path, result in results.items():
@@ -169,7 +169,7 @@ def absurd_sweep(draw: random.Random, sweep: Path) -> str:
     return where if harmed is record else f"result {where}"
 
 
-def _made_absurd(draw: random.Random, body: dict[str, Any]) -> str:
+def _corrupt_value(draw: random.Random, body: dict[str, Any]) -> str:
     """Changes one part of a JSON value, as likely near its top as deep in it."""
     found = list(places(body))
     depth = draw.randint(1, max(map(len, found)))

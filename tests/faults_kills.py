@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from faults_checks import Truth, aftermath, arrays, faults_of
-from faults_commands import COMMANDS, ENDED, PATIENCE, child, wait, whole
-from processes import gone, seconds_of
+from faults_commands import COMMANDS, ENDED, PATIENCE, run_command, start_command, wait
+from processes import has_ended, seconds_of
 
 
 def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
@@ -20,9 +20,9 @@ def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float])
     name = draw.choice(list(COMMANDS))
     number = draw.choice(list(ENDED))
     fresh = draw.random() < 0.1
-    process = child(COMMANDS[name], place, None, fresh)
+    process = start_command(COMMANDS[name], place, None, fresh)
     moment = draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0)
-    while seconds_of(process) < moment and not gone(process):
+    while seconds_of(process) < moment and not has_ended(process):
         time.sleep(0.002)
     time.sleep(draw.uniform(0.0, 0.02))  # the system counts in hundredths
     os.kill(process, number)
@@ -36,7 +36,7 @@ def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float])
 def full_disk(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     """Files that end at a random length."""
     name = draw.choice(list(COMMANDS))
-    done = whole(COMMANDS[name], place, limit=int(2 ** draw.uniform(4, 16)))
+    done = run_command(COMMANDS[name], place, limit=int(2 ** draw.uniform(4, 16)))
     return name, done, faults_of(done, {0, 4}) + aftermath(name, place, truth)
 
 
@@ -45,7 +45,7 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
     name, part = draw.choice(["simulate", "resume"]), draw.choice(list(PARTS))
     run = place / {"simulate": "new", "resume": "half"}[name]
     first = frames_of(run)
-    process = child(COMMANDS[name], place, None, fresh=False)
+    process = start_command(COMMANDS[name], place, None, fresh=False)
     deadline, wanted = time.monotonic() + PATIENCE, first + draw.randint(2, 16)
     while time.monotonic() < deadline and frames_of(run) < wanted:
         time.sleep(0.002)

@@ -16,9 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from faults_checks import Truth, arrays, faults_of, litter, prefix_faults
-from faults_commands import ENDED, LOOK, SPEC, Finished, child, wait, whole
+from faults_commands import (
+    ENDED,
+    LOOK,
+    SPEC,
+    CommandResult,
+    run_command,
+    start_command,
+    wait,
+)
 from faults_kills import frames_of
-from processes import gone, is_at_work, processes_in, seconds_of
+from processes import has_ended, is_at_work, processes_in, seconds_of
 
 from meanfield.errors import MeanfieldError
 from meanfield.storage.disk._locks import hold_lock
@@ -99,11 +107,11 @@ def prepare_pools(home: Path) -> Truth:
     home.mkdir()
     alone = [option for option in POOLS["sweep"] if option not in ("--workers", "2")]
     for arguments in (alone, ["verify", *STATEMENTS, *PAGES]):
-        done = whole(arguments, home)
+        done = run_command(arguments, home)
         assert done.code == 0, done.said
     table = (home / "new" / "table.csv").read_bytes()
     (home / "table.csv").write_bytes(table)
-    whole(["sweep", "new"], home)  # nothing to do: it must not change the table
+    run_command(["sweep", "new"], home)  # nothing to do: it must not change the table
     assert (home / "new" / "table.csv").read_bytes() == table
     (home / "new").rename(home / "sweep")
     return Truth(home)
@@ -113,7 +121,7 @@ def prepare_groups(home: Path) -> Truth:
     """The runs that nobody disturbs."""
     home.mkdir()
     for name, arguments in GROUPS.items():
-        done = whole([*arguments[:-1], name], home)
+        done = run_command([*arguments[:-1], name], home)
         assert done.code == 0, done.said
     return Truth(home)
 
@@ -124,14 +132,16 @@ def _struck(
     place: Path,
     pace: dict[str, float],
     progress: Callable[[], float] | None,
-) -> tuple[Strike, Finished]:
+) -> tuple[Strike, CommandResult]:
     """A command that a signal has come to, or that was over before, and its end.
 
     It comes after random seconds of the processor or, in half of the cases where there
     is `progress`, when a random share of all is committed.
     """
     fresh, number, name = draw.random() < 0.1, draw.choice([*ENDED]), str(arguments)
-    strike = Strike(child(arguments, place, None, fresh), number, draw.choice(VICTIMS))
+    strike = Strike(
+        start_command(arguments, place, None, fresh), number, draw.choice(VICTIMS)
+    )
     others = lambda: [pid for pid in processes_in(place) if pid != strike.command]
     spent = lambda: sum(map(seconds_of, [strike.command, *others()]))
     if progress is not None and draw.random() < 0.5:
@@ -139,7 +149,7 @@ def _struck(
     else:
         reached, goal = spent, draw.uniform(0.0, 1.1) * pace.get(name, FIRST_PACE)
     has_victim = lambda: strike.victim != "another" or bool(others())
-    while not gone(strike.command) and not (reached() >= goal and has_victim()):
+    while not has_ended(strike.command) and not (reached() >= goal and has_victim()):
         time.sleep(0.005)
     _send(draw, strike, others())
     done = wait(strike.command, place)
@@ -150,7 +160,7 @@ def _struck(
 
 def _send(draw: random.Random, strike: Strike, others: list[int]) -> None:
     """Sends the signal, unless the command is over."""
-    if gone(strike.command):
+    if has_ended(strike.command):
         return
     strike.pids.extend([strike.command, *others])
     for pid in others:
@@ -183,7 +193,7 @@ def _codes_of_group(strike: Strike) -> set[int]:
     return {0, 8} | ({code for code in ENDED[strike.number] if first and code > 0})
 
 
-def _name_faults(done: Finished, strike: Strike) -> list[str]:
+def _name_faults(done: CommandResult, strike: Strike) -> list[str]:
     """Whether the process that was lost has the name of another."""
     if done.code != 8:
         return []
@@ -220,7 +230,7 @@ def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
         return []
     before = {file: file.read_bytes() for file in (sweep / "done").glob("*.json")}
     more = draw.choice([[], [], [], ["--workers", "2"]])
-    done = whole(["sweep", "new", *more], place)
+    done = run_command(["sweep", "new", *more], place)
     found = faults_of(done, {0}, PATIENCE)
     found += ["false"] if "ended early" in done.said else []
     same = all(file.read_bytes() == content for file, content in before.items())
@@ -253,6 +263,6 @@ def _run_faults(draw: random.Random, place: Path, truth: Path, name: str) -> lis
         return ["lost"]
     # Draws are computed to the same bits by one process.
     alone = name == "draws" and draw.random() < 0.75
-    done = whole(["resume", "new", *(["--devices", "1"] if alone else [])], place)
+    done = run_command(["resume", "new", *(["--devices", "1"] if alone else [])], place)
     found += faults_of(done, {0}, PATIENCE)
     return found + ([] if arrays(run) == arrays(truth) else ["lost"])

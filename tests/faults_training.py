@@ -25,14 +25,21 @@ from typing import Any
 
 import jax
 from faults_checks import faults_of
-from faults_commands import DOCUMENTED, Finished, child, inside, wait, whole
+from faults_commands import (
+    DOCUMENTED,
+    CommandResult,
+    run_command,
+    run_in_process,
+    start_command,
+    wait,
+)
 from faults_damage import flip
 
 EPOCHS, FEW = 200, 4
 OPTIONS = "--batch 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
 OF_THE_MACHINE = "seconds.json", "lock"
 PATIENCE = 300.0  # seconds for an epoch, on a busy machine
-Judged = tuple[str, Finished, list[str]]
+Judged = tuple[str, CommandResult, list[str]]
 
 
 def start(out: str, epochs: int = EPOCHS) -> list[str]:
@@ -67,7 +74,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def ending_faults(place: Path) -> list[str]:
     """Goes on with `new` to its end; whether that is the end of one left alone."""
-    done = whole(next_command(place), place)
+    done = run_command(next_command(place), place)
     found = faults_of(done, {0})
     return found + ([] if files(place / "new") == files(place / "whole") else ["lost"])
 
@@ -75,7 +82,7 @@ def ending_faults(place: Path) -> list[str]:
 def kill(draw: random.Random, place: Path) -> Judged:
     """A kill between two epochs or, in a quarter of cases, at any moment."""
     before, begin = epoch_of(place), time.monotonic()
-    process = child(next_command(place), place, None, fresh=False)
+    process = start_command(next_command(place), place, None, fresh=False)
     if draw.random() < 0.25:
         time.sleep(draw.uniform(0, 12))
     else:
@@ -95,9 +102,9 @@ def kill(draw: random.Random, place: Path) -> Judged:
 
 def writers(draw: random.Random, place: Path) -> Judged:
     """Two processes that begin, or go on with, one training at once."""
-    first = child(next_command(place), place, None, fresh=False)
+    first = start_command(next_command(place), place, None, fresh=False)
     time.sleep(draw.choice([0, draw.uniform(0, 8)]))
-    second = child(next_command(place), place, None, fresh=False)
+    second = start_command(next_command(place), place, None, fresh=False)
     ends = wait(first, place), wait(second, place)
     codes = sorted(int(done.code or 0) for done in ends)
     found = [fault for done in ends for fault in faults_of(done, {0, 2, 7})]
@@ -110,7 +117,7 @@ def writers(draw: random.Random, place: Path) -> Judged:
 def full_disk(draw: random.Random, place: Path) -> Judged:
     """Files that end at a random length; afterwards there is space again."""
     limit = int(2 ** draw.uniform(4, 18))
-    done = whole(next_command(place), place, limit=limit)
+    done = run_command(next_command(place), place, limit=limit)
     found = faults_of(done, {0, 4})
     if epoch_of(place) == EPOCHS or draw.random() < 0.2:
         found += ending_faults(place)
@@ -133,7 +140,7 @@ def damage(draw: random.Random, place: Path) -> Judged:
     kept.rename(place / name)
     refused = [done for done, _ in ends.values() if done.code]
     case = f"a bit of {name}: refused by {len(refused)} of {len(ends)}"
-    return case, next(iter(refused), Finished(0, "", 0.0)), found
+    return case, next(iter(refused), CommandResult(0, "", 0.0)), found
 
 
 TRUTH: dict[str, Any] = {}
@@ -150,11 +157,11 @@ def readers(name: str) -> list[str]:
     return [f"show {name} --json", *exports, last + more]
 
 
-def answer(place: Path, text: str) -> tuple[Finished, Any]:
+def answer(place: Path, text: str) -> tuple[CommandResult, Any]:
     """How a command of `train` ends, and the numbers that it says or writes."""
     out = place / "heads"
     shutil.rmtree(out, ignore_errors=True)
-    done = inside(["train", *text.split(), "--plugin", "mine.py"], place)
+    done = run_in_process(["train", *text.split(), "--plugin", "mine.py"], place)
     if text.startswith("export"):
         return done, files(out) if out.is_dir() else None
     if text.startswith("resume"):
@@ -177,7 +184,7 @@ def prepare(place: Path) -> None:
         if files_are_done(place / "whole"):
             return
         begun = (place / "whole" / "training.json").is_file()
-        whole(resume("whole") if begun else start("whole"), place)
+        run_command(resume("whole") if begun else start("whole"), place)
     raise AssertionError("a training that nobody disturbed did not end")
 
 
@@ -193,7 +200,7 @@ def prepare_flips(place: Path) -> None:
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
-    done = inside([*start("few", FEW), "--debug"], place)
+    done = run_in_process([*start("few", FEW), "--debug"], place)
     assert done.code == 0, done.said
     from meanfield.training import TrainFolder, TrainSpec, train
 
@@ -223,7 +230,9 @@ KINDS: dict[str, Callable[[random.Random, Path], Judged]] = {
 }
 
 
-def judged(counts: dict[str, int], seed: int, place: Path) -> Iterator[dict[str, Any]]:
+def run_cases(
+    counts: dict[str, int], seed: int, place: Path
+) -> Iterator[dict[str, Any]]:
     """All cases, kind by kind."""
     if any(count for kind, count in counts.items() if kind != "flips"):
         prepare(place)
@@ -254,7 +263,7 @@ def main() -> None:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
         import meanfield.cli.jobs._training  # noqa: F401 - before forks
 
-        for case in judged(chosen, seed, Path(folder)):
+        for case in run_cases(chosen, seed, Path(folder)):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             tally.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])

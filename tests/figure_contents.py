@@ -21,7 +21,7 @@ from meanfield.plotting._figure.picture import Picture
 COARSE = 40  # dots per inch: every artist is drawn, and a fifth of the time is spent
 
 
-def rendered(figure: Figure) -> Figure:
+def draw(figure: Figure) -> Figure:
     """The figure, after all of it has been drawn in its look, to no file."""
     look = figure.look if isinstance(figure, Picture) else Look()
     with look.rc_context():
@@ -29,7 +29,7 @@ def rendered(figure: Figure) -> Figure:
     return figure
 
 
-def entries(figure: Figure) -> Iterator[tuple[str, Artist]]:
+def legend_entries(figure: Figure) -> Iterator[tuple[str, Artist]]:
     """Every entry of every legend: what it says, and its mark."""
     for legend in figure.findobj(Legend):
         texts = [text.get_text() for text in legend.get_texts()]
@@ -38,7 +38,7 @@ def entries(figure: Figure) -> Iterator[tuple[str, Artist]]:
             yield text, handle
 
 
-def mark(handle: Artist) -> str:
+def legend_colour(handle: Artist) -> str:
     """The colour of an entry; of a hatched one on white the hatch."""
     if isinstance(handle, Line2D):
         return to_hex(handle.get_color())
@@ -47,30 +47,30 @@ def mark(handle: Artist) -> str:
     return handle.get_hatch() or "" if colour == "#ffffff" else colour
 
 
-def seen(figure: Figure) -> set[str]:
+def drawn_colours(figure: Figure) -> set[str]:
     """Colours and hatches of all that is drawn within the axes."""
     figure.draw_without_rendering()
-    return {found for axes in _all_axes(figure) for found in marks(axes)}
+    return {found for axes in _axes_of(figure) for found in colours_in_axes(axes)}
 
 
-def outside(figure: Figure) -> list[str]:
+def texts_beyond_axes(figure: Figure) -> list[str]:
     """Texts that are set at data and reach beyond the axes they are set in."""
     figure.draw_without_rendering()
     found = []
-    for axes in _all_axes(figure):
+    for axes in _axes_of(figure):
         for text in axes.texts:
             box = text.get_window_extent()
             corners = np.array([box.min, box.max])
-            if text.get_text() and not _within(axes, corners).all():
+            if text.get_text() and not _mask_within(axes, corners).all():
                 found.append(text.get_text())
     return found
 
 
-def _all_axes(figure: Figure) -> list[Axes]:
+def _axes_of(figure: Figure) -> list[Axes]:
     return [axes for axes in figure.findobj(Axes) if isinstance(axes, Axes)]
 
 
-def marks(axes: Axes) -> Iterator[str]:
+def colours_in_axes(axes: Axes) -> Iterator[str]:
     """Colours and hatches of what is drawn within the axes."""
     for line in axes.lines:
         if isinstance(axes, Axes3D) or _is_within(line, axes):
@@ -95,10 +95,10 @@ def _is_within(line: Line2D, axes: Axes) -> bool:
     """Whether some point of a line is on the page."""
     points = line.get_transform().transform(np.ma.filled(line.get_xydata(), np.nan))
     points = points[np.isfinite(points).all(axis=1)]
-    return len(points) > 0 and bool(_within(axes, points).any())
+    return len(points) > 0 and bool(_mask_within(axes, points).any())
 
 
-def _within(axes: Axes, pixels: np.ndarray) -> np.ndarray:
+def _mask_within(axes: Axes, pixels: np.ndarray) -> np.ndarray:
     """Which places are within the axes, to a pixel."""
     box = axes.get_window_extent().padded(1.0)
     inside = (pixels >= box.min) & (pixels <= box.max)

@@ -21,12 +21,12 @@ def ensemble(fn: Callable, *batched: Numbers) -> Trajectory:
     return jax.jit(jax.vmap(fn))(*arrays)
 
 
-def one_dimensional(A: object, V: object, *, name: str = "softmax") -> Attention:
+def scalar_attention(A: object, V: object, *, name: str = "softmax") -> Attention:
     cast = lambda a: jnp.reshape(jnp.asarray(a), (1, 1))
     one = jnp.ones((1, 1), cast(A).dtype)
     return attentions[name](cast(A), one, cast(V))
 
 
-def spread(s0: float | Array, dtype: type = np.float64) -> Gaussian:
+def centred_gaussian(s0: float | Array, dtype: type = np.float64) -> Gaussian:
     factor = jnp.sqrt(jnp.asarray(s0, dtype)).reshape(1, 1)
     return Gaussian(jnp.zeros(1, dtype), factor)

@@ -26,7 +26,7 @@ from typing import Any
 
 from fuzzing_cases import Case, cases
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from memory_growth import Held, growth, held, rounds
+from memory_growth import MemoryUse, growth_per_round, memory_use, repeat_and_measure
 
 from meanfield.cli import main
 
@@ -36,10 +36,12 @@ LARGEST = 8 << 30  # bytes that the process may allocate
 LINE = 4000  # characters of all that is said of a mistake
 EVERY = 250  # cases of a search, after which compiled programs are dropped
 SAME = 200  # cases that are run again, and at most a tenth of all
-LEAK = Held(kilobytes=30, blocks=60)  # that a round of them may add: measured 2 and -9
+LEAK = MemoryUse(
+    kilobytes=30, blocks=60
+)  # that a round of them may add: measured 2 and -9
 
 
-class Hung(BaseException):
+class CaseTimeout(BaseException):
     """A case that took too long."""
 
 
@@ -53,11 +55,11 @@ class Tally:
     longest: float = 0.0
     slowest: str = ""
     first: list[Case] = field(default_factory=list)
-    rounds: list[Held] = field(default_factory=list)
+    rounds: list[MemoryUse] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)  # megabytes, after every search
 
 
-def ended(case: Case) -> tuple[object, str, float]:
+def run_command(case: Case) -> tuple[object, str, float]:
     """The exit code of a command, what it said on stderr, and its seconds."""
     out, err = _stream(), _stream()
     begin = time.process_time()
@@ -79,7 +81,7 @@ def ended(case: Case) -> tuple[object, str, float]:
     return code, said, time.process_time() - begin
 
 
-def complaint(code: object, said: str, seconds: float) -> str:
+def violation(code: object, said: str, seconds: float) -> str:
     """What of the promise a case has broken, if anything."""
     if code not in DOCUMENTED:
         return f"not a documented code: {code}"
@@ -100,13 +102,13 @@ def run(count: int, number: int, folder: Path) -> Tally:
     os.chdir(folder)
     for begin in range(0, count, EVERY):
         _search(min(EVERY, count - begin), f"{number} {begin}", tally)
-        held()
+        memory_use()
         tally.resident.append(_megabytes())
         said = f"{tally.codes.total()} {dict(tally.codes)} {tally.resident[-1]}\n"
         sys.stderr.write(said)
     again = tally.first[: count // 10]
-    tally.rounds = rounds(lambda: [_ended(case) for case in again])
-    if any(a > b for a, b in zip(growth(tally.rounds), LEAK, strict=True)):
+    tally.rounds = repeat_and_measure(lambda: [_run_case(case) for case in again])
+    if any(a > b for a, b in zip(growth_per_round(tally.rounds), LEAK, strict=True)):
         tally.broken.append(f"the same cases grow: {tally.rounds}")
     return tally
 
@@ -121,39 +123,39 @@ def _search(count: int, name: str, tally: Tally) -> None:
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     @given(cases())
-    def each(case: Case) -> None:
-        _one(case, tally)
+    def check_case(case: Case) -> None:
+        _record_case(case, tally)
 
-    each()
+    check_case()
 
 
-def _one(case: Case, tally: Tally) -> None:
-    code, said, seconds = _ended(case)
+def _record_case(case: Case, tally: Tally) -> None:
+    code, said, seconds = _run_case(case)
     tally.commands[case.arguments[0] if case.arguments else ""] += 1
     tally.codes[code if isinstance(code, int) else -1] += 1
     if len(tally.first) < SAME:
         tally.first.append(case)
     if seconds > tally.longest:
-        tally.longest, tally.slowest = seconds, _shown(case)
-    wrong = complaint(code, said, seconds)
+        tally.longest, tally.slowest = seconds, _describe(case)
+    wrong = violation(code, said, seconds)
     if wrong:
-        tally.broken.append(f"{_shown(case)}\n  {wrong}")
+        tally.broken.append(f"{_describe(case)}\n  {wrong}")
         sys.stderr.write(f"{tally.broken[-1]}\n")
 
 
-def _ended(case: Case) -> tuple[object, str, float]:
+def _run_case(case: Case) -> tuple[object, str, float]:
     """How a case ends, in a folder that has its files."""
     for name, content in case.files.items():
         place = Path(name)
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
     faulthandler.dump_traceback_later(30 * LONGEST, exit=True)
-    found = ended(case)
+    found = run_command(case)
     faulthandler.cancel_dump_traceback_later()
     return found
 
 
-def _shown(case: Case) -> str:
+def _describe(case: Case) -> str:
     files = {name: content[:300] for name, content in case.files.items()}
     return f"{[a[:200] for a in case.arguments]} {files}"
 
@@ -169,7 +171,7 @@ def _megabytes() -> int:
 
 
 def raise_hung(number: int, frame: FrameType | None) -> None:
-    raise Hung(f"signal {number} in {frame}")
+    raise CaseTimeout(f"signal {number} in {frame}")
 
 
 if __name__ == "__main__":
@@ -183,7 +185,7 @@ if __name__ == "__main__":
         "longest": round(found.longest, 2),
         "slowest": found.slowest,
         "resident": found.resident,
-        "growth of a round": growth(found.rounds),
+        "growth of a round": growth_per_round(found.rounds),
         "rounds": found.rounds,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
         "broken": found.broken,

@@ -105,7 +105,7 @@ TELLING = {
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """A command of any kind, with what it may find in its folder."""
-    make = draw(st.sampled_from([_short, *6 * MAKERS, *12 * (_simulate,)]))
+    make = draw(st.sampled_from([_short_run, *6 * MAKERS, *12 * (_simulate,)]))
     files = draw(_files())
     return Case(tuple(draw(make())), files)
 
@@ -141,7 +141,7 @@ def _simulate(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def _short(draw: st.DrawFn) -> list[str]:
+def _short_run(draw: st.DrawFn) -> list[str]:
     """A run of a moment."""
     what = draw(st.sampled_from(["softmax", "relu", "exp"]))
     size = draw(st.sampled_from(["1", "1e308", "1e-320", "1e154", "-1e200", "0"]))
@@ -174,7 +174,7 @@ def _compare(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def _of_run(draw: st.DrawFn) -> list[str]:
+def _run_command(draw: st.DrawFn) -> list[str]:
     command = draw(st.sampled_from(["plot", "animate", "export", "resume", "show"]))
     run = draw(st.one_of(PLACES, PLACES, st.just("good")))
     more = {
@@ -192,7 +192,7 @@ def _of_run(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def _measured(draw: st.DrawFn) -> list[str]:
+def _missing_experiment(draw: st.DrawFn) -> list[str]:
     """What would take minutes is asked for things that are not there."""
     absent = WORDS.filter(lambda w: w and not w.startswith("-")).map(
         "no-such-{}".format
@@ -216,7 +216,7 @@ def _measured(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def _named(draw: st.DrawFn) -> list[str]:
+def _named_object(draw: st.DrawFn) -> list[str]:
     kinds = ["clouds", "masks", "presets", "models", "solvers", "statments"]
     command = draw(st.sampled_from(["list", "show", "models", "info", "nothing"]))
     if command == "models":
@@ -268,9 +268,9 @@ MAKERS = [
     _simulate,
     _sweep,
     _compare,
-    _of_run,
-    _measured,
-    _named,
+    _run_command,
+    _missing_experiment,
+    _named_object,
     _model,
     _jumble,
 ]
@@ -307,7 +307,7 @@ def _table(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
-def _changed(draw: st.DrawFn, values: dict[str, Any]) -> bytes:
+def _corrupted_json(draw: st.DrawFn, values: dict[str, Any]) -> bytes:
     """JSON that is right but for some of its values."""
     new = draw(st.dictionaries(st.sampled_from(sorted(values)), JSON, max_size=2))
     text = json.dumps({**values, **new})
@@ -327,8 +327,8 @@ def _files(draw: st.DrawFn) -> dict[str, bytes]:
         "x.csv": draw(_table()),
     }
     config, tokenizer, weights = _right_model()
-    files["model/config.json"] = draw(_changed(config))
-    files["model/tokenizer.json"] = draw(_changed(tokenizer))
+    files["model/config.json"] = draw(_corrupted_json(config))
+    files["model/tokenizer.json"] = draw(_corrupted_json(tokenizer))
     cut = weights[: draw(st.integers(0, len(weights)))]
     files["model/model.safetensors"] = draw(st.sampled_from([weights, weights, cut]))
     return files

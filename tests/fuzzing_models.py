@@ -24,7 +24,7 @@ from typing import Any
 import bert_reference
 import numpy as np
 from faults_damage import ABSURD, places
-from fuzzing import LARGEST, complaint, ended, raise_hung
+from fuzzing import LARGEST, raise_hung, run_command, violation
 from fuzzing_cases import Case
 
 WHOLE = 2**63 - 1, 2**64, -1, 10**30, 2**31, 2**53 + 1
@@ -165,7 +165,7 @@ def standard_error() -> Iterator[list[str]]:
             said.append(file.read().decode(errors="replace"))
 
 
-def judged(count: int, seed: int, folder: Path) -> dict[str, Any]:
+def run_cases(count: int, seed: int, folder: Path) -> dict[str, Any]:
     """So many cases, and what came of them."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
@@ -180,10 +180,10 @@ def judged(count: int, seed: int, folder: Path) -> dict[str, Any]:
         where = draw.choice(HARMS[kind])(draw, Path("model"))
         command = draw.choice(READERS[kind])
         with standard_error() as below:
-            code, said, seconds = ended(Case(tuple(command)))
+            code, said, seconds = run_command(Case(tuple(command)))
         codes[code] += 1
         longest = max(longest, seconds)
-        wrong = complaint(code, said + below[0], seconds) or (
+        wrong = violation(code, said + below[0], seconds) or (
             f"below Python: {below[0]}" if below[0] else ""
         )
         if wrong:
@@ -200,6 +200,6 @@ def judged(count: int, seed: int, folder: Path) -> dict[str, Any]:
 if __name__ == "__main__":
     signal.signal(signal.SIGPROF, raise_hung)
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
-    report = judged(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    report = run_cases(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
     sys.exit(bool(report["broken"]))

@@ -19,7 +19,7 @@ from meanfield.tokens import Tokens
 Law = Callable[[np.ndarray], np.ndarray]  # a distribution function
 
 
-class Given(AbstractDynamics):
+class PrescribedVelocity(AbstractDynamics):
     """A velocity field that does not look at the measure."""
 
     velocity: Callable[[Array, Array], Array]
@@ -32,10 +32,10 @@ class Given(AbstractDynamics):
     @override
     def field(self, t: Time, mu: AbstractMeasure) -> AbstractField:
         del mu
-        return GivenField(jnp.asarray(t), self.velocity)
+        return PrescribedField(jnp.asarray(t), self.velocity)
 
 
-class GivenField(AbstractField):
+class PrescribedField(AbstractField):
     t: Float[Array, ""]
     velocity: Callable[[Array, Array], Array]
 

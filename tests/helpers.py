@@ -108,12 +108,12 @@ def case(
     return Case(p, x, w, probes, dtype)
 
 
-def _duplicated(rng: np.random.Generator) -> Case:
+def _equal_tokens(rng: np.random.Generator) -> Case:
     c = case(rng, n=6)
     return Case(c.p, np.repeat(c.x[:3], 2, axis=0), c.w, c.probes)
 
 
-def _all_at_origin(rng: np.random.Generator) -> Case:
+def _tokens_at_origin(rng: np.random.Generator) -> Case:
     c = case(rng, n=4)
     return Case(c.p, np.zeros_like(c.x), c.w, c.probes)
 
@@ -144,8 +144,8 @@ CASES = {
     "k above d": lambda rng: case(rng, d=2, k=5),
     "rank-one scores": _rank_one_scores,
     "zero scores": _zero_scores,
-    "equal tokens": _duplicated,
-    "all at the origin": _all_at_origin,
+    "equal tokens": _equal_tokens,
+    "all at the origin": _tokens_at_origin,
     "weights over six decades": _lopsided_weights,
     "small epsilon": lambda rng: case(rng, epsilon=0.15),
 }

@@ -106,7 +106,7 @@ class Problem(NamedTuple):
             means[some] = P @ keys / P.sum(axis=1, keepdims=True) + centre
         return means @ self.V.T
 
-    def balanced(self) -> np.ndarray:
+    def sinkhorn_velocities(self) -> np.ndarray:
         """Velocities of Sinkhorn attention by alternation and then Newton, dense."""
         counted, w = self.w > 0, self.w[self.w > 0] / self.w.sum()
         y = self.x[counted]

@@ -139,10 +139,10 @@ def moments_on_line(
     start = np.array([law.mean]), law.variance * one
     closed = law.name == "normal" and name != "sigmoid"
     if closed or name == "linear":
-        return lambda: oracles.by_moments(name, A * one, V * one, kappa, start, t)
+        return lambda: oracles.gaussian_moments(name, A * one, V * one, kappa, start, t)
     if family.noisy:
-        return lambda: oracles.by_waves(law, name, A, V, kappa, t)
-    return lambda: oracles.by_tokens(law, name, A, V, t)
+        return lambda: oracles.moments_by_fourier(law, name, A, V, kappa, t)
+    return lambda: oracles.moments_by_tokens(law, name, A, V, t)
 
 
 def _line_reach(

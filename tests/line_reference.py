@@ -144,7 +144,9 @@ def line_velocity(
     return lambda x, w: V * form(x, w)
 
 
-def by_tokens(law: LineLaw, attention: str, A: float, V: float, t: float) -> Moments:
+def moments_by_tokens(
+    law: LineLaw, attention: str, A: float, V: float, t: float
+) -> Moments:
     """Mean and variance at time t, by weighted tokens along characteristics."""
     x0, w = law.nodes
     v = line_velocity(attention, A, V)
@@ -158,7 +160,7 @@ def by_tokens(law: LineLaw, attention: str, A: float, V: float, t: float) -> Mom
     return np.array([mean]), np.array([[w @ (x - mean) ** 2]])
 
 
-def by_waves(
+def moments_by_fourier(
     law: LineLaw,
     attention: str,
     A: float,
@@ -172,7 +174,7 @@ def by_waves(
     Waves have rounding everywhere, which exp(Axy) may lift to anything: the density is
     negative somewhere then, and its moments are no numbers.
     """
-    (end,), ((spread,),) = by_tokens(law, attention, A, V, t)
+    (end,), ((spread,),) = moments_by_tokens(law, attention, A, V, t)
     reach = 9 * np.sqrt(max(law.variance, spread) + 2 * kappa * t)
     low, high = min(law.mean, end) - reach, max(law.mean, end) + reach
     n = int(n * (high - low) / (2 * reach))
@@ -217,7 +219,7 @@ def _affine(
     return L, V @ m - L @ m
 
 
-def by_moments(
+def gaussian_moments(
     attention: str,
     A: np.ndarray,
     V: np.ndarray,

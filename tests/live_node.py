@@ -22,12 +22,12 @@ needs_node = pytest.mark.skipif(
 )
 
 
-def problem(name: str) -> dict[str, Any]:
+def problem_named(name: str) -> dict[str, Any]:
     """The problem of a row of the table."""
     return next(row["problem"] for row in ROWS if row["name"] == name)
 
 
-def answered(module: str, given: Any) -> Any:
+def run_module(module: str, given: Any) -> Any:
     """What the function `answer` of a module beside those of the page gives."""
     code = re.sub(r'"\./(\w+\.js)"', rf'"{FOLDER.as_uri()}/\1"', module)
     code += f"process.stdout.write(JSON.stringify(answer({json.dumps(given)})));"
@@ -37,7 +37,7 @@ def answered(module: str, given: Any) -> Any:
     return json.loads(done.stdout)
 
 
-def from_node(script: str, given: dict[str, Any]) -> Any:
+def run_script(script: str, given: dict[str, Any]) -> Any:
     """What a script beside the tests makes of what it is given, run by Node."""
     assert NODE is not None
     done = subprocess.run(

@@ -24,7 +24,7 @@ PAGES = {
 }
 
 
-def written(folder: Path, name: str) -> Path:
+def write_page(folder: Path, name: str) -> Path:
     """The page of a name of `PAGES`."""
     file = folder / f"{name.replace(', ', '-').replace(' ', '-')}.html"
     with contextlib.suppress(SystemExit):
@@ -35,7 +35,7 @@ def written(folder: Path, name: str) -> Path:
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    files = {name: written(folder, name) for name in PAGES}
+    files = {name: write_page(folder, name) for name in PAGES}
     with Browser(folder) as browser:
         browser.size(1280, 900)
         for name, file in files.items():

@@ -191,7 +191,7 @@ def rows() -> Iterator[dict[str, Any]]:
 
 def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
     """One row: the flow is compared at the last frame before `SHARE` of a blow-up."""
-    spec = parse({"t": float(FRAMES[-1]), **_with_heads(keys)})
+    spec = parse({"t": float(FRAMES[-1]), **_add_head_count(keys)})
     member = runs.member(spec)
     law = law_of(member.dynamics, member.measure)
     setting = setting_of(spec, law, "")
@@ -224,7 +224,7 @@ def flat(parts: Any) -> list[float]:
     return [float(number) for array in arrays for number in np.ravel(array)]
 
 
-def _with_heads(keys: dict[str, Any]) -> dict[str, Any]:
+def _add_head_count(keys: dict[str, Any]) -> dict[str, Any]:
     """The same, with the number of heads where values are a list of matrices."""
     values = keys["V"]
     if not isinstance(values, list) or _is_matrix(values):

@@ -17,7 +17,7 @@ WARMING = 2  # rounds before the first that counts
 ROUNDS = 6
 
 
-class Held(NamedTuple):
+class MemoryUse(NamedTuple):
     """What is in use, once garbage and compiled programs are dropped."""
 
     kilobytes: int  # of the C allocator: arrays, compiled programs, long texts
@@ -38,24 +38,24 @@ _ALLOCATOR = ctypes.CDLL(None)
 _ALLOCATOR.mallinfo2.restype = _Mallinfo
 
 
-def held() -> Held:
+def memory_use() -> MemoryUse:
     """What this process holds now."""
     jax.clear_caches()
     gc.collect()
     info = _ALLOCATOR.mallinfo2()
-    return Held((info.uordblks + info.hblkhd) >> 10, sys.getallocatedblocks())
+    return MemoryUse((info.uordblks + info.hblkhd) >> 10, sys.getallocatedblocks())
 
 
-def rounds(work: Callable[[], object]) -> list[Held]:
+def repeat_and_measure(work: Callable[[], object]) -> list[MemoryUse]:
     """What is held after each of some rounds of the same work."""
     found = []
     for _ in range(ROUNDS):
         work()
-        found.append(held())
+        found.append(memory_use())
     return found
 
 
-def growth(found: list[Held]) -> Held:
+def growth_per_round(found: list[MemoryUse]) -> MemoryUse:
     """What a round holds more than the one before, when all is warm.
 
     Both the median and the mean must say so: a table that fills up once moves only the
@@ -63,4 +63,4 @@ def growth(found: list[Held]) -> Held:
     """
     added = np.diff(np.array(found[WARMING - 1 :]), axis=0)
     kilobytes, blocks = np.minimum(np.median(added, axis=0), added.mean(axis=0))
-    return Held(int(kilobytes), int(blocks))
+    return MemoryUse(int(kilobytes), int(blocks))

@@ -31,7 +31,7 @@ def averages(
     return m_rates, S_rates
 
 
-def integrated(
+def integrate(
     A: np.ndarray, V: np.ndarray, w: np.ndarray, start: Arrays, end: float
 ) -> Arrays:
     """Means and covariances of the components at the end, by SciPy."""
@@ -41,7 +41,7 @@ def integrated(
     return y[:, :, 0], y[:, :, 1:]
 
 
-def of_all(w: np.ndarray, m: np.ndarray, S: np.ndarray) -> Arrays:
+def total_moments(w: np.ndarray, m: np.ndarray, S: np.ndarray) -> Arrays:
     """Mean and covariance of a mixture."""
     away = m - w @ m
     return w @ m, np.einsum("k,kab->ab", w, S + np.einsum("ka,kb->kab", away, away))

@@ -33,14 +33,14 @@ def gaussians(factor: np.ndarray, stop: list[float], codes: list[int]) -> xr.Dat
     )
 
 
-def one_stays() -> xr.Dataset:
+def pair_with_blow_up() -> xr.Dataset:
     """One Gaussian that stays, and one that has gone at time 2.5."""
     sizes = np.array([[1.0, 1.1, 1.2, 1.3, 1.4], [1.0, 2.0, 9.0, 1e4, 1e4]])
     factor = np.sqrt(sizes)[..., None, None] * np.diag([1.0, 0.5])
     return gaussians(factor, [4.0, 2.5], [0, 2])
 
 
-def staged(
+def draw_frame(
     data: xr.Dataset, size: tuple[int, int], look: Look, frame: int = 0
 ) -> tuple[Figure, Axes, list[Text]]:
     """A frame as it is drawn, its axes, and all text outside them and their labels."""
@@ -60,7 +60,7 @@ def staged(
     return figure, axes, [t for t in [*texts, *heads] if t.get_text()]
 
 
-def said(texts: list[Text]) -> str:
+def joined_text(texts: list[Text]) -> str:
     return " ".join(" ".join(text.get_text() for text in texts).split())
 
 
@@ -69,7 +69,7 @@ def softmax_sizes(times: np.ndarray | float) -> np.ndarray:
     return np.sqrt(2.0 / (1.0 - 4.0 * times))
 
 
-def blown_up(times: np.ndarray) -> xr.Dataset:
+def blow_up_on_line(times: np.ndarray) -> xr.Dataset:
     """It on the line, at these times and in a last frame just before it blows up."""
     times = np.append(times, 0.25 - 1e-9)
     factor = softmax_sizes(times)[:, None, None]

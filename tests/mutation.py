@@ -85,7 +85,7 @@ def _read(path: Path) -> list[Mutant]:
     return made
 
 
-def changed(mutant: Mutant) -> str:
+def mutated_text(mutant: Mutant) -> str:
     """The text of its file with the mistake in it.
 
     Raises:
@@ -100,19 +100,19 @@ def changed(mutant: Mutant) -> str:
     return text.replace(mutant.old, mutant.new)
 
 
-def planted(mutant: Mutant, folder: Path) -> None:
+def write_mutant(mutant: Mutant, folder: Path) -> None:
     """A copy of the library in `folder`, with the mistake in it."""
     copy = folder / "meanfield"
     shutil.copytree(
         ROOT / "meanfield", copy, ignore=shutil.ignore_patterns("__pycache__")
     )
-    (copy / mutant.file).write_text(changed(mutant), encoding="utf-8")
+    (copy / mutant.file).write_text(mutated_text(mutant), encoding="utf-8")
 
 
 def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
     """The statements that do not come out as they must under the mistake."""
     with tempfile.TemporaryDirectory() as name:
-        planted(mutant, Path(name))
+        write_mutant(mutant, Path(name))
         done = subprocess.run(
             [sys.executable, "-c", MAIN, "verify", *patterns, "--json"],
             cwd=name,
@@ -129,14 +129,14 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
     return [each["id"] for each in found if not each["passed"]]
 
 
-def failing(mutant: Mutant) -> list[str]:
+def failing_tests(mutant: Mutant) -> list[str]:
     """Its tests that fail under the mistake, as they are named with it."""
     return [test for test in mutant.tests if _fails(mutant, test)]
 
 
 def _fails(mutant: Mutant, test: str) -> bool:
     with tempfile.TemporaryDirectory() as name:
-        planted(mutant, Path(name))
+        write_mutant(mutant, Path(name))
         any_of_them = ["-m", ""]  # slow tests, too
         options = [
             *any_of_them,
@@ -161,58 +161,60 @@ def _fails(mutant: Mutant, test: str) -> bool:
 
 def main(names: list[str]) -> int:
     """Tries mutants, and tells how many got away."""
-    return _searched(names) if names else _confirmed()
+    return _run_named(names) if names else _run_all()
 
 
-def _searched(names: list[str]) -> int:
+def _run_named(names: list[str]) -> int:
     known = {mutant.name: mutant for mutant in mutants()}
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.stderr.write(f"no mutant is called {', '.join(unknown)}\n")
         return 2
     every = [known[name] for name in names]
-    found = _tried(every, lambda each: failing(each) if each.tests else catchers(each))
-    return _told(every, [bool(ids) for ids in found])
+    found = _run_in_parallel(
+        every, lambda each: failing_tests(each) if each.tests else catchers(each)
+    )
+    return _report(every, [bool(ids) for ids in found])
 
 
-def _confirmed() -> int:
+def _run_all() -> int:
     every = mutants()
-    found = _tried(every, _listed_catchers)
+    found = _run_in_parallel(every, _listed_catchers)
     both = list(zip(every, found, strict=True))
     verified = [_row(*pair) for pair in both if not pair[0].tests]
     tested = [_row(*pair) for pair in both if pair[0].tests]
     TABLE.write_text("".join([HEAD, *verified, TESTED, *tested]), encoding="utf-8")
-    return _told(every, [bool(ids) and m.expected <= set(ids) for m, ids in both])
+    return _report(every, [bool(ids) and m.expected <= set(ids) for m, ids in both])
 
 
 def _listed_catchers(mutant: Mutant) -> list[str]:
-    return failing(mutant) if mutant.tests else catchers(mutant, mutant.caught_by)
+    return failing_tests(mutant) if mutant.tests else catchers(mutant, mutant.caught_by)
 
 
 def _row(mutant: Mutant, ids: list[str]) -> str:
-    return f"| {mutant.what} | `{mutant.file}` | {_listed(ids)} |\n"
+    return f"| {mutant.what} | `{mutant.file}` | {_format_ids(ids)} |\n"
 
 
-def _tried(
+def _run_in_parallel(
     every: list[Mutant], attempt: Callable[[Mutant], list[str]]
 ) -> list[list[str]]:
-    def one(mutant: Mutant) -> list[str]:
+    def attempt_and_log(mutant: Mutant) -> list[str]:
         found = attempt(mutant)
         sys.stderr.write(f"{mutant.name}: {', '.join(found) or 'GOT AWAY'}\n")
         return found
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(one, every))
+        return list(pool.map(attempt_and_log, every))
 
 
-def _told(every: list[Mutant], caught: list[bool]) -> int:
+def _report(every: list[Mutant], caught: list[bool]) -> int:
     sys.stdout.write(f"{sum(caught)} of {len(every)} mutants caught\n")
     missed = [m.name for m, good in zip(every, caught, strict=True) if not good]
     sys.stdout.write("".join(f"not as listed: {name}\n" for name in missed))
     return int(bool(missed))
 
 
-def _listed(ids: list[str]) -> str:
+def _format_ids(ids: list[str]) -> str:
     return ", ".join(f"`{name}`" for name in ids)
 
 

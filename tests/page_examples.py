@@ -45,12 +45,12 @@ def commands(text: str) -> str:
     return "\n".join(line for line in lines if not line.lstrip().startswith(SETUP))
 
 
-def typed_here(script: str) -> str:
+def adapt_to_machine(script: str) -> str:
     """What a reader types on this machine: GIFs for videos where ffmpeg is missing."""
     return script if shutil.which("ffmpeg") else script.replace(".mp4", ".gif")
 
 
-def printed(script: str, folder: Path) -> str:
+def run_script(script: str, folder: Path) -> str:
     """What commands print when they are typed in a folder; each must end well."""
     bin_folder = str(Path(sys.executable).parent)
     environment = {
@@ -74,7 +74,7 @@ def printed(script: str, folder: Path) -> str:
     return done.stdout
 
 
-def furnished(folder: Path, page: Path) -> Path:
+def prepare_folder(folder: Path, page: Path) -> Path:
     """A folder with the files that a page takes to be there."""
     (folder / "docs").symlink_to(ROOT / "docs")
     (folder / "alice.txt").write_text(ALICE, encoding="utf-8")
@@ -84,7 +84,7 @@ def furnished(folder: Path, page: Path) -> Path:
     return folder
 
 
-def tried(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
+def check_page(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
     """Runs all commands of a page, then its Python; gives what differs from the page.
 
     Args:
@@ -100,18 +100,18 @@ def tried(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
         script = commands(block.text)
         for long, short in smaller.items():
             script = script.replace(long, short)
-        output = printed(typed_here(script), folder)
-        if after.language == "text" and not agree(after.text, output):
+        output = run_script(adapt_to_machine(script), folder)
+        if after.language == "text" and not outputs_agree(after.text, output):
             yield f"{script}\n{output}"
     script = "\n".join(b.text for b in known if b.language == "python")
     (folder / "script.py").write_text(script, encoding="utf-8")
-    printed("python script.py", folder)
+    run_script("python script.py", folder)
     session = "\n".join(b.text for b in known if b.language == "pycon")
     (folder / "session.txt").write_text(session, encoding="utf-8")
-    printed("python -m doctest -o ELLIPSIS session.txt", folder)
+    run_script("python -m doctest -o ELLIPSIS session.txt", folder)
 
 
-def agree(shown: str, output: str) -> bool:
+def outputs_agree(shown: str, output: str) -> bool:
     """Whether an output is what a page shows, where `...` stands for anything.
 
     Numbers agree but for their last three digits, and to two percent at least, or if

@@ -96,9 +96,9 @@ def _elliptic(family: Family, rng: Generator) -> Problem:
         t *= 3
     kappa = log(rng, 0.02, 0.5) * np.trace(S) / 2 / t if family.noisy else 0.0
     if name == "linear" or (law.name == "normal" and name != "sigmoid"):
-        exact = lambda: lines.by_moments(name, A, V, kappa, (m, S), t)
+        exact = lambda: lines.gaussian_moments(name, A, V, kappa, (m, S), t)
     else:
-        exact = lambda: oracles.by_tokens(law, name, A, V, t)
+        exact = lambda: oracles.moments_by_tokens(law, name, A, V, t)
     own = Law(law.density, m, S, 8.0)
     reach = _reach(family, own, exact(), rng, least=LEAST.get(law.name, 4.5))
     return Problem(family, f"plane {law.name}", A, V, kappa, t, own, reach, exact)

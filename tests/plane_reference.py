@@ -25,7 +25,7 @@ class PlaneLaw:
     nodes: Nodes
 
 
-def _placed(
+def _transformed_law(
     name: str, density: Density, nodes: Nodes, place: tuple[np.ndarray, np.ndarray]
 ) -> PlaneLaw:
     """A law at $x = m + Fz$, from its density and nodes at z; moments by the nodes."""
@@ -58,7 +58,7 @@ def bumps(
     z = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
     area = density(z) * step**2
     held = area > np.exp(-(reach**2) / 2) * area.max()
-    return _placed("bumps", density, (z[held], area[held]), place)
+    return _transformed_law("bumps", density, (z[held], area[held]), place)
 
 
 def _round(
@@ -73,7 +73,7 @@ def _round(
     around = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     z = (r[:, None, None] * around).reshape(-1, 2)
     density = lambda z: profile(np.hypot(z[:, 0], z[:, 1]))
-    return _placed(name, density, (z, np.repeat(area, ANGLES)), place)
+    return _transformed_law(name, density, (z, np.repeat(area, ANGLES)), place)
 
 
 def disc(place: tuple[np.ndarray, np.ndarray]) -> PlaneLaw:
@@ -126,7 +126,7 @@ def velocity(
     return lambda x, w: forms[attention](x, w) @ V.T
 
 
-def by_tokens(
+def moments_by_tokens(
     law: PlaneLaw, attention: str, A: np.ndarray, V: np.ndarray, t: float
 ) -> Moments:
     """Mean and covariance at time t, by weighted tokens along characteristics."""

@@ -15,7 +15,7 @@ FLAGS = dict(ENDING_FLAGS)
 SPEC = {"attention": "l2", "A": [[2.0, 0.0], [0.5, 1.0]], "V": -1.0, "epsilon": 0.5}
 
 
-def with_ending(
+def set_ending(
     dataset: xr.Dataset, status: int = 0, t_star: float = np.nan, error: float = np.nan
 ):
     return dataset.assign(
@@ -40,7 +40,7 @@ def points(
         coords={"time": np.linspace(0.0, 2.0, len(x))},
         attrs={"kind": "points", "dtype": "float64", "title": "cost: $5"},
     )
-    return with_ending(dataset, status, t_star, error)
+    return set_ending(dataset, status, t_star, error)
 
 
 def gaussian(
@@ -58,7 +58,7 @@ def gaussian(
         coords={"time": np.linspace(0.0, 2.0, len(mean))},
         attrs={"kind": "gaussian", "dtype": "float64"},
     )
-    return with_ending(dataset, status, t_star, error)
+    return set_ending(dataset, status, t_star, error)
 
 
 def shrinking(rng: Generator, n: int = 12, d: int = 2, frames: int = 5):

@@ -18,7 +18,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether a process has ended, be it that nobody has asked how."""
     state = Path(f"/proc/{pid}/stat")
     return not state.exists() or ") Z " in state.read_text()

@@ -47,7 +47,7 @@ def squared_distance(p: Parameters, x: Vector, y: Vector) -> float:
     return -float(np.sum((p.Q @ x - p.K @ y) ** 2)) / p.epsilon
 
 
-def table(score: Callable, p: Parameters, x: Matrix, y: Matrix) -> Matrix:
+def score_matrix(score: Callable, p: Parameters, x: Matrix, y: Matrix) -> Matrix:
     """All scores, one at a time."""
     return np.array([[score(p, xi, yj) for yj in y] for xi in x])
 
@@ -59,12 +59,12 @@ def log_sum(S: Matrix, w: Vector) -> Vector:
 
 
 def softmax(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    S = table(dot, p, x, y)
+    S = score_matrix(dot, p, x, y)
     return np.exp(S - log_sum(S, w)[:, None])
 
 
 def l2(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    S = table(squared_distance, p, x, y)
+    S = score_matrix(squared_distance, p, x, y)
     return np.exp(S - log_sum(S, w)[:, None])
 
 
@@ -112,24 +112,24 @@ def differential(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
 
 
 def linear(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return table(dot, p, x, y)
+    return score_matrix(dot, p, x, y)
 
 
 def linear_expansion(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    S = table(dot, p, x, y) * p.epsilon**2  # its epsilon multiplies the scores
+    S = score_matrix(dot, p, x, y) * p.epsilon**2  # its epsilon multiplies the scores
     return (1 + S - (S @ w)[:, None]) / p.epsilon  # and divides the value
 
 
 def exp(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return np.exp(table(dot, p, x, y))
+    return np.exp(score_matrix(dot, p, x, y))
 
 
 def sigmoid(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return 1 / (1 + np.exp(-table(dot, p, x, y)))
+    return 1 / (1 + np.exp(-score_matrix(dot, p, x, y)))
 
 
 def relu(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    return np.maximum(table(dot, p, x, y), 0)
+    return np.maximum(score_matrix(dot, p, x, y), 0)
 
 
 def half_steps(
@@ -143,7 +143,7 @@ def half_steps_across(
     p: Parameters, x: Matrix, sides: Sides, *, iterations: int
 ) -> Matrix:
     """The same between two measures."""
-    S = table(dot, p, sides.x, sides.y)
+    S = score_matrix(dot, p, sides.x, sides.y)
     f, g = np.zeros(len(sides.x)), np.zeros(len(sides.y))
     before = g
     for step in range(iterations):
@@ -152,7 +152,7 @@ def half_steps_across(
             f = -log_sum(S + g[None, :], sides.w)
         else:
             g = -log_sum(S.T + f[None, :], sides.u)
-    rows = table(dot, p, x, sides.y)
+    rows = score_matrix(dot, p, x, sides.y)
     at_queries = -log_sum(rows + before[None, :], sides.w)
     return np.exp(rows + at_queries[:, None] + g[None, :]) / p.epsilon
 
@@ -180,8 +180,8 @@ def sinkhorn(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
 
 
 def sinkhorn_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
-    _, g = plan_potentials(table(dot, p, sides.x, sides.y), sides.w, sides.u)
-    rows = table(dot, p, x, sides.y) + g[None, :]
+    _, g = plan_potentials(score_matrix(dot, p, sides.x, sides.y), sides.w, sides.u)
+    rows = score_matrix(dot, p, x, sides.y) + g[None, :]
     return np.exp(rows - log_sum(rows, sides.w)[:, None]) / p.epsilon
 
 
@@ -287,17 +287,19 @@ def gaussian_linear(
     For nonsingular `Sigma` and `A`. Sources: castin2025, Lemmas 4.1 and 4.14, and eq.
     (4.3) corrected as ERRATA C10 says; ERRATA N2 for `esp`.
     """
-    L, b = CLOSED[name](p, Sigma, alpha)
+    L, b = AFFINE_FORMS[name](p, Sigma, alpha)
     return p.V @ L, p.V @ b
 
 
-def of_l2(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_l2(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
     inverse = np.linalg.inv(Sigma)
     tilted = np.linalg.inv(inverse + 2 * p.K.T @ p.K / p.epsilon)
     return 2 * tilted @ p.K.T @ p.Q / p.epsilon, tilted @ inverse @ alpha
 
 
-def of_sinkhorn(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_sinkhorn(
+    p: Parameters, Sigma: Matrix, alpha: Vector
+) -> tuple[Matrix, Vector]:
     A, root = p.K.T @ p.Q / p.epsilon, square_root(Sigma)
     middle = square_root(np.eye(len(A)) / 4 + root @ A.T @ Sigma @ A @ root)
     C = root @ middle @ np.linalg.inv(root) - np.eye(len(A)) / 2
@@ -305,7 +307,7 @@ def of_sinkhorn(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Ve
     return L, alpha / p.epsilon - L @ alpha
 
 
-def of_esp(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_esp(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
     L = np.zeros_like(Sigma)
     for q, k in zip(p.Q, p.K, strict=True):  # along the axes
         L += np.outer(Sigma @ k, q) / np.sqrt((q @ Sigma @ q) * (k @ Sigma @ k))
@@ -313,7 +315,9 @@ def of_esp(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]
     return L, alpha - L @ alpha
 
 
-def of_esp_soft(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Vector]:
+def affine_esp_soft(
+    p: Parameters, Sigma: Matrix, alpha: Vector
+) -> tuple[Matrix, Vector]:
     """At temperature 1: kernels of variance 1/2."""
     L = np.zeros_like(Sigma)
     for q, k in zip(p.Q, p.K, strict=True):
@@ -325,14 +329,14 @@ def of_esp_soft(p: Parameters, Sigma: Matrix, alpha: Vector) -> tuple[Matrix, Ve
     return L, alpha - L @ alpha
 
 
-Closed = Callable[[Parameters, Matrix, Vector], tuple[Matrix, Vector]]
-CLOSED: dict[str, Closed] = {
+AffineForm = Callable[[Parameters, Matrix, Vector], tuple[Matrix, Vector]]
+AFFINE_FORMS: dict[str, AffineForm] = {
     "softmax": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon, alpha),
-    "l2": of_l2,
-    "sinkhorn": of_sinkhorn,
+    "l2": affine_l2,
+    "sinkhorn": affine_sinkhorn,
     "differential": lambda p, S, alpha: (S @ p.K.T @ p.Q / p.epsilon, alpha / 2),
-    "esp": of_esp,
-    "esp-soft": of_esp_soft,
+    "esp": affine_esp,
+    "esp-soft": affine_esp_soft,
     "linear": lambda p, S, alpha: (
         (S + np.outer(alpha, alpha)) @ p.K.T @ p.Q / p.epsilon,
         0 * alpha,

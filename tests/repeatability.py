@@ -34,7 +34,7 @@ KINDS = {
 PATIENCE = 600  # seconds, after which a run hangs
 
 
-def stored(arguments: str, folder: Path, fill: int) -> str:
+def stored_digest(arguments: str, folder: Path, fill: int) -> str:
     """The digest of what one run stores, in a process of its own.
 
     Raises:
@@ -58,12 +58,12 @@ def stored(arguments: str, folder: Path, fill: int) -> str:
     return digest.hexdigest()
 
 
-def differing(arguments: str, fills: list[int]) -> dict[str, int]:
+def count_digests(arguments: str, fills: list[int]) -> dict[str, int]:
     """How often runs stored what, by digest: one entry if all are the same."""
     counts: dict[str, int] = {}
     for fill in fills:
         with tempfile.TemporaryDirectory() as folder:
-            digest = stored(arguments, Path(folder), fill)
+            digest = stored_digest(arguments, Path(folder), fill)
         counts[digest] = counts.get(digest, 0) + 1
     return counts
 
@@ -89,7 +89,7 @@ def main() -> int:
     for kind in given.kind or KINDS:
         begun = time.perf_counter()
         fills = [(37 * run) % 256 for run in range(given.count)]
-        counts = differing(KINDS[kind], fills)
+        counts = count_digests(KINDS[kind], fills)
         different += given.count - max(counts.values())
         seconds = round(time.perf_counter() - begun, 1)
         line = {"kind": kind, "runs": given.count, "stored": counts, "seconds": seconds}

@@ -26,7 +26,7 @@ SCRIPTS = (
 )
 
 
-def computed(expression: str, value: object) -> Any:
+def evaluate_js(expression: str, value: object) -> Any:
     """What an expression makes of `scene`, a value whose arrays are unpacked."""
     assert NODE is not None
     text = script(*SCRIPTS)

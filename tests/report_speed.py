@@ -63,11 +63,11 @@ def main(tokens: int = 10_000, frames: int = 200, d: int = 2) -> None:
     if PROGRAM is None:
         lines.append("no Chromium on the PATH: nothing was played")
     else:
-        lines += played(page)
+        lines += playback_speed(page)
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def played(page: str) -> list[str]:
+def playback_speed(page: str) -> list[str]:
     """What Chromium makes of it, at 1280 × 900, drawn without a graphics card."""
     with tempfile.TemporaryDirectory() as name, Browser(Path(name)) as browser:
         file = Path(name) / "speed.html"

@@ -15,14 +15,16 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 FINISHED = Ending("finished", "the last time was reached", 2.0)
 
 
-def moving(rng: Generator, n: int = 30, frames: int = 9, d: int = 2) -> np.ndarray:
+def moving_tokens(
+    rng: Generator, n: int = 30, frames: int = 9, d: int = 2
+) -> np.ndarray:
     """Tokens that gather on their mean and turn: (time, n, d)."""
     t = np.linspace(0, 2, frames)[:, None, None]
     x = 0.4 + rng.normal(size=(n, d)) * np.exp(-t)
     return np.concatenate([x[..., :1] + 0.2 * np.sin(3 * t), x[..., 1:]], axis=-1)
 
 
-def stored(
+def unfinished_run(
     path: Path,
     x: np.ndarray,
     spec: Mapping[str, Any] | None = None,
@@ -40,20 +42,20 @@ def stored(
     return store
 
 
-def finished(
+def finished_run(
     path: Path,
     x: np.ndarray,
     spec: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] = NONE,
 ) -> Path:
     """The same, to its end."""
-    store = stored(path, x, spec, more)
-    go_on(store, x)
+    store = unfinished_run(path, x, spec, more)
+    finish_run(store, x)
     store.close()
     return path
 
 
-def go_on(store: RunStore, x: np.ndarray) -> None:
+def finish_run(store: RunStore, x: np.ndarray) -> None:
     """The last three frames, and the ending."""
     _append(store, x, slice(len(x) - 3, len(x)), FINISHED)
 

@@ -169,7 +169,7 @@ def erratum(id: str = "castin2025:prop-4.15", **changes: Any) -> Record:  # noqa
     )
 
 
-def broken(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A002
+def failing_statement(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A002
     """The trial of the claim raised, and the control is not finite."""
     return statement(
         id,
@@ -180,8 +180,8 @@ def broken(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A00
     )
 
 
-def whole() -> Record:
-    return report(identity(), order(), inequality(), erratum(), broken())
+def full_report() -> Record:
+    return report(identity(), order(), inequality(), erratum(), failing_statement())
 
 
 class Outline(HTMLParser):

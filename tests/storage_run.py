@@ -81,12 +81,12 @@ def data_files(path: Path) -> dict[str, bytes]:
     }
 
 
-def committed(path: Path) -> dict[str, object]:
+def committed_record(path: Path) -> dict[str, object]:
     record = json.loads((path / "commit.json").read_bytes())
     return {key: record[key] for key in record if key not in ("created", "checksum")}
 
 
-def same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
+def has_same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
     return (left.dtype, left.shape, left.tobytes()) == (
         right.dtype,
         right.shape,
@@ -101,9 +101,9 @@ def assert_prefix(path: Path, truth: Path) -> None:
     expected = whole.isel(time=slice(store.frames))
     for name, variable in store.dataset().variables.items():
         if variable.dims:  # the scalars tell of the ending
-            assert same_bytes(variable.values, expected[name].values), name
+            assert has_same_bytes(variable.values, expected[name].values), name
 
 
 def assert_same_run(path: Path, truth: Path) -> None:
     assert data_files(path) == data_files(truth)
-    assert committed(path) == committed(truth)
+    assert committed_record(path) == committed_record(truth)

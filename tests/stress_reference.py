@@ -82,11 +82,11 @@ def moments(heads: list[Head], alpha: Matrix, Y: Matrix, t: float) -> Rates:
         ]
         return np.sum(moved, axis=0)
 
-    end = solved(rates, np.concatenate([alpha, Y.ravel()]), (0.0, t))
+    end = integrate(rates, np.concatenate([alpha, Y.ravel()]), (0.0, t))
     return end[:d], end[d:].reshape(Y.shape)
 
 
-def solved(rates: Callable, start: Matrix, span: tuple[float, float]) -> Matrix:
+def integrate(rates: Callable, start: Matrix, span: tuple[float, float]) -> Matrix:
     """Where SciPy's method of eighth order ends."""
     size = np.linalg.norm(start)
     path = solve_ivp(rates, span, start, method="DOP853", rtol=1e-12, atol=1e-14 * size)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_cases import (
-    biased,
+    biased_score,
     eager_velocities,
     every_variant,
     ulps,
@@ -258,7 +258,7 @@ def test_one_sinkhorn_half_step_is_softmax(rng: np.random.Generator):
 
 def test_score_of_one_pair_matches_the_definition(rng: np.random.Generator):
     c = case(rng, n=1)
-    _, p = biased(rng, c.p)
+    _, p = biased_score(rng, c.p)
     score = Dot(
         p.Q, p.K, p.epsilon, query_bias=jnp.asarray(p.q), key_bias=jnp.asarray(p.k)
     )

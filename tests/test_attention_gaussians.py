@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from attention_cases import (
     CLOSED_AT_NODES,
-    biased,
+    biased_score,
     every_closed,
     every_closed_at_nodes,
     velocities,
@@ -129,7 +129,7 @@ COUPLINGS_WITH_BIAS = {
 @pytest.mark.parametrize("kind", list(COUPLINGS_WITH_BIAS))
 def test_closed_form_with_biases_and_offset(kind: str, rng: np.random.Generator):
     mu = gaussian(rng, 3, 2)
-    score, p = biased(rng, small_scores(rng, 3, np.asarray(mu.factor)))
+    score, p = biased_score(rng, small_scores(rng, 3, np.asarray(mu.factor)))
     attention = Attention(score, COUPLINGS_WITH_BIAS[kind], p.V, rng.normal(size=3))
     assert_closed_form(attention, mu, rng)
 
@@ -137,7 +137,7 @@ def test_closed_form_with_biases_and_offset(kind: str, rng: np.random.Generator)
 @pytest.mark.parametrize("name", ["softmax", "linear"])
 def test_biases_are_in_the_scores(name: str, rng: np.random.Generator):
     c = case(rng)
-    score, p = biased(rng, c.p)
+    score, p = biased_score(rng, c.p)
     offset = rng.normal(size=3)
     attention = Attention(score, COUPLINGS_WITH_BIAS[name], p.V, offset)
     v = velocities(attention, c.points(), c.queries())
@@ -146,7 +146,7 @@ def test_biases_are_in_the_scores(name: str, rng: np.random.Generator):
 
 def test_expansion_with_biases_has_a_closed_form(rng: np.random.Generator):
     mu = gaussian(rng, 3, 2)
-    score, p = biased(rng, small_scores(rng, 3, np.asarray(mu.factor)))
+    score, p = biased_score(rng, small_scores(rng, 3, np.asarray(mu.factor)))
     plain = attentions["linear-expansion"](p.Q, p.K, p.V)
     assert_closed_form(Attention(score, plain.coupling, p.V), mu, rng)
 

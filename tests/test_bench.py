@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import ot
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
-from processes import gone, wait_for
+from processes import has_ended, wait_for
 from scipy.integrate import solve_ivp
 from scipy.optimize import approx_fprime
 from scipy.special import softmax as scipy_softmax
@@ -31,7 +31,7 @@ from benchmarks.methods.covariances import blow_up_times, times_of_traces
 from meanfield import _folders
 
 METHODS = Path(_running.ROOT) / "benchmarks" / "methods"
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 TRIAL = Trial("softmax", "m", "numpy_dense:velocity", "numpy", "float64", 30, 2)
 TRIAL = replace(TRIAL, settings={"epsilon": 0.7})
 SLEEPERS = """
@@ -89,7 +89,7 @@ def test_a_timeout_ends_the_job_and_its_children(
     (tmp_path / "sitecustomize.py").write_text(SLEEPERS.format(str(tmp_path / "pid")))
     assert _running.outcome(TRIAL)["reason"] == "took more than 2 s"
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: gone(pid))  # a signal takes its time to be heard
+    wait_for(lambda: has_ended(pid))  # a signal takes its time to be heard
 
 
 def test_times_are_medians_without_the_first_run():
@@ -210,7 +210,7 @@ def test_growth_is_the_slope_in_log_log():
 
 
 @pytest.fixture
-def quick(cli: CLI, tmp_path: Path) -> tuple[Finished, dict[str, Any]]:
+def quick(cli: CLI, tmp_path: Path) -> tuple[CommandResult, dict[str, Any]]:
     """One small case in two ways, ours and NumPy's."""
     only = ("--case", "softmax", "--method", "ours, blocked", "--method", "NumPy*")
     done = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
@@ -218,7 +218,7 @@ def quick(cli: CLI, tmp_path: Path) -> tuple[Finished, dict[str, Any]]:
 
 
 def test_a_case_is_measured_printed_and_written(
-    quick: tuple[Finished, dict[str, Any]], cli: CLI, tmp_path: Path
+    quick: tuple[CommandResult, dict[str, Any]], cli: CLI, tmp_path: Path
 ):
     done, report = quick
     assert done.code == 0

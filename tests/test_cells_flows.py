@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
 from interpolation_problems import KINDS, THIN, Problem
 from jaxtyping import Array
@@ -41,7 +41,7 @@ from meanfield.runs import Member
 from meanfield.runs.setup._observe import plan_cell_sums
 from meanfield.scores import Masked
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 LAYOUT = Layout(nodes=9, cells=(6, 5), reach=1.2)
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from PIL import Image
 
 from meanfield import runs
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 GAUSSIAN = ("simulate", "--measure", "gaussian", "--V", "1", "--cov", "2", "--t", "10")
 CLOUD = ("simulate", "--n", "12", "--d", "2", "--A=-1", "--t", "1", "--frames", "6")

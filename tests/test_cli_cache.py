@@ -84,10 +84,10 @@ def test_a_cache_entry_of_another_key_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_only_the_cached_program(
-    files_end_at: Callable[[int], None], tmp_path: Path
+    limit_file_size: Callable[[int], None], tmp_path: Path
 ) -> None:
     programs = Programs(tmp_path)
-    files_end_at(10)
+    limit_file_size(10)
     programs.put("key", b"x" * 1000)
     assert list(tmp_path.iterdir()) == []
     Programs(tmp_path / "gone").put("key", b"x")

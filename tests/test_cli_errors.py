@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 USAGE = {
     "unknown command": (("simulat",), ["`simulat`", "did you mean `simulate`?"]),
@@ -63,7 +63,7 @@ USAGE = {
 }
 
 
-def assert_one_line(done: Finished, code: int, words: list[str]) -> None:
+def assert_one_line(done: CommandResult, code: int, words: list[str]) -> None:
     assert done.code == code, done.err
     assert done.out == ""
     assert done.err.startswith("meanfield: ")

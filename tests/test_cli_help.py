@@ -6,13 +6,13 @@ from collections.abc import Callable
 from importlib import import_module
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from rich.console import Console
 
 from meanfield.cli import COMMANDS, app
 from meanfield.spec import RunSpec
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 FUNCTIONS = {n: t for n, t in COMMANDS.items() if not t.endswith(":app")}
 FUNCTIONS |= {

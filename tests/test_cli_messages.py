@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from scipy.integrate import solve_ivp
 
 import meanfield
@@ -15,7 +15,7 @@ from meanfield.cli.options._names import KINDS
 from meanfield.cli.terminal._mathematics import to_unicode
 from meanfield.storage import table_bytes
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 LETTERS = {
     r"weights $e^{Qx\cdot Ky/\epsilon}$": "weights e^(Qx·Ky/ε)",

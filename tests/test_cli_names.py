@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 import meanfield
 from meanfield.attention import attentions
@@ -17,7 +17,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.spec import presets, read_toml
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from conftest import Finished
-from page_examples import typed_here
+from conftest import CommandResult
+from page_examples import adapt_to_machine
 
 from meanfield._folders import templates
 from meanfield.attention import attentions
@@ -24,7 +24,7 @@ from meanfield.energies import energies
 from meanfield.plotting import panels
 from meanfield.spec import measures, presets
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 TARGETS = [target for target in COMMANDS.values() if not target.endswith(":app")]
 NETWORKS = ["models:list_", "models:inspect", "train:list_", "train:start"]
@@ -69,7 +69,7 @@ def test_every_example_runs_as_typed(tmp_path: Path):
     failures = []
     for line in [line for t in TARGETS for line in examples(docstring(t))]:
         done = subprocess.run(
-            ["bash", "-c", typed_here(line)],
+            ["bash", "-c", adapt_to_machine(line)],
             cwd=tmp_path,
             env=environment,
             capture_output=True,

@@ -20,9 +20,9 @@ from meanfield.plotting import draw_comparison, save
 from meanfield.runs.comparisons._normality import normality
 from meanfield.runs.comparisons._record import RECORD
 from meanfield.spec import parse
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 BASE = {"A": -1.0, "V": 1.0, "t": 0.5, "n": 200, "frames": 3, "rtol": 1e-5}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
 from reference import Parameters, Sides, velocity_across
 from scipy.linalg import expm
@@ -26,7 +26,7 @@ from meanfield.runs.setup._context import Frames
 from meanfield.spec import parse, parse_axes, resolve_paths
 from meanfield.storage import RunStore
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 EYE = np.eye(2)
 ENCODER = {"n": 4, "d": 2, "A": -1.0, "t": 0.4, "frames": 5}
 TIMES = {"t": 0.4, "frames": 5, "segment": 2}

@@ -33,36 +33,44 @@ def computed(*parts: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def measured() -> dict[str, Any]:
     """What is measured at every call of the tests."""
-    return computed("velocities", "others", "flows", "blow_ups", "shards")
+    return computed(
+        "velocity_deviations",
+        "other_deviations",
+        "flow_deviations",
+        "blow_ups",
+        "shards",
+    )
 
 
 @pytest.fixture(scope="module")
 def more() -> dict[str, Any]:
     """What takes too long for that."""
-    return computed("all_velocities", "more_flows", "noisy_flows")
+    return computed(
+        "all_velocity_deviations", "more_flow_deviations", "noisy_flow_deviations"
+    )
 
 
 def test_velocities_match_one_device(measured: dict[str, Any]):
-    assert {k: v for k, v in measured["velocities"].items() if v > 3e-14} == {}
+    assert {k: v for k, v in measured["velocity_deviations"].items() if v > 3e-14} == {}
 
 
 @pytest.mark.slow
 def test_velocities_of_every_attention_match_one_device(more: dict[str, Any]):
-    deviations = more["all_velocities"]
+    deviations = more["all_velocity_deviations"]
     assert len(deviations) >= 12
     assert {k: v for k, v in deviations.items() if v > 3e-14} == {}
 
 
 def test_masks_heads_and_derivatives_match_one_device(measured: dict[str, Any]):
-    assert {k: v for k, v in measured["others"].items() if v > 1e-14} == {}
+    assert {k: v for k, v in measured["other_deviations"].items() if v > 1e-14} == {}
 
 
 def test_flows_match_one_device(measured: dict[str, Any]):
-    assert {k: v for k, v in measured["flows"].items() if v > 1e-13} == {}
+    assert {k: v for k, v in measured["flow_deviations"].items() if v > 1e-13} == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["more_flows", "noisy_flows"])
+@pytest.mark.parametrize("part", ["more_flow_deviations", "noisy_flow_deviations"])
 def test_more_flows_match_one_device(part: str, more: dict[str, Any]):
     """Steps under noise are coarse, so that rounding changes no path."""
     assert {k: v for k, v in more[part].items() if v > 1e-13} == {}

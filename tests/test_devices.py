@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import Finished
-from processes import gone, wait_for
+from conftest import CommandResult
+from processes import has_ended, wait_for
 
 from meanfield import Gaussian, Points, runs
 from meanfield.cli.commands.simulate import integrate
@@ -258,7 +258,7 @@ def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
 @pytest.mark.slow_cases("3-0", "3-1")
 @pytest.mark.parametrize(("processes", "victim"), [(2, 1), (3, 0), (3, 1)])
 def test_a_lost_process_is_named_and_the_run_resumes(
-    processes: int, victim: int, tmp_path: Path, cli: Callable[..., Finished]
+    processes: int, victim: int, tmp_path: Path, cli: Callable[..., CommandResult]
 ):
     """By one process less, to what this process computes alone."""
     parent = begun(tmp_path, processes)
@@ -273,7 +273,7 @@ def test_a_lost_process_is_named_and_the_run_resumes(
     name = f"Process {victim} of {processes} (pid {pid}) was ended by SIGKILL"
     assert name in said
     assert "meanfield resume run --processes M" in said
-    wait_for(lambda: all(map(gone, members)))
+    wait_for(lambda: all(map(has_ended, members)))
     assert stored(tmp_path / "run") < 11
     done = call("resume", "run", "--processes", str(processes - 1), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -291,7 +291,7 @@ def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path)
     parent.send_signal(number)
     parent.communicate(timeout=NAMED)
     assert parent.returncode in (-number, 128 + number)
-    wait_for(lambda: all(map(gone, members)))
+    wait_for(lambda: all(map(has_ended, members)))
     assert 1 < stored(tmp_path / "run") < 11  # ended, and not by itself
 
 
@@ -299,7 +299,7 @@ def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path)
 def test_a_sum_over_processes_that_fails_is_no_internal_error(
     kind: type[Exception],
     monkeypatch: pytest.MonkeyPatch,
-    cli: Callable[..., Finished],
+    cli: Callable[..., CommandResult],
 ):
     def fail(*_: object, **__: object):
         raise kind("UNKNOWN: Gloo AllGather failed: Connection reset by peer")
@@ -383,7 +383,7 @@ def test_one_machine_listens_on_loopback_only(
 @pytest.mark.parametrize("option", ["--processes", "--devices"])
 @pytest.mark.parametrize("number", ["0", "-1", "1000000", "9" * 30])
 def test_numbers_of_processes_and_devices_have_a_bound(
-    cli: Callable[..., Finished], option: str, number: str
+    cli: Callable[..., CommandResult], option: str, number: str
 ):
     done = cli("simulate", "--n", "4", option, number)
     assert done.code == 2

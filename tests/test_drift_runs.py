@@ -8,7 +8,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
 from reference import Parameters, velocity
 
@@ -20,7 +20,7 @@ from meanfield.runs import sides
 from meanfield.runs.records._inputs import Inputs
 from meanfield.spec import parse, parse_axes, read_toml
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 M = np.array([[-0.6, 0.9], [-0.2, 0.4]])
 B = np.array([0.5, -1.0])
 UNIT = Parameters(np.eye(2), np.eye(2), np.eye(2))

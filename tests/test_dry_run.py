@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 LONGEST = 60  # times what the processor takes for two tokens: some 8 s of a quiet one
 MILLION = ("--n=1000000", "--d=2", "--A=-1")

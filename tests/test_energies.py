@@ -5,10 +5,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from energy_cases import PAIRS, POTENTIALS, gradient, made, reference, value, variation
+from energy_cases import (
+    PAIRS,
+    POTENTIALS,
+    gradient,
+    make_energy,
+    reference,
+    value,
+    variation,
+)
 from energy_reference import sinkhorn
 from helpers import CASES, Case, assert_close, case, gaussian
-from reference import Parameters, dot, plan_potentials, squared_distance, table
+from reference import Parameters, dot, plan_potentials, score_matrix, squared_distance
 from scipy.stats import multivariate_normal
 
 from meanfield.dynamics import causal
@@ -45,7 +53,7 @@ def test_energies_of_points_are_sums_over_pairs(
     kind: str, rng: np.random.Generator
 ) -> None:
     c = CASES["k below d"](rng)
-    energy, expected = made(kind, c.p), reference(kind, c.p)(c.x, c.w)
+    energy, expected = make_energy(kind, c.p), reference(kind, c.p)(c.x, c.w)
     assert_close(value(energy, c.points()), expected, ulps=200, scale=1.0)
     blocked = value(energy, c.points(Blocked(3)))
     assert_close(blocked, expected, ulps=200, scale=1.0)
@@ -63,7 +71,7 @@ def test_the_sinkhorn_energy_matches_the_plan_of_pot(
     assert abs(float(dual) - expected) < 1e-12  # POT stops at 1e-15 in L1
     assert abs(float(primal) - expected) < POTENTIALS
     half = Parameters(c.p.Q, c.p.K, c.p.V, 2 * c.p.epsilon)
-    S = table(squared_distance, half, c.x, c.x)
+    S = score_matrix(squared_distance, half, c.x, c.x)
     f, g = plan_potentials(S, c.w)
     squares = np.sum((c.x @ c.p.Q.T) ** 2 + (c.x @ c.p.K.T) ** 2, axis=1)
     printed = -c.w @ (f + g) / 2 + c.w @ squares / (4 * c.p.epsilon)
@@ -76,7 +84,7 @@ def test_the_first_variation_is_the_derivative_in_the_weights(
 ) -> None:
     """$dE = \\int \\delta E\\,d\\nu$ for $\\nu$ of mass zero: ERRATA C15."""
     c = case(rng, n=6, d=2)
-    energy, expected = made(kind, c.p), reference(kind, c.p)
+    energy, expected = make_energy(kind, c.p), reference(kind, c.p)
     nu, h = rng.normal(size=6) * c.w, 1e-4
     nu -= nu.mean()
     ahead, behind = (expected(c.x, c.w + s * h * nu) for s in (1, -1))
@@ -90,11 +98,11 @@ def test_variations_elsewhere_are_integrals_against_the_measure(
     kind: str, rng: np.random.Generator
 ) -> None:
     c = case(rng, n=6, d=2)
-    energy, score = made(kind, c.p), squared_distance if "l2" in kind else dot
-    seen = table(score, c.p, c.probes, c.x)
-    seeing = table(score, c.p, c.x, c.probes).T
+    energy, score = make_energy(kind, c.p), squared_distance if "l2" in kind else dot
+    seen = score_matrix(score, c.p, c.probes, c.x)
+    seeing = score_matrix(score, c.p, c.x, c.probes).T
     if kind == "sinkhorn":
-        f, g = plan_potentials(table(dot, c.p, c.x, c.x), c.w)
+        f, g = plan_potentials(score_matrix(dot, c.p, c.x, c.x), c.w)
         expected = np.log(np.exp(seen + g) @ c.w) + np.log(np.exp(seeing + f) @ c.w)
     else:
         expected = np.exp(seen) @ c.w + np.exp(seeing) @ c.w
@@ -112,7 +120,7 @@ def test_gradients_are_derivatives_in_the_places_of_atoms(
     kind: str, reduction: Blocked | None, rng: np.random.Generator
 ) -> None:
     c = case(rng, n=5, d=2)
-    energy, expected = made(kind, c.p), reference(kind, c.p)
+    energy, expected = make_energy(kind, c.p), reference(kind, c.p)
     mu = c.points() if reduction is None else c.points(reduction)
     h, differences = 1e-5, np.empty_like(c.x)
     for i, j in np.ndindex(*c.x.shape):
@@ -128,7 +136,7 @@ def test_energies_are_differentiable_through_their_potentials(
     rng: np.random.Generator,
 ) -> None:
     c = case(rng, n=5, d=2)
-    energy, mu = made("sinkhorn", c.p), c.points()
+    energy, mu = make_energy("sinkhorn", c.p), c.points()
     through = eqx.filter_jit(jax.grad(lambda x: energy(mu.replace_coordinates(x))))(
         jnp.asarray(c.x)
     )
@@ -185,7 +193,7 @@ def test_a_quadratic_potential_sees_two_moments(rng: np.random.Generator) -> Non
 
 def test_energies_add_up(rng: np.random.Generator) -> None:
     c = case(rng, n=4, d=2)
-    one, two = made("interaction", c.p), made("second-moment", c.p)
+    one, two = make_energy("interaction", c.p), make_energy("second-moment", c.p)
     mu, probes = c.points(), c.queries()
     both = 2.0 * one - two * 0.5 + (-one)
     assert_close(value(both, mu), value(one, mu) - 0.5 * value(two, mu))
@@ -222,5 +230,5 @@ def test_masked_interactions_count_the_pairs_that_are_seen(
 ) -> None:
     c = case(rng, n=5, d=2)
     energy = Interaction(Masked(Dot(c.p.Q, c.p.K, c.p.epsilon), causal))
-    seen = np.tril(np.exp(table(dot, c.p, c.x, c.x)))
+    seen = np.tril(np.exp(score_matrix(dot, c.p, c.x, c.x)))
     assert_close(energy(c.points()), c.w @ seen @ c.w / 2)

@@ -5,8 +5,8 @@ from operator import attrgetter
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from energy_cases import PAIRS, gradient, made, slopes, variation
-from energy_reference import on_nodes
+from energy_cases import PAIRS, gradient, make_energy, moment_gradients, variation
+from energy_reference import energy_of_nodes
 from helpers import gaussian, small_scores
 from jaxtyping import Array
 from reference import Parameters, plan_potentials, square_root
@@ -59,7 +59,7 @@ def test_closed_forms_on_gaussians_are_their_quadrature(
     mu = Gaussian(jnp.asarray(mean), mu.factor)
     p = small_scores(rng, d, factor, k=d + 1)
     x, w = nodes(mean, factor, 20)
-    assert abs(float(made(kind, p)(mu)) - on_nodes(kind, p, x, w)) < 1e-12
+    assert abs(float(make_energy(kind, p)(mu)) - energy_of_nodes(kind, p, x, w)) < 1e-12
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -72,7 +72,7 @@ def test_variations_on_gaussians_are_those_on_their_nodes(
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 20)
     cloud = Points.weighted(jnp.asarray(x), jnp.asarray(w))
     probes = Tokens(mu.mean[None, :] + jnp.asarray(rng.normal(size=(4, 2))) / 2)
-    energy = made(kind, p)
+    energy = make_energy(kind, p)
     got, expected = (variation(energy, m, probes) for m in (mu, cloud))
     free = got[0] - expected[0] if kind == "sinkhorn" else 0.0
     np.testing.assert_allclose(got - free, expected, atol=1e-9)
@@ -103,7 +103,7 @@ def test_biases_and_constants_enter_the_energy(rng: np.random.Generator) -> None
     energy = Interaction(Dot(p.Q, p.K, p.epsilon, query_bias=q, key_bias=k))
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 24)
     biased = Parameters(p.Q, p.K, p.V, p.epsilon, q, k)
-    expected = on_nodes("interaction", biased, x, w)
+    expected = energy_of_nodes("interaction", biased, x, w)
     assert abs(float(energy(mu)) / expected - 1) < 1e-12
 
 
@@ -157,15 +157,15 @@ def test_energy_gradients_on_gaussians_match_differences(
     Y = np.eye(2) / 2 if shape == "isotropic" else np.asarray(mu.factor)
     alpha = np.asarray(mu.mean) / 2
     p = small_scores(rng, 2, np.asarray(Y), k=3)
-    by_mean, by_covariance = slopes(
-        made(kind, p), Gaussian(jnp.asarray(alpha), jnp.asarray(Y))
+    by_mean, by_covariance = moment_gradients(
+        make_energy(kind, p), Gaussian(jnp.asarray(alpha), jnp.asarray(Y))
     )
     h = 1e-3
     Z, direction = rng.normal(size=(2, 2)) / 4, rng.normal(size=2)
 
     def along(t: float) -> float:
         moved = square_root(Y @ Y.T + t * Z @ Z.T)
-        return on_nodes(kind, p, *nodes(alpha + t * direction, moved, 16))
+        return energy_of_nodes(kind, p, *nodes(alpha + t * direction, moved, 16))
 
     # The third-order one-sided difference of a function of t ≥ 0.
     difference = -11 * along(0.0) + 18 * along(h) - 9 * along(2 * h) + 2 * along(3 * h)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from energy_reference import on_nodes
+from energy_reference import energy_of_nodes
 from helpers import assert_close
 from jaxtyping import Array
 from reference import Parameters
@@ -111,7 +111,7 @@ def test_energies_of_pairs_match_the_density(name: str, d: int) -> None:
     A = np.array([[-0.7, 0.2], [0.1, -0.4]])[:d, :d]
     p = Parameters(A, np.eye(d), np.eye(d), 1.3)
     x, w = quadrature(d) if d == 1 else _coarse()
-    expected = on_nodes(name, p, x, w)
+    expected = energy_of_nodes(name, p, x, w)
     energy = energies[name](p.Q, p.K, p.V, epsilon=p.epsilon)
     found = value(energy, on_line(160) if d == 1 else in_plane(48))
     # h⁴ of a mode of deviation 0.35, in cells of 0.06 and of 0.19.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from energy_reference import interaction, sinkhorn_dual
 from reference import Parameters, dot, squared_distance
 
@@ -17,7 +17,7 @@ from meanfield.plotting import panels
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 A = [[-0.6, 0.2], [0.2, -0.3]]
 POINTS = {"n": 6, "d": 2, "A": A, "V": 0.7, "t": 0.6, "frames": 9, "segment": 3}

@@ -11,7 +11,7 @@ from experiments.covariances import definite as definite_values
 from experiments.covariances.definite import decay, has_rest
 from experiments.covariances.parameters import definite, gaussian_entries, negative
 from meanfield.reproduce import Case, Findings, load
-from tests.covariance_reference import integrated, linear_of
+from tests.covariance_reference import integrate_covariances, linear_of
 
 LATE = ("fig1a", "fig4b", "fig7a")  # left to the slow run
 panels = pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_corrected_value_matrix_is_definite(panel: str) -> None:
 def test_limits_match_scipy(panel: str) -> None:
     findings = found(panel)
     spec, ends = findings.spec["corrected"], covariances(findings)
-    exact = integrated(linear_of(spec), ends[:, 0], spec["t"])
+    exact = integrate_covariances(linear_of(spec), ends[:, 0], spec["t"])
     gap = np.linalg.norm(ends[:, -1] - exact, axis=(1, 2))
     assert np.max(gap / np.linalg.norm(exact, axis=(1, 2))) < 1e-7
 
@@ -78,7 +78,9 @@ def test_softmax_stays_below_the_bound_that_follows_from_the_hypothesis() -> Non
     assert np.max(sizes * (1 / sizes[:, :1] + low * times / 2)) < 1 + 1e-9
     # The control: against -V the same trace grows at once.
     start = covariances(findings)[:1, 0]
-    grown = integrated(linear_of({**spec, "V": negative(spec["V"])}), start, 0.1)[0]
+    grown = integrate_covariances(
+        linear_of({**spec, "V": negative(spec["V"])}), start, 0.1
+    )[0]
     assert np.trace(V @ grown) > sizes[0, 0]
 
 
@@ -117,7 +119,9 @@ def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
     for draw in (1, 2):
         values = {**definite(gaussian_entries(draw)), "heads": 2}
         linear = linear_of(values)
-        first, last = (np.trace(integrated(linear, start, t)[0]) for t in (200, 400))
+        first, last = (
+            np.trace(integrate_covariances(linear, start, t)[0]) for t in (200, 400)
+        )
         if has_rest(values, 2):
             assert last == pytest.approx(first, rel=1e-3)
         else:

@@ -22,10 +22,10 @@ from meanfield.theorems.covariances.clipped_euler import (
     clipped_euler,
 )
 from tests.covariance_reference import (
-    integrated,
+    euler_steps,
+    euler_steps_of_inverse,
+    integrate_covariances,
     linear_of,
-    stepped,
-    stepped_by_inverse,
 )
 
 PANELS = (
@@ -75,7 +75,7 @@ def worst_end(findings: Findings) -> float:
     if not finite.any():
         return 0.0
     starts, given = ends["start"].values[finite], ends["text"].values[finite]
-    exact = integrated(linear_of(spec), starts, spec["t"])
+    exact = integrate_covariances(linear_of(spec), starts, spec["t"])
     gap = np.linalg.norm(given - exact, axis=(1, 2))
     return float(np.max(gap / np.linalg.norm(exact, axis=(1, 2))))
 
@@ -101,7 +101,10 @@ def test_families_that_blow_up_do_so_in_scipy(panel: str):
     assert np.all(family["status"].values == 2)
     for i in range(0, family.sizes["run"], 6):
         star, start = float(family["t_star"][i]), ends["start"].values[i : i + 1]
-        near = [integrated(linear, start, share * star)[0] for share in (0.98, 0.99)]
+        near = [
+            integrate_covariances(linear, start, share * star)[0]
+            for share in (0.98, 0.99)
+        ]
         sizes = [float(np.trace(Sigma)) for Sigma in near]
         # Sizes like 1 / (t* - t): half the time left, twice the size.
         assert sizes[1] / sizes[0] == pytest.approx(2, rel=0.1)
@@ -112,7 +115,7 @@ def check_steps(findings: Findings, members: range, longest: int) -> int:
     spec, ends = findings.spec["code"], findings.data["ends"]
     linear, checked = linear_of(spec), 0
     for i in members:
-        S, n, ending = stepped(
+        S, n, ending = euler_steps(
             linear, ends["start"].values[i], spec["euler"], most=longest
         )
         if ending == "max-steps" and longest < 50_000:
@@ -180,7 +183,7 @@ def by_inverse(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Ends, steps and endings of starts under the script of Figure 6(b)."""
     text = found("fig6b", "quick").spec["text"]  # whose parameters have no scale yet
     Q, K, V = (np.array(text[name]) for name in "QKV")
-    return stepped_by_inverse((Q, K, V), starts, SCRIPTS["fig6b"])
+    return euler_steps_of_inverse((Q, K, V), starts, SCRIPTS["fig6b"])
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy
-from extending_page import CLI, PAGE, ROOT, commands, done, loaded
+from extending_page import CLI, PAGE, ROOT, commands, load_example, run_command
 from helpers import assert_close
 
 from meanfield import runs
@@ -22,7 +22,7 @@ from meanfield.theorems import verify_statement
 FILES = sorted((ROOT / "docs" / "extending").glob("*.py"))
 LONGEST = {"mixture": 200}  # lines; of all others 120
 
-pytestmark = pytest.mark.usefixtures("registries")
+pytestmark = pytest.mark.usefixtures("restore_registries")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -43,7 +43,7 @@ def quiet_weights(
 
 
 def test_softmax1_has_the_weights_of_its_formula(rng: np.random.Generator):
-    loaded("softmax1")
+    load_example("softmax1")
     Q, K, V = rng.normal(size=(3, 3, 3))
     x, w = rng.normal(size=(7, 3)), rng.uniform(0.1, 1, size=7)
     w = w / w.sum()
@@ -56,8 +56,8 @@ def test_softmax1_has_the_weights_of_its_formula(rng: np.random.Generator):
 
 def test_the_page_moves_tokens_by_softmax1(page: CLI, tmp_path: Path):
     shown, simulated, plotted = commands("An attention")
-    assert "velocity" in done(page, shown)
-    report = json.loads(done(page, [*simulated, "--json"]))
+    assert "velocity" in run_command(page, shown)
+    report = json.loads(run_command(page, [*simulated, "--json"]))
     keys = {"n": 12, "d": 2, "A": -1.0}
     x0 = np.asarray(runs.member(parse(keys)).measure.tokens.x)  # pyright: ignore[reportAttributeAccessIssue]
     share, A = np.full(12, 1 / 12), -np.eye(2)
@@ -71,10 +71,10 @@ def test_the_page_moves_tokens_by_softmax1(page: CLI, tmp_path: Path):
     np.testing.assert_allclose(report["mean"], x1.mean(axis=0), rtol=1e-7)
     covariance = np.cov(x1.T, bias=True)
     np.testing.assert_allclose(report["covariance"], covariance, rtol=1e-7)
-    done(page, plotted)
+    run_command(page, plotted)
     assert (tmp_path / "quiet-attention.png").stat().st_size > 0
     (drawn,) = commands("A panel")
-    done(page, drawn)
+    run_command(page, drawn)
     figure = panels["radius"](runs.dataset(tmp_path / "quiet.zarr"))
     radii = figure.axes[0].lines[0].get_ydata()
     np.testing.assert_allclose(np.asarray(radii)[-1] ** 2, np.trace(covariance), 1e-7)
@@ -82,8 +82,8 @@ def test_the_page_moves_tokens_by_softmax1(page: CLI, tmp_path: Path):
 
 def test_the_statement_holds_and_its_control_fails(page: CLI):
     told, explained = commands("A statement")
-    assert "1 of 1 statements hold" in done(page, told)
-    assert "Without scores" in done(page, [*explained, "--json"])
+    assert "1 of 1 statements hold" in run_command(page, told)
+    assert "Without scores" in run_command(page, [*explained, "--json"])
     outcome = verify_statement("mine:uniform-scores")
     held, broken = (trial.checks[0] for trial in outcome.trials)
     assert held.observed < 1e-8
@@ -91,7 +91,7 @@ def test_the_statement_holds_and_its_control_fails(page: CLI):
 
 
 def test_the_quartic_energy_matches_quadrature(rng: np.random.Generator):
-    loaded("quartic")
+    load_example("quartic")
     one = jnp.eye(2)
     energy = energies["quartic"](one, one, one)
     mean, Y = rng.normal(size=2), rng.normal(size=(2, 2))
@@ -110,21 +110,21 @@ def test_the_quartic_energy_matches_quadrature(rng: np.random.Generator):
 def test_the_page_observes_the_quartic_energy(page: CLI, tmp_path: Path):
     """The variance of a centred Gaussian is $1/(1/2 + 2t)$, and $E = 3\\Sigma^2/4$."""
     simulated, plotted = commands("An energy")
-    done(page, simulated)
+    run_command(page, simulated)
     data = runs.dataset(tmp_path / "quartic.zarr")
     variance = 1 / (0.5 + 2 * data["time"].values)
     np.testing.assert_allclose(data["energy_quartic"], 0.75 * variance**2, rtol=1e-7)
     np.testing.assert_allclose(data["dissipation_quartic"], -3 * variance**3, rtol=1e-7)
-    done(page, plotted)
+    run_command(page, plotted)
     heads = ("--heads", "2", "--Q", "[[1,0],[0,1]]", "--K", "[[1,0],[0,1]]")
     many = ("--d", "2", "--t", "0.1", "--frames", "2", *heads, "--observe", "quartic")
-    done(page, ["simulate", *many, "--n", "4"])
+    run_command(page, ["simulate", *many, "--n", "4"])
 
 
 def test_the_page_stops_where_a_flow_is_calm(page: CLI):
     """Euler steps of $x_i' = -\\bar x$ shrink the mean, the speed, by 63/64 each."""
     (simulated,) = commands("A stop")
-    report = json.loads(done(page, simulated))
+    report = json.loads(run_command(page, simulated))
     x = np.asarray(runs.member(parse({"n": 5, "mean": 1.0})).measure.tokens.x)  # pyright: ignore[reportAttributeAccessIssue]
     ratio = 0.01 * np.sqrt(np.mean(x**2)) / abs(x.mean())
     steps = np.ceil(np.log(ratio) / np.log(63 / 64))
@@ -141,7 +141,7 @@ def test_the_page_stops_where_a_flow_is_calm(page: CLI):
 def test_the_page_starts_from_a_logistic_law(page: CLI):
     """Uniform scores leave a centred law where it is, of variance π²/3, entropy 2."""
     (simulated,) = commands("An initial law")
-    report = json.loads(done(page, simulated))
+    report = json.loads(run_command(page, simulated))
     np.testing.assert_allclose(report["covariance"], [[np.pi**2 / 3]], rtol=1e-6)
     np.testing.assert_allclose(report["energy_entropy"], -2.0, rtol=1e-4)
     tokens = runs.member(parse({"n": 4000, "init": "logistic"})).measure.tokens.x  # pyright: ignore[reportAttributeAccessIssue]
@@ -157,6 +157,6 @@ def test_processes_know_the_statements_of_a_plugin(page: CLI, tmp_path: Path):
         .replace("mine:uniform-scores", "mine:again")
     )
     plugins = ["--plugin", "docs/extending/uniform_scores.py", "--plugin", "other.py"]
-    assert "2 of 2 statements hold" in done(
+    assert "2 of 2 statements hold" in run_command(
         page, ["verify", "mine", "--jobs", "2", *plugins]
     )

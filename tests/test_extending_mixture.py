@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import scipy
 import xarray as xr
-from extending_page import loaded
-from mixture_reference import integrated
+from extending_page import load_example
+from mixture_reference import integrate
 
 from meanfield import runs
 from meanfield.attention import attentions
@@ -23,14 +23,14 @@ from meanfield.measures import Gaussian, Tensor
 from meanfield.plotting import covariances, panels
 from meanfield.spec import has_key, parse
 
-pytestmark = pytest.mark.usefixtures("registries")
+pytestmark = pytest.mark.usefixtures("restore_registries")
 
 
 @pytest.mark.slow
 def test_components_far_apart_follow_the_velocities_of_the_whole(
     rng: np.random.Generator,
 ):
-    made = loaded("mixture").Mixture
+    made = load_example("mixture").Mixture
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     m = np.array([[3.0, -1.0], [-3.0, 1.0]])
     Y, w = 0.4 * rng.normal(size=(2, 2, 2)) + 0.3 * np.eye(2), np.array([0.3, 0.7])
@@ -38,7 +38,7 @@ def test_components_far_apart_follow_the_velocities_of_the_whole(
     start = made(*map(jnp.asarray, (w, m, Y)), Tensor(14))
     ends = flow(attention, start, [0, 0.7], stepping=adaptive(rtol=1e-7)).frame(-1)
     S = Y @ np.swapaxes(Y, 1, 2)
-    m1, S1 = integrated(K.T @ Q / 1.5, V, w, (m, S), 0.7)
+    m1, S1 = integrate(K.T @ Q / 1.5, V, w, (m, S), 0.7)
     assert np.abs(m1 - m).max() > 0.1
     np.testing.assert_allclose(ends.means, m1, atol=1e-6)
     factors = np.asarray(ends.factors)
@@ -49,7 +49,7 @@ def test_components_far_apart_follow_the_velocities_of_the_whole(
 def test_one_component_has_the_rates_of_the_projected_gaussian(
     name: str, rng: np.random.Generator
 ):
-    made = loaded("mixture").Mixture
+    made = load_example("mixture").Mixture
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     mean, Y = jnp.asarray(rng.normal(size=2)), jnp.asarray(rng.normal(size=(2, 2)) / 2)
     attention = attentions[name](*map(jnp.asarray, (Q, K, V)))
@@ -61,14 +61,14 @@ def test_one_component_has_the_rates_of_the_projected_gaussian(
 
 
 def test_single_precision_stays_single_where_jax_is_double():
-    loaded("mixture")
+    load_example("mixture")
     keys = {"measure": "mixture", "init": "mixture", "d": 1, "t": 0.3, "frames": 3}
     single = runs.execute(parse({**keys, "precision": "single"})).measures[0]
     assert {leaf.dtype for leaf in jax.tree.leaves(single)} == {jnp.dtype("float32")}
 
 
 def test_a_mixture_begins_with_the_law_of_the_cloud(tmp_path: Path):
-    loaded("mixture")
+    load_example("mixture")
     spec = parse({"measure": "mixture", "init": "mixture", "d": 2, "mean": [1.0, 2.0]})
     begun: Any = runs.member(spec).measure
     keys = {"init": "mixture", "n": 4000, "d": 2, "mean": [1, 2]}
@@ -88,7 +88,7 @@ def test_a_mixture_begins_with_the_law_of_the_cloud(tmp_path: Path):
 
 
 def test_nodes_that_do_not_resolve_the_velocities_end_the_flow():
-    loaded("mixture")
+    load_example("mixture")
     keys = {"measure": "mixture", "init": "mixture", "A": -300.0, "t": 0.2, "frames": 2}
     outcome = runs.execute(parse(keys)).outcome
     assert outcome.name == "unconverged"
@@ -96,7 +96,7 @@ def test_nodes_that_do_not_resolve_the_velocities_end_the_flow():
 
 def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
     """On the line $W_2$ is a distance of quantiles; nodes are no atoms."""
-    made = loaded("mixture").Mixture
+    made = load_example("mixture").Mixture
     w, m, s = np.array([0.4, 0.6]), np.array([-2.0, 1.0]), np.array([0.3, 0.5])
     parts = map(jnp.asarray, (w, m[:, None], s[:, None, None]))
     found = best_distance(made(*parts, Tensor(16)), Gaussian(jnp.zeros(1), jnp.eye(1)))
@@ -111,7 +111,7 @@ def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
 
 
 def test_keys_accept_the_name_of_a_plugin_measure():
-    loaded("mixture")
+    load_example("mixture")
     assert has_key("mixture", "bandwidth")
     for key, value in {
         "n": 5,
@@ -148,7 +148,7 @@ def test_panels_draw_moments_of_unknown_measures(rng: np.random.Generator):
 @pytest.mark.slow
 def test_the_rate_of_an_energy_matches_the_components(rng: np.random.Generator):
     """Not of nodes that follow the field themselves, which does not stay a mixture."""
-    made = loaded("mixture").Mixture
+    made = load_example("mixture").Mixture
     w, m, Y = [0.4, 0.6], [[1.0], [-2.0]], [[[0.8]], [[0.5]]]
     mu = made(*map(jnp.asarray, (w, m, Y)), Tensor(24))
     field = attentions["sigmoid"]([[1.0]], [[1.0]], [[-1.0]]).field(0.0, mu)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from extending_page import CLI, commands, done, loaded
-from mixture_reference import integrated, of_all
+from extending_page import CLI, commands, load_example, run_command
+from mixture_reference import integrate, total_moments
 from PIL import Image, ImageSequence
 
 from meanfield import runs
@@ -16,7 +16,7 @@ from meanfield.runs.representations import representations
 from meanfield.spec import measures, parse
 from meanfield.storage import RunStore, kinds
 
-pytestmark = pytest.mark.usefixtures("registries")
+pytestmark = pytest.mark.usefixtures("restore_registries")
 
 PLUGIN = ("--plugin", "docs/extending/mixture.py")
 TITLE = "A representation"
@@ -56,33 +56,33 @@ def test_the_page_moves_a_mixture(
     page: CLI, forget: Callable[[], None], tmp_path: Path
 ):
     listed, simulated, shown, plotted, moved, exported, *_ = commands(TITLE)
-    assert "weighted Gaussians" in done(page, listed)
+    assert "weighted Gaussians" in run_command(page, listed)
     forget()
     assert "--plugin" in refused(page, *simulated[: simulated.index("--plugin")])
-    report = json.loads(done(page, [*simulated, "--json"]))
+    report = json.loads(run_command(page, [*simulated, "--json"]))
     frames = RunStore.open(tmp_path / "clumps.zarr").dataset()
     w, m, Y = (frames[name].values for name in ("share", "means", "factors"))
     A, S = -np.eye(2), Y @ np.swapaxes(Y, -1, -2)
-    m1, S1 = integrated(A, np.eye(2), w, (m[0], S[0]), 1.0)
-    mean, covariance = of_all(w, m1, S1)
+    m1, S1 = integrate(A, np.eye(2), w, (m[0], S[0]), 1.0)
+    mean, covariance = total_moments(w, m1, S1)
     np.testing.assert_allclose(report["mean"], mean, rtol=1e-5)
     np.testing.assert_allclose(report["covariance"], covariance, atol=1e-5)
     assert "by projection" in report["approximation"]
     forget()
     assert "--plugin" in refused(page, *shown[:2])
-    assert "mixture" in done(page, shown)
+    assert "mixture" in run_command(page, shown)
     forget()
     assert "--plugin" in refused(page, *exported[:3])
-    done(page, exported)
+    run_command(page, exported)
     table = np.genfromtxt(tmp_path / "clumps.csv", delimiter=",", names=True)
     np.testing.assert_allclose(table["mean0"][-1], report["mean"][0], rtol=1e-12)
     cells = [table[f"cov{i}{j}"][-1] for i in (0, 1) for j in (0, 1)]
     np.testing.assert_allclose(cells, np.ravel(report["covariance"]), rtol=1e-10)
     forget()
-    done(page, plotted)
+    run_command(page, plotted)
     assert (tmp_path / "clumps-tokens.png").stat().st_size > 0
     forget()
-    done(page, moved)
+    run_command(page, moved)
     with Image.open(tmp_path / "clumps.gif") as movie:
         shown = {frame.tobytes() for frame in ImageSequence.Iterator(movie)}
     assert len(shown) >= 5  # the stored ones, and what is between
@@ -92,14 +92,14 @@ def test_the_page_moves_a_mixture(
     for command in ("plot", "animate", "resume"):
         forget()
         assert "`mixture.py`" in refused(page, command, "clumps.zarr")
-        done(page, [command, "clumps.zarr", "--plugin", "copy.py"])
+        run_command(page, [command, "clumps.zarr", "--plugin", "copy.py"])
 
 
 @pytest.mark.slow
 def test_a_resumed_mixture_has_the_same_bytes(
     page: CLI, forget: Callable[[], None], tmp_path: Path
 ):
-    plugins = [Path(str(loaded("mixture").__file__))]
+    plugins = [Path(str(load_example("mixture").__file__))]
     keys = {"measure": "mixture", "init": "mixture", "A": -1.0, "t": 0.5, "frames": 5}
     spec = parse({**keys, "segment": 2, "rtol": 1e-4})
     runs.execute(spec, out=tmp_path / "whole", plugins=plugins)
@@ -111,11 +111,11 @@ def test_a_resumed_mixture_has_the_same_bytes(
         runs.execute(spec, out=tmp_path / "cut", plugins=plugins, report=stop)
     assert RunStore.open(tmp_path / "cut").frames == 3
     forget()
-    done(page, ["resume", "cut"])
+    run_command(page, ["resume", "cut"])
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
     begun = ("simulate", "--from", "whole", "--t", "0.6", "--dry-run", "--measure")
     assert "holds a mixture of" in refused(page, *begun, "points", *PLUGIN)
-    done(page, [*begun, "gaussian", *PLUGIN])
+    run_command(page, [*begun, "gaussian", *PLUGIN])
     forget()
     assert "--plugin" in refused(page, *begun, "gaussian")
 
@@ -126,7 +126,7 @@ def test_the_page_compares_a_mixture_with_tokens(
 ):
     compared = commands(TITLE)[6]
     assert "--plugin" in refused(page, *compared[: compared.index("--plugin")])
-    found = json.loads(done(page, [*compared, "--json"]))
+    found = json.loads(run_command(page, [*compared, "--json"]))
     (pair,) = found["pairs"]
     assert pair["parting"] is None
     assert pair["distance_how"] == "lower bound by moments"
@@ -143,7 +143,9 @@ def test_the_page_sweeps_over_measures(
     swept = commands(TITLE)[7]
     without = swept[: swept.index("--plugin")]
     assert "--plugin" in refused(page, *without, "--out=alone")
-    assert json.loads(done(page, [*swept, "--json"]))["endings"] == {"finished": 2}
+    assert json.loads(run_command(page, [*swept, "--json"]))["endings"] == {
+        "finished": 2
+    }
     table = np.genfromtxt(
         tmp_path / "alone" / "table.csv", delimiter=",", names=True, dtype=None
     )
@@ -156,5 +158,5 @@ def test_the_page_sweeps_over_measures(
     assert joined.code == 0
     assert "plugin: " in joined.err
     forget()
-    done(page, ["plot", "alone"])
+    run_command(page, ["plot", "alone"])
     assert (tmp_path / "alone-phase.png").stat().st_size > 0

@@ -34,12 +34,12 @@ AT_ONCE = """
 import os, signal, sys, tempfile
 from pathlib import Path
 
-from faults_commands import child, wait
+from faults_commands import start_command, wait
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with tempfile.TemporaryDirectory() as name:
     for _ in range(20):
-        number = child(["list"], Path(name), None, fresh=False)
+        number = start_command(["list"], Path(name), None, fresh=False)
         os.kill(number, signal.SIGINT)
         assert wait(number, Path(name)).code in (130, -2)
         assert Path(name).exists()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_cases import CLOSED_AT_NODES, every_closed, every_continuous
-from flow_cases import RTOL, ensemble, one_dimensional, spread
+from flow_cases import RTOL, centred_gaussian, ensemble, scalar_attention
 from helpers import Case, assert_close, case, gaussian, parameters, small_scores
 from jaxtyping import Array
 from reference import Parameters, gaussian_linear, velocity
@@ -207,7 +207,10 @@ def test_members_of_an_ensemble_do_not_disturb_each_other():
     V = np.array([1.0, 1.0, 1.0, 1.0, -1.0])
     times = jnp.array([0.0, 0.05, 0.4, 2.0])
     alone = lambda a, v: flow(
-        one_dimensional(a, v), spread(2.0), times, stepping=adaptive(max_steps=300)
+        scalar_attention(a, v),
+        centred_gaussian(2.0),
+        times,
+        stepping=adaptive(max_steps=300),
     )
     together = ensemble(alone, A, V)
     single = jax.jit(alone)

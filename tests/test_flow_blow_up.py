@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import ensemble, one_dimensional, spread
+from flow_cases import centred_gaussian, ensemble, scalar_attention
 from jaxtyping import Array
 
 from meanfield.attention import Attention, Softmax, attentions
@@ -19,12 +19,12 @@ from meanfield.scores import Dot
 
 def test_the_variance_of_softmax_in_dimension_one():
     """castin2025, Prop. 4.3: s = 1 / (1/s0 - 2avt), so 2/41 here."""
-    trajectory = flow(one_dimensional(-1.0, 1.0), spread(2.0), [0.0, 10.0])
+    trajectory = flow(scalar_attention(-1.0, 1.0), centred_gaussian(2.0), [0.0, 10.0])
     assert abs(trajectory.final.covariance[0, 0] - 2 / 41) < 1e-9
 
 
 def test_the_blow_up_of_softmax_in_dimension_one():
-    trajectory = flow(one_dimensional(1.0, 1.0), spread(2.0), [0.0, 10.0])
+    trajectory = flow(scalar_attention(1.0, 1.0), centred_gaussian(2.0), [0.0, 10.0])
     assert trajectory.status == Status.BLOW_UP
     assert abs(trajectory.t_star - 0.25) < 1e-6
     assert abs(trajectory.t_star - 0.25) <= trajectory.t_star_error
@@ -41,7 +41,9 @@ def test_l2_and_sinkhorn_never_blow_up_in_dimension_one(
     """castin2025, Prop. 4.13 and after 4.15: they grow at most exponentially."""
     A, V = rng.normal(size=(2, 40)) * 2
     A[0], V[0] = 1.0, 1.0
-    fate = lambda a, v: flow(one_dimensional(a, v, name=name), spread(2.0), [0.0, 10.0])
+    fate = lambda a, v: flow(
+        scalar_attention(a, v, name=name), centred_gaussian(2.0), [0.0, 10.0]
+    )
     codes = ensemble(fate, A, V).code
     assert not np.any(codes == int(Status.BLOW_UP))
     assert codes[0] == int(Status.FINISHED)
@@ -50,8 +52,8 @@ def test_l2_and_sinkhorn_never_blow_up_in_dimension_one(
 @pytest.mark.slow
 def test_growth_to_overflow_is_not_a_blow_up():
     """L2 in dimension one grows like e^{2t}: past 1e154 by t = 355, 1e308 by 710."""
-    attention = one_dimensional(1.0, 1.0, name="l2")
-    long = flow(attention, spread(2.0), jnp.linspace(0.0, 1000.0, 5))
+    attention = scalar_attention(1.0, 1.0, name="l2")
+    long = flow(attention, centred_gaussian(2.0), jnp.linspace(0.0, 1000.0, 5))
     assert long.status == Status.NOT_FINITE
     assert jnp.isnan(long.t_star)
     assert jnp.all(jnp.isfinite(long.last[1]))
@@ -65,7 +67,7 @@ def test_particles_of_linear_attention_blow_up_on_time():
     x = np.array([[-1.0], [0.5], [2.0]])
     w = np.array([0.5, 0.3, 0.2])
     m0 = float(w @ x[:, 0] ** 2)
-    attention = one_dimensional(0.7, 1.5, name="linear")
+    attention = scalar_attention(0.7, 1.5, name="linear")
     trajectory = flow(attention, Points.weighted(x, w), [0.0, 10.0])
     expected = 1 / (2 * 0.7 * 1.5 * m0)
     assert trajectory.status == Status.BLOW_UP
@@ -156,14 +158,16 @@ def test_l2_with_a_singular_key_matrix_blows_up_at_three():
 def test_few_steps_before_a_blow_up_are_rejected(rtol: float | None):
     """Errors alone reject one step for each that is kept; their trend does not."""
     steps = adaptive(rtol=rtol)
-    flown = flow(one_dimensional(1.0, 1.0), spread(2.0), [0.0, 10.0], stepping=steps)
+    flown = flow(
+        scalar_attention(1.0, 1.0), centred_gaussian(2.0), [0.0, 10.0], stepping=steps
+    )
     assert flown.status == Status.BLOW_UP
     assert flown.n_rejected <= 0.15 * flown.n_accepted
 
 
 def test_a_token_at_rest_takes_ever_longer_steps():
     """Where errors are zero there is no trend."""
-    flown = flow(one_dimensional(1.0, 1.0), Points.uniform([[0.0]]), [0.0, 1e9])
+    flown = flow(scalar_attention(1.0, 1.0), Points.uniform([[0.0]]), [0.0, 1e9])
     assert flown.status == Status.FINISHED
     assert flown.n_accepted <= 30
 
@@ -212,9 +216,9 @@ def test_a_blow_up_is_attributed_to_its_layer(dtype: type, near: float, bar: flo
     edges = (dtype(0.5) * (1 - before)).astype(dtype)
 
     def fate(edge: Array, value: Array) -> Trajectory:
-        members = [one_dimensional(dtype(1), v) for v in (dtype(1), value)]
+        members = [scalar_attention(dtype(1), v) for v in (dtype(1), value)]
         layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stack_trees(members))
-        return flow(layers, spread(1.0, dtype), np.array([0, 3], dtype))
+        return flow(layers, centred_gaussian(1.0, dtype), np.array([0, 3], dtype))
 
     ends = ensemble(fate, edges, V.astype(dtype))
     left = np.maximum(1 - 2 * edges.astype(float), 0)
@@ -233,9 +237,9 @@ def test_a_jump_within_the_error_bar_leaves_a_blow_up_undecided():
     after = np.array([1e-6, 1e-7, 1e-10, 1e-13, 0, -1e-13, -1e-10, -1e-7, -1e-6])
 
     def fate(edge: Array) -> Trajectory:
-        members = [one_dimensional(np.float64(1), v) for v in (1.0, -1.0)]
+        members = [scalar_attention(np.float64(1), v) for v in (1.0, -1.0)]
         layers = Layers(jnp.stack([0 * edge, edge, 0 * edge + 9]), stack_trees(members))
-        return flow(layers, spread(1.0, np.float64), np.array([0.0, 3.0]))
+        return flow(layers, centred_gaussian(1.0, np.float64), np.array([0.0, 3.0]))
 
     ends = ensemble(fate, 0.5 + after)
     expected = np.full(9, int(Status.UNRESOLVED))

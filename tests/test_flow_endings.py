@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import RTOL, one_dimensional, spread
+from flow_cases import RTOL, centred_gaussian, scalar_attention
 from helpers import assert_close, case, gaussian
 from reference import Parameters, velocity
 from scipy.integrate import solve_ivp
@@ -111,7 +111,10 @@ def test_slow_constant_motion_is_not_rest():
 def test_algebraic_decay_stops_near_its_limit(power: int):
     """The spread of softmax falls like t^(-1/2) in dimension one; so does its rate."""
     trajectory = flow(
-        one_dimensional(-1.0, 1.0), spread(2.0), [0.0, 1e9], stop=Steady(10.0**-power)
+        scalar_attention(-1.0, 1.0),
+        centred_gaussian(2.0),
+        [0.0, 1e9],
+        stop=Steady(10.0**-power),
     )
     assert trajectory.status == Status.STEADY
     left = float(trajectory.last[1][0, 0])
@@ -157,7 +160,7 @@ def test_a_fixed_step_that_explodes_keeps_the_last_good_state():
 
 def test_a_blow_up_slower_than_any_power_is_found_too():
     """One token under exp attention: x' = x e^{x^2} grows like the root of a log."""
-    attention = one_dimensional(1.0, 1.0, name="exp")
+    attention = scalar_attention(1.0, 1.0, name="exp")
     trajectory = flow(attention, Points.uniform([[1.0]]), [0.0, 0.1, 1.0])
     assert trajectory.status == Status.BLOW_UP
     assert jnp.all(jnp.isfinite(trajectory.last))
@@ -169,8 +172,8 @@ def test_a_blow_up_slower_than_any_power_is_found_too():
 
 def test_running_out_of_steps_is_reported():
     trajectory = flow(
-        one_dimensional(-1.0, 1.0),
-        spread(2.0),
+        scalar_attention(-1.0, 1.0),
+        centred_gaussian(2.0),
         [0.0, 0.01, 10.0],
         stepping=adaptive(max_steps=10),
     )
@@ -204,8 +207,8 @@ def test_frames_are_states_at_their_times(rng: np.random.Generator):
 )
 def test_a_single_time_returns_the_start(stepping: AbstractStepping):
     trajectory = flow(
-        one_dimensional(-1.0, 1.0),
-        spread(2.0),
+        scalar_attention(-1.0, 1.0),
+        centred_gaussian(2.0),
         [1.5],
         stepping=stepping,
     )
@@ -266,12 +269,12 @@ def test_a_stiff_flow_needs_few_implicit_steps():
 
 
 def test_single_precision_stays_single():
-    mu = spread(2.0, np.float32)
-    attention = one_dimensional(jnp.float32(-1.0), jnp.float32(1.0))
+    mu = centred_gaussian(2.0, np.float32)
+    attention = scalar_attention(jnp.float32(-1.0), jnp.float32(1.0))
     trajectory = flow(attention, mu, jnp.array([0.0, 10.0], jnp.float32))
     assert trajectory.last[1].dtype == jnp.float32
     assert abs(float(trajectory.final.covariance[0, 0]) - 2 / 41) < 1e-5
-    up = flow(one_dimensional(jnp.float32(1.0), jnp.float32(1.0)), mu, [0.0, 10.0])
+    up = flow(scalar_attention(jnp.float32(1.0), jnp.float32(1.0)), mu, [0.0, 10.0])
     assert up.status == Status.BLOW_UP
     assert abs(float(up.t_star) - 0.25) <= min(1e-3, float(up.t_star_error))
 
@@ -282,7 +285,9 @@ def test_a_gaussian_flow_that_fails_has_a_derivative():
 
     def end(s0: jax.Array) -> tuple[jax.Array, jax.Array]:
         few = adaptive(max_steps=4)
-        found = flow(one_dimensional(1.0, 1.0), spread(s0), [0.0, 10.0], stepping=few)
+        found = flow(
+            scalar_attention(1.0, 1.0), centred_gaussian(s0), [0.0, 10.0], stepping=few
+        )
         return found.final.covariance[0, 0], found.stop_time
 
     (s, t), slope = jax.value_and_grad(end, has_aux=True)(jnp.asarray(2.0))

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import ensemble, one_dimensional, spread
+from flow_cases import centred_gaussian, ensemble, scalar_attention
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -38,7 +38,7 @@ from meanfield.measures import AbstractMeasure, Gaussian, Points
 from meanfield.runs import execute
 from meanfield.scores import AbstractScore, Dot
 from meanfield.spec import parse
-from tests.covariance_reference import integrated, linear_of
+from tests.covariance_reference import integrate_covariances, linear_of
 
 EYE = np.eye(2)
 SETTLING = (  # Q, K and V of castin2025, Figure 2(d)
@@ -65,8 +65,8 @@ def test_bounded_growth_is_no_blow_up_even_if_long(
 ):
     """From small A Σ₀ they follow softmax, t* = 1 / (2 V s₀), to A Σ of order one."""
     cast = lambda number: jnp.asarray(number, dtype)
-    attention = one_dimensional(cast(1.0), cast(V), name=name)
-    end = flow(attention, spread(s0, dtype), jnp.asarray([0.0, t], dtype))
+    attention = scalar_attention(cast(1.0), cast(V), name=name)
+    end = flow(attention, centred_gaussian(s0, dtype), jnp.asarray([0.0, t], dtype))
     assert end.status is Status.FINISHED
     assert jnp.isnan(end.t_star)
     assert float(end.final.covariance[0, 0]) > 1e5 * s0
@@ -90,7 +90,7 @@ def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
         times = np.stack([0 * ends, ends], axis=1)
         found = ensemble(fate, np.repeat(start[None], len(ends), axis=0), times)
         assert np.all(np.asarray(found.code) == int(Status.FINISHED))
-        exact = integrated(linear_of(spec), start[None], 150.0)[0]
+        exact = integrate_covariances(linear_of(spec), start[None], 150.0)[0]
         Y = np.asarray(found.last[1][-1])
         np.testing.assert_allclose(Y @ Y.T, exact, rtol=1e-5)
         assert np.trace(exact) > 10
@@ -238,7 +238,7 @@ def test_a_turn_that_single_precision_cannot_time_is_no_blow_up():
 def test_blow_up_detection_does_not_depend_on_segments():
     """Softmax from s₀ = 2 is infinite at t = 1/4: what is left is within errors."""
     times, loose = [0.0, 0.24997], adaptive(rtol=1e-4)
-    end = flow(one_dimensional(1.0, 1.0), spread(2.0), times, stepping=loose)
+    end = flow(scalar_attention(1.0, 1.0), centred_gaussian(2.0), times, stepping=loose)
     assert end.status is Status.FINISHED
 
 
@@ -248,7 +248,9 @@ def test_vanishing_keys_blow_up_at_that_instant():
     keys, one = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
     nodes = [attentions["l2"](one, K, [[3.0]]) for K in keys]
     end = flow(
-        Interpolated([0.0, 1.0, 2.0], stack_trees(nodes)), spread(1.0), [0.0, 2.0]
+        Interpolated([0.0, 1.0, 2.0], stack_trees(nodes)),
+        centred_gaussian(1.0),
+        [0.0, 2.0],
     )
     assert end.status is Status.BLOW_UP
     assert abs(end.t_star - 1) <= min(float(end.t_star_error), 1e-5)
@@ -317,12 +319,12 @@ def test_blow_up_error_bars_cover_and_are_tight(
 @pytest.mark.parametrize("solver", ["euler", "heun", "tsit5"])
 def test_fixed_steps_do_not_pass_a_blow_up(solver: str):
     """Softmax in d = 1 from s₀ = 2 is infinite at t = 1/4, and finite at 0.24."""
-    law, steps = one_dimensional(1.0, 1.0), fixed(0.01, solver)
+    law, steps = scalar_attention(1.0, 1.0), fixed(0.01, solver)
     past, before = (
-        flow(law, spread(2.0), [0, t], stepping=steps) for t in (0.26, 0.24)
+        flow(law, centred_gaussian(2.0), [0, t], stepping=steps) for t in (0.26, 0.24)
     )
     assert before.status is Status.FINISHED
-    half = flow(law, spread(2.0), [0, 0.15], stepping=steps, run_end=0.26)
+    half = flow(law, centred_gaussian(2.0), [0, 0.15], stepping=steps, run_end=0.26)
     told = {"run_start": 0.0, "predicted_blow_up": half.predicted_blow_up}
     later = flow(law, half.final, [0.15, 0.26], stepping=steps, **told)
     for end in (past, later):
@@ -369,8 +371,8 @@ def test_fixed_steps_report_no_blow_up_for_settling_growth(solver: str, dt: floa
 def test_fixed_steps_under_exponential_growth_reach_their_end():
     """However coarse: Euler at h = 1 lags behind, and growth gains no speed."""
     end = flow(
-        one_dimensional(1.0, 1.0, name="l2"),
-        spread(2.0),
+        scalar_attention(1.0, 1.0, name="l2"),
+        centred_gaussian(2.0),
         [0.0, 100.0],
         stepping=fixed(1.0),
     )

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flow_cases import RTOL, one_dimensional, spread
+from flow_cases import RTOL, centred_gaussian, scalar_attention
 from helpers import assert_close, case, parameters
 from reference import Parameters, velocity
 
@@ -131,7 +131,7 @@ def test_jumps_outside_the_times_do_not_matter(rng: np.random.Generator):
 
 
 def test_bad_times_are_rejected():
-    attention, mu = one_dimensional(-1.0, 1.0), spread(2.0)
+    attention, mu = scalar_attention(-1.0, 1.0), centred_gaussian(2.0)
     for bad in ([0.0, 1.0, 0.5], [], [[0.0, 1.0]], [0.0, np.nan], [0.0, np.inf]):
         with pytest.raises(InvalidInputError) as refusal:
             flow(attention, mu, bad)
@@ -182,7 +182,7 @@ def test_pairs_that_do_not_work_are_rejected_before_the_solver():
             [0.0, 1.0],
         )
     with pytest.raises(InvalidInputError, match="dimension"):
-        flow(attentions["softmax"](one, one, one), spread(1.0), [0.0, 1.0])
+        flow(attentions["softmax"](one, one, one), centred_gaussian(1.0), [0.0, 1.0])
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from memory_growth import Held, growth
+from memory_growth import MemoryUse, growth_per_round
 
 FUZZER = Path(__file__).with_name("fuzzing.py")
 
@@ -41,9 +41,9 @@ def test_odd_models_end_as_documented(tmp_path: Path) -> None:
 
 def test_growth_in_every_round_is_a_leak():
     noise = [0, 70, -10, 80, 0, 90]  # of a median of 70, and a mean of 5
-    steady = [Held(1000, 5000 + extra) for extra in noise]
-    filled = [Held(1000, 5000 + 400 * (n > 3)) for n in range(6)]
-    leaking = [Held(1000 + 31 * n, 5000 + 61 * n) for n in range(6)]
-    assert growth(steady).blocks < 60
-    assert growth(filled) == Held(0, 0)
-    assert growth(leaking) == Held(31, 61)
+    steady = [MemoryUse(1000, 5000 + extra) for extra in noise]
+    filled = [MemoryUse(1000, 5000 + 400 * (n > 3)) for n in range(6)]
+    leaking = [MemoryUse(1000 + 31 * n, 5000 + 61 * n) for n in range(6)]
+    assert growth_per_round(steady).blocks < 60
+    assert growth_per_round(filled) == MemoryUse(0, 0)
+    assert growth_per_round(leaking) == MemoryUse(31, 61)

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield import runs
 from meanfield.errors import InvalidInputError, MeanfieldError, UnsupportedError
 from meanfield.spec import parse, parse_axes
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 SHORT = {"t": 0.2, "frames": 5, "segment": 2}
 A = [[0.6, 0.2], [0.2, 0.3]]

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from grid_reference import Given, line, masses_of, normal
+from grid_reference import PrescribedVelocity, line, masses_of, normal
 from helpers import assert_close
 
 import meanfield
@@ -48,7 +48,7 @@ def test_a_prescribed_flow_converges_at_second_order(
     for n in (200, 400):
         edges = make(-np.pi, np.pi, n)
         start = line(law, edges, box=FixedBox())
-        end = flow(Given(swing), start, np.array([0, t])).final
+        end = flow(PrescribedVelocity(swing), start, np.array([0, t])).final
         exact = masses_of(lambda x: law(swung(t, x)), edges)
         gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
     assert gaps[1] < 2e-5
@@ -70,7 +70,7 @@ def test_a_plane_flow_converges_at_second_order() -> None:
     for n in (64, 128):
         edges = [even_edges(-4, 4, n), graded_edges(-4, 4, n, ratio=2)]
         mu = Grid.from_function(edges, lambda x: scale * start(x), box=FixedBox())
-        end = flow(Given(turned), mu, np.array([0, t])).final
+        end = flow(PrescribedVelocity(turned), mu, np.array([0, t])).final
         moved = lambda x: scale * np.linalg.det(back) * start(x @ back.T)
         areas = np.multiply.outer(*(np.diff(e) for e in edges))
         exact = averages(moved, edges) * areas
@@ -122,7 +122,7 @@ def test_a_discontinuity_is_advected_without_overshoot() -> None:
     edges = even_edges(0, 1, 100)
     block = np.where((edges[1:] > 0.2) & (edges[:-1] < 0.4), 1.0, 0.1)
     start = Grid.from_density([edges], block, box=FixedBox())
-    right = Given(lambda t, x: jnp.ones_like(x))
+    right = PrescribedVelocity(lambda t, x: jnp.ones_like(x))
     run = flow(right, start, np.linspace(0, 0.3, 4), stepping=cfl(0.8))
     density = np.asarray(run.coordinates.masses)[:, 0] / np.diff(edges)
     inside = density[:, 35:]  # nothing flows in after what has moved on

@@ -4,7 +4,7 @@ import line_reference as lines
 import numpy as np
 import plane_reference as planes
 import pytest
-from error_estimate_coverage import FAMILIES, measured
+from error_estimate_coverage import FAMILIES, measure
 from line_problems import LINES, Family, problem_on_line
 
 SEEN = 1e-4  # an error worth comparing bars with: below, all is well
@@ -17,9 +17,9 @@ def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
     """The nodes of a shifted and sheared normal law, under any matrices."""
     law = planes.bumps(np.zeros((1, 2)), np.ones(1), np.ones(1), PLACE)
     m, F = PLACE
-    closed = lines.by_moments(attention, A, V, 0.0, (m, F @ F.T), 0.8)
+    closed = lines.gaussian_moments(attention, A, V, 0.0, (m, F @ F.T), 0.8)
     for seen, exact in zip(
-        planes.by_tokens(law, attention, A, V, 0.8), closed, strict=True
+        planes.moments_by_tokens(law, attention, A, V, 0.8), closed, strict=True
     ):
         np.testing.assert_allclose(seen, exact, atol=1e-7)
 
@@ -53,7 +53,7 @@ def test_laws_in_the_plane_have_the_moments_of_their_densities(kind: str) -> Non
 def test_error_bars_cover_flows_with_known_moments() -> None:
     """Densities of every shape under softmax, on an odd number of cells."""
     kind = Family("softmax", "affine", 201)
-    rows = [row for i in range(6) if (row := measured(kind, i)) is not None]
+    rows = [row for i in range(6) if (row := measure(kind, i)) is not None]
     assert len(rows) >= 4
     assert all(row.is_covered for row in rows), rows
     assert sum(row.is_resolved for row in rows) >= len(rows) / 2
@@ -66,7 +66,7 @@ def test_error_bars_cover_99_of_100_flows_of_every_kind() -> None:
         row
         for i, kind in enumerate(FAMILIES)
         for k in range(kind.count)
-        if (row := measured(kind, i, k)) is not None
+        if (row := measure(kind, i, k)) is not None
     ]
     assert len(rows) >= 300
     missed = [row for row in rows if not row.is_covered]

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bert_reference import TEXT, write
-from conftest import Finished
-from line_reference import by_tokens, uniform
+from conftest import CommandResult
+from line_reference import moments_by_tokens, uniform
 
 from meanfield import runs
 from meanfield.cli.jobs._report import describe_error_estimate
@@ -23,7 +23,7 @@ from meanfield.measures.edges import even_edges
 from meanfield.spec import parse
 from meanfield.storage import RunStore
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 
 def report(cli: Run, *args: str) -> dict[str, Any]:
@@ -73,7 +73,9 @@ def test_an_oversmoothed_law_suggests_more_cells(cli: Run) -> None:
     """Uniform on [-1, 1] under softmax with A = 1 becomes two points: by tokens."""
     args = ("--init", "ball", "--A", "1", "--cells", "200", "--t")
     early, late = (report(cli, *args, t) for t in ("1", "3"))
-    laws = [by_tokens(uniform(-1, 1), "softmax", 1.0, 1.0, t) for t in (1.0, 3.0)]
+    laws = [
+        moments_by_tokens(uniform(-1, 1), "softmax", 1.0, 1.0, t) for t in (1.0, 3.0)
+    ]
     pairs = zip(laws, (early, late), strict=True)
     errors = [abs(s[0, 0] / r["covariance"][0][0] - 1) for (_, s), r in pairs]
     assert (early["ending"], late["ending"]) == ("finished", "unresolved")

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 BAD = {
     "few cells": (("--cells", "5"), ["at least 8 cells"]),

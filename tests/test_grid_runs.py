@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from scipy.integrate import solve_ivp
 from scipy.special import ndtr
 from scipy.stats import gaussian_kde
@@ -18,7 +18,7 @@ from meanfield.measures import FixedBox, Grid
 from meanfield.spec import parse
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 GRID = {"measure": "grid", "A": -1.0, "V": 1.0, "cells": 80}
 LINE = {**GRID, "t": 1.0, "frames": 5, "segment": 2}
 

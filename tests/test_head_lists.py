@@ -7,7 +7,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
 from reference import Parameters, velocity
 
@@ -22,7 +22,7 @@ from meanfield.runs.setup._heads import parameters
 from meanfield.runs.setup._parameters import Draw
 from meanfield.spec import parse, parse_axes, read_toml, replace_values
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 EYE = np.eye(2)
 A = np.array([[-0.6, 0.9], [-0.2, 0.4]])
 V = np.array([[0.5, 0.3], [-0.4, 0.8]])

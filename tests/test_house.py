@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from house import PAGE, ROOT, Row, lowered, maxima, table
+from house import PAGE, ROOT, Row, lower_maxima, maxima, table
 from house_rows import (
     copies,
     imports,
@@ -162,14 +162,17 @@ def test_maxima_are_read_and_only_lowered():
     page = "| a | 1 → 2 | 3 | 1 400 | – |\n| b | – | 5 | 6 | 7 |\ntext | 1\n"
     assert maxima(page) == {"a": 1400, "b": 6}
     rows = [Row("a", 1200, None), Row("b", 8, None)]
-    assert lowered(page, rows) == page.replace("1 400", "1 200")
+    assert lower_maxima(page, rows) == page.replace("1 400", "1 200")
 
 
 def test_questions_are_counted_outside_measures(tree: Path):
-    by_class, by_name = questions.by_class(tree), questions.by_name(tree)
+    by_class, by_name = (
+        questions.questions_by_class(tree),
+        questions.questions_by_name(tree),
+    )
     assert [place.split(":")[1] for place in by_class] == ["2", "2", "5"]
     assert [place.split(":")[1] for place in by_name] == ["7", "7"]
-    assert len(questions.above_flows(by_class)) == 3
+    assert len(questions.questions_above_flows(by_class)) == 3
 
 
 def test_lists_of_keys_are_counted_without_rows_specs_and_pairs(tree: Path):
@@ -204,10 +207,10 @@ def test_lines_of_code_leave_out_blanks_comments_and_docstrings(tree: Path):
 
 def test_names_are_counted_where_they_are_bound(tree: Path):
     names = {"found": 1, "own": 1, "moved": 1}
-    assert words.variables(tree, "meanfield/words") == names
-    assert words.functions(tree, "meanfield/words") == {"told": 1}
-    assert words.prepositions(tree, "meanfield/words") == {"of": 1}
-    assert words.replaced(tree, "meanfield/words") == {"told": 2}
+    assert words.variable_names(tree, "meanfield/words") == names
+    assert words.function_names(tree, "meanfield/words") == {"told": 1}
+    assert words.leading_prepositions(tree, "meanfield/words") == {"of": 1}
+    assert words.replaced_words(tree, "meanfield/words") == {"told": 2}
 
 
 def test_small_modules_and_helpers_are_counted(tmp_path: Path):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield import runs
 from meanfield.endings import Status
@@ -17,7 +17,7 @@ from meanfield.runs import Result
 from meanfield.runs.records._endings import Outcome
 from meanfield.spec import parse
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 DEEP = "[" * 5000 + "1" + "]" * 5000
 DIGITS = "9" * 10_000
@@ -54,7 +54,7 @@ FILES = {
 }
 
 
-def assert_one_line(done: Finished, *codes: int) -> None:
+def assert_one_line(done: CommandResult, *codes: int) -> None:
     assert done.code in codes, done.err
     assert done.out == ""
     assert done.err.startswith("meanfield: ")

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Finished
-from live_node import HERE, NODE, answered, needs_node
+from conftest import CommandResult
+from live_node import HERE, NODE, needs_node, run_module
 
 from meanfield.pages.live import HIDDEN_KEYS, UNSUPPORTED_KEYS
 from meanfield.pages.live._page import FOLDER
@@ -20,7 +20,7 @@ from meanfield.spec import KEYS
 READY = HERE.parent / "docs" / "live" / "blow-up.html"
 LARGEST = 300_000  # bytes of a page of 400 tokens
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 @needs_node
@@ -143,7 +143,7 @@ def test_axes_of_a_sweep_become_sliders(cli: Command):
             export const answer = (law) => law.axes.map((axis) => valueOf(axis, law));
             """
         firsts = [axis["values"][0] for axis in data["axes"]]
-        assert answered(stand, data) == pytest.approx(firsts)
+        assert run_module(stand, data) == pytest.approx(firsts)
 
 
 REFUSALS = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from live_node import answered, needs_node, problem
+from live_node import needs_node, problem_named, run_module
 from plotting_data import points
 
 from meanfield.plotting.reading.data import cloud
@@ -28,13 +28,13 @@ OF_GAUSSIANS = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
     [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *OF_GAUSSIANS])],
 )
 def test_a_slider_shows_the_value_it_has_set(name: str, axes: list[dict[str, Any]]):
-    found = answered(
+    found = run_module(
         """
         import { setter, valueOf } from "./axes.js";
         export const answer = ({ law, axes }) => axes.map((axis) => axis.values.map(
           (value) => valueOf(axis, { ...law, ...setter(axis)(law, value) })));
         """,
-        {"law": problem(name), "axes": axes},
+        {"law": problem_named(name), "axes": axes},
     )
     for values, axis in zip(found, axes, strict=True):
         exact = axis["key"] == "attention"
@@ -43,10 +43,10 @@ def test_a_slider_shows_the_value_it_has_set(name: str, axes: list[dict[str, Any
 
 @needs_node
 def test_the_slider_of_a_dragged_gaussian_shows_its_mean_variance():
-    law = problem("gaussian softmax")
+    law = problem_named("gaussian softmax")
     factor = np.array([[2.0, 0.3], [-1.0, 0.5]])
     law = {**law, "start": {"mean": [0.0, 0.0], "factor": factor.tolist()}}
-    found = answered(
+    found = run_module(
         """
         import { valueOf } from "./axes.js";
         export const answer = ({ law, axis }) => valueOf(axis, law);
@@ -59,7 +59,7 @@ def test_the_slider_of_a_dragged_gaussian_shows_its_mean_variance():
 @needs_node
 def test_the_cone_keeps_paths_beyond_the_history():
     """The path has all that was seen, each time once, though steps are dropped."""
-    found = answered(
+    found = run_module(
         """
         import { Path } from "./path.js";
         import { History } from "./history.js";
@@ -96,7 +96,7 @@ def test_the_cone_keeps_paths_beyond_the_history():
 @pytest.mark.parametrize("rate", [-3.0, 0.0, 5.0])
 def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
     """In each of many frames, whether the cloud shrinks or grows by decades."""
-    traces = answered(
+    traces = run_module(
         """
         import { coneOf, followed } from "./path.js";
         export const answer = (traces) => {
@@ -120,14 +120,16 @@ def test_dots_have_the_areas_of_pictures():
     """Heavy and light ones are kept within the bounds that pictures keep."""
     weights = np.array([0.6, 0.2, 0.1, 0.05, 0.05, *15 * [0.0]])
     given = 'import { areas } from "./plane.js"; export const answer = '
-    found = answered(f"{given}(weights) => Array.from(areas(weights));", list(weights))
+    found = run_module(
+        f"{given}(weights) => Array.from(areas(weights));", list(weights)
+    )
     drawn = moving_dots(cloud(points(np.zeros((1, 20, 2)), weights=weights))).sizes
     np.testing.assert_allclose(found, 2 * drawn / drawn[2])  # the third weighs 2/20
 
 
 @needs_node
 def test_drags_before_the_first_drawing_are_ignored():
-    sent = answered(
+    sent = run_module(
         """
         import { Painter } from "./painter.js";
         export function answer(kinds) {
@@ -145,8 +147,11 @@ def test_drags_before_the_first_drawing_are_ignored():
 
 @needs_node
 def test_the_command_of_a_page_repeats_its_steps():
-    law = {**problem("gaussian softmax"), "steps": ["--rtol=1e-09", "--max-steps=77"]}
-    command = answered(
+    law = {
+        **problem_named("gaussian softmax"),
+        "steps": ["--rtol=1e-09", "--max-steps=77"],
+    }
+    command = run_module(
         """
         import { commandOf } from "./command.js";
         export const answer = (law) => commandOf(law, true);
@@ -165,7 +170,7 @@ def test_an_axis_has_a_scale_however_narrow():
             ends.map(([low, high]) => several(low, high, 3.4));
         """
     ends = [[-x, 1.1 * x] for x in np.geomspace(0.1, 100, 61)]
-    rows = [np.array(marks) for marks in answered(stand, ends)]
+    rows = [np.array(marks) for marks in run_module(stand, ends)]
     written = [
         np.sum((row > 0.7 * low) & (row < 0.81 * high))
         for row, (low, high) in zip(rows, ends, strict=True)
@@ -206,7 +211,7 @@ def test_no_line_of_a_scale_touches_a_number():
         for width, height in sizes
         for half in (7e4, 9.0, 3e-5)
     ]
-    for picture in answered(stand, boxes):
+    for picture in run_module(stand, boxes):
         assert len(picture["words"]) >= 5
         assert len(picture["lines"]) >= 3
         for left, y, width in picture["words"][:-2]:  # the last are names
@@ -230,7 +235,7 @@ def test_matrix_entries_swept_alone_have_one_slider(
         """
     law = {"axes": [{"key": "A", "entry": entry}], "heads": [{"V": np.eye(d).tolist()}]}
     places = [[i, j] for i in range(d) for j in range(d)]
-    assert answered(stand, {"law": law, "places": places}) == swept
+    assert run_module(stand, {"law": law, "places": places}) == swept
 
 
 # A slider without a page: enough of a document for its three parts.
@@ -272,7 +277,7 @@ def test_a_field_shows_the_value_in_use(number: float, text: str):
           return [first, field.value];
         }};
         """
-    assert answered(code, number) == [text, text]
+    assert run_module(code, number) == [text, text]
     assert float(text) == number
 
 
@@ -290,4 +295,4 @@ def test_an_invalid_number_is_replaced_in_its_field(typed: str):
           return [field.value, calls];
         }};
         """
-    assert answered(code, typed) == ["2", []]
+    assert run_module(code, typed) == ["2", []]

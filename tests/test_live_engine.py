@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.integrate
-from live_node import NAMES, ROWS, answered, from_node, needs_node
+from live_node import NAMES, ROWS, needs_node, run_module, run_script
 from live_table import CASES, row
 
 STILL = [row for row in ROWS if not row["problem"]["noise"]]
@@ -16,7 +16,7 @@ STILL = [row for row in ROWS if not row["problem"]["noise"]]
 def found() -> dict[str, Any]:
     """What the page's modules make of the table and of noise, in one process."""
     table = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
-    return from_node("live_node.mjs", {"table": table, "noisy": noisy()})
+    return run_script("live_node.mjs", {"table": table, "noisy": noisy()})
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
 @needs_node
 def test_noisy_flows_end_at_step_boundaries():
     law = {**noisy(), "max_steps": 7, "start": {"x": [[1.0, 2.0]], "weights": None}}
-    found = answered(
+    found = run_module(
         """
         import { Flow } from "./flow.js";
         export function answer(law) {

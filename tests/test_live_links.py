@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from live_node import from_node, needs_node
+from live_node import needs_node, run_script
 
 pytestmark = needs_node
 Law = dict[str, Any]
@@ -69,7 +69,7 @@ CHANGES = {
 
 def links(laws: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The links of laws, and what the page reads in them."""
-    return from_node("live_links.mjs", {"initial": INITIAL, "laws": laws})
+    return run_script("live_links.mjs", {"initial": INITIAL, "laws": laws})
 
 
 @pytest.mark.parametrize("name", CHANGES)

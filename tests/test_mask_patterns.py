@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from helpers import assert_close
 from reference import Parameters, masked_velocity
 
@@ -84,7 +84,7 @@ def test_pattern_widths_must_be_positive(width: str):
 
 
 @pytest.mark.slow
-def test_patterns_are_rejected_on_grids(cli: Callable[..., Finished]):
+def test_patterns_are_rejected_on_grids(cli: Callable[..., CommandResult]):
     grid = ("simulate", "--measure", "grid", "--cells", "64", "--t", "0.1", "--mask")
     for name in ("strided", "fixed"):
         done = cli(*grid, f"{name}:0.5")

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bert_reference import TEXT, WEIGHTS, WORDS, Reference, synthetic_arrays, write
-from conftest import Finished
+from conftest import CommandResult
 from jaxtyping import Array, ArrayLike
 from safetensors.numpy import load_file
 
@@ -311,7 +311,7 @@ def test_summary_measures_each_head(checkpoint: Checkpoint) -> None:
 
 
 def test_the_command_has_a_row_for_each_head(
-    folder: Path, cli: Callable[..., Finished]
+    folder: Path, cli: Callable[..., CommandResult]
 ) -> None:
     done = cli("models", "inspect", str(folder))
     rows = [line.split() for line in done.out.splitlines()]
@@ -354,7 +354,7 @@ def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
 
 
 def test_a_plugin_attention_moves_the_heads_of_a_model(
-    cli: Callable[..., Finished], folder: Path, tmp_path: Path
+    cli: Callable[..., CommandResult], folder: Path, tmp_path: Path
 ) -> None:
     """The template's coupling with no share for all is softmax."""
     options = ("--model", str(folder), "--text", TEXT, "--t=0.2", "--frames=2")

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bert_reference import TEXT, Reference, synthetic_arrays, write
-from conftest import Finished
+from conftest import CommandResult
 from scipy.integrate import solve_ivp
 
 from meanfield import models
 from meanfield.errors import InputFileError
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 GENTLE = 0.25  # of the random weights: a flow of theirs grows by some powers of ten
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bert_reference import TEXT, WEIGHTS, synthetic_arrays, write, write_heads
-from conftest import Finished
+from conftest import CommandResult
 from tokenizers import Tokenizer
 
 from meanfield import models
@@ -312,7 +312,7 @@ def test_a_text_without_a_word_is_rejected(
 
 
 def test_unknown_tokens_are_reported(
-    tmp_path: Path, cli: Callable[..., Finished]
+    tmp_path: Path, cli: Callable[..., CommandResult]
 ) -> None:
     folder = write(tmp_path / "tiny")
     keys = ("--model", str(folder), "--model-layers", "0", "--t", "0.1", "--frames=2")
@@ -346,7 +346,7 @@ def test_weights_of_pytorch_are_rejected_with_the_way_to_convert_them(
 
 
 def test_eigenvalues_of_rounding_are_left_out_of_the_report(
-    tmp_path: Path, cli: Callable[..., Finished]
+    tmp_path: Path, cli: Callable[..., CommandResult]
 ) -> None:
     folder = write(tmp_path / "tiny")
     given = ("--model", str(folder), "--text", "cat", "--t", "0.01", "--frames=2")

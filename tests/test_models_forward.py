@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import report_store
 from bert_reference import TEXT, Reference, write
-from conftest import Finished
+from conftest import CommandResult
 from numpy.random import Generator
 from scipy.special import softmax
 
@@ -21,7 +21,7 @@ from meanfield.measures import Points
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import RunStore, export
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -152,9 +152,9 @@ def test_a_models_run_is_read_with_words_and_layers_without_the_model(
     rng: Generator, tmp_path: Path
 ) -> None:
     keys = {"model": "gone", "text": "words", "t": 2.0, "model_layers": [4, 1]}
-    path, x = tmp_path / "run.zarr", report_store.moving(rng, n=3, frames=5)
+    path, x = tmp_path / "run.zarr", report_store.moving_tokens(rng, n=3, frames=5)
     words = {"words": ["[CLS]", "words", "[SEP]"], "n_layers": 6}
-    data = meanfield.open(report_store.finished(path, x, keys, words))
+    data = meanfield.open(report_store.finished_run(path, x, keys, words))
     assert data["word"].values.tolist() == words["words"]
     np.testing.assert_array_equal(data["layer"], [4, 4, 1, 1, 1])
     assert "words" not in data.attrs
@@ -168,11 +168,11 @@ def test_invalid_stored_words_count_as_damage(
     words: object, rng: Generator, tmp_path: Path
 ) -> None:
     keys = {"model": "gone", "text": "words", "t": 2.0}
-    x = report_store.moving(rng, n=3)
+    x = report_store.moving_tokens(rng, n=3)
 
     def write_and_open() -> None:
         meanfield.open(
-            report_store.finished(tmp_path / "run", x, keys, {"words": words})
+            report_store.finished_run(tmp_path / "run", x, keys, {"words": words})
         )
 
     with pytest.raises(StoreError, match="words"):

@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from density_data import line
+from density_data import gaussian_on_line
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from movie_data import (
     SHORT,
     TALL,
     WIDE,
-    blown_up,
-    one_stays,
-    said,
-    staged,
+    blow_up_on_line,
+    draw_frame,
+    joined_text,
+    pair_with_blow_up,
 )
 from mpl_toolkits.mplot3d import Axes3D
 from numpy.random import Generator
@@ -39,7 +39,7 @@ from meanfield.plotting.reading.pace import (
 
 @pytest.fixture
 def pair() -> xr.Dataset:
-    return one_stays()
+    return pair_with_blow_up()
 
 
 @pytest.mark.slow_cases("size0-paper", "size1-talk")
@@ -48,7 +48,7 @@ def pair() -> xr.Dataset:
 def test_a_cone_fills_its_movie_and_avoids_text(
     pair: xr.Dataset, size: tuple[int, int], style: str
 ) -> None:
-    figure, axes, texts = staged(pair, size, Look(style=style), frame=-1)
+    figure, axes, texts = draw_frame(pair, size, Look(style=style), frame=-1)
     assert isinstance(axes, Axes3D)
     page, cone = figure.bbox, space_taken(axes)
     assert cone.x0 >= 0
@@ -64,7 +64,7 @@ def test_a_square_picture_in_a_wide_movie_has_text_beside_it(
 ) -> None:
     spec = {"A": [[2.0, 0.5], [0.0, 1.0]], "n": 12, "d": 2, "init": "moons", "t": 2.0}
     data = shrinking(rng).assign_attrs(spec=spec, title="softmax attention: tokens")
-    figure, axes, texts = staged(data, WIDE, Look(style=style), frame=-1)
+    figure, axes, texts = draw_frame(data, WIDE, Look(style=style), frame=-1)
     page, picture = figure.bbox, axes.get_tightbbox()
     assert picture is not None
     assert axes.bbox.height > 0.8 * page.height
@@ -76,7 +76,7 @@ def test_a_square_picture_in_a_wide_movie_has_text_beside_it(
         assert box.y0 >= 0
         assert box.y1 <= page.height
         assert not any(box.overlaps(other) for other in boxes[:index])
-    assert "RMS radius" in said(texts)
+    assert "RMS radius" in joined_text(texts)
 
 
 @pytest.mark.slow_cases("talk")
@@ -86,8 +86,8 @@ def test_a_picture_takes_most_of_a_square_movie(
 ) -> None:
     spec = {"A": [[2.0, 0.5], [0.0, 1.0]], "n": 12, "d": 2, "init": "moons", "t": 2.0}
     tokens = shrinking(rng).assign_attrs(spec=spec, title="softmax attention: tokens")
-    for data in (tokens, pair, blown_up(np.array([0.0, 0.1, 0.2]))):
-        figure, axes, texts = staged(data, (540, 540), Look(style=style), frame=-1)
+    for data in (tokens, pair, blow_up_on_line(np.array([0.0, 0.1, 0.2]))):
+        figure, axes, texts = draw_frame(data, (540, 540), Look(style=style), frame=-1)
         space = isinstance(axes, Axes3D)
         picture = space_taken(axes) if space else axes.bbox
         assert picture.height >= 0.6 * figure.bbox.height
@@ -191,7 +191,7 @@ def test_movies_are_registered_with_their_defaults(
     ]
     assert default_movie(pair) == "cone"
     assert default_movie(pair.isel(run=0)) == default_movie(shrinking(rng)) == "tokens"
-    assert default_movie(line(np.ones(2))) == "density"
+    assert default_movie(gaussian_on_line(np.ones(2))) == "density"
 
 
 @pytest.mark.parametrize("panel", ["tokens", "disc"])

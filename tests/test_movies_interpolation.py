@@ -8,12 +8,12 @@ from matplotlib.figure import Figure
 from movie_data import (
     SHORT,
     WIDE,
-    blown_up,
+    blow_up_on_line,
+    draw_frame,
     gaussians,
-    one_stays,
-    said,
+    joined_text,
+    pair_with_blow_up,
     softmax_sizes,
-    staged,
 )
 from numpy.random import Generator
 from plotting_data import points, shrinking
@@ -34,12 +34,12 @@ from meanfield.plotting.tokens.views import Window
 
 @pytest.fixture
 def pair() -> xr.Dataset:
-    return one_stays()
+    return pair_with_blow_up()
 
 
 @pytest.mark.parametrize("spacing", [0.1, 0.05, 0.02])
 def test_the_shown_size_belongs_to_the_shown_time(spacing: float) -> None:
-    data = blown_up(np.arange(0.0, 0.2499, spacing))
+    data = blow_up_on_line(np.arange(0.0, 0.2499, spacing))
     play = movies["tokens"].play(data, Film(seconds=4.0))
     for frame, t in enumerate(play.times[:-1]):
         said = float(play.frame_notes(frame)[0].removeprefix("RMS radius "))
@@ -82,10 +82,10 @@ def test_a_turning_cloud_is_held_and_does_not_shrink() -> None:
 
 
 def test_time_series_break_where_interpolation_would_mislead() -> None:
-    data = blown_up(np.array([0.0, 0.1, 0.2]))
-    _, axes, texts = staged(data, WIDE, Look(), frame=-1)
-    assert "it goes on to" in said(texts)
-    assert "the view holds the cloud up to t = 0.2" in said(texts)
+    data = blow_up_on_line(np.array([0.0, 0.1, 0.2]))
+    _, axes, texts = draw_frame(data, WIDE, Look(), frame=-1)
+    assert "it goes on to" in joined_text(texts)
+    assert "the view holds the cloud up to t = 0.2" in joined_text(texts)
     low, high = axes.get_xlim()
     assert low < 0.0 < 0.25 < high
     drawn = [np.asarray(part.get_xydata()) for part in axes.lines]
@@ -107,10 +107,10 @@ def test_time_series_break_where_interpolation_would_mislead() -> None:
 
 
 def test_frames_at_a_break_are_marked_and_show_blow_ups() -> None:
-    data = blown_up(np.array([0.0, 0.01, 0.1]))
-    _, _, texts = staged(data.isel(time=slice(0, 2)), WIDE, Look(), frame=-1)
+    data = blow_up_on_line(np.array([0.0, 0.01, 0.1]))
+    _, _, texts = draw_frame(data.isel(time=slice(0, 2)), WIDE, Look(), frame=-1)
     assert "stored frame" not in [text.get_text() for text in texts]
-    _, axes, texts = staged(data, WIDE, Look(), frame=-1)
+    _, axes, texts = draw_frame(data, WIDE, Look(), frame=-1)
     assert "stored frame" in [text.get_text() for text in texts]
     star = next(p for p in axes.lines if np.all(np.asarray(p.get_xdata()) == 0.25))
     bar = next(part for part in axes.lines if part.get_marker() == "_")

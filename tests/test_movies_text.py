@@ -3,11 +3,19 @@
 import numpy as np
 import pytest
 import xarray as xr
-from density_data import line
+from density_data import gaussian_on_line
 from matplotlib.collections import PathCollection
 from matplotlib.lines import Line2D
 from matplotlib.markers import MarkerStyle
-from movie_data import SHORT, TALL, WIDE, blown_up, one_stays, said, staged
+from movie_data import (
+    SHORT,
+    TALL,
+    WIDE,
+    blow_up_on_line,
+    draw_frame,
+    joined_text,
+    pair_with_blow_up,
+)
 from numpy.random import Generator
 from plotting_data import points, shrinking
 
@@ -24,7 +32,7 @@ from meanfield.plotting.tokens.views import robust_windows
 
 @pytest.fixture
 def pair() -> xr.Dataset:
-    return one_stays()
+    return pair_with_blow_up()
 
 
 def test_the_legend_shows_endings_with_their_marks(
@@ -54,13 +62,13 @@ def test_small_print_counts_tokens_outside_the_limits(
     x = rng.uniform(-1, 1, size=(50, 2))
     x[:3, 1] = 3.1, -3.1, 2.5
     data = points(np.stack([x, 0.1 * x]))
-    _, _, texts = staged(data, size, Look(ylim=(-2.0, 2.0)), frame=-1)
-    assert "up to 3 of 50 tokens are outside the view" in said(texts)
+    _, _, texts = draw_frame(data, size, Look(ylim=(-2.0, 2.0)), frame=-1)
+    assert "up to 3 of 50 tokens are outside the view" in joined_text(texts)
     for look in (Look(), Look(ylim=(-4.0, 4.0))):
-        assert "outside" not in said(staged(data, size, look)[2])
+        assert "outside" not in joined_text(draw_frame(data, size, look)[2])
     line_of = data.isel(coord=[1])
-    _, _, texts = staged(line_of, size, Look(ylim=(-3.0, 3.0)))
-    assert "up to 2 of 50 tokens are outside the view" in said(texts)
+    _, _, texts = draw_frame(line_of, size, Look(ylim=(-3.0, 3.0)))
+    assert "up to 2 of 50 tokens are outside the view" in joined_text(texts)
 
 
 @pytest.mark.slow
@@ -72,12 +80,18 @@ def test_legends_name_the_curves_and_the_last_frame_its_ending(
         (shrinking(rng), "2σ ellipse", "finished"),
         (line_of, "mean ± 2σ", "finished"),
         (space, "2σ ellipsoid", "finished"),
-        (line(np.linspace(1.0, 2.0, 5)), "quantiles", "finished: last time reached"),
+        (
+            gaussian_on_line(np.linspace(1.0, 2.0, 5)),
+            "quantiles",
+            "finished: last time reached",
+        ),
         (pair.isel(run=0), "2σ, earlier", "finished"),
         (pair.isel(run=1), "mean", "blow-up, t* = 2.5"),
         (pair, "isotropic", "finished: 1 of 2"),
     ):
-        first, last = (said(staged(data, WIDE, Look(), frame)[2]) for frame in (0, -1))
+        first, last = (
+            joined_text(draw_frame(data, WIDE, Look(), frame)[2]) for frame in (0, -1)
+        )
         assert name in first
         assert end in last
         assert end not in first.replace("finished blow-up", "")
@@ -112,9 +126,9 @@ def test_labels_avoid_the_tails_of_dots() -> None:
 
 @pytest.mark.parametrize("kind", ["gaussian", "density"])
 def test_legend_marks_stand_beside_their_text_in_a_wide_movie(kind: str) -> None:
-    gauss = blown_up(np.array([0.0, 0.1, 0.2]))
-    data = gauss if kind == "gaussian" else line(np.linspace(1.0, 2.0, 5))
-    figure, axes, texts = staged(data, WIDE, Look(style="talk"))
+    gauss = blow_up_on_line(np.array([0.0, 0.1, 0.2]))
+    data = gauss if kind == "gaussian" else gaussian_on_line(np.linspace(1.0, 2.0, 5))
+    figure, axes, texts = draw_frame(data, WIDE, Look(style="talk"))
     picture = axes.get_tightbbox()
     assert picture is not None
     assert axes.bbox.height > 0.75 * figure.bbox.height
@@ -131,7 +145,7 @@ def test_a_long_legend_avoids_the_small_print(rng: Generator) -> None:
     spec = {"A": -1.0, "n": 24, "d": 1, "init": "antithetic", "t": 2.0}
     data = points(np.stack([x, x])).assign_attrs(spec=spec, title="softmax: tokens")
     look = Look(style="talk", link=0.1)
-    _, _, texts = staged(data, WIDE, look)
+    _, _, texts = draw_frame(data, WIDE, look)
     boxes = [text.get_window_extent() for text in texts]
     assert sum("cluster, " in text.get_text() for text in texts) == 6
     for index, box in enumerate(boxes):
@@ -141,12 +155,14 @@ def test_a_long_legend_avoids_the_small_print(rng: Generator) -> None:
 
 def test_the_box_is_named_where_it_is_drawn() -> None:
     for half in (4.0, 40.0):
-        _, axes, texts = staged(line(np.ones(5), half=half), WIDE, Look())
+        _, axes, texts = draw_frame(
+            gaussian_on_line(np.ones(5), half=half), WIDE, Look()
+        )
         box = [part for part in axes.lines if part.get_color() == CYCLE[2]]
         low, high = axes.get_xlim()
         ends = [np.asarray(part.get_xdata())[0] for part in box]
-        assert ("box" in said(texts)) == any(low <= x <= high for x in ends)
-        assert ("box" in said(texts)) == (half < 10)
+        assert ("box" in joined_text(texts)) == any(low <= x <= high for x in ends)
+        assert ("box" in joined_text(texts)) == (half < 10)
 
 
 def test_labels_are_inside_and_do_not_overlap(rng: Generator) -> None:
@@ -231,7 +247,7 @@ def test_sizes_have_three_digits_and_are_finite() -> None:
 def test_small_print_mentions_few_frames(rng: Generator, pair: xr.Dataset) -> None:
     film = Film(fps=10, seconds=1.0)
     slow = points(rng.normal(size=(8, 2)) * np.linspace(1, 0.9, 5)[:, None, None])
-    density = line(np.linspace(1.0, 2.0, 5))
+    density = gaussian_on_line(np.linspace(1.0, 2.0, 5))
     near = "5 stored frames: straight lines between near ones, others held"
     for data, panel, note in (
         (slow, "tokens", "5 stored frames, straight lines between them"),

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from mutation import Mutant, catchers, changed, failing, mutants
+from mutation import Mutant, catchers, failing_tests, mutants, mutated_text
 
 EVERY = {mutant.name: mutant for mutant in mutants()}
 TRIED = (
@@ -29,12 +29,12 @@ def test_a_mutant_is_caught_by_its_statements(name: str) -> None:
 def test_a_mutant_without_statements_fails_its_test() -> None:
     mutant = EVERY["measures-graded-ratio"]
     assert mutant.tests
-    assert failing(mutant) == list(mutant.tests)
+    assert failing_tests(mutant) == list(mutant.tests)
 
 
 @pytest.mark.parametrize("mutant", EVERY.values(), ids=list(EVERY))
 def test_every_mutant_applies_to_the_source(mutant: Mutant) -> None:
-    written = changed(mutant)
+    written = mutated_text(mutant)
     assert mutant.old not in written
     assert mutant.new in written
 
@@ -42,7 +42,9 @@ def test_every_mutant_applies_to_the_source(mutant: Mutant) -> None:
 def test_mutants_use_defined_names(tmp_path: Path) -> None:
     """Else the library could not be imported, and nothing would be noticed."""
     for mutant in EVERY.values():
-        (tmp_path / f"{mutant.name}.py").write_text(changed(mutant), encoding="utf-8")
+        (tmp_path / f"{mutant.name}.py").write_text(
+            mutated_text(mutant), encoding="utf-8"
+        )
     command = ["check", "--isolated", "--no-cache", "--select", "F821", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "ruff", *command],

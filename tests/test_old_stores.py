@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 import meanfield
 from meanfield import runs
@@ -21,7 +21,7 @@ from meanfield.errors import StoreError
 from meanfield.spec import parse
 from meanfield.storage import RunStore
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 DATA = Path(__file__).resolve().parent / "data"
 HOME = DATA / "0.2.0"
 SAID = json.loads((HOME / "said.json").read_text(encoding="utf-8"))
@@ -42,7 +42,7 @@ def store(name: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(HOME / name, tmp_path / name))
 
 
-def said(command: Finished) -> dict[str, Any]:
+def said(command: CommandResult) -> dict[str, Any]:
     assert command.code == 0, command.err
     return json.loads(command.out)
 

@@ -14,7 +14,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 import meanfield
 from meanfield import _folders
@@ -23,7 +23,7 @@ from meanfield.errors import InputFileError, UnsupportedError
 from meanfield.plotting import typeset
 from meanfield.training import optimisers
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -8,11 +8,11 @@ from page_examples import (
     GALLERY,
     GUIDE,
     ROOT,
-    agree,
     blocks,
+    check_page,
     commands,
-    furnished,
-    tried,
+    outputs_agree,
+    prepare_folder,
 )
 
 README = ROOT / "README.md"
@@ -38,7 +38,7 @@ SMALLER = {
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_commands_and_output_of_pages_are_correct(page: Path, tmp_path: Path):
-    differences = list(tried(page, furnished(tmp_path, page), SMALLER))
+    differences = list(check_page(page, prepare_folder(tmp_path, page), SMALLER))
     assert not differences, "\n".join(differences)
 
 
@@ -68,15 +68,17 @@ def test_commands_join_backslashes_and_skip_setup():
 
 
 def test_ellipses_match_anything_and_words_only_themselves():
-    assert agree("ended  in ... s\n", "ended in 1.5 s\n")
-    assert not agree("ended in ... s\n", "began in 1.5 s\n")
+    assert outputs_agree("ended  in ... s\n", "ended in 1.5 s\n")
+    assert not outputs_agree("ended in ... s\n", "began in 1.5 s\n")
 
 
 def test_floats_match_up_to_last_digits_and_integers_exactly():
-    assert agree("t star 0.25 ± 1.2e-09, -3.1", "t star 0.2500000002 ± 9.1e-10, -3.12")
-    assert not agree("t star 0.25", "t star 0.26")
-    assert agree("t star 0.2500000002", "t star 0.25000000413")
-    assert not agree("t star 0.2500000002", "t star 0.2500004")
-    assert not agree("3 refused, 0.5", "4 refused, 0.5")
-    assert not agree("float64", "float32")
-    assert agree("54 taken in ... s", "55 taken in 0.1 s")
+    assert outputs_agree(
+        "t star 0.25 ± 1.2e-09, -3.1", "t star 0.2500000002 ± 9.1e-10, -3.12"
+    )
+    assert not outputs_agree("t star 0.25", "t star 0.26")
+    assert outputs_agree("t star 0.2500000002", "t star 0.25000000413")
+    assert not outputs_agree("t star 0.2500000002", "t star 0.2500004")
+    assert not outputs_agree("3 refused, 0.5", "4 refused, 0.5")
+    assert not outputs_agree("float64", "float32")
+    assert outputs_agree("54 taken in ... s", "55 taken in 0.1 s")

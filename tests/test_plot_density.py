@@ -6,9 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from conftest import Finished
-from density_data import SHEAR, TIMES, line, masked, plane, swarm, swarmed
-from figure_contents import rendered
+from conftest import CommandResult
+from density_data import (
+    SHEAR,
+    TIMES,
+    add_tokens,
+    gaussian_in_plane,
+    gaussian_on_line,
+    masked_layers,
+    moving_tokens,
+)
+from figure_contents import draw
 from matplotlib.collections import LineCollection, QuadMesh
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -21,7 +29,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.plotting import Film, animate, covariances, panels, with_tokens
 from meanfield.spec import parse
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 def heights(line: Line2D) -> np.ndarray:
@@ -51,7 +59,7 @@ def meshes(figure: Figure) -> list[QuadMesh]:
 
 def test_space_time_shows_heights_quantiles_and_the_box() -> None:
     spread = np.exp(-TIMES / 2)
-    figure = rendered(panels["density"](line(spread, mean=TIMES)))
+    figure = draw(panels["density"](gaussian_on_line(spread, mean=TIMES)))
     axes = figure.axes[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("time $t$", "$x$")
     mesh = axes.collections[0]
@@ -69,7 +77,7 @@ def test_space_time_shows_heights_quantiles_and_the_box() -> None:
 
 
 def test_a_collapse_is_drawn_on_a_logarithmic_scale() -> None:
-    figure = rendered(panels["density"](line(np.exp(-4 * TIMES))))
+    figure = draw(panels["density"](gaussian_on_line(np.exp(-4 * TIMES))))
     mesh = figure.axes[0].collections[0]
     assert isinstance(mesh, QuadMesh)
     assert isinstance(mesh.norm, LogNorm)
@@ -77,7 +85,7 @@ def test_a_collapse_is_drawn_on_a_logarithmic_scale() -> None:
 
 
 def test_the_plane_is_shown_where_its_sheared_cells_are() -> None:
-    figure = rendered(panels["density"](swarmed(plane())))
+    figure = draw(panels["density"](add_tokens(gaussian_in_plane())))
     found = meshes(figure)
     assert len(found) == 6
     corners = corners_of(found[0]).reshape(-1, 2)
@@ -95,7 +103,7 @@ def test_the_plane_is_shown_where_its_sheared_cells_are() -> None:
 
 
 def test_contours_hold_their_share_of_the_mass() -> None:
-    axes = panels["density"](plane(1)).axes[1]
+    axes = panels["density"](gaussian_in_plane(1)).axes[1]
     contours = next(c for c in axes.collections if len(c.get_paths()) == 3)
     y = np.linalg.solve(SHEAR, (np.asarray(contours.get_paths()[0].vertices) - 0.3).T)
     outer = np.sqrt(-2 * np.log(1 - 0.99))  # of a standard Gaussian in the plane
@@ -103,7 +111,7 @@ def test_contours_hold_their_share_of_the_mass() -> None:
 
 
 def test_layers_are_drawn_as_laws_against_their_positions() -> None:
-    figure = rendered(panels["density"](masked()))
+    figure = draw(panels["density"](masked_layers()))
     mesh = meshes(figure)[0]
     heights = colours(mesh).reshape(60, 3)
     np.testing.assert_allclose(heights.sum(axis=0) / 6, 1, rtol=1e-5)
@@ -113,10 +121,10 @@ def test_layers_are_drawn_as_laws_against_their_positions() -> None:
 
 
 def test_moments_match_the_density() -> None:
-    sigma = covariances(plane())
+    sigma = covariances(gaussian_in_plane())
     expected = [(1 - 0.1 * i) ** 2 * SHEAR @ SHEAR.T for i in range(7)]
     np.testing.assert_allclose(sigma, expected, rtol=2e-4)  # tails beyond 5, h⁴
-    mixed = covariances(masked())
+    mixed = covariances(masked_layers())
     s, w = np.array([0.1, 0.5, 0.9]), np.array([0.2, 0.5, 0.3])
     between = w @ (s - w @ s) ** 2
     np.testing.assert_allclose(mixed[:, 0, 0], 1 + between, rtol=2e-4)
@@ -125,7 +133,7 @@ def test_moments_match_the_density() -> None:
 @pytest.mark.parametrize("name", ["spectrum", "cone", "disc"])
 def test_panels_of_covariances_draw_those_of_a_density(name: str) -> None:
     """As for the Gaussian that has them."""
-    found = plane()
+    found = gaussian_in_plane()
     sigma = covariances(found)
     gaussian = xr.Dataset(
         {"mean": (("time", "coord"), np.zeros((len(sigma), 2))),
@@ -146,11 +154,11 @@ def curves(figure: Figure) -> list[np.ndarray]:
 
 def test_balance_draws_the_entropy_and_the_outflow() -> None:
     spread = np.exp(-TIMES / 2)
-    found = line(spread)
+    found = gaussian_on_line(spread)
     gone = 1e-3 * TIMES
     found["mass"] = found["mass"] * xr.DataArray(1 - gone, dims="time")
     found["outflow"] = ("time", gone)
-    mass, entropy, sizes = rendered(panels["balance"](found)).axes[:3]
+    mass, entropy, sizes = draw(panels["balance"](found)).axes[:3]
     np.testing.assert_allclose(heights(mass.lines[0])[1:], gone[1:])
     # of ρ = (1 - m) ρ₁: (1 - m)(E₁ + log(1 - m)), mass within six deviations, h⁴
     own = -np.log(2 * np.pi * np.e * spread**2) / 2
@@ -160,11 +168,11 @@ def test_balance_draws_the_entropy_and_the_outflow() -> None:
 
 
 def test_frames_without_a_state_are_left_out() -> None:
-    found = line(np.exp(-TIMES / 2))
+    found = gaussian_on_line(np.exp(-TIMES / 2))
     found["mass"] = found["mass"].where(found["time"] < 1.5)
-    figure = rendered(panels["density"](found))
+    figure = draw(panels["density"](found))
     assert figure.axes[0].get_xlim()[1] < 1.5
-    rendered(panels["balance"](found))
+    draw(panels["balance"](found))
     found["mass"] = found["mass"] * np.nan
     for name in ("density", "balance"):
         with pytest.raises(InvalidInputError, match="finite"):
@@ -174,7 +182,7 @@ def test_frames_without_a_state_are_left_out() -> None:
 @pytest.mark.parametrize("name", ["tokens", "clusters"])
 def test_panels_of_tokens_name_what_draws_a_density(name: str) -> None:
     with pytest.raises(InvalidInputError, match="`density`"):
-        panels[name](plane())
+        panels[name](gaussian_in_plane())
 
 
 def test_other_runs_are_rejected_by_the_panel_of_densities() -> None:
@@ -194,9 +202,9 @@ def test_other_runs_are_rejected_by_the_panel_of_densities() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: swarmed(line(np.exp(TIMES[:3]))),
-        lambda: swarmed(plane(3)),
-        lambda: swarmed(masked(3)),
+        lambda: add_tokens(gaussian_on_line(np.exp(TIMES[:3]))),
+        lambda: add_tokens(gaussian_in_plane(3)),
+        lambda: add_tokens(masked_layers(3)),
     ],
 )
 def test_movies_have_a_frame_for_each_time(
@@ -222,16 +230,16 @@ def test_the_command_line_draws_a_density(cli: Command, tmp_path: Path) -> None:
 
 
 def test_a_token_path_is_drawn_over_the_density() -> None:
-    axes = panels["density"](swarmed(line(np.exp(-TIMES / 2)))).axes[0]
+    axes = panels["density"](add_tokens(gaussian_on_line(np.exp(-TIMES / 2)))).axes[0]
     paths = next(c for c in axes.collections if isinstance(c, LineCollection))
     assert len(paths.get_segments()) == 40
 
 
 def test_tokens_stand_at_their_own_positions_over_layers() -> None:
-    found = swarmed(masked())
+    found = add_tokens(masked_layers())
     axes = panels["density"](found).axes
     dots = [c for a in axes for c in a.lines if c.get_marker() == "."]
-    x = swarm(found["time"].values, 1)["x"].values
+    x = moving_tokens(found["time"].values, 1)["x"].values
     np.testing.assert_array_equal(
         np.asarray(dots[0].get_xdata()), np.linspace(0, 1, 50)
     )
@@ -239,22 +247,22 @@ def test_tokens_stand_at_their_own_positions_over_layers() -> None:
 
 
 def test_tokens_that_ended_early_are_no_longer_drawn() -> None:
-    found = line(np.ones(4))
-    few = swarm(found["time"].values[:2], 1)
+    found = gaussian_on_line(np.ones(4))
+    few = moving_tokens(found["time"].values[:2], 1)
     carried = with_tokens(found, few)["x"].values
     np.testing.assert_array_equal(carried[:2], few["x"].values)
     assert np.isnan(carried[2:]).all()
 
 
 def test_tokens_of_another_flow_are_rejected() -> None:
-    found = line(np.ones(4))
+    found = gaussian_on_line(np.ones(4))
     times = found["time"].values
     with pytest.raises(
         InvalidInputError, match=r"frame at t = 0\.6\d*, but the tokens have none"
     ):
-        with_tokens(found, swarm(times * 1.5, 1))
+        with_tokens(found, moving_tokens(times * 1.5, 1))
     with pytest.raises(InvalidInputError, match="same `d`; got 2 and 1"):
-        with_tokens(found, swarm(times, 2))
+        with_tokens(found, moving_tokens(times, 2))
     with pytest.raises(
         InvalidInputError, match=r"`points`, and `density` .*; got grid and grid"
     ):

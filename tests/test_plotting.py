@@ -7,7 +7,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
-from figure_contents import entries, rendered
+from figure_contents import draw, legend_entries
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.axes3d import Axes3D
@@ -70,7 +70,7 @@ def test_panels_are_registered_and_suggested_by_name() -> None:
 def test_tokens_panel_names_its_axes(
     rng: Generator, make: Maker, d: int, labels: list[str]
 ) -> None:
-    figure = rendered(panels["tokens"](make(rng, d=d)))
+    figure = draw(panels["tokens"](make(rng, d=d)))
     assert labels_of(figure.axes[0]) == labels
 
 
@@ -80,7 +80,7 @@ def test_tokens_panel_shows_the_main_plane_and_its_variance(rng: Generator) -> N
     x[:, :, :2] = rng.normal(size=(4000, 2)) * [3.0, 2.0]
     centred = x[0, :, :2] - x[0, :, :2].mean(axis=0)
     main = np.linalg.eigvalsh(centred.T @ centred)
-    figure = rendered(panels["tokens"](points(x)))
+    figure = draw(panels["tokens"](points(x)))
     share = f"{100 * main[1] / main.sum():.3g} %"
     assert share in figure.axes[0].get_xlabel()
     assert "2000 of 4000 tokens drawn" in figure.get_supxlabel()
@@ -92,7 +92,7 @@ def test_tokens_panel_draws_the_closure_over_the_tokens(rng: Generator) -> None:
     factor = np.tile(np.eye(2), (5, 1, 1))
     factor[3:] = np.nan  # the closure may end before the tokens
     dataset["closure_factor"] = (("time", "coord", "rank"), factor)
-    figure = rendered(panels["tokens"](dataset))
+    figure = draw(panels["tokens"](dataset))
     entries = legend_of(figure.axes[0])
     assert "2σ, Gaussian closure" in entries
 
@@ -109,7 +109,7 @@ def test_a_diverging_closure_does_not_rescale_the_tokens(rng: Generator) -> None
 def test_tokens_are_coloured_by_position_or_by_final_cluster(rng: Generator) -> None:
     dataset = shrinking(rng)
     dataset["position"] = ("token", np.linspace(0, 1, 12))
-    figure = rendered(panels["tokens"](dataset))
+    figure = draw(panels["tokens"](dataset))
     assert figure.axes[1].get_ylabel() == "position $s$"
     heaps = np.repeat([[0.0, 0.0], [1.0, 1.0]], [3, 9], axis=0)
     figure = panels["tokens"](points(np.stack([rng.normal(size=(12, 2)), heaps])))
@@ -120,7 +120,7 @@ def test_tokens_are_coloured_by_position_or_by_final_cluster(rng: Generator) -> 
 def test_tokens_panel_states_the_crop_of_a_growing_cloud(rng: Generator) -> None:
     x = rng.normal(size=(10, 2)) * np.logspace(0, 60, 6)[:, None, None]
     dataset = points(x, status=2, t_star=2.1, error=0.01)
-    figure = rendered(panels["tokens"](dataset))
+    figure = draw(panels["tokens"](dataset))
     note = figure.get_supxlabel()
     assert "the view holds the cloud up to t = 0; it goes on to" in note
     assert "blow-up, t* = 2.1 ± 0.01" in note
@@ -132,7 +132,7 @@ def test_tokens_panel_states_the_crop_of_a_growing_cloud(rng: Generator) -> None
 def test_tokens_panel_draws_several_runs_in_columns(
     rng: Generator, kind: str, d: int
 ) -> None:
-    figure = rendered(panels["tokens"](ensemble(rng, kind, d=d)))
+    figure = draw(panels["tokens"](ensemble(rng, kind, d=d)))
     places = ("left", "center")  # the second in space
     titles = {axes.get_title(loc=at) for axes in figure.axes for at in places}
     assert {"run 0: finished", "run 1: blow-up", "run 2: steady"} <= titles
@@ -143,9 +143,9 @@ def test_cone_and_disc_name_their_axes_and_count_endings(
     rng: Generator, kind: str
 ) -> None:
     dataset = ensemble(rng, kind)
-    cone = rendered(panels["cone"](dataset)).axes[0]
+    cone = draw(panels["cone"](dataset)).axes[0]
     assert labels_of(cone)[:2] == ["$a - b$", "$2c$"]
-    disc = rendered(panels["disc"](dataset)).axes[0]
+    disc = draw(panels["disc"](dataset)).axes[0]
     assert disc.get_ylabel().startswith("$2c")
     for axes in (cone, disc):
         entries = legend_of(axes)
@@ -163,7 +163,7 @@ def test_spectrum_scale_follows_the_decades(rng: Generator) -> None:
     steep = gaussian(np.zeros((6, 2)), rates * np.eye(2))
     flat = gaussian(np.zeros((6, 2)), np.tile(np.eye(2), (6, 1, 1)))
     for dataset, scale in ((steep, "log"), (flat, "linear")):
-        top, bottom = rendered(panels["spectrum"](dataset)).axes
+        top, bottom = draw(panels["spectrum"](dataset)).axes
         assert top.get_yscale() == scale
         assert labels_of(top)[1] == r"eigenvalues of $\Sigma$"
         assert labels_of(bottom) == ["time $t$", "effective rank"]
@@ -181,21 +181,21 @@ def test_spectrum_draws_the_median_and_the_band_of_an_ensemble() -> None:
         coords={"time": [0.0, 1.0, 2.0]},
         attrs={"kind": "gaussian"},
     )
-    top = rendered(panels["spectrum"](dataset)).axes[0]
+    top = draw(panels["spectrum"](dataset)).axes[0]
     np.testing.assert_allclose(heights(top.lines[0]), 36.0)
     edges = np.asarray(top.collections[0].get_paths()[0].vertices)[:, 1]
     np.testing.assert_allclose([edges.min(), edges.max()], [4.0, 100.0])
 
 
 def test_spectrum_colours_many_eigenvalues_by_index(rng: Generator) -> None:
-    figure = rendered(panels["spectrum"](shrinking(rng, n=30, d=12)))
+    figure = draw(panels["spectrum"](shrinking(rng, n=30, d=12)))
     assert "index $k$" in figure.axes[2].get_ylabel()
 
 
 @pytest.mark.parametrize("kind", ["run", "ensemble"])
 def test_clusters_panel_counts_clusters(rng: Generator, kind: str) -> None:
     dataset = {"run": shrinking, "ensemble": lambda r: ensemble(r, "points")}[kind](rng)
-    top, bottom = rendered(panels["clusters"](dataset)).axes
+    top, bottom = draw(panels["clusters"](dataset)).axes
     assert top.get_ylabel() == "clusters"
     assert bottom.get_xlabel() == "time $t$"
 
@@ -231,7 +231,7 @@ def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
         assert f"cosine, seen from 0, is at least {said}" in figure.get_supxlabel()
         assert "angles up to 80°" in figure.get_supxlabel() or link is None
     tokens = panels["tokens"](points(x[None]), Look(metric="cosine"))
-    assert [name for name, _ in entries(tokens) if "weight" in name] == [
+    assert [name for name, _ in legend_entries(tokens) if "weight" in name] == [
         "cluster, 50 % of weight"
     ] * 2
 
@@ -259,7 +259,7 @@ def test_attention_panel_shows_times_by_heads_on_one_scale(
         {"attention": (("snapshot", "head", "query", "token"), maps)},
         coords={"snapshot": np.arange(9.0)},
     )
-    figure = rendered(panels["attention"](dataset))
+    figure = draw(panels["attention"](dataset))
     images = [image for axes in figure.axes for image in axes.get_images()]
     assert len(images) == 4 * 6
     assert len({image.get_clim() for image in images}) == 1
@@ -335,7 +335,7 @@ def test_edge_cases_are_drawn_or_rejected_in_one_line(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            rendered(panels[panel](dataset))
+            draw(panels[panel](dataset))
         except InvalidInputError as error:
             refusal = str(error)
         else:
@@ -364,5 +364,5 @@ def test_broken_datasets_are_rejected_in_one_line(rng: Generator, panel: str) ->
 def test_drawing_does_not_change_user_settings(rng: Generator) -> None:
     with mpl.rc_context({"font.size": 3.0, "axes.grid": True}):
         before = dict(mpl.rcParams)
-        rendered(panels["spectrum"](shrinking(rng)))
+        draw(panels["spectrum"](shrinking(rng)))
         assert dict(mpl.rcParams) == before

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 import xarray as xr
 from comparison_data import comparison
-from figure_contents import entries, mark, outside, seen
+from figure_contents import (
+    drawn_colours,
+    legend_colour,
+    legend_entries,
+    texts_beyond_axes,
+)
 from matplotlib.figure import Figure
 from numpy.random import Generator
 from plotting_data import (
@@ -52,8 +57,12 @@ def heaps() -> xr.Dataset:
     return points(np.stack([RNG.normal(size=(12, 2)), ends]))
 
 
-LOST = density_data.line(np.ones(4)).assign(outflow=("time", [0, 1e-3, 2e-3, 5e-3]))
-TRACE = density_data.line(np.ones(4)).assign(outflow=("time", [0, 1e-30, 1e-30, 0]))
+LOST = density_data.gaussian_on_line(np.ones(4)).assign(
+    outflow=("time", [0, 1e-3, 2e-3, 5e-3])
+)
+TRACE = density_data.gaussian_on_line(np.ones(4)).assign(
+    outflow=("time", [0, 1e-30, 1e-30, 0])
+)
 PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
     "tokens on the line": ("tokens", shrinking(RNG, d=1)),
     "tokens in the plane": ("tokens", with_closure(shrinking(RNG))),
@@ -78,9 +87,12 @@ PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
     "disc with rings": ("disc", escaping_to([np.pi] * 5, np.random.default_rng(1))),
     "balance": ("balance", LOST),
     "balance without a loss": ("balance", TRACE),
-    "density on the line": ("density", density_data.swarmed(LOST)),
-    "density in the plane": ("density", density_data.plane()),
-    "density of positions": ("density", density_data.swarmed(density_data.masked())),
+    "density on the line": ("density", density_data.add_tokens(LOST)),
+    "density in the plane": ("density", density_data.gaussian_in_plane()),
+    "density of positions": (
+        "density",
+        density_data.add_tokens(density_data.masked_layers()),
+    ),
     "lines": ("lines", sweep(["finished", "blow-up", "escape"])),
     "phase": ("phase", sweep([status.ending for status in Status])),
     "phase along one axis": ("phase", sweep(["finished", "escape"]).isel(cov=0)),
@@ -100,13 +112,17 @@ Picture = tuple[Figure, xr.Dataset]
 
 def test_every_entry_of_a_legend_is_in_the_picture(picture: Picture) -> None:
     figure, _ = picture
-    drawn = seen(figure)
+    drawn = drawn_colours(figure)
     shapes = ("start", "end")  # filled and hollow, of any colour
-    assert all(mark(h) in drawn for name, h in entries(figure) if name not in shapes)
+    assert all(
+        legend_colour(h) in drawn
+        for name, h in legend_entries(figure)
+        if name not in shapes
+    )
 
 
 def test_no_text_crosses_an_axis(picture: Picture) -> None:
-    assert outside(picture[0]) == []
+    assert texts_beyond_axes(picture[0]) == []
 
 
 def test_the_energy_panel_compares_with_the_gradient_flow() -> None:
@@ -128,7 +144,7 @@ def test_gaussian_energies_compare_with_the_gaussian_gradient_flow() -> None:
     }.items():
         figure = panels["energy"](with_energy(moving_gaussian(RNG), share))
         assert said in figure.get_supxlabel().replace("\n", " ")
-        names = [name for name, _ in entries(figure)]
+        names = [name for name, _ in legend_entries(figure)]
         assert "gradient flow among Gaussians" in names
         assert not any("|^2" in name for name in names)
 
@@ -277,7 +293,7 @@ def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
         bars = [axes.get_ylabel() for axes in panels["tokens"](run).axes[1:]]
         unordered = [] if d == 1 else ["time $t$"]
         assert bars == (["position $s$"] if ordered else unordered)
-        names = [name for name, _ in entries(movie(run))]
+        names = [name for name, _ in legend_entries(movie(run))]
         assert ("position $s$: 0 to 1" in names) is ordered
         by_start = not ordered and d == 2  # on the line time has an axis
         start = "first axis at the start: "

@@ -54,11 +54,11 @@ def names_in(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_full_disk_keeps_the_old_picture(
-    tmp_path: Path, files_end_at: Callable[[int], None], name: str
+    tmp_path: Path, limit_file_size: Callable[[int], None], name: str
 ) -> None:
     file = tmp_path / name
     file.write_bytes(b"old")
-    files_end_at(LIMIT)
+    limit_file_size(LIMIT)
     with pytest.raises(ResourceError, match=f"`.*{name}` cannot be written") as full:
         WRITERS[name](file)
     assert "\n" not in str(full.value)

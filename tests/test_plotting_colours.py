@@ -6,7 +6,7 @@ import density_data
 import matplotlib as mpl
 import numpy as np
 import pytest
-from figure_contents import entries, lightness
+from figure_contents import legend_entries, lightness
 from matplotlib.collections import PathCollection
 from matplotlib.colors import to_rgb
 from matplotlib.contour import ContourSet
@@ -28,7 +28,7 @@ SHARES = np.random.default_rng(4).dirichlet(np.ones(4), (1, 2, 4))
 SCALES = {
     "tokens": lambda rng: shrinking(rng),
     "spectrum": lambda rng: shrinking(rng, n=30, d=12),
-    "density": lambda rng: density_data.plane(),
+    "density": lambda rng: density_data.gaussian_in_plane(),
     "phase": lambda rng: sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
     "attention": lambda rng: shrinking(rng, n=4).assign(
         attention=(OF_HEADS, SHARES), snapshot=("snapshot", [0.0])
@@ -59,10 +59,10 @@ def test_labels_have_a_colour_each_and_the_rest_is_grey(rng: Generator) -> None:
     run = shrinking(rng, n=40)
     words = np.array([*("a" * 20), *("b" * 12), *"cdefghij"])
     figure = panels["tokens"](run.assign_coords(word=("token", words)), Look())
-    assert "b" not in dict(entries(figure))
+    assert "b" not in dict(legend_entries(figure))
     look = Look(colour="label")
     figure = panels["tokens"](run.assign_coords(word=("token", words)), look)
-    named = [name for name, _ in entries(figure) if len(name) == 1]
+    named = [name for name, _ in legend_entries(figure) if len(name) == 1]
     assert set(named) >= {"a", "b"}
     colours = ends(figure)
     assert len(np.unique(colours[:20], axis=0)) == 1
@@ -74,7 +74,7 @@ def test_legend_colours_of_clusters_occur_in_the_picture(
     rng: Generator, colour: str | None
 ) -> None:
     figure = panels["tokens"](shrinking(rng), Look(colour=colour, style="dark"))
-    entry = dict(entries(figure))["end"]
+    entry = dict(legend_entries(figure))["end"]
     assert isinstance(entry, Line2D)
     for face in (entry.get_markerfacecolor(), entry.get_markerfacecoloralt()):
         gaps = np.abs(ends(figure) - to_rgb(face)).max(axis=1)
@@ -85,16 +85,16 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
     x = np.array([[0, 0], [0.01, 0], [9, 0], [0, 9], [9, 9], [5, 5], [2, 7]])
     run = points(np.stack([x, x]))
     look = Look(colour="cluster")
-    named = [name for name, _ in entries(panels["tokens"](run, look))]
+    named = [name for name, _ in legend_entries(panels["tokens"](run, look))]
     assert named.count("cluster, 14.3 % of weight") == 5  # six have a colour each
     many = np.concatenate([x, x[2:] + 30, x[2:] - 30])
     run = points(np.stack([many, many]))
-    named = [name for name, _ in entries(panels["tokens"](run, look))]
+    named = [name for name, _ in legend_entries(panels["tokens"](run, look))]
     alone = ["cluster, 5.88 % of weight"] * 2
     shown = sorted(name for name in named if "weight" in name)
     assert shown == ["13 more, 76.5 % of weight", "cluster, 11.8 % of weight", *alone]
     words = run.assign_coords(word=("token", [f"w{i}" for i in range(17)]))
-    named = [name for name, _ in entries(panels["tokens"](words, look))]
+    named = [name for name, _ in legend_entries(panels["tokens"](words, look))]
     assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(named)
 
 
@@ -202,7 +202,7 @@ def test_a_movie_takes_a_colour_map_where_it_has_a_scale(
     rng: Generator, tmp_path: Path
 ) -> None:
     film, look = Film(fps=5, seconds=0.4, size=(240, 250)), Look(cmap="gray")
-    plane = density_data.plane()
+    plane = density_data.gaussian_in_plane()
     written = [
         animate(plane, tmp_path / f"{i}.gif", look=chosen, film=film).read_bytes()
         for i, chosen in enumerate((look, Look()))

@@ -131,7 +131,7 @@ def test_animation_arguments_are_validated(
 
 
 def test_a_movie_of_a_density_rejects_token_options(tmp_path: Path) -> None:
-    run = density_data.line(np.ones(2))
+    run = density_data.gaussian_on_line(np.ones(2))
     for look, film, idle in (
         (Look(colour="norm"), Film(), "colour"),
         (Look(), Film(trails=3), "trails"),

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from figure_contents import rendered
+from figure_contents import draw
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from plotting_data import points
@@ -67,7 +67,7 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
 
 
 def drawn_texts(figure: Figure) -> list[str]:
-    texts = rendered(figure).findobj(Text)
+    texts = draw(figure).findobj(Text)
     return [text.get_text() for text in texts if isinstance(text, Text)]
 
 

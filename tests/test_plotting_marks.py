@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from comparison_data import comparison
-from figure_contents import entries, marks, outside
+from figure_contents import colours_in_axes, legend_entries, texts_beyond_axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from numpy.random import Generator
@@ -43,7 +43,7 @@ def test_final_clusters_match_all_dimensions(rng: Generator) -> None:
     x = np.zeros((5000, 4))
     x[:, :2], x[2500:, 3] = np.tile(side, (2, 1)), 0.5
     figure = panels["tokens"](points(np.stack([x, x])))
-    said = [name for name, _ in entries(figure)]
+    said = [name for name, _ in legend_entries(figure)]
     assert said.count("cluster, 50 % of weight") == 2
     assert "colours: final clusters" in figure.get_supxlabel()
 
@@ -104,12 +104,12 @@ def test_censored_cells_are_not_labelled_finished() -> None:
     for times, said in ((2.0, "t = 2"), ([1.0, 2.0, 2.0], "the end")):
         data = sweep(["finished", "finished", "blow-up"], times)
         for one in (data, data.isel(cov=0)):
-            found = [name for name, _ in entries(panels["phase"](one))]
+            found = [name for name, _ in legend_entries(panels["phase"](one))]
             per_cell = 2 if one is data else 1
             alive = f"no blow-up before {said} ({2 * per_cell})"
             assert found == [alive, f"blow-up ({per_cell})"]
     calm = panels["phase"](sweep(["finished", "steady"]))
-    assert [name for name, _ in entries(calm)] == [
+    assert [name for name, _ in legend_entries(calm)] == [
         "finished at t = 2 (2)",
         "steady (2)",
     ]
@@ -143,7 +143,7 @@ def test_zero_density_has_no_colour() -> None:
         assert tuple(colours(np.ma.atleast_1d(nothing))[0]) == white
     light = shades[:, :3] @ [0.2126, 0.7152, 0.0722]
     assert np.all(np.diff(light) < 0)
-    run = density_data.line(np.ones(3))
+    run = density_data.gaussian_on_line(np.ones(3))
     far = run.assign(mass=run["mass"].where(run["cell_x"] > 20, 0.0))
     axes = panels["density"](far).axes[0]
     mesh = axes.collections[0]
@@ -185,7 +185,7 @@ def test_the_number_beside_a_ring_is_off_the_axes() -> None:
         _ring(axes, np.array([np.cos(angle), np.sin(angle)]), 12345)
     axes.set_title("as high as the legend of the panel")
     annotate(figure, "three", "small", "prints")
-    assert outside(figure) == []
+    assert texts_beyond_axes(figure) == []
 
 
 def test_the_disc_marks_paths_that_stop_short_or_leave() -> None:
@@ -204,7 +204,9 @@ def test_the_disc_marks_paths_that_stop_short_or_leave() -> None:
 def test_pairs_and_representations_have_different_colours() -> None:
     figure = comparison()
     figure.draw_without_rendering()
-    gaps, states = ({c for a in part.axes for c in marks(a)} for part in figure.subfigs)
+    gaps, states = (
+        {c for a in part.axes for c in colours_in_axes(a)} for part in figure.subfigs
+    )
     assert {to_hex(CYCLE[0]), to_hex(CLOSURE_COLOUR), to_hex(GREY)} <= states
     assert len(gaps) == 3
     assert gaps.isdisjoint(states)

@@ -9,7 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import xarray as xr
-from figure_contents import lightness, seen
+from figure_contents import drawn_colours, lightness
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -47,7 +47,7 @@ DATA: Mapping[str, xr.Dataset] = {
     "spectrum": shrinking(RNG, d=3),
     "energy": with_energy(shrinking(RNG)),
     "balance": LOST,
-    "density": density_data.plane(),
+    "density": density_data.gaussian_in_plane(),
     "cone": ensemble(RNG, "gaussian"),
     "disc": ensemble(RNG, "gaussian"),
     "phase": sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
@@ -60,7 +60,7 @@ OTHERS: Mapping[str, tuple[str, xr.Dataset]] = {
     "tokens in heaps": ("tokens", heaps()),
     "gaussian": ("tokens", moving_gaussian(RNG)),
     "runs": ("tokens", ensemble(RNG, "points")),
-    "density on the line": ("density", density_data.swarmed(LOST)),
+    "density on the line": ("density", density_data.add_tokens(LOST)),
     "curve": ("phase", sweep(["finished", "blow-up"]).isel(cov=0)),
 }
 CHOICES: Mapping[str, Any] = {
@@ -251,7 +251,7 @@ def test_text_is_legible_in_the_dark_theme(name: str) -> None:
         if text.get_text().strip() and text.get_visible():
             contrast = (lightness(text.get_color()) + 0.05) / (ground + 0.05)
             assert contrast > 4.5, text.get_text()
-    assert "#222222" not in seen(figure)
+    assert "#222222" not in drawn_colours(figure)
     for axes in figure.axes:
         assert not axes.axison or lightness(axes.get_facecolor()) < 0.02
 
@@ -289,7 +289,7 @@ def test_relative_runs_have_mean_zero_and_radius_one(name: str) -> None:
     run = {
         "points": shrinking(RNG, d=3),
         "gaussian": moving_gaussian(RNG),
-        "grid": density_data.plane(),
+        "grid": density_data.gaussian_in_plane(),
         "runs": ensemble(RNG, "points"),
     }[name]
     if name == "grid":

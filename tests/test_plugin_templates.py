@@ -6,7 +6,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from extending_page import CLI, ROOT, commands, done, loaded
+from extending_page import CLI, ROOT, commands, load_example, run_command
 from helpers import assert_close
 
 from meanfield import Points, attentions, flow, runs
@@ -16,7 +16,7 @@ from meanfield.measures import Chebyshev
 from meanfield.plotting import panels
 from meanfield.theorems import statements, verify_statement
 
-pytestmark = pytest.mark.usefixtures("registries")
+pytestmark = pytest.mark.usefixtures("restore_registries")
 
 
 def even_weights(
@@ -28,7 +28,7 @@ def even_weights(
 
 
 def test_the_attention_has_the_weights_of_its_formula(rng: np.random.Generator):
-    loaded("template_attention")
+    load_example("template_attention")
     Q, K, V = rng.normal(size=(3, 3, 3))
     x, w = rng.normal(size=(7, 3)), rng.uniform(0.1, 1, size=7)
     w = w / w.sum()
@@ -98,8 +98,8 @@ def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Genera
 def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path):
     """Of a plugin's attention, by a plugin's panel, at the time that is asked for."""
     simulated, plotted, told, _ = commands("Files to begin from")
-    done(page, simulated)
-    done(page, plotted)
+    run_command(page, simulated)
+    run_command(page, plotted)
     assert (tmp_path / "even-focus.png").stat().st_size > 0
     data = runs.add_attention(
         tmp_path / "even.zarr",
@@ -112,16 +112,16 @@ def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path)
     entropies = -np.sum(weights * np.log(weights), axis=1)
     drawn = np.asarray(axes.lines[0].get_ydata())
     np.testing.assert_allclose(drawn, np.sort(np.exp(entropies)), rtol=1e-12)
-    assert "1 of 1 statements hold" in done(page, told)
+    assert "1 of 1 statements hold" in run_command(page, told)
 
 
 def test_the_page_trains_networks_on_the_task(page: CLI):
     *_, taught = commands("Files to begin from")
-    assert "2 of 2" in done(page, taught)
+    assert "2 of 2" in run_command(page, taught)
 
 
 def test_the_panel_rejects_weights_without_an_entropy():
-    partners = loaded("template_panel").partners
+    partners = load_example("template_panel").partners
     for row in ([-0.5, 1.5], [0.0, 0.0]):
         with pytest.raises(InvalidInputError, match="entropy"):
             partners(np.array([row]))
@@ -130,7 +130,7 @@ def test_the_panel_rejects_weights_without_an_entropy():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_statement_holds_and_its_control_fails(seed: int):
-    loaded("template_statement")
+    load_example("template_statement")
     outcome = verify_statement("mine:covariance", seed=seed)
     held, broken = (trial.checks[0] for trial in outcome.trials)
     assert held.holds, held.observed

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield.attention import attentions
 from meanfield.cli import print_internal_error
 from meanfield.storage import RunStore
 from meanfield.storage._record import read_record, write_record
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 ATTENTION = """
 from pathlib import Path
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def assert_refused(done: Finished, *words: str) -> None:
+def assert_refused(done: CommandResult, *words: str) -> None:
     """One line that says why, and nothing of the plugin was run."""
     assert done.code == 3
     assert done.err.count("\n") == 1
@@ -54,7 +54,9 @@ def test_a_run_records_the_path_of_its_plugin(run: Path, tmp_path: Path):
 
 
 @pytest.fixture
-def forget(registries: None, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def forget(
+    restore_registries: None, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], None]:
     """What was registered is gone, as it is from a new process."""
     before = dict(attentions.items())
 
@@ -132,7 +134,7 @@ def test_panels_that_need_no_plugin_are_drawn(cli: CLI, run: Path, forget: Calla
 
 
 def test_a_sweep_is_joined_with_its_plugin(
-    cli: CLI, registries: None, forget: Callable, tmp_path: Path
+    cli: CLI, restore_registries: None, forget: Callable, tmp_path: Path
 ):
     Path("mine.py").write_text(ATTENTION)
     over = ("--over", "V=-1|1", "--out", "sweep", "--plugin", "mine.py")

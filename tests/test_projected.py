@@ -10,11 +10,11 @@ import pytest
 from closure_reference import (
     Rates,
     Right,
-    dense,
-    exponential,
-    integrated,
+    exp_rates,
+    integrate,
+    nodal_rates,
     normal,
-    rectified,
+    relu_rates,
 )
 from helpers import assert_close, gaussian, parameters, small_scores
 from jaxtyping import Array
@@ -150,7 +150,7 @@ def setting(name: str, case: str, rng: np.random.Generator) -> Setting:
     mu = gaussian(rng, d, r)
     p = small_scores(rng, d, np.asarray(mu.factor))
     A = p.K.T @ p.Q / p.epsilon
-    by_nodes, closed = dense(finer, expit, A, p.V), partial(exponential, A, p.V)
+    by_nodes, closed = nodal_rates(finer, expit, A, p.V), partial(exp_rates, A, p.V)
     right = by_nodes if name == "sigmoid" else closed
     return Setting(Projected(made(name, p), Tensor(order)), mu, right)
 
@@ -174,14 +174,14 @@ def test_flows_follow_dop853(
     end = flow(one.projected, one.mu, ts, stepping=adaptive(rtol=1e-9))
     assert end.status == int(Status.FINISHED)
     assert end.residual < 1e-6  # of the quadrature, as the flow itself saw it
-    expected = integrated(one.right, moved(one.mu), t)
+    expected = integrate(one.right, moved(one.mu), t)
     assert relative_gap(end.final.coordinates, expected) < 1e-7
 
 
 def test_relu_with_a_mean_reports_its_error() -> None:
     """Nodes meet a kink where the score changes sign: two or three digits."""
     mu = Gaussian(jnp.array([0.7]), jnp.array([[0.8]]))
-    expected = rectified(-0.9, 1.2, np.array([0.7]), np.array([[0.8]]))
+    expected = relu_rates(-0.9, 1.2, np.array([0.7]), np.array([[0.8]]))
     relu = attentions["relu"](-0.9 * np.eye(1), np.eye(1), 1.2 * np.eye(1))
     field = Projected(relu).field(0.0, mu)
     assert field.convergence is not None
@@ -195,14 +195,14 @@ def test_rotated_sigma_points_are_near_tensor_nodes(
     d: int, bound: float, rng: np.random.Generator
 ) -> None:
     mu, p = gaussian(rng, d), parameters(rng, d)
-    closed = exponential if d > 3 else None
+    closed = exp_rates if d > 3 else None
     if closed:
         p = small_scores(rng, d, np.asarray(mu.factor))
     dynamics = made("exp" if closed else "sigmoid", p)
     A = p.K.T @ p.Q / p.epsilon
     alpha, Y = np.asarray(mu.mean), np.asarray(mu.factor)
     expected = (
-        closed(A, p.V, alpha, Y) if closed else dense(12, expit, A, p.V)(alpha, Y)
+        closed(A, p.V, alpha, Y) if closed else nodal_rates(12, expit, A, p.V)(alpha, Y)
     )
     field = Projected(dynamics, RotatedSigmaPoints()).field(0.0, mu)
     assert relative_gap(mu.transport(field), expected) < bound
@@ -237,7 +237,7 @@ def test_a_link_without_known_averages_uses_nodes(rng: np.random.Generator) -> N
     p = small_scores(rng, 2, np.asarray(mu.factor))
     tanh = Attention(Dot(p.Q, p.K, p.epsilon), Pointwise(jnp.tanh), p.V)
     found = rates(Projected(tanh, Tensor(9)), mu)
-    expected = dense(9, np.tanh, p.K.T @ p.Q / p.epsilon, p.V)(*moved(mu))
+    expected = nodal_rates(9, np.tanh, p.K.T @ p.Q / p.epsilon, p.V)(*moved(mu))
     assert relative_gap(found, expected) < 1e-12
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from repeatability import KINDS, differing
+from repeatability import KINDS, count_digests
 
 from meanfield import Grid, attentions, flow
 
@@ -37,11 +37,11 @@ def test_grid_runs_do_not_depend_on_uninitialised_memory():
 
 def test_failed_runs_do_not_count_as_repetitions():
     with pytest.raises(CalledProcessError):
-        differing("--no-such-option", [0])
+        count_digests("--no-such-option", [0])
 
 
 @linux
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_stores_the_same_bytes_each_time(kind: str):
-    assert len(differing(KINDS[kind], [0, 1, 85, 170, 255])) == 1
+    assert len(count_digests(KINDS[kind], [0, 1, 85, 170, 255])) == 1

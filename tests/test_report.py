@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 from numpy.random import Generator
 from plotting_data import ensemble, gaussian, moving_gaussian, points, shrinking
-from report_node import computed, needs_node
+from report_node import evaluate_js, needs_node
 from test_plotting_page import HOSTILE, Outline
 
 from meanfield.pages.report import Page
@@ -44,7 +44,7 @@ def test_positions_are_within_half_a_step_of_their_frame(rng: Generator) -> None
         "positionsAt(part.members[0].layers[0], { low: f, next: f, share: 0 }, "
         "new Float64Array((k + 1) * 40)))))"
     )
-    decoded = computed(code, [run_scene(data, quiet) for data in datasets])
+    decoded = evaluate_js(code, [run_scene(data, quiet) for data in datasets])
     for flat, dataset in zip(decoded, datasets, strict=True):
         exact = np.asarray(dataset["x"].values)
         seen = np.reshape(flat, (9, -1, 40)).swapaxes(1, 2)
@@ -60,7 +60,7 @@ def test_counts_hold_until_the_next_frame() -> None:
     code = "pieces(scene, [3, 3, 1, NaN], { log: false })"
     corners = [[0, 3], [1, 3], [1, 3], [2, 3], [2, 1]]
     wrapped = {**panel, "times": {"data": panel["times"]}}
-    assert computed(code, wrapped) == [corners]
+    assert evaluate_js(code, wrapped) == [corners]
 
 
 @needs_node
@@ -72,7 +72,7 @@ def test_values_between_frames_are_those_that_are_drawn(
     values = {"data": [5, 3, 1, 0.5], "shape": [1, 2, 2]}
     panel = {"names": ["a", "b"], "times": {"data": [0, 1]}, "values": values}
     code = "[0, 0.75, 1].map((t) => valuesAt(scene, 0, t))"
-    assert computed(code, {**panel, "steps": steps}) == [[5, 1], between, [3, 0.5]]
+    assert evaluate_js(code, {**panel, "steps": steps}) == [[5, 1], between, [3, 0.5]]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_phase_page_has_the_words_of_the_picture(label: str, text: str) -> Non
 def test_decoded_steps_restore_jumps(rng: Generator) -> None:
     # the largest second differences that 16 bits can have, which wrap around
     jumps = rng.choice([0, 1, STEPS // 2, STEPS - 1, STEPS], size=(12, 2, 7))
-    seen = computed("Array.from(scene.data)", pack_differences(jumps))
+    seen = evaluate_js("Array.from(scene.data)", pack_differences(jumps))
     np.testing.assert_array_equal(np.reshape(seen, jumps.shape), jumps)
 
 
@@ -109,7 +109,7 @@ def test_ellipses_are_projections_of_covariances(rng: Generator) -> None:
     code = (
         "shadow(Array.from(scene.members[0].layers[0].covariance.data.slice(9)), scene)"
     )
-    seen = computed(code, scene)
+    seen = evaluate_js(code, scene)
     np.testing.assert_allclose(seen["axes"], np.sqrt(values[::-1]), rtol=1e-9)
     long = vectors[:, 1]
     turned = [np.cos(seen["turn"]), np.sin(seen["turn"])]
@@ -146,16 +146,16 @@ def test_a_following_camera_keeps_ellipses_in_view(rng: Generator, d: int) -> No
       }
       return [first, Math.min(...gaps)];
     })()"""
-    follows, gap = computed(code, run_scene(growing, quiet))
+    follows, gap = evaluate_js(code, run_scene(growing, quiet))
     assert follows
     assert gap > 0
     still = points(heavy * np.exp(-0.2 * t))
-    assert not computed(code, run_scene(still, quiet))[0]
+    assert not evaluate_js(code, run_scene(still, quiet))[0]
 
 
 @needs_node
 def test_densities_are_within_half_a_step_of_their_peak() -> None:
-    dataset = density_data.plane(frames=3)
+    dataset = density_data.gaussian_in_plane(frames=3)
     scene = run_scene(dataset, quiet)
     code = (
         "[0, 1, 2].map((f) => { const d = densityAt(scene.members[0].layers[0], "
@@ -164,7 +164,7 @@ def test_densities_are_within_half_a_step_of_their_peak() -> None:
     areas = np.abs(np.linalg.det(dataset["axes"].values))[:, None, None]
     sides = [np.diff(dataset[f"edges_{n}"].values) for n in "xy"]
     exact = dataset["mass"].values / (areas * np.outer(*sides))
-    for frame, (values, peak) in enumerate(computed(code, scene)):
+    for frame, (values, peak) in enumerate(evaluate_js(code, scene)):
         gap = np.abs(np.ravel(exact[frame]) - values)
         assert gap.max() <= 0.5 * exact[frame].max() / STEPS * (1 + 1e-6)
         assert peak == pytest.approx(exact[frame].max(), rel=1e-12)
@@ -173,7 +173,7 @@ def test_densities_are_within_half_a_step_of_their_peak() -> None:
 @needs_node
 def test_cells_are_where_their_edges_are(rng: Generator) -> None:
     edges = np.cumsum(np.r_[-2.0, rng.uniform(0.05, 0.4, size=20)])
-    seen = computed("Array.from(cellsAlong(scene, 301))", edges.tolist())
+    seen = evaluate_js("Array.from(cellsAlong(scene, 301))", edges.tolist())
     places = edges[0] + (edges[-1] - edges[0]) * (np.arange(301) + 0.5) / 301
     exact = np.searchsorted(edges, places, side="right") - 1
     np.testing.assert_array_equal(seen, exact)
@@ -189,7 +189,7 @@ def test_attention_lines_are_the_largest_of_each_row(rng: Generator) -> None:
     assert kept is not None
     lists = (f"Array.from(scene.{name}.data)" for name in ("partners", "weights"))
     code = f"[scene.partners.shape, {', '.join(lists)}]"
-    shape, partners, weights = computed(code, kept)
+    shape, partners, weights = evaluate_js(code, kept)
     partners, weights = np.reshape(partners, shape), np.reshape(weights, shape)
     largest = np.sort(plans, axis=-1)[..., :-13:-1]
     assert shape == [2, 3, 30, 12]
@@ -229,7 +229,7 @@ def test_layers_and_heads_have_the_numbers_of_the_model(
     assert scene["lines"]["heads"] == heads
     times = [0.0, 0.99, 1.0, 2.0]
     code = "(flow.scene = scene, [0, 0.99, 1, 2].map(timeWords))"
-    assert computed(code, scene) == [
+    assert evaluate_js(code, scene) == [
         f"t = {t:g}, layer {number}" for t, number in zip(times, passed, strict=True)
     ]
 
@@ -249,7 +249,7 @@ def test_sweep_cells_have_the_keys_of_python() -> None:
         "keys": spec.as_json(),
         "axes": [axis.as_json() for axis in axes],
     }
-    text = computed(f"tomlOf(keysOf(scene, {place}))", scene)
+    text = evaluate_js(f"tomlOf(keysOf(scene, {place}))", scene)
     assert parse(tomllib.loads(text)) == replace_values(spec, chosen)
 
 
@@ -276,7 +276,7 @@ def test_a_blow_up_has_its_line_and_direction(rng: Generator) -> None:
     panel = run_scene(dataset, quiet)["panels"][1]
     assert panel["title"] == "1/λ₁, zero at t*"
     code = "[Array.from(scene.values.data), rangeOf(scene).log]"
-    line, is_log = computed(code, panel)
+    line, is_log = evaluate_js(code, panel)
     np.testing.assert_allclose(line, 3 * (2 - t), rtol=1e-6, atol=1e-12)
     assert not is_log
     assert "along (-0.28, 0.96), with 100 % of the trace" in endings_card(dataset)
@@ -295,7 +295,7 @@ def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> No
     counts, bulk = scene["panels"][-2:]
     assert counts["names"] == ["by distance", "by cosine"]
     code = "scene.map(({ values }) => Array.from(values.data))"
-    (number, share) = computed(code, [counts, bulk])
+    (number, share) = evaluate_js(code, [counts, bulk])
     assert number[2:] == [2, 2]
     assert number[0] > 4
     np.testing.assert_allclose(share[2:], 0.5)

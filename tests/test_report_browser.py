@@ -31,8 +31,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def run(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Browser:
     """A page of a run of tokens in the plane, with lines of attention."""
     folder = tmp_path_factory.mktemp("run")
-    x = report_store.moving(np.random.default_rng(3))
-    path = report_store.finished(folder / "run.zarr", x)
+    x = report_store.moving_tokens(np.random.default_rng(3))
+    path = report_store.finished_run(folder / "run.zarr", x)
     plans = np.random.default_rng(4).dirichlet(np.ones(30), size=(2, 2, 30))
     dims = ("snapshot", "head", "query", "token")
 
@@ -207,8 +207,10 @@ KINDS = {
     "a Gaussian": lambda rng: moving_gaussian(rng),
     "Gaussians": lambda rng: ensemble(rng, "gaussian"),
     "draws": lambda rng: ensemble(rng, "points"),
-    "a density": lambda rng: density_data.plane(frames=3),
-    "a density on the line": lambda rng: density_data.line(np.linspace(1, 2, 4)),
+    "a density": lambda rng: density_data.gaussian_in_plane(frames=3),
+    "a density on the line": lambda rng: density_data.gaussian_on_line(
+        np.linspace(1, 2, 4)
+    ),
 }
 
 

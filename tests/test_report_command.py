@@ -26,7 +26,7 @@ import pytest
 import report_store
 import statements_report
 from browser import Browser, needs_browser
-from conftest import Finished
+from conftest import CommandResult
 from numpy.random import Generator
 from processes import wait_for
 
@@ -34,7 +34,7 @@ from meanfield.errors import InvalidInputError
 from meanfield.pages.report import LOOPBACK, page_of, serve, subject_of
 from meanfield.pages.report._serving import MOST_CLIENTS, Server
 
-Command = Callable[..., Finished]
+Command = Callable[..., CommandResult]
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_a_page_has_the_requested_title(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
-    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    report_store.finished_run(tmp_path / "run.zarr", report_store.moving_tokens(rng))
     assert cli("report", "run.zarr", "--title", "A < B").code == 0
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "<title>A &lt; B</title>" in page
@@ -62,7 +62,7 @@ def test_a_run_becomes_a_page_in_its_folder(
     cli: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rng: Generator
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
-    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    report_store.finished_run(tmp_path / "run.zarr", report_store.moving_tokens(rng))
     done = cli("report", "run.zarr")
     assert (done.code, done.out) == (0, "")
     assert "wrote run.html" in done.err
@@ -82,9 +82,9 @@ def test_tokens_of_a_text_have_their_words(
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 1)  # no JAX
     model = bert_reference.write(tmp_path / "tiny")
-    x = report_store.moving(rng, n=9)
+    x = report_store.moving_tokens(rng, n=9)
     keys = {"model": str(model), "text": bert_reference.TEXT, "t": 2.0}
-    report_store.finished(tmp_path / "run.zarr", x, keys)
+    report_store.finished_run(tmp_path / "run.zarr", x, keys)
     assert cli("report", "run.zarr").code == 0
     told = data_of((tmp_path / "run.html").read_text("utf-8"))
     assert told["words"][:2] == ["[CLS]", "the"]
@@ -105,8 +105,8 @@ def test_linked_files_are_relative_to_the_page(
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 1)  # no JAX
     keys = {**report_store.SPEC, "A": f"@{tmp_path}/in/A.npy", "V": "@/else/V.npy"}
-    x = report_store.moving(rng)
-    report_store.finished(tmp_path / "run.zarr", x, keys)
+    x = report_store.moving_tokens(rng)
+    report_store.finished_run(tmp_path / "run.zarr", x, keys)
     assert cli("report", "run.zarr").code == 0
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "A = &quot;@in/A.npy&quot;\n" in page
@@ -122,8 +122,8 @@ def test_linked_files_are_relative_to_the_page(
 def test_lines_of_attention_match_softmax(
     cli: Command, tmp_path: Path, rng: Generator
 ) -> None:
-    x = report_store.moving(rng)
-    report_store.finished(tmp_path / "run.zarr", x)
+    x = report_store.moving_tokens(rng)
+    report_store.finished_run(tmp_path / "run.zarr", x)
     assert cli("report", "run.zarr").code == 0
     kept = data_of((tmp_path / "run.html").read_text("utf-8"))["lines"]
     assert kept["partners"]["shape"] == [9, 1, 30, 12]
@@ -183,8 +183,8 @@ def _folder(tmp: Path) -> list[str]:
 
 
 def _damage(tmp: Path) -> list[str]:
-    path = report_store.finished(
-        tmp / "run.zarr", report_store.moving(np.random.default_rng(0))
+    path = report_store.finished_run(
+        tmp / "run.zarr", report_store.moving_tokens(np.random.default_rng(0))
     )
     (chunk,) = (path / "data" / "segments" / "00001" / "x" / "c").rglob("0/0/0")
     os.truncate(chunk, 8)
@@ -193,8 +193,8 @@ def _damage(tmp: Path) -> list[str]:
 
 def _run(*options: str) -> Callable[[Path], list[str]]:
     def with_options(tmp: Path) -> list[str]:
-        moving = report_store.moving(np.random.default_rng(0))
-        report_store.finished(tmp / "run.zarr", moving)
+        moving = report_store.moving_tokens(np.random.default_rng(0))
+        report_store.finished_run(tmp / "run.zarr", moving)
         return ["run.zarr", *options]
 
     return with_options
@@ -243,8 +243,8 @@ def served(
     tmp_path: Path, rng: Generator
 ) -> Iterator[tuple[Server, Callable[[], None]]]:
     """A server of a run that has not ended, and what lets it end."""
-    x = report_store.moving(rng)
-    store = report_store.stored(tmp_path / "run.zarr", x)
+    x = report_store.moving_tokens(rng)
+    store = report_store.unfinished_run(tmp_path / "run.zarr", x)
     subject = subject_of(tmp_path / "run.zarr")
     server = serve(
         partial(page_of, subject, quiet), subject.path, host=LOOPBACK, port=0
@@ -252,7 +252,7 @@ def served(
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     with server, store:
-        yield server, partial(report_store.go_on, store, x)
+        yield server, partial(report_store.finish_run, store, x)
         server.shutdown()
         thread.join()
 
@@ -393,7 +393,7 @@ def test_no_other_address_is_served(host: str) -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_server(tmp_path: Path, rng: Generator) -> None:
-    report_store.finished(tmp_path / "run.zarr", report_store.moving(rng))
+    report_store.finished_run(tmp_path / "run.zarr", report_store.moving_tokens(rng))
     command = [sys.executable, "-m", "meanfield", "report", "run.zarr", "--watch"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

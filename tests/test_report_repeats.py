@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from browser import Browser, needs_browser
-from report_node import computed, needs_node
+from report_node import evaluate_js, needs_node
 
 from meanfield import runs
 from meanfield.pages.report import page_of, subject_of
@@ -97,7 +97,7 @@ def test_a_comparison_is_repeated(tmp_path: Path) -> None:
 def test_a_sweep_cell_is_repeated_as_a_run(sweep: tuple[Path, Page]) -> None:
     folder, page = sweep
     scene = {name: page.scene[name] for name in ("keys", "axes", "plugins")}
-    typed(computed("commandsOf(scene, [2, 1])", scene), folder)
+    typed(evaluate_js("commandsOf(scene, [2, 1])", scene), folder)
     run, cells = runs.dataset(folder / "cell.zarr"), runs.open(folder / "cells")
     cell = cells.isel({"A": 2, "cov": 1})
     assert float(run["t_star"]) == pytest.approx(float(cell["t_star"]), rel=1e-6)

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from jax.core import Tracer
 
 from meanfield.cli.process._session import CLOCK, EVENTS
@@ -27,7 +27,7 @@ def test_a_run_frees_its_compiled_programs(name: str):
     assert [tracer for tracer in _tracers() if id(tracer) not in before] == []
 
 
-def test_the_compile_clock_is_reset_between_commands(cli: Callable[..., Finished]):
+def test_the_compile_clock_is_reset_between_commands(cli: Callable[..., CommandResult]):
     CLOCK.listen(EVENTS[0], 1e6)
     assert cli("simulate", "--n", "3", "--dry-run").code == 0
     assert CLOCK.seconds < 1e6

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from helpers import assert_close, case
-from reference import Parameters, dot, squared_distance, table
+from reference import Parameters, dot, score_matrix, squared_distance
 
 from meanfield.dynamics import Window, causal
 from meanfield.errors import InvalidInputError
@@ -69,7 +69,9 @@ def test_scores_match_their_definition(kind: str, rng: np.random.Generator):
     k = np.asarray(score.key_bias) if isinstance(score, Dot) else None
     p = Parameters(Q, K, np.eye(3), 0.7, q, k)
     definition = dot if isinstance(score, Dot) else squared_distance
-    assert_close(score(x, y), table(definition, p, np.asarray(x.x), np.asarray(y.x)))
+    assert_close(
+        score(x, y), score_matrix(definition, p, np.asarray(x.x), np.asarray(y.x))
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)

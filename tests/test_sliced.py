@@ -8,7 +8,7 @@ import numpy as np
 import ot
 import pytest
 from attention_cases import velocities, weights_of
-from conftest import Finished
+from conftest import CommandResult
 from scipy.special import softmax
 
 from meanfield.attention import (
@@ -28,7 +28,7 @@ from meanfield.measures import Gaussian, Points
 from meanfield.scores import Masked, SquaredDistance, causal
 
 ESP = attentions["esp"]
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 
 def matrices(rng: np.random.Generator, d: int = 3) -> tuple[np.ndarray, ...]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_cases import ordered, velocities, weights_of
-from conftest import Finished
+from conftest import CommandResult
 from helpers import Case, assert_close, case, orthogonal
 from numpy.testing import assert_allclose
 from reference import Parameters
@@ -35,7 +35,7 @@ from meanfield.theorems.reference.sparse import balance as balanced_in_numpy
 from meanfield.theorems.reference.sparse import balance_causally
 from meanfield.tokens import Tokens
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 every_ordered = pytest.mark.parametrize("name", ordered)
 SIZES = [(12, 4), (7, 4), (9, 2), (3, 5), (1, 4), (10, 1)]
 every_size = pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield import runs
 from meanfield.attention import Attention, attentions, variant_options
@@ -21,7 +21,7 @@ from meanfield.measures import Gaussian, Points
 from meanfield.scores import Dot
 from meanfield.spec import parse
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 
 SPEC = {"attention": "sparse-sinkhorn", "n": 10, "d": 2, "A": -1.0, "seed": 3}

@@ -33,7 +33,7 @@ def counts(page: str) -> list[tuple[int, int]]:
 
 
 def test_a_page_makes_no_request() -> None:
-    page = statements_page(made.whole())
+    page = statements_page(made.full_report())
     outline = Outline(page)
     for tag, attributes in outline.tags:
         assert tag not in {"link", "img", "iframe", "object", "embed", "base"}
@@ -49,7 +49,7 @@ def test_a_page_makes_no_request() -> None:
 
 
 def test_every_statement_has_one_anchor_and_links_resolve() -> None:
-    report = made.whole()
+    report = made.full_report()
     outline = Outline(statements_page(report))
     anchors = outline.values("id")
     assert len(anchors) == len(set(anchors))
@@ -62,7 +62,7 @@ def test_every_statement_has_one_anchor_and_links_resolve() -> None:
 
 
 def test_the_markup_is_balanced() -> None:
-    page = statements_page(made.whole())
+    page = statements_page(made.full_report())
     for tag in ("article", "section", "table", "div", "svg", "math", "details", "ul"):
         opened = re.findall(rf"<{tag}[\s>]", page)
         assert len(opened) == page.count(f"</{tag}>"), tag
@@ -83,7 +83,7 @@ def test_every_role_is_shown_with_its_numbers() -> None:
 
 
 def test_tables_have_captions_and_heads() -> None:
-    report = made.whole()
+    report = made.full_report()
     outline = Outline(statements_page(report))
     names = [tag for tag, _ in outline.tags]
     trials = [trial for each in report["statements"] for trial in each["trials"]]
@@ -197,12 +197,12 @@ def test_a_non_finite_number_always_fails(
 
 
 def test_a_null_of_json_fails_too() -> None:
-    report = json.loads(json.dumps(made.whole()).replace("NaN", "null"))
+    report = json.loads(json.dumps(made.full_report()).replace("NaN", "null"))
     assert counts(statements_page(report))[:2] == [(4, 5), (4, 5)]
 
 
 def test_an_error_is_shown_and_fails() -> None:
-    page = page_of(made.broken())
+    page = page_of(made.failing_statement())
     assert "ValueError: shapes <2> & $3 do not agree" in Outline(page).text()
     assert counts(page) == [(0, 1), (0, 1)]
 
@@ -218,7 +218,7 @@ def test_nothing_measured_is_a_failure(trials: list[Record]) -> None:
 def test_filters_separate_errata_inequalities_and_failures() -> None:
     found = {
         attrs["id"]: (attrs["data-kinds"] or "").split()
-        for tag, attrs in Outline(statements_page(made.whole())).tags
+        for tag, attrs in Outline(statements_page(made.full_report())).tags
         if tag == "article"
     }
     assert list(found.values()) == [[], [], ["inequalities"], ["errata"], ["failed"]]
@@ -276,9 +276,9 @@ def test_runs_without_a_page_are_rejected_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="verify --json"):
         statements_page({})
     with pytest.raises(InvalidInputError, match=r"`\.pdf`; use `\.html`"):
-        save_statements_page(made.whole(), tmp_path / "a.pdf")
+        save_statements_page(made.full_report(), tmp_path / "a.pdf")
     with pytest.raises(ResourceError, match="cannot be written"):
-        save_statements_page(made.whole(), tmp_path / "missing" / "a")
+        save_statements_page(made.full_report(), tmp_path / "missing" / "a")
     with pytest.raises(ValueError, match=r"`castin2025:lemma-4.1`.*\\nonsense"):
         page_of(made.identity(claim=r"$\nonsense{x}$"))
     assert list(tmp_path.iterdir()) == []

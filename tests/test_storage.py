@@ -13,10 +13,10 @@ from storage_run import (
     SEGMENTS,
     assert_prefix,
     assert_same_run,
+    has_same_bytes,
     initial_frame,
     new_store,
     next_frame,
-    same_bytes,
     segment_after,
     write,
     writer,
@@ -81,7 +81,7 @@ def test_last_frame_is_the_state_of_the_flow(truth: Path) -> None:
     for _ in range(SEGMENTS * LENGTH):
         frame = next_frame(frame)
     last = store.last_frame()
-    assert all(same_bytes(last[name], frame[name]) for name in frame)
+    assert all(has_same_bytes(last[name], frame[name]) for name in frame)
     assert store.state == {"next": SEGMENTS * LENGTH}
 
 
@@ -161,15 +161,15 @@ def test_a_parent_that_cannot_be_written_is_a_resource_error(tmp_path: Path) -> 
 
 
 def test_a_write_error_loses_only_the_segment(
-    tmp_path: Path, files_end_at: Callable[[int], None]
+    tmp_path: Path, limit_file_size: Callable[[int], None]
 ) -> None:
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {})
     frames = segment_after(store.last_frame())
-    files_end_at(64)
+    limit_file_size(64)
     with pytest.raises(ResourceError, match="cannot be written"):
         store.append(frames, {})
-    files_end_at(resource.RLIM_INFINITY)
+    limit_file_size(resource.RLIM_INFINITY)
     RunStore.open(tmp_path / "run").check()
     assert store.frames == RunStore.open(tmp_path / "run").frames == LENGTH
     store.append(frames, {})

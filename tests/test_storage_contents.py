@@ -15,9 +15,9 @@ from storage_run import (
     Frames,
     N,
     data_files,
+    has_same_bytes,
     initial_frame,
     new_store,
-    same_bytes,
     segment_after,
 )
 
@@ -43,11 +43,11 @@ def test_frames_round_trip_bit_for_bit(tmp_path: Path, values: np.ndarray) -> No
     store.append(frames, {})
     dataset = store.dataset()
     native = values.astype(values.dtype.newbyteorder("="))
-    assert same_bytes(dataset["x"].values.ravel(), native)
-    assert same_bytes(dataset["weight"].values, native[:1])
-    assert same_bytes(dataset["zeros"].values, zeros)
-    assert same_bytes(dataset["time"].values, times)
-    assert same_bytes(store.last_frame()["x"], native[-1:].reshape(1, 1))
+    assert has_same_bytes(dataset["x"].values.ravel(), native)
+    assert has_same_bytes(dataset["weight"].values, native[:1])
+    assert has_same_bytes(dataset["zeros"].values, zeros)
+    assert has_same_bytes(dataset["time"].values, times)
+    assert has_same_bytes(store.last_frame()["x"], native[-1:].reshape(1, 1))
 
 
 def test_segments_of_any_length_join_to_one_run(tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ def test_segments_of_any_length_join_to_one_run(tmp_path: Path) -> None:
             store.append({"time": times[piece], "x": x[:, piece]}, {})
     dataset = RunStore.open(tmp_path / "run").dataset()
     assert dataset["x"].dims == ("run", "time", "token", "coord")
-    assert same_bytes(dataset["x"].values, x)
-    assert same_bytes(dataset["time"].values, times)
+    assert has_same_bytes(dataset["x"].values, x)
+    assert has_same_bytes(dataset["time"].values, times)
 
 
 def test_a_factor_of_rank_zero_is_kept(tmp_path: Path) -> None:
@@ -77,7 +77,9 @@ def test_large_segments_are_cut_into_chunks_of_whole_frames(
     store = new_store(tmp_path / "run")
     store.append(segment_after(initial_frame()), {})
     assert (tmp_path / "run/data/segments/00000/x/c/1/0/0").stat().st_size == 240
-    assert same_bytes(store.dataset()["x"].values, segment_after(initial_frame())["x"])
+    assert has_same_bytes(
+        store.dataset()["x"].values, segment_after(initial_frame())["x"]
+    )
 
 
 def test_an_early_ending_keeps_only_the_frames_it_reached(tmp_path: Path) -> None:
@@ -87,9 +89,9 @@ def test_an_early_ending_keeps_only_the_frames_it_reached(tmp_path: Path) -> Non
     store = RunStore.create(tmp_path / "run", attrs={}, static={})
     store.append({"time": times, "x": x}, {}, ending)
     dataset = RunStore.open(tmp_path / "run").dataset()
-    assert same_bytes(dataset["time"].values, times[:3])
-    assert same_bytes(dataset["x"].values, x[:3])
-    assert same_bytes(store.last_frame()["x"], x[2])
+    assert has_same_bytes(dataset["time"].values, times[:3])
+    assert has_same_bytes(dataset["x"].values, x[:3])
+    assert has_same_bytes(store.last_frame()["x"], x[2])
 
 
 def test_an_ending_without_frames_is_kept(tmp_path: Path) -> None:
@@ -192,7 +194,7 @@ def test_plain_zarr_reads_every_segment(truth: Path) -> None:
     group = zarr.open_group(truth / "data", mode="r", zarr_format=3)
     parts = [group[f"segments/{k:05d}/x"] for k in range(SEGMENTS)]
     x = np.concatenate([part[...] for part in parts if isinstance(part, zarr.Array)])
-    assert same_bytes(x, RunStore.open(truth).dataset()["x"].values)
+    assert has_same_bytes(x, RunStore.open(truth).dataset()["x"].values)
 
 
 def test_storage_loads_neither_jax_nor_xarray() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from storage_run import ATTRS, D, N, new_store, same_bytes
+from storage_run import ATTRS, D, N, has_same_bytes, new_store
 
 from meanfield.errors import InvalidInputError, ResourceError
 from meanfield.storage import RunStore, export, kinds, table_bytes
@@ -46,7 +46,7 @@ def test_npz_holds_the_whole_dataset(run: Path, tmp_path: Path) -> None:
     with np.load(tmp_path / "run.npz") as file:
         attrs = json.loads(str(file["attrs"]))
         for name, variable in dataset.variables.items():
-            assert same_bytes(file[str(name)], variable.values)
+            assert has_same_bytes(file[str(name)], variable.values)
             assert tuple(attrs["variables"][name]["dims"]) == variable.dims
         assert set(file) == {*map(str, dataset.variables), "attrs"}
     assert attrs["spec"] == ATTRS["spec"]
@@ -73,12 +73,12 @@ def test_an_open_dataset_is_copied_and_closed(run: Path) -> None:
         assert again.identical(dataset)
     x = dataset["x"].values
     column = dataset["x"].to_dataframe()["x"].to_numpy()
-    assert same_bytes(column.reshape(x.shape), x)
+    assert has_same_bytes(column.reshape(x.shape), x)
     last = float(dataset["time"][-1])
-    assert same_bytes(dataset["x"].sel(time=last, method="nearest").values, x[-1])
+    assert has_same_bytes(dataset["x"].sel(time=last, method="nearest").values, x[-1])
     with RunStore.open(run).dataset() as closed:
         pass
-    assert same_bytes(closed["x"].values, x)
+    assert has_same_bytes(closed["x"].values, x)
 
 
 def test_csv_of_points_has_a_row_for_each_token_of_each_frame(
@@ -89,9 +89,9 @@ def test_csv_of_points_has_a_row_for_each_token_of_each_frame(
     columns = table(tmp_path / "run.csv")
     assert list(columns) == ["time", "token", "weight", "x0", "x1", "x2"]
     x = np.stack([columns[f"x{i}"] for i in range(D)], axis=-1)
-    assert same_bytes(x.reshape(-1, N, D), dataset["x"].values)
-    assert same_bytes(columns["time"][::N], dataset["time"].values)
-    assert same_bytes(columns["weight"][:N], dataset["weight"].values)
+    assert has_same_bytes(x.reshape(-1, N, D), dataset["x"].values)
+    assert has_same_bytes(columns["time"][::N], dataset["time"].values)
+    assert has_same_bytes(columns["weight"][:N], dataset["weight"].values)
 
 
 def test_csv_of_a_gaussian_has_a_row_for_each_frame(
@@ -103,7 +103,7 @@ def test_csv_of_a_gaussian_has_a_row_for_each_frame(
     names = [f"cov{i}{j}" for i in range(D) for j in range(D)]
     assert list(columns) == ["time", "mean0", "mean1", "mean2", *names]
     mean = np.stack([columns[f"mean{i}"] for i in range(D)], axis=-1)
-    assert same_bytes(mean, dataset["mean"].values)
+    assert has_same_bytes(mean, dataset["mean"].values)
     Y = dataset["factor"].values
     cov = np.stack([columns[name] for name in names], axis=-1).reshape(-1, D, D)
     np.testing.assert_allclose(cov, Y @ Y.swapaxes(1, 2), rtol=1e-14, atol=1e-14)
@@ -116,7 +116,7 @@ def test_csv_of_many_runs_names_the_run(tmp_path: Path) -> None:
     export(store.dataset(), tmp_path / "run.csv")
     columns = table(tmp_path / "run.csv")
     assert list(columns) == ["run", "time", "token", "x0", "x1", "x2"]
-    assert same_bytes(columns["x1"].astype(np.float32), x[..., 1].ravel())
+    assert has_same_bytes(columns["x1"].astype(np.float32), x[..., 1].ravel())
 
 
 def test_csv_of_many_runs_reads_each_segment_once(
@@ -135,7 +135,7 @@ def test_csv_of_many_runs_reads_each_segment_once(
     export(dataset, tmp_path / "run.csv")
     assert calls == ["x"]
     columns = table(tmp_path / "run.csv")
-    assert same_bytes(columns["x0"], x[..., 0].ravel())
+    assert has_same_bytes(columns["x0"], x[..., 0].ravel())
 
 
 def test_a_table_is_the_same_in_small_blocks(
@@ -162,14 +162,14 @@ def test_a_dataset_without_table_is_rejected(tmp_path: Path) -> None:
 
 
 def test_an_export_that_fails_keeps_the_old_file(
-    gaussian: RunStore, tmp_path: Path, files_end_at: Callable[[int], None]
+    gaussian: RunStore, tmp_path: Path, limit_file_size: Callable[[int], None]
 ) -> None:
     target, dataset = tmp_path / "run.csv", gaussian.dataset()
     target.write_text("old")
-    files_end_at(64)
+    limit_file_size(64)
     with pytest.raises(ResourceError):
         export(dataset, target)
-    files_end_at(resource.RLIM_INFINITY)
+    limit_file_size(resource.RLIM_INFINITY)
     assert target.read_text() == "old"
     assert {path.name for path in tmp_path.iterdir()} == {"run.csv", "gaussian"}
 

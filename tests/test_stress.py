@@ -17,10 +17,10 @@ from jaxtyping import Array
 from scipy.integrate import solve_ivp
 from stress_reference import (
     Head,
+    integrate,
     interaction_energy,
     moments,
     sinkhorn_energy,
-    solved,
     velocities,
 )
 
@@ -155,7 +155,7 @@ def test_tokens_under_heads_and_layers(name: str):
         rates = lambda _, y, both=both: np.sum(
             [velocities(head, y.reshape(x.shape), w) for head in both], axis=0
         ).ravel()
-        end = solved(rates, end.ravel(), (begin, stop)).reshape(x.shape)
+        end = integrate(rates, end.ravel(), (begin, stop)).reshape(x.shape)
     error = np.max(np.abs(path.last - end))
     assert error <= RTOL * int(path.n_accepted) * np.max(np.abs(end))
 

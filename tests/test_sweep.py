@@ -17,9 +17,9 @@ from meanfield.plotting import Look, panels
 from meanfield.runs.sweeps._cells import SweepCells
 from meanfield.runs.sweeps._compute import plan_chunks
 from meanfield.spec import parse, parse_axes
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 AXES = ("A=-2:2:9,cov=0.2:5:6:log", "t=0.5|1.0")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 
 def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:

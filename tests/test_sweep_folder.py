@@ -16,9 +16,9 @@ from meanfield.runs import SweepStore
 from meanfield.runs.sweeps._rows import validate_axes
 from meanfield.spec import parse, parse_axes
 from meanfield.storage import TaskFolder, create_tasks, read_tasks
-from tests.conftest import Finished
+from tests.conftest import CommandResult
 
-Run = Callable[..., Finished]
+Run = Callable[..., CommandResult]
 
 BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 

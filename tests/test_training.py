@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 from extending_page import CLI
 from jaxtyping import Array
 from scipy import special, stats
@@ -19,7 +19,7 @@ from training_cases import (
     RECIPE,
     VARIANTS,
     Weights,
-    pairs,
+    make_pairs_task,
     spec,
 )
 
@@ -76,7 +76,7 @@ def test_frozen_slices_are_not_trained(tmp_path: Path):
 def test_losses_match_a_handwritten_network(tmp_path: Path):
     """Softmax in a block with a norm before it, Adam as its authors have it."""
     train(spec(seeds=(3,)), tmp_path / "a")
-    folder, task = TrainFolder(tmp_path / "a"), pairs()(count=200)
+    folder, task = TrainFolder(tmp_path / "a"), make_pairs_task()(count=200)
     w = {k: v[0] for k, v in folder.read("weights-0000.safetensors").items()}
     split = task.split(3)
     items = {name: jnp.asarray(array) for name, array in task.samples().items()}
@@ -160,7 +160,7 @@ def test_batched_seeds_train_like_single_ones(tmp_path: Path):
 
 @pytest.mark.slow
 def test_shuffled_labels_give_chance_accuracy(tmp_path: Path):
-    class Shuffled(pairs()):
+    class Shuffled(make_pairs_task()):
         def samples(self):
             items = super().samples()
             label = np.random.default_rng(1).permutation(items["label"])
@@ -179,7 +179,7 @@ def test_shuffled_labels_give_chance_accuracy(tmp_path: Path):
 def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     run = spec(recipe=dataclasses.replace(RECIPE, epochs=1), seeds=(2,))
     entry = train(run, tmp_path / "a").log[0]["columns"]
-    task = pairs()(count=200)
+    task = make_pairs_task()(count=200)
     with jax.enable_x64(False):
         network = task.network(jax.random.fold_in(jax.random.key(2), 0), run.variant)
     items, test = task.samples(), task.split(2).test[:50]
@@ -296,7 +296,7 @@ def test_train_runs_resumes_and_compares(cli: CLI, tmp_path: Path):
         Path(plugin).read_text().replace('"pairs"', '"pairs2"')
     )
     more = ("--task-options", "count=100", "--plugin", plugin)
-    first: Finished = cli(*start, "0:3", *more, "--out", "first")
+    first: CommandResult = cli(*start, "0:3", *more, "--out", "first")
     assert first.code == 0, first.err
     second = cli(*start, "0:3", "--rate", "0.01", *more, "--out", "second", "--json")
     assert second.code == 0, second.err

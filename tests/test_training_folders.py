@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from extending_page import CLI
-from training_cases import RECIPE, VARIANTS, pairs, spec
+from training_cases import RECIPE, VARIANTS, make_pairs_task, spec
 
 from meanfield.errors import (
     InputFileError,
@@ -316,7 +316,7 @@ def test_a_non_finite_metric_stops_a_training(tmp_path: Path):
 
 
 def test_seeds_must_give_distinct_keys():
-    pairs()
+    make_pairs_task()
     with pytest.raises(InvalidInputError, match="from 0 to 2³²"):
         spec(seeds=(0, 2**32))
     assert spec(seeds=(2**32 - 1,)).seeds == (2**32 - 1,)

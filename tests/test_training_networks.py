@@ -18,7 +18,7 @@ from training_cases import (
     N,
     in_double,
     in_single,
-    pairs,
+    make_pairs_task,
     points,
 )
 
@@ -134,7 +134,7 @@ def test_discontinuous_attention_is_rejected_and_the_rest_has_gradients(
     variant = VARIANTS.get(name, Variant(name))
     layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=1))
     if isinstance(layer.heads.coupling, Discontinuous):
-        pairs()
+        make_pairs_task()
         with pytest.raises(UnsupportedError, match="has no gradient"):
             train(TrainSpec(PAIRS, variant, RECIPE, (0,)), Path("unused"))
         return

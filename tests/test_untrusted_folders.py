@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import report_store
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield import runs
 from meanfield.cli.process._plugins import load_plugins_of
@@ -21,7 +21,7 @@ from meanfield.pages.report import page_of, subject_of
 from meanfield.spec import parse, parse_axes
 from meanfield.storage.disk._files import json_digest
 
-CLI = Callable[..., Finished]
+CLI = Callable[..., CommandResult]
 PAYLOAD = 'from pathlib import Path\nPath("was-run").touch()\n'
 WHOSE = 'from pathlib import Path\nPath("whose").write_text(__file__)\n'
 PLACES = ("run.zarr/payload.py", "/proc/self/cwd/run.zarr/payload.py", "absolute")
@@ -72,7 +72,7 @@ def digest(text: str) -> str:
 
 def stranger(folder: Path, place: str, keys: dict[str, Any]) -> Path:
     """An interrupted run of two tokens that names a plugin which lies in it."""
-    x = report_store.moving(np.random.default_rng(0), n=2)
+    x = report_store.moving_tokens(np.random.default_rng(0), n=2)
     path = str(folder / "run.zarr" / "payload.py") if place == "absolute" else place
     inputs = {
         "plugins": {"payload.py": digest(PAYLOAD)},
@@ -80,12 +80,12 @@ def stranger(folder: Path, place: str, keys: dict[str, Any]) -> Path:
     }
     spec = {**report_store.SPEC, "n": 2, "frames": 9, **keys}
     run = folder / "run.zarr"
-    report_store.stored(run, x, spec, {"inputs": inputs}).close()
+    report_store.unfinished_run(run, x, spec, {"inputs": inputs}).close()
     (run / "payload.py").write_text(PAYLOAD)
     return run
 
 
-def assert_nothing_was_run(done: Finished) -> None:
+def assert_nothing_was_run(done: CommandResult) -> None:
     assert not Path("was-run").exists()
     assert done.code in (0, 2, 3, 7), done.err
     assert "Traceback" not in done.err
@@ -201,7 +201,7 @@ def test_the_python_api_executes_no_stored_plugin(cli: CLI, tmp_path: Path):
 
 
 def test_the_users_plugin_is_executed_instead_of_the_stored_one(
-    cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: CLI, restore_registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """One of the same bytes may find a stranger's files beside it."""
     monkeypatch.setattr("test_untrusted_folders.PAYLOAD", WHOSE)
@@ -218,7 +218,7 @@ def test_the_users_plugin_is_executed_instead_of_the_stored_one(
 
 
 def test_bytecode_beside_a_plugin_is_not_executed(
-    cli: CLI, registries: None, tmp_path: Path
+    cli: CLI, restore_registries: None, tmp_path: Path
 ):
     plugin = tmp_path / "innocent.py"
     plugin.write_text(PAYLOAD)
@@ -232,7 +232,7 @@ def test_bytecode_beside_a_plugin_is_not_executed(
 
 
 def test_a_list_of_plugins_writable_by_others_is_ignored(
-    cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: CLI, restore_registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     stranger(tmp_path, PLACES[0], LIES["attention"])
     payload, data = tmp_path / "run.zarr" / "payload.py", tmp_path / "data"
@@ -250,7 +250,7 @@ def test_a_list_of_plugins_writable_by_others_is_ignored(
 
 
 def test_the_list_of_plugins_is_private(
-    cli: CLI, registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cli: CLI, restore_registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     (tmp_path / "mine.py").write_text(PAYLOAD)
@@ -280,9 +280,9 @@ def test_foreign_text_is_escaped_on_pages(tmp_path: Path):
         "words": [HOSTILE] * 3,
         "n_layers": 2,
     }
-    x = report_store.moving(np.random.default_rng(0), n=3)
+    x = report_store.moving_tokens(np.random.default_rng(0), n=3)
     keys = {"model": HOSTILE, "text": HOSTILE, "t": 2.0}
-    path = report_store.finished(tmp_path / "run.zarr", x, keys, about)
+    path = report_store.finished_run(tmp_path / "run.zarr", x, keys, about)
     page = page_of(subject_of(path), lambda count, total: None).as_html()
     assert page.count("alert(1)") > len(about)
     assert "<script>alert" not in page

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import Finished
+from conftest import CommandResult
 
 from meanfield.cli.jobs._statements import _decisive_check  # pyright: ignore[reportPrivateUsage]
 from meanfield.errors import InvalidInputError
@@ -88,7 +88,7 @@ def plugin(tmp_path: Path, **values: float) -> Path:
     ],
 )
 def test_the_exit_code_is_6_unless_everything_is_as_expected(
-    cli: Callable[..., Finished], tmp_path: Path, values: dict, verdict: str
+    cli: Callable[..., CommandResult], tmp_path: Path, values: dict, verdict: str
 ) -> None:
     file = plugin(tmp_path, **values)
     done = cli("verify", "--plugin", file, "--json")
@@ -131,7 +131,7 @@ def test_the_table_shows_the_failing_check() -> None:
 
 
 def test_invalid_requests_give_one_line(
-    cli: Callable[..., Finished], tmp_path: Path
+    cli: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
     other, damaged, full = (tmp_path / name for name in ("other", "damaged", "full"))
     other.write_text('{"format": "something"}')
@@ -161,7 +161,9 @@ def test_invalid_requests_give_one_line(
         assert not done.out
 
 
-def test_explain_describes_a_statement_completely(cli: Callable[..., Finished]) -> None:
+def test_explain_describes_a_statement_completely(
+    cli: Callable[..., CommandResult],
+) -> None:
     done = cli("verify", "explain", "castin2025:lemma-4.1")
     assert done.code == 0
     for word in ("claim", "hypotheses", "protocol", "control", "tolerance", "holds"):
@@ -169,7 +171,9 @@ def test_explain_describes_a_statement_completely(cli: Callable[..., Finished]) 
     assert "Lemma 4.1" in done.out
 
 
-def test_two_processes_give_the_numbers_of_one(cli: Callable[..., Finished]) -> None:
+def test_two_processes_give_the_numbers_of_one(
+    cli: Callable[..., CommandResult],
+) -> None:
     ids = ("tay2020:F_r-F_c", "castin2025:sec-2.2-gaussian")
     one = json.loads(cli("verify", *ids, "--json").out)
     two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)
@@ -179,7 +183,7 @@ def test_two_processes_give_the_numbers_of_one(cli: Callable[..., Finished]) -> 
 
 
 def test_a_report_is_replayed_at_its_witnesses(
-    cli: Callable[..., Finished], tmp_path: Path
+    cli: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
     first = cli("verify", "castin2025:lemma-B.1", "--json")
     file = tmp_path / "report.json"

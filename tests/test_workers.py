@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from processes import gone, wait_for
+from processes import has_ended, wait_for
 
 from meanfield.errors import InvalidInputError
 from meanfield.workers import Processes, WorkerLost, threads
@@ -126,7 +126,7 @@ def test_a_process_that_dies_between_two_calls_is_replaced() -> None:
         pool.submit(identity)
         (first,) = pool.answers()
         os.kill(first.result, signal.SIGKILL)
-        wait_for(lambda: gone(first.result))
+        wait_for(lambda: has_ended(first.result))
         pool.submit(identity)
         pool.submit(identity)
         last = [answer for answer in pool.answers() if answer.error is None][-1]
@@ -151,7 +151,7 @@ def test_a_timeout_stops_the_work(tmp_path: Path) -> None:
     assert time.monotonic() - stop < PROMPT
     assert stop - begin < 60
     assert (tmp_path / "slow.undone").exists()
-    assert all(gone(pid) for pid in begun(tmp_path))
+    assert all(has_ended(pid) for pid in begun(tmp_path))
 
 
 def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
         wait_for(lambda: len(begun(tmp_path)) == 2)
         parent.kill()
-    ended = lambda: all(gone(pid) for pid in begun(tmp_path))
+    ended = lambda: all(has_ended(pid) for pid in begun(tmp_path))
     wait_for(ended)
     assert ended()
 

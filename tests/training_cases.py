@@ -35,7 +35,7 @@ RECIPE = Recipe(epochs=3, batch=20, rate=3e-3, drops=(3,))
 
 
 @functools.cache
-def pairs() -> type[Any]:
+def make_pairs_task() -> type[Any]:
     """The task of the template, under a name that no plugin of a test takes."""
     text = templates()["task"].read_text().replace('"pairs"', f'"{PAIRS}"')
     module = ModuleType("pairs_of_tests")
@@ -45,7 +45,7 @@ def pairs() -> type[Any]:
 
 
 def spec(name: str = "softmax", **changes: Any) -> TrainSpec:
-    pairs()
+    make_pairs_task()
     given = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}}
     return TrainSpec(PAIRS, **{"variant": VARIANTS[name], **given, **changes})
 
@@ -55,9 +55,9 @@ def points(rng: np.random.Generator, n: int = N) -> Points:
     return Points.uniform(x, position=np.arange(1, n + 1) / n, reduction=Dense())
 
 
-def of_learned(part: Any, change: Callable[[Array], Array]) -> Any:
+def map_trained(part: Any, change: Callable[[Array], Array]) -> Any:
     return jax.tree.map(lambda a: change(a) if eqx.is_inexact_array(a) else a, part)
 
 
-in_double = lambda part: of_learned(part, lambda a: a.astype(jnp.float64))
-in_single = lambda part: of_learned(part, lambda a: a.astype(jnp.float32))
+in_double = lambda part: map_trained(part, lambda a: a.astype(jnp.float64))
+in_single = lambda part: map_trained(part, lambda a: a.astype(jnp.float32))

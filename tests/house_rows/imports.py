@@ -18,7 +18,7 @@ def cyclic(root: Path) -> list[str]:
     return [
         path.relative_to(root).as_posix()
         for path in sorted(graph)
-        if path in _reached(graph, path)
+        if path in _reachable(graph, path)
     ]
 
 
@@ -62,7 +62,7 @@ def _file(module: Path) -> list[Path]:
     return [file for file in files if file.is_file()][:1]
 
 
-def _reached(graph: Graph, start: Path) -> set[Path]:
+def _reachable(graph: Graph, start: Path) -> set[Path]:
     reached: set[Path] = set()
     queue = [start]
     while queue:

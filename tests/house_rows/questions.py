@@ -17,20 +17,20 @@ LISTS = ast.Tuple | ast.List | ast.Set | ast.Dict
 Word = Callable[[ast.expr | None], str | None]
 
 
-def by_class(root: Path) -> list[str]:
+def questions_by_class(root: Path) -> list[str]:
     """Questions for a class of measures outside `measures/`.
 
     `isinstance(…, Grid)`, `issubclass`, and patterns such as `case Grid():`.
     """
     return [
         source.at(node)
-        for source in _outside(root)
+        for source in _sources_outside_measures(root)
         for node in source.nodes
         if _asks_class(node)
     ]
 
 
-def by_name(root: Path) -> list[str]:
+def questions_by_name(root: Path) -> list[str]:
     """Comparisons with the name of a measure outside `measures/`.
 
     An initial law has names of its own, one of them `gaussian`: what is compared with
@@ -38,13 +38,13 @@ def by_name(root: Path) -> list[str]:
     """
     return [
         source.at(node)
-        for source in _outside(root)
+        for source in _sources_outside_measures(root)
         for node in source.nodes
         if _asks_name(node)
     ]
 
 
-def above_flows(places: list[str]) -> list[str]:
+def questions_above_flows(places: list[str]) -> list[str]:
     """Those of the questions that stand above `flows/`."""
     below = tuple(f"meanfield/{layer}" for layer in BELOW)
     return [place for place in places if not place.startswith(below)]
@@ -61,8 +61,8 @@ def lists_of_keys(root: Path) -> list[str]:
     for source in sources(root, "meanfield"):
         if "theorems" in source.path.parts or source.path.stem == "_presets":
             continue
-        rows = _within(source, lambda node: _is_call_of(node, "Key"))
-        places += _listed(source, known, _text, without=rows)
+        rows = _nodes_inside(source, lambda node: _is_call_of(node, "Key"))
+        places += _literal_lists(source, known, _text, without=rows)
     return places
 
 
@@ -79,7 +79,7 @@ def lists_of_endings(root: Path) -> list[str]:
             for node in source.nodes
             if isinstance(node, ast.ClassDef) and node.name == "Status"
         ]
-        places += _listed(source, endings, _ending, without=set())
+        places += _literal_lists(source, endings, _ending, without=set())
     return places
 
 
@@ -102,7 +102,7 @@ def keys(root: Path) -> set[str]:
     return known
 
 
-def _outside(root: Path) -> Iterator[Source]:
+def _sources_outside_measures(root: Path) -> Iterator[Source]:
     for source in sources(root, "meanfield"):
         if not source.place.startswith("meanfield/measures/"):
             yield source
@@ -129,13 +129,13 @@ def _is_call_of(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and name in names(node.func)
 
 
-def _within(source: Source, is_outer: Callable[[ast.AST], bool]) -> set[int]:
+def _nodes_inside(source: Source, is_outer: Callable[[ast.AST], bool]) -> set[int]:
     """The identities of all nodes inside others of one kind."""
     outer = [node for node in source.nodes if is_outer(node)]
     return {id(part) for node in outer for part in ast.walk(node) if part is not node}
 
 
-def _listed(
+def _literal_lists(
     source: Source, known: Set[str], word: Word, *, without: set[int]
 ) -> Iterator[str]:
     """Literals all of whose elements are known names, at least three of them."""

@@ -20,7 +20,7 @@ def folders(root: Path, most: int = MOST_FILES) -> list[str]:
         (len([file for file in folder.iterdir() if file.suffix == ".py"]), folder)
         for name in FOLDERS
         if (root / name).is_dir()
-        for folder in [root / name, *_within(root / name)]
+        for folder in [root / name, *_subfolders(root / name)]
     ]
     return [
         f"{folder.relative_to(root).as_posix()}: {count}"
@@ -84,7 +84,7 @@ def modules(root: Path, *names: str, most: int = MOST_MODULE) -> list[str]:
     ]
 
 
-def _within(folder: Path) -> list[Path]:
+def _subfolders(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*")) if path.is_dir()]
 
 

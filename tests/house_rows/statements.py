@@ -54,7 +54,7 @@ def _spells(node: ast.ClassDef) -> bool:
 
 def _alternates(loop: ast.For | ast.While) -> bool:
     within = [part for statement in loop.body for part in ast.walk(statement)]
-    calls = {name for part in within for name in _called(part)}
+    calls = {name for part in within for name in _called_name(part)}
     if calls & {"solve", "lstsq", "append"} or any(_is_of_jax(part) for part in within):
         return False
     # A loop inside this one is asked for itself.
@@ -77,14 +77,16 @@ def _scales(value: ast.expr) -> bool:
 
 def _is_half_step(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        summed = {"sum", "mean"} & _called(node.right) and "axis" in _keywords(node)
+        summed = {"sum", "mean"} & _called_name(node.right) and "axis" in _keywords(
+            node
+        )
         return bool(summed) or (_is_number(node.left) and _has_product(node.right))
-    if isinstance(node, ast.Call) and "log" in _called(node):
+    if isinstance(node, ast.Call) and "log" in _called_name(node):
         return any(_has_product(argument) for argument in node.args)
-    return "logsumexp" in _called(node) and "axis" in _keywords(node)
+    return "logsumexp" in _called_name(node) and "axis" in _keywords(node)
 
 
-def _called(node: ast.AST) -> set[str]:
+def _called_name(node: ast.AST) -> set[str]:
     """The name of the function, if a node is a call."""
     if not isinstance(node, ast.Call):
         return set()

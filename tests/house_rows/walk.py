@@ -111,11 +111,11 @@ def _follow(package: Path) -> dict[str, object]:
     return {
         "command": sorted(set(places)),
         "way": places[: end + 1],
-        "imported": _imported(package),
+        "imported": _count_imported_files(package),
     }
 
 
-def _imported(package: Path) -> int:
+def _count_imported_files(package: Path) -> int:
     files = [getattr(module, "__file__", None) for module in sys.modules.values()]
     return len({file for file in files if file and Path(file).is_relative_to(package)})
 

@@ -43,7 +43,7 @@ NOUNS = frozenset(_NOUNS.split())
 """Words in -ed that are no participles."""
 
 
-def variables(root: Path, *folders: str) -> Counter[str]:
+def variable_names(root: Path, *folders: str) -> Counter[str]:
     """How often a variable or parameter is called by a pronoun or a participle.
 
     Each place counts where a name is bound: by an assignment, a loop, a comprehension
@@ -56,16 +56,16 @@ def variables(root: Path, *folders: str) -> Counter[str]:
         if isinstance(node, ast.arg)
         or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     ]
-    return _counted(names)
+    return _count(names)
 
 
-def functions(root: Path, *folders: str) -> Counter[str]:
+def function_names(root: Path, *folders: str) -> Counter[str]:
     """How often a function or method is called so."""
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
-    return _counted([node.name for node in nodes if isinstance(node, Function)])
+    return _count([node.name for node in nodes if isinstance(node, Function)])
 
 
-def prepositions(root: Path, *folders: str) -> Counter[str]:
+def leading_prepositions(root: Path, *folders: str) -> Counter[str]:
     """How often a function's or method's name begins with a preposition."""
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
     first_words = [
@@ -76,7 +76,7 @@ def prepositions(root: Path, *folders: str) -> Counter[str]:
     return Counter(word for word in first_words if word in PREPOSITIONS)
 
 
-def replaced(root: Path, *folders: str) -> Counter[str]:
+def replaced_words(root: Path, *folders: str) -> Counter[str]:
     """How often code, docstrings and messages use a word that has a plainer one."""
     pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED.split())})(?![a-z])")
     skip = "_renamed.py"  # the table of old names
@@ -88,7 +88,7 @@ def replaced(root: Path, *folders: str) -> Counter[str]:
     return Counter(word for text in texts for word in pattern.findall(text))
 
 
-def _counted(names: list[str]) -> Counter[str]:
+def _count(names: list[str]) -> Counter[str]:
     words = [name.strip("_") for name in names if not name.startswith("__")]
     return Counter(word for word in words if _is_no_noun(word))
 
