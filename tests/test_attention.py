@@ -66,12 +66,12 @@ def test_tokens_are_exchangeable(name: str, rng: np.random.Generator):
     assert_close(w, v, ulps=ulps(name))
 
 
-def turned(c: Case, R: np.ndarray) -> Case:
+def rotate_case(c: Case, R: np.ndarray) -> Case:
     p = Parameters(c.p.Q @ R.T, c.p.K @ R.T, R @ c.p.V @ R.T, c.p.epsilon)
     return Case(p, c.x @ R.T, c.w, c.probes @ R.T)
 
 
-def shifted(c: Case, by: np.ndarray) -> Case:
+def shift_case(c: Case, by: np.ndarray) -> Case:
     return Case(c.p, c.x + by, c.w, c.probes + by)
 
 
@@ -89,12 +89,12 @@ def symmetry_gap(
         other, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
     elif symmetry == "orthogonal":
         R = orthogonal(rng, 3)
-        other, expected = turned(c, R), v @ R.T
+        other, expected = rotate_case(c, R), v @ R.T
     else:
         by = np.array([0.5, -1.0, 2.0])
         # The value carries 1/epsilon where the literature puts it there.
         weight = c.attention(name).value[0, 0]
-        other, expected = shifted(c, by), v + weight * by[None, :]
+        other, expected = shift_case(c, by), v + weight * by[None, :]
     w = of(other)
     return float(jnp.max(jnp.abs(w - expected)) / jnp.max(jnp.abs(v)))
 
@@ -166,12 +166,12 @@ def test_derivatives_ignore_excluded_tokens(name: str, rng: np.random.Generator)
         more = Points(Tokens(jnp.concatenate([x, jnp.full((1, c.d), jnp.nan)])), w)
         return jnp.sum(velocities(attention, more, Tokens(probes)) ** 2)
 
-    def without(x: jax.Array, probes: jax.Array) -> jax.Array:
+    def total_without(x: jax.Array, probes: jax.Array) -> jax.Array:
         fewer = Points(Tokens(x), mu.log_weights)
         return jnp.sum(velocities(attention, fewer, Tokens(probes)) ** 2)
 
     at = (mu.tokens.x, c.queries().x)
-    slopes = (jax.jit(jax.grad(fn, argnums=(0, 1))) for fn in (total, without))
+    slopes = (jax.jit(jax.grad(fn, argnums=(0, 1))) for fn in (total, total_without))
     got, expected = (slope(*at) for slope in slopes)
     for one, other in zip(got, expected, strict=True):
         assert_close(one, other, ulps=ulps(name, 1000))

@@ -89,7 +89,7 @@ def plane(
 
 
 @eqx.filter_jit
-def moved(grid: Grid, field: Affine) -> GridState:
+def transport(grid: Grid, field: Affine) -> GridState:
     return grid.transport(field)
 
 
@@ -97,7 +97,7 @@ def test_an_affine_box_follows_an_affine_field_exactly() -> None:
     """c' = Lc + b and D' = LD, and no mass moves; D and L are not symmetric."""
     D, c = np.array([[1.2, 0.7], [-0.2, 0.5]]), np.array([2.0, -1.0])
     L, b = np.array([[0.3, -1.1], [0.4, 0.2]]), np.array([0.5, 0.1])
-    rate = moved(plane(D, c), Affine(jnp.asarray(L), jnp.asarray(b)))
+    rate = transport(plane(D, c), Affine(jnp.asarray(L), jnp.asarray(b)))
     np.testing.assert_allclose(rate.axes, L @ D, atol=1e-12)
     np.testing.assert_allclose(rate.origin, L @ c + b, atol=1e-12)
     np.testing.assert_allclose(rate.masses, 0, atol=1e-13)
@@ -107,7 +107,7 @@ def test_a_fixed_box_sees_velocities_along_its_axes() -> None:
     """u = D⁻¹v: a constant velocity D e₁ carries mass across the first axis alone."""
     D = np.array([[1.2, 0.7], [-0.2, 0.5]])
     still = plane(D, np.zeros(2), box=FixedBox())
-    rate = moved(still, Affine(jnp.zeros((2, 2)), jnp.asarray(D[:, 0])))
+    rate = transport(still, Affine(jnp.zeros((2, 2)), jnp.asarray(D[:, 0])))
     mass = np.asarray(still.masses)
     marginal = np.sum(np.asarray(rate.masses[0]), axis=0)  # of the second axis
     np.testing.assert_allclose(marginal, 0, atol=1e-13)
@@ -120,7 +120,7 @@ def test_a_scaled_box_follows_the_spread_that_noise_adds() -> None:
     D, kappa = np.diag([2.0, 0.5]), 0.3
     grid = plane(D, np.array([1.0, 0.0]), box=ScaledBox())
     still = Affine(jnp.zeros((2, 2)), jnp.zeros(2))
-    rate = moved(add_box_spreading(grid, jnp.asarray(kappa)), still)
+    rate = transport(add_box_spreading(grid, jnp.asarray(kappa)), still)
     expected = D @ np.diag(kappa / np.diag(grid.covariance))
     np.testing.assert_allclose(rate.axes, expected, rtol=1e-12)
 

@@ -40,7 +40,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{CELLS}._earlier_sums.block_size", lambda *_: 64)
 
 
-def laid_out(
+def plan_layout(
     kind: type[AbstractLayout], q: np.ndarray, k: np.ndarray
 ) -> AbstractLayout:
     found = extent(jnp.asarray(q), jnp.asarray(k), jnp.zeros(len(k)))
@@ -55,7 +55,9 @@ def laid_out(
     return layout
 
 
-def summed(how: Cells | Blocked, q: Tokens, k: Tokens, w: Array) -> tuple[Array, Array]:
+def causal_sums(
+    how: Cells | Blocked, q: Tokens, k: Tokens, w: Array
+) -> tuple[Array, Array]:
     d = q.x.shape[1]
     score = Masked(Dot(jnp.eye(d), jnp.eye(d)), causal)
     return how.log_mean(score, q, Keys(k, w, k.x))
@@ -75,17 +77,19 @@ def test_means_over_earlier_keys(
         at, of = np.ceil(8 * at) / 8, np.ceil(8 * of) / 8
     of[:3] = 0.0
     w = rng.normal(size=400)
-    layout = laid_out(kind, q, k)
+    layout = plan_layout(kind, q, k)
     queries, keys = [Tokens(*map(jnp.asarray, side)) for side in ((q, at), (k, of))]
     logs_of = jnp.asarray(w)
     fenced = CheckedCells(layout=layout)
-    means, logs = jax.jit(lambda q, k: summed(fenced, q, k, logs_of))(queries, keys)
+    means, logs = jax.jit(lambda q, k: causal_sums(fenced, q, k, logs_of))(
+        queries, keys
+    )
     terms = np.where(of[None] <= at[:, None], np.exp(q @ k.T + w), 0)
     mass = terms.sum(axis=1)
     spread = np.abs(k).max()
     assert np.abs(logs - np.log(mass)).max() <= layout.bound
     assert np.abs(means - terms @ k / mass[:, None]).max() <= layout.bound * spread
-    exact = summed(Blocked(), queries, keys, logs_of)
+    exact = causal_sums(Blocked(), queries, keys, logs_of)
     assert np.abs(means - exact[0]).max() > 1e-14  # not all is summed pair by pair
 
 
@@ -98,9 +102,9 @@ def test_queries_that_see_no_key_have_zero_sums(
     x, w = rng.normal(size=(300, 1)), np.zeros(300)
     w[:4] = -np.inf
     tokens = Tokens(jnp.asarray(x), jnp.arange(300) / 300)
-    cells, logs_of = CheckedCells(layout=laid_out(kind, x, x)), jnp.asarray(w)
-    ours = jax.jit(lambda tokens: summed(cells, tokens, tokens, logs_of))(tokens)
-    exact = summed(Blocked(), tokens, tokens, logs_of)
+    cells, logs_of = CheckedCells(layout=plan_layout(kind, x, x)), jnp.asarray(w)
+    ours = jax.jit(lambda tokens: causal_sums(cells, tokens, tokens, logs_of))(tokens)
+    exact = causal_sums(Blocked(), tokens, tokens, logs_of)
     assert np.all(np.isneginf(ours[1][:4]))
     for found, known in zip(ours, exact, strict=True):
         np.testing.assert_allclose(found, known, rtol=0, atol=1e-5)
@@ -113,17 +117,19 @@ def test_derivatives_in_both_modes(kind: type[AbstractLayout], rng: Generator) -
     x, w = rng.normal(size=(300, 2)), jnp.zeros(300)
     place = jnp.asarray(np.ceil(40 * rng.uniform(size=300)) / 40)
     up, change = jnp.asarray(rng.normal(size=(2, 300, 2)))
-    cells = CheckedCells(layout=laid_out(kind, x, x))
+    cells = CheckedCells(layout=plan_layout(kind, x, x))
 
     def means(how: Cells | Blocked, x: Array) -> Array:
         tokens = Tokens(x, place)
-        return summed(how, tokens, tokens, w)[0]
+        return causal_sums(how, tokens, tokens, w)[0]
 
-    def of(how: Cells | Blocked) -> tuple[Array, Array]:
+    def derivatives(how: Cells | Blocked) -> tuple[Array, Array]:
         forward = jax.jvp(lambda x: means(how, x), (jnp.asarray(x),), (change,))[1]
         return forward, jax.grad(lambda x: jnp.sum(up * means(how, x)))(jnp.asarray(x))
 
-    for ours, exact in zip(jax.jit(lambda: of(cells))(), of(Blocked()), strict=True):
+    for ours, exact in zip(
+        jax.jit(lambda: derivatives(cells))(), derivatives(Blocked()), strict=True
+    ):
         assert jnp.abs(ours - exact).max() < 1e-5 * jnp.abs(exact).max()
 
 
@@ -168,8 +174,8 @@ def test_concrete_positions_are_sorted_at_run_time(rng: Generator) -> None:
     """And not by XLA when it compiles, which takes minutes for a million."""
     x, w = jnp.asarray(rng.normal(size=(300, 1))), jnp.zeros(300)
     at = jnp.asarray(rng.uniform(size=300))
-    how = Cells(layout=laid_out(GaussLayout, np.asarray(x), np.asarray(x)))
-    means = lambda x, at: summed(how, Tokens(x, at), Tokens(x, at), w)[0]
+    how = Cells(layout=plan_layout(GaussLayout, np.asarray(x), np.asarray(x)))
+    means = lambda x, at: causal_sums(how, Tokens(x, at), Tokens(x, at), w)[0]
     sorts = [
         str(jax.jit(of).lower(*arrays).compile().as_text()).count(" sort(")
         for of, arrays in ((means, (x, at)), (lambda x: means(x, at), (x,)))

@@ -46,7 +46,7 @@ LAYOUT = Layout(nodes=9, cells=(6, 5), reach=1.2)
 
 
 @eqx.filter_jit
-def looked_at(moves: AbstractDynamics, mu: Points) -> tuple[Array, Array]:
+def velocities_and_error(moves: AbstractDynamics, mu: Points) -> tuple[Array, Array]:
     """Velocities, and what a flow would say of their error."""
     freeze = functools.partial(moves.field, jnp.zeros(()))
     field = freeze(mu)
@@ -55,7 +55,7 @@ def looked_at(moves: AbstractDynamics, mu: Points) -> tuple[Array, Array]:
     return field(mu.tokens), said.residual
 
 
-def fitted(problem: Problem, layout: Layout) -> Problem:
+def scale_to_cells(problem: Problem, layout: Layout) -> Problem:
     """The problem with scores that vary by as much as cells hold, on some axis."""
     notes, mu = Findings(), Points.weighted(problem.x, problem.w)
     moves = attentions["softmax"](problem.A, np.eye(2), problem.V)
@@ -69,12 +69,12 @@ def fitted(problem: Problem, layout: Layout) -> Problem:
 def test_velocity_errors_stay_below_their_bound(kind: str) -> None:
     """At all tokens, against NumPy, relative to the largest velocity."""
     for seed in range(3):
-        p = fitted(
+        p = scale_to_cells(
             Problem.random(kind, "softmax", seed, n=900, d=2, sharpness=1.0), LAYOUT
         )
         mu = Points.weighted(p.x, p.w, reduction=CheckedCells(layout=LAYOUT))
         moves = attentions["softmax"](p.A, np.eye(2), p.V)
-        v, said = looked_at(moves, mu)
+        v, said = velocities_and_error(moves, mu)
         exact = p.velocities(p.x)
         # Inner products are rounded in exact sums, too: far from the origin by more.
         scores = np.abs(p.x).max() ** 2 * np.linalg.norm(p.A, 2)

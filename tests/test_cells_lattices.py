@@ -56,9 +56,9 @@ class Lattice(NamedTuple):
         else:
             assert isinstance(layout, GaussLayout)
             half = np.minimum(0.5 * layout.width * cells, rng.uniform(1.5, 2.5))
-        k, q = (on_edges(cells, n, rng) * half for _ in range(2))
+        k, q = (points_on_edges(cells, n, rng) * half for _ in range(2))
         weights = rng.uniform(0.1, 1, n) ** rng.integers(0, 3)
-        return cls(beside(q, rng), beside(k, rng), np.log(weights))
+        return cls(shift_by_one_ulp(q, rng), shift_by_one_ulp(k, rng), np.log(weights))
 
     @property
     def terms(self) -> np.ndarray:
@@ -70,7 +70,7 @@ class Lattice(NamedTuple):
         return terms @ self.k / mass[:, None], np.log(mass)
 
 
-def on_edges(cells: np.ndarray, n: int, rng: Generator) -> np.ndarray:
+def points_on_edges(cells: np.ndarray, n: int, rng: Generator) -> np.ndarray:
     """Places in [-1, 1] on edges of cells or at parts of them; all corners, too."""
     parts = rng.choice([1, 2, 3, 4, 10])
     x = rng.integers(0, parts * cells + 1, (n, len(cells))) / (parts * cells) * 2 - 1
@@ -81,37 +81,41 @@ def on_edges(cells: np.ndarray, n: int, rng: Generator) -> np.ndarray:
     return x
 
 
-def beside(x: np.ndarray, rng: Generator) -> np.ndarray:
+def shift_by_one_ulp(x: np.ndarray, rng: Generator) -> np.ndarray:
     """Some of the points one ulp to either side."""
     some = rng.random(x.shape) < rng.choice([0.0, 0.5])
     return np.where(some, np.nextafter(x, rng.choice([-9.0, 9.0], x.shape)), x)
 
 
-def summed(how: AbstractReduction, q: jax.Array, k: jax.Array, logs: jax.Array) -> Sums:
+def sums_of_values(
+    how: AbstractReduction, q: jax.Array, k: jax.Array, logs: jax.Array
+) -> Sums:
     """Means of the keys and logarithms of sums."""
     means = sums.tilted_mean(q, k, k, logs, reduction=how)
     return means, sums.log_sum_exp(q, k, logs, reduction=how)
 
 
-def by_slopes(how: Cells, q: jax.Array, k: jax.Array, logs: jax.Array) -> Sums:
+def sums_by_derivatives(
+    how: Cells, q: jax.Array, k: jax.Array, logs: jax.Array
+) -> Sums:
     """The means as derivatives of the logarithms."""
     of = lambda q: sums.log_sum_exp(q, k, logs, reduction=how)
     return jax.grad(lambda q: jnp.sum(of(q)))(q), of(q)
 
 
-def stacked(how: Cells, q: jax.Array, k: jax.Array, logs: jax.Array) -> Sums:
+def sums_of_batch(how: Cells, q: jax.Array, k: jax.Array, logs: jax.Array) -> Sums:
     """One of two clouds side by side."""
-    two = jax.vmap(functools.partial(summed, how))
+    two = jax.vmap(functools.partial(sums_of_values, how))
     found = two(*(jnp.stack([x, x[::-1]]) for x in (q, k, logs)))
     return jax.tree.map(lambda x: x[0], found)
 
 
 WAYS: dict[str, Callable[..., Sums]] = {
-    "eager": summed,
-    "jit": jax.jit(summed, static_argnums=0),
-    "grad": by_slopes,
-    "grad in jit": jax.jit(by_slopes, static_argnums=0),
-    "vmap": stacked,
+    "eager": sums_of_values,
+    "jit": jax.jit(sums_of_values, static_argnums=0),
+    "grad": sums_by_derivatives,
+    "grad in jit": jax.jit(sums_by_derivatives, static_argnums=0),
+    "vmap": sums_of_batch,
 }
 
 
@@ -140,7 +144,7 @@ def test_points_on_cell_edges_have_the_sums_of_numpy(
     """Outside of a program, where planning and sums are rounded differently."""
     layout, off = layout_of(kind, 1), []
     for lattice in lattices(layout, 12, 160, seed=1):
-        found = summed(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
+        found = sums_of_values(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
         if np.isfinite(found[1]).all():  # else the queries are too lonely
             off.append(worst(layout, lattice, found))
     assert len(off) >= 10
@@ -182,13 +186,13 @@ def test_causal_sums_of_forty_lattices_hold_their_bounds(
     score = Masked(Dot(jnp.eye(d), jnp.eye(d)), causal)
 
     @jax.jit
-    def masked(q: jax.Array, k: jax.Array, logs: jax.Array, at: jax.Array) -> Sums:
+    def causal_sums(q: jax.Array, k: jax.Array, logs: jax.Array, at: jax.Array) -> Sums:
         keys = Keys(Tokens(k, at), logs, k)
         return how.log_mean(score, Tokens(q, at), keys)
 
     for lattice in lattices(layout, 40, 320, seed=d):
         at = np.random.default_rng(0).integers(0, 9, 320) / 8
-        found = masked(*map(jnp.asarray, (*lattice, at)))
+        found = causal_sums(*map(jnp.asarray, (*lattice, at)))
         exact = lattice.sums(at[None] <= at[:, None])
         if np.isfinite(found[1]).all():
             n_held += 1

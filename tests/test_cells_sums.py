@@ -37,7 +37,7 @@ from meanfield.scores import Dot
 ROUNDING = 1e-13  # of numbers of order one
 
 
-def interpolated(layout: Layout, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+def interpolated_kernel(layout: Layout, q: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The kernel of each pair as cells have it: a mean of one-hot values."""
     how = Cells(layout=layout)
     means, logs = how.log_mean(
@@ -82,7 +82,7 @@ def test_kernel_errors_of_pairs_stay_below_the_bound(d: int, rng: Generator) -> 
         layout = cheapest_layout(spans, 120, 61, error=error)
         assert layout is not None
         exact = np.exp(q @ k.T)
-        worst = np.abs(interpolated(layout, q, k) / exact - 1).max()
+        worst = np.abs(interpolated_kernel(layout, q, k) / exact - 1).max()
         assert 1e-9 * error < worst <= layout.bound
         assert layout.bound <= error
 
@@ -165,12 +165,12 @@ def layouts(
         cheapest_layout(
             [1.0 + span for span in spans_of(q, k)], *sizes, error=tolerance
         ),
-        cheapest_gauss_layout(lying(q, k, logs), *sizes, error=tolerance),
+        cheapest_gauss_layout(arrangements(q, k, logs), *sizes, error=tolerance),
     )
     return [layout for layout in found if layout is not None]
 
 
-def lying(q: np.ndarray, k: np.ndarray, logs: np.ndarray) -> Nearness:
+def arrangements(q: np.ndarray, k: np.ndarray, logs: np.ndarray) -> Nearness:
     """How queries and keys lie to each other, with some room."""
     near = extent(*map(jnp.asarray, (q, k, logs))).nearness
     return Nearness(1.1 * near.halves, 2 * near.wide_ratio)
@@ -286,7 +286,7 @@ def test_excluded_tokens_do_not_widen_the_box(rng: Generator) -> None:
     assert 0 < np.abs(found - exact).max() < 1e-5
 
 
-def moved(
+def scalar_of_sums(
     how: object, Q: ArrayLike, x: ArrayLike, y: ArrayLike, logs: ArrayLike
 ) -> jax.Array:
     """A number that depends on all that sums are made of."""
@@ -318,7 +318,7 @@ def test_derivatives_match_those_of_exact_sums(kind: type, rng: Generator) -> No
     )
     tangents = tuple(rng.normal(size=np.shape(part)) for part in where)
     cells, dense = (
-        lambda *parts, how=how: moved(how, *parts)
+        lambda *parts, how=how: scalar_of_sums(how, *parts)
         for how in (Cells(layout=layout), Dense())
     )
     numbers = (0, 1, 2, 3)

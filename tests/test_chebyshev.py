@@ -202,7 +202,7 @@ def test_separating_clusters_keep_the_tolerance_between_them():
         assert error <= 1e-4 * np.max(np.abs(exact))
 
 
-def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
+def check_tolerance(kind: str, name: str, seed: int, n: int, d: int) -> bool:
     """Whether a random problem was interpolated, and then kept its tolerance."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
     x = rng.permutation(hard_cloud(kind, n, d, rng))
@@ -222,7 +222,9 @@ def held(kind: str, name: str, seed: int, n: int, d: int) -> bool:
 @pytest.mark.slow
 def test_random_plans_hold_their_tolerance():
     """At all tokens, against NumPy; and most problems are interpolated."""
-    interpolated = [held(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)]
+    interpolated = [
+        check_tolerance(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)
+    ]
     assert sum(interpolated) >= 7
 
 
@@ -230,7 +232,9 @@ def test_random_plans_hold_their_tolerance():
 @pytest.mark.parametrize(("name", "d"), [("softmax", 1), ("softmax", 2), ("l2", 1)])
 def test_many_plans_hold_their_tolerance(name: str, d: int):
     seeds = range(2, 12)
-    interpolated = [held(kind, name, s, 3000, d) for kind in KINDS for s in seeds]
+    interpolated = [
+        check_tolerance(kind, name, s, 3000, d) for kind in KINDS for s in seeds
+    ]
     assert sum(interpolated) >= 20
 
 

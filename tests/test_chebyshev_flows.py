@@ -31,7 +31,7 @@ def velocities(moves: Attention, mu: Points) -> Array:
 
 
 @eqx.filter_jit
-def looked_at(moves: Attention, mu: Points) -> tuple[Array, Array]:
+def velocities_and_error(moves: Attention, mu: Points) -> tuple[Array, Array]:
     """Velocities, and their error as a flow sees it after each step."""
     freeze = functools.partial(moves.field, jnp.zeros((), mu.tokens.x.dtype))
     field = freeze(mu)
@@ -60,7 +60,7 @@ class Case(NamedTuple):
         for _ in range(4):
             x, w = y.astype(self.dtype), p.w.astype(self.dtype)
             mu = Points.weighted(x, w, reduction=Chebyshev(counts=self.counts))
-            v, seen = looked_at(attention(p, self.dtype), mu)
+            v, seen = velocities_and_error(attention(p, self.dtype), mu)
             exact = p.velocities(x)
             largest = np.max(np.abs(exact))
             missed = np.max(np.abs(np.asarray(v) - exact)) / largest
@@ -109,9 +109,11 @@ def test_empty_cells_are_not_probed(d: int, rng: np.random.Generator):
 
 
 @eqx.filter_jit
-def solved(moves: Attention, mu: Points) -> tuple[Array, Array, Array]:
+def velocities_error_and_convergence(
+    moves: Attention, mu: Points
+) -> tuple[Array, Array, Array]:
     """Velocities, what is seen of their error, and whether potentials converged."""
-    velocities, seen = looked_at(moves, mu)
+    velocities, seen = velocities_and_error(moves, mu)
     convergence = moves.field(0.0, mu).convergence
     assert convergence is not None
     return velocities, seen, convergence.residual <= convergence.tolerance
@@ -137,7 +139,7 @@ def test_interpolated_potentials_hold_the_tolerance(
         )
         p = p._replace(x=p.x.astype(dtype), w=p.w.astype(dtype))
         mu = Points.weighted(p.x, p.w, reduction=Chebyshev(tolerance, counts=counts))
-        v, seen, converged = solved(attention(p, dtype), mu)
+        v, seen, converged = velocities_error_and_convergence(attention(p, dtype), mu)
         if converged and seen <= tolerance:
             exact, taken = p.sinkhorn_velocities(), taken + 1
             error = np.max(np.abs(np.asarray(v) - exact))

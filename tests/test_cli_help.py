@@ -32,7 +32,7 @@ def flat(text: str) -> str:
     return " ".join(text.replace("│", " ").split())
 
 
-def described(target: str) -> tuple[list[str], dict[str, str]]:
+def describe(target: str) -> tuple[list[str], dict[str, str]]:
     """The paragraphs of a command's docstring, and what it says of each argument."""
     module, _, name = target.partition(":")
     function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
@@ -50,7 +50,7 @@ def test_help_contains_the_whole_docstring(
     monkeypatch.setenv("COLUMNS", width)
     done = cli(*name.split(), "--help")
     shown = flat(done.out)
-    paragraphs, arguments = described(FUNCTIONS[name])
+    paragraphs, arguments = describe(FUNCTIONS[name])
     hidden = {
         "options",
         "parallelism",
@@ -69,7 +69,7 @@ def test_every_argument_of_every_command_is_described() -> None:
         module, _, name = target.partition(":")
         function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
         given = set(inspect.signature(inspect.unwrap(function)).parameters)
-        assert given == set(described(target)[1]), target
+        assert given == set(describe(target)[1]), target
 
 
 def test_help_describes_every_key(
@@ -88,7 +88,7 @@ def test_help_text_is_wrapped_only_by_the_terminal(
 ) -> None:
     monkeypatch.setattr(app, "_console", Console(width=400))
     lines = [flat(line) for line in cli("plot", "--help").out.splitlines()]
-    paragraphs, arguments = described(FUNCTIONS["plot"])
+    paragraphs, arguments = describe(FUNCTIONS["plot"])
     prose = [text for text in paragraphs if not text.startswith("For example:")]
     told = [text for name, text in arguments.items() if name != "options"]
     said = [*prose, *told]
@@ -100,6 +100,6 @@ def test_the_overview_has_the_first_line_of_each_command(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     shown = flat(cli("--help").out)
-    firsts = {name: described(target)[0][0] for name, target in FUNCTIONS.items()}
+    firsts = {name: describe(target)[0][0] for name, target in FUNCTIONS.items()}
     absent = [n for n, said in firsts.items() if " " not in n and said not in shown]
     assert absent == []

@@ -18,7 +18,7 @@ from experiments.collapse.tokens import (
 DRAWS = drawn(Sizes(n=12, d=3, draws=2), seed=4)
 
 
-def across(x: np.ndarray) -> float:
+def diameter(x: np.ndarray) -> float:
     return max(float(np.linalg.norm(a - b)) for a in x for b in x)
 
 
@@ -27,7 +27,7 @@ def test_layers_without_skip_are_products_with_softmax() -> None:
     found = without_skip("softmax", DRAWS).diameters
     for Q, K, x, diameters in zip(*DRAWS, found, strict=True):
         for D in diameters[:4]:
-            assert abs(D - across(x)) <= 1e-11 * D + 1e-15
+            assert abs(D - diameter(x)) <= 1e-11 * D + 1e-15
             x = -softmax((x @ Q.T) @ (x @ K.T).T, axis=1) @ x
 
 
@@ -41,7 +41,7 @@ def test_clouds_start_at_the_same_size_in_units_of_their_scores() -> None:
         A = K.T @ Q
         assert_close(A, A.T)
         assert np.min(np.linalg.eigvalsh(A)) > 0
-        assert_close(np.linalg.norm(A, 2) * across(x) ** 2 / 4, START)
+        assert_close(np.linalg.norm(A, 2) * diameter(x) ** 2 / 4, START)
 
 
 def test_bounds_are_reached_by_two_tokens_on_a_line() -> None:

@@ -34,13 +34,13 @@ FAST, SLOW = ("softmax", "esp"), pytest.mark.slow
 CELLS = Layout(nodes=5, cells=(4,), reach=1.0)
 
 
-def compiled_again(fn: Callable[[], object]) -> int:
+def programs_of_second_call(fn: Callable[[], object]) -> int:
     """Programs that a second call compiles."""
     jax.block_until_ready(fn())
-    return new_programs(fn)
+    return programs_of_call(fn)
 
 
-def new_programs(fn: Callable[[], object]) -> int:
+def programs_of_call(fn: Callable[[], object]) -> int:
     """Programs that a call compiles."""
     before = len(compilations)
     jax.block_until_ready(fn())
@@ -56,17 +56,22 @@ def test_sums_are_compiled_once(how: AbstractReduction) -> None:
         logs = sums.log_sum_exp(x, x, reduction=how)
         return logs + sums.tilted_mean(x, x, x, reduction=how)[:, 0]
 
-    assert compiled_again(once) == 0
+    assert programs_of_second_call(once) == 0
 
 
 def test_derivatives_of_sums_are_compiled_once() -> None:
     total = lambda x: jnp.sum(sums.log_sum_exp(x, x, reduction=HOW))
-    assert compiled_again(lambda: jax.grad(total)(jnp.asarray(X))) == 0
+    assert programs_of_second_call(lambda: jax.grad(total)(jnp.asarray(X))) == 0
 
 
 @pytest.mark.slow
 def test_potentials_are_compiled_once() -> None:
-    assert compiled_again(lambda: sums.sinkhorn(X, X, reduction=HOW).key_potential) == 0
+    assert (
+        programs_of_second_call(
+            lambda: sums.sinkhorn(X, X, reduction=HOW).key_potential
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,26 +81,26 @@ def test_potentials_are_compiled_once() -> None:
 def test_fields_are_compiled_once(name: str) -> None:
     """Frozen and asked anew, as in a loop over steps by hand."""
     attention = attentions[name](ONE, ONE, ONE)
-    assert compiled_again(lambda: velocities(attention)) == 0
+    assert programs_of_second_call(lambda: velocities(attention)) == 0
 
 
 def test_fields_of_heads_and_prefixes_are_compiled_once() -> None:
     softmax = [attentions["softmax"](scale * ONE, ONE, ONE) for scale in (1.0, 2.0)]
     for moves in (Heads(stack_trees(softmax)), Prefix(softmax[0])):
-        assert compiled_again(lambda moves=moves: velocities(moves)) == 0
+        assert programs_of_second_call(lambda moves=moves: velocities(moves)) == 0
 
 
 def test_energies_are_compiled_once() -> None:
     energy = Interaction(Dot(ONE, ONE))
     mu = lambda: Points.uniform(X, reduction=HOW)
-    assert compiled_again(lambda: energy(mu())) == 0
+    assert programs_of_second_call(lambda: energy(mu())) == 0
 
 
 @pytest.mark.slow
 def test_flows_are_compiled_once() -> None:
     softmax = attentions["softmax"](ONE, ONE, -ONE)
     run = lambda: flow(softmax, Points.uniform(X), [0.0, 0.1]).coordinates
-    assert compiled_again(run) == 0
+    assert programs_of_second_call(run) == 0
 
 
 def test_a_flow_of_another_shape_compiles_two_programs() -> None:
@@ -103,7 +108,7 @@ def test_a_flow_of_another_shape_compiles_two_programs() -> None:
     softmax = attentions["softmax"](ONE, ONE, -ONE)
     run = lambda n: flow(softmax, Points.uniform(X[:n]), [0.0, 0.1]).coordinates
     run(3)
-    counts = [new_programs(lambda n=n: run(n)) for n in (4, 5)]
+    counts = [programs_of_call(lambda n=n: run(n)) for n in (4, 5)]
     assert counts == [2, 2]
 
 
@@ -117,11 +122,11 @@ def test_programs_of_many_shapes_are_dropped(
     total = lambda: [int(double(np.ones(n)).sum()) for n in shapes]
     twice = [2 * n for n in shapes]
     assert total() == twice
-    assert new_programs(total) == 0
+    assert programs_of_call(total) == 0
     monkeypatch.setattr(_programs, "MANY_MAPS", 0)
-    assert new_programs(total) == 0  # no shape is new
+    assert programs_of_call(total) == 0  # no shape is new
     assert double(np.ones(99)).sum() == 198
-    assert new_programs(total) >= len(twice)
+    assert programs_of_call(total) >= len(twice)
 
 
 def test_programs_are_kept_while_memory_maps_are_few(
@@ -132,10 +137,10 @@ def test_programs_are_kept_while_memory_maps_are_few(
     call()
     monkeypatch.setattr(_programs, "MANY_MAPS", 10**9)
     forget_programs()
-    assert new_programs(call) == 0
+    assert programs_of_call(call) == 0
     monkeypatch.setattr(_programs, "MANY_MAPS", 0)
     forget_programs()
-    assert new_programs(call) == 1
+    assert programs_of_call(call) == 1
 
 
 def velocities(moves: AbstractDynamics) -> jax.Array:

@@ -51,20 +51,22 @@ def sides(rng: np.random.Generator, n: int = 6, m: int = 9, d: int = 3) -> Sides
     return Sides(x, u, 0.7 * y + 0.3, w)
 
 
-def of_queries(s: Sides) -> Points:
+def points_of_queries(s: Sides) -> Points:
     return Points.weighted(s.x, s.u, position=np.linspace(0.1, 1, len(s.x)))
 
 
-def of_keys(s: Sides) -> Points:
+def points_of_keys(s: Sides) -> Points:
     return Points.weighted(s.y, s.w, position=np.linspace(0, 1, len(s.y)))
 
 
-def made(name: str, p: Parameters, **options: object) -> Attention:
+def make_attention(name: str, p: Parameters, **options: object) -> Attention:
     return attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon, **options)
 
 
 @eqx.filter_jit
-def across(dynamics: AbstractDynamics, keys: Points, mu: Points, at: Tokens) -> Array:
+def cross_velocities(
+    dynamics: AbstractDynamics, keys: Points, mu: Points, at: Tokens
+) -> Array:
     return Cross(dynamics, keys).field(0.0, mu)(at)
 
 
@@ -74,7 +76,12 @@ def test_velocities_match_the_definition(name: str, m: int, rng: np.random.Gener
     """At queries and elsewhere, for other numbers of keys and for the same."""
     s, p = sides(rng, m=m), parameters(rng, 3, 2)
     places = np.concatenate([s.x, rng.normal(size=(4, 3))])
-    v = across(made(name, p), of_keys(s), of_queries(s), Tokens(jnp.asarray(places)))
+    v = cross_velocities(
+        make_attention(name, p),
+        points_of_keys(s),
+        points_of_queries(s),
+        Tokens(jnp.asarray(places)),
+    )
     expected = velocity_across(name, p, places, s)
     assert_close(v, expected, ulps=ulps(name, 1000), scale=1.0)
 
@@ -85,7 +92,7 @@ def test_equal_numbers_of_keys_of_equal_weight(name: str, rng: np.random.Generat
     s, p, even = sides(rng, 8, 8), parameters(rng, 3), np.full(8, 1 / 8)
     s = Sides(s.x, even, s.y, even)
     mu = Points.uniform(s.x)
-    v = across(made(name, p), Points.uniform(s.y), mu, mu.tokens)
+    v = cross_velocities(make_attention(name, p), Points.uniform(s.y), mu, mu.tokens)
     assert_close(v, velocity_across(name, p, s.x, s), ulps=ulps(name, 1000), scale=1.0)
 
 
@@ -96,7 +103,9 @@ def test_a_context_that_is_the_measure_is_self_attention(
     c: Case = case(rng)
     attention, mu = c.attention(name), c.points()
     own = velocities(attention, mu, c.queries())
-    assert_close(across(attention, mu, mu, c.queries()), own, ulps=ulps(name, 450))
+    assert_close(
+        cross_velocities(attention, mu, mu, c.queries()), own, ulps=ulps(name, 450)
+    )
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 4])
@@ -104,8 +113,10 @@ def test_half_steps_alternate_between_both_measures(
     iterations: int, rng: np.random.Generator
 ):
     s, p = sides(rng), parameters(rng, 3)
-    attention = made("sinkhorn", p, iterations=iterations)
-    v = across(attention, of_keys(s), of_queries(s), of_queries(s).tokens)
+    attention = make_attention("sinkhorn", p, iterations=iterations)
+    v = cross_velocities(
+        attention, points_of_keys(s), points_of_queries(s), points_of_queries(s).tokens
+    )
     kappa = half_steps_across(p, s.x, s, iterations=iterations)
     assert_close(v, (kappa * s.w) @ s.y @ p.V.T, ulps=1000)
 
@@ -116,8 +127,8 @@ def test_a_cross_plan_has_both_marginals_for_hard_scores(
     """Nearly an assignment, where alternation stalls and Newton's steps end it."""
     s, eye = sides(rng, 30, 40), np.eye(3)
     attention = attentions["sinkhorn"](eye, eye, eye, epsilon=0.01)
-    mu = of_queries(s)
-    field = eqx.filter_jit(Cross(attention, of_keys(s)).field)(0.0, mu)
+    mu = points_of_queries(s)
+    field = eqx.filter_jit(Cross(attention, points_of_keys(s)).field)(0.0, mu)
     assert field.convergence is not None
     assert field.convergence.residual <= field.convergence.tolerance
     v = 0.01 * np.asarray(field(mu.tokens))
@@ -126,7 +137,7 @@ def test_a_cross_plan_has_both_marginals_for_hard_scores(
 
 def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator):
     s, p = sides(rng, 4, 5, 2), parameters(rng, 2)
-    attention = made("sinkhorn", p)
+    attention = make_attention("sinkhorn", p)
     tight = Attention(attention.score, Sinkhorn(tolerance=1e-13), attention.value)
 
     def total(x: Array, y: Array) -> Array:
@@ -146,7 +157,7 @@ def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator)
         )
 
 
-def causally(s: Sides, name: str, p: Parameters) -> np.ndarray:
+def causal_velocities(s: Sides, name: str, p: Parameters) -> np.ndarray:
     """Each query under the measures restricted to what it may see, pair by pair."""
     own, other = np.linspace(0.1, 1, len(s.x)), np.linspace(0, 1, len(s.y))
     rows = []
@@ -161,17 +172,24 @@ def causally(s: Sides, name: str, p: Parameters) -> np.ndarray:
 @pytest.mark.parametrize("name", ["softmax", "linear", "sinkhorn", "esp"])
 def test_masks_compare_queries_with_keys(name: str, rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
-    v = across(Prefix(made(name, p)), of_keys(s), of_queries(s), of_queries(s).tokens)
-    expected = causally(s, name, p)
+    v = cross_velocities(
+        Prefix(make_attention(name, p)),
+        points_of_keys(s),
+        points_of_queries(s),
+        points_of_queries(s).tokens,
+    )
+    expected = causal_velocities(s, name, p)
     assert_close(v, expected, ulps=ulps(name, 1000), scale=1.0)
 
 
 def test_masked_scores_are_masked_measures(rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
-    soft = made("softmax", p)
+    soft = make_attention("softmax", p)
     scores = Attention(Masked(soft.score, causal), soft.coupling, soft.value)
     both = [
-        across(law, of_keys(s), of_queries(s), of_queries(s).tokens)
+        cross_velocities(
+            law, points_of_keys(s), points_of_queries(s), points_of_queries(s).tokens
+        )
         for law in (scores, Prefix(soft))
     ]
     assert_close(*both, ulps=300)
@@ -180,16 +198,25 @@ def test_masked_scores_are_masked_measures(rng: np.random.Generator):
 def test_a_mask_around_a_context_is_rejected(rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
     with pytest.raises(InvalidInputError, match=r"Cross\(Prefix\(dynamics"):
-        Prefix(Sum(Drift(np.eye(3)), Cross(made("softmax", p), of_keys(s))))
+        Prefix(
+            Sum(
+                Drift(np.eye(3)), Cross(make_attention("softmax", p), points_of_keys(s))
+            )
+        )
 
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_heads_layers_and_terms_add_up(name: str, rng: np.random.Generator):
     s, ps = sides(rng), [parameters(rng, 3) for _ in range(4)]
-    heads = [Heads(stack_trees([made(name, p) for p in ps[i : i + 2]])) for i in (0, 2)]
-    layers = Cross(Layers(np.array([0.0, 1.0, 2.0]), stack_trees(heads)), of_keys(s))
-    layer = Sum(made(name, ps[0]), layers)
-    mu, alone = of_queries(s), Sides(s.x, s.u, s.x, s.u)
+    heads = [
+        Heads(stack_trees([make_attention(name, p) for p in ps[i : i + 2]]))
+        for i in (0, 2)
+    ]
+    layers = Cross(
+        Layers(np.array([0.0, 1.0, 2.0]), stack_trees(heads)), points_of_keys(s)
+    )
+    layer = Sum(make_attention(name, ps[0]), layers)
+    mu, alone = points_of_queries(s), Sides(s.x, s.u, s.x, s.u)
     own = velocity_across(name, ps[0], s.x, alone)
     velocity = eqx.filter_jit(lambda t: layer.field(t, mu)(mu.tokens))
     for t, pair in ((0.5, ps[:2]), (1.5, ps[2:])):
@@ -205,7 +232,7 @@ def test_masked_heads_are_as_converged_as_the_worst(rng: np.random.Generator):
     score = [Dot(*rng.normal(size=(2, 2, 2)), epsilon=e) for e in (1.0, 0.1)]
     few = Sinkhorn(max_iterations=2)
     heads = [Prefix(Attention(one, few, eye)) for one in score]
-    mu = of_queries(s)
+    mu = points_of_queries(s)
     residual = eqx.filter_jit(lambda law: law.field(0.0, mu).convergence.residual)
     parts = [float(residual(head)) for head in heads]
     assert_close(residual(Heads(stack_trees(heads))), max(parts))
@@ -215,10 +242,12 @@ def test_terms_without_attention_commute_with_a_context(
     rng: np.random.Generator,
 ):
     s, p = sides(rng), parameters(rng, 3)
-    mu, attention = of_queries(s), made("softmax", p)
+    mu, attention = points_of_queries(s), make_attention("softmax", p)
     for own in (Drift(p.Q), Perceptron(p.Q, p.K, bias=np.ones(3))):
-        inside = Cross(Sum(attention, own), of_keys(s)).field(0.0, mu)(mu.tokens)
-        outside = Sum(Cross(attention, of_keys(s)), own).field(0.0, mu)(mu.tokens)
+        inside = Cross(Sum(attention, own), points_of_keys(s)).field(0.0, mu)(mu.tokens)
+        outside = Sum(Cross(attention, points_of_keys(s)), own).field(0.0, mu)(
+            mu.tokens
+        )
         assert_close(inside, outside, scale=1.0)
 
 
@@ -229,7 +258,7 @@ def test_a_projection_inside_cross_attention_is_rejected():
         dynamics.field(0.0, mu)
 
 
-class OwnRows(AbstractCoupling):
+class RowwiseOnly(AbstractCoupling):
     """A coupling of a plugin that says nothing of two measures."""
 
     @override
@@ -239,7 +268,7 @@ class OwnRows(AbstractCoupling):
 
 def test_a_coupling_without_cross_form_is_rejected_by_name():
     mu = Points.uniform(np.eye(2))
-    attention = Attention(Dot(np.eye(2), np.eye(2)), OwnRows(), np.eye(2))
+    attention = Attention(Dot(np.eye(2), np.eye(2)), RowwiseOnly(), np.eye(2))
     with pytest.raises(UnsupportedError, match=r"`OwnRows` is not defined"):
         Cross(attention, mu).field(0.0, mu)
     assert not Cross(attention, mu).is_linearly_bounded(0.0, mu)
@@ -262,7 +291,7 @@ def test_growth_under_cross_attention_is_linear_except_exp(name: str):
     cross = Cross(attentions[name](one, one, one), Points.uniform([[1.0], [2.0]]))
     assert bool(cross.is_linearly_bounded(0.0, mu)) == BOUNDED[name]
     far = Tokens(jnp.array([[20.0], [200.0]]))
-    v = across(cross.dynamics, Points.uniform([[1.0], [2.0]]), mu, far)
+    v = cross_velocities(cross.dynamics, Points.uniform([[1.0], [2.0]]), mu, far)
     slopes = np.abs(np.asarray(v)[:, 0]) / np.asarray(far.x)[:, 0]
     assert (slopes[1] <= 1.01 * slopes[0]) == BOUNDED[name]
 
@@ -284,8 +313,8 @@ def test_attention_weights_times_keys_give_the_field(
     """At the queries and elsewhere; after even half-steps, too."""
     s, p = sides(rng, m=m), parameters(rng, 3, 2)
     places = Tokens(jnp.asarray(np.concatenate([s.x, rng.normal(size=(4, 3))])))
-    queries, keys = of_queries(s), of_keys(s)
-    attention = made(name, p)
+    queries, keys = points_of_queries(s), points_of_keys(s)
+    attention = make_attention(name, p)
     couplings = [attention.coupling]
     if name == "sinkhorn":
         couplings += [Sinkhorn(iterations=4), Sinkhorn(iterations=5)]

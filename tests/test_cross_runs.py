@@ -140,7 +140,7 @@ def stop_after_one(_: runs.Progress) -> None:
     raise KeyboardInterrupt
 
 
-def stored(path: Path) -> dict[str, bytes]:
+def stored_bytes(path: Path) -> dict[str, bytes]:
     data = runs.dataset(path)
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
@@ -164,7 +164,7 @@ def test_a_resumed_run_has_the_same_context_or_is_rejected(tokens: Path, encoder
         runs.resume(folder / "cut")
     tokens.write_bytes(bytes_before)
     runs.resume(folder / "cut")
-    assert stored(folder / "cut") == stored(folder / "whole")
+    assert stored_bytes(folder / "cut") == stored_bytes(folder / "whole")
     assert (
         runs.dataset(folder / "cut")
         .attrs["title"]

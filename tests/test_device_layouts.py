@@ -17,7 +17,7 @@ EIGHT = {
 }
 
 
-def computed(*parts: str) -> dict[str, Any]:
+def compute_on_eight_devices(*parts: str) -> dict[str, Any]:
     """What eight devices compute."""
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *parts],
@@ -31,9 +31,9 @@ def computed(*parts: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict[str, Any]:
+def deviations() -> dict[str, Any]:
     """What is measured at every call of the tests."""
-    return computed(
+    return compute_on_eight_devices(
         "velocity_deviations",
         "other_deviations",
         "flow_deviations",
@@ -43,48 +43,52 @@ def measured() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def more() -> dict[str, Any]:
+def slow_deviations() -> dict[str, Any]:
     """What takes too long for that."""
-    return computed(
+    return compute_on_eight_devices(
         "all_velocity_deviations", "more_flow_deviations", "noisy_flow_deviations"
     )
 
 
-def test_velocities_match_one_device(measured: dict[str, Any]):
-    assert {k: v for k, v in measured["velocity_deviations"].items() if v > 3e-14} == {}
+def test_velocities_match_one_device(deviations: dict[str, Any]):
+    assert {
+        k: v for k, v in deviations["velocity_deviations"].items() if v > 3e-14
+    } == {}
 
 
 @pytest.mark.slow
-def test_velocities_of_every_attention_match_one_device(more: dict[str, Any]):
-    deviations = more["all_velocity_deviations"]
+def test_velocities_of_every_attention_match_one_device(
+    slow_deviations: dict[str, Any],
+):
+    deviations = slow_deviations["all_velocity_deviations"]
     assert len(deviations) >= 12
     assert {k: v for k, v in deviations.items() if v > 3e-14} == {}
 
 
-def test_masks_heads_and_derivatives_match_one_device(measured: dict[str, Any]):
-    assert {k: v for k, v in measured["other_deviations"].items() if v > 1e-14} == {}
+def test_masks_heads_and_derivatives_match_one_device(deviations: dict[str, Any]):
+    assert {k: v for k, v in deviations["other_deviations"].items() if v > 1e-14} == {}
 
 
-def test_flows_match_one_device(measured: dict[str, Any]):
-    assert {k: v for k, v in measured["flow_deviations"].items() if v > 1e-13} == {}
+def test_flows_match_one_device(deviations: dict[str, Any]):
+    assert {k: v for k, v in deviations["flow_deviations"].items() if v > 1e-13} == {}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["more_flow_deviations", "noisy_flow_deviations"])
-def test_more_flows_match_one_device(part: str, more: dict[str, Any]):
+def test_more_flows_match_one_device(part: str, slow_deviations: dict[str, Any]):
     """Steps under noise are coarse, so that rounding changes no path."""
-    assert {k: v for k, v in more[part].items() if v > 1e-13} == {}
+    assert {k: v for k, v in slow_deviations[part].items() if v > 1e-13} == {}
 
 
-def test_a_blow_up_matches_one_device(measured: dict[str, Any]):
-    found = measured["blow_ups"]
+def test_a_blow_up_matches_one_device(deviations: dict[str, Any]):
+    found = deviations["blow_ups"]
     assert found["status"] == ["blow-up", "blow-up"]
     alone, shared = found["t_star"]
     assert abs(alone - shared) < 1e-12 < min(found["bar"])
 
 
-def test_each_device_holds_its_share_and_keys_travel(measured: dict[str, Any]):
-    found = measured["shards"]
+def test_each_device_holds_its_share_and_keys_travel(deviations: dict[str, Any]):
+    found = deviations["shards"]
     assert found["rows"] == [64, 32, 8]
     one, two, eight = found["held"]
     assert (one, one) == (2 * two, 8 * eight)

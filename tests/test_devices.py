@@ -57,7 +57,7 @@ def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
-def stored(run: Path) -> int:
+def n_stored_frames(run: Path) -> int:
     """How many frames of a run are stored."""
     with contextlib.suppress(MeanfieldError):
         return RunStore.open(run).frames
@@ -215,7 +215,7 @@ def test_a_run_resumes_with_its_number_of_processes(tmp_path: Path):
         stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
     )
-    wait_for(lambda: stored(tmp_path / "run") > 1)
+    wait_for(lambda: n_stored_frames(tmp_path / "run") > 1)
     parent.terminate()
     parent.wait(NAMED)
     done = call("resume", "run", cwd=tmp_path)
@@ -242,7 +242,7 @@ def listening(pid: int) -> set[str]:
     return {row[1].partition(":")[0] for row in rows if is_heard(row)}
 
 
-def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
+def start_run(folder: Path, processes: int) -> subprocess.Popen[str]:
     """A long run by several processes, once its first frames are stored."""
     parent = subprocess.Popen(
         [*COMMAND, "simulate", *LONG, "--out", "run", "--processes", str(processes)],
@@ -251,7 +251,7 @@ def begun(folder: Path, processes: int) -> subprocess.Popen[str]:
         stdout=subprocess.DEVNULL,
         text=True,
     )
-    wait_for(lambda: stored(folder / "run") > 1)
+    wait_for(lambda: n_stored_frames(folder / "run") > 1)
     return parent
 
 
@@ -261,7 +261,7 @@ def test_a_lost_process_is_named_and_the_run_resumes(
     processes: int, victim: int, tmp_path: Path, cli: Callable[..., CommandResult]
 ):
     """By one process less, to what this process computes alone."""
-    parent = begun(tmp_path, processes)
+    parent = start_run(tmp_path, processes)
     members = children(parent.pid)
     assert len(members) == processes
     places = set.union(*map(listening, members))
@@ -274,7 +274,7 @@ def test_a_lost_process_is_named_and_the_run_resumes(
     assert name in said
     assert "meanfield resume run --processes M" in said
     wait_for(lambda: all(map(has_ended, members)))
-    assert stored(tmp_path / "run") < 11
+    assert n_stored_frames(tmp_path / "run") < 11
     done = call("resume", "run", "--processes", str(processes - 1), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert cli("simulate", *LONG, "--out", "alone").code == 0
@@ -286,13 +286,13 @@ def test_a_lost_process_is_named_and_the_run_resumes(
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path):
-    parent = begun(tmp_path, 2)
+    parent = start_run(tmp_path, 2)
     members = children(parent.pid)
     parent.send_signal(number)
     parent.communicate(timeout=NAMED)
     assert parent.returncode in (-number, 128 + number)
     wait_for(lambda: all(map(has_ended, members)))
-    assert 1 < stored(tmp_path / "run") < 11  # ended, and not by itself
+    assert 1 < n_stored_frames(tmp_path / "run") < 11  # ended, and not by itself
 
 
 @pytest.mark.parametrize("kind", [ValueError, jax.errors.JaxRuntimeError])

@@ -354,7 +354,7 @@ def test_positions_must_be_shared(rng: np.random.Generator) -> None:
         conditional_wasserstein(early, late)
 
 
-def correlated(scale: float, mean: float, stretch: float) -> Gaussian:
+def correlated_gaussian(scale: float, mean: float, stretch: float) -> Gaussian:
     factor = scale * stretch * np.linalg.cholesky(SQUARE)
     return Gaussian(jnp.full(2, scale * mean), jnp.asarray(factor))
 
@@ -367,12 +367,12 @@ def test_distances_scale_with_the_space(rng: np.random.Generator, scale: float) 
     pairs = lambda c: (
         (wasserstein, cloud(x, c), cloud(y, c)),
         (wasserstein, cloud(x[:, :1], c), cloud(y[:, :1], c)),
-        (wasserstein, correlated(c, 0, 1), correlated(c, 1, 2)),
-        (wasserstein, cloud(x, c), correlated(c, 0, 1)),
+        (wasserstein, correlated_gaussian(c, 0, 1), correlated_gaussian(c, 1, 2)),
+        (wasserstein, cloud(x, c), correlated_gaussian(c, 0, 1)),
         (wasserstein, cloud(x[:, :1], c), Gaussian(jnp.zeros(1), c * jnp.eye(1))),
         (sliced_wasserstein, cloud(x, c), cloud(y, c)),
         (conditional_wasserstein, cloud(x, c), cloud(y, c)),
-        (moment_bound, cloud(x, c), correlated(c, 0, 1)),
+        (moment_bound, cloud(x, c), correlated_gaussian(c, 0, 1)),
     )
     unit, scaled = ([each(mu, nu) for each, mu, nu in pairs(c)] for c in (1.0, scale))
     for one, found in zip(unit, scaled, strict=True):

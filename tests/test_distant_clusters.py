@@ -31,7 +31,7 @@ def groups(rng: np.random.Generator, dtype: str, d: int = 2) -> np.ndarray:
     return np.concatenate([c + L, 0.7 * c[::-1] - L]).astype(dtype)
 
 
-def in_line(rng: np.random.Generator, dtype: str, d: int = 2) -> np.ndarray:
+def planes_of_tokens(rng: np.random.Generator, dtype: str, d: int = 2) -> np.ndarray:
     """The same, in planes across the first axis: products of keys and L are alike."""
     x = groups(rng, dtype, d)
     x[:, 0] = np.sign(x[:, 0]) * FAR[dtype]
@@ -47,7 +47,7 @@ def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return ((x.astype(float)[:, None] - y.astype(float)[None]) ** 2).sum(-1)
 
 
-def within_groups(x: np.ndarray) -> np.ndarray:
+def softmax_within_groups(x: np.ndarray) -> np.ndarray:
     """Softmax of products of tokens that lie in two planes: L² is the same in a row."""
     y, up = x[:, 1:].astype(float), x[:, 0] > 0
     other = up[:, None] != up[None]
@@ -62,7 +62,7 @@ def sinkhorn(x: np.ndarray) -> np.ndarray:
     return np.exp(s + f[:, None] + f[None]) / len(x)
 
 
-def across(found: object, x: np.ndarray, matrix: np.ndarray) -> float:
+def error_across(found: object, x: np.ndarray, matrix: np.ndarray) -> float:
     """The largest error of barycentres but along the line of the groups."""
     gap = np.asarray(found, float) - matrix @ x.astype(float)
     return float(np.abs(gap)[:, 1:].max())
@@ -82,7 +82,7 @@ def test_l2_sees_differences_within_a_group(
     """In many dimensions, too, where ordinary scores are a matrix product."""
     x = groups(rng, dtype, d)
     found = velocity("l2", Points.uniform(x))
-    assert across(found, x, softmax(-squares(x, x))) <= EXACT[dtype]
+    assert error_across(found, x, softmax(-squares(x, x))) <= EXACT[dtype]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -90,9 +90,9 @@ def test_l2_sees_differences_within_a_group(
 def test_softmax_sees_differences_within_a_group(
     dtype: str, d: int, rng: np.random.Generator
 ):
-    x = in_line(rng, dtype, d)
+    x = planes_of_tokens(rng, dtype, d)
     found = velocity("softmax", Points.uniform(x))
-    assert across(found, x, within_groups(x)) <= EXACT[dtype]
+    assert error_across(found, x, softmax_within_groups(x)) <= EXACT[dtype]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,10 @@ def test_sinkhorn_sees_differences_within_a_group(dtype: str, rng: np.random.Gen
     x = groups(rng, dtype)
     # Potentials are asked for to eps^(2/3).
     tolerance = 10 * np.finfo(dtype).eps ** (2 / 3)
-    assert across(velocity("sinkhorn", Points.uniform(x)), x, sinkhorn(x)) <= tolerance
+    assert (
+        error_across(velocity("sinkhorn", Points.uniform(x)), x, sinkhorn(x))
+        <= tolerance
+    )
 
 
 @pytest.mark.parametrize("reduction", [Dense(), Blocked(7)])
@@ -117,15 +120,15 @@ def test_every_reduction_keeps_differences_within_a_group(
     found = jax.jit(lambda mu: mu.tilted_mean(score, mu.tokens))(mu)
     hidden = place[None] > place[:, None]
     weights = softmax(np.where(hidden, -np.inf, -squares(x, x)))
-    assert across(found, x, weights) <= EXACT["float64"]
+    assert error_across(found, x, weights) <= EXACT["float64"]
 
 
 def test_attention_weights_match_the_velocities(rng: np.random.Generator):
-    one, x = jnp.eye(2), in_line(rng, "float64")
+    one, x = jnp.eye(2), planes_of_tokens(rng, "float64")
     field = attentions["softmax"](one, one, one).coupling.barycentre
     weights = lambda mu: cast(TiltedMean, field(Dot(one, one), mu)).weights()
     matrix = jax.jit(weights)(Points.uniform(x))
-    assert np.abs(matrix - within_groups(x)).max() <= EXACT["float64"]
+    assert np.abs(matrix - softmax_within_groups(x)).max() <= EXACT["float64"]
 
 
 def test_keys_far_from_queries(rng: np.random.Generator):
@@ -173,7 +176,7 @@ def test_derivatives_in_both_modes(rng: np.random.Generator):
     b[:, 0] = 0  # along the line a mean is of the size of L
     one = jnp.eye(2)
 
-    def seen(x: jax.Array) -> jax.Array:
+    def total(x: jax.Array) -> jax.Array:
         mu = Points.uniform(x, reduction=Blocked(7))
         field = attentions["l2"](one, one, one).field(0.0, mu)
         return jnp.sum(b * field(mu.tokens))
@@ -182,8 +185,8 @@ def test_derivatives_in_both_modes(rng: np.random.Generator):
     slope = -2 * ((x[:, None] - x[None]) * (u[:, None] - u[None])).sum(-1)
     slope = w * (slope - (w * slope).sum(axis=1, keepdims=True))
     expected = (b * (slope @ x + w @ u)).sum()
-    forward = jax.jit(lambda x: jax.jvp(seen, (x,), (u,))[1])(x)
-    reverse = (jax.jit(jax.grad(seen))(x) * u).sum()
+    forward = jax.jit(lambda x: jax.jvp(total, (x,), (u,))[1])(x)
+    reverse = (jax.jit(jax.grad(total))(x) * u).sum()
     # Linear in L, as the means of tokens are.
     tolerance = 100 * np.spacing(FAR["float64"])
     assert abs(forward - expected) <= tolerance

@@ -125,7 +125,9 @@ def test_divergence_gradients_of_plane_gaussians_match_differences() -> None:
     np.testing.assert_allclose(energy(mu), divergence(x, u, y, v), rtol=1e-5)
     f, _ = plan_potentials(-squares(x, y) / EPSILON, v, u)
     # The Bures gradient is ∇δE, which is affine: the difference of two barycentres.
-    weights = np.exp(f[:, None] - squares(x, y) / EPSILON + _other(x, u, y, v)[None])
+    weights = np.exp(
+        f[:, None] - squares(x, y) / EPSILON + column_potential(x, u, y, v)[None]
+    )
     across = (weights * v[None]) @ y
     own_f, own_g = plan_potentials(-squares(x, x) / EPSILON, u)
     alone = (np.exp(own_f[:, None] - squares(x, x) / EPSILON + own_g[None]) * u) @ x
@@ -137,7 +139,9 @@ def test_divergence_gradients_of_plane_gaussians_match_differences() -> None:
     np.testing.assert_allclose(-slope, velocity, atol=1e-10)
 
 
-def _other(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> np.ndarray:
+def column_potential(
+    x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray
+) -> np.ndarray:
     return plan_potentials(-squares(x, y) / EPSILON, v, u)[1]
 
 
@@ -169,7 +173,7 @@ def transport_in_decimals(x: np.ndarray, y: np.ndarray) -> Decimal:
 
 
 @eqx.filter_jit  # one program for all sizes and bandwidths
-def compiled(nu: Points, mu: Points, epsilon: Array) -> Array:
+def compiled_divergence(nu: Points, mu: Points, epsilon: Array) -> Array:
     return SinkhornDivergence(nu, epsilon)(mu)
 
 
@@ -185,7 +189,9 @@ def test_collapsed_clouds_have_a_positive_divergence(
         context.prec = 60
         alone = transport_in_decimals(x, x) + transport_in_decimals(y, y)
         expected = float(transport_in_decimals(x, y) - alone / 2)
-    found = compiled(Points.uniform(y), Points.uniform(x), jnp.asarray(np.ones(())))
+    found = compiled_divergence(
+        Points.uniform(y), Points.uniform(x), jnp.asarray(np.ones(()))
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
@@ -199,7 +205,7 @@ def test_divergence_at_small_bandwidths_is_plain_transport_or_nan(
     masses = np.full(7, 1 / 7), np.full(5, 1 / 5)
     expected = float(np.asarray(ot.emd2(*masses, squares(x, y))))
     mu, nu = Points.uniform(x), Points.uniform(y)
-    found = float(compiled(nu, mu, jnp.asarray(np.asarray(epsilon))))
+    found = float(compiled_divergence(nu, mu, jnp.asarray(np.asarray(epsilon))))
     assert np.isnan(found) or abs(found - expected) < epsilon
 
 

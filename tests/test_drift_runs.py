@@ -31,15 +31,15 @@ def perceptron(rng: np.random.Generator, width: int) -> dict[str, np.ndarray]:
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
 
 
-def fed(p: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+def perceptron_output(p: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
     return np.maximum(x @ p["W1"].T + p["b1"], 0) @ p["W2"].T + p["b2"]
 
 
-def told(p: dict[str, np.ndarray]) -> dict:
+def as_lists(p: dict[str, np.ndarray]) -> dict:
     return {name: array.tolist() for name, array in p.items()}
 
 
-def beside(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+def drift_velocities(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Tokens of a spec, and what is added to their velocities under V = 1."""
     own = runs.member(parse({"n": 5, "d": 2, "t": 4.0, **values}))
     assert isinstance(own.measure, Points)
@@ -50,14 +50,14 @@ def beside(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_drift_is_affine_or_a_perceptron(rng: np.random.Generator):
-    x, added = beside({"drift": {"M": M.tolist(), "b": B.tolist()}})
+    x, added = drift_velocities({"drift": {"M": M.tolist(), "b": B.tolist()}})
     assert_close(added, x @ M.T + B, ulps=1000)
-    x, added = beside({"drift": {"M": -0.5, "b": 2}})
+    x, added = drift_velocities({"drift": {"M": -0.5, "b": 2}})
     assert_close(added, 2 - 0.5 * x, ulps=1000)
     p = perceptron(rng, 3)
-    x, added = beside({"drift": told(p)})
-    assert_close(added, fed(p, x), ulps=1000)
-    x, added = beside({"drift": {"W1": -1, "W2": 2}})
+    x, added = drift_velocities({"drift": as_lists(p)})
+    assert_close(added, perceptron_output(p, x), ulps=1000)
+    x, added = drift_velocities({"drift": {"W1": -1, "W2": 2}})
     assert_close(added, 2 * np.maximum(-x, 0), ulps=1000)
 
 
@@ -66,27 +66,27 @@ def test_layers_have_their_own_drifts_of_either_kind(rng: np.random.Generator):
     p, wide = perceptron(rng, 2), perceptron(rng, 4)
     layers = [
         {"t": 0.0},
-        {"t": 1.0, "drift": told(p)},
-        {"t": 2.0, "drift": told(wide)},
+        {"t": 1.0, "drift": as_lists(p)},
+        {"t": 2.0, "drift": as_lists(wide)},
         {"t": 3.0, "drift": {"M": 0}},
     ]
     spec = {"drift": {"M": M.tolist()}, "layers": layers}
     for t, expected in (
         (0.5, lambda x: x @ M.T),
-        (1.5, lambda x: fed(p, x)),
-        (2.5, lambda x: fed(wide, x)),
+        (1.5, lambda x: perceptron_output(p, x)),
+        (2.5, lambda x: perceptron_output(wide, x)),
         (3.5, lambda x: 0 * x),
     ):
-        x, added = beside(spec, t)
+        x, added = drift_velocities(spec, t)
         assert_close(added, expected(x), ulps=1000, scale=1.0)
     nodes = [{"t": 0.0, "drift": {"M": 1}}, {"t": 2.0, "drift": {"M": 3, "b": 4}}]
-    x, added = beside({"layers": nodes, "depth": "interpolated"}, 1.0)
+    x, added = drift_velocities({"layers": nodes, "depth": "interpolated"}, 1.0)
     assert_close(added, 2 * x + 2, ulps=1000)
 
 
 def test_layers_share_the_drift_of_the_run():
     layers = [{"t": 0.0}, {"t": 1.0, "A": 1}]
-    x, added = beside({"drift": {"M": M.tolist()}, "layers": layers}, 1.5)
+    x, added = drift_velocities({"drift": {"M": M.tolist()}, "layers": layers}, 1.5)
     assert_close(added, x @ M.T, ulps=1000)
 
 

@@ -50,7 +50,7 @@ def affine(dynamics: AbstractDynamics, mu: AbstractMeasure) -> Affine:
     return field
 
 
-def before(n: int) -> np.ndarray:
+def causal_mask(n: int) -> np.ndarray:
     return np.tril(np.ones((n, n), bool))
 
 
@@ -63,7 +63,7 @@ def test_prefix_uses_the_restricted_measure(name: str, rng: np.random.Generator)
     """Token by token, against the reference on the tokens seen and no other."""
     c = case(rng)
     v = velocities(Prefix(c.attention(name)), c.points())
-    expected = masked_velocity(name, c.p, c.x, c.w, before(len(c.x)))
+    expected = masked_velocity(name, c.p, c.x, c.w, causal_mask(len(c.x)))
     assert_close(v, expected, ulps=ULPS.get(name, 300), scale=1.0)
 
 
@@ -157,7 +157,7 @@ def test_a_token_that_sees_nothing_has_no_offset_either(
     moves = Attention(bare.score, bare.coupling, bare.value, jnp.asarray(offset))
     w = np.array([0.0, 0.0, 0.25, 0.75])
     mu = Points.weighted(c.x, w, position=np.linspace(0, 1, 4))
-    expected = masked_velocity(name, c.p, c.x, w, before(4))
+    expected = masked_velocity(name, c.p, c.x, w, causal_mask(4))
     expected[2:] += offset
     assert_close(velocities(Prefix(moves), mu), expected, ulps=SOLVED)
 
@@ -232,7 +232,7 @@ def test_prefix_flows(rng: np.random.Generator):
         whole = flow(prefix, c.points(), [0.0, 0.2], stepping=fixed(0.1))
         x, w = c.x[:3], c.w[:3]
         for _ in range(2):
-            x = x + 0.1 * masked_velocity(name, c.p, x, w, before(3))
+            x = x + 0.1 * masked_velocity(name, c.p, x, w, causal_mask(3))
         assert whole.status == Status.FINISHED
         assert_close(whole.last[:3], x, ulps=SOLVED)
 
@@ -335,13 +335,15 @@ def test_different_dynamics_cannot_be_stacked(rng: np.random.Generator):
 # Depth
 
 
-def layered(rng: np.random.Generator) -> tuple[Case, list[Attention], AbstractDynamics]:
+def make_layers(
+    rng: np.random.Generator,
+) -> tuple[Case, list[Attention], AbstractDynamics]:
     each = members(rng, "softmax")
     return case(rng), each, stack_trees(each)
 
 
 def test_each_layer_acts_on_its_interval(rng: np.random.Generator):
-    c, each, stack = layered(rng)
+    c, each, stack = make_layers(rng)
     layers = Layers([0.0, 1.0, 1.5, 4.0], stack)
     for t, index in [(-1, 0), (0, 0), (0.99, 0), (1, 1), (1.5, 2), (4, 2), (9, 2)]:
         got = velocities(layers, c.points(), float(t))
@@ -350,7 +352,7 @@ def test_each_layer_acts_on_its_interval(rng: np.random.Generator):
 
 
 def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
-    c, each, stack = layered(rng)
+    c, each, stack = make_layers(rng)
     between = Interpolated([0.0, 1.0, 3.0], stack)
     blends = [
         (-1, 0, 0, 0),
@@ -368,7 +370,7 @@ def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
 
 def test_depth_composes_with_everything(rng: np.random.Generator):
     """Layers of heads, and a sum with them, keep their jumps."""
-    c, each, _ = layered(rng)
+    c, each, _ = make_layers(rng)
     heads = [Heads(stack_trees(each[:2])), Heads(stack_trees(each[1:]))]
     layers = Layers([0.0, 1.0, 2.0], stack_trees(heads))
     assert_close(Sum(layers, each[0]).jumps, [1.0])
@@ -379,7 +381,7 @@ def test_depth_composes_with_everything(rng: np.random.Generator):
 
 
 def test_depths_that_do_not_fit_are_rejected(rng: np.random.Generator):
-    _, _, stack = layered(rng)
+    _, _, stack = make_layers(rng)
     for refused in (
         lambda: Layers([0.0, 1.0], stack),
         lambda: Layers([0.0, 2.0, 1.0, 3.0], stack),

@@ -40,7 +40,7 @@ from meanfield.theorems.reference.measures import hermite_nodes as nodes
 from meanfield.tokens import Tokens
 
 
-def with_excluded(c: Case) -> tuple[Points, np.ndarray]:
+def add_excluded_token(c: Case) -> tuple[Points, np.ndarray]:
     """The tokens of `c` with one more that counts for nothing, far away."""
     x = np.concatenate([c.x, 1e3 * np.ones((1, c.d))])
     mu = Points.weighted(jnp.asarray(x), jnp.asarray(np.append(c.w, 0.0)))
@@ -57,7 +57,7 @@ def test_energies_of_points_are_sums_over_pairs(
     assert_close(value(energy, c.points()), expected, ulps=200, scale=1.0)
     blocked = value(energy, c.points(Blocked(3)))
     assert_close(blocked, expected, ulps=200, scale=1.0)
-    assert_close(value(energy, with_excluded(c)[0]), expected, ulps=200, scale=1.0)
+    assert_close(value(energy, add_excluded_token(c)[0]), expected, ulps=200, scale=1.0)
 
 
 def test_the_sinkhorn_energy_matches_the_plan_of_pot(
@@ -106,7 +106,7 @@ def test_variations_elsewhere_are_integrals_against_the_measure(
         expected = np.log(np.exp(seen + g) @ c.w) + np.log(np.exp(seeing + f) @ c.w)
     else:
         expected = np.exp(seen) @ c.w + np.exp(seeing) @ c.w
-    mu, _ = with_excluded(c)
+    mu, _ = add_excluded_token(c)
     for measure in (c.points(), c.points(Blocked(4)), mu):
         got = variation(energy, measure, c.queries())
         constant = got[0] - expected[0] / 2 if kind == "sinkhorn" else 0.0
@@ -173,7 +173,7 @@ def test_potentials_are_weighted_sums(rng: np.random.Generator) -> None:
     quadratic = QuadraticPotential(H, centre)
     values = [(z - centre) @ H @ (z - centre) / 2 for z in c.x]
     singular = Potential(lambda x: 1 / jnp.sum(x**2))  # infinite at the origin
-    mu, _ = with_excluded(c)
+    mu, _ = add_excluded_token(c)
     assert_close(quadratic(mu), c.w @ values, scale=1.0)
     assert_close(singular(mu), c.w @ (1 / np.sum(c.x**2, axis=1)))
     slope = jax.grad(lambda x: singular(mu.replace_coordinates(x)))(mu.tokens.x)

@@ -193,14 +193,14 @@ def test_the_steepest_rate_matches_gaussians_in_their_gradient_flow(
 
     rates = mu.transport(GradientFlow(energy).field(0.0, mu))
 
-    def after(sign: float) -> float:
+    def value_after(sign: float) -> float:
         mean, factor = (
             np.asarray(part + sign * h * rate)
             for part, rate in zip(mu.coordinates, rates, strict=True)
         )
         return value(*nodes(mean, factor, 12))
 
-    change = (after(1.0) - after(-1.0)) / (2 * h)
+    change = (value_after(1.0) - value_after(-1.0)) / (2 * h)
     assert abs(float(steepest_rate(energy, mu)) / change - 1) < 1e-5  # h²
 
 

@@ -112,7 +112,7 @@ def test_the_interaction_is_infinite_where_its_integral_is() -> None:
     a = 0.6
     energy = Interaction(Dot([[a]], [[1.0]]))
 
-    def at(s: float) -> float:
+    def value_at(s: float) -> float:
         return float(energy(Gaussian.from_moments([0.3], [[s]])))
 
     s = 0.9 / a
@@ -120,9 +120,9 @@ def test_the_interaction_is_infinite_where_its_integral_is() -> None:
         a * x * y - ((x - 0.3) ** 2 + (y - 0.3) ** 2) / (2 * s)
     )
     integral = dblquad(integrand, -60, 60, -60, 60, epsabs=1e-10)[0]
-    assert abs(at(s) / (integral / (2 * np.pi * s) / 2) - 1) < 1e-8
-    assert at(1.2 / a) == np.inf
-    assert at(1.0 / a) == np.inf
+    assert abs(value_at(s) / (integral / (2 * np.pi * s) / 2) - 1) < 1e-8
+    assert value_at(1.2 / a) == np.inf
+    assert value_at(1.0 / a) == np.inf
 
 
 @pytest.mark.parametrize("s", [1e-6, 1.0, 1e6, 1e15])
@@ -163,12 +163,17 @@ def test_energy_gradients_on_gaussians_match_differences(
     h = 1e-3
     Z, direction = rng.normal(size=(2, 2)) / 4, rng.normal(size=2)
 
-    def along(t: float) -> float:
+    def value_along(t: float) -> float:
         moved = square_root(Y @ Y.T + t * Z @ Z.T)
         return energy_of_nodes(kind, p, *nodes(alpha + t * direction, moved, 16))
 
     # The third-order one-sided difference of a function of t ≥ 0.
-    difference = -11 * along(0.0) + 18 * along(h) - 9 * along(2 * h) + 2 * along(3 * h)
+    difference = (
+        -11 * value_along(0.0)
+        + 18 * value_along(h)
+        - 9 * value_along(2 * h)
+        + 2 * value_along(3 * h)
+    )
     expected = np.sum(by_covariance * (Z @ Z.T)) + by_mean @ direction
     assert abs(float(expected) - difference / (6 * h)) < 1e-8  # h³, and 1e-15/h
     assert bool(jnp.all(by_covariance == by_covariance.T))

@@ -48,13 +48,13 @@ def bimodal(x: np.ndarray) -> np.ndarray:
     return np.asarray(first) * rest / (2 * np.pi) ** ((x.shape[1] - 1) / 2)
 
 
-def on_line(cells: int, ratio: float = 1.0, half: float = 5.0) -> Grid:
+def grid_on_line(cells: int, ratio: float = 1.0, half: float = 5.0) -> Grid:
     return Grid.from_function(
         [edges.graded_edges(-half, half, cells, ratio=ratio)], bimodal, box=FixedBox()
     )
 
 
-def in_plane(cells: int) -> Grid:
+def grid_in_plane(cells: int) -> Grid:
     axes = [edges.even_edges(-4.5, 4.5, cells), edges.even_edges(-6.0, 6.0, cells)]
     return Grid.from_function(axes, bimodal)
 
@@ -74,27 +74,28 @@ def value(energy: AbstractEnergy, mu: Grid) -> Array:
     return energy(mu)
 
 
-def slopes(errors: list[float]) -> np.ndarray:
+def orders(errors: list[float]) -> np.ndarray:
     """The observed orders, from one doubling of the cells to the next."""
     return np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
 
 
 @pytest.mark.parametrize("ratio", [1.0, 4.0])
 def test_the_entropy_of_a_density_is_of_second_order_or_better(ratio: float) -> None:
-    def along(x: float) -> float:
+    def integrand(x: float) -> float:
         rho = float(bimodal(np.array([[x]]))[0])
         return rho * np.log(rho)
 
-    exact = quad(along, -5, 5, epsabs=1e-13, epsrel=1e-13, limit=200)[0]
+    exact = quad(integrand, -5, 5, epsabs=1e-13, epsrel=1e-13, limit=200)[0]
     errors = [
-        abs(float(value(Entropy(), on_line(n, ratio))) - exact) for n in (50, 100, 200)
+        abs(float(value(Entropy(), grid_on_line(n, ratio))) - exact)
+        for n in (50, 100, 200)
     ]
-    assert np.all(slopes(errors) >= 2)
+    assert np.all(orders(errors) >= 2)
     assert errors[-1] < 1e-6
 
 
 def test_the_entropy_of_layers_is_the_mean_of_that_of_their_laws() -> None:
-    one = on_line(60)
+    one = grid_on_line(60)
     shares = np.array([0.2, 0.5, 0.3])
     layers = Grid.from_density(
         [one.edges[0]],
@@ -113,7 +114,7 @@ def test_energies_of_pairs_match_the_density(name: str, d: int) -> None:
     x, w = quadrature(d) if d == 1 else _coarse()
     expected = energy_of_nodes(name, p, x, w)
     energy = energies[name](p.Q, p.K, p.V, epsilon=p.epsilon)
-    found = value(energy, on_line(160) if d == 1 else in_plane(48))
+    found = value(energy, grid_on_line(160) if d == 1 else grid_in_plane(48))
     # h⁴ of a mode of deviation 0.35, in cells of 0.06 and of 0.19.
     np.testing.assert_allclose(found, expected, rtol=1e-6 if d == 1 else 3e-4)
 
@@ -131,7 +132,7 @@ def _coarse() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.slow_cases("2")
 @pytest.mark.parametrize("d", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_variation_of_the_entropy_is_the_log_density(d: int) -> None:
-    mu = on_line(200) if d == 1 else in_plane(100)
+    mu = grid_on_line(200) if d == 1 else grid_in_plane(100)
     x = np.random.default_rng(3).uniform(-1.5, 1.5, (40, d))
     rho = lambda x: np.log(bimodal(x))
     step = 1e-5
@@ -151,7 +152,7 @@ def test_the_variation_of_the_entropy_is_the_log_density(d: int) -> None:
 @pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["interaction", "interaction-l2", "sinkhorn"])
 def test_energies_change_by_their_first_variation(name: str) -> None:
-    mu = on_line(80)
+    mu = grid_on_line(80)
     energy = energies[name](A1, np.eye(1), np.eye(1), epsilon=1.0)
     masses = mu.state.masses
     nu = masses * jnp.sin(mu.points().tokens.x[:, 0])[None]
@@ -174,7 +175,7 @@ TIMES = jnp.linspace(0, 0.4, 9)
 
 
 @eqx.filter_jit
-def recorded(
+def recorded_energies(
     energy: AbstractEnergy, path: Trajectory, attention: eqx.Module, name: str
 ) -> tuple[Array, Array]:
     """Energies of the frames, and −∫∇δE·D∇δE dμ by the metric's own weights."""
@@ -202,20 +203,20 @@ def test_energies_decrease_at_the_squared_gradient_norm(name: str) -> None:
     energy = DESCENTS[name][1]()
     gaps = []
     for cells in (60, 120):
-        path = flow(attention, on_line(cells, half=4.5), TIMES)
-        E, rate = map(np.asarray, recorded(energy, path, attention, name))
+        path = flow(attention, grid_on_line(cells, half=4.5), TIMES)
+        E, rate = map(np.asarray, recorded_energies(energy, path, attention, name))
         assert np.all(np.diff(E) < 0)
         h = float(TIMES[1])  # Simpson's rule over 9 frames: an error below 1e-6
         lost = (
             h / 3 * (rate[0] + rate[-1] + 4 * rate[1::2].sum() + 2 * rate[2:-1:2].sum())
         )
         gaps.append(abs(lost - (E[-1] - E[0])) / abs(E[-1] - E[0]))
-    assert np.all(slopes(gaps) >= 1.9)  # measured: 3.0, the order of the fluxes
+    assert np.all(orders(gaps) >= 1.9)  # measured: 3.0, the order of the fluxes
     assert gaps[-1] < 3e-4
 
 
 def test_gradient_flows_on_a_grid_are_the_attention_that_follows_them() -> None:
-    mu, score = on_line(60), Dot(A1, np.eye(1))
+    mu, score = grid_on_line(60), Dot(A1, np.eye(1))
     pairs = {
         "sinkhorn": GradientFlow(SinkhornEnergy(A1, np.eye(1))),
         "softmax": GradientFlow(Interaction(score), TwistedMetric(score, np.eye(1))),
@@ -229,7 +230,7 @@ def test_gradient_flows_on_a_grid_are_the_attention_that_follows_them() -> None:
 
 @pytest.mark.slow
 def test_a_quadratic_potential_contracts_a_grid() -> None:
-    start = Grid.from_density(on_line(60).edges, on_line(60).density)
+    start = Grid.from_density(grid_on_line(60).edges, grid_on_line(60).density)
     energy = QuadraticPotential(np.array([[0.8]]), np.array([0.5]))
     final = flow(GradientFlow(energy), start, jnp.linspace(0, 0.5, 2)).final
     decay = np.exp(-0.4)

@@ -21,7 +21,7 @@ panels = pytest.mark.parametrize(
 
 
 @functools.cache
-def found(panel: str) -> Findings:
+def findings_of(panel: str) -> Findings:
     corrected = load(f"castin2025-{panel}").read_as("corrected")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(definite_values, "DRAWS", 12)
@@ -38,7 +38,7 @@ def covariances(findings: Findings) -> np.ndarray:
 @pytest.mark.slow_cases("fig4c")
 @panels
 def test_all_covariances_decay_like_one_over_t(panel: str) -> None:
-    numbers = found(panel).numbers
+    numbers = findings_of(panel).numbers
     assert numbers["endings"] == {"finished": numbers["starts"]}
     assert numbers["converged"] == numbers["starts"]
     assert numbers["blow_ups"] == 0
@@ -50,7 +50,7 @@ def test_all_covariances_decay_like_one_over_t(panel: str) -> None:
 @pytest.mark.slow
 @panels
 def test_the_corrected_value_matrix_is_definite(panel: str) -> None:
-    V = np.array(found(panel).spec["corrected"]["V"])
+    V = np.array(findings_of(panel).spec["corrected"]["V"])
     text = np.array(gaussian_entries()["V"])
     np.testing.assert_array_equal(V, V.T)
     np.testing.assert_allclose(V, text @ text.T, rtol=1e-12)
@@ -60,7 +60,7 @@ def test_the_corrected_value_matrix_is_definite(panel: str) -> None:
 
 @panels
 def test_limits_match_scipy(panel: str) -> None:
-    findings = found(panel)
+    findings = findings_of(panel)
     spec, ends = findings.spec["corrected"], covariances(findings)
     exact = integrate_covariances(linear_of(spec), ends[:, 0], spec["t"])
     gap = np.linalg.norm(ends[:, -1] - exact, axis=(1, 2))
@@ -70,7 +70,7 @@ def test_limits_match_scipy(panel: str) -> None:
 @pytest.mark.slow
 def test_softmax_stays_below_the_bound_that_follows_from_the_hypothesis() -> None:
     """tr VΣ ≤ 1 / (1 / tr VΣ₀ + λt/d), at all times, and with V = -1 it does not."""
-    findings = found("fig1a")
+    findings = findings_of("fig1a")
     spec, times = findings.spec["corrected"], findings.data["family"]["time"].values
     Q, V = np.array(spec["Q"]), np.array(spec["V"])
     low = np.min(np.linalg.eigvalsh(2 * Q.T @ Q))
@@ -90,7 +90,7 @@ def test_the_power_of_a_known_law() -> None:
     np.testing.assert_allclose(decay(times, laws), [-1, 0, 2], atol=1e-9)
 
 
-def scanned(values: dict[str, Any]) -> bool:
+def rests_by_dual_scan(values: dict[str, Any]) -> bool:
     """Whether a covariance is at rest under two heads, by the dual: no diagonal D
     has VDQ + its transpose positive.
     """
@@ -105,14 +105,14 @@ def scanned(values: dict[str, Any]) -> bool:
 def test_rest_under_two_heads_matches_the_dual_criterion() -> None:
     draws = [definite(gaussian_entries(draw)) for draw in range(60)]
     answers = [has_rest(draw, 2) for draw in draws]
-    assert answers == [scanned(draw) for draw in draws]
+    assert answers == [rests_by_dual_scan(draw) for draw in draws]
     assert 0 < sum(answers) < 60
     assert not any(has_rest(draw, 1) for draw in draws)
 
 
 def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
     """The draws 1 and 2: in SciPy, against t = 200 and the double of it."""
-    others, start = found("fig4c").numbers["others"], np.eye(2)[None] / 2
+    others, start = findings_of("fig4c").numbers["others"], np.eye(2)[None] / 2
     assert others["blow_ups"] == 0
     assert others["to_rest"] == others["to_rest_with_rest"] > 0
     assert others["to_zero"] + others["to_rest"] + others["open"] == others["draws"]
@@ -130,7 +130,7 @@ def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
 
 @pytest.mark.slow
 def test_one_head_has_no_such_rest() -> None:
-    others = found("fig1a").numbers["others"]
+    others = findings_of("fig1a").numbers["others"]
     assert others["with_rest"] == others["to_rest"] == others["blow_ups"] == 0
     assert others["to_zero"] >= 9  # the others are on their way yet
 
@@ -138,8 +138,8 @@ def test_one_head_has_no_such_rest() -> None:
 @panels
 def test_findings_are_json_and_can_be_plotted(panel: str) -> None:
     corrected = load(f"castin2025-{panel}").read_as("corrected")
-    assert_reportable(corrected, found(panel))
-    figure = corrected.draw(found(panel))
+    assert_reportable(corrected, findings_of(panel))
+    figure = corrected.draw(findings_of(panel))
     assert "V symmetric and positive definite" in str(
         [axes.get_title(loc="left") for axes in figure.axes] + [figure.get_suptitle()]
     )

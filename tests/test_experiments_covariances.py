@@ -55,7 +55,7 @@ SCRIPTS = {
 }
 
 
-def of(*panels: str) -> pytest.MarkDecorator:
+def over_panels(*panels: str) -> pytest.MarkDecorator:
     """Parametrises over panels, those of a structure on one worker."""
     group = lambda panel: pytest.mark.xdist_group(GROUPS.get(panel, "softmax"))
     late = lambda panel: [] if panel in QUICK else [pytest.mark.slow]
@@ -64,7 +64,7 @@ def of(*panels: str) -> pytest.MarkDecorator:
 
 
 @functools.cache
-def found(panel: str, size: Size) -> Findings:
+def findings_of(panel: str, size: Size) -> Findings:
     return load(f"castin2025-{panel}").compute(Case(size, "text"))
 
 
@@ -81,21 +81,21 @@ def worst_end(findings: Findings) -> float:
 
 
 @pytest.mark.slow_cases("fig2a", "fig2b", "fig2c", "fig7b")
-@of(*PANELS)
+@over_panels(*PANELS)
 def test_ends_agree_with_scipy(panel: str):
-    assert worst_end(found(panel, "quick")) < 1e-7
+    assert worst_end(findings_of(panel, "quick")) < 1e-7
 
 
 @pytest.mark.slow
-@of(*PANELS)
+@over_panels(*PANELS)
 def test_ends_of_published_size_agree_with_scipy(panel: str):
-    assert worst_end(found(panel, "paper")) < 1e-7
+    assert worst_end(findings_of(panel, "paper")) < 1e-7
 
 
-@of("fig1a", "fig2a", "fig2b", "fig4c")
+@over_panels("fig1a", "fig2a", "fig2b", "fig4c")
 def test_families_that_blow_up_do_so_in_scipy(panel: str):
     """The largest eigenvalue at 99 % of each `t*` is large, and finite."""
-    findings = found(panel, "quick")
+    findings = findings_of(panel, "quick")
     family, ends = findings.data["family"], findings.data["ends"]
     linear = linear_of(findings.spec["text"])
     assert np.all(family["status"].values == 2)
@@ -129,15 +129,15 @@ def check_steps(findings: Findings, members: range, longest: int) -> int:
 
 
 @pytest.mark.slow_cases("fig2c", "fig7b")
-@of(*PANELS)
+@over_panels(*PANELS)
 def test_findings_are_json(panel: str):
-    assert_reportable(load(f"castin2025-{panel}"), found(panel, "quick"))
+    assert_reportable(load(f"castin2025-{panel}"), findings_of(panel, "quick"))
 
 
 @pytest.mark.slow_cases("fig2c", "fig7b")
-@of(*PANELS)
+@over_panels(*PANELS)
 def test_the_code_reading_matches_the_published_loop(panel: str):
-    findings = found(panel, "quick")
+    findings = findings_of(panel, "quick")
     n = findings.numbers["starts"]
     steps = findings.data["ends"]["code_steps"].values
     shortest = np.argsort(steps)[[0, n // 2]]
@@ -148,16 +148,16 @@ def test_the_code_reading_matches_the_published_loop(panel: str):
 
 
 @pytest.mark.slow
-@of(*PANELS)
+@over_panels(*PANELS)
 def test_the_code_reading_at_published_size_matches_the_published_loop(panel: str):
-    findings = found(panel, "paper")
+    findings = findings_of(panel, "paper")
     members = range(0, findings.numbers["starts"], 40)
     assert check_steps(findings, members, 50_000) == len(members)
 
 
-@of(*PANELS)
+@over_panels(*PANELS)
 def test_steps_and_thresholds_match_the_scripts(panel: str):
-    euler = found(panel, "quick").spec["code"]["euler"]
+    euler = findings_of(panel, "quick").spec["code"]["euler"]
     assert (euler["dt"], euler["rest"], euler["bound"]) == SCRIPTS[panel]
 
 
@@ -166,12 +166,12 @@ def test_steps_and_thresholds_match_the_scripts(panel: str):
 def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
     """Three of the six that diverge, and two whose traces pass 490 and 660 and fall."""
     chosen = [9, 83, 211, 0, 24]
-    spec = dict(found("fig6b", "quick").spec["code"])
+    spec = dict(findings_of("fig6b", "quick").spec["code"])
     rule = Rule(**spec.pop("euler"))
     members = runs.start(parse({**spec, "starts": "grid:30", "t": 1.0})).members
     starts = np.stack([runs.moments_of(members[i].measure)[1] for i in chosen])
     steps = clipped_euler(members[0].dynamics, jnp.asarray(starts), rule)
-    ends, n_steps, endings = by_inverse(starts)
+    ends, n_steps, endings = inverse_script(starts)
     assert endings == ["blow-up"] * 3 + ["steady"] * 2
     assert names(steps) == endings
     np.testing.assert_array_equal(steps.n_steps, n_steps)
@@ -179,9 +179,11 @@ def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
     np.testing.assert_allclose(steps.final, ends, rtol=1e-7)
 
 
-def by_inverse(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def inverse_script(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Ends, steps and endings of starts under the script of Figure 6(b)."""
-    text = found("fig6b", "quick").spec["text"]  # whose parameters have no scale yet
+    text = findings_of("fig6b", "quick").spec[
+        "text"
+    ]  # whose parameters have no scale yet
     Q, K, V = (np.array(text[name]) for name in "QKV")
     return euler_steps_of_inverse((Q, K, V), starts, SCRIPTS["fig6b"])
 
@@ -189,9 +191,9 @@ def by_inverse(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
 @pytest.mark.slow
 @pytest.mark.xdist_group("l2")
 def test_figure_6b_ends_as_a_loop_without_factors():
-    findings = found("fig6b", "paper")
+    findings = findings_of("fig6b", "paper")
     ends = findings.data["ends"]
-    _, n_steps, endings = by_inverse(ends["start"].values)
+    _, n_steps, endings = inverse_script(ends["start"].values)
     np.testing.assert_array_equal(ends["code_steps"], n_steps)
     assert ends["code_ending"].values.tolist() == endings
     assert findings.numbers["code"]["endings"] == {"steady": 642, "blow-up": 6}
@@ -221,7 +223,7 @@ def test_limits_of_rank_one_match_the_closed_form():
 
     Softmax with A = -qq^T and V = I: the inverse moves on a line (Prop. 4.4).
     """
-    findings = found("fig1b", "quick")
+    findings = findings_of("fig1b", "quick")
     spec, ends = findings.spec["text"], findings.data["ends"]
     q = np.array(spec["Q"][0])
     inverse = np.linalg.inv(ends["start"].values) + 2 * spec["t"] * np.outer(q, q)
@@ -231,7 +233,7 @@ def test_limits_of_rank_one_match_the_closed_form():
 
 @pytest.mark.xdist_group("row")
 def test_the_second_head_of_figure_1c_is_empty_and_limits_fill_a_plane():
-    numbers = found("fig1c", "quick").numbers
+    numbers = findings_of("fig1c", "quick").numbers
     assert numbers["second_head"] == {"rows": 0, "rate": 0.0}
     assert numbers["plane"]["flatness"] < 0.01
     assert numbers["plane"]["angle"] < 0.01
@@ -239,16 +241,16 @@ def test_the_second_head_of_figure_1c_is_empty_and_limits_fill_a_plane():
 
 @pytest.mark.xdist_group("heads")
 def test_one_head_is_softmax_and_two_are_not():
-    numbers = found("fig6c", "quick").numbers
+    numbers = findings_of("fig6c", "quick").numbers
     assert numbers["one_head"]["gap"] == 0
     assert "blow-up" in numbers["one_head"]["endings"]
     assert numbers["endings"] == {"finished": numbers["starts"]}
 
 
-@of("fig2c", "fig7b")
+@over_panels("fig2c", "fig7b")
 def test_exponential_growth_is_no_blow_up(panel: str):
     """L2 with invertible K, and Sinkhorn, are global: ERRATA C11 and N1."""
-    numbers = found(panel, "quick").numbers
+    numbers = findings_of(panel, "quick").numbers
     assert numbers["endings"] == {"finished": numbers["starts"]}
     against = numbers["code_against_exact"]
     assert against["diverged"] == numbers["starts"]

@@ -54,7 +54,9 @@ def orbits(draw: flows.Draw) -> list[Orbit]:
 
 
 @pytest.fixture(scope="module", params=FIGURES)
-def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+def experiment_and_findings(
+    request: pytest.FixtureRequest,
+) -> tuple[Experiment, Findings]:
     experiment = load(request.param).read_as("iid")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(counts.SIZES, "quick", ((3,), N))
@@ -104,8 +106,13 @@ def test_l2_grows_exponentially_at_most() -> None:
     assert np.all(np.isnan(exact.t_star))
 
 
-def test_every_sample_is_counted_once(found: tuple[Experiment, Findings]) -> None:
-    numbers, data = found[1].numbers["all"], found[1].data["ranks"]
+def test_every_sample_is_counted_once(
+    experiment_and_findings: tuple[Experiment, Findings],
+) -> None:
+    numbers, data = (
+        experiment_and_findings[1].numbers["all"],
+        experiment_and_findings[1].data["ranks"],
+    )
     endings = ("settled", "blow_ups", "outgrown", "open")
     assert sum(numbers[name] for name in endings) == N
     bars = [data["solved"].sum(), data["grow"].sum(), data["open"].sum()]
@@ -115,9 +122,9 @@ def test_every_sample_is_counted_once(found: tuple[Experiment, Findings]) -> Non
 
 
 def test_findings_are_json_and_can_be_plotted(
-    found: tuple[Experiment, Findings],
+    experiment_and_findings: tuple[Experiment, Findings],
 ) -> None:
-    experiment, findings = found
+    experiment, findings = experiment_and_findings
     assert_reportable(experiment, findings)
     figure = experiment.draw(findings)
     assert [axes.get_title(loc="left") for axes in figure.axes] == [

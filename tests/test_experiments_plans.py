@@ -33,7 +33,9 @@ WORDS = PASSAGE[:60]
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+def experiment_and_findings(
+    request: pytest.FixtureRequest,
+) -> tuple[Experiment, Findings]:
     return quick(request.param)
 
 
@@ -198,15 +200,17 @@ def test_a_missing_model_is_a_one_line_error(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.slow_cases("sander2022-fig2", "shahbazi2025-fig2")
 def test_findings_are_json(
-    found: tuple[Experiment, Findings],
+    experiment_and_findings: tuple[Experiment, Findings],
 ) -> None:
-    experiment, findings = found
+    experiment, findings = experiment_and_findings
     assert_reportable(experiment, findings)
 
 
 @pytest.mark.slow_cases("shahbazi2025-fig2", "sander2022-fig2")
-def test_panels_have_titles_and_labels(found: tuple[Experiment, Findings]) -> None:
-    experiment, findings = found
+def test_panels_have_titles_and_labels(
+    experiment_and_findings: tuple[Experiment, Findings],
+) -> None:
+    experiment, findings = experiment_and_findings
     figure = experiment.draw(findings)
     assert len(figure.axes) >= 6
     assert all(axes.get_title(loc="left") for axes in figure.axes)

@@ -25,7 +25,7 @@ def rate(attention: str, Q: np.ndarray, V: np.ndarray, S: np.ndarray) -> np.ndar
     return half + half.T
 
 
-def integrated(
+def integrate(
     attention: str, Q: np.ndarray, V: np.ndarray, S0: np.ndarray, t: float
 ) -> np.ndarray:
     """The covariance itself, in logarithmic time, by SciPy."""
@@ -57,7 +57,7 @@ def test_limit_matches_scipy(attention: str, d: int):
         S0, N = draw.covariances[i], np.linalg.svd(draw.Q[i])[2][d // 2 :].T
         middle = np.linalg.inv(N.T @ np.linalg.inv(S0) @ N)
         left = [
-            np.linalg.norm(integrated(attention, draw.Q[i], np.eye(d), S0, t) - limit)
+            np.linalg.norm(integrate(attention, draw.Q[i], np.eye(d), S0, t) - limit)
             for limit in [N @ middle @ N.T]
             for t in (1e3, 4e3)
         ]
@@ -81,7 +81,7 @@ def test_solution_matches_scipy_and_conserves_the_inverse(
     assert found.endings == ["finished", "finished"]
     for i in range(2):
         V, S0 = draw.values[i], draw.covariances[i]
-        S = integrated(attention, draw.Q[i], V, S0, 100.0)
+        S = integrate(attention, draw.Q[i], V, S0, 100.0)
         Y = found.factors[i, -1]
         np.testing.assert_allclose(Y @ Y.T, S, atol=1e-6)  # steps to 1e-8, stretched
         N = np.linalg.svd(draw.Q[i])[2][2:].T
@@ -156,7 +156,9 @@ def test_draws_are_prefixes_and_independent():
         pytest.param("castin2025-fig8", marks=pytest.mark.slow),
     ],
 )
-def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
+def experiment_and_findings(
+    request: pytest.FixtureRequest,
+) -> tuple[Experiment, Findings]:
     experiment = load(request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(counts.SIZES, "quick", ((3,), 6))
@@ -164,9 +166,11 @@ def found(request: pytest.FixtureRequest) -> tuple[Experiment, Findings]:
 
 
 @pytest.mark.slow
-def test_every_limit_has_the_rank_of_the_kernel(found: tuple[Experiment, Findings]):
+def test_every_limit_has_the_rank_of_the_kernel(
+    experiment_and_findings: tuple[Experiment, Findings],
+):
     for value in ("identity", "random"):
-        numbers = found[1].numbers[value]
+        numbers = experiment_and_findings[1].numbers[value]
         assert numbers["at_bound"] == numbers["samples"] == 6
         assert numbers["blow_ups"] == numbers["diverged_and_real"] == 0
         assert numbers["rise"] <= 1e-8  # the tolerance of a step
@@ -176,25 +180,27 @@ def test_every_limit_has_the_rank_of_the_kernel(found: tuple[Experiment, Finding
 
 
 @pytest.mark.slow
-def test_histograms_count_every_sample(found: tuple[Experiment, Findings]):
-    ranks = found[1].data["ranks"]
+def test_histograms_count_every_sample(
+    experiment_and_findings: tuple[Experiment, Findings],
+):
+    ranks = experiment_and_findings[1].data["ranks"]
     assert np.all(ranks["exact"].sum("rank") == ranks["samples"])
     theirs = ranks["kept"].sum("rank") + ranks["over"].sum("rank") + ranks["diverged"]
     assert np.all(theirs == ranks["samples"])
 
 
 def test_findings_are_json(
-    found: tuple[Experiment, Findings],
+    experiment_and_findings: tuple[Experiment, Findings],
 ):
-    experiment, findings = found
+    experiment, findings = experiment_and_findings
     assert_reportable(experiment, findings)
 
 
 @pytest.mark.parametrize(("reading", "panels"), [("text", 3), ("code", 2)])
 def test_panels_have_titles_and_labels(
-    found: tuple[Experiment, Findings], reading: str, panels: int
+    experiment_and_findings: tuple[Experiment, Findings], reading: str, panels: int
 ):
-    experiment, findings = found
+    experiment, findings = experiment_and_findings
     numbers = {**findings.numbers, "reading": reading}
     figure = experiment.draw(Findings(findings.spec, numbers, findings.data))
     assert len(figure.axes) == panels

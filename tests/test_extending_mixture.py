@@ -155,11 +155,11 @@ def test_the_rate_of_an_energy_matches_the_components(rng: np.random.Generator):
     energy = energies["interaction"](*map(jnp.asarray, ([[0.4]], [[1.0]], [[-1.0]])))
     h, rates = 1e-5, mu.transport(field)
 
-    def after(s: float) -> float:
+    def energy_after(s: float) -> float:
         pairs = zip(mu.coordinates, rates, strict=True)
         return float(energy(mu.replace_coordinates(tuple(y + s * v for y, v in pairs))))
 
-    slope = (after(h) - after(-h)) / (2 * h)
+    slope = (energy_after(h) - energy_after(-h)) / (2 * h)
     of_nodes = float(dissipation(energy, mu.points, field))
     assert abs(of_nodes / slope - 1) > 1e-3
     assert abs(float(dissipation(energy, mu, field)) / slope - 1) < 1e-7

@@ -23,7 +23,7 @@ TITLE = "A representation"
 
 
 @pytest.fixture
-def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def clear_registries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """What was registered is gone, as it is from a new process."""
     named = kinds, measures, representations
     before = [dict(registry.items()) for registry in named]
@@ -37,7 +37,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return forgetting
 
 
-def refused(cli: CLI, *arguments: str) -> str:
+def error_line(cli: CLI, *arguments: str) -> str:
     """The one line of a command that says what is missing."""
     finished = cli(*arguments)
     assert finished.code in (2, 3)
@@ -53,12 +53,12 @@ def files(run: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_the_page_moves_a_mixture(
-    page: CLI, forget: Callable[[], None], tmp_path: Path
+    page: CLI, clear_registries: Callable[[], None], tmp_path: Path
 ):
     listed, simulated, shown, plotted, moved, exported, *_ = commands(TITLE)
     assert "weighted Gaussians" in run_command(page, listed)
-    forget()
-    assert "--plugin" in refused(page, *simulated[: simulated.index("--plugin")])
+    clear_registries()
+    assert "--plugin" in error_line(page, *simulated[: simulated.index("--plugin")])
     report = json.loads(run_command(page, [*simulated, "--json"]))
     frames = RunStore.open(tmp_path / "clumps.zarr").dataset()
     w, m, Y = (frames[name].values for name in ("share", "means", "factors"))
@@ -68,20 +68,20 @@ def test_the_page_moves_a_mixture(
     np.testing.assert_allclose(report["mean"], mean, rtol=1e-5)
     np.testing.assert_allclose(report["covariance"], covariance, atol=1e-5)
     assert "by projection" in report["approximation"]
-    forget()
-    assert "--plugin" in refused(page, *shown[:2])
+    clear_registries()
+    assert "--plugin" in error_line(page, *shown[:2])
     assert "mixture" in run_command(page, shown)
-    forget()
-    assert "--plugin" in refused(page, *exported[:3])
+    clear_registries()
+    assert "--plugin" in error_line(page, *exported[:3])
     run_command(page, exported)
     table = np.genfromtxt(tmp_path / "clumps.csv", delimiter=",", names=True)
     np.testing.assert_allclose(table["mean0"][-1], report["mean"][0], rtol=1e-12)
     cells = [table[f"cov{i}{j}"][-1] for i in (0, 1) for j in (0, 1)]
     np.testing.assert_allclose(cells, np.ravel(report["covariance"]), rtol=1e-10)
-    forget()
+    clear_registries()
     run_command(page, plotted)
     assert (tmp_path / "clumps-tokens.png").stat().st_size > 0
-    forget()
+    clear_registries()
     run_command(page, moved)
     with Image.open(tmp_path / "clumps.gif") as movie:
         shown = {frame.tobytes() for frame in ImageSequence.Iterator(movie)}
@@ -90,14 +90,14 @@ def test_the_page_moves_a_mixture(
     copy.write_bytes((tmp_path / PLUGIN[1]).read_bytes())
     (tmp_path / "docs").unlink()
     for command in ("plot", "animate", "resume"):
-        forget()
-        assert "`mixture.py`" in refused(page, command, "clumps.zarr")
+        clear_registries()
+        assert "`mixture.py`" in error_line(page, command, "clumps.zarr")
         run_command(page, [command, "clumps.zarr", "--plugin", "copy.py"])
 
 
 @pytest.mark.slow
 def test_a_resumed_mixture_has_the_same_bytes(
-    page: CLI, forget: Callable[[], None], tmp_path: Path
+    page: CLI, clear_registries: Callable[[], None], tmp_path: Path
 ):
     plugins = [Path(str(load_example("mixture").__file__))]
     keys = {"measure": "mixture", "init": "mixture", "A": -1.0, "t": 0.5, "frames": 5}
@@ -110,22 +110,22 @@ def test_a_resumed_mixture_has_the_same_bytes(
     with pytest.raises(KeyboardInterrupt):
         runs.execute(spec, out=tmp_path / "cut", plugins=plugins, report=stop)
     assert RunStore.open(tmp_path / "cut").frames == 3
-    forget()
+    clear_registries()
     run_command(page, ["resume", "cut"])
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
     begun = ("simulate", "--from", "whole", "--t", "0.6", "--dry-run", "--measure")
-    assert "holds a mixture of" in refused(page, *begun, "points", *PLUGIN)
+    assert "holds a mixture of" in error_line(page, *begun, "points", *PLUGIN)
     run_command(page, [*begun, "gaussian", *PLUGIN])
-    forget()
-    assert "--plugin" in refused(page, *begun, "gaussian")
+    clear_registries()
+    assert "--plugin" in error_line(page, *begun, "gaussian")
 
 
 @pytest.mark.slow
 def test_the_page_compares_a_mixture_with_tokens(
-    page: CLI, forget: Callable[[], None], tmp_path: Path
+    page: CLI, clear_registries: Callable[[], None], tmp_path: Path
 ):
     compared = commands(TITLE)[6]
-    assert "--plugin" in refused(page, *compared[: compared.index("--plugin")])
+    assert "--plugin" in error_line(page, *compared[: compared.index("--plugin")])
     found = json.loads(run_command(page, [*compared, "--json"]))
     (pair,) = found["pairs"]
     assert pair["parting"] is None
@@ -137,12 +137,12 @@ def test_the_page_compares_a_mixture_with_tokens(
 
 @pytest.mark.slow
 def test_the_page_sweeps_over_measures(
-    page: CLI, forget: Callable[[], None], tmp_path: Path
+    page: CLI, clear_registries: Callable[[], None], tmp_path: Path
 ):
     """One component under softmax is the Gaussian, whose flow is known."""
     swept = commands(TITLE)[7]
     without = swept[: swept.index("--plugin")]
-    assert "--plugin" in refused(page, *without, "--out=alone")
+    assert "--plugin" in error_line(page, *without, "--out=alone")
     assert json.loads(run_command(page, [*swept, "--json"]))["endings"] == {
         "finished": 2
     }
@@ -153,10 +153,10 @@ def test_the_page_sweeps_over_measures(
         np.testing.assert_allclose(*table[name], rtol=1e-6)
     variance = 1 / (2 + 2 * 0.5)  # Σ' = −2Σ²
     np.testing.assert_allclose(table["cov00"], variance, rtol=1e-6)
-    forget()
+    clear_registries()
     joined = page("sweep", "alone")
     assert joined.code == 0
     assert "plugin: " in joined.err
-    forget()
+    clear_registries()
     run_command(page, ["plot", "alone"])
     assert (tmp_path / "alone-phase.png").stat().st_size > 0

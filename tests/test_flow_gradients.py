@@ -40,7 +40,7 @@ def assert_gradient(fn: Callable, at: Array, *, h: float = 1e-4) -> None:
 WEIGHTS = jnp.array([[0.3, -1.0], [0.7, 0.2]])
 
 
-def seen(mu: Points | Gaussian) -> Array:
+def moment_sum(mu: Points | Gaussian) -> Array:
     """A number that sees mean and covariance."""
     return jnp.sum(WEIGHTS * mu.covariance) + mu.mean[0] - 2 * mu.mean[1]
 
@@ -60,7 +60,7 @@ def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
         attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
         Sigma = (both[2:] + both[2:].T) / 2
         mu = Gaussian.from_moments(jnp.array([0.3, -0.2]), Sigma)
-        return seen(flow(attention, mu, jnp.array([0.0, 0.3])).final)
+        return moment_sum(flow(attention, mu, jnp.array([0.0, 0.3])).final)
 
     assert_gradient(end, jnp.concatenate([score_matrix(rng), jnp.eye(2)]))
 
@@ -75,7 +75,7 @@ def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator)
 
     def end(Y: Array) -> Array:
         mu = Gaussian(jnp.array([0.3, -0.2]), Y)
-        return seen(flow(attention, mu, jnp.array([0.0, 0.3])).final)
+        return moment_sum(flow(attention, mu, jnp.array([0.0, 0.3])).final)
 
     assert_gradient(end, jnp.array([[1.0, 0.0], [0.5, 0.0]]))
 
@@ -89,7 +89,7 @@ def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
     def end(both: Array) -> Array:
         attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
         cloud = Points.uniform(both[2:])
-        return seen(flow(attention, cloud, jnp.array([0.0, 0.3])).final)
+        return moment_sum(flow(attention, cloud, jnp.array([0.0, 0.3])).final)
 
     assert_gradient(end, jnp.concatenate([A, x]))
 
@@ -102,7 +102,7 @@ def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
     times = jnp.array([0.0, 0.3])
     along = jnp.ones((2, 2))
     end = lambda adjoint: (
-        lambda A: seen(flow(make(A), mu, times, adjoint=adjoint).final)
+        lambda A: moment_sum(flow(make(A), mu, times, adjoint=adjoint).final)
     )
     forward = jax.jit(lambda A: jax.jvp(end(ForwardMode()), (A,), (along,))[1])
     reverse = jax.jit(jax.grad(end(None)))

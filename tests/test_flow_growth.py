@@ -133,7 +133,7 @@ class Mean(AbstractCoupling):
         return Affine(jnp.zeros((d, d)), mu.mean)
 
 
-def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
+def _boundedness_cases() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
     tokens = Points.uniform(np.ones((2, 2)), position=[0.0, 1.0])
     normal = Gaussian.from_moments(np.zeros(2), EYE)
     of = lambda name, K=EYE: attentions[name](EYE, K, EYE)
@@ -182,9 +182,9 @@ def _bounded() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
     }
 
 
-@pytest.mark.parametrize("name", _bounded())
+@pytest.mark.parametrize("name", _boundedness_cases())
 def test_linear_bounds_are_claimed_where_they_are_proven_and_nowhere_else(name: str):
-    dynamics, mu, expected = _bounded()[name]
+    dynamics, mu, expected = _boundedness_cases()[name]
     assert bool(dynamics.is_linearly_bounded(0.5, mu)) is expected
 
 

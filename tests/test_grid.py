@@ -32,7 +32,7 @@ def swing(t: jax.Array, x: jax.Array) -> jax.Array:
     return (1 + jnp.cos(3 * t) / 2) * jnp.sin(x)
 
 
-def swung(t: float, x: np.ndarray) -> np.ndarray:
+def inverse_swing(t: float, x: np.ndarray) -> np.ndarray:
     """Where `swing` has brought x from: tan(x/2) grows by e to its integral."""
     return 2 * np.arctan(np.tan(x / 2) * np.exp(-t - np.sin(3 * t) / 6))
 
@@ -49,13 +49,13 @@ def test_a_prescribed_flow_converges_at_second_order(
         edges = make(-np.pi, np.pi, n)
         start = line(law, edges, box=FixedBox())
         end = flow(PrescribedVelocity(swing), start, np.array([0, t])).final
-        exact = masses_of(lambda x: law(swung(t, x)), edges)
+        exact = masses_of(lambda x: law(inverse_swing(t, x)), edges)
         gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
     assert gaps[1] < 2e-5
     assert np.log2(gaps[0] / gaps[1]) > 1.9
 
 
-def turned(t: jax.Array, x: jax.Array) -> jax.Array:
+def rotation(t: jax.Array, x: jax.Array) -> jax.Array:
     del t
     return jnp.stack([-x[:, 1], x[:, 0]], axis=1) - 0.3 * x
 
@@ -70,7 +70,7 @@ def test_a_plane_flow_converges_at_second_order() -> None:
     for n in (64, 128):
         edges = [even_edges(-4, 4, n), graded_edges(-4, 4, n, ratio=2)]
         mu = Grid.from_function(edges, lambda x: scale * start(x), box=FixedBox())
-        end = flow(PrescribedVelocity(turned), mu, np.array([0, t])).final
+        end = flow(PrescribedVelocity(rotation), mu, np.array([0, t])).final
         moved = lambda x: scale * np.linalg.det(back) * start(x @ back.T)
         areas = np.multiply.outer(*(np.diff(e) for e in edges))
         exact = averages(moved, edges) * areas

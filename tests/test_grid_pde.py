@@ -37,7 +37,7 @@ class NoisyAttention(pde.PDEBase):
         return KAPPA * state.laplace(ends) - flux.gradient(ends)[0]
 
 
-def by_differences(cells: int) -> np.ndarray:
+def solve_by_differences(cells: int) -> np.ndarray:
     grid = pde.CartesianGrid([[-REACH, REACH]], cells)
     start = pde.ScalarField(grid, bumps(grid.cell_coords))
     how = {"solver": "scipy", "method": "LSODA", "rtol": 1e-9, "atol": 1e-12}
@@ -56,7 +56,7 @@ def test_noisy_attention_matches_py_pde() -> None:
     found = flow(attention, grid, np.array([0.0, T]), noise=Isotropic(KAPPA)).final
     ours = np.asarray(found.density)
     h = 2 * REACH / cells
-    coarse, fine = by_differences(cells), by_differences(3 * cells)
+    coarse, fine = solve_by_differences(cells), solve_by_differences(3 * cells)
     # On cells a third as wide, the error of second order is a ninth.
     exact = (9 * fine.reshape(-1, 3).mean(axis=1) - coarse) / 8
     gap = lambda other: float(np.sum(np.abs(ours - other)) * h)

@@ -28,7 +28,7 @@ A = np.array([[-0.6, 0.9], [-0.2, 0.4]])
 V = np.array([[0.5, 0.3], [-0.4, 0.8]])
 
 
-def moved(values: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def start_velocities(values: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tokens of a spec, their weights, and their velocities."""
     own = runs.member(parse({"n": 5, "weights": [0.1, 0.3, 0.2, 0.25, 0.15], **values}))
     assert isinstance(own.measure, Points)
@@ -37,31 +37,37 @@ def moved(values: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.asarray(mu.tokens.x), np.asarray(mu.weights), np.asarray(v)
 
 
-def summed(x: np.ndarray, w: np.ndarray, *heads: Parameters) -> np.ndarray:
+def sum_of_heads(x: np.ndarray, w: np.ndarray, *heads: Parameters) -> np.ndarray:
     return np.sum([velocity("softmax", p, x, x, w) for p in heads], axis=0)
 
 
 def test_a_list_has_one_matrix_for_each_head():
     """Numbers, matrices of rows and both; none of them cut, in any dimension."""
-    x, w, v = moved({"d": 3, "heads": 2, "A": [1, -0.5], "V": [2, -1]})
+    x, w, v = start_velocities({"d": 3, "heads": 2, "A": [1, -0.5], "V": [2, -1]})
     I = np.eye(3)
-    assert_close(v, summed(x, w, Parameters(I, I, 2 * I), Parameters(-0.5 * I, I, -I)))
+    assert_close(
+        v, sum_of_heads(x, w, Parameters(I, I, 2 * I), Parameters(-0.5 * I, I, -I))
+    )
     given = {"d": 2, "heads": 2, "A": [A.tolist(), 1], "V": [1, V.tolist()]}
-    x, w, v = moved(given)
-    assert_close(v, summed(x, w, Parameters(A, EYE, EYE), Parameters(EYE, EYE, V)))
+    x, w, v = start_velocities(given)
+    assert_close(
+        v, sum_of_heads(x, w, Parameters(A, EYE, EYE), Parameters(EYE, EYE, V))
+    )
 
 
 def test_queries_and_keys_are_listed_too(rng: np.random.Generator):
     Q, K = rng.normal(size=(2, 2, 3, 2))
     given = {"heads": 2, "Q": Q.tolist(), "K": K.tolist(), "V": [1, -2], "epsilon": 0.7}
     for scale, epsilon in (("none", 0.7), ("sqrt-k", 0.7 * np.sqrt(3))):
-        x, w, v = moved({**given, "scale": scale})
+        x, w, v = start_velocities({**given, "scale": scale})
         one = Parameters(Q[0], K[0], EYE, epsilon)
-        assert_close(v, summed(x, w, one, Parameters(Q[1], K[1], -2 * EYE, epsilon)))
+        assert_close(
+            v, sum_of_heads(x, w, one, Parameters(Q[1], K[1], -2 * EYE, epsilon))
+        )
     # Beside a list a single matrix is cut as ever: here keys of three rows each.
-    x, w, v = moved({**given, "K": K.reshape(6, 2).tolist()})
+    x, w, v = start_velocities({**given, "K": K.reshape(6, 2).tolist()})
     one, two = (Parameters(Q[h], K[h], v, 0.7) for h, v in ((0, EYE), (1, -2 * EYE)))
-    assert_close(v, summed(x, w, one, two))
+    assert_close(v, sum_of_heads(x, w, one, two))
 
 
 def test_laws_of_heads_are_drawn_apart():
@@ -99,8 +105,8 @@ def test_layers_list_heads_too():
 
 def test_terms_list_heads_too():
     term = {"heads": 2, "A": [1, 1], "V": [1, 2]}
-    x, w, v = moved({"d": 2, "V": 0, "terms": [term]})
-    assert_close(v, summed(x, w, Parameters(EYE, EYE, 3 * EYE)))
+    x, w, v = start_velocities({"d": 2, "V": 0, "terms": [term]})
+    assert_close(v, sum_of_heads(x, w, Parameters(EYE, EYE, 3 * EYE)))
 
 
 def test_a_sweep_varies_lists_of_heads():

@@ -57,7 +57,7 @@ class Barenblatt:
     def second(self) -> float:
         return self._moment(2)
 
-    def at(self, t: float) -> Density:
+    def density_at(self, t: float) -> Density:
         def density(x: np.ndarray) -> np.ndarray:
             squares = np.sum(x**2, axis=1) * t ** (-2 * self.beta)
             inner = np.maximum(self.C - self.k * squares, 0)
@@ -66,7 +66,7 @@ class Barenblatt:
         return density
 
 
-def stepped(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
+def integrate_heun(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
     """The semi-discrete flow by Heun's steps, as short as the start's rate asks for."""
 
     def rate(y: GridState) -> GridState:
@@ -74,14 +74,14 @@ def stepped(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
         return at.transport(GradientFlow(energy).field(0.0, at))
 
     @jax.jit
-    def moved(y: GridState, dt: float, count: int) -> GridState:
+    def advance(y: GridState, dt: float, count: int) -> GridState:
         euler = lambda y: jax.tree.map(lambda a, b: a + dt * b, y, rate(y))
         mean = lambda a, b: (a + b) / 2
         heun = lambda _, y: jax.tree.map(mean, y, euler(euler(y)))
         return jax.lax.fori_loop(0, count, heun, y)
 
     count = int(np.ceil(1.25 * time * float(rate(mu.state).courant)))
-    return mu.replace_coordinates(moved(mu.state, time / count, count))
+    return mu.replace_coordinates(advance(mu.state, time / count, count))
 
 
 def l1(mu: Grid, density: Density) -> float:
@@ -99,7 +99,7 @@ def orders(errors: list[float]) -> np.ndarray:
 @pytest.mark.parametrize("m", [2.0, 0.7])
 def test_barenblatt_reference_has_its_mass_and_second_moment(m: float) -> None:
     known = Barenblatt(m, 1)
-    rho = lambda x: float(known.at(1.0)(np.array([[x]]))[0])
+    rho = lambda x: float(known.density_at(1.0)(np.array([[x]]))[0])
     ends = np.sqrt(known.C / known.k) if m > 1 else np.inf
     mass = quad(rho, -ends, ends)[0]
     second = quad(lambda x: x**2 * rho(x), -ends, ends)[0]
@@ -119,10 +119,10 @@ def test_grids_follow_barenblatts_solution(m: float, half: float, least: float) 
     known, span, errors = Barenblatt(m, 1), (1.0, 1.5), []
     for cells in (48, 96, 192):
         axis = even_edges(-half, half, cells)
-        start = Grid.from_function([axis], known.at(span[0]), box=FixedBox())
-        end = stepped(InternalEnergy(m), start, span[1] - span[0])
+        start = Grid.from_function([axis], known.density_at(span[0]), box=FixedBox())
+        end = integrate_heun(InternalEnergy(m), start, span[1] - span[0])
         assert abs(float(end.mass + end.outflow) - 1) < 1e-13
-        errors.append(l1(end, known.at(span[1])))
+        errors.append(l1(end, known.density_at(span[1])))
     assert np.all(orders(errors) > least), (errors, orders(errors))
     assert errors[-1] < 2e-3
 
@@ -135,10 +135,10 @@ def test_plane_grids_follow_barenblatts_solution(m: float) -> None:
     for cells in (16, 32):
         axis = even_edges(-half, half, cells)
         start = Grid.from_density(
-            [axis, axis], averages(known.at(1.0), [axis, axis]), box=FixedBox()
+            [axis, axis], averages(known.density_at(1.0), [axis, axis]), box=FixedBox()
         )
-        end = stepped(InternalEnergy(m), start, 0.2)
-        errors.append(l1(end, known.at(1.2)))
+        end = integrate_heun(InternalEnergy(m), start, 0.2)
+        errors.append(l1(end, known.density_at(1.2)))
     assert orders(errors)[0] > 1.3, errors
     assert errors[-1] < 0.02
 
@@ -152,7 +152,7 @@ def test_a_uniform_density_spreads_by_the_heat_kernel_from_vacuum() -> None:
         axis = even_edges(-5.0, 5.0, cells)
         inside = (np.abs((axis[1:] + axis[:-1]) / 2) < 1).astype(float)
         start = Grid.from_density([axis], inside, box=FixedBox())
-        end = stepped(Entropy(), start, t)
+        end = integrate_heun(Entropy(), start, t)
         assert np.min(np.asarray(end.masses)) >= 0
         assert abs(float(end.mass + end.outflow) - 1) < 1e-13
         errors.append(l1(end, exact))
@@ -182,7 +182,7 @@ def test_energy_decreases_at_the_squared_gradient_norm(m: float) -> None:
     gaps = []
     for cells in (64, 128):
         axis = even_edges(-half, half, cells)
-        mu = Grid.from_function([axis], known.at(1.0), box=FixedBox())
+        mu = Grid.from_function([axis], known.density_at(1.0), box=FixedBox())
         field = GradientFlow(energy).field(0.0, mu)
         found = [float(steepest_rate(energy, mu))]
         if m > 1:  # tails of a fast diffusion leave the box, and that counts
@@ -221,7 +221,7 @@ def test_flows_with_potentials_rest_at_the_minimum() -> None:
     wide = lambda x: np.exp(-(x[:, 0] ** 2) / 4) / np.sqrt(4 * np.pi)
     start = Grid.from_function([axis], wide, box=FixedBox())
     energy = Entropy() + QuadraticPotential(jnp.eye(1))
-    end = stepped(energy, start, 6.0)
+    end = integrate_heun(energy, start, 6.0)
     normal = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
     assert l1(end, normal) < 2e-3
 

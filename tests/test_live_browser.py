@@ -69,12 +69,12 @@ def open_page(
 ) -> Iterator[Callable[..., Browser]]:
     """Opens a page anew, and at the end looks whether it complained."""
 
-    def opened(name: str, link: str = "") -> Browser:
+    def open_anew(name: str, link: str = "") -> Browser:
         window.send("Page.navigate", url="about:blank")
         window.open(f"{pages[name].as_uri()}{link}")
         return window
 
-    yield opened
+    yield open_anew
     assert not window.complaints
 
 
@@ -90,11 +90,11 @@ def press(window: Browser, name: str) -> None:
     window.value(f"document.getElementById('{name}').click()")
 
 
-def ended(window: Browser) -> None:
+def wait_for_end(window: Browser) -> None:
     window.wait("!document.getElementById('summary').textContent.startsWith('Integ')")
 
 
-def paused(window: Browser) -> None:
+def pause_at_start(window: Browser) -> None:
     """Stops what plays, at the start."""
     window.wait("document.getElementById('play').ariaLabel === 'Pause'")
     press(window, "play")
@@ -121,7 +121,7 @@ def test_a_page_plays_to_its_end(open_page: Callable[..., Browser], name: str):
 
 def test_time_is_scrubbed_and_stepped(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    ended(window)
+    wait_for_end(window)
     window.value(
         "(() => { const r = document.getElementById('time'); r.value = 0.5; "
         "r.dispatchEvent(new Event('input')); })()"
@@ -138,7 +138,7 @@ def test_time_is_scrubbed_and_stepped(open_page: Callable[..., Browser]):
 
 def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, Path]):
     window = open_page("tokens")
-    paused(window)
+    pause_at_start(window)
     window.key("Home")
     window.wait("document.getElementById('clock').textContent === 't = 0'")
     press(window, "home")
@@ -158,13 +158,13 @@ def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, 
     press(window, "save")
     file = window.downloads / "tokens.csv"
     window.wait("true")
-    moved = np.loadtxt(_written(file), delimiter=",")
+    moved = np.loadtxt(_write_page(file), delimiter=",")
     others = np.any(moved != x, axis=1)
     assert others.sum() == 1
     np.testing.assert_allclose(moved[others][0], x.mean(axis=0), atol=3 / scale)
 
 
-def _written(file: Path) -> Path:
+def _write_page(file: Path) -> Path:
     import time
 
     deadline = time.monotonic() + 20
@@ -175,7 +175,7 @@ def _written(file: Path) -> Path:
 
 def test_the_ellipse_is_dragged(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    paused(window)
+    pause_at_start(window)
     before = text(window, "command")
     left, top, width, height = window.value(
         "(() => { const r = document.getElementById('scene').getBoundingClientRect(); "
@@ -193,7 +193,7 @@ def test_the_ellipse_is_dragged(open_page: Callable[..., Browser]):
 
 def test_a_link_stores_the_state(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    paused(window)
+    pause_at_start(window)
     before = text(window, "command")
     window.value(
         "(() => { const f = document.querySelector('fieldset input[type=number]');"
@@ -228,7 +228,7 @@ def test_axes_follow_other_changes_of_their_parameter(
     open_page: Callable[..., Browser],
 ):
     window = open_page("axes")
-    paused(window)
+    pause_at_start(window)
     listed, variance = "#axes select", "#axes input[type=number]"
     at = "document.querySelector('{}')"
     assert window.value(f"{at.format(listed)}.value") == "0"
@@ -254,14 +254,14 @@ def test_a_link_of_another_page_is_rejected_with_a_message(
     open_page: Callable[..., Browser],
 ):
     window = open_page("gaussian", "#epsilon=-1")
-    ended(window)
+    wait_for_end(window)
     assert "does not fit this page" in text(window, "summary")
 
 
 def test_keys_play_step_and_reset(open_page: Callable[..., Browser]):
     window = open_page("gaussian")
-    paused(window)
-    ended(window)
+    pause_at_start(window)
+    wait_for_end(window)
     window.value("document.getElementById('scene').focus()")
     window.key("Home")
     window.wait("document.getElementById('clock').textContent === 't = 0'")

@@ -13,16 +13,16 @@ STILL = [row for row in ROWS if not row["problem"]["noise"]]
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def node_output() -> dict[str, Any]:
     """What the page's modules make of the table and of noise, in one process."""
     table = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
     return run_script("live_node.mjs", {"table": table, "noisy": noisy()})
 
 
 @pytest.fixture(scope="module")
-def answers(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def answers(node_output: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The answers to the rows of the table, by name."""
-    return dict(zip(NAMES, found["table"], strict=True))
+    return dict(zip(NAMES, node_output["table"], strict=True))
 
 
 def noisy() -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_flow_endings_match_the_library(row: dict[str, Any], answers: dict[str, 
 
 
 @needs_node
-def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
+def test_noise_has_the_law_of_the_equation(node_output: dict[str, Any]):
     """`α' = VSAα` and `Σ' = VSAΣ + (VSAΣ)ᵀ + 2κI` with `S = Σ + ααᵀ`, by SciPy."""
     problem = noisy()
     A, V = (np.array(problem["heads"][0][name], float) for name in ("Q", "V"))
@@ -108,9 +108,11 @@ def test_noise_has_the_law_of_the_equation(found: dict[str, Any]):
     end = scipy.integrate.solve_ivp(rate, (0, 1), begin, rtol=1e-9).y[:, -1]
     # Five deviations of the moments of so many tokens.
     slack = 5 * np.sqrt(2 * np.max(end[2:]) ** 2 / len(x))
-    np.testing.assert_allclose(found["noisy"]["mean"], end[:2], rtol=0, atol=slack)
     np.testing.assert_allclose(
-        np.ravel(found["noisy"]["covariance"]), end[2:], rtol=0, atol=slack
+        node_output["noisy"]["mean"], end[:2], rtol=0, atol=slack
+    )
+    np.testing.assert_allclose(
+        np.ravel(node_output["noisy"]["covariance"]), end[2:], rtol=0, atol=slack
     )
 
 

@@ -33,7 +33,7 @@ def entry(law: Law) -> None:
     law["heads"][0]["Q"][0][0] = -0.75
 
 
-def added_head(law: Law) -> None:
+def add_head(law: Law) -> None:
     third = {**HEAD, "Q": [[0.1, 1 / 3], [2e-30, 1e21]], "V": (-2 * np.eye(2)).tolist()}
     law["heads"] += [copy.deepcopy(HEAD), third]
 
@@ -46,11 +46,11 @@ def half_steps(law: Law) -> None:
     law |= {"attention": "sinkhorn", "iterations": 5}
 
 
-def dragged(law: Law) -> None:
+def drag_token(law: Law) -> None:
     law["start"]["x"][7] = [0.1, -1 / 3]
 
 
-def all_moved(law: Law) -> None:
+def move_all(law: Law) -> None:
     law["start"]["x"] = (1.1 * X).tolist()
 
 
@@ -59,11 +59,11 @@ def all_moved(law: Law) -> None:
 CHANGES = {
     "nothing": (lambda law: None, 0),
     "an entry": (entry, 15),
-    "heads": (added_head, 70),
+    "heads": (add_head, 70),
     "numbers": (numbers, 70),
     "half-steps": (half_steps, 35),
-    "a token": (dragged, 45),
-    "all tokens": (all_moved, 8 + 11 * X.size),
+    "a token": (drag_token, 45),
+    "all tokens": (move_all, 8 + 11 * X.size),
 }
 
 

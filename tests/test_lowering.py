@@ -20,7 +20,7 @@ DOUBLES = re.compile(r"tensor<(?:\d+x)+f64>")
 PRODUCT = re.compile(r"stablehlo\.dot_general.*")
 
 
-def lowered(name: str, mu: AbstractMeasure) -> str:
+def lower_flow(name: str, mu: AbstractMeasure) -> str:
     """The program of a flow for an NVIDIA GPU, in single precision."""
     rng = np.random.default_rng(0)
     Q, K, V = (jnp.asarray(rng.normal(size=(2, 2)), jnp.float32) for _ in range(3))
@@ -50,7 +50,7 @@ def check(text: str) -> None:
 
 
 @pytest.fixture(autouse=True)
-def without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+def disable_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As commands run: inputs are checked on the host, and not inside."""
     monkeypatch.setattr("equinox._errors.EQX_ON_ERROR", "off")
 
@@ -58,12 +58,12 @@ def without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
 @every_variant
 def test_tokens_need_no_host_no_doubles_and_no_short_products(name: str):
     x = np.random.default_rng(1).normal(size=(64, 2))
-    check(lowered(name, Points.uniform(jnp.asarray(x, jnp.float32))))
+    check(lower_flow(name, Points.uniform(jnp.asarray(x, jnp.float32))))
 
 
 def test_gaussians_need_no_host_no_doubles_and_no_short_products():
     moments = jnp.zeros(2, jnp.float32), jnp.eye(2, dtype=jnp.float32)
-    check(lowered("softmax", Gaussian(*moments)))
+    check(lower_flow("softmax", Gaussian(*moments)))
 
 
 def test_the_lowering_check_finds_planted_violations():

@@ -27,11 +27,11 @@ BY_INDEX: dict[str, Sees] = {
 every_pattern = pytest.mark.parametrize("name", list(patterns))
 
 
-def by_index(name: str, n: int, b: int) -> np.ndarray:
+def mask_by_index(name: str, n: int, b: int) -> np.ndarray:
     return np.array([[BY_INDEX[name](i, j, b) for j in range(n)] for i in range(n)])
 
 
-def seen(name: str, n: int, b: int, dtype: type = np.float64) -> np.ndarray:
+def mask_of_pattern(name: str, n: int, b: int, dtype: type = np.float64) -> np.ndarray:
     s = jnp.arange(1, n + 1, dtype=dtype) / n
     return np.asarray(patterns[name](b / n)(s[:, None], s[None, :]))
 
@@ -41,17 +41,19 @@ def seen(name: str, n: int, b: int, dtype: type = np.float64) -> np.ndarray:
 def test_patterns_match_index_arithmetic(name: str, n: int):
     """Whatever positions and widths are rounded to."""
     for b in {1, 2, 3, 7, n}:
-        np.testing.assert_array_equal(seen(name, n, b), by_index(name, n, b))
+        np.testing.assert_array_equal(
+            mask_of_pattern(name, n, b), mask_by_index(name, n, b)
+        )
 
 
 @every_pattern
 def test_patterns_of_many_tokens_in_single_precision(name: str):
     np.testing.assert_array_equal(
-        seen(name, 600, 6, np.float32), by_index(name, 600, 6)
+        mask_of_pattern(name, 600, 6, np.float32), mask_by_index(name, 600, 6)
     )
 
 
-def moved(spec: dict) -> tuple[Points, np.ndarray, object]:
+def start_velocities(spec: dict) -> tuple[Points, np.ndarray, object]:
     own = runs.member(parse({"n": 9, "d": 2, "A": -1.0, **spec}))
     assert isinstance(own.measure, Points)
     mu = own.measure
@@ -61,10 +63,10 @@ def moved(spec: dict) -> tuple[Points, np.ndarray, object]:
 @every_pattern
 def test_softmax_under_a_pattern_uses_visible_tokens(name: str):
     """By the key of a spec, whose width may be a fraction."""
-    mu, v, dynamics = moved({"mask": f"{name}:1/3"})
+    mu, v, dynamics = start_velocities({"mask": f"{name}:1/3"})
     assert isinstance(dynamics.score, Masked)  # type: ignore[attr-defined]
     p = Parameters(-np.eye(2), np.eye(2), np.eye(2))
-    sees = by_index(name, 9, 3)
+    sees = mask_by_index(name, 9, 3)
     expected = masked_velocity(
         "softmax", p, np.asarray(mu.tokens.x), np.asarray(mu.weights), sees
     )
@@ -72,14 +74,14 @@ def test_softmax_under_a_pattern_uses_visible_tokens(name: str):
 
 
 def test_sinkhorn_under_a_pattern_uses_the_restricted_measure():
-    _, _, dynamics = moved({"mask": "fixed:1/3", "attention": "sinkhorn"})
+    _, _, dynamics = start_velocities({"mask": "fixed:1/3", "attention": "sinkhorn"})
     assert isinstance(dynamics, Prefix)
 
 
 @pytest.mark.parametrize("width", ["", "0", "-1/3", "1/0", "x", "nan"])
 def test_pattern_widths_must_be_positive(width: str):
     with pytest.raises(InvalidInputError, match="a positive share") as refusal:
-        moved({"mask": f"strided:{width}"})
+        start_velocities({"mask": f"strided:{width}"})
     assert "\n" not in str(refusal.value)
 
 

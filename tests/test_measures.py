@@ -20,12 +20,12 @@ from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
 
-def weighted(rng: np.random.Generator, n: int = 6, d: int = 3) -> Points:
+def weighted_points(rng: np.random.Generator, n: int = 6, d: int = 3) -> Points:
     return Points.weighted(rng.normal(size=(n, d)), rng.uniform(0.1, 2, size=n))
 
 
 def test_weights_sum_to_one_and_give_the_moments(rng: np.random.Generator):
-    mu = weighted(rng)
+    mu = weighted_points(rng)
     x, w = np.asarray(mu.tokens.x), np.asarray(mu.weights)
     assert_close(np.sum(w), 1.0)
     assert_close(mu.mean, w @ x)
@@ -80,7 +80,7 @@ def test_a_grid_needs_concrete_arguments():
 
 
 def test_unnormalised_weights_do_not_change_moments(rng: np.random.Generator):
-    mu = weighted(rng)
+    mu = weighted_points(rng)
     heavy = Points(mu.tokens, mu.log_weights + 3.0)
     assert_close(heavy.mean, mu.mean)
     assert_close(heavy.covariance, mu.covariance)
@@ -117,7 +117,7 @@ def test_a_measure_without_mass_has_finite_moments():
 
 
 def test_restriction_conditions_the_measure(rng: np.random.Generator):
-    mu = weighted(rng)
+    mu = weighted_points(rng)
     kept = np.array([True, False, True, True, False, False])
     part = mu.restrict(jnp.asarray(kept))
     w = np.where(kept, np.asarray(mu.weights), 0)
@@ -128,7 +128,7 @@ def test_restriction_conditions_the_measure(rng: np.random.Generator):
 
 @pytest.mark.parametrize("reduction", [None, Blocked(2), Blocked(100)])
 def test_integrals_are_sums(reduction: Blocked | None, rng: np.random.Generator):
-    mu = weighted(rng)
+    mu = weighted_points(rng)
     if reduction is not None:
         mu = Points(mu.tokens, mu.log_weights, reduction)
     queries = Tokens(jnp.asarray(rng.normal(size=(4, 3))))
@@ -286,7 +286,7 @@ def test_measures_can_be_batched(rng: np.random.Generator):
     assert_close(means, np.asarray(x).mean(axis=1))
 
 
-def one_sided(fn: Callable[[Array], Array], w: np.ndarray) -> np.ndarray:
+def one_sided_differences(fn: Callable[[Array], Array], w: np.ndarray) -> np.ndarray:
     """Difference quotients of second order: of one side where a weight is zero."""
     h, at = 3e-5, lambda i, s: float(fn(jnp.asarray(w + s * np.eye(len(w))[i])))
     upward = lambda i: (4 * at(i, h) - at(i, 2 * h) - 3 * at(i, 0.0)) / (2 * h)
@@ -319,4 +319,4 @@ def test_weights_of_zero_have_derivatives(name: str):
     w = np.array([0.0, 1.0, 2.0, 0.0])
     fn = jax.jit(lambda w: WEIGHTED_SUMS[name](Points.weighted(x, w)))
     got = jax.jit(jax.grad(fn))(jnp.asarray(w))
-    np.testing.assert_allclose(got, one_sided(fn, w), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(got, one_sided_differences(fn, w), rtol=1e-5, atol=1e-6)

@@ -183,12 +183,12 @@ def test_a_text_with_another_word_count_does_not_fit_a_run(
     runs.execute(parse(keys), out=path)
     data = runs.dataset(path).drop_vars("word")
     text.write_text("the cat")
-    monkeypatch.setattr("meanfield.runs.records._words.Inputs.check_start", ignored)
+    monkeypatch.setattr("meanfield.runs.records._words.Inputs.check_start", skip_check)
     with pytest.raises(InvalidInputError, match="has 4 tokens now and had 5"):
         runs.add_word_coordinate(path, data)
 
 
-def ignored(*_: object) -> None:
+def skip_check(*_: object) -> None:
     """No digest to compare."""
 
 

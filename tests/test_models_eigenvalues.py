@@ -63,7 +63,7 @@ def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> Non
     np.testing.assert_allclose(np.linalg.eigvalsh(rate), [-6.0, 2.0], atol=1e-12)
 
 
-def said(figure: Figure, row: int) -> list[str]:
+def texts_of(figure: Figure, row: int) -> list[str]:
     return [text.get_text() for text in figure.axes[row].texts if type(text) is Text]
 
 
@@ -74,8 +74,8 @@ def test_the_picture_counts_signs_and_weighs_those_of_scores() -> None:
     turning = numbers + xr.DataArray([1j, 0, 0], dims="index")
     data = xr.Dataset({"score": score, "value": numbers, "product": turning})
     figure = draw_head_eigenvalues(data)
-    assert said(figure, 0) == ["25 %", "75 %", "100 %", "0 %"]
-    assert said(figure, 1) == ["2", "1", "2", "0"]
+    assert texts_of(figure, 0) == ["25 %", "75 %", "100 %", "0 %"]
+    assert texts_of(figure, 1) == ["2", "1", "2", "0"]
     print_ = figure.get_supxlabel().replace("\n", " ")
     assert "33 % of the λ of VA are not real" in print_
     assert "M + Mᵀ, whose signs are not those of Re λ" in print_

@@ -119,7 +119,7 @@ def test_zero_diffusivity_gives_the_flow_without_noise():
 
 
 @pytest.fixture(scope="module")
-def free():
+def free_paths():
     """Free tokens by the number of them, and their steps."""
 
     def run(n: int, ts: list[float], dt: float = 0.25, start: float = 0.0) -> Array:
@@ -135,26 +135,28 @@ def free():
 
 
 @pytest.mark.slow
-def test_noise_of_a_token_does_not_depend_on_others_frames_or_steps(free: Callable):
-    few = free(3, [0.0, 0.7, 2.0])
+def test_noise_of_a_token_does_not_depend_on_others_frames_or_steps(
+    free_paths: Callable,
+):
+    few = free_paths(3, [0.0, 0.7, 2.0])
     # Sums over other steps round otherwise.
-    others = free(5, [0.0, 2.0], 0.2)[-1, :3]
+    others = free_paths(5, [0.0, 2.0], 0.2)[-1, :3]
     np.testing.assert_allclose(few[-1], others, atol=1e-14)
-    later = free(3, [0.7, 2.0])[-1]
+    later = free_paths(3, [0.7, 2.0])[-1]
     np.testing.assert_allclose(later, few[2] - few[1], atol=1e-14)
 
 
 @pytest.mark.slow
-def test_noisy_steps_are_cut_at_integer_times(free: Callable):
+def test_noisy_steps_are_cut_at_integer_times(free_paths: Callable):
     """Paths are drawn unit by unit: 0.8 to 1.2 is two steps, and the path the same."""
-    coarse, fine = (free(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))
+    coarse, fine = (free_paths(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))
     np.testing.assert_allclose(coarse, fine, atol=1e-14)
 
 
 @pytest.mark.slow
-def test_noise_paths_are_brownian(free: Callable):
+def test_noise_paths_are_brownian(free_paths: Callable):
     n = 20_000
-    W = np.asarray(free(n, [0.0, 0.3, 1.0, 1.5]))
+    W = np.asarray(free_paths(n, [0.0, 0.3, 1.0, 1.5]))
     steps = np.diff(W, axis=0) / np.sqrt([0.3, 0.7, 0.5])[:, None, None]
     columns = steps.transpose(0, 2, 1).reshape(6, n)
     z = (columns @ columns.T / n - np.eye(6)) * np.sqrt(n / (1 + np.eye(6)))
@@ -164,17 +166,17 @@ def test_noise_paths_are_brownian(free: Callable):
     assert np.max(np.abs(kurtosis)) < 4.5 * np.sqrt(96 / n)
 
 
-def test_noise_on_quarter_units_is_independent(free: Callable):
+def test_noise_on_quarter_units_is_independent(free_paths: Callable):
     """Where the tree of midpoints halves each half with draws of its own."""
     n = 5_000
-    steps = np.diff(free(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
+    steps = np.diff(free_paths(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
     columns = steps.transpose(0, 2, 1).reshape(8, n)
     z = (columns @ columns.T / n - np.eye(8)) * np.sqrt(n / (1 + np.eye(8)))
     assert np.max(np.abs(z)) < 4.5  # 36 of them, normal
 
 
 @pytest.fixture(scope="module")
-def attending():
+def attending_paths():
     """Attention among few tokens, on one path, by the length of the steps."""
     x = 1.5 * jax.random.normal(jax.random.key(1), (16, 1))
 
@@ -194,17 +196,19 @@ def attending():
 
 @pytest.mark.slow
 def test_shark_converges_on_a_path_faster_than_a_first_order_method(
-    attending: Callable,
+    attending_paths: Callable,
 ):
-    exact = attending(1 / 256)
-    errors = [float(jnp.linalg.norm(attending(dt) - exact)) for dt in (1 / 8, 1 / 32)]
+    exact = attending_paths(1 / 256)
+    errors = [
+        float(jnp.linalg.norm(attending_paths(dt) - exact)) for dt in (1 / 8, 1 / 32)
+    ]
     assert np.log(errors[0] / errors[1]) / np.log(4) > 1.3  # 1.5 in the mean
 
 
-def test_an_interrupted_noisy_run_has_the_same_bits(attending: Callable):
-    whole = attending(0.03, (0.0, 0.4, 0.8))
-    half = attending(0.03, (0.0, 0.4, 0.4))
-    np.testing.assert_array_equal(attending(0.03, (0.4, 0.8, 0.8), half), whole)
+def test_an_interrupted_noisy_run_has_the_same_bits(attending_paths: Callable):
+    whole = attending_paths(0.03, (0.0, 0.4, 0.8))
+    half = attending_paths(0.03, (0.0, 0.4, 0.4))
+    np.testing.assert_array_equal(attending_paths(0.03, (0.4, 0.8, 0.8), half), whole)
 
 
 def test_a_batch_may_be_permuted():
@@ -284,16 +288,16 @@ def test_combinations_without_noise_are_rejected_in_one_line():
     cloud, noise = Points.uniform(jnp.ones((3, 1))), Isotropic(1.0)
     frame = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
 
-    def refused(match: str, mu: AbstractMeasure, **more: Any):
+    def assert_rejected(match: str, mu: AbstractMeasure, **more: Any):
         with pytest.raises(InvalidInputError, match=match) as caught:
             flow(still, mu, [0.0, 1.0], **more)
         assert "\n" not in str(caught.value)
 
-    refused("`key`", cloud, noise=noise)
-    refused("never come to rest", cloud, noise=noise, key=key, stop=Steady())
-    refused("Tsit5 does not", cloud, noise=noise, key=key, stepping=adaptive())
-    refused("Euler does not", cloud, noise=noise, key=key, stepping=fixed(0.1))
-    refused("`shark` is a solver for", frame, stepping=adaptive("shark"))
+    assert_rejected("`key`", cloud, noise=noise)
+    assert_rejected("never come to rest", cloud, noise=noise, key=key, stop=Steady())
+    assert_rejected("Tsit5 does not", cloud, noise=noise, key=key, stepping=adaptive())
+    assert_rejected("Euler does not", cloud, noise=noise, key=key, stepping=fixed(0.1))
+    assert_rejected("`shark` is a solver for", frame, stepping=adaptive("shark"))
     for bad in (-1.0, np.nan, [1.0, 2.0]):
         with pytest.raises(InvalidInputError, match="kappa"):
             Isotropic(bad)

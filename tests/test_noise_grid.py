@@ -26,7 +26,7 @@ def gap(path: Trajectory, s: float) -> float:
     return float(np.abs(np.diff(ndtr(edges / np.sqrt(s))) - grid.masses).sum())
 
 
-def sound(path: Trajectory) -> None:
+def assert_sound(path: Trajectory) -> None:
     """No mass is negative, none is lost; what was symmetric is so."""
     masses, grid = np.asarray(path.final.masses), path.final
     assert masses.min() >= 0
@@ -42,7 +42,7 @@ def test_free_densities_follow_the_heat_equation(spaced: Callable):
         grid = Grid.from_function([spaced(-8, 8, cells)], normal(1.0), box=FixedBox())
         still = Drift(jnp.zeros((1, 1)))
         path = flow(still, grid, [0.0, 0.5], noise=Isotropic(KAPPA))
-        sound(path)
+        assert_sound(path)
         errors.append(gap(path, 1 + 2 * KAPPA * 0.5))
     assert np.log2(errors[0] / errors[1]) > 1.9
     assert errors[1] < 1e-3
@@ -53,7 +53,7 @@ def test_steps_may_be_hundreds_of_times_longer_than_explicit_ones():
     grid = Grid.from_function([even_edges(-24, 24, cells)], normal(9.0), box=FixedBox())
     path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, 0.01], noise=Isotropic(kappa))
     assert kappa * 0.01 / int(path.n_accepted) / (48 / cells) ** 2 > 200
-    sound(path)
+    assert_sound(path)
     assert gap(path, 9 + 2 * kappa * 0.01) < 1e-5
 
 
@@ -64,7 +64,7 @@ def test_mass_that_reaches_the_ends_is_counted_as_outflow():
     path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, t], noise=Isotropic(KAPPA))
     lost = -np.expm1(-KAPPA * t * (np.pi / 2) ** 2)
     assert float(path.final.outflow) == pytest.approx(lost, rel=1e-3)
-    sound(path)
+    assert_sound(path)
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_noisy_attention_is_of_second_order_in_any_box(box: AbstractBox):
         path = flow(
             line("softmax", -1.0, 1.0), grid, [0.0, 1.0], noise=Isotropic(KAPPA)
         )
-        sound(path)
+        assert_sound(path)
         errors.append(gap(path, s))
     assert np.log2(errors[0] / errors[1]) > 1.9
     assert float(path.final.covariance[0, 0]) == pytest.approx(s, rel=1e-3)
@@ -89,7 +89,7 @@ def test_a_plane_density_follows_ornstein_and_uhlenbeck():
     edges = [even_edges(-6, 6, 64)] * 2
     grid = Grid.from_function(edges, density, box=ScaledBox())
     path = flow(Drift(jnp.asarray(L)), grid, [0.0, 0.3], noise=Isotropic(KAPPA))
-    sound(path)
+    assert_sound(path)
     want = lyapunov(np.eye(2), 0.3)
     np.testing.assert_allclose(path.final.covariance, want, atol=2e-3)
 

@@ -42,7 +42,7 @@ def store(name: str, tmp_path: Path) -> Path:
     return Path(shutil.copytree(HOME / name, tmp_path / name))
 
 
-def said(command: CommandResult) -> dict[str, Any]:
+def json_output(command: CommandResult) -> dict[str, Any]:
     assert command.code == 0, command.err
     return json.loads(command.out)
 
@@ -74,7 +74,7 @@ def test_an_old_store_opens_with_its_frames(name: str):
 @of_each
 def test_show_prints_an_old_store_as_before(name: str, cli: CLI):
     then = SAID[name]["show"]["said"]
-    now = said(cli("show", HOME / name, "--json"))
+    now = json_output(cli("show", HOME / name, "--json"))
     assert now.keys() >= then.keys()
     assert {key: now[key] for key in then if key != "run"} == {
         key: value for key, value in then.items() if key != "run"
@@ -100,10 +100,10 @@ def test_an_old_store_resumes_to_the_result_of_a_new_run(
     name: str, cli: CLI, store: Path, tmp_path: Path
 ):
     then = SAID[name]["resume"]["said"]
-    now = said(cli("resume", store, "--json"))
+    now = json_output(cli("resume", store, "--json"))
     spec = parse(RunStore.open(store).spec)
     runs.execute(spec, out=tmp_path / "fresh")
-    fresh = said(cli("show", tmp_path / "fresh", "--json"))
+    fresh = json_output(cli("show", tmp_path / "fresh", "--json"))
     assert now.keys() >= then.keys()
     assert now["ending"] == fresh["ending"] == then["ending"]
     assert_runs_agree(name, store, tmp_path / "fresh")

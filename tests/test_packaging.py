@@ -37,7 +37,7 @@ def names_of(requirements: list[str]) -> set[str]:
     return found - {PROJECT["project"]["name"]}
 
 
-def imported(*folders: str) -> set[str]:
+def imported_distributions(*folders: str) -> set[str]:
     """The distributions whose modules the files of some folders import."""
     files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
     modules = {module for file in files for module in modules_of(file)}
@@ -59,8 +59,10 @@ def test_dependencies_match_the_imports():
     declared = names_of(PROJECT["project"]["dependencies"])
     extras = PROJECT["project"]["optional-dependencies"]
     optional = [*extras["formulas"], *extras["models"], *extras["train"]]
-    assert declared <= imported("meanfield") <= declared | names_of(optional)
-    assert imported("experiments", "benchmarks") <= declared
+    assert (
+        declared <= imported_distributions("meanfield") <= declared | names_of(optional)
+    )
+    assert imported_distributions("experiments", "benchmarks") <= declared
 
 
 def test_dependencies_are_few():
@@ -161,7 +163,7 @@ def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def tracked(*folders: str) -> list[str]:
+def tracked_files(*folders: str) -> list[str]:
     listed = subprocess.run(
         ["git", "ls-files", *folders],
         capture_output=True,
@@ -195,7 +197,7 @@ def test_a_wheel_holds_every_file_once(wheel: Path):
     shipped = f"meanfield/{BUNDLE_FOLDER}"
     expected = [
         name if name.startswith("meanfield/") else f"{shipped}/{name}"
-        for name in tracked("meanfield", *FOLDERS)
+        for name in tracked_files("meanfield", *FOLDERS)
         if not name.startswith("benchmarks/results/")  # of one machine
     ]
     assert sorted(held) == sorted(expected)
@@ -218,8 +220,8 @@ def test_a_source_distribution_holds_the_tree_and_makes_the_wheel(
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as source:
         held = {name.partition("/")[2] for name in source.getnames()}
-    left_out = {n for n in tracked() if re.fullmatch(r"figures/.+\.pdf", n)}
-    assert {*tracked()} - held == left_out
+    left_out = {n for n in tracked_files() if re.fullmatch(r"figures/.+\.pdf", n)}
+    assert {*tracked_files()} - held == left_out
     (built,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(built) as ours, zipfile.ZipFile(wheel) as theirs:
         assert {*ours.namelist()} == {*theirs.namelist()}

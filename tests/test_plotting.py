@@ -276,14 +276,14 @@ def test_attention_panel_of_chosen_heads_or_one_query(rng: Generator) -> None:
         coords={"snapshot": [0.0, 1.0], "word": ("token", words)},
     )
 
-    def drawn_maps(look: Look) -> list[np.ndarray]:
+    def draw_maps(look: Look) -> list[np.ndarray]:
         axes = panels["attention"](dataset, look).axes
         return [np.asarray(image.get_array()) for a in axes for image in a.get_images()]
 
-    for got, head in zip(drawn_maps(Look(heads=(8, 2))), [8, 2, 8, 2], strict=True):
+    for got, head in zip(draw_maps(Look(heads=(8, 2))), [8, 2, 8, 2], strict=True):
         assert any(np.array_equal(got, snapshot) for snapshot in maps[:, head])
     for word, index in {"fox": 1, "7": 3, "2": 2}.items():
-        got = drawn_maps(Look(heads=(0, 8), query=word))
+        got = draw_maps(Look(heads=(0, 8), query=word))
         np.testing.assert_array_equal(got, maps[:, [0, 8], index])
     for look, said in {
         Look(heads=(3, 9)): "`heads` must be those of this run, 0 to 8; got 9",

@@ -38,14 +38,14 @@ RNG = np.random.default_rng(5)
 LINE = "l2: A = [[2, 0], [0.5, 1]], V = −1, ε = 0.5; "
 
 
-def with_energy(run: xr.Dataset, share: float = 1.0) -> xr.Dataset:
+def add_energy(run: xr.Dataset, share: float = 1.0) -> xr.Dataset:
     """With an energy that is lost at so much of the rate of its gradient flow."""
     decay = np.exp(-run["time"].values)
     rates = {"energy": decay, "dissipation": -decay, "steepest": -decay / share}
     return run.assign({name: ("time", values) for name, values in rates.items()})
 
 
-def with_closure(run: xr.Dataset) -> xr.Dataset:
+def add_closure(run: xr.Dataset) -> xr.Dataset:
     n = run.sizes["time"]
     mean = (("time", "coord"), np.zeros((n, 2)))
     factor = (("time", "coord", "rank"), np.tile(np.eye(2), (n, 1, 1)))
@@ -65,7 +65,7 @@ TRACE = density_data.gaussian_on_line(np.ones(4)).assign(
 )
 PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
     "tokens on the line": ("tokens", shrinking(RNG, d=1)),
-    "tokens in the plane": ("tokens", with_closure(shrinking(RNG))),
+    "tokens in the plane": ("tokens", add_closure(shrinking(RNG))),
     "tokens in space": ("tokens", shrinking(RNG, d=3)),
     "tokens in heaps": ("tokens", heaps()),
     "gaussian in the plane": ("tokens", moving_gaussian(RNG)),
@@ -80,8 +80,8 @@ PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
         "spectrum",
         gaussian(np.zeros((5, 2)), np.logspace(0, 3, 5)[:, None, None] * [[1], [0]]),
     ),
-    "energy": ("energy", with_energy(shrinking(RNG))),
-    "energy of Gaussians": ("energy", with_energy(moving_gaussian(RNG))),
+    "energy": ("energy", add_energy(shrinking(RNG))),
+    "energy of Gaussians": ("energy", add_energy(moving_gaussian(RNG))),
     "cone": ("cone", ensemble(RNG, "gaussian")),
     "disc": ("disc", ensemble(RNG, "gaussian")),
     "disc with rings": ("disc", escaping_to([np.pi] * 5, np.random.default_rng(1))),
@@ -130,7 +130,7 @@ def test_the_energy_panel_compares_with_the_gradient_flow() -> None:
         1.0: "the energy is lost as in its Wasserstein gradient flow",
         0.25: "it is lost 0.25 to 0.25 times as fast as in one",
     }.items():
-        figure = panels["energy"](with_energy(shrinking(RNG), share))
+        figure = panels["energy"](add_energy(shrinking(RNG), share))
         assert said in figure.get_supxlabel().replace("\n", " ")
         dashed = [line for line in figure.axes[1].lines if line.get_linestyle() == "--"]
         rates = np.exp(-np.linspace(0.0, 2.0, 5)) / share
@@ -142,7 +142,7 @@ def test_gaussian_energies_compare_with_the_gaussian_gradient_flow() -> None:
         1.0: "the energy is lost as in its gradient flow among Gaussians",
         0.25: "no gradient flow among Gaussians of this energy: it is lost 0.25",
     }.items():
-        figure = panels["energy"](with_energy(moving_gaussian(RNG), share))
+        figure = panels["energy"](add_energy(moving_gaussian(RNG), share))
         assert said in figure.get_supxlabel().replace("\n", " ")
         names = [name for name, _ in legend_entries(figure)]
         assert "gradient flow among Gaussians" in names
@@ -162,7 +162,7 @@ def movie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Makes a movie, and gives the figure that its frames are of."""
     figures: list[Figure] = []
 
-    def kept(dataset: xr.Dataset, size: tuple[float, float]) -> Figure:
+    def keep_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Figure:
         figures.append(titled_figure(dataset, size))
         return figures[-1]
 
@@ -170,7 +170,7 @@ def movie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         animate(run, tmp_path / "a.gif")
         return figures[-1]
 
-    monkeypatch.setattr("meanfield.plotting.movies.pages.titled_figure", kept)
+    monkeypatch.setattr("meanfield.plotting.movies.pages.titled_figure", keep_figure)
     return make
 
 

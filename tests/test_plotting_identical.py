@@ -66,7 +66,7 @@ def refusal_of(panel: str, run: xr.Dataset) -> str:
     return "Every covariance is zero" if panel == "disc" else ""
 
 
-def drawn_texts(figure: Figure) -> list[str]:
+def texts_of(figure: Figure) -> list[str]:
     texts = draw(figure).findobj(Text)
     return [text.get_text() for text in texts if isinstance(text, Text)]
 
@@ -80,13 +80,13 @@ def test_a_panel_draws_identical_tokens_or_explains(panel: str, name: str) -> No
             panels[panel](run)
         assert "\n" not in str(caught.value)
         return
-    assert not NO_NUMBER.search("\n".join(drawn_texts(panels[panel](run))))
+    assert not NO_NUMBER.search("\n".join(texts_of(panels[panel](run))))
 
 
 @pytest.mark.parametrize("panel", ["tokens", "spectrum", "clusters"])
 def test_identical_tokens_in_relative_units_are_drawn(panel: str) -> None:
     run = CASES["five moving tokens in 2"]
-    texts = drawn_texts(panels[panel](run, Look(relative=True)))
+    texts = texts_of(panels[panel](run, Look(relative=True)))
     assert not NO_NUMBER.search("\n".join(texts))
 
 

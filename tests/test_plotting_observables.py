@@ -90,7 +90,7 @@ def test_spectrum_resolves_eigenvalues_far_below_rounding_of_the_covariance() ->
     np.testing.assert_allclose(spectrum(Y), [1.0, 1e-24], rtol=1e-6)
 
 
-def grown(x: np.ndarray, radius: float):
+def components_by_spreading(x: np.ndarray, radius: float):
     """Components by spreading labels over the matrix of distances."""
     linked = np.linalg.norm(x[:, None] - x, axis=-1) <= radius
     reach = np.linalg.matrix_power(linked.astype(float), len(x)) > 0
@@ -106,7 +106,7 @@ def test_components_match_the_graph_of_distances(
     radius = share * np.sqrt(d)
     labels = component_labels(x, radius)
     found = {frozenset(np.flatnonzero(labels == k)) for k in np.unique(labels)}
-    assert found == grown(x, radius)
+    assert found == components_by_spreading(x, radius)
 
 
 @pytest.mark.parametrize("d", [2, 20])

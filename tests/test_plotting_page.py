@@ -45,7 +45,7 @@ def payload_of(page: str) -> dict[str, Any]:
     return json.loads(found[1])
 
 
-def decoded(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def decode(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Points in units of the dataset, and times."""
     rows = np.frombuffer(base64.b64decode(payload["rows"]), dtype="<i2").reshape(-1, 4)
     first, last = payload["times"]
@@ -53,7 +53,7 @@ def decoded(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return payload["height"] * shares[:, :3], first + (last - first) * shares[:, 3]
 
 
-def many(n_runs: int, frames: int, rng: Generator) -> xr.Dataset:
+def turning_gaussians(n_runs: int, frames: int, rng: Generator) -> xr.Dataset:
     """Gaussians that turn and grow, each in its way."""
     ts = np.linspace(0, 1, frames)
     start = rng.normal(size=(n_runs, 1, 2, 2))
@@ -109,7 +109,7 @@ def test_the_page_stores_paths_to_its_resolution(rng: Generator) -> None:
     a, b, c = Sigma[:, 0, 0], Sigma[:, 1, 1], Sigma[:, 0, 1]
     exact = np.stack([a - b, 2 * c, a + b], axis=-1)
     assert payload["lengths"] == [10]
-    seen, times = decoded(payload)
+    seen, times = decode(payload)
     step = payload["height"] / payload["steps"]
     np.testing.assert_allclose(seen, exact, atol=0.5 * step * (1 + 1e-9), rtol=0)
     np.testing.assert_allclose(times, dataset["time"], atol=2.0 / payload["steps"])
@@ -152,7 +152,7 @@ def test_covariances_that_vanish_have_a_page(x: np.ndarray) -> None:
 
 
 def test_a_page_of_many_paths_is_modest(rng: Generator, tmp_path: Path) -> None:
-    path = save_page(many(1200, 300, rng), tmp_path / "many")
+    path = save_page(turning_gaussians(1200, 300, rng), tmp_path / "many")
     assert path == tmp_path / "many.html"
     assert path.stat().st_size < 2_000_000
 

@@ -54,7 +54,7 @@ WRONG = {  # what is put in the place of the last line of a method, and what is 
 MISTAKES = [(place, line) for place, lines in WRONG.items() for line in lines]
 
 
-def changed(**lines: str) -> Attention:
+def modified_template(**lines: str) -> Attention:
     """The template's attention with other last lines in the methods of its field."""
     text = (ROOT / "docs" / "extending" / "template_attention.py").read_text("utf-8")
     for place, line in lines.items():
@@ -72,7 +72,7 @@ def cloud(rng: np.random.Generator) -> Points:
 
 @pytest.mark.parametrize(("place", "line"), MISTAKES)
 def test_errors_in_a_plugin_name_it(rng: np.random.Generator, place: str, line: str):
-    attention, mu = changed(**{place: line}), cloud(rng)
+    attention, mu = modified_template(**{place: line}), cloud(rng)
     asked = {"__call__": lambda: flow(attention, mu, [0.0, 0.1])}
     with pytest.raises(InvalidInputError, match=WRONG[place][line]) as refusal:
         asked.get(place, lambda: plans(attention, 0.0, mu))()
@@ -82,7 +82,7 @@ def test_errors_in_a_plugin_name_it(rng: np.random.Generator, place: str, line: 
 def test_rows_not_summing_to_one_are_rejected_if_promised(
     rng: np.random.Generator,
 ):
-    twice = changed(__call__="2 * near", weights="2 * near")
+    twice = modified_template(__call__="2 * near", weights="2 * near")
     with pytest.raises(InvalidInputError, match=r"rows_sum_to_one.* sums to 2\."):
         plans(twice, 0.0, cloud(rng))
 
@@ -92,7 +92,7 @@ def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Genera
     x, w = rng.normal(size=(7, 2)), np.array([1.0, 0, 1, 1, 1, 1, 1])
     x[1] = 1e9
     mu = Points.weighted(jnp.asarray(x), jnp.asarray(w), reduction=Chebyshev(0.5))
-    assert plans(changed(), 0.0, mu).shape == (1, 7, 7)
+    assert plans(modified_template(), 0.0, mu).shape == (1, 7, 7)
 
 
 def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path):

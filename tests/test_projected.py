@@ -72,11 +72,11 @@ def rates(dynamics: AbstractDynamics, mu: Gaussian, t: float = 0.0) -> tuple:
     return mu.transport(dynamics.field(t, mu))
 
 
-def made(name: str, p: Parameters, **options: object) -> Attention:
+def make_attention(name: str, p: Parameters, **options: object) -> Attention:
     return attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon, **options)
 
 
-def moved(mu: Gaussian) -> Rates:
+def moments(mu: Gaussian) -> Rates:
     """What moves of a Gaussian, as NumPy."""
     return np.asarray(mu.mean), np.asarray(mu.factor)
 
@@ -96,7 +96,7 @@ def test_closed_flows_are_unchanged_by_projection(
     name: str, rng: np.random.Generator
 ) -> None:
     """Of lower rank, too; three nodes are exact for an affine field."""
-    dynamics = made(name, parameters(rng, 3, epsilon=2.0))
+    dynamics = make_attention(name, parameters(rng, 3, epsilon=2.0))
     mu = gaussian(rng, 3, 2, mean=name != "relu")
     expected = rates(dynamics, mu)
     for one in zip(rates(Projected(dynamics, Tensor(3)), mu), expected, strict=True):
@@ -109,7 +109,7 @@ def test_quadrature_nodes_recover_closed_flows(
 ) -> None:
     """What a dynamics of no known closed form gets; Sinkhorn stops at 4e-11."""
     mu = gaussian(rng, 2)
-    dynamics = made(name, small_scores(rng, 2, np.asarray(mu.factor)))
+    dynamics = make_attention(name, small_scores(rng, 2, np.asarray(mu.factor)))
     found = rates(Projected(ByNodes(dynamics), Tensor(14)), mu)
     assert relative_gap(found, rates(dynamics, mu)) < 1e-9
 
@@ -121,7 +121,7 @@ def test_even_half_steps_use_quadrature_nodes(rng: np.random.Generator) -> None:
     x = np.asarray(mu.mean) + z @ np.asarray(mu.factor).T
     velocity = (half_steps(p, x, x, w, iterations=2) * w) @ x @ p.V.T
     expected = w @ velocity, (velocity * w[:, None]).T @ z
-    found = rates(Projected(made("sinkhorn", p, iterations=2), Tensor(8)), mu)
+    found = rates(Projected(make_attention("sinkhorn", p, iterations=2), Tensor(8)), mu)
     assert relative_gap(found, expected) < 1e-12
 
 
@@ -152,14 +152,14 @@ def setting(name: str, case: str, rng: np.random.Generator) -> Setting:
     A = p.K.T @ p.Q / p.epsilon
     by_nodes, closed = nodal_rates(finer, expit, A, p.V), partial(exp_rates, A, p.V)
     right = by_nodes if name == "sigmoid" else closed
-    return Setting(Projected(made(name, p), Tensor(order)), mu, right)
+    return Setting(Projected(make_attention(name, p), Tensor(order)), mu, right)
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "exp"])
 @pytest.mark.parametrize("case", CASES)
 def test_rates_match_numpy(name: str, case: str, rng: np.random.Generator) -> None:
     one = setting(name, case, rng)
-    expected = one.right(*moved(one.mu))
+    expected = one.right(*moments(one.mu))
     assert relative_gap(rates(one.projected, one.mu), expected) < 1e-7
 
 
@@ -174,7 +174,7 @@ def test_flows_follow_dop853(
     end = flow(one.projected, one.mu, ts, stepping=adaptive(rtol=1e-9))
     assert end.status == int(Status.FINISHED)
     assert end.residual < 1e-6  # of the quadrature, as the flow itself saw it
-    expected = integrate(one.right, moved(one.mu), t)
+    expected = integrate(one.right, moments(one.mu), t)
     assert relative_gap(end.final.coordinates, expected) < 1e-7
 
 
@@ -198,7 +198,7 @@ def test_rotated_sigma_points_are_near_tensor_nodes(
     closed = exp_rates if d > 3 else None
     if closed:
         p = small_scores(rng, d, np.asarray(mu.factor))
-    dynamics = made("exp" if closed else "sigmoid", p)
+    dynamics = make_attention("exp" if closed else "sigmoid", p)
     A = p.K.T @ p.Q / p.epsilon
     alpha, Y = np.asarray(mu.mean), np.asarray(mu.factor)
     expected = (
@@ -215,8 +215,8 @@ def test_rotated_sigma_points_are_near_tensor_nodes(
 
 def test_heads_sums_and_layers_are_projected(rng: np.random.Generator) -> None:
     mu, rule = gaussian(rng, 2), Tensor(8)
-    heads = [made("sigmoid", parameters(rng, 2)) for _ in range(2)]
-    soft = made("softmax", parameters(rng, 2))
+    heads = [make_attention("sigmoid", parameters(rng, 2)) for _ in range(2)]
+    soft = make_attention("softmax", parameters(rng, 2))
     drift = GradientFlow(energies["second-moment"](*[jnp.eye(2)] * 3))
     one = lambda dynamics: rates(Projected(dynamics, rule), mu)
     summed = [
@@ -237,7 +237,7 @@ def test_a_link_without_known_averages_uses_nodes(rng: np.random.Generator) -> N
     p = small_scores(rng, 2, np.asarray(mu.factor))
     tanh = Attention(Dot(p.Q, p.K, p.epsilon), Pointwise(jnp.tanh), p.V)
     found = rates(Projected(tanh, Tensor(9)), mu)
-    expected = nodal_rates(9, np.tanh, p.K.T @ p.Q / p.epsilon, p.V)(*moved(mu))
+    expected = nodal_rates(9, np.tanh, p.K.T @ p.Q / p.epsilon, p.V)(*moments(mu))
     assert relative_gap(found, expected) < 1e-12
 
 
@@ -294,7 +294,7 @@ def test_exp_stops_where_its_averages_diverge() -> None:
 
 def test_masks_and_tokens_are_rejected(rng: np.random.Generator) -> None:
     p, mu = parameters(rng, 2), gaussian(rng, 2)
-    sigmoid = made("sigmoid", p)
+    sigmoid = make_attention("sigmoid", p)
     masked = Attention(Masked(sigmoid.score, causal), sigmoid.coupling, p.V)
     with pytest.raises(UnsupportedError, match="positions of tokens"):
         rates(Projected(Prefix(sigmoid)), mu)

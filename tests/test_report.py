@@ -198,7 +198,7 @@ def test_attention_lines_are_the_largest_of_each_row(rng: Generator) -> None:
     np.testing.assert_array_equal(taken, largest)
 
 
-def of_a_model(rng: Generator, **keys: object) -> xr.Dataset:
+def model_run(rng: Generator, **keys: object) -> xr.Dataset:
     """A run to t = 2 of a model, read with two heads of its attention."""
     plans = rng.dirichlet(np.ones(9), size=(1, 2, 9))
     dims = ("snapshot", "head", "query", "token")
@@ -224,7 +224,7 @@ def test_layers_and_heads_have_the_numbers_of_the_model(
     passed: list[int],
     heads: list[int],
 ) -> None:
-    dataset = of_a_model(rng, **keys).assign_attrs(known)
+    dataset = model_run(rng, **keys).assign_attrs(known)
     scene = run_scene(dataset, quiet)
     assert scene["lines"]["heads"] == heads
     times = [0.0, 0.99, 1.0, 2.0]

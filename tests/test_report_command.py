@@ -149,7 +149,7 @@ def test_a_verification_becomes_the_page_of_statements(
     assert "statements hold" in page
 
 
-def _other_shape(tmp: Path) -> list[str]:
+def _mismatched_shape(tmp: Path) -> list[str]:
     record = statements_report.report(statements_report.statement("a:eq-1"))
     del record["statements"][0]["claim"]
     (tmp / "verify.json").write_text(json.dumps(record))
@@ -166,7 +166,7 @@ def _list(tmp: Path) -> list[str]:
     return ["a.json"]
 
 
-def _other_record(tmp: Path) -> list[str]:
+def _unrelated_record(tmp: Path) -> list[str]:
     (tmp / "a.json").write_text('{"a": 1}')
     return ["a.json"]
 
@@ -192,20 +192,24 @@ def _damage(tmp: Path) -> list[str]:
 
 
 def _run(*options: str) -> Callable[[Path], list[str]]:
-    def with_options(tmp: Path) -> list[str]:
+    def run_with_options(tmp: Path) -> list[str]:
         moving = report_store.moving_tokens(np.random.default_rng(0))
         report_store.finished_run(tmp / "run.zarr", moving)
         return ["run.zarr", *options]
 
-    return with_options
+    return run_with_options
 
 
 REFUSED = {
     "nothing there": (lambda tmp: ["no.zarr"], 3, ["There is no file `no.zarr`"]),
     "no JSON": (_no_json, 3, ["`a.json` is not valid JSON"]),
     "a list": (_list, 3, ["`a.json` is not a JSON object"]),
-    "another record": (_other_record, 3, ["`a.json` is neither", "--json"]),
-    "a verify of another shape": (_other_shape, 3, ["`verify.json` is not", "'claim'"]),
+    "another record": (_unrelated_record, 3, ["`a.json` is neither", "--json"]),
+    "a verify of another shape": (
+        _mismatched_shape,
+        3,
+        ["`verify.json` is not", "'claim'"],
+    ),
     "a comparison of another shape": (_bad_comparison, 3, ["comparison.json` is not"]),
     "a folder": (_folder, 7, ["`empty` is not a run"]),
     "a damaged store": (_damage, 7, ["`x` of", "00001", "is damaged"]),
@@ -217,7 +221,7 @@ REFUSED = {
     "no port": (_run("--watch", "--port", "70000"), 2, ["65535"]),
     "a file where it writes": (_run("--watch", "--out", "a.html"), 2, ["`--out`"]),
     "a verify that is watched": (
-        lambda tmp: [*_other_shape(tmp), "--watch"],
+        lambda tmp: [*_mismatched_shape(tmp), "--watch"],
         2,
         ["a run or a sweep", "verification"],
     ),
@@ -239,7 +243,7 @@ def test_unreadable_inputs_are_rejected_in_one_line(
 
 
 @pytest.fixture
-def served(
+def server_of_run(
     tmp_path: Path, rng: Generator
 ) -> Iterator[tuple[Server, Callable[[], None]]]:
     """A server of a run that has not ended, and what lets it end."""
@@ -258,9 +262,9 @@ def served(
 
 
 def test_a_served_page_is_notified_of_new_frames(
-    served: tuple[Server, Callable[[], None]],
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, go_on = served
+    server, go_on = server_of_run
     read = lambda name: urllib.request.urlopen(f"{server.url}{name}").read().decode()
     told = data_of(read(""))
     before = json.loads(read("state"))["state"]
@@ -278,9 +282,9 @@ def test_a_served_page_is_notified_of_new_frames(
 @pytest.mark.slow
 @needs_browser
 def test_an_open_page_loads_new_frames(
-    served: tuple[Server, Callable[[], None]], tmp_path: Path
+    server_of_run: tuple[Server, Callable[[], None]], tmp_path: Path
 ) -> None:
-    server, go_on = served
+    server, go_on = server_of_run
     with Browser(tmp_path) as browser:
         browser.open(server.url)
         browser.value("goTo(2.5), camera.zoom = 3, repaint()")
@@ -298,9 +302,9 @@ def test_an_open_page_loads_new_frames(
 
 
 def test_the_server_listens_on_loopback_only(
-    served: tuple[Server, Callable[[], None]],
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     assert server.server_address[0] == LOOPBACK
     for address, code in (("", 403), ("passwd", 404)):
         host = {"Host": "evil.example"} if code == 403 else {}
@@ -324,12 +328,12 @@ def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
 
 
 def test_a_silent_client_is_disconnected(
-    served: tuple[Server, Callable[[], None]],
+    server_of_run: tuple[Server, Callable[[], None]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Be it silent, or be it that it sends a byte now and then."""
-    server, _ = served
+    server, _ = server_of_run
     monkeypatch.setattr("meanfield.pages.report._serving.PATIENCE", 0.3)
     before = threading.active_count()
     begin = time.monotonic()
@@ -345,11 +349,11 @@ def test_a_silent_client_is_disconnected(
 
 
 def test_a_disconnecting_client_is_ignored(
-    served: tuple[Server, Callable[[], None]],
+    server_of_run: tuple[Server, Callable[[], None]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     before = threading.active_count()
     monkeypatch.setattr(server.newest, "html", lambda: "x" * 50_000_000)
     for asked in (b"", b"GET / HT", b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"):
@@ -362,9 +366,9 @@ def test_a_disconnecting_client_is_ignored(
 
 
 def test_the_number_of_clients_is_limited(
-    served: tuple[Server, Callable[[], None]],
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     ask = b"GET /state HTTP/1.0\r\nHost: localhost\r\n\r\n"
     full = threading.active_count() + 2 * MOST_CLIENTS  # with a timer for each
     with contextlib.ExitStack() as crowd:
@@ -377,9 +381,9 @@ def test_the_number_of_clients_is_limited(
 
 
 def test_an_occupied_port_is_reported(
-    served: tuple[Server, Callable[[], None]],
+    server_of_run: tuple[Server, Callable[[], None]],
 ) -> None:
-    server, _ = served
+    server, _ = server_of_run
     port = server.server_address[1]
     with pytest.raises(RuntimeError, match=rf"port {port}.*it is taken.*--port 0"):
         serve(lambda: pytest.fail("made"), Path(), host=LOOPBACK, port=port)

@@ -24,7 +24,7 @@ SWEEP = "--measure gaussian --d 1 --t 1 --over A=-1:1:3,cov=0.1:4:3:log"
 COMPARE = "--A=-1 --V 1 --t 0.2 --n 20 --measures points,gaussian"
 
 
-def typed(command: str, folder: Path) -> None:
+def run_in_shell(command: str, folder: Path) -> None:
     """Types lines into a shell in which `meanfield` is this tree."""
     folder.mkdir(exist_ok=True)
     root = Path(__file__).parent.parent
@@ -50,18 +50,18 @@ def recipe_of(page: Page) -> str:
     return html.unescape(block[1])
 
 
-def repeated(name: str, command: str, folder: Path) -> Page:
+def repeat_recipe(name: str, command: str, folder: Path) -> Page:
     """The page of what a command stored as `name`, once its recipe has been typed."""
-    typed(command, folder)
+    run_in_shell(command, folder)
     page = page_of(subject_of(folder / name), lambda count, total: None)
-    typed(recipe_of(page), folder)
+    run_in_shell(recipe_of(page), folder)
     return page
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
     folder = tmp_path_factory.mktemp("sweep")
-    page = repeated("cells", f"meanfield sweep {SWEEP} --out cells", folder)
+    page = repeat_recipe("cells", f"meanfield sweep {SWEEP} --out cells", folder)
     return folder, page
 
 
@@ -74,7 +74,7 @@ def assert_same(first: xr.Dataset, second: xr.Dataset) -> None:
 
 def test_a_run_is_repeated_to_the_bit(tmp_path: Path) -> None:
     words = " ".join(f"'{word}'" for word in RUN.split())
-    repeated("run.zarr", f"meanfield simulate {words} --out run.zarr", tmp_path)
+    repeat_recipe("run.zarr", f"meanfield simulate {words} --out run.zarr", tmp_path)
     first, second = (runs.dataset(tmp_path / n) for n in ("run.zarr", "repeated.zarr"))
     assert_same(first, second)
 
@@ -85,7 +85,7 @@ def test_a_sweep_is_repeated_to_the_bit(sweep: tuple[Path, Page]) -> None:
 
 
 def test_a_comparison_is_repeated(tmp_path: Path) -> None:
-    repeated("sides", f"meanfield compare {COMPARE} --out sides", tmp_path)
+    repeat_recipe("sides", f"meanfield compare {COMPARE} --out sides", tmp_path)
     for measure in ("points", "gaussian"):
         sides = (
             tmp_path / folder / f"{measure}.zarr" for folder in ("sides", "repeated")
@@ -97,7 +97,7 @@ def test_a_comparison_is_repeated(tmp_path: Path) -> None:
 def test_a_sweep_cell_is_repeated_as_a_run(sweep: tuple[Path, Page]) -> None:
     folder, page = sweep
     scene = {name: page.scene[name] for name in ("keys", "axes", "plugins")}
-    typed(evaluate_js("commandsOf(scene, [2, 1])", scene), folder)
+    run_in_shell(evaluate_js("commandsOf(scene, [2, 1])", scene), folder)
     run, cells = runs.dataset(folder / "cell.zarr"), runs.open(folder / "cells")
     cell = cells.isel({"A": 2, "cov": 1})
     assert float(run["t_star"]) == pytest.approx(float(cell["t_star"]), rel=1e-6)

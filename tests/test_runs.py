@@ -25,7 +25,7 @@ CLOUD = {"n": 20, "d": 2, "A": -1.0, "t": 1.0, "frames": 7, "segment": 2}
 GAUSSIAN = {"measure": "gaussian", "V": 1.0, "cov": 2.0, "frames": 11, "segment": 5}
 
 
-def stored(path: Path) -> dict[str, bytes]:
+def stored_bytes(path: Path) -> dict[str, bytes]:
     data = runs.dataset(path)
     return {str(name): data[name].values.tobytes() for name in data.variables}
 
@@ -99,12 +99,14 @@ def test_each_flow_of_a_run_is_prepared_once(monkeypatch: pytest.MonkeyPatch) ->
     """The start refuses what the first flow would, and hands it what it prepared."""
     calls: list[object] = []
 
-    def counted(*arguments: Any, **options: Any) -> object:
+    def count_and_prepare(*arguments: Any, **options: Any) -> object:
         calls.append(arguments)
         return prepare_problem(*arguments, **options)
 
-    monkeypatch.setattr("meanfield.flows._flow.prepare_problem", counted)
-    monkeypatch.setattr("meanfield.runs.setup._setup.prepare_problem", counted)
+    monkeypatch.setattr("meanfield.flows._flow.prepare_problem", count_and_prepare)
+    monkeypatch.setattr(
+        "meanfield.runs.setup._setup.prepare_problem", count_and_prepare
+    )
     runs.execute(parse({**GAUSSIAN, "A": -1.0}))
     assert len(calls) == 2  # of its segments
 
@@ -117,7 +119,7 @@ def test_a_stored_spec_repeats_its_run(tmp_path: Path) -> None:
     spec = parse(RunStore.open(tmp_path / "first").spec)
     assert spec.A == [[-1.0, 0.3], [0.0, -0.5]]
     runs.execute(spec, out=tmp_path / "second")
-    assert stored(tmp_path / "first") == stored(tmp_path / "second")
+    assert stored_bytes(tmp_path / "first") == stored_bytes(tmp_path / "second")
 
 
 def test_tokens_and_weights_come_from_files(tmp_path: Path) -> None:
@@ -257,10 +259,10 @@ def test_a_rejected_run_leaves_no_folder(tmp_path: Path) -> None:
 
 def test_an_occupied_folder_is_not_touched(tmp_path: Path) -> None:
     runs.execute(parse({**CLOUD, "frames": 2}), out=tmp_path / "run")
-    before = stored(tmp_path / "run")
+    before = stored_bytes(tmp_path / "run")
     with pytest.raises(InvalidInputError, match="already holds a run"):
         runs.execute(parse(CLOUD), out=tmp_path / "run")
-    assert stored(tmp_path / "run") == before
+    assert stored_bytes(tmp_path / "run") == before
 
 
 def test_a_run_without_frames_is_no_dataset(tmp_path: Path) -> None:

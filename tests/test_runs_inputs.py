@@ -17,7 +17,7 @@ from meanfield.storage._record import read_record, write_record
 TIMES = {"t": 0.6, "frames": 8, "segment": 2}
 
 
-def interrupted(values: dict, path: Path, plugins: tuple[Path, ...] = ()) -> None:
+def run_and_interrupt(values: dict, path: Path, plugins: tuple[Path, ...] = ()) -> None:
     def report(_: object) -> None:
         raise KeyboardInterrupt
 
@@ -34,7 +34,7 @@ def plugin(tmp_path: Path) -> Path:
 
 def test_another_plugin_is_rejected_by_name(tmp_path: Path, plugin: Path) -> None:
     path, moved = tmp_path / "run", tmp_path / "moved.py"
-    interrupted({"measure": "gaussian", "A": -1.0}, path, (plugin,))
+    run_and_interrupt({"measure": "gaussian", "A": -1.0}, path, (plugin,))
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
         runs.resume(path)
     (tmp_path / "other.py").write_text("TWO = 2\n")
@@ -69,7 +69,7 @@ def test_changed_weights_of_a_model_are_rejected(tmp_path: Path) -> None:
     model = bert_reference.write(tmp_path / "tiny")
     text = next(w for w in bert_reference.WORDS if w.isalpha())
     values = {"model": str(model), "text": text, "t": 1.0, "frames": 3, "segment": 1}
-    interrupted(values, tmp_path / "run")
+    run_and_interrupt(values, tmp_path / "run")
     (model / "tokenizer.json").unlink()  # its work is done
     weights = model / "model.safetensors"
     content = bytearray(weights.read_bytes())
@@ -85,7 +85,7 @@ def test_changed_weights_of_a_model_are_rejected(tmp_path: Path) -> None:
 def test_a_run_without_frames_needs_its_file_of_tokens(tmp_path: Path) -> None:
     tokens, path = tmp_path / "x.csv", tmp_path / "run"
     tokens.write_text("0.5,1.0\n" * 3 + "-0.3,0.2\n" * 6)
-    interrupted({"init": f"@{tokens}", "A": -1.0}, path)
+    run_and_interrupt({"init": f"@{tokens}", "A": -1.0}, path)
     record = read_record(path)
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
     empty = {"segments": (), "variables": {}, "ending": None}
@@ -98,7 +98,7 @@ def test_a_run_without_frames_needs_its_file_of_tokens(tmp_path: Path) -> None:
 
 def test_a_run_without_stored_digests_resumes(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    interrupted({"measure": "gaussian", "A": -1.0}, path)
+    run_and_interrupt({"measure": "gaussian", "A": -1.0}, path)
     record = read_record(path)
     del record.attrs["inputs"]
     write_record(path, record)

@@ -29,7 +29,9 @@ def velocities(dynamics: AbstractDynamics, mu: Points, t: float) -> Array:
     return dynamics.field(t, mu)(mu.tokens)
 
 
-def moved(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def start_velocities(
+    values: dict, t: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tokens of a spec, their weights, and their velocities at a time."""
     spec = {"n": 5, "weights": [0.1, 0.3, 0.2, 0.25, 0.15], "mean": [0.3, -0.2]}
     own = runs.member(parse({**spec, **values}))
@@ -41,7 +43,7 @@ def moved(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndar
 @every_variant
 def test_the_score_is_y_times_A_x_whatever_the_symmetry_of_A(name: str) -> None:
     given = {"attention": name, "A": A.tolist(), "V": V.tolist(), "epsilon": EPSILON}
-    x, w, found = moved(given)
+    x, w, found = start_velocities(given)
     p = Parameters(A, np.eye(2), V, EPSILON)
     assert_close(found, velocity(name, p, x, x, w), ulps=ULPS.get(name, 100))
 
@@ -51,7 +53,7 @@ def test_queries_and_keys_are_not_exchanged_and_roots_of_k_divide_scores() -> No
     Q, K = rng.normal(size=(2, 3, 2))
     given = {"Q": Q.tolist(), "K": K.tolist(), "V": V.tolist(), "epsilon": EPSILON}
     for scale, epsilon in (("none", EPSILON), ("sqrt-k", EPSILON * np.sqrt(3))):
-        x, w, found = moved({**given, "scale": scale})
+        x, w, found = start_velocities({**given, "scale": scale})
         p = Parameters(Q, K, V, epsilon)
         assert_close(found, velocity("softmax", p, x, x, w))
 
@@ -60,7 +62,7 @@ def test_heads_are_blocks_of_rows_of_all_three_matrices() -> None:
     rng = np.random.default_rng(2)
     Q, K = rng.normal(size=(2, 6, 2))
     given = {"Q": Q.tolist(), "K": K.tolist(), "V": V.tolist(), "scale": "sqrt-k"}
-    x, w, found = moved({**given, "heads": 2})
+    x, w, found = start_velocities({**given, "heads": 2})
     expected = 0
     for head in range(2):
         rows, own = slice(3 * head, 3 * head + 3), np.zeros((2, 2))
@@ -85,11 +87,13 @@ def test_layers_inherit_run_keys_and_start_at_their_time() -> None:
         9.0: Parameters(-A, np.eye(2), V, 0.5),
     }
     for t, p in told.items():
-        x, w, found = moved({**given, "layers": layers}, t)
+        x, w, found = start_velocities({**given, "layers": layers}, t)
         assert_close(found, velocity("softmax", p, x, x, w))
     # Between nodes parameters are linear in time: here half of the way.
     nodes = [{"t": 0.0}, {"t": 2.0, "V": (3 * V).tolist(), "A": (-A).tolist()}]
-    x, w, found = moved({**given, "layers": nodes, "depth": "interpolated"}, 1.0)
+    x, w, found = start_velocities(
+        {**given, "layers": nodes, "depth": "interpolated"}, 1.0
+    )
     p = Parameters(0 * A, np.eye(2), 2 * V, EPSILON)
     assert_close(found, velocity("softmax", p, x, x, w))
 
@@ -97,7 +101,7 @@ def test_layers_inherit_run_keys_and_start_at_their_time() -> None:
 def test_terms_add_their_velocities() -> None:
     given = {"A": A.tolist(), "V": V.tolist(), "epsilon": EPSILON}
     term = {"attention": "l2", "A": A.T.tolist(), "V": (-V.T).tolist()}
-    x, w, found = moved({**given, "terms": [term]})
+    x, w, found = start_velocities({**given, "terms": [term]})
     one = velocity("softmax", Parameters(A, np.eye(2), V, EPSILON), x, x, w)
     two = velocity("l2", Parameters(A.T, np.eye(2), -V.T), x, x, w)
     assert_close(found, one + two)

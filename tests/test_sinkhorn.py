@@ -27,7 +27,7 @@ TOLERANCE = np.finfo(np.float64).eps ** (2 / 3)  # the default, on log marginals
 
 
 @eqx.filter_jit
-def solved(coupling: Sinkhorn, score: AbstractScore, mu: Points) -> TiltedMean:
+def solve(coupling: Sinkhorn, score: AbstractScore, mu: Points) -> TiltedMean:
     field = coupling.barycentre(score, mu)
     assert isinstance(field, TiltedMean)
     return field
@@ -79,7 +79,7 @@ KINDS = ["positive", "negative", "indefinite", "not symmetric", "rank one"]
 def test_both_marginals_hold(kind: str, epsilon: float, rng: np.random.Generator):
     c = case(rng, n=40)
     A = matrix(kind, rng, 3)
-    field = solved(Sinkhorn(), Dot(A, np.eye(3), epsilon), c.points())
+    field = solve(Sinkhorn(), Dot(A, np.eye(3), epsilon), c.points())
     S = c.x @ A.T @ c.x.T / epsilon
     # s(x_i, x_j) = A x_i . x_j: rows are queries.
     errors = marginal_errors(field, S, c.w)
@@ -94,7 +94,7 @@ def test_symmetric_scores_take_at_most_thirty_evaluations(
 ):
     c = case(rng, n=120, d=d)
     A = matrix("positive", rng, d)
-    field = solved(Sinkhorn(max_iterations=30), Dot(A, np.eye(d), epsilon), c.points())
+    field = solve(Sinkhorn(max_iterations=30), Dot(A, np.eye(d), epsilon), c.points())
     assert convergence(field).residual <= TOLERANCE
 
 
@@ -108,7 +108,7 @@ def test_the_reported_marginal_error_is_true(
     c = case(rng, n=40, dtype=dtype)
     A = matrix(kind, rng, 3)
     score = Dot(jnp.asarray(A, dtype), jnp.eye(3, dtype=dtype), epsilon)
-    field = solved(Sinkhorn(max_iterations=300), score, c.points())
+    field = solve(Sinkhorn(max_iterations=300), score, c.points())
     S = c.x @ A.T @ c.x.T / epsilon
     error = np.max(marginal_errors(field, S, c.w))
     # Scores themselves are rounded: by eps of their size, on each of two sides.
@@ -121,7 +121,7 @@ def test_a_symmetric_plan_converges_in_single_precision(rng: np.random.Generator
     A = jnp.asarray(matrix("positive", rng, 8), jnp.float32)
     for epsilon in (1.0, 0.1, 0.01):
         score = Dot(A, jnp.eye(8, dtype=jnp.float32), epsilon)
-        found = convergence(solved(Sinkhorn(), score, c.points()))
+        found = convergence(solve(Sinkhorn(), score, c.points()))
         largest = jnp.max(jnp.abs(score(c.points().tokens, c.points().tokens)))
         eps = jnp.finfo(jnp.float32).eps
         assert found.residual <= found.tolerance
@@ -131,7 +131,7 @@ def test_a_symmetric_plan_converges_in_single_precision(rng: np.random.Generator
 def test_potentials_match_plain_alternation(rng: np.random.Generator):
     c = case(rng, n=12)
     score = Dot(c.p.Q, c.p.K, c.p.epsilon)
-    field = solved(Sinkhorn(tolerance=1e-13), score, c.points())
+    field = solve(Sinkhorn(tolerance=1e-13), score, c.points())
     tokens = Tokens(jnp.asarray(c.x))
     _, g = plan_potentials(np.asarray(field.score(tokens, tokens)), c.w)
     gap = np.asarray(field.potential) - g
@@ -157,7 +157,7 @@ def test_one_sided_score_terms_do_not_change_the_plan(rng: np.random.Generator):
     c = case(rng)
     plain = Dot(c.p.Q, c.p.K)
     biased = Dot(c.p.Q, c.p.K, query_bias=rng.normal(size=3), key_bias=np.ones(3))
-    barycentre = lambda score: solved(Sinkhorn(), score, c.points())(c.queries())
+    barycentre = lambda score: solve(Sinkhorn(), score, c.points())(c.queries())
     assert_close(barycentre(biased), barycentre(plain), ulps=3e5)  # the tolerance
 
 
@@ -197,7 +197,7 @@ def test_weights_below_the_smallest_float_count_as_zero(
 def test_unstructured_scores_work(rng: np.random.Generator):
     c = case(rng, n=12)
     inner = Dot(c.p.Q, c.p.K)
-    field = solved(Sinkhorn(), Unstructured(inner), c.points())
+    field = solve(Sinkhorn(), Unstructured(inner), c.points())
     tokens = Tokens(jnp.asarray(c.x))
     S = np.asarray(inner(tokens, tokens))
     assert np.max(marginal_errors(field, S, c.w)) <= TOLERANCE
@@ -206,7 +206,7 @@ def test_unstructured_scores_work(rng: np.random.Generator):
 def test_missing_the_tolerance_is_reported(rng: np.random.Generator):
     c = case(rng, n=40)
     score = Dot(matrix("not symmetric", rng, 3), np.eye(3), 0.1)
-    found = convergence(solved(Sinkhorn(max_iterations=2), score, c.points()))
+    found = convergence(solve(Sinkhorn(max_iterations=2), score, c.points()))
     assert found.residual > found.tolerance
 
 

@@ -29,7 +29,7 @@ SIZE, DIMENSION = 60, 3
 SOME_VALUE = np.array([[1.0, 0.3, 0.0], [-0.2, 0.8, 0.1], [0.0, 0.5, 1.2]])
 
 
-class Solved(NamedTuple):
+class Solution(NamedTuple):
     g: Array
     f: Array
     residual: Array
@@ -37,12 +37,12 @@ class Solved(NamedTuple):
 
 
 @jax.jit
-def solved(A: ArrayLike, x: ArrayLike, log_w: ArrayLike, epsilon: ArrayLike) -> Solved:
+def solve(A: ArrayLike, x: ArrayLike, log_w: ArrayLike, epsilon: ArrayLike) -> Solution:
     A, x, log_w, bandwidth = (jnp.asarray(a) for a in (A, x, log_w, epsilon))
     mu = Points(Tokens(x), log_w)
     found = scalings(Dot(A, jnp.eye(x.shape[1], dtype=x.dtype), bandwidth), mu)
     scores = found.score(mu.tokens, mu.tokens)
-    return Solved(found.g, found.f, found.convergence.residual, scores)
+    return Solution(found.g, found.f, found.convergence.residual, scores)
 
 
 def problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -93,7 +93,7 @@ def barycentres(
 @pytest.mark.parametrize("seed", [2, 3, 5, 6])
 def test_plans_beyond_alternation_converge(seed: int):
     A, x, w = problem(seed)
-    found = solved(A, x, np.log(w), 0.05)
+    found = solve(A, x, np.log(w), 0.05)
     S = np.asarray(found.scores)
     after = log_columns(S, w, plain_alternation(S, w, 1000))  # as many passes
     assert np.max(np.abs(after)) > 1e3 * TOLERANCE
@@ -105,7 +105,7 @@ def test_plans_beyond_alternation_converge(seed: int):
 
 def test_the_potential_matches_dense_newton():
     A, x, w = problem(0)
-    found = solved(A, x, np.log(w), 0.05)
+    found = solve(A, x, np.log(w), 0.05)
     g = np.asarray(found.g)
     exact = dense_potential(np.asarray(found.scores), w)
     # The gap of I - P*P, about 1e-3, divides the marginals left over.
@@ -134,7 +134,7 @@ NEARLY_DECOUPLED = (
 def test_nearly_decoupled_plans_converge(epsilon: float):
     """There the dual is a ramp: alternation crawls, and Newton steps mean nothing."""
     A, x, w = NEARLY_DECOUPLED
-    found = solved(A, x, np.log(w), epsilon)
+    found = solve(A, x, np.log(w), epsilon)
     S = np.asarray(found.scores)
     error = np.max(np.abs(log_columns(S, w, np.asarray(found.g))))
     assert error <= TOLERANCE + 4 * np.finfo(float).eps * np.max(np.abs(S))
@@ -142,7 +142,7 @@ def test_nearly_decoupled_plans_converge(epsilon: float):
 
 def test_a_tiny_bandwidth_is_reported_unconverged():
     A, x, w = problem(1)
-    found = solved(A, x, np.log(w), 1e-6)
+    found = solve(A, x, np.log(w), 1e-6)
     error = np.max(
         np.abs(log_columns(np.asarray(found.scores), w, np.asarray(found.g)))
     )
@@ -157,7 +157,7 @@ def test_excluded_tokens_have_no_influence():
     far = np.concatenate([x[:-5], np.full((5, DIMENSION), 1e3)])
     kept = w[:-5] / w[:-5].sum()
     with np.errstate(divide="ignore"):
-        among = solved(A, far, np.log(np.append(kept, np.zeros(5))), 0.05)
+        among = solve(A, far, np.log(np.append(kept, np.zeros(5))), 0.05)
     assert among.residual <= TOLERANCE
     S = np.asarray(among.scores)[:-5, :-5]
     reached = barycentres(S, kept, np.asarray(among.g)[:-5], x[:-5])
@@ -167,7 +167,7 @@ def test_excluded_tokens_have_no_influence():
 
 def test_single_precision_ends_at_its_own_tolerance():
     A, x, w = (np.asarray(a, np.float32) for a in problem(0))
-    found = solved(jnp.asarray(A), jnp.asarray(x), jnp.log(w), jnp.float32(0.05))
+    found = solve(jnp.asarray(A), jnp.asarray(x), jnp.log(w), jnp.float32(0.05))
     assert found.g.dtype == jnp.float32
     eps = np.finfo(np.float32).eps
     size = np.max(np.abs(found.g))

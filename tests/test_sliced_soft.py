@@ -82,7 +82,15 @@ def test_a_shift_moves_the_weights_of_slices_but_not_slices(
     gaps = []
     for tau in (0.0, 0.7):
         made = SOFT(Q, K, V, tau=tau)
-        gaps.append(np.max(np.abs(of(made, x + shift) - of(made, x) - V @ shift)))
+        gaps.append(
+            np.max(
+                np.abs(
+                    soft_velocities(made, x + shift)
+                    - soft_velocities(made, x)
+                    - V @ shift
+                )
+            )
+        )
     assert gaps[0] < 1e-12
     assert gaps[1] > 0.01
 
@@ -157,14 +165,14 @@ def test_velocities_do_not_jump_where_ranks_are_exchanged(
     both[0][1] += h * Q[0]
     both[1][1] -= h * Q[0]
     jumps = {
-        name: np.abs(np.subtract(*(of(make_, z) for z in both))).max()
+        name: np.abs(np.subtract(*(soft_velocities(make_, z) for z in both))).max()
         for name, make_ in {"hard": HARD(Q, K, V), "soft": make(Q, K, V)}.items()
     }
     assert jumps["hard"] > 0.01
     assert jumps["soft"] < 1e3 * h
 
 
-def of(attention: Attention, x: np.ndarray) -> np.ndarray:
+def soft_velocities(attention: Attention, x: np.ndarray) -> np.ndarray:
     mu = Points.uniform(x)
     return np.asarray(velocities(attention, mu, mu.tokens))
 
@@ -182,7 +190,9 @@ def test_the_closed_form_is_the_limit_of_quantiles(t: float):
     expected = np.asarray(closed.linear) * x + np.asarray(closed.offset)
     middle = np.abs(x - mean) < 2 * s  # where quantiles are dense
     np.testing.assert_allclose(
-        of(attention, x[:, None])[middle, 0], expected[0][middle], atol=2e-3
+        soft_velocities(attention, x[:, None])[middle, 0],
+        expected[0][middle],
+        atol=2e-3,
     )
 
 

@@ -134,7 +134,7 @@ def test_tokens_are_ordered_by_position(name: str, rng: np.random.Generator):
     assert_same(velocities(attention, mu, some), v[twice])
 
 
-def moved(c: Case, name: str) -> np.ndarray:
+def velocities_of_case(c: Case, name: str) -> np.ndarray:
     mu = c.points()
     return np.asarray(velocities(c.attention(name), mu, mu.tokens))
 
@@ -145,7 +145,7 @@ def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generato
     assert symmetries[name] == frozenset()
     c = case(rng, n=8)
     c = Case(Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon), c.x, c.w, c.probes)
-    v, mix, R = moved(c, name), rng.permutation(8), orthogonal(rng, 3)
+    v, mix, R = velocities_of_case(c, name), rng.permutation(8), orthogonal(rng, 3)
     shuffled = Case(c.p, c.x[mix], c.w[mix], c.probes)
     p = Parameters(c.p.Q @ R.T, c.p.K @ R.T, np.eye(3), c.p.epsilon)
     turned, shifted = Case(p, c.x @ R.T, c.w, c.probes), np.array([0.5, -1.0, 2.0])
@@ -155,10 +155,12 @@ def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generato
         (turned, v @ R.T),
         (apart, v + shifted),
     ):
-        assert np.max(np.abs(moved(other, name) - expected)) > 0.01 * np.max(np.abs(v))
+        assert np.max(
+            np.abs(velocities_of_case(other, name) - expected)
+        ) > 0.01 * np.max(np.abs(v))
 
 
-def of_causal(c: Case) -> Callable[[jax.Array], jax.Array]:
+def causal_velocities(c: Case) -> Callable[[jax.Array], jax.Array]:
     attention, mu = c.attention(CAUSAL, blocks=3, passes=4), c.points()
     return jax.jit(
         lambda x: attention.field(0.0, mu.replace_coordinates(x))(
@@ -174,7 +176,7 @@ def test_causality_by_differences(n: int, rng: np.random.Generator):
     Tokens of its own block are among them.
     """
     c = case(rng, n=n)
-    velocity, x = of_causal(c), jnp.asarray(c.x)
+    velocity, x = causal_velocities(c), jnp.asarray(c.x)
     v = np.asarray(velocity(x))
     for j in range(n):
         w = np.asarray(velocity(x.at[j].add(100.0 * rng.normal(size=3))))
@@ -184,7 +186,7 @@ def test_causality_by_differences(n: int, rng: np.random.Generator):
 
 def test_causality_by_derivatives(rng: np.random.Generator):
     c = case(rng, n=8)
-    J = np.asarray(jax.jit(jax.jacrev(of_causal(c)))(jnp.asarray(c.x)))
+    J = np.asarray(jax.jit(jax.jacrev(causal_velocities(c)))(jnp.asarray(c.x)))
     assert np.all(np.isfinite(J))
     for i in range(8):
         assert not np.any(J[i, :, i + 1 :])
@@ -267,22 +269,23 @@ def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
     more_s, logs = np.append(s, [0.2, 0.7, 1.1]), np.asarray(mu.log_weights)
     more_logs = jnp.asarray(np.append(logs, [-np.inf] * 3))
 
-    def with_more(x: jax.Array) -> jax.Array:
+    def velocities_with_padding(x: jax.Array) -> jax.Array:
         y = jnp.concatenate([x, jnp.full((3, 3), jnp.nan)])
         more = Points(Tokens(y, jnp.asarray(more_s)), more_logs)
         return velocities(attention, more, Tokens(x, jnp.asarray(s)))
 
-    def without(x: jax.Array) -> jax.Array:
+    def velocities_without_padding(x: jax.Array) -> jax.Array:
         return velocities(
             attention, mu.replace_coordinates(x), Tokens(x, jnp.asarray(s))
         )
 
-    def with_gradient(fn: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
+    def value_and_gradient(fn: Callable[[jax.Array], jax.Array]) -> list[jax.Array]:
         v, pullback = jax.vjp(fn, mu.tokens.x)
         return [v, pullback(2 * v)[0]]
 
     (v, gradient), (expected, expected_gradient) = (
-        jax.jit(with_gradient, static_argnums=0)(fn) for fn in (with_more, without)
+        jax.jit(value_and_gradient, static_argnums=0)(fn)
+        for fn in (velocities_with_padding, velocities_without_padding)
     )
     assert_close(v, expected)
     assert_close(gradient, expected_gradient, ulps=1000)

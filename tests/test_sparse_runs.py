@@ -27,7 +27,7 @@ Run = Callable[..., CommandResult]
 SPEC = {"attention": "sparse-sinkhorn", "n": 10, "d": 2, "A": -1.0, "seed": 3}
 
 
-def drawn(spec: dict, index: int = 0) -> np.ndarray:
+def noise_and_matrices(spec: dict, index: int = 0) -> np.ndarray:
     """The noise and the matrix of each head of a run."""
     attention = runs.member(parse({**SPEC, **spec}), index).dynamics
     stack = attention.stack if isinstance(attention, Heads) else attention
@@ -41,22 +41,24 @@ def drawn(spec: dict, index: int = 0) -> np.ndarray:
 
 def test_noise_and_matrices_are_drawn_per_head_and_draw():
     noisy = {"options": {"noise": 1.0, "blocks": 3}}
-    one = drawn(noisy)
-    np.testing.assert_array_equal(drawn(noisy), one)
+    one = noise_and_matrices(noisy)
+    np.testing.assert_array_equal(noise_and_matrices(noisy), one)
     for other in ({**noisy, "seed": 4}, {"options": {"noise": 2.0, "blocks": 3}}):
-        assert not np.array_equal(drawn(other), one)
-    assert not np.array_equal(drawn({**noisy, "draws": 2}, 1), one)
-    heads = drawn({**noisy, "heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]})
+        assert not np.array_equal(noise_and_matrices(other), one)
+    assert not np.array_equal(noise_and_matrices({**noisy, "draws": 2}, 1), one)
+    heads = noise_and_matrices({**noisy, "heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]})
     assert len(np.unique(np.round(heads, 12))) == heads.size
 
 
 def test_a_list_of_matrices_has_one_for_each_head():
     rows = np.arange(8.0).reshape(2, 2, 2).tolist()
     heads = {"heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]}
-    found = drawn({**heads, "options": {"W_B": rows}})
+    found = noise_and_matrices({**heads, "options": {"W_B": rows}})
     np.testing.assert_array_equal(found[:8], np.arange(8.0))
     with pytest.raises(InvalidInputError, match="list of 2 matrices"):
-        drawn({**heads, "heads": 1, "A": 1.0, "V": 1.0, "options": {"W_B": rows}})
+        noise_and_matrices(
+            {**heads, "heads": 1, "A": 1.0, "V": 1.0, "options": {"W_B": rows}}
+        )
 
 
 def test_sparse_sinkhorn_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):

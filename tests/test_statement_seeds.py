@@ -10,7 +10,7 @@ import pytest
 SCRIPT = Path(__file__).parent / "seeds.py"
 
 
-def measured(folder: Path, name: str, seeds: str) -> list[dict]:
+def measure_seeds(folder: Path, name: str, seeds: str) -> list[dict]:
     """What `seeds.py` writes of a statement; a process of its own checks no shapes."""
     results = folder / "results.jsonl"
     command = [sys.executable, str(SCRIPT), seeds, str(results), name]
@@ -42,7 +42,7 @@ def measured(folder: Path, name: str, seeds: str) -> list[dict]:
 def test_statements_hold_at_formerly_failing_seeds(
     name: str, seeds: range, tmp_path: Path
 ) -> None:
-    rows = measured(tmp_path, name, f"{seeds.start}:{seeds.stop}")
+    rows = measure_seeds(tmp_path, name, f"{seeds.start}:{seeds.stop}")
     assert [row["seed"] for row in rows] == list(seeds)
     assert [row for row in rows if not row["passed"]] == []
 
@@ -51,6 +51,6 @@ def test_an_interrupted_campaign_of_seeds_continues(tmp_path: Path) -> None:
     name = "castin2025:sec-2.2-expansion"
     known = {"id": name, "seed": 0, "passed": True, "cpu": -1.0}
     (tmp_path / "results.jsonl").write_text(json.dumps(known) + "\n")
-    first, *others = measured(tmp_path, name, "0:3")
+    first, *others = measure_seeds(tmp_path, name, "0:3")
     assert first == known
     assert [row["seed"] for row in others] == [1, 2]

@@ -103,14 +103,14 @@ def rename(names: dict[str, Any], old: str, new: str) -> None:
     names[new] = names.pop(old)
 
 
-def outside(record: dict[str, Any]) -> None:
+def escape_folder(record: dict[str, Any]) -> None:
     rename(record["variables"], "x", "../../../../../etc")
     for segment in record["segments"]:
         rename(segment["checksums"], "x", "../../../../../etc")
 
 
 ABSURD: dict[str, Callable[[dict[str, Any]], object]] = {
-    "a name that leads outside": outside,
+    "a name that leads outside": escape_folder,
     "a static name that leads outside": lambda r: rename(r["static"], "weight", "../a"),
     "a size below zero": lambda r: r["sizes"].update(token=-1),
     "a size of memory's end": lambda r: r["sizes"].update(token=10**11),

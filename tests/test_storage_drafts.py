@@ -179,13 +179,13 @@ def test_an_interrupted_lock_can_be_released_and_taken_again(
     home = getattr(locks, module)
     real = getattr(home, name)
 
-    def interrupted(*arguments: object) -> None:
+    def raise_interrupt(*arguments: object) -> None:
         real(*arguments)
         raise KeyboardInterrupt
 
     lock = Lock(tmp_path / ".lock")
     with monkeypatch.context() as patch:
-        patch.setattr(home, name, interrupted)
+        patch.setattr(home, name, raise_interrupt)
         with pytest.raises(KeyboardInterrupt):
             lock.acquire()
     lock.acquire()

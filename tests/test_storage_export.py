@@ -174,7 +174,7 @@ def test_an_export_that_fails_keeps_the_old_file(
     assert {path.name for path in tmp_path.iterdir()} == {"run.csv", "gaussian"}
 
 
-def sheared() -> xr.Dataset:
+def sheared_layers() -> xr.Dataset:
     """Two layers of a density on 3 × 2 cells, in a box that is no rectangle."""
     mass = np.arange(24.0).reshape(2, 2, 3, 2)
     dims = ("time", "layer", "cell_x", "cell_y")
@@ -194,7 +194,7 @@ def sheared() -> xr.Dataset:
 
 
 def test_csv_of_layers_has_a_row_for_each_cell_of_each(tmp_path: Path) -> None:
-    data = sheared()
+    data = sheared_layers()
     export(data, tmp_path / "run.csv")
     columns = table(tmp_path / "run.csv")
     rows = [

@@ -35,7 +35,7 @@ KEYS: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
 
 
 @pytest.fixture
-def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stored_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Three segments of two runs, the longest cut into chunks of four frames."""
     monkeypatch.setattr("meanfield.storage._segments._CHUNK", 4 * X[:, 0].nbytes)
     store = RunStore.create(tmp_path / "run", attrs={}, static={})
@@ -45,40 +45,40 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "run"
 
 
-def test_a_deleted_store_does_not_read_as_zeros(stored: Path):
+def test_a_deleted_store_does_not_read_as_zeros(stored_run: Path):
     """Nor does one of the same name, once numbers of the first were given out."""
-    data = RunStore.open(stored).dataset()
+    data = RunStore.open(stored_run).dataset()
     assert data["x"].isel(time=6).values.any()
-    stored.rename(stored.with_name("away"))
+    stored_run.rename(stored_run.with_name("away"))
     with pytest.raises(StoreError, match="has changed since it was opened"):
         data["x"].isel(time=9).load()
-    shutil.copytree(stored.with_name("away"), stored)
+    shutil.copytree(stored_run.with_name("away"), stored_run)
     with pytest.raises(StoreError, match="has changed since it was opened"):
         data["x"].isel(time=9).load()
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
 def test_slices_match_the_whole_dataset(
-    stored: Path, key: Callable[[xr.DataArray], xr.DataArray]
+    stored_run: Path, key: Callable[[xr.DataArray], xr.DataArray]
 ) -> None:
     times = np.arange(FRAMES) / 2
     whole = xr.DataArray(X, {"time": times}, ("run", "time", "token", "coord"))
-    part = key(RunStore.open(stored).dataset()["x"])
+    part = key(RunStore.open(stored_run).dataset()["x"])
     xr.testing.assert_identical(part.drop_attrs(), key(whole.rename("x")))
 
 
-def test_segments_are_read_lazily(stored: Path) -> None:
+def test_segments_are_read_lazily(stored_run: Path) -> None:
     """What was not read is neither missed nor judged."""
-    shutil.rmtree(stored / "data/segments/00002/x")
-    data = RunStore.open(stored).dataset()
+    shutil.rmtree(stored_run / "data/segments/00002/x")
+    data = RunStore.open(stored_run).dataset()
     np.testing.assert_array_equal(data["x"].isel(time=[0, 4]), X[:, [0, 4]])
     with pytest.raises(StoreError, match="00002` is damaged"):
         data["x"].isel(time=5).load()
 
 
-def test_derived_variables_keep_their_attributes(stored: Path):
+def test_derived_variables_keep_their_attributes(stored_run: Path):
     twice = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
-    derived = RunStore.open(stored).dataset(twice)["twice"]
+    derived = RunStore.open(stored_run).dataset(twice)["twice"]
     assert derived.attrs == {"units": "1"}
     np.testing.assert_array_equal(derived, 2 * X)
 

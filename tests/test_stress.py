@@ -222,13 +222,15 @@ def test_gradients_of_energies_on_gaussians_in_three_dimensions(name: str, seed:
     squares = -2 * np.block([[Q.T @ Q, -Q.T @ K], [-K.T @ Q, K.T @ K]])
     M = squares if name.endswith("l2") else np.block([[zero, A.T], [A, zero]])
 
-    def along(t: float) -> float:
+    def energy_along(t: float) -> float:
         mean, factor = alpha + t * beta, Y + t * Z
         if name == "sinkhorn":
             return sinkhorn_energy(A, mean, factor)
         return interaction_energy(M, mean, factor @ factor.T)
 
-    halves = [(along(h) - along(-h)) / (2 * h) for h in (1e-2, 5e-3, 2.5e-3)]
+    halves = [
+        (energy_along(h) - energy_along(-h)) / (2 * h) for h in (1e-2, 5e-3, 2.5e-3)
+    ]
     finer = [(4 * b - a) / 3 for a, b in itertools.pairwise(halves)]
     expected = (16 * finer[1] - finer[0]) / 15
     by_mean, by_covariance = energies[name](Q, K, np.eye(3)).moment_gradients(

@@ -84,17 +84,17 @@ def difference(along: Callable[[float], float], h: float = STEP) -> float:
     return (8 * near - far) / (12 * h)
 
 
-def slack(name: str, dtype: type) -> float:
+def tolerance(name: str, dtype: type) -> float:
     """Rounding, and of potentials what they were solved to."""
     eps = float(np.finfo(dtype).eps)
     return 30 * eps ** (2 / 3) if name == "sinkhorn" else 1000 * eps
 
 
-def slopes(name: str, mu: AbstractMeasure, c: Case, at: np.ndarray) -> tuple:
+def gradients(name: str, mu: AbstractMeasure, c: Case, at: np.ndarray) -> tuple:
     """The steepest descent at tokens, and what an affine velocity dissipates."""
     dtype = at.dtype
 
-    def both(mu: AbstractMeasure, *parts: Array) -> tuple[Array, Array, Array]:
+    def field_and_dissipation(mu: AbstractMeasure, *parts: Array) -> tuple[Array, Array, Array]:
         Q, K, M, m, at = parts
         energy = energies[name](Q, K, jnp.eye(len(m), dtype=dtype), epsilon=c.epsilon)
         power = dissipation(energy, mu, Affine(M, m))
@@ -103,12 +103,12 @@ def slopes(name: str, mu: AbstractMeasure, c: Case, at: np.ndarray) -> tuple:
         return GradientFlow(energy).field(0.0, mu)(Tokens(at)), power, at
 
     parts = [jnp.asarray(p, dtype) for p in (c.Q, c.K, c.M, c.m, at)]
-    descent, power, _ = jax.jit(both)(mu, *parts)
+    descent, power, _ = jax.jit(field_and_dissipation)(mu, *parts)
     assert descent.dtype == dtype
     return np.asarray(descent, float), float(power)
 
 
-def marked(names: list[str], dimensions: tuple[int, ...]) -> list:
+def mark_slow(names: list[str], dimensions: tuple[int, ...]) -> list:
     """One quick instance; the others are slow."""
     every = [
         (name, d, dtype)
@@ -120,13 +120,13 @@ def marked(names: list[str], dimensions: tuple[int, ...]) -> list:
 
 
 @pytest.mark.parametrize(
-    ("name", "d", "dtype"), marked([*PAIRS, "second-moment"], (1, 2, 3))
+    ("name", "d", "dtype"), mark_slow([*PAIRS, "second-moment"], (1, 2, 3))
 )
 def test_energy_gradients_at_weighted_tokens(name: str, d: int, dtype: type):
     c = case(d)
     c = c._replace(x=c.x.astype(dtype).astype(float))
     mu = Points.weighted(jnp.asarray(c.x, dtype), jnp.asarray(c.w, dtype))
-    descent, power = slopes(name, mu, c, c.x.astype(dtype))
+    descent, power = gradients(name, mu, c, c.x.astype(dtype))
     expected = np.empty_like(c.x)
     for i, j in np.ndindex(*c.x.shape):
         moved = c.x.astype(complex)
@@ -136,20 +136,20 @@ def test_energy_gradients_at_weighted_tokens(name: str, d: int, dtype: type):
     v = c.x @ c.M.T + c.m
     lost = energy_of_atoms(name, c, c.x + 1e-30j * v, c.w).imag / 1e-30
     size, work = np.max(np.abs(expected)), c.w @ np.sum(np.abs(expected * v), axis=1)
-    assert np.max(np.abs(descent - expected)) <= slack(name, dtype) * size
-    assert abs(power - lost) <= slack(name, dtype) * work
+    assert np.max(np.abs(descent - expected)) <= tolerance(name, dtype) * size
+    assert abs(power - lost) <= tolerance(name, dtype) * work
 
 
-@pytest.mark.parametrize(("name", "d", "dtype"), marked(ALL, (1, 2, 3)))
+@pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL, (1, 2, 3)))
 def test_energy_gradients_at_gaussians(name: str, d: int, dtype: type):
     """The descent is affine, and minus it is Riesz's vector of every slope."""
     c = case(d)
     mu = Gaussian(jnp.asarray(c.alpha, dtype), jnp.asarray(c.Y, dtype))
     frame = np.vstack([np.zeros(d), np.eye(d)]).astype(dtype)
-    descent, power = slopes(name, mu, c, frame)
+    descent, power = gradients(name, mu, c, frame)
     b, L = descent[0], (descent[1:] - descent[0]).T
 
-    def lost_along(M: np.ndarray, m: np.ndarray) -> float:
+    def energy_rate(M: np.ndarray, m: np.ndarray) -> float:
         moved = lambda t: (c.alpha + t * (M @ c.alpha + m), c.Y + t * M @ c.Y)
         return difference(lambda t: energy_of_moments(name, c, *moved(t)))
 
@@ -157,12 +157,12 @@ def test_energy_gradients_at_gaussians(name: str, d: int, dtype: type):
     stiff = np.linalg.cond(Sigma) if name == "entropy" else 1.0
     allowed = max(1e-9, 1000 * eps * stiff)  # differences: h⁴, and 1e-16 / h
     scale = 1 + np.linalg.norm(L @ c.Y) * np.linalg.norm(c.M @ c.Y)
-    assert abs(power - lost_along(c.M, c.m)) <= allowed * scale
+    assert abs(power - energy_rate(c.M, c.m)) <= allowed * scale
     for seed in range(3):
         M, m = case(d, seed + 1).M, case(d, seed + 1).m
         inner = (L @ c.alpha + b) @ (M @ c.alpha + m) + np.sum((L @ Sigma) * M)
         scale = 1 + np.linalg.norm(L @ c.Y) * np.linalg.norm(M @ c.Y)
-        assert abs(inner + lost_along(M, m)) <= allowed * scale
+        assert abs(inner + energy_rate(M, m)) <= allowed * scale
 
 
 def mixture(c: Case) -> tuple[np.ndarray, np.ndarray, Callable]:
@@ -186,7 +186,7 @@ def mixture(c: Case) -> tuple[np.ndarray, np.ndarray, Callable]:
     return x, w, density
 
 
-@pytest.mark.parametrize(("name", "d", "dtype"), marked(ALL, (1, 2)))
+@pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL, (1, 2)))
 def test_energy_gradients_at_densities(name: str, d: int, dtype: type):
     """The variation is what an atom of no mass adds."""
     c = case(d)
@@ -197,7 +197,7 @@ def test_energy_gradients_at_densities(name: str, d: int, dtype: type):
     grid = Grid.from_function(axes, density, box=FixedBox())
     mu = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), grid)
     at = (c.alpha + np.random.default_rng(SEED).uniform(-1, 1, (5, d))).astype(dtype)
-    descent, power = slopes(name, mu, c, at)
+    descent, power = gradients(name, mu, c, at)
 
     def variation(y: np.ndarray) -> float:
         if name == "entropy":
@@ -215,7 +215,7 @@ def test_energy_gradients_at_densities(name: str, d: int, dtype: type):
     if name != "entropy":
         v = 1e-30j * (x @ c.M.T + c.m)
         lost = energy_of_atoms(name, c, x + v, w).imag / 1e-30
-    allowed = max(2e-4 if name == "entropy" else 2e-5, 3 * slack(name, dtype))
+    allowed = max(2e-4 if name == "entropy" else 2e-5, 3 * tolerance(name, dtype))
     size = np.max(np.abs(expected))
     assert np.max(np.abs(descent - expected)) <= allowed * size
     assert abs(power - lost) <= allowed * max(1, size)

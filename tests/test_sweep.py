@@ -25,15 +25,17 @@ AXES = ("A=-2:2:9,cov=0.2:5:6:log", "t=0.5|1.0")
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.SweepResult, int]:
+def sweep_and_program_count(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[runs.SweepResult, int]:
     """A sweep, and how many programs were compiled for it."""
-    before = _compiled()
+    before = _count_programs()
     out = tmp_path_factory.mktemp("sweep") / "phase"
     result = runs.sweep(parse(BASE), parse_axes(*AXES), out=out)
-    return result, _compiled() - before
+    return result, _count_programs() - before
 
 
-def _compiled() -> int:
+def _count_programs() -> int:
     block = _ensemble._block  # pyright: ignore[reportPrivateUsage]
     return block.programs
 
@@ -41,9 +43,9 @@ def _compiled() -> int:
 Swept = tuple[runs.SweepResult, int]
 
 
-def test_every_cell_matches_the_closed_form(swept: Swept) -> None:
+def test_every_cell_matches_the_closed_form(sweep_and_program_count: Swept) -> None:
     """In one dimension s' = 2 a s²: 1/s falls by 2 a t, to zero at t* = 1/(2 a c)."""
-    data = runs.sweep_dataset(swept[0].store)
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
     assert data["trace"].dims == ("A", "cov", "t")
     a, c, t = (data[name] for name in ("A", "cov", "t"))
     inverse = (1 / c - 2 * a * t).transpose("A", "cov", "t").values
@@ -69,16 +71,18 @@ def test_every_cell_matches_the_closed_form(swept: Swept) -> None:
     assert np.all(data["mean0"] == 0)
 
 
-def test_cells_of_one_shape_share_one_compilation(swept: Swept) -> None:
-    result, compiled = swept
+def test_cells_of_one_shape_share_one_compilation(
+    sweep_and_program_count: Swept,
+) -> None:
+    result, compiled = sweep_and_program_count
     assert result.compilations == compiled == 1
     assert result.n_cells == sum(result.endings.values()) == 9 * 6 * 2
 
 
-def test_the_table_has_a_row_for_each_cell(swept: Swept) -> None:
-    with (swept[0].store / "table.csv").open() as file:
+def test_the_table_has_a_row_for_each_cell(sweep_and_program_count: Swept) -> None:
+    with (sweep_and_program_count[0].store / "table.csv").open() as file:
         rows = list(csv.DictReader(file))
-    data = runs.sweep_dataset(swept[0].store)
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
     assert len(rows) == 108
     assert [float(row["A"]) for row in rows[::12]] == data["A"].values.tolist()
     traces = [float(row["trace"]) for row in rows]
@@ -118,14 +122,16 @@ def test_programs_are_counted_before_they_are_compiled(
     assert plan_chunks(SweepCells(spec, parse_axes(text)), None) == (programs, size)
 
 
-def test_the_same_sweep_resumes_and_another_is_rejected(swept: Swept) -> None:
-    store = swept[0].store
+def test_the_same_sweep_resumes_and_another_is_rejected(
+    sweep_and_program_count: Swept,
+) -> None:
+    store = sweep_and_program_count[0].store
     table = (store / "table.csv").read_bytes()
     (store / "done" / "00002.json").rename(store / "todo" / "00002")
     (store / "todo" / "00002").write_bytes(b"")
     assert runs.sweep_dataset(store)["ending"].max() == 6  # interrupted
     again = runs.sweep(parse(BASE), parse_axes(*AXES), out=store)
-    assert again.endings == swept[0].endings
+    assert again.endings == sweep_and_program_count[0].endings
     assert (store / "table.csv").read_bytes() == table
     with pytest.raises(InvalidInputError, match="another `axes`"):
         runs.sweep(parse(BASE), parse_axes("A=1|2"), out=store)
@@ -151,15 +157,17 @@ def test_a_rejected_cell_rejects_the_sweep_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def _drawn(data: xr.Dataset, **chosen: Any) -> Figure:
+def _draw(data: xr.Dataset, **chosen: Any) -> Figure:
     figure = panels["phase"](data, Look(**chosen))
     figure.draw_without_rendering()
     return figure
 
 
-def test_two_axes_make_a_map_and_three_make_several(swept: Swept) -> None:
-    data = runs.sweep_dataset(swept[0].store)
-    figure = _drawn(data.isel(t=1))
+def test_two_axes_make_a_map_and_three_make_several(
+    sweep_and_program_count: Swept,
+) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
+    figure = _draw(data.isel(t=1))
     axes, bar = figure.axes
     assert (axes.get_xlabel(), axes.get_xscale()) == ("$A$", "linear")
     assert axes.get_yscale() == "log"
@@ -173,31 +181,35 @@ def test_two_axes_make_a_map_and_three_make_several(swept: Swept) -> None:
     ]
     hatches = {patch.get_hatch() for patch in legend.get_patches()}
     assert len(hatches) == 2
-    titles = [each.get_title("left") for each in _drawn(data).axes[:2]]
+    titles = [each.get_title("left") for each in _draw(data).axes[:2]]
     assert titles == ["final time $t$ = 0.5", "final time $t$ = 1"]
 
 
 @pytest.mark.parametrize("colour", ["trace", "steps", "ending", "mean0"])
-def test_any_scalar_can_colour_the_cells(swept: Swept, colour: str) -> None:
-    data = runs.sweep_dataset(swept[0].store).isel(t=1)
-    figure = _drawn(data, colour=colour)
+def test_any_scalar_can_colour_the_cells(
+    sweep_and_program_count: Swept, colour: str
+) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store).isel(t=1)
+    figure = _draw(data, colour=colour)
     assert len(figure.axes) == (1 if colour == "ending" else 2)
 
 
-def test_one_axis_makes_a_curve_with_words_as_ticks(swept: Swept) -> None:
-    data = runs.sweep_dataset(swept[0].store)
-    axes = _drawn(data.isel(t=1, cov=3)).axes[0]
+def test_one_axis_makes_a_curve_with_words_as_ticks(
+    sweep_and_program_count: Swept,
+) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
+    axes = _draw(data.isel(t=1, cov=3)).axes[0]
     assert "t^{*}" in axes.get_ylabel()
-    axes = _drawn(data.isel(t=1, A=5), colour="trace").axes[0]
+    axes = _draw(data.isel(t=1, A=5), colour="trace").axes[0]
     assert axes.get_xscale() == "log"
     words = data.isel(t=1, cov=[0, 1]).assign_coords(cov=["softmax", "l2"])
-    axes = _drawn(words, colour="stop_time").axes[0]
+    axes = _draw(words, colour="stop_time").axes[0]
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["softmax", "l2"]
 
 
-def test_unplottable_sweeps_are_rejected(swept: Swept) -> None:
-    data = runs.sweep_dataset(swept[0].store)
+def test_unplottable_sweeps_are_rejected(sweep_and_program_count: Swept) -> None:
+    data = runs.sweep_dataset(sweep_and_program_count[0].store)
     with pytest.raises(InvalidInputError, match="did you mean `trace`"):
         panels["phase"](data, Look(colour="trac"))
     with pytest.raises(

@@ -52,10 +52,10 @@ def assert_agree(found: object, recorded: object) -> None:
 def test_a_figure_is_reproduced_from_its_records(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    def trained(self: Archive, spec: TrainSpec) -> list[Line]:
+    def fail_if_trained(self: Archive, spec: TrainSpec) -> list[Line]:
         pytest.fail(f"{spec} is not recorded")
 
-    monkeypatch.setattr(Archive, "_trained", trained)
+    monkeypatch.setattr(Archive, "_trained", fail_if_trained)
     found = load(name).compute(Case())
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     assert_agree(found.numbers, record["numbers"])
@@ -117,7 +117,7 @@ def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> lis
     return made
 
 
-def compared(
+def compare_variants(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, campaign: Campaign
 ) -> dict[str, dict[str, dict[str, Any]]]:
     """Verdicts where the second variant has two items in a hundred more."""
@@ -138,7 +138,7 @@ def test_verdicts_compare_equal_seeds(
     solids = CAMPAIGNS["solids"]
     eight = solids.protocols["paper"]._replace(seeds=tuple(range(8)))
     campaign = dataclasses.replace(solids, protocols={"paper": eight})
-    verdicts = compared(rng, monkeypatch, campaign)
+    verdicts = compare_variants(rng, monkeypatch, campaign)
     more = verdicts["Sinkhorn 21 over softmax"]["64"]
     assert more["word"] == "reproduced"
     np.testing.assert_allclose([more["mean"], more["deviation"]], [2, 0], atol=1e-9)

@@ -72,7 +72,7 @@ def encoder(key: PRNGKey) -> Encoder:
     return in_double(Encoder(tuple(blocks)))
 
 
-def several(rng: np.random.Generator) -> Points:
+def batch_of_clouds(rng: np.random.Generator) -> Points:
     """Three clouds side by side."""
     one = points(rng)
     x = jnp.asarray(rng.normal(size=(3, *one.tokens.x.shape)))
@@ -86,7 +86,7 @@ def matrices_of(part: Any) -> list[tuple[np.ndarray, ...]]:
     return list(zip(*map(np.asarray, matrices), strict=True))
 
 
-def attended(part: Any, x: np.ndarray) -> np.ndarray:
+def softmax_heads_output(part: Any, x: np.ndarray) -> np.ndarray:
     """What softmax heads add, by NumPy."""
     total = np.zeros_like(x)
     for Q, K, W, O in matrices_of(part):
@@ -95,7 +95,7 @@ def attended(part: Any, x: np.ndarray) -> np.ndarray:
     return total
 
 
-def centred(x: np.ndarray) -> np.ndarray:
+def layer_norm(x: np.ndarray) -> np.ndarray:
     """A layer norm as it is drawn."""
     y = x - x.mean(axis=1, keepdims=True)
     return y / np.sqrt(np.mean(y**2, axis=1, keepdims=True) + 1e-5)
@@ -164,7 +164,7 @@ def test_gaps_are_relative_medians_over_images():
 def test_blocks_without_norms_are_euler_steps_of_the_flow(
     steps: int, rng: np.random.Generator, key: PRNGKey
 ):
-    network, mus = encoder(key), several(rng)
+    network, mus = encoder(key), batch_of_clouds(rng)
     blocks = [bare(block) for block in attentions(network)]
     ts = [float(t) for t in range(LAYERS + 1)]
     mu = jax.tree.map(lambda a: a[1], mus)
@@ -181,29 +181,32 @@ def test_blocks_without_norms_are_euler_steps_of_the_flow(
 def test_steps_without_norms_and_with_match_numpy(
     steps: int, rng: np.random.Generator, key: PRNGKey
 ):
-    network, mus = encoder(key), several(rng)
+    network, mus = encoder(key), batch_of_clouds(rng)
     blocks = attentions(network)
     flowing = standing = np.asarray(mus.tokens.x[0])
     for block in blocks:
         for _ in range(steps):
-            flowing = flowing + attended(block.part, flowing) / steps
-            standing = standing + attended(block.part, centred(standing)) / steps
+            flowing = flowing + softmax_heads_output(block.part, flowing) / steps
+            standing = (
+                standing
+                + softmax_heads_output(block.part, layer_norm(standing)) / steps
+            )
     for own, expected in ((map(bare, blocks), flowing), (blocks, standing)):
         found = stepped(list(own), mus, jnp.asarray(steps))[0, -1]
         np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
 def test_switched_off_parts_have_no_effect(rng: np.random.Generator, key: PRNGKey):
-    network, mus = encoder(key), several(rng)
+    network, mus = encoder(key), batch_of_clouds(rng)
     found = states(network, mus)
     x = np.asarray(mus.tokens.x[1])
     full = np.asarray(jax.vmap(network.states)(mus))[:, ::2]
     np.testing.assert_allclose(found["network"], full, atol=1e-12)
     alone = skipless = x
     for block, other in (network.blocks[:2], network.blocks[2:]):
-        alone = attended(block.part, centred(alone))
-        added = attended(block.part, centred(skipless))
-        skipless = np.asarray(other.part(mus_at(centred(added))))
+        alone = softmax_heads_output(block.part, layer_norm(alone))
+        added = softmax_heads_output(block.part, layer_norm(skipless))
+        skipless = np.asarray(other.part(mus_at(layer_norm(added))))
     np.testing.assert_allclose(found["attention alone"][1, -1], alone, atol=1e-10)
     np.testing.assert_allclose(found["no skips"][1, -1], skipless, atol=1e-10)
     assert set(found) == set(ways(network))

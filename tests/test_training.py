@@ -98,10 +98,12 @@ def test_losses_match_a_handwritten_network(tmp_path: Path):
         return x.mean(axis=0) @ w["reader.weight"].T + w["reader.bias"]
 
     def loss(w: Weights, batch: Array):
-        def one(x: Array, label: Array):
+        def cross_entropy(x: Array, label: Array):
             return -jax.nn.log_softmax(network(w, x))[label]
 
-        return jnp.mean(jax.vmap(one)(items["points"][batch], items["label"][batch]))
+        return jnp.mean(
+            jax.vmap(cross_entropy)(items["points"][batch], items["label"][batch])
+        )
 
     slope = jax.jit(jax.value_and_grad(loss))
     m = v = jax.tree.map(jnp.zeros_like, learned)
@@ -128,7 +130,7 @@ def test_losses_match_a_handwritten_network(tmp_path: Path):
         assert abs(logged - np.mean(losses)) < 1e-4
 
 
-class _Killed(Exception):
+class _InterruptedByTest(Exception):
     pass
 
 
@@ -139,14 +141,14 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path):
     def interrupt(step: Progress):
-        raise _Killed
+        raise _InterruptedByTest
 
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     train(spec(), whole)
-    with pytest.raises(_Killed):
+    with pytest.raises(_InterruptedByTest):
         train(spec(), parts, report=interrupt)
     (parts / "state-0002.safetensors").write_bytes(b"cut off before its commit")
-    with pytest.raises(_Killed):
+    with pytest.raises(_InterruptedByTest):
         resume(parts, report=interrupt)
     resume(parts)
     assert _files(whole) == _files(parts)
@@ -160,13 +162,13 @@ def test_batched_seeds_train_like_single_ones(tmp_path: Path):
 
 @pytest.mark.slow
 def test_shuffled_labels_give_chance_accuracy(tmp_path: Path):
-    class Shuffled(make_pairs_task()):
+    class ShuffledTask(make_pairs_task()):
         def samples(self):
             items = super().samples()
             label = np.random.default_rng(1).permutation(items["label"])
             return {**items, "label": label}
 
-    tasks.register("shuffled")(dataclasses.dataclass(frozen=True)(Shuffled))
+    tasks.register("shuffled")(dataclasses.dataclass(frozen=True)(ShuffledTask))
     recipe = dataclasses.replace(RECIPE, epochs=4)
     seeds = tuple(range(4))
     found = train(

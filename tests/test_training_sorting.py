@@ -126,7 +126,7 @@ def test_every_length_has_a_finite_gradient(name: str, key: PRNGKey):
 
 
 @functools.cache
-def taught(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
+def trained_networks(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
     """Networks that sort two symbols and sometimes three, and the first losses."""
     with jax.enable_x64(False):
         trainer = Trainer(SHORT, "adam", SHORT.samples())
@@ -141,8 +141,8 @@ def taught(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
     return trainer, state, np.stack(losses)
 
 
-def measured(epochs: int) -> dict[str, np.ndarray]:
-    trainer, state, _ = taught(epochs)
+def evaluate_networks(epochs: int) -> dict[str, np.ndarray]:
+    trainer, state, _ = trained_networks(epochs)
     tests = np.stack([SHORT.split(seed).test for seed in SEEDS])
     with jax.enable_x64(False):
         measures = trainer.evaluate(state, jnp.asarray(tests))
@@ -151,9 +151,9 @@ def measured(epochs: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.slow
 def test_networks_learn_to_sort_at_training_length():
-    _, _, losses = taught(8)
+    _, _, losses = trained_networks(8)
     assert np.all(losses[-1] < losses[0] / 2)
-    measures = measured(8)
+    measures = evaluate_networks(8)
     within = measures["length"] <= 2
     # Of four symbols and the end, two places by chance are both right once in 25.
     assert measures["correct"][within].mean() > 0.5
@@ -164,7 +164,7 @@ def test_networks_learn_to_sort_at_training_length():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_teacher_forced_accuracy_implies_greedy_accuracy(seed: int):
     """A loop that asks the network for one symbol after another, and Python's edits."""
-    _, state, _ = taught(8)
+    _, state, _ = trained_networks(8)
     take = lambda leaf: leaf[seed] if eqx.is_array(leaf) else leaf
     network = jax.tree.map(take, state.networks)
     scores = eqx.filter_jit(lambda *args: jax.vmap(network)(*args))
@@ -184,7 +184,7 @@ def test_teacher_forced_accuracy_implies_greedy_accuracy(seed: int):
     counts = items["length"]
     pairs = list(zip(written.tolist(), items["target"].tolist(), counts, strict=True))
     right = [one[: n + 1] == other[: n + 1] for one, other, n in pairs]
-    np.testing.assert_array_equal(measured(8)["correct"][seed], right)
+    np.testing.assert_array_equal(evaluate_networks(8)["correct"][seed], right)
     assert 0.2 < np.mean(right) < 0.9
     upto = lambda symbols: symbols[: [*symbols, 4].index(4)]
     edits = [levenshtein(upto(one), other[:n]) / n for one, other, n in pairs]

@@ -58,13 +58,13 @@ def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
     seen = set()
     for one in jax.random.split(key, 200):
         shown = np.asarray(shift_image(jnp.asarray(image), one, 2, float(image.min())))
-        hits = [p for p in places if np.allclose(shown, _at(wide, *p), atol=1e-6)]
+        hits = [p for p in places if np.allclose(shown, _crop(wide, *p), atol=1e-6)]
         assert len(hits) == 1
         seen.update(hits)
     assert seen == set(places)
 
 
-def _at(wide: np.ndarray, row: int, column: int) -> np.ndarray:
+def _crop(wide: np.ndarray, row: int, column: int) -> np.ndarray:
     return wide[row : row + 28, column : column + 28]
 
 

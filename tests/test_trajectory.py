@@ -26,7 +26,7 @@ def run() -> Trajectory[Gaussian]:
 
 
 @pytest.fixture(scope="module")
-def blown_up() -> Trajectory[Gaussian]:
+def blow_up_trajectory() -> Trajectory[Gaussian]:
     """From 2, for A = 1, 2/(1 - 4t): infinite at a quarter, after two frames."""
     return flow(*line(1.0), TIMES / 2)
 
@@ -82,10 +82,10 @@ def test_a_slice_of_other_kinds_is_rejected(run: Trajectory[Gaussian], frames: s
         run[frames]
 
 
-def test_real_frames_of_a_slice_are_counted(blown_up: Trajectory[Gaussian]):
-    assert blown_up.status.ending == "blow-up"
-    assert int(blown_up.n_saved) == 2
-    counts = [int(blown_up[a:b].n_saved) for a, b in ((0, 1), (1, 4), (3, 5))]
+def test_real_frames_of_a_slice_are_counted(blow_up_trajectory: Trajectory[Gaussian]):
+    assert blow_up_trajectory.status.ending == "blow-up"
+    assert int(blow_up_trajectory.n_saved) == 2
+    counts = [int(blow_up_trajectory[a:b].n_saved) for a, b in ((0, 1), (1, 4), (3, 5))]
     assert counts == [1, 1, 0]
 
 
@@ -147,12 +147,14 @@ def test_the_dataset_matches_the_stored_run(case: str, tmp_path: Path):
 
 
 def test_a_flow_that_ended_early_ends_with_its_last_state(
-    blown_up: Trajectory[Gaussian],
+    blow_up_trajectory: Trajectory[Gaussian],
 ):
-    data = blown_up.to_xarray()
-    np.testing.assert_array_equal(data["time"], [*TIMES[:2] / 2, blown_up.stop_time])
+    data = blow_up_trajectory.to_xarray()
+    np.testing.assert_array_equal(
+        data["time"], [*TIMES[:2] / 2, blow_up_trajectory.stop_time]
+    )
     last = data["factor"].values[-1]
-    np.testing.assert_array_equal(last, blown_up.final.factor)
+    np.testing.assert_array_equal(last, blow_up_trajectory.final.factor)
     assert "finite time" in data["status"].attrs["reason"]
     assert float(data["t_star"]) == pytest.approx(0.25, rel=1e-6)
 

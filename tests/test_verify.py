@@ -178,7 +178,7 @@ def test_an_exception_counts_as_failure_not_refutation() -> None:
 
 
 @contextmanager
-def halved() -> Iterator[Statement]:
+def halving_statement() -> Iterator[Statement]:
     """A statement with a keyword, registered for a while: half of two is one."""
 
     @registered_statement("test:halved", source="", claim="")
@@ -193,7 +193,7 @@ def halved() -> Iterator[Statement]:
 
 
 def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
-    with halved() as one:
+    with halving_statement() as one:
         one.set_control("a third", labels=("x", "y…"), share=1 / 3)
         outcome = verify_statement("test:halved")
         assert [t.passed for t in outcome.trials] == [True, True]
@@ -204,7 +204,7 @@ def test_a_control_is_its_statement_with_a_keyword_broken() -> None:
 
 
 def test_an_ineffective_control_is_reported() -> None:
-    with halved() as one:
+    with halving_statement() as one:
         with pytest.raises(
             TypeError, match=r"halved` has no keyword `part`; it has share"
         ):

@@ -203,7 +203,7 @@ def test_a_report_is_replayed_at_its_witnesses(
 
 
 @pytest.fixture
-def at_work(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+def running_command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command with two processes, which are at statements that take for ever."""
     options = ["mine:", "--jobs", "2"]
     for name in ("endless", "endless-too"):  # a process takes all of a file
@@ -235,7 +235,7 @@ def pids(folder: Path) -> list[int]:
     return [int(file.suffix[1:]) for file in folder.glob("begun.*")]
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     """Whether a process has ended, within a while."""
     patience = time.monotonic() + 10
     while time.monotonic() < patience:
@@ -256,29 +256,29 @@ def gone(pid: int) -> bool:
     [("SIGINT", 130), pytest.param("SIGKILL", -9, marks=pytest.mark.slow)],
 )
 def test_processes_end_with_the_command_at_once(
-    at_work: subprocess.Popen[str], tmp_path: Path, number: str, code: int
+    running_command: subprocess.Popen[str], tmp_path: Path, number: str, code: int
 ) -> None:
     begin = time.monotonic()
     if number == "SIGINT":
-        os.killpg(at_work.pid, signal.SIGINT)  # as a terminal does
+        os.killpg(running_command.pid, signal.SIGINT)  # as a terminal does
     else:
-        at_work.kill()
-    assert at_work.wait(timeout=60) == code
+        running_command.kill()
+    assert running_command.wait(timeout=60) == code
     assert time.monotonic() - begin < 5
-    assert all(gone(pid) for pid in pids(tmp_path))
-    _, err = at_work.communicate()
+    assert all(has_ended(pid) for pid in pids(tmp_path))
+    _, err = running_command.communicate()
     assert "Traceback" not in err
     assert code < 0 or err.endswith("meanfield: interrupted.\n")
 
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_command_in_a_line(
-    at_work: subprocess.Popen[str], tmp_path: Path
+    running_command: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     *others, last = sorted(pids(tmp_path))  # the pool learnt of the last one latest
     os.kill(last, signal.SIGKILL)
-    _, err = at_work.communicate(timeout=60)
-    assert at_work.returncode == 4
+    _, err = running_command.communicate(timeout=60)
+    assert running_command.returncode == 4
     assert "Use fewer `--jobs`" in err.splitlines()[-1]
     assert "Traceback" not in err
-    assert all(gone(pid) for pid in others)
+    assert all(has_ended(pid) for pid in others)

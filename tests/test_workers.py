@@ -31,7 +31,7 @@ def double(x: int) -> int:
     return 2 * x
 
 
-def refuse(x: int) -> int:
+def raise_error(x: int) -> int:
     raise InvalidInputError(f"{x} is refused.")
 
 
@@ -52,7 +52,7 @@ def path_and_value(name: str) -> tuple[list[str], str | None]:
     return sys.path, os.environ.get(name)
 
 
-def at_work(folder: str, name: str) -> None:
+def work_forever(folder: str, name: str) -> None:
     """Works for ever, and says when it stops."""
     try:
         Path(folder, f"{name}.{os.getpid()}").touch()
@@ -66,7 +66,7 @@ def ready(file: Path) -> None:
         stream.write("ready\n")
 
 
-def begun(folder: Path) -> list[int]:
+def working_processes(folder: Path) -> list[int]:
     """The processes that are at work."""
     suffixes = (file.suffix[1:] for file in folder.iterdir())
     return [int(suffix) for suffix in suffixes if suffix.isdigit()]
@@ -85,7 +85,7 @@ def test_every_call_is_answered_by_its_number_in_few_processes(tmp_path: Path) -
 
 def test_exceptions_of_a_call_are_raised_and_other_calls_finish() -> None:
     with Processes[int](1) as pool:
-        pool.submit(refuse, 3)
+        pool.submit(raise_error, 3)
         pool.submit(double, 4)
         refused, doubled = pool.answers()
     with pytest.raises(InvalidInputError, match="3 is refused") as caught:
@@ -144,14 +144,14 @@ def test_a_process_has_the_path_of_this_one_and_the_environment_given() -> None:
 def test_a_timeout_stops_the_work(tmp_path: Path) -> None:
     begin = time.monotonic()
     with Processes(1) as pool:
-        pool.submit(at_work, str(tmp_path), "slow")
+        pool.submit(work_forever, str(tmp_path), "slow")
         assert list(pool.answers(0.0)) == []
-        wait_for(lambda: bool(begun(tmp_path)))
+        wait_for(lambda: bool(working_processes(tmp_path)))
         stop = time.monotonic()
     assert time.monotonic() - stop < PROMPT
     assert stop - begin < 60
     assert (tmp_path / "slow.undone").exists()
-    assert all(has_ended(pid) for pid in begun(tmp_path))
+    assert all(has_ended(pid) for pid in working_processes(tmp_path))
 
 
 def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     code = PARENT.format(folder=str(tmp_path))
     environment = {**os.environ, "PYTHONPATH": f"{root}:{root}/tests"}
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
-        wait_for(lambda: len(begun(tmp_path)) == 2)
+        wait_for(lambda: len(working_processes(tmp_path)) == 2)
         parent.kill()
-    ended = lambda: all(has_ended(pid) for pid in begun(tmp_path))
+    ended = lambda: all(has_ended(pid) for pid in working_processes(tmp_path))
     wait_for(ended)
     assert ended()
 
