@@ -50,7 +50,7 @@ class Browser:
 
     def __init__(self, folder: Path) -> None:
         assert PROGRAM is not None
-        there, self._out = os.pipe()
+        read_end, self._out = os.pipe()
         self._in, back = os.pipe()
         command = [PROGRAM, *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
         self._process = subprocess.Popen(
@@ -58,16 +58,16 @@ class Browser:
                 sys.executable,
                 "-ISc",
                 BEGIN,
-                str(there),
+                str(read_end),
                 str(back),
                 *command,
                 "about:blank",
             ],
-            pass_fds=(there, back),
+            pass_fds=(read_end, back),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for end in (there, back):
+        for end in (read_end, back):
             os.close(end)
         self._rest, self._number, self._session = b"", 0, ""
         self.complaints: list[str] = []

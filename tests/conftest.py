@@ -140,7 +140,7 @@ def limit_file_size() -> Iterator[Callable[[int], None]]:
 @pytest.fixture
 def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What plugins register in a test goes with it."""
-    named = (
+    named_registries = (
         attentions,
         clouds,
         energies,
@@ -150,16 +150,16 @@ def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         panels,
         statements,
     )
-    named = *named, stops, tasks
+    named_registries = *named_registries, stops, tasks
     rows = attention_panels, kinds, measures, representations
-    for registry in (*named, *rows):
+    for registry in (*named_registries, *rows):
         monkeypatch.setattr(registry, "_items", dict(registry.items()))
     plain: list[tuple[dict[Any, Any], dict[Any, Any]]]
-    plain = [(known, dict(known)) for known in (symmetries, motions)]
+    plain = [(mapping, dict(mapping)) for mapping in (symmetries, motions)]
     yield
-    for known, before in plain:
-        known.clear()
-        known.update(before)
+    for mapping, before in plain:
+        mapping.clear()
+        mapping.update(before)
     for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
         del sys.modules[name]
 
@@ -189,10 +189,10 @@ def cli(
 
     def run(*arguments: str) -> CommandResult:
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error_info:
             main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        return CommandResult(int(ended.value.code or 0), out, err)
+        return CommandResult(int(error_info.value.code or 0), out, err)
 
     yield run
     jax.config.update("jax_enable_x64", True)

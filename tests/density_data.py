@@ -27,7 +27,7 @@ def dataset(mass: np.ndarray, origin: np.ndarray, axes: np.ndarray, *edges: np.n
     d = len(edges)
     cells = ("cell_x", "cell_y")[:d]
     layers = ("layer",) if mass.ndim == d + 2 else ()
-    found = xr.Dataset(
+    actual = xr.Dataset(
         {
             "mass": (("time", *layers, *cells), mass),
             "outflow": ("time", np.zeros(len(mass))),
@@ -41,7 +41,7 @@ def dataset(mass: np.ndarray, origin: np.ndarray, axes: np.ndarray, *edges: np.n
         coords={"time": np.linspace(0.0, 2.0, len(mass))},
         attrs={"kind": "grid", "dtype": "float64", "title": "cost: $5"},
     )
-    return set_ending(found)
+    return set_ending(actual)
 
 
 def gaussian_in_plane(frames: int = 7) -> xr.Dataset:
@@ -62,13 +62,15 @@ def masked_layers(frames: int = 4) -> xr.Dataset:
     position = np.array([0.1, 0.5, 0.9])
     laws = np.diff(norm.cdf(edges[None, :] - position[:, None]), axis=1)
     mass = np.tile(np.array([[0.2], [0.5], [0.3]]) * laws, (frames, 1, 1))
-    found = dataset(mass, np.zeros((frames, 1)), np.ones((frames, 1, 1)), edges)
-    return found.assign(position=("layer", position))
+    actual = dataset(mass, np.zeros((frames, 1)), np.ones((frames, 1, 1)), edges)
+    return actual.assign(position=("layer", position))
 
 
-def add_tokens(found: xr.Dataset) -> xr.Dataset:
+def add_tokens(actual: xr.Dataset) -> xr.Dataset:
     """The run of a density with tokens over it, as many frames as it has."""
-    return with_tokens(found, moving_tokens(found["time"].values, found.sizes["coord"]))
+    return with_tokens(
+        actual, moving_tokens(actual["time"].values, actual.sizes["coord"])
+    )
 
 
 def moving_tokens(times: np.ndarray, d: int) -> xr.Dataset:

@@ -73,8 +73,8 @@ def other_deviations() -> dict[str, float]:
     means = S @ X / S.sum(axis=1, keepdims=True)
 
     def scalar(x: jax.Array, how: AbstractReduction) -> jax.Array:
-        own = Points.uniform(x, reduction=how)
-        return jnp.sum(softmax.field(0.0, own)(own.tokens) ** 3)
+        mu = Points.uniform(x, reduction=how)
+        return jnp.sum(softmax.field(0.0, mu)(mu.tokens) ** 3)
 
     ring = spread(mu, 8).reduction
     slopes = [
@@ -130,7 +130,7 @@ def more_flow_deviations() -> dict[str, float]:
 def blow_ups() -> dict[str, Any]:
     """The same blow-up by one device and by eight, each with its bar."""
     law, mu = attentions["linear"](Q, Q, np.eye(D)), Points.uniform(X)
-    ends = [flow(law, own, [0.0, 50.0]) for own in (mu, spread(mu, 8))]
+    ends = [flow(law, start, [0.0, 50.0]) for start in (mu, spread(mu, 8))]
     return {
         "status": [str(end.status) for end in ends],
         "t_star": [float(end.t_star) for end in ends],
@@ -140,21 +140,25 @@ def blow_ups() -> dict[str, Any]:
 
 def shards() -> dict[str, Any]:
     """What each device holds, what it needs besides, and what travels."""
-    law, found = attentions["softmax"](Q, K, -V), {}
-    of = jax.jit(lambda mu: law.field(0.0, mu)(mu.tokens))
-    few = [of(spread(Points.uniform(X), count)) for count in (1, 2, 8)]
-    found["rows"] = [v.addressable_shards[0].data.shape[0] for v in few]
-    many = jnp.zeros((2**20, D))
-    programs = [of.lower(spread(Points.uniform(many), k)).compile() for k in (1, 2, 8)]
+    law, actual = attentions["softmax"](Q, K, -V), {}
+    velocities = jax.jit(lambda mu: law.field(0.0, mu)(mu.tokens))
+    states = [velocities(spread(Points.uniform(X), count)) for count in (1, 2, 8)]
+    actual["rows"] = [v.addressable_shards[0].data.shape[0] for v in states]
+    zeros = jnp.zeros((2**20, D))
+    programs = [
+        velocities.lower(spread(Points.uniform(zeros), k)).compile() for k in (1, 2, 8)
+    ]
     analyses: list[Any] = [program.memory_analysis() for program in programs]
-    found["held"] = [a.argument_size_in_bytes for a in analyses]
-    found["besides"] = [a.temp_size_in_bytes for a in analyses]
+    actual["held"] = [a.argument_size_in_bytes for a in analyses]
+    actual["besides"] = [a.temp_size_in_bytes for a in analyses]
     texts = [program.as_text() or "" for program in programs]
-    found["in a ring"] = ["collective-permute" in text for text in texts]
-    found["gathered"] = ["all-gather" in text for text in texts]
+    actual["in a ring"] = ["collective-permute" in text for text in texts]
+    actual["gathered"] = ["all-gather" in text for text in texts]
     runs = [flow(law, spread(Points.uniform(X), 8), [0.0, 1.0]).last for _ in range(2)]
-    found["same bytes"] = np.asarray(runs[0]).tobytes() == np.asarray(runs[1]).tobytes()
-    return found
+    actual["same bytes"] = (
+        np.asarray(runs[0]).tobytes() == np.asarray(runs[1]).tobytes()
+    )
+    return actual
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def measure(kind: Family, *seeds: int) -> Measurement | None:
         return None
     end, law = run.final, problem.law
     gap = np.linalg.norm(np.asarray(start.covariance) - law.covariance)
-    known = error_estimate(
+    estimate = error_estimate(
         attention,
         start,
         end,
@@ -85,4 +85,4 @@ def measure(kind: Family, *seeds: int) -> Measurement | None:
         float(np.linalg.norm(end.mean - mean) / np.sqrt(trace)),
     )
     name = f"{kind} {seeds}: {problem.label}"
-    return Measurement(name, errors, (known.covariance, known.mean))
+    return Measurement(name, errors, (estimate.covariance, estimate.mean))

@@ -42,18 +42,18 @@ from faults_processes import kill_group, kill_pool, prepare_groups, prepare_pool
 
 def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     """A bit, a length or a file of a store or a sweep, and a command that reads it."""
-    what, (name, harm) = draw.choice(READERS), draw.choice(list(DAMAGES.items()))
-    target, arguments = what
+    reader, (name, harm) = draw.choice(READERS), draw.choice(list(DAMAGES.items()))
+    target, arguments = reader
     with contextlib.suppress(IndexError):
         harm(draw, place / target, place / "outside")
     outside = tree(place / "outside")
-    done = run_in_process(arguments, place)
-    found = faults_of(done, DOCUMENTED)
-    found += [] if tree(place / "outside") == outside else ["lost"]
+    result = run_in_process(arguments, place)
+    actual = faults_of(result, DOCUMENTED)
+    actual += [] if tree(place / "outside") == outside else ["lost"]
     return (
         f"{arguments[0]} {name}",
-        done,
-        found + read_faults(done, place, truth, arguments),
+        result,
+        actual + read_faults(result, place, truth, arguments),
     )
 
 
@@ -62,11 +62,11 @@ def absurd(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     target, arguments = draw.choice(READERS)
     harm = absurd_sweep if target == "sweep" else absurd_record
     where = harm(draw, place / target)
-    done = run_in_process(arguments, place)
-    found = faults_of(done, DOCUMENTED)
+    result = run_in_process(arguments, place)
+    actual = faults_of(result, DOCUMENTED)
     if where.startswith(READ):  # what else a forged record says is another run
-        found += read_faults(done, place, truth, arguments)
-    return f"{arguments[0]} {where}", done, found
+        actual += read_faults(result, place, truth, arguments)
+    return f"{arguments[0]} {where}", result, actual
 
 
 _DRAWN = ["--out", "drawn"]
@@ -100,17 +100,17 @@ def place_for(truth: Truth) -> Iterator[Path]:
 def prepare(home: Path) -> Truth:
     """The folders that nobody disturbs."""
     home.mkdir()
-    made = Truth(home)
+    truth = Truth(home)
     for arguments in (
         ["simulate", *SPEC, "--out", "run"],
         ["sweep", *SWEEP, "--out", "sweep"],
         *(COMMANDS[name] for name in ("plot", "export", "csv", "animate")),
     ):
-        done = run_command(arguments, home)
-        assert done.code == 0, done.said
-    _halve(made)
+        result = run_command(arguments, home)
+        assert result.code == 0, result.said
+    _halve(truth)
     (home / "said").unlink()
-    return made
+    return truth
 
 
 def _halve(truth: Truth) -> None:
@@ -160,16 +160,16 @@ def run_cases(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[d
                 random.Random(f"{seed} {kind} {index}"),
             )
             with place_for(truth) as place:
-                case, done, found = harm(draw, place, truth, pace)
-            last = done.said.strip().splitlines()[-1:] or [""]
+                case, result, actual = harm(draw, place, truth, pace)
+            last = result.said.strip().splitlines()[-1:] or [""]
             yield {
                 "kind": kind,
                 "index": index,
                 "case": case,
-                "code": done.code,
-                "seconds": round(done.seconds, 2),
-                "faults": found,
-                "said": last[0] if not found else done.said[-3000:],
+                "code": result.code,
+                "seconds": round(result.seconds, 2),
+                "faults": actual,
+                "said": last[0] if not actual else result.said[-3000:],
             }
 
 
@@ -191,22 +191,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", action="append", choices=list(KINDS))
     parser.add_argument("--home", type=Path, help="a folder to keep for another call")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     os.environ["MPLBACKEND"] = "Agg"
     # In the background, or by `nohup`, this process and its commands ignore them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     counts: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        home = (chosen.home or Path(folder)).resolve()
+        home = (options.home or Path(folder)).resolve()
         os.environ["XDG_CACHE_HOME"] = str(home / "cache")
         warm()
-        kinds = chosen.kind or list(KINDS)
-        for case in run_cases(chosen.count, chosen.seed, kinds, home):
+        kinds = options.kind or list(KINDS)
+        for case in run_cases(options.count, options.seed, kinds, home):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             counts.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])
-    sys.stdout.write(json.dumps({"seed": chosen.seed, "counts": counts}) + "\n")
+    sys.stdout.write(json.dumps({"seed": options.seed, "counts": counts}) + "\n")
     sys.exit(any(name.startswith("WRONG") for name in counts))
 
 

@@ -33,14 +33,18 @@ class Truth:
 
 
 def faults_of(
-    done: CommandResult, codes: set[int], patience: float = PATIENCE
+    result: CommandResult, codes: set[int], patience: float = PATIENCE
 ) -> list[str]:
     """What is wrong with the way a command ended."""
-    if done.code is None or done.seconds > patience:
+    if result.code is None or result.seconds > patience:
         return ["hang"]
-    if "Traceback" in done.said or "internal error" in done.said or done.code == 1:
+    if (
+        "Traceback" in result.said
+        or "internal error" in result.said
+        or result.code == 1
+    ):
         return ["internal"]
-    return [] if done.code in codes else ["undocumented"]
+    return [] if result.code in codes else ["undocumented"]
 
 
 def arrays(run: Path) -> dict[str, bytes] | None:
@@ -62,12 +66,12 @@ def prefix_faults(run: Path, truth: Path) -> list[str]:
     store.check()
     data, expected = store.dataset(), RunStore.open(truth).dataset()
     expected = expected.isel(time=slice(store.frames))
-    same = all(
+    is_same = all(
         data[name].values.tobytes() == variable.values.tobytes()
         for name, variable in expected.variables.items()
         if {"time", "token"} & {*variable.dims}  # the rest is of its ending
     )
-    return [] if same else ["false"]
+    return [] if is_same else ["false"]
 
 
 def picture_faults(place: Path) -> list[str]:
@@ -100,28 +104,28 @@ def litter(place: Path) -> list[str]:
 def aftermath(name: str, place: Path, truth: Truth) -> list[str]:
     """What is wrong with what a killed command has left, and with going on."""
     try:
-        found = prefix_faults(place / "new", truth.run)
-        found += prefix_faults(place / "half", truth.run)
+        actual = prefix_faults(place / "new", truth.run)
+        actual += prefix_faults(place / "half", truth.run)
     except MeanfieldError:
         return ["lost"]
-    found += picture_faults(place) + litter(place)
+    actual += picture_faults(place) + litter(place)
     if name == "sweep" and (place / "new-sweep").exists():
-        done = run_command(["sweep", "new-sweep"], place)
-        found += faults_of(done, {0})
+        result = run_command(["sweep", "new-sweep"], place)
+        actual += faults_of(result, {0})
         table = (place / "new-sweep" / "table.csv").read_bytes()
-        found += [] if table == (truth.sweep / "table.csv").read_bytes() else ["false"]
+        actual += [] if table == (truth.sweep / "table.csv").read_bytes() else ["false"]
     run = {"simulate": "new", "resume": "half"}.get(name)
     if run and (place / run).exists():
-        found += faults_of(run_command(["resume", run], place), {0})
-        found += [] if arrays(place / run) == arrays(truth.run) else ["lost"]
-    return found
+        actual += faults_of(run_command(["resume", run], place), {0})
+        actual += [] if arrays(place / run) == arrays(truth.run) else ["lost"]
+    return actual
 
 
 def read_faults(
-    done: CommandResult, place: Path, truth: Truth, arguments: list[str]
+    result: CommandResult, place: Path, truth: Truth, arguments: list[str]
 ) -> list[str]:
     """Whether a command that says it went well read, or wrote, other numbers."""
-    if done.code != 0:
+    if result.code != 0:
         return []
     if arguments[0] == "sweep":
         table = (place / "sweep" / "table.csv").read_bytes()
@@ -129,12 +133,12 @@ def read_faults(
     if arguments[0] == "export":
         source = runs.dataset(truth.run if arguments[1] == "run" else truth.half)
         with np.load(place / "read.npz") as file:
-            same = all(
+            is_same = all(
                 file[str(n)].tobytes() == v.values.tobytes()
                 for n, v in source.variables.items()
                 if v.dims
             )
-        return [] if same else ["false"]
+        return [] if is_same else ["false"]
     if arguments == ["resume", "half"]:
         return [] if arrays(place / "half") == arrays(truth.run) else ["false"]
     return []

@@ -72,12 +72,12 @@ def start_command(
 ) -> int:
     """The process of a command that runs in a folder; files end at `limit` bytes."""
     if fresh:
-        with (place / "said").open("wb") as said:
+        with (place / "said").open("wb") as stderr:
             return subprocess.Popen(
                 [sys.executable, "-m", "meanfield", *arguments],
                 cwd=place,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=stderr,
                 preexec_fn=lambda: _limit(limit),
             ).pid
     # An interrupt would have the copy clear away the folders of this process.
@@ -106,8 +106,8 @@ def _be_a_command(arguments: list[str], place: Path, limit: int | None) -> None:
 
         main()
         code = 0
-    except SystemExit as ended:
-        code = int(ended.code or 0)
+    except SystemExit as failure:
+        code = int(failure.code or 0)
     except BaseException as error:  # noqa: BLE001 - as the interpreter would end
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
@@ -128,17 +128,17 @@ def wait(number: int, place: Path) -> CommandResult:
     It hangs once it has computed for very long, or has waited for very long while no
     process in its folder computed, or would have on a machine with an idle core.
     """
-    idle, looked = 0.0, time.monotonic()
+    idle, last_change = 0.0, time.monotonic()
     while idle < BACKSTOP and seconds_of(number) < MOST:
-        done, status, used = os.wait4(number, os.WNOHANG)
-        if done:
+        result, status, usage = os.wait4(number, os.WNOHANG)
+        if result:
             code, file = os.waitstatus_to_exitcode(status), place / "said"
-            said = file.read_text(errors="replace") if file.exists() else "(nothing)"
-            return CommandResult(code, said, used.ru_utime + used.ru_stime)
+            stderr = file.read_text(errors="replace") if file.exists() else "(nothing)"
+            return CommandResult(code, stderr, usage.ru_utime + usage.ru_stime)
         time.sleep(0.005)
-        if (since := time.monotonic() - looked) > LOOK:
+        if (since := time.monotonic() - last_change) > LOOK:
             at_work = any(map(is_at_work, {number, *processes_in(place)}))
-            idle, looked = idle + (0.0 if at_work else LOOK), looked + since
+            idle, last_change = idle + (0.0 if at_work else LOOK), last_change + since
     for pid in {number, *processes_in(place)}:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -155,18 +155,18 @@ def run_command(
 
 def run_in_process(arguments: list[str], place: Path) -> CommandResult:
     """A command in this process, and the time that the processor took for it."""
-    said, out, begin = io.StringIO(), io.StringIO(), time.process_time()
+    stderr, out, begin = io.StringIO(), io.StringIO(), time.process_time()
     code = 1
     with (
         contextlib.chdir(place),
-        contextlib.redirect_stderr(said),
+        contextlib.redirect_stderr(stderr),
         contextlib.redirect_stdout(out),
     ):
         try:
             command(arguments)
-        except SystemExit as ended:
-            code = int(ended.code or 0)
+        except SystemExit as error:
+            code = int(error.code or 0)
         except Exception:  # noqa: BLE001 - what is looked for
-            traceback.print_exc(file=said)
+            traceback.print_exc(file=stderr)
     seconds = time.process_time() - begin
-    return CommandResult(code, said.getvalue(), seconds, out.getvalue())
+    return CommandResult(code, stderr.getvalue(), seconds, out.getvalue())

@@ -42,8 +42,8 @@ ABSURD: tuple[Any, ...] = (
 
 def files(folder: Path) -> list[Path]:
     """Its files with contents, links left out, in order."""
-    found = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
-    return sorted(path for path in found if path.stat().st_size)
+    actual = (p for p in folder.rglob("*") if p.is_file() and not p.is_symlink())
+    return sorted(path for path in actual if path.stat().st_size)
 
 
 def folders(folder: Path) -> list[Path]:
@@ -89,10 +89,10 @@ def remove_folder(draw: random.Random, folder: Path, outside: Path) -> None:
 
 def swap(draw: random.Random, folder: Path, outside: Path) -> None:
     """Two files in each other's places."""
-    one, other = draw.sample(files(folder), 2)
-    one_bytes, other_bytes = one.read_bytes(), other.read_bytes()
-    one.write_bytes(other_bytes)
-    other.write_bytes(one_bytes)
+    first, second = draw.sample(files(folder), 2)
+    one_bytes, other_bytes = first.read_bytes(), second.read_bytes()
+    first.write_bytes(other_bytes)
+    second.write_bytes(one_bytes)
 
 
 def link(draw: random.Random, folder: Path, outside: Path) -> None:
@@ -159,21 +159,21 @@ def absurd_sweep(draw: random.Random, sweep: Path) -> str:
     results = {path: json.loads(path.read_bytes()) for path in paths}
     for result in results.values():
         result.pop("checksum")
-    harmed = draw.choice([record, record, draw.choice(list(results.values()))])
-    where = _corrupt_value(draw, harmed)
+    target = draw.choice([record, record, draw.choice(list(results.values()))])
+    where = _corrupt_value(draw, target)
     seal = json_digest(record)
     (sweep / "sweep.json").write_text(json.dumps({**record, "checksum": seal}))
     for path, result in results.items():
         about = {"seal": seal, "task": int(path.stem), "result": result}
         path.write_text(json.dumps({**result, "checksum": json_digest(about)}))
-    return where if harmed is record else f"result {where}"
+    return where if target is record else f"result {where}"
 
 
 def _corrupt_value(draw: random.Random, body: dict[str, Any]) -> str:
     """Changes one part of a JSON value, as likely near its top as deep in it."""
-    found = list(places(body))
-    depth = draw.randint(1, max(map(len, found)))
-    path = draw.choice([p for p in found if len(p) == depth])
+    actual = list(places(body))
+    depth = draw.randint(1, max(map(len, actual)))
+    path = draw.choice([p for p in actual if len(p) == depth])
     inner, last = body, path[-1]
     for key in path[:-1]:
         inner = inner[key]

@@ -26,18 +26,18 @@ def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float])
         time.sleep(0.002)
     time.sleep(draw.uniform(0.0, 0.02))  # the system counts in hundredths
     os.kill(process, number)
-    done = wait(process, place)
-    if done.code == 0 and not fresh:  # it was over before the signal
-        pace[name] = 0.8 * pace.get(name, done.seconds) + 0.2 * done.seconds
-    found = faults_of(done, {0, *ENDED[number]})
-    return f"{name} {number.name}", done, found + aftermath(name, place, truth)
+    result = wait(process, place)
+    if result.code == 0 and not fresh:  # it was over before the signal
+        pace[name] = 0.8 * pace.get(name, result.seconds) + 0.2 * result.seconds
+    actual = faults_of(result, {0, *ENDED[number]})
+    return f"{name} {number.name}", result, actual + aftermath(name, place, truth)
 
 
 def full_disk(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     """Files that end at a random length."""
     name = draw.choice(list(COMMANDS))
-    done = run_command(COMMANDS[name], place, limit=int(2 ** draw.uniform(4, 16)))
-    return name, done, faults_of(done, {0, 4}) + aftermath(name, place, truth)
+    result = run_command(COMMANDS[name], place, limit=int(2 ** draw.uniform(4, 16)))
+    return name, result, faults_of(result, {0, 4}) + aftermath(name, place, truth)
 
 
 def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
@@ -46,19 +46,19 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
     run = place / {"simulate": "new", "resume": "half"}[name]
     first = frames_of(run)
     process = start_command(COMMANDS[name], place, None, fresh=False)
-    deadline, wanted = time.monotonic() + PATIENCE, first + draw.randint(2, 16)
-    while time.monotonic() < deadline and frames_of(run) < wanted:
+    deadline, expected = time.monotonic() + PATIENCE, first + draw.randint(2, 16)
+    while time.monotonic() < deadline and frames_of(run) < expected:
         time.sleep(0.002)
     os.kill(process, signal.SIGSTOP)
     over = _is_over(run)
     if not over:
         PARTS[part](run)
     os.kill(process, signal.SIGCONT)
-    done = wait(process, place)
-    found = faults_of(done, {0, 3, 4, 7})
-    if done.code == 0 and not over and arrays(run) != arrays(truth.run):
-        found.append("lost in silence")
-    return f"{name} {part}", done, found
+    result = wait(process, place)
+    actual = faults_of(result, {0, 3, 4, 7})
+    if result.code == 0 and not over and arrays(run) != arrays(truth.run):
+        actual.append("lost in silence")
+    return f"{name} {part}", result, actual
 
 
 def frames_of(run: Path) -> int:

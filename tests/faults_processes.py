@@ -82,24 +82,24 @@ def kill_pool(draw: random.Random, place: Path, truth: Truth, pace: dict[str, fl
     """A signal at a random moment to a command whose workers share what it does."""
     name = draw.choice(list(POOLS))
     progress = lambda: len([*(place / "new/done").glob("*.json")]) / CHUNKS
-    strike, done = _struck(
+    strike, result = _struck(
         draw, POOLS[name], place, pace, progress if name == "sweep" else None
     )
-    found = faults_of(done, _codes_of_pool(name, strike), PATIENCE)
-    found += _remains(place, strike)
-    found += {"sweep": _sweep_faults, "verify": _page_faults}[name](draw, place, truth)
-    return f"{name} {strike.words}", done, found
+    actual = faults_of(result, _codes_of_pool(name, strike), PATIENCE)
+    actual += _remains(place, strike)
+    actual += {"sweep": _sweep_faults, "verify": _page_faults}[name](draw, place, truth)
+    return f"{name} {strike.words}", result, actual
 
 
 def kill_group(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
     """A signal at a random moment to a command that several processes compute."""
     name = draw.choice(list(GROUPS))
     progress = lambda: frames_of(place / "new") / FRAMES
-    strike, done = _struck(draw, GROUPS[name], place, pace, progress)
-    found = faults_of(done, _codes_of_group(strike), PATIENCE)
-    found += _name_faults(done, strike) + _remains(place, strike)
-    found += _run_faults(draw, place, truth.home / name, name)
-    return f"{name} {strike.words}", done, found
+    strike, result = _struck(draw, GROUPS[name], place, pace, progress)
+    actual = faults_of(result, _codes_of_group(strike), PATIENCE)
+    actual += _name_faults(result, strike) + _remains(place, strike)
+    actual += _run_faults(draw, place, truth.home / name, name)
+    return f"{name} {strike.words}", result, actual
 
 
 def prepare_pools(home: Path) -> Truth:
@@ -107,8 +107,8 @@ def prepare_pools(home: Path) -> Truth:
     home.mkdir()
     alone = [option for option in POOLS["sweep"] if option not in ("--workers", "2")]
     for arguments in (alone, ["verify", *STATEMENTS, *PAGES]):
-        done = run_command(arguments, home)
-        assert done.code == 0, done.said
+        result = run_command(arguments, home)
+        assert result.code == 0, result.said
     table = (home / "new" / "table.csv").read_bytes()
     (home / "table.csv").write_bytes(table)
     run_command(["sweep", "new"], home)  # nothing to do: it must not change the table
@@ -121,8 +121,8 @@ def prepare_groups(home: Path) -> Truth:
     """The runs that nobody disturbs."""
     home.mkdir()
     for name, arguments in GROUPS.items():
-        done = run_command([*arguments[:-1], name], home)
-        assert done.code == 0, done.said
+        result = run_command([*arguments[:-1], name], home)
+        assert result.code == 0, result.said
     return Truth(home)
 
 
@@ -142,34 +142,34 @@ def _struck(
     strike = Strike(
         start_command(arguments, place, None, fresh), number, draw.choice(VICTIMS)
     )
-    others = lambda: [pid for pid in processes_in(place) if pid != strike.command]
-    spent = lambda: sum(map(seconds_of, [strike.command, *others()]))
+    worker_pids = lambda: [pid for pid in processes_in(place) if pid != strike.command]
+    cpu_seconds = lambda: sum(map(seconds_of, [strike.command, *worker_pids()]))
     if progress is not None and draw.random() < 0.5:
-        reached, goal = progress, draw.random()
+        share, goal = progress, draw.random()
     else:
-        reached, goal = spent, draw.uniform(0.0, 1.1) * pace.get(name, FIRST_PACE)
-    has_victim = lambda: strike.victim != "another" or bool(others())
-    while not has_ended(strike.command) and not (reached() >= goal and has_victim()):
+        share, goal = cpu_seconds, draw.uniform(0.0, 1.1) * pace.get(name, FIRST_PACE)
+    has_victim = lambda: strike.victim != "another" or bool(worker_pids())
+    while not has_ended(strike.command) and not (share() >= goal and has_victim()):
         time.sleep(0.005)
-    _send(draw, strike, others())
-    done = wait(strike.command, place)
-    if done.code == 0 and not strike.struck:
-        pace[name] = 0.8 * pace.get(name, done.seconds) + 0.2 * done.seconds
-    return strike, done
+    _send(draw, strike, worker_pids())
+    result = wait(strike.command, place)
+    if result.code == 0 and not strike.struck:
+        pace[name] = 0.8 * pace.get(name, result.seconds) + 0.2 * result.seconds
+    return strike, result
 
 
-def _send(draw: random.Random, strike: Strike, others: list[int]) -> None:
+def _send(draw: random.Random, strike: Strike, worker_pids: list[int]) -> None:
     """Sends the signal, unless the command is over."""
     if has_ended(strike.command):
         return
-    strike.pids.extend([strike.command, *others])
-    for pid in others:
+    strike.pids.extend([strike.command, *worker_pids])
+    for pid in worker_pids:
         with suppress(OSError):
             if line := _PLACE.search(Path(f"/proc/{pid}/cmdline").read_bytes()):
                 strike.places[pid] = int(line[1]), int(line[2])
     victims = {
         "the command": [strike.command],
-        "another": draw.sample(others, min(1, len(others))),
+        "another": draw.sample(worker_pids, min(1, len(worker_pids))),
         "all": draw.sample(strike.pids, len(strike.pids)),
     }[strike.victim]
     for pid in victims:
@@ -193,34 +193,34 @@ def _codes_of_group(strike: Strike) -> set[int]:
     return {0, 8} | ({code for code in ENDED[strike.number] if first and code > 0})
 
 
-def _name_faults(done: CommandResult, strike: Strike) -> list[str]:
+def _name_faults(result: CommandResult, strike: Strike) -> list[str]:
     """Whether the process that was lost has the name of another."""
-    if done.code != 8:
+    if result.code != 8:
         return []
     names = {f"Process {strike.places[p][1]} of 2 (pid {p})" for p in strike.struck}
-    return [] if any(name in done.said for name in names) else ["misnamed"]
+    return [] if any(name in result.said for name in names) else ["misnamed"]
 
 
 def _remains(place: Path, strike: Strike) -> list[str]:
     """Processes, ports, locks and drafts that are still there when all has ended."""
-    found, idle = [], 0.0
+    actual, idle = [], 0.0
     while idle < ORPHANED and (left := processes_in(place)):
         time.sleep(LOOK)
         idle += 0.0 if any(map(is_at_work, left)) else LOOK
     for pid in processes_in(place):
-        found.append("orphan")
+        actual.append("orphan")
         os.kill(pid, signal.SIGKILL)
     for port in {port for port, _ in strike.places.values()}:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found += ["port"] if probe.connect_ex(("127.0.0.1", port)) == 0 else []
+            actual += ["port"] if probe.connect_ex(("127.0.0.1", port)) == 0 else []
     for lock in place.rglob(".lock"):
         try:
             with hold_lock(lock):
                 pass
         except OSError:
-            found.append("locked")
-    return found + litter(place)
+            actual.append("locked")
+    return actual + litter(place)
 
 
 def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
@@ -230,15 +230,15 @@ def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
         return []
     before = {file: file.read_bytes() for file in (sweep / "done").glob("*.json")}
     more = draw.choice([[], [], [], ["--workers", "2"]])
-    done = run_command(["sweep", "new", *more], place)
-    found = faults_of(done, {0}, PATIENCE)
-    found += ["false"] if "ended early" in done.said else []
-    same = all(file.read_bytes() == content for file, content in before.items())
+    result = run_command(["sweep", "new", *more], place)
+    actual = faults_of(result, {0}, PATIENCE)
+    actual += ["false"] if "ended early" in result.said else []
+    is_same = all(file.read_bytes() == content for file, content in before.items())
     finished = (sweep / "done").glob("*.json")
-    found += [] if same and len([*finished]) == CHUNKS else ["lost"]
-    found += ["litter" for name in ("todo", "claimed") if [*(sweep / name).iterdir()]]
+    actual += [] if is_same and len([*finished]) == CHUNKS else ["lost"]
+    actual += ["litter" for name in ("todo", "claimed") if [*(sweep / name).iterdir()]]
     table = (sweep / "table.csv").read_bytes()
-    return found + (
+    return actual + (
         [] if table == (truth.home / "table.csv").read_bytes() else ["false"]
     )
 
@@ -246,10 +246,10 @@ def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
 def _page_faults(_: random.Random, place: Path, truth: Truth) -> list[str]:
     """Whether pages are torn: each holds what it did, or all of what is new."""
     page = (place / "page.html").read_text().rstrip()
-    found = [] if page.endswith("</html>") and "4.1" in page else ["lost"]
+    actual = [] if page.endswith("</html>") and "4.1" in page else ["lost"]
     errata = (place / "errata.md").read_bytes()
-    same = errata == (truth.home / "errata.md").read_bytes()
-    return found + ([] if same else ["lost"])
+    is_same = errata == (truth.home / "errata.md").read_bytes()
+    return actual + ([] if is_same else ["lost"])
 
 
 def _run_faults(draw: random.Random, place: Path, truth: Path, name: str) -> list[str]:
@@ -258,11 +258,13 @@ def _run_faults(draw: random.Random, place: Path, truth: Path, name: str) -> lis
     if not run.exists():
         return []
     try:
-        found = prefix_faults(run, truth)
+        actual = prefix_faults(run, truth)
     except MeanfieldError:
         return ["lost"]
     # Draws are computed to the same bits by one process.
     alone = name == "draws" and draw.random() < 0.75
-    done = run_command(["resume", "new", *(["--devices", "1"] if alone else [])], place)
-    found += faults_of(done, {0}, PATIENCE)
-    return found + ([] if arrays(run) == arrays(truth) else ["lost"])
+    result = run_command(
+        ["resume", "new", *(["--devices", "1"] if alone else [])], place
+    )
+    actual += faults_of(result, {0}, PATIENCE)
+    return actual + ([] if arrays(run) == arrays(truth) else ["lost"])

@@ -68,15 +68,15 @@ def epoch_of(place: Path) -> int:
 
 def files(folder: Path) -> dict[str, bytes]:
     """What must be the same, to the byte."""
-    kept = (file for file in folder.iterdir() if file.name not in OF_THE_MACHINE)
-    return {file.name: file.read_bytes() for file in kept}
+    files = (file for file in folder.iterdir() if file.name not in OF_THE_MACHINE)
+    return {file.name: file.read_bytes() for file in files}
 
 
 def ending_faults(place: Path) -> list[str]:
     """Goes on with `new` to its end; whether that is the end of one left alone."""
-    done = run_command(next_command(place), place)
-    found = faults_of(done, {0})
-    return found + ([] if files(place / "new") == files(place / "whole") else ["lost"])
+    result = run_command(next_command(place), place)
+    actual = faults_of(result, {0})
+    return actual + ([] if files(place / "new") == files(place / "whole") else ["lost"])
 
 
 def kill(draw: random.Random, place: Path) -> Judged:
@@ -91,13 +91,13 @@ def kill(draw: random.Random, place: Path) -> Judged:
             time.sleep(0.01)
         time.sleep(draw.uniform(0, 0.2))
     os.kill(process, signal.SIGKILL)
-    done = wait(process, place)
-    found = faults_of(done, {0, -9})
+    result = wait(process, place)
+    actual = faults_of(result, {0, -9})
     case = f"kill after epoch {epoch_of(place)}"
     if epoch_of(place) == EPOCHS:
-        found += [] if files(place / "new") == files(place / "whole") else ["lost"]
+        actual += [] if files(place / "new") == files(place / "whole") else ["lost"]
         shutil.rmtree(place / "new")
-    return case, done, found
+    return case, result, actual
 
 
 def writers(draw: random.Random, place: Path) -> Judged:
@@ -106,41 +106,41 @@ def writers(draw: random.Random, place: Path) -> Judged:
     time.sleep(draw.choice([0, draw.uniform(0, 8)]))
     second = start_command(next_command(place), place, None, fresh=False)
     ends = wait(first, place), wait(second, place)
-    codes = sorted(int(done.code or 0) for done in ends)
-    found = [fault for done in ends for fault in faults_of(done, {0, 2, 7})]
-    found += [] if 0 in codes else ["lost"]
-    found += ending_faults(place)
+    codes = sorted(int(result.code or 0) for result in ends)
+    actual = [fault for result in ends for fault in faults_of(result, {0, 2, 7})]
+    actual += [] if 0 in codes else ["lost"]
+    actual += ending_faults(place)
     shutil.rmtree(place / "new")
-    return f"two writers, codes {codes}", ends[1], found
+    return f"two writers, codes {codes}", ends[1], actual
 
 
 def full_disk(draw: random.Random, place: Path) -> Judged:
     """Files that end at a random length; afterwards there is space again."""
     limit = int(2 ** draw.uniform(4, 18))
-    done = run_command(next_command(place), place, limit=limit)
-    found = faults_of(done, {0, 4})
+    result = run_command(next_command(place), place, limit=limit)
+    actual = faults_of(result, {0, 4})
     if epoch_of(place) == EPOCHS or draw.random() < 0.2:
-        found += ending_faults(place)
+        actual += ending_faults(place)
         shutil.rmtree(place / "new")
-    return f"files end at {limit}", done, found
+    return f"files end at {limit}", result, actual
 
 
 def damage(draw: random.Random, place: Path) -> Judged:
     """A bit of a folder that is done, or of one that is not, and all that reads it."""
     jax.clear_caches()  # each command compiles anew, and maps are few
     name = draw.choice(["few", "half"])
-    kept = shutil.copytree(place / name, place / "kept")
+    copy = shutil.copytree(place / name, place / "kept")
     flip(draw, place / name, place)
     ends = {text: answer(place, text) for text in readers(name)}
-    found = [f for done, _ in ends.values() for f in faults_of(done, DOCUMENTED)]
-    for text, (done, said) in ends.items():
-        if done.code == 0 and said != TRUTH[text]:
-            found.append("false")
+    actual = [f for result, _ in ends.values() for f in faults_of(result, DOCUMENTED)]
+    for text, (result, text_output) in ends.items():
+        if result.code == 0 and text_output != TRUTH[text]:
+            actual.append("false")
     shutil.rmtree(place / name)
-    kept.rename(place / name)
-    refused = [done for done, _ in ends.values() if done.code]
-    case = f"a bit of {name}: refused by {len(refused)} of {len(ends)}"
-    return case, next(iter(refused), CommandResult(0, "", 0.0)), found
+    copy.rename(place / name)
+    failures = [result for result, _ in ends.values() if result.code]
+    case = f"a bit of {name}: refused by {len(failures)} of {len(ends)}"
+    return case, next(iter(failures), CommandResult(0, "", 0.0)), actual
 
 
 TRUTH: dict[str, Any] = {}
@@ -161,12 +161,12 @@ def answer(place: Path, text: str) -> tuple[CommandResult, Any]:
     """How a command of `train` ends, and the numbers that it says or writes."""
     out = place / "heads"
     shutil.rmtree(out, ignore_errors=True)
-    done = run_in_process(["train", *text.split(), "--plugin", "mine.py"], place)
+    result = run_in_process(["train", *text.split(), "--plugin", "mine.py"], place)
     if text.startswith("export"):
-        return done, files(out) if out.is_dir() else None
+        return result, files(out) if out.is_dir() else None
     if text.startswith("resume"):
-        return done, news(place / "half") if done.code == 0 else None
-    return done, done.out
+        return result, news(place / "half") if result.code == 0 else None
+    return result, result.out
 
 
 def news(folder: Path) -> dict[str, bytes]:
@@ -183,8 +183,8 @@ def prepare(place: Path) -> None:
     for _ in range(20):  # in parts, each shorter than what counts as a hang
         if files_are_done(place / "whole"):
             return
-        begun = (place / "whole" / "training.json").is_file()
-        run_command(resume("whole") if begun else start("whole"), place)
+        has_started = (place / "whole" / "training.json").is_file()
+        run_command(resume("whole") if has_started else start("whole"), place)
     raise AssertionError("a training that nobody disturbed did not end")
 
 
@@ -200,8 +200,8 @@ def prepare_flips(place: Path) -> None:
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
-    done = run_in_process([*start("few", FEW), "--debug"], place)
-    assert done.code == 0, done.said
+    result = run_in_process([*start("few", FEW), "--debug"], place)
+    assert result.code == 0, result.said
     from meanfield.training import TrainFolder, TrainSpec, train
 
     spec = TrainSpec.from_json(TrainFolder(place / "few").record().spec.as_json())
@@ -216,8 +216,8 @@ def prepare_flips(place: Path) -> None:
         shutil.copytree(place / "half", place / "saved")
     for name in ("few", "half"):
         for text in readers(name):
-            done, TRUTH[text] = answer(place, text)
-            assert done.code == 0, done.said
+            result, TRUTH[text] = answer(place, text)
+            assert result.code == 0, result.said
     shutil.rmtree(place / "half")
     (place / "saved").rename(place / "half")
 
@@ -240,16 +240,20 @@ def run_cases(
         if kind == "flips" and count:
             prepare_flips(place)
         for index in range(count):
-            case, done, found = KINDS[kind](
+            case, result, actual = KINDS[kind](
                 random.Random(f"{seed} {kind} {index}"), place
             )
-            said = done.said if found else (done.said.strip().splitlines() or [""])[-1]
-            line = {"kind": kind, "index": index, "case": case, "code": done.code}
-            yield {**line, "faults": found, "said": said[-2000:]}
+            message = (
+                result.said
+                if actual
+                else (result.said.strip().splitlines() or [""])[-1]
+            )
+            line = {"kind": kind, "index": index, "case": case, "code": result.code}
+            yield {**line, "faults": actual, "said": message[-2000:]}
         if kind != "flips" and (place / "new").exists():
-            found = ending_faults(place)
+            actual = ending_faults(place)
             shutil.rmtree(place / "new")
-            yield {"kind": kind, "case": "went on to its end", "faults": found}
+            yield {"kind": kind, "case": "went on to its end", "faults": actual}
 
 
 def main() -> None:
@@ -257,13 +261,13 @@ def main() -> None:
     for kind in KINDS:
         parser.add_argument(f"--{kind}", type=int, default=0)
     parser.add_argument("--seed", type=int, default=0)
-    chosen = vars(parser.parse_args())
-    seed, tally = chosen.pop("seed"), Counter[str]()
+    options = vars(parser.parse_args())
+    seed, tally = options.pop("seed"), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = str(Path(folder) / "cache")
         import meanfield.cli.jobs._training  # noqa: F401 - before forks
 
-        for case in run_cases(chosen, seed, Path(folder)):
+        for case in run_cases(options, seed, Path(folder)):
             sys.stdout.write(json.dumps(case) + "\n")
             sys.stdout.flush()
             tally.update([case["kind"], *(f"WRONG {f}" for f in case["faults"])])

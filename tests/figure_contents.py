@@ -50,20 +50,20 @@ def legend_colour(handle: Artist) -> str:
 def drawn_colours(figure: Figure) -> set[str]:
     """Colours and hatches of all that is drawn within the axes."""
     figure.draw_without_rendering()
-    return {found for axes in _axes_of(figure) for found in colours_in_axes(axes)}
+    return {actual for axes in _axes_of(figure) for actual in colours_in_axes(axes)}
 
 
 def texts_beyond_axes(figure: Figure) -> list[str]:
     """Texts that are set at data and reach beyond the axes they are set in."""
     figure.draw_without_rendering()
-    found = []
+    actual = []
     for axes in _axes_of(figure):
         for text in axes.texts:
             box = text.get_window_extent()
             corners = np.array([box.min, box.max])
             if text.get_text() and not _mask_within(axes, corners).all():
-                found.append(text.get_text())
-    return found
+                actual.append(text.get_text())
+    return actual
 
 
 def _axes_of(figure: Figure) -> list[Axes]:

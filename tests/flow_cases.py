@@ -15,16 +15,16 @@ from meanfield.measures import Gaussian
 RTOL = np.finfo(np.float64).eps ** 0.6  # of one default step, in double precision
 
 
-def ensemble(fn: Callable, *batched: Numbers) -> Trajectory:
+def ensemble(fn: Callable, *batches: Numbers) -> Trajectory:
     """`fn` of every member at once, compiled once."""
-    arrays = [jnp.asarray(a) for a in batched]
+    arrays = [jnp.asarray(a) for a in batches]
     return jax.jit(jax.vmap(fn))(*arrays)
 
 
 def scalar_attention(A: object, V: object, *, name: str = "softmax") -> Attention:
     cast = lambda a: jnp.reshape(jnp.asarray(a), (1, 1))
-    one = jnp.ones((1, 1), cast(A).dtype)
-    return attentions[name](cast(A), one, cast(V))
+    ones = jnp.ones((1, 1), cast(A).dtype)
+    return attentions[name](cast(A), ones, cast(V))
 
 
 def centred_gaussian(s0: float | Array, dtype: type = np.float64) -> Gaussian:

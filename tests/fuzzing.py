@@ -77,21 +77,21 @@ def run_command(case: Case) -> tuple[object, str, float]:
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.excepthook = hook
     err.flush()
-    said = err.buffer.getvalue().decode(errors="replace")
-    return code, said, time.process_time() - begin
+    stderr = err.buffer.getvalue().decode(errors="replace")
+    return code, stderr, time.process_time() - begin
 
 
-def violation(code: object, said: str, seconds: float) -> str:
+def violation(code: object, stderr: str, seconds: float) -> str:
     """What of the promise a case has broken, if anything."""
     if code not in DOCUMENTED:
         return f"not a documented code: {code}"
     if seconds > LONGEST:
         return f"{seconds:.1f} s"
-    if "Traceback" in said or "Warning" in said or "panicked" in said:
-        return f"not in words: {said}"
-    last = said.rstrip("\n").split("\n")[-1]
+    if "Traceback" in stderr or "Warning" in stderr or "panicked" in stderr:
+        return f"not in words: {stderr}"
+    last = stderr.rstrip("\n").split("\n")[-1]
     if code and not (last.startswith("meanfield: ") and len(last) < LINE):
-        return f"no clear line: {said[:LINE]}"
+        return f"no clear line: {stderr[:LINE]}"
     return ""
 
 
@@ -104,10 +104,10 @@ def run(count: int, number: int, folder: Path) -> Tally:
         _search(min(EVERY, count - begin), f"{number} {begin}", tally)
         memory_use()
         tally.resident.append(_megabytes())
-        said = f"{tally.codes.total()} {dict(tally.codes)} {tally.resident[-1]}\n"
-        sys.stderr.write(said)
-    again = tally.first[: count // 10]
-    tally.rounds = repeat_and_measure(lambda: [_run_case(case) for case in again])
+        summary = f"{tally.codes.total()} {dict(tally.codes)} {tally.resident[-1]}\n"
+        sys.stderr.write(summary)
+    repeats = tally.first[: count // 10]
+    tally.rounds = repeat_and_measure(lambda: [_run_case(case) for case in repeats])
     if any(a > b for a, b in zip(growth_per_round(tally.rounds), LEAK, strict=True)):
         tally.broken.append(f"the same cases grow: {tally.rounds}")
     return tally
@@ -130,16 +130,16 @@ def _search(count: int, name: str, tally: Tally) -> None:
 
 
 def _record_case(case: Case, tally: Tally) -> None:
-    code, said, seconds = _run_case(case)
+    code, stderr, seconds = _run_case(case)
     tally.commands[case.arguments[0] if case.arguments else ""] += 1
     tally.codes[code if isinstance(code, int) else -1] += 1
     if len(tally.first) < SAME:
         tally.first.append(case)
     if seconds > tally.longest:
         tally.longest, tally.slowest = seconds, _describe(case)
-    wrong = violation(code, said, seconds)
-    if wrong:
-        tally.broken.append(f"{_describe(case)}\n  {wrong}")
+    fault = violation(code, stderr, seconds)
+    if fault:
+        tally.broken.append(f"{_describe(case)}\n  {fault}")
         sys.stderr.write(f"{tally.broken[-1]}\n")
 
 
@@ -150,9 +150,9 @@ def _run_case(case: Case) -> tuple[object, str, float]:
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(content)
     faulthandler.dump_traceback_later(30 * LONGEST, exit=True)
-    found = run_command(case)
+    actual = run_command(case)
     faulthandler.cancel_dump_traceback_later()
-    return found
+    return actual
 
 
 def _describe(case: Case) -> str:

@@ -143,12 +143,12 @@ def _simulate(draw: st.DrawFn) -> list[str]:
 @st.composite
 def _short_run(draw: st.DrawFn) -> list[str]:
     """A run of a moment."""
-    what = draw(st.sampled_from(["softmax", "relu", "exp"]))
+    attention = draw(st.sampled_from(["softmax", "relu", "exp"]))
     size = draw(st.sampled_from(["1", "1e308", "1e-320", "1e154", "-1e200", "0"]))
     key = draw(st.sampled_from(["--A", "--V", "--mean", "--weights", "--epsilon"]))
     tiny = ["--n", "3", "--t", "1e-3", "--frames", "2", "--max-steps", "50"]
     out = draw(st.sampled_from([[], ["--out", "/proc/x"], ["--out", "file"]]))
-    return ["simulate", *tiny, "--attention", what, key, size, *out, "--json"]
+    return ["simulate", *tiny, "--attention", attention, key, size, *out, "--json"]
 
 
 @st.composite

@@ -54,38 +54,38 @@ def harm_header(draw: random.Random, folder: Path) -> str:
     file = folder / "model.safetensors"
     header, body = header_of(file)
     name = draw.choice(sorted(header))
-    entry, what = header[name], draw.choice(["size", "offset", "shape", "dtype", "any"])
-    size = draw.choice(SIZES) if what == "size" else None
-    if what == "offset":
+    entry, kind = header[name], draw.choice(["size", "offset", "shape", "dtype", "any"])
+    size = draw.choice(SIZES) if kind == "size" else None
+    if kind == "offset":
         entry["data_offsets"][draw.randrange(2)] = draw.choice([*WHOLE, *SIZES])
-    elif what == "shape":
+    elif kind == "shape":
         shape = entry["shape"]
         shape[draw.randrange(len(shape))] = draw.choice([*WHOLE, *SIZES])
         if draw.random() < 0.3:
             entry["shape"] = shape[::-1] + [1] * draw.choice([1, 40, 5000])
-    elif what == "dtype":
+    elif kind == "dtype":
         entry["dtype"] = draw.choice(DTYPES)
-    elif what == "any":
-        what = absurd(draw, header)
+    elif kind == "any":
+        kind = absurd(draw, header)
     write_header(file, header, body, size)
-    return f"header {what}"
+    return f"header {kind}"
 
 
 def harm_bytes(draw: random.Random, folder: Path) -> str:
     """Numbers that are none, an end that is missing, a bit that is another."""
     file = folder / "model.safetensors"
     header, body = header_of(file)
-    what = draw.choice(["nan", "inf", "huge", "cut", "more", "empty"])
+    kind = draw.choice(["nan", "inf", "huge", "cut", "more", "empty"])
     numbers = {"nan": np.nan, "inf": -np.inf, "huge": 3e38}
-    if what in numbers:
-        body = np.full(len(body) // 4, numbers[what], np.float32).tobytes()
+    if kind in numbers:
+        body = np.full(len(body) // 4, numbers[kind], np.float32).tobytes()
         write_header(file, header, body)
-    elif what == "more":
+    elif kind == "more":
         write_header(file, header, body + b"x" * draw.randrange(1, 9))
     else:
         data = file.read_bytes()
-        file.write_bytes(b"" if what == "empty" else data[: draw.randrange(len(data))])
-    return f"bytes {what}"
+        file.write_bytes(b"" if kind == "empty" else data[: draw.randrange(len(data))])
+    return f"bytes {kind}"
 
 
 def harm_json(name: str) -> Callable[[random.Random, Path], str]:
@@ -152,17 +152,17 @@ READERS = {
 @contextlib.contextmanager
 def standard_error() -> Iterator[list[str]]:
     """What reaches the file descriptor, past Python, is in the list at the end."""
-    said: list[str] = []
-    kept = os.dup(2)
+    captured: list[str] = []
+    saved_fd = os.dup(2)
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 2)
         try:
-            yield said
+            yield captured
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(saved_fd, 2)
+            os.close(saved_fd)
             file.seek(0)
-            said.append(file.read().decode(errors="replace"))
+            captured.append(file.read().decode(errors="replace"))
 
 
 def run_cases(count: int, seed: int, folder: Path) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def run_cases(count: int, seed: int, folder: Path) -> dict[str, Any]:
     os.chdir(folder)
     bert_reference.write(Path("bert"))
     bert_reference.write_heads(Path("heads"))
-    codes, broken, longest = Counter[object](), [], 0.0
+    codes, failures, longest = Counter[object](), [], 0.0
     for index in range(count):
         draw = random.Random(f"{seed} {index}")
         kind = draw.choice(["bert", "bert", "heads"])
@@ -180,20 +180,20 @@ def run_cases(count: int, seed: int, folder: Path) -> dict[str, Any]:
         where = draw.choice(HARMS[kind])(draw, Path("model"))
         command = draw.choice(READERS[kind])
         with standard_error() as below:
-            code, said, seconds = run_command(Case(tuple(command)))
+            code, stderr, seconds = run_command(Case(tuple(command)))
         codes[code] += 1
         longest = max(longest, seconds)
-        wrong = violation(code, said + below[0], seconds) or (
+        fault = violation(code, stderr + below[0], seconds) or (
             f"below Python: {below[0]}" if below[0] else ""
         )
-        if wrong:
-            broken.append(f"{index} {kind} {where}: {' '.join(command)}\n  {wrong}")
-            sys.stderr.write(f"{broken[-1][:2000]}\n")
+        if fault:
+            failures.append(f"{index} {kind} {where}: {' '.join(command)}\n  {fault}")
+            sys.stderr.write(f"{failures[-1][:2000]}\n")
     return {
         "cases": count,
         "codes": {str(code): n for code, n in codes.items()},
         "longest": round(longest, 2),
-        "broken": broken,
+        "broken": failures,
     }
 
 

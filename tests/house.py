@@ -88,8 +88,8 @@ def duplicate_rows(root: Path) -> Iterator[Row]:
     """Things of which one would do."""
     loops = statements.alternations
     yield count_row("NumPy loops of Sinkhorn", 1, loops(root, "meanfield"))
-    others = loops(root, "tests", "experiments", "benchmarks")
-    yield count_row("the same in tests and figures", 0, others)
+    other_loops = loops(root, "tests", "experiments", "benchmarks")
+    yield count_row("the same in tests and figures", 0, other_loops)
     tuples = statements.tuples(root)
     yield count_row("tuples of parameters, law or tokens", 4, tuples)
     yield count_row("classes of stores", None, copies.stores(root))
@@ -146,18 +146,18 @@ def table(root: Path) -> list[Row]:
 def maxima(page: str) -> dict[str, int]:
     """The last number but one of each row of the page's table, by its title."""
     cells = [line.strip("| ").split(" | ") for line in page.splitlines()]
-    numbered = [row for row in cells if len(row) == 5 and row[3][:1].isdigit()]
-    return {row[0]: int(row[3].replace(" ", "")) for row in numbered}
+    number_rows = [row for row in cells if len(row) == 5 and row[3][:1].isdigit()]
+    return {row[0]: int(row[3].replace(" ", "")) for row in number_rows}
 
 
 def lower_maxima(page: str, rows: Sequence[Row]) -> str:
     """The page with smaller maxima where less is measured, and no larger ones."""
-    known = {row.title: row.number for row in rows}
+    numbers = {row.title: row.number for row in rows}
     lines = page.splitlines(keepends=True)
     for n, line in enumerate(lines):
-        for title, most in maxima(line).items():
+        for title, maximum in maxima(line).items():
             cells = line.split(" | ")
-            cells[3] = f"{min(known[title], most):,}".replace(",", " ")
+            cells[3] = f"{min(numbers[title], maximum):,}".replace(",", " ")
             lines[n] = " | ".join(cells)
     return "".join(lines)
 

@@ -12,39 +12,39 @@ THIN = ("lines", "duplicates", "inner", "needle")
 def hard_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Tokens of which few stand where sums change fast."""
     normal, way = rng.normal(size=(n, d)), rng.normal(size=d)
-    way, few = way / np.linalg.norm(way), int(rng.integers(1, 30))
+    way, count = way / np.linalg.norm(way), int(rng.integers(1, 30))
     narrow = 10 ** rng.uniform(-3, -0.5) * normal
     sides = rng.choice([-1.0, 1.0], n) * rng.uniform(1, 4)
-    sides[:few] = rng.uniform(-1, 1, few)
-    stretched = np.where(np.arange(n) < few, 10 ** rng.uniform(0.3, 1.3), 0.5)
-    halved = 0.5 * (rng.geometric(0.5, n) - 1)  # masses of clusters
+    sides[:count] = rng.uniform(-1, 1, count)
+    scales = np.where(np.arange(n) < count, 10 ** rng.uniform(0.3, 1.3), 0.5)
+    centres = 0.5 * (rng.geometric(0.5, n) - 1)  # masses of clusters
     clouds = {
         "clusters": rng.normal(size=(5, d))[rng.integers(0, 5, n)] + narrow,
         "lonely": sides[:, None] * way + narrow,
         "heavy-tailed": 0.5 * rng.standard_t(rng.integers(2, 8), (n, d)),
-        "outliers": stretched[:, None] * normal,
+        "outliers": scales[:, None] * normal,
         "ring": 2 * normal / np.linalg.norm(normal, axis=1, keepdims=True) + narrow,
         "far": 0.5 * normal + 10 ** rng.uniform(0, 3) * way,
-        "steps": halved[:, None] * way + narrow,
+        "steps": centres[:, None] * way + narrow,
     }
     return clouds[kind]
 
 
 def thin_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Tokens on lines, on each other, or on far fewer scales than their box has."""
-    normal, few = rng.normal(size=(n, d)), int(rng.integers(1, 30))
+    normal, count = rng.normal(size=(n, d)), int(rng.integers(1, 30))
     lines = rng.uniform(-2, 2, (n, 1)) * np.eye(d)[rng.integers(0, d, n)]
     lines += 10 ** rng.uniform(-5, -2) * normal
     places = rng.normal(size=(int(rng.integers(2, 12)), d))
-    same = places[rng.integers(0, len(places), n)]
-    lines[:few], same[:few] = rng.uniform(-2, 2, (2, few, d))
+    chosen_places = places[rng.integers(0, len(places), n)]
+    lines[:count], chosen_places[:count] = rng.uniform(-2, 2, (2, count, d))
     corners = rng.normal(size=(d + 2, d))
     corners /= np.linalg.norm(corners, axis=1, keepdims=True)
     around = rng.uniform(1, 3) * corners[rng.integers(0, d + 2, n)] + 0.01 * normal
-    around[:few] = 0.05 * normal[:few]
+    around[:count] = 0.05 * normal[:count]
     clouds = {
         "lines": lines @ np.linalg.qr(rng.normal(size=(d, d)))[0],
-        "duplicates": same,
+        "duplicates": chosen_places,
         "inner": around,
         "needle": np.where(rng.uniform(size=(n, 1)) < 0.5, 1e-3, 1) * normal + 0.3,
     }
@@ -93,27 +93,35 @@ class Problem(NamedTuple):
     def velocities(self, x: np.ndarray) -> np.ndarray:
         """Of tokens that have moved to `x`, in double precision, by NumPy."""
         x = np.asarray(x, float)
-        centre, counted = x.mean(axis=0), self.w > 0
-        keys, logs = (x - centre)[counted], np.log(self.w[counted])
+        centre, has_weight = x.mean(axis=0), self.w > 0
+        keys, logs = (x - centre)[has_weight], np.log(self.w[has_weight])
         if self.name == "l2":  # what is left of |Ax - y|² about the centre
             logs = logs - np.sum(keys**2, axis=1) - 2 * keys @ centre
         factor = 2 if self.name == "l2" else 1
         means = np.empty_like(x)
         for start in range(0, len(x), 1000):
-            some = slice(start, start + 1000)
-            S = factor * x[some] @ self.A.T @ keys.T + logs[None]
+            rows = slice(start, start + 1000)
+            S = factor * x[rows] @ self.A.T @ keys.T + logs[None]
             P = np.exp(S - S.max(axis=1, keepdims=True))
-            means[some] = P @ keys / P.sum(axis=1, keepdims=True) + centre
+            means[rows] = P @ keys / P.sum(axis=1, keepdims=True) + centre
         return means @ self.V.T
 
     def sinkhorn_velocities(self) -> np.ndarray:
         """Velocities of Sinkhorn attention by alternation and then Newton, dense."""
-        counted, w = self.w > 0, self.w[self.w > 0] / self.w.sum()
-        y = self.x[counted]
+        has_weight, w = self.w > 0, self.w[self.w > 0] / self.w.sum()
+        y = self.x[has_weight]
         S = (self.x - w @ y) @ self.A.T @ (y - w @ y).T
-        own, g, root, m = S[counted], np.zeros(len(y)), np.sqrt(w), np.zeros(len(y))
+        scores, g, root, m = (
+            S[has_weight],
+            np.zeros(len(y)),
+            np.sqrt(w),
+            np.zeros(len(y)),
+        )
         for step in range(50):
-            P = np.exp(own + g[None] - log_sum(own + g[None], w)[:, None]) * w[None]
+            P = (
+                np.exp(scores + g[None] - log_sum(scores + g[None], w)[:, None])
+                * w[None]
+            )
             m = P.T @ w / w  # the masses of columns
             if np.max(np.abs(np.log(m))) < 1e-10:
                 break

@@ -78,9 +78,9 @@ def line_law(family: Family, rng: Generator) -> LineLaw:
     if family.noisy and family.attention != "linear":
         kinds = ["normal", "normal", "bumps"]
     kind = str(rng.choice(kinds))
-    one = np.ones(1)
+    ones = np.ones(1)
     if kind == "normal":
-        return replace(oracles.bumps(m * one, s * one, one), name="normal")
+        return replace(oracles.bumps(m * ones, s * ones, ones), name="normal")
     if kind == "bumps":
         k = int(rng.integers(2, 4))
         centres, shares = rng.uniform(-1.5, 1.5, k) * s + m, rng.uniform(0.2, 1, k)
@@ -106,8 +106,8 @@ def duration(family: Family, A: float, V: float, law: LineLaw, rng: Generator) -
     }[family.attention] * abs(V)
     drift = abs(V) if family.attention != "linear" else 0.0
     grows = A * V > 0
-    bounded = family.attention in ("l2", "sinkhorn", "sigmoid")
-    ends = 3.0 if bounded else (0.9 if grows else 4.0)
+    is_bounded = family.attention in ("l2", "sinkhorn", "sigmoid")
+    ends = 3.0 if is_bounded else (0.9 if grows else 4.0)
     return float(rng.uniform(0.15, 1)) * min(ends / rate, 2.5 / (drift + 1e-9))
 
 
@@ -124,22 +124,26 @@ def problem_on_line(family: Family, rng: Generator) -> Problem:
         A = -np.sign(V) * min(strength, 0.4) / law.variance
     t = duration(family, A, V, law, rng)
     kappa = log(rng, 0.02, 0.5) * law.variance / t if family.noisy else 0.0
-    one = np.eye(1)
+    identity = np.eye(1)
     exact = moments_on_line(family, law, A, V, kappa, t)
     reach = _line_reach(family, law, exact, rng)
-    own = Law(law.density, np.array([law.mean]), law.variance * one, 12.0)
-    return Problem(family, law.name, A * one, V * one, kappa, t, own, reach, exact)
+    gaussian = Law(law.density, np.array([law.mean]), law.variance * identity, 12.0)
+    return Problem(
+        family, law.name, A * identity, V * identity, kappa, t, gaussian, reach, exact
+    )
 
 
 def moments_on_line(
     family: Family, law: LineLaw, A: float, V: float, kappa: float, t: float
 ) -> Callable[[], Moments]:
     """The moments at the end: in closed form, by tokens, or under noise by waves."""
-    name, one = family.attention, np.eye(1)
-    start = np.array([law.mean]), law.variance * one
+    name, identity = family.attention, np.eye(1)
+    start = np.array([law.mean]), law.variance * identity
     closed = law.name == "normal" and name != "sigmoid"
     if closed or name == "linear":
-        return lambda: oracles.gaussian_moments(name, A * one, V * one, kappa, start, t)
+        return lambda: oracles.gaussian_moments(
+            name, A * identity, V * identity, kappa, start, t
+        )
     if family.noisy:
         return lambda: oracles.moments_by_fourier(law, name, A, V, kappa, t)
     return lambda: oracles.moments_by_tokens(law, name, A, V, t)
@@ -153,9 +157,9 @@ def _line_reach(
         width = float(rng.choice([12.0, 12.0, rng.uniform(6, 16)]))
         return {"half_width": 2 * np.sqrt(3) if law.name == "uniform" else width}
     s, (mean, covariance) = np.sqrt(law.variance), exact()
-    end, there = float(mean[0]), float(np.sqrt(covariance[0, 0]))
+    end, deviation = float(mean[0]), float(np.sqrt(covariance[0, 0]))
     margin = float(rng.uniform(5, 9))
-    if not np.isfinite(end + there) or there > 12 * s:
-        end, there = law.mean, 1.5 * s
-    low = min(law.mean - margin * s, end - margin * there)
-    return {"domain": [low, max(law.mean + margin * s, end + margin * there)]}
+    if not np.isfinite(end + deviation) or deviation > 12 * s:
+        end, deviation = law.mean, 1.5 * s
+    low = min(law.mean - margin * s, end - margin * deviation)
+    return {"domain": [low, max(law.mean + margin * s, end + margin * deviation)]}

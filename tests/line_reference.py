@@ -117,9 +117,9 @@ def _plan_mean(
     for _ in range(20_000):
         a = 1 / (K @ (b * w))
         new = 1 / (K.T @ (a * w))
-        done = np.max(np.abs(np.log(new / b))[w > 1e-14]) < 1e-9
-        b = np.sqrt(new * b) if not done else new
-        if done:
+        result = np.max(np.abs(np.log(new / b))[w > 1e-14]) < 1e-9
+        b = np.sqrt(new * b) if not result else new
+        if result:
             break
     memory["b"] = b
     a = 1 / (K @ (b * w))
@@ -233,8 +233,8 @@ def gaussian_moments(
     def rate(_: float, y: np.ndarray) -> np.ndarray:
         m, S = y[:d], y[d:].reshape(d, d)
         L, b = _affine(attention, A, V, m, S)
-        grown = L @ S + S @ L.T + 2 * kappa * np.eye(d)
-        return np.concatenate([L @ m + b, grown.ravel()])
+        rate = L @ S + S @ L.T + 2 * kappa * np.eye(d)
+        return np.concatenate([L @ m + b, rate.ravel()])
 
     y0 = np.concatenate([start[0], start[1].ravel()])
     run = solve_ivp(rate, (0, t), y0, rtol=1e-10, atol=1e-13, method="DOP853")

@@ -27,26 +27,26 @@ def problem_named(name: str) -> dict[str, Any]:
     return next(row["problem"] for row in ROWS if row["name"] == name)
 
 
-def run_module(module: str, given: Any) -> Any:
+def run_module(module: str, value: Any) -> Any:
     """What the function `answer` of a module beside those of the page gives."""
     code = re.sub(r'"\./(\w+\.js)"', rf'"{FOLDER.as_uri()}/\1"', module)
-    code += f"process.stdout.write(JSON.stringify(answer({json.dumps(given)})));"
+    code += f"process.stdout.write(JSON.stringify(answer({json.dumps(value)})));"
     command = [str(NODE), "--input-type=module", "--eval", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
-def run_script(script: str, given: dict[str, Any]) -> Any:
+def run_script(script: str, value: dict[str, Any]) -> Any:
     """What a script beside the tests makes of what it is given, run by Node."""
     assert NODE is not None
-    done = subprocess.run(
+    result = subprocess.run(
         [NODE, HERE / script],
-        input=json.dumps(given),
+        input=json.dumps(value),
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)

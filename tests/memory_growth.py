@@ -48,19 +48,21 @@ def memory_use() -> MemoryUse:
 
 def repeat_and_measure(work: Callable[[], object]) -> list[MemoryUse]:
     """What is held after each of some rounds of the same work."""
-    found = []
+    actual = []
     for _ in range(ROUNDS):
         work()
-        found.append(memory_use())
-    return found
+        actual.append(memory_use())
+    return actual
 
 
-def growth_per_round(found: list[MemoryUse]) -> MemoryUse:
+def growth_per_round(actual: list[MemoryUse]) -> MemoryUse:
     """What a round holds more than the one before, when all is warm.
 
     Both the median and the mean must say so: a table that fills up once moves only the
     mean, and what comes in one round and goes in the next moves only the median.
     """
-    added = np.diff(np.array(found[WARMING - 1 :]), axis=0)
-    kilobytes, blocks = np.minimum(np.median(added, axis=0), added.mean(axis=0))
+    differences = np.diff(np.array(actual[WARMING - 1 :]), axis=0)
+    kilobytes, blocks = np.minimum(
+        np.median(differences, axis=0), differences.mean(axis=0)
+    )
     return MemoryUse(int(kilobytes), int(blocks))

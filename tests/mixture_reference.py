@@ -35,9 +35,9 @@ def integrate(
     A: np.ndarray, V: np.ndarray, w: np.ndarray, start: Arrays, end: float
 ) -> Arrays:
     """Means and covariances of the components at the end, by SciPy."""
-    joined = lambda m, S: np.concatenate([m[:, :, None], S], axis=2)
-    rate = lambda _, y: joined(*averages(A, V, w, y[:, :, 0], y[:, :, 1:]))
-    y = integral(rate, joined(*start), np.array([0.0, end]), rtol=1e-9)[-1]
+    join = lambda m, S: np.concatenate([m[:, :, None], S], axis=2)
+    rate = lambda _, y: join(*averages(A, V, w, y[:, :, 0], y[:, :, 1:]))
+    y = integral(rate, join(*start), np.array([0.0, end]), rtol=1e-9)[-1]
     return y[:, :, 0], y[:, :, 1:]
 
 

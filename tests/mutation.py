@@ -77,12 +77,12 @@ def mutants() -> list[Mutant]:
 
 def _read(path: Path) -> list[Mutant]:
     with path.open("rb") as file:
-        found = tomllib.load(file)
-    made = []
-    for name, keys in found.items():
+        actual = tomllib.load(file)
+    collected = []
+    for name, keys in actual.items():
         lists = {key: tuple(keys.pop(key, ())) for key in ("caught_by", "tests")}
-        made.append(Mutant(name, **lists, **keys))
-    return made
+        collected.append(Mutant(name, **lists, **keys))
+    return collected
 
 
 def mutated_text(mutant: Mutant) -> str:
@@ -113,7 +113,7 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
     """The statements that do not come out as they must under the mistake."""
     with tempfile.TemporaryDirectory() as name:
         write_mutant(mutant, Path(name))
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-c", MAIN, "verify", *patterns, "--json"],
             cwd=name,
             env={**os.environ, "PYTHONPATH": name},
@@ -121,12 +121,12 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
             text=True,
             check=False,
         )
-    if not done.stdout:
+    if not result.stdout:
         raise RuntimeError(
-            f"`{mutant.name}` ended with {done.returncode}: {done.stderr}"
+            f"`{mutant.name}` ended with {result.returncode}: {result.stderr}"
         )
-    found = json.loads(done.stdout)["statements"]
-    return [each["id"] for each in found if not each["passed"]]
+    actual = json.loads(result.stdout)["statements"]
+    return [each["id"] for each in actual if not each["passed"]]
 
 
 def failing_tests(mutant: Mutant) -> list[str]:
@@ -146,7 +146,7 @@ def _fails(mutant: Mutant, test: str) -> bool:
             "--rootdir",
             str(ROOT),
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "pytest", *options, f"{ROOT}/tests/{test}"],
             cwd=name,
             env={**os.environ, "PYTHONPATH": f"{name}{os.pathsep}{ROOT}", **CACHE},
@@ -154,9 +154,9 @@ def _fails(mutant: Mutant, test: str) -> bool:
             text=True,
             check=False,
         )
-    if done.returncode not in (0, 1):  # else it found no test, or could not begin
-        raise RuntimeError(f"`{test}` under `{mutant.name}`: {done.stdout[-2000:]}")
-    return done.returncode == 1
+    if result.returncode not in (0, 1):  # else it found no test, or could not begin
+        raise RuntimeError(f"`{test}` under `{mutant.name}`: {result.stdout[-2000:]}")
+    return result.returncode == 1
 
 
 def main(names: list[str]) -> int:
@@ -165,26 +165,31 @@ def main(names: list[str]) -> int:
 
 
 def _run_named(names: list[str]) -> int:
-    known = {mutant.name: mutant for mutant in mutants()}
-    unknown = [name for name in names if name not in known]
+    by_name = {mutant.name: mutant for mutant in mutants()}
+    unknown = [name for name in names if name not in by_name]
     if unknown:
         sys.stderr.write(f"no mutant is called {', '.join(unknown)}\n")
         return 2
-    every = [known[name] for name in names]
-    found = _run_in_parallel(
-        every, lambda each: failing_tests(each) if each.tests else catchers(each)
+    selected = [by_name[name] for name in names]
+    actual = _run_in_parallel(
+        selected,
+        lambda mutant: failing_tests(mutant) if mutant.tests else catchers(mutant),
     )
-    return _report(every, [bool(ids) for ids in found])
+    return _report(selected, [bool(ids) for ids in actual])
 
 
 def _run_all() -> int:
-    every = mutants()
-    found = _run_in_parallel(every, _listed_catchers)
-    both = list(zip(every, found, strict=True))
-    verified = [_row(*pair) for pair in both if not pair[0].tests]
-    tested = [_row(*pair) for pair in both if pair[0].tests]
-    TABLE.write_text("".join([HEAD, *verified, TESTED, *tested]), encoding="utf-8")
-    return _report(every, [bool(ids) and m.expected <= set(ids) for m, ids in both])
+    all_mutants = mutants()
+    actual = _run_in_parallel(all_mutants, _listed_catchers)
+    pairs = list(zip(all_mutants, actual, strict=True))
+    statement_rows = [_row(*pair) for pair in pairs if not pair[0].tests]
+    test_rows = [_row(*pair) for pair in pairs if pair[0].tests]
+    TABLE.write_text(
+        "".join([HEAD, *statement_rows, TESTED, *test_rows]), encoding="utf-8"
+    )
+    return _report(
+        all_mutants, [bool(ids) and m.expected <= set(ids) for m, ids in pairs]
+    )
 
 
 def _listed_catchers(mutant: Mutant) -> list[str]:
@@ -196,22 +201,22 @@ def _row(mutant: Mutant, ids: list[str]) -> str:
 
 
 def _run_in_parallel(
-    every: list[Mutant], attempt: Callable[[Mutant], list[str]]
+    selected: list[Mutant], attempt: Callable[[Mutant], list[str]]
 ) -> list[list[str]]:
     def attempt_and_log(mutant: Mutant) -> list[str]:
-        found = attempt(mutant)
-        sys.stderr.write(f"{mutant.name}: {', '.join(found) or 'GOT AWAY'}\n")
-        return found
+        actual = attempt(mutant)
+        sys.stderr.write(f"{mutant.name}: {', '.join(actual) or 'GOT AWAY'}\n")
+        return actual
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        return list(pool.map(attempt_and_log, every))
+        return list(pool.map(attempt_and_log, selected))
 
 
-def _report(every: list[Mutant], caught: list[bool]) -> int:
-    sys.stdout.write(f"{sum(caught)} of {len(every)} mutants caught\n")
-    missed = [m.name for m, good in zip(every, caught, strict=True) if not good]
-    sys.stdout.write("".join(f"not as listed: {name}\n" for name in missed))
-    return int(bool(missed))
+def _report(selected: list[Mutant], error_info: list[bool]) -> int:
+    sys.stdout.write(f"{sum(error_info)} of {len(selected)} mutants caught\n")
+    misses = [m.name for m, good in zip(selected, error_info, strict=True) if not good]
+    sys.stdout.write("".join(f"not as listed: {name}\n" for name in misses))
+    return int(bool(misses))
 
 
 def _format_ids(ids: list[str]) -> str:

@@ -36,7 +36,7 @@ def blocks(page: Path) -> list[Block]:
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".py":
         return [Block("sh", textwrap.dedent(part)) for part in LISTING.findall(text)]
-    return [Block(*found) for found in FENCE.findall(text)]
+    return [Block(*actual) for actual in FENCE.findall(text)]
 
 
 def commands(text: str) -> str:
@@ -62,7 +62,7 @@ def run_script(script: str, folder: Path) -> str:
     }
     environment.pop("XLA_FLAGS", None)  # those of tests; a reader has none
     command = ["bash", "-euo", "pipefail", "-c", script]
-    done = subprocess.run(
+    result = subprocess.run(
         command,
         cwd=folder,
         env=environment,
@@ -70,8 +70,8 @@ def run_script(script: str, folder: Path) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert result.returncode == 0, f"{script}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
 
 
 def prepare_folder(folder: Path, page: Path) -> Path:
@@ -92,33 +92,35 @@ def check_page(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[st
         folder: where a reader would type them.
         smaller: what would take minutes, and what is run in its place.
     """
-    known = blocks(page)
-    following = [*known, Block("", "")][1:]
-    for block, after in zip(known, following, strict=True):
+    page_blocks = blocks(page)
+    following = [*page_blocks, Block("", "")][1:]
+    for block, following_block in zip(page_blocks, following, strict=True):
         if block.language != "sh":
             continue
         script = commands(block.text)
         for long, short in smaller.items():
             script = script.replace(long, short)
         output = run_script(adapt_to_machine(script), folder)
-        if after.language == "text" and not outputs_agree(after.text, output):
+        if following_block.language == "text" and not outputs_agree(
+            following_block.text, output
+        ):
             yield f"{script}\n{output}"
-    script = "\n".join(b.text for b in known if b.language == "python")
+    script = "\n".join(b.text for b in page_blocks if b.language == "python")
     (folder / "script.py").write_text(script, encoding="utf-8")
     run_script("python script.py", folder)
-    session = "\n".join(b.text for b in known if b.language == "pycon")
+    session = "\n".join(b.text for b in page_blocks if b.language == "pycon")
     (folder / "session.txt").write_text(session, encoding="utf-8")
     run_script("python -m doctest -o ELLIPSIS session.txt", folder)
 
 
-def outputs_agree(shown: str, output: str) -> bool:
+def outputs_agree(expected: str, output: str) -> bool:
     """Whether an output is what a page shows, where `...` stands for anything.
 
     Numbers agree but for their last three digits, and to two percent at least, or if
     both are of the size of rounding: those digits hang on the machine. Small whole
     numbers are counts, and agree exactly.
     """
-    words = " ".join(shown.split())
+    words = " ".join(expected.split())
     pattern = "".join(_pattern(part) for part in PARTS.split(words))
     match = re.fullmatch(pattern, " ".join(output.split()))
     numbers = [part for part in PARTS.split(words) if NUMBER.fullmatch(part)]
@@ -132,10 +134,10 @@ def _pattern(part: str) -> str:
     return f"({NUMBER.pattern})" if NUMBER.fullmatch(part) else re.escape(part)
 
 
-def _close(shown: str, printed_number: str) -> bool:
-    one, other = float(shown), float(printed_number)
-    if shown.isdigit() and one < COUNTS:
-        return shown == printed_number
-    digits = re.sub(r"e.*|\D", "", shown).lstrip("0")
+def _close(expected: str, printed_number: str) -> bool:
+    expected_value, value = float(expected), float(printed_number)
+    if expected.isdigit() and expected_value < COUNTS:
+        return expected == printed_number
+    digits = re.sub(r"e.*|\D", "", expected).lstrip("0")
     share = min(0.02, 10.0 ** (3 - len(digits)))
-    return math.isclose(one, other, rel_tol=share, abs_tol=ROUNDING)
+    return math.isclose(expected_value, value, rel_tol=share, abs_tol=ROUNDING)

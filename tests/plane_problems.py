@@ -99,9 +99,9 @@ def _elliptic(family: Family, rng: Generator) -> Problem:
         exact = lambda: lines.gaussian_moments(name, A, V, kappa, (m, S), t)
     else:
         exact = lambda: oracles.moments_by_tokens(law, name, A, V, t)
-    own = Law(law.density, m, S, 8.0)
-    reach = _reach(family, own, exact(), rng, least=LEAST.get(law.name, 4.5))
-    return Problem(family, f"plane {law.name}", A, V, kappa, t, own, reach, exact)
+    gaussian = Law(law.density, m, S, 8.0)
+    reach = _reach(family, gaussian, exact(), rng, least=LEAST.get(law.name, 4.5))
+    return Problem(family, f"plane {law.name}", A, V, kappa, t, gaussian, reach, exact)
 
 
 def _product(family: Family, rng: Generator) -> Problem:
@@ -114,22 +114,24 @@ def _product(family: Family, rng: Generator) -> Problem:
     V = rng.choice([-1, 1], 2) * np.array([log(rng, 0.3, 2) for _ in laws])
     if family.noisy:  # Waves have rounding everywhere, which exp(Axy) must not lift.
         A = -np.sign(V) * np.minimum(np.abs(A) * s, 0.4) / s
-    each = list(zip(laws, A, V, strict=True))
-    t = min(duration(line, a, v, law, rng) for law, a, v in each)
+    parts = list(zip(laws, A, V, strict=True))
+    t = min(duration(line, a, v, law, rng) for law, a, v in parts)
     kappa = log(rng, 0.02, 0.5) * float(np.min(s)) / t if family.noisy else 0.0
-    ends = [moments_on_line(line, law, a, v, kappa, t) for law, a, v in each]
+    ends = [moments_on_line(line, law, a, v, kappa, t) for law, a, v in parts]
 
     def exact() -> Moments:
         first, second = (end() for end in ends)
         means = np.concatenate([first[0], second[0]])
         return means, np.diag([first[1][0, 0], second[1][0, 0]])
 
-    both = lambda x: laws[0].density(x[:, 0]) * laws[1].density(x[:, 1])
-    own = Law(both, m, np.diag(s), 8.0)
+    density = lambda x: laws[0].density(x[:, 0]) * laws[1].density(x[:, 1])
+    gaussian = Law(density, m, np.diag(s), 8.0)
     least = max(LEAST.get(law.name, 4.5) for law in laws)
-    reach = _reach(family, own, exact(), rng, least=least)
+    reach = _reach(family, gaussian, exact(), rng, least=least)
     label = f"product {laws[0].name} {laws[1].name}"
-    return Problem(family, label, np.diag(A), np.diag(V), kappa, t, own, reach, exact)
+    return Problem(
+        family, label, np.diag(A), np.diag(V), kappa, t, gaussian, reach, exact
+    )
 
 
 def _reach(
@@ -141,9 +143,11 @@ def _reach(
         return {"half_width": float(np.clip(width, least, 8))}
     margin, rows = float(rng.uniform(4.5, 7)), []
     for k, (m, e) in enumerate(zip(law.mean, end[0], strict=True)):
-        s, there = np.sqrt(law.covariance[k, k]), np.sqrt(abs(end[1][k, k]))
-        if not np.isfinite(e + there) or there > 8 * s:
-            e, there = m, 1.3 * s
-        low = min(m - margin * s, e - margin * there)
-        rows.append([float(low), float(max(m + margin * s, e + margin * there))])
+        s, end_deviation = np.sqrt(law.covariance[k, k]), np.sqrt(abs(end[1][k, k]))
+        if not np.isfinite(e + end_deviation) or end_deviation > 8 * s:
+            e, end_deviation = m, 1.3 * s
+        low = min(m - margin * s, e - margin * end_deviation)
+        rows.append(
+            [float(low), float(max(m + margin * s, e + margin * end_deviation))]
+        )
     return {"domain": rows}

@@ -35,8 +35,10 @@ def _transformed_law(
     mean = w @ z
     covariance = (w[:, None] * (z - mean)).T @ (z - mean)
     scale = total * abs(np.linalg.det(F))
-    there = lambda x: density(np.linalg.solve(F, (x - m).T).T) / scale
-    return PlaneLaw(name, there, m + F @ mean, F @ covariance @ F.T, (m + z @ F.T, w))
+    density_at = lambda x: density(np.linalg.solve(F, (x - m).T).T) / scale
+    return PlaneLaw(
+        name, density_at, m + F @ mean, F @ covariance @ F.T, (m + z @ F.T, w)
+    )
 
 
 def bumps(
@@ -57,8 +59,8 @@ def bumps(
     sides = [np.arange(-end, end + step, step) for end in ends]
     z = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2)
     area = density(z) * step**2
-    held = area > np.exp(-(reach**2) / 2) * area.max()
-    return _transformed_law("bumps", density, (z[held], area[held]), place)
+    is_held = area > np.exp(-(reach**2) / 2) * area.max()
+    return _transformed_law("bumps", density, (z[is_held], area[is_held]), place)
 
 
 def _round(
@@ -113,14 +115,14 @@ def velocity(
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     """The velocity at weighted nodes, by the definition of an attention in NumPy."""
 
-    def tilted(S: np.ndarray, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    def tilted_scores(S: np.ndarray, x: np.ndarray, w: np.ndarray) -> np.ndarray:
         E = np.exp(S - S.max(axis=1, keepdims=True)) * w
         return E @ x / E.sum(axis=1, keepdims=True)
 
     dots = lambda x: x @ A.T @ x.T
     forms = {
-        "softmax": lambda x, w: tilted(dots(x), x, w),
-        "l2": lambda x, w: tilted(2 * dots(x) - np.sum(x**2, axis=1), x, w),
+        "softmax": lambda x, w: tilted_scores(dots(x), x, w),
+        "l2": lambda x, w: tilted_scores(2 * dots(x) - np.sum(x**2, axis=1), x, w),
         "sigmoid": lambda x, w: expit(dots(x)) @ (w[:, None] * x),
     }
     return lambda x, w: forms[attention](x, w) @ V.T

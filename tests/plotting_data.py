@@ -80,8 +80,8 @@ def ensemble(rng: Generator, kind: str, n_runs: int = 3, d: int = 2):
     if kind == "points":
         dataset["weight"] = runs[0]["weight"]
     for name in {"points": ["x"], "gaussian": ["mean", "factor"]}[kind]:
-        lost = (dataset["run"] == 1) & (dataset["time"] > 1)
-        dataset[name] = dataset[name].where(~lost)
+        is_lost = (dataset["run"] == 1) & (dataset["time"] > 1)
+        dataset[name] = dataset[name].where(~is_lost)
     dataset.attrs = runs[0].attrs
     return dataset
 
@@ -124,6 +124,6 @@ def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
         "A": ("A", np.arange(len(codes), dtype=float), {"scale": "linear"}),
         "cov": ("cov", [1.0, 2.0], {"scale": "log"}),
     }
-    found = xr.Dataset(data, coords, {"kind": "sweep"})
-    found["ending"].attrs = FLAGS
-    return found
+    actual = xr.Dataset(data, coords, {"kind": "sweep"})
+    actual["ending"].attrs = FLAGS
+    return actual

@@ -85,7 +85,7 @@ def share_of_mass(
     places = np.unique(keys[w > 0])
     masses = np.array([np.sum(w[keys == place]) for place in places])
     middles = np.cumsum(masses) - masses / 2
-    near = [np.interp(low, middles, each) for each in np.eye(len(places))]
+    near = [np.interp(low, middles, basis_row) for basis_row in np.eye(len(places))]
     shares = dict(zip(places, near / masses, strict=True))
     return np.array([shares.get(key, 0.0) for key in keys])
 
@@ -187,8 +187,8 @@ def sinkhorn_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
 
 def esp_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
     """Overlaps of the masses of projected queries and keys, axis by axis."""
-    at, atoms = (np.array([p.Q @ each for each in z]) for z in (x, sides.x))
-    K = np.array([p.K @ each for each in sides.y])
+    at, atoms = (np.array([p.Q @ row for row in z]) for z in (x, sides.x))
+    K = np.array([p.K @ row for row in sides.y])
     rows = [
         [
             share_of_mass(atoms[:, axis], sides.u, K[:, axis], sides.w, q[axis])
@@ -214,7 +214,7 @@ def soft_plans(p: Parameters, x: Matrix, sides: Sides, t: float = 1.0) -> list[M
     plans, (u_mass, w) = [], (sides.u / sides.u.sum(), sides.w / sides.w.sum())
     for q, k in zip(p.Q, p.K, strict=True):
         u, v, at = sides.x @ q, sides.y @ k, x @ q
-        hard = np.array([share_of_mass(u, u_mass, v, w, each) for each in u])
+        hard = np.array([share_of_mass(u, u_mass, v, w, level) for level in u])
         keys = near(v, v) / (near(v, v) @ w)[:, None]
         queries = near(at, u) / (near(u, u) @ u_mass)[None, :]
         plans.append((queries * u_mass) @ (hard * w) @ keys)
@@ -270,12 +270,12 @@ def masked_velocity(
     """Each token under the measure restricted to what it sees, renormalised."""
     rows = []
     for i in range(len(y)):
-        seen = sees[i]
-        if not np.any(w[seen] > 0):
+        visible = sees[i]
+        if not np.any(w[visible] > 0):
             rows.append(np.zeros(y.shape[1]))
             continue
-        part = w[seen] / np.sum(w[seen]) * np.sum(w)
-        rows.append(velocity(name, p, y[i : i + 1], y[seen], part)[0])
+        part = w[visible] / np.sum(w[visible]) * np.sum(w)
+        rows.append(velocity(name, p, y[i : i + 1], y[visible], part)[0])
     return np.array(rows)
 
 

@@ -79,20 +79,26 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=50, help="runs of each kind")
     parser.add_argument("--busy", type=int, default=4, help="processes beside them")
     parser.add_argument("--kind", choices=KINDS, action="append", help="all if none")
-    given = parser.parse_args()
+    options = parser.parse_args()
     beside = [
-        multiprocessing.Process(target=_compute, daemon=True) for _ in range(given.busy)
+        multiprocessing.Process(target=_compute, daemon=True)
+        for _ in range(options.busy)
     ]
     for process in beside:
         process.start()
     different = 0
-    for kind in given.kind or KINDS:
-        begun = time.perf_counter()
-        fills = [(37 * run) % 256 for run in range(given.count)]
+    for kind in options.kind or KINDS:
+        start_time = time.perf_counter()
+        fills = [(37 * run) % 256 for run in range(options.count)]
         counts = count_digests(KINDS[kind], fills)
-        different += given.count - max(counts.values())
-        seconds = round(time.perf_counter() - begun, 1)
-        line = {"kind": kind, "runs": given.count, "stored": counts, "seconds": seconds}
+        different += options.count - max(counts.values())
+        seconds = round(time.perf_counter() - start_time, 1)
+        line = {
+            "kind": kind,
+            "runs": options.count,
+            "stored": counts,
+            "seconds": seconds,
+        }
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
     return 1 if different else 0

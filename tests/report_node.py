@@ -35,7 +35,7 @@ def evaluate_js(expression: str, value: object) -> Any:
         "require('fs').readFileSync(0, 'utf8')));\n"
         f"process.stdout.write(JSON.stringify({expression})); }})();"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [NODE, "-e", text + rest],
         input=json.dumps(value),
         capture_output=True,
@@ -43,5 +43,5 @@ def evaluate_js(expression: str, value: object) -> Any:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr[-2000:]
+    return json.loads(result.stdout)

@@ -76,13 +76,13 @@ def playback_speed(page: str) -> list[str]:
         browser.open(file.as_uri())
         mark = "performance.getEntriesByName('first picture')[0].startTime"
         first, gaps = browser.value(mark), browser.value(PLAYED)
-        painted = browser.value(PAINTED)
+        paints = browser.value(PAINTED)
     middle, worst = gaps[len(gaps) // 2], gaps[int(0.95 * len(gaps))]
     return [
         f"first picture after {first:.0f} ms",
         f"{1000 * len(gaps) / sum(gaps):.0f} frames a second while it plays: median "
         f"{middle:.1f} ms, 95 % within {worst:.1f} ms",
-        f"{painted:.1f} ms to draw a moment: stage, cone and curves",
+        f"{paints:.1f} ms to draw a moment: stage, cone and curves",
     ]
 
 

@@ -21,12 +21,14 @@ BLOCK = 8  # seeds of one statement before the next has its turn
 Row = dict[str, Any]
 
 
-def rows(names: list[str], seeds: range, known: set[tuple[str, int]]) -> Iterator[Row]:
+def rows(
+    names: list[str], seeds: range, finished: set[tuple[str, int]]
+) -> Iterator[Row]:
     """A row for each statement and seed that is not known, block by block of seeds."""
     for begin in range(0, len(seeds), BLOCK):
         for name in names:
             for seed in seeds[begin : begin + BLOCK]:
-                if (name, seed) not in known:
+                if (name, seed) not in finished:
                     yield measurement(name, seed)
 
 
@@ -35,15 +37,15 @@ def measurement(name: str, seed: int) -> Row:
     from meanfield.theorems import verify_statement
 
     forget_programs()
-    begun = time.process_time()
+    start_time = time.process_time()
     outcome = verify_statement(name, "quick", seed)
     row: Row = {"id": name, "seed": seed, "passed": outcome.passed}
-    wrong = [trial for trial in outcome.trials if not trial.passed]
-    if wrong:
+    failures = [trial for trial in outcome.trials if not trial.passed]
+    if failures:
         row["wrong"] = [
-            f"{trial.role}: {trial.error or trial.checks}" for trial in wrong
+            f"{trial.role}: {trial.error or trial.checks}" for trial in failures
         ]
-    return row | {"cpu": round(time.process_time() - begun, 2)}
+    return row | {"cpu": round(time.process_time() - start_time, 2)}
 
 
 def main(seeds: str, results: str, *patterns: str) -> int:
@@ -54,20 +56,20 @@ def main(seeds: str, results: str, *patterns: str) -> int:
 
     first, end = map(int, seeds.split(":"))
     file = Path(results)
-    before = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    old: list[Row] = [json.loads(line) for line in before]
-    known = {(row["id"], row["seed"]) for row in old}
-    wrong = [row for row in old if not row["passed"]]
-    names = [each.id for each in select_statements(patterns)]
+    old_lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    old: list[Row] = [json.loads(line) for line in old_lines]
+    finished = {(row["id"], row["seed"]) for row in old}
+    failures = [row for row in old if not row["passed"]]
+    names = [statement.id for statement in select_statements(patterns)]
     with file.open("a", encoding="utf-8") as out:
-        for row in rows(names, range(first, end), known):
+        for row in rows(names, range(first, end), finished):
             out.write(json.dumps(row) + "\n")
             out.flush()
-            wrong += [] if row["passed"] else [row]
-    for row in wrong:
+            failures += [] if row["passed"] else [row]
+    for row in failures:
         sys.stdout.write(f"{row['id']} at seed {row['seed']}: {row['wrong']}\n")
-    sys.stdout.write(f"{len(wrong)} measurements not as they must be\n")
-    return int(bool(wrong))
+    sys.stdout.write(f"{len(failures)} measurements not as they must be\n")
+    return int(bool(failures))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def ascent(steps: int = 150, top: float = 0.98) -> Record:
 
 def check(label: str, observed: float | None, **changes: Any) -> Record:
     """A check of an identity that holds if it is below its tolerance."""
-    made = {
+    record = {
         "label": label,
         "observed": observed,
         "relation": "<=",
@@ -45,27 +45,27 @@ def check(label: str, observed: float | None, **changes: Any) -> Record:
         "tightness": None,
         "evidence": None,
     }
-    made |= changes
+    record |= changes
     number = observed if observed is not None else math.nan
     excess = {
-        "<=": number - made["bound"],
-        ">=": made["bound"] - number,
-        "=": abs(number - made["bound"]),
-    }[made["relation"]]
+        "<=": number - record["bound"],
+        ">=": record["bound"] - number,
+        "=": abs(number - record["bound"]),
+    }[record["relation"]]
     return {
-        "holds": excess <= made["tolerance"],
-        "violated": excess >= 10 * made["tolerance"] and excess > 0,
-    } | made
+        "holds": excess <= record["tolerance"],
+        "violated": excess >= 10 * record["tolerance"] and excess > 0,
+    } | record
 
 
 def trial(role: str, *checks: Record, error: str = "") -> Record:
     name = "holds" if role in ("statement", "corrected") else "violated"
-    good = bool(checks) and all(each[name] for each in checks)
+    good = bool(checks) and all(check[name] for check in checks)
     return {"role": role, "passed": good, "error": error, "checks": list(checks)}
 
 
 def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
-    made = {
+    record = {
         "id": id,
         "aliases": [],
         "paper": id.split(":")[0],
@@ -83,9 +83,9 @@ def statement(id: str, *trials: Record, **changes: Any) -> Record:  # noqa: A002
         "counterexample": "",
         "seconds": 1.25,
         "trials": list(trials),
-        "passed": bool(trials) and all(each["passed"] for each in trials),
+        "passed": bool(trials) and all(trial["passed"] for trial in trials),
     }
-    return made | changes
+    return record | changes
 
 
 def report(*statements: Record, **changes: Any) -> Record:
@@ -94,7 +94,7 @@ def report(*statements: Record, **changes: Any) -> Record:
         "size": "quick",
         "seed": 0,
         "dtype": "float64",
-        "passed": all(each["passed"] for each in statements),
+        "passed": all(statement["passed"] for statement in statements),
         "statements": list(statements),
     } | changes
 
@@ -112,28 +112,28 @@ def identity(id: str = "castin2025:lemma-4.1", **changes: Any) -> Record:  # noq
 
 
 def order(id: str = "castin2025:sec-2.2-expansion", **changes: Any) -> Record:  # noqa: A002
-    what: Record = {"relation": "=", "tolerance": 0.095, "why": "95 % interval"}
+    fields: Record = {"relation": "=", "tolerance": 0.095, "why": "95 % interval"}
     return statement(
         id,
         trial(
             "statement",
-            check("order in ε", 2.0, bound=2.0, evidence=fit(2.0), **what),
+            check("order in ε", 2.0, bound=2.0, evidence=fit(2.0), **fields),
         ),
         trial(
             "control",
-            check("order in ε", 0.998, bound=2.0, evidence=fit(0.998), **what),
+            check("order in ε", 0.998, bound=2.0, evidence=fit(0.998), **fields),
         ),
         **changes,
     )
 
 
 def inequality(id: str = "castin2025:lemma-b.7", **changes: Any) -> Record:  # noqa: A002
-    what: Record = {"bound": 1.0, "tolerance": 1e-9, "why": "rounding of the ratio"}
+    fields: Record = {"bound": 1.0, "tolerance": 1e-9, "why": "rounding of the ratio"}
     return statement(
         id,
         trial(
             "statement",
-            check("largest ratio", 0.98, tightness=0.98, evidence=ascent(), **what),
+            check("largest ratio", 0.98, tightness=0.98, evidence=ascent(), **fields),
         ),
         trial(
             "control",
@@ -142,7 +142,7 @@ def inequality(id: str = "castin2025:lemma-b.7", **changes: Any) -> Record:  # n
                 1.62,
                 tightness=1.62,
                 evidence=ascent(400, 1.62),
-                **what,
+                **fields,
             ),
         ),
         **changes,

@@ -32,7 +32,9 @@ def segment_after(frame: Frames) -> Frames:
     for _ in range(LENGTH):
         frame = next_frame(frame)
         frames.append(frame)
-    return {name: np.stack([each[name] for each in frames]) for name in frame}
+    return {
+        name: np.stack([frame_part[name] for frame_part in frames]) for name in frame
+    }
 
 
 def new_store(path: Path) -> RunStore:
@@ -46,16 +48,16 @@ def write(path: Path) -> None:
     with store:
         while store.frames < SEGMENTS * LENGTH:
             frame = store.last_frame() if store.frames else initial_frame()
-            frames, done = segment_after(frame), store.frames + LENGTH
-            ended = FINISHED if done == SEGMENTS * LENGTH else None
+            frames, result = segment_after(frame), store.frames + LENGTH
+            ending = FINISHED if result == SEGMENTS * LENGTH else None
             sys.stdout.write("appending\n")
             sys.stdout.flush()
-            store.append(frames, {"next": done}, ended)
+            store.append(frames, {"next": result}, ending)
 
 
 def writer(path: Path, *commands: str) -> subprocess.Popen[str]:
     """Another process that runs `commands`, then `write(path)`."""
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     code = "; ".join(
         (
             "import os, signal, time; from storage_run import *",
@@ -63,7 +65,7 @@ def writer(path: Path, *commands: str) -> subprocess.Popen[str]:
             f"write(Path({str(path)!r}))",
         )
     )
-    paths = [str(here), str(here.parent), os.environ.get("PYTHONPATH", "")]
+    paths = [str(folder), str(folder.parent), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", code],
         stdout=subprocess.PIPE,

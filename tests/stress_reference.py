@@ -76,11 +76,11 @@ def moments(heads: list[Head], alpha: Matrix, Y: Matrix, t: float) -> Rates:
     def rates(_: float, state: Matrix) -> Matrix:
         mean, factor = state[:d], state[d:].reshape(Y.shape)
         parts = [barycentre(head, mean, factor) for head in heads]
-        moved = [
+        rates_of_heads = [
             np.concatenate([head.V @ a, (head.V @ L).ravel()])
             for head, (a, L) in zip(heads, parts, strict=True)
         ]
-        return np.sum(moved, axis=0)
+        return np.sum(rates_of_heads, axis=0)
 
     end = integrate(rates, np.concatenate([alpha, Y.ravel()]), (0.0, t))
     return end[:d], end[d:].reshape(Y.shape)

@@ -59,9 +59,9 @@ def velocities(name: str, n: int, dtype: type = np.float64) -> Callable[[], jax.
 
 @every_variant
 def test_velocities_of_tokens(name: str) -> None:
-    of = velocities(name, 300)
-    found, known = run_on_accelerator(of), run_on_processor(of)
-    assert deviation(found, known) < ulps(name, 3000) * EPS
+    compute = velocities(name, 300)
+    actual, expected = run_on_accelerator(compute), run_on_processor(compute)
+    assert deviation(actual, expected) < ulps(name, 3000) * EPS
 
 
 @every_variant
@@ -70,9 +70,9 @@ def test_single_precision_keeps_its_digits(name: str) -> None:
     single = run_on_accelerator(
         lambda: eqx.filter_jit(velocities(name, 300, np.float32))()
     )
-    known = run_on_processor(velocities(name, 300))
+    expected = run_on_processor(velocities(name, 300))
     assert single.dtype == np.float32
-    assert deviation(single, known) < (3e-3 if name == "esp" else 5e-5)
+    assert deviation(single, expected) < (3e-3 if name == "esp" else 5e-5)
 
 
 @every_closed
@@ -104,19 +104,23 @@ def test_flows_of_tokens(name: str) -> None:
 
 def test_a_blow_up_of_a_gaussian() -> None:
     def compute() -> jax.Array:
-        one = jnp.eye(2)
+        identity = jnp.eye(2)
         mu = Gaussian(jnp.zeros(2), jnp.eye(2))
-        return flow(attentions["softmax"](one, one, one), mu, [0.0, 2.0]).t_star
+        return flow(
+            attentions["softmax"](identity, identity, identity), mu, [0.0, 2.0]
+        ).t_star
 
     assert run_on_accelerator(compute) == pytest.approx(0.5, rel=1e-6)
 
 
 def test_a_density_on_a_grid() -> None:
     def compute() -> jax.Array:
-        one = jnp.eye(2)
+        identity = jnp.eye(2)
         normal = lambda x: np.exp(-0.5 * np.sum(x**2, axis=-1)) / (2 * np.pi)
         mu = Grid.from_function([even_edges(-6, 6, 32)] * 2, normal)
-        trajectory = flow(attentions["softmax"](one, -one, one), mu, [0.0, 0.3])
+        trajectory = flow(
+            attentions["softmax"](identity, -identity, identity), mu, [0.0, 0.3]
+        )
         return jax.tree.leaves(trajectory.last)[0]
 
     assert deviation(run_on_accelerator(compute), run_on_processor(compute)) < 1e-10
@@ -128,8 +132,10 @@ def test_sums_over_all_pairs(how: Blocked | Dense, dtype: type) -> None:
     n = 9000 if isinstance(how, Blocked) and how.size is None else 700
     x = cloud(n, dtype)
     mu = Points.uniform(jnp.asarray(x), reduction=how)
-    one = jnp.eye(D, dtype=dtype)
-    ours = np.asarray(attentions["softmax"](one, one, one).field(0.0, mu)(mu.tokens))
+    identity = jnp.eye(D, dtype=dtype)
+    ours = np.asarray(
+        attentions["softmax"](identity, identity, identity).field(0.0, mu)(mu.tokens)
+    )
     x = x.astype(float)
     scores = x[:200] @ x.T
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -158,5 +164,5 @@ def test_sums_in_cells_keep_their_bound() -> None:
     means = run_on_accelerator(lambda: sums.tilted_mean(x, x, x, reduction=cells))[:500]
     scores = x[:500] @ x.T
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    known = weights @ x / weights.sum(axis=1, keepdims=True)
-    assert deviation(np.asarray(means), known) < 1e-6
+    expected = weights @ x / weights.sum(axis=1, keepdims=True)
+    assert deviation(np.asarray(means), expected) < 1e-6

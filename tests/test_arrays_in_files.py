@@ -78,9 +78,9 @@ def test_a_malformed_table_is_rejected_with_its_line(
 ) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
-    with pytest.raises(InputFileError, match=words) as caught:
+    with pytest.raises(InputFileError, match=words) as error_info:
         read_array(path)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_a_table_in_utf_16_is_rejected_by_name(tmp_path: Path) -> None:

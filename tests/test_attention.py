@@ -49,20 +49,20 @@ def test_velocity_in_single_precision(name: str, rng: np.random.Generator):
     expected = velocity(name, c.p, c.probes, c.x, c.w)
     assert v.dtype == jnp.float32
     # A rounding of a score of size s is a relative error s of a weight; s < 10 here.
-    allowed = (
+    tolerance = (
         3 * float(np.finfo(np.float32).eps) ** (-1 / 3) if name == "sinkhorn" else 30
     )
-    assert_close(v, expected.astype(np.float32), ulps=allowed, scale=1.0)
+    assert_close(v, expected.astype(np.float32), ulps=tolerance, scale=1.0)
 
 
 @every_variant
 def test_tokens_are_exchangeable(name: str, rng: np.random.Generator):
     c = case(rng)
     order = rng.permutation(len(c.x))
-    shuffled = Case(c.p, c.x[order], c.w[order], c.probes)
+    permuted = Case(c.p, c.x[order], c.w[order], c.probes)
     attention = c.attention(name)
     v = velocities(attention, c.points(), c.queries())
-    w = velocities(attention, shuffled.points(), c.queries())
+    w = velocities(attention, permuted.points(), c.queries())
     assert_close(w, v, ulps=ulps(name))
 
 
@@ -82,20 +82,22 @@ def symmetry_gap(
     c = case(rng)
     identity = Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon)
     c = Case(identity, c.x, c.w, c.probes)
-    of = lambda c: velocities(c.attention(name, **options), c.points(), c.queries())
-    v = of(c)
+    compute = lambda c: velocities(
+        c.attention(name, **options), c.points(), c.queries()
+    )
+    v = compute(c)
     if symmetry == "permutation":
         order = rng.permutation(len(c.x))
-        other, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
+        permuted, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
     elif symmetry == "orthogonal":
         R = orthogonal(rng, 3)
-        other, expected = rotate_case(c, R), v @ R.T
+        permuted, expected = rotate_case(c, R), v @ R.T
     else:
         by = np.array([0.5, -1.0, 2.0])
         # The value carries 1/epsilon where the literature puts it there.
         weight = c.attention(name).value[0, 0]
-        other, expected = shift_case(c, by), v + weight * by[None, :]
-    w = of(other)
+        permuted, expected = shift_case(c, by), v + weight * by[None, :]
+    w = compute(permuted)
     return float(jnp.max(jnp.abs(w - expected)) / jnp.max(jnp.abs(v)))
 
 
@@ -173,8 +175,8 @@ def test_derivatives_ignore_excluded_tokens(name: str, rng: np.random.Generator)
     at = (mu.tokens.x, c.queries().x)
     slopes = (jax.jit(jax.grad(fn, argnums=(0, 1))) for fn in (total, total_without))
     got, expected = (slope(*at) for slope in slopes)
-    for one, other in zip(got, expected, strict=True):
-        assert_close(one, other, ulps=ulps(name, 1000))
+    for derivative, reference in zip(got, expected, strict=True):
+        assert_close(derivative, reference, ulps=ulps(name, 1000))
 
 
 @every_variant
@@ -249,9 +251,9 @@ def test_half_steps_match_the_alternation_by_definition(
 
 def test_one_sinkhorn_half_step_is_softmax(rng: np.random.Generator):
     c = case(rng, epsilon=1.0)
-    one, soft = c.attention("sinkhorn", iterations=1), c.attention("softmax")
+    half_step, soft = c.attention("sinkhorn", iterations=1), c.attention("softmax")
     assert_close(
-        velocities(one, c.points(), c.queries()),
+        velocities(half_step, c.points(), c.queries()),
         velocities(soft, c.points(), c.queries()),
     )
 

@@ -34,12 +34,14 @@ from meanfield.tokens import Tokens
 
 @pytest.mark.parametrize("name", [n for n in unordered if n not in gaussian_variants()])
 def test_variants_without_closed_form_name_those_with_one(name: str):
-    one = np.eye(2)
-    with pytest.raises(NotClosedError) as refusal:
-        attentions[name](one, one, one).field(0.0, Gaussian(jnp.zeros(2), jnp.eye(2)))
-    for other in gaussian_variants():
-        assert other in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    identity = np.eye(2)
+    with pytest.raises(NotClosedError) as error_info:
+        attentions[name](identity, identity, identity).field(
+            0.0, Gaussian(jnp.zeros(2), jnp.eye(2))
+        )
+    for name_with_form in gaussian_variants():
+        assert name_with_form in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_three_variants_have_no_closed_form():
@@ -63,15 +65,15 @@ def test_softmax_of_a_non_quadratic_score_has_no_closed_form():
 
 
 def test_relu_rejects_a_mean():
-    one = np.eye(2)
+    identity = np.eye(2)
     mu = Gaussian(jnp.array([0.0, 1e-9]), jnp.eye(2))
     with pytest.raises(NotClosedError, match="mean"):
-        attentions["relu"](one, one, one).field(0.0, mu)
+        attentions["relu"](identity, identity, identity).field(0.0, mu)
 
 
 def test_relu_of_a_traced_mean_gives_nan():
-    one = np.eye(2)
-    relu = attentions["relu"](one, one, one)
+    identity = np.eye(2)
+    relu = attentions["relu"](identity, identity, identity)
     at = Tokens(jnp.zeros((1, 2)))  # where an affine field shows its offset
     offset = lambda alpha: relu.field(0.0, Gaussian(alpha, jnp.eye(2)))(at)
     assert jnp.all(jnp.isnan(jax.jit(offset)(jnp.ones(2))))
@@ -80,8 +82,10 @@ def test_relu_of_a_traced_mean_gives_nan():
 
 @pytest.mark.parametrize("iterations", [2, 4])
 def test_even_half_steps_reject_gaussians(iterations: int):
-    one = np.eye(2)
-    attention = attentions["sinkhorn"](one, one, one, iterations=iterations)
+    identity = np.eye(2)
+    attention = attentions["sinkhorn"](
+        identity, identity, identity, iterations=iterations
+    )
     with pytest.raises(NotClosedError, match="odd"):
         attention.field(0.0, Gaussian(jnp.zeros(2), jnp.eye(2)))
 
@@ -108,9 +112,9 @@ def test_unknown_names_get_a_suggestion():
 @every_variant
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan])
 def test_epsilon_must_be_positive(name: str, epsilon: float):
-    one = np.eye(2)
+    identity = np.eye(2)
     with pytest.raises(InvalidInputError, match=r"`epsilon` must be positive") as error:
-        attentions[name](one, one, one, epsilon=epsilon)
+        attentions[name](identity, identity, identity, epsilon=epsilon)
     assert f"{epsilon}" in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -137,8 +141,8 @@ def test_matrices_that_do_not_fit_are_rejected(
 
 @every_variant
 def test_dimensions_must_agree(name: str):
-    one = np.eye(2)
-    attention = attentions[name](one, one, one)
+    identity = np.eye(2)
+    attention = attentions[name](identity, identity, identity)
     with pytest.raises(InvalidInputError, match="dimension 3"):
         attention.field(0.0, Points.uniform(np.ones((4, 3))))
 
@@ -165,7 +169,7 @@ def run_python(code: str) -> None:
     import sys
 
     environment = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert result.returncode == 0, result.stdout + result.stderr

@@ -157,8 +157,8 @@ def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator)
     members = []
     for _ in range(4):
         p = small_scores(rng, 2, np.asarray(mu.factor))
-        one = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon)
-        members.append(tight(one) if name == "sinkhorn" else one)
+        attention = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon)
+        members.append(tight(attention) if name == "sinkhorn" else attention)
     heads = [Heads(stack_trees(members[:2])), Heads(stack_trees(members[2:]))]
     layers = Layers(jnp.array([0.0, 1.0, 2.0]), stack_trees(heads))
     nodes, at = gauss_hermite(mu, order=16), probes_of(mu, rng)
@@ -175,9 +175,9 @@ def test_closed_form_matches_the_published_formula(name: str, rng: np.random.Gen
     field = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon).field(0.0, mu)
     assert isinstance(field, Affine)
     linear, offset = gaussian_linear(name, p, Sigma, alpha)
-    amplified = 1e3 * np.linalg.cond(Sigma) * np.linalg.cond(p.K.T @ p.Q)
-    assert_close(field.linear, linear, ulps=amplified)
-    assert_close(field.offset, offset, ulps=amplified, scale=1.0)
+    ulps = 1e3 * np.linalg.cond(Sigma) * np.linalg.cond(p.K.T @ p.Q)
+    assert_close(field.linear, linear, ulps=ulps)
+    assert_close(field.offset, offset, ulps=ulps, scale=1.0)
 
 
 # Printed formulas that are wrong (ERRATA)
@@ -213,9 +213,9 @@ def test_sinkhorn_follows_lemma_4_14_and_not_proposition_4_15():
     Sigma = np.array([[1.0, 0.3], [0.3, 0.5]])
     rate = covariance_rate(attentions["sinkhorn"](A, np.eye(2), np.eye(2)), Sigma)
     brute_force = np.array([[0.84039, 0.23564], [0.23564, 0.20055]])
-    printed = np.array([[0.49489, 0.57530], [0.57530, 0.57709]])
+    printed_value = np.array([[0.49489, 0.57530], [0.57530, 0.57709]])
     assert np.max(np.abs(rate - brute_force)) < 1e-5  # five digits are given
-    assert np.max(np.abs(rate - printed)) > 0.3
+    assert np.max(np.abs(rate - printed_value)) > 0.3
 
 
 def test_relu_keeps_centred_gaussians(rng: np.random.Generator):

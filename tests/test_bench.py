@@ -56,8 +56,10 @@ def test_every_benchmark_names_an_existing_function(name: str):
     for trial in [t for size in ("quick", "full", "long") for t in case.trials(size)]:
         file, function = trial.maker.split(":")
         tree = ast.parse((METHODS / f"{file}.py").read_text())
-        defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        assert function in defined
+        functions = {
+            node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+        }
+        assert function in functions
         assert trial.case == name
         assert Trial(**json.loads(json.dumps(trial.as_json()))) == trial
 
@@ -76,9 +78,9 @@ def test_matrices_that_exceed_memory_are_skipped():
 
 
 def test_a_failure_becomes_a_row_with_its_reason():
-    broken = replace(TRIAL, settings={})  # its maker asks for epsilon
-    found = _running.outcome(broken)
-    assert found == {"status": "failed", "reason": "KeyError: 'epsilon'"}
+    bad_trial = replace(TRIAL, settings={})  # its maker asks for epsilon
+    actual = _running.outcome(bad_trial)
+    assert actual == {"status": "failed", "reason": "KeyError: 'epsilon'"}
 
 
 def test_a_timeout_ends_the_job_and_its_children(
@@ -95,20 +97,20 @@ def test_a_timeout_ends_the_job_and_its_children(
 def test_times_are_medians_without_the_first_run():
     pauses: Iterator[float] = iter([0.2, 0.01, 0.05, 0.02, *[0.02] * 50])
     job = Job(lambda: time.sleep(next(pauses)), lambda _: {"error": 0.5}, most=3)
-    found = measured(job, scale=10.0)
-    assert found["repeats"] == 3
-    assert 0.2 <= found["seconds"] < 0.45
-    assert 0.1 <= found["best_seconds"] < 0.2
-    assert 0.14 < found["compile_seconds"] < 0.25
-    assert found["cpu_seconds"] < 0.1
-    assert found["error"] == 0.5
+    actual = measured(job, scale=10.0)
+    assert actual["repeats"] == 3
+    assert 0.2 <= actual["seconds"] < 0.45
+    assert 0.1 <= actual["best_seconds"] < 0.2
+    assert 0.14 < actual["compile_seconds"] < 0.25
+    assert actual["cpu_seconds"] < 0.1
+    assert actual["error"] == 0.5
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="not Linux")
 def test_memory_is_measured_for_the_job_alone():
     command = [sys.executable, "-c", HOLDING]
-    done = subprocess.run(command, cwd=_running.ROOT, capture_output=True, check=True)
-    assert 75 < float(done.stdout) < 120
+    result = subprocess.run(command, cwd=_running.ROOT, capture_output=True, check=True)
+    assert 75 < float(result.stdout) < 120
 
 
 def test_velocities_are_compared_with_dense_sums():
@@ -132,8 +134,8 @@ def test_gradients_are_compared_with_the_derivative_of_the_cost():
         return float(np.sum(u * (scipy_softmax(y @ y.T / 0.7, axis=1) @ y)))
 
     exact = np.asarray(approx_fprime(x.ravel(), cost, 1e-7)).reshape(x.shape)
-    found = _problems.cost_gradient(x, u, 0.7, np.arange(6))
-    assert np.max(np.abs(found - exact)) < 1e-5  # of forward differences
+    actual = _problems.cost_gradient(x, u, 0.7, np.arange(6))
+    assert np.max(np.abs(actual - exact)) < 1e-5  # of forward differences
 
 
 def test_marginals_of_a_plan_are_measured_at_both_sides():
@@ -142,8 +144,11 @@ def test_marginals_of_a_plan_are_measured_at_both_sides():
     log = ot.bregman.sinkhorn_log(w, w, C, 0.7, stopThr=1e-14, log=True)[1]
     u, v = np.asarray(log["log_u"]), np.asarray(log["log_v"])
     assert _marginals.facts(TRIAL, u, v)["error"] < 1e-10
-    for wrong in ((u + np.log(1.1), v), (u + np.log(1.1) * (np.arange(30) == 4), v)):
-        assert _marginals.facts(TRIAL, *wrong)["error"] == pytest.approx(0.1)
+    for potentials in (
+        (u + np.log(1.1), v),
+        (u + np.log(1.1) * (np.arange(30) == 4), v),
+    ):
+        assert _marginals.facts(TRIAL, *potentials)["error"] == pytest.approx(0.1)
 
 
 def test_small_clouds_move_by_pot_plans():
@@ -178,15 +183,15 @@ def test_covariance_traces_follow_the_equation(rng: np.random.Generator):
 
     t = 0.8 * blow_up_times(Sigma[None], A)[0]
     last = solve_ivp(rate, (0, t), Sigma.ravel(), rtol=1e-11, atol=1e-13).y[:, -1]
-    found = times_of_traces(Sigma[None], A, np.array([last[0] + last[3]]))
-    assert found[0] == pytest.approx(t, rel=1e-8)
+    actual = times_of_traces(Sigma[None], A, np.array([last[0] + last[3]]))
+    assert actual[0] == pytest.approx(t, rel=1e-8)
 
 
 def row(**values: Any) -> dict[str, Any]:
     """A row as it is measured."""
-    found = {"status": "measured", "best_seconds": 1.0, "cpu_seconds": 1.0}
-    spent = {"seconds": 1.0, "compile_seconds": None, "memory": 1.0, "repeats": 3}
-    return {**TRIAL.as_json(), "scaled": False, **found, **spent, **values}
+    actual = {"status": "measured", "best_seconds": 1.0, "cpu_seconds": 1.0}
+    measurement = {"seconds": 1.0, "compile_seconds": None, "memory": 1.0, "repeats": 3}
+    return {**TRIAL.as_json(), "scaled": False, **actual, **measurement, **values}
 
 
 def test_ratios_and_floors_follow_from_times():
@@ -196,41 +201,45 @@ def test_ratios_and_floors_follow_from_times():
     best = _derived.peaks([flops, exps, late], cores=2)
     assert best == {"products": {"float64": 4e9}, "exponentials": {"float64": 2e9}}
     first = row(seconds=5.0, products=4e9, exponentials=2e9)
-    skipped = {**TRIAL.as_json(), "status": "skipped", "reason": "torch: not installed"}
-    found = _derived.with_ratios([first, row(seconds=20.0), skipped], best)
-    assert [each["ratio"] for each in found] == [1.0, 4.0, None]
-    assert [each["floor_share"] for each in found] == [0.4, None, None]
+    skipped_row = {
+        **TRIAL.as_json(),
+        "status": "skipped",
+        "reason": "torch: not installed",
+    }
+    actual = _derived.with_ratios([first, row(seconds=20.0), skipped_row], best)
+    assert [entry["ratio"] for entry in actual] == [1.0, 4.0, None]
+    assert [entry["floor_share"] for entry in actual] == [0.4, None, None]
 
 
 def test_growth_is_the_slope_in_log_log():
     rows = [row(n=n, seconds=3e-6 * n**1.5) for n in (10, 100, 1000)]
-    (found,) = _derived.growth([*rows, row(method="once", n=10)])
-    assert found["slope"] == pytest.approx(1.5)
-    assert found["n"] == [10, 100, 1000]
+    (actual,) = _derived.growth([*rows, row(method="once", n=10)])
+    assert actual["slope"] == pytest.approx(1.5)
+    assert actual["n"] == [10, 100, 1000]
 
 
 @pytest.fixture
 def quick(cli: CLI, tmp_path: Path) -> tuple[CommandResult, dict[str, Any]]:
     """One small case in two ways, ours and NumPy's."""
     only = ("--case", "softmax", "--method", "ours, blocked", "--method", "NumPy*")
-    done = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
-    return done, json.loads(done.out)
+    result = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
+    return result, json.loads(result.out)
 
 
 def test_a_case_is_measured_printed_and_written(
     quick: tuple[CommandResult, dict[str, Any]], cli: CLI, tmp_path: Path
 ):
-    done, report = quick
-    assert done.code == 0
-    assert "[2/2] softmax: n = 256, d = 2, float32, NumPy, dense" in done.err
+    result, report = quick
+    assert result.code == 0
+    assert "[2/2] softmax: n = 256, d = 2, float32, NumPy, dense" in result.err
     ours, theirs = report["rows"]
     assert theirs["ratio"] == theirs["seconds"] / ours["seconds"]
-    assert all(0 < each["error"] < 1e-5 for each in (ours, theirs))
+    assert all(0 < entry["error"] < 1e-5 for entry in (ours, theirs))
     assert ours["compile_seconds"] > 0
     assert report["machine"]["versions"]["numpy"] == np.__version__
     assert json.loads((tmp_path / "r.json").read_text()) == report
-    again = cli("bench", "--results", tmp_path / "r.json", "--docs", tmp_path / "s.md")
-    assert re.search(r"NumPy, dense .*×", again.out)
+    second = cli("bench", "--results", tmp_path / "r.json", "--docs", tmp_path / "s.md")
+    assert re.search(r"NumPy, dense .*×", second.out)
     text = (tmp_path / "s.md").read_text()
     assert text == page([report])
     assert f"| {theirs['error']:.1e} |" in text
@@ -260,32 +269,32 @@ def test_the_page_tabulates_methods_by_problems_with_gaps():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "kept"), [([2.0], 2.0), ([2.0, 1.0], 1.0), ([2.0, 1.0, 9.0], 2.0)]
+    ("seconds", "expected"), [([2.0], 2.0), ([2.0, 1.0], 1.0), ([2.0, 1.0, 9.0], 2.0)]
 )
 def test_the_median_process_is_reported(
-    monkeypatch: pytest.MonkeyPatch, seconds: list[float], kept: float
+    monkeypatch: pytest.MonkeyPatch, seconds: list[float], expected: float
 ):
     times = iter(seconds)
     monkeypatch.setattr(_running, "_in_a_process", lambda _: row(seconds=next(times)))
-    assert _running.outcome(TRIAL, len(seconds))["seconds"] == kept
+    assert _running.outcome(TRIAL, len(seconds))["seconds"] == expected
 
 
 def test_an_interrupt_keeps_finished_measurements(monkeypatch: pytest.MonkeyPatch):
     done_by_then = iter([row()])
 
     def outcome(*_: object) -> dict[str, Any]:
-        for found in done_by_then:
-            return found
+        for actual in done_by_then:
+            return actual
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_running, "outcome", outcome)
-    kept: list[dict[str, Any]] = []
-    shown: list[dict[str, Any]] = []
-    listeners = {"kept": kept.append, "cut": shown.append}
+    written: list[dict[str, Any]] = []
+    shown_reports: list[dict[str, Any]] = []
+    listeners = {"kept": written.append, "cut": shown_reports.append}
     with pytest.raises(KeyboardInterrupt):
         report(["softmax"], "quick", [], told=lambda *_: None, **listeners)
-    assert [len(each["rows"]) for each in kept + shown] == [1, 1]
-    assert page([kept[0]])
+    assert [len(report["rows"]) for report in written + shown_reports] == [1, 1]
+    assert page([written[0]])
 
 
 def test_a_non_finite_measurement_is_rejected(
@@ -299,14 +308,19 @@ def test_a_non_finite_measurement_is_rejected(
 
 
 def test_a_failure_of_the_library_exits_with_6(cli: CLI, tmp_path: Path):
-    failed = {**TRIAL.as_json(), "status": "failed", "reason": "no", "scaled": False}
+    failed_row = {
+        **TRIAL.as_json(),
+        "status": "failed",
+        "reason": "no",
+        "scaled": False,
+    }
     file = tmp_path / "r.json"
-    report = as_report([{**failed, "package": "meanfield-attention"}, failed])
+    report = as_report([{**failed_row, "package": "meanfield-attention"}, failed_row])
     file.write_text(json.dumps(report))
-    done = cli("bench", "--results", file)
-    assert done.code == 6
+    result = cli("bench", "--results", file)
+    assert result.code == 6
     failure = "1 measurements of this library failed; the first is softmax, m: no"
-    assert failure in done.err
+    assert failure in result.err
 
 
 def test_several_runs_are_merged_into_one_page(cli: CLI, tmp_path: Path):
@@ -315,9 +329,9 @@ def test_several_runs_are_merged_into_one_page(cli: CLI, tmp_path: Path):
         files.append(tmp_path / f"{date}.json")
         files[-1].write_text(json.dumps({**as_report([row()]), "date": date}))
     several = [word for file in files for word in ("--results", file)]
-    done = cli("bench", *several, "--docs", tmp_path / "s.md", "--json")
-    assert done.code == 0, done.err
-    assert [run["date"] for run in json.loads(done.out)] == [f.stem for f in files]
+    result = cli("bench", *several, "--docs", tmp_path / "s.md", "--json")
+    assert result.code == 0, result.err
+    assert [run["date"] for run in json.loads(result.out)] == [f.stem for f in files]
     text = (tmp_path / "s.md").read_text()
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings == [
@@ -330,7 +344,7 @@ def test_several_runs_are_merged_into_one_page(cli: CLI, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--quick", "--case", "sofmax"), 2, "did you mean `softmax`?"),
         (("--quick", "--case", "softmax", "--method", "x"), 2, "No method matches `x`"),
@@ -341,19 +355,19 @@ def test_several_runs_are_merged_into_one_page(cli: CLI, tmp_path: Path):
     ],
 )
 def test_impossible_options_give_a_one_line_error(
-    cli: CLI, arguments: tuple[str, ...], code: int, said: str
+    cli: CLI, arguments: tuple[str, ...], code: int, message: str
 ):
-    done = cli("bench", *arguments)
-    assert (done.code, done.err.count("\n")) == (code, 1)
-    assert said in done.err
+    result = cli("bench", *arguments)
+    assert (result.code, result.err.count("\n")) == (code, 1)
+    assert message in result.err
 
 
 def test_bench_outside_a_checkout_is_an_error(
     cli: CLI, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    installed = tmp_path / "site" / "meanfield" / "_folders.py"
-    monkeypatch.setattr(_folders, "__file__", str(installed))
-    done = cli("bench")
-    assert done.code == 3
-    assert done.err.count("\n") == 1
-    assert "run this in a checkout of meanfield" in done.err
+    module_path = tmp_path / "site" / "meanfield" / "_folders.py"
+    monkeypatch.setattr(_folders, "__file__", str(module_path))
+    result = cli("bench")
+    assert result.code == 3
+    assert result.err.count("\n") == 1
+    assert "run this in a checkout of meanfield" in result.err

@@ -45,10 +45,10 @@ def relative(
     """The rates of mean and covariance relative to a moving box, and its R."""
     x, u, w = cloud
     drift, R = (np.asarray(part) for part in box.motion(*map(jnp.asarray, cloud)))
-    own = u - drift - x @ R.T
+    velocity = u - drift - x @ R.T
     z = x - w @ x
-    half = (w[:, None] * z).T @ own
-    return w @ own, half + half.T, R
+    half = (w[:, None] * z).T @ velocity
+    return w @ velocity, half + half.T, R
 
 
 def test_an_affine_box_keeps_mean_and_covariance(
@@ -84,8 +84,8 @@ def plane(
     edges = [even_edges(-6, 6, 24), even_edges(-5, 5, 20)]
     x, y = (norm.pdf((e[1:] + e[:-1]) / 2 - 0.2) for e in edges)
     grid = Grid.from_density(edges, np.outer(x, y), box=box)
-    moved = grid.state._replace(origin=jnp.asarray(origin), axes=jnp.asarray(axes))
-    return grid.replace_coordinates(moved)
+    state = grid.state._replace(origin=jnp.asarray(origin), axes=jnp.asarray(axes))
+    return grid.replace_coordinates(state)
 
 
 @eqx.filter_jit
@@ -139,8 +139,8 @@ def test_boundary_mass_is_the_larger_of_both_ends() -> None:
     x = (edges[0][1:] + edges[0][:-1]) / 2
     for place in (3.0, -3.0):
         full = Grid.from_density(edges, norm.pdf(x - place))
-        centred = Grid.from_density(edges, norm.pdf(x))
-        assert float(rim_masses(full)[0]) > 10 * float(rim_masses(centred)[0])
+        centred_grid = Grid.from_density(edges, norm.pdf(x))
+        assert float(rim_masses(full)[0]) > 10 * float(rim_masses(centred_grid)[0])
 
 
 def test_graded_cells_have_the_requested_ratio() -> None:
@@ -173,10 +173,10 @@ def test_series_rows_match_numpy_coefficients() -> None:
 def test_a_closed_wall_is_a_mirror(law: AbstractDynamics, noise: Isotropic | None):
     """An even density on both sides of a wall flows as its half on one side does."""
     bell = lambda x: norm.pdf(x[:, 0], scale=0.6)
-    both = Grid.from_function([even_edges(-6, 6, 96)], bell, box=ClosedBox())
+    whole_grid = Grid.from_function([even_edges(-6, 6, 96)], bell, box=ClosedBox())
     half = lambda x: 2 * bell(x)
-    own = Grid.from_function([even_edges(0, 6, 48)], half, box=ClosedBox())
-    ends = [flow(law, mu, [0.0, 0.2], noise=noise) for mu in (both, own)]
+    half_grid = Grid.from_function([even_edges(0, 6, 48)], half, box=ClosedBox())
+    ends = [flow(law, mu, [0.0, 0.2], noise=noise) for mu in (whole_grid, half_grid)]
     assert all(end.status == Status.FINISHED for end in ends)
     whole, right = (np.asarray(end.final.masses) for end in ends)
     # Under noise steps are chosen by the variance, which is that of a half.
@@ -219,11 +219,11 @@ def test_a_run_in_a_closed_box_loses_no_mass_and_stays_inside(tmp_path: Path):
         "frames": 3,
     }
     result = execute(parse(keys), out=tmp_path / "run")
-    grid, doubt = result.measures[0], result.outcome.doubt
+    grid, estimate = result.measures[0], result.outcome.doubt
     assert isinstance(grid, Grid)
     assert isinstance(grid.box, ClosedBox)
     assert result.outcome.status == Status.FINISHED
     assert float(grid.outflow) == 0
-    assert doubt is not None
-    assert doubt.box == 0
-    assert 0 < doubt.covariance < 0.05
+    assert estimate is not None
+    assert estimate.box == 0
+    assert 0 < estimate.covariance < 0.05

@@ -43,10 +43,10 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan_layout(
     kind: type[AbstractLayout], q: np.ndarray, k: np.ndarray
 ) -> AbstractLayout:
-    found = extent(jnp.asarray(q), jnp.asarray(k), jnp.zeros(len(k)))
-    d, near = q.shape[1], found.nearness
+    actual = extent(jnp.asarray(q), jnp.asarray(k), jnp.zeros(len(k)))
+    d, near = q.shape[1], actual.nearness
     if kind is Layout:
-        spans = [1.1 * float(span) for span in found.spans]
+        spans = [1.1 * float(span) for span in actual.spans]
         layout = cheapest_layout(spans, 1000, d + 1, error=BOUND)
     else:
         near = near._replace(halves=1.1 * near.halves, wide_ratio=50 * near.wide_ratio)
@@ -80,8 +80,8 @@ def test_means_over_earlier_keys(
     layout = plan_layout(kind, q, k)
     queries, keys = [Tokens(*map(jnp.asarray, side)) for side in ((q, at), (k, of))]
     logs_of = jnp.asarray(w)
-    fenced = CheckedCells(layout=layout)
-    means, logs = jax.jit(lambda q, k: causal_sums(fenced, q, k, logs_of))(
+    checked_cells = CheckedCells(layout=layout)
+    means, logs = jax.jit(lambda q, k: causal_sums(checked_cells, q, k, logs_of))(
         queries, keys
     )
     terms = np.where(of[None] <= at[:, None], np.exp(q @ k.T + w), 0)
@@ -106,8 +106,8 @@ def test_queries_that_see_no_key_have_zero_sums(
     ours = jax.jit(lambda tokens: causal_sums(cells, tokens, tokens, logs_of))(tokens)
     exact = causal_sums(Blocked(), tokens, tokens, logs_of)
     assert np.all(np.isneginf(ours[1][:4]))
-    for found, known in zip(ours, exact, strict=True):
-        np.testing.assert_allclose(found, known, rtol=0, atol=1e-5)
+    for actual, reference in zip(ours, exact, strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow_cases("Layout")
@@ -135,16 +135,16 @@ def test_derivatives_in_both_modes(kind: type[AbstractLayout], rng: Generator) -
 
 @pytest.mark.slow
 def test_a_flow_with_a_causal_mask_is_planned_in_cells(rng: Generator) -> None:
-    one = np.eye(1)
-    softmax = attentions["softmax"](-one, one, one)
+    identity = np.eye(1)
+    softmax = attentions["softmax"](-identity, identity, identity)
     masked = dataclasses.replace(softmax, score=Masked(softmax.score, causal))
     place = rng.uniform(size=20_000)
     mu = Points.uniform(rng.normal(size=(20_000, 1)), position=place, reduction=Cells())
     ready = plan_sums(masked, mu, 0.0)
     assert isinstance(ready, Points)
     assert isinstance(ready.reduction, CheckedCells)
-    some = jax.tree.map(lambda leaf: leaf[::100], mu.tokens)
-    exact = masked.field(0.0, mu.replace_reduction(Blocked()))(some)
+    sample = jax.tree.map(lambda leaf: leaf[::100], mu.tokens)
+    exact = masked.field(0.0, mu.replace_reduction(Blocked()))(sample)
     ours = jax.jit(lambda mu: masked.field(0.0, mu)(mu.tokens))(ready)[::100]
     assert jnp.abs(ours - exact).max() < 1e-6 * jnp.abs(exact).max()
     run = flow(masked, mu, [0.0, 0.05])
@@ -153,9 +153,9 @@ def test_a_flow_with_a_causal_mask_is_planned_in_cells(rng: Generator) -> None:
 
 def test_fields_of_single_tokens_are_not_planned_in_cells() -> None:
     """A general mask asks for one field after the other."""
-    one, x = jnp.eye(1), jnp.zeros((100_000, 1))
+    identity, x = jnp.eye(1), jnp.zeros((100_000, 1))
     mu = Points.uniform(x, position=jnp.zeros(100_000), reduction=Cells())
-    prefix = Prefix(attentions["sinkhorn"](one, one, one))
+    prefix = Prefix(attentions["sinkhorn"](identity, identity, identity))
     assert interpolations(prefix, mu, 0.0) == ()
 
 
@@ -164,8 +164,10 @@ def test_block_length_minimises_the_cost(monkeypatch: pytest.MonkeyPatch) -> Non
     layout, n = Layout(nodes=6, cells=(30, 30), reach=1.0), 1_000_000
     best, size = seconds_in_order(layout, n, 3), block_size(layout, n, 3)
     for factor in (0.5, 2.0):
-        other = int(factor * size)
-        monkeypatch.setattr(f"{CELLS}._earlier_sums.block_size", lambda *_, b=other: b)
+        other_size = int(factor * size)
+        monkeypatch.setattr(
+            f"{CELLS}._earlier_sums.block_size", lambda *_, b=other_size: b
+        )
         assert seconds_in_order(layout, n, 3) > best
 
 

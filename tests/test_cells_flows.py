@@ -50,17 +50,17 @@ def velocities_and_error(moves: AbstractDynamics, mu: Points) -> tuple[Array, Ar
     """Velocities, and what a flow would say of their error."""
     freeze = functools.partial(moves.field, jnp.zeros(()))
     field = freeze(mu)
-    said = sum_convergence(freeze, mu, field)
-    assert said is not None
-    return field(mu.tokens), said.residual
+    convergence = sum_convergence(freeze, mu, field)
+    assert convergence is not None
+    return field(mu.tokens), convergence.residual
 
 
 def scale_to_cells(problem: Problem, layout: Layout) -> Problem:
     """The problem with scores that vary by as much as cells hold, on some axis."""
     notes, mu = Findings(), Points.weighted(problem.x, problem.w)
     moves = attentions["softmax"](problem.A, np.eye(2), problem.V)
-    surveyed = Points(mu.tokens, mu.log_weights, Survey(findings=notes))
-    moves.field(0.0, surveyed)(mu.tokens)
+    survey = Points(mu.tokens, mu.log_weights, Survey(findings=notes))
+    moves.field(0.0, survey)(mu.tokens)
     room = layout.reach * np.asarray(layout.cells) / notes.extents()[0].spans
     return problem._replace(A=0.999 * problem.A * room.min())
 
@@ -74,13 +74,13 @@ def test_velocity_errors_stay_below_their_bound(kind: str) -> None:
         )
         mu = Points.weighted(p.x, p.w, reduction=CheckedCells(layout=LAYOUT))
         moves = attentions["softmax"](p.A, np.eye(2), p.V)
-        v, said = velocities_and_error(moves, mu)
+        v, failure = velocities_and_error(moves, mu)
         exact = p.velocities(p.x)
         # Inner products are rounded in exact sums, too: far from the origin by more.
         scores = np.abs(p.x).max() ** 2 * np.linalg.norm(p.A, 2)
         rounding = 20 * np.finfo(float).eps * (1 + scores) * np.abs(p.x @ p.V.T).max()
         error = np.abs(np.asarray(v) - exact).max()
-        assert error <= float(said) * np.abs(exact).max() + rounding
+        assert error <= float(failure) * np.abs(exact).max() + rounding
 
 
 def test_the_velocity_bound_is_tight(rng: np.random.Generator) -> None:
@@ -120,12 +120,12 @@ def still() -> AbstractField:
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_bound_of_field_errors_is_tight(name: str) -> None:
     """Where all kernels are one, of two tokens one counts more and one less."""
-    b, one = 1e-4, np.eye(2)
-    softmax = attentions["softmax"](1e-12 * one, one, one)
-    tilted = Points.weighted(TWO.tokens.x, [0.5 * (1 - b), 0.5 * (1 + b)])
+    b, identity = 1e-4, np.eye(2)
+    softmax = attentions["softmax"](1e-12 * identity, identity, identity)
+    tilted_measure = Points.weighted(TWO.tokens.x, [0.5 * (1 - b), 0.5 * (1 + b)])
     exact, off = (
         FIELDS[name](softmax.coupling.barycentre(softmax.score, mu))
-        for mu in (TWO, tilted)
+        for mu in (TWO, tilted_measure)
     )
     gap = np.linalg.norm(off(TWO.tokens) - exact(TWO.tokens), axis=1).max()
     assert exact.condition is not None
@@ -138,8 +138,11 @@ def test_without_fields_the_error_bound_is_zero() -> None:
 
 def test_excluded_tokens_add_no_velocity_error() -> None:
     far = Points.weighted([[99.0], [101.0], [0.0]], [1.0, 1.0, 0.0])
-    one = np.eye(1)
-    assert attentions["softmax"](one, one, one).field(0.0, far).condition == 1
+    identity = np.eye(1)
+    assert (
+        attentions["softmax"](identity, identity, identity).field(0.0, far).condition
+        == 1
+    )
 
 
 def test_scores_of_many_dimensions_are_summed_exactly(rng: np.random.Generator) -> None:
@@ -153,8 +156,8 @@ def test_scores_of_many_dimensions_are_summed_exactly(rng: np.random.Generator) 
 def test_sums_inside_jit_are_exact(
     rng: np.random.Generator,
 ) -> None:
-    x, one = rng.normal(size=(3000, 1)), np.eye(1)
-    softmax = attentions["softmax"](-one, one, one)
+    x, identity = rng.normal(size=(3000, 1)), np.eye(1)
+    softmax = attentions["softmax"](-identity, identity, identity)
 
     def end(how: AbstractReduction) -> Array:
         mu = Points.uniform(x, reduction=how)
@@ -173,14 +176,16 @@ def test_invalid_tolerances_are_rejected(tolerance: float) -> None:
 
 
 def parts(d: int) -> list[AbstractDynamics]:
-    one = np.eye(d)
-    heads = [attentions["softmax"](-one, one, v * one) for v in (1.0, -0.5)]
+    identity = np.eye(d)
+    heads = [
+        attentions["softmax"](-identity, identity, v * identity) for v in (1.0, -0.5)
+    ]
     return [
-        Sum(attentions["l2"](0.5 * one, one, one), Drift(-one)),
+        Sum(attentions["l2"](0.5 * identity, identity, identity), Drift(-identity)),
         Heads(stack_trees(heads)),
-        attentions["differential"](one, one, one),
-        attentions["exp"](-0.5 * one, one, one),
-        attentions["sinkhorn"](one, one, one),
+        attentions["differential"](identity, identity, identity),
+        attentions["exp"](-0.5 * identity, identity, identity),
+        attentions["sinkhorn"](identity, identity, identity),
     ]
 
 
@@ -213,8 +218,10 @@ def test_flow_frames_match_exact_sums(
 @pytest.mark.slow
 def test_a_cloud_that_outgrows_its_cells_is_replanned(rng: np.random.Generator) -> None:
     """And no step is taken whose sums would have been beyond the bound."""
-    one = np.eye(1)
-    moves = Sum(attentions["softmax"](one, one, 0.1 * one), Drift(one))
+    identity = np.eye(1)
+    moves = Sum(
+        attentions["softmax"](identity, identity, 0.1 * identity), Drift(identity)
+    )
     x, ts = rng.normal(size=(3000, 1)), [0.0, 0.5]
     mu = Points.uniform(x, reduction=Cells(1e-4))
     first = plan_sums(moves, mu, 0.0).reduction
@@ -235,8 +242,8 @@ def test_sums_that_would_underflow_in_cells_are_exact(rng: np.random.Generator) 
     """Keys that a sum needs weigh so little that they underflow beside others."""
     x = np.concatenate([rng.normal(size=(2999, 1)), [[40.0]]])
     weights = np.concatenate([np.ones(2999), [1e-300]])
-    one = np.eye(1)
-    moves = attentions["softmax"](20 * one, one, one)
+    identity = np.eye(1)
+    moves = attentions["softmax"](20 * identity, identity, identity)
     mu = Points.weighted(x, weights, reduction=Cells(1e-3))
     run = flow(moves, mu, [0.0, 0.01], stepping=adaptive(rtol=1e-4))
     exact = flow(moves, use_exact_sums(mu), [0.0, 0.01], stepping=adaptive(rtol=1e-4))
@@ -247,57 +254,57 @@ def test_cells_are_planned_only_if_they_resolve_all_sums(
     rng: np.random.Generator,
 ) -> None:
     """Under a causal mask, too; not in single precision, nor for links or few."""
-    many, one = rng.normal(size=(20_000, 1)), np.eye(1)
+    large, identity = rng.normal(size=(20_000, 1)), np.eye(1)
     auto, places = Cells(1e-4, fallback=Chebyshev(1e-4)), np.arange(20_000) / 20_000
 
     def kind(moves: AbstractDynamics, x: np.ndarray) -> type:
         mu = Points.uniform(x, position=places[: len(x)], reduction=auto)
         return type(plan_sums(moves, mu, 0.0).reduction)
 
-    softmax = attentions["softmax"](one, one, one)
-    assert kind(softmax, many) is CheckedCells
+    softmax = attentions["softmax"](identity, identity, identity)
+    assert kind(softmax, large) is CheckedCells
     single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), softmax)
-    assert kind(single, many.astype(np.float32)) is Chebyshev
-    masked = Attention(Masked(softmax.score, causal), Softmax(), one)
-    assert kind(masked, many) is CheckedCells
-    assert kind(attentions["sigmoid"](one, one, one), many) is Blocked
-    assert kind(softmax, many[:100]) is Blocked
-    assert has_bound(softmax, Points.uniform(many))
+    assert kind(single, large.astype(np.float32)) is Chebyshev
+    masked = Attention(Masked(softmax.score, causal), Softmax(), identity)
+    assert kind(masked, large) is CheckedCells
+    assert kind(attentions["sigmoid"](identity, identity, identity), large) is Blocked
+    assert kind(softmax, large[:100]) is Blocked
+    assert has_bound(softmax, Points.uniform(large))
 
 
 def test_the_report_states_the_cell_error(cli: Command) -> None:
     options = ("--n=3000", "--d=1", "--A=-1", "--t=0.1", "--frames=2")
-    done = cli("simulate", *options, "--reduction=cells:1e-6")
-    assert "cells, " in done.out
-    assert "nodes an axis; velocities are off by at most " in done.out
+    result = cli("simulate", *options, "--reduction=cells:1e-6")
+    assert "cells, " in result.out
+    assert "nodes an axis; velocities are off by at most " in result.out
     assert "velocities" not in cli("simulate", *options).out
 
 
 @pytest.mark.slow
 def test_energies_of_a_run_are_summed_in_cells(rng: np.random.Generator) -> None:
     """And exactly where cells do not hold them; few tokens have no cells."""
-    one, t = np.eye(1), jnp.zeros(())
-    softmax = attentions["softmax"](one, one, one)
-    many = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
-    measure = plan_cell_sums(Member(softmax, many), many.tokens.x, t)
+    identity, t = np.eye(1), jnp.zeros(())
+    softmax = attentions["softmax"](identity, identity, identity)
+    large = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
+    measure = plan_cell_sums(Member(softmax, large), large.tokens.x, t)
     assert isinstance(measure, Points)
     assert type(measure.reduction) is Cells
     assert measure.reduction.is_planned
-    own, other = (
-        energies[k](one, one, one, epsilon=1.0)
+    energy_in_cells, exact_energy = (
+        energies[k](identity, identity, identity, epsilon=1.0)
         for k in ("interaction", "interaction-l2")
     )
-    for energy in (own, other):
-        exact = float(energy(many.replace_reduction(Blocked())))
+    for energy in (energy_in_cells, exact_energy):
+        exact = float(energy(large.replace_reduction(Blocked())))
         assert float(energy(measure)) == pytest.approx(exact, rel=1e-6)
-    few = Points.uniform(rng.normal(size=(100, 1)), reduction=Cells())
-    assert plan_cell_sums(Member(softmax, few), few.tokens.x, t) is few
+    small = Points.uniform(rng.normal(size=(100, 1)), reduction=Cells())
+    assert plan_cell_sums(Member(softmax, small), small.tokens.x, t) is small
 
 
 def test_planning_leaves_no_notes(rng: np.random.Generator) -> None:
     """Tables of JAX keep the structures of arguments, and would keep these."""
-    one = np.eye(1)
-    softmax = attentions["softmax"](one, one, one)
+    identity = np.eye(1)
+    softmax = attentions["softmax"](identity, identity, identity)
     mu = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
     assert isinstance(plan_sums(softmax, mu, 0.0), Points)
     gc.collect()

@@ -64,8 +64,8 @@ class Lattice(NamedTuple):
     def terms(self) -> np.ndarray:
         return np.exp(self.q @ self.k.T + self.logs)
 
-    def sums(self, seen: np.ndarray | None = None) -> Sums:
-        terms = self.terms if seen is None else np.where(seen, self.terms, 0)
+    def sums(self, mask: np.ndarray | None = None) -> Sums:
+        terms = self.terms if mask is None else np.where(mask, self.terms, 0)
         mass = terms.sum(axis=1)
         return terms @ self.k / mass[:, None], np.log(mass)
 
@@ -83,8 +83,8 @@ def points_on_edges(cells: np.ndarray, n: int, rng: Generator) -> np.ndarray:
 
 def shift_by_one_ulp(x: np.ndarray, rng: Generator) -> np.ndarray:
     """Some of the points one ulp to either side."""
-    some = rng.random(x.shape) < rng.choice([0.0, 0.5])
-    return np.where(some, np.nextafter(x, rng.choice([-9.0, 9.0], x.shape)), x)
+    is_shifted = rng.random(x.shape) < rng.choice([0.0, 0.5])
+    return np.where(is_shifted, np.nextafter(x, rng.choice([-9.0, 9.0], x.shape)), x)
 
 
 def sums_of_values(
@@ -99,15 +99,15 @@ def sums_by_derivatives(
     how: Cells, q: jax.Array, k: jax.Array, logs: jax.Array
 ) -> Sums:
     """The means as derivatives of the logarithms."""
-    of = lambda q: sums.log_sum_exp(q, k, logs, reduction=how)
-    return jax.grad(lambda q: jnp.sum(of(q)))(q), of(q)
+    log_sums = lambda q: sums.log_sum_exp(q, k, logs, reduction=how)
+    return jax.grad(lambda q: jnp.sum(log_sums(q)))(q), log_sums(q)
 
 
 def sums_of_batch(how: Cells, q: jax.Array, k: jax.Array, logs: jax.Array) -> Sums:
     """One of two clouds side by side."""
     two = jax.vmap(functools.partial(sums_of_values, how))
-    found = two(*(jnp.stack([x, x[::-1]]) for x in (q, k, logs)))
-    return jax.tree.map(lambda x: x[0], found)
+    actual = two(*(jnp.stack([x, x[::-1]]) for x in (q, k, logs)))
+    return jax.tree.map(lambda x: x[0], actual)
 
 
 WAYS: dict[str, Callable[..., Sums]] = {
@@ -119,12 +119,12 @@ WAYS: dict[str, Callable[..., Sums]] = {
 }
 
 
-def worst(layout: AbstractLayout, lattice: Lattice, found: Sums) -> float:
+def worst(layout: AbstractLayout, lattice: Lattice, actual: Sums) -> float:
     """Of the errors over their bounds."""
     exact, bound = lattice.sums(), layout.bound
     radius = np.linalg.norm(lattice.k, axis=1).max()
-    of_means = np.linalg.norm(found[0] - exact[0], axis=1).max()
-    of_logs = np.abs(found[1] - exact[1]).max()
+    of_means = np.linalg.norm(actual[0] - exact[0], axis=1).max()
+    of_logs = np.abs(actual[1] - exact[1]).max()
     return max(
         float(of_means / (bound / (1 - bound) * radius + ROUNDING)),
         float(of_logs / (-math.log1p(-bound) + ROUNDING)),
@@ -144,9 +144,9 @@ def test_points_on_cell_edges_have_the_sums_of_numpy(
     """Outside of a program, where planning and sums are rounded differently."""
     layout, off = layout_of(kind, 1), []
     for lattice in lattices(layout, 12, 160, seed=1):
-        found = sums_of_values(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
-        if np.isfinite(found[1]).all():  # else the queries are too lonely
-            off.append(worst(layout, lattice, found))
+        actual = sums_of_values(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
+        if np.isfinite(actual[1]).all():  # else the queries are too lonely
+            off.append(worst(layout, lattice, actual))
     assert len(off) >= 10
     assert 1e-8 < max(off) <= 1
 
@@ -162,9 +162,9 @@ def test_sums_of_forty_lattices_hold_their_bounds(
     # Derivatives of Gaussians in cells are sums that are not checked as they are taken.
     slack = 20 if "grad" in way else 1
     for lattice in lattices(layout, 40, 160, seed=d):
-        found = WAYS[way](CheckedCells(layout=layout), *map(jnp.asarray, lattice))
-        if np.isfinite(found[1]).all():
-            off.append(worst(layout, lattice, found))
+        actual = WAYS[way](CheckedCells(layout=layout), *map(jnp.asarray, lattice))
+        if np.isfinite(actual[1]).all():
+            off.append(worst(layout, lattice, actual))
     assert len(off) >= 20
     assert max(off) <= slack
 
@@ -192,14 +192,14 @@ def test_causal_sums_of_forty_lattices_hold_their_bounds(
 
     for lattice in lattices(layout, 40, 320, seed=d):
         at = np.random.default_rng(0).integers(0, 9, 320) / 8
-        found = causal_sums(*map(jnp.asarray, (*lattice, at)))
+        actual = causal_sums(*map(jnp.asarray, (*lattice, at)))
         exact = lattice.sums(at[None] <= at[:, None])
-        if np.isfinite(found[1]).all():
+        if np.isfinite(actual[1]).all():
             n_held += 1
             bound, radius = layout.bound, np.linalg.norm(lattice.k, axis=1).max()
-            off = np.linalg.norm(found[0] - exact[0], axis=1).max()
+            off = np.linalg.norm(actual[0] - exact[0], axis=1).max()
             assert off <= bound / (1 - bound) * radius + ROUNDING
-            assert np.abs(found[1] - exact[1]).max() <= -math.log1p(-bound) + ROUNDING
+            assert np.abs(actual[1] - exact[1]).max() <= -math.log1p(-bound) + ROUNDING
     assert n_held >= 20
 
 
@@ -212,16 +212,18 @@ def test_interpolated_and_batched_sums_of_forty_lattices_hold_their_bounds(
     how: Blocked | Chebyshev, misses: float, dtype: type
 ) -> None:
     """Nodes of one box have no edges: what they miss is that of any cloud."""
-    layout, one = layout_of(GaussLayout, 1), jnp.eye(1, dtype=dtype)
+    layout, identity = layout_of(GaussLayout, 1), jnp.eye(1, dtype=dtype)
     # Scores of up to 9 are rounded, and added up.
     atol = 400 * float(np.finfo(dtype).eps) + misses
     for lattice in lattices(layout, 40, 160, seed=5):
-        rounded = Lattice(*(np.asarray(x, dtype) for x in lattice))
-        exact = Lattice(*(np.asarray(x, float) for x in rounded)).sums()
-        q, k, logs = map(jnp.asarray, rounded)
-        found = how.log_mean(Dot(one, one), Tokens(q), Keys(Tokens(k), logs, k))
-        assert found[1].dtype == dtype
-        for ours, numpy in zip(found, exact, strict=True):
+        rounded_lattice = Lattice(*(np.asarray(x, dtype) for x in lattice))
+        exact = Lattice(*(np.asarray(x, float) for x in rounded_lattice)).sums()
+        q, k, logs = map(jnp.asarray, rounded_lattice)
+        actual = how.log_mean(
+            Dot(identity, identity), Tokens(q), Keys(Tokens(k), logs, k)
+        )
+        assert actual[1].dtype == dtype
+        for ours, numpy in zip(actual, exact, strict=True):
             np.testing.assert_allclose(ours, numpy, rtol=0, atol=atol)
 
 
@@ -234,11 +236,11 @@ def test_velocities_of_a_lattice_in_planned_cells(name: str) -> None:
     ready = plan_sums(attention, Points.uniform(x, reduction=Cells(1e-4)), 0.0)
     assert isinstance(ready, Points)
     assert isinstance(ready.reduction, CheckedCells)
-    some = np.linspace(0, 40_000, 501).astype(int)
-    scores = -x[some] @ x.T if name == "softmax" else -((-x[some] - x.T) ** 2)
+    sample = np.linspace(0, 40_000, 501).astype(int)
+    scores = -x[sample] @ x.T if name == "softmax" else -((-x[sample] - x.T) ** 2)
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     exact = weights @ x / weights.sum(axis=1, keepdims=True)
-    of = lambda mu: attention.field(0.0, mu)(mu.tokens)
-    for velocities in (of(ready), jax.jit(of)(ready)):
-        off = np.abs(np.asarray(velocities)[some] - exact).max()
+    compute = lambda mu: attention.field(0.0, mu)(mu.tokens)
+    for velocities in (compute(ready), jax.jit(compute)(ready)):
+        off = np.abs(np.asarray(velocities)[sample] - exact).max()
         assert 0 < off <= 1e-4 * np.abs(exact).max()

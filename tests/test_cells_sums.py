@@ -104,8 +104,8 @@ def test_gaussian_errors_are_bounded_by_a_wider_gaussian(
     for middle in np.append(rng.uniform(0, 12, 300), 0.0):
         apart = middle + width * (t[:, None] - t[None])
         nodes_apart = middle + width * (places[:, None] - places[None])
-        missed = np.abs(basis @ kernel(nodes_apart) @ basis.T - kernel(apart))
-        worst = max(worst, float((missed * np.exp(apart**2 / 6)).max()))
+        errors = np.abs(basis @ kernel(nodes_apart) @ basis.T - kernel(apart))
+        worst = max(worst, float((errors * np.exp(apart**2 / 6)).max()))
     assert 0.1 * error_share(nodes, width) < worst <= error_share(nodes, width)
 
 
@@ -161,13 +161,13 @@ def layouts(
 ) -> list[AbstractLayout]:
     """Of either kind, where there is one."""
     sizes = 2 * len(q), q.shape[1] + 1
-    found = (
+    actual = (
         cheapest_layout(
             [1.0 + span for span in spans_of(q, k)], *sizes, error=tolerance
         ),
         cheapest_gauss_layout(arrangements(q, k, logs), *sizes, error=tolerance),
     )
-    return [layout for layout in found if layout is not None]
+    return [layout for layout in actual if layout is not None]
 
 
 def arrangements(q: np.ndarray, k: np.ndarray, logs: np.ndarray) -> Nearness:
@@ -191,10 +191,10 @@ def worst_error(
     for layout in layouts(q, k, logs, tolerance):
         how, bound = Cells(layout=layout), layout.bound
         means = sums.tilted_mean(q, k, values, logs, reduction=how)
-        found = sums.log_sum_exp(q, k, logs, reduction=how)
+        actual = sums.log_sum_exp(q, k, logs, reduction=how)
         off = np.linalg.norm(means - exact, axis=1).max()
         of_means = off / ((bound / (1 - bound) + large) * radius)
-        of_logs = np.abs(found - total).max() / (-np.log1p(-bound) + large)
+        of_logs = np.abs(actual - total).max() / (-np.log1p(-bound) + large)
         worst = max(worst, float(of_means), float(of_logs))
         in_cells += bool(np.any(means != exact))
     return worst, in_cells
@@ -225,9 +225,9 @@ def test_four_hundred_problems_hold_their_bounds(seed: int) -> None:
     for _ in range(20):
         kind, d = rng.choice(KINDS), int(rng.integers(1, 5))
         tolerance = 10.0 ** rng.uniform(-8, -2)
-        worst, interpolated = worst_error(str(kind), 2000, d, rng, tolerance)
+        worst, is_interpolated = worst_error(str(kind), 2000, d, rng, tolerance)
         assert worst <= 1, (kind, d, tolerance)
-        in_cells += interpolated
+        in_cells += is_interpolated
     assert in_cells >= 10
 
 
@@ -239,9 +239,9 @@ def test_pairs_beyond_the_cells_are_summed_exactly(rng: Generator) -> None:
         Dot(jnp.eye(2), jnp.eye(2)),
         lambda y: Keys(Tokens(y), jnp.zeros(300), y),
     )
-    of = lambda how, y: how.log_mean(score, Tokens(y), keys(y))[0]
+    means = lambda how, y: how.log_mean(score, Tokens(y), keys(y))[0]
     near, far = jnp.asarray(x), jnp.asarray(1.1 * x)
-    gap = lambda y: np.abs(of(Cells(layout=layout), y) - of(Blocked(), y)).max()
+    gap = lambda y: np.abs(means(Cells(layout=layout), y) - means(Blocked(), y)).max()
     assert 1e-9 < gap(near) < 1e-2
     assert gap(far) < 1e-12  # beyond the reach
     score = Dot(*2 * [jnp.eye(2, dtype=jnp.float32)])
@@ -250,8 +250,8 @@ def test_pairs_beyond_the_cells_are_summed_exactly(rng: Generator) -> None:
     assert gap(single) == 0.0
     three = rng.normal(size=(300, 3))
     of_two_axes = Cells(layout=layout)
-    found = sums.log_sum_exp(three, three, reduction=of_two_axes)
-    np.testing.assert_array_equal(found, sums.log_sum_exp(three, three))
+    actual = sums.log_sum_exp(three, three, reduction=of_two_axes)
+    np.testing.assert_array_equal(actual, sums.log_sum_exp(three, three))
 
 
 @pytest.mark.slow
@@ -262,13 +262,13 @@ def test_sums_that_underflow_are_exact(rng: Generator) -> None:
     logs = np.repeat([0.0, -1560.0], 30)
     layout = cheapest_layout([500.0], 110, 2, error=1e-2)
     assert layout is not None
-    found = sums.log_sum_exp(q, k, logs, reduction=Cells(layout=layout))
-    np.testing.assert_allclose(found, sums.log_sum_exp(q, k, logs), rtol=1e-13)
-    assert found[-1] > 20
+    actual = sums.log_sum_exp(q, k, logs, reduction=Cells(layout=layout))
+    np.testing.assert_allclose(actual, sums.log_sum_exp(q, k, logs), rtol=1e-13)
+    assert actual[-1] > 20
     arrays = jnp.asarray(k), jnp.asarray(logs), jnp.zeros((60, 0))
     for queries, is_bounded in ((q, False), (q[:20], True)):
-        found = cell_log_mean(layout, jnp.asarray(queries), *arrays)
-        assert bool(found[2]) == is_bounded
+        actual = cell_log_mean(layout, jnp.asarray(queries), *arrays)
+        assert bool(actual[2]) == is_bounded
 
 
 def test_excluded_tokens_do_not_widen_the_box(rng: Generator) -> None:
@@ -279,11 +279,11 @@ def test_excluded_tokens_do_not_widen_the_box(rng: Generator) -> None:
     layout = cheapest_layout([20.0, 20.0], 1000, 3, error=1e-6)
     assert layout is not None
     near = np.delete(x, 7, axis=0)
-    found = sums.tilted_mean(
+    actual = sums.tilted_mean(
         near, x, np.where(x > 1e9, 0, x), logs, reduction=Cells(layout=layout)
     )
     exact = sums.tilted_mean(near, near, near)
-    assert 0 < np.abs(found - exact).max() < 1e-5
+    assert 0 < np.abs(actual - exact).max() < 1e-5
 
 
 def scalar_of_sums(
@@ -354,12 +354,12 @@ def test_many_clouds_are_summed_one_after_another(
     axes: tuple[int | None, int | None], rng: Generator
 ) -> None:
     """Under `vmap`, with a derivative inside, in one of the sides or in both."""
-    many = [jnp.asarray(rng.normal(size=(3, 20, 1))) for _ in axes]
-    clouds = [x if axis == 0 else x[0] for x, axis in zip(many, axes, strict=True)]
+    batches = [jnp.asarray(rng.normal(size=(3, 20, 1))) for _ in axes]
+    clouds = [x if axis == 0 else x[0] for x, axis in zip(batches, axes, strict=True)]
 
     def slopes(how: AbstractReduction) -> tuple[jax.Array, ...]:
-        of = lambda q, k: jnp.sum(sums.log_sum_exp(q, k, reduction=how) ** 2)
-        return jax.jit(jax.vmap(jax.grad(of, (0, 1)), axes))(*clouds)
+        total = lambda q, k: jnp.sum(sums.log_sum_exp(q, k, reduction=how) ** 2)
+        return jax.jit(jax.vmap(jax.grad(total, (0, 1)), axes))(*clouds)
 
     cells, dense = slopes(Cells(layout=Layout(8, (6,), 1.5))), slopes(Dense())
     for ours, exact in zip(cells, dense, strict=True):

@@ -62,12 +62,12 @@ def test_interpolated_sums_match_numpy(kind: str, d: int, rng: np.random.Generat
     g = jnp.asarray(np.sin(3 * x[:, 0]))
     means = eqx.filter_jit(mu.tilted_mean)(score, mu.tokens, g)
     logs = eqx.filter_jit(mu.log_integral)(score, mu.tokens, g)
-    some = slice(0, None, n // 50)
-    S = np.asarray(score(Points.uniform(x[some]).tokens, mu.tokens))
+    sample = slice(0, None, n // 50)
+    S = np.asarray(score(Points.uniform(x[sample]).tokens, mu.tokens))
     with np.errstate(divide="ignore"):
         exact = brute(S, np.log(w / w.sum()) + np.asarray(g), x)
-    np.testing.assert_allclose(np.asarray(means)[some], exact[0], atol=1e-11)
-    np.testing.assert_allclose(np.asarray(logs)[some], exact[1], atol=1e-11)
+    np.testing.assert_allclose(np.asarray(means)[sample], exact[0], atol=1e-11)
+    np.testing.assert_allclose(np.asarray(logs)[sample], exact[1], atol=1e-11)
 
 
 def test_queries_in_a_plane_need_fewer_axes(rng: np.random.Generator):
@@ -146,12 +146,18 @@ def test_every_attention_keeps_its_velocity_under_interpolation(
 
 
 def test_sums_are_exact_where_interpolation_costs_more(rng: np.random.Generator):
-    few = Points.uniform(rng.normal(size=(100, 2)), reduction=Chebyshev(TOLERANCE))
+    small = Points.uniform(rng.normal(size=(100, 2)), reduction=Chebyshev(TOLERANCE))
     sharp = Points.uniform(
         20 * rng.normal(size=(1000, 2)), reduction=Chebyshev(TOLERANCE)
     )
-    many = Points.uniform(rng.normal(size=(1000, 4)), reduction=Chebyshev(TOLERANCE))
-    for mu, name in ((few, "softmax"), (sharp, "softmax"), (many, "softmax")):
+    high_dimensional = Points.uniform(
+        rng.normal(size=(1000, 4)), reduction=Chebyshev(TOLERANCE)
+    )
+    for mu, name in (
+        (small, "softmax"),
+        (sharp, "softmax"),
+        (high_dimensional, "softmax"),
+    ):
         d = mu.tokens.x.shape[1]
         attention = attentions[name](np.eye(d), np.eye(d), np.eye(d))
         plan = plan_sums(attention, mu, 0.0)
@@ -181,8 +187,8 @@ def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
     mu = Points.uniform(x, reduction=Chebyshev(2e-5))
     plan = plan_sums(attention, mu, 0.0)
     assert isinstance(plan, Points)
-    some = np.concatenate([np.flatnonzero(np.abs(x[:, 0]) < 1), np.arange(100)])
-    error = velocities(attention, plan)[some] - softmax_means(4, x, x[some])
+    probes = np.concatenate([np.flatnonzero(np.abs(x[:, 0]) < 1), np.arange(100)])
+    error = velocities(attention, plan)[probes] - softmax_means(4, x, x[probes])
     assert np.max(np.abs(error)) <= 2e-5 * np.max(np.abs(x))
 
 
@@ -222,20 +228,20 @@ def check_tolerance(kind: str, name: str, seed: int, n: int, d: int) -> bool:
 @pytest.mark.slow
 def test_random_plans_hold_their_tolerance():
     """At all tokens, against NumPy; and most problems are interpolated."""
-    interpolated = [
+    is_interpolated = [
         check_tolerance(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)
     ]
-    assert sum(interpolated) >= 7
+    assert sum(is_interpolated) >= 7
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "d"), [("softmax", 1), ("softmax", 2), ("l2", 1)])
 def test_many_plans_hold_their_tolerance(name: str, d: int):
     seeds = range(2, 12)
-    interpolated = [
+    is_interpolated = [
         check_tolerance(kind, name, s, 3000, d) for kind in KINDS for s in seeds
     ]
-    assert sum(interpolated) >= 20
+    assert sum(is_interpolated) >= 20
 
 
 @pytest.mark.slow
@@ -258,8 +264,8 @@ def test_isolated_tokens_are_probed_in_any_order(d: int, rng: np.random.Generato
     gaps = rng.uniform(1, 2, 5000)
     gaps[:2] = 0
     for order in (np.arange(5000), rng.permutation(5000)):
-        chosen = worst_tokens(jnp.asarray(x[order]), jnp.asarray(gaps[order]))
-        assert {0, 1, np.argmax(gaps)} <= set(order[np.asarray(chosen)])
+        probe_ids = worst_tokens(jnp.asarray(x[order]), jnp.asarray(gaps[order]))
+        assert {0, 1, np.argmax(gaps)} <= set(order[np.asarray(probe_ids)])
 
 
 def test_sums_of_links_are_not_interpolated(rng: np.random.Generator):
@@ -279,27 +285,27 @@ def test_a_flow_that_outgrows_its_nodes_is_replanned(rng: np.random.Generator):
     mu = Points.uniform(x, reduction=Chebyshev(1e-8))
     start = plan_sums(attention, mu, 0.0)
     assert isinstance(start, Points)
-    interpolated = flow(attention, mu, ts)
+    trajectory = flow(attention, mu, ts)
     exact = flow(attention, use_exact_sums(mu), ts)
-    assert interpolated.status == Status.FINISHED
-    how = interpolated.start.reduction
+    assert trajectory.status == Status.FINISHED
+    how = trajectory.start.reduction
     assert isinstance(how, Chebyshev)
     assert isinstance(start.reduction, Chebyshev)
     assert how.counts is not None
     assert start.reduction.counts is not None
     assert how.counts > start.reduction.counts
     scale = np.max(np.abs(np.asarray(exact.last)))
-    difference = np.max(np.abs(np.asarray(interpolated.last - exact.last)))
+    difference = np.max(np.abs(np.asarray(trajectory.last - exact.last)))
     # Errors of positions grow at most like e^{|V|t}(1 + |A| R² t) with R = e² here.
     assert difference <= 1e-8 * np.exp(2) * (1 + 2 * np.exp(4)) * scale
 
 
 def test_heads_share_their_nodes(rng: np.random.Generator):
-    each = [
+    single_heads = [
         attentions["softmax"](rng.normal(size=(2, 2)), np.eye(2), np.eye(2) * s)
         for s in (1, -0.5)
     ]
-    heads = Heads(stack_trees(each))
+    heads = Heads(stack_trees(single_heads))
     mu = Points.uniform(
         0.5 * rng.normal(size=(3000, 2)), reduction=Chebyshev(TOLERANCE)
     )
@@ -344,7 +350,7 @@ def test_reductions_are_rejected_by_name(text: str):
 
 @pytest.mark.slow_cases("chebyshev-chebyshev, .*")
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("reduction", "expected"),
     [
         ("auto", "blocked"),  # few tokens
         pytest.param("dense", "dense", marks=pytest.mark.slow),
@@ -352,6 +358,6 @@ def test_reductions_are_rejected_by_name(text: str):
         ("chebyshev", "chebyshev, .*"),
     ],
 )
-def test_the_result_names_its_reduction(given: str, said: str):
-    sums = runs.execute(parse({**SPEC, "t": 0.1, "reduction": given})).sums
-    assert re.fullmatch(said, sums)
+def test_the_result_names_its_reduction(reduction: str, expected: str):
+    sums = runs.execute(parse({**SPEC, "t": 0.1, "reduction": reduction})).sums
+    assert re.fullmatch(expected, sums)

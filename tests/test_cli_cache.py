@@ -23,7 +23,7 @@ jax.jit(lambda x: jnp.sin(x) + 1)(jnp.ones(3)).block_until_ready()
 
 def session(cache: Path, umask: int = 0o022) -> str:
     """What a process that compiles a little says."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "-c", CODE],
         capture_output=True,
         text=True,
@@ -31,7 +31,7 @@ def session(cache: Path, umask: int = 0o022) -> str:
         env={**os.environ, "XDG_CACHE_HOME": str(cache)},
         umask=umask,
     )
-    return done.stderr
+    return result.stderr
 
 
 def test_a_damaged_cached_program_is_recompiled_silently(tmp_path: Path) -> None:
@@ -41,19 +41,19 @@ def test_a_damaged_cached_program_is_recompiled_silently(tmp_path: Path) -> None
     whole = {entry: entry.read_bytes() for entry in entries}
     assert {path.stat().st_mode & 0o777 for path in (folder, folder.parent)} == {0o700}
     assert {path.stat().st_mode & 0o777 for path in entries} == {0o600}
-    first, second, *others = entries
+    first, second, *rest = entries
     os.truncate(first, first.stat().st_size // 2)
     second.write_bytes(whole[first])
-    for other in others:
-        other.write_bytes(zlib.compress(b"native code of somebody else"))
+    for other_entry in rest:
+        other_entry.write_bytes(zlib.compress(b"native code of somebody else"))
     assert session(tmp_path) == ""
     assert [path for path in entries if not is_whole(path, len(whole[path]))] == []
 
 
 def is_whole(entry: Path, size: int) -> bool:
     """Whether it is a program again, of about that size: a time is in it."""
-    found = Programs(entry.parent).get(entry.name.removesuffix("-program"))
-    return found is not None and abs(entry.stat().st_size - size) < size / 10
+    actual = Programs(entry.parent).get(entry.name.removesuffix("-program"))
+    return actual is not None and abs(entry.stat().st_size - size) < size / 10
 
 
 def test_a_cache_entry_of_another_key_is_ignored(tmp_path: Path) -> None:
@@ -66,9 +66,9 @@ def test_a_cache_entry_of_another_key_is_ignored(tmp_path: Path) -> None:
     entry.rename(tmp_path / "other-program")
     assert programs.get("other") is None
     for bit in range(8 * len(content)):
-        flipped = bytearray(content)
-        flipped[bit // 8] ^= 1 << bit % 8
-        entry.write_bytes(flipped)
+        damaged_entry = bytearray(content)
+        damaged_entry[bit // 8] ^= 1 << bit % 8
+        entry.write_bytes(damaged_entry)
         assert programs.get("key") is None
     entry.unlink()
     entry.mkdir()
@@ -98,20 +98,20 @@ def test_four_processes_sharing_a_cache_read_whole_programs(tmp_path: Path) -> N
 
     def write_and_read(value: bytes) -> set[bytes | None]:
         programs = Programs(tmp_path)
-        found = set()
+        actual = set()
         for _ in range(50):
             programs.put("key", value)
-            found.add(programs.get("key"))
-        return found
+            actual.add(programs.get("key"))
+        return actual
 
     with ThreadPoolExecutor(4) as pool:
         assert set.union(*pool.map(write_and_read, values)) <= set(values)
     assert [path.name for path in tmp_path.iterdir()] == ["key-program"]
 
 
-@pytest.mark.parametrize("exposed", [".", "meanfield", "meanfield/compiled"])
+@pytest.mark.parametrize("unsafe_folder", [".", "meanfield", "meanfield/compiled"])
 def test_a_folder_that_others_can_write_to_holds_no_programs(
-    exposed: str,
+    unsafe_folder: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
@@ -119,13 +119,15 @@ def test_a_folder_that_others_can_write_to_holds_no_programs(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv(SWITCH, "true")
     assert cache_folder() == tmp_path / "meanfield" / "compiled"
-    (tmp_path / exposed).chmod(0o1777 if exposed != "." else 0o777)
-    refused = exposed != "meanfield"  # there all may write, and remove but their own
-    assert (cache_folder() is None) == refused
-    assert cache_folder() is None or not refused
-    said = capsys.readouterr().err
-    assert said.count("\n") == refused
-    assert not refused or f"`{(tmp_path / exposed)}`" in said
+    (tmp_path / unsafe_folder).chmod(0o1777 if unsafe_folder != "." else 0o777)
+    is_rejected = (
+        unsafe_folder != "meanfield"
+    )  # there all may write, and remove but their own
+    assert (cache_folder() is None) == is_rejected
+    assert cache_folder() is None or not is_rejected
+    stderr = capsys.readouterr().err
+    assert stderr.count("\n") == is_rejected
+    assert not is_rejected or f"`{(tmp_path / unsafe_folder)}`" in stderr
 
 
 def test_a_folder_of_another_user_holds_no_programs(
@@ -166,8 +168,8 @@ def test_least_recently_read_programs_are_evicted(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*-cache"))) == 10
     (tmp_path / ".looked-at").unlink()
     prune(tmp_path, 500)
-    kept = {f"jit_f-{age}-cache" for age in range(4)}
-    assert {path.name for path in tmp_path.glob("*-cache")} == kept
+    entries = {f"jit_f-{age}-cache" for age in range(4)}
+    assert {path.name for path in tmp_path.glob("*-cache")} == entries
     assert (tmp_path / "notes.txt").exists()
     (tmp_path / "jit_f-0-cache").write_bytes(b"x" * 5000)
     prune(tmp_path, 500)  # it has just looked

@@ -63,13 +63,13 @@ USAGE = {
 }
 
 
-def assert_one_line(done: CommandResult, code: int, words: list[str]) -> None:
-    assert done.code == code, done.err
-    assert done.out == ""
-    assert done.err.startswith("meanfield: ")
-    assert done.err.count("\n") == 1
-    assert "Traceback" not in done.err
-    assert [word for word in words if word not in done.err] == [], done.err
+def assert_one_line(result: CommandResult, code: int, words: list[str]) -> None:
+    assert result.code == code, result.err
+    assert result.out == ""
+    assert result.err.startswith("meanfield: ")
+    assert result.err.count("\n") == 1
+    assert "Traceback" not in result.err
+    assert [word for word in words if word not in result.err] == [], result.err
 
 
 @pytest.mark.parametrize("name", list(USAGE))
@@ -118,17 +118,17 @@ def test_an_occupied_folder_exits_with_2_and_is_kept(
 ) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("all of it")
-    done = cli("simulate", "--n", "4", "--out", "mine")
-    assert_one_line(done, 2, ["mine"])
+    result = cli("simulate", "--n", "4", "--out", "mine")
+    assert_one_line(result, 2, ["mine"])
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "all of it"
 
 
 def test_a_failed_flow_exits_with_5_after_its_report(cli: Command) -> None:
     spec = ("--measure", "gaussian", "--A", "-1", "--max-steps", "3", "--out", "run")
-    done = cli("simulate", *spec, "--json")
-    assert done.code == 5
-    assert json.loads(done.out)["ending"] == "max-steps"
-    assert "`max-steps`" in done.err
+    result = cli("simulate", *spec, "--json")
+    assert result.code == 5
+    assert json.loads(result.out)["ending"] == "max-steps"
+    assert "`max-steps`" in result.err
     assert json.loads(cli("show", "run", "--json").out)["ending"] == "max-steps"
 
 
@@ -152,9 +152,9 @@ def test_a_damaged_store_exits_with_7(cli: Command, tmp_path: Path) -> None:
 
 
 def test_debug_shows_the_traceback(cli: Command) -> None:
-    done = cli("simulate", "--attention", "sofmax", "--debug")
-    assert done.code == 2
-    assert "Traceback" in done.err
+    result = cli("simulate", "--attention", "sofmax", "--debug")
+    assert result.code == 2
+    assert "Traceback" in result.err
 
 
 def test_a_path_without_a_file_name_is_rejected(cli: Command) -> None:
@@ -166,6 +166,6 @@ def test_a_path_without_a_file_name_is_rejected(cli: Command) -> None:
             ("plot", "run", "--panel", "all", "--out"),
             ("verify", "thm-3.1", "--html"),
         ):
-            done = cli(*words, place)
-            assert done.code == 2
-            assert "names a folder" in done.err
+            result = cli(*words, place)
+            assert result.code == 2
+            assert "names a folder" in result.err

@@ -37,8 +37,8 @@ def describe(target: str) -> tuple[list[str], dict[str, str]]:
     module, _, name = target.partition(":")
     function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
     body, _, arguments = (inspect.getdoc(function) or "").partition("Args:\n")
-    own = arguments.split("\n\n")[0]
-    entries = {name: flat(said) for name, said in ENTRY.findall(own)}
+    text = arguments.split("\n\n")[0]
+    entries = {name: flat(description) for name, description in ENTRY.findall(text)}
     return [flat(part) for part in body.split("\n\n") if part.strip()], entries
 
 
@@ -48,38 +48,38 @@ def test_help_contains_the_whole_docstring(
     cli: Command, monkeypatch: pytest.MonkeyPatch, name: str, width: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
-    done = cli(*name.split(), "--help")
-    shown = flat(done.out)
+    result = cli(*name.split(), "--help")
+    output = flat(result.out)
     paragraphs, arguments = describe(FUNCTIONS[name])
-    hidden = {
+    hidden_names = {
         "options",
         "parallelism",
         *([] if name != "compare" else ["measure"]),
     }  # it is refused
-    said = [*paragraphs, *(v for k, v in arguments.items() if k not in hidden)]
-    assert done.code == 0
-    assert said
-    assert [text for text in said if text not in shown] == []
-    assert "[default: False]" not in shown
-    assert max(map(len, done.out.splitlines())) <= int(width)
+    texts = [*paragraphs, *(v for k, v in arguments.items() if k not in hidden_names)]
+    assert result.code == 0
+    assert texts
+    assert [text for text in texts if text not in output] == []
+    assert "[default: False]" not in output
+    assert max(map(len, result.out.splitlines())) <= int(width)
 
 
 def test_every_argument_of_every_command_is_described() -> None:
     for target in FUNCTIONS.values():
         module, _, name = target.partition(":")
         function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
-        given = set(inspect.signature(inspect.unwrap(function)).parameters)
-        assert given == set(describe(target)[1]), target
+        parameters = set(inspect.signature(inspect.unwrap(function)).parameters)
+        assert parameters == set(describe(target)[1]), target
 
 
 def test_help_describes_every_key(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    shown = flat(cli("simulate", "--help").out)
+    output = flat(cli("simulate", "--help").out)
     fields = RunSpec.model_fields.items()
     keys = {k: f for k, f in fields if k not in ("source", "layers", "terms")}
-    unsaid = [k for k, f in keys.items() if flat(f.description or "?") not in shown]
+    unsaid = [k for k, f in keys.items() if flat(f.description or "?") not in output]
     assert unsaid == []
 
 
@@ -90,16 +90,20 @@ def test_help_text_is_wrapped_only_by_the_terminal(
     lines = [flat(line) for line in cli("plot", "--help").out.splitlines()]
     paragraphs, arguments = describe(FUNCTIONS["plot"])
     prose = [text for text in paragraphs if not text.startswith("For example:")]
-    told = [text for name, text in arguments.items() if name != "options"]
-    said = [*prose, *told]
-    assert [text for text in said if not any(text in line for line in lines)] == []
+    descriptions = [text for name, text in arguments.items() if name != "options"]
+    texts = [*prose, *descriptions]
+    assert [text for text in texts if not any(text in line for line in lines)] == []
 
 
 def test_the_overview_has_the_first_line_of_each_command(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
-    shown = flat(cli("--help").out)
+    output = flat(cli("--help").out)
     firsts = {name: describe(target)[0][0] for name, target in FUNCTIONS.items()}
-    absent = [n for n, said in firsts.items() if " " not in n and said not in shown]
+    absent = [
+        n
+        for n, first_line in firsts.items()
+        if " " not in n and first_line not in output
+    ]
     assert absent == []

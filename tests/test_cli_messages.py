@@ -35,9 +35,9 @@ def test_formulas_are_shown_in_letters(text: str) -> None:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_lists_contain_no_tex(cli: Command, kind: str) -> None:
-    done = cli("list", kind)
-    assert done.code == 0
-    assert not {"$", "\\"} & set(done.out)
+    result = cli("list", kind)
+    assert result.code == 0
+    assert not {"$", "\\"} & set(result.out)
 
 
 def test_list_names_every_mask(cli: Command) -> None:
@@ -59,35 +59,35 @@ def test_exp_reports_a_velocity_without_average(cli: Command, scale: float) -> N
     cov = json.dumps((scale * S).tolist())
     gaussian = ("--measure=gaussian", "--projected", "--attention=exp", f"--cov={cov}")
     scores = (f"--A={(0.8 * B).tolist()}", "--epsilon=0.8")
-    done = cli("simulate", *gaussian, *scores, "--max-steps=1", "--json")
-    report = json.loads(done.out)
-    assert done.code == 5
+    result = cli("simulate", *gaussian, *scores, "--max-steps=1", "--json")
+    report = json.loads(result.out)
+    assert result.code == 5
     assert report["ending"] in ("unconverged", "max-steps")
     clause = f"unless |Σ^½ A Σ^½| < 1, and here that is {norm:.3g}"
-    for text in (report["reason"], done.err):
+    for text in (report["reason"], result.err):
         assert (clause in text) == (norm > 1)
 
 
 def test_exp_does_not_report_its_own_law_with_a_context(cli: Command) -> None:
     gaussian = ("--measure=gaussian", "--projected", "--attention=exp", "--cov=4")
     context = ("--context=gaussian", "--context-cov=0.01", "--max-steps=1", "--json")
-    done = cli("simulate", *gaussian, *context)
-    assert done.code == 5
-    assert "no finite average" not in done.err
+    result = cli("simulate", *gaussian, *context)
+    assert result.code == 5
+    assert "no finite average" not in result.err
 
 
 @pytest.mark.slow
 def test_exp_on_a_grid_reports_a_velocity_without_average(cli: Command) -> None:
     grid = ("--measure=grid", "--attention=exp", "--cells=40", "--max-steps=20")
-    done = cli("simulate", *grid, "--frames=2", "--json")
-    assert json.loads(done.out)["ending"] == "max-steps"
-    assert "here that is 1: lower `cov`, or raise `epsilon`" in done.err
+    result = cli("simulate", *grid, "--frames=2", "--json")
+    assert json.loads(result.out)["ending"] == "max-steps"
+    assert "here that is 1: lower `cov`, or raise `epsilon`" in result.err
 
 
 def test_draws_of_a_density_that_are_all_the_same_are_rejected(cli: Command) -> None:
-    done = cli("simulate", "--measure=grid", "--cells=40", "--draws=3")
-    assert done.code == 2
-    assert "All 3 `draws` are the same density" in done.err
+    result = cli("simulate", "--measure=grid", "--cells=40", "--draws=3")
+    assert result.code == 2
+    assert "All 3 `draws` are the same density" in result.err
 
 
 @pytest.mark.slow_cases("points")
@@ -111,29 +111,29 @@ def test_the_report_has_the_mean_and_the_error_of_coarse_steps(
 ) -> None:
     (tmp_path / "x.csv").write_text("1,2\n3,6\n")
     run = ("--init", "@x.csv", "--V", "0", "--rtol", "1e-3", "--t", "0.1")
-    done = cli("simulate", *run, "--frames", "2", "--out", "run")
-    assert "mean        2, 4\n" in done.out
-    assert "each to 0.001; the flow may amplify this error" in done.out
-    assert "compare with --rtol 0.0001" in done.out
-    shown = cli("show", "run").out
-    assert "plugins" not in shown
-    (line,) = [line for line in shown.splitlines() if line.startswith("files")]
+    result = cli("simulate", *run, "--frames", "2", "--out", "run")
+    assert "mean        2, 4\n" in result.out
+    assert "each to 0.001; the flow may amplify this error" in result.out
+    assert "compare with --rtol 0.0001" in result.out
+    output = cli("show", "run").out
+    assert "plugins" not in output
+    (line,) = [line for line in output.splitlines() if line.startswith("files")]
     assert "x.csv (" in line
 
 
 def test_the_energy_suggested_for_a_run_exists(cli: Command) -> None:
-    done = cli("simulate", "--observe", "enrgy", "--n", "3", "--t", "0.1")
-    assert done.code == 2
-    assert "did you mean `energy`?" in done.err
+    result = cli("simulate", "--observe", "enrgy", "--n", "3", "--t", "0.1")
+    assert result.code == 2
+    assert "did you mean `energy`?" in result.err
 
 
 def test_tokens_of_the_preset_collapse_to_the_origin(cli: Command) -> None:
-    found = json.loads(cli("simulate", "--preset", "collapse", "--json").out)
-    assert np.abs(found["mean"]).max() < 1e-6
-    assert np.trace(found["covariance"]) < 0.1
-    spectrum = np.linalg.eigvalsh(found["covariance"])[::-1]
-    np.testing.assert_allclose(found["eigenvalues"], spectrum, rtol=1e-12)
-    assert 1.9 < found["effective_rank"] <= 2
+    actual = json.loads(cli("simulate", "--preset", "collapse", "--json").out)
+    assert np.abs(actual["mean"]).max() < 1e-6
+    assert np.trace(actual["covariance"]) < 0.1
+    spectrum = np.linalg.eigvalsh(actual["covariance"])[::-1]
+    np.testing.assert_allclose(actual["eigenvalues"], spectrum, rtol=1e-12)
+    assert 1.9 < actual["effective_rank"] <= 2
 
 
 def test_a_family_with_blow_ups_is_not_reported_as_finished(
@@ -143,18 +143,18 @@ def test_a_family_with_blow_ups_is_not_reported_as_finished(
     A, V = "[[0.8,-0.5],[0.1,-0.6]]", "[[-0.6,0.2],[0.1,-0.9]]"
     keys = ("--starts", "grid:4", "--A", A, "--V", V, "--t", "3", "--frames", "2")
     run = tmp_path / "cone.zarr"
-    done = cli("simulate", "--measure", "gaussian", *keys, "--out", str(run))
+    result = cli("simulate", "--measure", "gaussian", *keys, "--out", str(run))
     starts = meanfield.open(run)["covariance"].isel(time=0).values
     blows = [_blows_up(start, json.loads(A), json.loads(V), 3.0) for start in starts]
     counts = f"blow-up × {sum(blows)}, finished × {len(blows) - sum(blows)}: "
     assert 0 < sum(blows) < len(blows)
-    assert f"\nending      {counts}" in done.out
-    assert "\nmean        first member (blow-up at t = " in done.out
+    assert f"\nending      {counts}" in result.out
+    assert "\nmean        first member (blow-up at t = " in result.out
     assert f"\nreason        {counts}" in cli("show", str(run)).out
-    shown = json.loads(cli("show", str(run), "--json").out)
-    assert shown["ending"] == "blow-up"
-    assert shown["endings"] == {"blow-up": sum(blows), "finished": blows.count(False)}
-    assert shown["t_star"] == shown["t_star_range"][0] < shown["t_star_range"][1] < 3
+    record = json.loads(cli("show", str(run), "--json").out)
+    assert record["ending"] == "blow-up"
+    assert record["endings"] == {"blow-up": sum(blows), "finished": blows.count(False)}
+    assert record["t_star"] == record["t_star_range"][0] < record["t_star_range"][1] < 3
 
 
 def _blows_up(start: np.ndarray, A: list, V: list, t: float) -> bool:
@@ -175,9 +175,9 @@ def _blows_up(start: np.ndarray, A: list, V: list, t: float) -> bool:
 
 
 def test_an_extra_argument_is_named(cli: Command) -> None:
-    done = cli("report", "one.zarr", "two.zarr")
-    assert done.code == 2
-    assert "Unexpected argument `two.zarr`." in done.err
+    result = cli("report", "one.zarr", "two.zarr")
+    assert result.code == 2
+    assert "Unexpected argument `two.zarr`." in result.err
 
 
 def test_comments_are_not_run_as_examples(cli: Command) -> None:
@@ -186,11 +186,11 @@ def test_comments_are_not_run_as_examples(cli: Command) -> None:
 
 def test_a_blow_up_with_few_frames_suggests_more(cli: Command) -> None:
     keys = ("--measure", "gaussian", "--A", "1", "--cov", "2", "--out")
-    done = cli("simulate", *keys, "few", "--t", "10")
-    assert "3 of 101 lie before t*" in done.out
-    assert "run it again with --t 0.255" in done.out
-    again = cli("simulate", *keys, "more", "--t", "0.255", "--json")
-    assert json.loads(again.out)["ending"] == "blow-up"
+    result = cli("simulate", *keys, "few", "--t", "10")
+    assert "3 of 101 lie before t*" in result.out
+    assert "run it again with --t 0.255" in result.out
+    second = cli("simulate", *keys, "more", "--t", "0.255", "--json")
+    assert json.loads(second.out)["ending"] == "blow-up"
     assert runs.dataset(Path("more")).sizes["time"] > 90
 
 

@@ -68,7 +68,7 @@ def test_every_example_runs_as_typed(tmp_path: Path):
     (tmp_path / "home").mkdir()
     failures = []
     for line in [line for t in TARGETS for line in examples(docstring(t))]:
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", adapt_to_machine(line)],
             cwd=tmp_path,
             env=environment,
@@ -76,8 +76,8 @@ def test_every_example_runs_as_typed(tmp_path: Path):
             text=True,
             check=False,
         )
-        if done.returncode != 0 or "Traceback" in done.stderr:
-            failures.append((line, done.returncode, done.stderr[-300:]))
+        if result.returncode != 0 or "Traceback" in result.stderr:
+            failures.append((line, result.returncode, result.stderr[-300:]))
     assert not failures
 
 
@@ -85,11 +85,11 @@ def test_the_overview_has_examples_and_a_line_for_each_command(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    shown = cli("--help").out
-    assert len(re.findall("^│ [a-z]", shown, re.M)) == len(COMMANDS)
-    assert all(line in shown for line in examples(HELP))
-    assert shown.index("For example:") < shown.index("│ simulate")
-    assert "│              " not in shown
+    output = cli("--help").out
+    assert len(re.findall("^│ [a-z]", output, re.M)) == len(COMMANDS)
+    assert all(line in output for line in examples(HELP))
+    assert output.index("For example:") < output.index("│ simulate")
+    assert "│              " not in output
 
 
 def test_help_lists_common_options_first(cli: Command, monkeypatch: pytest.MonkeyPatch):
@@ -103,13 +103,13 @@ def complete(script: str, *words: str) -> set[str]:
     """What bash offers for the last of some words."""
     line = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
     call = f'{line}; _meanfield; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", f"{script}\n{call}"],
         capture_output=True,
         text=True,
         check=True,
     )
-    return set(done.stdout.split())
+    return set(result.stdout.split())
 
 
 def test_bash_completes_commands_options_and_names(cli: Command):
@@ -131,14 +131,14 @@ def test_bash_completes_commands_options_and_names(cli: Command):
         (("plot", "--panel"), set(panels)),
         (("list",), set(KINDS)),
     ],
-    ids=lambda given: " ".join(given) if isinstance(given, tuple) else "names",
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else "names",
 )
 def test_completion_offers_values_of_options(
     cli: Command, words: tuple[str, ...], names: set[str]
 ):
     """As the scripts of the shells ask for them, when the Tab key is pressed."""
-    shown = cli("__complete", *words, "").out.partition("\x1fbegin\n")[2]
-    assert set(shown.split()) == names
+    output = cli("__complete", *words, "").out.partition("\x1fbegin\n")[2]
+    assert set(output.split()) == names
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -152,10 +152,10 @@ def test_completion_is_installed_where_the_shell_finds_it(
     cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
-    done = cli("completion", "bash", "--install")
+    result = cli("completion", "bash", "--install")
     file = tmp_path / ".local/share/bash-completion/completions/meanfield"
     assert str(file) in (tmp_path / ".bashrc").read_text()
-    assert str(file) in done.err
+    assert str(file) in result.err
     assert cli("completion", "bash").out == file.read_text()
     assert cli("completion", "bash", "--install").code == 0  # what is there already
 
@@ -167,9 +167,9 @@ def test_an_existing_completion_file_is_kept(
     file = tmp_path / ".zsh/completions/_cyclopts_meanfield"
     file.parent.mkdir(parents=True)
     file.write_text("mine")
-    done = cli("completion", "zsh", "--install")
-    assert (done.code, file.read_text()) == (2, "mine")
-    assert f"`{file}` exists: add --force" in done.err
+    result = cli("completion", "zsh", "--install")
+    assert (result.code, file.read_text()) == (2, "mine")
+    assert f"`{file}` exists: add --force" in result.err
     assert not (tmp_path / ".zshrc").exists()
     assert cli("completion", "zsh", "--install", "--force").code == 0
     assert file.read_text() != "mine"
@@ -183,17 +183,17 @@ def test_presets_are_listed_one_per_line(cli: Command):
 
 
 def test_init_writes_a_runnable_spec(cli: Command, tmp_path: Path):
-    done = cli("init", "first.toml")
+    result = cli("init", "first.toml")
     text = (tmp_path / "first.toml").read_text()
-    assert (done.code, tomllib.loads(text)) == (0, {})
-    assert "meanfield simulate first.toml" in done.err
+    assert (result.code, tomllib.loads(text)) == (0, {})
+    assert "meanfield simulate first.toml" in result.err
 
 
 def test_init_keeps_an_existing_file_unless_forced(cli: Command, tmp_path: Path):
     (tmp_path / "run.toml").write_text("t = 1.0\n")
-    done = cli("init")
-    assert done.code == 2
-    assert "`run.toml` exists: add --force" in done.err
+    result = cli("init")
+    assert result.code == 2
+    assert "`run.toml` exists: add --force" in result.err
     assert (tmp_path / "run.toml").read_text() == "t = 1.0\n"
     assert cli("init", "--force").code == 0
     assert "#t = 10.0" in (tmp_path / "run.toml").read_text()
@@ -201,9 +201,9 @@ def test_init_keeps_an_existing_file_unless_forced(cli: Command, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", list(templates()))
 def test_init_names_a_plugin_after_its_file(cli: Command, tmp_path: Path, kind: str):
-    done = cli("init", "--kind", kind, "mine.py")
+    result = cli("init", "--kind", kind, "mine.py")
     text = (tmp_path / "mine.py").read_text()
-    assert done.code == 0
+    assert result.code == 0
     assert "--plugin mine.py" in text
     assert text.replace("mine.py", "THIS_FILE.py") == templates()[kind].read_text()
     assert cli("init", "--kind", kind).err.count("must be a .py file") == 1
@@ -253,7 +253,7 @@ def test_errors_suggest_the_next_command(cli: Command, tmp_path: Path, line: str
     files = {"first.toml": "t = 1.0", "broken.toml": "t == 1", "first.py": "1 / 0"}
     for name, text in {**files, "first.npy": "no array"}.items():
         (tmp_path / name).write_text(text)
-    done = cli(*line.split())
-    assert done.code in (2, 3, 7)
-    assert done.err.count("\n") == 1
-    assert ADVICE[line] in done.err
+    result = cli(*line.split())
+    assert result.code in (2, 3, 7)
+    assert result.err.count("\n") == 1
+    assert ADVICE[line] in result.err

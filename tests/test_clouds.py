@@ -62,8 +62,8 @@ def test_a_batched_cloud_matches_the_cloud_alone(name: str, steps: str) -> None:
     stack = stack_trees([Points.uniform(cloud) for cloud in x])
     assert motion_of(stack).batch_size(stack) >= len(x)
     block = ensemble(attention, stack, TS, stepping=stepping)
-    again = ensemble(attention, stack, TS, stepping=stepping)
-    assert np.array_equal(block.coordinates, again.coordinates)
+    second = ensemble(attention, stack, TS, stepping=stepping)
+    assert np.array_equal(block.coordinates, second.coordinates)
     for i, cloud in enumerate(x):
         alone = flow(attention, Points.uniform(cloud), TS, stepping=stepping)
         gap = np.max(np.abs(block.coordinates[i] - alone.coordinates))
@@ -78,13 +78,13 @@ def test_batched_clouds_follow_their_equation(rng: np.random.Generator) -> None:
     w = np.full(12, 1 / 12)
     stack = stack_trees([Points.uniform(cloud) for cloud in x])
     law = attentions["softmax"](p.Q, p.K, p.V, epsilon=p.epsilon)
-    found = ensemble(law, stack, TS, stepping=adaptive(rtol=1e-9))
+    actual = ensemble(law, stack, TS, stepping=adaptive(rtol=1e-9))
 
     def rate(_: float, flat: np.ndarray) -> np.ndarray:
         y = flat.reshape(12, 2)
         return velocity("softmax", p, y, y, w).ravel()
 
-    for cloud, last in zip(x, found.last, strict=True):
+    for cloud, last in zip(x, actual.last, strict=True):
         exact = solve_ivp(rate, (0, 1), cloud.ravel(), rtol=1e-11, atol=1e-12).y[:, -1]
         assert np.max(np.abs(last.ravel() - exact)) < 1e-7 * np.max(np.abs(exact))
 
@@ -157,9 +157,9 @@ def test_draws_match_the_flows_of_their_members(tmp_path: Path) -> None:
     data = runs.dataset(tmp_path / "run")
     for i, member in enumerate(Setup(spec).members()):
         alone = flow(member.dynamics, member.measure, data["time"].values)
-        stored = data["x"].values[i]
-        gap = np.max(np.abs(stored - alone.coordinates))
-        assert gap < 1e-8 * np.max(np.abs(stored))  # segments begin new steps
+        states = data["x"].values[i]
+        gap = np.max(np.abs(states - alone.coordinates))
+        assert gap < 1e-8 * np.max(np.abs(states))  # segments begin new steps
 
 
 @pytest.mark.slow
@@ -171,8 +171,8 @@ def test_sweeps_of_small_clouds_batch_their_cells(tmp_path: Path) -> None:
     assert plan_chunks(SweepCells(large, axes), None) == (1, 1)
     for chunk in (None, 1):
         runs.sweep(spec, axes, out=tmp_path / str(chunk), chunk=chunk)
-    several, one = (runs.sweep_dataset(tmp_path / str(c)) for c in (None, 1))
-    np.testing.assert_allclose(several["trace"], one["trace"], rtol=1e-12)
+    several, single = (runs.sweep_dataset(tmp_path / str(c)) for c in (None, 1))
+    np.testing.assert_allclose(several["trace"], single["trace"], rtol=1e-12)
     assert len(set(several["trace"].values)) == 12
 
 
@@ -194,11 +194,11 @@ def test_batched_heads_sum_dense_velocities(
     sees = np.tril(np.ones((10, 10), bool))
     ways = [c.points(Blocked()), c.points(Blocked(4))]  # side by side, one by one
     exact = np.zeros_like(c.x)
-    for each in cases:
+    for names in cases:
         if mask is None:
-            exact += velocity("softmax", each.p, c.x, c.x, c.w)
+            exact += velocity("softmax", names.p, c.x, c.x, c.w)
         else:
-            exact += masked_velocity("softmax", each.p, c.x, c.w, sees)
+            exact += masked_velocity("softmax", names.p, c.x, c.w, sees)
     law = heads if mask is None else Prefix(heads)
     for mu in ways:
         gap = np.max(np.abs(velocities(law, mu) - exact))
@@ -234,6 +234,6 @@ def test_batched_sinkhorn_heads_match_single_ones(
 def _loops(dynamics: AbstractDynamics, mu: Points) -> int:
     """The number of loops over heads in a program: scans of as many turns as heads."""
     arrays, rest = eqx.partition((dynamics, mu), eqx.is_array)
-    of = lambda arrays: velocities(*eqx.combine(arrays, rest))
-    text = str(jax.make_jaxpr(of)(arrays))
+    compute = lambda arrays: velocities(*eqx.combine(arrays, rest))
+    text = str(jax.make_jaxpr(compute)(arrays))
     return text.count("length=4")

@@ -24,8 +24,8 @@ def diameter(x: np.ndarray) -> float:
 
 def test_layers_without_skip_are_products_with_softmax() -> None:
     """The first four: then diameters are rounding of the mean."""
-    found = without_skip("softmax", DRAWS).diameters
-    for Q, K, x, diameters in zip(*DRAWS, found, strict=True):
+    actual = without_skip("softmax", DRAWS).diameters
+    for Q, K, x, diameters in zip(*DRAWS, actual, strict=True):
         for D in diameters[:4]:
             assert abs(D - diameter(x)) <= 1e-11 * D + 1e-15
             x = -softmax((x @ Q.T) @ (x @ K.T).T, axis=1) @ x
@@ -57,5 +57,5 @@ def test_bounds_are_reached_by_two_tokens_on_a_line() -> None:
     assert_close(most(LAYERS)[:7], np.array(shares), ulps=1e4)
     times = np.arange(4.0)
     cube = lambda t, D: -START * D**3
-    solved = solve_ivp(cube, (0, 3), [1.0], t_eval=times, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(least(times), solved.y[0], rtol=1e-8)
+    solution = solve_ivp(cube, (0, 3), [1.0], t_eval=times, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(least(times), solution.y[0], rtol=1e-8)

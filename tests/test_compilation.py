@@ -8,15 +8,15 @@ from meanfield.flows import compile_function
 
 
 def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPatch):
-    returned: list[None] = []
-    counted = lambda: returned.append(None)
-    monkeypatch.setattr("meanfield.flows._compilation.return_memory", counted)
+    calls: list[None] = []
+    count_call = lambda: calls.append(None)
+    monkeypatch.setattr("meanfield.flows._compilation.return_memory", count_call)
     double = compile_function(lambda x: 2 * x)
     for n in (2, 2, 3):
         assert double(jnp.ones(n)).tolist() == [2.0] * n
-    assert (double.programs, len(returned)) == (2, 2)
+    assert (double.programs, len(calls)) == (2, 2)
     jax.jit(double)(jnp.ones(4))  # part of a program that others compile
-    assert len(returned) == 2
+    assert len(calls) == 2
 
 
 def test_programs_are_known_by_shapes_until_they_are_dropped():

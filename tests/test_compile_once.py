@@ -151,8 +151,8 @@ def velocities(moves: AbstractDynamics) -> jax.Array:
 def test_calls_inside_a_program_are_traced_into_it() -> None:
     """Its body is traced each time, for it may note what it comes upon."""
     calls: list[None] = []
-    noted = compile_once(lambda x: (calls.append(None), 2 * x)[1])
-    assert jax.jit(lambda x: noted(x) + noted(x))(1.0) == 4.0
+    compiled_fn = compile_once(lambda x: (calls.append(None), 2 * x)[1])
+    assert jax.jit(lambda x: compiled_fn(x) + compiled_fn(x))(1.0) == 4.0
     assert len(calls) == 2
-    assert [float(noted(jnp.asarray(3.0))) for _ in range(2)] == [6.0, 6.0]
+    assert [float(compiled_fn(jnp.asarray(3.0))) for _ in range(2)] == [6.0, 6.0]
     assert len(calls) == 3

@@ -102,9 +102,11 @@ def test_a_context_that_is_the_measure_is_self_attention(
 ):
     c: Case = case(rng)
     attention, mu = c.attention(name), c.points()
-    own = velocities(attention, mu, c.queries())
+    self_velocities = velocities(attention, mu, c.queries())
     assert_close(
-        cross_velocities(attention, mu, mu, c.queries()), own, ulps=ulps(name, 450)
+        cross_velocities(attention, mu, mu, c.queries()),
+        self_velocities,
+        ulps=ulps(name, 450),
     )
 
 
@@ -149,9 +151,12 @@ def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator)
     value, h = jax.jit(total), 1e-5
     for side in (0, 1):
         way = rng.normal(size=at[side].shape)
-        moved = [[*at] for _ in range(2)]
-        moved[0][side], moved[1][side] = at[side] + h * way, at[side] - h * way
-        difference = (value(*moved[0]) - value(*moved[1])) / (2 * h)
+        shifted_points = [[*at] for _ in range(2)]
+        shifted_points[0][side], shifted_points[1][side] = (
+            at[side] + h * way,
+            at[side] - h * way,
+        )
+        difference = (value(*shifted_points[0]) - value(*shifted_points[1])) / (2 * h)
         assert abs(jnp.sum(slopes[side] * way) - difference) <= 1e-7 * (
             1 + abs(difference)
         )
@@ -159,13 +164,16 @@ def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator)
 
 def causal_velocities(s: Sides, name: str, p: Parameters) -> np.ndarray:
     """Each query under the measures restricted to what it may see, pair by pair."""
-    own, other = np.linspace(0.1, 1, len(s.x)), np.linspace(0, 1, len(s.y))
+    query_positions, key_positions = (
+        np.linspace(0.1, 1, len(s.x)),
+        np.linspace(0, 1, len(s.y)),
+    )
     rows = []
-    for x, at in zip(s.x, own, strict=True):
-        mine, keys = own <= at, other <= at
+    for x, at in zip(s.x, query_positions, strict=True):
+        mine, keys = query_positions <= at, key_positions <= at
         u = s.u[mine] / np.sum(s.u[mine])
-        seen = Sides(s.x[mine], u, s.y[keys], s.w[keys] / np.sum(s.w[keys]))
-        rows.append(velocity_across(name, p, x[None], seen)[0])
+        visible = Sides(s.x[mine], u, s.y[keys], s.w[keys] / np.sum(s.w[keys]))
+        rows.append(velocity_across(name, p, x[None], visible)[0])
     return np.array(rows)
 
 
@@ -186,13 +194,13 @@ def test_masked_scores_are_masked_measures(rng: np.random.Generator):
     s, p = sides(rng), parameters(rng, 3)
     soft = make_attention("softmax", p)
     scores = Attention(Masked(soft.score, causal), soft.coupling, soft.value)
-    both = [
+    velocities_of_both = [
         cross_velocities(
             law, points_of_keys(s), points_of_queries(s), points_of_queries(s).tokens
         )
         for law in (scores, Prefix(soft))
     ]
-    assert_close(*both, ulps=300)
+    assert_close(*velocities_of_both, ulps=300)
 
 
 def test_a_mask_around_a_context_is_rejected(rng: np.random.Generator):
@@ -217,10 +225,10 @@ def test_heads_layers_and_terms_add_up(name: str, rng: np.random.Generator):
     )
     layer = Sum(make_attention(name, ps[0]), layers)
     mu, alone = points_of_queries(s), Sides(s.x, s.u, s.x, s.u)
-    own = velocity_across(name, ps[0], s.x, alone)
+    reference = velocity_across(name, ps[0], s.x, alone)
     velocity = eqx.filter_jit(lambda t: layer.field(t, mu)(mu.tokens))
     for t, pair in ((0.5, ps[:2]), (1.5, ps[2:])):
-        expected = own + sum(velocity_across(name, p, s.x, s) for p in pair)
+        expected = reference + sum(velocity_across(name, p, s.x, s) for p in pair)
         v = velocity(jnp.asarray(t))
         assert_close(v, expected, ulps=3 * ulps(name, 1000), scale=1.0)
 
@@ -230,8 +238,8 @@ def test_masked_heads_are_as_converged_as_the_worst(rng: np.random.Generator):
     """Heads of plans, prefix by prefix."""
     s, eye = sides(rng, 4, 5, 2), np.eye(2)
     score = [Dot(*rng.normal(size=(2, 2, 2)), epsilon=e) for e in (1.0, 0.1)]
-    few = Sinkhorn(max_iterations=2)
-    heads = [Prefix(Attention(one, few, eye)) for one in score]
+    loose = Sinkhorn(max_iterations=2)
+    heads = [Prefix(Attention(single_score, loose, eye)) for single_score in score]
     mu = points_of_queries(s)
     residual = eqx.filter_jit(lambda law: law.field(0.0, mu).convergence.residual)
     parts = [float(residual(head)) for head in heads]
@@ -243,9 +251,11 @@ def test_terms_without_attention_commute_with_a_context(
 ):
     s, p = sides(rng), parameters(rng, 3)
     mu, attention = points_of_queries(s), make_attention("softmax", p)
-    for own in (Drift(p.Q), Perceptron(p.Q, p.K, bias=np.ones(3))):
-        inside = Cross(Sum(attention, own), points_of_keys(s)).field(0.0, mu)(mu.tokens)
-        outside = Sum(Cross(attention, points_of_keys(s)), own).field(0.0, mu)(
+    for term in (Drift(p.Q), Perceptron(p.Q, p.K, bias=np.ones(3))):
+        inside = Cross(Sum(attention, term), points_of_keys(s)).field(0.0, mu)(
+            mu.tokens
+        )
+        outside = Sum(Cross(attention, points_of_keys(s)), term).field(0.0, mu)(
             mu.tokens
         )
         assert_close(inside, outside, scale=1.0)
@@ -287,8 +297,10 @@ BOUNDED: dict[str, bool] = {name: name != "exp" for name in unordered}
 @every_variant
 def test_growth_under_cross_attention_is_linear_except_exp(name: str):
     """Velocities far out, over the distance: bounded where that is claimed."""
-    one, mu = np.eye(1), Points.uniform(np.ones((1, 1)))
-    cross = Cross(attentions[name](one, one, one), Points.uniform([[1.0], [2.0]]))
+    identity, mu = np.eye(1), Points.uniform(np.ones((1, 1)))
+    cross = Cross(
+        attentions[name](identity, identity, identity), Points.uniform([[1.0], [2.0]])
+    )
     assert bool(cross.is_linearly_bounded(0.0, mu)) == BOUNDED[name]
     far = Tokens(jnp.array([[20.0], [200.0]]))
     v = cross_velocities(cross.dynamics, Points.uniform([[1.0], [2.0]]), mu, far)
@@ -298,9 +310,11 @@ def test_growth_under_cross_attention_is_linear_except_exp(name: str):
 
 def test_exp_attention_to_one_key_blows_up_on_time():
     r"""$x' = e^x$ from 0: at $t = 1$."""
-    one, key = np.eye(1), Points.uniform(np.ones((1, 1)))
+    identity, key = np.eye(1), Points.uniform(np.ones((1, 1)))
     start = Points.uniform(np.zeros((1, 1)))
-    end = flow(Cross(attentions["exp"](one, one, one), key), start, [0.0, 2.0])
+    end = flow(
+        Cross(attentions["exp"](identity, identity, identity), key), start, [0.0, 2.0]
+    )
     assert end.status == Status.BLOW_UP
     assert abs(float(end.t_star) - 1) <= max(1e-3, 2 * float(end.t_star_error))
 

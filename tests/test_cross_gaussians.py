@@ -228,8 +228,10 @@ def test_heads_of_gaussians_add_up(rng: np.random.Generator):
         side.field(0.0, tokens)
     soft = [attentions["softmax"](p.Q, p.K, p.V) for p in ps]
     v = Cross(Heads(stack_trees(soft)), nu).field(0.0, tokens)(tokens.tokens)
-    both = [Cross(one, nu).field(0.0, tokens)(tokens.tokens) for one in soft]
-    assert_close(v, both[0] + both[1])
+    velocities_of_heads = [
+        Cross(head, nu).field(0.0, tokens)(tokens.tokens) for head in soft
+    ]
+    assert_close(v, velocities_of_heads[0] + velocities_of_heads[1])
 
 
 def test_a_gaussian_with_a_gaussian_context_moves_linearly(rng: np.random.Generator):
@@ -240,11 +242,13 @@ def test_a_gaussian_with_a_gaussian_context_moves_linearly(rng: np.random.Genera
     G = p.V @ np.asarray(nu.covariance) @ p.K.T @ p.Q / p.epsilon
     whole = np.zeros((3, 3))
     whole[:2, :2], whole[:2, 2] = G, p.V @ np.asarray(nu.mean)
-    moved = expm(0.8 * whole)
+    flow_matrix = expm(0.8 * whole)
     np.testing.assert_allclose(
-        end.mean, moved[:2, :2] @ np.asarray(mu.mean) + moved[:2, 2], rtol=1e-5
+        end.mean,
+        flow_matrix[:2, :2] @ np.asarray(mu.mean) + flow_matrix[:2, 2],
+        rtol=1e-5,
     )
-    Sigma = moved[:2, :2] @ np.asarray(mu.covariance) @ moved[:2, :2].T
+    Sigma = flow_matrix[:2, :2] @ np.asarray(mu.covariance) @ flow_matrix[:2, :2].T
     np.testing.assert_allclose(end.covariance, Sigma, rtol=1e-5)
 
 
@@ -261,8 +265,10 @@ def test_a_moving_context_interpolates_its_frames(rng: np.random.Generator):
         context = MovingContext.from_frames(ts, [frame(t) for t in ts])
         for t in ts:
             assert_close(context.measure_at(t).coordinates[1], frame(t).factor)
-        missed = [context.measure_at(t).coordinates[0] - frame(t).mean for t in BETWEEN]
-        errors.append(float(jnp.max(jnp.abs(jnp.stack(missed)))))
+        deviations = [
+            context.measure_at(t).coordinates[0] - frame(t).mean for t in BETWEEN
+        ]
+        errors.append(float(jnp.max(jnp.abs(jnp.stack(deviations)))))
         assert_close(context.measure_at(5.0).coordinates[0], frame(2.0).mean)
     assert errors[1] < errors[0] / 8
 
@@ -286,9 +292,9 @@ def test_queries_with_a_moving_context_follow_the_equation(
         sides = Sides(at, np.full(3, 1 / 3), keys(t), np.full(4, 1 / 4))
         return velocity_across(name, p, at, sides).ravel()
 
-    found = solve_ivp(rate, (0, 1), x.ravel(), rtol=1e-7, atol=1e-9)
+    actual = solve_ivp(rate, (0, 1), x.ravel(), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(
-        np.asarray(end.tokens.x).ravel(), found.y[:, -1], atol=3e-6
+        np.asarray(end.tokens.x).ravel(), actual.y[:, -1], atol=3e-6
     )
 
 

@@ -52,10 +52,10 @@ def even(x: np.ndarray) -> np.ndarray:
 
 def velocity_of(spec: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The states at the start, their weights, and their velocities."""
-    own = member(parse(spec))
-    mu = own.measure
+    setup = member(parse(spec))
+    mu = setup.measure
     assert isinstance(mu, Points)
-    v = own.dynamics.field(0.0, mu)(mu.tokens)
+    v = setup.dynamics.field(0.0, mu)(mu.tokens)
     return np.asarray(mu.tokens.x), np.asarray(mu.weights), np.asarray(v)
 
 
@@ -84,15 +84,17 @@ def test_a_context_is_read_once_for_all_draws(
     """And for all terms that look at it; each draw has matrices of its own."""
     paths, read = [], Frames.__init__
     monkeypatch.setattr(
-        Frames, "__init__", lambda own, path: (paths.append(path), read(own, path))[1]
+        Frames,
+        "__init__",
+        lambda frames, path: (paths.append(path), read(frames, path))[1],
     )
     look = {"context": f"{encoder}:moving", "A": "normal"}
     spec = parse({**TIMES, "n": 3, "draws": 3, **look, "terms": [look]})
-    made = Setup(spec).members()
+    setups = Setup(spec).members()
     assert len(paths) == 1
-    mu = made[0].measure
+    mu = setups[0].measure
     assert isinstance(mu, Points)
-    first, second, _ = (m.dynamics.field(0.0, mu)(mu.tokens) for m in made)
+    first, second, _ = (m.dynamics.field(0.0, mu)(mu.tokens) for m in setups)
     assert not np.allclose(first, second)
 
 
@@ -108,17 +110,17 @@ def test_a_layer_of_a_decoder_adds_self_and_cross_attention(tokens: Path):
         rows, V = slice(head, head + 1), np.diag(EYE[head])
         p = Parameters(q[rows], k[rows], V)
         for i in range(3):  # sees the keys up to its share of the sequence
-            seen = y[: 2 * (i + 1)]
-            sides = Sides(x, u, seen, even(seen))
+            visible = y[: 2 * (i + 1)]
+            sides = Sides(x, u, visible, even(visible))
             expected[i] += velocity_across("softmax", p, x[i : i + 1], sides)[0]
     assert_close(v, expected, ulps=1000, scale=1.0)
 
 
 def test_layers_share_one_context(tokens: Path):
     layers: list[dict] = [{"t": 0.0, "A": -1.0}, {"t": 0.1, "A": 1.0}]
-    own = member(parse({"n": 3, "context": f"@{tokens}", "layers": layers}))
-    assert isinstance(own.dynamics, Cross)
-    assert isinstance(own.dynamics.context, StaticContext)  # and no layer has another
+    setup = member(parse({"n": 3, "context": f"@{tokens}", "layers": layers}))
+    assert isinstance(setup.dynamics, Cross)
+    assert isinstance(setup.dynamics.context, StaticContext)  # and no layer has another
     for law in ({"context": f"@{tokens}"}, {"context": "gaussian", "context_mean": 1}):
         layers[1]["context"] = f"@{tokens}" if "context_mean" in law else "gaussian"
         with pytest.raises(InvalidInputError, match="must have the same `context`"):
@@ -220,13 +222,13 @@ def test_context_mean_is_a_vector_for_any_heads(heads: int):
     """And fixes the dimension."""
     of_heads = {"heads": heads, "A": [1.0] * heads, "V": [1.0] * heads}
     law = {"context": "gaussian", "context_mean": [1.0, -2.0]}
-    own = member(parse({"measure": "gaussian", **of_heads, **law}))
-    assert isinstance(own.dynamics, Cross)
-    assert isinstance(own.dynamics.context, StaticContext)
-    context = own.dynamics.context.measure
-    assert isinstance(own.measure, Gaussian)
+    setup = member(parse({"measure": "gaussian", **of_heads, **law}))
+    assert isinstance(setup.dynamics, Cross)
+    assert isinstance(setup.dynamics.context, StaticContext)
+    context = setup.dynamics.context.measure
+    assert isinstance(setup.measure, Gaussian)
     assert isinstance(context, Gaussian)
-    assert own.measure.mean.shape == (2,)
+    assert setup.measure.mean.shape == (2,)
     np.testing.assert_array_equal(context.mean, [1.0, -2.0])
 
 
@@ -254,10 +256,10 @@ def test_context_files_are_resolved_from_the_spec(tmp_path: Path):
         "context": "enc.zarr:moving",
         "terms": [{"context": "@c.npy"}, {"context": "gaussian"}],
     }
-    found = resolve_paths(values, tmp_path)
-    assert found["context"] == f"{tmp_path}/enc.zarr:moving"
-    assert found["terms"][0]["context"] == f"@{tmp_path}/c.npy"
-    assert found["terms"][1]["context"] == "gaussian"
+    actual = resolve_paths(values, tmp_path)
+    assert actual["context"] == f"{tmp_path}/enc.zarr:moving"
+    assert actual["terms"][0]["context"] == f"@{tmp_path}/c.npy"
+    assert actual["terms"][1]["context"] == "gaussian"
 
 
 def test_a_sweep_varies_the_law_of_a_context(tmp_path: Path):
@@ -286,9 +288,9 @@ def test_a_density_with_a_gaussian_context_moves_linearly():
     r"""$x' = \Sigma_YAx + \alpha_Y$ for softmax: the moments of its cells."""
     spec = {"measure": "grid", "cells": 64, "A": -1.0, "t": 0.4, "context": "gaussian"}
     result = runs.execute(parse({**spec, "context_mean": 0.5, "frames": 2}))
-    moved = expm(0.4 * np.array([[-1.0, 0.5], [0.0, 0.0]]))
+    flow_matrix = expm(0.4 * np.array([[-1.0, 0.5], [0.0, 0.0]]))
     density = result.measures[0]
     assert isinstance(density, Grid)
     mean, covariance = density.mean, density.covariance
-    np.testing.assert_allclose(mean, moved[0, 1], rtol=1e-3)
-    np.testing.assert_allclose(covariance, moved[0, 0] ** 2, rtol=2e-3)
+    np.testing.assert_allclose(mean, flow_matrix[0, 1], rtol=1e-3)
+    np.testing.assert_allclose(covariance, flow_matrix[0, 0] ** 2, rtol=2e-3)

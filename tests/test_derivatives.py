@@ -102,10 +102,10 @@ def second_derivative_of_root(
         turn = lambda y, _: (step(root, y, C), None)
         return jnp.sum(C * jnp.sin(jax.lax.scan(turn, M, length=2)[0]))
 
-    made = lambda x, c, e: directional_second_derivatives(lambda M: loss(M, c))[mode](
-        x, e
-    )
-    return COMPILED.setdefault((name, mode), jax.jit(made))(x, c, e)
+    compute = lambda x, c, e: directional_second_derivatives(lambda M: loss(M, c))[
+        mode
+    ](x, e)
+    return COMPILED.setdefault((name, mode), jax.jit(compute))(x, c, e)
 
 
 @pytest.mark.parametrize("kind", list(SINGULAR_VALUES))
@@ -130,8 +130,8 @@ def test_roots_in_loops_have_second_derivatives(name: str, mode: str, kind: str)
     step, _, root = ROOTS[name]
     turn = lambda y: step(root, y, C)
     expected = second_difference(lambda y: np.sum(C * np.sin(turn(turn(y)))), M, e / 4)
-    found = second_derivative_of_root(name, mode, *map(jnp.asarray, (C, M, e / 4)))
-    assert abs(float(found) - expected) <= 1e-6 * max(1, abs(expected))
+    actual = second_derivative_of_root(name, mode, *map(jnp.asarray, (C, M, e / 4)))
+    assert abs(float(actual) - expected) <= 1e-6 * max(1, abs(expected))
 
 
 def test_energies_of_isotropic_gaussians_in_loops_have_second_derivatives():
@@ -202,5 +202,5 @@ def test_steps_of_tokens_have_second_derivatives(
     near, far = (slope(x + k * h * e) - slope(x - k * h * e) for k in (1, 2))
     expected = (8 * near - far) / (12 * h)
     for second in directional_second_derivatives(loss).values():
-        found = float(jax.jit(second)(jnp.asarray(x), jnp.asarray(e)))
-        assert abs(found - expected) <= 1e-8 * max(1, abs(expected))
+        actual = float(jax.jit(second)(jnp.asarray(x), jnp.asarray(e)))
+        assert abs(actual - expected) <= 1e-8 * max(1, abs(expected))

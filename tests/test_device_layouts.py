@@ -19,15 +19,15 @@ EIGHT = {
 
 def compute_on_eight_devices(*parts: str) -> dict[str, Any]:
     """What eight devices compute."""
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(SCRIPT), *parts],
         capture_output=True,
         text=True,
         env={**os.environ, **EIGHT},
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -81,18 +81,18 @@ def test_more_flows_match_one_device(part: str, slow_deviations: dict[str, Any])
 
 
 def test_a_blow_up_matches_one_device(deviations: dict[str, Any]):
-    found = deviations["blow_ups"]
-    assert found["status"] == ["blow-up", "blow-up"]
-    alone, shared = found["t_star"]
-    assert abs(alone - shared) < 1e-12 < min(found["bar"])
+    actual = deviations["blow_ups"]
+    assert actual["status"] == ["blow-up", "blow-up"]
+    alone, shared = actual["t_star"]
+    assert abs(alone - shared) < 1e-12 < min(actual["bar"])
 
 
 def test_each_device_holds_its_share_and_keys_travel(deviations: dict[str, Any]):
-    found = deviations["shards"]
-    assert found["rows"] == [64, 32, 8]
-    one, two, eight = found["held"]
-    assert (one, one) == (2 * two, 8 * eight)
-    assert found["besides"][2] < found["besides"][0] / 3
-    assert found["in a ring"] == [False, True, True]
-    assert not any(found["gathered"])
-    assert found["same bytes"]
+    actual = deviations["shards"]
+    assert actual["rows"] == [64, 32, 8]
+    on_one, two, eight = actual["held"]
+    assert (on_one, on_one) == (2 * two, 8 * eight)
+    assert actual["besides"][2] < actual["besides"][0] / 3
+    assert actual["in a ring"] == [False, True, True]
+    assert not any(actual["gathered"])
+    assert actual["same bytes"]

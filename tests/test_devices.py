@@ -72,8 +72,8 @@ def frames(run: Path, name: str = "x") -> np.ndarray:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run by one device."""
     folder = tmp_path_factory.mktemp("alone")
-    done = call("simulate", *TOKENS, "--out", "run.zarr", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    result = call("simulate", *TOKENS, "--out", "run.zarr", cwd=folder)
+    assert result.returncode == 0, result.stderr
     return folder / "run.zarr"
 
 
@@ -88,10 +88,10 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_several_processes_compute_one_flow(
     alone: Path, options: list[str], tmp_path: Path
 ):
-    done = call("simulate", *TOKENS, "--out", "run.zarr", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert f"{options[1]} processes: " in done.stderr  # seconds, and MB of each
-    assert "in a ring of " in done.stdout
+    result = call("simulate", *TOKENS, "--out", "run.zarr", *options, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert f"{options[1]} processes: " in result.stderr  # seconds, and MB of each
+    assert "in a ring of " in result.stdout
     np.testing.assert_allclose(
         frames(tmp_path / "run.zarr"), frames(alone), rtol=0, atol=1e-12
     )
@@ -100,16 +100,16 @@ def test_several_processes_compute_one_flow(
 @pytest.mark.slow
 def test_the_output_of_processes_is_one_object(tmp_path: Path):
     keys = words("--n 6 --draws 2 --t 1 --frames 3 --json --processes 2")
-    done = call("simulate", *keys, cwd=tmp_path)
-    assert json.loads(done.stdout)["n"] == 6, done.stdout
+    result = call("simulate", *keys, cwd=tmp_path)
+    assert json.loads(result.stdout)["n"] == 6, result.stdout
 
 
 @pytest.mark.slow
 def test_draws_are_shared_to_the_bit(tmp_path: Path):
     keys = words("--n 9 --draws 5 --noise 0.1 --t 1 --frames 3")
     for name, more in {"one": [], "three": ["--processes", "3"]}.items():
-        done = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        result = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
     np.testing.assert_array_equal(frames(tmp_path / "one"), frames(tmp_path / "three"))
 
 
@@ -117,8 +117,8 @@ def test_draws_are_shared_to_the_bit(tmp_path: Path):
 def test_starts_of_gaussians_are_shared_to_the_bit(tmp_path: Path):
     keys = words("--measure gaussian --d 2 --A 1 --t 1 --frames 3 --starts random:40 ")
     for name, more in {"one": [], "two": ["--processes", "2"]}.items():
-        done = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        result = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
     np.testing.assert_array_equal(
         frames(tmp_path / "one", "covariance"), frames(tmp_path / "two", "covariance")
     )
@@ -135,8 +135,8 @@ SHARED = {
 def test_draws_without_tokens_are_shared_to_the_bit(keys: str, tmp_path: Path):
     common = [*words(keys), *words("--seed 3 --frames 3 --segment 1 --out")]
     for name, more in {"one": [], "two": ["--processes", "2"]}.items():
-        done = call("simulate", *common, name, *more, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        result = call("simulate", *common, name, *more, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
     alone, shared = (runs.dataset(tmp_path / name) for name in ("one", "two"))
     assert alone.identical(shared.assign_attrs(alone.attrs))
     endings = set(alone["status"].values)
@@ -170,22 +170,22 @@ def test_what_processes_share_are_all_members(monkeypatch: pytest.MonkeyPatch):
 def test_idle_devices_are_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    one = Layout.from_count(1)
+    layout = Layout.from_count(1)
     monkeypatch.setattr(Layout, "size", 4)
     spec = RunSpec(measure="gaussian", draws=3, A="normal")
     with pytest.raises(InvalidInputError, match="use `--processes` alone"):
-        runs.execute(spec, layout=one)
+        runs.execute(spec, layout=layout)
 
 
 def test_errors_match_those_of_one_process(tmp_path: Path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
-    done = call("simulate", "--out", "taken", "--processes", "2", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.count("meanfield: ") == 1
-    done = call("simulate", "/dev/stdin", "--processes", "2", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "standard input" in done.stderr
+    result = call("simulate", "--out", "taken", "--processes", "2", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.count("meanfield: ") == 1
+    result = call("simulate", "/dev/stdin", "--processes", "2", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "standard input" in result.stderr
 
 
 FAILS = """\
@@ -200,10 +200,10 @@ if any(token.endswith("/1/2") for token in sys.argv):
 def test_a_process_that_fails_is_named_with_its_reason(tmp_path: Path):
     (tmp_path / "fails.py").write_text(FAILS)
     keys = [*TOKENS, "--plugin", "fails.py", "--processes", "2"]
-    done = call("simulate", *keys, cwd=tmp_path)
-    assert done.returncode == 8
-    assert "Process 1 of 2" in done.stderr
-    assert "no room for tokens" in done.stderr
+    result = call("simulate", *keys, cwd=tmp_path)
+    assert result.returncode == 8
+    assert "Process 1 of 2" in result.stderr
+    assert "no room for tokens" in result.stderr
 
 
 @pytest.mark.slow
@@ -218,16 +218,16 @@ def test_a_run_resumes_with_its_number_of_processes(tmp_path: Path):
     wait_for(lambda: n_stored_frames(tmp_path / "run") > 1)
     parent.terminate()
     parent.wait(NAMED)
-    done = call("resume", "run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "2 processes: " in done.stderr
-    assert "in a ring of 4" in done.stdout
+    result = call("resume", "run", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "2 processes: " in result.stderr
+    assert "in a ring of 4" in result.stdout
 
 
 def children(pid: int) -> list[int]:
     """The processes that a process has started, in that order."""
-    told = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return sorted(map(int, told.split()))
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return sorted(map(int, text.split()))
 
 
 def listening(pid: int) -> set[str]:
@@ -267,16 +267,16 @@ def test_a_lost_process_is_named_and_the_run_resumes(
     places = set.union(*map(listening, members))
     assert {place[-len(LOOPBACK) :] for place in places} == {LOOPBACK}
     os.kill(members[victim], signal.SIGKILL)
-    _, said = parent.communicate(timeout=NAMED)
+    _, stderr = parent.communicate(timeout=NAMED)
     assert parent.returncode == 8
     pid = members[victim]
     name = f"Process {victim} of {processes} (pid {pid}) was ended by SIGKILL"
-    assert name in said
-    assert "meanfield resume run --processes M" in said
+    assert name in stderr
+    assert "meanfield resume run --processes M" in stderr
     wait_for(lambda: all(map(has_ended, members)))
     assert n_stored_frames(tmp_path / "run") < 11
-    done = call("resume", "run", "--processes", str(processes - 1), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    result = call("resume", "run", "--processes", str(processes - 1), cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
     assert cli("simulate", *LONG, "--out", "alone").code == 0
     np.testing.assert_allclose(
         frames(tmp_path / "run"), frames(tmp_path / "alone"), rtol=0, atol=1e-12
@@ -306,15 +306,15 @@ def test_a_sum_over_processes_that_fails_is_no_internal_error(
 
     monkeypatch.setattr(runs, "execute", fail)
     monkeypatch.setattr(jax, "process_count", lambda: 2)
-    done = cli("simulate", "--n", "3")
-    assert done.code == 8
-    assert "Another process of this run has ended" in done.err
+    result = cli("simulate", "--n", "3")
+    assert result.code == 8
+    assert "Another process of this run has ended" in result.err
 
 
-@pytest.mark.parametrize(("index", "said"), [(0, "nothing is stored"), (1, "")])
+@pytest.mark.parametrize(("index", "message"), [(0, "nothing is stored"), (1, "")])
 def test_only_the_first_process_reports_the_store(
     index: int,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
 ):
     def stop(*_: object, **__: object):
@@ -322,29 +322,31 @@ def test_only_the_first_process_reports_the_store(
 
     monkeypatch.setattr(runs, "execute", stop)
     monkeypatch.setattr(jax, "process_index", lambda: index)
-    with pytest.raises(KeyboardInterrupt, match=said or "^$"):
+    with pytest.raises(KeyboardInterrupt, match=message or "^$"):
         integrate(RunSpec(n=3), None, json=False, plugins=[])
 
 
 def test_the_lost_process_is_told_apart_from_its_followers():
-    killed, aborted, told = End(-9, 0), End(-6, 0), End(8, 0)
-    assert find_lost_process({0: told, 1: aborted, 2: killed}, 3) == 2
-    assert find_lost_process({0: killed, 1: aborted}, 2) == 0
-    assert find_lost_process({0: told, 1: End(4, 0)}, 2) == 1  # for want of memory, say
-    assert find_lost_process({0: End(1, 0), 1: told, 2: End(3, 0)}, 3) == 2
-    assert find_lost_process({0: aborted}, 2) == 1  # which is stuck
+    killed_end, aborted_end, exit_end = End(-9, 0), End(-6, 0), End(8, 0)
+    assert find_lost_process({0: exit_end, 1: aborted_end, 2: killed_end}, 3) == 2
+    assert find_lost_process({0: killed_end, 1: aborted_end}, 2) == 0
+    assert (
+        find_lost_process({0: exit_end, 1: End(4, 0)}, 2) == 1
+    )  # for want of memory, say
+    assert find_lost_process({0: End(1, 0), 1: exit_end, 2: End(3, 0)}, 3) == 2
+    assert find_lost_process({0: aborted_end}, 2) == 1  # which is stuck
     assert (
         find_lost_process({0: End(5, 0), 1: End(5, 0)}, 2) is None
     )  # the flow itself failed
-    assert find_lost_process({0: End(2, 0), 1: aborted}, 2) is None
+    assert find_lost_process({0: End(2, 0), 1: aborted_end}, 2) is None
     assert find_lost_process({0: End(0, 0), 1: End(0, 0)}, 2) is None
     assert find_lost_process({1: End(3, 0)}, 2) == 1
 
 
 def test_the_command_of_a_process_matches_its_parent():
-    typed = words("simulate --processes 3 --n 5 --devices=2 -- keys.toml")
-    told = command(typed, "127.0.0.1:4000/1/3", 6)
-    assert told == words(
+    arguments = words("simulate --processes 3 --n 5 --devices=2 -- keys.toml")
+    child_command = command(arguments, "127.0.0.1:4000/1/3", 6)
+    assert child_command == words(
         "simulate --join 127.0.0.1:4000/1/3 --devices 6 --n 5 -- keys.toml"
     )
 
@@ -376,8 +378,8 @@ def test_one_machine_listens_on_loopback_only(
     monkeypatch.setattr("jaxlib._jax.make_gloo_tcp_collectives", dict)
     listen_on_loopback()
     runtime = importlib.import_module("jaxlib._jax")
-    told = runtime.make_gloo_tcp_collectives(client=1)
-    assert told == {"client": 1, "hostname": "127.0.0.1"}
+    collectives = runtime.make_gloo_tcp_collectives(client=1)
+    assert collectives == {"client": 1, "hostname": "127.0.0.1"}
 
 
 @pytest.mark.parametrize("option", ["--processes", "--devices"])
@@ -385,11 +387,11 @@ def test_one_machine_listens_on_loopback_only(
 def test_numbers_of_processes_and_devices_have_a_bound(
     cli: Callable[..., CommandResult], option: str, number: str
 ):
-    done = cli("simulate", "--n", "4", option, number)
-    assert done.code == 2
-    assert done.err.count("\n") == 1
-    assert f"`{option}`" in done.err
-    assert number in done.err
+    result = cli("simulate", "--n", "4", option, number)
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert f"`{option}`" in result.err
+    assert number in result.err
 
 
 def test_work_that_cannot_be_shared_is_rejected():
@@ -430,7 +432,7 @@ def test_slurm_scripts_run_and_resume(alone: Path, tmp_path: Path):
         "n = 60\nd = 2\nA = 1.0\nV = -1.0\nt = 2.0\nframes = 5\nsegment = 1\n"
     )
     for _ in range(2):  # the second goes on with a run that has ended
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", str(SLURM / "flow.sh"), "run.toml", "run.zarr"],
             cwd=tmp_path,
             env=environment,
@@ -438,8 +440,8 @@ def test_slurm_scripts_run_and_resume(alone: Path, tmp_path: Path):
             text=True,
             timeout=300,
         )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("ending ") == 1
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.count("ending ") == 1
     record = runs.dataset(tmp_path / "run.zarr").attrs["layout"]
     assert record == {"devices": 2, "processes": 2}
     np.testing.assert_allclose(

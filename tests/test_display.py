@@ -92,29 +92,34 @@ def test_repr_describes_the_object(name: str):
 def test_abstract_arrays_are_shown_by_their_shapes(name: str):
     """Tracers, stacks, outlines and filtered trees."""
     thing, _ = SHOWN[name]
-    seen = []
-    jax.jit(lambda t: (seen.append(t), jnp.zeros(()))[1])(thing)
+    shown_objects = []
+    jax.jit(lambda t: (shown_objects.append(t), jnp.zeros(()))[1])(thing)
     outline = jax.eval_shape(lambda t: t, thing)
     filtered = eqx.filter(thing, lambda leaf: False)
-    for other in (*seen, outline, filtered, stack_trees([thing, thing])):
-        assert type(thing).__name__ in repr(other)
-        assert other._repr_html_() is None
+    for shown_object in (
+        *shown_objects,
+        outline,
+        filtered,
+        stack_trees([thing, thing]),
+    ):
+        assert type(thing).__name__ in repr(shown_object)
+        assert shown_object._repr_html_() is None
 
 
 def test_tokens_that_are_not_finite_are_shown():
-    lost = Points.uniform(X).replace_coordinates(jnp.full((4, 2), jnp.nan))
-    assert "not finite" in repr(lost)
-    assert "not finite" in card_of(lost)
+    bad_points = Points.uniform(X).replace_coordinates(jnp.full((4, 2), jnp.nan))
+    assert "not finite" in repr(bad_points)
+    assert "not finite" in card_of(bad_points)
 
 
 def test_repr_of_a_trajectory_has_its_ending():
     start = SHOWN["a Gaussian"][0]
-    moved = flow(attentions["softmax"](-ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
-    line = repr(moved)
+    trajectory = flow(attentions["softmax"](-ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
+    line = repr(trajectory)
     words = ("Gaussian", "frames = 3", "t = 0 … 1", "finished at t = 1", "steps = ")
     assert not [word for word in words if word not in line], line
     # Paler ellipses of the three frames, and the last of them once more as the end.
-    assert card_of(moved).count("<polyline") == 4
+    assert card_of(trajectory).count("<polyline") == 4
     blown_up = flow(attentions["softmax"](ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
     assert "blow-up at t = 0.25, t* = 0.25 ± " in repr(blown_up)
     assert card_of(blown_up).count("<polyline") == 1
@@ -138,9 +143,9 @@ assert not {"matplotlib", "xarray", "PIL"} & set(sys.modules)
 
 def test_repr_does_not_import_plotting():
     code = [sys.executable, "-c", PRINTED]
-    done = subprocess.run(code, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "float32" in done.stdout
+    result = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "float32" in result.stdout
 
 
 @pytest.mark.slow
@@ -149,13 +154,15 @@ def test_progress_is_shown_only_on_request(capfd: pytest.CaptureFixture[str]):
     attention, start = attentions["softmax"](-ONE, ONE, ONE), SHOWN["a Gaussian"][0]
     silent = flow(attention, start, [0.0, 1.0])
     assert not capfd.readouterr().out
-    shown = flow(attention, start, [0.0, 1.0], progress=diffrax.TextProgressMeter())
+    trajectory = flow(
+        attention, start, [0.0, 1.0], progress=diffrax.TextProgressMeter()
+    )
     jax.effects_barrier()
     shares = [float(line.rstrip("%")) for line in capfd.readouterr().out.split()]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 100)
     assert len(shares) > 5
-    np.testing.assert_array_equal(shown.final.factor, silent.final.factor)
+    np.testing.assert_array_equal(trajectory.final.factor, silent.final.factor)
 
 
 def test_an_invalid_progress_meter_is_rejected():

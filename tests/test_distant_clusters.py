@@ -49,9 +49,9 @@ def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def softmax_within_groups(x: np.ndarray) -> np.ndarray:
     """Softmax of products of tokens that lie in two planes: L² is the same in a row."""
-    y, up = x[:, 1:].astype(float), x[:, 0] > 0
-    other = up[:, None] != up[None]
-    return softmax(np.where(other, -np.inf, y @ y.T))
+    y, is_upper = x[:, 1:].astype(float), x[:, 0] > 0
+    is_other_group = is_upper[:, None] != is_upper[None]
+    return softmax(np.where(is_other_group, -np.inf, y @ y.T))
 
 
 def sinkhorn(x: np.ndarray) -> np.ndarray:
@@ -62,15 +62,17 @@ def sinkhorn(x: np.ndarray) -> np.ndarray:
     return np.exp(s + f[:, None] + f[None]) / len(x)
 
 
-def error_across(found: object, x: np.ndarray, matrix: np.ndarray) -> float:
+def error_across(actual: object, x: np.ndarray, matrix: np.ndarray) -> float:
     """The largest error of barycentres but along the line of the groups."""
-    gap = np.asarray(found, float) - matrix @ x.astype(float)
+    gap = np.asarray(actual, float) - matrix @ x.astype(float)
     return float(np.abs(gap)[:, 1:].max())
 
 
 def velocity(name: str, mu: Points) -> jax.Array:
-    one = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
-    field = lambda mu: attentions[name](one, one, one).field(0.0, mu)(mu.tokens)
+    identity = jnp.eye(mu.dimension, dtype=mu.tokens.x.dtype)
+    field = lambda mu: attentions[name](identity, identity, identity).field(0.0, mu)(
+        mu.tokens
+    )
     return jax.jit(field)(mu)
 
 
@@ -81,8 +83,8 @@ def test_l2_sees_differences_within_a_group(
 ):
     """In many dimensions, too, where ordinary scores are a matrix product."""
     x = groups(rng, dtype, d)
-    found = velocity("l2", Points.uniform(x))
-    assert error_across(found, x, softmax(-squares(x, x))) <= EXACT[dtype]
+    actual = velocity("l2", Points.uniform(x))
+    assert error_across(actual, x, softmax(-squares(x, x))) <= EXACT[dtype]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -91,8 +93,8 @@ def test_softmax_sees_differences_within_a_group(
     dtype: str, d: int, rng: np.random.Generator
 ):
     x = planes_of_tokens(rng, dtype, d)
-    found = velocity("softmax", Points.uniform(x))
-    assert error_across(found, x, softmax_within_groups(x)) <= EXACT[dtype]
+    actual = velocity("softmax", Points.uniform(x))
+    assert error_across(actual, x, softmax_within_groups(x)) <= EXACT[dtype]
 
 
 @pytest.mark.parametrize(
@@ -117,16 +119,16 @@ def test_every_reduction_keeps_differences_within_a_group(
     place = np.linspace(0, 1, len(x))
     mu = Points.uniform(x, position=place, reduction=reduction)
     score = Masked(SquaredDistance(jnp.eye(2), jnp.eye(2)), causal)
-    found = jax.jit(lambda mu: mu.tilted_mean(score, mu.tokens))(mu)
-    hidden = place[None] > place[:, None]
-    weights = softmax(np.where(hidden, -np.inf, -squares(x, x)))
-    assert error_across(found, x, weights) <= EXACT["float64"]
+    actual = jax.jit(lambda mu: mu.tilted_mean(score, mu.tokens))(mu)
+    is_masked = place[None] > place[:, None]
+    weights = softmax(np.where(is_masked, -np.inf, -squares(x, x)))
+    assert error_across(actual, x, weights) <= EXACT["float64"]
 
 
 def test_attention_weights_match_the_velocities(rng: np.random.Generator):
-    one, x = jnp.eye(2), planes_of_tokens(rng, "float64")
-    field = attentions["softmax"](one, one, one).coupling.barycentre
-    weights = lambda mu: cast(TiltedMean, field(Dot(one, one), mu)).weights()
+    identity, x = jnp.eye(2), planes_of_tokens(rng, "float64")
+    field = attentions["softmax"](identity, identity, identity).coupling.barycentre
+    weights = lambda mu: cast(TiltedMean, field(Dot(identity, identity), mu)).weights()
     matrix = jax.jit(weights)(Points.uniform(x))
     assert np.abs(matrix - softmax_within_groups(x)).max() <= EXACT["float64"]
 
@@ -139,13 +141,13 @@ def test_keys_far_from_queries(rng: np.random.Generator):
     y[:, 1] *= np.spacing(L)  # scores are products with distances of the size of L
     y[:10, 0] += 3
     score = SquaredDistance(jnp.eye(2), jnp.eye(2))
-    of = lambda x, mu: mu.tilted_mean(score, Tokens(x))
-    found = np.asarray(jax.jit(of)(jnp.asarray(x), Points.uniform(y)))
+    means = lambda x, mu: mu.tilted_mean(score, Tokens(x))
+    actual = np.asarray(jax.jit(means)(jnp.asarray(x), Points.uniform(y)))
     exact = np.longdouble
     difference = y.astype(exact)[None] - y.astype(exact)[:1]
     middle = x.astype(exact)[:, None] - y.astype(exact)[None] / 2 - y[:1] / 2
     expected = softmax((2 * difference * middle).sum(-1).astype(float)) @ y
-    assert np.abs(found - expected)[:, 0].max() <= 4 * np.spacing(L)
+    assert np.abs(actual - expected)[:, 0].max() <= 4 * np.spacing(L)
 
 
 @pytest.mark.parametrize("link", [jnp.exp, jax.nn.sigmoid])
@@ -157,28 +159,28 @@ def test_sums_of_links_of_squared_distances(
     mu = Points.uniform(x, reduction=reduction)
     score = SquaredDistance(jnp.eye(2), jnp.eye(2), 2.0)
     ones = jnp.ones((len(x), 1))
-    found = jax.jit(lambda mu: mu.integral(link, score, mu.tokens, ones))(mu)
+    actual = jax.jit(lambda mu: mu.integral(link, score, mu.tokens, ones))(mu)
     expected = np.asarray(link(-squares(x, x) / 2)).mean(axis=1)
-    assert np.abs(found[:, 0] - expected).max() <= EXACT["float64"]
+    assert np.abs(actual[:, 0] - expected).max() <= EXACT["float64"]
 
 
 def test_energy_of_the_kernel_of_a_distance(rng: np.random.Generator):
     x = groups(rng, "float64")
     energy = Interaction(SquaredDistance(jnp.eye(2), jnp.eye(2)))
     expected = np.exp(-squares(x, x)).mean() / 2
-    found = jax.jit(lambda mu: energy(mu))(Points.uniform(x))
-    assert abs(float(found) - expected) <= EXACT["float64"]
+    actual = jax.jit(lambda mu: energy(mu))(Points.uniform(x))
+    assert abs(float(actual) - expected) <= EXACT["float64"]
 
 
 def test_derivatives_in_both_modes(rng: np.random.Generator):
     """Of all velocities along a motion of all tokens, against the quotient rule."""
     x, u, b = groups(rng, "float64"), *rng.normal(size=(2, 20, 2))
     b[:, 0] = 0  # along the line a mean is of the size of L
-    one = jnp.eye(2)
+    identity = jnp.eye(2)
 
     def total(x: jax.Array) -> jax.Array:
         mu = Points.uniform(x, reduction=Blocked(7))
-        field = attentions["l2"](one, one, one).field(0.0, mu)
+        field = attentions["l2"](identity, identity, identity).field(0.0, mu)
         return jnp.sum(b * field(mu.tokens))
 
     w = softmax(-squares(x, x))
@@ -208,20 +210,20 @@ def test_rounded_potentials_are_reported(rng: np.random.Generator):
 
 def test_costs_of_slices(rng: np.random.Generator):
     """Against sorts along each slice, and differences of the tokens matched."""
-    x, one = groups(rng, "float64"), jnp.eye(2)
+    x, identity = groups(rng, "float64"), jnp.eye(2)
     angles = np.array([0.0, 0.3, -0.4])
     slices = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     mu = Points.uniform(x)
     along = jnp.asarray(slices)
-    mean = HardMean(Dot(one, one), mu, along, equal_shares(along), mu, None)
+    mean = HardMean(Dot(identity, identity), mu, along, equal_shares(along), mu, None)
     y = x @ np.diag([1, -1.0])  # keys are the tokens, mirrored
     mean = eqx.tree_at(
-        lambda mean: mean.score, mean, Dot(one, jnp.diag(jnp.array([1, -1.0])))
+        lambda mean: mean.score, mean, Dot(identity, jnp.diag(jnp.array([1, -1.0])))
     )
-    matched = [(x[np.argsort(x @ s)], y[np.argsort(y @ s)]) for s in slices]
-    expected = np.array([((a - b) ** 2).sum(axis=1).mean() for a, b in matched])
-    found = np.asarray(mean.costs())
-    gap = found - found[0] - (expected - expected[0])
+    matching = [(x[np.argsort(x @ s)], y[np.argsort(y @ s)]) for s in slices]
+    expected = np.array([((a - b) ** 2).sum(axis=1).mean() for a, b in matching])
+    actual = np.asarray(mean.costs())
+    gap = actual - actual[0] - (expected - expected[0])
     assert np.abs(gap).max() <= 1e3 * np.spacing(FAR["float64"])
 
 
@@ -240,8 +242,8 @@ def test_divergence_of_groups(rng: np.random.Generator):
     x = groups(rng, "float64")
     y = x + 0.3 * rng.normal(size=x.shape)
     expected = transport(x, y) - transport(x, x) / 2 - transport(y, y) / 2
-    found = SinkhornDivergence(Points.uniform(y), 1.0)(Points.uniform(x))
-    assert abs(float(found) - expected) <= np.spacing(FAR["float64"])
+    actual = SinkhornDivergence(Points.uniform(y), 1.0)(Points.uniform(x))
+    assert abs(float(actual) - expected) <= np.spacing(FAR["float64"])
 
 
 @pytest.mark.slow
@@ -249,8 +251,8 @@ def test_divergence_of_groups(rng: np.random.Generator):
 def test_mean_shift_within_a_group(dtype: str, rng: np.random.Generator):
     """A flow ends where one of the group alone, at the origin, would."""
     x = groups(rng, dtype)
-    one = jnp.eye(2, dtype=dtype)
-    shift = Sum(attentions["l2"](one, one, one), Drift(-one))
+    identity = jnp.eye(2, dtype=dtype)
+    shift = Sum(attentions["l2"](identity, identity, identity), Drift(-identity))
     # Each step rounds places along the line, and so distances within a group.
     tolerance = max(1e-3, 4 * float(np.spacing(np.dtype(dtype).type(FAR[dtype]))))
     run = lambda x: flow(shift, Points.uniform(x), np.array([0, 2], dtype))

@@ -70,8 +70,8 @@ def test_the_value_matches_pots_plans(clouds: tuple[np.ndarray, ...]) -> None:
 
     expected = cost(x, u, y, v) - cost(x, u, x, u) / 2 - cost(y, v, y, v) / 2
     energy = SinkhornDivergence(Points.uniform(y), EPSILON)
-    found = eqx.filter_jit(energy)(Points.weighted(x, u))
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
+    actual = eqx.filter_jit(energy)(Points.weighted(x, u))
+    np.testing.assert_allclose(actual, expected, rtol=1e-8)
 
 
 def test_the_gradient_is_the_difference_of_pots_barycentres(
@@ -164,12 +164,12 @@ def transport_in_decimals(x: np.ndarray, y: np.ndarray) -> Decimal:
         ((a - b) ** 2 for a, b in zip(p, q, strict=True)), Decimal(0)
     )
     kernel = [[(-square(p, q) / 2).exp() for q in places[1]] for p in places[0]]
-    n, m, none = len(x), len(y), Decimal(0)
+    n, m, zero = len(x), len(y), Decimal(0)
     a, b = [Decimal(1)] * n, [Decimal(1)] * m
     for _ in range(30):
-        a = [m / sum((row[j] * b[j] for j in range(m)), none) for row in kernel]
-        b = [n / sum((kernel[i][j] * a[i] for i in range(n)), none) for j in range(m)]
-    return sum((p.ln() for p in a), none) / n + sum((q.ln() for q in b), none) / m
+        a = [m / sum((row[j] * b[j] for j in range(m)), zero) for row in kernel]
+        b = [n / sum((kernel[i][j] * a[i] for i in range(n)), zero) for j in range(m)]
+    return sum((p.ln() for p in a), zero) / n + sum((q.ln() for q in b), zero) / m
 
 
 @eqx.filter_jit  # one program for all sizes and bandwidths
@@ -189,10 +189,10 @@ def test_collapsed_clouds_have_a_positive_divergence(
         context.prec = 60
         alone = transport_in_decimals(x, x) + transport_in_decimals(y, y)
         expected = float(transport_in_decimals(x, y) - alone / 2)
-    found = compiled_divergence(
+    actual = compiled_divergence(
         Points.uniform(y), Points.uniform(x), jnp.asarray(np.ones(()))
     )
-    np.testing.assert_allclose(found, expected, rtol=1e-7)
+    np.testing.assert_allclose(actual, expected, rtol=1e-7)
 
 
 @pytest.mark.parametrize("epsilon", [1e-2, 1e-4, 1e-6])
@@ -205,8 +205,8 @@ def test_divergence_at_small_bandwidths_is_plain_transport_or_nan(
     masses = np.full(7, 1 / 7), np.full(5, 1 / 5)
     expected = float(np.asarray(ot.emd2(*masses, squares(x, y))))
     mu, nu = Points.uniform(x), Points.uniform(y)
-    found = float(compiled_divergence(nu, mu, jnp.asarray(np.asarray(epsilon))))
-    assert np.isnan(found) or abs(found - expected) < epsilon
+    actual = float(compiled_divergence(nu, mu, jnp.asarray(np.asarray(epsilon))))
+    assert np.isnan(actual) or abs(actual - expected) < epsilon
 
 
 def test_unconverged_divergence_raises_outside_jit() -> None:

@@ -39,9 +39,9 @@ def test_links_point_to_existing_files(page: Path):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_paths_in_pages_exist(page: Path):
     paths = [s for s in spans(page) if re.fullmatch(r"[\w./-]+(\.py|/)", s)]
-    named = [path for path in paths if not re.search(STANDS_FOR_OTHERS, path)]
+    literal_paths = [path for path in paths if not re.search(STANDS_FOR_OTHERS, path)]
     exists = lambda path: any((folder / path).exists() for folder in FOLDERS)
-    assert not [path for path in named if not exists(path)]
+    assert not [path for path in literal_paths if not exists(path)]
 
 
 def test_names_of_the_map_are_defined():
@@ -57,9 +57,9 @@ def test_names_in_the_map_are_defined_in_the_stated_files():
     """`NAME` in `FILE`, `NAME` (`FILE`) and `NAME`, `FILE`."""
     between = r"(?: in |,? \(|, )"
     pairs = re.findall(rf"`([\w.]+)`{between}\s*`([\w/]+\.py)`", " ".join(MAP.split()))
-    named = [pair for pair in pairs if not pair[0].endswith(".py")]
-    assert len(named) >= 10
-    assert not [pair for pair in named if not is_defined(*pair)]
+    name_pairs = [pair for pair in pairs if not pair[0].endswith(".py")]
+    assert len(name_pairs) >= 10
+    assert not [pair for pair in name_pairs if not is_defined(*pair)]
 
 
 def is_defined(name: str, path: str) -> bool:
@@ -73,9 +73,9 @@ def is_defined(name: str, path: str) -> bool:
 def test_the_map_lists_every_part_of_the_package():
     public = [file for file in PACKAGE.iterdir() if not file.name.startswith("_")]
     parts = [f"{p.name}/" if p.is_dir() else p.name for p in public]
-    known = [part for part in parts if part.endswith(("/", ".py"))]
-    unnamed = [part for part in known if f"`{part}`" not in MAP]
-    assert not unnamed
+    parts_in_map = [part for part in parts if part.endswith(("/", ".py"))]
+    missing = [part for part in parts_in_map if f"`{part}`" not in MAP]
+    assert not missing
 
 
 def test_the_map_fits_on_two_pages():
@@ -83,8 +83,8 @@ def test_the_map_fits_on_two_pages():
 
 
 def test_the_index_lists_every_decision():
-    listed = re.findall(r"\((2[\w-]+\.md)\)", INDEX.read_text(encoding="utf-8"))
-    assert sorted(listed) == [file.name for file in DECISIONS]
+    entries = re.findall(r"\((2[\w-]+\.md)\)", INDEX.read_text(encoding="utf-8"))
+    assert sorted(entries) == [file.name for file in DECISIONS]
 
 
 def test_decisions_are_dated_and_short():

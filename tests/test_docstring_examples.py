@@ -38,9 +38,9 @@ def test_every_name_that_a_package_offers_is_public(public_names: ModuleType):
 
     Commands, and the pages that they write, are tried as commands.
     """
-    known = set(public_names.MODULES)
+    module_names = set(public_names.MODULES)
     loose = {f"meanfield.{part.stem}" for part in PARTS if part.stem[0] != "_"}
-    assert loose - known == {"meanfield.cli", "meanfield.pages"}
+    assert loose - module_names == {"meanfield.cli", "meanfield.pages"}
 
 
 @pytest.mark.parametrize("place", LIGHT)
@@ -49,10 +49,10 @@ def test_examples_that_skip_compilation_pass(place: str):
 
 
 def test_a_wrong_example_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    wrong = tmp_path / "wrong.py"
-    wrong.write_text('def one():\n    """One.\n\n    >>> 1 + 1\n    1\n    """\n')
+    bad_file = tmp_path / "wrong.py"
+    bad_file.write_text('def one():\n    """One.\n\n    >>> 1 + 1\n    1\n    """\n')
     monkeypatch.setattr("docstrings.ROOT", tmp_path)
-    assert "Expected" in "".join(failures([wrong]))
+    assert "Expected" in "".join(failures([bad_file]))
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_docstring_examples_pass(part: Path):
     """In a process of their own: as a reader has it, without the checks of types."""
     place = part.relative_to(ROOT).as_posix()
     command = [sys.executable, "tests/docstrings.py", place]
-    done = subprocess.run(
+    result = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert result.returncode == 0, result.stdout + result.stderr[-2000:]

@@ -83,54 +83,54 @@ class Flown(NamedTuple):
 
 @functools.cache
 def flown(d: int) -> Flown:
-    rng, made = np.random.default_rng(d), []
+    rng, problems = np.random.default_rng(d), []
     for i in range(MANY):
         A, M = rng.normal(size=(2, d, d)) / np.sqrt(d)
         A += (-1) ** i * 1.5 * np.eye(d)
         b, mean = rng.normal(size=(2, d))
         factor = rng.normal(size=(d, d)) / np.sqrt(d) + 0.8 * np.eye(d)
-        made.append(Problem(A, M, b, mean, factor, rng.uniform(0.7, 1.5)))
-    stars = np.array([p.blow_up(3.0) for p in made])
+        problems.append(Problem(A, M, b, mean, factor, rng.uniform(0.7, 1.5)))
+    stars = np.array([p.blow_up(3.0) for p in problems])
     ends = np.where(np.isfinite(stars), 1.5 * stars, 1.0)
     early = np.minimum(T, 0.8 * stars)[:, None] * np.linspace(0, 1, 4)[None, :]
     ts = np.column_stack([early, ends])
-    stacks = (np.stack(parts) for parts in zip(*made, strict=True))
+    stacks = (np.stack(parts) for parts in zip(*problems, strict=True))
     run = ensemble(lambda *parts: Problem(*parts[:-1]).flow(parts[-1]), *stacks, ts)
-    return Flown(made, ts, stars, run)
+    return Flown(problems, ts, stars, run)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_a_gaussian_with_affine_drift_follows_its_precision(d: int):
     """The covariance, and the mean, to 1e-9 of their size."""
-    found = flown(d)
-    means, factors = map(np.asarray, found.run.coordinates)
-    for i, p in enumerate(found.problems):
-        ts = found.ts[i, :-1]
+    actual = flown(d)
+    means, factors = map(np.asarray, actual.run.coordinates)
+    for i, p in enumerate(actual.problems):
+        ts = actual.ts[i, :-1]
         for t, Y in zip(ts, factors[i], strict=False):
             expected = np.linalg.inv(p.precision(t))
             assert np.max(np.abs(Y @ Y.T - expected)) <= 1e-9 * np.max(expected)
         rate = lambda t, m, p=p: (
             m + np.linalg.solve(p.precision(t), p.A @ m / p.epsilon) + p.M @ m + p.b
         )
-        told = solve_ivp(
+        solution = solve_ivp(
             rate, (0, ts[-1]), p.mean, method="DOP853", rtol=1e-11, atol=1e-11
         ).y[:, -1]
-        assert np.max(np.abs(means[i, 3] - told)) <= 1e-9 * np.max(np.abs(told))
+        assert np.max(np.abs(means[i, 3] - solution)) <= 1e-9 * np.max(np.abs(solution))
 
 
 @pytest.mark.slow_cases("2", "4")
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_blow_ups_with_a_drift_are_detected_on_time(d: int):
     """Within their bars, and to the accuracy of the solver."""
-    found = flown(d)
-    finite = np.isfinite(found.stars)
+    actual = flown(d)
+    finite = np.isfinite(actual.stars)
     assert 0 < np.sum(finite) < MANY
     expected = np.where(finite, int(Status.BLOW_UP), int(Status.FINISHED))
-    np.testing.assert_array_equal(np.asarray(found.run.code), expected)
-    off = np.abs(np.asarray(found.run.t_star) - found.stars)[finite]
-    assert np.all(off <= np.asarray(found.run.t_star_error)[finite])
-    assert np.all(off <= 1e-10 * found.stars[finite])
+    np.testing.assert_array_equal(np.asarray(actual.run.code), expected)
+    off = np.abs(np.asarray(actual.run.t_star) - actual.stars)[finite]
+    assert np.all(off <= np.asarray(actual.run.t_star_error)[finite])
+    assert np.all(off <= 1e-10 * actual.stars[finite])
 
 
 def parts(rng: Generator, d: int, width: int) -> dict[str, np.ndarray]:
@@ -170,17 +170,17 @@ def test_tokens_with_a_drift_follow_their_equations(
         z = y.reshape(x.shape)
         kappa = w[None, :] * np.exp(z @ A.T @ z.T)
         attention = (kappa / kappa.sum(axis=1, keepdims=True)) @ z @ V.T
-        own = {
+        expected_velocities = {
             "affine": z @ p["M"].T + p["b"],
             "perceptron": np.maximum(z @ p["W1"].T + p["b1"], 0) @ p["W2"].T + p["b2"],
         }[kind]
-        return (attention + own).ravel()
+        return (attention + expected_velocities).ravel()
 
     dynamics = Sum(attentions["softmax"](A, np.eye(2), V), drift)
     mu = Points.weighted(x, w, reduction=HOW[how])
     run = flow(dynamics, mu, [0.0, 0.8], stepping=adaptive(rtol=1e-11))
-    told = solve_ivp(rate, (0, 0.8), x.ravel(), rtol=1e-11, atol=1e-12).y[:, -1]
-    np.testing.assert_allclose(run.last, told.reshape(x.shape), atol=1e-7)
+    expected = solve_ivp(rate, (0, 0.8), x.ravel(), rtol=1e-11, atol=1e-12).y[:, -1]
+    np.testing.assert_allclose(run.last, expected.reshape(x.shape), atol=1e-7)
 
 
 def test_a_density_is_carried_by_a_drift():
@@ -201,14 +201,14 @@ def test_a_density_is_carried_by_a_perceptron():
     x = np.linspace(-7, 12, 201)
     middles = (x[1:] + x[:-1]) / 2
     grid = Grid.from_density([x], np.exp(-(middles**2) / 2))
-    one = np.ones((1, 1))
-    end = flow(Perceptron(one, one, bias=[-1.0]), grid, [0.0, 0.3]).final.points()
+    ones = np.ones((1, 1))
+    end = flow(Perceptron(ones, ones, bias=[-1.0]), grid, [0.0, 0.3]).final.points()
     y = np.linspace(-9, 9, 100_001)
     w = np.exp(-(y**2) / 2) / np.sum(np.exp(-(y**2) / 2))
-    moved = np.where(y > 1, 1 + (y - 1) * np.exp(0.3), y)
-    mean = w @ moved
+    images = np.where(y > 1, 1 + (y - 1) * np.exp(0.3), y)
+    mean = w @ images
     np.testing.assert_allclose(end.mean, [mean], atol=1e-3)
-    np.testing.assert_allclose(end.covariance, [[w @ (moved - mean) ** 2]], rtol=3e-3)
+    np.testing.assert_allclose(end.covariance, [[w @ (images - mean) ** 2]], rtol=3e-3)
 
 
 def test_growth_with_a_drift_is_bounded_if_the_attention_is(
@@ -239,9 +239,9 @@ def test_fast_growth_by_a_drift_is_no_blow_up():
 def test_a_perceptron_moves_a_gaussian_only_by_its_projection(rng: Generator):
     r"""$\alpha' = W_2 E\,\mathrm{relu}(W_1 x)$: on the line a known integral."""
     mu = Gaussian.from_moments([0.3], [[0.25]])
-    zero, one = np.zeros((1, 1)), np.ones((1, 1))
+    zero, ones = np.zeros((1, 1)), np.ones((1, 1))
     attention = attentions["softmax"](zero, zero, zero)
-    dynamics = Sum(attention, Perceptron(2 * one, -one, bias=[0.1]))
+    dynamics = Sum(attention, Perceptron(2 * ones, -ones, bias=[0.1]))
     with pytest.raises(NotClosedError, match=r"perceptron.* `projected`"):
         flow(dynamics, mu, [0.0, 0.1])
     rate, _ = mu.transport(Projected(dynamics).field(0.0, mu))
@@ -261,6 +261,6 @@ def test_a_perceptron_moves_a_gaussian_only_by_its_projection(rng: Generator):
     ],
 )
 def test_drifts_of_the_wrong_shape_are_rejected(make: Callable, words: str):
-    with pytest.raises(InvalidInputError, match=words) as refusal:
+    with pytest.raises(InvalidInputError, match=words) as error_info:
         make()
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(error_info.value)

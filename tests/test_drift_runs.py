@@ -41,24 +41,24 @@ def as_lists(p: dict[str, np.ndarray]) -> dict:
 
 def drift_velocities(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     """Tokens of a spec, and what is added to their velocities under V = 1."""
-    own = runs.member(parse({"n": 5, "d": 2, "t": 4.0, **values}))
-    assert isinstance(own.measure, Points)
-    mu = own.measure
-    v = jax.jit(lambda dynamics, t: dynamics.field(t, mu)(mu.tokens))(own.dynamics, t)
+    setup = runs.member(parse({"n": 5, "d": 2, "t": 4.0, **values}))
+    assert isinstance(setup.measure, Points)
+    mu = setup.measure
+    v = jax.jit(lambda dynamics, t: dynamics.field(t, mu)(mu.tokens))(setup.dynamics, t)
     x = np.asarray(mu.tokens.x)
     return x, v - velocity("softmax", UNIT, x, x, np.ones(5))
 
 
 def test_a_drift_is_affine_or_a_perceptron(rng: np.random.Generator):
-    x, added = drift_velocities({"drift": {"M": M.tolist(), "b": B.tolist()}})
-    assert_close(added, x @ M.T + B, ulps=1000)
-    x, added = drift_velocities({"drift": {"M": -0.5, "b": 2}})
-    assert_close(added, 2 - 0.5 * x, ulps=1000)
+    x, added_velocity = drift_velocities({"drift": {"M": M.tolist(), "b": B.tolist()}})
+    assert_close(added_velocity, x @ M.T + B, ulps=1000)
+    x, added_velocity = drift_velocities({"drift": {"M": -0.5, "b": 2}})
+    assert_close(added_velocity, 2 - 0.5 * x, ulps=1000)
     p = perceptron(rng, 3)
-    x, added = drift_velocities({"drift": as_lists(p)})
-    assert_close(added, perceptron_output(p, x), ulps=1000)
-    x, added = drift_velocities({"drift": {"W1": -1, "W2": 2}})
-    assert_close(added, 2 * np.maximum(-x, 0), ulps=1000)
+    x, added_velocity = drift_velocities({"drift": as_lists(p)})
+    assert_close(added_velocity, perceptron_output(p, x), ulps=1000)
+    x, added_velocity = drift_velocities({"drift": {"W1": -1, "W2": 2}})
+    assert_close(added_velocity, 2 * np.maximum(-x, 0), ulps=1000)
 
 
 def test_layers_have_their_own_drifts_of_either_kind(rng: np.random.Generator):
@@ -77,17 +77,21 @@ def test_layers_have_their_own_drifts_of_either_kind(rng: np.random.Generator):
         (2.5, lambda x: perceptron_output(wide, x)),
         (3.5, lambda x: 0 * x),
     ):
-        x, added = drift_velocities(spec, t)
-        assert_close(added, expected(x), ulps=1000, scale=1.0)
+        x, added_velocity = drift_velocities(spec, t)
+        assert_close(added_velocity, expected(x), ulps=1000, scale=1.0)
     nodes = [{"t": 0.0, "drift": {"M": 1}}, {"t": 2.0, "drift": {"M": 3, "b": 4}}]
-    x, added = drift_velocities({"layers": nodes, "depth": "interpolated"}, 1.0)
-    assert_close(added, 2 * x + 2, ulps=1000)
+    x, added_velocity = drift_velocities(
+        {"layers": nodes, "depth": "interpolated"}, 1.0
+    )
+    assert_close(added_velocity, 2 * x + 2, ulps=1000)
 
 
 def test_layers_share_the_drift_of_the_run():
     layers = [{"t": 0.0}, {"t": 1.0, "A": 1}]
-    x, added = drift_velocities({"drift": {"M": M.tolist()}, "layers": layers}, 1.5)
-    assert_close(added, x @ M.T, ulps=1000)
+    x, added_velocity = drift_velocities(
+        {"drift": {"M": M.tolist()}, "layers": layers}, 1.5
+    )
+    assert_close(added_velocity, x @ M.T, ulps=1000)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +115,10 @@ def test_layers_share_the_drift_of_the_run():
     ],
 )
 def test_invalid_drifts_are_rejected_in_one_line(drift: dict, words: str):
-    with pytest.raises(MeanfieldError) as refusal:
+    with pytest.raises(MeanfieldError) as error_info:
         runs.member(parse({"n": 3, "d": 2, "drift": drift}))
-    assert words in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+    assert words in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -186,18 +190,18 @@ def test_the_command_line_takes_a_drift(cli: Command, tmp_path: Path):
     options = "--measure=gaussian --A=1 --t=1 --frames=3 --json"
     base = ("simulate", *options.split())
     assert json.loads(cli(*base, "--cov=2").out)["ending"] == "blow-up"
-    done = cli(*base, "--cov=2", "--drift", "M=-3,b=1", "--out", "run")
-    assert done.code == 0, done.err
-    variance = json.loads(done.out)["covariance"][0][0]
+    result = cli(*base, "--cov=2", "--drift", "M=-3,b=1", "--out", "run")
+    assert result.code == 0, result.err
+    variance = json.loads(result.out)["covariance"][0][0]
     np.testing.assert_allclose(variance, 6 / (2 + np.exp(6.0)), rtol=1e-8)
     above = json.loads(cli(*base, "--drift", "M=-3", "--cov", "4").out)
     np.testing.assert_allclose(above["t_star"], np.log(4) / 6, rtol=1e-7)
     assert cli("plot", "run").code == 0
-    refused = cli(*base, "--drift", "W1=1,W2=1")
-    assert refused.code == 2
-    assert "an affine drift does. Use points, a grid, or `projected`" in refused.err
-    projected = cli(*base, "--drift", "W1=1,W2=1", "--projected", "--dry-run")
-    assert projected.code == 0
+    failure = cli(*base, "--drift", "W1=1,W2=1")
+    assert failure.code == 2
+    assert "an affine drift does. Use points, a grid, or `projected`" in failure.err
+    projected_result = cli(*base, "--drift", "W1=1,W2=1", "--projected", "--dry-run")
+    assert projected_result.code == 0
     assert cli(*base, "--drift", "W1=1").err.count("\n") == 1
 
 

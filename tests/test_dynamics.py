@@ -85,11 +85,13 @@ def test_window_uses_the_restricted_measure(name: str, rng: np.random.Generator)
 
 def row_wise() -> list[str]:
     """The variants whose weights of a query depend on its row of scores alone."""
-    one = np.eye(1)
-    made = {name: make(one, one, one) for name, make in attentions.items()}
-    kept = {n for n, a in made.items() if not isinstance(a.coupling, Sinkhorn)}
+    identity = np.eye(1)
+    variants = {
+        name: make(identity, identity, identity) for name, make in attentions.items()
+    }
+    names = {n for n, a in variants.items() if not isinstance(a.coupling, Sinkhorn)}
     # Weights that no row normalises lose mass under a mask; `Prefix` restores it.
-    return sorted(kept & {"softmax", "l2", "linear-expansion"})
+    return sorted(names & {"softmax", "l2", "linear-expansion"})
 
 
 @pytest.mark.parametrize("name", row_wise())
@@ -188,8 +190,8 @@ def test_drifts_contribute_no_attention_matrix(rng: np.random.Generator):
     c = case(rng, n=4)
     mu, attention = c.points(), c.attention("softmax")
     drift, eye = Drift(np.eye(mu.dimension)), np.eye(mu.dimension)
-    both = Sum(attention, drift, Perceptron(eye, eye))
-    assert_close(plans(both, 0.0, mu), plans(attention, 0.0, mu))
+    total = Sum(attention, drift, Perceptron(eye, eye))
+    assert_close(plans(total, 0.0, mu), plans(attention, 0.0, mu))
     with pytest.raises(UnsupportedError, match="`Drift` has no attention matrix"):
         plans(drift, 0.0, mu)
 
@@ -201,12 +203,12 @@ def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Genera
     position = np.array([0.1, 0.2, 0.6, 0.9])
     copies = np.array([1, 3, 2, 1])
     weighted = Points.weighted(c.x, copies, position=position)
-    repeated = Points.uniform(
+    repeated_points = Points.uniform(
         np.repeat(c.x, copies, axis=0), position=np.repeat(position, copies)
     )
     for name in ("softmax", "sinkhorn", "sigmoid"):
         prefix = Prefix(c.attention(name))
-        v = velocities(prefix, repeated)
+        v = velocities(prefix, repeated_points)
         once = np.cumsum(copies) - 1
         assert_close(v[once], velocities(prefix, weighted), ulps=SOLVED)
 
@@ -215,8 +217,8 @@ def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
     c = case(rng, n=6)
     hasty = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)
     solves = jax.jit(lambda mu: Prefix(hasty).field(0.0, mu).convergence)
-    found = solves(c.points())
-    assert found.residual > found.tolerance
+    actual = solves(c.points())
+    assert actual.residual > actual.tolerance
     first = Points.uniform(c.x[:1], position=[0.0])
     alone = solves(first)
     assert alone.residual <= alone.tolerance  # one token: nothing to solve
@@ -263,31 +265,36 @@ def members(rng: np.random.Generator, name: str, count: int = 3) -> list[Attenti
 @every_variant
 def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator):
     c = case(rng)
-    each = members(rng, name)
-    heads = velocities(Heads(stack_trees(each)), c.points())
-    total = sum(np.asarray(velocities(one, c.points())) for one in each)
+    head_list = members(rng, name)
+    heads = velocities(Heads(stack_trees(head_list)), c.points())
+    total = sum(np.asarray(velocities(head, c.points())) for head in head_list)
     assert_close(heads, total, ulps=ULPS.get(name, 300), scale=1.0)
-    assert_close(velocities(Sum(*each), c.points()), total, ulps=ULPS.get(name, 300))
+    assert_close(
+        velocities(Sum(*head_list), c.points()), total, ulps=ULPS.get(name, 300)
+    )
 
 
 def test_heads_built_by_vmap_are_heads_built_by_stacking(rng: np.random.Generator):
     c = case(rng)
     for name in unordered:
-        each = members(rng, name)
-        Q, K = (jnp.stack([getattr(one.score, m) for one in each]) for m in "QK")
+        heads = members(rng, name)
+        Q, K = (jnp.stack([getattr(head.score, m) for head in heads]) for m in "QK")
         carries = name in ("sinkhorn", "linear-expansion")  # 1 / epsilon in the value
-        V = jnp.stack([one.value for one in each]) * (0.8 if carries else 1)
+        V = jnp.stack([head.value for head in heads]) * (0.8 if carries else 1)
         make = lambda Q, K, V, name=name: attentions[name](Q, K, V, epsilon=0.8)
-        built = Heads(eqx.filter_vmap(make)(Q, K, V))
-        expected = velocities(Heads(stack_trees(each)), c.points())
-        assert_close(velocities(built, c.points()), expected, ulps=SOLVED)
+        vmapped = Heads(eqx.filter_vmap(make)(Q, K, V))
+        expected = velocities(Heads(stack_trees(heads)), c.points())
+        assert_close(velocities(vmapped, c.points()), expected, ulps=SOLVED)
 
 
 @pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn", "linear"])
 def test_heads_of_a_gaussian_are_affine(name: str, rng: np.random.Generator):
-    mu, each = gaussian(rng, 3, 2), members(rng, name)
-    heads, total = affine(Heads(stack_trees(each)), mu), affine(Sum(*each), mu)
-    fields = [affine(one, mu) for one in each]
+    mu, head_list = gaussian(rng, 3, 2), members(rng, name)
+    heads, total = (
+        affine(Heads(stack_trees(head_list)), mu),
+        affine(Sum(*head_list), mu),
+    )
+    fields = [affine(head, mu) for head in head_list]
     assert_close(heads.linear, sum(np.asarray(f.linear) for f in fields))
     assert_close(heads.offset, sum(np.asarray(f.offset) for f in fields))
     assert_close(total.linear, heads.linear)
@@ -295,11 +302,11 @@ def test_heads_of_a_gaussian_are_affine(name: str, rng: np.random.Generator):
 
 
 def test_differential_attention_is_two_heads(rng: np.random.Generator):
-    c, other = case(rng), parameters(rng, 3)
+    c, second_map = case(rng), parameters(rng, 3)
     first = c.attention("softmax")
-    second = attentions["softmax"](other.Q, other.K, -0.4 * c.p.V)
+    second = attentions["softmax"](second_map.Q, second_map.K, -0.4 * c.p.V)
     v = velocities(Heads(stack_trees([first, second])), c.points())
-    minus = Parameters(other.Q, other.K, 0.4 * c.p.V)
+    minus = Parameters(second_map.Q, second_map.K, 0.4 * c.p.V)
     expected = velocity("softmax", c.p, c.x, c.x, c.w)
     assert_close(v, expected - velocity("softmax", minus, c.x, c.x, c.w))
 
@@ -308,26 +315,26 @@ def test_a_sum_mixes_kinds_and_reports_the_worst(rng: np.random.Generator):
     c = case(rng)
     hasty = Attention(Dot(c.p.Q, c.p.K, 0.1), Sinkhorn(max_iterations=2), c.p.V)
     mixed = Sum(c.attention("softmax"), hasty, c.attention("sinkhorn"))
-    found = eqx.filter_jit(lambda mu: mixed.field(0.0, mu).convergence)(c.points())
-    assert found is not None
-    assert found.residual > found.tolerance
+    actual = eqx.filter_jit(lambda mu: mixed.field(0.0, mu).convergence)(c.points())
+    assert actual is not None
+    assert actual.residual > actual.tolerance
 
 
 def test_heads_of_a_prefix_and_prefix_of_heads_agree(rng: np.random.Generator):
-    c, each = case(rng), members(rng, "softmax", 2)
-    inside = Prefix(Heads(stack_trees(each)))
-    outside = Heads(stack_trees([Prefix(one) for one in each]))
+    c, heads = case(rng), members(rng, "softmax", 2)
+    inside = Prefix(Heads(stack_trees(heads)))
+    outside = Heads(stack_trees([Prefix(head) for head in heads]))
     assert_close(velocities(outside, c.points()), velocities(inside, c.points()))
 
 
 def test_different_dynamics_cannot_be_stacked(rng: np.random.Generator):
     c, wide = case(rng), case(rng, d=4)
-    for others in (
+    for mismatched in (
         [c.attention("softmax"), c.attention("l2")],
         [c.attention("softmax"), wide.attention("softmax")],
     ):
         with pytest.raises(InvalidInputError, match="Sum"):
-            stack_trees(others)
+            stack_trees(mismatched)
     with pytest.raises(InvalidInputError):
         Sum()
 
@@ -338,21 +345,21 @@ def test_different_dynamics_cannot_be_stacked(rng: np.random.Generator):
 def make_layers(
     rng: np.random.Generator,
 ) -> tuple[Case, list[Attention], AbstractDynamics]:
-    each = members(rng, "softmax")
-    return case(rng), each, stack_trees(each)
+    layers = members(rng, "softmax")
+    return case(rng), layers, stack_trees(layers)
 
 
 def test_each_layer_acts_on_its_interval(rng: np.random.Generator):
-    c, each, stack = make_layers(rng)
+    c, single_layers, stack = make_layers(rng)
     layers = Layers([0.0, 1.0, 1.5, 4.0], stack)
     for t, index in [(-1, 0), (0, 0), (0.99, 0), (1, 1), (1.5, 2), (4, 2), (9, 2)]:
         got = velocities(layers, c.points(), float(t))
-        assert_close(got, velocities(each[index], c.points()), ulps=10)
+        assert_close(got, velocities(single_layers[index], c.points()), ulps=10)
     assert_close(layers.jumps, [1.0, 1.5])
 
 
 def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
-    c, each, stack = make_layers(rng)
+    c, layers, stack = make_layers(rng)
     between = Interpolated([0.0, 1.0, 3.0], stack)
     blends = [
         (-1, 0, 0, 0),
@@ -362,7 +369,7 @@ def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
         (9, 2, 2, 0),
     ]
     for t, i, j, s in blends:
-        a, b = each[i], each[j]
+        a, b = layers[i], layers[j]
         mixed = jax.tree.map(lambda u, v, s=s: (1 - s) * u + s * v, a, b)
         got = velocities(between, c.points(), float(t))
         assert_close(got, velocities(mixed, c.points()))
@@ -370,25 +377,30 @@ def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
 
 def test_depth_composes_with_everything(rng: np.random.Generator):
     """Layers of heads, and a sum with them, keep their jumps."""
-    c, each, _ = make_layers(rng)
-    heads = [Heads(stack_trees(each[:2])), Heads(stack_trees(each[1:]))]
+    c, single_layers, _ = make_layers(rng)
+    heads = [
+        Heads(stack_trees(single_layers[:2])),
+        Heads(stack_trees(single_layers[1:])),
+    ]
     layers = Layers([0.0, 1.0, 2.0], stack_trees(heads))
-    assert_close(Sum(layers, each[0]).jumps, [1.0])
+    assert_close(Sum(layers, single_layers[0]).jumps, [1.0])
     assert_close(Prefix(layers).jumps, [1.0])
     assert_close(Heads(stack_trees([layers, layers])).jumps, [1.0, 1.0])
-    expected = velocities(each[1], c.points()) + velocities(each[2], c.points())
+    expected = velocities(single_layers[1], c.points()) + velocities(
+        single_layers[2], c.points()
+    )
     assert_close(velocities(layers, c.points(), 1.2), expected)
 
 
 def test_depths_that_do_not_fit_are_rejected(rng: np.random.Generator):
     _, _, stack = make_layers(rng)
-    for refused in (
+    for arguments in (
         lambda: Layers([0.0, 1.0], stack),
         lambda: Layers([0.0, 2.0, 1.0, 3.0], stack),
         lambda: Layers([0.0], stack),
         lambda: Interpolated([0.0, 1.0], stack),
         lambda: Interpolated([0.0, 0.0, 1.0], stack),
     ):
-        with pytest.raises(InvalidInputError, match="times") as refusal:
-            refused()
-        assert "\n" not in str(refusal.value)
+        with pytest.raises(InvalidInputError, match="times") as error_info:
+            arguments()
+        assert "\n" not in str(error_info.value)

@@ -74,8 +74,8 @@ def test_the_sinkhorn_energy_matches_the_plan_of_pot(
     S = score_matrix(squared_distance, half, c.x, c.x)
     f, g = plan_potentials(S, c.w)
     squares = np.sum((c.x @ c.p.Q.T) ** 2 + (c.x @ c.p.K.T) ** 2, axis=1)
-    printed = -c.w @ (f + g) / 2 + c.w @ squares / (4 * c.p.epsilon)
-    assert abs(float(dual) - printed) < 1e-12
+    printed_energy = -c.w @ (f + g) / 2 + c.w @ squares / (4 * c.p.epsilon)
+    assert abs(float(dual) - printed_energy) < 1e-12
 
 
 @pytest.mark.parametrize("kind", PAIRS)
@@ -99,13 +99,13 @@ def test_variations_elsewhere_are_integrals_against_the_measure(
 ) -> None:
     c = case(rng, n=6, d=2)
     energy, score = make_energy(kind, c.p), squared_distance if "l2" in kind else dot
-    seen = score_matrix(score, c.p, c.probes, c.x)
+    scores = score_matrix(score, c.p, c.probes, c.x)
     seeing = score_matrix(score, c.p, c.x, c.probes).T
     if kind == "sinkhorn":
         f, g = plan_potentials(score_matrix(dot, c.p, c.x, c.x), c.w)
-        expected = np.log(np.exp(seen + g) @ c.w) + np.log(np.exp(seeing + f) @ c.w)
+        expected = np.log(np.exp(scores + g) @ c.w) + np.log(np.exp(seeing + f) @ c.w)
     else:
-        expected = np.exp(seen) @ c.w + np.exp(seeing) @ c.w
+        expected = np.exp(scores) @ c.w + np.exp(seeing) @ c.w
     mu, _ = add_excluded_token(c)
     for measure in (c.points(), c.points(Blocked(4)), mu):
         got = variation(energy, measure, c.queries())
@@ -193,17 +193,17 @@ def test_a_quadratic_potential_sees_two_moments(rng: np.random.Generator) -> Non
 
 def test_energies_add_up(rng: np.random.Generator) -> None:
     c = case(rng, n=4, d=2)
-    one, two = make_energy("interaction", c.p), make_energy("second-moment", c.p)
+    first, two = make_energy("interaction", c.p), make_energy("second-moment", c.p)
     mu, probes = c.points(), c.queries()
-    both = 2.0 * one - two * 0.5 + (-one)
-    assert_close(value(both, mu), value(one, mu) - 0.5 * value(two, mu))
+    total = 2.0 * first - two * 0.5 + (-first)
+    assert_close(value(total, mu), value(first, mu) - 0.5 * value(two, mu))
     assert_close(
-        gradient(both, mu, probes),
-        gradient(one, mu, probes) - 0.5 * gradient(two, mu, probes),
+        gradient(total, mu, probes),
+        gradient(first, mu, probes) - 0.5 * gradient(two, mu, probes),
     )
     small = gaussian(rng, 2)
     small = Gaussian(small.mean, 0.2 * small.factor)
-    assert_close(value(both, small), value(one, small) - 0.5 * value(two, small))
+    assert_close(value(total, small), value(first, small) - 0.5 * value(two, small))
 
 
 def test_undefined_energies_are_rejected(rng: np.random.Generator) -> None:
@@ -230,5 +230,5 @@ def test_masked_interactions_count_the_pairs_that_are_seen(
 ) -> None:
     c = case(rng, n=5, d=2)
     energy = Interaction(Masked(Dot(c.p.Q, c.p.K, c.p.epsilon), causal))
-    seen = np.tril(np.exp(score_matrix(dot, c.p, c.x, c.x)))
-    assert_close(energy(c.points()), c.w @ seen @ c.w / 2)
+    exponentials = np.tril(np.exp(score_matrix(dot, c.p, c.x, c.x)))
+    assert_close(energy(c.points()), c.w @ exponentials @ c.w / 2)

@@ -150,14 +150,16 @@ def test_the_dissipation_is_the_derivative_along_any_run(
     mu, name = FLOWS[kind](rng)
     p = small_scores(rng, 2, np.eye(2))
     energy = energies[name](p.Q, p.K, p.V, epsilon=p.epsilon)
-    own = GradientFlow(energy)
-    for dynamics in (attentions["softmax"](p.Q, p.K, p.V), own):
+    gradient_flow = GradientFlow(energy)
+    for dynamics in (attentions["softmax"](p.Q, p.K, p.V), gradient_flow):
         rate, change = rates(energy, dynamics, mu)
         assert abs(float(rate - change)) < 1e-7 * (1 + abs(float(rate)))  # h²
     if isinstance(mu, Points):
-        v = velocities(own, mu, mu.tokens)
+        v = velocities(gradient_flow, mu, mu.tokens)
         expected = -mu.weights @ jnp.sum(v**2, axis=1)
-        np.testing.assert_allclose(rates(energy, own, mu)[0], expected, rtol=1e-8)
+        np.testing.assert_allclose(
+            rates(energy, gradient_flow, mu)[0], expected, rtol=1e-8
+        )
 
 
 @pytest.mark.parametrize("mass", [1.0, 2.5])
@@ -210,9 +212,9 @@ def test_the_entropy_of_a_density_is_lost_by_its_information() -> None:
     density = lambda x: np.exp(-((x[:, 0] / s) ** 2) / 2) / (s * np.sqrt(2 * np.pi))
     mu = Grid.from_function([axis], density)
     # Averages over cells add h²/12σ² to it, and those of two cells h²/4σ².
-    averaged = 1 + (axis[1] - axis[0]) ** 2 / (3 * s**2)
+    mean_factor = 1 + (axis[1] - axis[0]) ** 2 / (3 * s**2)
     np.testing.assert_allclose(
-        steepest_rate(Entropy(), mu), -averaged / s**2, rtol=1e-4
+        steepest_rate(Entropy(), mu), -mean_factor / s**2, rtol=1e-4
     )
 
 

@@ -88,10 +88,10 @@ def test_any_quadratic_score_has_its_variation(rng: np.random.Generator) -> None
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 20)
     probes = np.asarray(mu.mean) + rng.normal(size=(4, 2)) / 2
     far = lambda q, k: ((q @ p.Q.T)[:, None] - (k @ p.K.T)[None]) ** 2 / p.epsilon
-    seen, seeing = (
+    kernel, seeing = (
         np.exp(-np.sum(f, axis=2)) for f in (far(probes, x), far(x, probes))
     )
-    expected = (seen @ w + seeing.T @ w) / 2
+    expected = (kernel @ w + seeing.T @ w) / 2
     got = variation(energy, mu, Tokens(jnp.asarray(probes)))
     np.testing.assert_allclose(got, expected, atol=1e-9)
 
@@ -102,8 +102,8 @@ def test_biases_and_constants_enter_the_energy(rng: np.random.Generator) -> None
     q, k = rng.normal(size=(2, 3)) / 4
     energy = Interaction(Dot(p.Q, p.K, p.epsilon, query_bias=q, key_bias=k))
     x, w = nodes(np.asarray(mu.mean), np.asarray(mu.factor), 24)
-    biased = Parameters(p.Q, p.K, p.V, p.epsilon, q, k)
-    expected = energy_of_nodes("interaction", biased, x, w)
+    biased_parameters = Parameters(p.Q, p.K, p.V, p.epsilon, q, k)
+    expected = energy_of_nodes("interaction", biased_parameters, x, w)
     assert abs(float(energy(mu)) / expected - 1) < 1e-12
 
 
@@ -132,19 +132,19 @@ def test_a_wide_gaussian_keeps_its_digits(s: float) -> None:
     wide = Gaussian.from_moments([0.0], [[s]])
     assert abs(float(energy(wide)) * 2 * np.sqrt(1 + 4 * s) - 1) < 1e-14
     x = np.array([0.0, 1.5]) * np.sqrt(s)
-    seen = np.exp(-(x**2) / (1 + 2 * s)) / np.sqrt(1 + 2 * s)
-    found = energy.first_variation(wide, Tokens(jnp.asarray(x)[:, None]))
-    np.testing.assert_allclose(found, seen, rtol=1e-13)
+    weights = np.exp(-(x**2) / (1 + 2 * s)) / np.sqrt(1 + 2 * s)
+    actual = energy.first_variation(wide, Tokens(jnp.asarray(x)[:, None]))
+    np.testing.assert_allclose(actual, weights, rtol=1e-13)
 
 
 def test_an_infinite_energy_has_nan_gradient() -> None:
     energy = Interaction(Dot([[0.6]], [[1.0]]))
-    for s, known in ((1.0, True), (2.0, False)):
+    for s, is_finite in ((1.0, True), (2.0, False)):
         by_mean, by_covariance = energy.moment_gradients(
             Gaussian.from_moments([0.3], [[s]])
         )
-        assert bool(jnp.all(jnp.isfinite(by_mean))) is known
-        assert bool(jnp.all(jnp.isnan(by_covariance))) is not known
+        assert bool(jnp.all(jnp.isfinite(by_mean))) is is_finite
+        assert bool(jnp.all(jnp.isnan(by_covariance))) is not is_finite
 
 
 @pytest.mark.parametrize("kind", PAIRS)
@@ -164,8 +164,8 @@ def test_energy_gradients_on_gaussians_match_differences(
     Z, direction = rng.normal(size=(2, 2)) / 4, rng.normal(size=2)
 
     def value_along(t: float) -> float:
-        moved = square_root(Y @ Y.T + t * Z @ Z.T)
-        return energy_of_nodes(kind, p, *nodes(alpha + t * direction, moved, 16))
+        root = square_root(Y @ Y.T + t * Z @ Z.T)
+        return energy_of_nodes(kind, p, *nodes(alpha + t * direction, root, 16))
 
     # The third-order one-sided difference of a function of t ≥ 0.
     difference = (

@@ -95,14 +95,14 @@ def test_the_entropy_of_a_density_is_of_second_order_or_better(ratio: float) -> 
 
 
 def test_the_entropy_of_layers_is_the_mean_of_that_of_their_laws() -> None:
-    one = grid_on_line(60)
+    line_grid = grid_on_line(60)
     shares = np.array([0.2, 0.5, 0.3])
     layers = Grid.from_density(
-        [one.edges[0]],
-        shares[:, None] * np.asarray(one.density)[None],
+        [line_grid.edges[0]],
+        shares[:, None] * np.asarray(line_grid.density)[None],
         position=[0.1, 0.5, 0.9],
     )
-    assert_close(Entropy()(layers), Entropy()(one))
+    assert_close(Entropy()(layers), Entropy()(line_grid))
 
 
 @pytest.mark.slow_cases("sinkhorn-2")
@@ -114,9 +114,9 @@ def test_energies_of_pairs_match_the_density(name: str, d: int) -> None:
     x, w = quadrature(d) if d == 1 else _coarse()
     expected = energy_of_nodes(name, p, x, w)
     energy = energies[name](p.Q, p.K, p.V, epsilon=p.epsilon)
-    found = value(energy, grid_on_line(160) if d == 1 else grid_in_plane(48))
+    actual = value(energy, grid_on_line(160) if d == 1 else grid_in_plane(48))
     # h⁴ of a mode of deviation 0.35, in cells of 0.06 and of 0.19.
-    np.testing.assert_allclose(found, expected, rtol=1e-6 if d == 1 else 3e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6 if d == 1 else 3e-4)
 
 
 def _coarse() -> tuple[np.ndarray, np.ndarray]:
@@ -140,13 +140,13 @@ def test_the_variation_of_the_entropy_is_the_log_density(d: int) -> None:
         [(rho(x + e) - rho(x - e)) / (2 * step) for e in step * np.eye(d)], axis=1
     )
     tokens = Tokens(jnp.asarray(x))
-    found = Entropy().variation(mu)
+    actual = Entropy().variation(mu)
     # Cubics: h⁴ and h³ of a mode of deviation 0.35, in cells of 0.05 and 0.09.
-    np.testing.assert_allclose(found(tokens), rho(x), atol=3e-3)
-    np.testing.assert_allclose(found.gradient(tokens), slope, atol=6e-2)
+    np.testing.assert_allclose(actual(tokens), rho(x), atol=3e-3)
+    np.testing.assert_allclose(actual.gradient(tokens), slope, atol=6e-2)
     outside = Tokens(jnp.full((1, d), 7.0))
-    assert np.all(np.isnan(found(outside)))
-    assert np.all(np.isnan(found.gradient(outside)))
+    assert np.all(np.isnan(actual(outside)))
+    assert np.all(np.isnan(actual.gradient(outside)))
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -157,10 +157,10 @@ def test_energies_change_by_their_first_variation(name: str) -> None:
     masses = mu.state.masses
     nu = masses * jnp.sin(mu.points().tokens.x[:, 0])[None]
     nu = nu - masses * jnp.sum(nu)
-    moved = lambda h: energy(
+    energy_at = lambda h: energy(
         mu.replace_coordinates(mu.state._replace(masses=masses + h * nu))
     )
-    slope = eqx.filter_jit(lambda: (moved(1e-4) - moved(-1e-4)) / 2e-4)()
+    slope = eqx.filter_jit(lambda: (energy_at(1e-4) - energy_at(-1e-4)) / 2e-4)()
     variation = energy.first_variation(mu, mu.points().tokens)
     # Differences to 1e-8; weights at middles and masses differ by h² ∫ (δE)'' dν / 24.
     np.testing.assert_allclose(slope, nu.reshape(-1) @ variation, rtol=2e-3)
@@ -207,10 +207,10 @@ def test_energies_decrease_at_the_squared_gradient_norm(name: str) -> None:
         E, rate = map(np.asarray, recorded_energies(energy, path, attention, name))
         assert np.all(np.diff(E) < 0)
         h = float(TIMES[1])  # Simpson's rule over 9 frames: an error below 1e-6
-        lost = (
+        decrease = (
             h / 3 * (rate[0] + rate[-1] + 4 * rate[1::2].sum() + 2 * rate[2:-1:2].sum())
         )
-        gaps.append(abs(lost - (E[-1] - E[0])) / abs(E[-1] - E[0]))
+        gaps.append(abs(decrease - (E[-1] - E[0])) / abs(E[-1] - E[0]))
     assert np.all(orders(gaps) >= 1.9)  # measured: 3.0, the order of the fluxes
     assert gaps[-1] < 3e-4
 
@@ -224,8 +224,8 @@ def test_gradient_flows_on_a_grid_are_the_attention_that_follows_them() -> None:
     at = mu.points().tokens
     for name, dynamics in pairs.items():
         expected = attentions[name](A1, np.eye(1), -A1).field(0.0, mu)(at)
-        found = dynamics.field(0.0, mu)(at)
-        np.testing.assert_allclose(found, expected, atol=1e-8)  # potentials: 4e-11
+        actual = dynamics.field(0.0, mu)(at)
+        np.testing.assert_allclose(actual, expected, atol=1e-8)  # potentials: 4e-11
 
 
 @pytest.mark.slow
@@ -249,9 +249,9 @@ def test_the_entropy_along_a_gaussian_flow_matches_the_closed_form() -> None:
     )
     path = flow(attentions["softmax"](-np.eye(1), np.eye(1), np.eye(1)), start, TIMES)
     s = 1 / (1 + 2 * np.asarray(TIMES))  # s' = -2s²
-    found = [float(value(Entropy(), path.frame(i))) for i in range(len(TIMES))]
+    actual = [float(value(Entropy(), path.frame(i))) for i in range(len(TIMES))]
     # Measured: s to 3e-6 on 100 cells and 6e-5 on 50, h⁴ of cells of 0.14.
-    np.testing.assert_allclose(found, -np.log(2 * np.pi * np.e * s) / 2, atol=4e-6)
+    np.testing.assert_allclose(actual, -np.log(2 * np.pi * np.e * s) / 2, atol=4e-6)
     field = attentions["softmax"](-np.eye(1), np.eye(1), np.eye(1)).field(
         0.0, path.final
     )
@@ -291,11 +291,11 @@ def test_runs_observe_the_energies_of_a_density() -> None:
         runs.execute(spec.model_copy(update={"noise": 0.1}))
     result = runs.execute(spec)
     s = 1 / (1 + 2 * 0.25 * 0.5)  # s' = 2VA s²
-    found = {name: float(v) for name, v in result.observables.items()}
+    actual = {name: float(v) for name, v in result.observables.items()}
     np.testing.assert_allclose(
-        found["energy"], (1 - (s / 2) ** 2) ** -0.5 / 2, rtol=1e-6
+        actual["energy"], (1 - (s / 2) ** 2) ** -0.5 / 2, rtol=1e-6
     )
     entropy = -np.log(2 * np.pi * np.e * s) / 2
-    np.testing.assert_allclose(found["energy_entropy"], entropy, atol=1e-6)
-    np.testing.assert_allclose(found["dissipation_entropy"], s / 4, rtol=1e-5)
-    np.testing.assert_allclose(found["energy_second_moment"], s / 2, rtol=1e-6)
+    np.testing.assert_allclose(actual["energy_entropy"], entropy, atol=1e-6)
+    np.testing.assert_allclose(actual["dissipation_entropy"], s / 4, rtol=1e-5)
+    np.testing.assert_allclose(actual["energy_second_moment"], s / 2, rtol=1e-6)

@@ -22,11 +22,11 @@ panels = pytest.mark.parametrize(
 
 @functools.cache
 def findings_of(panel: str) -> Findings:
-    corrected = load(f"castin2025-{panel}").read_as("corrected")
+    corrected_experiment = load(f"castin2025-{panel}").read_as("corrected")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(definite_values, "DRAWS", 12)
         patch.setattr(definite_values, "LAST", 1e4)
-        return corrected.compute(Case("quick", "corrected"))
+        return corrected_experiment.compute(Case("quick", "corrected"))
 
 
 def covariances(findings: Findings) -> np.ndarray:
@@ -78,10 +78,10 @@ def test_softmax_stays_below_the_bound_that_follows_from_the_hypothesis() -> Non
     assert np.max(sizes * (1 / sizes[:, :1] + low * times / 2)) < 1 + 1e-9
     # The control: against -V the same trace grows at once.
     start = covariances(findings)[:1, 0]
-    grown = integrate_covariances(
+    later = integrate_covariances(
         linear_of({**spec, "V": negative(spec["V"])}), start, 0.1
     )[0]
-    assert np.trace(V @ grown) > sizes[0, 0]
+    assert np.trace(V @ later) > sizes[0, 0]
 
 
 def test_the_power_of_a_known_law() -> None:
@@ -112,10 +112,10 @@ def test_rest_under_two_heads_matches_the_dual_criterion() -> None:
 
 def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
     """The draws 1 and 2: in SciPy, against t = 200 and the double of it."""
-    others, start = findings_of("fig4c").numbers["others"], np.eye(2)[None] / 2
-    assert others["blow_ups"] == 0
-    assert others["to_rest"] == others["to_rest_with_rest"] > 0
-    assert others["to_zero"] + others["to_rest"] + others["open"] == others["draws"]
+    scales, start = findings_of("fig4c").numbers["others"], np.eye(2)[None] / 2
+    assert scales["blow_ups"] == 0
+    assert scales["to_rest"] == scales["to_rest_with_rest"] > 0
+    assert scales["to_zero"] + scales["to_rest"] + scales["open"] == scales["draws"]
     for draw in (1, 2):
         values = {**definite(gaussian_entries(draw)), "heads": 2}
         linear = linear_of(values)
@@ -130,16 +130,16 @@ def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
 
 @pytest.mark.slow
 def test_one_head_has_no_such_rest() -> None:
-    others = findings_of("fig1a").numbers["others"]
-    assert others["with_rest"] == others["to_rest"] == others["blow_ups"] == 0
-    assert others["to_zero"] >= 9  # the others are on their way yet
+    scales = findings_of("fig1a").numbers["others"]
+    assert scales["with_rest"] == scales["to_rest"] == scales["blow_ups"] == 0
+    assert scales["to_zero"] >= 9  # the others are on their way yet
 
 
 @panels
 def test_findings_are_json_and_can_be_plotted(panel: str) -> None:
-    corrected = load(f"castin2025-{panel}").read_as("corrected")
-    assert_reportable(corrected, findings_of(panel))
-    figure = corrected.draw(findings_of(panel))
+    corrected_experiment = load(f"castin2025-{panel}").read_as("corrected")
+    assert_reportable(corrected_experiment, findings_of(panel))
+    figure = corrected_experiment.draw(findings_of(panel))
     assert "V symmetric and positive definite" in str(
         [axes.get_title(loc="left") for axes in figure.axes] + [figure.get_suptitle()]
     )

@@ -59,8 +59,10 @@ def over_panels(*panels: str) -> pytest.MarkDecorator:
     """Parametrises over panels, those of a structure on one worker."""
     group = lambda panel: pytest.mark.xdist_group(GROUPS.get(panel, "softmax"))
     late = lambda panel: [] if panel in QUICK else [pytest.mark.slow]
-    marked = [pytest.param(name, marks=[group(name), *late(name)]) for name in panels]
-    return pytest.mark.parametrize("panel", marked)
+    parameters = [
+        pytest.param(name, marks=[group(name), *late(name)]) for name in panels
+    ]
+    return pytest.mark.parametrize("panel", parameters)
 
 
 @functools.cache
@@ -74,9 +76,9 @@ def worst_end(findings: Findings) -> float:
     finite = np.isin(findings.data["family"]["status"].values, (0, 1))
     if not finite.any():
         return 0.0
-    starts, given = ends["start"].values[finite], ends["text"].values[finite]
+    starts, text_ends = ends["start"].values[finite], ends["text"].values[finite]
     exact = integrate_covariances(linear_of(spec), starts, spec["t"])
-    gap = np.linalg.norm(given - exact, axis=(1, 2))
+    gap = np.linalg.norm(text_ends - exact, axis=(1, 2))
     return float(np.max(gap / np.linalg.norm(exact, axis=(1, 2))))
 
 
@@ -113,10 +115,10 @@ def test_families_that_blow_up_do_so_in_scipy(panel: str):
 def check_steps(findings: Findings, members: range, longest: int) -> int:
     """Members of the code reading against NumPy; how many were short enough."""
     spec, ends = findings.spec["code"], findings.data["ends"]
-    linear, checked = linear_of(spec), 0
+    linear, n_checked = linear_of(spec), 0
     for i in members:
         S, n, ending = euler_steps(
-            linear, ends["start"].values[i], spec["euler"], most=longest
+            linear, ends["start"].values[i], spec["euler"], max_steps=longest
         )
         if ending == "max-steps" and longest < 50_000:
             continue
@@ -124,8 +126,8 @@ def check_steps(findings: Findings, members: range, longest: int) -> int:
         assert gap <= 1e-10 * np.linalg.norm(S)
         assert n == ends["code_steps"].values[i]
         assert ending == str(ends["code_ending"].values[i])
-        checked += 1
-    return checked
+        n_checked += 1
+    return n_checked
 
 
 @pytest.mark.slow_cases("fig2c", "fig7b")
@@ -165,11 +167,11 @@ def test_steps_and_thresholds_match_the_scripts(panel: str):
 @pytest.mark.xdist_group("l2")
 def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
     """Three of the six that diverge, and two whose traces pass 490 and 660 and fall."""
-    chosen = [9, 83, 211, 0, 24]
+    sampled_members = [9, 83, 211, 0, 24]
     spec = dict(findings_of("fig6b", "quick").spec["code"])
     rule = Rule(**spec.pop("euler"))
     members = runs.start(parse({**spec, "starts": "grid:30", "t": 1.0})).members
-    starts = np.stack([runs.moments_of(members[i].measure)[1] for i in chosen])
+    starts = np.stack([runs.moments_of(members[i].measure)[1] for i in sampled_members])
     steps = clipped_euler(members[0].dynamics, jnp.asarray(starts), rule)
     ends, n_steps, endings = inverse_script(starts)
     assert endings == ["blow-up"] * 3 + ["steady"] * 2
@@ -209,11 +211,11 @@ def test_a_figure_printed_twice_is_computed_once(panel: str, original: str):
 @pytest.mark.xdist_group("row")
 def test_covariances_indefinite_by_rounding_are_clipped(rng: np.random.Generator):
     """One in a hundred has no Cholesky factor, but has one less half the floor."""
-    clipped = jax.jit(lambda S: clip_all(jnp.asarray(FLOOR), S))
+    clipped_covariance = jax.jit(lambda S: clip_all(jnp.asarray(FLOOR), S))
     for _ in range(600):
         U = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         S = jnp.asarray((U * [FLOOR, 3.0, 800.0]) @ U.T)[None]
-        whole, factor = clipped((S + S.mT) / 2)
+        whole, factor = clipped_covariance((S + S.mT) / 2)
         np.testing.assert_allclose(whole[0], S[0], rtol=0, atol=1e-11)
         np.testing.assert_allclose(factor[0] @ factor[0].T, S[0], rtol=0, atol=1e-11)
 

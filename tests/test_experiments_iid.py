@@ -46,11 +46,11 @@ class Orbit(NamedTuple):
 
 def orbits(draw: flows.Draw) -> list[Orbit]:
     starts = flows.split(draw)[1][..., 0]
-    made = []
+    collected = []
     for q, V, u in zip(draw.Q[:, 0], draw.W, starts, strict=True):
         rates, S = np.linalg.eig(V)
-        made.append(Orbit((q @ S) * np.linalg.solve(S, u.astype(complex)), rates))
-    return made
+        collected.append(Orbit((q @ S) * np.linalg.solve(S, u.astype(complex)), rates))
+    return collected
 
 
 @pytest.fixture(scope="module", params=FIGURES)
@@ -74,11 +74,11 @@ def panel(request: pytest.FixtureRequest) -> samples.Panel:
 def test_samples_converge_where_their_orbits_meet_the_kernel(
     panel: samples.Panel,
 ) -> None:
-    wanted = [orbit.rests for orbit in orbits(flows.drawn(3, N))]
-    assert 0 < sum(wanted) < N
-    assert independent.settled(panel).tolist() == wanted
-    grown = np.array(panel.exact.endings) == "blow-up"
-    assert grown.tolist() == [not rests for rests in wanted]
+    expected = [orbit.rests for orbit in orbits(flows.drawn(3, N))]
+    assert 0 < sum(expected) < N
+    assert independent.settled(panel).tolist() == expected
+    is_blow_up = np.array(panel.exact.endings) == "blow-up"
+    assert is_blow_up.tolist() == [not rests for rests in expected]
 
 
 def test_limits_have_the_rank_of_the_kernel(panel: samples.Panel) -> None:
@@ -95,8 +95,8 @@ def test_softmax_blows_up_at_the_time_of_its_orbit() -> None:
             assert np.isnan(t_star)
             continue
         far = -60 / orbit.slowest  # where the integrand is e⁻¹²⁰
-        wanted = quad(lambda s, o=orbit: np.real(o(s)) ** -2.0, 0, far, limit=400)[0]
-        assert t_star == pytest.approx(wanted, rel=1e-3)
+        expected = quad(lambda s, o=orbit: np.real(o(s)) ** -2.0, 0, far, limit=400)[0]
+        assert t_star == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.slow

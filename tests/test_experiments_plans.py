@@ -87,12 +87,12 @@ def test_truncated_plan_matches_a_loop_of_half_steps(
 def test_converged_plan_matches_pot(cloud: clouds.Cloud) -> None:
     C = scores(cloud)
     ones = np.ones(len(C))
-    wanted = ot.sinkhorn(
+    expected = ot.sinkhorn(
         ones, ones, -C, 1.0, "sinkhorn_log", stopThr=1e-12, numItermax=20_000
     )
     plan = clouds.plan(cloud, Sinkhorn())
     np.testing.assert_allclose(
-        plan, np.asarray(wanted), atol=1e-9
+        plan, np.asarray(expected), atol=1e-9
     )  # both iterate to 1e-11
 
 
@@ -117,8 +117,8 @@ def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
     numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
     C = scores(clouds.gaussian_cloud(149, n=10, epsilon=1.0))
     errors = [abs(half_steps(C, steps).sum(0) - 1).max() for steps in (1, 3, 5, 21)]
-    found = [one["error"] for one in numbers["after"]]
-    np.testing.assert_allclose(found, errors, rtol=1e-10)
+    actual = [row["error"] for row in numbers["after"]]
+    np.testing.assert_allclose(actual, errors, rtol=1e-10)
     # The next singular value makes up the gap, (σ₃/σ₂)^21 after so many half-steps.
     sigma = np.linalg.svd(half_steps(C, 2001), compute_uv=False)
     assert numbers["rate"] == pytest.approx(sigma[1] ** 2, rel=1e-9)
@@ -133,8 +133,8 @@ def test_sliced_plans_are_means_of_permutations() -> None:
     slices = np.random.default_rng(0).normal(size=(128, 2))
     q, k = cloud.x @ cloud.Q.T, cloud.x @ cloud.K.T
     permutations = np.zeros((128, 10, 10))
-    for each, theta in zip(permutations, slices, strict=True):
-        each[np.argsort(q @ theta), np.argsort(k @ theta)] = 1
+    for permutation, theta in zip(permutations, slices, strict=True):
+        permutation[np.argsort(q @ theta), np.argsort(k @ theta)] = 1
     costs = np.sum((q[:, None] - k[None]) ** 2, axis=2)
     of_slices = np.sum(permutations * costs, axis=(1, 2))
     least = costs[linear_sum_assignment(costs)].sum()
@@ -156,15 +156,15 @@ def test_states_and_matrices_match_the_network() -> None:
     text = models.embed(checkpoint, WORDS)
     ids = checkpoint.encode(WORDS, limit=512).ids
     reference = Reference(checkpoint.folder)
-    wanted = reference.hidden_states(ids)[:-1]
+    expected = reference.hidden_states(ids)[:-1]
     states = models.hidden_states(checkpoint, WORDS)[0][:-1]
-    assert len(states) == len(wanted) == 6
-    assert_close(states, np.stack(wanted), ulps=1000)
+    assert len(states) == len(expected) == 6
+    assert_close(states, np.stack(expected), ulps=1000)
     matrices = sander2022_fig2.matrices(models.layers(checkpoint), states)
     for layer in range(6):
         assert_close(
             matrices[layer],
-            softmax(reference.scores(layer, wanted[layer]), axis=-1),
+            softmax(reference.scores(layer, expected[layer]), axis=-1),
             ulps=10_000,  # scores reach 60, and rounding the states moves them
         )
     first = plans(models.layers(checkpoint), 0.0, Points.uniform(text.tokens.x))
@@ -185,8 +185,8 @@ def test_shares_of_kinds_add_up_and_the_first_token_gathers() -> None:
 def test_random_matrices_have_the_spread_of_the_trained(
     rng: np.random.Generator,
 ) -> None:
-    trained = softmax(1.7 * rng.standard_normal((1, 2, 80, 80)), axis=-1)
-    control = sander2022_fig2.random_like(trained, rng)
+    trained_weights = softmax(1.7 * rng.standard_normal((1, 2, 80, 80)), axis=-1)
+    control = sander2022_fig2.random_like(trained_weights, rng)
     np.testing.assert_allclose(control.sum(axis=-1), 1)
     # 6400 Gaussians give a standard deviation to 1 in √12800, here five times that.
     assert np.log(control).std(axis=-1).mean() == pytest.approx(1.7, rel=0.045)

@@ -30,7 +30,7 @@ def integrate(
 ) -> np.ndarray:
     """The covariance itself, in logarithmic time, by SciPy."""
     shape = S0.shape
-    moved = solve_ivp(
+    solution = solve_ivp(
         lambda s, y: np.exp(s) * rate(attention, Q, V, y.reshape(shape)).ravel(),
         (0.0, np.log1p(t)),
         S0.ravel(),
@@ -38,8 +38,8 @@ def integrate(
         rtol=1e-11,
         atol=1e-13,
     )
-    assert moved.success
-    return moved.y[:, -1].reshape(shape)
+    assert solution.success
+    return solution.y[:, -1].reshape(shape)
 
 
 def is_calm(draw: flows.Draw) -> np.ndarray:
@@ -52,7 +52,7 @@ def is_calm(draw: flows.Draw) -> np.ndarray:
 def test_limit_matches_scipy(attention: str, d: int):
     """The way left falls like 1 / t: four times the time, a quarter of the way."""
     draw = flows.drawn(d, 3)
-    wanted = flows.limits(draw)
+    expected = flows.limits(draw)
     for i in range(3):
         S0, N = draw.covariances[i], np.linalg.svd(draw.Q[i])[2][d // 2 :].T
         middle = np.linalg.inv(N.T @ np.linalg.inv(S0) @ N)
@@ -63,8 +63,8 @@ def test_limit_matches_scipy(attention: str, d: int):
         ]
         assert left[1] / left[0] == pytest.approx(0.25, rel=0.02)
         exact = np.linalg.eigvalsh(middle)[::-1]
-        np.testing.assert_allclose(wanted[i][: len(exact)], exact, rtol=1e-9)
-        assert np.all(wanted[i][len(exact) :] == 0)
+        np.testing.assert_allclose(expected[i][: len(exact)], exact, rtol=1e-9)
+        assert np.all(expected[i][len(exact) :] == 0)
 
 
 @pytest.mark.slow_cases("l2")
@@ -77,12 +77,12 @@ def test_solution_matches_scipy_and_conserves_the_inverse(
     calm = is_calm(draw)[:2]
     assert len(calm) == 2
     draw = flows.Draw(*(matrix[calm] for matrix in draw))
-    found = flows.solved(attention, draw, draw.values)
-    assert found.endings == ["finished", "finished"]
+    actual = flows.solved(attention, draw, draw.values)
+    assert actual.endings == ["finished", "finished"]
     for i in range(2):
         V, S0 = draw.values[i], draw.covariances[i]
         S = integrate(attention, draw.Q[i], V, S0, 100.0)
-        Y = found.factors[i, -1]
+        Y = actual.factors[i, -1]
         np.testing.assert_allclose(Y @ Y.T, S, atol=1e-6)  # steps to 1e-8, stretched
         N = np.linalg.svd(draw.Q[i])[2][2:].T
         inverse = lambda M, N=N: N.T @ np.linalg.inv(M) @ N
@@ -93,7 +93,7 @@ def test_solution_matches_scipy_and_conserves_the_inverse(
 def test_published_steps_match_a_plain_loop(attention: str):
     d, n, rule = 3, 4, Rule(dt=0.09, rest=5e-3, bound=1e3)
     draw = flows.drawn(d, n)
-    found = flows.published(attention, draw, draw.values, rule)
+    actual = flows.published(attention, draw, draw.values, rule)
     for i in range(n):
         S, status, steps = draw.covariances[i], None, 0
         while status is None:
@@ -104,9 +104,9 @@ def test_published_steps_match_a_plain_loop(attention: str):
                 status = Status.STEADY
             elif np.trace(S) > rule.bound:
                 status = Status.BLOW_UP
-        assert Status(int(found.code[i])) is status
-        assert int(found.n_steps[i]) == steps
-        gap = np.linalg.norm(np.asarray(found.final[i]) - S)
+        assert Status(int(actual.code[i])) is status
+        assert int(actual.n_steps[i]) == steps
+        gap = np.linalg.norm(np.asarray(actual.final[i]) - S)
         assert gap < 1e-10 * np.linalg.norm(S)
 
 
@@ -114,8 +114,8 @@ def test_slow_samples_step_like_single_ones():
     draw, rule = flows.drawn(3, 20), Rule(dt=0.09, rest=1e-3, bound=1e3)
     whole = flows.published("softmax", draw, draw.values, rule)
     last = int(np.argmax(whole.n_steps))
-    one = flows.Draw(*(matrix[last : last + 1] for matrix in draw))
-    alone = flows.published("softmax", one, one.values, rule)
+    single = flows.Draw(*(matrix[last : last + 1] for matrix in draw))
+    alone = flows.published("softmax", single, single.values, rule)
     assert int(alone.n_steps[0]) == int(whole.n_steps[last])
     np.testing.assert_allclose(alone.final[0], whole.final[last], rtol=1e-9)
 
@@ -143,10 +143,10 @@ def test_intervals_are_quantiles_of_beta(count: int, n: int):
 
 
 def test_draws_are_prefixes_and_independent():
-    few, many = flows.drawn(4, 5), flows.drawn(4, 9)
-    for a, b in zip(few, many, strict=True):
+    small, large = flows.drawn(4, 5), flows.drawn(4, 9)
+    for a, b in zip(small, large, strict=True):
         np.testing.assert_array_equal(a, b[:5])
-    assert not np.any(np.isin(few.G, few.W))
+    assert not np.any(np.isin(small.G, small.W))
 
 
 @pytest.fixture(

@@ -30,12 +30,12 @@ pytestmark = pytest.mark.usefixtures("restore_registries")
 def test_components_far_apart_follow_the_velocities_of_the_whole(
     rng: np.random.Generator,
 ):
-    made = load_example("mixture").Mixture
+    Mixture = load_example("mixture").Mixture
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     m = np.array([[3.0, -1.0], [-3.0, 1.0]])
     Y, w = 0.4 * rng.normal(size=(2, 2, 2)) + 0.3 * np.eye(2), np.array([0.3, 0.7])
     attention = attentions["softmax"](*map(jnp.asarray, (Q, K, V)), epsilon=1.5)
-    start = made(*map(jnp.asarray, (w, m, Y)), Tensor(14))
+    start = Mixture(*map(jnp.asarray, (w, m, Y)), Tensor(14))
     ends = flow(attention, start, [0, 0.7], stepping=adaptive(rtol=1e-7)).frame(-1)
     S = Y @ np.swapaxes(Y, 1, 2)
     m1, S1 = integrate(K.T @ Q / 1.5, V, w, (m, S), 0.7)
@@ -49,15 +49,18 @@ def test_components_far_apart_follow_the_velocities_of_the_whole(
 def test_one_component_has_the_rates_of_the_projected_gaussian(
     name: str, rng: np.random.Generator
 ):
-    made = load_example("mixture").Mixture
+    Mixture = load_example("mixture").Mixture
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     mean, Y = jnp.asarray(rng.normal(size=2)), jnp.asarray(rng.normal(size=(2, 2)) / 2)
     attention = attentions[name](*map(jnp.asarray, (Q, K, V)))
-    one, alone = made(jnp.ones(1), mean[None], Y[None], Tensor(32)), Gaussian(mean, Y)
-    rates = one.transport(attention.field(0.0, one))
+    single, alone = (
+        Mixture(jnp.ones(1), mean[None], Y[None], Tensor(32)),
+        Gaussian(mean, Y),
+    )
+    rates = single.transport(attention.field(0.0, single))
     expected = alone.transport(Projected(attention).field(0.0, alone))
-    for rate, known in zip(rates, expected, strict=True):
-        np.testing.assert_allclose(rate[0], known, atol=1e-8)
+    for rate, expected_rate in zip(rates, expected, strict=True):
+        np.testing.assert_allclose(rate[0], expected_rate, atol=1e-8)
 
 
 def test_single_precision_stays_single_where_jax_is_double():
@@ -70,20 +73,20 @@ def test_single_precision_stays_single_where_jax_is_double():
 def test_a_mixture_begins_with_the_law_of_the_cloud(tmp_path: Path):
     load_example("mixture")
     spec = parse({"measure": "mixture", "init": "mixture", "d": 2, "mean": [1.0, 2.0]})
-    begun: Any = runs.member(spec).measure
+    start: Any = runs.member(spec).measure
     keys = {"init": "mixture", "n": 4000, "d": 2, "mean": [1, 2]}
-    drawn: Any = runs.member(parse(keys)).measure
-    x = np.asarray(drawn.tokens.x).reshape(-1, 4, 2)  # one after the other
+    random_start: Any = runs.member(parse(keys)).measure
+    x = np.asarray(random_start.tokens.x).reshape(-1, 4, 2)  # one after the other
     error = 5 * 0.25 / np.sqrt(len(x))
-    np.testing.assert_allclose(begun.means, x.mean(axis=0), atol=error)
-    np.testing.assert_allclose(begun.covariance, np.cov(x.reshape(-1, 2).T), atol=0.05)
+    np.testing.assert_allclose(start.means, x.mean(axis=0), atol=error)
+    np.testing.assert_allclose(start.covariance, np.cov(x.reshape(-1, 2).T), atol=0.05)
     cloud = np.array([[0.0, 1.0], [2.0, 0.0], [1.0, -3.0]])
     np.save(tmp_path / "x.npy", cloud)
     keys = {"measure": "mixture", "init": f"@{tmp_path}/x.npy", "bandwidth": 0.5}
-    blurred: Any = runs.member(parse(keys)).measure
-    np.testing.assert_allclose(blurred.mean, cloud.mean(axis=0), atol=1e-12)
-    np.testing.assert_allclose(blurred.covariance, np.cov(cloud.T, bias=True))
-    width = np.asarray(blurred.factors[0] @ blurred.factors[0].T)
+    smoothed: Any = runs.member(parse(keys)).measure
+    np.testing.assert_allclose(smoothed.mean, cloud.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(smoothed.covariance, np.cov(cloud.T, bias=True))
+    width = np.asarray(smoothed.factors[0] @ smoothed.factors[0].T)
     np.testing.assert_allclose(width, np.cov(cloud.T, bias=True) / 5)  # 0.5² / 1.25
 
 
@@ -96,18 +99,20 @@ def test_nodes_that_do_not_resolve_the_velocities_end_the_flow():
 
 def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
     """On the line $W_2$ is a distance of quantiles; nodes are no atoms."""
-    made = load_example("mixture").Mixture
+    Mixture = load_example("mixture").Mixture
     w, m, s = np.array([0.4, 0.6]), np.array([-2.0, 1.0]), np.array([0.3, 0.5])
     parts = map(jnp.asarray, (w, m[:, None], s[:, None, None]))
-    found = best_distance(made(*parts, Tensor(16)), Gaussian(jnp.zeros(1), jnp.eye(1)))
+    actual = best_distance(
+        Mixture(*parts, Tensor(16)), Gaussian(jnp.zeros(1), jnp.eye(1))
+    )
     x = np.linspace(-8, 8, 400_001)
     u = (np.arange(100_000) + 0.5) / 100_000
     below = (w * scipy.special.ndtr((x[:, None] - m) / s)).sum(axis=1)
     exact = np.sqrt(np.mean((np.interp(u, below, x) - scipy.special.ndtri(u)) ** 2))
     deviation = np.sqrt(w @ (s**2 + (m - w @ m) ** 2))
-    np.testing.assert_allclose(found.value, np.hypot(w @ m, deviation - 1))
-    assert found.value < exact
-    assert np.isnan(found.error)
+    np.testing.assert_allclose(actual.value, np.hypot(w @ m, deviation - 1))
+    assert actual.value < exact
+    assert np.isnan(actual.error)
 
 
 def test_keys_accept_the_name_of_a_plugin_measure():
@@ -136,21 +141,24 @@ def test_panels_draw_moments_of_unknown_measures(rng: np.random.Generator):
     )
     gaussian = data.assign_attrs(kind="gaussian")
     for name in ("tokens", "spectrum", "cone"):
-        shown, known = (panels[name](each) for each in (data, gaussian))
+        figure, gaussian_figure = (
+            panels[name](dataset) for dataset in (data, gaussian)
+        )
         lines = [
-            [line.get_xydata() for line in f.axes[0].lines] for f in (shown, known)
+            [line.get_xydata() for line in f.axes[0].lines]
+            for f in (figure, gaussian_figure)
         ]
         assert len(lines[0]) == len(lines[1]) > 0
-        for one, other in zip(*lines, strict=True):
-            np.testing.assert_array_equal(one, other)
+        for mixture_line, gaussian_line in zip(*lines, strict=True):
+            np.testing.assert_array_equal(mixture_line, gaussian_line)
 
 
 @pytest.mark.slow
 def test_the_rate_of_an_energy_matches_the_components(rng: np.random.Generator):
     """Not of nodes that follow the field themselves, which does not stay a mixture."""
-    made = load_example("mixture").Mixture
+    Mixture = load_example("mixture").Mixture
     w, m, Y = [0.4, 0.6], [[1.0], [-2.0]], [[[0.8]], [[0.5]]]
-    mu = made(*map(jnp.asarray, (w, m, Y)), Tensor(24))
+    mu = Mixture(*map(jnp.asarray, (w, m, Y)), Tensor(24))
     field = attentions["sigmoid"]([[1.0]], [[1.0]], [[-1.0]]).field(0.0, mu)
     energy = energies["interaction"](*map(jnp.asarray, ([[0.4]], [[1.0]], [[-1.0]])))
     h, rates = 1e-5, mu.transport(field)

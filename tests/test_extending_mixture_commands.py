@@ -25,11 +25,11 @@ TITLE = "A representation"
 @pytest.fixture
 def clear_registries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """What was registered is gone, as it is from a new process."""
-    named = kinds, measures, representations
-    before = [dict(registry.items()) for registry in named]
+    registries = kinds, measures, representations
+    saved = [dict(registry.items()) for registry in registries]
 
     def forgetting() -> None:
-        for registry, items in zip(named, before, strict=True):
+        for registry, items in zip(registries, saved, strict=True):
             monkeypatch.setattr(registry, "_items", dict(items))
         for name in [n for n in sys.modules if n.startswith("meanfield_plugin_")]:
             del sys.modules[name]
@@ -55,11 +55,21 @@ def files(run: Path) -> dict[str, bytes]:
 def test_the_page_moves_a_mixture(
     page: CLI, clear_registries: Callable[[], None], tmp_path: Path
 ):
-    listed, simulated, shown, plotted, moved, exported, *_ = commands(TITLE)
-    assert "weighted Gaussians" in run_command(page, listed)
+    (
+        list_command,
+        simulate_command,
+        show_command,
+        plot_command,
+        move_command,
+        export_command,
+        *_,
+    ) = commands(TITLE)
+    assert "weighted Gaussians" in run_command(page, list_command)
     clear_registries()
-    assert "--plugin" in error_line(page, *simulated[: simulated.index("--plugin")])
-    report = json.loads(run_command(page, [*simulated, "--json"]))
+    assert "--plugin" in error_line(
+        page, *simulate_command[: simulate_command.index("--plugin")]
+    )
+    report = json.loads(run_command(page, [*simulate_command, "--json"]))
     frames = RunStore.open(tmp_path / "clumps.zarr").dataset()
     w, m, Y = (frames[name].values for name in ("share", "means", "factors"))
     A, S = -np.eye(2), Y @ np.swapaxes(Y, -1, -2)
@@ -69,23 +79,23 @@ def test_the_page_moves_a_mixture(
     np.testing.assert_allclose(report["covariance"], covariance, atol=1e-5)
     assert "by projection" in report["approximation"]
     clear_registries()
-    assert "--plugin" in error_line(page, *shown[:2])
-    assert "mixture" in run_command(page, shown)
+    assert "--plugin" in error_line(page, *show_command[:2])
+    assert "mixture" in run_command(page, show_command)
     clear_registries()
-    assert "--plugin" in error_line(page, *exported[:3])
-    run_command(page, exported)
+    assert "--plugin" in error_line(page, *export_command[:3])
+    run_command(page, export_command)
     table = np.genfromtxt(tmp_path / "clumps.csv", delimiter=",", names=True)
     np.testing.assert_allclose(table["mean0"][-1], report["mean"][0], rtol=1e-12)
     cells = [table[f"cov{i}{j}"][-1] for i in (0, 1) for j in (0, 1)]
     np.testing.assert_allclose(cells, np.ravel(report["covariance"]), rtol=1e-10)
     clear_registries()
-    run_command(page, plotted)
+    run_command(page, plot_command)
     assert (tmp_path / "clumps-tokens.png").stat().st_size > 0
     clear_registries()
-    run_command(page, moved)
+    run_command(page, move_command)
     with Image.open(tmp_path / "clumps.gif") as movie:
-        shown = {frame.tobytes() for frame in ImageSequence.Iterator(movie)}
-    assert len(shown) >= 5  # the stored ones, and what is between
+        show_command = {frame.tobytes() for frame in ImageSequence.Iterator(movie)}
+    assert len(show_command) >= 5  # the stored ones, and what is between
     copy = tmp_path / "copy.py"
     copy.write_bytes((tmp_path / PLUGIN[1]).read_bytes())
     (tmp_path / "docs").unlink()
@@ -113,21 +123,33 @@ def test_a_resumed_mixture_has_the_same_bytes(
     clear_registries()
     run_command(page, ["resume", "cut"])
     assert files(tmp_path / "cut") == files(tmp_path / "whole")
-    begun = ("simulate", "--from", "whole", "--t", "0.6", "--dry-run", "--measure")
-    assert "holds a mixture of" in error_line(page, *begun, "points", *PLUGIN)
-    run_command(page, [*begun, "gaussian", *PLUGIN])
+    continue_command = (
+        "simulate",
+        "--from",
+        "whole",
+        "--t",
+        "0.6",
+        "--dry-run",
+        "--measure",
+    )
+    assert "holds a mixture of" in error_line(
+        page, *continue_command, "points", *PLUGIN
+    )
+    run_command(page, [*continue_command, "gaussian", *PLUGIN])
     clear_registries()
-    assert "--plugin" in error_line(page, *begun, "gaussian")
+    assert "--plugin" in error_line(page, *continue_command, "gaussian")
 
 
 @pytest.mark.slow
 def test_the_page_compares_a_mixture_with_tokens(
     page: CLI, clear_registries: Callable[[], None], tmp_path: Path
 ):
-    compared = commands(TITLE)[6]
-    assert "--plugin" in error_line(page, *compared[: compared.index("--plugin")])
-    found = json.loads(run_command(page, [*compared, "--json"]))
-    (pair,) = found["pairs"]
+    compare_command = commands(TITLE)[6]
+    assert "--plugin" in error_line(
+        page, *compare_command[: compare_command.index("--plugin")]
+    )
+    actual = json.loads(run_command(page, [*compare_command, "--json"]))
+    (pair,) = actual["pairs"]
     assert pair["parting"] is None
     assert pair["distance_how"] == "lower bound by moments"
     assert pair["distance_error"] == [None] * 3
@@ -154,9 +176,9 @@ def test_the_page_sweeps_over_measures(
     variance = 1 / (2 + 2 * 0.5)  # Σ' = −2Σ²
     np.testing.assert_allclose(table["cov00"], variance, rtol=1e-6)
     clear_registries()
-    joined = page("sweep", "alone")
-    assert joined.code == 0
-    assert "plugin: " in joined.err
+    result = page("sweep", "alone")
+    assert result.code == 0
+    assert "plugin: " in result.err
     clear_registries()
     run_command(page, ["plot", "alone"])
     assert (tmp_path / "alone-phase.png").stat().st_size > 0

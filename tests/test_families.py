@@ -79,9 +79,9 @@ def test_each_start_has_its_own_ending(tmp_path: Path):
     result = runs.execute(parse({**GRID, "t": 0.7}), out=tmp_path / "r.zarr")
     Sigma = np.asarray(family("grid:6", 2, key=jax.random.key(0)))
     exact = 1 / (2 * np.linalg.eigvalsh(Sigma)[:, -1])
-    named = np.where(exact < 0.7, "blow-up", "finished").tolist()
-    assert [outcome.name for outcome in result.outcomes] == named
-    assert len(set(named)) == 2
+    endings = np.where(exact < 0.7, "blow-up", "finished").tolist()
+    assert [outcome.name for outcome in result.outcomes] == endings
+    assert len(set(endings)) == 2
     data = runs.dataset(tmp_path / "r.zarr")
     assert data.sizes["run"] == len(exact)
     stars = data["t_star"].values

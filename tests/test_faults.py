@@ -17,17 +17,17 @@ SCRIPT = Path(__file__).with_name("faults.py")
 )
 def test_kills_and_damage_lose_nothing_and_give_one_line(cases: str) -> None:
     command = [sys.executable, str(SCRIPT), "--seed", "3", *cases.split()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wrong = [line for line in done.stdout.splitlines() if '"faults": ["' in line]
-    assert wrong == []
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) >= 0.8 * int(cases.split()[1])
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    failures = [line for line in result.stdout.splitlines() if '"faults": ["' in line]
+    assert failures == []
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) >= 0.8 * int(cases.split()[1])
 
 
 def test_cpu_time_and_not_wall_time_is_judged(tmp_path: Path) -> None:
-    done = wait(os.posix_spawn("/bin/sleep", ["sleep", "3"], {}), tmp_path)
-    assert done.code == 0
-    assert done.seconds < 2
+    result = wait(os.posix_spawn("/bin/sleep", ["sleep", "3"], {}), tmp_path)
+    assert result.code == 0
+    assert result.seconds < 2
 
 
 AT_ONCE = """
@@ -49,7 +49,7 @@ with tempfile.TemporaryDirectory() as name:
 def test_a_command_interrupted_at_once_removes_nothing() -> None:
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
     command = [sys.executable, "-c", AT_ONCE]
-    done = subprocess.run(
+    result = subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr

@@ -47,9 +47,9 @@ def test_gaussians_follow_the_literature(name: str, rng: np.random.Generator):
     alpha, Sigma = scipy_gaussian(name, p, mu, t)
     assert trajectory.status == Status.FINISHED
     # Each step errs by RTOL of the size, and the flow stretches errors by e^{Lt} < 10.
-    allowed = 10 * RTOL * int(trajectory.n_accepted) * max(1, np.max(np.abs(Sigma)))
-    assert np.max(np.abs(trajectory.final.mean - alpha)) <= allowed
-    assert np.max(np.abs(trajectory.final.covariance - Sigma)) <= allowed
+    tolerance = 10 * RTOL * int(trajectory.n_accepted) * max(1, np.max(np.abs(Sigma)))
+    assert np.max(np.abs(trajectory.final.mean - alpha)) <= tolerance
+    assert np.max(np.abs(trajectory.final.covariance - Sigma)) <= tolerance
 
 
 def mild(c: Case) -> Case:
@@ -82,22 +82,24 @@ def test_points_follow_the_definition(name: str, rng: np.random.Generator):
     expected = end.y[:, -1].reshape(c.x.shape)
     size = np.max(np.abs(expected))
     # Step errors, and a Sinkhorn solve's own 4e-11, both stretched by less than 10.
-    allowed = 10 * RTOL * max(10, int(trajectory.n_accepted)) * size
-    assert np.max(np.abs(trajectory.last - expected)) <= allowed
+    tolerance = 10 * RTOL * max(10, int(trajectory.n_accepted)) * size
+    assert np.max(np.abs(trajectory.last - expected)) <= tolerance
 
 
 def test_parameters_that_change_with_time(rng: np.random.Generator):
     """Linear between nodes, against SciPy with the same parameters."""
     c = case(rng, n=5, d=2, epsilon=1.0)
-    other = parameters(rng, 2, epsilon=1.0)
+    second = parameters(rng, 2, epsilon=1.0)
     make = attentions["softmax"]
-    stack = stack_trees([make(c.p.Q, c.p.K, c.p.V), make(other.Q, other.K, other.V)])
+    stack = stack_trees([make(c.p.Q, c.p.K, c.p.V), make(second.Q, second.K, second.V)])
     trajectory = flow(Interpolated([0.2, 0.7], stack), c.points(), [0.0, 1.0])
 
     def rate(t: float, state: np.ndarray) -> np.ndarray:
         s = np.clip((t - 0.2) / 0.5, 0, 1)
         blend = lambda a, b: (1 - s) * a + s * b
-        p = Parameters(*map(blend, (c.p.Q, c.p.K, c.p.V), (other.Q, other.K, other.V)))
+        p = Parameters(
+            *map(blend, (c.p.Q, c.p.K, c.p.V), (second.Q, second.K, second.V))
+        )
         x = state.reshape(c.x.shape)
         return velocity("softmax", p, x, x, c.w).ravel()
 
@@ -107,8 +109,8 @@ def test_parameters_that_change_with_time(rng: np.random.Generator):
             rate, (start, end), state, method="DOP853", rtol=1e-12, atol=1e-13
         )
         state = leg.y[:, -1]
-    allowed = 10 * RTOL * int(trajectory.n_accepted) * np.max(np.abs(state))
-    assert np.max(np.abs(trajectory.last - state.reshape(c.x.shape))) <= allowed
+    tolerance = 10 * RTOL * int(trajectory.n_accepted) * np.max(np.abs(state))
+    assert np.max(np.abs(trajectory.last - state.reshape(c.x.shape))) <= tolerance
 
 
 @pytest.mark.slow_cases("heun", "dopri8")
@@ -145,10 +147,10 @@ def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):
     attention = attentions[name](p.Q, p.K, p.V / 4, epsilon=p.epsilon)
     nodes = gauss_hermite(mu, order=16)
     times = [0.0, 0.5]
-    exact, sampled = flow(attention, mu, times), flow(attention, nodes, times)
-    steps = int(exact.n_accepted) + int(sampled.n_accepted)
+    exact, of_nodes = flow(attention, mu, times), flow(attention, nodes, times)
+    steps = int(exact.n_accepted) + int(of_nodes.n_accepted)
     for i in range(2):
-        a, b = exact.frame(i), sampled.frame(i)
+        a, b = exact.frame(i), of_nodes.frame(i)
         assert np.max(np.abs(a.mean - b.mean)) <= 10 * RTOL * steps
         assert np.max(np.abs(a.covariance - b.covariance)) <= 10 * RTOL * steps
 
@@ -164,9 +166,9 @@ def test_heads_and_layers_of_nodes_follow_their_gaussian(rng: np.random.Generato
         )
     layers = Layers([0.0, 0.2, 0.5], stack_trees(heads))
     nodes = gauss_hermite(mu, order=16)
-    exact, sampled = flow(layers, mu, [0.0, 0.5]), flow(layers, nodes, [0.0, 0.5])
-    steps = int(exact.n_accepted) + int(sampled.n_accepted)
-    gap = exact.final.covariance - sampled.final.covariance
+    exact, of_nodes = flow(layers, mu, [0.0, 0.5]), flow(layers, nodes, [0.0, 0.5])
+    steps = int(exact.n_accepted) + int(of_nodes.n_accepted)
+    gap = exact.final.covariance - of_nodes.final.covariance
     assert np.max(np.abs(gap)) <= 10 * RTOL * steps
 
 
@@ -183,8 +185,8 @@ def test_random_tokens_converge_like_one_over_root_n(key: Array):
     squares = []
     for n in sizes.tolist():
 
-        def gap(one: Array, n: int = n) -> Array:
-            cloud = gaussian_draw(mu, n, key=one)
+        def gap(batch: Array, n: int = n) -> Array:
+            cloud = gaussian_draw(mu, n, key=batch)
             end = flow(attention, cloud, times, stepping=stepping).final
             return jnp.sum((end.covariance - limit) ** 2)
 
@@ -192,11 +194,11 @@ def test_random_tokens_converge_like_one_over_root_n(key: Array):
     squares = np.array(squares)
     slopes = np.polyfit(np.log(sizes), np.log(squares.mean(1)) / 2, 1)[0]
     choose = np.random.default_rng(0).integers(draws, size=(400, draws))
-    resampled = [
+    samples = [
         np.polyfit(np.log(sizes), np.log(squares[:, c].mean(1)) / 2, 1)[0]
         for c in choose
     ]
-    error = np.std(resampled)
+    error = np.std(samples)
     assert error < 0.1  # enough draws to tell -1/2 from 0 and from -1
     assert abs(slopes + 0.5) < 3 * error
 
@@ -216,16 +218,16 @@ def test_members_of_an_ensemble_do_not_disturb_each_other():
     single = jax.jit(alone)
     assert len(set(together.code.tolist())) >= 2
     for i in range(len(A)):
-        one = single(jnp.asarray(A[i]), jnp.asarray(V[i]))
-        assert int(one.code) == int(together.code[i])
-        assert int(one.n_saved) == int(together.n_saved[i])
-        assert int(one.n_accepted) == int(together.n_accepted[i])
+        single_flow = single(jnp.asarray(A[i]), jnp.asarray(V[i]))
+        assert int(single_flow.code) == int(together.code[i])
+        assert int(single_flow.n_saved) == int(together.n_saved[i])
+        assert int(single_flow.n_accepted) == int(together.n_accepted[i])
         # Near a blow-up y^2 grows like 1 / (t* - t), and so does rounding of the time.
-        growth = float(jnp.max(jnp.abs(one.coordinates[1]))) ** 2 / 2.0
-        for a, b in zip(one.coordinates, together.coordinates, strict=True):
+        growth = float(jnp.max(jnp.abs(single_flow.coordinates[1]))) ** 2 / 2.0
+        for a, b in zip(single_flow.coordinates, together.coordinates, strict=True):
             assert_close(b[i], a, ulps=max(1e4, 10 * growth))
-        assert_close(together.stop_time[i], one.stop_time, ulps=1e4)
-        assert np.isnan(one.t_star) == np.isnan(together.t_star[i])
+        assert_close(together.stop_time[i], single_flow.stop_time, ulps=1e4)
+        assert np.isnan(single_flow.t_star) == np.isnan(together.t_star[i])
 
 
 def test_an_ensemble_of_clouds(key: Array):

@@ -118,15 +118,15 @@ def test_a_hundred_commuting_cases_end_as_predicted(
         attention = Attention(Dot(A, jnp.eye(4, dtype=dtype)), Softmax(), V)
         return flow(attention, Gaussian.from_moments(jnp.zeros(4, dtype), Sigma), ts)
 
-    found = ensemble(fate, *(a.astype(dtype) for a in (A, V, Sigma, times)))
+    actual = ensemble(fate, *(a.astype(dtype) for a in (A, V, Sigma, times)))
     expected = np.where(blows_up, int(Status.BLOW_UP), int(Status.FINISHED))
-    assert np.array_equal(found.code, expected)
-    error = np.abs(np.asarray(found.t_star) - t_star)[blows_up]
+    assert np.array_equal(actual.code, expected)
+    error = np.abs(np.asarray(actual.t_star) - t_star)[blows_up]
     assert np.all(error <= digits * t_star[blows_up])
     # The law is as good as the steps: eps^0.6 is what one of them may miss.
     assert np.median(error / t_star[blows_up]) <= np.finfo(dtype).eps ** 0.6 / 4
-    assert np.all(error <= np.asarray(found.t_star_error)[blows_up])
-    assert np.all(np.isnan(np.asarray(found.t_star)[~blows_up]))
+    assert np.all(error <= np.asarray(actual.t_star_error)[blows_up])
+    assert np.all(np.isnan(np.asarray(actual.t_star)[~blows_up]))
 
 
 @pytest.mark.slow_cases("0.0")
@@ -223,10 +223,12 @@ def test_a_blow_up_is_attributed_to_its_layer(dtype: type, near: float, bar: flo
     ends = ensemble(fate, edges, V.astype(dtype))
     left = np.maximum(1 - 2 * edges.astype(float), 0)
     exact = np.where(before > 0, edges + left / (2 * V), 0.5)
-    named = np.asarray(ends.code) == int(Status.BLOW_UP)
-    np.testing.assert_array_equal(named, [True] * 3 + [False] + [True] * 2)
-    assert np.all(np.abs(ends.t_star - exact)[named] <= ends.t_star_error[named])
-    assert np.all(ends.t_star_error[named] < bar * exact[named])
+    is_blow_up = np.asarray(ends.code) == int(Status.BLOW_UP)
+    np.testing.assert_array_equal(is_blow_up, [True] * 3 + [False] + [True] * 2)
+    assert np.all(
+        np.abs(ends.t_star - exact)[is_blow_up] <= ends.t_star_error[is_blow_up]
+    )
+    assert np.all(ends.t_star_error[is_blow_up] < bar * exact[is_blow_up])
     assert ends.code[3] == int(Status.FINISHED)
     rest = 1 / (left[3] + 2 * (3 - edges[3]))
     assert abs(ends.last[1][3, 0, 0] ** 2 / rest - 1) < 1e3 * np.finfo(dtype).eps ** 0.6
@@ -263,15 +265,15 @@ def test_boundedness_by_kind_is_known_under_tracing(
     name: str, of_tokens: bool, of_gaussians: bool
 ) -> None:
     cloud = Points.uniform(np.ones((3, 2)))
-    told = []
+    answers = []
 
     @eqx.filter_jit
     def ask(law: AbstractDynamics, mu: AbstractMeasure, ts: Array) -> None:
-        told.append(is_bounded_by_kind(law, mu, ts))
+        answers.append(is_bounded_by_kind(law, mu, ts))
 
     attention = attentions[name](np.eye(2), np.eye(2), -np.eye(2))
     layers = Layers(jnp.array([0.0, 0.5, 1.0]), stack_trees([attention, attention]))
     for law in (attention, layers):
         for mu in (cloud, Gaussian(jnp.zeros(2), jnp.eye(2))):
             ask(law, mu, jnp.array([0.0, 1.0]))
-    assert told == 2 * [of_tokens, of_gaussians]
+    assert answers == 2 * [of_tokens, of_gaussians]

@@ -61,9 +61,9 @@ def test_rest_does_not_depend_on_the_unit_of_length(size: float):
     """The way left counts relative to the initial size; powers of two round nothing."""
     drift = linear_drift([[-1.0, 0.0], [0.0, -3.0]])
     starts = (Points.uniform(s * np.array([[3.0, -4.0]])) for s in (1.0, size))
-    one, other = (flow(drift, mu, [0.0, 1e4], stop=Steady(1e-5)) for mu in starts)
-    assert one.status == other.status == Status.STEADY
-    assert float(other.stop_time) == float(one.stop_time)
+    first, second = (flow(drift, mu, [0.0, 1e4], stop=Steady(1e-5)) for mu in starts)
+    assert first.status == second.status == Status.STEADY
+    assert float(second.stop_time) == float(first.stop_time)
 
 
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
@@ -148,10 +148,10 @@ def test_a_fixed_step_that_explodes_keeps_the_last_good_state():
     assert trajectory.status == Status.NOT_FINITE
     assert jnp.all(jnp.isfinite(trajectory.final.covariance))
     assert jnp.all(jnp.isfinite(trajectory.coordinates))
-    saved = int(trajectory.n_saved)
-    assert 1 <= saved < len(times)
-    assert times[saved - 1] <= trajectory.stop_time + 1e-12 < times[saved] + 1e-12
-    for i in range(saved, len(times)):
+    n_saved = int(trajectory.n_saved)
+    assert 1 <= n_saved < len(times)
+    assert times[n_saved - 1] <= trajectory.stop_time + 1e-12 < times[n_saved] + 1e-12
+    for i in range(n_saved, len(times)):
         assert_close(trajectory.coordinates[i], trajectory.last, ulps=0)
     with pytest.raises(SimulationError, match="not-finite") as failure:
         trajectory.raise_for_status()
@@ -226,8 +226,8 @@ def test_one_token_in_one_dimension(name: str):
     trajectory = flow(attention, Points.uniform([[0.7]]), [0.0, 0.5])
     assert trajectory.status == Status.FINISHED
     p = Parameters(np.array([[0.5]]), np.eye(1), -np.eye(1))
-    one = np.ones(1)
-    rate = lambda _, x: velocity(name, p, x[:, None], x[:, None], one)[:, 0]
+    ones = np.ones(1)
+    rate = lambda _, x: velocity(name, p, x[:, None], x[:, None], ones)[:, 0]
     end = solve_ivp(rate, (0, 0.5), [0.7], method="DOP853", rtol=1e-12, atol=1e-13)
     assert np.max(np.abs(trajectory.last[0] - end.y[:, -1])) < 1e-8
 
@@ -274,9 +274,11 @@ def test_single_precision_stays_single():
     trajectory = flow(attention, mu, jnp.array([0.0, 10.0], jnp.float32))
     assert trajectory.last[1].dtype == jnp.float32
     assert abs(float(trajectory.final.covariance[0, 0]) - 2 / 41) < 1e-5
-    up = flow(scalar_attention(jnp.float32(1.0), jnp.float32(1.0)), mu, [0.0, 10.0])
-    assert up.status == Status.BLOW_UP
-    assert abs(float(up.t_star) - 0.25) <= min(1e-3, float(up.t_star_error))
+    growing = flow(
+        scalar_attention(jnp.float32(1.0), jnp.float32(1.0)), mu, [0.0, 10.0]
+    )
+    assert growing.status == Status.BLOW_UP
+    assert abs(float(growing.t_star) - 0.25) <= min(1e-3, float(growing.t_star_error))
 
 
 @pytest.mark.slow
@@ -284,11 +286,14 @@ def test_a_gaussian_flow_that_fails_has_a_derivative():
     """Where it stopped, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
 
     def end(s0: jax.Array) -> tuple[jax.Array, jax.Array]:
-        few = adaptive(max_steps=4)
-        found = flow(
-            scalar_attention(1.0, 1.0), centred_gaussian(s0), [0.0, 10.0], stepping=few
+        limited = adaptive(max_steps=4)
+        actual = flow(
+            scalar_attention(1.0, 1.0),
+            centred_gaussian(s0),
+            [0.0, 10.0],
+            stepping=limited,
         )
-        return found.final.covariance[0, 0], found.stop_time
+        return actual.final.covariance[0, 0], actual.stop_time
 
     (s, t), slope = jax.value_and_grad(end, has_aux=True)(jnp.asarray(2.0))
     assert abs(s * (0.5 - 2 * t) - 1) < 1e-6

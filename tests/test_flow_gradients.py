@@ -25,13 +25,13 @@ def assert_gradient(fn: Callable, at: Array, *, h: float = 1e-4) -> None:
     Truncation is h^4; the solver's error is smooth in the parameters only to RTOL,
     which divided by h bounds the agreement.
     """
-    both = jax.jit(jax.value_and_grad(fn))
-    gradient = both(at)[1]
+    value_and_grad = jax.jit(jax.value_and_grad(fn))
+    gradient = value_and_grad(at)[1]
     assert jnp.all(jnp.isfinite(gradient))
     rng = np.random.default_rng(3)
     for _ in range(3):
         along = jnp.asarray(rng.normal(size=at.shape))
-        f = lambda s, along=along: float(both(at + s * h * along)[0])
+        f = lambda s, along=along: float(value_and_grad(at + s * h * along)[0])
         slope = (8 * (f(1) - f(-1)) - (f(2) - f(-2))) / (12 * h)
         got = float(jnp.sum(gradient * along))
         assert abs(got - slope) <= 10 * RTOL / h * max(1, abs(slope))
@@ -56,9 +56,9 @@ def score_matrix(rng: np.random.Generator) -> Array:
 def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
     """With respect to A and to the start, at an isotropic one made from its moments."""
 
-    def end(both: Array) -> Array:
-        attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
-        Sigma = (both[2:] + both[2:].T) / 2
+    def end(arguments: Array) -> Array:
+        attention = attentions[name](arguments[:2], jnp.eye(2), jnp.eye(2))
+        Sigma = (arguments[2:] + arguments[2:].T) / 2
         mu = Gaussian.from_moments(jnp.array([0.3, -0.2]), Sigma)
         return moment_sum(flow(attention, mu, jnp.array([0.0, 0.3])).final)
 
@@ -86,9 +86,9 @@ def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator)
 def test_gradients_of_a_flow_of_points(name: str, rng: np.random.Generator):
     A, x = score_matrix(rng), jnp.asarray(rng.normal(size=(6, 2)))
 
-    def end(both: Array) -> Array:
-        attention = attentions[name](both[:2], jnp.eye(2), jnp.eye(2))
-        cloud = Points.uniform(both[2:])
+    def end(arguments: Array) -> Array:
+        attention = attentions[name](arguments[:2], jnp.eye(2), jnp.eye(2))
+        cloud = Points.uniform(arguments[2:])
         return moment_sum(flow(attention, cloud, jnp.array([0.0, 0.3])).final)
 
     assert_gradient(end, jnp.concatenate([A, x]))
@@ -146,8 +146,8 @@ def test_derivatives_in_the_times_of_frames_are_velocities():
     """Of an inner frame and the last: v(t); of the start, minus that at the start."""
     softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
-    both = jnp.array([0.0, 3.0, 7.0])
-    sum_of_frames = lambda ts: both @ flow(softmax, mu, ts).covariance[:, 0, 0]
+    times = jnp.array([0.0, 3.0, 7.0])
+    sum_of_frames = lambda ts: times @ flow(softmax, mu, ts).covariance[:, 0, 0]
     got = jax.jit(jax.grad(sum_of_frames))(jnp.array([0.0, 0.5, 1.0]))
     rate = lambda t: -2 / (1 + 2 * t) ** 2  # of 1/(1 + 2t)
     inner, last = 3 * rate(0.5), 7 * rate(1.0)

@@ -88,10 +88,10 @@ def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
 
     for start in STARTS:
         times = np.stack([0 * ends, ends], axis=1)
-        found = ensemble(fate, np.repeat(start[None], len(ends), axis=0), times)
-        assert np.all(np.asarray(found.code) == int(Status.FINISHED))
+        actual = ensemble(fate, np.repeat(start[None], len(ends), axis=0), times)
+        assert np.all(np.asarray(actual.code) == int(Status.FINISHED))
         exact = integrate_covariances(linear_of(spec), start[None], 150.0)[0]
-        Y = np.asarray(found.last[1][-1])
+        Y = np.asarray(actual.last[1][-1])
         np.testing.assert_allclose(Y @ Y.T, exact, rtol=1e-5)
         assert np.trace(exact) > 10
 
@@ -111,13 +111,13 @@ class Stretch(AbstractDynamics):
         assert isinstance(mu, Points)
         r = jnp.linalg.norm(mu.tokens.x)
         slow = jnp.log1p(r)
-        turned = (r / (1 + r)) ** 4
+        rate = (r / (1 + r)) ** 4
         laws = (
             r**2 / (1 + r**2),
             slow,
             slow * jnp.log1p(slow),
             r**2 * (1 - r**2),
-            turned,
+            rate,
         )
         d = mu.tokens.x.shape[1]
         return Affine(laws[self.law] * jnp.eye(d, dtype=r.dtype), jnp.zeros(d, r.dtype))
@@ -136,32 +136,32 @@ class Mean(AbstractCoupling):
 def _boundedness_cases() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, bool]]:
     tokens = Points.uniform(np.ones((2, 2)), position=[0.0, 1.0])
     normal = Gaussian.from_moments(np.zeros(2), EYE)
-    of = lambda name, K=EYE: attentions[name](EYE, K, EYE)
+    make = lambda name, K=EYE: attentions[name](EYE, K, EYE)
     flat = np.diag([1.0, 0.0])
     halves = Attention(Dot(EYE, EYE), Sinkhorn(3), EYE)
     between = lambda name: Interpolated(
-        [0.0, 2.0], stack_trees([of(name), of(name, -EYE)])
+        [0.0, 2.0], stack_trees([make(name), make(name, -EYE)])
     )
-    layers = Layers([0.0, 1.0, 2.0], stack_trees([of("softmax"), of("softmax")]))
+    layers = Layers([0.0, 1.0, 2.0], stack_trees([make("softmax"), make("softmax")]))
     return {
-        "softmax, tokens": (of("softmax"), tokens, True),
-        "softmax, normal": (of("softmax"), normal, False),
-        "l2, normal": (of("l2"), normal, True),
-        "l2, singular keys": (of("l2", flat), normal, False),
-        "l2, singular keys, tokens": (of("l2", flat), tokens, True),
-        "sinkhorn, normal": (of("sinkhorn"), normal, True),
+        "softmax, tokens": (make("softmax"), tokens, True),
+        "softmax, normal": (make("softmax"), normal, False),
+        "l2, normal": (make("l2"), normal, True),
+        "l2, singular keys": (make("l2", flat), normal, False),
+        "l2, singular keys, tokens": (make("l2", flat), tokens, True),
+        "sinkhorn, normal": (make("sinkhorn"), normal, True),
         "sinkhorn cut short, normal": (halves, normal, False),
         "sinkhorn cut short, tokens": (halves, tokens, True),
-        "sigmoid, closure": (Projected(of("sigmoid")), normal, True),
-        "exp, closure": (Projected(of("exp")), normal, False),
-        "exp, tokens": (of("exp"), tokens, False),
-        "linear, tokens": (of("linear"), tokens, False),
-        "relu, normal": (of("relu"), normal, False),
-        "sum": (Sum(of("sinkhorn"), Drift(EYE)), normal, True),
-        "sum with softmax": (Sum(of("sinkhorn"), of("softmax")), normal, False),
-        "heads": (Heads(stack_trees([of("l2"), of("l2")])), normal, True),
+        "sigmoid, closure": (Projected(make("sigmoid")), normal, True),
+        "exp, closure": (Projected(make("exp")), normal, False),
+        "exp, tokens": (make("exp"), tokens, False),
+        "linear, tokens": (make("linear"), tokens, False),
+        "relu, normal": (make("relu"), normal, False),
+        "sum": (Sum(make("sinkhorn"), Drift(EYE)), normal, True),
+        "sum with softmax": (Sum(make("sinkhorn"), make("softmax")), normal, False),
+        "heads": (Heads(stack_trees([make("l2"), make("l2")])), normal, True),
         "one singular head": (
-            Heads(stack_trees([of("l2"), of("l2", flat)])),
+            Heads(stack_trees([make("l2"), make("l2", flat)])),
             normal,
             False,
         ),
@@ -170,15 +170,15 @@ def _boundedness_cases() -> dict[str, tuple[AbstractDynamics, AbstractMeasure, b
         "l2 between nodes, tokens": (between("l2"), tokens, True),
         "sinkhorn between nodes, normal": (between("sinkhorn"), normal, True),
         "sigmoid between nodes": (Projected(between("sigmoid")), normal, True),
-        "log time": (LogTime(of("sinkhorn")), normal, True),
+        "log time": (LogTime(make("sinkhorn")), normal, True),
         "one's own, silent": (Stretch(0), tokens, False),
-        "sum with one's own": (Sum(of("l2"), Stretch(0)), tokens, False),
+        "sum with one's own": (Sum(make("l2"), Stretch(0)), tokens, False),
         "a coupling of one's own": (
             Attention(Dot(EYE, EYE), Mean(), EYE),
             tokens,
             False,
         ),
-        "masked, tokens": (Prefix(of("softmax")), tokens, True),
+        "masked, tokens": (Prefix(make("softmax")), tokens, True),
     }
 
 
@@ -245,8 +245,8 @@ def test_blow_up_detection_does_not_depend_on_segments():
 @pytest.mark.slow
 def test_vanishing_keys_blow_up_at_that_instant():
     """L2 with K = 1 - t: $σ' = 3K σ^3 / (1 + K^2 σ^2)$, late $σ ~ (1 - t)^{-3}$."""
-    keys, one = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
-    nodes = [attentions["l2"](one, K, [[3.0]]) for K in keys]
+    keys, ones = ([[1.0]], [[0.0]], [[-1.0]]), [[1.0]]
+    nodes = [attentions["l2"](ones, K, [[3.0]]) for K in keys]
     end = flow(
         Interpolated([0.0, 1.0, 2.0], stack_trees(nodes)),
         centred_gaussian(1.0),
@@ -325,8 +325,8 @@ def test_fixed_steps_do_not_pass_a_blow_up(solver: str):
     )
     assert before.status is Status.FINISHED
     half = flow(law, centred_gaussian(2.0), [0, 0.15], stepping=steps, run_end=0.26)
-    told = {"run_start": 0.0, "predicted_blow_up": half.predicted_blow_up}
-    later = flow(law, half.final, [0.15, 0.26], stepping=steps, **told)
+    prediction = {"run_start": 0.0, "predicted_blow_up": half.predicted_blow_up}
+    later = flow(law, half.final, [0.15, 0.26], stepping=steps, **prediction)
     for end in (past, later):
         assert end.status is Status.BLOW_UP
         assert 0.23 < end.stop_time <= 0.25

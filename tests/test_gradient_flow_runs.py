@@ -98,13 +98,13 @@ def test_a_gradient_flow_decreases_its_energy_and_resumes(
     whole = runs.execute(spec, out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         runs.execute(spec, out=tmp_path / "cut", report=stop_after_one)
-    resumed = runs.resume(tmp_path / "cut")
-    a, b = (runs.dataset(tmp_path / each) for each in ("whole", "cut"))
+    resumed_result = runs.resume(tmp_path / "cut")
+    a, b = (runs.dataset(tmp_path / name) for name in ("whole", "cut"))
     for variable in a.variables:
         assert a[variable].values.tobytes() == b[variable].values.tobytes()
     E = a["energy"].values
     assert np.all(np.diff(E) < 0)
-    for result in (whole, resumed, runs.resume(tmp_path / "whole")):
+    for result in (whole, resumed_result, runs.resume(tmp_path / "whole")):
         assert result.fall is not None
         assert result.fall.decreased
         assert float(result.fall.first) == E[0]
@@ -140,12 +140,12 @@ def test_energy_decrease_records_the_largest_rise() -> None:
 
 
 def test_a_potential_contracts_tokens_as_its_exponential(tmp_path: Path) -> None:
-    given = {**SHORT, **DESCENTS["potential"]}
-    runs.execute(parse(given), out=tmp_path / "run")
+    keys = {**SHORT, **DESCENTS["potential"]}
+    runs.execute(parse(keys), out=tmp_path / "run")
     data = runs.dataset(tmp_path / "run")
-    H, c = (np.array(given["options"][key]) for key in ("matrix", "centre"))
+    H, c = (np.array(keys["options"][key]) for key in ("matrix", "centre"))
     values, U = np.linalg.eigh(H)
-    decay = U @ np.diag(np.exp(-values * given["t"])) @ U.T
+    decay = U @ np.diag(np.exp(-values * keys["t"])) @ U.T
     x = data["x"].values
     np.testing.assert_allclose(
         x[-1], c + (x[0] - c) @ decay, atol=1e-8
@@ -157,10 +157,10 @@ def test_a_potential_contracts_tokens_as_its_exponential(tmp_path: Path) -> None
 
 def test_an_interaction_moves_tokens_as_the_attention_that_follows_it() -> None:
     """Unnormalised attention with V = −A is the flow, and repulsion by −A is none."""
-    own = {**SHORT, "n": 6, "d": 2, "A": A}
-    down = runs.execute(parse({**own, "flow_of": "interaction"}))
+    keys = {**SHORT, "n": 6, "d": 2, "A": A}
+    down = runs.execute(parse({**keys, "flow_of": "interaction"}))
     V = (-np.array(A)).tolist()
-    attention = runs.execute(parse({**own, "attention": "exp", "V": V}))
+    attention = runs.execute(parse({**keys, "attention": "exp", "V": V}))
     x, y = (np.asarray(r.measures[0].coordinates) for r in (down, attention))
     np.testing.assert_allclose(x, y, atol=1e-8)
 
@@ -272,9 +272,9 @@ def test_energies_without_gradient_flow_are_rejected_before_the_start(
     name: str, tmp_path: Path
 ) -> None:
     keys, error, words = REFUSED[name]
-    with pytest.raises(error, match=words) as refusal:
+    with pytest.raises(error, match=words) as error_info:
         runs.execute(parse({**SHORT, **keys}), out=tmp_path / "run")
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(error_info.value)
     assert not (tmp_path / "run").exists()
 
 
@@ -285,23 +285,23 @@ def test_gradient_flows_work_from_the_command_line(
     np.save(tmp_path / "target.npy", np.array(TARGET))
     common = ("--n", "6", "--d", "2", "--t", "0.2", "--frames", "4")
     flow = ("--flow-of", "sinkhorn-divergence", "--options", "target=@target.npy")
-    done = cli("simulate", *common, *flow, "--out", "run", "--json")
-    assert done.code == 0, done.err
-    report, data = json.loads(done.out), runs.dataset(tmp_path / "run")
+    result = cli("simulate", *common, *flow, "--out", "run", "--json")
+    assert result.code == 0, result.err
+    report, data = json.loads(result.out), runs.dataset(tmp_path / "run")
     assert report["flow_of"] == ["sinkhorn-divergence"]
     assert report["attention"] is None
     assert report["assumed"] == {}
     assert report["fall"]["decreased"] is True
     assert report["fall"]["last"] == float(data["energy"][-1])
-    said = cli("simulate", *common, *flow).out
-    assert "points down sinkhorn-divergence" in " ".join(said.split())
-    assert "lower at each frame" in " ".join(said.split())
+    output = cli("simulate", *common, *flow).out
+    assert "points down sinkhorn-divergence" in " ".join(output.split())
+    assert "lower at each frame" in " ".join(output.split())
     for panel in ("energy", "tokens"):
         assert cli("plot", "run", "--panel", panel).code == 0
     assert cli("resume", "run").code == 0
-    refused = cli("simulate", *common, "--flow-of", "entropy")
-    assert refused.code == 2
-    assert refused.err.strip().count("\n") == 0
+    failure = cli("simulate", *common, "--flow-of", "entropy")
+    assert failure.code == 2
+    assert failure.err.strip().count("\n") == 0
 
 
 @pytest.mark.slow
@@ -316,10 +316,10 @@ def test_a_sweep_varies_the_energy_and_its_options(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_continues_along_another_energy(cli: Command, tmp_path: Path) -> None:
-    own = ("--measure", "gaussian", "--t", "0.1", "--frames", "3")
-    assert cli("simulate", *own, "--V=-1", "--A", "1", "--out", "first").code == 0
+    options = ("--measure", "gaussian", "--t", "0.1", "--frames", "3")
+    assert cli("simulate", *options, "--V=-1", "--A", "1", "--out", "first").code == 0
     more = ("--from", "first", "--flow-of", "interaction", "--t", "0.2")
-    done = cli("simulate", *more, "--out", "second", "--json")
-    assert done.code == 0, done.err
+    result = cli("simulate", *more, "--out", "second", "--json")
+    assert result.code == 0, result.err
     back = cli("simulate", "--from", "second", "--attention", "l2", "--t", "0.3")
     assert back.code == 0, back.err

@@ -71,9 +71,9 @@ def test_a_plane_flow_converges_at_second_order() -> None:
         edges = [even_edges(-4, 4, n), graded_edges(-4, 4, n, ratio=2)]
         mu = Grid.from_function(edges, lambda x: scale * start(x), box=FixedBox())
         end = flow(PrescribedVelocity(rotation), mu, np.array([0, t])).final
-        moved = lambda x: scale * np.linalg.det(back) * start(x @ back.T)
+        expected_density = lambda x: scale * np.linalg.det(back) * start(x @ back.T)
         areas = np.multiply.outer(*(np.diff(e) for e in edges))
-        exact = averages(moved, edges) * areas
+        exact = averages(expected_density, edges) * areas
         gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
     assert np.log2(gaps[0] / gaps[1]) > 1.9
 
@@ -99,8 +99,8 @@ def test_masses_stay_positive_at_the_longest_step_for_any_velocities(axes: int) 
     for _ in range(200):
         spikes = rng.random(shape) < rng.random()
         m = np.exp(rng.uniform(-60, 3, shape)) * spikes + 1e-300 * (rng.random() < 0.5)
-        grown = [np.add(shape, np.eye(axes, dtype=int)[k]) for k in range(axes)]
-        u = [rng.normal(size=size) * (rng.random(size) < 0.7) for size in grown]
+        shapes = [np.add(shape, np.eye(axes, dtype=int)[k]) for k in range(axes)]
+        u = [rng.normal(size=size) * (rng.random(size) < 0.7) for size in shapes]
         u[0].flat[0] = 1.0
         after, left = euler(m, *u)
         assert np.min(after) >= 0
@@ -110,9 +110,9 @@ def test_masses_stay_positive_at_the_longest_step_for_any_velocities(axes: int) 
 def test_fluxes_of_the_mirror_image_are_mirrored(rng: np.random.Generator) -> None:
     h, m = rng.uniform(0.5, 2, (2, 30))
     u = rng.normal(size=31)
-    mirrored = lambda a: jnp.asarray(a[::-1])
+    mirror = lambda a: jnp.asarray(a[::-1])
     there = fluxes(jnp.asarray(m), 0, jnp.asarray(h), jnp.asarray(u), FixedBox())
-    back = fluxes(mirrored(m), 0, mirrored(h), -mirrored(u), FixedBox())
+    back = fluxes(mirror(m), 0, mirror(h), -mirror(u), FixedBox())
     assert_close(back.flux[::-1], -np.asarray(there.flux), ulps=1000)
     assert_close(back.emptying[::-1], np.asarray(there.emptying), ulps=1000)
 
@@ -210,6 +210,6 @@ def _step(mu: AbstractMeasure, stepping: AbstractStepping) -> Trajectory:
 
 @pytest.mark.parametrize("words", BAD)
 def test_bad_grids_raise_one_clear_line(words: str) -> None:
-    with pytest.raises(InvalidInputError, match=words) as caught:
+    with pytest.raises(InvalidInputError, match=words) as error_info:
         BAD[words]()
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)

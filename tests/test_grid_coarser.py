@@ -63,11 +63,13 @@ def test_narrowed_boxes_keep_the_relative_room_around_the_mean() -> None:
 @pytest.mark.parametrize("bad", [0.1001, 3.0, math.inf, math.nan])
 def test_runs_with_a_ten_percent_error_are_not_finished(bad: float) -> None:
     """Whichever of covariance and mean it is, and where a doubt is no number."""
-    ended = Outcome(Status.FINISHED, 1.0)
-    for doubt in (
+    outcome = Outcome(Status.FINISHED, 1.0)
+    for estimate in (
         ErrorEstimate(bad, 0.01, bad, 0.0),
         ErrorEstimate(0.01, bad, 0.0, 0.01),
     ):
-        assert ended.add_error_estimate(doubt).status is Status.UNRESOLVED
-    known = ErrorEstimate(RESOLUTION_LIMIT, RESOLUTION_LIMIT, 0.0, RESOLUTION_LIMIT)
-    assert ended.add_error_estimate(known).status is Status.FINISHED
+        assert outcome.add_error_estimate(estimate).status is Status.UNRESOLVED
+    known_estimate = ErrorEstimate(
+        RESOLUTION_LIMIT, RESOLUTION_LIMIT, 0.0, RESOLUTION_LIMIT
+    )
+    assert outcome.add_error_estimate(known_estimate).status is Status.FINISHED

@@ -18,10 +18,10 @@ def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
     law = planes.bumps(np.zeros((1, 2)), np.ones(1), np.ones(1), PLACE)
     m, F = PLACE
     closed = lines.gaussian_moments(attention, A, V, 0.0, (m, F @ F.T), 0.8)
-    for seen, exact in zip(
+    for moment, exact in zip(
         planes.moments_by_tokens(law, attention, A, V, 0.8), closed, strict=True
     ):
-        np.testing.assert_allclose(seen, exact, atol=1e-7)
+        np.testing.assert_allclose(moment, exact, atol=1e-7)
 
 
 def test_unstable_spectral_references_give_nan() -> None:
@@ -69,9 +69,9 @@ def test_error_bars_cover_99_of_100_flows_of_every_kind() -> None:
         if (row := measure(kind, i, k)) is not None
     ]
     assert len(rows) >= 300
-    missed = [row for row in rows if not row.is_covered]
-    assert len(missed) <= 0.01 * len(rows), missed
-    resolved = [row for row in rows if row.is_resolved]
-    assert max(max(row.errors) for row in resolved) <= 0.1
+    misses = [row for row in rows if not row.is_covered]
+    assert len(misses) <= 0.01 * len(rows), misses
+    resolved_rows = [row for row in rows if row.is_resolved]
+    assert max(max(row.errors) for row in resolved_rows) <= 0.1
     ratios = [row.doubts[0] / row.errors[0] for row in rows if row.errors[0] > SEEN]
     assert np.median(ratios) < 30

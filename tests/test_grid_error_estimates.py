@@ -28,44 +28,44 @@ Run = Callable[..., CommandResult]
 
 def report(cli: Run, *args: str) -> dict[str, Any]:
     """What a run on a grid says as JSON."""
-    done = cli("simulate", "--measure", "grid", "--frames", "3", *args, "--json")
-    assert done.code == 0, done.err
-    return json.loads(done.out)
+    result = cli("simulate", "--measure", "grid", "--frames", "3", *args, "--json")
+    assert result.code == 0, result.err
+    return json.loads(result.out)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cells", ["200", "201"])
 def test_a_too_narrow_box_is_reported_unresolved(cli: Run, cells: str) -> None:
     """Softmax with A = 1: the variance is 1/(1 - 2t), if no tail is cut."""
-    found = report(cli, "--A", "1", "--t", "0.44", "--cells", cells)
-    error = abs(1 / (1 - 0.88) / found["covariance"][0][0] - 1)
+    actual = report(cli, "--A", "1", "--t", "0.44", "--cells", cells)
+    error = abs(1 / (1 - 0.88) / actual["covariance"][0][0] - 1)
     assert error > 0.5
-    assert found["doubt"]["covariance"] > error
-    assert found["doubt"]["box"] > found["doubt"]["cells"]
-    assert found["ending"] == "unresolved"
-    assert "widen the box with `half_width`" in found["reason"]
+    assert actual["doubt"]["covariance"] > error
+    assert actual["doubt"]["box"] > actual["doubt"]["cells"]
+    assert actual["ending"] == "unresolved"
+    assert "widen the box with `half_width`" in actual["reason"]
 
 
 @pytest.mark.slow
 def test_the_report_states_when_the_box_does_not_matter(cli: Run) -> None:
     """Softmax with A = -1: the variance is 1/(1 + 2t), to what the doubts say."""
-    found = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")
-    error = abs(0.5 / found["covariance"][0][0] - 1)
-    assert found["ending"] == "finished"
-    assert found["doubt"]["box"] < 1e-4
-    assert error < found["doubt"]["covariance"] < 1e-3
-    assert "the covariance may be off by" in describe_error_estimate(found)
+    actual = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")
+    error = abs(0.5 / actual["covariance"][0][0] - 1)
+    assert actual["ending"] == "finished"
+    assert actual["doubt"]["box"] < 1e-4
+    assert error < actual["doubt"]["covariance"] < 1e-3
+    assert "the covariance may be off by" in describe_error_estimate(actual)
 
 
 @pytest.mark.slow
 def test_single_precision_has_an_error_estimate(cli: Run) -> None:
     """Softmax with A = -1: the variance is 1/(1 + 2t)."""
-    found = report(
+    actual = report(
         cli, "--A=-1", "--t", "0.5", "--cells", "60", "--precision", "single"
     )
-    error = abs(0.5 / found["covariance"][0][0] - 1)
-    assert found["dtype"] == "float32"
-    assert error < found["doubt"]["covariance"] < 0.1
+    error = abs(0.5 / actual["covariance"][0][0] - 1)
+    assert actual["dtype"] == "float32"
+    assert error < actual["doubt"]["covariance"] < 0.1
 
 
 @pytest.mark.slow
@@ -104,15 +104,15 @@ def test_a_resumed_run_has_the_same_error_estimate(cli: Run, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_sweep_reports_error_estimates_and_endings(cli: Run, tmp_path: Path) -> None:
     args = ("--measure=grid", "--frames=3", "--cells=201", "--t=0.4")
-    done = cli("sweep", *args, "--over", "A=-1|1", "--out", "sweep", "--json")
-    assert done.code == 0, done.err
+    result = cli("sweep", *args, "--over", "A=-1|1", "--out", "sweep", "--json")
+    assert result.code == 0, result.err
     with (tmp_path / "sweep" / "table.csv").open() as table:
         rows = list(csv.DictReader(table))
     alone = [report(cli, *args[2:], f"--A={A}") for A in (-1, 1)]
     assert [row["ending"] for row in rows] == ["finished", "unresolved"]
-    assert [found["ending"] for found in alone] == ["finished", "unresolved"]
-    for row, found in zip(rows, alone, strict=True):
-        worst = max(found["doubt"]["covariance"], found["doubt"]["mean"])
+    assert [actual["ending"] for actual in alone] == ["finished", "unresolved"]
+    for row, actual in zip(rows, alone, strict=True):
+        worst = max(actual["doubt"]["covariance"], actual["doubt"]["mean"])
         # A run steps onto its frames, a sweep does not.
         assert float(row["doubt"]) == pytest.approx(worst, rel=1e-2)
 
@@ -132,13 +132,13 @@ def test_a_collapse_ends_when_its_box_is_at_rounding_level() -> None:
 @pytest.mark.slow
 def test_a_model_and_its_closure_start_alike(cli: Run, tmp_path: Path) -> None:
     folder = write(tmp_path / "tiny")
-    done = cli(
+    result = cli(
         "compare", "--model", str(folder), "--text", TEXT, "--model-layers", "[0]",
         "--measures", "points,gaussian", "--frames", "5", "--out", "words", "--json",
     )  # fmt: skip
-    assert done.code == 0, done.err
-    found = json.loads(done.out)
-    pair = found["pairs"][0]
+    assert result.code == 0, result.err
+    actual = json.loads(result.out)
+    pair = actual["pairs"][0]
     assert pair["verdict"]
     gaps = np.array(pair["covariance_gap"], float)
     assert gaps[0] < 1e-6  # the Gaussian has the moments of the tokens
@@ -146,7 +146,7 @@ def test_a_model_and_its_closure_start_alike(cli: Run, tmp_path: Path) -> None:
 
 
 def test_compare_takes_measures_and_rejects_measure(cli: Run) -> None:
-    done = cli("compare", "--measure", "grid", "--A=-1")
-    assert done.code == 2
-    assert done.err.count("\n") == 1
-    assert "`--measures`" in done.err
+    result = cli("compare", "--measure", "grid", "--A=-1")
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert "`--measures`" in result.err

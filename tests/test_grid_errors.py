@@ -40,19 +40,24 @@ BAD = {
 @pytest.mark.parametrize("name", list(BAD))
 def test_invalid_grid_options_raise_one_clear_line(cli: Command, name: str) -> None:
     arguments, words = BAD[name]
-    done = cli("simulate", "--measure", "grid", "--A=-1", *arguments)
-    assert (done.code, done.out) == (2, "")
-    said = [line for line in done.err.splitlines() if line.startswith("meanfield: ")]
-    assert (len(said), done.err.splitlines()[-1:]) == (1, said)  # after any progress
-    assert [word for word in words if word not in done.err] == [], done.err
+    result = cli("simulate", "--measure", "grid", "--A=-1", *arguments)
+    assert (result.code, result.out) == (2, "")
+    messages = [
+        line for line in result.err.splitlines() if line.startswith("meanfield: ")
+    ]
+    assert (len(messages), result.err.splitlines()[-1:]) == (
+        1,
+        messages,
+    )  # after any progress
+    assert [word for word in words if word not in result.err] == [], result.err
 
 
 def test_unsupported_grid_runs_raise_one_line(cli: Command) -> None:
-    done = cli("simulate", "--cells", "9")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "add `measure = grid`" in done.err
+    result = cli("simulate", "--cells", "9")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "add `measure = grid`" in result.err
     model = ("--measure=grid", "--model", "minilm", "--text", "a")
     assert "two dimensions" in cli("simulate", *model).err
-    done = cli("simulate", "--measure=grid", "--cells", "1000000000")
-    assert (done.code, done.err.count("\n")) == (4, 1)
-    assert "cells fit" in done.err
+    result = cli("simulate", "--measure=grid", "--cells", "1000000000")
+    assert (result.code, result.err.count("\n")) == (4, 1)
+    assert "cells fit" in result.err

@@ -45,9 +45,9 @@ def run(
     name: str, A: float, box: AbstractBox, reach: float, t: float
 ) -> Trajectory[Grid]:
     """N(0, 1) on 400 cells; runs of one attention and box share a compilation."""
-    one = np.eye(1)
-    V = -one if name == "contracting" else one
-    attention = meanfield.attentions[VARIANT.get(name, name)](A * one, one, V)
+    identity = np.eye(1)
+    V = -identity if name == "contracting" else identity
+    attention = meanfield.attentions[VARIANT.get(name, name)](A * identity, identity, V)
     start = line(normal(), even_edges(-reach, reach, 400), box=box)
     return flow(attention, start, np.array([0, t / 2, t]))
 
@@ -77,12 +77,12 @@ CASES = [
 def test_the_variance_matches_the_closed_form(
     name: str, A: float, box: AbstractBox, reach: float, t: float, tolerance: float
 ) -> None:
-    found = run(name, A, box, reach, t)
-    assert found.status is Status.FINISHED
+    actual = run(name, A, box, reach, t)
+    assert actual.status is Status.FINISHED
     exact = variance(name, A, t)
-    assert abs(float(found.final.covariance[0, 0]) / exact - 1) < tolerance
-    law, edges = normal(np.sqrt(exact)), physical_edges(found.final)
-    gap = np.asarray(found.final.masses) - masses_of(law, edges)
+    assert abs(float(actual.final.covariance[0, 0]) / exact - 1) < tolerance
+    law, edges = normal(np.sqrt(exact)), physical_edges(actual.final)
+    gap = np.asarray(actual.final.masses) - masses_of(law, edges)
     assert np.sum(np.abs(gap)) < tolerance
 
 
@@ -104,11 +104,11 @@ ENDINGS = [
 def test_leaving_the_grid_has_its_own_ending(
     name: str, A: float, box: AbstractBox, reach: float, t: float, status: Status
 ) -> None:
-    found = run(name, A, box, reach, t)
-    assert found.status is status
+    actual = run(name, A, box, reach, t)
+    assert actual.status is status
     assert not status.is_failure
-    end = float(found.stop_time)
-    error = float(found.final.covariance[0, 0]) / variance(name, A, end) - 1
+    end = float(actual.stop_time)
+    error = float(actual.final.covariance[0, 0]) / variance(name, A, end) - 1
     if status is Status.ESCAPE:  # it ended before the numbers were wrong
         assert abs(error) < 5e-3
 
@@ -117,8 +117,8 @@ def test_leaving_the_grid_has_its_own_ending(
 def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
     t, A, gaps = 0.4, 0.5, []
     law = characteristics(two_bumps, A, t)
-    one = np.eye(1)
-    attention = meanfield.attentions["softmax"](A * one, one, one)
+    identity = np.eye(1)
+    attention = meanfield.attentions["softmax"](A * identity, identity, identity)
     for n in (200, 400):
         end = flow(
             attention, line(two_bumps, even_edges(-7, 7, n)), np.array([0, t])
@@ -131,16 +131,16 @@ def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
 
 @pytest.mark.slow
 def test_error_estimates_include_the_cut_tail() -> None:
-    one = np.eye(1)
-    attention = meanfield.attentions["softmax"](one, one, one)
+    identity = np.eye(1)
+    attention = meanfield.attentions["softmax"](identity, identity, identity)
     cut = run("softmax", 1.0, MOVING, 10.0, 0.3)
     error = abs(float(cut.final.covariance[0, 0]) / variance("softmax", 1.0, 0.3) - 1)
     assert cut.status is Status.FINISHED
     assert error > 1e-3
-    found = error_estimate(attention, cut.start, cut.final, span=(0.0, 0.3))
-    assert error < found.box < 10 * error
+    actual = error_estimate(attention, cut.start, cut.final, span=(0.0, 0.3))
+    assert error < actual.box < 10 * error
     fine = run("softmax", -1.0, MOVING, 8.0, 1.0)
-    shrinks = meanfield.attentions["softmax"](-one, one, one)
+    shrinks = meanfield.attentions["softmax"](-identity, identity, identity)
     calm = error_estimate(shrinks, fine.start, fine.final, span=(0.0, 1.0))
     assert calm.box < 1e-3
     assert calm.cells < 1e-3

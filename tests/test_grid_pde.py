@@ -49,16 +49,16 @@ def solve_by_differences(cells: int) -> np.ndarray:
 
 @pytest.mark.slow
 def test_noisy_attention_matches_py_pde() -> None:
-    one = np.eye(1)
-    attention = meanfield.attentions["softmax"](A * one, one, V * one)
+    identity = np.eye(1)
+    attention = meanfield.attentions["softmax"](A * identity, identity, V * identity)
     cells = 100
     grid = Grid.from_function([even_edges(-REACH, REACH, cells)], bumps, box=FixedBox())
-    found = flow(attention, grid, np.array([0.0, T]), noise=Isotropic(KAPPA)).final
-    ours = np.asarray(found.density)
+    actual = flow(attention, grid, np.array([0.0, T]), noise=Isotropic(KAPPA)).final
+    ours = np.asarray(actual.density)
     h = 2 * REACH / cells
     coarse, fine = solve_by_differences(cells), solve_by_differences(3 * cells)
     # On cells a third as wide, the error of second order is a ninth.
     exact = (9 * fine.reshape(-1, 3).mean(axis=1) - coarse) / 8
-    gap = lambda other: float(np.sum(np.abs(ours - other)) * h)
+    gap = lambda density: float(np.sum(np.abs(ours - density)) * h)
     assert gap(exact) < 2e-3
     assert gap(exact) < gap(coarse) / 2

@@ -72,11 +72,13 @@ def test_separable_sums_have_the_derivative_of_their_definition() -> None:
     r"""$\nabla_x \log\int e^{x\cdot y}\,d\mu(y)$ is the tilted mean, at many tokens."""
     bump = lambda x: np.exp(-np.sum((x - 0.3) ** 2, axis=1) / 2) / (2 * np.pi)
     points = separably(Grid.from_function([even_edges(-4.3, 4.1, 56)] * 2, bump))
-    one, y = jnp.eye(2), np.asarray(points.tokens.x)
+    identity, y = jnp.eye(2), np.asarray(points.tokens.x)
     x = y[::9]
     weights = np.exp(x @ y.T) * np.asarray(points.weights)
     mean = weights @ y / weights.sum(axis=1, keepdims=True)
-    total = lambda x: jnp.sum(points.log_integral(Dot(one, one, 1.0), Tokens(x)))
+    total = lambda x: jnp.sum(
+        points.log_integral(Dot(identity, identity, 1.0), Tokens(x))
+    )
     assert_close(jax.jit(jax.grad(total))(jnp.asarray(x)), mean, ulps=4000)
 
 
@@ -120,14 +122,14 @@ def test_velocities_at_nodes_match_those_at_faces() -> None:
     field = meanfield.attentions["softmax"](Q, K, np.eye(2)).field(0.0, mu)
     probes = EveryFace(), Nodes(12), Nodes(36)
     look = eqx.filter_jit(lambda f: [p.velocities(mu.chart, f) for p in probes])
-    exact, few, many = look(field)
+    exact, coarse, fine = look(field)
     gap = lambda a: max(
         float(jnp.max(jnp.abs(u - v)))
         for u, v in zip(a.faces, exact.faces, strict=True)
     )
-    assert gap(many) < 1e-5
-    assert gap(many) < 20 * float(many.error)
-    assert gap(few) < 20 * float(few.error)  # and it says so itself
+    assert gap(fine) < 1e-5
+    assert gap(fine) < 20 * float(fine.error)
+    assert gap(coarse) < 20 * float(coarse.error)  # and it says so itself
 
 
 def layers() -> Grid:
@@ -157,8 +159,8 @@ def test_a_layer_sees_itself_and_earlier_ones(name: str) -> None:
     w = np.asarray(cells.weights)
     E = np.exp(np.outer(x, x)) * (s[None] <= s[:, None]) * w
     brute = -(E @ x) / E.sum(axis=1)
-    found = MASKED[name].field(0.0, mu)(cells.tokens)
-    assert_close(found[:, 0], brute, ulps=1000)
+    actual = MASKED[name].field(0.0, mu)(cells.tokens)
+    assert_close(actual[:, 0], brute, ulps=1000)
 
 
 @pytest.mark.slow

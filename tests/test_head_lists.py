@@ -30,10 +30,12 @@ V = np.array([[0.5, 0.3], [-0.4, 0.8]])
 
 def start_velocities(values: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tokens of a spec, their weights, and their velocities."""
-    own = runs.member(parse({"n": 5, "weights": [0.1, 0.3, 0.2, 0.25, 0.15], **values}))
-    assert isinstance(own.measure, Points)
-    mu = own.measure
-    v = jax.jit(lambda law: law.field(0.0, mu)(mu.tokens))(own.dynamics)
+    setup = runs.member(
+        parse({"n": 5, "weights": [0.1, 0.3, 0.2, 0.25, 0.15], **values})
+    )
+    assert isinstance(setup.measure, Points)
+    mu = setup.measure
+    v = jax.jit(lambda law: law.field(0.0, mu)(mu.tokens))(setup.dynamics)
     return np.asarray(mu.tokens.x), np.asarray(mu.weights), np.asarray(v)
 
 
@@ -48,8 +50,8 @@ def test_a_list_has_one_matrix_for_each_head():
     assert_close(
         v, sum_of_heads(x, w, Parameters(I, I, 2 * I), Parameters(-0.5 * I, I, -I))
     )
-    given = {"d": 2, "heads": 2, "A": [A.tolist(), 1], "V": [1, V.tolist()]}
-    x, w, v = start_velocities(given)
+    keys = {"d": 2, "heads": 2, "A": [A.tolist(), 1], "V": [1, V.tolist()]}
+    x, w, v = start_velocities(keys)
     assert_close(
         v, sum_of_heads(x, w, Parameters(A, EYE, EYE), Parameters(EYE, EYE, V))
     )
@@ -57,22 +59,22 @@ def test_a_list_has_one_matrix_for_each_head():
 
 def test_queries_and_keys_are_listed_too(rng: np.random.Generator):
     Q, K = rng.normal(size=(2, 2, 3, 2))
-    given = {"heads": 2, "Q": Q.tolist(), "K": K.tolist(), "V": [1, -2], "epsilon": 0.7}
+    keys = {"heads": 2, "Q": Q.tolist(), "K": K.tolist(), "V": [1, -2], "epsilon": 0.7}
     for scale, epsilon in (("none", 0.7), ("sqrt-k", 0.7 * np.sqrt(3))):
-        x, w, v = start_velocities({**given, "scale": scale})
-        one = Parameters(Q[0], K[0], EYE, epsilon)
+        x, w, v = start_velocities({**keys, "scale": scale})
+        head = Parameters(Q[0], K[0], EYE, epsilon)
         assert_close(
-            v, sum_of_heads(x, w, one, Parameters(Q[1], K[1], -2 * EYE, epsilon))
+            v, sum_of_heads(x, w, head, Parameters(Q[1], K[1], -2 * EYE, epsilon))
         )
     # Beside a list a single matrix is cut as ever: here keys of three rows each.
-    x, w, v = start_velocities({**given, "K": K.reshape(6, 2).tolist()})
-    one, two = (Parameters(Q[h], K[h], v, 0.7) for h, v in ((0, EYE), (1, -2 * EYE)))
-    assert_close(v, sum_of_heads(x, w, one, two))
+    x, w, v = start_velocities({**keys, "K": K.reshape(6, 2).tolist()})
+    head, two = (Parameters(Q[h], K[h], v, 0.7) for h, v in ((0, EYE), (1, -2 * EYE)))
+    assert_close(v, sum_of_heads(x, w, head, two))
 
 
 def test_laws_of_heads_are_drawn_apart():
-    own = runs.member(parse({"heads": 2, "d": 2, "V": ["normal", "normal"], "n": 3}))
-    first, second = own.dynamics.stack.value  # pyright: ignore[reportAttributeAccessIssue]
+    setup = runs.member(parse({"heads": 2, "d": 2, "V": ["normal", "normal"], "n": 3}))
+    first, second = setup.dynamics.stack.value  # pyright: ignore[reportAttributeAccessIssue]
     assert np.max(np.abs(first - second)) > 0.01
 
 
@@ -96,9 +98,9 @@ def test_layers_list_heads_too():
     layers = [{"t": 0.0}, {"t": 1.0, "V": [3, V.tolist()]}]
     cov = [[0.5, 0.2], [0.2, 0.4]]
     spec = {"measure": "gaussian", "heads": 2, "A": [1, A.tolist()], "V": [1, 2]}
-    own = runs.member(parse({**spec, "cov": cov, "layers": layers}))
+    setup = runs.member(parse({**spec, "cov": cov, "layers": layers}))
     for t, (first, second) in ((0.5, (EYE, 2 * EYE)), (1.5, (3 * EYE, V))):
-        field = own.dynamics.field(t, own.measure)
+        field = setup.dynamics.field(t, setup.measure)
         assert isinstance(field, Affine)
         assert_close(field.linear, first @ cov + second @ cov @ A)
 
@@ -116,7 +118,7 @@ def test_a_sweep_varies_lists_of_heads():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("keys", "words"),
     [
         ({"V": [1, -1]}, "`V` is a list of 2, one for each head, and `heads` is 1"),
         ({"V": [1, -1, 0], "heads": 2}, "`V` is a list of 3"),
@@ -135,11 +137,11 @@ def test_a_sweep_varies_lists_of_heads():
         ({"Q": [[[1, 0]], [[1, 0]]], "K": [1, 1], "heads": 2}, "same number of rows"),
     ],
 )
-def test_lists_that_do_not_fit_are_rejected_in_one_line(given: dict, words: str):
-    with pytest.raises(InvalidInputError) as refusal:
-        runs.member(parse({"n": 3, **given}))
-    assert words in str(refusal.value)
-    assert "\n" not in str(refusal.value)
+def test_lists_that_do_not_fit_are_rejected_in_one_line(keys: dict, words: str):
+    with pytest.raises(InvalidInputError) as error_info:
+        runs.member(parse({"n": 3, **keys}))
+    assert words in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_a_vector_in_a_file_is_rejected_as_a_matrix(tmp_path: Path):
@@ -152,15 +154,15 @@ def test_a_vector_in_a_file_is_rejected_as_a_matrix(tmp_path: Path):
 def test_the_command_line_lists_heads_with_commas(cli: Command):
     """Σ' = Σ_h (V_h Σ A_h Σ)' with numbers: σ' = 2 (a₁v₁ + a₂v₂) σ², V cut nowhere."""
     options = "--measure=gaussian --heads=2 --A=1,-0.5 --V=0.5,2 --t=1 --d=3 --json"
-    done = cli("simulate", *options.split())
-    assert done.code == 0, done.err
+    result = cli("simulate", *options.split())
+    assert result.code == 0, result.err
     # a₁v₁ + a₂v₂ = −1/2, so σ = 1 / (1 + t).
     np.testing.assert_allclose(
-        json.loads(done.out)["covariance"], np.eye(3) / 2, atol=1e-8
+        json.loads(result.out)["covariance"], np.eye(3) / 2, atol=1e-8
     )
-    refused = cli("simulate", "--heads=2", "--V=1,2,3")
-    assert refused.code == 2
-    assert "`V` is a list of 3, one for each head, and `heads` is 2" in refused.err
+    failure = cli("simulate", "--heads=2", "--V=1,2,3")
+    assert failure.code == 2
+    assert "`V` is a list of 3, one for each head, and `heads` is 2" in failure.err
     assert "one entry for each head" in " ".join(cli("simulate", "--help").out.split())
 
 
@@ -187,7 +189,7 @@ def test_rows_of_many_heads_are_split_without_compiling(
     with jax.log_compiles():
         blocks = parameters(parse({"d": 74, "heads": 37}), 74, draw)
     assert not [r for r in caplog.records if "ompil" in r.getMessage()]
-    own = np.kron(np.eye(37), np.ones((1, 2)))  # the rows of each head
+    selector = np.kron(np.eye(37), np.ones((1, 2)))  # the rows of each head
     assert_close(np.stack([Q for Q, _, _ in blocks]), np.eye(74).reshape(37, 2, 74))
-    values = own[:, :, None] * np.eye(74)
+    values = selector[:, :, None] * np.eye(74)
     assert_close(np.stack([V for _, _, V in blocks]), values)

@@ -153,9 +153,9 @@ def test_every_row_is_on_the_page(rows: dict[str, Row]):
 
 @pytest.mark.parametrize("title", MAXIMA)
 def test_no_number_of_the_table_grows(rows: dict[str, Row], title: str):
-    number, most = rows[title].number, MAXIMA[title]
-    assert number <= most, "\n".join(rows[title].places)
-    assert number >= 0.99 * most, "lower it: `python tests/house.py --write`"
+    number, maximum = rows[title].number, MAXIMA[title]
+    assert number <= maximum, "\n".join(rows[title].places)
+    assert number >= 0.99 * maximum, "lower it: `python tests/house.py --write`"
 
 
 def test_maxima_are_read_and_only_lowered():
@@ -196,11 +196,11 @@ def test_lines_of_code_leave_out_blanks_comments_and_docstrings(tree: Path):
     text = f'"""Title."""\n\nimport a\n# Why.\n{LONG}'
     (tree / "other" / "file.py").write_text(text, encoding="utf-8")
     assert sizes.lines(tree, "other") == 5
-    assert not sizes.functions(tree, "other", most=4)
-    assert sizes.functions(tree, "other", most=3)
-    assert len(sizes.modules(tree, "other", most=12)) == 1
-    assert not sizes.modules(tree, "other", most=13)
-    assert sizes.folders(tree, most=1) == ["meanfield/spec: 2", "meanfield: 2"]
+    assert not sizes.functions(tree, "other", limit=4)
+    assert sizes.functions(tree, "other", limit=3)
+    assert len(sizes.modules(tree, "other", limit=12)) == 1
+    assert not sizes.modules(tree, "other", limit=13)
+    assert sizes.folders(tree, limit=1) == ["meanfield/spec: 2", "meanfield: 2"]
     (tree / "meanfield" / "page.js").write_text(SCRIPT, encoding="utf-8")
     assert sizes.javascript(tree) == 2
 

@@ -54,13 +54,13 @@ FILES = {
 }
 
 
-def assert_one_line(done: CommandResult, *codes: int) -> None:
-    assert done.code in codes, done.err
-    assert done.out == ""
-    assert done.err.startswith("meanfield: ")
-    assert done.err.count("\n") == 1
-    assert len(done.err) < 1500
-    assert "internal" not in done.err
+def assert_one_line(result: CommandResult, *codes: int) -> None:
+    assert result.code in codes, result.err
+    assert result.out == ""
+    assert result.err.startswith("meanfield: ")
+    assert result.err.count("\n") == 1
+    assert len(result.err) < 1500
+    assert "internal" not in result.err
 
 
 @pytest.mark.parametrize("name", list(VALUES))
@@ -101,9 +101,9 @@ def test_a_file_of_unrepresentable_values_is_rejected_in_seconds(
 def test_a_too_long_file_name_is_reported(
     cli: Command, command: tuple[str, ...]
 ) -> None:
-    done = cli(*command)
-    assert_one_line(done, 3, 4)
-    assert NAME[:50] in done.err
+    result = cli(*command)
+    assert_one_line(result, 3, 4)
+    assert NAME[:50] in result.err
 
 
 def test_a_deeply_nested_report_is_rejected(cli: Command, tmp_path: Path) -> None:
@@ -152,25 +152,25 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
 def test_a_closed_output_stream_ends_with_one_line(
     line: str, code: int, words: str
 ) -> None:
-    done = shell(line)
-    assert done.returncode == code, done.stderr
-    assert words in done.stderr
-    assert done.stderr.count("\n") <= 1
+    result = shell(line)
+    assert result.returncode == code, result.stderr
+    assert words in result.stderr
+    assert result.stderr.count("\n") <= 1
 
 
 @pytest.mark.slow
 def test_an_ascii_stream_gets_escaped_characters() -> None:
     ascii_ = {"PYTHONIOENCODING": "ascii"}
-    done = shell("meanfield list panels; meanfield list panels --json", **ascii_)
-    assert (done.returncode, done.stderr) == (0, "")
-    done.stdout.encode("ascii")
+    result = shell("meanfield list panels; meanfield list panels --json", **ascii_)
+    assert (result.returncode, result.stderr) == (0, "")
+    result.stdout.encode("ascii")
 
 
 def test_a_deleted_working_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    done = shell(f"cd {tmp_path}/gone && rmdir . ../gone; meanfield simulate --n 3")
-    assert done.returncode == 3
-    assert done.stderr.splitlines()[-1].startswith(
+    result = shell(f"cd {tmp_path}/gone && rmdir . ../gone; meanfield simulate --n 3")
+    assert result.returncode == 3
+    assert result.stderr.splitlines()[-1].startswith(
         "meanfield: The working folder was deleted"
     )
 
@@ -179,22 +179,22 @@ def test_a_deleted_working_folder_is_reported(tmp_path: Path) -> None:
 def test_a_too_low_memory_limit_is_reported_at_once(flag: str) -> None:
     """It hangs at 1.5 GB, deaf to SIGTERM, and aborts at 1.8 GB."""
     run = f'ulimit {flag} 1500000; exec "$0" -m meanfield simulate --measure gaussian'
-    done = subprocess.run(
+    result = subprocess.run(
         ["bash", "-c", run, sys.executable],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert (done.returncode, done.stderr.count("\n")) == (4, 1)
-    assert f"the shell allows 1.5 GB; set `ulimit {flag} unlimited`" in done.stderr
+    assert (result.returncode, result.stderr.count("\n")) == (4, 1)
+    assert f"the shell allows 1.5 GB; set `ulimit {flag} unlimited`" in result.stderr
 
 
 def test_a_missing_device_is_reported() -> None:
-    done = shell("meanfield simulate --n 3 --dry-run", JAX_PLATFORMS="nothing")
-    assert done.returncode == 4
-    assert "JAX_PLATFORMS=nothing" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    result = shell("meanfield simulate --n 3 --dry-run", JAX_PLATFORMS="nothing")
+    assert result.returncode == 4
+    assert "JAX_PLATFORMS=nothing" in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("solver", ["tsit5", "kvaerno5"])
@@ -202,9 +202,9 @@ def test_advice_on_exhausted_steps_is_not_yet_followed(solver: str) -> None:
     spec = parse({"measure": "gaussian", "solver": solver})
     end = Gaussian.from_moments([0.0], [[1.0]])
     outcomes = (Outcome(Status.MAX_STEPS, 0.5, accepted=spec.max_steps),)
-    said = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
-    assert ("kvaerno5" in said) == (solver != "kvaerno5")
-    assert ("raise `max_steps`" in said) == (solver == "kvaerno5")
+    reason = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
+    assert ("kvaerno5" in reason) == (solver != "kvaerno5")
+    assert ("raise `max_steps`" in reason) == (solver == "kvaerno5")
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_shrinking_steps_are_not_advised_to_increase(
     spec = parse({"measure": "gaussian", "precision": precision})
     outcomes = (Outcome(Status.MAX_STEPS, 0.5, accepted=40, rejected=9),)
     end = Gaussian.from_moments([0.0], [[1.0]])
-    said = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
-    assert advice in said
-    assert "max_steps" not in said
-    assert "kvaerno5" not in said
+    reason = runs.reason(Result(spec, (end,), outcomes, None, 0.0, {}))
+    assert advice in reason
+    assert "max_steps" not in reason
+    assert "kvaerno5" not in reason

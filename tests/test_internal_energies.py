@@ -70,8 +70,8 @@ def integrate_heun(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
     """The semi-discrete flow by Heun's steps, as short as the start's rate asks for."""
 
     def rate(y: GridState) -> GridState:
-        at = mu.replace_coordinates(y)
-        return at.transport(GradientFlow(energy).field(0.0, at))
+        state = mu.replace_coordinates(y)
+        return state.transport(GradientFlow(energy).field(0.0, state))
 
     @jax.jit
     def advance(y: GridState, dt: float, count: int) -> GridState:
@@ -98,12 +98,12 @@ def orders(errors: list[float]) -> np.ndarray:
 
 @pytest.mark.parametrize("m", [2.0, 0.7])
 def test_barenblatt_reference_has_its_mass_and_second_moment(m: float) -> None:
-    known = Barenblatt(m, 1)
-    rho = lambda x: float(known.density_at(1.0)(np.array([[x]]))[0])
-    ends = np.sqrt(known.C / known.k) if m > 1 else np.inf
+    reference = Barenblatt(m, 1)
+    rho = lambda x: float(reference.density_at(1.0)(np.array([[x]]))[0])
+    ends = np.sqrt(reference.C / reference.k) if m > 1 else np.inf
     mass = quad(rho, -ends, ends)[0]
     second = quad(lambda x: x**2 * rho(x), -ends, ends)[0]
-    np.testing.assert_allclose([mass, second], [1, known.second], rtol=1e-7)
+    np.testing.assert_allclose([mass, second], [1, reference.second], rtol=1e-7)
 
 
 @pytest.mark.slow_cases("2.0-3.0-1.4")
@@ -116,13 +116,15 @@ def test_barenblatt_reference_has_its_mass_and_second_moment(m: float) -> None:
     ],
 )
 def test_grids_follow_barenblatts_solution(m: float, half: float, least: float) -> None:
-    known, span, errors = Barenblatt(m, 1), (1.0, 1.5), []
+    reference, span, errors = Barenblatt(m, 1), (1.0, 1.5), []
     for cells in (48, 96, 192):
         axis = even_edges(-half, half, cells)
-        start = Grid.from_function([axis], known.density_at(span[0]), box=FixedBox())
+        start = Grid.from_function(
+            [axis], reference.density_at(span[0]), box=FixedBox()
+        )
         end = integrate_heun(InternalEnergy(m), start, span[1] - span[0])
         assert abs(float(end.mass + end.outflow) - 1) < 1e-13
-        errors.append(l1(end, known.density_at(span[1])))
+        errors.append(l1(end, reference.density_at(span[1])))
     assert np.all(orders(errors) > least), (errors, orders(errors))
     assert errors[-1] < 2e-3
 
@@ -130,15 +132,17 @@ def test_grids_follow_barenblatts_solution(m: float, half: float, least: float) 
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [2.0, 0.8])
 def test_plane_grids_follow_barenblatts_solution(m: float) -> None:
-    known, errors = Barenblatt(m, 2), []
+    reference, errors = Barenblatt(m, 2), []
     half = 2.5 if m > 1 else 9.0
     for cells in (16, 32):
         axis = even_edges(-half, half, cells)
         start = Grid.from_density(
-            [axis, axis], averages(known.density_at(1.0), [axis, axis]), box=FixedBox()
+            [axis, axis],
+            averages(reference.density_at(1.0), [axis, axis]),
+            box=FixedBox(),
         )
         end = integrate_heun(InternalEnergy(m), start, 0.2)
-        errors.append(l1(end, known.density_at(1.2)))
+        errors.append(l1(end, reference.density_at(1.2)))
     assert orders(errors)[0] > 1.3, errors
     assert errors[-1] < 0.02
 
@@ -176,18 +180,18 @@ def test_a_box_that_follows_the_spread_sees_the_same_heat() -> None:
 @pytest.mark.parametrize("m", [2.0, 1.5, 0.8])
 def test_energy_decreases_at_the_squared_gradient_norm(m: float) -> None:
     r"""$-\int|\nabla\delta E|^2d\mu = -\beta^2M_2/t^2$ on Barenblatt's solution."""
-    known = Barenblatt(m, 1)
+    reference = Barenblatt(m, 1)
     half = 3.0 if m > 1 else 14.0
-    energy, exact = InternalEnergy(m), -(known.beta**2) * known.second
+    energy, exact = InternalEnergy(m), -(reference.beta**2) * reference.second
     gaps = []
     for cells in (64, 128):
         axis = even_edges(-half, half, cells)
-        mu = Grid.from_function([axis], known.density_at(1.0), box=FixedBox())
+        mu = Grid.from_function([axis], reference.density_at(1.0), box=FixedBox())
         field = GradientFlow(energy).field(0.0, mu)
-        found = [float(steepest_rate(energy, mu))]
+        actual = [float(steepest_rate(energy, mu))]
         if m > 1:  # tails of a fast diffusion leave the box, and that counts
-            found.append(float(dissipation(energy, mu, field)))
-        gaps.append([abs(value / exact - 1) for value in found])
+            actual.append(float(dissipation(energy, mu, field)))
+        gaps.append([abs(value / exact - 1) for value in actual])
     assert np.all(np.array(gaps[-1]) < 0.02), gaps
     assert np.all(np.log2(np.array(gaps[0]) / gaps[1]) > 0.9), gaps
 
@@ -232,13 +236,13 @@ def test_sums_and_log_time_keep_the_internal_flux() -> None:
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
     start = Grid.from_function([axis], density, box=FixedBox())
     heat = GradientFlow(Entropy())
-    both = Sum(heat, Drift(jnp.zeros((1, 1)), jnp.ones(1)))
-    end = flow(both, start, [0.0, 0.5]).final
+    total = Sum(heat, Drift(jnp.zeros((1, 1)), jnp.ones(1)))
+    end = flow(total, start, [0.0, 0.5]).final
     np.testing.assert_allclose(end.mean, [0.5], atol=1e-5)
     np.testing.assert_allclose(end.covariance, [[2.0]], rtol=1e-3)
     # In s with t = e^s the same heat flows from t = 1 to t = 1.5.
-    logged = flow(LogTime(heat), start, [0.0, np.log(1.5)]).final
-    np.testing.assert_allclose(logged.covariance, [[2.0]], rtol=1e-3)
+    end_in_log_time = flow(LogTime(heat), start, [0.0, np.log(1.5)]).final
+    np.testing.assert_allclose(end_in_log_time.covariance, [[2.0]], rtol=1e-3)
 
 
 def test_energies_without_flux_are_rejected() -> None:
@@ -249,8 +253,8 @@ def test_energies_without_flux_are_rejected() -> None:
             InternalEnergy(m)
     with pytest.raises(UnsupportedError, match="no velocity at tokens"):
         GradientFlow(Entropy()).field(0.0, mu)(mu.points().tokens)
-    twisted = TwistedMetric(Dot(jnp.eye(1), jnp.eye(1)), jnp.eye(1))
+    metric = TwistedMetric(Dot(jnp.eye(1), jnp.eye(1)), jnp.eye(1))
     with pytest.raises(UnsupportedError, match="twisted"):
-        GradientFlow(Entropy(), twisted).field(0.0, mu)
+        GradientFlow(Entropy(), metric).field(0.0, mu)
     with pytest.raises(UnsupportedError, match="negative multiple"):
         GradientFlow(-Entropy()).field(0.0, mu)

@@ -25,16 +25,16 @@ TS = np.array([0.0, 0.1])
 SOFTMAX, RELU = attentions["softmax"], attentions["relu"]
 
 COMPLEX = {
-    "states": lambda one: Points.uniform(one * X),
-    "position": lambda one: Points.uniform(X, position=one[0] * np.ones(3)),
-    "weights": lambda one: Points.weighted(X, one[0] * np.ones(3)),
-    "mean": lambda one: Gaussian.from_moments(one[0] * np.zeros(2), I),
-    "covariance": lambda one: Gaussian.from_moments(np.zeros(2), one * I),
-    "Q": lambda one: SOFTMAX(one * I, I, I),
-    "V": lambda one: SOFTMAX(I, I, one * I),
-    "epsilon": lambda one: SOFTMAX(I, I, I, epsilon=one[0, 0]),
-    "times": lambda one: flow(SOFTMAX(I, I, I), Points.uniform(X), one[0, 0] * TS),
-    "kappa": lambda one: Isotropic(one[0, 0]),
+    "states": lambda value: Points.uniform(value * X),
+    "position": lambda value: Points.uniform(X, position=value[0] * np.ones(3)),
+    "weights": lambda value: Points.weighted(X, value[0] * np.ones(3)),
+    "mean": lambda value: Gaussian.from_moments(value[0] * np.zeros(2), I),
+    "covariance": lambda value: Gaussian.from_moments(np.zeros(2), value * I),
+    "Q": lambda value: SOFTMAX(value * I, I, I),
+    "V": lambda value: SOFTMAX(I, I, value * I),
+    "epsilon": lambda value: SOFTMAX(I, I, I, epsilon=value[0, 0]),
+    "times": lambda value: flow(SOFTMAX(I, I, I), Points.uniform(X), value[0, 0] * TS),
+    "kappa": lambda value: Isotropic(value[0, 0]),
 }
 
 # Types are checked when tests run: what users see is seen in a process of its own.
@@ -143,14 +143,14 @@ SAID_OTHERWISE = {
 
 
 def test_an_argument_of_the_wrong_type_is_named() -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", SWAPPED], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    said = {call.strip(): line for call, line in json.loads(done.stdout).items()}
+    assert result.returncode == 0, result.stderr
+    messages = {call.strip(): line for call, line in json.loads(result.stdout).items()}
     for call, words in SAID_OTHERWISE.items():
-        assert words in said.pop(call)
-    assert said == {}
+        assert words in messages.pop(call)
+    assert messages == {}
 
 
 FOREIGN = {
@@ -182,9 +182,9 @@ def test_array_likes_are_converted(kind: str) -> None:
 @pytest.mark.parametrize("name", list(COMPLEX))
 @pytest.mark.parametrize("xp", [np, jnp], ids=["numpy", "jax"])
 def test_complex_input_is_rejected(name: str, xp: object) -> None:
-    one = getattr(xp, "asarray")(np.full((1, 1), 1 + 1e-3j))  # noqa: B009
+    value = getattr(xp, "asarray")(np.full((1, 1), 1 + 1e-3j))  # noqa: B009
     with pytest.raises((MeanfieldError, TypeError), match=r"real|complex|one number"):
-        COMPLEX[name](one)
+        COMPLEX[name](value)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -202,9 +202,9 @@ def test_complex_input_is_rejected(name: str, xp: object) -> None:
 def test_shares_match_exact_fractions(weights: list[float], dtype: type) -> None:
     exact = [Fraction(w) for w in weights]
     shares = np.array([float(w / sum(exact)) for w in exact])
-    found = Points.weighted(X.astype(dtype), np.array(weights)).weights
-    assert found.dtype == dtype
-    np.testing.assert_allclose(found, shares, rtol=1000 * np.finfo(dtype).eps)
+    actual = Points.weighted(X.astype(dtype), np.array(weights)).weights
+    assert actual.dtype == dtype
+    np.testing.assert_allclose(actual, shares, rtol=1000 * np.finfo(dtype).eps)
 
 
 def test_integers_are_not_wrapped_to_32_bits() -> None:
@@ -230,9 +230,9 @@ def test_relu_rejects_a_gaussian_with_a_mean(name: str) -> None:
 
 
 def test_relu_rejects_a_gaussian_that_gets_a_mean_later() -> None:
-    pushed = Attention(Dot(I, I), RELU(I, I, I).coupling, I, np.ones(2))
+    attention = Attention(Dot(I, I), RELU(I, I, I).coupling, I, np.ones(2))
     with pytest.raises(NotClosedError, match="mean is zero"):
-        flow(pushed, Gaussian.from_moments(np.zeros(2), I), TS)
+        flow(attention, Gaussian.from_moments(np.zeros(2), I), TS)
 
 
 def halves(A: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
@@ -250,13 +250,13 @@ def test_looped_half_steps_match_unrolled_ones(
     x, A = rng.normal(size=(5, 2)), rng.normal(size=(2, 2))
 
     def velocities(A: jax.Array) -> jax.Array:
-        one = jnp.eye(2)
-        attention = attentions["sinkhorn"](A, one, one, iterations=count)
+        identity = jnp.eye(2)
+        attention = attentions["sinkhorn"](A, identity, identity, iterations=count)
         return attention.field(0.0, Points.uniform(x))(Tokens(jnp.asarray(x)))
 
-    found, pull_back = jax.vjp(jax.jit(velocities), jnp.asarray(A))
-    np.testing.assert_allclose(found, halves(A, x, count), rtol=1e-10, atol=1e-12)
-    (slope,) = pull_back(jnp.ones_like(found))
+    actual, pull_back = jax.vjp(jax.jit(velocities), jnp.asarray(A))
+    np.testing.assert_allclose(actual, halves(A, x, count), rtol=1e-10, atol=1e-12)
+    (slope,) = pull_back(jnp.ones_like(actual))
     way = rng.normal(size=(2, 2))
     ahead, behind = (halves(A + h * way, x, count).sum() for h in (1e-5, -1e-5))
     assert float(jnp.sum(slope * way)) == pytest.approx(

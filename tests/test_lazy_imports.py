@@ -15,8 +15,8 @@ PACKAGES += ("meanfield.runs", "meanfield.models")
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_listed_name_of_a_package_exists(name: str) -> None:
     package = importlib.import_module(name)
-    listed = getattr(package, "__all__", ("Text", "embed", "layers"))
-    assert all(getattr(package, each) is not None for each in listed)
+    names = getattr(package, "__all__", ("Text", "embed", "layers"))
+    assert all(getattr(package, name) is not None for name in names)
     assert set(getattr(package, "__all__", ())) <= set(dir(package))
 
 
@@ -31,7 +31,7 @@ def test_a_missing_name_raises_attribute_error(name: str) -> None:
 def test_a_star_import_hides_none_of_the_names_of_python(name: str) -> None:
     space: dict[str, object] = {}
     exec(f"from {name} import *", space)
-    names = {each for each in space if not each.startswith("__")}
+    names = {name for name in space if not name.startswith("__")}
     assert not names & set(dir(builtins))
 
 
@@ -39,13 +39,13 @@ def test_a_star_import_hides_none_of_the_names_of_python(name: str) -> None:
 def test_modules_do_not_shadow_names_of_their_package(name: str) -> None:
     package = importlib.import_module(name)
     modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
-    listed = getattr(package, "__all__", ("Text", "embed", "layers"))
-    assert not modules & set(listed)  # else the name is the module once it is imported
+    names = getattr(package, "__all__", ("Text", "embed", "layers"))
+    assert not modules & set(names)  # else the name is the module once it is imported
 
 
 def test_dynamics_named_in_the_readme_are_top_level() -> None:
     readme = Path(__file__).resolve().parent.parent / "README.md"
-    named = set(re.findall(r"`([A-Z]\w+)`", readme.read_text("utf-8")))
+    names = set(re.findall(r"`([A-Z]\w+)`", readme.read_text("utf-8")))
     dynamics = importlib.import_module("meanfield.dynamics")
     everyday = importlib.import_module("meanfield").__all__
-    assert {"Cross", "Drift"} <= named & set(dir(dynamics)) <= set(everyday)
+    assert {"Cross", "Drift"} <= names & set(dir(dynamics)) <= set(everyday)

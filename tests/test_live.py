@@ -30,23 +30,23 @@ def test_bundled_modules_form_one_script(tmp_path: Path):
     file = tmp_path / "page.js"
     file.write_text(bundle(FOLDER / "main.js"), encoding="utf-8")
     subprocess.run([NODE, "--check", file], check=True, timeout=60)
-    used = set(re.findall(r'modules\["(\w+)"\] =', file.read_text("utf-8")))
-    own = {path.stem for path in FOLDER.glob("*.js")}
-    assert used == own | {"cone", "palette", "scales"}
-    assert all((ASSETS / f"{name}.js").exists() for name in used - own)
+    modules = set(re.findall(r'modules\["(\w+)"\] =', file.read_text("utf-8")))
+    sources = {path.stem for path in FOLDER.glob("*.js")}
+    assert modules == sources | {"cone", "palette", "scales"}
+    assert all((ASSETS / f"{name}.js").exists() for name in modules - sources)
 
 
 def test_circular_modules_are_rejected(tmp_path: Path):
-    for name, other in (("a", "b"), ("b", "a")):
-        text = f'import {{ x }} from "./{other}.js";\nexport const y = x;\n'
+    for name, dependency in (("a", "b"), ("b", "a")):
+        text = f'import {{ x }} from "./{dependency}.js";\nexport const y = x;\n'
         (tmp_path / f"{name}.js").write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match="a → b → a"):
         bundle(tmp_path / "a.js")
 
 
 def test_a_page_of_tokens_is_small_and_fetches_nothing(cli: Command):
-    done = cli("live", "--preset", "collapse", "--out", "page")
-    assert done.code == 0, done.err
+    result = cli("live", "--preset", "collapse", "--out", "page")
+    assert result.code == 0, result.err
     text = Path("page.html").read_text(encoding="utf-8")
     assert len(text.encode()) < LARGEST
     data = data_of(text)
@@ -93,15 +93,15 @@ def test_the_command_keeps_the_requested_steps(cli: Command):
 
 
 def test_a_page_states_double_precision(cli: Command):
-    done = cli("live", "--measure=gaussian", "--precision=single", "--out", "p.html")
-    assert done.code == 0
-    assert "a page integrates in double precision" in done.err
+    result = cli("live", "--measure=gaussian", "--precision=single", "--out", "p.html")
+    assert result.code == 0
+    assert "a page integrates in double precision" in result.err
 
 
 def data_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    actual = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert actual is not None
+    return json.loads(actual[1])
 
 
 @pytest.mark.slow
@@ -120,11 +120,11 @@ def test_a_stored_run_starts_at_its_first_frame(cli: Command):
     assert cli("simulate", *keys, "--seed", "3", "--out", "run.zarr").code == 0
     assert cli("live", "run.zarr").code == 0
     assert cli("live", *keys, "--seed", "3", "--out", "spec.html").code == 0
-    stored, fresh = (
+    stored_data, fresh = (
         data_of(Path(f).read_text("utf-8")) for f in ("run-live.html", "spec.html")
     )
-    assert stored["start"] == fresh["start"]
-    assert stored["heads"] == fresh["heads"]
+    assert stored_data["start"] == fresh["start"]
+    assert stored_data["heads"] == fresh["heads"]
 
 
 @pytest.mark.slow
@@ -170,10 +170,10 @@ REFUSALS = {
 @pytest.mark.parametrize("name", REFUSALS)
 def test_runs_unsupported_by_the_page_are_rejected_in_one_line(cli: Command, name: str):
     options, words = REFUSALS[name]
-    done = cli("live", *options)
-    assert done.code == 2
-    assert words in done.err
-    assert done.err.count("\n") == 1
+    result = cli("live", *options)
+    assert result.code == 2
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
 IN_FILES = {
@@ -192,30 +192,30 @@ IN_FILES = {
 def test_file_keys_that_would_change_the_flow_are_rejected(cli: Command, name: str):
     text, words = IN_FILES[name]
     Path("run.toml").write_text(text)
-    done = cli("live", "run.toml")
-    assert done.code == 2
-    assert words in done.err
-    assert done.err.count("\n") == 1
+    result = cli("live", "run.toml")
+    assert result.code == 2
+    assert words in result.err
+    assert result.err.count("\n") == 1
 
 
 def test_live_help_lists_only_supported_keys(
     cli: Command, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    listed = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help").out, re.MULTILINE))
+    options = set(re.findall(r"^│ (--[\w-]+)", cli("live", "--help").out, re.MULTILINE))
     flags = {f"--{key.replace('_', '-')}" for key, row in KEYS.items() if row.group}
-    unlisted = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
-    own = {"--out", "--title", "--preset", "--member", "--plugin"}
-    assert listed == (flags - unlisted) | own
+    hidden_options = {f"--{key.replace('_', '-')}" for key in HIDDEN_KEYS}
+    own_options = {"--out", "--title", "--preset", "--member", "--plugin"}
+    assert options == (flags - hidden_options) | own_options
     assert "400 if absent" in cli("live", "--help").out
 
 
 @pytest.mark.parametrize("key", UNSUPPORTED_KEYS)
 def test_unsupported_page_options_are_rejected_with_a_reason(cli: Command, key: str):
     value = [] if key == "projected" else ["1"]
-    done = cli("live", f"--{key.replace('_', '-')}", *value)
-    assert done.code == 2
-    assert f"has no effect on a page: {UNSUPPORTED_KEYS[key]}." in done.err
+    result = cli("live", f"--{key.replace('_', '-')}", *value)
+    assert result.code == 2
+    assert f"has no effect on a page: {UNSUPPORTED_KEYS[key]}." in result.err
     assert not Path("live.html").exists()
 
 
@@ -223,8 +223,8 @@ def test_unsupported_page_options_are_rejected_with_a_reason(cli: Command, key: 
 def test_a_stored_run_of_several_flows_needs_a_member(cli: Command):
     keys = ["--measure", "gaussian", "--starts", "grid:5", "--A=-1", "--t", "0.1"]
     assert cli("simulate", *keys, "--frames", "2", "--out", "cone.zarr").code == 0
-    done = cli("live", "cone.zarr")
-    assert done.code == 2
-    assert "--member" in done.err
+    result = cli("live", "cone.zarr")
+    assert result.code == 2
+    assert "--member" in result.err
     assert cli("live", "cone.zarr", "--member", "1").code == 0
     assert "leave out `--n`" in cli("live", "cone.zarr", "--n", "3").err

@@ -40,9 +40,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     files = {name: folder / f"{name}.html" for name in KEYS}
     for name, keys in KEYS.items():
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error_info:
             main(["live", *keys, "--out", str(files[name])])
-        assert not ended.value.code
+        assert not error_info.value.code
     axes = "attention=softmax|l2,cov=1:2:2"
     run = ["--measure", "gaussian", "--d", "2", "--t", "0.1", "--rtol", "1e-2"]
     files["axes"] = folder / "axes.html"
@@ -50,9 +50,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         ["sweep", *run, "--over", axes, "--out", str(folder / "sweep")],
         ["live", str(folder / "sweep"), "--out", str(files["axes"])],
     ):
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as error_info:
             main(words)
-        assert not ended.value.code
+        assert not error_info.value.code
     return files
 
 
@@ -158,10 +158,10 @@ def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, 
     press(window, "save")
     file = window.downloads / "tokens.csv"
     window.wait("true")
-    moved = np.loadtxt(_write_page(file), delimiter=",")
-    others = np.any(moved != x, axis=1)
-    assert others.sum() == 1
-    np.testing.assert_allclose(moved[others][0], x.mean(axis=0), atol=3 / scale)
+    states = np.loadtxt(_write_page(file), delimiter=",")
+    is_moved = np.any(states != x, axis=1)
+    assert is_moved.sum() == 1
+    np.testing.assert_allclose(states[is_moved][0], x.mean(axis=0), atol=3 / scale)
 
 
 def _write_page(file: Path) -> Path:
@@ -206,10 +206,10 @@ def test_a_link_stores_the_state(open_page: Callable[..., Browser]):
     assert "--A=[[-0.75,0],[0,1]]" in after.replace("'", "")
     press(window, "link")
     link = window.value("location.hash")
-    again = open_page("gaussian", link)
-    assert text(again, "command") == after
-    press(again, "reset")
-    assert text(again, "command") == before
+    second = open_page("gaussian", link)
+    assert text(second, "command") == after
+    press(second, "reset")
+    assert text(second, "command") == before
 
 
 def test_number_fields_are_wide_enough(open_page: Callable[..., Browser]):
@@ -219,8 +219,8 @@ def test_number_fields_are_wide_enough(open_page: Callable[..., Browser]):
         "Array.from(document.querySelectorAll('.slider input[type=number]'),"
         " (field) => [field.value, field.scrollWidth - field.clientWidth])"
     )
-    wanted = ["-9e9", "0.3333333333333333", "1e-12", "-1234567.891"]
-    assert [text for text, _ in fields[:4]] == wanted
+    expected = ["-9e9", "0.3333333333333333", "1e-12", "-1234567.891"]
+    assert [text for text, _ in fields[:4]] == expected
     assert {beyond for _, beyond in fields} == {0}
 
 
@@ -229,14 +229,14 @@ def test_axes_follow_other_changes_of_their_parameter(
 ):
     window = open_page("axes")
     pause_at_start(window)
-    listed, variance = "#axes select", "#axes input[type=number]"
+    selector, variance = "#axes select", "#axes input[type=number]"
     at = "document.querySelector('{}')"
-    assert window.value(f"{at.format(listed)}.value") == "0"
+    assert window.value(f"{at.format(selector)}.value") == "0"
     window.value(
         f"(() => {{ const s = {at.format('#attention')}; s.value = 'linear';"
         " s.dispatchEvent(new Event('change')); })()"
     )
-    assert window.value(f"{at.format(listed)}.value") == ""
+    assert window.value(f"{at.format(selector)}.value") == ""
     width, height = window.value(
         f"[{at.format('#scene')}.clientWidth, {at.format('#scene')}.clientHeight]"
     )
@@ -317,15 +317,15 @@ def test_a_phone_shows_whole_words_and_a_long_slider(
 def test_a_browser_integrates_as_the_library_does(open_page: Callable[..., Browser]):
     window = open_page("tokens")
     source = (HERE / "live_answers.mjs").read_text("utf-8").replace("export ", "")
-    given = json.dumps([{"problem": row["problem"], "t": row["t"]} for row in ROWS])
+    cases = json.dumps([{"problem": row["problem"], "t": row["t"]} for row in ROWS])
     modules = (
         "{ ...modules.flow, interpolated: modules.dopri.interpolated, "
         "momentsOf: modules.moments.momentsOf }"
     )
-    found = window.value(
-        f"(() => {{ {source}\nreturn answers({given}, {modules}); }})()"
+    actual = window.value(
+        f"(() => {{ {source}\nreturn answers({cases}, {modules}); }})()"
     )
-    for row, answer in zip(ROWS, found, strict=True):
+    for row, answer in zip(ROWS, actual, strict=True):
         for name, slack in (("velocity", 1e-10), ("state", 1e-6), ("covariance", 1e-6)):
             if row[name] is not None:
                 scale = max(1.0, float(np.max(np.abs(row[name]))))
@@ -333,4 +333,4 @@ def test_a_browser_integrates_as_the_library_does(open_page: Callable[..., Brows
                 np.testing.assert_allclose(
                     answer[name], row[name], rtol=0, atol=slack * scale, err_msg=message
                 )
-    assert len(found) == len(NAMES)
+    assert len(actual) == len(NAMES)

@@ -28,7 +28,7 @@ OF_GAUSSIANS = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
     [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *OF_GAUSSIANS])],
 )
 def test_a_slider_shows_the_value_it_has_set(name: str, axes: list[dict[str, Any]]):
-    found = run_module(
+    actual = run_module(
         """
         import { setter, valueOf } from "./axes.js";
         export const answer = ({ law, axes }) => axes.map((axis) => axis.values.map(
@@ -36,7 +36,7 @@ def test_a_slider_shows_the_value_it_has_set(name: str, axes: list[dict[str, Any
         """,
         {"law": problem_named(name), "axes": axes},
     )
-    for values, axis in zip(found, axes, strict=True):
+    for values, axis in zip(actual, axes, strict=True):
         exact = axis["key"] == "attention"
         assert values == (axis["values"] if exact else pytest.approx(axis["values"]))
 
@@ -46,20 +46,20 @@ def test_the_slider_of_a_dragged_gaussian_shows_its_mean_variance():
     law = problem_named("gaussian softmax")
     factor = np.array([[2.0, 0.3], [-1.0, 0.5]])
     law = {**law, "start": {"mean": [0.0, 0.0], "factor": factor.tolist()}}
-    found = run_module(
+    actual = run_module(
         """
         import { valueOf } from "./axes.js";
         export const answer = ({ law, axis }) => valueOf(axis, law);
         """,
         {"law": law, "axis": OF_GAUSSIANS[0]},
     )
-    assert found == pytest.approx(np.trace(factor @ factor.T) / 2)
+    assert actual == pytest.approx(np.trace(factor @ factor.T) / 2)
 
 
 @needs_node
 def test_the_cone_keeps_paths_beyond_the_history():
     """The path has all that was seen, each time once, though steps are dropped."""
-    found = run_module(
+    actual = run_module(
         """
         import { Path } from "./path.js";
         import { History } from "./history.js";
@@ -85,11 +85,11 @@ def test_the_cone_keeps_paths_beyond_the_history():
         """,
         {"count": 12, "room": 5, "seen": 3},
     )
-    assert found["kept"] == [7, 8, 9, 10, 11]
-    assert found["from"] == 7
-    assert found["before"] == [0, 0, 8, 1]
-    assert found["after"] == [0, 0, 13, 1]
-    assert found["times"] == list(np.arange(49) / 4)
+    assert actual["kept"] == [7, 8, 9, 10, 11]
+    assert actual["from"] == 7
+    assert actual["before"] == [0, 0, 8, 1]
+    assert actual["after"] == [0, 0, 13, 1]
+    assert actual["times"] == list(np.arange(49) / 4)
 
 
 @needs_node
@@ -119,17 +119,17 @@ def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
 def test_dots_have_the_areas_of_pictures():
     """Heavy and light ones are kept within the bounds that pictures keep."""
     weights = np.array([0.6, 0.2, 0.1, 0.05, 0.05, *15 * [0.0]])
-    given = 'import { areas } from "./plane.js"; export const answer = '
-    found = run_module(
-        f"{given}(weights) => Array.from(areas(weights));", list(weights)
+    module = 'import { areas } from "./plane.js"; export const answer = '
+    actual = run_module(
+        f"{module}(weights) => Array.from(areas(weights));", list(weights)
     )
-    drawn = moving_dots(cloud(points(np.zeros((1, 20, 2)), weights=weights))).sizes
-    np.testing.assert_allclose(found, 2 * drawn / drawn[2])  # the third weighs 2/20
+    sizes = moving_dots(cloud(points(np.zeros((1, 20, 2)), weights=weights))).sizes
+    np.testing.assert_allclose(actual, 2 * sizes / sizes[2])  # the third weighs 2/20
 
 
 @needs_node
 def test_drags_before_the_first_drawing_are_ignored():
-    sent = run_module(
+    messages = run_module(
         """
         import { Painter } from "./painter.js";
         export function answer(kinds) {
@@ -142,7 +142,7 @@ def test_drags_before_the_first_drawing_are_ignored():
         """,
         ["down", "move", "up", "seek", "step", "choose", "nudge", "zoom", "home"],
     )
-    assert sent == []
+    assert messages == []
 
 
 @needs_node
@@ -171,11 +171,11 @@ def test_an_axis_has_a_scale_however_narrow():
         """
     ends = [[-x, 1.1 * x] for x in np.geomspace(0.1, 100, 61)]
     rows = [np.array(marks) for marks in run_module(stand, ends)]
-    written = [
+    labels = [
         np.sum((row > 0.7 * low) & (row < 0.81 * high))
         for row, (low, high) in zip(rows, ends, strict=True)
     ]
-    assert min(written) >= 2
+    assert min(labels) >= 2
     assert max(map(len, rows)) <= 9
 
 
@@ -282,8 +282,8 @@ def test_a_field_shows_the_value_in_use(number: float, text: str):
 
 
 @needs_node
-@pytest.mark.parametrize("typed", ["", "-1", "0.5"])
-def test_an_invalid_number_is_replaced_in_its_field(typed: str):
+@pytest.mark.parametrize("text", ["", "-1", "0.5"])
+def test_an_invalid_number_is_replaced_in_its_field(text: str):
     """On a logarithmic scale, of numbers above one half."""
     code = f"""{BARE}
         export const answer = (typed) => {{
@@ -295,4 +295,4 @@ def test_an_invalid_number_is_replaced_in_its_field(typed: str):
           return [field.value, calls];
         }};
         """
-    assert run_module(code, typed) == ["2", []]
+    assert run_module(code, text) == ["2", []]

@@ -119,7 +119,7 @@ def test_noise_has_the_law_of_the_equation(node_output: dict[str, Any]):
 @needs_node
 def test_noisy_flows_end_at_step_boundaries():
     law = {**noisy(), "max_steps": 7, "start": {"x": [[1.0, 2.0]], "weights": None}}
-    found = run_module(
+    actual = run_module(
         """
         import { Flow } from "./flow.js";
         export function answer(law) {
@@ -131,21 +131,21 @@ def test_noisy_flows_end_at_step_boundaries():
         """,
         law,
     )
-    assert found["ending"] == "max-steps"
-    assert len(found["times"]) == 7
-    assert found["times"][-1] < law["t"]
+    assert actual["ending"] == "max-steps"
+    assert len(actual["times"]) == 7
+    assert actual["times"][-1] < law["t"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_stored_table_matches_the_library(name: str):
-    stored = next(row for row in ROWS if row["name"] == name)
+    stored_row = next(row for row in ROWS if row["name"] == name)
     fresh = json.loads(json.dumps(row(name, CASES[name])))
-    assert fresh["problem"].keys() == stored["problem"].keys()
+    assert fresh["problem"].keys() == stored_row["problem"].keys()
     for part in ("velocity", "state", "mean", "covariance", "t_star"):
-        if stored[part] is not None:
-            scale = float(np.max(np.abs(stored[part])))
+        if stored_row[part] is not None:
+            scale = float(np.max(np.abs(stored_row[part])))
             np.testing.assert_allclose(
-                fresh[part], stored[part], rtol=0, atol=1e-8 * scale
+                fresh[part], stored_row[part], rtol=0, atol=1e-8 * scale
             )
-    assert fresh["ending"] == stored["ending"]
+    assert fresh["ending"] == stored_row["ending"]

@@ -75,14 +75,14 @@ def links(laws: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_link_round_trips_and_is_short(name: str):
     change: Callable[[Law], None]
-    change, most = CHANGES[name]
+    change, max_length = CHANGES[name]
     law = json.loads(json.dumps(INITIAL))  # whose matrices are no longer one list
     change(law)
     is_edited = law["start"] != INITIAL["start"]
     (link,) = links([{"law": law, "isEdited": is_edited}])
     assert link["law"] == law
     assert link["isEdited"] == is_edited
-    assert len(link["hash"]) <= most
+    assert len(link["hash"]) <= max_length
     assert "%" not in link["hash"]  # programs that pass it on have nothing to escape
 
 
@@ -101,10 +101,10 @@ TYPED: dict[str, tuple[list[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("typed", TYPED)
-def test_a_link_can_be_typed(typed: str):
-    (key, *rest), wanted = TYPED[typed]
-    (link,) = links([{"typed": typed}])
+@pytest.mark.parametrize("text", TYPED)
+def test_a_link_can_be_typed(text: str):
+    (key, *rest), expected = TYPED[text]
+    (link,) = links([{"typed": text}])
     read = link["law"][key]
-    assert (read[0][rest[0]] if rest else read) == wanted
-    assert link["law"]["attention"] == ("l2" if "l2" in typed else "softmax")
+    assert (read[0][rest[0]] if rest else read) == expected
+    assert link["law"]["attention"] == ("l2" if "l2" in text else "softmax")

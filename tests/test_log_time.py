@@ -20,10 +20,10 @@ def test_algebraic_decay_until_t_1e12():
     start = Gaussian.from_moments([0.0], [[s0]])
     t = np.array([0.0, 1.0, 1e4, 1e12])
     fine = adaptive("dopri8", rtol=1e-13)
-    found = flow(LogTime(attention), start, np.log1p(t), stepping=fine)
+    actual = flow(LogTime(attention), start, np.log1p(t), stepping=fine)
     exact = s0 / (1 - 2 * a * v * s0 * t)
-    np.testing.assert_allclose(found.coordinates[1][:, 0, 0] ** 2, exact, rtol=1e-7)
-    assert int(found.n_accepted) < 1000
+    np.testing.assert_allclose(actual.coordinates[1][:, 0, 0] ** 2, exact, rtol=1e-7)
+    assert int(actual.n_accepted) < 1000
 
 
 def test_points_in_log_time_match_the_flow_in_t(rng: np.random.Generator):
@@ -31,10 +31,10 @@ def test_points_in_log_time_match_the_flow_in_t(rng: np.random.Generator):
     attention, mu = c.attention("softmax"), c.points()
     ts = np.array([0.0, 0.5, 2.0])
     fine = adaptive(rtol=1e-12)
-    there = flow(attention, mu, ts, stepping=fine)
-    here = flow(LogTime(attention), mu, np.log1p(ts), stepping=fine)
+    in_t = flow(attention, mu, ts, stepping=fine)
+    in_log_time = flow(LogTime(attention), mu, np.log1p(ts), stepping=fine)
     # A few hundred steps of relative error 1e-12.
-    np.testing.assert_allclose(here.coordinates, there.coordinates, atol=1e-9)
+    np.testing.assert_allclose(in_log_time.coordinates, in_t.coordinates, atol=1e-9)
 
 
 def test_fields_are_scaled_and_keep_their_type(rng: np.random.Generator):
@@ -67,8 +67,8 @@ def test_jumps_are_at_their_logarithms_and_right_continuous(
     """Whatever rounding does, a layer ends just before its jump and no later."""
     edges = np.concatenate([[0.0], np.sort(rng.uniform(0.0, 50.0, 40)), [60.0]])
     values = np.arange(1.0, 42.0)
-    each = [attentions["softmax"]([[1.0]], [[1.0]], [[v]]) for v in values]
-    clock = LogTime(Layers(edges, stack_trees(each)))
+    stages = [attentions["softmax"]([[1.0]], [[1.0]], [[v]]) for v in values]
+    clock = LogTime(Layers(edges, stack_trees(stages)))
     jumps = np.asarray(clock.jumps)
     assert_close(jumps, np.log1p(edges[1:-1]))
     mu = Gaussian.from_moments([0.0], [[1.0]])
@@ -81,10 +81,10 @@ def test_jumps_are_at_their_logarithms_and_right_continuous(
 
 def test_layers_are_followed_across_their_jumps():
     """$1/s$ falls by $2 a v$ per unit of time, $v$ by layer."""
-    each = [attentions["softmax"]([[-1.0]], [[1.0]], [[v]]) for v in (1.0, 5.0)]
-    layers = Layers([0.0, 3.0, 100.0], stack_trees(each))
+    stages = [attentions["softmax"]([[-1.0]], [[1.0]], [[v]]) for v in (1.0, 5.0)]
+    layers = Layers([0.0, 3.0, 100.0], stack_trees(stages))
     start = Gaussian.from_moments([0.0], [[1.0]])
     fine = adaptive(rtol=1e-12)
-    found = flow(LogTime(layers), start, np.log1p([0.0, 100.0]), stepping=fine)
+    actual = flow(LogTime(layers), start, np.log1p([0.0, 100.0]), stepping=fine)
     exact = 1 / (1 + 2 * (3 * 1.0 + 97 * 5.0))
-    assert float(found.last[1][0, 0] ** 2) == pytest.approx(exact, rel=1e-9)
+    assert float(actual.last[1][0, 0] ** 2) == pytest.approx(exact, rel=1e-9)

@@ -64,9 +64,12 @@ def test_oblong_boxes_and_cells_see_the_same_potential() -> None:
         (j + 0.5) * h[1],
         epsabs=1e-7,
     )[0]
-    known = {(i, j): mean_log(i, j) for i in range(8) for j in range(12)}
+    expected = {(i, j): mean_log(i, j) for i in range(8) for j in range(12)}
     exact = [
-        sum(masses[p] * known[abs(i - p[0]), abs(j - p[1])] for p in np.ndindex(8, 12))
+        sum(
+            masses[p] * expected[abs(i - p[0]), abs(j - p[1])]
+            for p in np.ndindex(8, 12)
+        )
         for i, j in ((0, 0), (3, 7))
     ]
     np.testing.assert_allclose([values[0, 0], values[3, 7]], exact, rtol=1e-6)
@@ -92,8 +95,10 @@ def test_the_energy_of_a_gaussian_is_its_mean_logarithm() -> None:
 def test_the_energy_of_a_gaussian_of_any_size(scale: float) -> None:
     """By its scaling, also where determinants are no numbers."""
     energy, S = LogarithmicAttraction(8 * np.pi), np.array([[2.0, 0.6], [0.6, 0.5]])
-    of = lambda S: float(energy.value_on_gaussian(jnp.zeros(2), jnp.asarray(S)))
-    np.testing.assert_allclose(of(scale * S), of(S) + np.log(scale), rtol=1e-12)
+    energy_of = lambda S: float(energy.value_on_gaussian(jnp.zeros(2), jnp.asarray(S)))
+    np.testing.assert_allclose(
+        energy_of(scale * S), energy_of(S) + np.log(scale), rtol=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -103,8 +108,8 @@ def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
     energy, gaps = Entropy() + LogarithmicAttraction(8 * np.pi * share), []
     for cells in (24, 48):
         run = flow(GradientFlow(energy), normal(1.0, cells), [0.0, 0.1])
-        grown = jnp.trace(run.final.covariance) - jnp.trace(run.frame(0).covariance)
-        gaps.append(float(grown) / 0.1 - 4 * (1 - share))
+        growth = jnp.trace(run.final.covariance) - jnp.trace(run.frame(0).covariance)
+        gaps.append(float(growth) / 0.1 - 4 * (1 - share))
         assert abs(float(run.final.mass + run.final.outflow) - 1) < 1e-13
         energies = np.asarray(run.map(energy))
         assert energies[1] < energies[0]
@@ -119,9 +124,9 @@ def test_a_gaussian_follows_the_virial_identity_until_it_collapses() -> None:
     run = flow(GradientFlow(energy), mu, [0.0, 1.0, 1.9])
     spreads = [float(jnp.trace(run.frame(k).covariance)) for k in range(3)]
     np.testing.assert_allclose(spreads, [4, 2, 0.2], rtol=1e-6)
-    gone = flow(GradientFlow(energy), mu, [0.0, 3.0])
-    assert str(gone.status) == "collapse"
-    np.testing.assert_allclose(gone.stop_time, 2.0, rtol=1e-6)
+    trajectory = flow(GradientFlow(energy), mu, [0.0, 3.0])
+    assert str(trajectory.status) == "collapse"
+    np.testing.assert_allclose(trajectory.stop_time, 2.0, rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -136,8 +141,8 @@ def test_energy_decreases_at_the_squared_gradient_norm() -> None:
     for cells in (24, 48):
         mu = normal(1.0, cells)
         field = GradientFlow(energy).field(0.0, mu)
-        found = steepest_rate(energy, mu), dissipation(energy, mu, field)
-        gaps.append(np.array([float(value) / exact - 1 for value in found]))
+        actual = steepest_rate(energy, mu), dissipation(energy, mu, field)
+        gaps.append(np.array([float(value) / exact - 1 for value in actual]))
     assert np.all(np.log2(gaps[0] / gaps[1]) > 1.7), gaps
     assert np.all(np.abs(4 * gaps[1] - gaps[0]) / 3 < 0.005), gaps
 
@@ -154,11 +159,11 @@ def test_measures_without_logarithmic_energy_are_rejected() -> None:
     with pytest.raises(UnsupportedError, match="equal width"):
         energy(Grid.from_density([axis, uneven], np.ones((8, 8))))
     square = Grid.from_density([axis, axis], np.ones((8, 8)))
-    sheared = square.state._replace(axes=jnp.array([[1.0, 1.0], [0.0, 1.0]]))
+    sheared_state = square.state._replace(axes=jnp.array([[1.0, 1.0], [0.0, 1.0]]))
     with pytest.raises(UnsupportedError, match="shear"):
-        energy(square.replace_coordinates(sheared))
+        energy(square.replace_coordinates(sheared_state))
     assert np.isnan(
-        jax.jit(lambda state: energy(square.replace_coordinates(state)))(sheared)
+        jax.jit(lambda state: energy(square.replace_coordinates(state)))(sheared_state)
     )
     layers = Grid.from_density([axis, axis], np.ones((2, 8, 8)), position=[0.0, 1.0])
     with pytest.raises(UnsupportedError, match="layers"):

@@ -36,8 +36,8 @@ def lower_flow(name: str, mu: AbstractMeasure) -> str:
         return eqx.filter(integrate_in_jit(problem, ts, adjoint), eqx.is_array)
 
     with jax.default_matmul_precision("highest"):
-        traced = end.trace(arrays, ts)
-    return traced.lower(lowering_platforms=("cuda",)).as_text()
+        lowered = end.trace(arrays, ts)
+    return lowered.lower(lowering_platforms=("cuda",)).as_text()
 
 
 def check(text: str) -> None:

@@ -54,10 +54,10 @@ def test_patterns_of_many_tokens_in_single_precision(name: str):
 
 
 def start_velocities(spec: dict) -> tuple[Points, np.ndarray, object]:
-    own = runs.member(parse({"n": 9, "d": 2, "A": -1.0, **spec}))
-    assert isinstance(own.measure, Points)
-    mu = own.measure
-    return mu, np.asarray(own.dynamics.field(0.0, mu)(mu.tokens)), own.dynamics
+    setup = runs.member(parse({"n": 9, "d": 2, "A": -1.0, **spec}))
+    assert isinstance(setup.measure, Points)
+    mu = setup.measure
+    return mu, np.asarray(setup.dynamics.field(0.0, mu)(mu.tokens)), setup.dynamics
 
 
 @every_pattern
@@ -80,16 +80,16 @@ def test_sinkhorn_under_a_pattern_uses_the_restricted_measure():
 
 @pytest.mark.parametrize("width", ["", "0", "-1/3", "1/0", "x", "nan"])
 def test_pattern_widths_must_be_positive(width: str):
-    with pytest.raises(InvalidInputError, match="a positive share") as refusal:
+    with pytest.raises(InvalidInputError, match="a positive share") as error_info:
         start_velocities({"mask": f"strided:{width}"})
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.slow
 def test_patterns_are_rejected_on_grids(cli: Callable[..., CommandResult]):
     grid = ("simulate", "--measure", "grid", "--cells", "64", "--t", "0.1", "--mask")
     for name in ("strided", "fixed"):
-        done = cli(*grid, f"{name}:0.5")
-        assert done.code == 2
-        assert "a grid has none" in done.err
+        result = cli(*grid, f"{name}:0.5")
+        assert result.code == 2
+        assert "a grid has none" in result.err
     assert cli(*grid, "block-local:0.5", "--frames", "2").code == 0

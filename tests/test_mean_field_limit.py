@@ -19,11 +19,11 @@ SMALL = Sizes(numbers=(16, 64, 256), draws=12, pairs=4)
 @pytest.mark.slow
 def test_gaps_fall_like_the_root_of_the_number_of_tokens(name: str) -> None:
     """In closed form and on a grid: within four standard errors, which exclude -1."""
-    found = errors_of(name, SMALL, seed=1)
-    log_n = np.log(np.array(found.numbers, float))
+    actual = errors_of(name, SMALL, seed=1)
+    log_n = np.log(np.array(actual.numbers, float))
     columns = np.stack([np.ones(3), log_n], axis=1)
     for values, uncertain in zip(
-        (found.mean, found.covariance), found.uncertain[:2], strict=True
+        (actual.mean, actual.covariance), actual.uncertain[:2], strict=True
     ):
         fit = least_squares(columns, np.log(values), uncertain)
         assert abs(fit.values[1] + 0.5) < 4 * fit.errors[1]
@@ -39,15 +39,17 @@ def test_distances_at_the_start_match_order_statistics() -> None:
     x = np.sort(rng.normal(size=(4000, 9)), axis=1)
     z = np.sort(rng.normal(size=(9000,)))
     apart = (x[:, :, None] - z.reshape(9, 1000)[None]) ** 2
-    drawn = np.mean(apart, axis=(1, 2))
-    assert distance_at_start(9) ** 2 == pytest.approx(np.mean(drawn), rel=0.03)
+    order_statistics = np.mean(apart, axis=(1, 2))
+    assert distance_at_start(9) ** 2 == pytest.approx(
+        np.mean(order_statistics), rel=0.03
+    )
 
 
 def test_pairs_of_clouds_separate_within_the_stability_constant() -> None:
     """And no slower than their means: moved clouds part at rate one, to first order."""
-    found = growth_of("softmax", SMALL, seed=2)
-    assert 0.9 < found.rate < found.bound
-    assert found.ratios[0] == 1
+    actual = growth_of("softmax", SMALL, seed=2)
+    assert 0.9 < actual.rate < actual.bound
+    assert actual.ratios[0] == 1
     R = 0.5 * np.exp(0.25)
     a = R**2
-    assert_close(found.bound, (1 + 2 * a) * np.exp(2 * a) + a, ulps=100)
+    assert_close(actual.bound, (1 + 2 * a) * np.exp(2 * a) + a, ulps=100)

@@ -34,14 +34,14 @@ def test_weights_sum_to_one_and_give_the_moments(rng: np.random.Generator):
 
 def test_traced_arguments_make_the_same_measures(rng: np.random.Generator):
     x, w, F = rng.normal(size=(6, 3)), rng.uniform(size=6), rng.normal(size=(3, 3))
-    known = Points.weighted(x, w).log_weights, Gaussian.from_moments(x[0], F @ F.T)
+    reference = Points.weighted(x, w).log_weights, Gaussian.from_moments(x[0], F @ F.T)
     later = (
         jax.jit(lambda w: Points.weighted(x, w).log_weights)(w),
         jax.jit(lambda S: Gaussian.from_moments(x[0], S))(F @ F.T),
     )
-    assert_close(known[0], later[0])
-    assert_close(known[1].factor, later[1].factor)
-    assert_close(known[1].factor @ known[1].factor, F @ F.T)
+    assert_close(reference[0], later[0])
+    assert_close(reference[1].factor, later[1].factor)
+    assert_close(reference[1].factor @ reference[1].factor, F @ F.T)
 
 
 WRONG = {
@@ -60,17 +60,17 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_invalid_traced_arguments_give_nan(what: str):
+@pytest.mark.parametrize("kind", WRONG)
+def test_invalid_traced_arguments_give_nan(kind: str):
     """Values cannot raise there; nor may they, or their derivatives, look like any."""
-    make, wrong = WRONG[what]
-    value = jnp.asarray(wrong)
+    make, invalid = WRONG[kind]
+    value = jnp.asarray(invalid)
     with pytest.raises(InvalidInputError):
         make(value)
     total = lambda x: jnp.sum(make(x))
-    found, slope = jax.jit(jax.vmap(jax.value_and_grad(total)))(value[None])
+    actual, slope = jax.jit(jax.vmap(jax.value_and_grad(total)))(value[None])
     assert np.all(np.isnan(slope))
-    assert np.all(np.isnan(found))
+    assert np.all(np.isnan(actual))
 
 
 def test_a_grid_needs_concrete_arguments():
@@ -104,10 +104,10 @@ def test_the_norm_of_points_does_not_depend_on_their_number(rng: np.random.Gener
 def test_excluded_tokens_do_not_enter_norm_or_moments(rng: np.random.Generator):
     mu = Points.weighted(rng.normal(size=(3, 2)), [1.0, 0.0, 2.0])
     garbage = mu.tokens.x.at[1].set(jnp.nan)
-    other = mu.replace_coordinates(garbage)
-    assert_close(other.mean, mu.mean)
-    assert_close(other.covariance, mu.covariance)
-    assert_close(other.norm(garbage), mu.norm(mu.tokens.x))
+    changed_points = mu.replace_coordinates(garbage)
+    assert_close(changed_points.mean, mu.mean)
+    assert_close(changed_points.covariance, mu.covariance)
+    assert_close(changed_points.norm(garbage), mu.norm(mu.tokens.x))
 
 
 def test_a_measure_without_mass_has_finite_moments():
@@ -118,9 +118,9 @@ def test_a_measure_without_mass_has_finite_moments():
 
 def test_restriction_conditions_the_measure(rng: np.random.Generator):
     mu = weighted_points(rng)
-    kept = np.array([True, False, True, True, False, False])
-    part = mu.restrict(jnp.asarray(kept))
-    w = np.where(kept, np.asarray(mu.weights), 0)
+    mask = np.array([True, False, True, True, False, False])
+    part = mu.restrict(jnp.asarray(mask))
+    w = np.where(mask, np.asarray(mu.weights), 0)
     assert_close(part.weights, w / w.sum())
     nothing = mu.restrict(jnp.zeros(6, bool))
     assert not np.any(nothing.weights)
@@ -140,8 +140,8 @@ def test_integrals_are_sums(reduction: Blocked | None, rng: np.random.Generator)
     assert_close(mu.log_integral(score, queries, jnp.asarray(g)), np.log(mass))
     mean = (np.exp(S + g[None, :]) * w) @ np.asarray(mu.tokens.x) / mass[:, None]
     assert_close(mu.tilted_mean(score, queries, jnp.asarray(g)), mean)
-    linked = mu.integral(jnp.tanh, score, queries, jnp.asarray(values))
-    assert_close(linked, (np.tanh(S) * w) @ values)
+    integral = mu.integral(jnp.tanh, score, queries, jnp.asarray(values))
+    assert_close(integral, (np.tanh(S) * w) @ values)
 
 
 # Gaussians
@@ -168,15 +168,15 @@ def test_transport_moves_mean_and_factor(rng: np.random.Generator):
     alpha, Y = mu.transport(Affine(L, b))
     assert_close(alpha, np.asarray(L) @ np.asarray(mu.mean) + np.asarray(b))
     assert_close(Y, np.asarray(L) @ np.asarray(mu.factor))
-    bent = Image(L, b, Image(L, b, Affine(L, b)))
+    image = Image(L, b, Image(L, b, Affine(L, b)))
     with pytest.raises(UnsupportedError, match="affine"):
-        mu.transport(bent)
+        mu.transport(image)
 
 
 def test_the_norm_of_a_gaussian_matches_all_its_numbers(rng: np.random.Generator):
     mu = gaussian(rng, 3, 2)
-    every = np.concatenate([np.asarray(mu.mean), np.asarray(mu.factor).ravel()])
-    assert_close(mu.norm(mu.coordinates), np.linalg.norm(every))
+    numbers = np.concatenate([np.asarray(mu.mean), np.asarray(mu.factor).ravel()])
+    assert_close(mu.norm(mu.coordinates), np.linalg.norm(numbers))
 
 
 # Sampling
@@ -244,9 +244,9 @@ LAWS = {  # second moment of a coordinate of the first two axes
 @pytest.mark.parametrize("d", [2, 3])
 def test_clouds_have_their_law(name: str, d: int, key: Array):
     x = np.asarray(clouds[name](N, d, key=key))
-    again = np.asarray(clouds[name](N, d, key=key))
+    second_result = np.asarray(clouds[name](N, d, key=key))
     assert x.shape == (N, d)
-    assert np.array_equal(x, again)  # a key, and nothing else, decides
+    assert np.array_equal(x, second_result)  # a key, and nothing else, decides
     radius = np.linalg.norm(x, axis=1)
     if name in ("ball", "sphere"):
         assert np.max(radius) <= 1 + 1e-12
@@ -282,7 +282,7 @@ def test_unknown_clouds_get_a_suggestion():
 
 def test_measures_can_be_batched(rng: np.random.Generator):
     x = jnp.asarray(rng.normal(size=(4, 5, 2)))
-    means = jax.vmap(lambda one: Points.uniform(one).mean)(x)
+    means = jax.vmap(lambda batch: Points.uniform(batch).mean)(x)
     assert_close(means, np.asarray(x).mean(axis=1))
 
 

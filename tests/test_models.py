@@ -52,9 +52,9 @@ def _velocity(dynamics: Layers, mu: Points, t: Array) -> Array:
     return dynamics.field(t, mu)(mu.tokens)
 
 
-def relative_gap(got: ArrayLike, wanted: ArrayLike) -> float:
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    return float(np.abs(got - wanted).max() / np.abs(wanted).max())
+def relative_gap(got: ArrayLike, expected: ArrayLike) -> float:
+    got, expected = np.asarray(got), np.asarray(expected)
+    return float(np.abs(got - expected).max() / np.abs(expected).max())
 
 
 # Scores are sums of d products and reach about ten: their rounding, some tens of eps,
@@ -83,8 +83,8 @@ def test_scores_match_the_network_with_both_biases(
     assert isinstance(heads, Heads)
     head = jax.tree.map(lambda leaf: leaf[1, 2], heads.stack)  # layer 1, head 2
     assert isinstance(head, Attention)
-    wanted = Reference(checkpoint.folder).scores(1, np.asarray(tokens.x))[2]
-    assert relative_gap(head.score(tokens, tokens), wanted) < 1e-12
+    expected = Reference(checkpoint.folder).scores(1, np.asarray(tokens.x))[2]
+    assert relative_gap(head.score(tokens, tokens), expected) < 1e-12
 
 
 def test_another_coupling_takes_the_place_of_softmax(folder: Path) -> None:
@@ -116,11 +116,11 @@ def test_the_reference_network_has_the_published_similarities() -> None:
 
     def direction(text: str) -> np.ndarray:
         ids = checkpoint.encode(text, limit=512).ids
-        pooled = reference.hidden_states(ids)[-1].mean(0)
-        return pooled / np.linalg.norm(pooled)
+        pooled_state = reference.hidden_states(ids)[-1].mean(0)
+        return pooled_state / np.linalg.norm(pooled_state)
 
-    others = np.stack([direction(text) for text in AGAINST])
-    cosines = [others @ direction(text) for text in PUBLISHED]
+    directions = np.stack([direction(text) for text in AGAINST])
+    cosines = [directions @ direction(text) for text in PUBLISHED]
     half_a_digit = 0.5e-4 + 1e-6  # they were computed in single precision
     np.testing.assert_allclose(cosines, list(PUBLISHED.values()), 0, half_a_digit)
 
@@ -155,8 +155,8 @@ def test_chosen_layers_act_in_the_order_given(folder: Path) -> None:
 
 
 def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
-    given = {"model": str(folder), "text": TEXT, "frames": 3}
-    lasts = lambda **keys: runs.start(parse({**given, **keys})).ts.tolist()
+    options = {"model": str(folder), "text": TEXT, "frames": 3}
+    lasts = lambda **keys: runs.start(parse({**options, **keys})).ts.tolist()
     assert lasts() == [0, 1, 2]
     assert lasts(model_layers=[1]) == [0, 0.5, 1]
     assert lasts(model_layers=[0, 1, 0, 0]) == [0, 2, 4]
@@ -164,13 +164,13 @@ def test_a_run_lasts_a_unit_of_time_for_each_layer(folder: Path) -> None:
 
 
 def test_a_run_beyond_the_last_layer_reports_it(folder: Path) -> None:
-    given = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
-    said = lambda **keys: runs.execute(parse({**given, **keys})).caveat
+    options = {"model": str(folder), "text": TEXT, "rtol": 1e-2}
+    note_of = lambda **keys: runs.execute(parse({**options, **keys})).caveat
     for keys in ({}, {"t": 2.0}, {"model_layers": [0], "t": 0.5}):
-        assert "layers act until" not in said(**keys)
+        assert "layers act until" not in note_of(**keys)
     beyond = "its layers act until t = 2; the last goes on acting until t = 2.5"
-    assert said(t=2.5).startswith(beyond)
-    assert "until t = 1; " in said(model_layers=[1], times=[0.0, 1.5])
+    assert note_of(t=2.5).startswith(beyond)
+    assert "until t = 1; " in note_of(model_layers=[1], times=[0.0, 1.5])
 
 
 def test_a_text_with_another_word_count_does_not_fit_a_run(
@@ -196,9 +196,9 @@ def skip_check(*_: object) -> None:
 def test_embedding_matches_the_network(checkpoint: Checkpoint, dtype: str) -> None:
     text = models.embed(checkpoint, TEXT, dtype=dtype)
     ids = checkpoint.encode(TEXT, limit=16).ids
-    wanted = Reference(checkpoint.folder).embedding(ids)
+    expected = Reference(checkpoint.folder).embedding(ids)
     assert text.tokens.x.dtype == dtype
-    assert relative_gap(text.tokens.x, wanted) < 4 * np.finfo(dtype).eps
+    assert relative_gap(text.tokens.x, expected) < 4 * np.finfo(dtype).eps
     n = len(text.words)
     assert text.tokens.position is not None
     np.testing.assert_allclose(text.tokens.position, np.arange(1, n + 1) / n, 1e-6)
@@ -258,16 +258,20 @@ def test_only_requested_weights_are_read(tmp_path: Path) -> None:
 
 def test_names_of_other_berts_mean_the_same(folder: Path, tmp_path: Path) -> None:
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
-    renamed = {}
+    renamed_arrays = {}
     for name, array in synthetic_arrays().items():
         ending = next((end for end in old if name.endswith(end)), "")
-        renamed["bert." + name.removesuffix(ending) + old.get(ending, "")] = array
+        renamed_arrays["bert." + name.removesuffix(ending) + old.get(ending, "")] = (
+            array
+        )
     config = {"model_type": None, "architectures": ["BertForMaskedLM"]}
-    other = models.load(write(tmp_path / "old", arrays=renamed, config=config))
+    other_checkpoint = models.load(
+        write(tmp_path / "old", arrays=renamed_arrays, config=config)
+    )
     checkpoint = models.load(folder)
     x = models.embed(checkpoint, TEXT).tokens.x
-    np.testing.assert_array_equal(models.embed(other, TEXT).tokens.x, x)
-    mine, theirs = models.layers(checkpoint), models.layers(other)
+    np.testing.assert_array_equal(models.embed(other_checkpoint, TEXT).tokens.x, x)
+    mine, theirs = models.layers(checkpoint), models.layers(other_checkpoint)
     np.testing.assert_array_equal(velocity(theirs, x), velocity(mine, x))
 
 
@@ -296,8 +300,8 @@ def test_summary_measures_each_head(checkpoint: Checkpoint) -> None:
     head = summary.heads[sizes["n_heads"] + 1]
     assert (head.layer, head.head) == (1, 1)
     symmetric, skew = np.linalg.eigvalsh((A + A.T) / 2), (A - A.T) / 2
-    shown = (head.smallest, head.largest)
-    np.testing.assert_allclose(shown, (symmetric[0], symmetric[-1]))
+    interval = (head.smallest, head.largest)
+    np.testing.assert_allclose(interval, (symmetric[0], symmetric[-1]))
     np.testing.assert_allclose(head.skew_norm, np.linalg.norm(skew, 2))
     weight = -symmetric[symmetric < 0].sum() / np.abs(symmetric).sum()
     np.testing.assert_allclose(head.negative, weight)
@@ -305,29 +309,29 @@ def test_summary_measures_each_head(checkpoint: Checkpoint) -> None:
     np.testing.assert_allclose(head.radius, np.abs(values).max())
     largest = values[np.argsort(np.abs(values))[-d_k:]]  # the others are rounding
     assert head.positive == pytest.approx(np.mean(largest.real > 0))
-    counted = [a.size for a in weights.values() if a.dtype.kind == "f"]
-    assert summary.n_parameters == sum(counted)
+    array_sizes = [a.size for a in weights.values() if a.dtype.kind == "f"]
+    assert summary.n_parameters == sum(array_sizes)
     assert json.loads(json.dumps(dataclasses.asdict(summary)))["model_type"] == "bert"
 
 
 def test_the_command_has_a_row_for_each_head(
     folder: Path, cli: Callable[..., CommandResult]
 ) -> None:
-    done = cli("models", "inspect", str(folder))
-    rows = [line.split() for line in done.out.splitlines()]
+    result = cli("models", "inspect", str(folder))
+    rows = [line.split() for line in result.out.splitlines()]
     heads = models.inspect(models.load(folder)).heads
     for head in heads:
         row = next(r for r in rows if r[:2] == [str(head.layer), str(head.head)])
         assert f"{head.smallest:.3g}" in row
         assert f"{head.radius:.3g}" in row
-    told = json.loads(cli("models", "inspect", str(folder), "--json").out)
-    assert told["heads"] == [dataclasses.asdict(head) for head in heads]
+    report = json.loads(cli("models", "inspect", str(folder), "--json").out)
+    assert report["heads"] == [dataclasses.asdict(head) for head in heads]
 
 
 def test_inspect_reports_progress_per_layer(folder: Path) -> None:
-    told: list[int] = []
-    models.inspect(models.load(folder), report=told.append)
-    assert told == [0, 1]
+    progress: list[int] = []
+    models.inspect(models.load(folder), report=progress.append)
+    assert progress == [0, 1]
 
 
 def test_known_models_are_listed_with_their_install_line(
@@ -364,7 +368,7 @@ def test_a_plugin_attention_moves_the_heads_of_a_model(
     assert cli("simulate", *options, "--out", "s").code == 0
     more = (*options, *plugin, "--options", "share=0", "--out", "p")
     assert cli("simulate", *more).code == 0
-    plain, own = (runs.dataset(tmp_path / name)["x"].values for name in "sp")
-    np.testing.assert_allclose(own, plain, rtol=1e-9, atol=1e-12)
-    refused = cli("simulate", *options, "--attention=relu")
-    assert (refused.code, refused.err.count("does not declare")) == (2, 1)
+    plain, plugin_states = (runs.dataset(tmp_path / name)["x"].values for name in "sp")
+    np.testing.assert_allclose(plugin_states, plain, rtol=1e-9, atol=1e-12)
+    failure = cli("simulate", *options, "--attention=relu")
+    assert (failure.code, failure.err.count("does not declare")) == (2, 1)

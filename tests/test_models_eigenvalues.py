@@ -38,9 +38,9 @@ def test_eigenvalues_match_dense_matrices(rng: Generator, k: int) -> None:
         np.testing.assert_allclose(got.score[head], largest, atol=1e-12)
         for values, matrix in ((got.value, V), (got.product, V @ B)):
             dense = np.linalg.eigvals(matrix)
-            kept = dense[np.argsort(-np.abs(dense))[:k]]
+            nonzero = dense[np.argsort(-np.abs(dense))[:k]]
             order = lambda z: z[np.lexsort((np.round(z.imag, 8), np.round(z.real, 8)))]
-            np.testing.assert_allclose(order(values[head]), order(kept), atol=1e-10)
+            np.testing.assert_allclose(order(values[head]), order(nonzero), atol=1e-10)
 
 
 def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> None:
@@ -49,8 +49,8 @@ def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> Non
     The flow of a standard Gaussian under one head says so, by the size of its factor.
     """
     M = np.array([[-1.0, 4.0], [0.0, -1.0]])
-    one = np.eye(2)[None]
-    head = {"Q": M[None], "K": one, "reading": one, "writing": one}
+    identity = np.eye(2)[None]
+    head = {"Q": M[None], "K": identity, "reading": identity, "writing": identity}
     zero = np.zeros((1, 2))
     biases = ("query_bias", "key_bias", "reading_bias", "writing_bias")
     got = eigenvalues(HeadWeights(**head, **dict.fromkeys(biases, zero)))

@@ -60,9 +60,9 @@ def test_invalid_architecture_names_are_ignored(
 @pytest.mark.parametrize("message", BROKEN_CONFIGS)
 def test_a_config_that_does_not_fit_says_why(tmp_path: Path, message: str) -> None:
     folder = write(tmp_path / "misfit", config=BROKEN_CONFIGS[message])
-    with pytest.raises(InputFileError, match=message) as caught:
+    with pytest.raises(InputFileError, match=message) as error_info:
         models.layers(models.load(folder))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, "config.json", "tokenizer.json"])
@@ -71,9 +71,9 @@ def test_files_missing_or_damaged_are_named(folder: Path, name: str) -> None:
     content = path.read_bytes()
     for length in (0, 5, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:length])
-        with pytest.raises(InputFileError, match=name) as caught:
+        with pytest.raises(InputFileError, match=name) as error_info:
             models.embed(models.load(folder), TEXT)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error_info.value)
     path.unlink()
     with pytest.raises(InputFileError, match=f"no file `.*{name}.*a folder holding"):
         models.embed(models.load(folder), TEXT)
@@ -90,11 +90,11 @@ def test_weights_that_are_not_of_floating_point_are_rejected(
     arrays = synthetic_arrays()
     arrays[name] = arrays[name].astype(jnp.dtype(dtype))
     checkpoint = models.load(write(tmp_path / "quantised", arrays=arrays))
-    said = f"`{name}` in `.*` is stored as {CODES[dtype]}, .*bfloat16, float32"
+    message = f"`{name}` in `.*` is stored as {CODES[dtype]}, .*bfloat16, float32"
     for read in (models.inspect, models.layers):
-        with pytest.raises(InputFileError, match=said) as caught:
+        with pytest.raises(InputFileError, match=message) as error_info:
             read(checkpoint)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error_info.value)
 
 
 def test_embeddings_that_are_quantised_are_rejected(tmp_path: Path) -> None:
@@ -120,9 +120,9 @@ def test_every_floating_point_that_is_named_is_read(tmp_path: Path, dtype: str) 
     exact = {k: a.astype(jnp.bfloat16) for k, a in synthetic_arrays().items()}
     exact = {k: a.astype(np.float32) for k, a in exact.items()}
     single = models.load(write(tmp_path / "single", arrays=exact))
-    stored = {k: a.astype(jnp.dtype(dtype)) for k, a in exact.items()}
-    other = models.load(write(tmp_path / "other", arrays=stored))
-    states = [models.hidden_states(each, TEXT)[0] for each in (single, other)]
+    stored_arrays = {k: a.astype(jnp.dtype(dtype)) for k, a in exact.items()}
+    checkpoint = models.load(write(tmp_path / "other", arrays=stored_arrays))
+    states = [models.hidden_states(model, TEXT)[0] for model in (single, checkpoint)]
     # Half precision holds what is below 6e-5 to 3e-8, and all else as it is.
     np.testing.assert_allclose(states[0], states[1], rtol=0, atol=1e-5)
 
@@ -137,10 +137,10 @@ def test_a_bare_vocabulary_error_explains_the_conversion(folder: Path) -> None:
 
 
 def test_repr_of_a_checkpoint_is_one_line(folder: Path) -> None:
-    shown = repr(models.load(folder))
-    assert shown.startswith("<Checkpoint: type = bert, arrays = 37, dtypes = F32, ")
-    assert str(folder) in shown
-    assert "\n" not in shown
+    text = repr(models.load(folder))
+    assert text.startswith("<Checkpoint: type = bert, arrays = 37, dtypes = F32, ")
+    assert str(folder) in text
+    assert "\n" not in text
 
 
 def test_json_of_the_wrong_kind_is_rejected(folder: Path) -> None:
@@ -177,9 +177,9 @@ def test_a_long_name_of_an_architecture_is_not_repeated(folder: Path):
     file = folder / "config.json"
     config = json.loads(file.read_text())
     file.write_text(json.dumps({**config, "model_type": [0] * 100_000}))
-    with pytest.raises(InputFileError, match="of the architecture") as caught:
+    with pytest.raises(InputFileError, match="of the architecture") as error_info:
         models.read(models.load(folder))
-    assert len(str(caught.value)) < 500
+    assert len(str(error_info.value)) < 500
 
 
 def test_a_folder_without_a_model_is_rejected(folder: Path, tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ def test_normalisers_stay_within_their_length_bound(
 ) -> None:
     values = json.loads((folder / "tokenizer.json").read_text())
     values["normalizer"] = {"type": "Sequence", "normalizers": chain}
-    made = Tokenizer.from_str(json.dumps(values)).normalizer.normalize_str(text)
-    assert len(made) <= expansion(values) * len(text)
+    normalised = Tokenizer.from_str(json.dumps(values)).normalizer.normalize_str(text)
+    assert len(normalised) <= expansion(values) * len(text)
 
 
 @pytest.mark.parametrize("stage", ["normalizer", "pre_tokenizer", "post_processor"])
@@ -306,8 +306,8 @@ def test_a_text_without_a_word_is_rejected(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_bytes(b"")
     folder = write(tmp_path / "tiny")
-    refusal = r"no token; give at least one word|`empty\.txt` contains no text"
-    with pytest.raises((InvalidInputError, InputFileError), match=refusal):
+    error_info = r"no token; give at least one word|`empty\.txt` contains no text"
+    with pytest.raises((InvalidInputError, InputFileError), match=error_info):
         models.embed(models.load(folder), models.resolve_text(text))
 
 
@@ -316,11 +316,11 @@ def test_unknown_tokens_are_reported(
 ) -> None:
     folder = write(tmp_path / "tiny")
     keys = ("--model", str(folder), "--model-layers", "0", "--t", "0.1", "--frames=2")
-    done = cli("simulate", *keys, "--text", "the dog zxqv")
-    assert done.code == 0, done.err
-    told = f"the tokenizer of {folder} does not know 2 of the text's 5 tokens"
-    assert told in done.err
-    assert f"of {folder.name}: 5 tokens of “the dog zxqv”, d = 12" in done.out
+    result = cli("simulate", *keys, "--text", "the dog zxqv")
+    assert result.code == 0, result.err
+    message = f"the tokenizer of {folder} does not know 2 of the text's 5 tokens"
+    assert message in result.err
+    assert f"of {folder.name}: 5 tokens of “the dog zxqv”, d = 12" in result.out
     assert "tokenizer" not in cli("simulate", *keys, "--text", "the cat sat").err
 
 
@@ -339,9 +339,9 @@ def test_weights_of_pytorch_are_rejected_with_the_way_to_convert_them(
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
     with pytest.raises(
         InputFileError, match=r"convert it.*python -c.*save_file"
-    ) as told:
+    ) as warnings:
         models.load(folder)
-    line = str(told.value).split("python -c '")[1].split("'")[0]
+    line = str(warnings.value).split("python -c '")[1].split("'")[0]
     compile(line, "line", "exec")
 
 
@@ -349,10 +349,10 @@ def test_eigenvalues_of_rounding_are_left_out_of_the_report(
     tmp_path: Path, cli: Callable[..., CommandResult]
 ) -> None:
     folder = write(tmp_path / "tiny")
-    given = ("--model", str(folder), "--text", "cat", "--t", "0.01", "--frames=2")
+    options = ("--model", str(folder), "--text", "cat", "--t", "0.01", "--frames=2")
     line = next(
         line
-        for line in cli("simulate", *given).out.splitlines()
+        for line in cli("simulate", *options).out.splitlines()
         if line.startswith("covariance")
     )
     assert line.endswith("(10 as small as rounding errors omitted)")  # 3 tokens, d = 12

@@ -51,10 +51,10 @@ def test_frames_match_the_networks_hidden_states(
     path = tmp_path / "run.zarr"
     result = runs.execute(parse(keys), out=path)
     RunStore.open(path).check()
-    data, wanted = meanfield.open(path), states_of(folder)
+    data, expected = meanfield.open(path), states_of(folder)
     assert result.outcome.name == "finished"
     np.testing.assert_array_equal(data["time"], [0, 1, 2])
-    np.testing.assert_allclose(data["x"], wanted, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(data["x"], expected, rtol=1e-11, atol=1e-12)
     np.testing.assert_array_equal(last_of(result), data["x"][-1])
     single = runs.execute(parse({**keys, "precision": "single"}))
     np.testing.assert_array_equal(last_of(single), np.float32(data["x"][-1]))
@@ -68,8 +68,8 @@ def test_a_finished_run_is_reported_and_an_interrupted_one_recomputed(
     def cut(_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr("meanfield.runs.execution._segment.forward_pass", cut)
+    with monkeypatch.context() as patch:
+        patch.setattr("meanfield.runs.execution._segment.forward_pass", cut)
         with pytest.raises(KeyboardInterrupt):
             runs.execute(spec, out=path)
     assert RunStore.open(path).frames == 0
@@ -86,8 +86,8 @@ def test_attention_matches_the_network_and_omits_the_last_state(
     runs.execute(parse(keys), out=path)
     data = runs.add_attention(path, runs.dataset(path), [1.0, 2.0])
     np.testing.assert_array_equal(data["snapshot"], [1])
-    wanted = softmax(Reference(folder).scores(1, states_of(folder)[1]), axis=-1)
-    np.testing.assert_allclose(data["attention"][0], wanted, rtol=1e-9)
+    expected = softmax(Reference(folder).scores(1, states_of(folder)[1]), axis=-1)
+    np.testing.assert_allclose(data["attention"][0], expected, rtol=1e-9)
 
 
 def test_a_flow_ending_at_a_layer_edge_shows_the_layer_before(
@@ -100,8 +100,8 @@ def test_a_flow_ending_at_a_layer_edge_shows_the_layer_before(
     data = runs.dataset(path)
     np.testing.assert_array_equal(data["layer"], [0, 0])
     maps = runs.add_attention(path, data, [1.0])["attention"]
-    wanted = softmax(Reference(folder).scores(0, data["x"].values[-1]), axis=-1)
-    np.testing.assert_allclose(maps[0], wanted, rtol=1e-9)
+    expected = softmax(Reference(folder).scores(0, data["x"].values[-1]), axis=-1)
+    np.testing.assert_allclose(maps[0], expected, rtol=1e-9)
 
 
 def test_a_flow_starts_from_the_state_between_two_layers(
@@ -109,9 +109,9 @@ def test_a_flow_starts_from_the_state_between_two_layers(
 ) -> None:
     assert cli("simulate", "--model", folder, "--text", TEXT, "--forward",
                "--out", "own.zarr").code == 0  # fmt: skip
-    done = cli("simulate", "--from", "own.zarr", "--at", "1", "--t", "1.01",
+    result = cli("simulate", "--from", "own.zarr", "--at", "1", "--t", "1.01",
                "--frames", "2", "--rtol", "1e-2", "--out", "on.zarr")  # fmt: skip
-    assert done.code == 0, done.err
+    assert result.code == 0, result.err
     data = meanfield.open(tmp_path / "on.zarr")
     np.testing.assert_allclose(data["x"][0], states_of(folder)[1], atol=1e-12)
     assert "forward" not in data.attrs["spec"]
@@ -122,12 +122,12 @@ def test_a_flow_starts_from_the_state_between_two_layers(
 def test_commands_describe_a_forward_pass(
     folder: Path, cli: Command, tmp_path: Path
 ) -> None:
-    given = ("simulate", "--model", folder, "--text", TEXT, "--forward")
-    told = cli(*given, "--out", "run.zarr")
-    assert "forward pass of tiny: 9 tokens of “" in told.out
-    assert "steps" not in told.out
-    assert "softmax" not in told.out
-    assert "to read the model and apply it" in cli(*given, "--dry-run").out
+    command = ("simulate", "--model", folder, "--text", TEXT, "--forward")
+    result = cli(*command, "--out", "run.zarr")
+    assert "forward pass of tiny: 9 tokens of “" in result.out
+    assert "steps" not in result.out
+    assert "softmax" not in result.out
+    assert "to read the model and apply it" in cli(*command, "--dry-run").out
     assert "all 3 frames match their digests" in cli("show", "run.zarr", "--check").out
     assert meanfield.open("run.zarr").attrs["title"] == "forward pass of tiny: tokens"
     assert cli("report", "run.zarr").code == 0
@@ -180,7 +180,7 @@ def test_invalid_stored_words_count_as_damage(
 
 
 @pytest.mark.parametrize(
-    ("piped", "code", "kept"),
+    ("stdin", "code", "expected_text"),
     [
         ("\ufeffthe cat sat\n".encode(), 0, "the cat sat"),  # as Windows editors write
         (b"@the --cat", 0, " @the --cat"),  # neither a file nor an option
@@ -192,27 +192,31 @@ def test_a_text_comes_from_standard_input(
     folder: Path,
     cli: Command,
     monkeypatch: pytest.MonkeyPatch,
-    piped: bytes,
+    stdin: bytes,
     code: int,
-    kept: str,
+    expected_text: str,
 ) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped)))
-    done = cli("simulate", "--model", folder, "--text", "-", "--forward", "--json")
-    assert done.code == code, done.err
-    assert kept == json.loads(done.out)["text"] if code == 0 else kept in done.err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    result = cli("simulate", "--model", folder, "--text", "-", "--forward", "--json")
+    assert result.code == code, result.err
+    assert (
+        expected_text == json.loads(result.out)["text"]
+        if code == 0
+        else expected_text in result.err
+    )
 
 
 def test_several_texts_give_one_row_each(folder: Path, cli: Command) -> None:
     texts = ["the cat", "the cat sat on the mat"]
     options = [word for text in texts for word in ("--text", text)]
-    given = ("models", "compare", folder, *options, "--rtol", "1e-2")
-    told = json.loads(cli(*given, "--precision", "double", "--json").out)
-    assert [row["text"] for row in told["texts"]] == texts
-    for text, row in zip(texts, told["texts"], strict=True):
+    command = ("models", "compare", folder, *options, "--rtol", "1e-2")
+    report = json.loads(cli(*command, "--precision", "double", "--json").out)
+    assert [row["text"] for row in report["texts"]] == texts
+    for text, row in zip(texts, report["texts"], strict=True):
         alone = models.compare(models.load(folder), text, rtol=1e-2)
         ranks = [depth["network_rank"] for depth in row["depths"]]
         assert ranks == [depth.network_rank for depth in alone.depths]
-    lines = cli(*given, "--precision", "double").out.splitlines()
+    lines = cli(*command, "--precision", "double").out.splitlines()
     rows = [line for line in lines if line.startswith("“")]
     assert [row.split("”")[0][1:] for row in rows] == texts
-    assert cli(*given, "--out", "both.png").code == 2
+    assert cli(*command, "--out", "both.png").code == 2

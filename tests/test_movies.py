@@ -75,7 +75,7 @@ def test_a_square_picture_in_a_wide_movie_has_text_beside_it(
         assert box.x1 <= page.width
         assert box.y0 >= 0
         assert box.y1 <= page.height
-        assert not any(box.overlaps(other) for other in boxes[:index])
+        assert not any(box.overlaps(second) for second in boxes[:index])
     assert "RMS radius" in joined_text(texts)
 
 
@@ -140,8 +140,10 @@ def test_a_gif_has_the_requested_duration(fps: int) -> None:
     frames = [Image.new("RGB", (4, 4), (grey, grey, grey)) for grey in greys]
     with Image.open(BytesIO(film.movie(frames, ".gif"))) as movie:
         images = ImageSequence.Iterator(movie)
-        shown = [(i.info["duration"], i.convert("L").getpixel((0, 0))) for i in images]
-    durations, shades = zip(*shown, strict=True)
+        frame_colours = [
+            (i.info["duration"], i.convert("L").getpixel((0, 0))) for i in images
+        ]
+    durations, shades = zip(*frame_colours, strict=True)
     assert sum(durations) == pytest.approx(2500 + 1000 * (count / fps - 2), abs=5)
     assert min(durations) >= 20  # browsers slow what is faster
     assert shades[-1] == pytest.approx(greys[-1], abs=4)
@@ -150,8 +152,8 @@ def test_a_gif_has_the_requested_duration(fps: int) -> None:
 def test_frames_of_a_density_have_equal_duration() -> None:
     frames = frames_shown(5, Film(fps=20, seconds=3.0))
     assert np.bincount(frames).tolist() == [12] * 5
-    few = frames_shown(11, Film(fps=10, seconds=0.6))
-    assert few.tolist() == [0, 2, 4, 6, 8, 10]
+    frame_ids = frames_shown(11, Film(fps=10, seconds=0.6))
+    assert frame_ids.tolist() == [0, 2, 4, 6, 8, 10]
 
 
 def test_dots_keep_their_places_in_very_wide_limits() -> None:
@@ -204,12 +206,12 @@ def test_cached_background_drawing_matches_the_full_figure(
         painter = Painter(figure, 240)
         for frame in range(4):
             show(frame)
-            painted = np.asarray(painter.image(), dtype=float)
+            picture = np.asarray(painter.image(), dtype=float)
             canvas = FigureCanvasAgg(figure)
             canvas.draw()
             whole = np.asarray(canvas.buffer_rgba(), dtype=float)[..., :3]
             # Spines may stand over a dot in the one and under it in the other.
-            assert (np.abs(painted - whole) > 8).mean() < 2e-3
+            assert (np.abs(picture - whole) > 8).mean() < 2e-3
 
 
 def test_an_ensemble_of_gaussians_goes_through_the_cone(

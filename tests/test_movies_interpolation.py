@@ -42,9 +42,9 @@ def test_the_shown_size_belongs_to_the_shown_time(spacing: float) -> None:
     data = blow_up_on_line(np.arange(0.0, 0.2499, spacing))
     play = movies["tokens"].play(data, Film(seconds=4.0))
     for frame, t in enumerate(play.times[:-1]):
-        said = float(play.frame_notes(frame)[0].removeprefix("RMS radius "))
+        radius = float(play.frame_notes(frame)[0].removeprefix("RMS radius "))
         # Half a unit of the third of three digits, as large as it is for 1.00.
-        assert said == pytest.approx(softmax_sizes(t), rel=5e-3)
+        assert radius == pytest.approx(softmax_sizes(t), rel=5e-3)
 
 
 def test_a_turning_cloud_keeps_the_shown_size() -> None:
@@ -59,14 +59,14 @@ def test_a_turning_cloud_keeps_the_shown_size() -> None:
 def test_interpolated_sizes_stay_between_their_frames() -> None:
     sizes = np.array([1.0, 1.1, 1.1, 1.3, 1e4, 0.0, 0.0])
     places = np.linspace(0.0, 6.0, 61)
-    drawn = interpolate_sizes(sizes, places)
-    assert (drawn[::10] == sizes).all()
+    sizes_between = interpolate_sizes(sizes, places)
+    assert (sizes_between[::10] == sizes).all()
     below, above = (
         sizes[np.floor(places).astype(int)],
         sizes[np.ceil(places).astype(int)],
     )
-    assert (drawn >= np.minimum(below, above)).all()
-    assert (drawn <= np.maximum(below, above)).all()
+    assert (sizes_between >= np.minimum(below, above)).all()
+    assert (sizes_between <= np.maximum(below, above)).all()
     growth = interpolate_sizes(np.exp(np.arange(4.0)), places[:31])
     assert np.allclose(growth, np.exp(places[:31]))
 
@@ -88,17 +88,17 @@ def test_time_series_break_where_interpolation_would_mislead() -> None:
     assert "the view holds the cloud up to t = 0.2" in joined_text(texts)
     low, high = axes.get_xlim()
     assert low < 0.0 < 0.25 < high
-    drawn = [np.asarray(part.get_xydata()) for part in axes.lines]
-    stars = [xy for xy in drawn if len(xy) == 2 and (xy[:, 0] == 0.25).all()]
+    lines = [np.asarray(part.get_xydata()) for part in axes.lines]
+    stars = [xy for xy in lines if len(xy) == 2 and (xy[:, 0] == 0.25).all()]
     assert stars  # a line at the time of the blow-up
-    bands = [xy for xy in drawn if np.isnan(xy[:, 0]).any()]
+    bands = [xy for xy in lines if np.isnan(xy[:, 0]).any()]
     assert len(bands) == 3
     for xy in bands:
         steps = np.diff(xy[:, 0])
         assert np.nanmax(steps) < 0.05  # nothing leads from 0.1 to 0.2, nor beyond
     points_drawn = next(
         xy
-        for line_, xy in zip(axes.lines, drawn, strict=True)
+        for line_, xy in zip(axes.lines, lines, strict=True)
         if line_.get_marker() == "o"
     )
     assert {0.1, 0.2} <= set(points_drawn[:, 0])
@@ -120,12 +120,12 @@ def test_frames_at_a_break_are_marked_and_show_blow_ups() -> None:
 def test_between_near_frames_tokens_move_straight(rng: Generator) -> None:
     run = cloud(shrinking(rng, frames=4))
     places = np.array([0.0, 0.25, 1.0, 2.6, 3.0])
-    moved = interpolate_run(run, places)
-    stored = np.arange(4.0)
-    assert np.allclose(moved.times, np.interp(places, stored, run.times))
+    states = interpolate_run(run, places)
+    times = np.arange(4.0)
+    assert np.allclose(states.times, np.interp(places, times, run.times))
     for token in range(3):
-        path = np.interp(places, stored, run.state[0][:, token, 1])
-        assert np.allclose(moved.state[0][:, token, 1], path)
+        path = np.interp(places, times, run.state[0][:, token, 1])
+        assert np.allclose(states.state[0][:, token, 1], path)
 
 
 def test_paths_march_through_the_cone_and_leave_at_its_rim(pair: xr.Dataset) -> None:
@@ -222,6 +222,6 @@ def test_a_gaussian_leaves_its_past_ellipses_behind(pair: xr.Dataset) -> None:
     assert np.allclose(widths, 4 * np.sqrt([1.1, 1.2, 1.3]), rtol=1e-3)
     shades = np.asarray(lines.get_edgecolor())[:3, 3]
     assert (np.diff(shades) > 0).all()
-    none = Ghosts(axes, track, 0)
-    none.show(4, Window(np.zeros(2), 10.0, ""))
+    no_ghosts = Ghosts(axes, track, 0)
+    no_ghosts.show(4, Window(np.zeros(2), 10.0, ""))
     assert len(axes.collections[-1].get_paths()) == 0

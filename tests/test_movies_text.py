@@ -46,8 +46,8 @@ def test_the_legend_shows_endings_with_their_marks(
     (legend,) = figure.legends
     names = [text.get_text() for text in legend.get_texts()]
     assert names[:2] == ["will end: finished", "will end: blow-up"]
-    drawn = [p for p in figure.axes[0].collections if isinstance(p, PathCollection)]
-    shapes = {np.shape(part.get_paths()[0].vertices) for part in drawn}
+    dots = [p for p in figure.axes[0].collections if isinstance(p, PathCollection)]
+    shapes = {np.shape(part.get_paths()[0].vertices) for part in dots}
     handles = [h for h in legend.legend_handles[:2] if isinstance(h, Line2D)]
     marks = [str(handle.get_marker()) for handle in handles]
     assert marks == ["o", "^"]
@@ -114,14 +114,14 @@ def test_labels_avoid_the_tails_of_dots() -> None:
     page = {"ranks": np.zeros(1), "room": np.full(2, 200.0)}
     free = labels(dots, sizes, **page).offsets[0, 0]
     tail = np.stack([np.linspace(105, 160, 12), np.full(12, 108.0)], axis=-1)
-    moved = labels(dots, sizes, **page, tails=tail[None]).offsets[0, 0]
+    offset = labels(dots, sizes, **page, tails=tail[None]).offsets[0, 0]
 
     def is_crossed(corner: np.ndarray) -> bool:
         inside = (tail >= corner) & (tail <= corner + sizes[0])
         return bool(inside.all(axis=1).any())
 
     assert is_crossed(dots[0, 0] + free)
-    assert not is_crossed(dots[0, 0] + moved)
+    assert not is_crossed(dots[0, 0] + offset)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "density"])
@@ -150,7 +150,7 @@ def test_a_long_legend_avoids_the_small_print(rng: Generator) -> None:
     assert sum("cluster, " in text.get_text() for text in texts) == 6
     for index, box in enumerate(boxes):
         assert box.y0 >= 0
-        assert not any(box.overlaps(other) for other in boxes[:index])
+        assert not any(box.overlaps(second) for second in boxes[:index])
 
 
 def test_the_box_is_named_where_it_is_drawn() -> None:
@@ -169,12 +169,14 @@ def test_labels_are_inside_and_do_not_overlap(rng: Generator) -> None:
     dots = 200 * rng.random((1, 60, 2)) + np.linspace(0, 40, 12)[:, None, None]
     sizes = np.stack([8 + 30 * rng.random(60), np.full(60, 10.0)], axis=-1)
     room = np.array([260.0, 240.0])
-    placed = labels(dots, sizes, ranks=rng.integers(0, 3, 60), room=room)
-    low = dots + placed.offsets
-    high, shown = low + sizes, placed.opacity > 0
-    assert (shown.sum(axis=1) >= 20).all()
+    placement = labels(dots, sizes, ranks=rng.integers(0, 3, 60), room=room)
+    low = dots + placement.offsets
+    high, is_visible = low + sizes, placement.opacity > 0
+    assert (is_visible.sum(axis=1) >= 20).all()
     for frame in range(12):
-        boxes = [(low[frame, i], high[frame, i]) for i in np.flatnonzero(shown[frame])]
+        boxes = [
+            (low[frame, i], high[frame, i]) for i in np.flatnonzero(is_visible[frame])
+        ]
         for index, (a, b) in enumerate(boxes):
             assert (a >= 0).all()
             assert (b <= room).all()
@@ -185,16 +187,16 @@ def test_labels_are_inside_and_do_not_overlap(rng: Generator) -> None:
 def test_labels_of_resting_tokens_do_not_move(rng: Generator) -> None:
     dots = np.broadcast_to(100 * rng.random((20, 2)), (6, 20, 2))
     sizes = np.full((20, 2), 12.0)
-    placed = labels(dots, sizes, ranks=np.zeros(20), room=np.full(2, 120.0))
-    assert (placed.offsets == placed.offsets[0]).all()
-    assert (np.isin(placed.opacity, (0.0, 1.0))).all()
+    placement = labels(dots, sizes, ranks=np.zeros(20), room=np.full(2, 120.0))
+    assert (placement.offsets == placement.offsets[0]).all()
+    assert (np.isin(placement.opacity, (0.0, 1.0))).all()
 
 
 def test_no_label_is_half_faded_in_the_last_frame() -> None:
     dots = np.array([[[50.0, 50.0]], [[50.0, 50.0]], [[119.0, 119.0]]])
     size, room = np.full((1, 2), 12.0), np.full(2, 120.0)
-    placed = labels(dots, size, ranks=np.zeros(1), room=room)
-    assert placed.opacity[-1] in (0.0, 1.0)
+    placement = labels(dots, size, ranks=np.zeros(1), room=room)
+    assert placement.opacity[-1] in (0.0, 1.0)
 
 
 def test_informative_labels_come_first() -> None:
@@ -212,13 +214,13 @@ def test_informative_labels_come_first() -> None:
 def test_the_headline_states_the_layer_and_its_interval() -> None:
     spec = {"model": "minilm", "text": "a cat", "model_layers": [3, 5]}
     data = xr.Dataset(coords={"time": [0.0, 2.0]}, attrs={"spec": spec})
-    said = layers_shown(data, np.array([0.0, 0.9, 1.0, 2.0]))
-    assert said == ["layer 3 (1 of 2)"] * 2 + ["layer 5 (2 of 2)"] * 2
+    layers = layers_shown(data, np.array([0.0, 0.9, 1.0, 2.0]))
+    assert layers == ["layer 3 (1 of 2)"] * 2 + ["layer 5 (2 of 2)"] * 2
     assert layers_shown(data.assign_attrs(spec=None), np.zeros(2)) == ["", ""]
 
 
 @pytest.mark.parametrize(
-    ("times", "said"),
+    ("times", "expected"),
     [
         (np.linspace(0.0, 1.0, 150), ["0.000", "0.007", "0.013", "0.020"]),
         (np.linspace(0.0, 3.0, 61), ["0.00", "0.05", "0.10", "0.15"]),
@@ -231,16 +233,18 @@ def test_the_headline_states_the_layer_and_its_interval() -> None:
         (np.zeros(2), ["0", "0"]),
     ],
 )
-def test_headline_times_have_enough_digits(times: np.ndarray, said: list[str]) -> None:
+def test_headline_times_have_enough_digits(
+    times: np.ndarray, expected: list[str]
+) -> None:
     lines = headlines(xr.Dataset(), times, lambda _: [])
-    assert [line[0].removeprefix("t = ") for line in lines][: len(said)] == said
+    assert [line[0].removeprefix("t = ") for line in lines][: len(expected)] == expected
 
 
 def test_sizes_have_three_digits_and_are_finite() -> None:
     sizes = (0.0, 0.00123456, 9.876, 9.999, 999.7, 1234.5, 2.345e5, 2e-7)
-    said = [size_note(size).split()[-1] for size in sizes]
+    texts = [size_note(size).split()[-1] for size in sizes]
     plain, powers = ["0", "0.00123", "9.88", "10.0"], ["1.00·10³", "1.23·10³"]
-    assert said == [*plain, *powers, "2.34·10⁵", "2.00·10⁻⁷"]
+    assert texts == [*plain, *powers, "2.34·10⁵", "2.00·10⁻⁷"]
     assert size_note(np.nan) == size_note(np.inf) == ""
 
 
@@ -258,8 +262,8 @@ def test_small_print_mentions_few_frames(rng: Generator, pair: xr.Dataset) -> No
         for movie, is_said in ((film, True), (SHORT, False)):
             with Look().rc_context():
                 figure, _ = stage(data, movies[panel].play(data, movie), movie)
-            said = " ".join(figure.get_supxlabel().split())
-            assert (note in said) == is_said
+            text = " ".join(figure.get_supxlabel().split())
+            assert (note in text) == is_said
 
 
 def test_labels_stay_within_the_chosen_limits() -> None:
@@ -275,9 +279,9 @@ def test_labels_stay_within_the_chosen_limits() -> None:
         axes = figure.axes[0]
         scale = axes.transData.transform([[0, 0], [1, 1]])
         assert np.ptp(scale[:, 0]) == pytest.approx(np.ptp(scale[:, 1]))
-        shown = {t.get_text(): t for t in axes.texts if t.get_visible()}
-        assert {"centre", "near"} == set(shown) & set(words)
-        for text in shown.values():
+        visible_labels = {t.get_text(): t for t in axes.texts if t.get_visible()}
+        assert {"centre", "near"} == set(visible_labels) & set(words)
+        for text in visible_labels.values():
             box, room = text.get_window_extent(), axes.bbox
             assert room.x0 - 3 <= box.x0
             assert box.x1 <= room.x1 + 3

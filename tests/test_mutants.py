@@ -34,9 +34,9 @@ def test_a_mutant_without_statements_fails_its_test() -> None:
 
 @pytest.mark.parametrize("mutant", EVERY.values(), ids=list(EVERY))
 def test_every_mutant_applies_to_the_source(mutant: Mutant) -> None:
-    written = mutated_text(mutant)
-    assert mutant.old not in written
-    assert mutant.new in written
+    text = mutated_text(mutant)
+    assert mutant.old not in text
+    assert mutant.new in text
 
 
 def test_mutants_use_defined_names(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ def test_mutants_use_defined_names(tmp_path: Path) -> None:
             mutated_text(mutant), encoding="utf-8"
         )
     command = ["check", "--isolated", "--no-cache", "--select", "F821", str(tmp_path)]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "ruff", *command],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
+    assert result.returncode == 0, result.stdout
 
 
 @pytest.mark.parametrize("mutant", [m for m in EVERY.values() if m.tests])

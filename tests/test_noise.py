@@ -50,8 +50,8 @@ def lyapunov(Sigma: np.ndarray, t: float) -> np.ndarray:
 
 
 def line(name: str, A: float, V: float) -> Attention:
-    one = jnp.eye(1)
-    return attentions[name](A * one, one, V * one)
+    identity = jnp.eye(1)
+    return attentions[name](A * identity, identity, V * identity)
 
 
 @pytest.mark.slow_cases("full")
@@ -102,8 +102,8 @@ def test_a_gaussian_rests_where_noise_and_attention_balance(name: str):
 
 @pytest.mark.slow
 def test_an_ensemble_of_diracs_matches_single_flows():
-    none = jnp.zeros((1, 1))
-    mu0s = stack_trees([Gaussian(jnp.full(1, mean), none) for mean in (0.0, 1.0, 2.0)])
+    zero = jnp.zeros((1, 1))
+    mu0s = stack_trees([Gaussian(jnp.full(1, mean), zero) for mean in (0.0, 1.0, 2.0)])
     attention = line("softmax", -1.0, 1.0)
     together = ensemble(attention, mu0s, [0.0, 1.0], noise=Isotropic(KAPPA))
     s = np.sqrt(KAPPA) * np.tanh(2 * np.sqrt(KAPPA))  # s' = 2 kappa - 2 s^2
@@ -138,12 +138,12 @@ def free_paths():
 def test_noise_of_a_token_does_not_depend_on_others_frames_or_steps(
     free_paths: Callable,
 ):
-    few = free_paths(3, [0.0, 0.7, 2.0])
+    small = free_paths(3, [0.0, 0.7, 2.0])
     # Sums over other steps round otherwise.
-    others = free_paths(5, [0.0, 2.0], 0.2)[-1, :3]
-    np.testing.assert_allclose(few[-1], others, atol=1e-14)
+    large = free_paths(5, [0.0, 2.0], 0.2)[-1, :3]
+    np.testing.assert_allclose(small[-1], large, atol=1e-14)
     later = free_paths(3, [0.7, 2.0])[-1]
-    np.testing.assert_allclose(later, few[2] - few[1], atol=1e-14)
+    np.testing.assert_allclose(later, small[2] - small[1], atol=1e-14)
 
 
 @pytest.mark.slow
@@ -217,7 +217,7 @@ def test_a_batch_may_be_permuted():
 
     @eqx.filter_jit
     def last(x: Array, keys: Array) -> Array:
-        one = lambda x, key: (
+        single = lambda x, key: (
             flow(
                 line("softmax", -1.0, 1.0),
                 Points.uniform(x),
@@ -227,7 +227,7 @@ def test_a_batch_may_be_permuted():
                 key=key,
             ).last
         )
-        return jax.vmap(one)(x, keys)
+        return jax.vmap(single)(x, keys)
 
     order = np.array([2, 0, 1])
     np.testing.assert_array_equal(last(x, keys)[order], last(x[order], keys[order]))
@@ -289,9 +289,9 @@ def test_combinations_without_noise_are_rejected_in_one_line():
     frame = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
 
     def assert_rejected(match: str, mu: AbstractMeasure, **more: Any):
-        with pytest.raises(InvalidInputError, match=match) as caught:
+        with pytest.raises(InvalidInputError, match=match) as error_info:
             flow(still, mu, [0.0, 1.0], **more)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error_info.value)
 
     assert_rejected("`key`", cloud, noise=noise)
     assert_rejected("never come to rest", cloud, noise=noise, key=key, stop=Steady())

@@ -35,11 +35,13 @@ def assert_sound(path: Trajectory) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("spaced", [even_edges, graded_edges])
-def test_free_densities_follow_the_heat_equation(spaced: Callable):
+@pytest.mark.parametrize("make_edges", [even_edges, graded_edges])
+def test_free_densities_follow_the_heat_equation(make_edges: Callable):
     errors = []
     for cells in (100, 200):
-        grid = Grid.from_function([spaced(-8, 8, cells)], normal(1.0), box=FixedBox())
+        grid = Grid.from_function(
+            [make_edges(-8, 8, cells)], normal(1.0), box=FixedBox()
+        )
         still = Drift(jnp.zeros((1, 1)))
         path = flow(still, grid, [0.0, 0.5], noise=Isotropic(KAPPA))
         assert_sound(path)
@@ -62,8 +64,8 @@ def test_mass_that_reaches_the_ends_is_counted_as_outflow():
     grid = Grid.from_function([even_edges(-1, 1, 200)], wave, box=FixedBox())
     t = 2.5e-4 / KAPPA  # an eigenfunction decays by its eigenvalue, (pi/2)^2
     path = flow(Drift(jnp.zeros((1, 1))), grid, [0.0, t], noise=Isotropic(KAPPA))
-    lost = -np.expm1(-KAPPA * t * (np.pi / 2) ** 2)
-    assert float(path.final.outflow) == pytest.approx(lost, rel=1e-3)
+    outflow = -np.expm1(-KAPPA * t * (np.pi / 2) ** 2)
+    assert float(path.final.outflow) == pytest.approx(outflow, rel=1e-3)
     assert_sound(path)
 
 

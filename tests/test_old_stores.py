@@ -47,11 +47,11 @@ def json_output(command: CommandResult) -> dict[str, Any]:
     return json.loads(command.out)
 
 
-def assert_runs_agree(name: str, path: Path, other: Path) -> None:
+def assert_runs_agree(name: str, path: Path, other_path: Path) -> None:
     """All frames agree; the last of a blow-up is where it was told, and may not."""
-    run, fresh = meanfield.open(path), meanfield.open(other)
-    blown = SAID[name]["resume"]["said"]["ending"] == "blow-up"
-    n = min(run.sizes["time"], fresh.sizes["time"]) - blown
+    run, fresh = meanfield.open(path), meanfield.open(other_path)
+    is_blow_up = SAID[name]["resume"]["said"]["ending"] == "blow-up"
+    n = min(run.sizes["time"], fresh.sizes["time"]) - is_blow_up
     assert n > SAID[name]["show"]["said"]["frames"]
     for key in VARIABLES[name]:
         values, expected = run[key].values[:n], fresh[key].values[:n]
@@ -121,8 +121,8 @@ def test_a_store_of_version_0_1_is_rejected_with_advice(
     command: str, cli: CLI, tmp_path: Path
 ):
     store = Path(shutil.copytree(DATA / "0.1.0" / "gaussian", tmp_path / "run"))
-    refused = cli(command, store)
-    assert refused.code == StoreError.exit_code
-    assert "written by version 0.1" in refused.err
-    assert "pip install meanfield-attention==0.2.0" in refused.err
-    assert refused.err.count("\n") == 1
+    failure = cli(command, store)
+    assert failure.code == StoreError.exit_code
+    assert "written by version 0.1" in failure.err
+    assert "pip install meanfield-attention==0.2.0" in failure.err
+    assert failure.err.count("\n") == 1

@@ -58,8 +58,8 @@ def test_special_shell_characters_are_quoted(page: Path):
 
 
 def test_commands_replaced_in_tests_occur_in_the_pages():
-    shown = "\n".join(block.text for page in PAGES for block in blocks(page))
-    assert [long for long in SMALLER if long not in shown] == []
+    shown_text = "\n".join(block.text for page in PAGES for block in blocks(page))
+    assert [long for long in SMALLER if long not in shown_text] == []
 
 
 def test_commands_join_backslashes_and_skip_setup():

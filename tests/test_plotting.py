@@ -78,8 +78,8 @@ def test_tokens_panel_shows_the_main_plane_and_its_variance(rng: Generator) -> N
     # two coordinates of variance 9 and 4 among 20 still ones: a share of 9/13
     x = np.zeros((2, 4000, 22))
     x[:, :, :2] = rng.normal(size=(4000, 2)) * [3.0, 2.0]
-    centred = x[0, :, :2] - x[0, :, :2].mean(axis=0)
-    main = np.linalg.eigvalsh(centred.T @ centred)
+    residuals = x[0, :, :2] - x[0, :, :2].mean(axis=0)
+    main = np.linalg.eigvalsh(residuals.T @ residuals)
     figure = draw(panels["tokens"](points(x)))
     share = f"{100 * main[1] / main.sum():.3g} %"
     assert share in figure.axes[0].get_xlabel()
@@ -99,9 +99,9 @@ def test_tokens_panel_draws_the_closure_over_the_tokens(rng: Generator) -> None:
 
 def test_a_diverging_closure_does_not_rescale_the_tokens(rng: Generator) -> None:
     dataset = shrinking(rng)
-    grown = np.logspace(0, 12, 5)[:, None, None] * np.eye(2)
+    factor = np.logspace(0, 12, 5)[:, None, None] * np.eye(2)
     dataset["closure_mean"] = (("time", "coord"), np.zeros((5, 2)))
-    dataset["closure_factor"] = (("time", "coord", "rank"), grown)
+    dataset["closure_factor"] = (("time", "coord", "rank"), factor)
     axes = panels["tokens"](dataset).axes[0]
     assert np.ptp(axes.get_xlim()) < 30
 
@@ -134,7 +134,7 @@ def test_tokens_panel_draws_several_runs_in_columns(
 ) -> None:
     figure = draw(panels["tokens"](ensemble(rng, kind, d=d)))
     places = ("left", "center")  # the second in space
-    titles = {axes.get_title(loc=at) for axes in figure.axes for at in places}
+    titles = {axes.get_title(loc=place) for axes in figure.axes for place in places}
     assert {"run 0: finished", "run 1: blow-up", "run 2: steady"} <= titles
 
 
@@ -221,14 +221,14 @@ def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
     angles = np.radians(np.repeat([0.0, 70.0], 20) + rng.uniform(-10, 10, 40))
     lengths = np.logspace(-6, 6, 40)[rng.permutation(40), None]
     x = lengths * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    for link, count, said in (
+    for link, count, expected in (
         (None, 2, "0.9"),
         (1 - np.cos(np.radians(80)), 1, "0.17"),
     ):
         look = Look(metric="cosine", link=link)
         figure = panels["clusters"](points(x[None]), look)
         np.testing.assert_array_equal(heights(figure.axes[0].lines[0]), [count])
-        assert f"cosine, seen from 0, is at least {said}" in figure.get_supxlabel()
+        assert f"cosine, seen from 0, is at least {expected}" in figure.get_supxlabel()
         assert "angles up to 80°" in figure.get_supxlabel() or link is None
     tokens = panels["tokens"](points(x[None]), Look(metric="cosine"))
     assert [name for name, _ in legend_entries(tokens) if "weight" in name] == [
@@ -285,12 +285,12 @@ def test_attention_panel_of_chosen_heads_or_one_query(rng: Generator) -> None:
     for word, index in {"fox": 1, "7": 3, "2": 2}.items():
         got = draw_maps(Look(heads=(0, 8), query=word))
         np.testing.assert_array_equal(got, maps[:, [0, 8], index])
-    for look, said in {
+    for look, expected in {
         Look(heads=(3, 9)): "`heads` must be those of this run, 0 to 8; got 9",
         Look(query="the"): "`the` occurs at 0, 2. Use one of these numbers",
         Look(query="dog"): "a word of the text, or the number of a token, 0 to 3",
     }.items():
-        with pytest.raises(InvalidInputError, match=said):
+        with pytest.raises(InvalidInputError, match=expected):
             panels["attention"](dataset, look)
 
 
@@ -311,8 +311,8 @@ def test_a_long_text_labels_its_maps_as_space_allows(
     assert [t.get_text() for t in ticks] == [f"word{i}" for i in range(0, n, step)]
     boxes = [label.get_window_extent() for label in ticks]
     assert all(a.x1 <= b.x0 + 0.5 for a, b in pairwise(boxes))
-    said = " ".join(figure.get_supxlabel().split())
-    assert (f"one of {step} tokens is named" in said) == (step > 1)
+    text = " ".join(figure.get_supxlabel().split())
+    assert (f"one of {step} tokens is named" in text) == (step > 1)
     maps = [image for a in figure.axes for image in a.get_images()]
     largest = max(float(image.get_array().max()) for image in maps)  # pyright: ignore[reportOptionalMemberAccess]
     assert maps[0].norm.vmin == 0
@@ -337,17 +337,17 @@ def test_edge_cases_are_drawn_or_rejected_in_one_line(
         try:
             draw(panels[panel](dataset))
         except InvalidInputError as error:
-            refusal = str(error)
+            error_info = str(error)
         else:
-            refusal = ""
-    assert "\n" not in refusal
-    assert refusal == "" or panel in {"disc", "clusters"}
+            error_info = ""
+    assert "\n" not in error_info
+    assert error_info == "" or panel in {"disc", "clusters"}
 
 
 @pytest.mark.parametrize("panel", ["tokens", "cone", "disc", "spectrum", "clusters"])
 def test_broken_datasets_are_rejected_in_one_line(rng: Generator, panel: str) -> None:
     whole = shrinking(rng)
-    broken = {
+    invalid = {
         "`points`, `gaussian` or `grid`": whole.assign_attrs(kind="mesh"),
         "`mass` is missing": whole.assign_attrs(kind="grid"),
         "`weight` is missing": whole.drop_vars("weight"),
@@ -355,10 +355,10 @@ def test_broken_datasets_are_rejected_in_one_line(rng: Generator, panel: str) ->
         "must have the dimensions": whole.assign(x=whole["x"].isel(coord=0)),
         "No frame": whole.assign(x=np.nan * whole["x"]),
     }
-    for message, dataset in broken.items():
-        with pytest.raises(InvalidInputError, match=message) as caught:
+    for message, dataset in invalid.items():
+        with pytest.raises(InvalidInputError, match=message) as error_info:
             panels[panel](dataset)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error_info.value)
 
 
 def test_drawing_does_not_change_user_settings(rng: Generator) -> None:

@@ -112,10 +112,10 @@ Picture = tuple[Figure, xr.Dataset]
 
 def test_every_entry_of_a_legend_is_in_the_picture(picture: Picture) -> None:
     figure, _ = picture
-    drawn = drawn_colours(figure)
+    colours = drawn_colours(figure)
     shapes = ("start", "end")  # filled and hollow, of any colour
     assert all(
-        legend_colour(h) in drawn
+        legend_colour(h) in colours
         for name, h in legend_entries(figure)
         if name not in shapes
     )
@@ -126,24 +126,26 @@ def test_no_text_crosses_an_axis(picture: Picture) -> None:
 
 
 def test_the_energy_panel_compares_with_the_gradient_flow() -> None:
-    for share, said in {
+    for share, expected in {
         1.0: "the energy is lost as in its Wasserstein gradient flow",
         0.25: "it is lost 0.25 to 0.25 times as fast as in one",
     }.items():
         figure = panels["energy"](add_energy(shrinking(RNG), share))
-        assert said in figure.get_supxlabel().replace("\n", " ")
-        dashed = [line for line in figure.axes[1].lines if line.get_linestyle() == "--"]
+        assert expected in figure.get_supxlabel().replace("\n", " ")
+        dashed_lines = [
+            line for line in figure.axes[1].lines if line.get_linestyle() == "--"
+        ]
         rates = np.exp(-np.linspace(0.0, 2.0, 5)) / share
-        np.testing.assert_allclose(np.asarray(dashed[0].get_ydata()), rates)
+        np.testing.assert_allclose(np.asarray(dashed_lines[0].get_ydata()), rates)
 
 
 def test_gaussian_energies_compare_with_the_gaussian_gradient_flow() -> None:
-    for share, said in {
+    for share, expected in {
         1.0: "the energy is lost as in its gradient flow among Gaussians",
         0.25: "no gradient flow among Gaussians of this energy: it is lost 0.25",
     }.items():
         figure = panels["energy"](add_energy(moving_gaussian(RNG), share))
-        assert said in figure.get_supxlabel().replace("\n", " ")
+        assert expected in figure.get_supxlabel().replace("\n", " ")
         names = [name for name, _ in legend_entries(figure)]
         assert "gradient flow among Gaussians" in names
         assert not any("|^2" in name for name in names)
@@ -151,10 +153,10 @@ def test_gaussian_energies_compare_with_the_gaussian_gradient_flow() -> None:
 
 def test_every_picture_states_its_run(picture: Picture) -> None:
     figure, dataset = picture
-    said = description(dataset)
-    assert {"l2", "V = −1", "ε = 0.5"} <= set(re.split(": |, |; ", said))
+    text = description(dataset)
+    assert {"l2", "V = −1", "ε = 0.5"} <= set(re.split(": |, |; ", text))
     print_ = " ".join(figure.get_supxlabel().split())
-    assert print_.startswith(said)
+    assert print_.startswith(text)
 
 
 @pytest.fixture
@@ -181,15 +183,15 @@ def test_movies_pages_and_comparisons_state_their_run(
     rng: Generator, movie: Movie
 ) -> None:
     run = shrinking(rng, frames=2).assign_attrs(spec=SPEC)
-    said = f"{LINE}12 tokens, d = 2; t from 0 to 2"
-    assert movie(run).get_supxlabel().replace("\n", " ").startswith(said)
-    assert f">{said}<" in cone_page(run)
+    text = f"{LINE}12 tokens, d = 2; t from 0 to 2"
+    assert movie(run).get_supxlabel().replace("\n", " ").startswith(text)
+    assert f">{text}<" in cone_page(run)
     assert "hint" not in cone_page(shrinking(rng)).split("<main>")[0].split("<body>")[1]
     assert comparison().get_supxlabel().startswith(LINE)
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "expected"),
     [
         ({}, "softmax: A = 1, V = 1, ε = 1; 5 tokens, d = 2"),
         (
@@ -245,11 +247,11 @@ def test_movies_pages_and_comparisons_state_their_run(
         ),
     ],
 )
-def test_the_run_description_is_one_line(spec: dict, said: str) -> None:
+def test_the_run_description_is_one_line(spec: dict, expected: str) -> None:
     run = points(np.zeros((2, 5, 2))).assign_attrs(spec=spec)
-    assert description(run) == f"{said}; t from 0 to 2"
+    assert description(run) == f"{expected}; t from 0 to 2"
     still = description(run.isel(time=[0]))
-    assert still == f"{said}; t = 0"
+    assert still == f"{expected}; t = 0"
 
 
 def test_the_run_description_omits_swept_keys() -> None:
@@ -273,7 +275,7 @@ def test_the_run_description_omits_swept_keys() -> None:
 
 @pytest.mark.slow_cases("spec2-True", "spec4-True")
 @pytest.mark.parametrize(
-    ("spec", "ordered"),
+    ("spec", "has_order"),
     [
         (None, True),
         ({}, False),
@@ -283,7 +285,7 @@ def test_the_run_description_omits_swept_keys() -> None:
     ],
 )
 def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
-    rng: Generator, movie: Movie, spec: dict | None, ordered: bool
+    rng: Generator, movie: Movie, spec: dict | None, has_order: bool
 ) -> None:
     for d in (1, 2):
         run = shrinking(rng, d=d, frames=2).assign(
@@ -291,11 +293,11 @@ def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
         )
         run = run.assign_attrs(spec=spec)
         bars = [axes.get_ylabel() for axes in panels["tokens"](run).axes[1:]]
-        unordered = [] if d == 1 else ["time $t$"]
-        assert bars == (["position $s$"] if ordered else unordered)
+        time_label = [] if d == 1 else ["time $t$"]
+        assert bars == (["position $s$"] if has_order else time_label)
         names = [name for name, _ in legend_entries(movie(run))]
-        assert ("position $s$: 0 to 1" in names) is ordered
-        by_start = not ordered and d == 2  # on the line time has an axis
+        assert ("position $s$: 0 to 1" in names) is has_order
+        by_start = not has_order and d == 2  # on the line time has an axis
         start = "first axis at the start: "
         assert any(name.startswith(start) for name in names) is by_start
 

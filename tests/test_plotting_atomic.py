@@ -71,15 +71,15 @@ def test_a_full_disk_keeps_the_old_picture(
 def test_a_killed_writer_keeps_the_old_picture(tmp_path: Path) -> None:
     for name in WRITERS:
         (tmp_path / name).write_bytes(b"old")
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", KILLED],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path])},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"{name} True" for name in WRITERS]
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [f"{name} True" for name in WRITERS]
     for name in WRITERS:
         assert (tmp_path / name).read_bytes() == b"old"
     assert all(name in WRITERS or name.startswith(".") for name in names_in(tmp_path))

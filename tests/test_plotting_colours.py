@@ -62,8 +62,8 @@ def test_labels_have_a_colour_each_and_the_rest_is_grey(rng: Generator) -> None:
     assert "b" not in dict(legend_entries(figure))
     look = Look(colour="label")
     figure = panels["tokens"](run.assign_coords(word=("token", words)), look)
-    named = [name for name, _ in legend_entries(figure) if len(name) == 1]
-    assert set(named) >= {"a", "b"}
+    names = [name for name, _ in legend_entries(figure) if len(name) == 1]
+    assert set(names) >= {"a", "b"}
     colours = ends(figure)
     assert len(np.unique(colours[:20], axis=0)) == 1
     assert np.abs(colours[0] - colours[20]).max() > 0.1
@@ -85,17 +85,21 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
     x = np.array([[0, 0], [0.01, 0], [9, 0], [0, 9], [9, 9], [5, 5], [2, 7]])
     run = points(np.stack([x, x]))
     look = Look(colour="cluster")
-    named = [name for name, _ in legend_entries(panels["tokens"](run, look))]
-    assert named.count("cluster, 14.3 % of weight") == 5  # six have a colour each
-    many = np.concatenate([x, x[2:] + 30, x[2:] - 30])
-    run = points(np.stack([many, many]))
-    named = [name for name, _ in legend_entries(panels["tokens"](run, look))]
+    names = [name for name, _ in legend_entries(panels["tokens"](run, look))]
+    assert names.count("cluster, 14.3 % of weight") == 5  # six have a colour each
+    states = np.concatenate([x, x[2:] + 30, x[2:] - 30])
+    run = points(np.stack([states, states]))
+    names = [name for name, _ in legend_entries(panels["tokens"](run, look))]
     alone = ["cluster, 5.88 % of weight"] * 2
-    shown = sorted(name for name in named if "weight" in name)
-    assert shown == ["13 more, 76.5 % of weight", "cluster, 11.8 % of weight", *alone]
+    clusters = sorted(name for name in names if "weight" in name)
+    assert clusters == [
+        "13 more, 76.5 % of weight",
+        "cluster, 11.8 % of weight",
+        *alone,
+    ]
     words = run.assign_coords(word=("token", [f"w{i}" for i in range(17)]))
-    named = [name for name, _ in legend_entries(panels["tokens"](words, look))]
-    assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(named)
+    names = [name for name, _ in legend_entries(panels["tokens"](words, look))]
+    assert {"cluster, 11.8 % of weight", "w2", "w3"} < set(names)
 
 
 def test_invalid_colours_are_rejected(rng: Generator) -> None:
@@ -125,9 +129,11 @@ def test_a_link_length_joins_near_tokens(rng: Generator) -> None:
 def test_a_chosen_link_length_shows_its_clusters(rng: Generator) -> None:
     x = rng.normal(size=(9, 2))
     run = points(np.stack([x, x]))
-    said = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
-    assert said is not None
-    assert "cluster, 11.1 % of weight" in {text.get_text() for text in said.get_texts()}
+    legend = panels["tokens"](run, Look(link=1e-6)).axes[0].get_legend()
+    assert legend is not None
+    assert "cluster, 11.1 % of weight" in {
+        text.get_text() for text in legend.get_texts()
+    }
     with pytest.raises(InvalidInputError, match="which `colour norm` does not show"):
         panels["tokens"](run, Look(link=0.2, colour="norm"))
 
@@ -179,16 +185,16 @@ def test_tokens_and_lines_have_colours_of_the_map_that_is_chosen(
     tokens = panels["tokens"](shrinking(rng), Look(cmap="cividis", colour="norm"))
     cells = sweep(["finished"] * 3, [2.0, 1.0, 1.5])
     lines = panels["lines"](cells, Look(cmap="cividis", x="cov"))
-    drawn = [to_rgb(line.get_color()) for line in lines.axes[0].lines]
-    for colour in (*ends(tokens), *drawn):
+    colours = [to_rgb(line.get_color()) for line in lines.axes[0].lines]
+    for colour in (*ends(tokens), *colours):
         assert np.abs(shades - colour).max(axis=1).min() < 1 / 254
 
 
 def test_signed_weights_have_the_map_that_is_chosen(rng: Generator) -> None:
     data = SCALES["attention"](rng)
-    signed = data.assign(attention=data["attention"] - 0.2)
-    assert maps_in(panels["attention"](signed)) == {"PuOr"}
-    assert maps_in(panels["attention"](signed, Look(cmap="RdBu"))) == {"RdBu"}
+    signed_data = data.assign(attention=data["attention"] - 0.2)
+    assert maps_in(panels["attention"](signed_data)) == {"PuOr"}
+    assert maps_in(panels["attention"](signed_data, Look(cmap="RdBu"))) == {"RdBu"}
 
 
 def test_an_unknown_colour_map_is_rejected_with_suggestions() -> None:
@@ -203,11 +209,11 @@ def test_a_movie_takes_a_colour_map_where_it_has_a_scale(
 ) -> None:
     film, look = Film(fps=5, seconds=0.4, size=(240, 250)), Look(cmap="gray")
     plane = density_data.gaussian_in_plane()
-    written = [
-        animate(plane, tmp_path / f"{i}.gif", look=chosen, film=film).read_bytes()
-        for i, chosen in enumerate((look, Look()))
+    files = [
+        animate(plane, tmp_path / f"{i}.gif", look=style, film=film).read_bytes()
+        for i, style in enumerate((look, Look()))
     ]
-    assert written[0] != written[1]
+    assert files[0] != files[1]
     with pytest.raises(InvalidInputError, match="`cmap` is for movies of tokens, den"):
         animate(moving_gaussian(rng), tmp_path / "a.gif", panel="cone", look=look)
 

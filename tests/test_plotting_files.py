@@ -50,12 +50,12 @@ def test_an_unwritable_picture_is_a_one_line_error(
         save(figure, tmp_path / "a.doc")
     (tmp_path / "file").touch()
     for folder in (tmp_path / "missing", tmp_path / "file"):
-        with pytest.raises(ResourceError, match="cannot be written") as caught:
+        with pytest.raises(ResourceError, match="cannot be written") as error_info:
             save(figure, folder / "a")
-        assert "\n" not in str(caught.value)
-        with pytest.raises(ResourceError, match="cannot be written") as caught:
+        assert "\n" not in str(error_info.value)
+        with pytest.raises(ResourceError, match="cannot be written") as error_info:
             animate(dataset, folder / "a.gif")
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_animation_has_a_frame_per_time_and_reports_each(
         dataset,
         tmp_path / "a.gif",
         film=Film(fps=10, seconds=0.5, hold=0.0),
-        progress=lambda done, total: calls.append((done, total)),
+        progress=lambda result, total: calls.append((result, total)),
     )
     assert calls == [(i, 5) for i in range(1, 6)]
     with Image.open(path) as movie:
@@ -174,17 +174,19 @@ def test_a_video_has_its_frames_turns_hold_and_size(
 ) -> None:
     film = Film(fps=10, size=(301, 220), loop=2, hold=0.3, seconds=0.3)
     path = animate(shrinking(rng, frames=3), tmp_path / f"a.{kind}", film=film)
-    asked = "-select_streams v -count_frames -show_entries stream=width,height"
-    told = f"ffprobe -v error {asked},nb_read_frames,r_frame_rate -of csv=p=0 {path}"
-    done = subprocess.run(told.split(), capture_output=True, text=True, check=True)
-    assert done.stdout.strip().split(",") == ["302", "220", "10/1", "12"]
+    options = "-select_streams v -count_frames -show_entries stream=width,height"
+    command = (
+        f"ffprobe -v error {options},nb_read_frames,r_frame_rate -of csv=p=0 {path}"
+    )
+    result = subprocess.run(command.split(), capture_output=True, text=True, check=True)
+    assert result.stdout.strip().split(",") == ["302", "220", "10/1", "12"]
 
 
 def test_a_gif_has_its_turns_and_holds_its_last_frame(
     rng: Generator, tmp_path: Path
 ) -> None:
     run = shrinking(rng, frames=2)
-    for turns, written in ((None, 0), (0, 0), (3, 2), (1, None)):
+    for turns, loops in ((None, 0), (0, 0), (3, 2), (1, None)):
         film = Film(fps=10, loop=turns, hold=1.5, seconds=0.2, size=(200, 220))
         with Image.open(animate(run, tmp_path / "a.gif", film=film)) as movie:
             assert movie.size == (200, 220)
@@ -192,7 +194,7 @@ def test_a_gif_has_its_turns_and_holds_its_last_frame(
                 frame.info["duration"] for frame in ImageSequence.Iterator(movie)
             ]
             assert durations == [100, 1600]
-            assert movie.info.get("loop") == written
+            assert movie.info.get("loop") == loops
 
 
 def test_an_animation_shows_one_run(rng: Generator, tmp_path: Path) -> None:

@@ -75,10 +75,10 @@ def texts_of(figure: Figure) -> list[str]:
 @pytest.mark.parametrize("panel", panels)
 def test_a_panel_draws_identical_tokens_or_explains(panel: str, name: str) -> None:
     run = CASES[name]
-    if refusal := refusal_of(panel, run):
-        with pytest.raises(InvalidInputError, match=refusal) as caught:
+    if error_info := refusal_of(panel, run):
+        with pytest.raises(InvalidInputError, match=error_info) as caught_error:
             panels[panel](run)
-        assert "\n" not in str(caught.value)
+        assert "\n" not in str(caught_error.value)
         return
     assert not NO_NUMBER.search("\n".join(texts_of(panels[panel](run))))
 

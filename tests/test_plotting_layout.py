@@ -76,9 +76,9 @@ def test_lines_end_between_phrases(letters: int) -> None:
 def test_missing_characters_are_reported_once(tmp_path: Path) -> None:
     figure = titled_figure(xr.Dataset(attrs={"title": "漢字"}), (4.0, 3.0))
     figure.add_subplot()
-    with pytest.warns(UserWarning, match="No font here has 字漢, drawn as") as told:
+    with pytest.warns(UserWarning, match="No font here has 字漢, drawn as") as warnings:
         save(figure, tmp_path / "words")
-    assert len(told) == 1
+    assert len(warnings) == 1
 
 
 def test_a_wide_movie_has_as_much_room_as_a_square_one(data: xr.Dataset) -> None:
@@ -125,14 +125,14 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
     low, high = figure.axes[0].get_xlim()
     assert (low < reach < high) == is_seen
     note = "the farthest tokens are outside the view"
-    said = " ".join(figure.get_supxlabel().split())
-    assert (note in said) == (not is_seen)
+    text = " ".join(figure.get_supxlabel().split())
+    assert (note in text) == (not is_seen)
 
 
 def test_the_caption_mentions_a_drift(rng: Generator) -> None:
     """It counts in planes that are pooled over time; a relative run has none."""
     x = rng.normal(size=(1, 40, 5)) + np.linspace(0, 9, 4)[:, None, None]
     moving = points(x)
-    said = lambda run: projection(cloud(run), 2).note
-    assert said(moving).endswith("drift included")
-    assert said(relative(moving)).endswith("pooled over time")
+    note_of = lambda run: projection(cloud(run), 2).note
+    assert note_of(moving).endswith("drift included")
+    assert note_of(relative(moving)).endswith("pooled over time")

@@ -21,9 +21,9 @@ def cells(
 ) -> xr.Dataset:
     """A sweep over seeds, epsilon and V, whose flows without a blow-up end so."""
     dims = ("seed", "epsilon", "V")
-    blown = np.isfinite(t_star)
-    codes = np.where(blown, Status.BLOW_UP, alive).astype(np.int8)
-    stops = np.where(blown, t_star, STOP)
+    is_blow_up = np.isfinite(t_star)
+    codes = np.where(is_blow_up, Status.BLOW_UP, alive).astype(np.int8)
+    stops = np.where(is_blow_up, t_star, STOP)
     numbers = {"t_star": t_star, "trace": trace, "stop_time": stops, "ending": codes}
     linear, words = {"scale": "linear"}, {"scale": "list"}
     coords = {
@@ -54,8 +54,12 @@ def test_lines_are_means_in_a_band_of_standard_errors(rng: Generator) -> None:
         for end in (line - error, line + error):
             assert np.all(np.abs(band[:, None] - end).min(axis=0) < 1e-12)
     assert "mean over 9 seeds; band: its standard error" in figure.get_supxlabel()
-    other = panels["lines"](data.transpose(), Look(colour="trace", x="V")).axes[0]
-    np.testing.assert_allclose(heights(other, "o")[3], trace[:, 3].mean(axis=0))
+    transposed_axes = panels["lines"](
+        data.transpose(), Look(colour="trace", x="V")
+    ).axes[0]
+    np.testing.assert_allclose(
+        heights(transposed_axes, "o")[3], trace[:, 3].mean(axis=0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,14 +76,14 @@ def test_a_flow_without_a_blow_up_counts_as_later(alive: Status, label: str) -> 
     np.testing.assert_array_equal(line, [1.4, 1.4, np.nan])
     arrows = [list(y) for y in heights(figure.axes[0], "$\\uparrow$")]
     assert arrows == [[STOP], []]
-    said = figure.get_supxlabel()
+    text = figure.get_supxlabel()
     for words in (
         "median over 5 seeds; band: quartiles",
         f"{label} (5)",
         "blow-up (10)",
         "5 without a blow-up count as later",
     ):
-        assert words in said.replace("\n", " ")
+        assert words in text.replace("\n", " ")
 
 
 @pytest.mark.parametrize("alive", [Status.FINISHED, Status.STEADY])
@@ -124,11 +128,11 @@ def test_a_quartile_between_a_number_and_an_infinite_one_is_infinite() -> None:
 def test_invalid_line_plots_are_rejected(rng: Generator) -> None:
     trace = rng.normal(size=(2, 3, 8))
     data = cells(np.full(trace.shape, np.nan), trace)
-    for look, said in {
+    for look, expected in {
         Look(colour="trace", x="epsilo"): "no axis `epsilo`; did you mean `epsilon`",
         Look(colour="trace"): "`V` has 8 values. Use it as `x`",
     }.items():
-        with pytest.raises(InvalidInputError, match=said):
+        with pytest.raises(InvalidInputError, match=expected):
             panels["lines"](data, look)
     four = data.expand_dims(A=[1.0, 2.0])
     with pytest.raises(InvalidInputError, match="got 4 axes"):

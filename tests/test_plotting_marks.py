@@ -43,8 +43,8 @@ def test_final_clusters_match_all_dimensions(rng: Generator) -> None:
     x = np.zeros((5000, 4))
     x[:, :2], x[2500:, 3] = np.tile(side, (2, 1)), 0.5
     figure = panels["tokens"](points(np.stack([x, x])))
-    said = [name for name, _ in legend_entries(figure)]
-    assert said.count("cluster, 50 % of weight") == 2
+    names = [name for name, _ in legend_entries(figure)]
+    assert names.count("cluster, 50 % of weight") == 2
     assert "colours: final clusters" in figure.get_supxlabel()
 
 
@@ -73,8 +73,8 @@ def test_clusters_do_not_depend_on_the_size_to_which_a_cloud_grows(
     rng: Generator,
 ) -> None:
     x = np.repeat(rng.normal(size=(5, 2)), 8, axis=0) + 1e-3 * rng.normal(size=(40, 2))
-    grown = x * np.logspace(0, 4, 6)[:, None, None]
-    np.testing.assert_array_equal(counts_of(panels["clusters"](points(grown))), 5)
+    states = x * np.logspace(0, 4, 6)[:, None, None]
+    np.testing.assert_array_equal(counts_of(panels["clusters"](points(states))), 5)
 
 
 def test_clusters_of_a_growing_cloud_are_visible(
@@ -94,20 +94,20 @@ def test_every_ending_has_its_own_style() -> None:
     folder = Path(meanfield.plotting.__file__).parent / "pages"
     painter = (folder / "cone.js").read_text(encoding="utf-8")
     outlines = painter.partition("const corners = {")[2].partition("}[name]")[0]
-    known = set(re.findall(r'^\s*"?([^\s"]+?)"?: \[', outlines, re.MULTILINE))
-    assert known == {status.row.marker for status in Status} - {
+    endings = set(re.findall(r'^\s*"?([^\s"]+?)"?: \[', outlines, re.MULTILINE))
+    assert endings == {status.row.marker for status in Status} - {
         "o"
     }  # the disc needs no corners
 
 
 def test_censored_cells_are_not_labelled_finished() -> None:
-    for times, said in ((2.0, "t = 2"), ([1.0, 2.0, 2.0], "the end")):
+    for times, expected in ((2.0, "t = 2"), ([1.0, 2.0, 2.0], "the end")):
         data = sweep(["finished", "finished", "blow-up"], times)
-        for one in (data, data.isel(cov=0)):
-            found = [name for name, _ in legend_entries(panels["phase"](one))]
-            per_cell = 2 if one is data else 1
-            alive = f"no blow-up before {said} ({2 * per_cell})"
-            assert found == [alive, f"blow-up ({per_cell})"]
+        for dataset in (data, data.isel(cov=0)):
+            actual = [name for name, _ in legend_entries(panels["phase"](dataset))]
+            per_cell = 2 if dataset is data else 1
+            alive = f"no blow-up before {expected} ({2 * per_cell})"
+            assert actual == [alive, f"blow-up ({per_cell})"]
     calm = panels["phase"](sweep(["finished", "steady"]))
     assert [name for name, _ in legend_entries(calm)] == [
         "finished at t = 2 (2)",
@@ -121,9 +121,11 @@ def test_a_curve_of_blow_up_times_has_arrows_where_it_is_censored() -> None:
     figure = panels["phase"](data)
     lines = figure.axes[0].lines
     arrows = [line for line in lines if line.get_marker() == r"$\uparrow$"]
-    drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in arrows])
-    assert 1.5 in drawn
-    assert 2.0 not in drawn
+    times_drawn = np.concatenate(
+        [np.asarray(line.get_ydata(), float) for line in arrows]
+    )
+    assert 1.5 in times_drawn
+    assert 2.0 not in times_drawn
     assert "arrows: no blow-up before this time" in figure.get_supxlabel()
     assert "foot: no such number" in figure.get_supxlabel()  # of the second cell
 
@@ -132,8 +134,10 @@ def test_a_single_blow_up_is_drawn_by_its_time() -> None:
     figure = panels["phase"](sweep(["finished", "blow-up"], [2.0, 1.0]).isel(cov=0))
     assert "$t^{*}$" in figure.axes[0].get_ylabel()
     assert "arrows: no blow-up before this time" in figure.get_supxlabel()
-    both = panels["phase"](sweep(["blow-up", "blow-up"], [1.0, 1.0]).isel(cov=0))
-    assert "$t^*$" not in both.axes[0].get_ylabel()  # it is the same in all
+    two_blow_ups = panels["phase"](
+        sweep(["blow-up", "blow-up"], [1.0, 1.0]).isel(cov=0)
+    )
+    assert "$t^*$" not in two_blow_ups.axes[0].get_ylabel()  # it is the same in all
 
 
 def test_zero_density_has_no_colour() -> None:
@@ -155,9 +159,9 @@ def test_zero_density_has_no_colour() -> None:
 def test_figures_are_labelled_with_their_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    drawn = lambda family: family.attrs
-    replaced = {"cone": drawn, "disc": drawn}
-    monkeypatch.setattr("experiments.covariances.figures.panels", replaced)
+    return_attrs = lambda family: family.attrs
+    fake_panels = {"cone": return_attrs, "disc": return_attrs}
+    monkeypatch.setattr("experiments.covariances.figures.panels", fake_panels)
     family = xr.Dataset(attrs={"spec": {}})
     count = 0
     for name in names():
@@ -165,12 +169,12 @@ def test_figures_are_labelled_with_their_numbers(
         if number is None:
             continue
         paper, figure, panel = number.groups()
-        shown = f"Figure {figure}({panel})" if panel else f"Figure {figure}"
-        assert experiment.source.startswith(f"{paper}, {shown}")
+        label = f"Figure {figure}({panel})" if panel else f"Figure {figure}"
+        assert experiment.source.startswith(f"{paper}, {label}")
         draw = experiment.draw
         if isinstance(draw, partial) and "covariances.figures" in draw.func.__module__:
             attrs = draw(Findings({}, {"reading": "code"}, {"family": family}))
-            assert attrs["title"].startswith(f"{shown}, ")
+            assert attrs["title"].startswith(f"{label}, ")
             assert description(family.assign_attrs(attrs)) == ""  # the caption says it
             count += 1
     assert count == 19

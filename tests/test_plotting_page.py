@@ -40,9 +40,9 @@ class Outline(HTMLParser):
 
 
 def payload_of(page: str) -> dict[str, Any]:
-    found = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    actual = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert actual is not None
+    return json.loads(actual[1])
 
 
 def decode(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -109,9 +109,11 @@ def test_the_page_stores_paths_to_its_resolution(rng: Generator) -> None:
     a, b, c = Sigma[:, 0, 0], Sigma[:, 1, 1], Sigma[:, 0, 1]
     exact = np.stack([a - b, 2 * c, a + b], axis=-1)
     assert payload["lengths"] == [10]
-    seen, times = decode(payload)
+    decoded_points, times = decode(payload)
     step = payload["height"] / payload["steps"]
-    np.testing.assert_allclose(seen, exact, atol=0.5 * step * (1 + 1e-9), rtol=0)
+    np.testing.assert_allclose(
+        decoded_points, exact, atol=0.5 * step * (1 + 1e-9), rtol=0
+    )
     np.testing.assert_allclose(times, dataset["time"], atol=2.0 / payload["steps"])
     assert payload["runs"][0][2:5] == [pytest.approx(v[0], rel=1e-5) for v in (a, c, b)]
 
@@ -172,14 +174,14 @@ def test_runs_without_a_page_are_rejected_in_one_line(
 def test_plot_writes_the_page(cli: Callable[..., Any], tmp_path: Path) -> None:
     small = ("--measure", "gaussian", "--d", "2", "--t", "0.3", "--frames", "4")
     assert cli("simulate", *small, "--A=-1", "--out", "run.zarr").code == 0
-    done = cli("plot", "run.zarr", "--panel", "cone", "--html")
-    assert done.code == 0, done.err
-    assert "run-cone.html" in done.err
+    result = cli("plot", "run.zarr", "--panel", "cone", "--html")
+    assert result.code == 0, result.err
+    assert "run-cone.html" in result.err
     assert cli("plot", "run.zarr", "--html", "--out", "other.html").code == 0
     pages = [(tmp_path / name).read_text() for name in ("run-cone.html", "other.html")]
     assert pages[0] == pages[1]
     for panel in ("disc", "all"):
-        refused = cli("plot", "run.zarr", "--panel", panel, "--html")
-        assert refused.code == 2
-        assert "Only the panel `cone`" in refused.err
-        assert refused.err.count("\n") == 1
+        failure = cli("plot", "run.zarr", "--panel", panel, "--html")
+        assert failure.code == 2
+        assert "Only the panel `cone`" in failure.err
+        assert failure.err.count("\n") == 1

@@ -96,12 +96,12 @@ def test_a_panel_names_the_panels_that_accept_a_style_option(choice: str) -> Non
     takers = [name for name in DATA if takes(name, choice)]
     assert takers
     for name in DATA.keys() - takers:
-        with pytest.raises(InvalidInputError) as caught:
+        with pytest.raises(InvalidInputError) as error_info:
             panels[name](DATA[name], look_for(name, choice))
-        said = str(caught.value)
+        message = str(error_info.value)
         head = f"`{choice}` does nothing in the panel `{name}`; it is for"
-        assert said.startswith(head)
-        assert all(f"`{taker}`" in said for taker in takers)
+        assert message.startswith(head)
+        assert all(f"`{taker}`" in message for taker in takers)
 
 
 @pytest.mark.slow
@@ -139,10 +139,10 @@ def test_a_one_column_picture_is_not_cut(name: str, style: str) -> None:
     spec = {**SPEC, "mask": "causal"} if "layer" in data.dims else SPEC
     look = Look(width=width("1" if style == "paper" else "2"), style=style)
     figure = panels[panel](data.assign_attrs(spec=spec), look)
-    drawn, page = page_of(figure)
+    extent, page = page_of(figure)
     assert page[1, 0] == pytest.approx((86 if style == "paper" else 178) / 25.4)
-    assert np.all(drawn[0] >= page[0] - 0.02)
-    assert np.all(drawn[1] <= page[1] + 0.02)
+    assert np.all(extent[0] >= page[0] - 0.02)
+    assert np.all(extent[1] <= page[1] + 0.02)
 
 
 def test_the_width_is_the_width_of_the_file(rng: Generator, tmp_path: Path) -> None:
@@ -175,11 +175,11 @@ def test_invalid_style_options_are_rejected_in_one_line() -> None:
         "below 2 of 1 - cosine; got 2.5": lambda: Look(link=2.5, metric="cosine"),
         "no style `drak`; did you mean `dark`": lambda: Look(style="drak"),
     }
-    for message, refused in refusals.items():
-        with pytest.raises((InvalidInputError, UnknownNameError)) as caught:
-            refused()
-        assert message in str(caught.value)
-        assert "\n" not in str(caught.value)
+    for message, arguments in refusals.items():
+        with pytest.raises((InvalidInputError, UnknownNameError)) as error_info:
+            arguments()
+        assert message in str(error_info.value)
+        assert "\n" not in str(error_info.value)
     steep = points(RNG.normal(size=(9, 2)) * np.logspace(0, -9, 5)[:, None, None])
     with pytest.raises(InvalidInputError, match="`ylim` must be above 0, since that"):
         panels["spectrum"](steep, Look(ylim=(0.0, 1.0)))
@@ -187,8 +187,8 @@ def test_invalid_style_options_are_rejected_in_one_line() -> None:
 
 def test_a_title_is_replaced_or_left_out(rng: Generator) -> None:
     run = shrinking(rng)
-    for look, said in ((Look(), "cost: $5"), (Look(title="New"), "New")):
-        assert panels["tokens"](run, look).get_suptitle() == said
+    for look, expected in ((Look(), "cost: $5"), (Look(title="New"), "New")):
+        assert panels["tokens"](run, look).get_suptitle() == expected
     assert panels["tokens"](run, Look(title="")).get_suptitle() == ""
 
 
@@ -217,14 +217,16 @@ def test_dark_talk_combines_dark_colours_and_talk_sizes(
     rng: Generator,
 ) -> None:
     run = shrinking(rng)
-    dark, talk, both = (
+    dark, talk, dark_talk = (
         panels["tokens"](run, Look(style=style))
         for style in ("dark", "talk", "dark-talk")
     )
-    assert both.get_facecolor() == dark.get_facecolor() != talk.get_facecolor()
-    sizes = [[t.get_fontsize() for t in f.findobj(Text)] for f in (talk, both)]
+    assert dark_talk.get_facecolor() == dark.get_facecolor() != talk.get_facecolor()
+    sizes = [[t.get_fontsize() for t in f.findobj(Text)] for f in (talk, dark_talk)]
     assert sizes[0] == sizes[1]
-    lines = [[line.get_color() for line in f.findobj(Line2D)] for f in (dark, both)]
+    lines = [
+        [line.get_color() for line in f.findobj(Line2D)] for f in (dark, dark_talk)
+    ]
     assert lines[0] == lines[1]
 
 
@@ -293,8 +295,10 @@ def test_relative_runs_have_mean_zero_and_radius_one(name: str) -> None:
         "runs": ensemble(RNG, "points"),
     }[name]
     if name == "grid":
-        known = relative(run.assign(density(run)))
-        np.testing.assert_allclose(known["density"], density(known)["density"])
+        relative_run = relative(run.assign(density(run)))
+        np.testing.assert_allclose(
+            relative_run["density"], density(relative_run)["density"]
+        )
     traces = np.trace(covariances(relative(run)), axis1=-2, axis2=-1)
     np.testing.assert_allclose(traces[np.isfinite(traces)], 1.0, rtol=1e-12)
     if name == "points":
@@ -326,7 +330,7 @@ def test_a_gaussian_in_space_is_drawn_in_every_style(style: str) -> None:
     run = moving_gaussian(np.random.default_rng(3), d=3)
     figure = panels["tokens"](run, Look(style=style))
     figure.draw_without_rendering()
-    drawn = figure.axes[0]
-    assert len([*drawn.lines, *drawn.collections]) > 1
+    axes = figure.axes[0]
+    assert len([*axes.lines, *axes.collections]) > 1
     paper = "#14171a" if style == "dark" else "#ffffff"
     assert to_rgb(figure.get_facecolor()) == to_rgb(paper)

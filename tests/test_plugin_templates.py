@@ -73,10 +73,10 @@ def cloud(rng: np.random.Generator) -> Points:
 @pytest.mark.parametrize(("place", "line"), MISTAKES)
 def test_errors_in_a_plugin_name_it(rng: np.random.Generator, place: str, line: str):
     attention, mu = modified_template(**{place: line}), cloud(rng)
-    asked = {"__call__": lambda: flow(attention, mu, [0.0, 0.1])}
-    with pytest.raises(InvalidInputError, match=WRONG[place][line]) as refusal:
-        asked.get(place, lambda: plans(attention, 0.0, mu))()
-    assert "\n" not in str(refusal.value)
+    calls = {"__call__": lambda: flow(attention, mu, [0.0, 0.1])}
+    with pytest.raises(InvalidInputError, match=WRONG[place][line]) as error_info:
+        calls.get(place, lambda: plans(attention, 0.0, mu))()
+    assert "\n" not in str(error_info.value)
 
 
 def test_rows_not_summing_to_one_are_rejected_if_promised(
@@ -97,9 +97,9 @@ def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Genera
 
 def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path):
     """Of a plugin's attention, by a plugin's panel, at the time that is asked for."""
-    simulated, plotted, told, _ = commands("Files to begin from")
-    run_command(page, simulated)
-    run_command(page, plotted)
+    simulate_command, plot_command, show_command, _ = commands("Files to begin from")
+    run_command(page, simulate_command)
+    run_command(page, plot_command)
     assert (tmp_path / "even-focus.png").stat().st_size > 0
     data = runs.add_attention(
         tmp_path / "even.zarr",
@@ -110,9 +110,9 @@ def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path)
     axes = panels["focus"](data).axes[1]
     weights = even_weights(data["x"].values[1], np.full(12, 1 / 12), -np.eye(2), 0.2)
     entropies = -np.sum(weights * np.log(weights), axis=1)
-    drawn = np.asarray(axes.lines[0].get_ydata())
-    np.testing.assert_allclose(drawn, np.sort(np.exp(entropies)), rtol=1e-12)
-    assert "1 of 1 statements hold" in run_command(page, told)
+    curve = np.asarray(axes.lines[0].get_ydata())
+    np.testing.assert_allclose(curve, np.sort(np.exp(entropies)), rtol=1e-12)
+    assert "1 of 1 statements hold" in run_command(page, show_command)
 
 
 def test_the_page_trains_networks_on_the_task(page: CLI):
@@ -132,7 +132,7 @@ def test_the_panel_rejects_weights_without_an_entropy():
 def test_the_statement_holds_and_its_control_fails(seed: int):
     load_example("template_statement")
     outcome = verify_statement("mine:covariance", seed=seed)
-    held, broken = (trial.checks[0] for trial in outcome.trials)
-    assert held.holds, held.observed
-    assert broken.violated, broken.observed
+    claim, control = (trial.checks[0] for trial in outcome.trials)
+    assert claim.holds, claim.observed
+    assert control.violated, control.observed
     assert statements["mine:covariance"].control is not None

@@ -30,8 +30,8 @@ OPTIONS = ("--attention", "uniform", "--n", "4", "--t", "0.1", "--frames", "3")
 def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
     """An interrupted run with a plugin, as another process will find it."""
     (tmp_path / "mine.py").write_text(ATTENTION)
-    done = cli("simulate", *OPTIONS, "--out", "run", "--plugin", "mine.py")
-    assert done.code == 0, done.err
+    result = cli("simulate", *OPTIONS, "--out", "run", "--plugin", "mine.py")
+    assert result.code == 0, result.err
     record = read_record(Path("run"))
     fields = {name: getattr(record, name) for name in record.__dataclass_fields__}
     write_record(Path("run"), type(record)(**{**fields, "ending": None}))
@@ -39,18 +39,18 @@ def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def assert_refused(done: CommandResult, *words: str) -> None:
+def assert_refused(result: CommandResult, *words: str) -> None:
     """One line that says why, and nothing of the plugin was run."""
-    assert done.code == 3
-    assert done.err.count("\n") == 1
-    assert [word for word in words if word not in done.err] == []
+    assert result.code == 3
+    assert result.err.count("\n") == 1
+    assert [word for word in words if word not in result.err] == []
     assert not Path("was-run").exists()
 
 
 def test_a_run_records_the_path_of_its_plugin(run: Path, tmp_path: Path):
-    recorded = RunStore.open(run).attrs["inputs"]
-    assert recorded["plugin_paths"] == {"mine.py": str(tmp_path / "mine.py")}
-    assert set(recorded["plugins"]) == {"mine.py"}
+    inputs = RunStore.open(run).attrs["inputs"]
+    assert inputs["plugin_paths"] == {"mine.py": str(tmp_path / "mine.py")}
+    assert set(inputs["plugins"]) == {"mine.py"}
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def test_a_run_goes_on_with_the_plugin_it_began_with(
     cli: CLI, run: Path, forget: Callable, tmp_path: Path
 ):
     forget()
-    done = cli("resume", run)
-    assert done.code == 0, done.err
-    assert f"plugin: {tmp_path / 'mine.py'}" in done.err
+    result = cli("resume", run)
+    assert result.code == 0, result.err
+    assert f"plugin: {tmp_path / 'mine.py'}" in result.err
     assert Path("was-run").exists()
 
 
@@ -98,8 +98,8 @@ def test_a_moved_plugin_is_passed_again(cli: CLI, run: Path, forget: Callable):
     assert_refused(
         cli("resume", run), "the plugin `mine.py`", "give it by `--plugin FILE.py`"
     )
-    done = cli("resume", run, "--plugin", "moved.py")
-    assert done.code == 0, done.err
+    result = cli("resume", run, "--plugin", "moved.py")
+    assert result.code == 0, result.err
 
 
 def test_a_picture_runs_a_plugin_only_where_it_needs_it(
@@ -108,8 +108,8 @@ def test_a_picture_runs_a_plugin_only_where_it_needs_it(
     forget()
     assert cli("plot", run, "--panel", "tokens").code == 0
     assert not Path("was-run").exists()
-    done = cli("plot", run, "--panel", "attention")
-    assert done.code == 0, done.err
+    result = cli("plot", run, "--panel", "attention")
+    assert result.code == 0, result.err
     assert Path("was-run").exists()
     Path("mine.py").unlink()
     assert cli("plot", run, "--panel", "tokens").code == 0
@@ -118,18 +118,18 @@ def test_a_picture_runs_a_plugin_only_where_it_needs_it(
 def test_panels_that_need_no_plugin_are_drawn(cli: CLI, run: Path, forget: Callable):
     forget()
     Path("mine.py").rename("moved.py")
-    done = cli("plot", run, "--panel", "all", "--out", "all")
-    assert done.code == 0, done.err
+    result = cli("plot", run, "--panel", "all", "--out", "all")
+    assert result.code == 0, result.err
     assert Path("all-tokens.png").exists()
     assert not Path("all-attention.png").exists()
-    (line,) = [text for text in done.err.splitlines() if "wrote" not in text]
+    (line,) = [text for text in result.err.splitlines() if "wrote" not in text]
     for words in ("no picture of `attention`", "`mine.py`", "`--plugin FILE.py`"):
         assert words in line
     assert not Path("was-run").exists()
-    done = cli("plot", run, "--panel", "attention")
-    assert_refused(done, "the plugin `mine.py`", "give it by `--plugin FILE.py`")
-    given = ("--panel", "all", "--out", "all", "--plugin", "moved.py")
-    assert cli("plot", run, *given).code == 0
+    result = cli("plot", run, "--panel", "attention")
+    assert_refused(result, "the plugin `mine.py`", "give it by `--plugin FILE.py`")
+    options = ("--panel", "all", "--out", "all", "--plugin", "moved.py")
+    assert cli("plot", run, *options).code == 0
     assert Path("all-attention.png").exists()
 
 
@@ -138,12 +138,12 @@ def test_a_sweep_is_joined_with_its_plugin(
 ):
     Path("mine.py").write_text(ATTENTION)
     over = ("--over", "V=-1|1", "--out", "sweep", "--plugin", "mine.py")
-    done = cli("sweep", *OPTIONS[:4], "--t", "0.1", *over)
-    assert done.code == 0, done.err
+    result = cli("sweep", *OPTIONS[:4], "--t", "0.1", *over)
+    assert result.code == 0, result.err
     forget()
-    done = cli("sweep", "sweep")
-    assert done.code == 0, done.err
-    assert f"plugin: {tmp_path / 'mine.py'}" in done.err
+    result = cli("sweep", "sweep")
+    assert result.code == 0, result.err
+    assert f"plugin: {tmp_path / 'mine.py'}" in result.err
     Path("mine.py").write_text("")
     Path("was-run").unlink()
     assert_refused(cli("sweep", "sweep"), "`mine.py` is not what it was")
@@ -164,8 +164,8 @@ def test_a_run_is_not_read_with_a_changed_plugin(
     cli: CLI, run: Path, command: tuple[str, ...]
 ):
     Path("mine.py").write_text(ATTENTION + "# another\n")
-    done = cli(*command, "--plugin", "mine.py")
-    assert_refused(done, "`mine.py` is not what it was")
+    result = cli(*command, "--plugin", "mine.py")
+    assert_refused(result, "`mine.py` is not what it was")
 
 
 def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(
@@ -177,8 +177,8 @@ def test_the_plugin_of_a_joined_sweep_has_the_finest_precision(
     over = ("--over", "precision=single|double", "--out", "sweep")
     options = (*OPTIONS[:4], "--t", "0.1", *over, "--plugin", "mine.py")
     for arguments in (options, ("sweep", "--plugin", "mine.py")):
-        done = cli("sweep", *arguments)
-        assert done.code == 0, done.err
+        result = cli("sweep", *arguments)
+        assert result.code == 0, result.err
         assert Path("dtype").read_text() == "float64"
         forget()
 
@@ -191,7 +191,7 @@ def test_an_error_in_a_plugin_names_its_line(capsys: pytest.CaptureFixture):
         (plugin["f"], "error in the plugin `mine.py`, line 2, TypeError"),
         (lambda: [] @ 1, "internal error, TypeError"),  # pyright: ignore[reportOperatorIssue]
     ):
-        with pytest.raises(TypeError) as caught:
+        with pytest.raises(TypeError) as error_info:
             function()
-        print_internal_error(caught.type, caught.value, caught.tb)
+        print_internal_error(error_info.type, error_info.value, error_info.tb)
         assert words in capsys.readouterr().err

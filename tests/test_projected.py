@@ -81,10 +81,10 @@ def moments(mu: Gaussian) -> Rates:
     return np.asarray(mu.mean), np.asarray(mu.factor)
 
 
-def relative_gap(found: tuple, expected: tuple) -> float:
-    both = zip(found, expected, strict=True)
-    gaps = [np.linalg.norm(np.asarray(a) - np.asarray(b)) for a, b in both]
-    sizes = [np.linalg.norm(one) for one in expected]
+def relative_gap(actual: tuple, expected: tuple) -> float:
+    pairs = zip(actual, expected, strict=True)
+    gaps = [np.linalg.norm(np.asarray(a) - np.asarray(b)) for a, b in pairs]
+    sizes = [np.linalg.norm(part) for part in expected]
     return float(np.linalg.norm(gaps) / np.linalg.norm(sizes))
 
 
@@ -99,8 +99,8 @@ def test_closed_flows_are_unchanged_by_projection(
     dynamics = make_attention(name, parameters(rng, 3, epsilon=2.0))
     mu = gaussian(rng, 3, 2, mean=name != "relu")
     expected = rates(dynamics, mu)
-    for one in zip(rates(Projected(dynamics, Tensor(3)), mu), expected, strict=True):
-        assert_close(*one, ulps=1000, scale=1.0)
+    for rate in zip(rates(Projected(dynamics, Tensor(3)), mu), expected, strict=True):
+        assert_close(*rate, ulps=1000, scale=1.0)
 
 
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
@@ -110,8 +110,8 @@ def test_quadrature_nodes_recover_closed_flows(
     """What a dynamics of no known closed form gets; Sinkhorn stops at 4e-11."""
     mu = gaussian(rng, 2)
     dynamics = make_attention(name, small_scores(rng, 2, np.asarray(mu.factor)))
-    found = rates(Projected(ByNodes(dynamics), Tensor(14)), mu)
-    assert relative_gap(found, rates(dynamics, mu)) < 1e-9
+    actual = rates(Projected(ByNodes(dynamics), Tensor(14)), mu)
+    assert relative_gap(actual, rates(dynamics, mu)) < 1e-9
 
 
 def test_even_half_steps_use_quadrature_nodes(rng: np.random.Generator) -> None:
@@ -121,8 +121,10 @@ def test_even_half_steps_use_quadrature_nodes(rng: np.random.Generator) -> None:
     x = np.asarray(mu.mean) + z @ np.asarray(mu.factor).T
     velocity = (half_steps(p, x, x, w, iterations=2) * w) @ x @ p.V.T
     expected = w @ velocity, (velocity * w[:, None]).T @ z
-    found = rates(Projected(make_attention("sinkhorn", p, iterations=2), Tensor(8)), mu)
-    assert relative_gap(found, expected) < 1e-12
+    actual = rates(
+        Projected(make_attention("sinkhorn", p, iterations=2), Tensor(8)), mu
+    )
+    assert relative_gap(actual, expected) < 1e-12
 
 
 # Against SciPy, where it is not
@@ -158,9 +160,9 @@ def setting(name: str, case: str, rng: np.random.Generator) -> Setting:
 @pytest.mark.parametrize("name", ["sigmoid", "exp"])
 @pytest.mark.parametrize("case", CASES)
 def test_rates_match_numpy(name: str, case: str, rng: np.random.Generator) -> None:
-    one = setting(name, case, rng)
-    expected = one.right(*moments(one.mu))
-    assert relative_gap(rates(one.projected, one.mu), expected) < 1e-7
+    problem = setting(name, case, rng)
+    expected = problem.right(*moments(problem.mu))
+    assert relative_gap(rates(problem.projected, problem.mu), expected) < 1e-7
 
 
 @pytest.mark.slow_cases("exp-d = 3, rank 1-0.2")
@@ -170,11 +172,11 @@ def test_rates_match_numpy(name: str, case: str, rng: np.random.Generator) -> No
 def test_flows_follow_dop853(
     name: str, case: str, t: float, rng: np.random.Generator
 ) -> None:
-    one, ts = setting(name, case, rng), jnp.array([0.0, t])
-    end = flow(one.projected, one.mu, ts, stepping=adaptive(rtol=1e-9))
+    problem, ts = setting(name, case, rng), jnp.array([0.0, t])
+    end = flow(problem.projected, problem.mu, ts, stepping=adaptive(rtol=1e-9))
     assert end.status == int(Status.FINISHED)
     assert end.residual < 1e-6  # of the quadrature, as the flow itself saw it
-    expected = integrate(one.right, moments(one.mu), t)
+    expected = integrate(problem.right, moments(problem.mu), t)
     assert relative_gap(end.final.coordinates, expected) < 1e-7
 
 
@@ -218,17 +220,17 @@ def test_heads_sums_and_layers_are_projected(rng: np.random.Generator) -> None:
     heads = [make_attention("sigmoid", parameters(rng, 2)) for _ in range(2)]
     soft = make_attention("softmax", parameters(rng, 2))
     drift = GradientFlow(energies["second-moment"](*[jnp.eye(2)] * 3))
-    one = lambda dynamics: rates(Projected(dynamics, rule), mu)
-    summed = [
-        sum(parts) for parts in zip(*map(one, heads), rates(soft, mu), strict=True)
+    rates_of = lambda dynamics: rates(Projected(dynamics, rule), mu)
+    total = [
+        sum(parts) for parts in zip(*map(rates_of, heads), rates(soft, mu), strict=True)
     ]
-    summed = [a + b for a, b in zip(summed, rates(drift, mu), strict=True)]
+    total = [a + b for a, b in zip(total, rates(drift, mu), strict=True)]
     together = Projected(Sum(Heads(stack_trees(heads)), soft, drift), rule)
-    for a, b in zip(rates(together, mu), summed, strict=True):
+    for a, b in zip(rates(together, mu), total, strict=True):
         assert_close(a, b)
     layers = Projected(Layers([0.0, 1.0, 2.0], stack_trees(heads)), rule)
     assert_close(layers.jumps, np.array([1.0]))
-    for a, b in zip(rates(layers, mu, 1.5), one(heads[1]), strict=True):
+    for a, b in zip(rates(layers, mu, 1.5), rates_of(heads[1]), strict=True):
         assert_close(a, b)
 
 
@@ -236,9 +238,9 @@ def test_a_link_without_known_averages_uses_nodes(rng: np.random.Generator) -> N
     mu = gaussian(rng, 2)
     p = small_scores(rng, 2, np.asarray(mu.factor))
     tanh = Attention(Dot(p.Q, p.K, p.epsilon), Pointwise(jnp.tanh), p.V)
-    found = rates(Projected(tanh, Tensor(9)), mu)
+    actual = rates(Projected(tanh, Tensor(9)), mu)
     expected = nodal_rates(9, np.tanh, p.K.T @ p.Q / p.epsilon, p.V)(*moments(mu))
-    assert relative_gap(found, expected) < 1e-12
+    assert relative_gap(actual, expected) < 1e-12
 
 
 # How it parts from the flow
@@ -252,15 +254,18 @@ def parting() -> np.ndarray:
     density, integrate against the density that flows as they did at the start, like
     the trapezoidal rule: more of them change nothing that is seen here.
     """
-    one, z = np.eye(1), np.linspace(-9, 9, 300)
-    sigmoid = attentions["sigmoid"](one, one, one)
+    identity, z = np.eye(1), np.linspace(-9, 9, 300)
+    sigmoid = attentions["sigmoid"](identity, identity, identity)
     tokens = Points.weighted(0.5 + z[:, None], normal(z))
     closure = Gaussian(jnp.array([0.5]), jnp.eye(1))
     ts = jnp.array([0.0, 0.02, 0.04, 0.5, 1.0, 2.0])
-    found, true = flow(Projected(sigmoid), closure, ts), flow(sigmoid, tokens, ts)
+    actual, true = flow(Projected(sigmoid), closure, ts), flow(sigmoid, tokens, ts)
     moments = lambda mu: (float(mu.mean[0]), float(mu.covariance[0, 0]))
     return np.array(
-        [np.subtract(moments(found.frame(i)), moments(true.frame(i))) for i in range(6)]
+        [
+            np.subtract(moments(actual.frame(i)), moments(true.frame(i)))
+            for i in range(6)
+        ]
     )
 
 
@@ -285,9 +290,11 @@ def test_the_closure_error_matches_the_measured_one(parting: np.ndarray) -> None
 @pytest.mark.slow
 def test_exp_stops_where_its_averages_diverge() -> None:
     r"""$E e^{\lambda^2 z^2/2}$ is infinite from $\lambda = A\Sigma = 1$ on."""
-    one = np.eye(1)
+    identity = np.eye(1)
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
-    end = flow(Projected(attentions["exp"](0.3 * one, one, one)), mu, [0.0, 2.0])
+    end = flow(
+        Projected(attentions["exp"](0.3 * identity, identity, identity)), mu, [0.0, 2.0]
+    )
     assert end.status == int(Status.UNCONVERGED)
     assert 0.9 < 0.3 * float(end.final.covariance[0, 0]) < 1
 

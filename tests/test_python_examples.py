@@ -16,9 +16,9 @@ DOCUMENTED = {
 
 @pytest.mark.parametrize("name", DOCUMENTED)
 def test_an_example_prints_its_stated_output(name: str):
-    known = {"templates": _folders.templates}
+    functions = {"templates": _folders.templates}
     examples = doctest.DocTestFinder(recurse=False).find(
-        DOCUMENTED[name], name, globs=known
+        DOCUMENTED[name], name, globs=functions
     )
     outcomes = [doctest.DocTestRunner().run(example) for example in examples]
     assert sum(outcome.attempted for outcome in outcomes) > 0

@@ -89,8 +89,8 @@ def test_a_subclass_may_define_an_old_member():
 def test_an_old_member_gives_the_new_one():
     mu: Any = Points.uniform([[0.0], [1.0]])
     with pytest.warns(DeprecationWarning, match="`Points.at` is called `replace_coor"):
-        moved = mu.at(2 * mu.coordinates)
-    np.testing.assert_array_equal(moved.tokens.x, [[0.0], [2.0]])
+        image = mu.at(2 * mu.coordinates)
+    np.testing.assert_array_equal(image.tokens.x, [[0.0], [2.0]])
     status: Any = Status
     with pytest.warns(DeprecationWarning, match="`Status.named` is called `from_na"):
         assert status.named("finished") is Status.FINISHED

@@ -44,14 +44,14 @@ def test_positions_are_within_half_a_step_of_their_frame(rng: Generator) -> None
         "positionsAt(part.members[0].layers[0], { low: f, next: f, share: 0 }, "
         "new Float64Array((k + 1) * 40)))))"
     )
-    decoded = evaluate_js(code, [run_scene(data, quiet) for data in datasets])
-    for flat, dataset in zip(decoded, datasets, strict=True):
+    scenes = evaluate_js(code, [run_scene(data, quiet) for data in datasets])
+    for flat, dataset in zip(scenes, datasets, strict=True):
         exact = np.asarray(dataset["x"].values)
-        seen = np.reshape(flat, (9, -1, 40)).swapaxes(1, 2)
+        states = np.reshape(flat, (9, -1, 40)).swapaxes(1, 2)
         half = (exact.max(axis=1) - exact.min(axis=1)) / STEPS / 2
         rounding = 8 * np.finfo(float).eps * np.abs(exact).max()
-        assert np.all(np.abs(seen - exact) <= half[:, None] + rounding)
-        assert np.abs(seen - exact).max() > 0.5 * half.max()  # it is no copy
+        assert np.all(np.abs(states - exact) <= half[:, None] + rounding)
+        assert np.abs(states - exact).max() > 0.5 * half.max()  # it is no copy
 
 
 @needs_node
@@ -59,8 +59,8 @@ def test_counts_hold_until_the_next_frame() -> None:
     panel = {"times": [0, 1, 2, 3], "steps": True}
     code = "pieces(scene, [3, 3, 1, NaN], { log: false })"
     corners = [[0, 3], [1, 3], [1, 3], [2, 3], [2, 1]]
-    wrapped = {**panel, "times": {"data": panel["times"]}}
-    assert evaluate_js(code, wrapped) == [corners]
+    scene = {**panel, "times": {"data": panel["times"]}}
+    assert evaluate_js(code, scene) == [corners]
 
 
 @needs_node
@@ -93,8 +93,8 @@ def test_a_phase_page_has_the_words_of_the_picture(label: str, text: str) -> Non
 def test_decoded_steps_restore_jumps(rng: Generator) -> None:
     # the largest second differences that 16 bits can have, which wrap around
     jumps = rng.choice([0, 1, STEPS // 2, STEPS - 1, STEPS], size=(12, 2, 7))
-    seen = evaluate_js("Array.from(scene.data)", pack_differences(jumps))
-    np.testing.assert_array_equal(np.reshape(seen, jumps.shape), jumps)
+    values = evaluate_js("Array.from(scene.data)", pack_differences(jumps))
+    np.testing.assert_array_equal(np.reshape(values, jumps.shape), jumps)
 
 
 @needs_node
@@ -109,11 +109,11 @@ def test_ellipses_are_projections_of_covariances(rng: Generator) -> None:
     code = (
         "shadow(Array.from(scene.members[0].layers[0].covariance.data.slice(9)), scene)"
     )
-    seen = evaluate_js(code, scene)
-    np.testing.assert_allclose(seen["axes"], np.sqrt(values[::-1]), rtol=1e-9)
+    ellipses = evaluate_js(code, scene)
+    np.testing.assert_allclose(ellipses["axes"], np.sqrt(values[::-1]), rtol=1e-9)
     long = vectors[:, 1]
-    turned = [np.cos(seen["turn"]), np.sin(seen["turn"])]
-    assert abs(long @ turned) == pytest.approx(1, abs=1e-9)
+    directions = [np.cos(ellipses["turn"]), np.sin(ellipses["turn"])]
+    assert abs(long @ directions) == pytest.approx(1, abs=1e-9)
 
 
 @needs_node
@@ -173,10 +173,10 @@ def test_densities_are_within_half_a_step_of_their_peak() -> None:
 @needs_node
 def test_cells_are_where_their_edges_are(rng: Generator) -> None:
     edges = np.cumsum(np.r_[-2.0, rng.uniform(0.05, 0.4, size=20)])
-    seen = evaluate_js("Array.from(cellsAlong(scene, 301))", edges.tolist())
+    indices = evaluate_js("Array.from(cellsAlong(scene, 301))", edges.tolist())
     places = edges[0] + (edges[-1] - edges[0]) * (np.arange(301) + 0.5) / 301
     exact = np.searchsorted(edges, places, side="right") - 1
-    np.testing.assert_array_equal(seen, exact)
+    np.testing.assert_array_equal(indices, exact)
 
 
 @needs_node
@@ -185,17 +185,17 @@ def test_attention_lines_are_the_largest_of_each_row(rng: Generator) -> None:
     dataset = shrinking(rng, n=30).assign(
         attention=(("snapshot", "head", "query", "token"), plans)
     )
-    kept = lines(dataset.assign_coords(snapshot=[0.0, 1.0]))
-    assert kept is not None
+    line_data = lines(dataset.assign_coords(snapshot=[0.0, 1.0]))
+    assert line_data is not None
     lists = (f"Array.from(scene.{name}.data)" for name in ("partners", "weights"))
     code = f"[scene.partners.shape, {', '.join(lists)}]"
-    shape, partners, weights = evaluate_js(code, kept)
+    shape, partners, weights = evaluate_js(code, line_data)
     partners, weights = np.reshape(partners, shape), np.reshape(weights, shape)
     largest = np.sort(plans, axis=-1)[..., :-13:-1]
     assert shape == [2, 3, 30, 12]
     np.testing.assert_allclose(weights / STEPS, largest, atol=0.5 / STEPS)
-    taken = np.take_along_axis(plans, partners, axis=-1)
-    np.testing.assert_array_equal(taken, largest)
+    expected_weights = np.take_along_axis(plans, partners, axis=-1)
+    np.testing.assert_array_equal(expected_weights, largest)
 
 
 def model_run(rng: Generator, **keys: object) -> xr.Dataset:
@@ -209,7 +209,7 @@ def model_run(rng: Generator, **keys: object) -> xr.Dataset:
 
 @needs_node
 @pytest.mark.parametrize(
-    ("keys", "known", "passed", "heads"),
+    ("keys", "numbers", "arguments", "heads"),
     [
         ({"model_layers": [4, 1], "model_heads": [2, 0]}, {}, [4, 4, 1, 1], [2, 0]),
         ({}, {"n_layers": 6}, [0, 0, 1, 1], [0, 1]),
@@ -220,17 +220,17 @@ def model_run(rng: Generator, **keys: object) -> xr.Dataset:
 def test_layers_and_heads_have_the_numbers_of_the_model(
     rng: Generator,
     keys: dict[str, object],
-    known: dict[str, int],
-    passed: list[int],
+    numbers: dict[str, int],
+    arguments: list[int],
     heads: list[int],
 ) -> None:
-    dataset = model_run(rng, **keys).assign_attrs(known)
+    dataset = model_run(rng, **keys).assign_attrs(numbers)
     scene = run_scene(dataset, quiet)
     assert scene["lines"]["heads"] == heads
     times = [0.0, 0.99, 1.0, 2.0]
     code = "(flow.scene = scene, [0, 0.99, 1, 2].map(timeWords))"
     assert evaluate_js(code, scene) == [
-        f"t = {t:g}, layer {number}" for t, number in zip(times, passed, strict=True)
+        f"t = {t:g}, layer {number}" for t, number in zip(times, arguments, strict=True)
     ]
 
 
@@ -243,19 +243,19 @@ def test_sweep_cells_have_the_keys_of_python() -> None:
     values = {"attention": "esp", "A": [[1.0, 0.25], [0.0, 2.0]], "V": -1, "d": 2}
     spec = parse({**values, "options": {"slices": "random:4"}, "n": 50})
     place = [2, 1, 0, 1]
-    chosen = [(axis, axis.values[i]) for axis, i in zip(axes, place, strict=True)]
+    axis_values = [(axis, axis.values[i]) for axis, i in zip(axes, place, strict=True)]
     scene = {
         "plugins": " --plugin mine.py",
         "keys": spec.as_json(),
         "axes": [axis.as_json() for axis in axes],
     }
     text = evaluate_js(f"tomlOf(keysOf(scene, {place}))", scene)
-    assert parse(tomllib.loads(text)) == replace_values(spec, chosen)
+    assert parse(tomllib.loads(text)) == replace_values(spec, axis_values)
 
 
 def test_the_page_has_every_member_of_an_ensemble(rng: Generator) -> None:
     scene = run_scene(ensemble(rng, "gaussian"), quiet)
-    assert [each["label"] for each in scene["members"]] == [
+    assert [member["label"] for member in scene["members"]] == [
         "member 0",
         "member 1",
         "member 2",

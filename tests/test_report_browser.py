@@ -23,8 +23,8 @@ PICTURE = "stage.above.toDataURL() + stage.below.toDataURL()"
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if PROGRAM is None:
         pytest.skip("no Chromium")
-    with Browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
+    with Browser(tmp_path_factory.mktemp("browser")) as window:
+        yield window
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +80,9 @@ def test_a_click_on_a_curve_sets_the_time(run: Browser) -> None:
     share = run.value("timeAt(flow.place)") / 2
     width = run.value("curves.made[0].canvas.clientWidth")
     assert share == pytest.approx((width / 2 - 52) / (width - 62), abs=0.01)
-    seen = run.value("Array.from(curves.made, (c) => c.readout.textContent)")
+    texts = run.value("Array.from(curves.made, (c) => c.readout.textContent)")
     run.value("goTo(0)")
-    assert run.value("Array.from(curves.made, (c) => c.readout.textContent)") != seen
+    assert run.value("Array.from(curves.made, (c) => c.readout.textContent)") != texts
 
 
 @pytest.mark.slow
@@ -106,9 +106,9 @@ def test_labels_stand_beside_tokens_without_overlap(run: Browser) -> None:
         "a.x < b.x + b.wide && b.x < a.x + a.wide && a.y < b.y + b.tall && "
         "b.y < a.y + a.tall))"
     )
-    said = run.value("byId('token').textContent")
-    assert said.startswith("Token 4 “word4” at (")
-    assert f"looks most at {partners[0]} “word{partners[0]}” (" in said
+    text = run.value("byId('token').textContent")
+    assert text.startswith("Token 4 “word4” at (")
+    assert f"looks most at {partners[0]} “word{partners[0]}” (" in text
     run.value("stage.token = -1, repaint()")
 
 

@@ -63,15 +63,15 @@ def test_a_run_becomes_a_page_in_its_folder(
 ) -> None:
     monkeypatch.setattr("meanfield.cli.commands.report.MOST_TOKENS", 29)  # no JAX
     report_store.finished_run(tmp_path / "run.zarr", report_store.moving_tokens(rng))
-    done = cli("report", "run.zarr")
-    assert (done.code, done.out) == (0, "")
-    assert "wrote run.html" in done.err
+    result = cli("report", "run.zarr")
+    assert (result.code, result.out) == (0, "")
+    assert "wrote run.html" in result.err
     page = (tmp_path / "run.html").read_text("utf-8")
-    told = data_of(page)
-    assert told["members"][0]["ending"] == "finished"
-    assert told["lines"] is None
+    data = data_of(page)
+    assert data["members"][0]["ending"] == "finished"
+    assert data["lines"] is None
     assert "up to 29 tokens" in page
-    assert "up to 29 tokens" in done.err
+    assert "up to 29 tokens" in result.err
     for words in ("finished: the last time was reached.", "A = -1.0", "Provenance"):
         assert words in page
     assert "meanfield simulate keys.toml --out repeated.zarr" in page
@@ -86,15 +86,15 @@ def test_tokens_of_a_text_have_their_words(
     keys = {"model": str(model), "text": bert_reference.TEXT, "t": 2.0}
     report_store.finished_run(tmp_path / "run.zarr", x, keys)
     assert cli("report", "run.zarr").code == 0
-    told = data_of((tmp_path / "run.html").read_text("utf-8"))
-    assert told["words"][:2] == ["[CLS]", "the"]
-    assert len(told["words"]) == 9
+    data = data_of((tmp_path / "run.html").read_text("utf-8"))
+    assert data["words"][:2] == ["[CLS]", "the"]
+    assert len(data["words"]) == 9
     page = (tmp_path / "run.html").read_text("utf-8")
     assert "layer norms and MLPs are left out" in page
     model.rename(tmp_path / "moved")
-    done = cli("report", "run.zarr")
-    assert done.code == 0
-    assert done.err.count("the page has no words: ") == 1
+    result = cli("report", "run.zarr")
+    assert result.code == 0
+    assert result.err.count("the page has no words: ") == 1
     page = (tmp_path / "run.html").read_text("utf-8")
     assert data_of(page)["words"] is None
     assert "<li>The page has no words: " in page
@@ -125,12 +125,12 @@ def test_lines_of_attention_match_softmax(
     x = report_store.moving_tokens(rng)
     report_store.finished_run(tmp_path / "run.zarr", x)
     assert cli("report", "run.zarr").code == 0
-    kept = data_of((tmp_path / "run.html").read_text("utf-8"))["lines"]
-    assert kept["partners"]["shape"] == [9, 1, 30, 12]
+    line_data = data_of((tmp_path / "run.html").read_text("utf-8"))["lines"]
+    assert line_data["partners"]["shape"] == [9, 1, 30, 12]
     scores = np.exp(-np.einsum("tik,tjk->tij", x, x))  # A = -1, epsilon = 1
     rows = scores / scores.sum(axis=-1, keepdims=True)
     weights = np.frombuffer(
-        zlib.decompress(base64.b64decode(kept["weights"]["bytes"])), dtype="<u2"
+        zlib.decompress(base64.b64decode(line_data["weights"]["bytes"])), dtype="<u2"
     ).reshape(9, 30, 12)
     largest = np.sort(rows, axis=-1)[..., :-13:-1]
     np.testing.assert_allclose(weights / 65535, largest, atol=0.51 / 65535)
@@ -235,10 +235,10 @@ def test_unreadable_inputs_are_rejected_in_one_line(
     case: tuple[Callable[[Path], list[str]], int, list[str]],
 ) -> None:
     make, code, words = case
-    done = cli("report", *make(tmp_path))
-    assert done.code == code, done.err
-    assert done.err.count("\n") == 1, done.err
-    assert [word for word in words if word not in done.err] == []
+    result = cli("report", *make(tmp_path))
+    assert result.code == code, result.err
+    assert result.err.count("\n") == 1, result.err
+    assert [word for word in words if word not in result.err] == []
     assert not list(tmp_path.glob("*.html"))
 
 
@@ -266,11 +266,11 @@ def test_a_served_page_is_notified_of_new_frames(
 ) -> None:
     server, go_on = server_of_run
     read = lambda name: urllib.request.urlopen(f"{server.url}{name}").read().decode()
-    told = data_of(read(""))
+    data = data_of(read(""))
     before = json.loads(read("state"))["state"]
-    assert told["members"][0]["ending"] == "interrupted"
-    assert told["times"]["shape"] == [6]
-    assert told["state"] == before
+    assert data["members"][0]["ending"] == "interrupted"
+    assert data["times"]["shape"] == [6]
+    assert data["state"] == before
     go_on()
     assert json.loads(read("state"))["state"] != before
     page = json.loads(read("page"))
@@ -309,10 +309,10 @@ def test_the_server_listens_on_loopback_only(
     for address, code in (("", 403), ("passwd", 404)):
         host = {"Host": "evil.example"} if code == 403 else {}
         request = urllib.request.Request(f"{server.url}{address}", headers=host)
-        with pytest.raises(urllib.error.HTTPError) as refusal:
+        with pytest.raises(urllib.error.HTTPError) as error_info:
             urllib.request.urlopen(request)
-        assert refusal.value.code == code
-        refusal.value.close()
+        assert error_info.value.code == code
+        error_info.value.close()
 
 
 def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
@@ -356,10 +356,10 @@ def test_a_disconnecting_client_is_ignored(
     server, _ = server_of_run
     before = threading.active_count()
     monkeypatch.setattr(server.newest, "html", lambda: "x" * 50_000_000)
-    for asked in (b"", b"GET / HT", b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"):
+    for request in (b"", b"GET / HT", b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"):
         with socket.create_connection((LOOPBACK, server.server_port)) as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, pack("ii", 1, 0))
-            client.sendall(asked)
+            client.sendall(request)
             time.sleep(0.05)
     wait_for(lambda: threading.active_count() == before)
     assert capsys.readouterr().err == ""
@@ -416,11 +416,11 @@ def test_a_page_replaces_only_generated_pages(cli: Command, tmp_path: Path):
     assert cli("simulate", *start, "--frames", "2", "--out", "run").code == 0
     assert cli("live", *start, "--out", "run.html").code == 0
     live = Path("run.html").read_bytes()
-    done = cli("report", "run")
-    assert done.code == 2
-    assert "`run.html` is no page of `meanfield report`, and is kept" in done.err
+    result = cli("report", "run")
+    assert result.code == 2
+    assert "`run.html` is no page of `meanfield report`, and is kept" in result.err
     assert Path("run.html").read_bytes() == live
     for _ in range(2):
         assert cli("report", "run", "--out", "new.html").code == 0
-    done = cli("live", *start, "--out", "new.html")
-    assert "is no page of `meanfield live`" in done.err
+    result = cli("live", *start, "--out", "new.html")
+    assert "is no page of `meanfield live`" in result.err

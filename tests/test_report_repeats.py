@@ -32,7 +32,7 @@ def run_in_shell(command: str, folder: Path) -> None:
     name.write_text(f'#!/bin/sh\nexec {sys.executable} -m meanfield "$@"\n')
     name.chmod(0o755)
     place = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(root)}
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
         env={**os.environ, **place},
@@ -41,7 +41,7 @@ def run_in_shell(command: str, folder: Path) -> None:
         timeout=600,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert result.returncode == 0, result.stderr
 
 
 def recipe_of(page: Page) -> str:

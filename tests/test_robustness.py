@@ -82,7 +82,7 @@ def test_scale_divides_scores_and_nothing_else(name: str):
     """`--scale sqrt-k` in d = k = 4 is the same as A / 2."""
     keys = {"measure": "gaussian", "attention": name, "d": 4, "V": -1.0, "t": 1.0}
     (scaled,) = execute(parse({**keys, "A": 1.0, "scale": "sqrt-k"})).measures
-    (halved,) = execute(parse({**keys, "A": 0.5})).measures
+    (half_scale,) = execute(parse({**keys, "A": 0.5})).measures
     assert isinstance(scaled, Gaussian)
-    assert isinstance(halved, Gaussian)
-    np.testing.assert_allclose(scaled.covariance, halved.covariance, rtol=1e-8)
+    assert isinstance(half_scale, Gaussian)
+    np.testing.assert_allclose(scaled.covariance, half_scale.covariance, rtol=1e-8)

@@ -55,9 +55,9 @@ def test_a_blow_up_keeps_its_frames_up_to_the_end(tmp_path: Path) -> None:
     assert np.all(np.diff(t) > 0)
     assert t[-1] == result.outcome.time
     np.testing.assert_allclose(factor[:3] ** 2, 2 / (1 - 4 * t[:3]), rtol=1e-8)
-    again = runs.resume(tmp_path / "run")
-    assert again.outcome == result.outcome
-    np.testing.assert_array_equal(moments(again)[1], moments(result)[1])
+    second = runs.resume(tmp_path / "run")
+    assert second.outcome == result.outcome
+    np.testing.assert_array_equal(moments(second)[1], moments(result)[1])
 
 
 @pytest.mark.slow_cases("l2")
@@ -78,10 +78,12 @@ def test_a_size_bound_is_not_reported_as_a_blow_up() -> None:
 
 def test_a_store_does_not_change_the_result(tmp_path: Path) -> None:
     free = runs.execute(parse(CLOUD))
-    kept = runs.execute(parse(CLOUD), out=tmp_path / "run")
-    np.testing.assert_array_equal(moments(free)[1], moments(kept)[1])
+    stored_result = runs.execute(parse(CLOUD), out=tmp_path / "run")
+    np.testing.assert_array_equal(moments(free)[1], moments(stored_result)[1])
     last = runs.dataset(tmp_path / "run")["x"].values[-1]
-    assert np.cov(last.T, bias=True) == pytest.approx(moments(kept)[1], rel=1e-12)
+    assert np.cov(last.T, bias=True) == pytest.approx(
+        moments(stored_result)[1], rel=1e-12
+    )
 
 
 def test_segments_do_not_change_the_times(tmp_path: Path) -> None:
@@ -137,10 +139,10 @@ def test_tokens_and_weights_come_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("d", [1, 3])
-@pytest.mark.parametrize("counted", [1, 4])
-def test_moments_leave_out_tokens_of_no_weight(d: int, counted: int) -> None:
+@pytest.mark.parametrize("n_counted", [1, 4])
+def test_moments_leave_out_tokens_of_no_weight(d: int, n_counted: int) -> None:
     rng = np.random.default_rng(2)
-    x, w = rng.normal(size=(counted, d)), rng.uniform(size=counted)
+    x, w = rng.normal(size=(n_counted, d)), rng.uniform(size=n_counted)
     shares = w / np.sum(w)
     everything = Tokens(jnp.concatenate([x, jnp.full((1, d), jnp.nan)]))
     mu = Points(everything, jnp.log(jnp.append(3 * w, 0.0)), Dense())
@@ -237,9 +239,9 @@ def test_fixed_steps_match_eulers_method() -> None:
 def test_impossible_runs_are_rejected_before_the_start(
     values: dict, error: type[Exception], words: str
 ) -> None:
-    with pytest.raises(error, match=words) as caught:
+    with pytest.raises(error, match=words) as error_info:
         runs.start(parse(values))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_a_bad_token_is_named(tmp_path: Path) -> None:

@@ -33,36 +33,36 @@ def plugin(tmp_path: Path) -> Path:
 
 
 def test_another_plugin_is_rejected_by_name(tmp_path: Path, plugin: Path) -> None:
-    path, moved = tmp_path / "run", tmp_path / "moved.py"
+    path, new_path = tmp_path / "run", tmp_path / "moved.py"
     run_and_interrupt({"measure": "gaussian", "A": -1.0}, path, (plugin,))
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
         runs.resume(path)
     (tmp_path / "other.py").write_text("TWO = 2\n")
     with pytest.raises(InputFileError, match=r"without the plugin `other.py`"):
         runs.resume(path, plugins=[plugin, tmp_path / "other.py"])
-    shutil.copy(plugin, moved)
+    shutil.copy(plugin, new_path)
     plugin.write_text("ONE = 2\n")
     with pytest.raises(InputFileError, match=r"`mine.py` is not what it was"):
         runs.resume(path, plugins=[plugin])
-    assert runs.resume(path, plugins=[moved]).outcome.name == "finished"
+    assert runs.resume(path, plugins=[new_path]).outcome.name == "finished"
 
 
 def test_plugins_of_one_name_are_rejected_at_the_start(
     tmp_path: Path, plugin: Path
 ) -> None:
     """A run would know them by it, and could never go on."""
-    other, path = tmp_path / "b" / "mine.py", tmp_path / "run"
-    other.parent.mkdir()
-    other.write_text("TWO = 2\n")
+    other_plugin, path = tmp_path / "b" / "mine.py", tmp_path / "run"
+    other_plugin.parent.mkdir()
+    other_plugin.write_text("TWO = 2\n")
     spec = parse({**TIMES, "measure": "gaussian", "A": -1.0})
     with pytest.raises(InvalidInputError, match=r"mine.py` have the same name"):
-        runs.execute(spec, out=path, plugins=(plugin, other))
+        runs.execute(spec, out=path, plugins=(plugin, other_plugin))
     assert not path.exists()
-    known = Inputs.from_spec(spec, [plugin]).as_recorded()
-    Inputs.from_spec(spec, [plugin, other]).check_flow(
-        known
+    record = Inputs.from_spec(spec, [plugin]).as_recorded()
+    Inputs.from_spec(spec, [plugin, other_plugin]).check_flow(
+        record
     )  # a panel of the same name
-    Inputs.from_spec(spec, [other, plugin]).check_flow(known)
+    Inputs.from_spec(spec, [other_plugin, plugin]).check_flow(record)
 
 
 def test_changed_weights_of_a_model_are_rejected(tmp_path: Path) -> None:
@@ -130,5 +130,5 @@ def test_attention_is_drawn_with_the_plugin_of_the_run(
     with pytest.raises(InputFileError, match=r"with the plugin `mine.py`"):
         runs.add_attention(tmp_path / "run", data, None)
     (tmp_path / "panel.py").write_text("THREE = 3\n")
-    both = [plugin, tmp_path / "panel.py"]
-    assert "attention" in runs.add_attention(tmp_path / "run", data, None, both)
+    plugins = [plugin, tmp_path / "panel.py"]
+    assert "attention" in runs.add_attention(tmp_path / "run", data, None, plugins)

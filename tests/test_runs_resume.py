@@ -45,11 +45,11 @@ TIMES = {"t": 0.6, "frames": 8, "segment": 2}
 
 
 def stop_after(segments: int) -> Callable[[runs.Progress], None]:
-    seen: list[float] = []
+    times: list[float] = []
 
     def report(progress: runs.Progress) -> None:
-        seen.append(progress.t)
-        if len(seen) == segments:
+        times.append(progress.t)
+        if len(times) == segments:
             raise KeyboardInterrupt
 
     return report
@@ -80,8 +80,8 @@ def test_a_resumed_run_has_the_same_bytes(name: str, tmp_path: Path) -> None:
     ending = RunStore.open(tmp_path / "cut").ending
     assert ending is not None
     assert ending.name == "interrupted"
-    resumed = runs.resume(tmp_path / "cut")
-    assert resumed.outcome.as_json() == whole.outcome.as_json()
+    resumed_result = runs.resume(tmp_path / "cut")
+    assert resumed_result.outcome.as_json() == whole.outcome.as_json()
     assert stored_bytes(tmp_path / "cut") == stored_bytes(tmp_path / "whole")
 
 
@@ -99,8 +99,8 @@ def test_resuming_a_finished_run_returns_its_result(tmp_path: Path) -> None:
     spec = parse({**CASES["gaussian"], **TIMES})
     first = runs.execute(spec, out=tmp_path / "run")
     before = stored_bytes(tmp_path / "run")
-    again = runs.resume(tmp_path / "run")
-    assert again.outcome.as_json() == first.outcome.as_json()
+    second = runs.resume(tmp_path / "run")
+    assert second.outcome.as_json() == first.outcome.as_json()
     assert stored_bytes(tmp_path / "run") == before
     with pytest.raises(InvalidInputError, match="already holds a run"):
         runs.execute(spec, out=tmp_path / "run")
@@ -118,10 +118,10 @@ def test_a_store_without_frames_starts_anew(tmp_path: Path) -> None:
 def test_a_store_has_one_writer(tmp_path: Path) -> None:
     spec = {**CASES["gaussian"], **TIMES}
     run_and_interrupt(spec, tmp_path / "run", 1)
-    other = RunStore.open(tmp_path / "run").claim()
+    claim = RunStore.open(tmp_path / "run").claim()
     with pytest.raises(StoreError, match="another process"):
         runs.resume(tmp_path / "run")
-    other.close()
+    claim.close()
     assert runs.resume(tmp_path / "run").outcome.name == "finished"
 
 
@@ -155,9 +155,9 @@ def test_an_absurd_state_is_rejected_in_a_line(tmp_path: Path, members: object) 
     record = read_record(tmp_path / "cut")
     record.state["members"] = members
     write_record(tmp_path / "cut", record)
-    with pytest.raises(StoreError, match="is damaged: it") as caught:
+    with pytest.raises(StoreError, match="is damaged: it") as error_info:
         runs.resume(tmp_path / "cut")
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_a_stored_time_may_be_an_integer(tmp_path: Path) -> None:

@@ -110,8 +110,12 @@ def test_centring_changes_rows_by_constants(kind: str, rng: np.random.Generator)
     mean = jnp.asarray(rng.normal(size=3))
     change = np.asarray(recentre(s, mean)(x, y) - s(x, y))
     assert_close(change, np.repeat(change[:, :1], 6, axis=1), scale=10)
-    both = np.asarray(centre_score(s, mean)(x, y) - s.bilinear(x, y))
-    assert_close(both, both[:, :1] + both[:1, :] - both[0, 0], scale=10)
+    differences = np.asarray(centre_score(s, mean)(x, y) - s.bilinear(x, y))
+    assert_close(
+        differences,
+        differences[:, :1] + differences[:1, :] - differences[0, 0],
+        scale=10,
+    )
 
 
 def test_far_from_the_origin_the_weights_keep_their_digits(rng: np.random.Generator):
@@ -131,10 +135,13 @@ def test_masked_pairs_have_minus_infinite_scores(rng: np.random.Generator):
     x, y = pair(rng)
     plain = quadratic_scores(rng)["dot"]
     lag = np.linspace(0, 1, 4)[:, None] - np.linspace(0, 1, 6)[None, :]
-    for mask, allowed in ((causal, lag >= 0), (Window(0.3), (lag >= 0) & (lag <= 0.3))):
+    for mask, is_allowed in (
+        (causal, lag >= 0),
+        (Window(0.3), (lag >= 0) & (lag <= 0.3)),
+    ):
         S = np.asarray(Masked(plain, mask)(x, y))
-        assert np.all(np.isneginf(S[~allowed]))
-        assert_close(S[allowed], np.asarray(plain(x, y))[allowed], ulps=0)
+        assert np.all(np.isneginf(S[~is_allowed]))
+        assert_close(S[is_allowed], np.asarray(plain(x, y))[is_allowed], ulps=0)
 
 
 def test_transposed_exchanges_sides(rng: np.random.Generator):

@@ -49,11 +49,11 @@ def marginal_errors(field: TiltedMean, S: np.ndarray, w: np.ndarray) -> np.ndarr
     The field may have changed the score by what the potentials absorb, and only by it.
     """
     g = np.asarray(field.potential, np.float64)
-    own = np.asarray(field.score(field.mu.tokens, field.mu.tokens), np.float64)
+    scores = np.asarray(field.score(field.mu.tokens, field.mu.tokens), np.float64)
     eps = jnp.finfo(field.mu.tokens.x.dtype).eps
-    gap = np.max(np.abs(doubly_centred(own) - doubly_centred(S)))
+    gap = np.max(np.abs(doubly_centred(scores) - doubly_centred(S)))
     assert gap <= 100 * eps * np.max(np.abs(S))
-    S = own
+    S = scores
     f = -log_sum(S + g[None, :], w)
     rows = log_sum(S + f[:, None] + g[None, :], w)
     columns = log_sum((S + f[:, None] + g[None, :]).T, w)
@@ -121,11 +121,11 @@ def test_a_symmetric_plan_converges_in_single_precision(rng: np.random.Generator
     A = jnp.asarray(matrix("positive", rng, 8), jnp.float32)
     for epsilon in (1.0, 0.1, 0.01):
         score = Dot(A, jnp.eye(8, dtype=jnp.float32), epsilon)
-        found = convergence(solve(Sinkhorn(), score, c.points()))
+        actual = convergence(solve(Sinkhorn(), score, c.points()))
         largest = jnp.max(jnp.abs(score(c.points().tokens, c.points().tokens)))
         eps = jnp.finfo(jnp.float32).eps
-        assert found.residual <= found.tolerance
-        assert found.tolerance <= jnp.maximum(eps ** (2 / 3), 2 * eps * largest)
+        assert actual.residual <= actual.tolerance
+        assert actual.tolerance <= jnp.maximum(eps ** (2 / 3), 2 * eps * largest)
 
 
 def test_potentials_match_plain_alternation(rng: np.random.Generator):
@@ -156,9 +156,9 @@ def test_one_sided_score_terms_do_not_change_the_plan(rng: np.random.Generator):
     """Biases, and the squares of a distance, are absorbed by the potentials."""
     c = case(rng)
     plain = Dot(c.p.Q, c.p.K)
-    biased = Dot(c.p.Q, c.p.K, query_bias=rng.normal(size=3), key_bias=np.ones(3))
+    biased_score = Dot(c.p.Q, c.p.K, query_bias=rng.normal(size=3), key_bias=np.ones(3))
     barycentre = lambda score: solve(Sinkhorn(), score, c.points())(c.queries())
-    assert_close(barycentre(biased), barycentre(plain), ulps=3e5)  # the tolerance
+    assert_close(barycentre(biased_score), barycentre(plain), ulps=3e5)  # the tolerance
 
 
 class Unstructured(AbstractScore):
@@ -186,10 +186,10 @@ def test_weights_below_the_smallest_float_count_as_zero(
         mu = Points(Tokens(x), logs)
         return attention.field(0.0, mu)(mu.tokens)
 
-    expected, found = (velocities(x, weight) for weight in (-np.inf, -2000.0))
+    expected, actual = (velocities(x, weight) for weight in (-np.inf, -2000.0))
     # Iterations end elsewhere within their tolerance.
     atol = 10 * np.finfo(dtype).eps ** (2 / 3)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=atol)
     size = lambda x: jnp.sum(velocities(x, -2000.0) ** 2)
     assert np.all(np.isfinite(jax.jit(jax.grad(size))(x)))
 
@@ -206,8 +206,8 @@ def test_unstructured_scores_work(rng: np.random.Generator):
 def test_missing_the_tolerance_is_reported(rng: np.random.Generator):
     c = case(rng, n=40)
     score = Dot(matrix("not symmetric", rng, 3), np.eye(3), 0.1)
-    found = convergence(solve(Sinkhorn(max_iterations=2), score, c.points()))
-    assert found.residual > found.tolerance
+    actual = convergence(solve(Sinkhorn(max_iterations=2), score, c.points()))
+    assert actual.residual > actual.tolerance
 
 
 def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Generator):
@@ -320,13 +320,13 @@ def objective_along(s: Array, at: tuple, along: tuple) -> Array:
 @pytest.mark.slow
 def test_derivatives_under_vmap_and_blocked(rng: np.random.Generator):
     A, x, log_w = leaves(rng, "not symmetric")
-    many = jnp.stack([x, 1.1 * x, x[::-1]])
+    batch = jnp.stack([x, 1.1 * x, x[::-1]])
     gradient = jax.grad(objective, argnums=1)
-    together = jax.jit(jax.vmap(lambda one: gradient(A, one, log_w)))(many)
-    blocked = jax.jit(lambda one: jax.grad(objective, 1)(A, one, log_w, 3))
-    alone = jax.jit(lambda one: gradient(A, one, log_w))
+    together = jax.jit(jax.vmap(lambda states: gradient(A, states, log_w)))(batch)
+    blocked = jax.jit(lambda states: jax.grad(objective, 1)(A, states, log_w, 3))
+    alone = jax.jit(lambda states: gradient(A, states, log_w))
     for i in range(3):
-        assert_close(together[i], alone(many[i]), ulps=1e4)  # CG stops at 1e-12
+        assert_close(together[i], alone(batch[i]), ulps=1e4)  # CG stops at 1e-12
     assert_close(blocked(x), alone(x), ulps=1e4)
 
 

@@ -40,9 +40,9 @@ class Solution(NamedTuple):
 def solve(A: ArrayLike, x: ArrayLike, log_w: ArrayLike, epsilon: ArrayLike) -> Solution:
     A, x, log_w, bandwidth = (jnp.asarray(a) for a in (A, x, log_w, epsilon))
     mu = Points(Tokens(x), log_w)
-    found = scalings(Dot(A, jnp.eye(x.shape[1], dtype=x.dtype), bandwidth), mu)
-    scores = found.score(mu.tokens, mu.tokens)
-    return Solution(found.g, found.f, found.convergence.residual, scores)
+    actual = scalings(Dot(A, jnp.eye(x.shape[1], dtype=x.dtype), bandwidth), mu)
+    scores = actual.score(mu.tokens, mu.tokens)
+    return Solution(actual.g, actual.f, actual.convergence.residual, scores)
 
 
 def problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -93,21 +93,21 @@ def barycentres(
 @pytest.mark.parametrize("seed", [2, 3, 5, 6])
 def test_plans_beyond_alternation_converge(seed: int):
     A, x, w = problem(seed)
-    found = solve(A, x, np.log(w), 0.05)
-    S = np.asarray(found.scores)
+    actual = solve(A, x, np.log(w), 0.05)
+    S = np.asarray(actual.scores)
     after = log_columns(S, w, plain_alternation(S, w, 1000))  # as many passes
     assert np.max(np.abs(after)) > 1e3 * TOLERANCE
-    error = np.max(np.abs(log_columns(S, w, np.asarray(found.g))))
+    error = np.max(np.abs(log_columns(S, w, np.asarray(actual.g))))
     rounding = 4 * np.finfo(float).eps * np.max(np.abs(S))
     assert error <= TOLERANCE + rounding
-    assert abs(float(found.residual) - error) <= rounding
+    assert abs(float(actual.residual) - error) <= rounding
 
 
 def test_the_potential_matches_dense_newton():
     A, x, w = problem(0)
-    found = solve(A, x, np.log(w), 0.05)
-    g = np.asarray(found.g)
-    exact = dense_potential(np.asarray(found.scores), w)
+    actual = solve(A, x, np.log(w), 0.05)
+    g = np.asarray(actual.g)
+    exact = dense_potential(np.asarray(actual.scores), w)
     # The gap of I - P*P, about 1e-3, divides the marginals left over.
     assert np.max(np.abs(g - w @ g - exact)) < 1e4 * TOLERANCE
 
@@ -134,44 +134,44 @@ NEARLY_DECOUPLED = (
 def test_nearly_decoupled_plans_converge(epsilon: float):
     """There the dual is a ramp: alternation crawls, and Newton steps mean nothing."""
     A, x, w = NEARLY_DECOUPLED
-    found = solve(A, x, np.log(w), epsilon)
-    S = np.asarray(found.scores)
-    error = np.max(np.abs(log_columns(S, w, np.asarray(found.g))))
+    actual = solve(A, x, np.log(w), epsilon)
+    S = np.asarray(actual.scores)
+    error = np.max(np.abs(log_columns(S, w, np.asarray(actual.g))))
     assert error <= TOLERANCE + 4 * np.finfo(float).eps * np.max(np.abs(S))
 
 
 def test_a_tiny_bandwidth_is_reported_unconverged():
     A, x, w = problem(1)
-    found = solve(A, x, np.log(w), 1e-6)
+    actual = solve(A, x, np.log(w), 1e-6)
     error = np.max(
-        np.abs(log_columns(np.asarray(found.scores), w, np.asarray(found.g)))
+        np.abs(log_columns(np.asarray(actual.scores), w, np.asarray(actual.g)))
     )
     assert error > TOLERANCE
-    rounding = 4 * np.finfo(float).eps * np.max(np.abs(found.scores))
-    assert abs(float(found.residual) - error) <= rounding + 0.01 * error
+    rounding = 4 * np.finfo(float).eps * np.max(np.abs(actual.scores))
+    assert abs(float(actual.residual) - error) <= rounding + 0.01 * error
 
 
 def test_excluded_tokens_have_no_influence():
     """Far away: the same barycentres for the others, which are weakly bound."""
     A, x, w = problem(2)
     far = np.concatenate([x[:-5], np.full((5, DIMENSION), 1e3)])
-    kept = w[:-5] / w[:-5].sum()
+    weights = w[:-5] / w[:-5].sum()
     with np.errstate(divide="ignore"):
-        among = solve(A, far, np.log(np.append(kept, np.zeros(5))), 0.05)
+        among = solve(A, far, np.log(np.append(weights, np.zeros(5))), 0.05)
     assert among.residual <= TOLERANCE
     S = np.asarray(among.scores)[:-5, :-5]
-    reached = barycentres(S, kept, np.asarray(among.g)[:-5], x[:-5])
-    exact = barycentres(S, kept, dense_potential(S, kept), x[:-5])
-    assert np.max(np.abs(reached - exact)) < 100 * TOLERANCE
+    means = barycentres(S, weights, np.asarray(among.g)[:-5], x[:-5])
+    exact = barycentres(S, weights, dense_potential(S, weights), x[:-5])
+    assert np.max(np.abs(means - exact)) < 100 * TOLERANCE
 
 
 def test_single_precision_ends_at_its_own_tolerance():
     A, x, w = (np.asarray(a, np.float32) for a in problem(0))
-    found = solve(jnp.asarray(A), jnp.asarray(x), jnp.log(w), jnp.float32(0.05))
-    assert found.g.dtype == jnp.float32
+    actual = solve(jnp.asarray(A), jnp.asarray(x), jnp.log(w), jnp.float32(0.05))
+    assert actual.g.dtype == jnp.float32
     eps = np.finfo(np.float32).eps
-    size = np.max(np.abs(found.g))
-    assert found.residual <= max(eps ** (2 / 3), 4 * eps * size)
+    size = np.max(np.abs(actual.g))
+    assert actual.residual <= max(eps ** (2 / 3), 4 * eps * size)
 
 
 # The pieces
@@ -201,11 +201,11 @@ def test_newton_converges_without_alternation():
     find = lambda limit: newton(
         score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit
     )
-    found = jax.jit(lambda: find(400))()
+    actual = jax.jit(lambda: find(400))()
     S = x @ A.T @ x.T / 0.3
     exact = dense_potential(S, w)
-    g = np.asarray(found.point)
-    assert found.residual <= 1e-12
+    g = np.asarray(actual.point)
+    assert actual.residual <= 1e-12
     assert np.max(np.abs(g - w @ g - exact)) < 1e-9
 
 
@@ -214,11 +214,11 @@ def test_newton_respects_its_budget_and_reports_its_error(limit: int):
     A, x, w = problem(3)
     score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
     unknown = FixedPoint(jnp.zeros(SIZE), jnp.asarray(jnp.inf), jnp.asarray(0))
-    found = newton(score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit)
-    assert int(found.evaluations) == limit
+    actual = newton(score, mu, unknown, tolerance=jnp.asarray(1e-12), limit=limit)
+    assert int(actual.evaluations) == limit
     S = x @ A.T @ x.T / 0.3
-    error = np.max(np.abs(log_columns(S, w, np.asarray(found.point))))
-    assert abs(float(found.residual) - error) < 1e-12
+    error = np.max(np.abs(log_columns(S, w, np.asarray(actual.point))))
+    assert abs(float(actual.residual) - error) < 1e-12
     start = np.max(np.abs(log_columns(S, w, np.zeros(SIZE))))
     assert error < start if limit == 7 else error <= start
 
@@ -227,14 +227,14 @@ def test_newton_respects_its_budget_and_reports_its_error(limit: int):
 def test_a_scaled_score_scales_its_values(kind: type, rng: np.random.Generator):
     Q, K = rng.normal(size=(2, 2, 3))
     inner = Dot(Q, K, 0.7, query_bias=np.ones(2), key_bias=Q[:, 0])
-    made: dict[type, AbstractScore] = {
+    scores: dict[type, AbstractScore] = {
         Dot: inner,
         SquaredDistance: SquaredDistance(Q, K, 0.7),
         TransposedScore: TransposedScore(inner),
     }
-    some, others = (Tokens(jnp.asarray(rng.normal(size=(n, 3)))) for n in (4, 5))
-    part = scale_score(made[kind], jnp.asarray(0.25))(some, others)
-    assert np.max(np.abs(part - 0.25 * made[kind](some, others))) < 1e-13
+    queries, keys = (Tokens(jnp.asarray(rng.normal(size=(n, 3)))) for n in (4, 5))
+    part = scale_score(scores[kind], jnp.asarray(0.25))(queries, keys)
+    assert np.max(np.abs(part - 0.25 * scores[kind](queries, keys))) < 1e-13
 
 
 # Composition and derivatives
@@ -246,14 +246,16 @@ def test_a_hard_head_converges_batched_with_an_easy_one():
     mu = Points(Tokens(jnp.asarray(x)), jnp.log(w), Blocked(32))
     heads = [(A @ A.T, 1.0), (A, 0.05)]
     value = np.eye(DIMENSION)
-    made = [attentions["sinkhorn"](M, value, value, epsilon=e) for M, e in heads]
+    head_attentions = [
+        attentions["sinkhorn"](M, value, value, epsilon=e) for M, e in heads
+    ]
 
     @eqx.filter_jit
     def velocities(dynamics: Heads) -> tuple[Array, Convergence | None]:
         field = dynamics.field(0.0, mu)
         return field(mu.tokens), field.convergence
 
-    v, convergence = velocities(Heads(stack_trees(made)))
+    v, convergence = velocities(Heads(stack_trees(head_attentions)))
     assert convergence is not None
     assert convergence.residual <= TOLERANCE
     expected = np.zeros_like(x)

@@ -48,7 +48,7 @@ def test_the_plan_matches_two_sort_operators(
     slices = ortho_group.rvs(3, random_state=rng)
     options = {"slices": slices, "tau": tau, "temperature": t, "power": power}
     make = SOFT if kind is SOFT else PUBLISHED
-    own = weights_of(make(Q, K, V, **options), Points.uniform(x)) / n
+    plan = weights_of(make(Q, K, V, **options), Points.uniform(x)) / n
     q, k = x @ Q.T, x @ K.T
     plans = np.array(
         [
@@ -59,8 +59,8 @@ def test_the_plan_matches_two_sort_operators(
     distances = np.sum((q[:, None] - k[None]) ** 2, axis=2)
     costs = np.sum(plans * distances, axis=(1, 2))
     expected = np.tensordot(softmax(-tau * costs), plans, 1)
-    np.testing.assert_allclose(own, expected, rtol=1e-10, atol=1e-14)
-    assert own.sum() == pytest.approx(1, rel=1e-12)
+    np.testing.assert_allclose(plan, expected, rtol=1e-10, atol=1e-14)
+    assert plan.sum() == pytest.approx(1, rel=1e-12)
 
 
 def test_rows_sum_to_one_after_division(rng: np.random.Generator):
@@ -68,9 +68,9 @@ def test_rows_sum_to_one_after_division(rng: np.random.Generator):
     mu = Points.uniform(rng.normal(size=(100, 2)))
     parameters = rng.normal(size=(3, 2, 2))
     soft = weights_of(SOFT(*parameters, temperature=0.5), mu)
-    published = weights_of(PUBLISHED(*parameters, temperature=0.5), mu)
+    published_weights = weights_of(PUBLISHED(*parameters, temperature=0.5), mu)
     np.testing.assert_allclose(soft.sum(axis=1), 1, rtol=1e-12)
-    assert np.ptp(published.sum(axis=1)) > 0.1
+    assert np.ptp(published_weights.sum(axis=1)) > 0.1
     assert np.ptp(soft.sum(axis=0)) > 0.1
 
 
@@ -81,12 +81,12 @@ def test_a_shift_moves_the_weights_of_slices_but_not_slices(
     x, shift = rng.normal(size=(20, 2)), np.array([3.0, -2.0])
     gaps = []
     for tau in (0.0, 0.7):
-        made = SOFT(Q, K, V, tau=tau)
+        attention = SOFT(Q, K, V, tau=tau)
         gaps.append(
             np.max(
                 np.abs(
-                    soft_velocities(made, x + shift)
-                    - soft_velocities(made, x)
+                    soft_velocities(attention, x + shift)
+                    - soft_velocities(attention, x)
                     - V @ shift
                 )
             )
@@ -161,11 +161,11 @@ def test_velocities_do_not_jump_where_ranks_are_exchanged(
     make = SOFT if kind is SOFT else PUBLISHED
     normal = np.array([Q[0, 1], -Q[0, 0]])
     x[1] = x[0] + normal  # one place on the first slice
-    both = [x.copy(), x.copy()]
-    both[0][1] += h * Q[0]
-    both[1][1] -= h * Q[0]
+    clouds = [x.copy(), x.copy()]
+    clouds[0][1] += h * Q[0]
+    clouds[1][1] -= h * Q[0]
     jumps = {
-        name: np.abs(np.subtract(*(soft_velocities(make_, z) for z in both))).max()
+        name: np.abs(np.subtract(*(soft_velocities(make_, z) for z in clouds))).max()
         for name, make_ in {"hard": HARD(Q, K, V), "soft": make(Q, K, V)}.items()
     }
     assert jumps["hard"] > 0.01
@@ -210,14 +210,14 @@ def test_costs_in_closed_form_weigh_slices_as_tokens_do(rng: np.random.Generator
     assert isinstance(closed, Affine)
     x = np.asarray(mu.tokens.x)
     expected = x @ np.asarray(closed.linear).T + np.asarray(closed.offset)
-    found = np.asarray(velocities(attention, mu, mu.tokens))
+    actual = np.asarray(velocities(attention, mu, mu.tokens))
     near = np.linalg.norm(z, axis=1) < 2
     scale = np.std(expected)
-    assert np.max(np.abs(found - expected)[near]) < 0.1 * scale
+    assert np.max(np.abs(actual - expected)[near]) < 0.1 * scale
     even = SOFT(Q, K, V, temperature=0.7).field(0.0, gaussian)
     assert isinstance(even, Affine)
-    other = x @ np.asarray(even.linear).T + np.asarray(even.offset)
-    assert np.max(np.abs(found - other)[near]) > 0.2 * scale
+    closed_form = x @ np.asarray(even.linear).T + np.asarray(even.offset)
+    assert np.max(np.abs(actual - closed_form)[near]) > 0.2 * scale
 
 
 @pytest.mark.slow

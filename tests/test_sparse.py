@@ -55,23 +55,23 @@ def networks(rng: np.random.Generator, blocks: int) -> dict:
     return {"W_B": 0.6 * rng.normal(size=(3, blocks)), "W_P": rng.normal(size=(3, 3))}
 
 
-def scores_of(options: dict, pooled: np.ndarray, tau: float) -> np.ndarray:
-    hidden = np.maximum(pooled @ options["W_P"], 0)
-    return np.maximum(hidden @ options["W_B"], 0) / tau
+def scores_of(options: dict, pooled_states: np.ndarray, tau: float) -> np.ndarray:
+    activations = np.maximum(pooled_states @ options["W_P"], 0)
+    return np.maximum(activations @ options["W_B"], 0) / tau
 
 
 def expected_weights(
     name: str, c: Case, blocks: int, options: dict, tau: float
 ) -> np.ndarray:
     """By dense matrices, three passes and a budget of one block."""
-    own = Sequence(c.x, c.w, blocks)
+    sequence = Sequence(c.x, c.w, blocks)
     if name == CAUSAL:
-        logits = scores_of(options, own.pooled_before(), tau)
-        return local_weights(c.p, own, balance_causally(np.exp(logits), 3), True)
-    R = balanced_in_numpy(np.exp(scores_of(options, own.pooled(), tau)), 3)
+        logits = scores_of(options, sequence.pooled_before(), tau)
+        return local_weights(c.p, sequence, balance_causally(np.exp(logits), 3), True)
+    R = balanced_in_numpy(np.exp(scores_of(options, sequence.pooled(), tau)), 3)
     if name == "sortcut":
-        return cut_weights(c.p, own, R, 1)
-    local = local_weights(c.p, own, R, False)
+        return cut_weights(c.p, sequence, R, 1)
+    local = local_weights(c.p, sequence, R, False)
     if name == "sparse-sinkhorn":
         return local
     return local + softmax_weights(c.p, c.x, c.w)
@@ -98,10 +98,10 @@ def test_without_passes_weights_are_normalised_by_row(
 ):
     """By scores that nothing divides: the scale of a row is that of no weight."""
     c, options = case(rng, n=7), networks(rng, 4)
-    causal, own = name == CAUSAL, Sequence(c.x, c.w, 4)
-    pooled = own.pooled_before() if causal else own.pooled()
-    S = np.exp(scores_of(options, pooled, 1.5))
-    weights = local_weights(c.p, own, np.tril(S) if causal else S, causal)
+    causal, sequence = name == CAUSAL, Sequence(c.x, c.w, 4)
+    pooled_states = sequence.pooled_before() if causal else sequence.pooled()
+    S = np.exp(scores_of(options, pooled_states, 1.5))
+    weights = local_weights(c.p, sequence, np.tril(S) if causal else S, causal)
     attention = c.attention(name, **options, temperature=1.5, passes=0)
     assert_same(weights_of(attention, c.points()), weights)
     cold = c.attention(name, **options, temperature=1e-6, passes=0)
@@ -127,11 +127,11 @@ def test_tokens_are_ordered_by_position(name: str, rng: np.random.Generator):
     v = velocities(attention, mu, mu.tokens)
     s = mu.tokens.position
     assert s is not None
-    other = Points.weighted(c.x[mix], c.w[mix], position=s[mix])
-    assert_same(velocities(attention, other, other.tokens), v[mix])
+    permuted = Points.weighted(c.x[mix], c.w[mix], position=s[mix])
+    assert_same(velocities(attention, permuted, permuted.tokens), v[mix])
     twice = np.array([4, 0, 4, 8])
-    some = Tokens(mu.tokens.x[twice], s[twice])
-    assert_same(velocities(attention, mu, some), v[twice])
+    queries = Tokens(mu.tokens.x[twice], s[twice])
+    assert_same(velocities(attention, mu, queries), v[twice])
 
 
 def velocities_of_case(c: Case, name: str) -> np.ndarray:
@@ -146,17 +146,17 @@ def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generato
     c = case(rng, n=8)
     c = Case(Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon), c.x, c.w, c.probes)
     v, mix, R = velocities_of_case(c, name), rng.permutation(8), orthogonal(rng, 3)
-    shuffled = Case(c.p, c.x[mix], c.w[mix], c.probes)
+    permuted = Case(c.p, c.x[mix], c.w[mix], c.probes)
     p = Parameters(c.p.Q @ R.T, c.p.K @ R.T, np.eye(3), c.p.epsilon)
-    turned, shifted = Case(p, c.x @ R.T, c.w, c.probes), np.array([0.5, -1.0, 2.0])
-    apart = Case(c.p, c.x + shifted, c.w, c.probes)
-    for other, expected in (
-        (shuffled, v[mix]),
-        (turned, v @ R.T),
-        (apart, v + shifted),
+    rotated, shift = Case(p, c.x @ R.T, c.w, c.probes), np.array([0.5, -1.0, 2.0])
+    apart = Case(c.p, c.x + shift, c.w, c.probes)
+    for changed_case, expected in (
+        (permuted, v[mix]),
+        (rotated, v @ R.T),
+        (apart, v + shift),
     ):
         assert np.max(
-            np.abs(velocities_of_case(other, name) - expected)
+            np.abs(velocities_of_case(changed_case, name) - expected)
         ) > 0.01 * np.max(np.abs(v))
 
 
@@ -230,14 +230,14 @@ def test_an_order_is_a_matrix_of_zeros_and_ones(name: str, rng: np.random.Genera
     """Scores so far apart that balancing ends at the permutation."""
     c, order = case(rng, n=10), [2, 0, 3, 1]
     mu, P = c.points(), np.eye(4)[order]
-    given = c.attention(name, order=order)
+    attention = c.attention(name, order=order)
     network = SortingNetwork((Layer(np.zeros((3, 4))),))
     logits = jnp.asarray(1e4 * P)
     soft = LearnedSorting(network, logits, jnp.asarray(1.0))
     kinds = {"sparse-sinkhorn": Sparse(soft), "sortcut": SortCut(soft)}
-    learned = Attention(given.score, kinds[name], given.value)
-    v = velocities(given, mu, mu.tokens)
-    assert_same(velocities(learned, mu, mu.tokens), v)
+    learned_order = Attention(attention.score, kinds[name], attention.value)
+    v = velocities(attention, mu, mu.tokens)
+    assert_same(velocities(learned_order, mu, mu.tokens), v)
 
 
 def test_balancing_tends_to_a_doubly_stochastic_matrix(rng: np.random.Generator):
@@ -249,7 +249,9 @@ def test_balancing_tends_to_a_doubly_stochastic_matrix(rng: np.random.Generator)
 def test_balancing_of_scores_of_thousands_stays_finite(rng: np.random.Generator):
     logits = jnp.asarray(1e4 * rng.normal(size=(6, 6)))
     for balancing in (balance_logs, balanced_in_order):
-        slope = jax.grad(lambda X, own=balancing: jnp.sum(jnp.exp(own(X, 20)) ** 2))
+        slope = jax.grad(
+            lambda X, balance=balancing: jnp.sum(jnp.exp(balance(X, 20)) ** 2)
+        )
         assert np.all(np.isfinite(np.exp(balancing(logits, 20))))
         assert np.all(np.isfinite(slope(logits)))
 
@@ -314,12 +316,15 @@ def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
     """Each with its own network; the matrices of all are there to be drawn."""
     c = case(rng, n=8)
     mu = c.points()
-    own = [c.attention(name, W_B=rng.normal(size=(3, 4))) for _ in range(2)]
-    heads = Heads(stack_trees(own))
-    parts = [np.asarray(velocities(one, mu, mu.tokens)) for one in own]
+    head_attentions = [c.attention(name, W_B=rng.normal(size=(3, 4))) for _ in range(2)]
+    heads = Heads(stack_trees(head_attentions))
+    parts = [
+        np.asarray(velocities(attention, mu, mu.tokens))
+        for attention in head_attentions
+    ]
     assert np.max(np.abs(parts[0] - parts[1])) > 1e-3
     assert_close(heads.field(0.0, mu)(mu.tokens), parts[0] + parts[1])
-    assert_close(plans(heads, 0.0, mu)[1], weights_of(own[1], mu))
+    assert_close(plans(heads, 0.0, mu)[1], weights_of(head_attentions[1], mu))
 
 
 def test_outer_masks_restrict_the_measure(rng: np.random.Generator):
@@ -330,6 +335,6 @@ def test_outer_masks_restrict_the_measure(rng: np.random.Generator):
     s = mu.tokens.position
     assert s is not None
     for i in (0, 3, 6):  # each is a program: one token, half a block, all
-        seen = Points.weighted(c.x[: i + 1], c.w[: i + 1], position=s[: i + 1])
+        visible = Points.weighted(c.x[: i + 1], c.w[: i + 1], position=s[: i + 1])
         at = Tokens(mu.tokens.x[i : i + 1], s[i : i + 1])
-        assert_close(v[i : i + 1], velocities(attention, seen, at), scale=1.0)
+        assert_close(v[i : i + 1], velocities(attention, visible, at), scale=1.0)

@@ -18,7 +18,7 @@ every_ordered = pytest.mark.parametrize("name", ordered)
 def test_measures_without_a_sequence_are_rejected_by_name(name: str):
     I, mu = np.eye(2), Gaussian(jnp.zeros(2), jnp.eye(2))
     attention, points = attentions[name](I, I, I), Points.uniform(I)
-    for make, error, what in (
+    for make, error, message in (
         (
             lambda: attention.field(0.0, mu),
             UnsupportedError,
@@ -31,20 +31,22 @@ def test_measures_without_a_sequence_are_rejected_by_name(name: str):
             "no form for cross-attention",
         ),
     ):
-        with pytest.raises(error, match=what) as refusal:
+        with pytest.raises(error, match=message) as error_info:
             make()
-        assert f"`{name}`" in str(refusal.value)
-        assert "\n" not in str(refusal.value)
+        assert f"`{name}`" in str(error_info.value)
+        assert "\n" not in str(error_info.value)
 
 
 @every_ordered
 def test_masked_scores_are_rejected(name: str):
     I = np.eye(2)
-    made, mu = attentions[name](I, I, I), Points.uniform(I, position=[0.5, 1.0])
-    masked = Attention(Masked(made.score, causal), made.coupling, made.value)
+    attention, mu = attentions[name](I, I, I), Points.uniform(I, position=[0.5, 1.0])
+    masked = Attention(
+        Masked(attention.score, causal), attention.coupling, attention.value
+    )
     with pytest.raises(UnsupportedError, match="Prefix"):
         masked.field(0.0, mu)
-    distances = Attention(SquaredDistance(I, I), made.coupling, made.value)
+    distances = Attention(SquaredDistance(I, I), attention.coupling, attention.value)
     assert np.all(np.isfinite(distances.field(0.0, mu)(mu.tokens)))
 
 
@@ -71,9 +73,9 @@ def test_masked_scores_are_rejected(name: str):
 )
 def test_options_that_do_not_work_are_rejected(options: dict, message: str):
     I = np.eye(3)
-    with pytest.raises(InvalidInputError, match=message) as refusal:
+    with pytest.raises(InvalidInputError, match=message) as error_info:
         attentions["sparse-sinkhorn"](I, I, I, **options)
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("budget", [0, 5, True])

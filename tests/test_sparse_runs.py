@@ -41,11 +41,14 @@ def noise_and_matrices(spec: dict, index: int = 0) -> np.ndarray:
 
 def test_noise_and_matrices_are_drawn_per_head_and_draw():
     noisy = {"options": {"noise": 1.0, "blocks": 3}}
-    one = noise_and_matrices(noisy)
-    np.testing.assert_array_equal(noise_and_matrices(noisy), one)
-    for other in ({**noisy, "seed": 4}, {"options": {"noise": 2.0, "blocks": 3}}):
-        assert not np.array_equal(noise_and_matrices(other), one)
-    assert not np.array_equal(noise_and_matrices({**noisy, "draws": 2}, 1), one)
+    first = noise_and_matrices(noisy)
+    np.testing.assert_array_equal(noise_and_matrices(noisy), first)
+    for changed_spec in (
+        {**noisy, "seed": 4},
+        {"options": {"noise": 2.0, "blocks": 3}},
+    ):
+        assert not np.array_equal(noise_and_matrices(changed_spec), first)
+    assert not np.array_equal(noise_and_matrices({**noisy, "draws": 2}, 1), first)
     heads = noise_and_matrices({**noisy, "heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]})
     assert len(np.unique(np.round(heads, 12))) == heads.size
 
@@ -53,8 +56,8 @@ def test_noise_and_matrices_are_drawn_per_head_and_draw():
 def test_a_list_of_matrices_has_one_for_each_head():
     rows = np.arange(8.0).reshape(2, 2, 2).tolist()
     heads = {"heads": 2, "A": [1.0, 1.0], "V": [1.0, 1.0]}
-    found = noise_and_matrices({**heads, "options": {"W_B": rows}})
-    np.testing.assert_array_equal(found[:8], np.arange(8.0))
+    actual = noise_and_matrices({**heads, "options": {"W_B": rows}})
+    np.testing.assert_array_equal(actual[:8], np.arange(8.0))
     with pytest.raises(InvalidInputError, match="list of 2 matrices"):
         noise_and_matrices(
             {**heads, "heads": 1, "A": 1.0, "V": 1.0, "options": {"W_B": rows}}
@@ -64,16 +67,23 @@ def test_a_list_of_matrices_has_one_for_each_head():
 def test_sparse_sinkhorn_runs_and_plots_from_the_command_line(cli: Run, tmp_path: Path):
     run = ("simulate", "--d", "2", "--n", "10", "--A", "-1", "--t", "0.2", "--frames=3")
     options = "blocks=3,noise=0.5,temperature=2"
-    own = ("--attention", "sparse-sinkhorn", "--options", options, "--out", "run.zarr")
-    assert cli(*run, *own).code == 0
+    run_options = (
+        "--attention",
+        "sparse-sinkhorn",
+        "--options",
+        options,
+        "--out",
+        "run.zarr",
+    )
+    assert cli(*run, *run_options).code == 0
     for panel in ("tokens", "attention"):
         assert cli("plot", "run.zarr", "--panel", panel).code == 0
-    gaussian = cli("simulate", "--measure", "gaussian", *own[:4], "--t", "0.1")
-    grid = cli("simulate", "--measure", "grid", *own[:4], "--t", "0.1")
-    for refused, what in ((gaussian, "a Gaussian"), (grid, "a grid")):
-        assert refused.code == 2
-        assert "`sparse-sinkhorn` attention cuts a sequence" in refused.err
-        assert what in refused.err
+    gaussian = cli("simulate", "--measure", "gaussian", *run_options[:4], "--t", "0.1")
+    grid = cli("simulate", "--measure", "grid", *run_options[:4], "--t", "0.1")
+    for arguments, measure_name in ((gaussian, "a Gaussian"), (grid, "a grid")):
+        assert arguments.code == 2
+        assert "`sparse-sinkhorn` attention cuts a sequence" in arguments.err
+        assert measure_name in arguments.err
 
 
 def test_options_of_sparse_sinkhorn_are_named():

@@ -39,16 +39,16 @@ WITHOUT_TEXT = {key: value for key, value in EVERYTHING.items() if key != "text"
 
 
 def message(values: dict) -> str:
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(InvalidInputError) as error_info:
         parse(values)
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def test_a_spec_round_trips_through_toml() -> None:
     spec = parse(WITHOUT_TEXT)
-    again = parse(tomllib.loads(spec.toml()))
-    assert again == spec
-    assert again.as_json() == spec.as_json()
+    restored = parse(tomllib.loads(spec.toml()))
+    assert restored == spec
+    assert restored.as_json() == spec.as_json()
 
 
 def test_any_text_round_trips_through_toml() -> None:
@@ -75,9 +75,9 @@ def test_a_spec_is_frozen() -> None:
 
 def test_inapplicable_keys_are_not_suggested() -> None:
     """A term has no time of its own; a layer has."""
-    with pytest.raises(InvalidInputError, match=r"no key `terms\.0\.t`") as refusal:
+    with pytest.raises(InvalidInputError, match=r"no key `terms\.0\.t`") as error_info:
         parse({"terms": [{"t": 1.0}]})
-    assert "did you mean `t`" not in str(refusal.value)
+    assert "did you mean `t`" not in str(error_info.value)
 
 
 @pytest.mark.parametrize(
@@ -196,9 +196,9 @@ def test_an_invalid_spec_file_is_an_input_error(
 ) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputFileError, match=words) as caught:
+    with pytest.raises(InputFileError, match=words) as error_info:
         read_toml(tmp_path / name)
-    assert name in str(caught.value)
+    assert name in str(error_info.value)
 
 
 def test_specs_load_no_jax() -> None:
@@ -237,10 +237,10 @@ VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.
 @pytest.mark.parametrize(("name", "measure"), sorted(set(OF_ONE)))
 def test_an_inapplicable_key_is_rejected(name: str, measure: str) -> None:
     row = KEYS[name]
-    said = (
+    message = (
         row.required_measure[1]
         if row.required_measure
         else row.excluded_measures[measure]
     )
-    with pytest.raises(InvalidInputError, match=re.escape(f"{said}: ")):
+    with pytest.raises(InvalidInputError, match=re.escape(f"{message}: ")):
         parse({"measure": measure, name: VALUES.get(name, 1)})

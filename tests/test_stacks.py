@@ -64,15 +64,15 @@ def answers(mu: AbstractMeasure) -> dict[str, object]:
     """All that a measure answers for without a field."""
     kinds = inspect.getmembers_static(type(mu), lambda part: isinstance(part, property))
     names = {name for name, _ in kinds if name[0] != "_"} - STATIC
-    found = {name: getattr(mu, name) for name in names}
-    found |= {"norm": mu.norm(mu.coordinates), "error": mu.error_norm(mu.coordinates)}
+    actual = {name: getattr(mu, name) for name in names}
+    actual |= {"norm": mu.norm(mu.coordinates), "error": mu.error_norm(mu.coordinates)}
     if isinstance(mu, Grid):
-        found["tokens"] = mu.points()
+        actual["tokens"] = mu.points()
     if not isinstance(mu, Facing):
-        found["energy"] = QuadraticPotential(jnp.eye(mu.dimension))(mu)
+        actual["energy"] = QuadraticPotential(jnp.eye(mu.dimension))(mu)
     if isinstance(mu, Points):
-        found["restricted"] = mu.restrict(mu.tokens.x[..., 0] > -1)
-    return found
+        actual["restricted"] = mu.restrict(mu.tokens.x[..., 0] > -1)
+    return actual
 
 
 EVERY, SOME = [(1, 1), (1, 5), (2, 2), (2, 5)], [(1, 1), (2, 2)]
@@ -87,16 +87,16 @@ CASES = [
 def test_stack_properties_match_the_members(kind: str, d: int, members: int) -> None:
     """One member, as many as dimensions, where axes are easily mistaken, and more."""
     rng = np.random.default_rng(members)
-    each = [MAKERS[kind](rng, d) for _ in range(members)]
-    stack = stack_trees(each)
+    single_measures = [MAKERS[kind](rng, d) for _ in range(members)]
+    stack = stack_trees(single_measures)
     assert stack.batch_shape == (members,)
     assert stack.dimension == d
     ask = eqx.filter_jit(answers)
-    alone = [ask(mu) for mu in each]
+    alone = [ask(mu) for mu in single_measures]
     expected = jax.tree.map(lambda *leaves: np.stack(leaves), *alone)
-    found = ask(stack)
-    assert jax.tree.structure(found) == jax.tree.structure(expected)
-    for a, b in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+    actual = ask(stack)
+    assert jax.tree.structure(actual) == jax.tree.structure(expected)
+    for a, b in zip(*map(jax.tree.leaves, (actual, expected)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
@@ -141,9 +141,9 @@ def _ensemble() -> Trajectory[Points]:
     ],
 )
 def test_single_measure_properties_reject_a_stack(ask: Callable[..., object]) -> None:
-    with pytest.raises(WrongKindError, match=r"stack|ensemble") as raised:
+    with pytest.raises(WrongKindError, match=r"stack|ensemble") as error_info:
         ask(_ensemble())
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_n_tokens_of_a_stack_is_per_member() -> None:

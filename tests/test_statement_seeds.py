@@ -49,8 +49,8 @@ def test_statements_hold_at_formerly_failing_seeds(
 
 def test_an_interrupted_campaign_of_seeds_continues(tmp_path: Path) -> None:
     name = "castin2025:sec-2.2-expansion"
-    known = {"id": name, "seed": 0, "passed": True, "cpu": -1.0}
-    (tmp_path / "results.jsonl").write_text(json.dumps(known) + "\n")
-    first, *others = measure_seeds(tmp_path, name, "0:3")
-    assert first == known
-    assert [row["seed"] for row in others] == [1, 2]
+    finished_row = {"id": name, "seed": 0, "passed": True, "cpu": -1.0}
+    (tmp_path / "results.jsonl").write_text(json.dumps(finished_row) + "\n")
+    first, *rest = measure_seeds(tmp_path, name, "0:3")
+    assert first == finished_row
+    assert [row["seed"] for row in rest] == [1, 2]

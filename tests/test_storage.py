@@ -88,9 +88,9 @@ def test_last_frame_is_the_state_of_the_flow(truth: Path) -> None:
 def test_a_store_has_one_writer(tmp_path: Path) -> None:
     first = new_store(tmp_path / "run")
     second = RunStore.open(tmp_path / "run")
-    with pytest.raises(StoreError, match="another process") as caught:
+    with pytest.raises(StoreError, match="another process") as error_info:
         second.append(segment_after(initial_frame()), {})
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
     first.close()
     second.append(segment_after(initial_frame()), {})
 

@@ -99,8 +99,12 @@ def test_an_ending_without_frames_is_kept(tmp_path: Path) -> None:
     store.append(segment_after(initial_frame()), {})
     ending = Ending("max-steps", "4096 steps were not enough.", 4.5)
     store.append({}, {"dt": 0.1}, ending)
-    again = RunStore.open(tmp_path / "run")
-    assert (again.ending, again.state, again.frames) == (ending, {"dt": 0.1}, LENGTH)
+    reopened = RunStore.open(tmp_path / "run")
+    assert (reopened.ending, reopened.state, reopened.frames) == (
+        ending,
+        {"dt": 0.1},
+        LENGTH,
+    )
 
 
 def test_only_an_interrupted_run_is_extended(tmp_path: Path) -> None:
@@ -200,5 +204,5 @@ def test_plain_zarr_reads_every_segment(truth: Path) -> None:
 def test_storage_loads_neither_jax_nor_xarray() -> None:
     code = "import sys, meanfield.storage; print({'jax', 'xarray'} & set(sys.modules))"
     root = Path(__file__).parent.parent
-    told = subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True)
-    assert told == "set()\n"
+    output = subprocess.check_output([sys.executable, "-c", code], cwd=root, text=True)
+    assert output == "set()\n"

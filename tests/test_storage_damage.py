@@ -140,9 +140,9 @@ def test_an_absurd_record_with_a_right_digest_is_rejected_in_a_line(
     run: Path, change: Callable[[dict[str, Any]], object]
 ) -> None:
     rewrite(run, change)
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(StoreError) as error_info:
         RunStore.open(run).dataset().load()
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_a_record_of_a_hundred_thousand_brackets_is_damaged(run: Path) -> None:

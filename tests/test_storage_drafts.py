@@ -51,7 +51,7 @@ def test_drafts_of_live_writers_are_kept(tmp_path: Path) -> None:
     assert not draft.exists()
 
     def write(stream: object) -> None:
-        replace_file(tmp_path / "b", lambda other: other.write(b"b"))
+        replace_file(tmp_path / "b", lambda stream: stream.write(b"b"))
         assert len(drafts(tmp_path)) == 1
 
     replace_file(tmp_path / "a", write)
@@ -164,10 +164,10 @@ def test_removal_under_a_writer_is_detected(
 def test_a_replaced_store_is_not_written_to(tmp_path: Path) -> None:
     store = new_store(tmp_path / "run")
     shutil.rmtree(tmp_path / "run")
-    other = new_store(tmp_path / "run")
+    second = new_store(tmp_path / "run")
     with pytest.raises(StoreError, match="removed or moved"):
         store.append(segment_after(initial_frame()), {})
-    other.append(segment_after(initial_frame()), {})
+    second.append(segment_after(initial_frame()), {})
     RunStore.open(tmp_path / "run").check()
 
 

@@ -58,19 +58,19 @@ def test_netcdf_round_trips_through_xarray(run: Path, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="attr"):
         dataset.to_netcdf(tmp_path / "plain.nc", engine="scipy")
     export(dataset, tmp_path / "run.nc")
-    with xr.open_dataset(tmp_path / "run.nc", engine="scipy") as again:
-        assert set(again.variables) == set(dataset.variables)
+    with xr.open_dataset(tmp_path / "run.nc", engine="scipy") as restored:
+        assert set(restored.variables) == set(dataset.variables)
         for name, variable in dataset.variables.items():
-            np.testing.assert_array_equal(again[name].values, variable.values)
-        assert json.loads(again.attrs["spec"]) == ATTRS["spec"]
+            np.testing.assert_array_equal(restored[name].values, variable.values)
+        assert json.loads(restored.attrs["spec"]) == ATTRS["spec"]
     assert dataset.attrs["spec"] == ATTRS["spec"]  # as it was
 
 
 def test_an_open_dataset_is_copied_and_closed(run: Path) -> None:
     """By pickles, deep copies and tables; frames are read after `close` too."""
     dataset = RunStore.open(run).dataset()
-    for again in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
-        assert again.identical(dataset)
+    for clone in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
+        assert clone.identical(dataset)
     x = dataset["x"].values
     column = dataset["x"].to_dataframe()["x"].to_numpy()
     assert has_same_bytes(column.reshape(x.shape), x)
@@ -130,8 +130,8 @@ def test_csv_of_many_runs_reads_each_segment_once(
         store.append(segment, {})
     dataset = store.dataset()
     calls, read = [], StoredFrames.__getitem__
-    counted = lambda frames, key: calls.append(frames.name) or read(frames, key)
-    monkeypatch.setattr(StoredFrames, "__getitem__", counted)
+    count_reads = lambda frames, key: calls.append(frames.name) or read(frames, key)
+    monkeypatch.setattr(StoredFrames, "__getitem__", count_reads)
     export(dataset, tmp_path / "run.csv")
     assert calls == ["x"]
     columns = table(tmp_path / "run.csv")
@@ -208,8 +208,8 @@ def test_csv_of_layers_has_a_row_for_each_cell_of_each(tmp_path: Path) -> None:
     ]
     names = ["time", "position", "x0", "x1", "density", "mass"]
     assert list(columns) == names
-    found = np.stack([columns[name] for name in names], axis=1)
-    np.testing.assert_allclose(found, rows, rtol=1e-15)
+    actual = np.stack([columns[name] for name in names], axis=1)
+    np.testing.assert_allclose(actual, rows, rtol=1e-15)
 
 
 def test_the_size_of_a_table_counts_every_run(tmp_path: Path) -> None:

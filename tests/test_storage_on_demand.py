@@ -78,9 +78,9 @@ def test_segments_are_read_lazily(stored_run: Path) -> None:
 
 def test_derived_variables_keep_their_attributes(stored_run: Path):
     twice = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
-    derived = RunStore.open(stored_run).dataset(twice)["twice"]
-    assert derived.attrs == {"units": "1"}
-    np.testing.assert_array_equal(derived, 2 * X)
+    variable = RunStore.open(stored_run).dataset(twice)["twice"]
+    assert variable.attrs == {"units": "1"}
+    np.testing.assert_array_equal(variable, 2 * X)
 
 
 def test_densities_are_derived_for_requested_frames(
@@ -135,8 +135,8 @@ def test_a_run_need_not_fit_into_memory(tmp_path: Path) -> None:
                 {"time": frames * i + np.arange(frames, dtype=float), "x": x}, {}
             )
     code = [sys.executable, "-c", PEAK, str(tmp_path / "run")]
-    done = subprocess.run(code, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    stored, peak = map(int, done.stdout.split())
-    assert stored == 640_000_000
-    assert peak < stored / 2
+    result = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    n_bytes, peak = map(int, result.stdout.split())
+    assert n_bytes == 640_000_000
+    assert peak < n_bytes / 2

@@ -24,8 +24,8 @@ def test_powers_of_two_are_accurate(dtype: type, rng: np.random.Generator):
     info = np.finfo(dtype)
     x = rng.uniform(info.minexp, info.maxexp - 1, 100_000).astype(dtype)
     exact = np.exp2(x.astype(np.longdouble))
-    found = np.asarray(jax.jit(exp2)(x)).astype(np.longdouble)
-    assert np.max(np.abs(found - exact) / exact) <= info.eps
+    actual = np.asarray(jax.jit(exp2)(x)).astype(np.longdouble)
+    assert np.max(np.abs(actual - exact) / exact) <= info.eps
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -49,8 +49,8 @@ def test_powers_of_two_have_derivatives_of_any_order():
 def test_powers_of_two_have_second_derivatives_inside_loops(dtype: type, error: float):
     """Where JAX has forgotten the rule for the first: the polynomial's own are good."""
     x = jnp.asarray([0.3, 0.7, -1.1, 2.5], dtype)
-    looped = lambda x: jnp.sum(jax.lax.map(exp2, x))
-    slope = jax.grad(looped)
+    mapped = lambda x: jnp.sum(jax.lax.map(exp2, x))
+    slope = jax.grad(mapped)
     over = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1])
     back = jax.jit(jax.grad(lambda x: jnp.sum(slope(x))))
     expected = np.log(2) ** 2 * np.exp2(np.asarray(x, np.float64))
@@ -61,11 +61,11 @@ def test_powers_of_two_have_second_derivatives_inside_loops(dtype: type, error: 
 def brute(S: np.ndarray, w: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, ...]:
     """Means and logarithms of exponential sums in extended precision."""
     S = S.astype(np.longdouble)
-    counted = w > 0
-    S = np.where(counted[None], S, -np.inf)
+    has_weight = w > 0
+    S = np.where(has_weight[None], S, -np.inf)
     top = np.max(S, axis=1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
-    P = np.exp(S - top) * np.where(counted, w, 0)[None]
+    P = np.exp(S - top) * np.where(has_weight, w, 0)[None]
     mass = P.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(mass[:, None] > 0, P @ values / mass[:, None], 0)
@@ -114,12 +114,12 @@ def test_linked_sums_match_numpy(kind: str, link: Link, rng: np.random.Generator
     tokens = Tokens(jnp.asarray(x), jnp.linspace(0, 1, n))
     S = np.asarray(score(tokens, tokens))
     out = np.isneginf(S)
-    linked = np.where(out, 0, np.asarray(link(jnp.where(out, 0, S))))
-    expected = linked @ (w[:, None] / w.sum() * x)
+    links = np.where(out, 0, np.asarray(link(jnp.where(out, 0, S))))
+    expected = links @ (w[:, None] / w.sum() * x)
     for blocks in BLOCKS:
         mu = Points.weighted(x, w, position=tokens.position, reduction=blocks)
-        found = eqx.filter_jit(mu.integral)(link, score, tokens, mu.tokens.x)
-        np.testing.assert_allclose(np.asarray(found), expected, atol=1e-13)
+        actual = eqx.filter_jit(mu.integral)(link, score, tokens, mu.tokens.x)
+        np.testing.assert_allclose(np.asarray(actual), expected, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -136,9 +136,9 @@ def test_sums_of_distant_scores_do_not_overflow_or_underflow(
 
 def peak(fn: Callable[[Array], Array], argument: Array) -> int:
     """The bytes that a compiled function holds besides its arguments and results."""
-    used = jax.jit(fn).lower(argument).compile().memory_analysis()
-    assert used is not None
-    return used.temp_size_in_bytes
+    usage = jax.jit(fn).lower(argument).compile().memory_analysis()
+    assert usage is not None
+    return usage.temp_size_in_bytes
 
 
 @pytest.mark.parametrize("kind", ["dot", "causal"])
@@ -163,14 +163,16 @@ def test_memory_grows_like_the_number_of_tokens(kind: str, rng: np.random.Genera
 
 def test_single_precision_keeps_its_digits(rng: np.random.Generator):
     """1e-6 of the largest velocity, for sums of many terms."""
-    n, some = 30_000, slice(0, None, 200)
+    n, sample = 30_000, slice(0, None, 200)
     x = rng.normal(size=(n, 2)).astype(np.float32)
     mu = Points.uniform(x)
     score = Dot(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
-    found = np.asarray(eqx.filter_jit(mu.tilted_mean)(score, Tokens(mu.tokens.x[some])))
-    S = x[some].astype(float) @ x.T.astype(float)
+    actual = np.asarray(
+        eqx.filter_jit(mu.tilted_mean)(score, Tokens(mu.tokens.x[sample]))
+    )
+    S = x[sample].astype(float) @ x.T.astype(float)
     exact = brute(S, np.full(n, 1 / n), x.astype(float))[0]
-    assert np.max(np.abs(found - exact)) <= 1e-6 * np.max(np.abs(exact))
+    assert np.max(np.abs(actual - exact)) <= 1e-6 * np.max(np.abs(exact))
 
 
 @pytest.mark.parametrize("kind", ["dot", "distance"])
@@ -180,8 +182,12 @@ def test_scores_of_any_size_have_one_winner(
     d: int, dtype: type, kind: str, rng: np.random.Generator
 ):
     """Where rounding of scores is far above one, the largest of them has all."""
-    one = np.eye(d, dtype=dtype)
-    score = Dot(one, one) if kind == "dot" else SquaredDistance(one, one)
+    identity = np.eye(d, dtype=dtype)
+    score = (
+        Dot(identity, identity)
+        if kind == "dot"
+        else SquaredDistance(identity, identity)
+    )
     for radius in (1e6, 1e9, 3e9, 1e12, 1e15):
         x = (radius * rng.normal(size=(130, d))).astype(dtype)
         S = np.asarray(score(Tokens(jnp.asarray(x)), Tokens(jnp.asarray(x)))).astype(

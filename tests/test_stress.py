@@ -87,8 +87,8 @@ def test_gaussians_of_six_dimensions_at_small_bandwidths(name: str, rank: int):
     rest = [(head.epsilon, alpha, Y, t) for head, alpha, Y, t in cases]
     stack = lambda column: jnp.asarray(np.array(column))
     heads = [stack(column) for column in zip(*(c[0][1:4] for c in cases), strict=True)]
-    others = tuple(stack(column) for column in zip(*rest, strict=True))
-    ends = jax.jit(jax.vmap(end))(*heads, others)
+    other_heads = tuple(stack(column) for column in zip(*rest, strict=True))
+    ends = jax.jit(jax.vmap(end))(*heads, other_heads)
     assert np.all(ends.code == int(Status.FINISHED))
     for i, (head, alpha, Y, t) in enumerate(cases):
         mean, factor = moments([head], alpha, Y, t)
@@ -147,13 +147,16 @@ def test_tokens_under_heads_and_layers(name: str):
     rng = np.random.default_rng(SEED)
     layers = [[Head(name, *matrices(rng, 3), e) for e in (1.0, 0.6)] for _ in range(2)]
     x, w = rng.normal(size=(12, 3)), rng.dirichlet(np.full(12, 2.0))
-    heads = [Heads(stack_trees([attention(head) for head in both])) for both in layers]
+    heads = [
+        Heads(stack_trees([attention(head) for head in heads_of_layer]))
+        for heads_of_layer in layers
+    ]
     times = np.array([0.0, 0.12, 0.3])
     path = flow(Layers(times, stack_trees(heads)), Points.weighted(x, w), [0.0, 0.3])
     end = x
-    for both, begin, stop in zip(layers, times[:-1], times[1:], strict=True):
-        rates = lambda _, y, both=both: np.sum(
-            [velocities(head, y.reshape(x.shape), w) for head in both], axis=0
+    for heads_of_layer, begin, stop in zip(layers, times[:-1], times[1:], strict=True):
+        rates = lambda _, y, heads_of_layer=heads_of_layer: np.sum(
+            [velocities(head, y.reshape(x.shape), w) for head in heads_of_layer], axis=0
         ).ravel()
         end = integrate(rates, end.ravel(), (begin, stop)).reshape(x.shape)
     error = np.max(np.abs(path.last - end))
@@ -162,12 +165,12 @@ def test_tokens_under_heads_and_layers(name: str):
 
 def derivative(head: Head, x: np.ndarray, w: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Of $\\sum c \\sin v(x)$ in the tokens, by complex steps."""
-    found = np.empty_like(x)
+    actual = np.empty_like(x)
     for at in np.ndindex(*x.shape):
-        moved = x.astype(complex)
-        moved[at] += 1e-30j
-        found[at] = np.sum(c * np.sin(velocities(head, moved, w))).imag / 1e-30
-    return found
+        perturbed = x.astype(complex)
+        perturbed[at] += 1e-30j
+        actual[at] = np.sum(c * np.sin(velocities(head, perturbed, w))).imag / 1e-30
+    return actual
 
 
 REDUCTIONS = {
@@ -199,8 +202,8 @@ def test_first_and_second_derivatives_of_fields(name: str, reduction: str):
         return jnp.sum(c * jnp.sin(attention(head).field(0.0, mu)(mu.tokens)))
 
     slope = jax.grad(loss)
-    both = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.asarray(along),)))
-    first, second = both(jnp.asarray(x))
+    value_and_tangent = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.asarray(along),)))
+    first, second = value_and_tangent(jnp.asarray(x))
     exact = lambda s: derivative(head, x + s * along, w, c)
     h = 1e-3  # fourth order: h⁴ of a sixth derivative
     expected = (8 * (exact(h) - exact(-h)) - (exact(2 * h) - exact(-2 * h))) / (12 * h)
@@ -236,8 +239,8 @@ def test_gradients_of_energies_on_gaussians_in_three_dimensions(name: str, seed:
     by_mean, by_covariance = energies[name](Q, K, np.eye(3)).moment_gradients(
         Gaussian(jnp.asarray(alpha), jnp.asarray(Y))
     )
-    found = by_mean @ beta + jnp.sum(by_covariance * (Y @ Z.T + Z @ Y.T))
-    assert abs(float(found) - expected) <= 1e-9 * max(1, abs(expected))
+    actual = by_mean @ beta + jnp.sum(by_covariance * (Y @ Z.T + Z @ Y.T))
+    assert abs(float(actual) - expected) <= 1e-9 * max(1, abs(expected))
 
 
 @slow
@@ -252,9 +255,9 @@ def test_plane_densities_with_noise_have_the_moments_of_gaussians(name: str):
         a, s = y[:2], y[2:].reshape(2, 2)
         M = s + np.outer(a, a) if name == "linear" else s
         L = V @ M @ K.T @ Q
-        moved = L @ a if name == "linear" else L @ a + V @ a
+        velocity = L @ a if name == "linear" else L @ a + V @ a
         return np.concatenate(
-            [moved, (L @ s + s @ L.T + 2 * kappa * np.eye(2)).ravel()]
+            [velocity, (L @ s + s @ L.T + 2 * kappa * np.eye(2)).ravel()]
         )
 
     end = solve_ivp(
@@ -283,6 +286,6 @@ def test_adam_has_the_iterates_of_optax():
     moments, state = zero_moments(x), reference.init(y)
     for _ in range(200):
         move, moments = adam(slope(x), moments, 0.05)
-        other, state = reference.update(slope(y), state)
-        x, y = x + move, jnp.add(y, jnp.asarray(other))
+        updates, state = reference.update(slope(y), state)
+        x, y = x + move, jnp.add(y, jnp.asarray(updates))
         assert_close(x, y)

@@ -94,7 +94,9 @@ def gradients(name: str, mu: AbstractMeasure, c: Case, at: np.ndarray) -> tuple:
     """The steepest descent at tokens, and what an affine velocity dissipates."""
     dtype = at.dtype
 
-    def field_and_dissipation(mu: AbstractMeasure, *parts: Array) -> tuple[Array, Array, Array]:
+    def field_and_dissipation(
+        mu: AbstractMeasure, *parts: Array
+    ) -> tuple[Array, Array, Array]:
         Q, K, M, m, at = parts
         energy = energies[name](Q, K, jnp.eye(len(m), dtype=dtype), epsilon=c.epsilon)
         power = dissipation(energy, mu, Affine(M, m))
@@ -110,13 +112,15 @@ def gradients(name: str, mu: AbstractMeasure, c: Case, at: np.ndarray) -> tuple:
 
 def mark_slow(names: list[str], dimensions: tuple[int, ...]) -> list:
     """One quick instance; the others are slow."""
-    every = [
+    cases = [
         (name, d, dtype)
         for name in names
         for d in dimensions
         for dtype in (np.float64, np.float32)
     ]
-    return every[:1] + [pytest.param(*one, marks=pytest.mark.slow) for one in every[1:]]
+    return cases[:1] + [
+        pytest.param(*instance, marks=pytest.mark.slow) for instance in cases[1:]
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,15 +133,15 @@ def test_energy_gradients_at_weighted_tokens(name: str, d: int, dtype: type):
     descent, power = gradients(name, mu, c, c.x.astype(dtype))
     expected = np.empty_like(c.x)
     for i, j in np.ndindex(*c.x.shape):
-        moved = c.x.astype(complex)
-        moved[i, j] += 1e-30j
-        slope = energy_of_atoms(name, c, moved, c.w).imag / 1e-30
+        perturbed = c.x.astype(complex)
+        perturbed[i, j] += 1e-30j
+        slope = energy_of_atoms(name, c, perturbed, c.w).imag / 1e-30
         expected[i, j] = -slope / c.w[i]
     v = c.x @ c.M.T + c.m
-    lost = energy_of_atoms(name, c, c.x + 1e-30j * v, c.w).imag / 1e-30
+    derivative = energy_of_atoms(name, c, c.x + 1e-30j * v, c.w).imag / 1e-30
     size, work = np.max(np.abs(expected)), c.w @ np.sum(np.abs(expected * v), axis=1)
     assert np.max(np.abs(descent - expected)) <= tolerance(name, dtype) * size
-    assert abs(power - lost) <= tolerance(name, dtype) * work
+    assert abs(power - derivative) <= tolerance(name, dtype) * work
 
 
 @pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL, (1, 2, 3)))
@@ -150,19 +154,19 @@ def test_energy_gradients_at_gaussians(name: str, d: int, dtype: type):
     b, L = descent[0], (descent[1:] - descent[0]).T
 
     def energy_rate(M: np.ndarray, m: np.ndarray) -> float:
-        moved = lambda t: (c.alpha + t * (M @ c.alpha + m), c.Y + t * M @ c.Y)
-        return difference(lambda t: energy_of_moments(name, c, *moved(t)))
+        perturbed = lambda t: (c.alpha + t * (M @ c.alpha + m), c.Y + t * M @ c.Y)
+        return difference(lambda t: energy_of_moments(name, c, *perturbed(t)))
 
     eps, Sigma = float(np.finfo(dtype).eps), c.Y @ c.Y.T
     stiff = np.linalg.cond(Sigma) if name == "entropy" else 1.0
-    allowed = max(1e-9, 1000 * eps * stiff)  # differences: h⁴, and 1e-16 / h
+    limit = max(1e-9, 1000 * eps * stiff)  # differences: h⁴, and 1e-16 / h
     scale = 1 + np.linalg.norm(L @ c.Y) * np.linalg.norm(c.M @ c.Y)
-    assert abs(power - energy_rate(c.M, c.m)) <= allowed * scale
+    assert abs(power - energy_rate(c.M, c.m)) <= limit * scale
     for seed in range(3):
         M, m = case(d, seed + 1).M, case(d, seed + 1).m
         inner = (L @ c.alpha + b) @ (M @ c.alpha + m) + np.sum((L @ Sigma) * M)
         scale = 1 + np.linalg.norm(L @ c.Y) * np.linalg.norm(M @ c.Y)
-        assert abs(inner + energy_rate(M, m)) <= allowed * scale
+        assert abs(inner + energy_rate(M, m)) <= limit * scale
 
 
 def mixture(c: Case) -> tuple[np.ndarray, np.ndarray, Callable]:
@@ -211,11 +215,11 @@ def test_energy_gradients_at_densities(name: str, d: int, dtype: type):
             for y in at.astype(float)
         ]
     )
-    lost = -np.trace(c.M)  # of the entropy: the mass of a volume that grows
+    derivative = -np.trace(c.M)  # of the entropy: the mass of a volume that grows
     if name != "entropy":
         v = 1e-30j * (x @ c.M.T + c.m)
-        lost = energy_of_atoms(name, c, x + v, w).imag / 1e-30
-    allowed = max(2e-4 if name == "entropy" else 2e-5, 3 * tolerance(name, dtype))
+        derivative = energy_of_atoms(name, c, x + v, w).imag / 1e-30
+    limit = max(2e-4 if name == "entropy" else 2e-5, 3 * tolerance(name, dtype))
     size = np.max(np.abs(expected))
-    assert np.max(np.abs(descent - expected)) <= allowed * size
-    assert abs(power - lost) <= allowed * max(1, size)
+    assert np.max(np.abs(descent - expected)) <= limit * size
+    assert abs(power - derivative) <= limit * max(1, size)

@@ -65,8 +65,8 @@ def test_every_cell_matches_the_closed_form(sweep_and_program_count: Swept) -> N
     assert np.all(gap <= data["t_star_error"].values[blows_up])
     assert np.all(np.isnan(data["t_star"].values[~blows_up]))
     for name in ("cov00", "trace", "largest_eigenvalue", "smallest_eigenvalue"):
-        found = data[name].values[~blows_up]
-        np.testing.assert_allclose(found, 1 / inverse[~blows_up], rtol=1e-6)
+        actual = data[name].values[~blows_up]
+        np.testing.assert_allclose(actual, 1 / inverse[~blows_up], rtol=1e-6)
     assert np.all(data["effective_rank"] == 1)
     assert np.all(data["mean0"] == 0)
 
@@ -74,8 +74,8 @@ def test_every_cell_matches_the_closed_form(sweep_and_program_count: Swept) -> N
 def test_cells_of_one_shape_share_one_compilation(
     sweep_and_program_count: Swept,
 ) -> None:
-    result, compiled = sweep_and_program_count
-    assert result.compilations == compiled == 1
+    result, n_programs = sweep_and_program_count
+    assert result.compilations == n_programs == 1
     assert result.n_cells == sum(result.endings.values()) == 9 * 6 * 2
 
 
@@ -130,8 +130,8 @@ def test_the_same_sweep_resumes_and_another_is_rejected(
     (store / "done" / "00002.json").rename(store / "todo" / "00002")
     (store / "todo" / "00002").write_bytes(b"")
     assert runs.sweep_dataset(store)["ending"].max() == 6  # interrupted
-    again = runs.sweep(parse(BASE), parse_axes(*AXES), out=store)
-    assert again.endings == sweep_and_program_count[0].endings
+    second = runs.sweep(parse(BASE), parse_axes(*AXES), out=store)
+    assert second.endings == sweep_and_program_count[0].endings
     assert (store / "table.csv").read_bytes() == table
     with pytest.raises(InvalidInputError, match="another `axes`"):
         runs.sweep(parse(BASE), parse_axes("A=1|2"), out=store)
@@ -157,8 +157,8 @@ def test_a_rejected_cell_rejects_the_sweep_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def _draw(data: xr.Dataset, **chosen: Any) -> Figure:
-    figure = panels["phase"](data, Look(**chosen))
+def _draw(data: xr.Dataset, **options: Any) -> Figure:
+    figure = panels["phase"](data, Look(**options))
     figure.draw_without_rendering()
     return figure
 
@@ -172,16 +172,16 @@ def test_two_axes_make_a_map_and_three_make_several(
     assert (axes.get_xlabel(), axes.get_xscale()) == ("$A$", "linear")
     assert axes.get_yscale() == "log"
     assert "t^{*}" in bar.get_ylabel()
-    found = data["ending"].isel(t=1).values
+    actual = data["ending"].isel(t=1).values
     legend = axes.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == [
-        f"no blow-up before t = 1 ({np.sum(found == 0)})",
-        f"blow-up ({np.sum(found == 2)})",
+        f"no blow-up before t = 1 ({np.sum(actual == 0)})",
+        f"blow-up ({np.sum(actual == 2)})",
     ]
     hatches = {patch.get_hatch() for patch in legend.get_patches()}
     assert len(hatches) == 2
-    titles = [each.get_title("left") for each in _draw(data).axes[:2]]
+    titles = [axes.get_title("left") for axes in _draw(data).axes[:2]]
     assert titles == ["final time $t$ = 0.5", "final time $t$ = 1"]
 
 

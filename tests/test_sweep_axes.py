@@ -35,13 +35,13 @@ BASE = {"measure": "gaussian", "d": 1, "V": 1.0}
 def test_axes_are_parsed(text: str, names: list[str], values: list[list]) -> None:
     axes = parse_axes(text)
     assert [axis.name for axis in axes] == names
-    for axis, wanted in zip(axes, values, strict=True):
+    for axis, expected in zip(axes, values, strict=True):
         if axis.is_numeric:
-            np.testing.assert_allclose(axis.values, wanted, rtol=1e-15)
+            np.testing.assert_allclose(axis.values, expected, rtol=1e-15)
         else:
-            assert list(axis.values) == wanted
-        stored = json.loads(json.dumps(axis.as_json()))
-        assert TypeAdapter(Axis).validate_python(stored) == axis
+            assert list(axis.values) == expected
+        record = json.loads(json.dumps(axis.as_json()))
+        assert TypeAdapter(Axis).validate_python(record) == axis
 
 
 @pytest.mark.parametrize(

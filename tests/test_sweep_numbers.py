@@ -21,9 +21,9 @@ SPEC = {"measure": "gaussian", "init": "mixture", "n": 40, "d": 2, "t": 0.2}
 def moments(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Where SciPy carries the start of this seed, by the matrix of this seed."""
     values = {**SPEC, "attention": name, "A": "normal:0.4", "seed": seed}
-    own = runs.member(parse(values))
-    assert isinstance(own.measure, Gaussian)
-    A = np.asarray(own.dynamics.score.Q)  # pyright: ignore[reportAttributeAccessIssue]
+    setup = runs.member(parse(values))
+    assert isinstance(setup.measure, Gaussian)
+    A = np.asarray(setup.dynamics.score.Q)  # pyright: ignore[reportAttributeAccessIssue]
     p = Parameters(A, np.eye(2), np.eye(2))
 
     def rate(_: float, y: np.ndarray) -> np.ndarray:
@@ -31,7 +31,7 @@ def moments(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         S = L @ y[2:].reshape(2, 2)
         return np.concatenate([L @ y[:2] + b, np.ravel(S + S.T)])
 
-    start = np.concatenate([own.measure.mean, np.ravel(own.measure.covariance)])
+    start = np.concatenate([setup.measure.mean, np.ravel(setup.measure.covariance)])
     end = solve_ivp(rate, (0, 0.2), start, rtol=1e-10, atol=1e-12).y[:, -1]
     return end[:2], end[2:].reshape(2, 2)
 
@@ -54,9 +54,9 @@ def test_a_seed_draws_matrix_and_start_of_its_cell(folder: Path) -> None:
         for j, name in enumerate(NAMES):
             mean, cov = moments(name, seed)
             cell, values = data.isel(seed=i, attention=j), np.linalg.eigvalsh(cov)
-            found = [float(cell[key]) for key in ("mean0", "mean1", "cov01", "cov11")]
+            actual = [float(cell[key]) for key in ("mean0", "mean1", "cov01", "cov11")]
             expected = [*mean, cov[0, 1], cov[1, 1]]
-            np.testing.assert_allclose(found, expected, rtol=1e-6)
+            np.testing.assert_allclose(actual, expected, rtol=1e-6)
             extremes = [cell["smallest_eigenvalue"], cell["largest_eigenvalue"]]
             np.testing.assert_allclose(extremes, values, rtol=1e-6)
             traces[i, j] = np.trace(cov)
@@ -97,9 +97,9 @@ def test_noise_is_drawn_from_the_seed_of_each_cell(tmp_path: Path) -> None:
     """However many cells are computed at once."""
     keys = {"n": 6, "d": 1, "t": 0.5, "noise": 0.3, "dt": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5|8"), out=tmp_path / "s", chunk=3)
-    found = runs.sweep_dataset(tmp_path / "s")["mean0"].values
+    actual = runs.sweep_dataset(tmp_path / "s")["mean0"].values
     alone = [
         runs.moments_of(runs.execute(parse({**keys, "seed": seed})).measures[0])[0][0]
         for seed in SEEDS
     ]
-    np.testing.assert_allclose(found, alone, rtol=1e-12)
+    np.testing.assert_allclose(actual, alone, rtol=1e-12)

@@ -101,13 +101,13 @@ def test_an_interrupted_sweep_goes_on_by_many_workers(
     process, sweep = begin(folder, "shared"), folder / "shared"
     wait_for_chunks(sweep, 2)
     process.send_signal(signal.SIGINT)
-    said = finish(process, 130)
-    assert "stopped; go on with `meanfield sweep shared`." in said
+    stderr = finish(process, 130)
+    assert "stopped; go on with `meanfield sweep shared`." in stderr
     assert claims(sweep) == []
     assert "ended early" not in finish(begin(folder, "shared", "--workers", "2"))
     assert (sweep / "table.csv").read_bytes() == table
-    done = sorted(path.name for path in (sweep / "done").iterdir())
-    assert done == [f"{i:05d}.json" for i in range(CHUNKS)]
+    result = sorted(path.name for path in (sweep / "done").iterdir())
+    assert result == [f"{i:05d}.json" for i in range(CHUNKS)]
     assert claims(sweep) == list((sweep / "todo").iterdir()) == []
 
 

@@ -133,7 +133,9 @@ def test_the_statement_holds_and_its_control_fails(report: Report, name: str) ->
     assert all(check["why"] for check in trials["statement"]["checks"])
 
 
-MISPRINTED = [each.id for each in statements.values() if each.misprint is not None]
+MISPRINTED = [
+    statement.id for statement in statements.values() if statement.misprint is not None
+]
 
 
 @pytest.mark.slow_cases(*set(LONG).intersection(MISPRINTED))
@@ -145,18 +147,23 @@ def test_misprints_are_violated_and_corrections_hold(report: Report, name: str) 
     assert f"`{name}`" in report.errata
 
 
-@pytest.mark.parametrize("made", statements.values(), ids=list(statements))
+@pytest.mark.parametrize("statement", statements.values(), ids=list(statements))
 def test_statement_texts_are_complete_and_can_be_typeset(
-    made: Statement,
+    statement: Statement,
 ) -> None:
-    assert made.paper in PAPERS
-    assert made.source
-    assert made.protocol
-    assert made.control is not None
-    texts = [made.claim, made.hypotheses, made.remark, made.control.text]
-    if made.misprint is not None:
-        texts += [made.misprint.claim, made.misprint.correction]
-        assert all(erratum[0] in "CSUTH" for erratum in made.misprint.errata)
+    assert statement.paper in PAPERS
+    assert statement.source
+    assert statement.protocol
+    assert statement.control is not None
+    texts = [
+        statement.claim,
+        statement.hypotheses,
+        statement.remark,
+        statement.control.text,
+    ]
+    if statement.misprint is not None:
+        texts += [statement.misprint.claim, statement.misprint.correction]
+        assert all(erratum[0] in "CSUTH" for erratum in statement.misprint.errata)
     for text in texts:
         pieces = text.split("$")
         assert len(pieces) % 2 == 1, f"an odd number of $ in {text!r}"
@@ -164,7 +171,11 @@ def test_statement_texts_are_complete_and_can_be_typeset(
 
 
 def test_no_two_statements_share_a_name() -> None:
-    names = [n for each in statements.values() for n in (each.id, *each.aliases)]
+    names = [
+        n
+        for statement in statements.values()
+        for n in (statement.id, *statement.aliases)
+    ]
     assert len(names) == len(set(names))
 
 

@@ -34,18 +34,18 @@ OF_NETWORKS = [
 ]
 
 
-def assert_agree(found: object, recorded: object) -> None:
+def assert_agree(actual: object, expected: object) -> None:
     """Equal to 1e-12: last digits of distances are those of a processor's sums."""
-    if isinstance(found, dict) and isinstance(recorded, dict):
-        assert found.keys() == recorded.keys()
-        found, recorded = list(found.values()), list(recorded.values())
-    if isinstance(found, list | tuple) and isinstance(recorded, list):
-        for pair in zip(found, recorded, strict=True):
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        assert actual.keys() == expected.keys()
+        actual, expected = list(actual.values()), list(expected.values())
+    if isinstance(actual, list | tuple) and isinstance(expected, list):
+        for pair in zip(actual, expected, strict=True):
             assert_agree(*pair)
-    elif isinstance(found, float):
-        assert found == pytest.approx(recorded, rel=1e-12, nan_ok=True)
+    elif isinstance(actual, float):
+        assert actual == pytest.approx(expected, rel=1e-12, nan_ok=True)
     else:
-        assert found == recorded
+        assert actual == expected
 
 
 @pytest.mark.parametrize("name", OF_NETWORKS)
@@ -56,31 +56,31 @@ def test_a_figure_is_reproduced_from_its_records(
         pytest.fail(f"{spec} is not recorded")
 
     monkeypatch.setattr(Archive, "_trained", fail_if_trained)
-    found = load(name).compute(Case())
+    actual = load(name).compute(Case())
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    assert_agree(found.numbers, record["numbers"])
-    assert_reportable(load(name), found)
+    assert_agree(actual.numbers, record["numbers"])
+    assert_reportable(load(name), actual)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OF_NETWORKS)
 def test_the_quick_size_gives_no_verdict(name: str):
     try:
-        found = load(name).compute(Case("quick"))
+        actual = load(name).compute(Case("quick"))
     except UnsupportedError as error:
         if PACKAGE not in str(error):  # which `make test-slow` installs
             raise
         pytest.skip(str(error))
-    assert_reportable(load(name), found)
-    assert found.numbers["seeds"] <= 2
-    words = json.dumps(found.numbers)
+    assert_reportable(load(name), actual)
+    assert actual.numbers["seeds"] <= 2
+    words = json.dumps(actual.numbers)
     assert "not enough seeds" in words or name == "trained-hypotheses"
     assert "reproduced" not in words
-    assert load(name).draw(found).axes
+    assert load(name).draw(actual).axes
 
 
 @pytest.mark.parametrize(
-    ("name", "untuned"),
+    ("name", "is_untuned"),
     [
         ("sander2022-fig6", "sliced"),
         ("sander2022-table1", "sliced"),
@@ -89,7 +89,7 @@ def test_the_quick_size_gives_no_verdict(name: str):
         ("tay2020-table1", ""),
     ],
 )
-def test_verdicts_on_untuned_attention_are_withheld(name: str, untuned: str):
+def test_verdicts_on_untuned_attention_are_withheld(name: str, is_untuned: str):
     record = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     verdicts = record["numbers"]["verdicts"]
     words = {
@@ -99,7 +99,7 @@ def test_verdicts_on_untuned_attention_are_withheld(name: str, untuned: str):
         if outcome["word"]
     }
     assert all(
-        (word == "withdrawn: attention not tuned") == (untuned in claim)
+        (word == "withdrawn: attention not tuned") == (is_untuned in claim)
         for claim, word in words
     )
     for mean in words.values():  # what was measured is still shown
@@ -108,13 +108,13 @@ def test_verdicts_on_untuned_attention_are_withheld(name: str, untuned: str):
 
 def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> list[Line]:
     """As if networks had been trained that are right so often, one of each seed."""
-    made = []
+    records = []
     for seed, share in zip(spec.seeds, shares, strict=True):
         right = rng.permutation(np.arange(200) < round(200 * share))
         bits = np.packbits(right).tobytes().hex()
         line = {"seed": seed, "items": 200, "correct": bits, "epochs": [0, 1]}
-        made.append({**line, "train_loss": [0.5], "seconds": 6.0, "device": "none"})
-    return made
+        records.append({**line, "train_loss": [0.5], "seconds": 6.0, "device": "none"})
+    return records
 
 
 def compare_variants(
@@ -123,11 +123,11 @@ def compare_variants(
     """Verdicts where the second variant has two items in a hundred more."""
     first, *_ = campaign.variants.values()
 
-    def known(self: Archive, spec: TrainSpec) -> list[Line]:
+    def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
         less = 0.02 * (spec.variant == first)
         return lines(rng, spec, [0.8 + 0.01 * s - less for s in range(len(spec.seeds))])
 
-    monkeypatch.setattr(Archive, "lines", known)
+    monkeypatch.setattr(Archive, "lines", lines_of)
     return findings(campaign, Case("paper")).numbers["verdicts"]
 
 
@@ -153,11 +153,11 @@ def test_the_best_learning_rate_is_chosen_by_validation(
 ):
     """Of a measure that should be small the rate with the least, and of others not."""
 
-    def known(self: Archive, spec: TrainSpec) -> list[Line]:
+    def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
         assert spec.rehearsal
         return [{"bits": [spec.recipe.rate, 2 * spec.recipe.rate]} for _ in spec.seeds]
 
-    monkeypatch.setattr(Archive, "lines", known)
+    monkeypatch.setattr(Archive, "lines", lines_of)
     least = CAMPAIGNS["characters"]
     arm = (Case("paper"), "softmax", "64")
     assert least.chosen(*arm).recipe.rate == 5e-4
@@ -165,17 +165,17 @@ def test_the_best_learning_rate_is_chosen_by_validation(
 
 
 def test_a_truncated_record_line_is_overwritten(tmp_path: Path):
-    kept = Archive(tmp_path / "lines.jsonl", lambda folder: [])
-    kept.add([{"seed": 0}])
-    with kept.file.open("a") as stream:
+    archive = Archive(tmp_path / "lines.jsonl", lambda folder: [])
+    archive.add([{"seed": 0}])
+    with archive.file.open("a") as stream:
         stream.write('{"seed": 1, "cut')
-    assert lines_in(kept.file) == [{"seed": 0}]
-    kept.add([{"seed": 2}])
-    assert lines_in(kept.file) == [{"seed": 0}, {"seed": 2}]
+    assert lines_in(archive.file) == [{"seed": 0}]
+    archive.add([{"seed": 2}])
+    assert lines_in(archive.file) == [{"seed": 0}, {"seed": 2}]
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         ("patchs", "did you mean `patches`"),
         ("patches:sofmax", "did you mean `softmax`"),
@@ -184,8 +184,8 @@ def test_a_truncated_record_line_is_overwritten(tmp_path: Path):
         ("patches:softmax:7:0:1", "seeds as 0,1,2"),
     ],
 )
-def test_untrainable_variants_are_named(part: str, said: str):
-    with pytest.raises(MeanfieldError, match=re.escape(said)):
+def test_untrainable_variants_are_named(part: str, message: str):
+    with pytest.raises(MeanfieldError, match=re.escape(message)):
         train_parts([part])
 
 

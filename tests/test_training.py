@@ -56,16 +56,16 @@ def test_arrays_are_trained_and_constants_stay(name: str, tmp_path: Path):
         folder.read("weights-0000.safetensors"),
         folder.read("weights-0001.safetensors"),
     )
-    chosen = ("epsilon", "temperature", "tau", "noise", "query_bias", "key_bias")
+    names = ("epsilon", "temperature", "tau", "noise", "query_bias", "key_bias")
     for place in first:
-        stays = place.endswith(chosen)
+        stays = place.endswith(names)
         assert np.array_equal(first[place], last[place]) == stays, place
 
 
 def test_frozen_slices_are_not_trained(tmp_path: Path):
     variant = dataclasses.replace(VARIANTS["esp-soft"], given=("directions",))
-    one = dataclasses.replace(RECIPE, epochs=1)
-    train(dataclasses.replace(spec(recipe=one), variant=variant), tmp_path / "a")
+    recipe = dataclasses.replace(RECIPE, epochs=1)
+    train(dataclasses.replace(spec(recipe=recipe), variant=variant), tmp_path / "a")
     folder = TrainFolder(tmp_path / "a")
     places = folder.read("weights-0001.safetensors")
     (name,) = [place for place in places if place.endswith("directions")]
@@ -81,9 +81,9 @@ def test_losses_match_a_handwritten_network(tmp_path: Path):
     split = task.split(3)
     items = {name: jnp.asarray(array) for name, array in task.samples().items()}
     head = "encoder.blocks.0.part.heads."
-    frozen = {k: v for k, v in w.items() if k.endswith(("epsilon", "_bias"))}
-    frozen = {k: v for k, v in frozen.items() if k.startswith(head)}
-    learned = {k: jnp.asarray(v) for k, v in w.items() if k not in frozen}
+    constants = {k: v for k, v in w.items() if k.endswith(("epsilon", "_bias"))}
+    constants = {k: v for k, v in constants.items() if k.startswith(head)}
+    trained_arrays = {k: jnp.asarray(v) for k, v in w.items() if k not in constants}
 
     def network(w: Weights, x: Array):
         x = x @ w["embedding.weight"].T + w["embedding.bias"][None]
@@ -106,28 +106,28 @@ def test_losses_match_a_handwritten_network(tmp_path: Path):
         )
 
     slope = jax.jit(jax.value_and_grad(loss))
-    m = v = jax.tree.map(jnp.zeros_like, learned)
+    m = v = jax.tree.map(jnp.zeros_like, trained_arrays)
     count = 0
     for epoch, rate in ((1, 3e-3), (2, 3e-3), (3, 3e-4)):
         order = np.random.default_rng([3, 1, epoch]).permutation(split.train)
         losses = []
         for batch in order.reshape(-1, 20):
             count += 1
-            value, g = slope(learned, batch)
+            value, g = slope(trained_arrays, batch)
             losses.append(float(value))
             m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
             v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, v, g)
-            learned = jax.tree.map(
+            trained_arrays = jax.tree.map(
                 lambda w, m, v, c=count, rate=rate: (
                     w
                     - rate * (m / (1 - 0.9**c)) / (jnp.sqrt(v / (1 - 0.999**c)) + 1e-8)
                 ),
-                learned,
+                trained_arrays,
                 m,
                 v,
             )
-        logged = folder.record().log[epoch]["train_loss"][0]
-        assert abs(logged - np.mean(losses)) < 1e-4
+        loss_in_log = folder.record().log[epoch]["train_loss"][0]
+        assert abs(loss_in_log - np.mean(losses)) < 1e-4
 
 
 class _InterruptedByTest(Exception):
@@ -155,9 +155,9 @@ def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path):
 
 
 def test_batched_seeds_train_like_single_ones(tmp_path: Path):
-    both = train(spec(seeds=(4, 7)), tmp_path / "both").log[-1]
+    batch = train(spec(seeds=(4, 7)), tmp_path / "both").log[-1]
     alone = train(spec(seeds=(7,)), tmp_path / "alone").log[-1]
-    assert abs(both["train_loss"][1] - alone["train_loss"][0]) < 1e-4
+    assert abs(batch["train_loss"][1] - alone["train_loss"][0]) < 1e-4
 
 
 @pytest.mark.slow
@@ -171,10 +171,10 @@ def test_shuffled_labels_give_chance_accuracy(tmp_path: Path):
     tasks.register("shuffled")(dataclasses.dataclass(frozen=True)(ShuffledTask))
     recipe = dataclasses.replace(RECIPE, epochs=4)
     seeds = tuple(range(4))
-    found = train(
+    actual = train(
         TrainSpec("shuffled", VARIANTS["sinkhorn"], recipe, seeds), tmp_path / "a"
     )
-    correct = round(sum(found.log[-1]["test"]["correct"]) * 120)
+    correct = round(sum(actual.log[-1]["test"]["correct"]) * 120)
     assert stats.binomtest(correct, 120 * len(seeds)).pvalue > 1e-3
 
 
@@ -201,10 +201,10 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
 
 def test_the_validation_split_never_uses_the_test_set():
     split = Split(np.arange(8, 100), np.arange(8))
-    rehearsal = split.validation_split()
-    assert not set(rehearsal.train) & set(rehearsal.test)
-    assert {*rehearsal.train, *rehearsal.test} == set(split.train)
-    assert len(rehearsal.test) == 23
+    validation = split.validation_split()
+    assert not set(validation.train) & set(validation.test)
+    assert {*validation.train, *validation.test} == set(split.train)
+    assert len(validation.test) == 23
 
 
 def test_a_non_finite_loss_stops_and_keeps_the_last_epoch(tmp_path: Path):
@@ -266,11 +266,11 @@ def test_exported_heads_match_the_network(tmp_path: Path):
     w = TrainFolder(tmp_path / "a").read("weights-0001.safetensors")
     root = "encoder.blocks.0.part.heads."
     Q, K = (w[f"{root}score.{n}"][1].astype(float) for n in "QK")
-    for h, found in enumerate(models.inspect(checkpoint).heads):
+    for h, actual in enumerate(models.inspect(checkpoint).heads):
         A = K[h].T @ Q[h] / np.sqrt(8.0)
         eigenvalues = np.linalg.eigvalsh((A + A.T) / 2)
-        assert abs(found.smallest - eigenvalues[0]) < 1e-12
-        assert abs(found.largest - eigenvalues[-1]) < 1e-12
+        assert abs(actual.smallest - eigenvalues[0]) < 1e-12
+        assert abs(actual.largest - eigenvalues[-1]) < 1e-12
     rng = np.random.default_rng(0)
     mu = Points.uniform(rng.normal(size=(5, 16)))
     velocity = models.layers(checkpoint).field(0.5, mu)(mu.tokens)
@@ -302,10 +302,10 @@ def test_train_runs_resumes_and_compares(cli: CLI, tmp_path: Path):
     assert first.code == 0, first.err
     second = cli(*start, "0:3", "--rate", "0.01", *more, "--out", "second", "--json")
     assert second.code == 0, second.err
-    shown = cli("train", "show", "first", "second", "--plugin", plugin)
-    assert "undecided" in shown.out
-    other = cli(*start, "0,5,6", *more, "--out", "third")
-    assert other.code == 0
-    refused = cli("train", "show", "first", "third", "--plugin", plugin)
-    assert refused.code == 2
-    assert "must have the same `seeds`; got (0, 1, 2) and (0, 5, 6)" in refused.err
+    output = cli("train", "show", "first", "second", "--plugin", plugin)
+    assert "undecided" in output.out
+    third = cli(*start, "0,5,6", *more, "--out", "third")
+    assert third.code == 0
+    failure = cli("train", "show", "first", "third", "--plugin", plugin)
+    assert failure.code == 2
+    assert "must have the same `seeds`; got (0, 1, 2) and (0, 5, 6)" in failure.err

@@ -26,8 +26,8 @@ SOFT = {"slices": 3, "tau": 0.1, "power": 1}
 COOLING = Annealing("temperature", 0.5, after=1)
 
 
-def annealed_spec(cooling: Annealing | None = COOLING) -> TrainSpec:
-    recipe = dataclasses.replace(RECIPE, cooling=cooling)
+def annealed_spec(annealing: Annealing | None = COOLING) -> TrainSpec:
+    recipe = dataclasses.replace(RECIPE, cooling=annealing)
     return spec(
         variant=Variant("esp-soft", {**SOFT, "temperature": 0.8}), recipe=recipe
     )
@@ -36,8 +36,8 @@ def annealed_spec(cooling: Annealing | None = COOLING) -> TrainSpec:
 def numbers(folder: Path, epoch: int, name: str) -> np.ndarray:
     """The numbers of that name, of all seeds and heads."""
     arrays = TrainFolder(folder).read(f"weights-{epoch:04d}.safetensors")
-    (found,) = [array for place, array in arrays.items() if place.endswith(name)]
-    return found
+    (actual,) = [array for place, array in arrays.items() if place.endswith(name)]
+    return actual
 
 
 @pytest.mark.slow
@@ -52,24 +52,24 @@ def test_a_parameter_is_annealed_at_its_milestones_only(tmp_path: Path):
 
 def test_before_the_first_milestone_annealing_changes_nothing(tmp_path: Path):
     logs = [
-        train(annealed_spec(cooling), tmp_path / name).log
-        for name, cooling in (("falls", COOLING), ("stays", None))
+        train(annealed_spec(annealing), tmp_path / name).log
+        for name, annealing in (("falls", COOLING), ("stays", None))
     ]
     assert logs[0][:2] == logs[1][:2]
     assert logs[0][2] != logs[1][2]
 
 
 def test_interrupted_annealing_ends_with_the_same_bytes(tmp_path: Path):
-    class Interrupted(Exception): ...
+    class InterruptedByTest(Exception): ...
 
     def interrupt(step: Any) -> None:
-        raise Interrupted
+        raise InterruptedByTest
 
     whole = train(annealed_spec(), tmp_path / "whole")
-    with pytest.raises(Interrupted):
+    with pytest.raises(InterruptedByTest):
         train(annealed_spec(), tmp_path / "cut", report=interrupt)
     for _ in range(2):
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptedByTest):
             resume(tmp_path / "cut", report=interrupt)
     assert resume(tmp_path / "cut") == whole  # its digests too
 
@@ -80,7 +80,7 @@ def test_annealing_round_trips_and_is_stored_only_if_set():
 
 
 @pytest.mark.parametrize(
-    ("cooling", "message"),
+    ("annealing", "message"),
     [
         (Annealing("temperature", 0.5, after=3), "0 to 2; got 3"),
         (Annealing("temperature", 0.5, after=-1), "0 to 2; got -1"),
@@ -90,9 +90,9 @@ def test_annealing_round_trips_and_is_stored_only_if_set():
         (Annealing("temperature", np.nan, after=1), "between 0 and 1; got nan"),
     ],
 )
-def test_invalid_annealing_is_rejected(cooling: Annealing, message: str):
+def test_invalid_annealing_is_rejected(annealing: Annealing, message: str):
     with pytest.raises(InvalidInputError, match=message):
-        Recipe(epochs=3, batch=1, rate=1.0, cooling=cooling)
+        Recipe(epochs=3, batch=1, rate=1.0, cooling=annealing)
 
 
 def test_annealing_a_missing_parameter_is_rejected(tmp_path: Path):
@@ -121,28 +121,31 @@ def test_annealing_to_zero_is_rejected(tmp_path: Path):
 def test_evaluation_keeps_the_causal_mask(tmp_path: Path):
     """Softmax under the mask of the networks is their own attention."""
     train(spec(variant=Variant("softmax", mask="causal")), tmp_path / "a")
-    own, other = evaluate(tmp_path / "a"), evaluate(tmp_path / "a", Variant("softmax"))
-    np.testing.assert_array_equal(own["loss"], other["loss"])
+    with_mask, without_mask = (
+        evaluate(tmp_path / "a"),
+        evaluate(tmp_path / "a", Variant("softmax")),
+    )
+    np.testing.assert_array_equal(with_mask["loss"], without_mask["loss"])
 
 
 @pytest.mark.slow
 def test_softmax_equals_sinkhorn_of_one_half_step(tmp_path: Path):
     train(spec("softmax"), tmp_path / "a")
-    own = evaluate(tmp_path / "a")
-    one = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 1}))
+    softmax_loss = evaluate(tmp_path / "a")
+    sinkhorn_loss = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 1}))
     more = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 5}))
-    np.testing.assert_allclose(one["loss"], own["loss"], atol=1e-5)
-    assert np.abs(more["loss"] - own["loss"]).max() > 1e-3
+    np.testing.assert_allclose(sinkhorn_loss["loss"], softmax_loss["loss"], atol=1e-5)
+    assert np.abs(more["loss"] - softmax_loss["loss"]).max() > 1e-3
 
 
 @pytest.mark.slow
 @pytest.mark.slow_cases("given0")
-@pytest.mark.parametrize("given", [(), ("directions",)])
+@pytest.mark.parametrize("frozen_names", [(), ("directions",)])
 def test_hard_sorts_equal_soft_sorts_at_zero_temperature(
-    given: tuple[str, ...], tmp_path: Path
+    frozen_names: tuple[str, ...], tmp_path: Path
 ):
     """On the slices that were taught, or drawn and kept."""
-    soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, given=given)
+    soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, given=frozen_names)
     train(spec(variant=soft), tmp_path / "a")
     losses = [
         evaluate(tmp_path / "a", variant)["loss"]
@@ -169,16 +172,18 @@ def test_train_anneals_and_evaluates(cli: CLI, tmp_path: Path):
         "--task-options patch=28 --epochs 2 --batch 1000 --seeds 0,1 "
         "--cooling temperature:0.5:1 --out digits --json"
     )
-    begun = cli(*start.split())
-    assert begun.code == 0, begun.err
-    assert json.loads(begun.out)["spec"]["cooling"] == ["temperature", 0.5, 1]
+    result = cli(*start.split())
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["spec"]["cooling"] == ["temperature", 0.5, 1]
     hard = ("digits", "--attention", "esp", "--options", "slices=2")
-    said = json.loads(cli("train", "examine", *hard, "--json").out)
-    assert said["attention"] == "esp, slices 2"
-    assert said["own"]["correct"] == json.loads(begun.out)["test"]["correct"]
+    report = json.loads(cli("train", "examine", *hard, "--json").out)
+    assert report["attention"] == "esp, slices 2"
+    assert report["own"]["correct"] == json.loads(result.out)["test"]["correct"]
     table = cli("train", "examine", *hard).out
     assert table.split()[:4] == ["seed", "correct,", "own", "loss,"]
     assert "median" in table
-    wrong = cli("train", "start", "patches", "--cooling", "temperature:x", "--out", "b")
-    assert wrong.code == 2
-    assert "temperature:0.8:30; got `temperature:x`" in wrong.err
+    failure = cli(
+        "train", "start", "patches", "--cooling", "temperature:x", "--out", "b"
+    )
+    assert failure.code == 2
+    assert "temperature:0.8:30; got `temperature:x`" in failure.err

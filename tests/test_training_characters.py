@@ -58,8 +58,8 @@ def database(path: Path, texts: list[str], edition: str = "k") -> Path:
 
 
 def clear_cache() -> None:
-    for cached in (_bible.verses, characters.symbols, characters.windows_of):
-        cached.cache_clear()
+    for cache in (_bible.verses, characters.symbols, characters.windows_of):
+        cache.cache_clear()
 
 
 @pytest.fixture
@@ -124,10 +124,10 @@ def test_windows_are_consecutive_parts_of_chapters(letters: list[str]):
     task = Characters(**SMALL)
     text = task.samples()["text"]
     assert text.dtype == np.uint8
-    known = sorted(set("".join(letters)))
-    shown = ["".join(known[number] for number in window) for window in text]
+    alphabet = sorted(set("".join(letters)))
+    windows = ["".join(alphabet[number] for number in window) for window in text]
     cut = [t[i : i + 17] for t in letters for i in range(0, len(t) - 16, 17)]
-    assert shown == cut
+    assert windows == cut
 
 
 def test_each_fold_tests_on_other_whole_chapters(letters: list[str]):
@@ -163,15 +163,15 @@ def test_later_characters_do_not_change_scores(
     network = in_single(task.network(key, CAUSAL[name]))
     network = jax.tree.map(lambda a: 3 * a if eqx.is_inexact_array(a) else a, network)
     text = rng.integers(0, 7, 16)
-    scored = eqx.filter_jit(lambda network, text: network(text))
-    scores = np.asarray(scored(network, jnp.asarray(text)))
+    scores_of = eqx.filter_jit(lambda network, text: network(text))
+    scores = np.asarray(scores_of(network, jnp.asarray(text)))
     assert scores.shape == (16, 7)
     assert np.all(np.isfinite(scores))
     for t in range(16):
-        changed = np.where(np.arange(16) == t, (text + 3) % 7, text)
-        others = np.asarray(scored(network, jnp.asarray(changed)))
-        assert np.array_equal(others[:t], scores[:t])
-        assert not np.array_equal(others[t], scores[t])
+        changed_text = np.where(np.arange(16) == t, (text + 3) % 7, text)
+        changed_scores = np.asarray(scores_of(network, jnp.asarray(changed_text)))
+        assert np.array_equal(changed_scores[:t], scores[:t])
+        assert not np.array_equal(changed_scores[t], scores[t])
 
 
 @pytest.mark.parametrize("name", LEAKING)
@@ -181,9 +181,9 @@ def test_non_causal_attention_is_rejected(
     recipe = Recipe(epochs=1, batch=4, rate=1e-3)
     options = {**SMALL, "layers": 1}
     spec = TrainSpec("characters", LEAKING[name], recipe, (0,), options)
-    with pytest.raises(UnsupportedError, match="a causal mask") as refusal:
+    with pytest.raises(UnsupportedError, match="a causal mask") as error_info:
         train(spec, tmp_path / "a")
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(error_info.value)
     assert not (tmp_path / "a" / "training.json").exists()
 
 
@@ -193,8 +193,8 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
     task = Characters(**SMALL)
     network = in_single(task.network(key, CAUSAL["dense"]))
     text = task.samples()["text"][3]
-    compiled = eqx.filter_jit(task.measures)
-    measures = compiled(network, {"text": jnp.asarray(text)}, None)
+    measures_of = eqx.filter_jit(task.measures)
+    measures = measures_of(network, {"text": jnp.asarray(text)}, None)
     read = eqx.filter_jit(network)(jnp.asarray(text[:-1].astype(int)))
     scores = np.asarray(read, float)
     chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)

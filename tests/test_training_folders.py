@@ -90,20 +90,20 @@ def all_output(place: Path) -> dict[str, bytes | str]:
 
 
 def test_every_flipped_bit_is_detected_or_harmless(place: Path):
-    draw, truth, refused = random.Random(7), all_output(place), 0
+    draw, truth, n_rejected = random.Random(7), all_output(place), 0
     files = sorted(file for file in place.iterdir() if file.stat().st_size)
     for index in range(FLIPS):
         file = files[index % len(files)]
         whole = file.read_bytes()
-        harmed = bytearray(whole)
-        harmed[draw.randrange(len(harmed))] ^= 1 << draw.randrange(8)
-        file.write_bytes(harmed)
+        damaged = bytearray(whole)
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+        file.write_bytes(damaged)
         try:
             assert all_output(place) == truth
         except MeanfieldError:
-            refused += 1
+            n_rejected += 1
         file.write_bytes(whole)
-    assert refused > FLIPS // 2
+    assert n_rejected > FLIPS // 2
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_a_forged_record_gives_one_line(
     place: Path, change: Callable[..., object], message: str
 ):
     forge_record(place, change)
-    with pytest.raises(StoreError, match=r"training\.json` is damaged") as caught:
+    with pytest.raises(StoreError, match=r"training\.json` is damaged") as error_info:
         TrainFolder(place).record()
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert message in str(error_info.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_forged_options_of_a_task_are_rejected(place: Path):
@@ -190,8 +190,8 @@ def test_only_committed_weights_are_listed(place: Path):
 
 def test_weights_with_missing_seeds_are_rejected(place: Path):
     folder = TrainFolder(place)
-    one = {n: a[:1] for n, a in folder.read("weights-0001.safetensors").items()}
-    name, digest = folder.write("weights-0001.safetensors", one)
+    first_seed = {n: a[:1] for n, a in folder.read("weights-0001.safetensors").items()}
+    name, digest = folder.write("weights-0001.safetensors", first_seed)
     forge_record(place, lambda body: body["weights"].update({name: digest}))
     with pytest.raises(StoreError, match="lacks an array of a seed"):
         folder.weights(1, 1)
@@ -224,8 +224,8 @@ def test_foreign_files_in_a_training_are_kept(tmp_path: Path, name: str):
 
 def test_one_of_two_writers_is_rejected(place: Path):
     before = (place / "training.json").read_bytes()
-    refused = pytest.raises(StoreError, match="being written by another process")
-    with TrainFolder(place).lock(), refused:
+    rejection = pytest.raises(StoreError, match="being written by another process")
+    with TrainFolder(place).lock(), rejection:
         resume(place)
     assert (place / "training.json").read_bytes() == before
 
@@ -264,9 +264,9 @@ def test_a_folder_of_an_older_version_is_read_with_a_note(place: Path, cli: CLI)
     assert all(read[name] == truth[name] for name in truth if name)
     (place / "weights-final.safetensors").write_bytes(b"somebody else's")
     assert TrainFolder(place).epochs == [0, 1]
-    done = cli("train", "show", str(place))
-    assert done.code == 0, done.err
-    assert "cannot be verified" in done.err
+    result = cli("train", "show", str(place))
+    assert result.code == 0, result.err
+    assert "cannot be verified" in result.err
     edit_record(place, lambda body: body.update(checksum="0" * 32))
     with pytest.raises(StoreError, match="is damaged"):
         resume(place)
@@ -290,21 +290,21 @@ def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
     mine.write_text(mine.read_text() + "  # otherwise")
     examine = "examine a --attention l2"
     for command in ("resume a", "show a", "show a a", "export a b", examine):
-        done = cli("train", *command.split(), "--plugin", "mine.py")
-        assert "`mine.py` is not what it was when the training began" in done.err
-        assert (done.code, done.err.count("\n")) == (3, 1)
+        result = cli("train", *command.split(), "--plugin", "mine.py")
+        assert "`mine.py` is not what it was when the training began" in result.err
+        assert (result.code, result.err.count("\n")) == (3, 1)
     assert not list(place.parent.glob("ran*"))
 
 
 def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
     forge_record(place, lambda body: body["spec"].update(task="theirs"))
-    done = cli("train", "show", "a")
-    assert (done.code, "no task `theirs`" in done.err) == (2, True)
+    result = cli("train", "show", "a")
+    assert (result.code, "no task `theirs`" in result.err) == (2, True)
     forge_record(place, lambda body: body.update(plugins={"theirs.py": "0" * 64}))
     for command in ("show a", "resume a", "export a b"):
-        done = cli("train", *command.split())
-        assert "needs its plugin `theirs.py`; give it with" in done.err
-        assert (done.code, done.err.count("\n")) == (3, 1)
+        result = cli("train", *command.split())
+        assert "needs its plugin `theirs.py`; give it with" in result.err
+        assert (result.code, result.err.count("\n")) == (3, 1)
 
 
 def test_a_non_finite_metric_stops_a_training(tmp_path: Path):

@@ -27,9 +27,9 @@ def test_causal_masks_hide_later_tokens_bit_for_bit(
     logits = eqx.filter_jit(encoder)(mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
-        changed = eqx.filter_jit(encoder)(mu.replace_coordinates(x)).tokens.x
-        assert np.array_equal(changed[:t], logits[:t])
-        assert not np.array_equal(changed[t:], logits[t:])
+        changed_output = eqx.filter_jit(encoder)(mu.replace_coordinates(x)).tokens.x
+        assert np.array_equal(changed_output[:t], logits[:t])
+        assert not np.array_equal(changed_output[t:], logits[t:])
 
 
 def test_far_from_the_origin_masked_weights_keep_their_digits(
@@ -59,26 +59,28 @@ def test_a_first_token_far_from_the_others_costs_no_digits(rng: np.random.Genera
     np.testing.assert_allclose(single, double, rtol=0, atol=5e-3)
 
 
-@pytest.mark.parametrize("seen", [2, 4, 5])
+@pytest.mark.parametrize("n_visible", [2, 4, 5])
 @pytest.mark.parametrize("name", ["softmax", "differential"])
 def test_rows_of_padding_are_zero_with_finite_gradient(
-    name: str, seen: int, rng: np.random.Generator, key: PRNGKey
+    name: str, n_visible: int, rng: np.random.Generator, key: PRNGKey
 ):
     options = VARIANTS[name].options
     variant = Variant(name, options, mask="block-local:1/4")
     layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     x = jnp.asarray(rng.normal(size=(N, D)), jnp.float32)
     places = jnp.arange(1, N + 1, dtype=jnp.float32) / N
-    logs = jnp.where(jnp.arange(N) < seen, -np.log(seen), -jnp.inf)
+    logs = jnp.where(jnp.arange(N) < n_visible, -np.log(n_visible), -jnp.inf)
     mu = Points(Tokens(x, places), logs.astype(jnp.float32), Dense())
-    blind = 2 * -(-seen // 2)  # blocks of two
+    blind = 2 * -(-n_visible // 2)  # blocks of two
     assert np.all(np.asarray(eqx.filter_jit(layer)(mu))[blind:] == 0)
 
     gradient = lambda size: eqx.filter_jit(eqx.filter_grad(size))(layer)
-    found = gradient(lambda layer: jnp.sum(layer(mu)[:seen] ** 2))
-    bare = Points(Tokens(mu.tokens.x[:seen], places[:seen]), logs[:seen], Dense())
+    actual = gradient(lambda layer: jnp.sum(layer(mu)[:n_visible] ** 2))
+    bare = Points(
+        Tokens(mu.tokens.x[:n_visible], places[:n_visible]), logs[:n_visible], Dense()
+    )
     expected = gradient(lambda layer: jnp.sum(layer(bare) ** 2))
-    for one, other in zip(
-        jax.tree.leaves(found), jax.tree.leaves(expected), strict=True
+    for value, reference in zip(
+        jax.tree.leaves(actual), jax.tree.leaves(expected), strict=True
     ):
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(value, reference, rtol=0, atol=1e-4)

@@ -86,9 +86,9 @@ def test_padding_changes_nothing(
     x = jnp.concatenate([mu.tokens.x, 7.0 * jnp.ones((5, D))]).astype(jnp.float32)
     position = jnp.arange(1, N + 6, dtype=jnp.float32) / N
     logs = jnp.where(jnp.arange(N + 5) < N, -jnp.log(float(N)), -jnp.inf)
-    padded = Points(Tokens(x, position), logs.astype(jnp.float32), Dense())
-    bare = Points(Tokens(x[:N], position[:N]), padded.log_weights[:N], Dense())
-    out = output(encoder, padded).tokens.x[:N]
+    padded_points = Points(Tokens(x, position), logs.astype(jnp.float32), Dense())
+    bare = Points(Tokens(x[:N], position[:N]), padded_points.log_weights[:N], Dense())
+    out = output(encoder, padded_points).tokens.x[:N]
     np.testing.assert_allclose(out, output(encoder, bare).tokens.x, rtol=0, atol=1e-5)
 
 
@@ -100,9 +100,9 @@ def test_causal_layers_hide_later_tokens(rng: np.random.Generator, key: PRNGKey)
     out = output(encoder, mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
-        changed = output(encoder, mu.replace_coordinates(x)).tokens.x
-        assert np.array_equal(changed[:t], out[:t])
-        assert not np.array_equal(changed[t:], out[t:])
+        changed_output = output(encoder, mu.replace_coordinates(x)).tokens.x
+        assert np.array_equal(changed_output[:t], out[:t])
+        assert not np.array_equal(changed_output[t:], out[t:])
 
 
 def test_heads_apply_the_attention_matrix_of_the_library(
@@ -155,10 +155,10 @@ def test_cross_heads_match_cross_attention(
     layer = in_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
     queries, keys = points(rng, 5), points(rng, 9)
     heads = SelfAttention(layer.heads).dynamics()
-    crossed = lambda mu, nu: Cross(heads, nu).field(0.0, mu)(mu.tokens)
-    velocity = output(crossed, queries, keys)
-    found = output(layer, queries, keys)
-    np.testing.assert_allclose(found, velocity, rtol=0, atol=1e-12)
+    cross_attention_velocity = lambda mu, nu: Cross(heads, nu).field(0.0, mu)(mu.tokens)
+    velocity = output(cross_attention_velocity, queries, keys)
+    actual = output(layer, queries, keys)
+    np.testing.assert_allclose(actual, velocity, rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow_cases("sinkhorn", "differential", "esp-soft")
@@ -170,15 +170,19 @@ def test_set_networks_ignore_order_and_padding(
     block = InducedBlock(keys[0], VARIANTS[name], m=3, d=D, k=WIDTH, n_heads=2)
     pooling = Pooling(keys[1], VARIANTS[name], m=2, d=D, k=WIDTH, n_heads=2)
     block, pooling = in_double(block), in_double(pooling)
-    seen = lambda mu: output(lambda mu: pooling(block(mu)), mu)
+    pooled_output = lambda mu: output(lambda mu: pooling(block(mu)), mu)
     mu = points(rng)
     order = rng.permutation(N)
-    turned = Points(Tokens(mu.tokens.x[order]), mu.log_weights, Dense())
-    np.testing.assert_allclose(seen(turned), seen(mu), rtol=0, atol=1e-11)
+    permuted = Points(Tokens(mu.tokens.x[order]), mu.log_weights, Dense())
+    np.testing.assert_allclose(
+        pooled_output(permuted), pooled_output(mu), rtol=0, atol=1e-11
+    )
     x = jnp.concatenate([mu.tokens.x, jnp.ones((4, D))])
     logs = jnp.concatenate([mu.log_weights, jnp.full(4, -jnp.inf)])
-    padded = Points(Tokens(x), logs, Dense())
-    np.testing.assert_allclose(seen(padded), seen(mu), rtol=0, atol=1e-11)
+    padded_points = Points(Tokens(x), logs, Dense())
+    np.testing.assert_allclose(
+        pooled_output(padded_points), pooled_output(mu), rtol=0, atol=1e-11
+    )
 
 
 def test_attention_without_cross_matrix_is_rejected(

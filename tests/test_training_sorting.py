@@ -53,8 +53,8 @@ def test_five_folds_leave_out_a_fifth_each_and_share_no_test():
     assert sorted(tests) == list(range(1000, 1200))
     missing = [set(range(1000)) - set(split.train) for split in splits]
     assert len(set.union(*missing)) == 1000
-    for one, other in zip(task.split(7), splits[2], strict=True):
-        np.testing.assert_array_equal(one, other)
+    for part, expected_part in zip(task.split(7), splits[2], strict=True):
+        np.testing.assert_array_equal(part, expected_part)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_later_symbols_do_not_change_scores(key: PRNGKey):
     source, target = jnp.array([3, 1, 7, 1, 5, 0, 8, 8]), jnp.array([0, 1, 1, 3, 5, 7])
     scores = eqx.filter_jit(lambda target: network(source, jnp.array(6), target))
     for t in range(len(target) - 1):
-        changed = np.asarray(scores(target.at[t].set(6)))
-        assert np.array_equal(changed[: t + 1], scores(target)[: t + 1])
-        assert not np.array_equal(changed[t + 1], scores(target)[t + 1])
+        changed_scores = np.asarray(scores(target.at[t].set(6)))
+        assert np.array_equal(changed_scores[: t + 1], scores(target)[: t + 1])
+        assert not np.array_equal(changed_scores[t + 1], scores(target)[t + 1])
 
 
 @pytest.mark.slow_cases("local")
@@ -98,10 +98,10 @@ def test_padding_symbols_have_no_effect(name: str, key: PRNGKey):
     longer = jnp.append(source, jnp.array([2, 8, 0]))
     scores = eqx.filter_jit(network)
     bare = scores(source, jnp.array(5), target)
-    padded = scores(longer, jnp.array(5), target)
-    np.testing.assert_allclose(padded, bare, rtol=0, atol=1e-5)
-    other = scores(longer, jnp.array(6), target)
-    assert np.abs(other - bare).max() > 1e-2
+    padded_scores = scores(longer, jnp.array(5), target)
+    np.testing.assert_allclose(padded_scores, bare, rtol=0, atol=1e-5)
+    longer_scores = scores(longer, jnp.array(6), target)
+    assert np.abs(longer_scores - bare).max() > 1e-2
 
 
 @pytest.mark.slow_cases("local")
@@ -172,22 +172,22 @@ def test_teacher_forced_accuracy_implies_greedy_accuracy(seed: int):
     items = {name: array[numbers] for name, array in SHORT.samples().items()}
     places = range(items["target"].shape[1])
     with jax.enable_x64(False):
-        written = np.zeros_like(items["target"])
+        greedy = np.zeros_like(items["target"])
         for t in places:
-            args = items["source"], items["length"], written
-            written[:, t] = np.argmax(scores(*map(jnp.asarray, args))[:, t], axis=-1)
+            args = items["source"], items["length"], greedy
+            greedy[:, t] = np.argmax(scores(*map(jnp.asarray, args))[:, t], axis=-1)
         distance = jax.lax.map(
             lambda item: SHORT.distance(network, item),
             {name: jnp.asarray(array) for name, array in items.items()},
             batch_size=50,
         )
     counts = items["length"]
-    pairs = list(zip(written.tolist(), items["target"].tolist(), counts, strict=True))
-    right = [one[: n + 1] == other[: n + 1] for one, other, n in pairs]
+    pairs = list(zip(greedy.tolist(), items["target"].tolist(), counts, strict=True))
+    right = [text[: n + 1] == target[: n + 1] for text, target, n in pairs]
     np.testing.assert_array_equal(evaluate_networks(8)["correct"][seed], right)
     assert 0.2 < np.mean(right) < 0.9
     upto = lambda symbols: symbols[: [*symbols, 4].index(4)]
-    edits = [levenshtein(upto(one), other[:n]) / n for one, other, n in pairs]
+    edits = [levenshtein(upto(text), target[:n]) / n for text, target, n in pairs]
     np.testing.assert_allclose(distance, edits, rtol=1e-6)
 
 
@@ -195,13 +195,13 @@ def levenshtein(first: list[int], second: list[int]) -> int:
     """By its definition, without a table."""
     if not first or not second:
         return len(first) + len(second)
-    (a, *rest), (b, *others) = first, second
+    (a, *rest), (b, *second_rest) = first, second
     if a == b:
-        return levenshtein(rest, others)
+        return levenshtein(rest, second_rest)
     return 1 + min(
         levenshtein(rest, second),
-        levenshtein(first, others),
-        levenshtein(rest, others),
+        levenshtein(first, second_rest),
+        levenshtein(rest, second_rest),
     )
 
 

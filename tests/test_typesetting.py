@@ -26,11 +26,11 @@ HARD = [
 
 @pytest.mark.parametrize("latex", HARD)
 def test_formulas_of_the_literature_are_typeset(latex: str) -> None:
-    shown = typeset(f"If ${latex}$, so.")
+    html = typeset(f"If ${latex}$, so.")
     assert re.search(
-        r'<span class="m"><math alttext="[^"]*">.*</math>,</span> so', shown
+        r'<span class="m"><math alttext="[^"]*">.*</math>,</span> so', html
     )
-    outline = Outline(shown)
+    outline = Outline(html)
     assert outline.values("alttext") == [latex]
     assert "\\" not in outline.text()
 
@@ -77,9 +77,9 @@ def test_spaces_match_tex() -> None:
 
 @pytest.mark.parametrize("latex", ["x'", r"x^{\prime}", "x'_t", "x_t'", "x'^2"])
 def test_a_prime_stands_beside_its_base(latex: str) -> None:
-    shown = typeset(f"${latex}$")
-    assert '<mrow><mi>x</mi><mo lspace="0" rspace="0">′</mo></mrow>' in shown
-    assert shown.count("′") == 1
+    html = typeset(f"${latex}$")
+    assert '<mrow><mi>x</mi><mo lspace="0" rspace="0">′</mo></mrow>' in html
+    assert html.count("′") == 1
 
 
 def test_infinity_is_an_identifier() -> None:

@@ -85,11 +85,11 @@ def stranger(folder: Path, place: str, keys: dict[str, Any]) -> Path:
     return run
 
 
-def assert_nothing_was_run(done: CommandResult) -> None:
+def assert_nothing_was_run(result: CommandResult) -> None:
     assert not Path("was-run").exists()
-    assert done.code in (0, 2, 3, 7), done.err
-    assert "Traceback" not in done.err
-    assert "internal error" not in done.err
+    assert result.code in (0, 2, 3, 7), result.err
+    assert "Traceback" not in result.err
+    assert "internal error" not in result.err
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -98,11 +98,11 @@ def test_a_stored_plugin_path_is_not_executed(
     cli: CLI, command: str, place: str, tmp_path: Path
 ):
     stranger(tmp_path, place, LIES["attention"])
-    done = cli(*command.split())
-    assert_nothing_was_run(done)
-    assert (done.code, done.err.count("\n")) == (3, 1)
+    result = cli(*command.split())
+    assert_nothing_was_run(result)
+    assert (result.code, result.err.count("\n")) == (3, 1)
     for words in ("`payload.py`", digest(PAYLOAD)[:12], "`--plugin FILE.py`"):
-        assert words in done.err
+        assert words in result.err
 
 
 @pytest.mark.slow
@@ -147,9 +147,9 @@ def test_an_invalid_record_counts_as_damaged(
     key, value = lie
     forge("run.zarr", lambda body: body["attrs"].update({key: value}))
     for command in ("show run.zarr", "export run.zarr run.csv", "resume run.zarr"):
-        done = cli(*command.split())
-        assert (done.code, done.err.count("\n")) == (7, 1)
-        assert f"`attrs.{key}" in done.err
+        result = cli(*command.split())
+        assert (result.code, result.err.count("\n")) == (7, 1)
+        assert f"`attrs.{key}" in result.err
 
 
 @pytest.mark.parametrize("dims", [["time", "token"], ["time", "coord", "token"]])
@@ -158,8 +158,8 @@ def test_a_variable_with_other_axes_is_damaged(
 ):
     stranger(tmp_path, PLACES[0], {})
     forge("run.zarr", lambda body: body["variables"]["x"].update(dims=dims))
-    done = cli("export", "run.zarr", "run.csv")
-    assert (done.code, done.err.count("\n")) == (7, 1)
+    result = cli("export", "run.zarr", "run.csv")
+    assert (result.code, result.err.count("\n")) == (7, 1)
 
 
 def forge(run: str, lie: Callable[[dict[str, Any]], object]) -> None:
@@ -182,10 +182,10 @@ def test_a_stored_plugin_path_of_a_sweep_is_not_executed(
     )
     spec, axes = parse({"measure": "gaussian", "t": 1.0}), parse_axes("A=-1|1")
     runs.begin_sweep(spec, axes, out=tmp_path / "sweep", plugins=[plugin])
-    done = cli("sweep", "sweep")
-    assert_nothing_was_run(done)
-    assert (done.code, done.err.count("\n")) == (3, 1)
-    assert "`payload.py`" in done.err
+    result = cli("sweep", "sweep")
+    assert_nothing_was_run(result)
+    assert (result.code, result.err.count("\n")) == (3, 1)
+    assert "`payload.py`" in result.err
     for command in ("live sweep", "plot sweep", "report sweep", "show sweep"):
         assert_nothing_was_run(cli(*command.split()))
 
@@ -226,8 +226,8 @@ def test_bytecode_beside_a_plugin_is_not_executed(
     about = plugin.stat()
     plugin.write_text("#" * (len(PAYLOAD) - 1) + "\n")  # of the same length and time
     os.utime(plugin, ns=(about.st_atime_ns, about.st_mtime_ns))
-    done = cli("list", "measures", "--plugin", plugin)
-    assert done.code == 0, done.err
+    result = cli("list", "measures", "--plugin", plugin)
+    assert result.code == 0, result.err
     assert not Path("was-run").exists()
 
 
@@ -237,15 +237,15 @@ def test_a_list_of_plugins_writable_by_others_is_ignored(
     stranger(tmp_path, PLACES[0], LIES["attention"])
     payload, data = tmp_path / "run.zarr" / "payload.py", tmp_path / "data"
     monkeypatch.setenv("XDG_DATA_HOME", str(data))
-    listed = data / "meanfield" / "plugins.sha256"
-    listed.parent.mkdir(parents=True, mode=0o700)
-    listed.write_text(f"{digest(PAYLOAD)}  {payload}\n")
-    for place in (listed.parent, listed):
+    list_file = data / "meanfield" / "plugins.sha256"
+    list_file.parent.mkdir(parents=True, mode=0o700)
+    list_file.write_text(f"{digest(PAYLOAD)}  {payload}\n")
+    for place in (list_file.parent, list_file):
         mode = place.stat().st_mode
         place.chmod(0o777)
-        done = cli("resume", "run.zarr")
-        assert_nothing_was_run(done)
-        assert f"`{listed}`" in done.err
+        result = cli("resume", "run.zarr")
+        assert_nothing_was_run(result)
+        assert f"`{list_file}`" in result.err
         place.chmod(mode)
 
 
@@ -259,9 +259,9 @@ def test_the_list_of_plugins_is_private(
         assert cli("list", "measures", "--plugin", "mine.py").code == 0
     finally:
         os.umask(before)
-    listed = tmp_path / "data" / "meanfield" / "plugins.sha256"
-    assert listed.read_text() == f"{digest(PAYLOAD)}  {tmp_path / 'mine.py'}\n"
-    modes = [p.stat().st_mode & 0o777 for p in (listed, *listed.parents[:2])]
+    list_file = tmp_path / "data" / "meanfield" / "plugins.sha256"
+    assert list_file.read_text() == f"{digest(PAYLOAD)}  {tmp_path / 'mine.py'}\n"
+    modes = [p.stat().st_mode & 0o777 for p in (list_file, *list_file.parents[:2])]
     assert modes == [0o600, 0o700, 0o700]
 
 

@@ -91,15 +91,15 @@ def test_the_exit_code_is_6_unless_everything_is_as_expected(
     cli: Callable[..., CommandResult], tmp_path: Path, values: dict, verdict: str
 ) -> None:
     file = plugin(tmp_path, **values)
-    done = cli("verify", "--plugin", file, "--json")
-    (mine,) = json.loads(done.out)["statements"]  # no other than the plugin's
+    result = cli("verify", "--plugin", file, "--json")
+    (mine,) = json.loads(result.out)["statements"]  # no other than the plugin's
     statements._items.pop(mine["id"])  # pyright: ignore[reportPrivateUsage]
     assert mine["id"].endswith(file.stem[7:])
     assert mine["verdict"] == verdict
-    assert done.code == (0 if verdict == "holds" else 6)
-    if done.code:
-        assert f"`meanfield verify explain {mine['id']} --plugin {file}`" in done.err
-        assert done.err.count("\n") == 1
+    assert result.code == (0 if verdict == "holds" else 6)
+    if result.code:
+        assert f"`meanfield verify explain {mine['id']} --plugin {file}`" in result.err
+        assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("relation", ["<=", ">=", "="])
@@ -107,13 +107,13 @@ def test_violation_range_starts_where_a_check_is_violated(
     relation: Relation,
 ):
     """The number in the words is read back."""
-    made = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
-    words = made.violation_range.split()
+    example = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
+    words = example.violation_range.split()
     margin = float(words[2]) if relation == "=" else 0.0
     edge = float(words[0]) + margin
     away = -1e-9 if relation == ">=" else 1e-9
-    assert made._replace(observed=edge + away).violated
-    assert not made._replace(observed=edge - away).violated
+    assert example._replace(observed=edge + away).violated
+    assert not example._replace(observed=edge - away).violated
 
 
 def test_an_unknown_relation_is_rejected():
@@ -123,9 +123,9 @@ def test_an_unknown_relation_is_rejected():
 
 
 def test_the_table_shows_the_failing_check() -> None:
-    made = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
-    strong = {**made, "label": "far", "observed": 9.0, "violated": True}
-    weak = {**made, "label": "near", "observed": 1.5, "violated": False}
+    fields = {"relation": "<=", "tolerance": 0.1, "tightness": None, "bound": 1.0}
+    strong = {**fields, "label": "far", "observed": 9.0, "violated": True}
+    weak = {**fields, "label": "near", "observed": 1.5, "violated": False}
     assert _decisive_check({"role": "control", "checks": [strong, weak]}) is weak
     assert _decisive_check({"role": "control", "checks": [strong]}) is strong
 
@@ -133,11 +133,13 @@ def test_the_table_shows_the_failing_check() -> None:
 def test_invalid_requests_give_one_line(
     cli: Callable[..., CommandResult], tmp_path: Path
 ) -> None:
-    other, damaged, full = (tmp_path / name for name in ("other", "damaged", "full"))
-    other.write_text('{"format": "something"}')
+    other_file, damaged_file, full = (
+        tmp_path / name for name in ("other", "damaged", "full")
+    )
+    other_file.write_text('{"format": "something"}')
     whole = {"format": "meanfield-verification-1", "size": "full", "seed": 3}
     full.write_text(json.dumps({**whole, "statements": []}))
-    damaged.write_text(json.dumps({**whole, "statements": [{"id": "a:b"}]}))
+    damaged_file.write_text(json.dumps({**whole, "statements": [{"id": "a:b"}]}))
     nowhere = tmp_path / "nowhere" / "page"
     for arguments, words, code in [
         (("verify", "--seed", "-1"), "`--seed` must be from 0 to 2^63", 2),
@@ -145,41 +147,41 @@ def test_invalid_requests_give_one_line(
         (("verify", "--html", nowhere), "page.html` cannot be written: there is no", 4),
         (("verify", "--errata", nowhere), "choose a place", 4),
         (("verify", "--errata", tmp_path), "it is a folder", 4),
-        (("verify", "lemma-4.1", "--replay", damaged), "is damaged: KeyError", 3),
+        (("verify", "lemma-4.1", "--replay", damaged_file), "is damaged: KeyError", 3),
         (("verify", "--seed", "4", "--replay", full), "measured with `--seed 3`", 2),
         (("verify", "castin2025:lemma-99"), "No statement matches", 2),
         (("verify", "--jobs", "0"), "at least 1", 2),
         (("verify", "--size", "huge"), "quick", 2),
         (("verify", "lemma-4.1", "--replay", "none.json"), "none.json", 3),
-        (("verify", "lemma-4.1", "--replay", other), "is not a report", 3),
+        (("verify", "lemma-4.1", "--replay", other_file), "is not a report", 3),
         (("verify", "explain"), "Name one", 2),
         (("verify", "explain", "castin2025"), "` matches", 2),
     ]:
-        done = cli(*arguments)
-        assert (done.code, done.err.count("\n")) == (code, 1), done.err
-        assert words in done.err
-        assert not done.out
+        result = cli(*arguments)
+        assert (result.code, result.err.count("\n")) == (code, 1), result.err
+        assert words in result.err
+        assert not result.out
 
 
 def test_explain_describes_a_statement_completely(
     cli: Callable[..., CommandResult],
 ) -> None:
-    done = cli("verify", "explain", "castin2025:lemma-4.1")
-    assert done.code == 0
+    result = cli("verify", "explain", "castin2025:lemma-4.1")
+    assert result.code == 0
     for word in ("claim", "hypotheses", "protocol", "control", "tolerance", "holds"):
-        assert word in done.out
-    assert "Lemma 4.1" in done.out
+        assert word in result.out
+    assert "Lemma 4.1" in result.out
 
 
 def test_two_processes_give_the_numbers_of_one(
     cli: Callable[..., CommandResult],
 ) -> None:
     ids = ("tay2020:F_r-F_c", "castin2025:sec-2.2-gaussian")
-    one = json.loads(cli("verify", *ids, "--json").out)
+    first = json.loads(cli("verify", *ids, "--json").out)
     two = json.loads(cli("verify", *ids, "--json", "--jobs", "2").out)
-    for each in (*one["statements"], *two["statements"]):
-        each.pop("seconds")
-    assert one == two
+    for statement in (*first["statements"], *two["statements"]):
+        statement.pop("seconds")
+    assert first == two
 
 
 def test_a_report_is_replayed_at_its_witnesses(
@@ -188,17 +190,17 @@ def test_a_report_is_replayed_at_its_witnesses(
     first = cli("verify", "castin2025:lemma-B.1", "--json")
     file = tmp_path / "report.json"
     file.write_text(first.out)
-    known = witnesses(json.loads(first.out))["castin2025:lemma-B.1"]["statement"]
-    again = cli("verify", "--json", "--replay", file)  # and no other statement
-    assert len(json.loads(again.out)["statements"]) == 1
-    numbers = lambda done: {
+    witness = witnesses(json.loads(first.out))["castin2025:lemma-B.1"]["statement"]
+    second = cli("verify", "--json", "--replay", file)  # and no other statement
+    assert len(json.loads(second.out)["statements"]) == 1
+    numbers = lambda result: {
         c["label"]: c["observed"]
-        for c in json.loads(done.out)["statements"][0]["trials"][0]["checks"]
-        if c["label"] in known
+        for c in json.loads(result.out)["statements"][0]["trials"][0]["checks"]
+        if c["label"] in witness
     }
-    assert known
-    assert numbers(again) == pytest.approx(numbers(first), rel=1e-12)
-    history = json.loads(again.out)["statements"][0]["trials"][0]["checks"][0]
+    assert witness
+    assert numbers(second) == pytest.approx(numbers(first), rel=1e-12)
+    history = json.loads(second.out)["statements"][0]["trials"][0]["checks"][0]
     assert len(history["evidence"]["history"]) == 1
 
 
@@ -239,13 +241,13 @@ def has_ended(pid: int) -> bool:
     """Whether a process has ended, within a while."""
     patience = time.monotonic() + 10
     while time.monotonic() < patience:
-        done = subprocess.run(
+        result = subprocess.run(
             ["ps", "-o", "stat=", "-p", str(pid)],
             capture_output=True,
             text=True,
             check=False,
         )
-        if done.stdout.strip()[:1] in ("", "Z"):
+        if result.stdout.strip()[:1] in ("", "Z"):
             return True
         time.sleep(0.1)
     return False
@@ -275,10 +277,10 @@ def test_processes_end_with_the_command_at_once(
 def test_a_process_that_is_killed_ends_the_command_in_a_line(
     running_command: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    *others, last = sorted(pids(tmp_path))  # the pool learnt of the last one latest
+    *rest, last = sorted(pids(tmp_path))  # the pool learnt of the last one latest
     os.kill(last, signal.SIGKILL)
     _, err = running_command.communicate(timeout=60)
     assert running_command.returncode == 4
     assert "Use fewer `--jobs`" in err.splitlines()[-1]
     assert "Traceback" not in err
-    assert all(has_ended(pid) for pid in others)
+    assert all(has_ended(pid) for pid in rest)

@@ -87,11 +87,11 @@ def test_exceptions_of_a_call_are_raised_and_other_calls_finish() -> None:
     with Processes[int](1) as pool:
         pool.submit(raise_error, 3)
         pool.submit(double, 4)
-        refused, doubled = pool.answers()
-    with pytest.raises(InvalidInputError, match="3 is refused") as caught:
-        _ = refused.result
-    assert "in refuse" in "".join(caught.value.__notes__)
-    assert doubled.result == 8
+        failure, doubled_answer = pool.answers()
+    with pytest.raises(InvalidInputError, match="3 is refused") as error_info:
+        _ = failure.result
+    assert "in refuse" in "".join(error_info.value.__notes__)
+    assert doubled_answer.result == 8
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_a_lost_process_is_reported_and_replaced(call: Callable, words: str) -> 
     with Processes(1) as pool:
         for function in (call, identity, identity):
             pool.submit(function)
-        lost, *others = pool.answers()
+        lost_answer, *rest = pool.answers()
     with pytest.raises(WorkerLost, match=f"^{words}$"):
-        _ = lost.result
-    assert others[0].result == others[1].result != os.getpid()
+        _ = lost_answer.result
+    assert rest[0].result == rest[1].result != os.getpid()
 
 
 def test_an_interrupt_of_a_worker_does_not_interrupt_the_caller() -> None:
     with Processes(1) as pool:
         pool.submit(die, signal.SIGINT)
         pool.submit(identity)
-        interrupted, answer = pool.answers()
-    assert interrupted.error is None
+        failure, answer = pool.answers()
+    assert failure.error is None
     assert answer.result != os.getpid()
 
 
@@ -161,17 +161,17 @@ def test_workers_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as parent:
         wait_for(lambda: len(working_processes(tmp_path)) == 2)
         parent.kill()
-    ended = lambda: all(has_ended(pid) for pid in working_processes(tmp_path))
-    wait_for(ended)
-    assert ended()
+    has_all_ended = lambda: all(has_ended(pid) for pid in working_processes(tmp_path))
+    wait_for(has_all_ended)
+    assert has_all_ended()
 
 
 def test_threads_are_not_awaited_and_pending_calls_dropped() -> None:
-    made: list[int] = []
+    calls: list[int] = []
     begin = time.monotonic()
     with threads(1) as pool:
         pool.submit(time.sleep, 3)
-        pool.submit(made.append, 1)
+        pool.submit(calls.append, 1)
     assert time.monotonic() - begin < 2
     pool.shutdown()
-    assert made == []
+    assert calls == []

@@ -46,8 +46,8 @@ def make_pairs_task() -> type[Any]:
 
 def spec(name: str = "softmax", **changes: Any) -> TrainSpec:
     make_pairs_task()
-    given = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}}
-    return TrainSpec(PAIRS, **{"variant": VARIANTS[name], **given, **changes})
+    keys = {"recipe": RECIPE, "seeds": (0, 1), "options": {"count": 200}}
+    return TrainSpec(PAIRS, **{"variant": VARIANTS[name], **keys, **changes})
 
 
 def points(rng: np.random.Generator, n: int = N) -> Points:

@@ -63,10 +63,10 @@ def _file(module: Path) -> list[Path]:
 
 
 def _reachable(graph: Graph, start: Path) -> set[Path]:
-    reached: set[Path] = set()
+    reachable: set[Path] = set()
     queue = [start]
     while queue:
-        targets = graph[queue.pop()] - reached
-        reached |= targets
+        targets = graph[queue.pop()] - reachable
+        reachable |= targets
         queue += targets
-    return reached
+    return reachable

@@ -80,12 +80,12 @@ def _specs(node: Function) -> set[str]:
 def _once_called(source: Source) -> Iterator[Function]:
     uses = Counter(name for node in source.nodes for name in _name(node))
     calls = [node.func for node in source.nodes if isinstance(node, ast.Call)]
-    called = {name for function in calls for name in _name(function)}
+    call_counts = {name for function in calls for name in _name(function)}
     for node in source.nodes:
         if not isinstance(node, Function) or node.decorator_list:
             continue
         is_private = node.name.startswith("_") and not node.name.startswith("__")
-        if is_private and uses[node.name] == 1 and node.name in called:
+        if is_private and uses[node.name] == 1 and node.name in call_counts:
             yield node
 
 

@@ -57,12 +57,12 @@ def lists_of_keys(root: Path) -> list[str]:
     `Q`, `K`, `V` are matrices, are no such lists. A list inside another counts once.
     """
     places = []
-    known = keys(root)
+    spec_keys = keys(root)
     for source in sources(root, "meanfield"):
         if "theorems" in source.path.parts or source.path.stem == "_presets":
             continue
         rows = _nodes_inside(source, lambda node: _is_call_of(node, "Key"))
-        places += _literal_lists(source, known, _text, without=rows)
+        places += _literal_lists(source, spec_keys, _text, without=rows)
     return places
 
 
@@ -85,7 +85,7 @@ def lists_of_endings(root: Path) -> list[str]:
 
 def keys(root: Path) -> set[str]:
     """The keys of a spec: fields of `RunSpec` and of the classes that it extends."""
-    known: set[str] = set()
+    known_keys: set[str] = set()
     classes = {
         node.name: node
         for source in sources(root, "meanfield/spec")
@@ -98,8 +98,8 @@ def keys(root: Path) -> set[str]:
         if node is not None:
             queue += [name for base in node.bases for name in names(base)]
             fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
-            known |= {name for field in fields for name in names(field.target)}
-    return known
+            known_keys |= {name for field in fields for name in names(field.target)}
+    return known_keys
 
 
 def _sources_outside_measures(root: Path) -> Iterator[Source]:
@@ -136,7 +136,7 @@ def _nodes_inside(source: Source, is_outer: Callable[[ast.AST], bool]) -> set[in
 
 
 def _literal_lists(
-    source: Source, known: Set[str], word: Word, *, without: set[int]
+    source: Source, names: Set[str], word: Word, *, without: set[int]
 ) -> Iterator[str]:
     """Literals all of whose elements are known names, at least three of them."""
     lists = [
@@ -144,16 +144,16 @@ def _literal_lists(
         for node in source.nodes
         if isinstance(node, LISTS)
         and id(node) not in without
-        and _is_of(node, known, word)
+        and _is_of(node, names, word)
     ]
     inner = {id(part) for node in lists for part in ast.walk(node) if part is not node}
     return (source.at(node) for node in lists if id(node) not in inner)
 
 
-def _is_of(node: LISTS, known: Set[str], word: Word) -> bool:
+def _is_of(node: LISTS, names: Set[str], word: Word) -> bool:
     elements = node.keys if isinstance(node, ast.Dict) else node.elts
     plain = [part for part in elements if not isinstance(part, ast.Starred)]
-    return len(plain) >= FEWEST and all(word(part) in known for part in plain)
+    return len(plain) >= FEWEST and all(word(part) in names for part in plain)
 
 
 def _text(element: ast.expr | None) -> str | None:

@@ -14,7 +14,7 @@ APART = (ast.Import, ast.ImportFrom, ast.Expr)
 """What is no code of a function: imports, and strings that stand alone."""
 
 
-def folders(root: Path, most: int = MOST_FILES) -> list[str]:
+def folders(root: Path, limit: int = MOST_FILES) -> list[str]:
     """Folders with more files than a reader takes in, `__init__.py` among them."""
     counts = [
         (len([file for file in folder.iterdir() if file.suffix == ".py"]), folder)
@@ -25,7 +25,7 @@ def folders(root: Path, most: int = MOST_FILES) -> list[str]:
     return [
         f"{folder.relative_to(root).as_posix()}: {count}"
         for count, folder in sorted(counts, reverse=True)
-        if count > most
+        if count > limit
     ]
 
 
@@ -52,12 +52,12 @@ def javascript(root: Path) -> int:
 def lines_of(source: Source, apart: tuple[type, ...] = APART) -> dict[int, str]:
     """The lines of a file by their number, without blanks, imports and docstrings."""
     left_out = {number for node in source.nodes for number in _apart(node, apart)}
-    numbered = enumerate(source.lines, 1)
-    plain = {number: line.strip() for number, line in numbered}
+    numbered_lines = enumerate(source.lines, 1)
+    plain = {number: line.strip() for number, line in numbered_lines}
     return {n: line for n, line in plain.items() if line and n not in left_out}
 
 
-def functions(root: Path, *names: str, most: int = MOST_FUNCTION) -> list[str]:
+def functions(root: Path, *names: str, limit: int = MOST_FUNCTION) -> list[str]:
     """Functions with more lines of code than fit on a screen.
 
     Lines are counted as those of a package are, from `def` on: with the signature, and
@@ -68,11 +68,11 @@ def functions(root: Path, *names: str, most: int = MOST_FUNCTION) -> list[str]:
         for source in sources(root, *names)
         for code in [lines_of(source)]
         for node in source.nodes
-        if isinstance(node, Function) and (count := _length(node, code)) > most
+        if isinstance(node, Function) and (count := _length(node, code)) > limit
     ]
 
 
-def modules(root: Path, *names: str, most: int = MOST_MODULE) -> list[str]:
+def modules(root: Path, *names: str, limit: int = MOST_MODULE) -> list[str]:
     """Modules with more lines, of any kind but the examples that end a docstring.
 
     These say what a name does, and a module of many names is no second idea for them.
@@ -80,7 +80,7 @@ def modules(root: Path, *names: str, most: int = MOST_MODULE) -> list[str]:
     return [
         f"{source.place}: {count}"
         for source in sources(root, *names)
-        if (count := len(source.lines) - sum(map(_exemplary, source.nodes))) > most
+        if (count := len(source.lines) - sum(map(_exemplary, source.nodes))) > limit
     ]
 
 

@@ -47,8 +47,8 @@ def tuples(root: Path) -> list[str]:
 def _spells(node: ast.ClassDef) -> bool:
     if not any("NamedTuple" in names(base) for base in node.bases):
         return False
-    annotated = [part for part in node.body if isinstance(part, ast.AnnAssign)]
-    fields = {name for part in annotated for name in names(part.target)}
+    annotations = [part for part in node.body if isinstance(part, ast.AnnAssign)]
+    fields = {name for part in annotations for name in names(part.target)}
     return any(len(fields & words) > 1 for words in VOCABULARY)
 
 
@@ -77,10 +77,10 @@ def _scales(value: ast.expr) -> bool:
 
 def _is_half_step(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        summed = {"sum", "mean"} & _called_name(node.right) and "axis" in _keywords(
+        is_sum = {"sum", "mean"} & _called_name(node.right) and "axis" in _keywords(
             node
         )
-        return bool(summed) or (_is_number(node.left) and _has_product(node.right))
+        return bool(is_sum) or (_is_number(node.left) and _has_product(node.right))
     if isinstance(node, ast.Call) and "log" in _called_name(node):
         return any(_has_product(argument) for argument in node.args)
     return "logsumexp" in _called_name(node) and "axis" in _keywords(node)

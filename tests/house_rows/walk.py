@@ -70,8 +70,8 @@ def _is_between(file: str) -> bool:
 
 def returns(way: list[str]) -> list[str]:
     """The folders of a way that stand on it before, without those just passed."""
-    entered = [folder for folder, _ in itertools.groupby(way)]
-    return [folder for n, folder in enumerate(entered) if folder in entered[:n]]
+    folders = [folder for folder, _ in itertools.groupby(way)]
+    return [folder for n, folder in enumerate(folders) if folder in folders[:n]]
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -84,14 +84,14 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 def _follow(package: Path) -> dict[str, object]:
     """Runs the command under a profiler, and says which files of the package it met."""
-    met: dict[CodeType, None] = {}
+    codes: dict[CodeType, None] = {}
     start = f"{package}{os.sep}"
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
         code = frame.f_code
-        is_new = code not in met and code.co_filename.startswith(start)
+        is_new = code not in codes and code.co_filename.startswith(start)
         if event == "call" and is_new and not _is_importing(frame):
-            met[code] = None
+            codes[code] = None
 
     from meanfield.__main__ import main
 
@@ -106,8 +106,8 @@ def _follow(package: Path) -> dict[str, object]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
-    places = [Path(code.co_filename).relative_to(package).as_posix() for code in met]
-    end = next(n for n, code in enumerate(met) if code.co_name in VELOCITIES)
+    places = [Path(code.co_filename).relative_to(package).as_posix() for code in codes]
+    end = next(n for n, code in enumerate(codes) if code.co_name in VELOCITIES)
     return {
         "command": sorted(set(places)),
         "way": places[: end + 1],
