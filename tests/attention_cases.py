@@ -1,4 +1,4 @@
-"""What the tests of every registered attention share."""
+"""Shared helpers for tests over all registered attentions."""
 
 import equinox as eqx
 import jax
@@ -38,7 +38,7 @@ SOLVED = {"sinkhorn": 3.0 * np.finfo(np.float64).eps ** (-1 / 3)}
 
 
 def ulps(name: str, at_least: float = 300) -> float:
-    """What a comparison of `name` may differ by, in units of eps."""
+    """Tolerance of a comparison of `name`, in units of eps."""
     return max(at_least, SOLVED.get(name, 0))
 
 
@@ -50,7 +50,7 @@ velocities = eqx.filter_jit(eager_velocities)
 
 
 def weights_of(attention: Attention, mu: Points) -> np.ndarray:
-    """What each token gives to each."""
+    """The attention matrix: the weight of each key for each query."""
     return np.asarray(_weights(attention, mu))
 
 
@@ -62,7 +62,7 @@ def _weights(attention: Attention, mu: Points) -> jax.Array:
 
 
 def biased_score(rng: np.random.Generator, p: Parameters) -> tuple[Dot, Parameters]:
-    """A dot score with biases, and what it is in NumPy."""
+    """A dot score with biases, and its parameters in NumPy."""
     q, k = 0.3 * rng.normal(size=(2, len(p.Q)))
     score = Dot(p.Q, p.K, p.epsilon, query_bias=jnp.asarray(q), key_bias=jnp.asarray(k))
     return score, Parameters(p.Q, p.K, p.V, p.epsilon, q, k)

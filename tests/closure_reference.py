@@ -19,7 +19,7 @@ def normal(z: Any) -> Any:
 
 
 def nodal_rates(order: int, link: Callable, A: np.ndarray, V: np.ndarray) -> Right:
-    """Nodes for queries and keys alike, all pairs."""
+    """Sums over all pairs of quadrature nodes of queries and keys."""
 
     def right(alpha: np.ndarray, Y: np.ndarray) -> Rates:
         z, w = standard_nodes(Y.shape[1], order)

@@ -60,14 +60,14 @@ if (PROGRAMS := cache_folder()) is not None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _clear_programs_after_module() -> Iterator[None]:
-    """Two thousand tests compile more programs than a process has memory maps for."""
+    """Drops compiled programs, since a process has a limited number of memory maps."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _isolate_plugin_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The list of plugins that were run is one of the tests alone."""
+    """Gives the tests their own list of trusted plugins."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         yield
@@ -75,14 +75,14 @@ def _isolate_plugin_list(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
 
 @pytest.fixture(autouse=True)
 def _clear_programs_after_slow_tests(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Some ten slow tests of one module do, too."""
+    """Drops compiled programs after slow tests too: ten of them fill the maps."""
     yield
     if request.node.get_closest_marker("slow"):
         jax.clear_caches()
 
 
 def pytest_collection_finish() -> None:
-    """What is imported lives to the end: to look for cycles in it took a fifth."""
+    """Exempts imported objects from garbage collection: a fifth of the time."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
 
@@ -91,7 +91,7 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Long waits come first, beside all else; `slow_cases` are slow."""
+    """Runs the longest files first, and marks the cases in `slow_cases` as slow."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
     ids: dict[tuple[Path, str], set[str]] = {}
     marks: dict[tuple[Path, str], pytest.Mark] = {}
@@ -123,7 +123,7 @@ def key() -> Key[Array, ""]:
 
 @pytest.fixture(scope="module")
 def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stored run that nobody interrupted."""
+    """A stored run that was not interrupted."""
     path = tmp_path_factory.mktemp("truth") / "run"
     write(path)
     return path
@@ -139,7 +139,7 @@ def limit_file_size() -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What plugins register in a test goes with it."""
+    """Undoes what plugins register during a test."""
     named_registries = (
         attentions,
         clouds,
@@ -166,7 +166,7 @@ def restore_registries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command did: its exit code, and what it wrote."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -180,7 +180,7 @@ def cli(
     tmp_path_factory: pytest.TempPathFactory,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Callable[..., CommandResult]]:
-    """Runs the command line in this process and an empty folder, without a cache."""
+    """Runs the command line in this process, in an empty folder without a cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
     monkeypatch.setattr("meanfield.cli.process._session.cache_folder", lambda: None)
@@ -202,7 +202,7 @@ def cli(
 def page(
     cli: Callable[..., CommandResult], tmp_path: Path
 ) -> Callable[..., CommandResult]:
-    """The command line, in a folder from which the paths of docs/extending.md work."""
+    """The command line, in a folder where the paths of docs/extending.md resolve."""
     root = Path(__file__).resolve().parent.parent
     (tmp_path / "docs").symlink_to(root / "docs")
     return cli

@@ -54,7 +54,7 @@ def _T(M: np.ndarray) -> np.ndarray:
 
 
 def integrate_covariances(linear: Linear, starts: np.ndarray, t: float) -> np.ndarray:
-    """The covariances at time `t`, by SciPy's DOP853 at rtol 1e-11."""
+    """Covariances at time `t`, by SciPy's DOP853 at rtol 1e-11."""
     factors = np.linalg.cholesky(starts)
 
     ts = np.array([0.0, t])
@@ -68,7 +68,7 @@ def euler_steps(
     euler: Mapping[str, float],
     max_steps: int = 50_000,
 ) -> tuple[np.ndarray, int, str]:
-    """One covariance under clipped Euler steps: its end, steps and ending.
+    """One covariance under clipped Euler steps: final value, steps and ending.
 
     Evaluate, step, clip at 1e-14, test the norm of what was evaluated, then the trace.
     """
@@ -91,7 +91,7 @@ def euler_steps_of_inverse(
     starts: np.ndarray,
     rule: tuple[float, float, float],
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Covariances of L2 stepped with no factor: their ends, steps and endings.
+    """Covariances of L2 stepped without a factor: final values, steps and endings.
 
     `2VS(I + 2K^T K S)^-1 AS`, `A = K^T Q / sqrt(2)`, and its transpose, by an inverse;
     only negative eigenvalues are clipped. The rule is the step, the threshold of rest

@@ -1,4 +1,4 @@
-"""Runs of densities as stores hold them, made by hand."""
+"""Synthetic runs of densities in the format of a store."""
 
 import numpy as np
 import xarray as xr
@@ -14,7 +14,7 @@ TIMES = np.linspace(0.0, 2.0, 7)
 def gaussian_on_line(
     spread: np.ndarray, mean: np.ndarray | float = 0.0, half: float = 6.0
 ):
-    """A Gaussian of these deviations in a box of `half` deviations that follows it."""
+    """A Gaussian with these standard deviations, in a box that follows it."""
     edges = half * np.linspace(-1, 1, 81)
     cdf = erf(edges / np.sqrt(2)) / 2
     n = len(spread)
@@ -23,7 +23,7 @@ def gaussian_on_line(
 
 
 def dataset(mass: np.ndarray, origin: np.ndarray, axes: np.ndarray, *edges: np.ndarray):
-    """A run as a store holds it; a leading axis of layers if there is one more."""
+    """A run in the format of a store, with a leading axis of layers if it has them."""
     d = len(edges)
     cells = ("cell_x", "cell_y")[:d]
     layers = ("layer",) if mass.ndim == d + 2 else ()
@@ -45,7 +45,7 @@ def dataset(mass: np.ndarray, origin: np.ndarray, axes: np.ndarray, *edges: np.n
 
 
 def gaussian_in_plane(frames: int = 7) -> xr.Dataset:
-    """A standard Gaussian in a box that is sheared, turned and shrunk."""
+    """A standard Gaussian in a box that is sheared, rotated and shrunk."""
     edges = np.linspace(-5, 5, 41)
     cells = np.diff(erf(edges / np.sqrt(2)) / 2)
     mass = np.tile(np.outer(cells, cells), (frames, 1, 1))
@@ -67,7 +67,7 @@ def masked_layers(frames: int = 4) -> xr.Dataset:
 
 
 def add_tokens(actual: xr.Dataset) -> xr.Dataset:
-    """The run of a density with tokens over it, as many frames as it has."""
+    """The run of a density with tokens drawn over it, with as many frames."""
     return with_tokens(
         actual, moving_tokens(actual["time"].values, actual.sizes["coord"])
     )

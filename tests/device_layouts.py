@@ -1,6 +1,7 @@
-"""What eight devices of one processor compute: JSON, by a process of its own.
+"""Comparison of eight devices of one processor with one device, as JSON.
 
-`python tests/device_layouts.py PART ...` computes the parts that are named.
+`python tests/device_layouts.py PART ...` computes the named parts, in a process of its
+own.
 """
 
 import json
@@ -27,25 +28,25 @@ X = RNG.normal(size=(N, D))
 
 
 def velocity(law: AbstractDynamics, mu: Points) -> jax.Array:
-    """Of all tokens."""
+    """The velocity of all tokens."""
     return eqx.filter_jit(lambda law, mu: law.field(0.0, mu)(mu.tokens))(law, mu)
 
 
 def relative_deviation(ours: Any, theirs: Any) -> float:
-    """The largest difference, over the largest number."""
+    """The largest difference, divided by the largest value."""
     ours, theirs = np.asarray(ours), np.asarray(theirs)
     return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
 
 
 def velocity_deviation(name: str, n: int) -> float:
-    """That of `n` tokens by eight devices, from that by one."""
+    """Deviation of the velocities of `n` tokens between eight devices and one."""
     law = attentions[name](Q, K, -V)
     mu = Points.weighted(X[:n], (np.arange(n) + 1) % 5)
     return relative_deviation(velocity(law, spread(mu, 8)), velocity(law, mu))
 
 
 def velocity_deviations() -> dict[str, float]:
-    """Of tokens that divide among devices, and that do not."""
+    """Deviations for numbers of tokens that divide among devices, and that do not."""
     return {
         f"{name}, {n}": velocity_deviation(name, n)
         for name in UNEVEN
@@ -54,7 +55,7 @@ def velocity_deviations() -> dict[str, float]:
 
 
 def all_velocity_deviations() -> dict[str, float]:
-    """Of every attention that reads no order."""
+    """Deviations for every attention that ignores the order of tokens."""
     laws = {name: make(Q, K, -V) for name, make in attentions.items()}
     return {
         name: velocity_deviation(name, N)
@@ -64,7 +65,7 @@ def all_velocity_deviations() -> dict[str, float]:
 
 
 def other_deviations() -> dict[str, float]:
-    """Masks, heads, derivatives, and a sum over all pairs in NumPy."""
+    """Deviations for masks, heads, derivatives, and a sum over all pairs in NumPy."""
     mu = Points.uniform(X, position=np.arange(1, N + 1) / N)
     softmax = attentions["softmax"](Q, K, -V)
     heads = Heads(stack_trees([softmax, attentions["softmax"](K, Q, V)]))
@@ -95,7 +96,7 @@ def other_deviations() -> dict[str, float]:
 
 
 def flow_deviation(name: str, counts: Sequence[int], **noise: Any) -> dict[str, float]:
-    """Where tokens get to by several devices, from where by one."""
+    """Deviation of the final states between several devices and one."""
     law, mu = attentions[name](Q, K, -V), Points.uniform(X)
     ends = {
         count: flow(law, spread(mu, count), [0.0, 1.0], **noise).last
@@ -109,17 +110,17 @@ def flow_deviation(name: str, counts: Sequence[int], **noise: Any) -> dict[str, 
 
 
 def flow_deviations() -> dict[str, float]:
-    """Of softmax attention without noise."""
+    """Deviations for softmax attention without noise."""
     return flow_deviation("softmax", [8])
 
 
 def noisy_flow_deviations() -> dict[str, float]:
-    """Of softmax attention under noise, whose paths rounding must not change."""
+    """Deviations for softmax attention with noise, whose paths must not change."""
     return flow_deviation("softmax", [8], noise=Isotropic(0.1), key=jax.random.key(0))
 
 
 def more_flow_deviations() -> dict[str, float]:
-    """By two devices, and of attentions that solve or sum otherwise."""
+    """Deviations with two devices, and for attentions with other solvers or sums."""
     return {
         **flow_deviation("softmax", [2]),
         **flow_deviation("sinkhorn", [2, 8]),
@@ -128,7 +129,7 @@ def more_flow_deviations() -> dict[str, float]:
 
 
 def blow_ups() -> dict[str, Any]:
-    """The same blow-up by one device and by eight, each with its bar."""
+    """The same blow-up on one device and on eight, with its error bar."""
     law, mu = attentions["linear"](Q, Q, np.eye(D)), Points.uniform(X)
     ends = [flow(law, start, [0.0, 50.0]) for start in (mu, spread(mu, 8))]
     return {
@@ -139,7 +140,7 @@ def blow_ups() -> dict[str, Any]:
 
 
 def shards() -> dict[str, Any]:
-    """What each device holds, what it needs besides, and what travels."""
+    """What each device stores, allocates and communicates."""
     law, actual = attentions["softmax"](Q, K, -V), {}
     velocities = jax.jit(lambda mu: law.field(0.0, mu)(mu.tokens))
     states = [velocities(spread(Points.uniform(X), count)) for count in (1, 2, 8)]

@@ -1,4 +1,4 @@
-"""Energies of pairs and what is asked of them, compiled once."""
+"""Pairwise energies and their derivatives, compiled once."""
 
 from collections.abc import Callable
 

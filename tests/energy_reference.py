@@ -19,7 +19,7 @@ def interaction(score: Callable, p: Parameters) -> Energy:
 
 
 def sinkhorn(p: Parameters) -> Energy:
-    r"""Minus half the entropic cost of the plan of a log-domain solver of POT."""
+    """Minus half the entropic cost of the plan, by POT's log-domain solver."""
 
     def value(x: np.ndarray, w: np.ndarray) -> float:
         S = score_matrix(dot, p, x, x)
@@ -48,7 +48,7 @@ def sinkhorn_dual(p: Parameters) -> Energy:
 
 
 def tables(p: Parameters, x: np.ndarray, score: Callable) -> np.ndarray:
-    """All scores at once, for the many nodes of a quadrature."""
+    """The matrix of scores at once, for the many nodes of a quadrature."""
     q, k = x @ p.Q.T, x @ p.K.T
     if score is squared_distance:
         squares = np.sum((q[:, None, :] - k[None, :, :]) ** 2, axis=-1)

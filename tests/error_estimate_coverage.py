@@ -1,4 +1,4 @@
-"""How often the doubts about flows on grids cover their errors, and how tightly."""
+"""Coverage and tightness of the error estimates of flows on grids."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ RESOLVED = 0.1  # beyond which a run does not end as `finished`
 
 
 class Measurement(NamedTuple):
-    """Errors of covariance and mean, in units of the spread, and their doubts."""
+    """Errors of covariance and mean, in units of the spread, and their estimates."""
 
     name: str
     errors: tuple[float, float]
@@ -36,7 +36,7 @@ class Measurement(NamedTuple):
 
 
 def grid_of(problem: Problem) -> Grid:
-    """The grid that a run would start from."""
+    """The initial grid of a run."""
     family = problem.family
     keys = {"measure": "grid", "box": family.box, "cells": family.cells, "d": family.d}
     if family.noisy:
@@ -49,9 +49,9 @@ def grid_of(problem: Problem) -> Grid:
 
 
 def measure(kind: Family, *seeds: int) -> Measurement | None:
-    """A problem of a family, with a frame at half its time.
+    """The error of a random problem of a family, also in its middle frame.
 
-    `None` where its grid is refused, its flow ends early, or its oracle has no number.
+    `None` if its grid is rejected, its flow ends early, or the reference is NaN.
     """
     random = problem_on_line if kind.d == 1 else problem_in_plane
     problem = random(kind, np.random.default_rng([SEED, *seeds]))

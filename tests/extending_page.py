@@ -1,4 +1,4 @@
-"""The page docs/extending.md: its files, imported, and its commands."""
+"""The page docs/extending.md: its example files and its commands."""
 
 import importlib.util
 import re
@@ -38,7 +38,7 @@ def commands(title: str) -> list[list[str]]:
 
 
 def run_command(cli: CLI, arguments: list[str]) -> str:
-    """What a command prints that must end well."""
+    """The output of a command that must succeed."""
     finished = cli(*arguments)
     assert finished.code == 0, finished.err
     return finished.out

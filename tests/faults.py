@@ -1,16 +1,16 @@
-"""Kills, faults and damage of stores, sweeps and pictures, thousands of times.
+"""Kills, faults and damage of stores, sweeps and pictures, by the thousand.
 
-`python tests/faults.py --count N --seed S` draws N cases and judges each. A result is
-one line of JSON, and the last line counts them. Wrong is what is `lost` (a committed
-frame, a result or a picture is gone), `false` (exit 0 and other numbers), an
-`internal` error with or without a traceback, an `undocumented` exit code, a `hang` of
-more than 20 seconds of the processor, or a draft that nobody clears away (`litter`); of
-several processes also an `orphan`, a `port` or lock that is still held, and a lost one
-that has the name of another (`misnamed`).
+`python tests/faults.py --count N --seed S` runs N random cases. Each result is one line
+of JSON, and the last line counts them. Faults are `lost` (a committed frame, a result
+or a picture is gone), `false` (exit 0 with wrong numbers), an `internal` error with or
+without a traceback, an `undocumented` exit code, a `hang` of more than 20 seconds of
+processor time, and `litter` (a draft that is never removed); of commands with several
+processes also an `orphan`, a `port` or lock that is still held, and `misnamed` (the
+wrong process is named as lost).
 
-Commands that are to be killed run in processes: most are forked from this one, which
-has imported the package and computed nothing; each tenth is a fresh interpreter. Damage
-is judged in this process, by the same entry point.
+Commands that are killed run in processes: most are forked from this one, which has
+imported the package and computed nothing; one in ten is a fresh interpreter. Damage is
+tested in this process, by the same entry point.
 """
 
 import argparse
@@ -41,7 +41,7 @@ from faults_processes import kill_group, kill_pool, prepare_groups, prepare_pool
 
 
 def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
-    """A bit, a length or a file of a store or a sweep, and a command that reads it."""
+    """Damages a file of a store or a sweep, and runs a command that reads it."""
     reader, (name, harm) = draw.choice(READERS), draw.choice(list(DAMAGES.items()))
     target, arguments = reader
     with contextlib.suppress(IndexError):
@@ -58,7 +58,7 @@ def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
 
 
 def absurd(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
-    """A record with a right checksum and one wrong value, and a command that reads."""
+    """Forges one value under a valid checksum, and runs a command that reads it."""
     target, arguments = draw.choice(READERS)
     harm = absurd_sweep if target == "sweep" else absurd_record
     where = harm(draw, place / target)
@@ -86,7 +86,7 @@ READ = ("segments", "variables", "static", "sizes", "dims", "frames", "schema", 
 
 @contextlib.contextmanager
 def place_for(truth: Truth) -> Iterator[Path]:
-    """A folder of copies to be harmed."""
+    """A folder of copies to be damaged."""
     with tempfile.TemporaryDirectory(dir=truth.home.parent) as name:
         place = Path(name)
         for source in truth.home.iterdir():
@@ -98,7 +98,7 @@ def place_for(truth: Truth) -> Iterator[Path]:
 
 
 def prepare(home: Path) -> Truth:
-    """The folders that nobody disturbs."""
+    """Prepares the undisturbed folders."""
     home.mkdir()
     truth = Truth(home)
     for arguments in (
@@ -114,7 +114,7 @@ def prepare(home: Path) -> Truth:
 
 
 def _halve(truth: Truth) -> None:
-    """The run as an interrupt in its middle would have left it."""
+    """Copies the run as if it had been interrupted in the middle."""
     from meanfield.storage._record import read_record, write_record
 
     shutil.copytree(truth.run, truth.half)
@@ -138,7 +138,7 @@ KINDS: dict[str, tuple[Callable, float, Callable[[Path], Truth]]] = {
 
 
 def prepared_folders(make: Callable[[Path], Truth], home: Path) -> Truth:
-    """The folders that nobody disturbs, made once."""
+    """The undisturbed folders, prepared once."""
     place = home / make.__name__
     if not place.exists():
         draft = home / "draft"
@@ -149,7 +149,7 @@ def prepared_folders(make: Callable[[Path], Truth], home: Path) -> Truth:
 
 
 def run_cases(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[dict]:
-    """The judgements of so many cases, those in processes first."""
+    """The results of `count` cases, those in processes first."""
     pace: dict[str, float] = {}
     total = sum(KINDS[kind][1] for kind in kinds)
     for kind in kinds:
@@ -174,7 +174,7 @@ def run_cases(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[d
 
 
 def warm() -> None:
-    """Imports what commands import, so that forked ones need not."""
+    """Imports what commands import, so that forked processes need not."""
     import diffrax  # noqa: F401
     import zarr  # noqa: F401
 

@@ -1,4 +1,4 @@
-"""What is wrong with the way a command ended, and with what it left or read."""
+"""Checks of how a command ended, and of what it left or read."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from meanfield.storage.disk._drafts import clear_drafts
 
 @dataclass(frozen=True)
 class Truth:
-    """Folders that nobody disturbed, made once."""
+    """Undisturbed folders, made once."""
 
     home: Path
 
@@ -35,7 +35,7 @@ class Truth:
 def faults_of(
     result: CommandResult, codes: set[int], patience: float = PATIENCE
 ) -> list[str]:
-    """What is wrong with the way a command ended."""
+    """Faults in the way a command ended."""
     if result.code is None or result.seconds > patience:
         return ["hang"]
     if (
@@ -48,7 +48,7 @@ def faults_of(
 
 
 def arrays(run: Path) -> dict[str, bytes] | None:
-    """The bytes of all that a run holds, or `None` if it says that it is damaged."""
+    """All stored bytes of a run, or `None` if it reports damage."""
     try:
         data = runs.dataset(run).load()
     except MeanfieldError:
@@ -57,7 +57,7 @@ def arrays(run: Path) -> dict[str, bytes] | None:
 
 
 def prefix_faults(run: Path, truth: Path) -> list[str]:
-    """Whether what a run has committed is what the whole run begins with."""
+    """Faults if the committed frames are not a prefix of the full run."""
     if not run.exists():
         return []
     store = RunStore.open(run)
@@ -75,7 +75,7 @@ def prefix_faults(run: Path, truth: Path) -> list[str]:
 
 
 def picture_faults(place: Path) -> list[str]:
-    """Whether a picture or a table that was good is torn."""
+    """Faults if an existing picture or table was torn."""
     ends = {"picture.pdf": b"%%EOF\n", "picture.png": b"IEND\xaeB`\x82"}
     ends |= {"film.gif": b";", "frames.npz": b"", "frames.csv": b"\n"}
     for name, end in ends.items():
@@ -91,7 +91,7 @@ def picture_faults(place: Path) -> list[str]:
 
 
 def litter(place: Path) -> list[str]:
-    """What the next writer would not clear away."""
+    """Drafts that the next writer would not remove."""
     for folder in (place, place / "new-sweep" / "done"):
         if folder.is_dir():
             clear_drafts(folder)
@@ -102,7 +102,7 @@ def litter(place: Path) -> list[str]:
 
 
 def aftermath(name: str, place: Path, truth: Truth) -> list[str]:
-    """What is wrong with what a killed command has left, and with going on."""
+    """Faults in what a killed command left, and in resuming from it."""
     try:
         actual = prefix_faults(place / "new", truth.run)
         actual += prefix_faults(place / "half", truth.run)
@@ -124,7 +124,7 @@ def aftermath(name: str, place: Path, truth: Truth) -> list[str]:
 def read_faults(
     result: CommandResult, place: Path, truth: Truth, arguments: list[str]
 ) -> list[str]:
-    """Whether a command that says it went well read, or wrote, other numbers."""
+    """Faults if a command that reports success read or wrote wrong numbers."""
     if result.code != 0:
         return []
     if arguments[0] == "sweep":

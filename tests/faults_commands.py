@@ -1,7 +1,7 @@
-"""Commands in processes of their own, to be killed, or in this one.
+"""Commands run in processes that can be killed, or in this one.
 
 Most processes are forked from this one, which has imported the package and computed
-nothing; a fresh interpreter is another.
+nothing; others are fresh interpreters.
 """
 
 import contextlib
@@ -40,13 +40,13 @@ ENDED = {  # by a signal: as documented, or before the command watches and after
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that has ended.
+    """A finished command.
 
     Attributes:
         code: its exit code, negative after a signal; `None` if it hung.
-        said: on stderr.
-        seconds: of the processor.
-        out: on stdout, if it ran in this process.
+        said: its stderr.
+        seconds: processor time.
+        out: its stdout, if it ran in this process.
     """
 
     code: int | None
@@ -70,7 +70,7 @@ COMMANDS: dict[str, list[str]] = {
 def start_command(
     arguments: list[str], place: Path, limit: int | None, fresh: bool
 ) -> int:
-    """The process of a command that runs in a folder; files end at `limit` bytes."""
+    """Starts a command in a folder; files are cut at `limit` bytes."""
     if fresh:
         with (place / "said").open("wb") as stderr:
             return subprocess.Popen(
@@ -123,9 +123,9 @@ def _limit(size: int | None) -> None:
 
 
 def wait(number: int, place: Path) -> CommandResult:
-    """A process that has ended, or was killed because it hung: then without a code.
+    """Waits for a process, and kills it if it hangs, which leaves no exit code.
 
-    It hangs once it has computed for very long, or has waited for very long while no
+    It hangs if it has computed for very long, or has waited for very long while no
     process in its folder computed, or would have on a machine with an idle core.
     """
     idle, last_change = 0.0, time.monotonic()
@@ -149,12 +149,12 @@ def wait(number: int, place: Path) -> CommandResult:
 def run_command(
     arguments: list[str], place: Path, limit: int | None = None
 ) -> CommandResult:
-    """A command that nobody kills."""
+    """Runs a command to its end."""
     return wait(start_command(arguments, place, limit, fresh=False), place)
 
 
 def run_in_process(arguments: list[str], place: Path) -> CommandResult:
-    """A command in this process, and the time that the processor took for it."""
+    """Runs a command in this process, and measures its processor time."""
     stderr, out, begin = io.StringIO(), io.StringIO(), time.process_time()
     code = 1
     with (

@@ -1,4 +1,4 @@
-"""Commands that are stopped on their way: by signals, full disks, what is removed."""
+"""Commands stopped by signals, full disks and removed folders."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from processes import has_ended, seconds_of
 
 
 def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
-    """A signal to a random command, after random seconds of the processor."""
+    """Sends a signal to a random command after random processor time."""
     name = draw.choice(list(COMMANDS))
     number = draw.choice(list(ENDED))
     fresh = draw.random() < 0.1
@@ -34,14 +34,14 @@ def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float])
 
 
 def full_disk(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
-    """Files that end at a random length."""
+    """Limits files to a random length, as a full disk would."""
     name = draw.choice(list(COMMANDS))
     result = run_command(COMMANDS[name], place, limit=int(2 ** draw.uniform(4, 16)))
     return name, result, faults_of(result, {0, 4}) + aftermath(name, place, truth)
 
 
 def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
-    """A store, or a part of it, that goes while it is written."""
+    """Removes a store, or a part of it, while it is written."""
     name, part = draw.choice(["simulate", "resume"]), draw.choice(list(PARTS))
     run = place / {"simulate": "new", "resume": "half"}[name]
     first = frames_of(run)
@@ -62,14 +62,14 @@ def removal(draw: random.Random, place: Path, truth: Truth, _: dict[str, float])
 
 
 def frames_of(run: Path) -> int:
-    """How many frames of a run are committed."""
+    """The number of committed frames of a run."""
     with contextlib.suppress(OSError, ValueError):
         return json.loads((run / "commit.json").read_bytes())["frames"]
     return 0
 
 
 def _is_over(run: Path) -> bool:
-    """Whether the last commit of a run has come before what was to disturb it."""
+    """Whether a run made its last commit before the disturbance."""
     with contextlib.suppress(OSError, ValueError):
         ending = json.loads((run / "commit.json").read_bytes())["ending"]
         return ending is not None and ending["name"] != "interrupted"

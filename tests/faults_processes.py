@@ -1,7 +1,7 @@
-"""Kills of commands that are several processes: pools that share work, and groups.
+"""Kills of commands with several processes: pools of workers, and groups.
 
-A signal comes to the command alone, to one of the processes that it has started, or to
-all of them. The processes of a case are told from all others by their working folder.
+A signal is sent to the command alone, to one of its processes, or to all of them. The
+processes of a case are identified by their working folder.
 """
 
 import os
@@ -54,13 +54,13 @@ _PLACE = re.compile(rb"127\.0\.0\.1:(\d+)/(\d+)/2")
 
 @dataclass(frozen=True)
 class Strike:
-    """A signal, and the processes that it came to.
+    """A signal, and the processes that received it.
 
     Attributes:
         command: the process of the command itself.
         victim: one of `VICTIMS`.
-        pids: of the processes that were there when the signal came.
-        struck: those that it was sent to.
+        pids: the processes that existed when the signal was sent.
+        struck: the processes that it was sent to.
         places: host and place of each among the group, by its number.
     """
 
@@ -73,13 +73,13 @@ class Strike:
 
     @property
     def words(self) -> str:
-        """What the case is called by."""
+        """The name of the case."""
         late = "" if self.struck else ", too late"
         return f"{self.number.name} {self.victim}{late}"
 
 
 def kill_pool(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
-    """A signal at a random moment to a command whose workers share what it does."""
+    """Sends a signal at a random moment to a command with a pool of workers."""
     name = draw.choice(list(POOLS))
     progress = lambda: len([*(place / "new/done").glob("*.json")]) / CHUNKS
     strike, result = _struck(
@@ -92,7 +92,7 @@ def kill_pool(draw: random.Random, place: Path, truth: Truth, pace: dict[str, fl
 
 
 def kill_group(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
-    """A signal at a random moment to a command that several processes compute."""
+    """Sends a signal at a random moment to a command run by a group of processes."""
     name = draw.choice(list(GROUPS))
     progress = lambda: frames_of(place / "new") / FRAMES
     strike, result = _struck(draw, GROUPS[name], place, pace, progress)
@@ -103,7 +103,7 @@ def kill_group(draw: random.Random, place: Path, truth: Truth, pace: dict[str, f
 
 
 def prepare_pools(home: Path) -> Truth:
-    """A table and pages that nobody disturbs, by one process."""
+    """Prepares an undisturbed table and pages, by one process."""
     home.mkdir()
     alone = [option for option in POOLS["sweep"] if option not in ("--workers", "2")]
     for arguments in (alone, ["verify", *STATEMENTS, *PAGES]):
@@ -118,7 +118,7 @@ def prepare_pools(home: Path) -> Truth:
 
 
 def prepare_groups(home: Path) -> Truth:
-    """The runs that nobody disturbs."""
+    """Prepares the undisturbed runs."""
     home.mkdir()
     for name, arguments in GROUPS.items():
         result = run_command([*arguments[:-1], name], home)
@@ -133,10 +133,10 @@ def _struck(
     pace: dict[str, float],
     progress: Callable[[], float] | None,
 ) -> tuple[Strike, CommandResult]:
-    """A command that a signal has come to, or that was over before, and its end.
+    """Runs a command and sends it a signal, unless it ends first.
 
-    It comes after random seconds of the processor or, in half of the cases where there
-    is `progress`, when a random share of all is committed.
+    The signal comes after random processor time or, in half of the cases with
+    `progress`, when a random share of the work is committed.
     """
     fresh, number, name = draw.random() < 0.1, draw.choice([*ENDED]), str(arguments)
     strike = Strike(
@@ -159,7 +159,7 @@ def _struck(
 
 
 def _send(draw: random.Random, strike: Strike, worker_pids: list[int]) -> None:
-    """Sends the signal, unless the command is over."""
+    """Sends the signal, unless the command has ended."""
     if has_ended(strike.command):
         return
     strike.pids.extend([strike.command, *worker_pids])
@@ -179,14 +179,14 @@ def _send(draw: random.Random, strike: Strike, worker_pids: list[int]) -> None:
 
 
 def _codes_of_pool(name: str, strike: Strike) -> set[int]:
-    """How a command may end whose worker, or that itself, has got a signal."""
+    """Exit codes allowed for a command if it or its worker got a signal."""
     if strike.victim != "another":
         return {0, *ENDED[strike.number]}
     return {0} if name == "sweep" else {0, 4}
 
 
 def _codes_of_group(strike: Strike) -> set[int]:
-    """The same of a group: the exit code of the first process is that of the whole."""
+    """Exit codes allowed for a group: that of its first process."""
     if strike.victim != "another":
         return {0, *ENDED[strike.number]}
     first = any(strike.places.get(pid, (0, 1))[1] == 0 for pid in strike.struck)
@@ -194,7 +194,7 @@ def _codes_of_group(strike: Strike) -> set[int]:
 
 
 def _name_faults(result: CommandResult, strike: Strike) -> list[str]:
-    """Whether the process that was lost has the name of another."""
+    """Faults if the wrong process is named as lost."""
     if result.code != 8:
         return []
     names = {f"Process {strike.places[p][1]} of 2 (pid {p})" for p in strike.struck}
@@ -202,7 +202,7 @@ def _name_faults(result: CommandResult, strike: Strike) -> list[str]:
 
 
 def _remains(place: Path, strike: Strike) -> list[str]:
-    """Processes, ports, locks and drafts that are still there when all has ended."""
+    """Processes, ports, locks and drafts left after the end."""
     actual, idle = [], 0.0
     while idle < ORPHANED and (left := processes_in(place)):
         time.sleep(LOOK)
@@ -224,7 +224,7 @@ def _remains(place: Path, strike: Strike) -> list[str]:
 
 
 def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
-    """What is lost of a sweep, and what is wrong once it has gone on to its end."""
+    """Faults in what is left of a sweep, and after resuming it to its end."""
     sweep = place / "new"
     if not sweep.exists():
         return []
@@ -244,7 +244,7 @@ def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
 
 
 def _page_faults(_: random.Random, place: Path, truth: Truth) -> list[str]:
-    """Whether pages are torn: each holds what it did, or all of what is new."""
+    """Faults if a page is neither the old nor the complete new one."""
     page = (place / "page.html").read_text().rstrip()
     actual = [] if page.endswith("</html>") and "4.1" in page else ["lost"]
     errata = (place / "errata.md").read_bytes()
@@ -253,7 +253,7 @@ def _page_faults(_: random.Random, place: Path, truth: Truth) -> list[str]:
 
 
 def _run_faults(draw: random.Random, place: Path, truth: Path, name: str) -> list[str]:
-    """What is lost of a run, and what is wrong once it has gone on to its end."""
+    """Faults in what is left of a run, and after resuming it to its end."""
     run = place / "new"
     if not run.exists():
         return []

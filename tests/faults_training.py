@@ -1,12 +1,12 @@
-"""Kills, full disks, two writers and flipped bits of trainings, as many as one likes.
+"""Kills, full disks, two writers and flipped bits during training.
 
 `python tests/faults_training.py --kills 50 --writers 10 --disks 30 --flips 200` writes
-a line of JSON for each case, and counts them in the last. Wrong is another end than
-that of a training that nobody disturbed, to the byte (`lost`), exit 0 with other
-numbers (`false`), an `internal` error, an `undocumented` exit code and a `hang`.
+a line of JSON for each case, and counts them in the last. Faults are a final state that
+differs from an undisturbed training in any byte (`lost`), exit 0 with wrong numbers
+(`false`), an `internal` error, an `undocumented` exit code and a `hang`.
 
 Commands that are stopped run in processes forked from this one, which has imported the
-package and computed nothing; so flips, which are judged in this process, come last.
+package and computed nothing; so flips, which are tested in this process, come last.
 """
 
 import argparse
@@ -43,44 +43,44 @@ Judged = tuple[str, CommandResult, list[str]]
 
 
 def start(out: str, epochs: int = EPOCHS) -> list[str]:
-    """The command that begins a training."""
+    """The command that starts a training."""
     command = f"train start pairs --epochs {epochs} {OPTIONS} --out {out}"
     return command.split()
 
 
 def resume(folder: str) -> list[str]:
-    """The command that goes on with one."""
+    """The command that resumes a training."""
     return f"train resume {folder} --plugin mine.py".split()
 
 
 def next_command(place: Path) -> list[str]:
-    """What goes on with the training `new`, whatever became of it."""
+    """The command that continues the training `new` from its present state."""
     return (
         resume("new") if (place / "new" / "training.json").is_file() else start("new")
     )
 
 
 def epoch_of(place: Path) -> int:
-    """How many epochs of `new` are committed; -1 before the first commit."""
+    """The number of committed epochs of `new`; -1 before the first commit."""
     file = place / "new" / "training.json"
     return json.loads(file.read_bytes())["epoch"] if file.is_file() else -1
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """What must be the same, to the byte."""
+    """The files that must be equal to the byte."""
     files = (file for file in folder.iterdir() if file.name not in OF_THE_MACHINE)
     return {file.name: file.read_bytes() for file in files}
 
 
 def ending_faults(place: Path) -> list[str]:
-    """Goes on with `new` to its end; whether that is the end of one left alone."""
+    """Resumes `new` to its end, and compares it with an undisturbed training."""
     result = run_command(next_command(place), place)
     actual = faults_of(result, {0})
     return actual + ([] if files(place / "new") == files(place / "whole") else ["lost"])
 
 
 def kill(draw: random.Random, place: Path) -> Judged:
-    """A kill between two epochs or, in a quarter of cases, at any moment."""
+    """Kills a training between two epochs or, in a quarter of cases, at any moment."""
     before, begin = epoch_of(place), time.monotonic()
     process = start_command(next_command(place), place, None, fresh=False)
     if draw.random() < 0.25:
@@ -101,7 +101,7 @@ def kill(draw: random.Random, place: Path) -> Judged:
 
 
 def writers(draw: random.Random, place: Path) -> Judged:
-    """Two processes that begin, or go on with, one training at once."""
+    """Starts or resumes one training by two processes at once."""
     first = start_command(next_command(place), place, None, fresh=False)
     time.sleep(draw.choice([0, draw.uniform(0, 8)]))
     second = start_command(next_command(place), place, None, fresh=False)
@@ -115,7 +115,7 @@ def writers(draw: random.Random, place: Path) -> Judged:
 
 
 def full_disk(draw: random.Random, place: Path) -> Judged:
-    """Files that end at a random length; afterwards there is space again."""
+    """Limits files to a random length, then lifts the limit."""
     limit = int(2 ** draw.uniform(4, 18))
     result = run_command(next_command(place), place, limit=limit)
     actual = faults_of(result, {0, 4})
@@ -126,7 +126,7 @@ def full_disk(draw: random.Random, place: Path) -> Judged:
 
 
 def damage(draw: random.Random, place: Path) -> Judged:
-    """A bit of a folder that is done, or of one that is not, and all that reads it."""
+    """Flips a bit of a finished or unfinished training, and reads it in every way."""
     jax.clear_caches()  # each command compiles anew, and maps are few
     name = draw.choice(["few", "half"])
     copy = shutil.copytree(place / name, place / "kept")
@@ -158,7 +158,7 @@ def readers(name: str) -> list[str]:
 
 
 def answer(place: Path, text: str) -> tuple[CommandResult, Any]:
-    """How a command of `train` ends, and the numbers that it says or writes."""
+    """The exit code of a `train` command, and the numbers that it prints or writes."""
     out = place / "heads"
     shutil.rmtree(out, ignore_errors=True)
     result = run_in_process(["train", *text.split(), "--plugin", "mine.py"], place)
@@ -170,13 +170,13 @@ def answer(place: Path, text: str) -> tuple[CommandResult, Any]:
 
 
 def news(folder: Path) -> dict[str, bytes]:
-    """What the last epoch has written; weights before it are read by no resume."""
+    """The files of the last epoch; `resume` reads no earlier weights."""
     before = {f"weights-{epoch:04d}.safetensors" for epoch in range(FEW)}
     return {name: data for name, data in files(folder).items() if name not in before}
 
 
 def prepare(place: Path) -> None:
-    """The task, and a training that nobody disturbs."""
+    """Prepares the task, and an undisturbed training."""
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
@@ -196,7 +196,7 @@ def files_are_done(folder: Path) -> bool:
 
 
 def prepare_flips(place: Path) -> None:
-    """A training of few epochs, the same before its last, and what is said of both."""
+    """Prepares a short training, a copy before its last epoch, and their output."""
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
@@ -233,7 +233,7 @@ KINDS: dict[str, Callable[[random.Random, Path], Judged]] = {
 def run_cases(
     counts: dict[str, int], seed: int, place: Path
 ) -> Iterator[dict[str, Any]]:
-    """All cases, kind by kind."""
+    """Runs all cases, kind by kind."""
     if any(count for kind, count in counts.items() if kind != "flips"):
         prepare(place)
     for kind, count in counts.items():

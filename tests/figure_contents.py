@@ -1,4 +1,4 @@
-"""What a figure holds: its legends, the colours that are drawn, texts on its axes."""
+"""Contents of a figure: legends, drawn colours, texts beyond its axes."""
 
 from collections.abc import Iterator
 from io import BytesIO
@@ -22,7 +22,7 @@ COARSE = 40  # dots per inch: every artist is drawn, and a fifth of the time is 
 
 
 def draw(figure: Figure) -> Figure:
-    """The figure, after all of it has been drawn in its look, to no file."""
+    """Draws the figure in its style, without a file."""
     look = figure.look if isinstance(figure, Picture) else Look()
     with look.rc_context():
         figure.savefig(BytesIO(), format="rgba", dpi=COARSE)
@@ -30,7 +30,7 @@ def draw(figure: Figure) -> Figure:
 
 
 def legend_entries(figure: Figure) -> Iterator[tuple[str, Artist]]:
-    """Every entry of every legend: what it says, and its mark."""
+    """The entries of all legends: label and handle."""
     for legend in figure.findobj(Legend):
         texts = [text.get_text() for text in legend.get_texts()]
         for text, handle in zip(texts, legend.legend_handles, strict=True):
@@ -39,7 +39,7 @@ def legend_entries(figure: Figure) -> Iterator[tuple[str, Artist]]:
 
 
 def legend_colour(handle: Artist) -> str:
-    """The colour of an entry; of a hatched one on white the hatch."""
+    """The colour of a legend handle, or of its hatch if it is white."""
     if isinstance(handle, Line2D):
         return to_hex(handle.get_color())
     assert isinstance(handle, Patch)
@@ -48,13 +48,13 @@ def legend_colour(handle: Artist) -> str:
 
 
 def drawn_colours(figure: Figure) -> set[str]:
-    """Colours and hatches of all that is drawn within the axes."""
+    """Colours and hatches of everything drawn within the axes."""
     figure.draw_without_rendering()
     return {actual for axes in _axes_of(figure) for actual in colours_in_axes(axes)}
 
 
 def texts_beyond_axes(figure: Figure) -> list[str]:
-    """Texts that are set at data and reach beyond the axes they are set in."""
+    """Texts at data coordinates that reach beyond their axes."""
     figure.draw_without_rendering()
     actual = []
     for axes in _axes_of(figure):
@@ -92,21 +92,21 @@ def _collection_marks(collection: Collection) -> Iterator[str]:
 
 
 def _is_within(line: Line2D, axes: Axes) -> bool:
-    """Whether some point of a line is on the page."""
+    """Whether any point of a line is on the page."""
     points = line.get_transform().transform(np.ma.filled(line.get_xydata(), np.nan))
     points = points[np.isfinite(points).all(axis=1)]
     return len(points) > 0 and bool(_mask_within(axes, points).any())
 
 
 def _mask_within(axes: Axes, pixels: np.ndarray) -> np.ndarray:
-    """Which places are within the axes, to a pixel."""
+    """The points within the axes, to a pixel."""
     box = axes.get_window_extent().padded(1.0)
     inside = (pixels >= box.min) & (pixels <= box.max)
     return inside[:, 0] & inside[:, 1]
 
 
 def lightness(colour: Any) -> float:
-    """Relative luminance, as the guidelines of the web define it."""
+    """Relative luminance, as WCAG defines it."""
     c = np.array(to_rgb(colour))
     linear = np.where(c <= 0.03928, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])

@@ -1,4 +1,4 @@
-"""Flows that several files of tests share."""
+"""Flows shared by several test files."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ RTOL = np.finfo(np.float64).eps ** 0.6  # of one default step, in double precisi
 
 
 def ensemble(fn: Callable, *batches: Numbers) -> Trajectory:
-    """`fn` of every member at once, compiled once."""
+    """`fn` of all members, batched and compiled once."""
     arrays = [jnp.asarray(a) for a in batches]
     return jax.jit(jax.vmap(fn))(*arrays)
 

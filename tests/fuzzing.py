@@ -1,11 +1,11 @@
-"""Command lines and files that nobody means: documented exit codes, one line, no hang.
+"""Random command lines and files: documented exit codes, one line, no hang.
 
-`python tests/fuzzing.py COUNT SEED FOLDER` runs so many in this process, and prints
-what came of them as JSON; one that broke the promise ends it with 1, and is shown.
+`python tests/fuzzing.py COUNT SEED FOLDER` runs COUNT cases in this process, and prints
+a summary as JSON; a violation is printed, and the exit code is 1.
 
-The resident memory says little of the commands: hypothesis remembers some sixty
-kilobytes of each case of a search, and what is new to a process stays. So each search
-is short, and at the end the first cases are run again and again: they may not grow.
+Resident memory says little about the commands: hypothesis keeps some sixty kilobytes of
+each case of a search, and what a process does for the first time stays. So each search
+is short, and at the end the first cases are repeated: memory must not grow.
 """
 
 import contextlib
@@ -42,12 +42,12 @@ LEAK = MemoryUse(
 
 
 class CaseTimeout(BaseException):
-    """A case that took too long."""
+    """Raised when a case takes too long."""
 
 
 @dataclass
 class Tally:
-    """What came of the cases so far."""
+    """Results of the cases so far."""
 
     codes: Counter[int] = field(default_factory=Counter)
     commands: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Tally:
 
 
 def run_command(case: Case) -> tuple[object, str, float]:
-    """The exit code of a command, what it said on stderr, and its seconds."""
+    """The exit code of a command, its stderr and its seconds."""
     out, err = _stream(), _stream()
     begin = time.process_time()
     signal.setitimer(signal.ITIMER_PROF, LONGEST)
@@ -82,7 +82,7 @@ def run_command(case: Case) -> tuple[object, str, float]:
 
 
 def violation(code: object, stderr: str, seconds: float) -> str:
-    """What of the promise a case has broken, if anything."""
+    """The violation of the documented behaviour, or an empty string."""
     if code not in DOCUMENTED:
         return f"not a documented code: {code}"
     if seconds > LONGEST:
@@ -96,7 +96,7 @@ def violation(code: object, stderr: str, seconds: float) -> str:
 
 
 def run(count: int, number: int, folder: Path) -> Tally:
-    """So many cases of a seed, in a folder that they may litter."""
+    """Runs `count` cases of a seed in a folder, which they may fill with files."""
     tally = Tally()
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
@@ -144,7 +144,7 @@ def _record_case(case: Case, tally: Tally) -> None:
 
 
 def _run_case(case: Case) -> tuple[object, str, float]:
-    """How a case ends, in a folder that has its files."""
+    """Runs a case in a folder with its files."""
     for name, content in case.files.items():
         place = Path(name)
         place.parent.mkdir(exist_ok=True)
@@ -165,7 +165,7 @@ def _stream() -> Any:
 
 
 def _megabytes() -> int:
-    """The memory that this process holds now."""
+    """The resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() >> 20
 

@@ -1,4 +1,4 @@
-"""Strategies: command lines of every command, and the files that they name."""
+"""Strategies for command lines of every command, and for the files they name."""
 
 import io
 import json
@@ -20,7 +20,7 @@ KEYS = [name for name in RunSpec.model_fields if name not in HIDDEN]
 
 @dataclass(frozen=True)
 class Case:
-    """A command line, and the files that are there when it runs."""
+    """A command line, and the files in its folder."""
 
     arguments: tuple[str, ...]
     files: dict[str, bytes] = field(default_factory=dict)
@@ -104,7 +104,7 @@ TELLING = {
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """A command of any kind, with what it may find in its folder."""
+    """A command of any kind, with files that it may find in its folder."""
     make = draw(st.sampled_from([_short_run, *6 * MAKERS, *12 * (_simulate,)]))
     files = draw(_files())
     return Case(tuple(draw(make())), files)
@@ -129,7 +129,7 @@ def _options(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _simulate(draw: st.DrawFn) -> list[str]:
-    """Never more than a plan."""
+    """`simulate` as a dry run only."""
     head = ["simulate", *draw(st.lists(PLACES, max_size=1))]
     more = draw(
         st.sampled_from([[], ["--json"], ["--preset", "moons"], ["--from", ""]])
@@ -142,7 +142,7 @@ def _simulate(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _short_run(draw: st.DrawFn) -> list[str]:
-    """A run of a moment."""
+    """A very short run."""
     attention = draw(st.sampled_from(["softmax", "relu", "exp"]))
     size = draw(st.sampled_from(["1", "1e308", "1e-320", "1e154", "-1e200", "0"]))
     key = draw(st.sampled_from(["--A", "--V", "--mean", "--weights", "--epsilon"]))
@@ -153,7 +153,7 @@ def _short_run(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _sweep(draw: st.DrawFn) -> list[str]:
-    """Nowhere to write to: it ends before its first cell."""
+    """A sweep with an unwritable output: it ends before its first cell."""
     over = draw(
         st.one_of(ANYTHING, st.sampled_from(["A=1:2:3", "n=1|2", "A[0,0]=1|2"]))
     )
@@ -166,7 +166,7 @@ def _sweep(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _compare(draw: st.DrawFn) -> list[str]:
-    """Of one measure, or none: there is nothing to compare."""
+    """A comparison with at most one measure: there is nothing to compare."""
     measures = draw(
         st.one_of(st.sampled_from(["points", "gird", "points,points"]), WORDS)
     )
@@ -193,7 +193,7 @@ def _run_command(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _missing_experiment(draw: st.DrawFn) -> list[str]:
-    """What would take minutes is asked for things that are not there."""
+    """Long commands are asked only for names that do not exist."""
     absent = WORDS.filter(lambda w: w and not w.startswith("-")).map(
         "no-such-{}".format
     )
@@ -233,7 +233,7 @@ def _named_object(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _model(draw: st.DrawFn) -> list[str]:
-    """A folder of a model that is not as it should be."""
+    """A malformed folder of a model."""
     ways = [
         ["models", "inspect", "model"],
         ["simulate", "--model", "model", "--text", "the cat", "--dry-run"],
@@ -254,7 +254,7 @@ def _model(draw: st.DrawFn) -> list[str]:
 
 @st.composite
 def _jumble(draw: st.DrawFn) -> list[str]:
-    """Any words after any command that does nothing by itself."""
+    """Random words after a command that does nothing by itself."""
     idle = [name for name in COMMANDS if name not in ("verify", "bench", "simulate")]
     heads = [name for name in idle if name not in ("info", "list", "sweep")]
     words = draw(st.lists(st.one_of(WORDS, NUMBERS, PLACES), min_size=1, max_size=5))
@@ -308,7 +308,7 @@ def _table(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def _corrupted_json(draw: st.DrawFn, values: dict[str, Any]) -> bytes:
-    """JSON that is right but for some of its values."""
+    """Valid JSON with some corrupted values."""
     new = draw(st.dictionaries(st.sampled_from(sorted(values)), JSON, max_size=2))
     text = json.dumps({**values, **new})
     return draw(st.one_of(st.just(text), st.just(text), DEEP, ANYTHING)).encode(

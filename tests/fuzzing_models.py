@@ -1,9 +1,9 @@
-"""Checkpoints and tokenizers that nobody means: one line each, no hang, no traceback.
+"""Malformed checkpoints and tokenizers: one line each, no hang, no traceback.
 
 `python tests/fuzzing_models.py COUNT SEED FOLDER` changes a small BERT or the heads of
-a trained network in one place of its header, its config or its tokenizer, runs what
-reads models, and prints what came of it as JSON; one that broke the promise ends it
-with 1. What Rust says of a panic passes Python by: the file descriptor is read, too.
+a trained network in one place of its header, its config or its tokenizer, runs the
+commands that read models, and prints a summary as JSON; after a violation it exits with
+1. Rust prints a panic past Python, so the file descriptor is read, too.
 """
 
 import contextlib
@@ -36,21 +36,21 @@ TEXT = ["--text", "the cat sat", "--dry-run"]
 
 
 def header_of(file: Path) -> tuple[dict[str, Any], bytes]:
-    """The header of a safetensors file, and the bytes that it describes."""
+    """The header of a safetensors file, and the bytes after it."""
     data = file.read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
     return json.loads(data[8 : 8 + size]), data[8 + size :]
 
 
 def write_header(file: Path, header: Any, body: bytes, size: int | None = None) -> None:
-    """Writes a header with a size that may not be its own."""
+    """Writes a header with a size that may be wrong."""
     text = json.dumps(header).encode(errors="replace")
     length = struct.pack("<Q", len(text) if size is None else size)
     file.write_bytes(length + text + body)
 
 
 def harm_header(draw: random.Random, folder: Path) -> str:
-    """A size, an offset, a shape, a dtype or a name that is not so."""
+    """Corrupts a size, an offset, a shape, a dtype or a name."""
     file = folder / "model.safetensors"
     header, body = header_of(file)
     name = draw.choice(sorted(header))
@@ -72,7 +72,7 @@ def harm_header(draw: random.Random, folder: Path) -> str:
 
 
 def harm_bytes(draw: random.Random, folder: Path) -> str:
-    """Numbers that are none, an end that is missing, a bit that is another."""
+    """Writes NaN, truncates the file or flips a bit."""
     file = folder / "model.safetensors"
     header, body = header_of(file)
     kind = draw.choice(["nan", "inf", "huge", "cut", "more", "empty"])
@@ -89,7 +89,7 @@ def harm_bytes(draw: random.Random, folder: Path) -> str:
 
 
 def harm_json(name: str) -> Callable[[random.Random, Path], str]:
-    """One value of a file of JSON that is absurd, or the file none at all."""
+    """Replaces one value of a JSON file by an absurd one, or breaks the file."""
 
     def harm(draw: random.Random, folder: Path) -> str:
         file = folder / name
@@ -114,7 +114,7 @@ def harm_json(name: str) -> Callable[[random.Random, Path], str]:
 
 
 def absurd(draw: random.Random, values: dict[str, Any]) -> str:
-    """Changes or removes one value, at any depth; says which."""
+    """Changes or removes one value at any depth, and returns its path."""
     path = draw.choice(list(places(values)))
     inner: Any = values
     for key in path[:-1]:
@@ -151,7 +151,7 @@ READERS = {
 
 @contextlib.contextmanager
 def standard_error() -> Iterator[list[str]]:
-    """What reaches the file descriptor, past Python, is in the list at the end."""
+    """Appends what is written to the file descriptor of stderr to a list at the end."""
     captured: list[str] = []
     saved_fd = os.dup(2)
     with tempfile.TemporaryFile() as file:
@@ -166,7 +166,7 @@ def standard_error() -> Iterator[list[str]]:
 
 
 def run_cases(count: int, seed: int, folder: Path) -> dict[str, Any]:
-    """So many cases, and what came of them."""
+    """Runs `count` cases, and counts their results."""
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
     bert_reference.write(Path("bert"))

@@ -20,7 +20,7 @@ Law = Callable[[np.ndarray], np.ndarray]  # a distribution function
 
 
 class PrescribedVelocity(AbstractDynamics):
-    """A velocity field that does not look at the measure."""
+    """A velocity field that does not depend on the measure."""
 
     velocity: Callable[[Array, Array], Array]
 
@@ -58,7 +58,7 @@ def two_bumps(x: np.ndarray) -> np.ndarray:
 
 
 def masses_of(law: Law, edges: np.ndarray) -> np.ndarray:
-    """Masses of cells; by the nearer tail, so that small ones keep their digits."""
+    """Masses of cells, by the nearer tail, so that small ones keep their digits."""
     below, above = np.diff(law(edges)), -np.diff(law(-edges))
     return np.where(edges[1:] + edges[:-1] > 0, above, below) if _even(law) else below
 

@@ -1,9 +1,9 @@
-"""The table of the house: what a newcomer stumbles over, in numbers.
+"""The table of the house: counts of code that is hard for newcomers.
 
-`python tests/house.py` prints a row for each, with its aim, and with `--places` where
-it is; `--json` prints all of it for programs, `--tree FOLDER` measures another
-checkout, and `--write` lowers the maxima on the page to what is measured. What exactly
-a row counts stands in the docstring of the function that does, in `tests/house_rows/`.
+`python tests/house.py` prints a row for each count, with its aim, and with `--places`
+where it occurs; `--json` prints all of it for programs, `--tree FOLDER` measures
+another checkout, and `--write` lowers the maxima on the page to the measured values.
+The docstrings of the functions in `tests/house_rows/` define the counts.
 """
 
 import argparse
@@ -32,13 +32,13 @@ PARTS_OF_CODE = {
 
 @dataclass(frozen=True)
 class Row:
-    """One number of the house.
+    """One row of the table.
 
     Attributes:
         title: what is counted.
-        number: how many there are.
-        aim: how many there may be, if anybody said so.
-        places: where, or what makes up the number.
+        number: the count.
+        aim: the largest acceptable count, if there is one.
+        places: where it occurs, or its parts.
     """
 
     title: str
@@ -69,7 +69,7 @@ def question_rows(root: Path) -> Iterator[Row]:
 
 
 def call_path_rows(root: Path) -> Iterator[Row]:
-    """Files and folders through which `simulate --measure gaussian` goes."""
+    """Files and folders on the call path of `simulate --measure gaussian`."""
     path = walk(root)
     yield count_row("files in which one Gaussian run calls a function", 25, path.run)
     command = "the same with command line and spec"
@@ -79,13 +79,13 @@ def call_path_rows(root: Path) -> Iterator[Row]:
 
 
 def import_rows(root: Path) -> Iterator[Row]:
-    """Imports that lead in circles or upwards."""
+    """Circular imports, and imports from a folder above."""
     yield count_row("files in cycles of imports", 0, imports.cyclic(root))
     yield count_row("imports from a folder above", 0, imports.upward(root))
 
 
 def duplicate_rows(root: Path) -> Iterator[Row]:
-    """Things of which one would do."""
+    """Duplicated things."""
     loops = statements.alternations
     yield count_row("NumPy loops of Sinkhorn", 1, loops(root, "meanfield"))
     other_loops = loops(root, "tests", "experiments", "benchmarks")
@@ -98,7 +98,7 @@ def duplicate_rows(root: Path) -> Iterator[Row]:
 
 
 def size_rows(root: Path) -> Iterator[Row]:
-    """What is too large, what is too small, and lines of code."""
+    """Modules and functions that are too large or too small, and lines of code."""
     yield count_row("folders of more than 15 files", 0, sizes.folders(root))
     yield count_row("modules over 300 lines", 0, sizes.modules(root, *ALL))
     yield count_row("functions over 30 lines", 0, sizes.functions(root, *ALL))
@@ -112,7 +112,7 @@ def size_rows(root: Path) -> Iterator[Row]:
 
 
 def name_rows(root: Path) -> Iterator[Row]:
-    """Names that are no nouns or verbs, with how often each word is used."""
+    """Names that are no nouns or verbs, and how often each occurs."""
     title = "variables that are pronouns or participles"
     yield word_row(title, words.variable_names(root, "meanfield"))
     yield word_row("functions that are", words.function_names(root, "meanfield"))
@@ -139,19 +139,19 @@ PARTS: tuple[Callable[[Path], Iterator[Row]], ...] = (
 
 
 def table(root: Path) -> list[Row]:
-    """All rows, of the checkout in a folder."""
+    """All rows of a checkout."""
     return [row for part in PARTS for row in part(root)]
 
 
 def maxima(page: str) -> dict[str, int]:
-    """The last number but one of each row of the page's table, by its title."""
+    """The maximum of each row of the page's table, by its title."""
     cells = [line.strip("| ").split(" | ") for line in page.splitlines()]
     number_rows = [row for row in cells if len(row) == 5 and row[3][:1].isdigit()]
     return {row[0]: int(row[3].replace(" ", "")) for row in number_rows}
 
 
 def lower_maxima(page: str, rows: Sequence[Row]) -> str:
-    """The page with smaller maxima where less is measured, and no larger ones."""
+    """The page with maxima lowered to the measured numbers, never raised."""
     numbers = {row.title: row.number for row in rows}
     lines = page.splitlines(keepends=True)
     for n, line in enumerate(lines):

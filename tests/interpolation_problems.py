@@ -1,4 +1,4 @@
-"""Random problems that are hard to interpolate, and their velocities by NumPy."""
+"""Random problems that are hard to interpolate, and their velocities in NumPy."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ THIN = ("lines", "duplicates", "inner", "needle")
 
 
 def hard_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Tokens of which few stand where sums change fast."""
+    """Tokens of which few lie where sums change fast."""
     normal, way = rng.normal(size=(n, d)), rng.normal(size=d)
     way, count = way / np.linalg.norm(way), int(rng.integers(1, 30))
     narrow = 10 ** rng.uniform(-3, -0.5) * normal
@@ -31,7 +31,7 @@ def hard_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarra
 
 
 def thin_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Tokens on lines, on each other, or on far fewer scales than their box has."""
+    """Tokens on lines, in equal places, or on far fewer scales than their box."""
     normal, count = rng.normal(size=(n, d)), int(rng.integers(1, 30))
     lines = rng.uniform(-2, 2, (n, 1)) * np.eye(d)[rng.integers(0, d, n)]
     lines += 10 ** rng.uniform(-5, -2) * normal
@@ -52,14 +52,14 @@ def thin_cloud(kind: str, n: int, d: int, rng: np.random.Generator) -> np.ndarra
 
 
 def matrix(d: int, rng: np.random.Generator) -> np.ndarray:
-    """Of norm one: symmetric of either sign or none, or not symmetric."""
+    """A matrix of norm one: definite, indefinite, or not symmetric."""
     B = rng.normal(size=(d, d))
     A = (B @ B.T, -B @ B.T, B + B.T, B)[rng.integers(0, 4)]
     return A / np.linalg.norm(A, 2)
 
 
 def weights(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Equal, random, zero for every fifth, or over six decades."""
+    """Equal or random weights, zero for every fifth token, or over six decades."""
     excluded = np.where(rng.uniform(size=n) < 0.2, 0, 1.0)
     kinds = (np.ones(n), rng.uniform(size=n), excluded, 10 ** rng.uniform(-6, 0, n))
     return kinds[rng.integers(0, 4)]
@@ -78,9 +78,9 @@ class Problem(NamedTuple):
     def random(
         cls, kind: str, name: str, seed: int, *, n: int, d: int, sharpness: float
     ) -> "Problem":
-        """A cloud of a kind in any order.
+        """A cloud of a kind in random order.
 
-        With the mean at the origin scores are at most a tenth to all of `sharpness`.
+        With the mean at the origin, the largest score is 0.1 to 1 times `sharpness`.
         """
         rng = np.random.default_rng([(KINDS + THIN).index(kind), d, seed])
         cloud = thin_cloud if kind in THIN else hard_cloud
@@ -91,7 +91,7 @@ class Problem(NamedTuple):
         return cls(name, A, V, x, weights(n, rng))
 
     def velocities(self, x: np.ndarray) -> np.ndarray:
-        """Of tokens that have moved to `x`, in double precision, by NumPy."""
+        """Velocities of tokens moved to `x`, in double precision NumPy."""
         x = np.asarray(x, float)
         centre, has_weight = x.mean(axis=0), self.w > 0
         keys, logs = (x - centre)[has_weight], np.log(self.w[has_weight])
@@ -107,7 +107,7 @@ class Problem(NamedTuple):
         return means @ self.V.T
 
     def sinkhorn_velocities(self) -> np.ndarray:
-        """Velocities of Sinkhorn attention by alternation and then Newton, dense."""
+        """Velocities of Sinkhorn attention by alternation, then dense Newton steps."""
         has_weight, w = self.w > 0, self.w[self.w > 0] / self.w.sum()
         y = self.x[has_weight]
         S = (self.x - w @ y) @ self.A.T @ (y - w @ y).T

@@ -1,4 +1,4 @@
-"""Random flows on lines whose moments are known otherwise, a family for each kind."""
+"""Random flows on a line with known moments, a family for each kind."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ Generator = np.random.Generator
 
 @dataclass(frozen=True)
 class Family:
-    """What problems share that a program is compiled for."""
+    """The settings that determine a compiled program."""
 
     attention: str
     box: str
@@ -27,7 +27,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Problem:
-    """A flow on a grid: keys of its spec, the law that it starts from, and its end."""
+    """A flow on a grid: keys of its spec, its initial law, and its end time."""
 
     family: Family
     label: str
@@ -62,7 +62,7 @@ HEAVY = ("sigmoid", "l2", "linear")  # whose averages are finite under heavy tai
 
 
 def log(rng: Generator, low: float, high: float) -> float:
-    """A number between two others, even in its logarithm."""
+    """A random number between two others, uniform in its logarithm."""
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
 
@@ -94,7 +94,7 @@ def line_law(family: Family, rng: Generator) -> LineLaw:
 
 
 def duration(family: Family, A: float, V: float, law: LineLaw, rng: Generator) -> float:
-    """A time in which something happens, short of a blow-up."""
+    """A time long enough for changes, and before any blow-up."""
     second = law.variance + law.mean**2
     s = law.variance
     rate = {
@@ -136,7 +136,7 @@ def problem_on_line(family: Family, rng: Generator) -> Problem:
 def moments_on_line(
     family: Family, law: LineLaw, A: float, V: float, kappa: float, t: float
 ) -> Callable[[], Moments]:
-    """The moments at the end: in closed form, by tokens, or under noise by waves."""
+    """Final moments: in closed form, by tokens, or with noise by Fourier's method."""
     name, identity = family.attention, np.eye(1)
     start = np.array([law.mean]), law.variance * identity
     closed = law.name == "normal" and name != "sigmoid"
@@ -152,7 +152,7 @@ def moments_on_line(
 def _line_reach(
     family: Family, law: LineLaw, exact: Callable[[], Moments], rng: Generator
 ) -> dict[str, Any]:
-    """A box in deviations of the start, or one about the start and the end."""
+    """A box in standard deviations of the start, or around the start and the end."""
     if family.box != "fixed":
         width = float(rng.choice([12.0, 12.0, rng.uniform(6, 16)]))
         return {"half_width": 2 * np.sqrt(3) if law.name == "uniform" else width}

@@ -1,4 +1,4 @@
-"""Moments of flows on a line and in the plane, known without any grid."""
+"""Moments of flows on a line and in the plane, computed without a grid."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ LIFTED = 1e-9  # of the largest density, that rounding of waves may be lifted to
 
 @dataclass(frozen=True)
 class LineLaw:
-    """A density on a line with its moments, and weighted nodes that stand for it."""
+    """A density on a line with its moments and quadrature nodes."""
 
     name: str
     density: Density
@@ -25,7 +25,7 @@ class LineLaw:
 
 
 def _even(density: Density, reach: float, n: int, middle: float = 0.0) -> Nodes:
-    """Nodes of the trapezoidal rule, spectral for densities that are analytic."""
+    """Nodes of the trapezoidal rule, spectral for analytic densities."""
     x = middle + np.linspace(-reach, reach, n)
     w = density(x)
     return x, w / w.sum()
@@ -87,7 +87,7 @@ def logistic(m: float, b: float) -> LineLaw:
 
 
 def student(m: float, b: float, nu: float) -> LineLaw:
-    """Student's law: tails of a power, here in the places of a hyperbolic sine."""
+    """Student's law, with power-law tails, in the variable of a hyperbolic sine."""
     norm = gamma((nu + 1) / 2) / (gamma(nu / 2) * np.sqrt(nu * np.pi) * b)
     density = lambda x: (
         norm * (1 + ((np.ravel(x) - m) / b) ** 2 / nu) ** (-(nu + 1) / 2)
@@ -169,10 +169,10 @@ def moments_by_fourier(
     t: float,
     n: int = 160,
 ) -> Moments:
-    """Mean and variance under noise, by Fourier's method for the density.
+    """Mean and variance with noise, by Fourier's method for the density.
 
-    Waves have rounding everywhere, which exp(Axy) may lift to anything: the density is
-    negative somewhere then, and its moments are no numbers.
+    exp(Axy) may amplify the rounding errors of the modes: then the density is negative
+    somewhere, and the moments are NaN.
     """
     (end,), ((spread,),) = moments_by_tokens(law, attention, A, V, t)
     reach = 9 * np.sqrt(max(law.variance, spread) + 2 * kappa * t)

@@ -1,4 +1,4 @@
-"""The table of cases that Node is asked, and how it is asked."""
+"""Runs page scripts in Node on the table of test cases."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def problem_named(name: str) -> dict[str, Any]:
 
 
 def run_module(module: str, value: Any) -> Any:
-    """What the function `answer` of a module beside those of the page gives."""
+    """The result of the function `answer` in a module that may import page modules."""
     code = re.sub(r'"\./(\w+\.js)"', rf'"{FOLDER.as_uri()}/\1"', module)
     code += f"process.stdout.write(JSON.stringify(answer({json.dumps(value)})));"
     command = [str(NODE), "--input-type=module", "--eval", code]
@@ -38,7 +38,7 @@ def run_module(module: str, value: Any) -> Any:
 
 
 def run_script(script: str, value: dict[str, Any]) -> Any:
-    """What a script beside the tests makes of what it is given, run by Node."""
+    """The output of a script in the folder of the tests, run by Node."""
     assert NODE is not None
     result = subprocess.run(
         [NODE, HERE / script],

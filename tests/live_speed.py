@@ -1,6 +1,7 @@
-"""How fast pages integrate and draw, in Chromium: `python tests/live_speed.py FOLDER`.
+"""Speed of pages in Chromium: `python tests/live_speed.py FOLDER`.
 
-A line for each page: its size, when it first drew, its steps and frames in a second.
+A line for each page: its size, the time of its first drawing, steps and frames per
+second.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ PAGES = {
 
 
 def write_page(folder: Path, name: str) -> Path:
-    """The page of a name of `PAGES`."""
+    """Writes the page of a name in `PAGES`."""
     file = folder / f"{name.replace(', ', '-').replace(' ', '-')}.html"
     with contextlib.suppress(SystemExit):
         main(["live", *PAGES[name], "--out", str(file)])

@@ -1,4 +1,4 @@
-"""Velocities, flows and blow-ups as the library computes them, for pages to agree with.
+"""Velocities, flows and blow-ups of the library, as a reference for pages.
 
 `python tests/live_table.py` writes `tests/data/live/table.json` anew.
 """
@@ -190,7 +190,7 @@ def rows() -> Iterator[dict[str, Any]]:
 
 
 def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
-    """One row: the flow is compared at the last frame before `SHARE` of a blow-up."""
+    """One row; the flow is compared at the last frame before `SHARE` of a blow-up."""
     spec = parse({"t": float(FRAMES[-1]), **_add_head_count(keys)})
     member = runs.member(spec)
     law = law_of(member.dynamics, member.measure)
@@ -219,13 +219,13 @@ def row(name: str, keys: dict[str, Any]) -> dict[str, Any]:
 
 
 def flat(parts: Any) -> list[float]:
-    """The numbers of coordinates, as a page orders them."""
+    """Coordinates as a flat list, in the order of a page."""
     arrays = parts if isinstance(parts, tuple) else (parts,)
     return [float(number) for array in arrays for number in np.ravel(array)]
 
 
 def _add_head_count(keys: dict[str, Any]) -> dict[str, Any]:
-    """The same, with the number of heads where values are a list of matrices."""
+    """Adds the number of heads where values are lists of matrices."""
     values = keys["V"]
     if not isinstance(values, list) or _is_matrix(values):
         return keys

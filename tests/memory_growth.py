@@ -1,7 +1,7 @@
-"""What a process holds, and whether the same commands make it hold more each time.
+"""Memory of a process, and whether repeating commands makes it grow.
 
-The resident memory of a process is no measure of it: the allocator keeps what was
-returned to it, and what is imported or compiled for the first time stays.
+Resident memory is no measure of it: the allocator keeps freed memory, and what is
+imported or compiled for the first time stays.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ ROUNDS = 6
 
 
 class MemoryUse(NamedTuple):
-    """What is in use, once garbage and compiled programs are dropped."""
+    """Memory in use, after garbage and compiled programs are dropped."""
 
     kilobytes: int  # of the C allocator: arrays, compiled programs, long texts
     blocks: int  # of Python's own: objects
@@ -39,7 +39,7 @@ _ALLOCATOR.mallinfo2.restype = _Mallinfo
 
 
 def memory_use() -> MemoryUse:
-    """What this process holds now."""
+    """The memory in use by this process."""
     jax.clear_caches()
     gc.collect()
     info = _ALLOCATOR.mallinfo2()
@@ -47,7 +47,7 @@ def memory_use() -> MemoryUse:
 
 
 def repeat_and_measure(work: Callable[[], object]) -> list[MemoryUse]:
-    """What is held after each of some rounds of the same work."""
+    """The memory in use after each of several rounds of the same work."""
     actual = []
     for _ in range(ROUNDS):
         work()
@@ -56,10 +56,10 @@ def repeat_and_measure(work: Callable[[], object]) -> list[MemoryUse]:
 
 
 def growth_per_round(actual: list[MemoryUse]) -> MemoryUse:
-    """What a round holds more than the one before, when all is warm.
+    """The memory that a round adds once everything is warm.
 
-    Both the median and the mean must say so: a table that fills up once moves only the
-    mean, and what comes in one round and goes in the next moves only the median.
+    The smaller of median and mean: a table that is filled once changes only the mean,
+    and memory that is allocated in one round and freed in the next only the median.
     """
     differences = np.diff(np.array(actual[WARMING - 1 :]), axis=0)
     kilobytes, blocks = np.minimum(

@@ -1,4 +1,4 @@
-"""The closure of a mixture under softmax: NumPy, SciPy, and nodes of its own."""
+"""The closure of a mixture under softmax, in NumPy and SciPy."""
 
 import numpy as np
 import scipy

@@ -1,4 +1,4 @@
-"""Runs that movies are made of in tests, and frames as they are drawn."""
+"""Runs for tests of movies, and frames as they are drawn."""
 
 import numpy as np
 import xarray as xr
@@ -34,7 +34,7 @@ def gaussians(factor: np.ndarray, stop: list[float], codes: list[int]) -> xr.Dat
 
 
 def pair_with_blow_up() -> xr.Dataset:
-    """One Gaussian that stays, and one that has gone at time 2.5."""
+    """One Gaussian that stays, and one that blows up at time 2.5."""
     sizes = np.array([[1.0, 1.1, 1.2, 1.3, 1.4], [1.0, 2.0, 9.0, 1e4, 1e4]])
     factor = np.sqrt(sizes)[..., None, None] * np.diag([1.0, 0.5])
     return gaussians(factor, [4.0, 2.5], [0, 2])
@@ -43,7 +43,7 @@ def pair_with_blow_up() -> xr.Dataset:
 def draw_frame(
     data: xr.Dataset, size: tuple[int, int], look: Look, frame: int = 0
 ) -> tuple[Figure, Axes, list[Text]]:
-    """A frame as it is drawn, its axes, and all text outside them and their labels."""
+    """A drawn frame: the figure, its axes, and all texts outside them."""
     data, film = look.attach_to(data), Film(size=size)
     with look.rc_context():
         play = movies[default_movie(data)].play(data, film)
@@ -70,7 +70,7 @@ def softmax_sizes(times: np.ndarray | float) -> np.ndarray:
 
 
 def blow_up_on_line(times: np.ndarray) -> xr.Dataset:
-    """It on the line, at these times and in a last frame just before it blows up."""
+    """The same Gaussian on a line, with a last frame just before its blow-up."""
     times = np.append(times, 0.25 - 1e-9)
     factor = softmax_sizes(times)[:, None, None]
     data = gaussian(np.zeros((times.size, 1)), factor, status=2, t_star=0.25)

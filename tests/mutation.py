@@ -1,10 +1,10 @@
-"""Mutants: one-line mistakes in a copy of the library, each to be noticed.
+"""Mutants: one-line mistakes in a copy of the library, each to be caught.
 
-By `verify` (`mutants.toml`), or where no statement looks by tests (`tested.toml`).
-`python tests/mutation.py` (`make mutants`) tries every mutant against the statements or
-tests that are to catch it, and writes the table of which catches which. With names of
-mutants it tries those alone, those of statements against every statement, and prints
-what they find.
+By `verify` (`mutants.toml`), or by tests where no statement covers the line
+(`tested.toml`). `python tests/mutation.py` (`make mutants`) tries every mutant against
+the statements or tests listed with it, and writes the table of which catches which.
+With names of mutants it tries those alone, against all statements, and prints which
+fail.
 """
 
 import json
@@ -66,12 +66,12 @@ class Mutant:
 
     @property
     def expected(self) -> set[str]:
-        """All that is to catch it."""
+        """All statements or tests that are listed as catching it."""
         return {*self.caught_by, *self.tests}
 
 
 def mutants() -> list[Mutant]:
-    """All of them."""
+    """All mutants."""
     return [mutant for file in FILES for mutant in _read(file)]
 
 
@@ -89,7 +89,7 @@ def mutated_text(mutant: Mutant) -> str:
     """The text of its file with the mistake in it.
 
     Raises:
-        ValueError: unless the line is there exactly once.
+        ValueError: unless the line occurs exactly once.
     """
     text = (ROOT / "meanfield" / mutant.file).read_text(encoding="utf-8")
     if text.count(mutant.old) != 1:
@@ -101,7 +101,7 @@ def mutated_text(mutant: Mutant) -> str:
 
 
 def write_mutant(mutant: Mutant, folder: Path) -> None:
-    """A copy of the library in `folder`, with the mistake in it."""
+    """Writes a copy of the library with the mistake into `folder`."""
     copy = folder / "meanfield"
     shutil.copytree(
         ROOT / "meanfield", copy, ignore=shutil.ignore_patterns("__pycache__")
@@ -110,7 +110,7 @@ def write_mutant(mutant: Mutant, folder: Path) -> None:
 
 
 def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
-    """The statements that do not come out as they must under the mistake."""
+    """The statements that fail, or whose controls pass, under the mistake."""
     with tempfile.TemporaryDirectory() as name:
         write_mutant(mutant, Path(name))
         result = subprocess.run(
@@ -130,7 +130,7 @@ def catchers(mutant: Mutant, patterns: tuple[str, ...] = ()) -> list[str]:
 
 
 def failing_tests(mutant: Mutant) -> list[str]:
-    """Its tests that fail under the mistake, as they are named with it."""
+    """The tests listed with the mutant that fail under the mistake."""
     return [test for test in mutant.tests if _fails(mutant, test)]
 
 
@@ -160,7 +160,7 @@ def _fails(mutant: Mutant, test: str) -> bool:
 
 
 def main(names: list[str]) -> int:
-    """Tries mutants, and tells how many got away."""
+    """Tries mutants, and prints how many were not caught."""
     return _run_named(names) if names else _run_all()
 
 

@@ -1,4 +1,4 @@
-"""What pages show, and how a reader would try it: commands, scripts, examples."""
+"""Commands, scripts and examples of pages, run as a reader would."""
 
 import math
 import os
@@ -25,14 +25,14 @@ COUNTS, ROUNDING = 20, 1e-7
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code of a page: `sh`, `python`, `pycon`, `toml`, or `text` printed."""
+    """A block of code of a page: `sh`, `python`, `pycon`, `toml`, or printed `text`."""
 
     language: str
     text: str
 
 
 def blocks(page: Path) -> list[Block]:
-    """All blocks of a page of Markdown, or of a script of the gallery."""
+    """All blocks of a Markdown page, or of a gallery script."""
     text = page.read_text(encoding="utf-8")
     if page.suffix == ".py":
         return [Block("sh", textwrap.dedent(part)) for part in LISTING.findall(text)]
@@ -46,12 +46,12 @@ def commands(text: str) -> str:
 
 
 def adapt_to_machine(script: str) -> str:
-    """What a reader types on this machine: GIFs for videos where ffmpeg is missing."""
+    """The script with GIFs for videos where ffmpeg is missing."""
     return script if shutil.which("ffmpeg") else script.replace(".mp4", ".gif")
 
 
 def run_script(script: str, folder: Path) -> str:
-    """What commands print when they are typed in a folder; each must end well."""
+    """The output of commands run in a folder; each must succeed."""
     bin_folder = str(Path(sys.executable).parent)
     environment = {
         **os.environ,
@@ -75,7 +75,7 @@ def run_script(script: str, folder: Path) -> str:
 
 
 def prepare_folder(folder: Path, page: Path) -> Path:
-    """A folder with the files that a page takes to be there."""
+    """A folder with the files that a page expects."""
     (folder / "docs").symlink_to(ROOT / "docs")
     (folder / "alice.txt").write_text(ALICE, encoding="utf-8")
     for block in blocks(page):
@@ -85,12 +85,12 @@ def prepare_folder(folder: Path, page: Path) -> Path:
 
 
 def check_page(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[str]:
-    """Runs all commands of a page, then its Python; gives what differs from the page.
+    """Runs all commands of a page, then its Python, and yields differences.
 
     Args:
         page: the page.
-        folder: where a reader would type them.
-        smaller: what would take minutes, and what is run in its place.
+        folder: the working folder.
+        smaller: replacements for commands that take minutes.
     """
     page_blocks = blocks(page)
     following = [*page_blocks, Block("", "")][1:]
@@ -114,11 +114,11 @@ def check_page(page: Path, folder: Path, smaller: dict[str, str]) -> Iterator[st
 
 
 def outputs_agree(expected: str, output: str) -> bool:
-    """Whether an output is what a page shows, where `...` stands for anything.
+    """Whether an output matches a page, where `...` matches anything.
 
-    Numbers agree but for their last three digits, and to two percent at least, or if
-    both are of the size of rounding: those digits hang on the machine. Small whole
-    numbers are counts, and agree exactly.
+    Numbers agree up to their last three digits, and to two percent at least, or if both
+    are of the size of rounding: those digits depend on the machine. Small integers are
+    counts, and agree exactly.
     """
     words = " ".join(expected.split())
     pattern = "".join(_pattern(part) for part in PARTS.split(words))
@@ -128,7 +128,7 @@ def outputs_agree(expected: str, output: str) -> bool:
 
 
 def _pattern(part: str) -> str:
-    """What a part of a page stands for: any text, a number, or itself."""
+    """A pattern for a part of a page: any text, a number, or the part itself."""
     if part == "...":
         return ".*?"
     return f"({NUMBER.pattern})" if NUMBER.fullmatch(part) else re.escape(part)

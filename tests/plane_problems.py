@@ -48,7 +48,7 @@ def problem_in_plane(family: Family, rng: Generator) -> Problem:
 
 
 def _shear(rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Where a law of unit scale is put, and the root of what its covariance becomes."""
+    """A random shift, and a random root of the covariance."""
     angle, spread = rng.uniform(0, np.pi), np.array([1.0, log(rng, 0.4, 1)])
     R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     F = log(rng, 0.3, 0.8) * R * spread
@@ -105,7 +105,7 @@ def _elliptic(family: Family, rng: Generator) -> Problem:
 
 
 def _product(family: Family, rng: Generator) -> Problem:
-    """Independent coordinates under diagonal matrices: each flows on its own."""
+    """Independent coordinates under diagonal matrices, which evolve separately."""
     line = Family(family.attention, "affine", 0, noisy=family.noisy)
     laws = line_law(line, rng), line_law(line, rng)
     s = np.array([law.variance for law in laws])
@@ -137,7 +137,7 @@ def _product(family: Family, rng: Generator) -> Problem:
 def _reach(
     family: Family, law: Law, end: Moments, rng: Generator, *, least: float
 ) -> dict[str, Any]:
-    """A box in deviations of the start, or one about the start and the end."""
+    """A box in standard deviations of the start, or around the start and the end."""
     if family.box != "fixed":
         width = float(rng.uniform(0.1, 0.2)) * family.cells
         return {"half_width": float(np.clip(width, least, 8))}

@@ -1,6 +1,6 @@
-"""Laws in the plane with weighted nodes, and flows of the nodes along characteristics.
+"""Laws in the plane with weighted nodes, moved along characteristics.
 
-Every law is one of unit scale at $z$, moved and sheared: $x = m + Fz$.
+Every law is a standard one in $z$, shifted and sheared: $x = m + Fz$.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ ANGLES = 40  # nodes around a circle
 
 @dataclass(frozen=True)
 class PlaneLaw:
-    """A density in the plane with its moments, and weighted nodes that stand for it."""
+    """A density in the plane with its moments and quadrature nodes."""
 
     name: str
     density: Density
@@ -28,7 +28,7 @@ class PlaneLaw:
 def _transformed_law(
     name: str, density: Density, nodes: Nodes, place: tuple[np.ndarray, np.ndarray]
 ) -> PlaneLaw:
-    """A law at $x = m + Fz$, from its density and nodes at z; moments by the nodes."""
+    """A law at $x = m + Fz$, from its density and nodes in z; moments by the nodes."""
     (z, area), (m, F) = nodes, place
     total = np.sum(area)
     w = area / total
@@ -66,7 +66,7 @@ def bumps(
 def _round(
     name: str, profile: Density, ends: np.ndarray, place: tuple[np.ndarray, np.ndarray]
 ) -> PlaneLaw:
-    """A law of ellipses; Gauss nodes between radii, even ones around."""
+    """A radial law, with Gauss nodes in the radius and even ones in the angle."""
     u, g = np.polynomial.legendre.leggauss(12 if len(ends) < 4 else 6)
     h = np.diff(ends)[:, None]
     r = (ends[:-1, None] + h * (u + 1) / 2).ravel()

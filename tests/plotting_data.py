@@ -1,4 +1,4 @@
-"""Small datasets of every kind, for the tests of the pictures."""
+"""Small datasets of every kind, for tests of plots."""
 
 from collections.abc import Callable, Iterator
 
@@ -72,7 +72,7 @@ def moving_gaussian(rng: Generator, d: int = 2, r: int = 2, frames: int = 5):
 
 
 def ensemble(rng: Generator, kind: str, n_runs: int = 3, d: int = 2):
-    """Runs of several endings; the second loses its state halfway."""
+    """Runs with several endings; the second loses its state halfway."""
     make = {"points": shrinking, "gaussian": moving_gaussian}[kind]
     runs: list[xr.Dataset] = [make(rng, d=d) for _ in range(n_runs)]
     dataset = xr.concat(runs, "run", data_vars="all")
@@ -114,7 +114,7 @@ def moving_cases() -> Iterator[tuple[str, xr.Dataset]]:
 
 
 def sweep(endings: list[str], times: float | list[float] = 2.0) -> xr.Dataset:
-    """Cells along `A` and `cov` that end so, at these times."""
+    """Cells along `A` and `cov` with these endings and times."""
     codes = np.array([Status.from_name(name) for name in endings], dtype=np.int8)
     stops = np.broadcast_to(np.asarray(times), codes.shape)
     star = np.where(codes == Status.BLOW_UP, stops * np.pi, np.nan)

@@ -1,7 +1,7 @@
-"""Attention from its definition, in NumPy, slowly: loops, sums, nothing clever.
+r"""Attention from its definition, in plain NumPy: loops and sums.
 
 Written from the mathematics alone, for tests. A measure is tokens `y` with weights `w`;
-a velocity is $V \\sum_j w_j \\kappa(x, y_j) y_j + o$.
+a velocity is $V \sum_j w_j \kappa(x, y_j) y_j + o$.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Vector = np.ndarray
 
 @dataclass(frozen=True)
 class Parameters:
-    """What every variant is made of."""
+    """The parameters of every variant."""
 
     Q: Matrix
     K: Matrix
@@ -29,7 +29,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Sides:
-    """Queries `x` of weights `u`, and the keys `y` of weights `w` they look at."""
+    """Queries `x` with weights `u`, and the keys `y` with weights `w`."""
 
     x: Matrix
     u: Vector
@@ -48,7 +48,7 @@ def squared_distance(p: Parameters, x: Vector, y: Vector) -> float:
 
 
 def score_matrix(score: Callable, p: Parameters, x: Matrix, y: Matrix) -> Matrix:
-    """All scores, one at a time."""
+    """All scores, entry by entry."""
     return np.array([[score(p, xi, yj) for yj in y] for xi in x])
 
 
@@ -76,7 +76,7 @@ def esp(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
 def share_of_mass(
     atoms: Vector, u: Vector, keys: Vector, w: Vector, at: float
 ) -> Vector:
-    """Who a query at `at`, of `atoms`, is matched with, relative to their weights."""
+    """The share of each key matched with a query at `at`, relative to its weight."""
     u, w = u / np.sum(u), w / np.sum(w)
     low, high = np.sum(u[atoms < at]), np.sum(u[atoms <= at])
     if np.any(atoms == at):
@@ -98,7 +98,7 @@ def share_of_range(keys: Vector, w: Vector, low: float, high: float) -> Vector:
 
 
 def esp_soft(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    """Sorted softly at temperature 1, each row divided by its sum."""
+    """Soft sorting at temperature 1, with each row divided by its sum."""
     return esp_soft_across(p, x, Sides(y, w, y, w))
 
 
@@ -107,7 +107,7 @@ def esp_soft_published(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix
 
 
 def differential(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
-    """Half of the mean taken away: the other scores are zero unless they are given."""
+    """Softmax minus one half: the second scores are zero by default."""
     return softmax(p, x, y, w) - 0.5
 
 
@@ -135,14 +135,14 @@ def relu(p: Parameters, x: Matrix, y: Matrix, w: Vector) -> Matrix:
 def half_steps(
     p: Parameters, x: Matrix, y: Matrix, w: Vector, *, iterations: int
 ) -> Matrix:
-    """Sinkhorn from zero, rows first, stopped after `iterations` half-steps."""
+    """Sinkhorn's iteration from zero, rows first, for `iterations` half-steps."""
     return half_steps_across(p, x, Sides(y, w, y, w), iterations=iterations)
 
 
 def half_steps_across(
     p: Parameters, x: Matrix, sides: Sides, *, iterations: int
 ) -> Matrix:
-    """The same between two measures."""
+    """Half-steps of Sinkhorn's iteration between two measures."""
     S = score_matrix(dot, p, sides.x, sides.y)
     f, g = np.zeros(len(sides.x)), np.zeros(len(sides.y))
     before = g
@@ -160,9 +160,9 @@ def half_steps_across(
 def plan_potentials(
     S: Matrix, w: Vector, u: Vector | None = None
 ) -> tuple[Vector, Vector]:
-    """Alternation in the log domain until both marginals hold to 1e-13.
+    """Potentials by alternation in the log domain, to marginal errors of 1e-13.
 
-    Columns have the weights `w`, rows `u`, or `w` too.
+    Columns have the weights `w`, rows `u`, or `w` if `u` is missing.
     """
     u = w if u is None else u
     f, g = np.zeros(len(u)), np.zeros(len(w))
@@ -209,7 +209,7 @@ def esp_soft_published_across(p: Parameters, x: Matrix, sides: Sides) -> Matrix:
 
 
 def soft_plans(p: Parameters, x: Matrix, sides: Sides, t: float = 1.0) -> list[Matrix]:
-    """$P_t(u)^T I P_t(v)$ over the weights, axis by axis, its rows continued to `x`."""
+    """$P_t(u)^T I P_t(v)$ over the weights, axis by axis, extended to rows at `x`."""
     near = lambda a, b: np.exp(-((a[:, None] - b[None, :]) ** 2) / t)
     plans, (u_mass, w) = [], (sides.u / sides.u.sum(), sides.w / sides.w.sum())
     for q, k in zip(p.Q, p.K, strict=True):
@@ -247,7 +247,7 @@ ACROSS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
 
 
 def velocity_across(name: str, p: Parameters, x: Matrix, sides: Sides) -> Matrix:
-    """Velocities at `x` of queries that look at keys, under the variant `name`."""
+    """Velocities at `x` of queries that attend to keys, under the variant `name`."""
     if name in ACROSS:
         kernel = ACROSS[name](p, x, sides)
     else:
@@ -267,7 +267,7 @@ def masked_velocity(
     w: Vector,
     sees: Matrix,
 ) -> Matrix:
-    """Each token under the measure restricted to what it sees, renormalised."""
+    """Velocities under the measure restricted to visible tokens, renormalised."""
     rows = []
     for i in range(len(y)):
         visible = sees[i]
@@ -282,7 +282,7 @@ def masked_velocity(
 def gaussian_linear(
     name: str, p: Parameters, Sigma: Matrix, alpha: Vector
 ) -> tuple[Matrix, Vector]:
-    """$(L, b)$ of the barycentre after $V$, with inverses wherever a paper has them.
+    """$(L, b)$ of the barycentre times $V$, with inverses where the papers have them.
 
     For nonsingular `Sigma` and `A`. Sources: castin2025, Lemmas 4.1 and 4.14, and eq.
     (4.3) corrected as ERRATA C10 says; ERRATA N2 for `esp`.

@@ -1,8 +1,8 @@
-"""Every kind of run, many times on a busy machine: the same bytes each time.
+"""Repeatability of every kind of run on a busy machine, byte for byte.
 
 `python tests/repeatability.py --count 50 --busy 4` prints a line of JSON for each kind.
-Memory that a process is given is filled with another byte in each run, so that numbers
-read from where nobody wrote differ; processes that compute beside it move the threads.
+New memory is filled with another byte in each run, so that reads of uninitialised
+memory show; busy processes disturb the scheduling of threads.
 """
 
 import argparse
@@ -35,10 +35,10 @@ PATIENCE = 600  # seconds, after which a run hangs
 
 
 def stored_digest(arguments: str, folder: Path, fill: int) -> str:
-    """The digest of what one run stores, in a process of its own.
+    """The digest of a stored run, computed in its own process.
 
     Raises:
-        CalledProcessError: unless it ended well.
+        CalledProcessError: unless the run succeeds.
     """
     path = folder / "run.zarr"
     command = [sys.executable, "-m", "meanfield", "simulate", *arguments.split()]
@@ -59,7 +59,7 @@ def stored_digest(arguments: str, folder: Path, fill: int) -> str:
 
 
 def count_digests(arguments: str, fills: list[int]) -> dict[str, int]:
-    """How often runs stored what, by digest: one entry if all are the same."""
+    """Counts of digests over repeated runs: one entry if all are equal."""
     counts: dict[str, int] = {}
     for fill in fills:
         with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +74,7 @@ def _compute() -> None:
 
 
 def main() -> int:
-    """Runs all kinds, and counts the runs that differ from the most of their kind."""
+    """Runs all kinds, and counts runs that differ from the majority of their kind."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50, help="runs of each kind")
     parser.add_argument("--busy", type=int, default=4, help="processes beside them")

@@ -1,4 +1,4 @@
-"""The scripts of a report in Node: what a browser would compute, without a page."""
+"""Scripts of a report run in Node, without a page."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ SCRIPTS = (
 
 
 def evaluate_js(expression: str, value: object) -> Any:
-    """What an expression makes of `scene`, a value whose arrays are unpacked."""
+    """The value of an expression of `scene`, a value whose arrays are unpacked."""
     assert NODE is not None
     text = script(*SCRIPTS)
     rest = (

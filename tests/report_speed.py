@@ -1,9 +1,9 @@
-"""How large a report of many tokens is, how soon it draws, and how fast it plays.
+"""Size, first drawing and playback speed of a report of many tokens.
 
-`python tests/report_speed.py [TOKENS] [FRAMES] [DIMENSION]` makes the page of a flow of
-so many tokens, by default 10 000 at 200 times in the plane, opens it in Chromium and
-prints what was measured. The tokens turn, drift and gather around twelve places, under
-a little noise, so that no frame is like the one before.
+`python tests/report_speed.py [TOKENS] [FRAMES] [DIMENSION]` makes the page of a flow,
+by default of 10 000 tokens at 200 times in the plane, opens it in Chromium and prints
+the measurements. The tokens rotate, drift and gather around twelve places, with a
+little noise, so that all frames differ.
 """
 
 import sys
@@ -39,7 +39,7 @@ PAINTED = """(() => {
 
 
 def flow(tokens: int, frames: int, d: int) -> np.ndarray:
-    """States (time, token, coord)."""
+    """States as an array (time, token, coord)."""
     rng = np.random.default_rng(0)
     t = np.linspace(0, 1, frames)[:, None, None]
     start, goal = rng.normal(size=(2, tokens, d))
@@ -54,7 +54,7 @@ def flow(tokens: int, frames: int, d: int) -> np.ndarray:
 
 
 def main(tokens: int = 10_000, frames: int = 200, d: int = 2) -> None:
-    """Measures and prints."""
+    """Measures, and prints the results."""
     dataset = points(flow(tokens, frames, d))
     start = time.perf_counter()
     scene = run_scene(dataset, lambda count, total: None)
@@ -68,7 +68,7 @@ def main(tokens: int = 10_000, frames: int = 200, d: int = 2) -> None:
 
 
 def playback_speed(page: str) -> list[str]:
-    """What Chromium makes of it, at 1280 × 900, drawn without a graphics card."""
+    """Playback speed in Chromium, at 1280 × 900, without a graphics card."""
     with tempfile.TemporaryDirectory() as name, Browser(Path(name)) as browser:
         file = Path(name) / "speed.html"
         file.write_text(page, encoding="utf-8")

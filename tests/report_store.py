@@ -18,7 +18,7 @@ FINISHED = Ending("finished", "the last time was reached", 2.0)
 def moving_tokens(
     rng: Generator, n: int = 30, frames: int = 9, d: int = 2
 ) -> np.ndarray:
-    """Tokens that gather on their mean and turn: (time, n, d)."""
+    """Tokens that contract to their mean and rotate: (time, n, d)."""
     t = np.linspace(0, 2, frames)[:, None, None]
     x = 0.4 + rng.normal(size=(n, d)) * np.exp(-t)
     return np.concatenate([x[..., :1] + 0.2 * np.sin(3 * t), x[..., 1:]], axis=-1)
@@ -30,7 +30,7 @@ def unfinished_run(
     spec: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] = NONE,
 ) -> RunStore:
-    """A run that has not ended, with all its frames but the last three."""
+    """An unfinished run without its last three frames."""
     n, d = x.shape[1:]
     keys = {**SPEC, "n": n, "d": d} if spec is None else dict(spec)
     attrs = {"spec": keys, "kind": "points", "dtype": "float64"}
@@ -48,7 +48,7 @@ def finished_run(
     spec: Mapping[str, Any] | None = None,
     more: Mapping[str, Any] = NONE,
 ) -> Path:
-    """The same, to its end."""
+    """A finished run."""
     store = unfinished_run(path, x, spec, more)
     finish_run(store, x)
     store.close()
@@ -56,7 +56,7 @@ def finished_run(
 
 
 def finish_run(store: RunStore, x: np.ndarray) -> None:
-    """The last three frames, and the ending."""
+    """Appends the last three frames and the ending."""
     _append(store, x, slice(len(x) - 3, len(x)), FINISHED)
 
 

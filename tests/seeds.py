@@ -1,9 +1,9 @@
-"""Statements at many seeds: each is to hold, and its control to fail, at all of them.
+"""Statements at many seeds: each must hold, and its control fail, at all of them.
 
 `python tests/seeds.py 0:60 RESULTS.jsonl [PATTERN…]` (`make seeds`) measures every
-statement, or those that match, at these seeds and writes a line for each as it comes.
-What is there already is not measured again, so that a long campaign can be cut. One
-process does all of it, so that a statement compiles once for several seeds.
+statement, or the matching ones, at these seeds and writes a line for each. Existing
+results are not measured again, so that a long campaign can be interrupted. One process
+does all of it, so that a statement compiles once for several seeds.
 """
 
 import json
@@ -24,7 +24,7 @@ Row = dict[str, Any]
 def rows(
     names: list[str], seeds: range, finished: set[tuple[str, int]]
 ) -> Iterator[Row]:
-    """A row for each statement and seed that is not known, block by block of seeds."""
+    """A row for each statement and seed that is not finished, by blocks of seeds."""
     for begin in range(0, len(seeds), BLOCK):
         for name in names:
             for seed in seeds[begin : begin + BLOCK]:
@@ -33,7 +33,7 @@ def rows(
 
 
 def measurement(name: str, seed: int) -> Row:
-    """How one statement came out at a seed, and what went wrong if it did."""
+    """The result of one statement at a seed, and its failures."""
     from meanfield.theorems import verify_statement
 
     forget_programs()
@@ -49,7 +49,7 @@ def measurement(name: str, seed: int) -> Row:
 
 
 def main(seeds: str, results: str, *patterns: str) -> int:
-    """Measures, writes, and tells how many came out wrong."""
+    """Measures, writes results, and prints the number of failures."""
     compile_fast()
     open_session()
     from meanfield.theorems import select_statements

@@ -1,8 +1,8 @@
 """Sparse Sinkhorn attention in NumPy, with dense matrices of all tokens.
 
 Written from the mathematics alone. A sequence is padded to blocks of one length, the
-matrix that sorts blocks acts on all tokens as a Kronecker product, and what a query
-does not see has a score of minus infinity.
+matrix that sorts blocks acts on all tokens as a Kronecker product, and scores that a
+query does not see are minus infinity.
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Sequence:
 
 
 def local_weights(p: Parameters, sequence: Sequence, R: Matrix, causal: bool) -> Matrix:
-    """What each token gives to each, out of the places of its own block."""
+    """The attention matrix within the blocks of each query."""
     n, b = len(sequence.x), sequence.length
     whole = np.kron(R, np.eye(b))
     mass = whole @ sequence.weights
@@ -67,7 +67,7 @@ def local_weights(p: Parameters, sequence: Sequence, R: Matrix, causal: bool) ->
 
 
 def cut_weights(p: Parameters, sequence: Sequence, R: Matrix, budget: int) -> Matrix:
-    """What each token gives to each, out of the first sorted blocks."""
+    """The attention matrix over the first sorted blocks."""
     n, b = len(sequence.x), sequence.length
     whole = np.kron(R, np.eye(b))[: budget * b]
     mass = whole @ sequence.weights

@@ -1,4 +1,4 @@
-"""Reports of made-up verifications with every case a page must show, and a reader."""
+"""Synthetic verification reports with every case of a page, and a parser."""
 
 import math
 from html.parser import HTMLParser
@@ -34,7 +34,7 @@ def ascent(steps: int = 150, top: float = 0.98) -> Record:
 
 
 def check(label: str, observed: float | None, **changes: Any) -> Record:
-    """A check of an identity that holds if it is below its tolerance."""
+    """A check of an identity that holds below its tolerance."""
     record = {
         "label": label,
         "observed": observed,
@@ -170,7 +170,7 @@ def erratum(id: str = "castin2025:prop-4.15", **changes: Any) -> Record:  # noqa
 
 
 def failing_statement(id: str = "sander2022:thm-1", **changes: Any) -> Record:  # noqa: A002
-    """The trial of the claim raised, and the control is not finite."""
+    """A statement whose claim raised, and whose control is not finite."""
     return statement(
         id,
         trial("statement", error="ValueError: shapes <2> & $3 do not agree"),
@@ -185,7 +185,7 @@ def full_report() -> Record:
 
 
 class Outline(HTMLParser):
-    """Tags with their attributes, each with the text directly behind it."""
+    """Tags with their attributes, each with the text directly after it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -202,9 +202,9 @@ class Outline(HTMLParser):
         self.texts.append((self.tags[-1][0] if self.tags else "", data))
 
     def values(self, name: str) -> list[str]:
-        """Of an attribute, wherever it stands."""
+        """All values of an attribute."""
         return [attrs[name] or "" for _, attrs in self.tags if name in attrs]
 
     def text(self, *tags: str) -> str:
-        """All of it, or what follows these tags."""
+        """All text, or the text directly after these tags."""
         return "".join(data for tag, data in self.texts if not tags or tag in tags)

@@ -1,4 +1,4 @@
-"""A run that is written, by this process or another, and what it left."""
+"""A run written by this process or another, and checks of the result."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def initial_frame() -> Frames:
 
 
 def next_frame(frame: Frames) -> Frames:
-    """A chaotic map: one wrong bit in a resumed state shows in all later frames."""
+    """A chaotic map: one wrong bit in a resumed state changes all later frames."""
     return {"time": frame["time"] + 1.0, "x": 3.9 * frame["x"] * (1.0 - frame["x"])}
 
 
@@ -43,7 +43,7 @@ def new_store(path: Path) -> RunStore:
 
 
 def write(path: Path) -> None:
-    """The run, begun or gone on with; prints a line when it is about to append."""
+    """Writes or resumes the run; prints a line before each append."""
     store = RunStore.open(path) if path.exists() else new_store(path)
     with store:
         while store.frames < SEGMENTS * LENGTH:
@@ -56,7 +56,7 @@ def write(path: Path) -> None:
 
 
 def writer(path: Path, *commands: str) -> subprocess.Popen[str]:
-    """Another process that runs `commands`, then `write(path)`."""
+    """A process that runs `commands`, then `write(path)`."""
     folder = Path(__file__).parent
     code = "; ".join(
         (
@@ -97,7 +97,7 @@ def has_same_bytes(left: np.ndarray, right: np.ndarray) -> bool:
 
 
 def assert_prefix(path: Path, truth: Path) -> None:
-    """What is committed is sound, and is what the whole run begins with."""
+    """The committed part is undamaged, and a prefix of the full run."""
     store, whole = RunStore.open(path), RunStore.open(truth).dataset()
     store.check()
     expected = whole.isel(time=slice(store.frames))

@@ -1,8 +1,8 @@
-"""Moments, tokens and energies from their definitions, in NumPy, with any numbers.
+r"""Moments, tokens and energies from their definitions, in NumPy.
 
-A Gaussian is its mean and a factor `Y` of its covariance, $x = \\alpha + Yz$ with $z$
-standard normal, so that singular ones need no care. Complex tokens may be given, for
-derivatives by complex steps.
+A Gaussian is its mean and a factor `Y` of its covariance, $x = \alpha + Yz$ with $z$
+standard normal, so that singular ones need no special treatment. Tokens may be complex,
+for derivatives by complex steps.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Head(NamedTuple):
 
     @property
     def half_steps(self) -> int | None:
-        """How many, of a Sinkhorn attention that is cut short."""
+        """The number of half-steps of a truncated Sinkhorn attention."""
         return int(self.name.split(":")[1]) if ":" in self.name else None
 
 
@@ -47,7 +47,7 @@ def _half_steps(A: Matrix, alpha: Matrix, Y: Matrix, count: int) -> Rates:
 
 
 def barycentre(head: Head, alpha: Matrix, Y: Matrix) -> Rates:
-    """The barycentre at the mean, and its slope times `Y`."""
+    """The barycentre at the mean, and its derivative times `Y`."""
     A, S, e = head.K.T @ head.Q / head.epsilon, Y @ Y.T, head.epsilon
     if head.name in ("softmax", "linear-expansion"):
         # The expansion's epsilon multiplies scores, and divides the value.
@@ -87,7 +87,7 @@ def moments(heads: list[Head], alpha: Matrix, Y: Matrix, t: float) -> Rates:
 
 
 def integrate(rates: Callable, start: Matrix, span: tuple[float, float]) -> Matrix:
-    """Where SciPy's method of eighth order ends."""
+    """The final state by SciPy's method of eighth order."""
     size = np.linalg.norm(start)
     path = solve_ivp(rates, span, start, method="DOP853", rtol=1e-12, atol=1e-14 * size)
     assert path.success
@@ -95,7 +95,7 @@ def integrate(rates: Callable, start: Matrix, span: tuple[float, float]) -> Matr
 
 
 def velocities(head: Head, x: Matrix, w: Matrix) -> Matrix:
-    """Of weighted tokens; the value's own factor included."""
+    """Velocities of weighted tokens, multiplied by the value matrix."""
     q, k, e = x @ head.Q.T, x @ head.K.T, head.epsilon
     S = q @ k.T
     if head.name == "l2":

@@ -1,4 +1,4 @@
-"""A figure that stands for any other."""
+"""A stub of a figure."""
 
 import numpy as np
 import xarray as xr
@@ -8,7 +8,7 @@ from meanfield.reproduce import Case, Experiment, Findings
 
 
 def experiment(calls: list[Case], *readings: str) -> Experiment:
-    """One that counts how often it computes."""
+    """An experiment that counts how often it computes."""
 
     def compute(case: Case) -> Findings:
         calls.append(case)

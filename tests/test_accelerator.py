@@ -1,4 +1,4 @@
-"""What an accelerator computes is what the processor computes; skipped without one."""
+"""Results of an accelerator against those of the processor; skipped without one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,13 +21,13 @@ D = 3
 
 
 def run_on_processor(fn: Callable[[], Any]) -> Any:
-    """What `fn` gives where nothing is put on the accelerator."""
+    """The result of `fn` on the processor."""
     with jax.default_device(jax.devices("cpu")[0]):
         return jax.tree.map(np.asarray, fn())
 
 
 def run_on_accelerator(fn: Callable[[], Any]) -> Any:
-    """What it gives where arrays go by default."""
+    """The result of `fn` on the default device."""
     results = fn()
     arrays = [leaf for leaf in jax.tree.leaves(results) if isinstance(leaf, jax.Array)]
     assert all(leaf.devices() == {jax.devices()[0]} for leaf in arrays)
@@ -66,7 +66,7 @@ def test_velocities_of_tokens(name: str) -> None:
 
 @every_variant
 def test_single_precision_keeps_its_digits(name: str) -> None:
-    """With factors of products rounded to TF32 they would be off by 1e-3."""
+    """Products rounded to TF32 would be off by 1e-3."""
     single = run_on_accelerator(
         lambda: eqx.filter_jit(velocities(name, 300, np.float32))()
     )

@@ -78,7 +78,7 @@ def shift_case(c: Case, by: np.ndarray) -> Case:
 def symmetry_gap(
     name: str, symmetry: str, rng: np.random.Generator, **options: object
 ) -> float:
-    """How far a barycentre is from commuting with `symmetry`; of order one if it is."""
+    """How far a barycentre is from commuting with `symmetry`; 0 if it does."""
     c = case(rng)
     identity = Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon)
     c = Case(identity, c.x, c.w, c.probes)
@@ -119,7 +119,7 @@ def test_symmetries_match_the_declared_ones(
 def test_declared_properties_hold_for_default_options(
     name: str, options: dict, rng: np.random.Generator
 ):
-    """As the page of attentions says: others may commute with less."""
+    """Other options may have fewer symmetries, as the page of attentions says."""
     assert "translation" in symmetries[name]
     assert symmetry_gap(name, "translation", rng, **options) > 0.01
 

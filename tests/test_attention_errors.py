@@ -1,4 +1,4 @@
-"""What attentions refuse, in one line."""
+"""Errors of attentions, in one line."""
 
 import jax
 import jax.numpy as jnp
@@ -50,7 +50,7 @@ def test_three_variants_have_no_closed_form():
 
 
 def test_softmax_of_a_non_quadratic_score_has_no_closed_form():
-    """A registered variant is asked for its score, and not for its coupling alone."""
+    """Checks the score of a registered variant, and not only its coupling."""
 
     class Cosine(AbstractScore):
         @override

@@ -1,4 +1,4 @@
-"""Closed forms of attention on Gaussians, and printed ones that are wrong."""
+"""Closed forms of attention on Gaussians, and misprinted ones."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ GAUSSIANS = {  # d, rank of the factor, k
 
 
 def probes_of(mu: Gaussian, rng: np.random.Generator, m: int = 6) -> Tokens:
-    """Places within two standard deviations, on the support."""
+    """Points within two standard deviations, in the support."""
     z = rng.normal(size=(m, mu.factor.shape[1]))
     z *= 2 * rng.uniform(size=(m, 1)) / np.linalg.norm(z, axis=1, keepdims=True)
     return Tokens(mu.mean[None, :] + jnp.asarray(z) @ mu.factor.T)
@@ -89,7 +89,7 @@ def assert_closed_form(
 
 
 def tight(attention: Attention) -> Attention:
-    """The same, with potentials solved to rounding."""
+    """The attention with potentials solved to rounding."""
     return eqx.tree_at(lambda a: a.coupling, attention, Sinkhorn(tolerance=1e-13))
 
 
@@ -169,7 +169,7 @@ def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator)
 
 @every_closed
 def test_closed_form_matches_the_published_formula(name: str, rng: np.random.Generator):
-    """In the form with inverses, which needs more than ours does."""
+    """In the form with inverses, which is less general than the library's."""
     mu, p = gaussian(rng, 3, mean=name != "relu"), parameters(rng, 3)
     Sigma, alpha = np.asarray(mu.covariance), np.asarray(mu.mean)
     field = attentions[name](p.Q, p.K, p.V, epsilon=p.epsilon).field(0.0, mu)

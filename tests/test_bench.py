@@ -1,4 +1,4 @@
-"""The table of `meanfield bench`: what it measures, leaves out, derives and writes."""
+"""The table of `meanfield bench`: measurements, omissions, derived numbers, files."""
 
 import ast
 import json
@@ -160,7 +160,7 @@ def test_small_clouds_move_by_pot_plans():
 
 @pytest.mark.slow
 def test_small_clouds_end_where_other_libraries_end():
-    """All take the same steps, whose error is that of the method."""
+    """All take the same steps, so the error of the method cancels."""
     trials = load("clouds").trials("quick")
     fixed = [t for t in trials if "softmax" in t.problem and t.settings["steps"]]
     rows = [measurement(trial) for trial in fixed]
@@ -188,7 +188,7 @@ def test_covariance_traces_follow_the_equation(rng: np.random.Generator):
 
 
 def row(**values: Any) -> dict[str, Any]:
-    """A row as it is measured."""
+    """A measured row."""
     actual = {"status": "measured", "best_seconds": 1.0, "cpu_seconds": 1.0}
     measurement = {"seconds": 1.0, "compile_seconds": None, "memory": 1.0, "repeats": 3}
     return {**TRIAL.as_json(), "scaled": False, **actual, **measurement, **values}
@@ -220,7 +220,7 @@ def test_growth_is_the_slope_in_log_log():
 
 @pytest.fixture
 def quick(cli: CLI, tmp_path: Path) -> tuple[CommandResult, dict[str, Any]]:
-    """One small case in two ways, ours and NumPy's."""
+    """One small case with two methods, the library's and NumPy's."""
     only = ("--case", "softmax", "--method", "ours, blocked", "--method", "NumPy*")
     result = cli("bench", "--quick", *only, "--json", "--out", tmp_path / "r.json")
     return result, json.loads(result.out)
@@ -246,7 +246,7 @@ def test_a_case_is_measured_printed_and_written(
 
 
 def as_report(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """A report of these rows, of no machine."""
+    """A report of these rows, without a machine."""
     machine = {"processor": "p", "cores": 2, "memory_gb": 1, "device": "cpu", "load": 0}
     return {
         "date": "today",
@@ -300,7 +300,7 @@ def test_an_interrupt_keeps_finished_measurements(monkeypatch: pytest.MonkeyPatc
 def test_a_non_finite_measurement_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """At its trial, so that an hour of others is not lost when results are written."""
+    """Rejected at its trial, so that other measurements are not lost at the end."""
     facts = Job(lambda: None, lambda _: {"steps": np.int64(3)}, warmups=0, most=1)
     monkeypatch.setattr(_worker, "_maker", lambda _: lambda _: facts)
     with pytest.raises(TypeError, match="int64"):

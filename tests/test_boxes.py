@@ -1,4 +1,4 @@
-"""Boxes of grids: what each follows stands still relative to it, wherever it is."""
+"""Boxes of grids: what each follows is at rest relative to it."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from meanfield.spec import parse
 
 @pytest.fixture
 def cloud(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Places whose mean is no origin, velocities, and masses."""
+    """Points with nonzero mean, velocities, and masses."""
     w = rng.uniform(0.2, 1.8, size=40)
     x = rng.normal(size=(40, 2)) @ np.array([[1.0, 0.4], [0.0, 0.5]]) + [2.0, -1.0]
     return x, rng.normal(size=(40, 2)) + 0.7 * x[:, ::-1], w / w.sum()
@@ -42,7 +42,7 @@ def cloud(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 def relative(
     box: AbstractBox, cloud: tuple[np.ndarray, np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The rates of mean and covariance relative to a moving box, and its R."""
+    """Rates of mean and covariance relative to a moving box, and its R."""
     x, u, w = cloud
     drift, R = (np.asarray(part) for part in box.motion(*map(jnp.asarray, cloud)))
     velocity = u - drift - x @ R.T
@@ -80,7 +80,7 @@ def test_a_fixed_box_does_not_move(
 def plane(
     axes: np.ndarray, origin: np.ndarray, *, box: AbstractBox = AffineBox()
 ) -> Grid:
-    """A smooth density off the middle of a box that is turned and sheared."""
+    """A smooth off-centre density in a box that is rotated and sheared."""
     edges = [even_edges(-6, 6, 24), even_edges(-5, 5, 20)]
     x, y = (norm.pdf((e[1:] + e[:-1]) / 2 - 0.2) for e in edges)
     grid = Grid.from_density(edges, np.outer(x, y), box=box)
@@ -134,7 +134,7 @@ def test_a_box_at_rounding_level_along_one_axis_has_collapsed() -> None:
 
 
 def test_boundary_mass_is_the_larger_of_both_ends() -> None:
-    """A density that leans on its upper end, and one that leans on its lower one."""
+    """One density leans on its upper end, the other on its lower end."""
     edges = [even_edges(-4, 4, 80)]
     x = (edges[0][1:] + edges[0][:-1]) / 2
     for place in (3.0, -3.0):
@@ -144,7 +144,7 @@ def test_boundary_mass_is_the_larger_of_both_ends() -> None:
 
 
 def test_graded_cells_have_the_requested_ratio() -> None:
-    """Widths at the ends over those in the middle, to what a cell averages."""
+    """Ratio of widths at the ends and in the middle, averaged over a cell."""
     for ratio in (2.0, 10.0, 40.0):
         h = np.diff(graded_edges(-3.0, 5.0, 2000, ratio=ratio))
         assert h[0] / h[1000] == pytest.approx(ratio, rel=1e-2)
@@ -171,7 +171,7 @@ def test_series_rows_match_numpy_coefficients() -> None:
     ids=["drift away", "drift and heat", "pressure"],
 )
 def test_a_closed_wall_is_a_mirror(law: AbstractDynamics, noise: Isotropic | None):
-    """An even density on both sides of a wall flows as its half on one side does."""
+    """An even density on both sides of a wall flows like its half on one side."""
     bell = lambda x: norm.pdf(x[:, 0], scale=0.6)
     whole_grid = Grid.from_function([even_edges(-6, 6, 96)], bell, box=ClosedBox())
     half = lambda x: 2 * bell(x)

@@ -22,7 +22,7 @@ N = 10_000  # a prefix of less than 4 096 keys is not interpolated
 def prefix_means(
     score: Dot | SquaredDistance, x: np.ndarray, w: np.ndarray, s: np.ndarray, at: list
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means over the tokens at the positions of some and before, in NumPy."""
+    """Means over the tokens at a token's position and before, in NumPy."""
     S = np.asarray(score(Tokens(jnp.asarray(x[at])), Tokens(jnp.asarray(x))))
     P = np.exp(S) * (w / w.sum())[None] * (s[None] <= s[at][:, None])
     mass = P.sum(axis=1)
@@ -55,7 +55,7 @@ def test_causal_sums_match_numpy(order: str, d: int, rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_a_plan_holds_the_tolerance_under_a_mask(rng: np.random.Generator):
-    """At all tokens, against exact sums; and the nodes do something."""
+    """At all tokens, against exact sums; nodes are used."""
     x, s = rng.normal(size=(20_000, 2)), np.arange(20_000) / 20_000
     attention = Attention(
         Masked(Dot(np.eye(2), np.eye(2)), causal), Softmax(), [[1.0, 0], [0, 1]]

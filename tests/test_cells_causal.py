@@ -1,4 +1,4 @@
-"""Sums in cells over the keys at a query's position and before."""
+"""Causal sums in cells: keys at a query's position and before."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ CELLS = "meanfield.measures.reductions.cells"
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several blocks of 64 tokens, and products of 64 by 32 of them."""
+    """Sets blocks to 64 tokens, and products to 64 × 32."""
     monkeypatch.setattr(f"{CELLS}._earlier_sums.QUERY_BLOCK", 64)
     monkeypatch.setattr(f"{CELLS}._earlier_sums.KEY_BLOCK", 32)
     monkeypatch.setattr(f"{CELLS}._earlier_sums.block_size", lambda *_: 64)
@@ -70,7 +70,7 @@ def causal_sums(
 def test_means_over_earlier_keys(
     kind: type[AbstractLayout], d: int, ties: bool, rng: Generator
 ) -> None:
-    """Against NumPy: other queries than keys, unequal weights, equal positions."""
+    """Against NumPy: queries that are no keys, unequal weights, equal positions."""
     q, k = rng.normal(size=(230, d)), rng.normal(size=(400, d))
     at, of = rng.uniform(0.02, 1, 230), rng.uniform(size=400)
     if ties:
@@ -98,7 +98,7 @@ def test_means_over_earlier_keys(
 def test_queries_that_see_no_key_have_zero_sums(
     kind: type[AbstractLayout], rng: Generator
 ) -> None:
-    """The first tokens count for nothing; others are in cells all the same."""
+    """The first tokens have no weight, but are in cells."""
     x, w = rng.normal(size=(300, 1)), np.zeros(300)
     w[:4] = -np.inf
     tokens = Tokens(jnp.asarray(x), jnp.arange(300) / 300)
@@ -152,7 +152,7 @@ def test_a_flow_with_a_causal_mask_is_planned_in_cells(rng: Generator) -> None:
 
 
 def test_fields_of_single_tokens_are_not_planned_in_cells() -> None:
-    """A general mask asks for one field after the other."""
+    """A general mask evaluates one field per token."""
     identity, x = jnp.eye(1), jnp.zeros((100_000, 1))
     mu = Points.uniform(x, position=jnp.zeros(100_000), reduction=Cells())
     prefix = Prefix(attentions["sinkhorn"](identity, identity, identity))
@@ -160,7 +160,7 @@ def test_fields_of_single_tokens_are_not_planned_in_cells() -> None:
 
 
 def test_block_length_minimises_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half as long and twice as long cost more, by the same estimate."""
+    """Half and twice the block length cost more, by the same estimate."""
     layout, n = Layout(nodes=6, cells=(30, 30), reach=1.0), 1_000_000
     best, size = seconds_in_order(layout, n, 3), block_size(layout, n, 3)
     for factor in (0.5, 2.0):
@@ -173,7 +173,7 @@ def test_block_length_minimises_the_cost(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("small_blocks")
 def test_concrete_positions_are_sorted_at_run_time(rng: Generator) -> None:
-    """And not by XLA when it compiles, which takes minutes for a million."""
+    """Not by XLA during compilation, which takes minutes for a million."""
     x, w = jnp.asarray(rng.normal(size=(300, 1))), jnp.zeros(300)
     at = jnp.asarray(rng.uniform(size=300))
     how = Cells(layout=plan_layout(GaussLayout, np.asarray(x), np.asarray(x)))

@@ -1,4 +1,4 @@
-"""Cells along flows: planned with a bound on velocities, outgrown and planned anew."""
+"""Cells along flows: planned with a bound on velocity errors, and replanned."""
 
 import functools
 import gc
@@ -47,7 +47,7 @@ LAYOUT = Layout(nodes=9, cells=(6, 5), reach=1.2)
 
 @eqx.filter_jit
 def velocities_and_error(moves: AbstractDynamics, mu: Points) -> tuple[Array, Array]:
-    """Velocities, and what a flow would say of their error."""
+    """Velocities, and the error that a flow would report."""
     freeze = functools.partial(moves.field, jnp.zeros(()))
     field = freeze(mu)
     convergence = sum_convergence(freeze, mu, field)
@@ -56,7 +56,7 @@ def velocities_and_error(moves: AbstractDynamics, mu: Points) -> tuple[Array, Ar
 
 
 def scale_to_cells(problem: Problem, layout: Layout) -> Problem:
-    """The problem with scores that vary by as much as cells hold, on some axis."""
+    """The problem rescaled so that scores vary by as much as cells resolve."""
     notes, mu = Findings(), Points.weighted(problem.x, problem.w)
     moves = attentions["softmax"](problem.A, np.eye(2), problem.V)
     survey = Points(mu.tokens, mu.log_weights, Survey(findings=notes))
@@ -84,7 +84,7 @@ def test_velocity_errors_stay_below_their_bound(kind: str) -> None:
 
 
 def test_the_velocity_bound_is_tight(rng: np.random.Generator) -> None:
-    """By the worst kernels that are within theirs: so it says no more than it must."""
+    """The worst kernels within their bounds reach the bound."""
     x, V, b = rng.normal(size=(40, 2)), rng.normal(size=(2, 2)), 1e-3
     x = np.concatenate([x, 4.0 * np.array([[1.0, 0.0], [-1.0, 0.0]])])
     moves = attentions["softmax"](1e-9 * np.eye(2), np.eye(2), V)
@@ -112,14 +112,14 @@ FIELDS: dict[str, Callable[[AbstractField], AbstractField]] = {
 
 
 def still() -> AbstractField:
-    """A perceptron and a drift, in which nothing is summed over tokens."""
+    """A perceptron and a drift, which have no sums over tokens."""
     fold = Perceptron([[1.0, 0.0]], [[0.3], [0.1]]).field(0.0, TWO)
     return Total((fold, Drift(-np.eye(2)).field(0.0, TWO)))
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_the_bound_of_field_errors_is_tight(name: str) -> None:
-    """Where all kernels are one, of two tokens one counts more and one less."""
+    """With equal kernels, and two tokens of perturbed weights."""
     b, identity = 1e-4, np.eye(2)
     softmax = attentions["softmax"](1e-12 * identity, identity, identity)
     tilted_measure = Points.weighted(TWO.tokens.x, [0.5 * (1 - b), 0.5 * (1 + b)])
@@ -217,7 +217,7 @@ def test_flow_frames_match_exact_sums(
 
 @pytest.mark.slow
 def test_a_cloud_that_outgrows_its_cells_is_replanned(rng: np.random.Generator) -> None:
-    """And no step is taken whose sums would have been beyond the bound."""
+    """No step is accepted whose sums exceed the bound."""
     identity = np.eye(1)
     moves = Sum(
         attentions["softmax"](identity, identity, 0.1 * identity), Drift(identity)
@@ -239,7 +239,7 @@ def test_a_cloud_that_outgrows_its_cells_is_replanned(rng: np.random.Generator) 
 
 @pytest.mark.slow
 def test_sums_that_would_underflow_in_cells_are_exact(rng: np.random.Generator) -> None:
-    """Keys that a sum needs weigh so little that they underflow beside others."""
+    """Keys that a sum needs have weights that underflow beside others."""
     x = np.concatenate([rng.normal(size=(2999, 1)), [[40.0]]])
     weights = np.concatenate([np.ones(2999), [1e-300]])
     identity = np.eye(1)
@@ -253,7 +253,7 @@ def test_sums_that_would_underflow_in_cells_are_exact(rng: np.random.Generator) 
 def test_cells_are_planned_only_if_they_resolve_all_sums(
     rng: np.random.Generator,
 ) -> None:
-    """Under a causal mask, too; not in single precision, nor for links or few."""
+    """Also under a causal mask; not in single precision, for links or few tokens."""
     large, identity = rng.normal(size=(20_000, 1)), np.eye(1)
     auto, places = Cells(1e-4, fallback=Chebyshev(1e-4)), np.arange(20_000) / 20_000
 
@@ -282,7 +282,7 @@ def test_the_report_states_the_cell_error(cli: Command) -> None:
 
 @pytest.mark.slow
 def test_energies_of_a_run_are_summed_in_cells(rng: np.random.Generator) -> None:
-    """And exactly where cells do not hold them; few tokens have no cells."""
+    """Exact where cells cannot resolve them; few tokens use no cells."""
     identity, t = np.eye(1), jnp.zeros(())
     softmax = attentions["softmax"](identity, identity, identity)
     large = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())
@@ -302,7 +302,7 @@ def test_energies_of_a_run_are_summed_in_cells(rng: np.random.Generator) -> None
 
 
 def test_planning_leaves_no_notes(rng: np.random.Generator) -> None:
-    """Tables of JAX keep the structures of arguments, and would keep these."""
+    """JAX's tables keep the structure of arguments, and would keep these objects."""
     identity = np.eye(1)
     softmax = attentions["softmax"](identity, identity, identity)
     mu = Points.uniform(rng.normal(size=(20_000, 1)), reduction=Cells())

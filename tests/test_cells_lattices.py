@@ -1,7 +1,7 @@
-"""Sums in cells of lattices, whose points fall on the edges of cells, against NumPy.
+"""Sums in cells of lattices, whose points lie on edges of cells, against NumPy.
 
-A point on an edge may be found in either cell, by rounding that differs from program to
-program; its sum is the same.
+Rounding differs between programs, so a point on an edge may be put into either cell;
+its sum must be the same.
 """
 
 import functools
@@ -42,7 +42,7 @@ def layout_of(kind: type[AbstractLayout], d: int) -> AbstractLayout:
 
 
 class Lattice(NamedTuple):
-    """Queries and keys on edges of cells, beside them by an ulp, on corners, twice."""
+    """Queries and keys on edges of cells, one ulp beside them, on corners, repeated."""
 
     q: np.ndarray
     k: np.ndarray
@@ -71,7 +71,7 @@ class Lattice(NamedTuple):
 
 
 def points_on_edges(cells: np.ndarray, n: int, rng: Generator) -> np.ndarray:
-    """Places in [-1, 1] on edges of cells or at parts of them; all corners, too."""
+    """Points in [-1, 1] on edges of cells or at fractions of them, with all corners."""
     parts = rng.choice([1, 2, 3, 4, 10])
     x = rng.integers(0, parts * cells + 1, (n, len(cells))) / (parts * cells) * 2 - 1
     corners = np.stack(np.meshgrid(*[[-1.0, 1.0]] * len(cells)), axis=-1)
@@ -82,7 +82,7 @@ def points_on_edges(cells: np.ndarray, n: int, rng: Generator) -> np.ndarray:
 
 
 def shift_by_one_ulp(x: np.ndarray, rng: Generator) -> np.ndarray:
-    """Some of the points one ulp to either side."""
+    """The points, some of them shifted by one ulp."""
     is_shifted = rng.random(x.shape) < rng.choice([0.0, 0.5])
     return np.where(is_shifted, np.nextafter(x, rng.choice([-9.0, 9.0], x.shape)), x)
 
@@ -104,7 +104,7 @@ def sums_by_derivatives(
 
 
 def sums_of_batch(how: Cells, q: jax.Array, k: jax.Array, logs: jax.Array) -> Sums:
-    """One of two clouds side by side."""
+    """Sums of one of two batched clouds."""
     two = jax.vmap(functools.partial(sums_of_values, how))
     actual = two(*(jnp.stack([x, x[::-1]]) for x in (q, k, logs)))
     return jax.tree.map(lambda x: x[0], actual)
@@ -120,7 +120,7 @@ WAYS: dict[str, Callable[..., Sums]] = {
 
 
 def worst(layout: AbstractLayout, lattice: Lattice, actual: Sums) -> float:
-    """Of the errors over their bounds."""
+    """The largest ratio of error and bound."""
     exact, bound = lattice.sums(), layout.bound
     radius = np.linalg.norm(lattice.k, axis=1).max()
     of_means = np.linalg.norm(actual[0] - exact[0], axis=1).max()
@@ -141,7 +141,7 @@ def lattices(layout: AbstractLayout, count: int, n: int, seed: int) -> Iterator:
 def test_points_on_cell_edges_have_the_sums_of_numpy(
     kind: type[AbstractLayout],
 ) -> None:
-    """Outside of a program, where planning and sums are rounded differently."""
+    """Outside of `jit`, where planning and sums round differently."""
     layout, off = layout_of(kind, 1), []
     for lattice in lattices(layout, 12, 160, seed=1):
         actual = sums_of_values(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
@@ -175,7 +175,7 @@ def test_sums_of_forty_lattices_hold_their_bounds(
 def test_causal_sums_of_forty_lattices_hold_their_bounds(
     kind: type[AbstractLayout], d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Positions on a lattice, too: many tokens are at one."""
+    """Positions are on a lattice too: many tokens share one."""
     for name, value in (
         ("QUERY_BLOCK", 64),
         ("KEY_BLOCK", 32),
@@ -211,7 +211,7 @@ def test_causal_sums_of_forty_lattices_hold_their_bounds(
 def test_interpolated_and_batched_sums_of_forty_lattices_hold_their_bounds(
     how: Blocked | Chebyshev, misses: float, dtype: type
 ) -> None:
-    """Nodes of one box have no edges: what they miss is that of any cloud."""
+    """Nodes of one box have no edges, and err as for any cloud."""
     layout, identity = layout_of(GaussLayout, 1), jnp.eye(1, dtype=dtype)
     # Scores of up to 9 are rounded, and added up.
     atol = 400 * float(np.finfo(dtype).eps) + misses
@@ -230,7 +230,7 @@ def test_interpolated_and_batched_sums_of_forty_lattices_hold_their_bounds(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["softmax", "l2"])
 def test_velocities_of_a_lattice_in_planned_cells(name: str) -> None:
-    """Against NumPy, as a flow plans them; every place is a multiple of 0.0003."""
+    """Against NumPy, planned as in a flow; coordinates are multiples of 0.0003."""
     x = np.linspace(-6, 6, 40_001)[:, None]
     attention = attentions[name](-np.eye(1), np.eye(1), np.eye(1))
     ready = plan_sums(attention, Points.uniform(x, reduction=Cells(1e-4)), 0.0)

@@ -1,4 +1,4 @@
-"""Sums in cells: no error above the bound that is known beforehand, or exact sums."""
+"""Sums in cells: errors stay below a bound known in advance, or sums are exact."""
 
 import dataclasses
 from pathlib import Path
@@ -38,7 +38,7 @@ ROUNDING = 1e-13  # of numbers of order one
 
 
 def interpolated_kernel(layout: Layout, q: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The kernel of each pair as cells have it: a mean of one-hot values."""
+    """The interpolated kernel of each pair: a mean of one-hot values."""
     how = Cells(layout=layout)
     means, logs = how.log_mean(
         Dot(jnp.eye(q.shape[1]), jnp.eye(q.shape[1])),
@@ -49,14 +49,14 @@ def interpolated_kernel(layout: Layout, q: np.ndarray, k: np.ndarray) -> np.ndar
 
 
 def spans_of(q: np.ndarray, k: np.ndarray) -> list[float]:
-    """What scores vary by from their middle, along each axis."""
+    """How much scores vary around their middle, along each axis."""
     queries, keys = frame_sides(jnp.asarray(q), jnp.asarray(k))
     return np.asarray(queries.half * keys.half).tolist()
 
 
 @pytest.mark.parametrize(("nodes", "reach"), [(3, 0.1), (6, 0.7), (10, 1.6), (16, 4.0)])
 def test_the_error_of_one_axis_is_largest_at_its_end(nodes: int, reach: float) -> None:
-    """Against interpolation by barycentric weights, at all places and slopes."""
+    """Against barycentric interpolation, at all points and derivatives."""
     places = np.cos(np.pi * (np.arange(nodes) + 0.5) / nodes)
     weights = (-1.0) ** np.arange(nodes) * np.sin(
         np.pi * (np.arange(nodes) + 0.5) / nodes
@@ -110,7 +110,7 @@ def test_gaussian_errors_are_bounded_by_a_wider_gaussian(
 
 
 def test_a_sum_of_gaussians_is_checked_by_one_of_wider_ones(rng: Generator) -> None:
-    """In cells whose share is known, the check says what NumPy says."""
+    """In cells with a known share, the check agrees with NumPy."""
     x = rng.normal(size=(200, 2))
     q, logs = 2 * x, np.log(rng.random(200))
     arrays = jnp.asarray(q), jnp.asarray(x), jnp.asarray(logs), jnp.zeros((200, 0))
@@ -132,7 +132,7 @@ def test_a_sum_of_gaussians_is_checked_by_one_of_wider_ones(rng: Generator) -> N
 
 
 def problem(kind: str, n: int, d: int, rng: Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Queries and keys that a global grid would be fooled by, or not."""
+    """Queries and keys that may be hard for a global grid."""
     x = rng.normal(size=(n, d))
     match kind:
         case "lonely":  # few tokens between two clusters
@@ -159,7 +159,7 @@ KINDS = ("gauss", "lonely", "heavy", "outlier", "far", "flat")
 def layouts(
     q: np.ndarray, k: np.ndarray, logs: np.ndarray, tolerance: float
 ) -> list[AbstractLayout]:
-    """Of either kind, where there is one."""
+    """Layouts of either kind, where they exist."""
     sizes = 2 * len(q), q.shape[1] + 1
     actual = (
         cheapest_layout(
@@ -171,7 +171,7 @@ def layouts(
 
 
 def arrangements(q: np.ndarray, k: np.ndarray, logs: np.ndarray) -> Nearness:
-    """How queries and keys lie to each other, with some room."""
+    """Relative placements of queries and keys."""
     near = extent(*map(jnp.asarray, (q, k, logs))).nearness
     return Nearness(1.1 * near.halves, 2 * near.wide_ratio)
 
@@ -179,7 +179,7 @@ def arrangements(q: np.ndarray, k: np.ndarray, logs: np.ndarray) -> Nearness:
 def worst_error(
     kind: str, n: int, d: int, rng: Generator, tolerance: float
 ) -> tuple[float, int]:
-    """Of means and logarithms over their bounds, at all queries; sums in cells."""
+    """The largest error of means and logarithms over their bounds, in cells."""
     q, k = problem(kind, n, d, rng)
     logs = np.log(rng.random(n) ** rng.integers(0, 6))
     values = rng.normal(size=(n, d))
@@ -256,7 +256,7 @@ def test_pairs_beyond_the_cells_are_summed_exactly(rng: Generator) -> None:
 
 @pytest.mark.slow
 def test_sums_that_underflow_are_exact(rng: Generator) -> None:
-    """Keys of weight e^-760, at the middle query, are all that the last one sees."""
+    """The last query sees only keys of weight e^-760 at the middle query."""
     q = np.linspace(0, 160, 50)[:, None]
     k = rng.uniform(0, 0.1, (60, 1)) + np.repeat([[0.0], [9.9]], 30, axis=0)
     logs = np.repeat([0.0, -1560.0], 30)
@@ -289,7 +289,7 @@ def test_excluded_tokens_do_not_widen_the_box(rng: Generator) -> None:
 def scalar_of_sums(
     how: object, Q: ArrayLike, x: ArrayLike, y: ArrayLike, logs: ArrayLike
 ) -> jax.Array:
-    """A number that depends on all that sums are made of."""
+    """A number that depends on all inputs of the sums."""
     keys = Keys(Tokens(jnp.asarray(y)), jnp.asarray(logs), jnp.sin(jnp.asarray(y)))
     means, totals = how.log_mean(  # pyright: ignore[reportAttributeAccessIssue]
         Dot(jnp.asarray(Q), jnp.eye(jnp.shape(Q)[0])), Tokens(jnp.asarray(x)), keys
@@ -353,7 +353,7 @@ def test_derivatives_match_those_of_exact_sums(kind: type, rng: Generator) -> No
 def test_many_clouds_are_summed_one_after_another(
     axes: tuple[int | None, int | None], rng: Generator
 ) -> None:
-    """Under `vmap`, with a derivative inside, in one of the sides or in both."""
+    """Under `vmap`, with a derivative inside, batched on one side or both."""
     batches = [jnp.asarray(rng.normal(size=(3, 20, 1))) for _ in axes]
     clouds = [x if axis == 0 else x[0] for x, axis in zip(batches, axes, strict=True)]
 

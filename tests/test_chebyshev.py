@@ -1,4 +1,4 @@
-"""Interpolated sums: what they are, what they miss, and who notices."""
+"""Interpolated sums: values, errors, and error control."""
 
 import re
 from pathlib import Path
@@ -52,7 +52,7 @@ def brute(
     ],
 )
 def test_interpolated_sums_match_numpy(kind: str, d: int, rng: np.random.Generator):
-    """Weights, excluded tokens, biases and potentials included, to rounding."""
+    """With weights, excluded tokens, biases and potentials, to rounding."""
     n, counts = 40_000 // 2 ** (3 - d), (40, 32, 30)[:d]
     x, w = rng.uniform(-1, 1, (n, d)), rng.uniform(size=n)
     w[::7] = 0
@@ -71,7 +71,7 @@ def test_interpolated_sums_match_numpy(kind: str, d: int, rng: np.random.Generat
 
 
 def test_queries_in_a_plane_need_fewer_axes(rng: np.random.Generator):
-    """Keys fill space, queries a plane beside the origin: two axes are enough."""
+    """Keys fill space, queries a plane off the origin: two axes are enough."""
     n = 3000
     x = rng.uniform(-1, 1, (n, 3))
     Q = np.outer([0.6, 0.0, 0.8], [1.0, 0, 0]) + np.outer([0, 1.0, 0], [0, 1.0, 0])
@@ -114,7 +114,7 @@ def velocities(attention: Attention | Heads, mu: Points) -> np.ndarray:
 def test_a_plan_holds_the_tolerance(
     kind: str, name: str, d: int, rng: np.random.Generator
 ):
-    """At all tokens, those of no weight too, against exact sums."""
+    """At all tokens, also those of weight zero, against exact sums."""
     x, w = cloud(kind, d, rng), rng.uniform(size=20_000)
     w[:5] = 0
     A = rng.normal(size=(d, d))
@@ -133,7 +133,7 @@ def test_a_plan_holds_the_tolerance(
 def test_every_attention_keeps_its_velocity_under_interpolation(
     name: str, rng: np.random.Generator
 ):
-    """Interpolated where it can be, exact where not; one tolerance for all."""
+    """Interpolated or exact, with one tolerance for all."""
     n = 500
     x, w = rng.uniform(-1, 1, (n, 2)), rng.uniform(size=n)
     w[3] = 0
@@ -180,7 +180,7 @@ def softmax_means(A: float, x: np.ndarray, queries: np.ndarray) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
-    """Nodes that serve the clusters to 2e-5 miss the 20 tokens by 2.7e-4."""
+    """Nodes that resolve the clusters to 2e-5 miss the 20 tokens by 2.7e-4."""
     x = two_clusters(4, 0.05, 20_001, 6)
     x = x[np.random.default_rng(order).permutation(len(x))]
     attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
@@ -194,7 +194,7 @@ def test_tokens_between_clusters_hold_the_tolerance_in_any_order(order: int):
 
 @pytest.mark.slow
 def test_separating_clusters_keep_the_tolerance_between_them():
-    """At every frame of a flow that begins with few nodes."""
+    """At every frame of a flow that starts with few nodes."""
     x = two_clusters(2, 0.02, 4001, 0)[np.random.default_rng(1).permutation(4001)]
     attention = attentions["softmax"]([[4.0]], np.eye(1), np.eye(1))
     mu = Points.uniform(x, reduction=Chebyshev(1e-4))
@@ -209,7 +209,7 @@ def test_separating_clusters_keep_the_tolerance_between_them():
 
 
 def check_tolerance(kind: str, name: str, seed: int, n: int, d: int) -> bool:
-    """Whether a random problem was interpolated, and then kept its tolerance."""
+    """Asserts the tolerance of a random problem; whether it was interpolated."""
     rng = np.random.default_rng([KINDS.index(kind), seed])
     x = rng.permutation(hard_cloud(kind, n, d, rng))
     A = rng.normal(size=(d, d))
@@ -227,7 +227,7 @@ def check_tolerance(kind: str, name: str, seed: int, n: int, d: int) -> bool:
 
 @pytest.mark.slow
 def test_random_plans_hold_their_tolerance():
-    """At all tokens, against NumPy; and most problems are interpolated."""
+    """At all tokens, against NumPy; most problems are interpolated."""
     is_interpolated = [
         check_tolerance(kind, "softmax", s, 1200, 1) for kind in KINDS for s in (0, 1)
     ]
@@ -246,7 +246,7 @@ def test_many_plans_hold_their_tolerance(name: str, d: int):
 
 @pytest.mark.slow
 def test_user_chosen_nodes_are_checked_against_the_tolerance(rng: np.random.Generator):
-    """Too few of them become more, or exact sums."""
+    """Too few nodes are increased, or replaced by exact sums."""
     x = 3 * rng.uniform(-1, 1, (1500, 1))
     attention = attentions["softmax"]([[2.0]], np.eye(1), -np.eye(1))
     mu = Points.uniform(x, reduction=Chebyshev(1e-6, counts=(64,)))
@@ -258,7 +258,7 @@ def test_user_chosen_nodes_are_checked_against_the_tolerance(rng: np.random.Gene
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_isolated_tokens_are_probed_in_any_order(d: int, rng: np.random.Generator):
-    """However small its gap is, as is that of the largest gap."""
+    """However small its gap is compared with the largest one."""
     x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.01 * rng.normal(size=(5000, d))
     x[:2] = [[0.0] * d, [0.4] + [0.0] * (d - 1)]
     gaps = rng.uniform(1, 2, 5000)
@@ -322,7 +322,7 @@ SPEC = {"n": 1200, "d": 1, "A": -1.0, "t": 1.0, "frames": 5, "segment": 2}
 
 @pytest.mark.slow
 def test_a_run_with_nodes_matches_the_run_with_exact_sums(tmp_path: Path):
-    """And one cut in half has the same bytes as one that was not."""
+    """An interrupted run resumes to the same bytes."""
     spec = parse({**SPEC, "reduction": "chebyshev:1e-8"})
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     runs.execute(spec, out=whole)

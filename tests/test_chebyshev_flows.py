@@ -1,4 +1,4 @@
-"""Interpolated sums along flows: what is checked of a step bounds what it misses."""
+"""Interpolated sums along flows: the check of a step bounds its error."""
 
 import functools
 import itertools
@@ -32,7 +32,7 @@ def velocities(moves: Attention, mu: Points) -> Array:
 
 @eqx.filter_jit
 def velocities_and_error(moves: Attention, mu: Points) -> tuple[Array, Array]:
-    """Velocities, and their error as a flow sees it after each step."""
+    """Velocities, and the error estimate of a flow after each step."""
     freeze = functools.partial(moves.field, jnp.zeros((), mu.tokens.x.dtype))
     field = freeze(mu)
     convergence = sum_convergence(freeze, mu, field)
@@ -41,7 +41,7 @@ def velocities_and_error(moves: Attention, mu: Points) -> tuple[Array, Array]:
 
 
 class Case(NamedTuple):
-    """Problems that share a program."""
+    """Problems that share a compiled program."""
 
     name: str
     counts: tuple[int, ...]
@@ -51,7 +51,7 @@ class Case(NamedTuple):
     seeds: int = 8
 
     def ratios(self, kind: str, seed: int) -> list[float]:
-        """Errors over what is seen of them, at states of a flow that NumPy takes."""
+        """Errors over their estimates, at states of a flow integrated in NumPy."""
         d = len(self.counts)
         p = Problem.random(
             kind, self.name, seed, n=self.n, d=d, sharpness=self.sharpness
@@ -90,7 +90,7 @@ CASES = [
     "case", [LINE, *(pytest.param(case, marks=slow) for case in CASES)], ids=str
 )
 def test_the_error_estimate_bounds_a_steps_error(case: Case):
-    """Whatever the tolerance: a step that is accepted errs by no more."""
+    """Whatever the tolerance: an accepted step has no larger error."""
     seeds = range(case.seeds)
     ratios = [case.ratios(kind, s) for kind in KINDS + THIN for s in seeds]
     flat = [ratio for group in ratios for ratio in group]
@@ -100,7 +100,7 @@ def test_the_error_estimate_bounds_a_steps_error(case: Case):
 
 @pytest.mark.parametrize("d", [2, 3])
 def test_empty_cells_are_not_probed(d: int, rng: np.random.Generator):
-    """Of two clusters, which fill few cells, as many tokens as of a full box."""
+    """Two clusters fill few cells, and are probed as often as a full box."""
     x = rng.choice([-1.0, 1.0], (5000, 1)) + 0.1 * rng.normal(size=(5000, d))
     gaps = rng.uniform(size=5000)
     probe_ids = np.unique(np.asarray(worst_tokens(jnp.asarray(x), jnp.asarray(gaps))))
@@ -112,7 +112,7 @@ def test_empty_cells_are_not_probed(d: int, rng: np.random.Generator):
 def velocities_error_and_convergence(
     moves: Attention, mu: Points
 ) -> tuple[Array, Array, Array]:
-    """Velocities, what is seen of their error, and whether potentials converged."""
+    """Velocities, their error estimate, and whether potentials converged."""
     velocities, error_estimate = velocities_and_error(moves, mu)
     convergence = moves.field(0.0, mu).convergence
     assert convergence is not None
@@ -131,7 +131,7 @@ def velocities_error_and_convergence(
 def test_interpolated_potentials_hold_the_tolerance(
     counts: tuple[int, ...], tolerance: float, sharpness: float, dtype: type
 ):
-    """Velocities of Sinkhorn attention, where a flow would go on."""
+    """Velocities of Sinkhorn attention, where a flow would continue."""
     n_interpolated = 0
     for kind, seed in itertools.product(KINDS + THIN, range(2)):
         p = Problem.random(
@@ -165,7 +165,7 @@ def test_every_frame_of_a_flow_holds_the_tolerance(
 ):
     """At all tokens, between steps too; most flows end with nodes.
 
-    Of 2000 tokens on the line six of eleven end with exact sums, which cost less.
+    Of 2000 tokens on a line six of eleven end with exact sums, which cost less.
     """
     n, sharpness = {1: (3000, 60.0), 2: (4000, 12.0), 3: (8000, 3.0)}[d]
     n_interpolated = 0

@@ -1,4 +1,4 @@
-"""`.ci/chromium`: present, missing, installed, or not to be had, it never fails."""
+"""`.ci/chromium`: it never fails, whether Chromium is there, installed or missing."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ NEEDED = ("env", "bash", "timeout")
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs the script where only some programs are, each a line of shell."""
+    """Runs the script where only some programs exist, each a line of shell."""
 
     def run(**lines: str) -> subprocess.CompletedProcess[str]:
         for name in NEEDED:

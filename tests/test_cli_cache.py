@@ -1,4 +1,4 @@
-"""The folder of compiled programs: the user's alone; what is not whole is not run."""
+"""The cache of compiled programs: private to the user, and never read if damaged."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ jax.jit(lambda x: jnp.sin(x) + 1)(jnp.ones(3)).block_until_ready()
 
 
 def session(cache: Path, umask: int = 0o022) -> str:
-    """What a process that compiles a little says."""
+    """The output of a process that compiles a small program."""
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", CODE],
         capture_output=True,
@@ -51,7 +51,7 @@ def test_a_damaged_cached_program_is_recompiled_silently(tmp_path: Path) -> None
 
 
 def is_whole(entry: Path, size: int) -> bool:
-    """Whether it is a program again, of about that size: a time is in it."""
+    """Whether an entry is a program of about that size, with a time stamp."""
     actual = Programs(entry.parent).get(entry.name.removesuffix("-program"))
     return actual is not None and abs(entry.stat().st_size - size) < size / 10
 
@@ -142,7 +142,7 @@ def test_a_folder_of_another_user_holds_no_programs(
 
 
 def stat_of_a_stranger(path: Path, **_: object) -> os.stat_result:
-    """As if the user 54321 owned all but the root."""
+    """`os.stat` as if user 54321 owned everything but the root."""
     about = os.stat(path)  # noqa: PTH116 - that of `Path` is this
     if path == Path("/"):
         return about

@@ -1,4 +1,4 @@
-"""Bad input: one clear line, the right exit code, nothing lost."""
+"""Invalid input: one clear line, the right exit code, nothing lost."""
 
 import json
 from collections.abc import Callable
@@ -158,7 +158,7 @@ def test_debug_shows_the_traceback(cli: Command) -> None:
 
 
 def test_a_path_without_a_file_name_is_rejected(cli: Command) -> None:
-    """A picture, some pictures, a page."""
+    """For a picture, several pictures, and a page."""
     assert cli("simulate", "--n", "3", "--t", "1e-3", "--out", "run").code == 0
     for place in (".", "..", "/", ""):
         for words in (

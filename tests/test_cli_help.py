@@ -1,4 +1,4 @@
-"""Help: all of what docstrings say, at any width; every argument is described."""
+"""Help: the whole docstrings at any width; every argument is described."""
 
 import inspect
 import re
@@ -33,7 +33,7 @@ def flat(text: str) -> str:
 
 
 def describe(target: str) -> tuple[list[str], dict[str, str]]:
-    """The paragraphs of a command's docstring, and what it says of each argument."""
+    """The paragraphs of a command's docstring, and its descriptions of arguments."""
     module, _, name = target.partition(":")
     function = getattr(import_module(f"meanfield.cli.commands.{module}"), name)
     body, _, arguments = (inspect.getdoc(function) or "").partition("Args:\n")

@@ -1,4 +1,4 @@
-"""What commands say: lists in plain letters, causes of failures, sizes beforehand."""
+"""Messages of commands: plain lists, causes of failures, sizes in advance."""
 
 import json
 from collections.abc import Callable
@@ -139,7 +139,7 @@ def test_tokens_of_the_preset_collapse_to_the_origin(cli: Command) -> None:
 def test_a_family_with_blow_ups_is_not_reported_as_finished(
     cli: Command, tmp_path: Path
 ) -> None:
-    """Beside SciPy's solutions of Σ' = VΣAΣ + (VΣAΣ)ᵀ from the same starts."""
+    """Against SciPy's solutions of Σ' = VΣAΣ + (VΣAΣ)ᵀ from the same starts."""
     A, V = "[[0.8,-0.5],[0.1,-0.6]]", "[[-0.6,0.2],[0.1,-0.9]]"
     keys = ("--starts", "grid:4", "--A", A, "--V", V, "--t", "3", "--frames", "2")
     run = tmp_path / "cone.zarr"

@@ -1,4 +1,4 @@
-"""Names: all that are listed can be shown, with all that they stand for."""
+"""Names: every listed name can be shown, with its meaning."""
 
 import json
 import re
@@ -173,7 +173,7 @@ def test_a_movie_of_a_family_shows_the_chosen_member(
 
 
 def test_the_page_of_attentions_is_up_to_date(cli: Command, tmp_path: Path) -> None:
-    """Every variant with what its classes say, and with files that measure it."""
+    """Every variant with the properties of its classes and its statements."""
     page_path = tmp_path / "attentions.md"
     assert cli("list", "attentions", "--docs", str(page_path)).code == 0
     page = Path(__file__).parent.parent / "docs" / "attentions.md"
@@ -189,7 +189,7 @@ def test_the_page_of_attentions_is_up_to_date(cli: Command, tmp_path: Path) -> N
 
 @pytest.fixture
 def house(cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of the user, beside the working folder and not below it."""
+    """A home folder of the user, outside the working folder."""
     (tmp_path / "home").mkdir()
     (tmp_path / "here").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -198,7 +198,7 @@ def house(cli: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def test_a_tilde_left_by_the_shell_is_expanded(cli: Command, house: Path) -> None:
-    """They expand `~` at the head of a word, and not in `--out=~/run`."""
+    """Shells expand `~` at the start of a word, but not in `--out=~/run`."""
     assert cli("simulate", "--preset=blow-up", "--out=~/a/run").code == 0
     assert f"{house}/a/run" in cli("show", "~/a/run").out
     assert cli("export", "~/a/run", "~/run.csv").code == 0

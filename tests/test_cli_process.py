@@ -1,4 +1,4 @@
-"""What only a process of its own can show: imports, caches, signals, plugins."""
+"""Behaviour of separate processes: imports, caches, signals, plugins."""
 
 import json
 import math
@@ -75,7 +75,7 @@ def test_help_shows_every_key(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    """A host callback anywhere would keep the program out of the cache."""
+    """A host callback anywhere would exclude the program from the cache."""
     cache, arguments = tmp_path / "cache", ("--n", "30", "--d", "2", "--t", "0.2")
     simulate = ("simulate", *arguments, "--attention", "sinkhorn", "--steady", "1e-6")
     program_counts = []
@@ -94,7 +94,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_small_run_compiles_few_programs(tmp_path: Path) -> None:
-    """Each costs a fiftieth of a second, which is most of what a small run takes."""
+    """Each costs a fiftieth of a second, most of the time of a small run."""
     cache = tmp_path / "cache"
     result = python(
         MAIN, "simulate", "--n", "30", "--d", "2", "--t", "0.2", cache=cache
@@ -105,7 +105,7 @@ def test_a_small_run_compiles_few_programs(tmp_path: Path) -> None:
 
 
 def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
-    """Scores of zero move every token like the mean, which grows like $e^t$."""
+    """With zero scores every token moves like the mean, which grows like $e^t$."""
     (tmp_path / "mine.py").write_text(
         "import jax.numpy as jnp\n"
         "from meanfield.attention import Attention, Softmax, variant\n"
@@ -126,7 +126,7 @@ def test_a_plugin_brings_its_own_attention(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) -> None:
-    """Python prints what a callback of its collector raises, and goes on."""
+    """Python prints exceptions of a callback of its collector, and continues."""
     code = (
         "import gc, signal, sys, time\n"
         "from meanfield.cli.process._signals import handle_signals\n"
@@ -198,7 +198,7 @@ except KeyboardInterrupt as error:
 def test_a_signal_inside_a_lock_leaves_it_consistent(
     tmp_path: Path, place: str
 ) -> None:
-    """A lock that is released twice, or never, is an error of its own."""
+    """Releasing a lock twice, or never, would be another error."""
     result = python(LOCKS, place, cache=tmp_path / "cache")
     assert result.stdout.split() == ["Termination", place]
     assert result.stderr == ""
@@ -220,7 +220,7 @@ def test_an_ignored_sighup_stays_ignored() -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """Of the same program: what checks numbers is switched off in the command."""
+    """The same program as in the tests: the command switches its checks off."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "spec.toml").write_text(parse(LONG).toml())
     python(MAIN, "simulate", "spec.toml", "--out", "run", cache=folder / "cache")

@@ -1,4 +1,4 @@
-"""Manners: examples that run, the Tab key, files to begin with, advice in errors."""
+"""Usability: runnable examples, completion, templates, advice in errors."""
 
 import inspect
 import os
@@ -49,7 +49,7 @@ FIRST = ["Arguments", "Most used", "Parameters"]
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_examples_come_first_and_are_commands(target: str):
-    """Below the first line of the docstring, in 76 columns; each of its options is."""
+    """After the first line of the docstring, in 76 columns; each option exists."""
     text = docstring(target)
     assert text.split("\n\n")[1].startswith("For example:\n    meanfield ")
     for line in examples(text):
@@ -61,7 +61,7 @@ def test_examples_come_first_and_are_commands(target: str):
 
 @pytest.mark.slow
 def test_every_example_runs_as_typed(tmp_path: Path):
-    """All in one folder, in the order of the overview: some read what others wrote."""
+    """All in one folder, in the order of the overview: some read files of others."""
     binary = str(Path(sys.executable).parent)
     paths = {"HOME": str(tmp_path / "home"), "PATH": f"{binary}:{os.environ['PATH']}"}
     environment = {**os.environ, **paths, "PYTHONPATH": ":".join(sys.path)}
@@ -100,7 +100,7 @@ def test_help_lists_common_options_first(cli: Command, monkeypatch: pytest.Monke
 
 
 def complete(script: str, *words: str) -> set[str]:
-    """What bash offers for the last of some words."""
+    """Bash's completions of the last of some words."""
     line = f"COMP_WORDS=({shlex.join(words)}); COMP_CWORD={len(words) - 1}"
     call = f'{line}; _meanfield; printf "%s\\n" "${{COMPREPLY[@]}}"'
     result = subprocess.run(
@@ -136,7 +136,7 @@ def test_bash_completes_commands_options_and_names(cli: Command):
 def test_completion_offers_values_of_options(
     cli: Command, words: tuple[str, ...], names: set[str]
 ):
-    """As the scripts of the shells ask for them, when the Tab key is pressed."""
+    """As the shell scripts request them when the Tab key is pressed."""
     output = cli("__complete", *words, "").out.partition("\x1fbegin\n")[2]
     assert set(output.split()) == names
 

@@ -1,4 +1,4 @@
-"""Small clouds side by side are the clouds one by one, and no larger than one cloud."""
+"""Batched small clouds give the results of single ones, within a memory limit."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ SPEC = {"n": 6, "d": 2, "t": 0.5, "frames": 5, "segment": 2}
 
 
 def clouds(count: int, n: int = 12, d: int = 2) -> np.ndarray:
-    """Clouds of unlike sizes, so that their steps are unlike."""
+    """Clouds of different scales, so that their steps differ."""
     rng = np.random.default_rng(7)
     sizes = np.linspace(0.4, 1.8, count)[:, None, None]
     return sizes * rng.standard_normal((count, n, d))
@@ -208,7 +208,7 @@ def test_batched_heads_sum_dense_velocities(
 def test_prefixes_of_a_cloud_that_fills_no_whole_blocks(
     rng: np.random.Generator,
 ) -> None:
-    """The last block is filled up, and what fills it is left out."""
+    """The last block is padded, and the padding has no effect."""
     c = case(rng, n=64, d=2)
     mu = Points.weighted(c.x, c.w, position=np.linspace(0, 1, 64))
     assert 64 % max_batch_size(mu) not in (0, 64)
@@ -232,7 +232,7 @@ def test_batched_sinkhorn_heads_match_single_ones(
 
 
 def _loops(dynamics: AbstractDynamics, mu: Points) -> int:
-    """The number of loops over heads in a program: scans of as many turns as heads."""
+    """Number of loops over heads in a program: scans with as many steps as heads."""
     arrays, rest = eqx.partition((dynamics, mu), eqx.is_array)
     compute = lambda arrays: velocities(*eqx.combine(arrays, rest))
     text = str(jax.make_jaxpr(compute)(arrays))

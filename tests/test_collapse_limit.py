@@ -1,4 +1,4 @@
-"""Tokens in depth: layers by NumPy, permutations, and the two bounds."""
+"""Tokens in depth: layers in NumPy, permutations, and the two bounds."""
 
 import numpy as np
 from helpers import assert_close
@@ -23,7 +23,7 @@ def diameter(x: np.ndarray) -> float:
 
 
 def test_layers_without_skip_are_products_with_softmax() -> None:
-    """The first four: then diameters are rounding of the mean."""
+    """The first four layers: later diameters are rounding errors of the mean."""
     actual = without_skip("softmax", DRAWS).diameters
     for Q, K, x, diameters in zip(*DRAWS, actual, strict=True):
         for D in diameters[:4]:
@@ -45,7 +45,7 @@ def test_clouds_start_at_the_same_size_in_units_of_their_scores() -> None:
 
 
 def test_bounds_are_reached_by_two_tokens_on_a_line() -> None:
-    """Without skip exactly; the flow's slope there is the cube where scores are small.
+    """Exact without skip; the flow's rate there is the cube for small scores.
 
     The bound of the flow solves its equation, by SciPy.
     """

@@ -1,4 +1,4 @@
-"""Comparisons of representations: who takes part, how far apart, when and why."""
+"""Comparisons of representations: members, gaps, times and reasons."""
 
 import dataclasses
 import json
@@ -28,14 +28,14 @@ BASE = {"A": -1.0, "V": 1.0, "t": 0.5, "n": 200, "frames": 3, "rtol": 1e-5}
 
 @pytest.fixture(scope="module")
 def softmax(tmp_path_factory: pytest.TempPathFactory) -> runs.Comparison:
-    """Two representations of what both follow."""
+    """A comparison of a Gaussian and a grid under softmax."""
     folder = tmp_path_factory.mktemp("softmax")
     return runs.compare(parse({**BASE, "mean": 0.5}), ("points", "gaussian"), folder)
 
 
 @pytest.fixture(scope="module")
 def three_pairs(softmax: runs.Comparison) -> runs.Comparison:
-    """Two more pairs, with other numbers; a density is slow to compile."""
+    """A comparison with two more pairs of other numbers; a density compiles slowly."""
     (gap,) = softmax.gaps
     more_pairs = (
         dataclasses.replace(gap, pair=(name, "grid"), mean=i * gap.mean)
@@ -107,7 +107,7 @@ def test_the_picture_draws_every_pair(
 def test_compare_shows_a_closure_departing_from_the_density(
     cli: Run, tmp_path: Path
 ) -> None:
-    """Sigmoid attention: the Gaussian is projected, and says so; all else goes on."""
+    """Sigmoid attention: the Gaussian is projected, with a note."""
     result = cli(
         "compare", "--attention", "sigmoid", "--A=-1", "--V", "1", "--t", "1",
         "--n", "100", "--frames", "3", "--cells", "100", "--out", "both", "--json",
@@ -194,7 +194,7 @@ def test_masked_tokens_and_layers_keep_their_positions(tmp_path: Path) -> None:
 
 
 def test_rank_attentions_are_compared_with_equal_steps() -> None:
-    """They refuse the tolerance of the others; a Gaussian of A = I says what it is."""
+    """They reject the others' tolerance; a Gaussian with A = I reports its note."""
     esp = {"attention": "esp", "d": 2, "n": 9, "t": 0.1}
     pair = ("points", "gaussian")
     points, gaussian = runs.sides(parse({**esp, "A": -1.0}), pair).members
@@ -241,7 +241,7 @@ def test_a_comparison_is_rejected_by_run_panels(cli: Run, tmp_path: Path) -> Non
 
 
 def test_the_normality_test_is_mardias(rng: Generator) -> None:
-    """His sums over pairs, by SciPy's laws; draws of a Gaussian pass, others do not."""
+    """Mardia's sums over pairs, with SciPy's laws; only Gaussian samples pass."""
     x = rng.normal(size=(60, 2)) @ np.array([[1.0, 0.3], [0.0, 0.5]])
     residuals = x - x.mean(0)
     products = residuals @ np.linalg.solve(residuals.T @ residuals / 60, residuals.T)

@@ -1,4 +1,4 @@
-"""Programs: one for each shape, and the memory that compiling them took."""
+"""Compiled programs: one for each shape, and the memory of compilation."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ def test_programs_are_known_by_shapes_until_they_are_dropped():
 
 
 def test_products_in_single_precision_keep_their_digits():
-    """Where an accelerator would round factors to TF32 unless it is told not to."""
+    """An accelerator would round factors to TF32 by default."""
     product = compile_function(lambda a: a @ a)
     text = product.lower(jnp.ones((3, 3), jnp.float32)).as_text()
     assert "precision = [HIGHEST, HIGHEST]" in text

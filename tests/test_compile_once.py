@@ -1,4 +1,4 @@
-"""What is called outside of any program is compiled once, whatever is called again."""
+"""Public calls outside `jit` compile once, and never again."""
 
 from collections.abc import Callable
 
@@ -35,13 +35,13 @@ CELLS = Layout(nodes=5, cells=(4,), reach=1.0)
 
 
 def programs_of_second_call(fn: Callable[[], object]) -> int:
-    """Programs that a second call compiles."""
+    """The number of programs that a second call compiles."""
     jax.block_until_ready(fn())
     return programs_of_call(fn)
 
 
 def programs_of_call(fn: Callable[[], object]) -> int:
-    """Programs that a call compiles."""
+    """The number of programs that a call compiles."""
     before = len(compilations)
     jax.block_until_ready(fn())
     return len(compilations) - before
@@ -49,7 +49,7 @@ def programs_of_call(fn: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize("how", [HOW, Cells(layout=CELLS)])
 def test_sums_are_compiled_once(how: AbstractReduction) -> None:
-    """With arrays of other numbers, and of another call."""
+    """With other numbers in the arrays, and from another call site."""
 
     def once() -> jax.Array:
         x = X * np.random.default_rng().uniform(0.5, 1)
@@ -79,7 +79,7 @@ def test_potentials_are_compiled_once() -> None:
     [name if name in FAST else pytest.param(name, marks=SLOW) for name in attentions],
 )
 def test_fields_are_compiled_once(name: str) -> None:
-    """Frozen and asked anew, as in a loop over steps by hand."""
+    """Rebuilt and evaluated again, as in a hand-written loop over steps."""
     attention = attentions[name](ONE, ONE, ONE)
     assert programs_of_second_call(lambda: velocities(attention)) == 0
 
@@ -104,7 +104,7 @@ def test_flows_are_compiled_once() -> None:
 
 
 def test_a_flow_of_another_shape_compiles_two_programs() -> None:
-    """Its own, of hundreds of memory maps, and one for equal weights."""
+    """Its own program, with hundreds of memory maps, and one for equal weights."""
     softmax = attentions["softmax"](ONE, ONE, -ONE)
     run = lambda n: flow(softmax, Points.uniform(X[:n]), [0.0, 0.1]).coordinates
     run(3)
@@ -116,7 +116,7 @@ def test_a_flow_of_another_shape_compiles_two_programs() -> None:
 def test_programs_of_many_shapes_are_dropped(
     monkeypatch: pytest.MonkeyPatch, compiler: Callable[..., Callable]
 ) -> None:
-    """All of them, once there are a few and the process has many memory maps."""
+    """All of them, once there are several and the process has many memory maps."""
     double = compiler(lambda x: 2 * x)
     shapes = range(1, FEW_PROGRAMS + 2)
     total = lambda: [int(double(np.ones(n)).sum()) for n in shapes]
@@ -149,7 +149,7 @@ def velocities(moves: AbstractDynamics) -> jax.Array:
 
 
 def test_calls_inside_a_program_are_traced_into_it() -> None:
-    """Its body is traced each time, for it may note what it comes upon."""
+    """The body is traced each time, so that its side effects happen."""
     calls: list[None] = []
     compiled_fn = compile_once(lambda x: (calls.append(None), 2 * x)[1])
     assert jax.jit(lambda x: compiled_fn(x) + compiled_fn(x))(1.0) == 4.0

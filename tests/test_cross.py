@@ -1,4 +1,4 @@
-"""Cross attention: queries and keys of two measures, against sums pair by pair."""
+"""Cross attention: queries and keys of two measures, against sums over pairs."""
 
 import equinox as eqx
 import jax
@@ -46,7 +46,7 @@ EDGES = np.linspace(-3, 3, 13)
 
 
 def sides(rng: np.random.Generator, n: int = 6, m: int = 9, d: int = 3) -> Sides:
-    """Queries and keys of other numbers and weights, and in another place."""
+    """Queries and keys with different numbers, weights and places."""
     (x, u, _), (y, w, _) = tokens(rng, n, d), tokens(rng, m, d)
     return Sides(x, u, 0.7 * y + 0.3, w)
 
@@ -73,7 +73,7 @@ def cross_velocities(
 @every_variant
 @pytest.mark.parametrize("m", [9, 1])
 def test_velocities_match_the_definition(name: str, m: int, rng: np.random.Generator):
-    """At queries and elsewhere, for other numbers of keys and for the same."""
+    """At queries and elsewhere, for different and equal numbers of keys."""
     s, p = sides(rng, m=m), parameters(rng, 3, 2)
     places = np.concatenate([s.x, rng.normal(size=(4, 3))])
     v = cross_velocities(
@@ -88,7 +88,7 @@ def test_velocities_match_the_definition(name: str, m: int, rng: np.random.Gener
 
 @every_variant
 def test_equal_numbers_of_keys_of_equal_weight(name: str, rng: np.random.Generator):
-    """Where plans by ranks are permutations."""
+    """Plans by ranks are permutations there."""
     s, p, even = sides(rng, 8, 8), parameters(rng, 3), np.full(8, 1 / 8)
     s = Sides(s.x, even, s.y, even)
     mu = Points.uniform(s.x)
@@ -126,7 +126,7 @@ def test_half_steps_alternate_between_both_measures(
 def test_a_cross_plan_has_both_marginals_for_hard_scores(
     rng: np.random.Generator,
 ):
-    """Nearly an assignment, where alternation stalls and Newton's steps end it."""
+    """Nearly an assignment, where alternation stalls and Newton's steps converge."""
     s, eye = sides(rng, 30, 40), np.eye(3)
     attention = attentions["sinkhorn"](eye, eye, eye, epsilon=0.01)
     mu = points_of_queries(s)
@@ -163,7 +163,7 @@ def test_derivatives_of_a_cross_plan_match_differences(rng: np.random.Generator)
 
 
 def causal_velocities(s: Sides, name: str, p: Parameters) -> np.ndarray:
-    """Each query under the measures restricted to what it may see, pair by pair."""
+    """Velocities of each query under its visible part of the measures, pair by pair."""
     query_positions, key_positions = (
         np.linspace(0.1, 1, len(s.x)),
         np.linspace(0, 1, len(s.y)),
@@ -269,7 +269,7 @@ def test_a_projection_inside_cross_attention_is_rejected():
 
 
 class RowwiseOnly(AbstractCoupling):
-    """A coupling of a plugin that says nothing of two measures."""
+    """A coupling of a plugin that defines nothing for two measures."""
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -296,7 +296,7 @@ BOUNDED: dict[str, bool] = {name: name != "exp" for name in unordered}
 
 @every_variant
 def test_growth_under_cross_attention_is_linear_except_exp(name: str):
-    """Velocities far out, over the distance: bounded where that is claimed."""
+    """Velocity over distance far away is bounded where the attention claims so."""
     identity, mu = np.eye(1), Points.uniform(np.ones((1, 1)))
     cross = Cross(
         attentions[name](identity, identity, identity), Points.uniform([[1.0], [2.0]])

@@ -1,4 +1,4 @@
-"""Cross attention of Gaussians and grids, and contexts that move: by quadrature."""
+"""Cross attention of Gaussians and grids, and moving contexts, by quadrature."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -41,7 +41,7 @@ def nodes(mu: Gaussian, order: int = ORDER) -> tuple[Matrix, Vector]:
 
 
 def pair(rng: np.random.Generator, d: int = 2) -> tuple[Gaussian, Gaussian]:
-    """Queries of full rank, keys on a line: two factors of other widths."""
+    """Queries of full rank, keys on a line: factors of different widths."""
     return gaussian(rng, d), gaussian(rng, d, 1)
 
 
@@ -62,7 +62,7 @@ def affine(cross: Cross, mu: Gaussian) -> Affine:
 def test_closed_forms_are_sums_over_nodes(
     name: str, is_turned: bool, rng: np.random.Generator
 ):
-    """Of Sinkhorn the alternation in logarithms on the nodes of both."""
+    """For Sinkhorn, alternation in the log domain on the nodes of both."""
     p, (mu, nu) = gentle(rng), pair(rng)
     mu, nu = (nu, mu) if is_turned else (mu, nu)
     if name == "relu":  # closed for keys about the origin; queries may be anywhere
@@ -89,7 +89,7 @@ def test_closed_half_steps_match_nodes(iterations: int, rng: np.random.Generator
 
 
 def test_hard_plans_of_gaussians_have_their_marginals(rng: np.random.Generator):
-    r"""Small bandwidths, where no nodes do: $E[y] $ and the optimal map's limit.
+    r"""Small bandwidths, beyond quadrature: $E[y]$ and the optimal map as a limit.
 
     As $\epsilon \to 0$ the plan for $Q = K = I$ is the monotone map, $L =
     \Sigma_X^{-1/2}(\Sigma_X^{1/2}\Sigma_Y\Sigma_X^{1/2})^{1/2}\Sigma_X^{-1/2}$.
@@ -104,7 +104,7 @@ def test_hard_plans_of_gaussians_have_their_marginals(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_sliced_closed_form_is_the_limit_of_many_tokens(rng: np.random.Generator):
-    """Cov(v, x) of tokens whose moments are exactly those; 30 000 on 20 000."""
+    """Cov(v, x) of tokens with exactly these moments; 30 000 on 20 000."""
     p, (mu, nu) = parameters(rng, 2), (gaussian(rng, 2), gaussian(rng, 2))
     draws = [rng.normal(size=(n, 2)) for n in (30_000, 20_000)]
     white = [z - z.mean(0) for z in draws]
@@ -128,7 +128,7 @@ def test_sliced_closed_form_is_the_limit_of_many_tokens(rng: np.random.Generator
 
 @pytest.mark.slow
 def test_soft_sorts_of_two_gaussians_are_the_limit_of_quantiles():
-    """Each velocity on a line, of fewer queries than keys."""
+    """Each velocity on a line, with fewer queries than keys."""
     sides = [(0.4, 1.2, 1000), (-1.0, 0.5, 1500)]
     x, y = (a + s * ndtri((np.arange(n) + 0.5) / n)[:, None] for a, s, n in sides)
     mu, nu = (Gaussian.from_moments([a], [[s**2]]) for a, s, _ in sides)
@@ -148,7 +148,7 @@ ON_A_LINE = [n for n in CONTINUOUS if n not in ("sinkhorn", *SORTED)]
 def test_tokens_attend_to_a_gaussian_context_exactly(
     name: str, rng: np.random.Generator
 ):
-    """Whose law is summed finely on a line, and about no special mean."""
+    """Its law is summed finely on a line, with a nonzero mean."""
     p, nu = gentle(rng, 1, 1), gaussian(rng, 1)
     sigma, t = abs(float(nu.factor[0, 0])), np.linspace(-9, 9, 2401)
     weight = np.exp(-(t**2) / 2)
@@ -253,7 +253,7 @@ def test_a_gaussian_with_a_gaussian_context_moves_linearly(rng: np.random.Genera
 
 
 def test_a_moving_context_interpolates_its_frames(rng: np.random.Generator):
-    """With an error of the fourth order in between; a Gaussian by its factor."""
+    """With a fourth-order error in between; a Gaussian by its factor."""
     nu = gaussian(rng, 2)
 
     def frame(t: float) -> Gaussian:
@@ -278,7 +278,7 @@ def test_a_moving_context_interpolates_its_frames(rng: np.random.Generator):
 def test_queries_with_a_moving_context_follow_the_equation(
     name: str, rng: np.random.Generator
 ):
-    """Keys that turn, exactly known, against SciPy with the definition in NumPy."""
+    """Rotating keys, known exactly, against SciPy with the definition in NumPy."""
     p, x, y = gentle(rng), rng.normal(size=(3, 2)), rng.normal(size=(4, 2))
     turn = np.array([[0.0, -1.0], [1.0, 0.0]])
     keys = lambda t: y @ expm(t * turn).T

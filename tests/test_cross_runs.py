@@ -1,4 +1,4 @@
-"""Runs whose tokens look at a context: a file, a run, a law; and what is refused."""
+"""Runs with a context: a file, a run, a law; and invalid contexts."""
 
 import json
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def even(x: np.ndarray) -> np.ndarray:
 
 
 def velocity_of(spec: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The states at the start, their weights, and their velocities."""
+    """Initial states, their weights, and their velocities."""
     setup = member(parse(spec))
     mu = setup.measure
     assert isinstance(mu, Points)
@@ -69,7 +69,7 @@ def frames_of(path: Path) -> tuple[np.ndarray, np.ndarray]:
 def test_a_context_run_is_read_at_its_end_or_a_given_time(
     when: str, frame: int, encoder: Path
 ):
-    """With its weights, and other ones than those that look."""
+    """With its weights, which differ from those of the queries."""
     spec = {"attention": "sinkhorn", "Q": Q, "K": K, "n": 3, "t": 0.3}
     x, u, v = velocity_of({**spec, "context": f"{encoder}{when}"})
     frames, w = frames_of(encoder)
@@ -81,7 +81,7 @@ def test_a_context_run_is_read_at_its_end_or_a_given_time(
 def test_a_context_is_read_once_for_all_draws(
     encoder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """And for all terms that look at it; each draw has matrices of its own."""
+    """And for all terms that use it; each draw has its own matrices."""
     paths, read = [], Frames.__init__
     monkeypatch.setattr(
         Frames,
@@ -99,7 +99,7 @@ def test_a_context_is_read_once_for_all_draws(
 
 
 def test_a_layer_of_a_decoder_adds_self_and_cross_attention(tokens: Path):
-    """Heads and a mask inside the second; its own context in a term."""
+    """The second has heads and a mask inside, and its own context in a term."""
     term = {"context": f"@{tokens}", "Q": Q, "K": K, "heads": 2, "mask": "causal"}
     x, u, v = velocity_of({"A": -1.0, "n": 3, "terms": [term]})
     y, q, k = np.load(tokens), np.array(Q), np.array(K)
@@ -148,7 +148,7 @@ def stored_bytes(path: Path) -> dict[str, bytes]:
 
 
 def test_a_resumed_run_has_the_same_context_or_is_rejected(tokens: Path, encoder: Path):
-    """At a file and a run that moves: to the same bytes, and at no other tokens."""
+    """A file and a moving run: the same bytes, and no other tokens."""
     folder = tokens.parent
     term = {"context": f"{encoder}:moving", "V": 0.5}
     spec = parse({"n": 3, "A": -1.0, "context": f"@{tokens}", "terms": [term], **TIMES})
@@ -219,7 +219,7 @@ def test_incompatible_context_keys_are_rejected(name: str, encoder: Path):
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_context_mean_is_a_vector_for_any_heads(heads: int):
-    """And fixes the dimension."""
+    """It also fixes the dimension."""
     of_heads = {"heads": heads, "A": [1.0] * heads, "V": [1.0] * heads}
     law = {"context": "gaussian", "context_mean": [1.0, -2.0]}
     setup = member(parse({"measure": "gaussian", **of_heads, **law}))
@@ -235,7 +235,7 @@ def test_context_mean_is_a_vector_for_any_heads(heads: int):
 def test_a_context_must_have_the_right_dimension(
     tokens: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Dense sums over pairs with all keys; frames that are passed through."""
+    """Dense sums over pairs with all keys; interpolated frames."""
     monkeypatch.setattr(_memory, "physical_memory", lambda: 4_000)
     spec = {"n": 1, "d": 2, "frames": 2, "t": 0.3}
     runs.start(parse({**spec, "context": f"{encoder}:0.2"}))
@@ -273,7 +273,7 @@ def test_a_sweep_varies_the_law_of_a_context(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_comparison_has_one_context_for_all(cli: Run):
-    """Tokens and the Gaussian of their law, before a law: they never part."""
+    """Tokens and their Gaussian, with a law as context, stay equal."""
     run = cli("compare", "--measures", "points,gaussian", "--context", "gaussian",
               "--context-cov", "[[0.5,0.2],[0.2,0.4]]", "--context-mean", "1",
               "--n", "2000", "--init", "antithetic", "--t", "0.5", "--frames", "3",

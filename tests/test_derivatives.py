@@ -24,7 +24,7 @@ Loss = Callable[[Array], Array]
 def directional_second_derivatives(
     loss: Loss,
 ) -> dict[str, Callable[[Array, Array], Array]]:
-    """Second derivatives along one direction, by both ways that need a transpose."""
+    """Second derivatives along one direction, by both modes that need a transpose."""
     slope = lambda x, e: jnp.vdot(jax.grad(loss)(x), e)
     return {
         "forward over reverse": lambda x, e: jax.jvp(lambda y: slope(y, e), (x,), (e,))[
@@ -37,14 +37,14 @@ def directional_second_derivatives(
 
 
 def second_difference(loss: Callable, x: np.ndarray, e: np.ndarray) -> float:
-    """Of sixth order, and near 1e-16 / h² of rounding."""
+    """A sixth-order difference, with rounding near 1e-16 / h²."""
     at = lambda k: float(loss(x + k * 1e-2 * e))
     pairs = [at(k) + at(-k) - 2 * at(0) for k in (1, 2, 3)]
     return (270 * pairs[0] - 27 * pairs[1] + 2 * pairs[2]) / 180 / 1e-4
 
 
 def test_a_rule_holds_in_loops_under_vmap_and_for_integers():
-    """The body is constant: only the rule knows that this is a cube."""
+    """The body is constant: only the custom rule makes it a cube."""
     rule = lambda value, args, tangents: 3 * args[0] ** 2 * tangents[0]
     cube = custom_derivative(rule)(lambda x, count: jax.lax.stop_gradient(x**3) * count)
 
@@ -95,7 +95,7 @@ COMPILED: dict[tuple[str, str], Callable] = {}
 def second_derivative_of_root(
     name: str, mode: str, c: Array, x: Array, e: Array
 ) -> Array:
-    """One compilation for all matrices."""
+    """Compiled once for all matrices."""
     step, root, _ = ROOTS[name]
 
     def loss(M: Array, C: Array) -> Array:
@@ -135,7 +135,7 @@ def test_roots_in_loops_have_second_derivatives(name: str, mode: str, kind: str)
 
 
 def test_energies_of_isotropic_gaussians_in_loops_have_second_derivatives():
-    """Steps that move a covariance by its energy; a start of equal eigenvalues."""
+    """Steps that move a covariance along its energy, from equal eigenvalues."""
     Q = np.diag([0.6, 0.6, 0.6])
     energy = SinkhornEnergy(Q, np.eye(3))
     e = np.array([[0.3, 0.1, 0.0], [0.1, -0.2, 0.2], [0.0, 0.2, 0.1]])

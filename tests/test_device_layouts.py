@@ -1,4 +1,4 @@
-"""Tokens that eight devices of this processor share, in a process of their own."""
+"""Tokens spread over eight devices of this processor, in a separate process."""
 
 import json
 import os
@@ -18,7 +18,7 @@ EIGHT = {
 
 
 def compute_on_eight_devices(*parts: str) -> dict[str, Any]:
-    """What eight devices compute."""
+    """The JSON of `device_layouts.py` on eight devices."""
     result = subprocess.run(
         [sys.executable, str(SCRIPT), *parts],
         capture_output=True,
@@ -32,7 +32,7 @@ def compute_on_eight_devices(*parts: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def deviations() -> dict[str, Any]:
-    """What is measured at every call of the tests."""
+    """Deviations measured in every run of the tests."""
     return compute_on_eight_devices(
         "velocity_deviations",
         "other_deviations",
@@ -44,7 +44,7 @@ def deviations() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def slow_deviations() -> dict[str, Any]:
-    """What takes too long for that."""
+    """Deviations that take too long for every run."""
     return compute_on_eight_devices(
         "all_velocity_deviations", "more_flow_deviations", "noisy_flow_deviations"
     )
@@ -76,7 +76,7 @@ def test_flows_match_one_device(deviations: dict[str, Any]):
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["more_flow_deviations", "noisy_flow_deviations"])
 def test_more_flows_match_one_device(part: str, slow_deviations: dict[str, Any]):
-    """Steps under noise are coarse, so that rounding changes no path."""
+    """Steps with noise are coarse, so that rounding changes no path."""
     assert {k: v for k, v in slow_deviations[part].items() if v > 1e-13} == {}
 
 

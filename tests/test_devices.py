@@ -1,4 +1,4 @@
-"""Runs that several processes share."""
+"""Runs on several processes."""
 
 import contextlib
 import importlib
@@ -52,13 +52,13 @@ LONG = words("--n 400 --d 2 --A 1 --V=-1 --dt 0.02 --t 10 --frames 11 --segment 
 
 
 def call(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command, once it has ended."""
+    """A finished command."""
     command = [*COMMAND, *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
 
 
 def n_stored_frames(run: Path) -> int:
-    """How many frames of a run are stored."""
+    """The number of stored frames of a run."""
     with contextlib.suppress(MeanfieldError):
         return RunStore.open(run).frames
     return 0
@@ -70,7 +70,7 @@ def frames(run: Path, name: str = "x") -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run by one device."""
+    """A run on one device."""
     folder = tmp_path_factory.mktemp("alone")
     result = call("simulate", *TOKENS, "--out", "run.zarr", cwd=folder)
     assert result.returncode == 0, result.stderr
@@ -156,7 +156,7 @@ def test_draws_of_gaussians_continue_on_one_process():
 
 
 def test_what_processes_share_are_all_members(monkeypatch: pytest.MonkeyPatch):
-    """The last ones move the last member again, and all have equally many."""
+    """The last ones repeat the last member, so that all have equally many."""
     for members, processes, shares in (
         ([5, 7], 4, [[5], [7], [7], [7]]),
         ([1, 2, 3], 2, [[1, 2], [3, 3]]),
@@ -225,7 +225,7 @@ def test_a_run_resumes_with_its_number_of_processes(tmp_path: Path):
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started, in that order."""
+    """The child processes of a process, in order of their start."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return sorted(map(int, text.split()))
 
@@ -243,7 +243,7 @@ def listening(pid: int) -> set[str]:
 
 
 def start_run(folder: Path, processes: int) -> subprocess.Popen[str]:
-    """A long run by several processes, once its first frames are stored."""
+    """Starts a long run on several processes, and waits for its first frames."""
     parent = subprocess.Popen(
         [*COMMAND, "simulate", *LONG, "--out", "run", "--processes", str(processes)],
         cwd=folder,
@@ -260,7 +260,7 @@ def start_run(folder: Path, processes: int) -> subprocess.Popen[str]:
 def test_a_lost_process_is_named_and_the_run_resumes(
     processes: int, victim: int, tmp_path: Path, cli: Callable[..., CommandResult]
 ):
-    """By one process less, to what this process computes alone."""
+    """With one process less, to the result of this process alone."""
     parent = start_run(tmp_path, processes)
     members = children(parent.pid)
     assert len(members) == processes

@@ -128,7 +128,7 @@ def test_normalised_heads_keep_no_gaussian(rng: Generator):
     ],
 )
 def test_options_that_do_not_fit_are_rejected(options: dict, message: str):
-    """A word is no truth value: `no` would switch on what it refuses."""
+    """A word is no truth value: `no` would count as true."""
     spec = parse({"attention": "differential", "d": 2, "n": 2, "options": options})
     with pytest.raises(InvalidInputError, match=message):
         member(spec)

@@ -1,4 +1,4 @@
-"""Objects show themselves in a line, and in a notebook by a card with a picture."""
+"""The repr of objects in one line, and their cards in notebooks."""
 
 import subprocess
 import sys
@@ -72,7 +72,7 @@ SHOWN: dict[str, tuple[Any, list[str]]] = {
 
 
 def card_of(thing: Any) -> str:
-    """What a notebook shows."""
+    """The card that a notebook shows."""
     return thing._repr_html_()
 
 
@@ -150,7 +150,7 @@ def test_repr_does_not_import_plotting():
 
 @pytest.mark.slow
 def test_progress_is_shown_only_on_request(capfd: pytest.CaptureFixture[str]):
-    """And changes no number; without it nothing calls back to the host to show it."""
+    """It changes no number; without it nothing calls back to the host."""
     attention, start = attentions["softmax"](-ONE, ONE, ONE), SHOWN["a Gaussian"][0]
     silent = flow(attention, start, [0.0, 1.0])
     assert not capfd.readouterr().out

@@ -27,7 +27,7 @@ SQUARE = np.array([[1.3, 0.4], [0.4, 0.6]])
 
 
 def programme(x: np.ndarray, v: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
-    """W₂ by brute force: the linear programme over all plans, by SciPy."""
+    """W₂ by brute force: the linear programme over all plans, in SciPy."""
     cost = np.sum((x[:, None] - y[None]) ** 2, axis=-1)
     rows = np.kron(np.eye(len(x)), np.ones(len(y)))
     columns = np.kron(np.ones(len(x)), np.eye(len(y)))
@@ -41,7 +41,7 @@ def programme(x: np.ndarray, v: np.ndarray, y: np.ndarray, w: np.ndarray) -> flo
 
 
 def assignment(x: np.ndarray, y: np.ndarray) -> float:
-    """W₂ of as many equal tokens: SciPy's assignment, its cost summed without error."""
+    """W₂ of equally many equal tokens: SciPy's assignment, with an exact sum."""
     i, j = linear_sum_assignment(cdist(x, y, "sqeuclidean"))
     return math.sqrt(math.fsum(((x[i] - y[j]) ** 2).ravel()) / len(x))
 
@@ -87,7 +87,7 @@ def test_far_from_the_origin_no_digits_are_lost(rng: np.random.Generator) -> Non
 
 
 def test_a_gaussian_and_tokens_on_the_line(rng: np.random.Generator) -> None:
-    """Against SciPy's quadrature between the quantiles that part the tokens."""
+    """Against SciPy's quadrature between the quantiles that separate the tokens."""
     x, w = tokens(rng, 9, 1)
     order = np.argsort(x[:, 0])
     z = norm.ppf(np.append(0, np.cumsum(w[order])).clip(0, 1)).clip(-12, 12)
@@ -104,7 +104,7 @@ def test_a_gaussian_and_tokens_on_the_line(rng: np.random.Generator) -> None:
     [("gaussian", "gaussian"), ("grid", "gaussian"), ("grid", "grid")],
 )
 def test_normal_laws_on_the_line(left: str, right: str) -> None:
-    """|α - β|² + (σ - τ)², to what 200 cells leave of it."""
+    """|α - β|² + (σ - τ)², to the accuracy of 200 cells."""
     make = {
         "gaussian": lambda m, s: gaussian(m, s**2),
         "grid": lambda m, s: grid(m, s),
@@ -114,7 +114,7 @@ def test_normal_laws_on_the_line(left: str, right: str) -> None:
 
 
 def test_a_density_is_near_its_own_gaussian() -> None:
-    """Cells cost h²/24 in deviation; interpolated masses 1/64 of that and less."""
+    """Cells cost h²/24 in deviation; interpolated masses at most 1/64 of that."""
     gaps = [
         wasserstein(grid(0.4, 1.3, n), gaussian(0.4, 1.69)).value for n in (100, 200)
     ]
@@ -160,7 +160,7 @@ def plane(mean: np.ndarray, cells: int) -> Grid:
 def test_distance_of_a_plane_density_to_translated_tokens(
     kind: str,
 ) -> None:
-    """A translate is |a| away, to within the error that is reported."""
+    """The distance to a translate is |a|, within the reported error."""
     zero, away = np.zeros(2), np.array([0.9, -0.7])
     measures = {
         "gaussian": Gaussian.from_moments(zero, SQUARE),
@@ -247,7 +247,7 @@ def test_slices_of_gaussians_in_closed_form() -> None:
 def test_positions_are_kept_by_the_conditional_distance(
     rng: np.random.Generator,
 ) -> None:
-    """One token for each position: its own way; two: a plan inside each position."""
+    """One token per position: its displacement; two: a plan within each position."""
     x, y, s = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)), np.arange(6) / 6
     exact = conditional_wasserstein(
         Points.uniform(x, position=s), Points.uniform(y, position=s)
@@ -265,7 +265,7 @@ def test_positions_are_kept_by_the_conditional_distance(
 def test_the_law_of_positions_weighs_the_distances_at_each(
     rng: np.random.Generator,
 ) -> None:
-    """Shares of 1/10, 2/10 and 7/10, of which no two are alike."""
+    """Unequal shares of 1/10, 2/10 and 7/10."""
     s = np.repeat([0.2, 0.5, 0.9], [2, 3, 4])
     x, y = rng.normal(size=(2, 9, 2))
     y[s == 0.2] += 5.0  # far, and of little weight
@@ -322,7 +322,7 @@ def test_errors_of_both_sides_add_up() -> None:
 
 
 def test_slices_on_the_line_are_the_distance_itself() -> None:
-    """Also along the ray that looks at a density from behind."""
+    """Also along a direction that reverses the order."""
     pdf = lambda x: norm.pdf(x[:, 0]) * (1 + np.tanh(2 * x[:, 0]))  # of mass one
     mu = Grid.from_function([even_edges(-8.0, 8.0, 200)], pdf)
     nu = gaussian(0.3, 0.5)
@@ -373,7 +373,7 @@ def correlated_gaussian(scale: float, mean: float, stretch: float) -> Gaussian:
 
 @pytest.mark.parametrize("scale", [1e-170, 1e-8, 1e170])
 def test_distances_scale_with_the_space(rng: np.random.Generator, scale: float) -> None:
-    """Clouds that have collapsed or blown up; no square of theirs need be a float."""
+    """Collapsed and exploded clouds; their squares need not be floats."""
     x, y, s = rng.normal(size=(20, 2)), rng.normal(size=(20, 2)), np.arange(20) / 20
     cloud = lambda z, c: Points.uniform(c * z, position=s)
     pairs = lambda c: (
@@ -412,7 +412,7 @@ def test_single_precision_holds_the_smallest_clouds(rng: np.random.Generator) ->
 def test_small_distances_between_runs_keep_their_digits(
     rng: np.random.Generator, d: int
 ) -> None:
-    """Whatever the order of the tokens, and where one side has each of them twice."""
+    """In any order of tokens, and with each token of one side repeated."""
     x, w = tokens(rng, 40, d)
     y, order = x + 1e-10 * rng.normal(size=x.shape), rng.permutation(40)
     expected = np.sqrt(np.sum(w[:, None] * (y - x) ** 2))
@@ -432,7 +432,7 @@ def test_small_distances_between_runs_keep_their_digits(
 def test_near_tokens_are_matched_exactly_despite_far_ones(
     rng: np.random.Generator, far: float
 ) -> None:
-    """An outlier in both clouds, and two groups: each is matched by itself."""
+    """An outlier in both clouds, and two groups: each is matched within itself."""
     x, y = rng.normal(size=(20, 2)), rng.normal(size=(20, 2))
     x[0] = y[-1] = far
     actual = wasserstein(Points.uniform(x), Points.uniform(y))
@@ -449,7 +449,7 @@ def test_near_tokens_are_matched_exactly_despite_far_ones(
 def test_distance_errors_cover_underflow_and_overflow(
     rng: np.random.Generator, d: int
 ) -> None:
-    """A weight below all sums, far away; costs below the smallest of floats."""
+    """A weight too small for sums, far away; costs below the smallest float."""
     x, y = rng.normal(size=(20, d)), rng.normal(size=(20, d))
     light = Points.weighted(np.vstack([x, np.full(d, 1e12)]), [1.0] * 20 + [2e-19])
     actual = wasserstein(light, Points.uniform(x))
@@ -462,7 +462,7 @@ def test_distance_errors_cover_underflow_and_overflow(
 
 
 def test_gaussians_that_are_thin_keep_the_digits_of_their_width() -> None:
-    """Factors that stand apart by 1e-9 along an axis, where covariances are equal."""
+    """Factors that differ by 1e-9 along an axis, with equal covariances."""
     turn = np.array([[0.6, -0.8], [0.8, 0.6]])
     mu, nu = (
         Gaussian(jnp.zeros(2), jnp.asarray(turn * [1.0, width] @ turn))

@@ -1,4 +1,4 @@
-"""Compact groups of tokens far apart: rounding is that of the tokens, not of L²."""
+"""Compact groups of tokens far apart: rounding errors scale with the group."""
 
 from collections.abc import Callable
 from typing import cast
@@ -32,7 +32,7 @@ def groups(rng: np.random.Generator, dtype: str, d: int = 2) -> np.ndarray:
 
 
 def planes_of_tokens(rng: np.random.Generator, dtype: str, d: int = 2) -> np.ndarray:
-    """The same, in planes across the first axis: products of keys and L are alike."""
+    """Groups in planes across the first axis: products of keys and L are equal."""
     x = groups(rng, dtype, d)
     x[:, 0] = np.sign(x[:, 0]) * FAR[dtype]
     return x
@@ -43,19 +43,19 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Squared distances, from differences of the very numbers."""
+    """Squared distances, from differences of the exact floats."""
     return ((x.astype(float)[:, None] - y.astype(float)[None]) ** 2).sum(-1)
 
 
 def softmax_within_groups(x: np.ndarray) -> np.ndarray:
-    """Softmax of products of tokens that lie in two planes: L² is the same in a row."""
+    """Softmax of products of tokens in two planes: L² is constant in a row."""
     y, is_upper = x[:, 1:].astype(float), x[:, 0] > 0
     is_other_group = is_upper[:, None] != is_upper[None]
     return softmax(np.where(is_other_group, -np.inf, y @ y.T))
 
 
 def sinkhorn(x: np.ndarray) -> np.ndarray:
-    """The plan of x·y, which is that of -|x - y|²/2, by averaged steps."""
+    """The plan of x·y, equal to that of -|x - y|²/2, by averaged steps."""
     s, f = -squares(x, x) / 2, np.zeros(len(x))
     for _ in range(500):
         f = (f - np.asarray(logsumexp(s + f[None] - np.log(len(x)), axis=1))) / 2
@@ -63,7 +63,7 @@ def sinkhorn(x: np.ndarray) -> np.ndarray:
 
 
 def error_across(actual: object, x: np.ndarray, matrix: np.ndarray) -> float:
-    """The largest error of barycentres but along the line of the groups."""
+    """The largest error of barycentres across the line of the groups."""
     gap = np.asarray(actual, float) - matrix @ x.astype(float)
     return float(np.abs(gap)[:, 1:].max())
 
@@ -81,7 +81,7 @@ def velocity(name: str, mu: Points) -> jax.Array:
 def test_l2_sees_differences_within_a_group(
     dtype: str, d: int, rng: np.random.Generator
 ):
-    """In many dimensions, too, where ordinary scores are a matrix product."""
+    """Also in many dimensions, where ordinary scores are a matrix product."""
     x = groups(rng, dtype, d)
     actual = velocity("l2", Points.uniform(x))
     assert error_across(actual, x, softmax(-squares(x, x))) <= EXACT[dtype]
@@ -114,7 +114,7 @@ def test_sinkhorn_sees_differences_within_a_group(dtype: str, rng: np.random.Gen
 def test_every_reduction_keeps_differences_within_a_group(
     reduction: AbstractReduction, rng: np.random.Generator
 ):
-    """Block by block with a mask, and all at once; three groups, one of them near."""
+    """In blocks with a mask, and dense; three groups, one of them near."""
     x = np.concatenate([groups(rng, "float64"), rng.normal(size=(5, 2))])
     place = np.linspace(0, 1, len(x))
     mu = Points.uniform(x, position=place, reduction=reduction)
@@ -173,7 +173,7 @@ def test_energy_of_the_kernel_of_a_distance(rng: np.random.Generator):
 
 
 def test_derivatives_in_both_modes(rng: np.random.Generator):
-    """Of all velocities along a motion of all tokens, against the quotient rule."""
+    """Derivatives of velocities along a motion of all tokens, by the quotient rule."""
     x, u, b = groups(rng, "float64"), *rng.normal(size=(2, 20, 2))
     b[:, 0] = 0  # along the line a mean is of the size of L
     identity = jnp.eye(2)
@@ -196,7 +196,7 @@ def test_derivatives_in_both_modes(rng: np.random.Generator):
 
 
 def test_rounded_potentials_are_reported(rng: np.random.Generator):
-    """Of a matrix that turns tokens, scores of all pairs are of the size of L²."""
+    """With a rotation matrix, scores of all pairs are of the size of L²."""
     solve = jax.jit(
         lambda x, A: scalings(Dot(A, jnp.eye(2)), Points.uniform(x)).convergence
     )
@@ -209,7 +209,7 @@ def test_rounded_potentials_are_reported(rng: np.random.Generator):
 
 
 def test_costs_of_slices(rng: np.random.Generator):
-    """Against sorts along each slice, and differences of the tokens matched."""
+    """Against sorts along each slice, and differences of matched tokens."""
     x, identity = groups(rng, "float64"), jnp.eye(2)
     angles = np.array([0.0, 0.3, -0.4])
     slices = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -249,7 +249,7 @@ def test_divergence_of_groups(rng: np.random.Generator):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_mean_shift_within_a_group(dtype: str, rng: np.random.Generator):
-    """A flow ends where one of the group alone, at the origin, would."""
+    """A flow ends where the group alone, at the origin, would end."""
     x = groups(rng, dtype)
     identity = jnp.eye(2, dtype=dtype)
     shift = Sum(attentions["l2"](identity, identity, identity), Drift(-identity))

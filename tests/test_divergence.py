@@ -27,7 +27,7 @@ def squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def transport(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
-    """The dual value of alternation."""
+    """The dual value by alternation."""
     f, g = plan_potentials(-squares(x, y) / EPSILON, v, u)
     return float(EPSILON * (u @ f + v @ g))
 
@@ -94,7 +94,7 @@ def test_far_from_the_origin_no_digits_are_lost(clouds: tuple[np.ndarray, ...]) 
 
 
 def test_values_change_by_the_first_variation(clouds: tuple[np.ndarray, ...]) -> None:
-    """Of weights: mass moves between two tokens."""
+    """In the weights: mass moves between two tokens."""
     x, u, y, v = clouds
     energy = SinkhornDivergence(Points.uniform(y), EPSILON)
     h, nu = 1e-4, np.array([1.0, -1.0, 0, 0, 0, 0, 0])
@@ -106,7 +106,7 @@ def test_values_change_by_the_first_variation(clouds: tuple[np.ndarray, ...]) ->
 
 
 def test_divergence_of_gaussians_matches_the_closed_form() -> None:
-    """Gauss–Hermite nodes meet it to 3e-12 of order 40, and to rounding of 60."""
+    """Gauss–Hermite nodes agree to 3e-12 at order 40, and to rounding at 60."""
     alpha, X = np.array([0.3]), np.array([[0.8]])
     beta, Y = np.array([-0.5]), np.array([[1.3]])
     (x, u), (y, v) = nodes(alpha, X, 60), nodes(beta, Y, 60)
@@ -147,7 +147,7 @@ def column_potential(
 
 @pytest.mark.slow
 def test_tokens_arrive_at_their_target(rng: np.random.Generator) -> None:
-    """Where entropic transport by itself would shrink them towards its mean."""
+    """Entropic transport alone would shrink them towards its mean."""
     y = rng.normal(size=(8, 1))
     energy = SinkhornDivergence(Points.uniform(y), 0.05)
     start = Points.uniform(rng.normal(size=(8, 1)) + 3)
@@ -158,7 +158,7 @@ def test_tokens_arrive_at_their_target(rng: np.random.Generator) -> None:
 
 
 def transport_in_decimals(x: np.ndarray, y: np.ndarray) -> Decimal:
-    """Alternation at epsilon one, in sixty digits."""
+    """Alternation at epsilon one, with sixty digits."""
     places = [[[Decimal(float(c)) for c in row] for row in z] for z in (x, y)]
     square = lambda p, q: sum(
         ((a - b) ** 2 for a, b in zip(p, q, strict=True)), Decimal(0)
@@ -182,7 +182,7 @@ def compiled_divergence(nu: Points, mu: Points, epsilon: Array) -> Array:
 def test_collapsed_clouds_have_a_positive_divergence(
     rng: np.random.Generator, size: float, away: float
 ) -> None:
-    """Far below the bandwidth, where potentials are logarithms of one and rounding."""
+    """Far below the bandwidth, where potentials are logarithms of nearly one."""
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
     x, y = size * (x - x.mean(axis=0)), size * (y - y.mean(axis=0) + away)
     with localcontext() as context:
@@ -199,7 +199,7 @@ def test_collapsed_clouds_have_a_positive_divergence(
 def test_divergence_at_small_bandwidths_is_plain_transport_or_nan(
     epsilon: float,
 ) -> None:
-    """Half of W₂² by POT, to a bandwidth; no number where plans were not solved."""
+    """Half of W₂² by POT, within a bandwidth; NaN where plans did not converge."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
     masses = np.full(7, 1 / 7), np.full(5, 1 / 5)
@@ -219,7 +219,7 @@ def test_unconverged_divergence_raises_outside_jit() -> None:
 
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1.0])
 def test_collapsed_gaussians_have_a_positive_divergence(size: float) -> None:
-    """On the line, from the printed form in sixty digits."""
+    """On a line, from the printed form with sixty digits."""
 
     def gain(sigma: Decimal, tau: Decimal) -> Decimal:
         h = (1 + (1 + 4 * (sigma * tau) ** 2).sqrt()) / 2

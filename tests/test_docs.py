@@ -1,4 +1,4 @@
-"""The pages for those who change the code name files and things that are there."""
+"""Developer pages name existing files and definitions."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ SOURCE = "\n".join(f.read_text(encoding="utf-8") for f in PACKAGE.rglob("*.py"))
 
 
 def spans(page: Path) -> list[str]:
-    """What stands between backticks, outside of blocks of code."""
+    """The code spans of a page, outside of code blocks."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     return re.findall(r"`([^`]+)`", text)
 

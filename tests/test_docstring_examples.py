@@ -1,4 +1,4 @@
-"""Every public name has an example, and every example is as it is shown."""
+"""Every public name has an example, and every example passes."""
 
 import importlib
 import subprocess
@@ -22,7 +22,7 @@ WITHOUT_EXAMPLE = 0  # of public names; it does not grow
 
 @pytest.fixture(scope="module")
 def public_names() -> Iterator[ModuleType]:
-    """The module by which the reference is written."""
+    """The module that writes the reference."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "docs" / "_ext")
         yield importlib.import_module("public_names")
@@ -34,9 +34,9 @@ def test_every_public_name_has_an_example(public_names: ModuleType):
 
 
 def test_every_name_that_a_package_offers_is_public(public_names: ModuleType):
-    """The modules of the reference are those that have no underscore.
+    """The modules of the reference are those without an underscore.
 
-    Commands, and the pages that they write, are tried as commands.
+    Commands, and the pages that they write, are tested as commands.
     """
     module_names = set(public_names.MODULES)
     loose = {f"meanfield.{part.stem}" for part in PARTS if part.stem[0] != "_"}
@@ -58,7 +58,7 @@ def test_a_wrong_example_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.stem)
 def test_docstring_examples_pass(part: Path):
-    """In a process of their own: as a reader has it, without the checks of types."""
+    """In a separate process, as for a reader, without runtime type checks."""
     place = part.relative_to(ROOT).as_posix()
     command = [sys.executable, "tests/docstrings.py", place]
     result = subprocess.run(

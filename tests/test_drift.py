@@ -1,4 +1,4 @@
-"""Drift of each token by itself: exponentials, SciPy, transport, refusals."""
+"""Drift of single tokens: exponentials, SciPy, transport, errors."""
 
 import functools
 from collections.abc import Callable
@@ -35,7 +35,7 @@ STEPS = adaptive(rtol=1e-12)
 
 
 class Problem(NamedTuple):
-    """Softmax with V = I beside Mx + b, from N(mean, factor factorᵀ)."""
+    """Softmax with V = I plus Mx + b, from N(mean, factor factorᵀ)."""
 
     A: np.ndarray
     M: np.ndarray
@@ -73,7 +73,7 @@ class Problem(NamedTuple):
 
 
 class Flown(NamedTuple):
-    """Problems, times of their frames, their blow-ups, and what the library says."""
+    """Problems, times of their frames, their blow-ups, and the library's results."""
 
     problems: list[Problem]
     ts: np.ndarray
@@ -122,7 +122,7 @@ def test_a_gaussian_with_affine_drift_follows_its_precision(d: int):
 @pytest.mark.slow_cases("2", "4")
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_blow_ups_with_a_drift_are_detected_on_time(d: int):
-    """Within their bars, and to the accuracy of the solver."""
+    """Within their error bars, and to the accuracy of the solver."""
     actual = flown(d)
     finite = np.isfinite(actual.stars)
     assert 0 < np.sum(finite) < MANY
@@ -197,7 +197,7 @@ def test_a_density_is_carried_by_a_drift():
 
 @pytest.mark.slow
 def test_a_density_is_carried_by_a_perceptron():
-    """x' = relu(x − 1) leaves what is below 1 and stretches the rest by e^t about 1."""
+    """x' = relu(x − 1) keeps what is below 1 and stretches the rest by e^t about 1."""
     x = np.linspace(-7, 12, 201)
     middles = (x[1:] + x[:-1]) / 2
     grid = Grid.from_density([x], np.exp(-(middles**2) / 2))

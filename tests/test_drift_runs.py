@@ -1,4 +1,4 @@
-"""The drift of a spec: inline, from files, by layers; in every command."""
+"""The drift of a spec: inline, from files, by layer; in every command."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def as_lists(p: dict[str, np.ndarray]) -> dict:
 
 
 def drift_velocities(values: dict, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of a spec, and what is added to their velocities under V = 1."""
+    """Initial tokens, and their velocities beyond those with V = 1."""
     setup = runs.member(parse({"n": 5, "d": 2, "t": 4.0, **values}))
     assert isinstance(setup.measure, Points)
     mu = setup.measure
@@ -62,7 +62,7 @@ def test_a_drift_is_affine_or_a_perceptron(rng: np.random.Generator):
 
 
 def test_layers_have_their_own_drifts_of_either_kind(rng: np.random.Generator):
-    """One is that of the run, one a perceptron, one wider, one nothing."""
+    """That of the run, a perceptron, a wider one, and none."""
     p, wide = perceptron(rng, 2), perceptron(rng, 4)
     layers = [
         {"t": 0.0},
@@ -148,7 +148,7 @@ def test_a_drift_fixes_the_dimension():
 
 
 def test_drift_files_are_stored_with_the_run(tmp_path: Path):
-    """From TOML, relative to it; a killed run goes on to the same bytes."""
+    """From TOML, relative to it; a killed run resumes to the same bytes."""
     np.save(tmp_path / "m.npy", M)
     np.savetxt(tmp_path / "b.csv", B, delimiter=",")
     (tmp_path / "run.toml").write_text(
@@ -175,7 +175,7 @@ def test_drift_files_are_stored_with_the_run(tmp_path: Path):
 
 
 def test_sweeps_vary_a_part_of_a_drift(tmp_path: Path):
-    """σ' = 2 (−σ² + mσ) rests at m, and blows up nowhere; b moves nothing of it."""
+    """σ' = 2 (−σ² + mσ) rests at m, and never blows up; b does not enter it."""
     spec = parse({"measure": "gaussian", "A": -1, "t": 30.0, "drift": {"b": 0}})
     out = tmp_path / "sweep"
     runs.sweep(spec, parse_axes("drift.M=0.5:2:4"), out=out)
@@ -206,7 +206,7 @@ def test_the_command_line_takes_a_drift(cli: Command, tmp_path: Path):
 
 
 def test_comparisons_take_a_drift():
-    """A Gaussian beside a perceptron is projected, and says so."""
+    """A Gaussian with a perceptron is projected, with a note."""
     for drift, is_exact in (({"M": -1}, True), ({"W1": 1, "W2": -1}, False)):
         spec = parse({"n": 20, "A": -1, "t": 0.1, "frames": 3, "drift": drift})
         tokens, gaussian = sides(spec, ("points", "gaussian")).members

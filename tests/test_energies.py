@@ -1,4 +1,4 @@
-"""Energies of points and their variations, against sums and plans in NumPy; sums."""
+"""Energies of points and their variations, against sums and plans in NumPy."""
 
 import equinox as eqx
 import jax
@@ -41,7 +41,7 @@ from meanfield.tokens import Tokens
 
 
 def add_excluded_token(c: Case) -> tuple[Points, np.ndarray]:
-    """The tokens of `c` with one more that counts for nothing, far away."""
+    """The tokens of `c` with an excluded one far away."""
     x = np.concatenate([c.x, 1e3 * np.ones((1, c.d))])
     mu = Points.weighted(jnp.asarray(x), jnp.asarray(np.append(c.w, 0.0)))
     return mu, x

@@ -1,4 +1,4 @@
-"""Gradient flows of energies: their fields, what they dissipate, implicit steps."""
+"""Gradient flows of energies: their fields, dissipation, implicit steps."""
 
 from collections.abc import Callable
 
@@ -146,7 +146,7 @@ FLOWS: dict[str, Callable[[np.random.Generator], tuple]] = {
 def test_the_dissipation_is_the_derivative_along_any_run(
     kind: str, rng: np.random.Generator
 ) -> None:
-    """Along its own flow, minus the mean square of the velocity; along softmax."""
+    """Along its own flow, minus the mean squared velocity; along softmax."""
     mu, name = FLOWS[kind](rng)
     p = small_scores(rng, 2, np.eye(2))
     energy = energies[name](p.Q, p.K, p.V, epsilon=p.epsilon)
@@ -187,7 +187,7 @@ def test_the_steepest_rate_of_points_is_the_square_of_differences_of_sums(
 def test_the_steepest_rate_matches_gaussians_in_their_gradient_flow(
     r: int, rng: np.random.Generator
 ) -> None:
-    """A difference of energies by Gauss--Hermite nodes, a short while either way."""
+    """A difference of energies by Gauss--Hermite nodes, over a short time."""
     mu, h = gaussian(rng, 2, r), 1e-3
     p = small_scores(rng, 2, np.asarray(mu.factor), k=3)
     energy = energies["interaction-l2"](p.Q, p.K, p.V, epsilon=p.epsilon)
@@ -222,7 +222,7 @@ def test_the_entropy_of_a_density_is_lost_by_its_information() -> None:
 def rates(
     energy: AbstractEnergy, dynamics: AbstractDynamics, mu: Points | Gaussian
 ) -> tuple[Array, Array]:
-    """What `dissipation` says, and a difference along the motion."""
+    """`dissipation`, and a difference quotient along the motion."""
     field, h = dynamics.field(0.0, mu), 1e-4
     tangent = mu.transport(field)
     step = lambda s: jax.tree.map(lambda y, v: y + s * v, mu.coordinates, tangent)

@@ -24,7 +24,7 @@ PARTS = ("A", "B", "C", "a", "c", "constant", "bilinear", "dimension")
 
 
 class Quadratic(AbstractQuadraticScore):
-    """A squared distance of which no more is known than that it is quadratic."""
+    """A squared distance that declares only that it is quadratic."""
 
     distance: SquaredDistance
 
@@ -208,7 +208,7 @@ def test_the_mean_enters_the_sinkhorn_energy_as_errata_c19_says(
 
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_the_sinkhorn_energy_of_a_wide_gaussian_is_half_its_second_moment(d: int):
-    """Its plan is the identity: mutual information is nothing beside the scores."""
+    """Its plan is the identity: mutual information is small against the scores."""
     energy = SinkhornEnergy(np.eye(d), np.eye(d))
     wide = Gaussian.from_moments(np.zeros(d), 1e160 * np.eye(d))
     assert abs(float(energy(wide)) / (d / 2 * 1e160) - 1) < 1e-14

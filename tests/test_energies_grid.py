@@ -1,4 +1,4 @@
-"""Energies of densities on grids, their variations, and what flows do to them."""
+"""Energies of densities on grids, their variations, and their flows."""
 
 from collections.abc import Callable
 
@@ -60,7 +60,7 @@ def grid_in_plane(cells: int) -> Grid:
 
 
 def quadrature(d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss–Legendre nodes of the same density: 60 on each axis are exact to 1e-12."""
+    """Gauss–Legendre nodes of this density: 60 on each axis are exact to 1e-12."""
     u, w = np.polynomial.legendre.leggauss(60)
     z = np.stack(np.meshgrid(*[6 * u] * d, indexing="ij"), -1).reshape(-1, d)
     weights = 6 * w
@@ -75,7 +75,7 @@ def value(energy: AbstractEnergy, mu: Grid) -> Array:
 
 
 def orders(errors: list[float]) -> np.ndarray:
-    """The observed orders, from one doubling of the cells to the next."""
+    """The observed orders between successive doublings of the cells."""
     return np.log2(np.array(errors[:-1]) / np.array(errors[1:]))
 
 
@@ -120,7 +120,7 @@ def test_energies_of_pairs_match_the_density(name: str, d: int) -> None:
 
 
 def _coarse() -> tuple[np.ndarray, np.ndarray]:
-    """Gauss–Hermite for each of the two Gaussians: exact to 1e-9 with 16 × 12."""
+    """Gauss–Hermite nodes for each of the two Gaussians: exact to 1e-9 with 16 × 12."""
     z, w = np.polynomial.hermite_e.hermegauss(16)
     v, c = np.polynomial.hermite_e.hermegauss(12)
     first = np.concatenate([m + s * z for _, m, s in PARTS])
@@ -178,7 +178,7 @@ TIMES = jnp.linspace(0, 0.4, 9)
 def recorded_energies(
     energy: AbstractEnergy, path: Trajectory, attention: eqx.Module, name: str
 ) -> tuple[Array, Array]:
-    """Energies of the frames, and −∫∇δE·D∇δE dμ by the metric's own weights."""
+    """Energies of the frames, and −∫∇δE·D∇δE dμ with the weights of the metric."""
 
     def frame(state: tuple) -> tuple[Array, Array]:
         mu = path.start.replace_coordinates(state)

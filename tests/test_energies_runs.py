@@ -1,4 +1,4 @@
-"""Energies observed along runs: recorded, resumed, reported, drawn, or refused."""
+"""Observed energies of runs: recorded, resumed, reported, plotted, rejected."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Many flows at once are the flows one by one."""
+"""Batched flows equal single flows."""
 
 import jax
 import jax.numpy as jnp
@@ -95,7 +95,7 @@ def test_clouds_and_stops():
 
 @pytest.mark.slow
 def test_blow_ups_of_sorted_clouds_match_single_flows():
-    """Steps by error go before those of one length, although velocities jump."""
+    """A pilot integration precedes the fixed steps, although velocities jump."""
     x = np.random.default_rng(1).standard_normal((8, 2))
     law = Sum(*(attentions[name](np.eye(2), np.eye(2), np.eye(2)) for name in BLOWS_UP))
     alone = flow(law, Points.uniform(x), TS)

@@ -1,4 +1,4 @@
-"""Claims under the hypothesis that makes them true, against SciPy and by hand."""
+"""Claims under corrected hypotheses, against SciPy and by hand."""
 
 import functools
 from typing import Any
@@ -30,7 +30,7 @@ def findings_of(panel: str) -> Findings:
 
 
 def covariances(findings: Findings) -> np.ndarray:
-    """In all frames, shape (runs, times, 2, 2)."""
+    """Covariances of all frames, with shape (runs, times, 2, 2)."""
     Y = findings.data["family"]["factor"].values
     return Y @ np.swapaxes(Y, -1, -2)
 
@@ -69,7 +69,7 @@ def test_limits_match_scipy(panel: str) -> None:
 
 @pytest.mark.slow
 def test_softmax_stays_below_the_bound_that_follows_from_the_hypothesis() -> None:
-    """tr VΣ ≤ 1 / (1 / tr VΣ₀ + λt/d), at all times, and with V = -1 it does not."""
+    """tr VΣ ≤ 1 / (1 / tr VΣ₀ + λt/d) at all times; not for V = -1."""
     findings = findings_of("fig1a")
     spec, times = findings.spec["corrected"], findings.data["family"]["time"].values
     Q, V = np.array(spec["Q"]), np.array(spec["V"])
@@ -91,9 +91,8 @@ def test_the_power_of_a_known_law() -> None:
 
 
 def rests_by_dual_scan(values: dict[str, Any]) -> bool:
-    """Whether a covariance is at rest under two heads, by the dual: no diagonal D
-    has VDQ + its transpose positive.
-    """
+    """Whether a covariance is at rest under two heads, by the dual: no diagonal D has
+    VDQ + its transpose positive."""
     Q, V = np.array(values["Q"]), np.array(values["V"])
     angles = np.linspace(0, 2 * np.pi, 20_001)
     D = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -111,7 +110,7 @@ def test_rest_under_two_heads_matches_the_dual_criterion() -> None:
 
 
 def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
-    """The draws 1 and 2: in SciPy, against t = 200 and the double of it."""
+    """The draws 1 and 2 in SciPy: at t = 200 and twice that."""
     scales, start = findings_of("fig4c").numbers["others"], np.eye(2)[None] / 2
     assert scales["blow_ups"] == 0
     assert scales["to_rest"] == scales["to_rest_with_rest"] > 0

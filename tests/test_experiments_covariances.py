@@ -56,7 +56,7 @@ SCRIPTS = {
 
 
 def over_panels(*panels: str) -> pytest.MarkDecorator:
-    """Parametrises over panels, those of a structure on one worker."""
+    """Parametrises over panels, with those of a structure on one worker."""
     group = lambda panel: pytest.mark.xdist_group(GROUPS.get(panel, "softmax"))
     late = lambda panel: [] if panel in QUICK else [pytest.mark.slow]
     parameters = [
@@ -71,7 +71,7 @@ def findings_of(panel: str, size: Size) -> Findings:
 
 
 def worst_end(findings: Findings) -> float:
-    """The largest relative error of an end covariance where the flow is finite."""
+    """The largest relative error of a final covariance where the flow is finite."""
     ends, spec = findings.data["ends"], findings.spec["text"]
     finite = np.isin(findings.data["family"]["status"].values, (0, 1))
     if not finite.any():
@@ -113,7 +113,7 @@ def test_families_that_blow_up_do_so_in_scipy(panel: str):
 
 
 def check_steps(findings: Findings, members: range, longest: int) -> int:
-    """Members of the code reading against NumPy; how many were short enough."""
+    """Compares members of the code reading with NumPy; returns how many were short."""
     spec, ends = findings.spec["code"], findings.data["ends"]
     linear, n_checked = linear_of(spec), 0
     for i in members:
@@ -182,7 +182,7 @@ def test_members_of_figure_6b_end_as_in_a_loop_without_factors():
 
 
 def inverse_script(starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Ends, steps and endings of starts under the script of Figure 6(b)."""
+    """Final values, steps and endings of the script of Figure 6(b)."""
     text = findings_of("fig6b", "quick").spec[
         "text"
     ]  # whose parameters have no scale yet
@@ -210,7 +210,7 @@ def test_a_figure_printed_twice_is_computed_once(panel: str, original: str):
 
 @pytest.mark.xdist_group("row")
 def test_covariances_indefinite_by_rounding_are_clipped(rng: np.random.Generator):
-    """One in a hundred has no Cholesky factor, but has one less half the floor."""
+    """One in a hundred has no Cholesky factor, and has one minus half the floor."""
     clipped_covariance = jax.jit(lambda S: clip_all(jnp.asarray(FLOOR), S))
     for _ in range(600):
         U = np.linalg.qr(rng.normal(size=(3, 3)))[0]

@@ -1,7 +1,7 @@
-"""Ranks where all entries of V are independent: against orbits in closed form.
+"""Ranks for independent entries of V: against orbits in closed form.
 
-In space Q has one row q and what moves is one vector: u' = -(q·u)² Vu, up to a positive
-factor under L2. So u runs along exp(-τV)u₀, and comes to rest where q·u vanishes.
+In space Q has one row q and the moving vector satisfies u' = -(q·u)² Vu, up to a
+positive factor under L2. So u follows exp(-τV)u₀, and stops where q·u vanishes.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Orbit(NamedTuple):
 
     @property
     def rests(self) -> bool:
-        """Whether it passes through zero, or has it as its limit."""
+        """Whether it passes through zero, or tends to it."""
         tau = np.linspace(0, 60, 60_001)
         scaled = np.exp(np.multiply.outer(tau, self.slowest - self.rates))
         signs = np.sign(np.real(scaled @ self.weights))
@@ -40,7 +40,7 @@ class Orbit(NamedTuple):
 
     @property
     def slowest(self) -> float:
-        """The rate that is left at last; negative if the sum grows."""
+        """The slowest rate; negative if the sum grows."""
         return float(np.min(np.real(self.rates)))
 
 

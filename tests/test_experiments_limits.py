@@ -1,4 +1,4 @@
-"""Limits of small bandwidths: against closed forms, quadrature and plain NumPy."""
+"""Limits of small bandwidths: against closed forms, quadrature and NumPy."""
 
 from types import ModuleType
 

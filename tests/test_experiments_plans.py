@@ -50,7 +50,7 @@ def scores(cloud: clouds.Cloud) -> np.ndarray:
 
 
 def half_steps(C: np.ndarray, steps: int) -> np.ndarray:
-    """Rows, columns, rows, …, each to sum to one."""
+    """Sinkhorn's iteration: rows, columns, rows, …, each normalised to one."""
     P = C
     for step in range(steps):
         P = P - logsumexp(P, axis=1 - step % 2, keepdims=True)
@@ -127,7 +127,7 @@ def test_error_of_the_columns_falls_at_the_rate_of_the_limit() -> None:
 
 @pytest.mark.slow
 def test_sliced_plans_are_means_of_permutations() -> None:
-    """By argsort, slice by slice; from the mean of all to the cheapest."""
+    """By argsort, slice by slice; between the mean and the cheapest."""
     numbers = load("shahbazi2025-fig2").compute(Case("quick")).numbers
     cloud = clouds.gaussian_cloud(149, n=10, epsilon=1.0)
     slices = np.random.default_rng(0).normal(size=(128, 2))

@@ -28,7 +28,7 @@ def rate(attention: str, Q: np.ndarray, V: np.ndarray, S: np.ndarray) -> np.ndar
 def integrate(
     attention: str, Q: np.ndarray, V: np.ndarray, S0: np.ndarray, t: float
 ) -> np.ndarray:
-    """The covariance itself, in logarithmic time, by SciPy."""
+    """The covariance in logarithmic time, by SciPy."""
     shape = S0.shape
     solution = solve_ivp(
         lambda s, y: np.exp(s) * rate(attention, Q, V, y.reshape(shape)).ravel(),
@@ -50,7 +50,7 @@ def is_calm(draw: flows.Draw) -> np.ndarray:
 @both
 @pytest.mark.parametrize("d", [3, 4])
 def test_limit_matches_scipy(attention: str, d: int):
-    """The way left falls like 1 / t: four times the time, a quarter of the way."""
+    """The remaining distance falls like 1 / t: four times the time, a quarter of it."""
     draw = flows.drawn(d, 3)
     expected = flows.limits(draw)
     for i in range(3):

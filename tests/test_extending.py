@@ -1,4 +1,4 @@
-"""The files of docs/extending.md do what they say, and each command of it works."""
+"""The files of docs/extending.md and their commands work."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_an_extension_is_one_short_file_that_the_page_shows(file: Path):
 def quiet_weights(
     x: np.ndarray, y: np.ndarray, w: np.ndarray, A: np.ndarray
 ) -> np.ndarray:
-    """What each of `x` gives to each of `y`, by the formula."""
+    """The attention matrix by the formula."""
     rates = np.exp(x @ A.T @ y.T) * w
     return rates / (1 + rates.sum(axis=1, keepdims=True))
 
@@ -134,7 +134,7 @@ def test_the_page_observes_the_quartic_energy(page: CLI, tmp_path: Path):
 
 
 def test_the_page_stops_where_a_flow_is_calm(page: CLI):
-    """Euler steps of $x_i' = -\\bar x$ shrink the mean, the speed, by 63/64 each."""
+    r"""Euler steps of $x_i' = -\bar x$ shrink the mean and the speed by 63/64."""
     (simulate_command,) = commands("A stop")
     report = json.loads(run_command(page, simulate_command))
     x = np.asarray(runs.member(parse({"n": 5, "mean": 1.0})).measure.tokens.x)  # pyright: ignore[reportAttributeAccessIssue]
@@ -151,7 +151,7 @@ def test_the_page_stops_where_a_flow_is_calm(page: CLI):
 
 @pytest.mark.slow
 def test_the_page_starts_from_a_logistic_law(page: CLI):
-    """Uniform scores leave a centred law where it is, of variance π²/3, entropy 2."""
+    """Uniform scores keep a centred law, of variance π²/3 and entropy 2."""
     (simulate_command,) = commands("An initial law")
     report = json.loads(run_command(page, simulate_command))
     np.testing.assert_allclose(report["covariance"], [[np.pi**2 / 3]], rtol=1e-6)
@@ -162,7 +162,7 @@ def test_the_page_starts_from_a_logistic_law(page: CLI):
 
 @pytest.mark.slow
 def test_processes_know_the_statements_of_a_plugin(page: CLI, tmp_path: Path):
-    """Two of them, so that processes are started."""
+    """There are two of them, so that processes are started."""
     (tmp_path / "other.py").write_text(
         (ROOT / "docs" / "extending" / "uniform_scores.py")
         .read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A measure that a plugin brings: its numbers, against other computations."""
+"""A measure defined by a plugin: its numbers, against other computations."""
 
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def test_nodes_that_do_not_resolve_the_velocities_end_the_flow():
 
 
 def test_the_distance_of_a_mixture_is_bounded_by_its_moments():
-    """On the line $W_2$ is a distance of quantiles; nodes are no atoms."""
+    """On a line $W_2$ is a distance of quantiles; nodes are no atoms."""
     Mixture = load_example("mixture").Mixture
     w, m, s = np.array([0.4, 0.6]), np.array([-2.0, 1.0]), np.array([0.3, 0.5])
     parts = map(jnp.asarray, (w, m[:, None], s[:, None, None]))
@@ -155,7 +155,7 @@ def test_panels_draw_moments_of_unknown_measures(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_the_rate_of_an_energy_matches_the_components(rng: np.random.Generator):
-    """Not of nodes that follow the field themselves, which does not stay a mixture."""
+    """Not of nodes that follow the field, which do not stay a mixture."""
     Mixture = load_example("mixture").Mixture
     w, m, Y = [0.4, 0.6], [[1.0], [-2.0]], [[[0.8]], [[0.5]]]
     mu = Mixture(*map(jnp.asarray, (w, m, Y)), Tensor(24))

@@ -1,4 +1,4 @@
-"""Every command takes a run of a measure of a plugin, or says what it lacks."""
+"""Every command accepts a run of a plugin's measure, or names what is missing."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ TITLE = "A representation"
 
 @pytest.fixture
 def clear_registries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """What was registered is gone, as it is from a new process."""
+    """Clears registrations, as in a new process."""
     registries = kinds, measures, representations
     saved = [dict(registry.items()) for registry in registries]
 
@@ -38,7 +38,7 @@ def clear_registries(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def error_line(cli: CLI, *arguments: str) -> str:
-    """The one line of a command that says what is missing."""
+    """The one-line error of a command."""
     finished = cli(*arguments)
     assert finished.code in (2, 3)
     assert finished.err.count("\n") == 1
@@ -46,7 +46,7 @@ def error_line(cli: CLI, *arguments: str) -> str:
 
 
 def files(run: Path) -> dict[str, bytes]:
-    """The bytes of all that a run has stored."""
+    """All stored bytes of a run."""
     inside = (path for path in (run / "data").rglob("*") if path.is_file())
     return {str(path.relative_to(run)): path.read_bytes() for path in inside}
 

@@ -1,4 +1,4 @@
-"""Many starts from one short name, and the runs they make."""
+"""Families of starts with a short name, and their runs."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_grids_hold_the_published_numbers_of_starts(name: str, count: int, key: 
 
 @pytest.mark.parametrize(("side", "count"), [(11, 69), (21, 305), (41, 1245)])
 def test_boundary_matrices_are_not_inside(side: int, count: int, key: Array):
-    """Integers decide: a point of the grid is inside if `i² + j² < n²`."""
+    """By integers: a point of the grid is inside if `i² + j² < n²`."""
     half = (side - 1) // 2
     i = np.arange(-half, half + 1)
     assert np.sum(i[:, None] ** 2 + i[None, :] ** 2 < half**2) == count

@@ -1,4 +1,4 @@
-"""A few of the kills and damages of `faults.py`, which makes thousands."""
+"""A few of the kills and damages of `faults.py`, which runs thousands."""
 
 import os
 import subprocess

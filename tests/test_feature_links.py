@@ -1,4 +1,4 @@
-"""Links that are inner products of features: as many terms as tokens, not as pairs."""
+"""Links as inner products of features: n terms instead of n² pairs."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ EPSILON = 0.7
 
 
 def scores(kind: type[AbstractScore], x: Any, y: Any, Q: Any, K: Any) -> Any:
-    """In NumPy, or in JAX to take derivatives."""
+    """Scores in NumPy, or in JAX to take derivatives."""
     if kind is Dot:
         return (x @ Q.T) @ (y @ K.T).T / EPSILON
     return -((x @ Q.T)[:, None] - (y @ K.T)[None]).__pow__(2).sum(axis=-1) / EPSILON
@@ -40,7 +40,7 @@ def scores(kind: type[AbstractScore], x: Any, y: Any, Q: Any, K: Any) -> Any:
 def test_sums_of_powers_of_scores(
     kind: type[AbstractScore], degree: int, masked: bool, rng: Generator
 ) -> None:
-    """Other queries than keys, weights, an excluded key, equal positions."""
+    """With queries that are no keys, weights, an excluded key, equal positions."""
     x, y, Q, K = (rng.normal(size=s) for s in ((150, 2), (300, 2), (2, 2), (2, 2)))
     values, w = rng.normal(size=(300, 3)), rng.uniform(size=300)
     at, key_positions = rng.integers(0, 40, 150) / 40, rng.integers(0, 40, 300) / 40
@@ -73,7 +73,7 @@ def test_far_tokens_lose_no_digits_of_their_distances(rng: Generator) -> None:
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_derivatives_of_linear_attention(masked: bool, rng: Generator) -> None:
-    """In both modes, of tokens, matrices and weights, against the sum over pairs."""
+    """Both modes, in tokens, matrices and weights, against the sum over pairs."""
     x, Q, K, V = (rng.normal(size=s) for s in ((140, 2), *3 * [(2, 2)]))
     logs, at = np.log(rng.uniform(0.5, 1, 140) / 140), rng.integers(0, 9, 140) / 9
 
@@ -101,7 +101,7 @@ def test_derivatives_of_linear_attention(masked: bool, rng: Generator) -> None:
 
 @pytest.mark.parametrize("name", ["linear", "linear-expansion"])
 def test_linear_attention_takes_as_many_terms_as_there_are_tokens(name: str) -> None:
-    """Of its own tokens and of a context: no loop over pairs, and no array of them."""
+    """For its own tokens and a context: no loop over pairs, and no array of them."""
     n, d, identity = 100_000, 2, np.eye(2)
     attention, x = attentions[name](identity, identity, identity), jnp.ones((n, d))
     across = Cross(attention, Points.uniform(jnp.ones((n, d))))
@@ -114,7 +114,7 @@ def test_linear_attention_takes_as_many_terms_as_there_are_tokens(name: str) -> 
 
 
 def numbers(jaxpr: Any) -> Iterator[int]:
-    """How many are made by each step of a program; loops are refused."""
+    """The sizes of intermediate arrays of a program; rejects loops."""
     for step in jaxpr.eqns:
         assert step.primitive.name not in ("scan", "while")
         yield sum(var.aval.size for var in step.outvars)
@@ -125,7 +125,7 @@ def numbers(jaxpr: Any) -> Iterator[int]:
 
 
 def test_linear_attention_of_twenty_thousand_tokens(rng: Generator) -> None:
-    """Against two products in NumPy; also of tokens that are spread over devices."""
+    """Against two products in NumPy; also of tokens spread over devices."""
     x, A, V = rng.normal(size=(20_000, 3)), *rng.normal(size=(2, 3, 3))
     moment = x.T @ x / len(x)
     spreads = moment - np.outer(x.mean(axis=0), x.mean(axis=0))
@@ -142,7 +142,7 @@ def test_linear_attention_of_twenty_thousand_tokens(rng: Generator) -> None:
 
 
 def test_a_general_mask_leaves_pairs_to_be_summed(rng: Generator) -> None:
-    """Where no prefix has all that a query sees."""
+    """No prefix contains all that a query sees."""
     x, at = rng.normal(size=(50, 2)), rng.permutation(50) / 50
     linear = attentions["linear"](np.eye(2), np.eye(2), np.eye(2))
     near = lambda s, t: jnp.abs(s - t) < 0.2

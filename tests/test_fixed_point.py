@@ -1,4 +1,4 @@
-"""Anderson acceleration: reaches the tolerance, counts, and admits when it does not."""
+"""Anderson acceleration: convergence, counts, and reports of failure."""
 
 import jax
 import jax.numpy as jnp
@@ -93,7 +93,7 @@ def test_members_of_a_batch_stop_on_their_own():
 
 
 def test_a_residual_that_stops_falling_ends_the_iteration(rng: np.random.Generator):
-    """It creeps: tenfold in none of so many evaluations in a row."""
+    """It creeps: no tenfold reduction in that many evaluations."""
     M, b = linear(rng, np.concatenate([np.linspace(0.99, 0.9999, 40)]))
     fn = lambda x: jnp.asarray(M) @ x + jnp.asarray(b)
     run = lambda patience: anderson(

@@ -23,7 +23,7 @@ from meanfield.scores import Dot
 def scipy_gaussian(
     name: str, p: Parameters, mu: Gaussian, t: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and covariance at `t`, by DOP853 on the equations of the literature."""
+    """Mean and covariance at `t`, by DOP853 on the published equations."""
     d = mu.mean.shape[0]
 
     def rate(_: float, state: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ def test_gaussians_follow_the_literature(name: str, rng: np.random.Generator):
 
 
 def mild(c: Case) -> Case:
-    """Small values: far from the blow-up of the variants that have one."""
+    """Parameters with small values: far from any blow-up."""
     p = Parameters(c.p.Q, c.p.K, c.p.V / 4, c.p.epsilon)
     return Case(p, c.x / 2, c.w, c.probes)
 
@@ -174,7 +174,7 @@ def test_heads_and_layers_of_nodes_follow_their_gaussian(rng: np.random.Generato
 
 @pytest.mark.slow
 def test_random_tokens_converge_like_one_over_root_n(key: Array):
-    """Root mean square over draws; the slope within three standard errors of -1/2."""
+    """Root mean square over draws; the slope is -1/2 within three standard errors."""
     draws, sizes = 24, np.array([32, 128, 512, 1024])
     mu = Gaussian(jnp.zeros(2), jnp.array([[1.0, 0.0], [0.5, 0.8]]))
     A = jnp.array([[-0.6, 0.3], [0.1, -0.4]])
@@ -204,7 +204,7 @@ def test_random_tokens_converge_like_one_over_root_n(key: Array):
 
 
 def test_members_of_an_ensemble_do_not_disturb_each_other():
-    """Different endings side by side, each as it is alone."""
+    """Batched flows with different endings match single ones."""
     A = np.array([1.0, -1.0, 5.0, 0.0, -0.1])
     V = np.array([1.0, 1.0, 1.0, 1.0, -1.0])
     times = jnp.array([0.0, 0.05, 0.4, 2.0])

@@ -140,7 +140,7 @@ def test_blow_ups_that_nearly_coincide(gap: float):
 
 
 def test_l2_with_a_singular_key_matrix_blows_up_at_three():
-    """ERRATA C11: against Lemma 4.12, and with growth that is no power at first."""
+    """ERRATA C11: against Lemma 4.12, with growth that is no power law at first."""
     K, Q = np.diag([1.0, 0.0]), np.array([[0.0, 1.0], [0.0, 0.0]])
     attention = attentions["l2"](Q, K, np.diag([0.0, 1.0]))
     Sigma = np.array([[1.0, 0.5], [0.5, 1.0]])
@@ -156,7 +156,7 @@ def test_l2_with_a_singular_key_matrix_blows_up_at_three():
 @pytest.mark.slow_cases("1e-06")
 @pytest.mark.parametrize("rtol", [1e-6, None])
 def test_few_steps_before_a_blow_up_are_rejected(rtol: float | None):
-    """Errors alone reject one step for each that is kept; their trend does not."""
+    """Plain error control rejects a step for each accepted one; the trend does not."""
     steps = adaptive(rtol=rtol)
     flown = flow(
         scalar_attention(1.0, 1.0), centred_gaussian(2.0), [0.0, 10.0], stepping=steps
@@ -166,14 +166,14 @@ def test_few_steps_before_a_blow_up_are_rejected(rtol: float | None):
 
 
 def test_a_token_at_rest_takes_ever_longer_steps():
-    """Where errors are zero there is no trend."""
+    """Zero errors have no trend."""
     flown = flow(scalar_attention(1.0, 1.0), Points.uniform([[0.0]]), [0.0, 1e9])
     assert flown.status == Status.FINISHED
     assert flown.n_accepted <= 30
 
 
 def test_a_jump_to_fast_layers_is_not_a_blow_up():
-    """Rates that jump by 1e6, on their own layers, grow exponentially and no faster."""
+    """Rates that jump by 1e6 between layers still give exponential growth."""
     token = Points.uniform([[1.0, 0.5]])
     still = jnp.zeros((2, 2))
     rates = [1.0, 1e6, 1.0]
@@ -187,7 +187,7 @@ def test_a_jump_to_fast_layers_is_not_a_blow_up():
 
 
 def test_ever_faster_layers_are_not_a_blow_up():
-    """Each layer ten times as fast for a tenth as long: a blow-up but for the jumps."""
+    """Each layer is ten times as fast for a tenth as long: only jumps look like it."""
     token = Points.uniform([[1.0]])
     zero = jnp.zeros((1, 1))
     rates = 10.0 ** jnp.arange(8)
@@ -207,7 +207,7 @@ def test_ever_faster_layers_are_not_a_blow_up():
     ],
 )
 def test_a_blow_up_is_attributed_to_its_layer(dtype: type, near: float, bar: float):
-    """1/s falls by 2V in a unit of time: from V = 1 it is zero at 1/2, but for edges.
+    """1/s falls by 2V per unit of time: from V = 1 it is zero at 1/2, but for edges.
 
     A layer that begins within the error of that time may slow growth or end it.
     """
@@ -235,7 +235,7 @@ def test_a_blow_up_is_attributed_to_its_layer(dtype: type, near: float, bar: flo
 
 
 def test_a_jump_within_the_error_bar_leaves_a_blow_up_undecided():
-    """Steps err by 3e-10 in the time of this blow-up: who came first is not known."""
+    """Steps err by 3e-10 in the time of this blow-up: the order is not known."""
     after = np.array([1e-6, 1e-7, 1e-10, 1e-13, 0, -1e-13, -1e-10, -1e-7, -1e-6])
 
     def fate(edge: Array) -> Trajectory:

@@ -1,4 +1,4 @@
-"""How flows end: at rest, out of steps, exploded; and where their frames are."""
+"""Endings of flows: at rest, out of steps, exploded; and their frames."""
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ def test_steady_stops_within_its_tolerance(rtol: float):
 
 
 def test_frames_before_an_early_end_are_states_at_their_times():
-    """x' = x up to where it passes 3; the frames after that repeat the end."""
+    """x' = x until it passes 3; later frames repeat the end."""
     ts = np.linspace(0.0, 2.0, 21)
     start = Points.uniform([[1.0]])
     trajectory = flow(linear_drift([[1.0]]), start, ts, stop=BlowUp(3.0))
@@ -58,7 +58,7 @@ def test_frames_before_an_early_end_are_states_at_their_times():
 
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
 def test_rest_does_not_depend_on_the_unit_of_length(size: float):
-    """The way left counts relative to the initial size; powers of two round nothing."""
+    """The remaining distance is relative to the initial size; powers of 2 are exact."""
     drift = linear_drift([[-1.0, 0.0], [0.0, -3.0]])
     starts = (Points.uniform(s * np.array([[3.0, -4.0]])) for s in (1.0, size))
     first, second = (flow(drift, mu, [0.0, 1e4], stop=Steady(1e-5)) for mu in starts)
@@ -68,7 +68,7 @@ def test_rest_does_not_depend_on_the_unit_of_length(size: float):
 
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
 def test_a_start_that_hardly_moves_is_at_rest_in_any_unit(size: float):
-    """Moved by 1e-16 of its size in all the time asked for: rounding."""
+    """Moves by 1e-16 of its size in the whole time: rounding."""
     drift = linear_drift([[-1e-20]])
     start = Points.uniform([[size]])
     assert flow(drift, start, [0.0, 1e4], stop=Steady()).status == Status.STEADY
@@ -78,7 +78,7 @@ def test_a_start_that_hardly_moves_is_at_rest_in_any_unit(size: float):
 
 @pytest.mark.slow
 def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):
-    """castin2025, Prop. 4.4: with V = I and A negative definite all goes to zero."""
+    """castin2025, Prop. 4.4: with V = I and A negative definite all tends to zero."""
     mu = gaussian(rng, 2, mean=False)
     attention = attentions["l2"](-np.eye(2), np.eye(2), np.eye(2))
     trajectory = flow(attention, mu, [0.0, 1e12], stop=Steady(1e-4))
@@ -88,7 +88,7 @@ def test_steady_finds_the_limit_of_attention(rng: np.random.Generator):
 
 
 def test_slow_accelerating_motion_is_not_rest():
-    """Near a saddle the speed is tiny, a tenth of rtol, and it is not rest."""
+    """Near a saddle the speed is tiny, a tenth of rtol, but it is not at rest."""
     start = Points.uniform([[1.0, 1e-7]])
     drift = linear_drift([[0.0, 0.0], [0.0, 0.1]])
     trajectory = flow(drift, start, [0.0, 200.0], stop=Steady(1e-6))
@@ -236,7 +236,7 @@ def test_one_token_in_one_dimension(name: str):
     "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
 )
 def test_all_tokens_at_the_origin(name: str):
-    """A start without size has no scale for tolerances, and must not need one."""
+    """A start of size zero gives no scale for tolerances."""
     attention = attentions[name](np.eye(2), np.eye(2), np.eye(2))
     for mu in (
         Points.uniform(np.zeros((3, 2))),
@@ -257,7 +257,7 @@ def test_a_start_at_the_origin_that_is_pushed_away():
 
 
 def test_a_stiff_flow_needs_few_implicit_steps():
-    """Rates of 1 and 1e5: an explicit method needs 3e4 steps, stability alone."""
+    """Rates of 1 and 1e5: an explicit method needs 3e4 steps for stability."""
     drift = linear_drift(np.diag([-1.0, -1e5]))
     start = Points.uniform([[1.0, 1.0]])
     trajectory = flow(
@@ -283,7 +283,7 @@ def test_single_precision_stays_single():
 
 @pytest.mark.slow
 def test_a_gaussian_flow_that_fails_has_a_derivative():
-    """Where it stopped, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
+    """At its stopping point, s = 1 / (1/s₀ - 2t), so ds/ds₀ = s²/s₀²."""
 
     def end(s0: jax.Array) -> tuple[jax.Array, jax.Array]:
         limited = adaptive(max_steps=4)

@@ -41,7 +41,7 @@ WEIGHTS = jnp.array([[0.3, -1.0], [0.7, 0.2]])
 
 
 def moment_sum(mu: Points | Gaussian) -> Array:
-    """A number that sees mean and covariance."""
+    """A number that depends on mean and covariance."""
     return jnp.sum(WEIGHTS * mu.covariance) + mu.mean[0] - 2 * mu.mean[1]
 
 
@@ -54,7 +54,7 @@ def score_matrix(rng: np.random.Generator) -> Array:
     [*(pytest.param(n, marks=pytest.mark.slow) for n in ("softmax", "l2")), "sinkhorn"],
 )
 def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
-    """With respect to A and to the start, at an isotropic one made from its moments."""
+    """In A and in the start, at an isotropic Gaussian made from its moments."""
 
     def end(arguments: Array) -> Array:
         attention = attentions[name](arguments[:2], jnp.eye(2), jnp.eye(2))
@@ -70,7 +70,7 @@ def test_gradients_of_a_gaussian_flow(name: str, rng: np.random.Generator):
     "name", ["softmax", pytest.param("sinkhorn", marks=pytest.mark.slow)]
 )
 def test_gradients_at_a_singular_covariance(name: str, rng: np.random.Generator):
-    """With respect to the factor: the covariance itself has an edge there."""
+    """In the factor: the set of covariances has a boundary there."""
     attention = attentions[name](score_matrix(rng), jnp.eye(2), jnp.eye(2))
 
     def end(Y: Array) -> Array:
@@ -111,7 +111,7 @@ def test_forward_mode_agrees_with_reverse_mode(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_gradients_of_a_sinkhorn_flow_at_a_small_bandwidth():
-    """Seven weighted tokens that no alternation solves: reverse mode, differences."""
+    """Seven weighted tokens beyond alternation: reverse mode against differences."""
     rng, epsilon = np.random.default_rng(3), 0.05
     x, w = jnp.asarray(rng.normal(size=(7, 2))), rng.random(7) + 0.2
     Q, K, V = rng.normal(size=(3, 2, 2)) * np.array([1, 1, epsilon])[:, None, None]
@@ -126,7 +126,7 @@ def test_gradients_of_a_sinkhorn_flow_at_a_small_bandwidth():
 
 
 def test_a_derivative_of_a_flow_that_failed_raises():
-    """It would be that of another time than was asked for."""
+    """It would be a derivative at another time than requested."""
     drift, two_steps = Drift(-jnp.eye(1)), adaptive(max_steps=2)
 
     def end(mean: Array) -> Array:
@@ -143,7 +143,7 @@ def test_a_derivative_of_a_flow_that_failed_raises():
 
 @pytest.mark.slow
 def test_derivatives_in_the_times_of_frames_are_velocities():
-    """Of an inner frame and the last: v(t); of the start, minus that at the start."""
+    """v(t) for an inner frame and the last; minus the velocity at the start."""
     softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
     times = jnp.array([0.0, 3.0, 7.0])
@@ -156,7 +156,7 @@ def test_derivatives_in_the_times_of_frames_are_velocities():
 
 
 def test_a_flow_without_nan_runs_under_debug_nans():
-    """Nothing that did not happen is computed as NaN; it still reads as NaN."""
+    """Untaken branches compute no NaN; missing values still read as NaN."""
     softmax = attentions["softmax"](-jnp.eye(1), jnp.eye(1), jnp.eye(1))
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
     with jax.debug_nans(True):

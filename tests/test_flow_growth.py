@@ -1,4 +1,4 @@
-"""Growth that blows up and growth that does not: who is called what, and how surely."""
+"""Growth with and without blow-up: detection and its certainty."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -74,9 +74,9 @@ def test_bounded_growth_is_no_blow_up_even_if_long(
 
 @pytest.mark.slow
 def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
-    """Two covariances of castin2025, Figure 2(d), which grow tenfold and rest.
+    """Two covariances of castin2025, Figure 2(d), which grow tenfold and stop.
 
-    Before they settle they accelerate for a while; SciPy has the ends.
+    They accelerate for a while before; SciPy gives the limits.
     """
     Q, K, V = SETTLING
     spec = {"Q": Q, "K": K, "V": V}
@@ -97,7 +97,7 @@ def test_growth_that_settles_is_no_blow_up_wherever_the_run_ends():
 
 
 class Stretch(AbstractDynamics):
-    """The velocity x f(|x|), of one token."""
+    """The velocity x f(|x|) of one token."""
 
     law: int = eqx.field(static=True)
 
@@ -124,7 +124,7 @@ class Stretch(AbstractDynamics):
 
 
 class Mean(AbstractCoupling):
-    """The same weight for all, and nothing said of growth."""
+    """A coupling with equal weights that declares no growth bound."""
 
     @override
     def barycentre(self, score: AbstractScore, mu: Points) -> AbstractField:
@@ -212,7 +212,7 @@ def test_fast_growth_without_a_known_bound_is_no_blow_up(
 ):
     """Cubic until |x| = 1 and exponential beyond; doubly exponential; faster; at rest.
 
-    Where single precision cannot tell times in the turn, steps vanish there.
+    Where single precision cannot resolve the turn in time, steps vanish there.
     """
     times = jnp.asarray([0.0, 1 / x0**2 if law in (0, 3) else 20.0], dtype)
     token = Points.uniform(np.full((1, 1), x0, dtype))
@@ -236,7 +236,7 @@ def test_a_turn_that_single_precision_cannot_time_is_no_blow_up():
 
 
 def test_blow_up_detection_does_not_depend_on_segments():
-    """Softmax from s₀ = 2 is infinite at t = 1/4: what is left is within errors."""
+    """Softmax from s₀ = 2 is infinite at t = 1/4: the rest is within errors."""
     times, loose = [0.0, 0.24997], adaptive(rtol=1e-4)
     end = flow(scalar_attention(1.0, 1.0), centred_gaussian(2.0), times, stepping=loose)
     assert end.status is Status.FINISHED
@@ -344,7 +344,7 @@ def test_a_run_of_fixed_steps_reports_its_blow_up(segment: int):
 @pytest.mark.slow
 @pytest.mark.parametrize(("solver", "dt"), [("euler", 1.0), ("tsit5", 5.0)])
 def test_fixed_steps_report_no_false_blow_up(solver: str, dt: float):
-    """Cubic until |x| = 1 and exponential beyond: coarse steps see the cube alone."""
+    """Cubic until |x| = 1 and exponential beyond: coarse steps see only the cube."""
     token = Points.uniform([[0.1]])
     end = flow(Stretch(0), token, [0.0, 100.0], stepping=fixed(dt, solver))
     assert end.status is Status.FINISHED
@@ -357,7 +357,7 @@ def test_fixed_steps_report_no_false_blow_up(solver: str, dt: float):
     [pytest.param("euler", 0.1, marks=pytest.mark.slow), ("heun", 0.25)],
 )
 def test_fixed_steps_report_no_blow_up_for_settling_growth(solver: str, dt: float):
-    """Their own path may be lost, which is no finite time of the flow."""
+    """The path may be inaccurate, but there is no finite blow-up time."""
     attention = attentions["softmax"](*map(np.array, SETTLING))
     starts = stack_trees(
         [Gaussian.from_moments(np.zeros(2), start) for start in STARTS]
@@ -369,7 +369,7 @@ def test_fixed_steps_report_no_blow_up_for_settling_growth(solver: str, dt: floa
 
 @pytest.mark.slow
 def test_fixed_steps_under_exponential_growth_reach_their_end():
-    """However coarse: Euler at h = 1 lags behind, and growth gains no speed."""
+    """Even coarse ones: Euler at h = 1 lags behind, and growth does not accelerate."""
     end = flow(
         scalar_attention(1.0, 1.0, name="l2"),
         centred_gaussian(2.0),
@@ -383,7 +383,7 @@ def test_fixed_steps_under_exponential_growth_reach_their_end():
 
 
 def test_an_extrapolated_state_with_overflow_turns_inwards():
-    """|x|² = 1e10 and |v| = 1e34 are numbers of single precision, x . v is none."""
+    """|x|² = 1e10 and |v| = 1e34 are single precision numbers, x . v overflows."""
     x = jnp.asarray([[7e4, 7e4]], jnp.float32)
     mu = Points.uniform(x)
     inwards = -1e29 * x + 1e29 * x[:, ::-1] * jnp.asarray([[0.5, -0.5]], jnp.float32)

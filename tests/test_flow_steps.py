@@ -1,4 +1,4 @@
-"""Fixed steps and layers; and what is refused before a flow begins."""
+"""Fixed steps and layers; and validation before a flow begins."""
 
 import itertools
 
@@ -41,7 +41,7 @@ def test_fixed_steps_match_a_plain_loop(dt: float, rng: np.random.Generator):
 def test_no_step_straddles_a_layer(
     stepping: AbstractStepping, rng: np.random.Generator
 ):
-    """A flow through layers is the flows of its layers, one after another."""
+    """A flow through layers equals the flows of its layers in sequence."""
     c, second_result = case(rng, n=5, d=2), parameters(rng, 2)
     make = attentions["softmax"]
     first = make(c.p.Q, c.p.K, c.p.V)
@@ -56,7 +56,7 @@ def test_no_step_straddles_a_layer(
 
 
 def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
-    """Edges every 0.07 and at 0.31; no stage reads the layer of the next step."""
+    """Edges every 0.07 and at 0.31; no stage uses the layer of the next step."""
     c, second_result = case(rng, n=5, d=2), parameters(rng, 2)
     make = attentions["softmax"]
     first = make(c.p.Q, c.p.K, c.p.V, epsilon=c.p.epsilon)
@@ -91,7 +91,7 @@ def test_fixed_steps_are_shortened_to_land_on_a_layer(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_fixed_steps_are_shortened_to_land_on_a_kink():
-    """x' = v(t) x for a token alone: Heun's steps, none of them over a kink."""
+    """x' = v(t) x for a single token: Heun's steps, none of them over a kink."""
     ones = jnp.ones((1, 1))
     nodes, values = [0.0, 0.31, 0.5], [1.0, -3.0, 2.0]
     stack = stack_trees([attentions["softmax"](ones, ones, v * ones) for v in values])
@@ -113,7 +113,7 @@ def test_fixed_steps_are_shortened_to_land_on_a_kink():
 @pytest.mark.parametrize("size", [2.0**-30, 2.0**30])
 @pytest.mark.parametrize("kind", ["points", "gaussian"])
 def test_steps_do_not_depend_on_the_unit_of_length(kind: str, size: float):
-    """Linear flows of one shape take the same steps; powers of two round nothing."""
+    """Scaled linear flows take the same steps; powers of two are exact."""
     zero, turn = np.zeros((2, 2)), np.array([[-0.5, 2.0], [-2.0, 0.1]])
     moves = attentions["softmax"](zero, zero, turn)
     make = {
@@ -254,7 +254,7 @@ assert seen == [False] * 3, seen
 def test_a_flow_ending_at_a_layer_edge_ignores_the_next_layer(
     stepping: AbstractStepping,
 ) -> None:
-    """Its last stage is asked at the edge, where the next layer begins."""
+    """Its last stage is evaluated at the edge, where the next layer begins."""
     identity = np.eye(1)
     first = attentions["softmax"](-identity, identity, identity)
     second = attentions["softmax"](0.2 * identity, identity, -3 * identity)

@@ -1,4 +1,4 @@
-"""Some command lines that nobody means, in a process of their own."""
+"""A few random command lines, in a separate process."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ FUZZER = Path(__file__).with_name("fuzzing.py")
 
 
 def test_odd_command_lines_end_as_documented(tmp_path: Path) -> None:
-    """`python tests/fuzzing.py 10000 SEED FOLDER` is the whole of it."""
+    """`python tests/fuzzing.py 10000 SEED FOLDER` is the full version."""
     result = subprocess.run(
         [sys.executable, FUZZER, "20", "0", tmp_path],
         capture_output=True,
@@ -27,7 +27,7 @@ def test_odd_command_lines_end_as_documented(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_odd_models_end_as_documented(tmp_path: Path) -> None:
-    """`python tests/fuzzing_models.py 500 SEED FOLDER` is the whole of it."""
+    """`python tests/fuzzing_models.py 500 SEED FOLDER` is the full version."""
     script = FUZZER.with_name("fuzzing_models.py")
     result = subprocess.run(
         [sys.executable, script, "40", "7", tmp_path],

@@ -1,4 +1,4 @@
-"""Gradient flows of energies as runs: stored, resumed, drawn, reported, refused."""
+"""Gradient flows of energies as runs: stored, resumed, plotted, reported, rejected."""
 
 import json
 from collections.abc import Callable
@@ -116,7 +116,7 @@ def test_a_gradient_flow_decreases_its_energy_and_resumes(
 
 @pytest.mark.parametrize("name", list(DESCENTS))
 def test_a_gradient_flow_runs_in_single_precision(name: str) -> None:
-    """Of options that are numbers or lists, too, where JAX rounds to single."""
+    """Also options that are numbers or lists are rounded to single precision."""
     spec = parse({**SHORT, **DESCENTS[name], "precision": "single"})
     with jax.enable_x64(False):
         member = runs.member(spec)
@@ -156,7 +156,7 @@ def test_a_potential_contracts_tokens_as_its_exponential(tmp_path: Path) -> None
 
 
 def test_an_interaction_moves_tokens_as_the_attention_that_follows_it() -> None:
-    """Unnormalised attention with V = −A is the flow, and repulsion by −A is none."""
+    """Unnormalised attention with V = −A is the flow; repulsion by −A is none."""
     keys = {**SHORT, "n": 6, "d": 2, "A": A}
     down = runs.execute(parse({**keys, "flow_of": "interaction"}))
     V = (-np.array(A)).tolist()

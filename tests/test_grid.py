@@ -1,4 +1,4 @@
-"""Structure of densities on a grid: orders, mass, positivity, symmetry, bad input."""
+"""Densities on a grid: orders, mass, positivity, symmetry, validation."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ def swing(t: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def inverse_swing(t: float, x: np.ndarray) -> np.ndarray:
-    """Where `swing` has brought x from: tan(x/2) grows by e to its integral."""
+    """The start of a path under `swing`: tan(x/2) grows by e to its integral."""
     return 2 * np.arctan(np.tan(x / 2) * np.exp(-t - np.sin(3 * t) / 6))
 
 
@@ -160,7 +160,7 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
 
 @pytest.mark.slow
 def test_a_much_faster_layer_starts_with_shorter_steps() -> None:
-    """1/s falls by 2AV in a unit of time; the steps of the first layer are unstable."""
+    """1/s falls by 2AV per unit of time; the steps of the first layer are unstable."""
     softmax = meanfield.attentions["softmax"]
     slow, fast = (softmax(a * ONE, ONE, -ONE) for a in (0.02, 2.0))
     layers = Layers([0.0, 1.0, 2.0], stack_trees([slow, fast]))

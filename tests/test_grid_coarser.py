@@ -1,4 +1,4 @@
-"""The coarser and narrower grids that doubts come from, in the plane too."""
+"""The coarser and narrower grids of error estimates, also in the plane."""
 
 import math
 
@@ -17,7 +17,7 @@ AXES = np.array([[1.2, 0.3], [-0.4, 0.9]])
 
 
 def skew_grid(n: int, m: int) -> Grid:
-    """Random masses on a skew box."""
+    """Random masses on a skewed box."""
     edges = [graded_edges(-2, 3, n), even_edges(-1.5, 2.0, m)]
     density = np.random.default_rng([n, m]).uniform(1, 2, (n, m))
     mu = Grid.from_density(edges, density)
@@ -26,7 +26,7 @@ def skew_grid(n: int, m: int) -> Grid:
 
 @pytest.mark.parametrize(("n", "m"), [(16, 17), (19, 18)])
 def test_joined_cells_keep_their_mass(n: int, m: int) -> None:
-    """Cells two by two, and one or three where their number is odd."""
+    """Cells are joined in pairs, with one or three where their number is odd."""
     fine = skew_grid(n, m)
     coarse = coarsen(fine)
     shape = coarse.state.masses.shape[1:]
@@ -62,7 +62,7 @@ def test_narrowed_boxes_keep_the_relative_room_around_the_mean() -> None:
 
 @pytest.mark.parametrize("bad", [0.1001, 3.0, math.inf, math.nan])
 def test_runs_with_a_ten_percent_error_are_not_finished(bad: float) -> None:
-    """Whichever of covariance and mean it is, and where a doubt is no number."""
+    """For either of covariance and mean, and if an estimate is NaN."""
     outcome = Outcome(Status.FINISHED, 1.0)
     for estimate in (
         ErrorEstimate(bad, 0.01, bad, 0.0),

@@ -1,4 +1,4 @@
-"""The doubts about flows on grids are bars: they cover what is known otherwise."""
+"""Error estimates of flows on grids cover the errors of known moments."""
 
 import line_reference as lines
 import numpy as np
@@ -25,7 +25,7 @@ def test_tokens_in_the_plane_follow_the_closed_form(attention: str) -> None:
 
 
 def test_unstable_spectral_references_give_nan() -> None:
-    """Their mean came out elsewhere, and was held against a bar."""
+    """A wrong reference mean was once compared with an error bar."""
     random = np.random.default_rng([20261122, 6, 12])
     _, covariance = problem_on_line(LINES[6], random).exact()
     assert np.isnan(covariance).all()

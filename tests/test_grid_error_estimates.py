@@ -1,4 +1,4 @@
-"""What a run on a grid says of its own trust, and models side by side with closures."""
+"""Error estimates in reports of runs on grids, and comparisons with closures."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ Run = Callable[..., CommandResult]
 
 
 def report(cli: Run, *args: str) -> dict[str, Any]:
-    """What a run on a grid says as JSON."""
+    """The JSON report of a run on a grid."""
     result = cli("simulate", "--measure", "grid", "--frames", "3", *args, "--json")
     assert result.code == 0, result.err
     return json.loads(result.out)
@@ -48,7 +48,7 @@ def test_a_too_narrow_box_is_reported_unresolved(cli: Run, cells: str) -> None:
 
 @pytest.mark.slow
 def test_the_report_states_when_the_box_does_not_matter(cli: Run) -> None:
-    """Softmax with A = -1: the variance is 1/(1 + 2t), to what the doubts say."""
+    """Softmax with A = -1: the variance is 1/(1 + 2t), within the error estimates."""
     actual = report(cli, "--A=-1", "--t", "0.5", "--cells", "201")
     error = abs(0.5 / actual["covariance"][0][0] - 1)
     assert actual["ending"] == "finished"
@@ -70,7 +70,7 @@ def test_single_precision_has_an_error_estimate(cli: Run) -> None:
 
 @pytest.mark.slow
 def test_an_oversmoothed_law_suggests_more_cells(cli: Run) -> None:
-    """Uniform on [-1, 1] under softmax with A = 1 becomes two points: by tokens."""
+    """Uniform on [-1, 1] under softmax with A = 1 becomes two points, by tokens."""
     args = ("--init", "ball", "--A", "1", "--cells", "200", "--t")
     early, late = (report(cli, *args, t) for t in ("1", "3"))
     laws = [
@@ -119,7 +119,7 @@ def test_a_sweep_reports_error_estimates_and_endings(cli: Run, tmp_path: Path) -
 
 @pytest.mark.slow
 def test_a_collapse_ends_when_its_box_is_at_rounding_level() -> None:
-    """v = -x: the spread is exp(-t), until no number can hold its square."""
+    """v = -x: the spread is exp(-t), until its square underflows."""
     density = lambda x: np.exp(-(x[:, 0] ** 2) / 2) / np.sqrt(2 * np.pi)
     grid = Grid.from_function([even_edges(-6, 6, 40)], density)
     run = flow(Drift(-jnp.eye(1)), grid, np.array([0.0, 10.0, 1000.0]))

@@ -1,4 +1,4 @@
-"""What cannot be put on a grid is refused in one clear line."""
+"""Invalid grids and unsupported runs raise one clear line."""
 
 from collections.abc import Callable
 

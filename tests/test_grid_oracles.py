@@ -1,4 +1,4 @@
-"""Flows on a line against closed forms, characteristics and their own doubts."""
+"""Flows on a line against closed forms, characteristics and error estimates."""
 
 import functools
 

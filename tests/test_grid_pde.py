@@ -1,4 +1,4 @@
-"""A McKean–Vlasov equation on a grid, against the differences of py-pde."""
+"""A McKean–Vlasov equation on a grid, against finite differences of py-pde."""
 
 import warnings
 from typing import Any

@@ -25,7 +25,7 @@ QUERIES = np.array([[0.0, 0.0], [1.5, -2.0], [-3.0, 2.5], [0.3, 0.4], [-8.0, 9.0
 
 
 def rough_grid() -> Grid:
-    """Random masses, not a product, on a skew box with cells of no mass."""
+    """Random masses that are no product, on a skewed box with some empty cells."""
     rng = np.random.default_rng(5)
     edges = [graded_edges(-2, 3, 14), even_edges(-1.5, 2.0, 17)]
     mu = Grid.from_density(edges, np.ones((14, 17)))
@@ -37,7 +37,7 @@ def rough_grid() -> Grid:
 
 
 def separably(mu: Grid) -> Points:
-    """Points of a small grid, summed as those of a large one."""
+    """Points of a small grid, with the separable sums of a large one."""
     first, second = ((e[1:] + e[:-1]) / 2 for e in mu.edges)
     middles = first, second
     reduction = Separable(mu.state.origin, mu.state.axes, middles)

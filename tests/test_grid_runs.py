@@ -1,4 +1,4 @@
-"""Densities from the command line and from specs: starts, stores, endings, refusals."""
+"""Densities from the command line and from specs: starts, stores, endings, errors."""
 
 import json
 import math
@@ -111,7 +111,7 @@ def test_a_start_has_the_masses_of_its_law_in_every_cell() -> None:
 
 @pytest.mark.slow
 def test_identical_masked_layers_stay_identical() -> None:
-    """Each prefix then has one law, which moves as it does without a mask."""
+    """Each prefix has the same law, which moves as without a mask."""
     spec = {**GRID, "mask": "causal", "positions": 3, "t": 0.5, "frames": 2}
     grid = grid_of(runs.execute(parse({**spec, "cells": 40})))
     assert grid.position is not None
@@ -205,7 +205,7 @@ def test_scotts_bandwidth_counts_effective_tokens(tmp_path: Path) -> None:
 
 
 def test_tokens_in_a_domain_keep_their_spread(tmp_path: Path) -> None:
-    """Kernels are as wide as a share of the deviation, in a box of any unit."""
+    """Kernels are as wide as a fraction of the deviation, in boxes of any unit."""
     x = 3 * np.random.default_rng(1).normal(size=(200, 1))
     np.save(tmp_path / "x.npy", x)
     keys = {"init": f"@{tmp_path}/x.npy", "domain": [-25.0, 25.0], "bandwidth": 0.5}
@@ -217,7 +217,7 @@ def test_tokens_in_a_domain_keep_their_spread(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_continued_density_keeps_the_motion_of_its_box(tmp_path: Path) -> None:
-    """A domain stands still, and so it does in the run that starts from there."""
+    """A domain stays fixed, also in the run that continues."""
     first = {**GRID, "cells": 40, "domain": [-6.0, 6.0], "t": 0.1, "frames": 2}
     runs.execute(parse(first), out=tmp_path / "line")
     goes_on = {"measure": "grid", "source": str(tmp_path / "line"), "at": 0.1}
@@ -229,7 +229,7 @@ def test_a_continued_density_keeps_the_motion_of_its_box(tmp_path: Path) -> None
 
 
 def test_a_stretched_law_is_in_the_middle_of_its_box() -> None:
-    """The mean of the mixture itself is stretched with it, as its tokens are."""
+    """The mean of the mixture is scaled with it, as its tokens are."""
     keys = {"init": "mixture", "cov": 9.0, "mean": 2.0, "V": 1.0, "A": 1.0}
     tokens = runs.member(parse({**keys, "n": 40_000})).measure
     middle = float(np.mean(np.asarray(tokens.coordinates)))
@@ -245,7 +245,7 @@ def test_a_stretched_law_is_in_the_middle_of_its_box() -> None:
 def test_kernel_density_estimate_matches_scipy(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """Its kernel density of the tokens, drawn in so that moments are kept."""
+    """SciPy's kernel density of the tokens, shrunk to keep the moments."""
     x = rng.normal(size=(300, 2)) @ [[1.0, 0.4], [0.0, 0.5]]
     weights = rng.uniform(size=300)
     np.save(tmp_path / "x.npy", x)

@@ -1,4 +1,4 @@
-"""Matrices listed by head, in one line: what moves tokens, and what is refused."""
+"""Matrices listed by head, in one line: velocities and errors."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ V = np.array([[0.5, 0.3], [-0.4, 0.8]])
 
 
 def start_velocities(values: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens of a spec, their weights, and their velocities."""
+    """Initial tokens of a spec, their weights, and their velocities."""
     setup = runs.member(
         parse({"n": 5, "weights": [0.1, 0.3, 0.2, 0.25, 0.15], **values})
     )
@@ -44,7 +44,7 @@ def sum_of_heads(x: np.ndarray, w: np.ndarray, *heads: Parameters) -> np.ndarray
 
 
 def test_a_list_has_one_matrix_for_each_head():
-    """Numbers, matrices of rows and both; none of them cut, in any dimension."""
+    """Numbers, matrices and both; none of them split, in any dimension."""
     x, w, v = start_velocities({"d": 3, "heads": 2, "A": [1, -0.5], "V": [2, -1]})
     I = np.eye(3)
     assert_close(
@@ -94,7 +94,7 @@ def test_files_of_heads_are_read_recorded_and_embedded(tmp_path: Path):
 
 
 def test_layers_list_heads_too():
-    r"""Of a centred Gaussian the field is $\sum_h V_h\Sigma A_h x$."""
+    r"""For a centred Gaussian the field is $\sum_h V_h\Sigma A_h x$."""
     layers = [{"t": 0.0}, {"t": 1.0, "V": [3, V.tolist()]}]
     cov = [[0.5, 0.2], [0.2, 0.4]]
     spec = {"measure": "gaussian", "heads": 2, "A": [1, A.tolist()], "V": [1, 2]}
@@ -152,7 +152,7 @@ def test_a_vector_in_a_file_is_rejected_as_a_matrix(tmp_path: Path):
 
 
 def test_the_command_line_lists_heads_with_commas(cli: Command):
-    """Σ' = Σ_h (V_h Σ A_h Σ)' with numbers: σ' = 2 (a₁v₁ + a₂v₂) σ², V cut nowhere."""
+    """Σ' = Σ_h (V_h Σ A_h Σ)' with numbers: σ' = 2 (a₁v₁ + a₂v₂) σ², V not split."""
     options = "--measure=gaussian --heads=2 --A=1,-0.5 --V=0.5,2 --t=1 --d=3 --json"
     result = cli("simulate", *options.split())
     assert result.code == 0, result.err
@@ -184,7 +184,7 @@ def test_lists_of_heads_are_split_at_values(text: str, value: object):
 def test_rows_of_many_heads_are_split_without_compiling(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """To compile one with 512 results took a minute."""
+    """Compiling a program with 512 results took a minute."""
     draw = Draw(0)
     with jax.log_compiles():
         blocks = parameters(parse({"d": 74, "heads": 37}), 74, draw)

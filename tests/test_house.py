@@ -1,4 +1,4 @@
-"""No number of the table grows, each is on its page, and the counts can count."""
+"""No count of the table grows, each is on its page, and the counts are right."""
 
 from pathlib import Path
 
@@ -118,7 +118,7 @@ const c = `x`;
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A small house, with one of everything that is counted."""
+    """A small checkout, with one example of each count."""
     files = {
         "spec/_model.py": SPEC,
         "spec/_times.py": TIMES,

@@ -1,4 +1,4 @@
-"""Values, files and names that nobody means: one clear line, at once."""
+"""Odd values, files and names: one clear line, at once."""
 
 import os
 import subprocess
@@ -113,7 +113,7 @@ def test_a_deeply_nested_report_is_rejected(cli: Command, tmp_path: Path) -> Non
 
 
 def bytes_read() -> int:
-    """How many this process has read in its life, as Linux counts them."""
+    """The number of bytes that this process has read, as Linux counts them."""
     counts = Path("/proc/self/io").read_text().split()
     return int(counts[counts.index("rchar:") + 1])
 
@@ -177,7 +177,7 @@ def test_a_deleted_working_folder_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flag", ["-v", "-d"])
 def test_a_too_low_memory_limit_is_reported_at_once(flag: str) -> None:
-    """It hangs at 1.5 GB, deaf to SIGTERM, and aborts at 1.8 GB."""
+    """XLA hangs at 1.5 GB and ignores SIGTERM, and aborts at 1.8 GB."""
     run = f'ulimit {flag} 1500000; exec "$0" -m meanfield simulate --measure gaussian'
     result = subprocess.run(
         ["bash", "-c", run, sys.executable],

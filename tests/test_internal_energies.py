@@ -46,7 +46,7 @@ class Barenblatt:
         self.C = self._moment(0) ** (-1 / (1 / (m - 1) + d / 2))
 
     def _moment(self, p: int) -> float:
-        """Of |x|^p at t = 1, by the beta integral over the radius."""
+        """The moment of |x|^p at t = 1, by the beta integral over the radius."""
         m, d, a = self.m, self.d, abs(self.k) / self.C
         sphere = 2 if d == 1 else 2 * np.pi
         q, e = (d + p) / 2, 1 / (m - 1)
@@ -67,7 +67,7 @@ class Barenblatt:
 
 
 def integrate_heun(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
-    """The semi-discrete flow by Heun's steps, as short as the start's rate asks for."""
+    """The semi-discrete flow by Heun's steps, as short as the initial rate requires."""
 
     def rate(y: GridState) -> GridState:
         state = mu.replace_coordinates(y)
@@ -85,7 +85,7 @@ def integrate_heun(energy: AbstractEnergy, mu: Grid, time: float) -> Grid:
 
 
 def l1(mu: Grid, density: Density) -> float:
-    """The mass that lies elsewhere: cell averages against Gauss quadrature in each."""
+    """The L1 distance: cell averages against Gauss quadrature in each cell."""
     sizes = [np.diff(np.asarray(e)) for e in mu.edges]
     volume = sizes[0] if len(sizes) == 1 else np.multiply.outer(*sizes)
     exact = averages(density, [np.asarray(e) for e in mu.edges])

@@ -1,4 +1,4 @@
-"""Numbers and arguments that the library cannot mean are refused, and named."""
+"""Invalid numbers and arguments are rejected by name."""
 
 import json
 import subprocess
@@ -236,7 +236,7 @@ def test_relu_rejects_a_gaussian_that_gets_a_mean_later() -> None:
 
 
 def halves(A: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
-    """The velocities of tokens of equal weight after so many half-steps, by hand."""
+    """Velocities of tokens of equal weight after `count` half-steps, by hand."""
     plan = np.exp(x @ A.T @ x.T)  # row i is what token i sees
     for step in range(count):
         plan = plan / plan.mean(axis=1 - step % 2, keepdims=True)
@@ -279,7 +279,7 @@ def test_program_size_does_not_depend_on_half_steps(start: str) -> None:
 
 
 def test_mixed_parameters_move_a_measure_that_holds_them() -> None:
-    """Where every number of a field fits the state, none is rounded."""
+    """If every number of a field fits the state, none is rounded."""
     mixed = SOFTMAX(I.astype(np.float32), I, I.astype(np.float32))
     mu = Points.uniform(X)
     assert_close(

@@ -1,4 +1,4 @@
-"""Densities of named clouds: against quadrature, and against what is drawn."""
+"""Densities of named clouds: against quadrature and samples."""
 
 import functools
 
@@ -18,7 +18,7 @@ TOKENS = 50_000
 
 
 def cells(actual: Law, n: int) -> tuple[list[np.ndarray], float]:
-    """Edges about the mean, and the volume of the cells between them."""
+    """Edges around the mean, and the volume of the cells between them."""
     reach = actual.half_width * np.sqrt(np.diag(actual.covariance))
     axes = zip(actual.mean, reach, strict=True)
     edges = [np.linspace(m - r, m + r, n + 1) for m, r in axes]
@@ -29,7 +29,7 @@ def cells(actual: Law, n: int) -> tuple[list[np.ndarray], float]:
 def test_mass_and_moments_match_the_density(
     name: str, d: int, key: Key[Array, ""]
 ) -> None:
-    """By Gauss quadrature in cells; a jump at the rim of a ball is met less well."""
+    """By Gauss quadrature in cells; less accurate at the jump of a ball."""
     actual = law(name, d, key=key)
     u, w = np.polynomial.legendre.leggauss(5)
     edges, volume = cells(actual, 80)
@@ -51,7 +51,7 @@ def test_mass_and_moments_match_the_density(
 def test_clouds_are_drawn_from_their_density(
     name: str, d: int, key: Key[Array, ""]
 ) -> None:
-    """Pearson's statistic over a coarse grid has the mean and spread it should."""
+    """Pearson's statistic over a coarse grid has the expected mean and spread."""
     actual = law(name, d, key=key)
     tokens = np.asarray(clouds[name](TOKENS, d, key=key))
     edges, volume = cells(actual, 120)
@@ -69,7 +69,7 @@ def test_clouds_are_drawn_from_their_density(
 
 
 def test_the_mixture_has_the_centres_of_its_cloud(key: Key[Array, ""]) -> None:
-    """Another key has others: its tokens are improbable under this density."""
+    """Another key gives other centres: its tokens are improbable here."""
     actual = law("mixture", 2, key=key)
     first = np.asarray(clouds["mixture"](500, 2, key=key))
     second = np.asarray(clouds["mixture"](500, 2, key=jax.random.key(1)))

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded at first use: all of them are there."""
+"""Lazily imported packages: all of their names exist."""
 
 import builtins
 import importlib

@@ -1,4 +1,4 @@
-"""Matrix functions: their definitions, at singular and repeated values too."""
+"""Matrix functions: their definitions, also at singular and repeated values."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def test_length_is_the_norm_and_does_not_overflow():
     "shape", [(1, 1, 1), (2, 3, 4), (4, 4, 4), (2, 5, 2), (0, 2, 3)]
 )
 def test_products_match_numpy(shape: tuple[int, int, int], rng: np.random.Generator):
-    """Written out up to four rows, a call beyond; of vectors too."""
+    """Written out up to four rows, a call beyond; for vectors too."""
     m, k, n = shape
     a, b = rng.normal(size=(m, k)), rng.normal(size=(k, n))
     assert_close(product(jnp.asarray(a), jnp.asarray(b)), a @ b)
@@ -89,7 +89,7 @@ def test_square_root_squares_back(values: list[float], rng: np.random.Generator)
 
 @pytest.mark.parametrize("values", [[1.0, 1.0, 1.0], [1.0, 1.0, 3.0], [0.2, 1.0, 3.0]])
 def test_square_root_has_two_derivatives(values: list[float], rng: np.random.Generator):
-    """At equal eigenvalues too, where those of an eigendecomposition are NaN."""
+    """Also at equal eigenvalues, where those of an eigendecomposition are NaN."""
     S = jnp.asarray(positive(rng, values))
     check_grads(lambda M: psd_sqrt(jnp.asarray(M + M.T) / 2), (S,), **CHECK)
 

@@ -1,4 +1,4 @@
-"""A page that integrates, made from the command line: what it holds and refuses."""
+"""Pages that integrate, made from the command line: contents and errors."""
 
 import json
 import re
@@ -25,7 +25,7 @@ Command = Callable[..., CommandResult]
 
 @needs_node
 def test_bundled_modules_form_one_script(tmp_path: Path):
-    """Names of two modules never meet, and none is missing."""
+    """Names of different modules do not clash, and none is missing."""
     assert NODE is not None
     file = tmp_path / "page.js"
     file.write_text(bundle(FOLDER / "main.js"), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Pages that integrate, in a real browser: hands, keys, links, the table of cases."""
+"""Pages that integrate, in a real browser: dragging, keys, links, test table."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def open_page(
     window: Browser, pages: dict[str, Path]
 ) -> Iterator[Callable[..., Browser]]:
-    """Opens a page anew, and at the end looks whether it complained."""
+    """Opens a page anew, and checks at the end that it logged no error."""
 
     def open_anew(name: str, link: str = "") -> Browser:
         window.send("Page.navigate", url="about:blank")
@@ -95,7 +95,7 @@ def wait_for_end(window: Browser) -> None:
 
 
 def pause_at_start(window: Browser) -> None:
-    """Stops what plays, at the start."""
+    """Pauses, and returns to the start."""
     window.wait("document.getElementById('play').ariaLabel === 'Pause'")
     press(window, "play")
     window.wait("document.getElementById('play').ariaLabel === 'Play'")
@@ -213,7 +213,7 @@ def test_a_link_stores_the_state(open_page: Callable[..., Browser]):
 
 
 def test_number_fields_are_wide_enough(open_page: Callable[..., Browser]):
-    """Nine billion, cut after six digits, read as nine hundred thousand."""
+    """Nine billion, cut after six digits, reads as nine hundred thousand."""
     window = open_page("gaussian", "#Q=-9e9,0.3333333333333333,1e-12,-1234567.891")
     fields = window.value(
         "Array.from(document.querySelectorAll('.slider input[type=number]'),"

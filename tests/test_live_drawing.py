@@ -1,4 +1,4 @@
-"""What a page draws and says of its state: sliders, cones, dots, scales."""
+"""Drawing and state of a live page: sliders, cones, dots, scales."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_the_slider_of_a_dragged_gaussian_shows_its_mean_variance():
 
 @needs_node
 def test_the_cone_keeps_paths_beyond_the_history():
-    """The path has all that was seen, each time once, though steps are dropped."""
+    """The path has every time once, although steps are dropped."""
     actual = run_module(
         """
         import { Path } from "./path.js";
@@ -117,7 +117,7 @@ def test_the_cone_holds_its_start_and_all_of_its_path(rate: float):
 
 @needs_node
 def test_dots_have_the_areas_of_pictures():
-    """Heavy and light ones are kept within the bounds that pictures keep."""
+    """Large and small weights are kept within the bounds of plots."""
     weights = np.array([0.6, 0.2, 0.1, 0.05, 0.05, *15 * [0.0]])
     module = 'import { areas } from "./plane.js"; export const answer = '
     actual = run_module(
@@ -163,7 +163,7 @@ def test_the_command_of_a_page_repeats_its_steps():
 
 @needs_node
 def test_an_axis_has_a_scale_however_narrow():
-    """Two round numbers or more, where three wishes give one."""
+    """At least two round numbers, where three ticks would give one."""
     stand = """
         import { several } from "./pen.js";
         export const answer = (ends) =>
@@ -267,7 +267,7 @@ BARE = """
     ],
 )
 def test_a_field_shows_the_value_in_use(number: float, text: str):
-    """As it begins and as it is typed; a browser takes the text as it stands."""
+    """At the start and while typing; a browser keeps the text as typed."""
     code = f"""{BARE}
         export const answer = (number) => {{
           const [, , field] = made({{ value: number }}, []);

@@ -1,4 +1,4 @@
-"""What a page integrates, in Node, is what the library integrates: a table of cases."""
+"""Integration of a page in Node equals that of the library, on a table of cases."""
 
 import json
 from typing import Any
@@ -14,19 +14,19 @@ STILL = [row for row in ROWS if not row["problem"]["noise"]]
 
 @pytest.fixture(scope="module")
 def node_output() -> dict[str, Any]:
-    """What the page's modules make of the table and of noise, in one process."""
+    """Results of the page's modules on the table and for noise, in one process."""
     table = [{"problem": row["problem"], "t": row["t"]} for row in ROWS]
     return run_script("live_node.mjs", {"table": table, "noisy": noisy()})
 
 
 @pytest.fixture(scope="module")
 def answers(node_output: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The answers to the rows of the table, by name."""
+    """The results of the rows of the table, by name."""
     return dict(zip(NAMES, node_output["table"], strict=True))
 
 
 def noisy() -> dict[str, Any]:
-    """Many tokens under noise and linear attention, whose moments have an equation."""
+    """Many tokens with noise and linear attention, whose moments have an equation."""
     z = np.random.default_rng(5).normal(size=(10_000, 2))
     start = {"x": (z + np.array([[0.5, -0.3]])).tolist(), "weights": None}
     head = {

@@ -1,4 +1,4 @@
-"""Links of a live page: what is written is read again, exactly, and it is short."""
+"""Links of a live page round-trip exactly, and are short."""
 
 import copy
 import json
@@ -68,7 +68,7 @@ CHANGES = {
 
 
 def links(laws: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The links of laws, and what the page reads in them."""
+    """The links of laws, and the laws that the page reads from them."""
     return run_script("live_links.mjs", {"initial": INITIAL, "laws": laws})
 
 

@@ -1,4 +1,4 @@
-"""Logarithmic attraction and the flow of Keller and Segel, against closed forms."""
+"""Logarithmic attraction and the Keller–Segel flow, against closed forms."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from meanfield.measures.edges import even_edges
 
 
 def normal(scale: float, cells: int, *, half: float = 6.0) -> Grid:
-    """The Gaussian of this standard deviation, in a box of so many of them."""
+    """A Gaussian with this standard deviation, in a box of `half` of them each way."""
     axis = even_edges(-half * scale, half * scale, cells)
     density = lambda x: (
         np.exp(-np.sum(x**2, axis=1) / (2 * scale**2)) / (2 * np.pi * scale**2)
@@ -49,7 +49,7 @@ def test_the_potential_of_a_gaussian_to_second_order() -> None:
 
 
 def test_oblong_boxes_and_cells_see_the_same_potential() -> None:
-    r"""Means over a cell against quadrature, in a box that is stretched."""
+    """Means over a cell against quadrature, in a stretched box."""
     edges = [even_edges(-1.0, 1.0, 8), even_edges(-3.0, 3.0, 12)]
     mu = Grid.from_density(edges, 1 + np.random.default_rng(1).random((8, 12)))
     mu = mu.replace_coordinates(mu.state._replace(axes=jnp.diag(jnp.array([2.0, 0.3]))))
@@ -93,7 +93,7 @@ def test_the_energy_of_a_gaussian_is_its_mean_logarithm() -> None:
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-8, 1e200])
 def test_the_energy_of_a_gaussian_of_any_size(scale: float) -> None:
-    """By its scaling, also where determinants are no numbers."""
+    """By scaling, also where determinants overflow."""
     energy, S = LogarithmicAttraction(8 * np.pi), np.array([[2.0, 0.6], [0.6, 0.5]])
     energy_of = lambda S: float(energy.value_on_gaussian(jnp.zeros(2), jnp.asarray(S)))
     np.testing.assert_allclose(
@@ -118,7 +118,7 @@ def test_the_second_moment_grows_by_the_virial_identity(share: float) -> None:
 
 
 def test_a_gaussian_follows_the_virial_identity_until_it_collapses() -> None:
-    """tr Σ = 4 − 2t at χ = 12π, so nothing is left at t = 2."""
+    """tr Σ = 4 − 2t at χ = 12π, so it vanishes at t = 2."""
     energy = Entropy() + LogarithmicAttraction(12 * np.pi)
     mu = Gaussian(jnp.zeros(2), jnp.diag(jnp.sqrt(jnp.array([3.0, 1.0]))))
     run = flow(GradientFlow(energy), mu, [0.0, 1.0, 1.9])

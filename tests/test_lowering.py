@@ -1,4 +1,4 @@
-"""What can be said of accelerators without one: the programs that they would get."""
+"""Programs compiled for accelerators, checked without one."""
 
 import re
 
@@ -41,7 +41,7 @@ def lower_flow(name: str, mu: AbstractMeasure) -> str:
 
 
 def check(text: str) -> None:
-    """No call back to the host, no array of doubles, no product in TF32."""
+    """No host callback, no array of doubles, no product in TF32."""
     assert "callback" not in text
     assert DOUBLES.findall(text) == []
     products = PRODUCT.findall(text)
@@ -51,7 +51,7 @@ def check(text: str) -> None:
 
 @pytest.fixture(autouse=True)
 def disable_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As commands run: inputs are checked on the host, and not inside."""
+    """As in commands: inputs are checked on the host, not inside programs."""
     monkeypatch.setattr("equinox._errors.EQX_ON_ERROR", "off")
 
 

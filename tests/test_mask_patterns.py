@@ -1,4 +1,4 @@
-"""Masks by blocks and strides: against index arithmetic, from the command line too."""
+"""Masks by blocks and strides: against index arithmetic, and from the command line."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ def mask_of_pattern(name: str, n: int, b: int, dtype: type = np.float64) -> np.n
 @every_pattern
 @pytest.mark.parametrize("n", [1, 7, 10, 49, 120])
 def test_patterns_match_index_arithmetic(name: str, n: int):
-    """Whatever positions and widths are rounded to."""
+    """For any rounding of positions and widths."""
     for b in {1, 2, 3, 7, n}:
         np.testing.assert_array_equal(
             mask_of_pattern(name, n, b), mask_by_index(name, n, b)

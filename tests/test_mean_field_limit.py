@@ -1,4 +1,4 @@
-"""The mean-field limit: slopes in n, and the stability constant, on small instances."""
+"""The mean-field limit: rates in n, and the stability constant, on small instances."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_gaps_fall_like_the_root_of_the_number_of_tokens(name: str) -> None:
 
 
 def test_distances_at_the_start_match_order_statistics() -> None:
-    """One token: 2. Two: E max = 1/√π, and the half-normal mean √(2/π); and draws."""
+    """One token: 2. Two: E max = 1/√π, the half-normal mean √(2/π), and samples."""
     assert_close(distance_at_start(1), np.sqrt(2.0), ulps=1e5)
     exact = np.sqrt(2 - 2 * 2 * (1 / np.sqrt(np.pi)) * np.sqrt(2 / np.pi) / 2)
     assert_close(distance_at_start(2), exact, ulps=1e5)
@@ -46,7 +46,7 @@ def test_distances_at_the_start_match_order_statistics() -> None:
 
 
 def test_pairs_of_clouds_separate_within_the_stability_constant() -> None:
-    """And no slower than their means: moved clouds part at rate one, to first order."""
+    """And not slower than their means: translated clouds separate at rate one."""
     actual = growth_of("softmax", SMALL, seed=2)
     assert 0.9 < actual.rate < actual.bound
     assert actual.ratios[0] == 1

@@ -1,4 +1,4 @@
-"""Measures and where they come from: moments, norms, laws of samples and clouds."""
+"""Measures: moments, norms, laws of samples and clouds."""
 
 import itertools
 from collections.abc import Callable
@@ -62,7 +62,7 @@ WRONG = {
 
 @pytest.mark.parametrize("kind", WRONG)
 def test_invalid_traced_arguments_give_nan(kind: str):
-    """Values cannot raise there; nor may they, or their derivatives, look like any."""
+    """Traced values cannot raise; they and their derivatives must be NaN."""
     make, invalid = WRONG[kind]
     value = jnp.asarray(invalid)
     with pytest.raises(InvalidInputError):
@@ -287,7 +287,7 @@ def test_measures_can_be_batched(rng: np.random.Generator):
 
 
 def one_sided_differences(fn: Callable[[Array], Array], w: np.ndarray) -> np.ndarray:
-    """Difference quotients of second order: of one side where a weight is zero."""
+    """Second-order difference quotients, one-sided where a weight is zero."""
     h, at = 3e-5, lambda i, s: float(fn(jnp.asarray(w + s * np.eye(len(w))[i])))
     upward = lambda i: (4 * at(i, h) - at(i, 2 * h) - 3 * at(i, 0.0)) / (2 * h)
     central = lambda i: (at(i, h) - at(i, -h)) / (2 * h)
@@ -314,7 +314,7 @@ WEIGHTED_SUMS: dict[str, Callable[[Points], Array]] = {
 
 @pytest.mark.parametrize("name", list(WEIGHTED_SUMS))
 def test_weights_of_zero_have_derivatives(name: str):
-    """Two tokens are excluded, and count nevertheless: where they stand matters."""
+    """Two tokens are excluded, but their places matter for the derivative."""
     x = np.array([[1.5, -1.0], [0.3, 0.5], [-0.8, 0.4], [0.2, -0.7]])
     w = np.array([0.0, 1.0, 2.0, 0.0])
     fn = jax.jit(lambda w: WEIGHTED_SUMS[name](Points.weighted(x, w)))

@@ -1,4 +1,4 @@
-"""Trained networks: what the library reads is what NumPy computes from the file."""
+"""Trained networks: the library's numbers against NumPy's from the same file."""
 
 import dataclasses
 import importlib.util
@@ -176,7 +176,7 @@ def test_a_run_beyond_the_last_layer_reports_it(folder: Path) -> None:
 def test_a_text_with_another_word_count_does_not_fit_a_run(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As of a run that recorded neither its files nor its words."""
+    """For a run that recorded neither its files nor its words."""
     text, path = tmp_path / "text.txt", tmp_path / "run.zarr"
     text.write_text("the cat sat")
     keys = {"model": str(folder), "text": f"@{text}", "t": 0.1, "frames": 2}
@@ -189,7 +189,7 @@ def test_a_text_with_another_word_count_does_not_fit_a_run(
 
 
 def skip_check(*_: object) -> None:
-    """No digest to compare."""
+    """Skips the comparison of digests."""
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -346,7 +346,7 @@ def test_known_models_are_listed_with_their_install_line(
 
 
 def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
-    """Not for bfloat16 either, which NumPy alone does not know."""
+    """Also not for bfloat16, which NumPy alone does not have."""
     arrays = {k: v.astype(jnp.bfloat16) for k, v in synthetic_arrays().items()}
     folder = write(tmp_path / "half", arrays=arrays)
     program = (
@@ -360,7 +360,7 @@ def test_listing_and_inspecting_load_no_jax(tmp_path: Path) -> None:
 def test_a_plugin_attention_moves_the_heads_of_a_model(
     cli: Callable[..., CommandResult], folder: Path, tmp_path: Path
 ) -> None:
-    """The template's coupling with no share for all is softmax."""
+    """The template's coupling with `share` zero is softmax."""
     options = ("--model", str(folder), "--text", TEXT, "--t=0.2", "--frames=2")
     text = templates()["attention"].read_text().replace('"even"', '"averaging"')
     (tmp_path / "averaging.py").write_text(text)

@@ -1,4 +1,4 @@
-"""A network's own states beside the flow of its attention, against NumPy and SciPy."""
+"""Hidden states of a network and the flow of its attention, against NumPy and SciPy."""
 
 import json
 from collections.abc import Callable

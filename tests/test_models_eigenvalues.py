@@ -1,4 +1,4 @@
-"""The eigenvalues of heads are those of the dense matrices; their picture counts."""
+"""Eigenvalues of heads match dense matrices; their plot counts them."""
 
 import numpy as np
 import pytest
@@ -44,9 +44,9 @@ def test_eigenvalues_match_dense_matrices(rng: Generator, k: int) -> None:
 
 
 def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> None:
-    r"""Of $M = -I + 4 e_1 e_2^\top$, which pulls in, though $M + M^\top$ grows one way.
+    r"""$M = -I + 4 e_1 e_2^\top$ contracts, though $M + M^\top$ grows in one direction.
 
-    The flow of a standard Gaussian under one head says so, by the size of its factor.
+    The size of the factor in the flow of a standard Gaussian under one head shows it.
     """
     M = np.array([[-1.0, 4.0], [0.0, -1.0]])
     identity = np.eye(2)[None]

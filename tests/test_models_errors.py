@@ -1,4 +1,4 @@
-"""Trained networks: what cannot be read is refused in one line that helps."""
+"""Trained networks: unreadable files are rejected in one helpful line."""
 
 import json
 import sys
@@ -116,7 +116,7 @@ def test_integer_tensors_that_are_no_weights_are_ignored(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_every_floating_point_that_is_named_is_read(tmp_path: Path, dtype: str) -> None:
-    """Weights that all of them hold exactly give the same states."""
+    """Weights that all formats represent exactly give the same states."""
     exact = {k: a.astype(jnp.bfloat16) for k, a in synthetic_arrays().items()}
     exact = {k: a.astype(np.float32) for k, a in exact.items()}
     single = models.load(write(tmp_path / "single", arrays=exact))
@@ -165,7 +165,7 @@ def test_a_tokenizer_of_another_network_is_rejected(tmp_path: Path) -> None:
     "sizes", [{"dimension": 10**29}, {"dimension": 5}, {"n_layers": 2**31}]
 )
 def test_sizes_that_no_array_has_are_rejected(tmp_path: Path, sizes: dict[str, int]):
-    """Tokens are drawn, and lists made, by what a config says."""
+    """The config determines sampled tokens and allocated lists."""
     write_heads(tmp_path / "heads")
     file = tmp_path / "heads" / "config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **sizes}))
@@ -232,7 +232,7 @@ def test_a_missing_extra_gives_the_install_command(
 
 
 def test_a_too_long_text_is_rejected_before_tokenising(folder: Path) -> None:
-    """The tokenizer would need a hundred bytes for each letter to say the same."""
+    """The tokenizer would need a hundred bytes per letter to find out."""
     (folder / "tokenizer.json").write_text("never read")
     with pytest.raises(InvalidInputError, match=r"2000000 characters.*16 positions"):
         models.embed(models.load(folder), "a " * 1_000_000)
@@ -267,7 +267,7 @@ def test_normalisers_stay_within_their_length_bound(
 def test_a_tokenizer_that_multiplies_a_text_is_not_run(
     folder: Path, stage: str
 ) -> None:
-    """Run, it asks for terabytes, and ends the process where it gets none."""
+    """It would allocate terabytes, and abort the process without them."""
     pieces = [{"Sequence": {"id": "A", "type_id": 0}}] * 2
     twice = {
         "type": "TemplateProcessing",
@@ -290,7 +290,7 @@ def test_a_tokenizer_that_multiplies_a_text_is_not_run(
 
 
 def test_a_tokenizer_that_panics_is_no_internal_error(folder: Path) -> None:
-    """An expression that tries without end is given up by a panic."""
+    """A regular expression that backtracks forever ends by a panic."""
     values = json.loads((folder / "tokenizer.json").read_text())
     rule = {"type": "Replace", "pattern": {"Regex": "(a+)+b"}, "content": ""}
     (folder / "tokenizer.json").write_text(json.dumps({**values, "normalizer": rule}))

@@ -1,4 +1,4 @@
-"""A network's forward pass as a run, against NumPy; what a model's run records."""
+"""A network's forward pass as a run, against NumPy; records of model runs."""
 
 import io
 import json
@@ -93,7 +93,7 @@ def test_attention_matches_the_network_and_omits_the_last_state(
 def test_a_flow_ending_at_a_layer_edge_shows_the_layer_before(
     folder: Path, keys: dict, tmp_path: Path
 ) -> None:
-    """The maps of its last frame, and what they are called."""
+    """The maps of its last frame, and their titles."""
     path = tmp_path / "run.zarr"
     flow = {"model": keys["model"], "text": TEXT, "t": 1.0, "frames": 2, "rtol": 1e-2}
     runs.execute(parse(flow), out=path)

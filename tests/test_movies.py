@@ -1,4 +1,4 @@
-"""Movies fill their frames, take styles and colours, and are files that play."""
+"""Movies fill their frames, accept styles and colours, and can be played."""
 
 from inspect import signature
 from io import BytesIO
@@ -231,7 +231,7 @@ def test_an_ensemble_of_gaussians_goes_through_the_cone(
 def test_past_ellipses_and_leading_lines_take_a_style(
     style: str, rng: Generator, pair: xr.Dataset, tmp_path: Path
 ) -> None:
-    """Each of their lines has an opacity of its own, and no face."""
+    """Each of their lines has its own opacity, and no face."""
     words = points(rng.normal(size=(3, 4, 2))).assign_coords(word=("token", [*"abcd"]))
     paper = 20 if style == "dark" else 255  # how light it is
     for run in (pair.isel(run=0), words):

@@ -1,4 +1,4 @@
-"""What movies show between stored frames: near ones are joined, and far ones hold."""
+"""Movies between stored frames: near frames are interpolated, far ones held."""
 
 import numpy as np
 import pytest

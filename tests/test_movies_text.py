@@ -1,4 +1,4 @@
-"""Words of movies: legends, headlines, small print, and those that move with tokens."""
+"""Texts of movies: legends, headlines, small print, and labels of moving tokens."""
 
 import numpy as np
 import pytest

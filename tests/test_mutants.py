@@ -1,4 +1,4 @@
-"""Mistakes are noticed: a few of those that `make mutants` tries in full."""
+"""A few of the mutants that `make mutants` tries in full."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ def test_every_mutant_applies_to_the_source(mutant: Mutant) -> None:
 
 
 def test_mutants_use_defined_names(tmp_path: Path) -> None:
-    """Else the library could not be imported, and nothing would be noticed."""
+    """Otherwise the library could not be imported, and nothing would be tested."""
     for mutant in EVERY.values():
         (tmp_path / f"{mutant.name}.py").write_text(
             mutated_text(mutant), encoding="utf-8"

@@ -25,7 +25,7 @@ L = np.array([[-1.0, 0.8], [-0.3, -0.5]])
 
 
 class Drift(AbstractDynamics):
-    """A given linear field."""
+    """A prescribed linear field."""
 
     linear: Float[Array, "d d"]
 
@@ -120,7 +120,7 @@ def test_zero_diffusivity_gives_the_flow_without_noise():
 
 @pytest.fixture(scope="module")
 def free_paths():
-    """Free tokens by the number of them, and their steps."""
+    """Free tokens, by their number and steps."""
 
     def run(n: int, ts: list[float], dt: float = 0.25, start: float = 0.0) -> Array:
         still, x = Drift(jnp.zeros((2, 2))), jnp.full((n, 2), start)
@@ -148,7 +148,7 @@ def test_noise_of_a_token_does_not_depend_on_others_frames_or_steps(
 
 @pytest.mark.slow
 def test_noisy_steps_are_cut_at_integer_times(free_paths: Callable):
-    """Paths are drawn unit by unit: 0.8 to 1.2 is two steps, and the path the same."""
+    """Paths are drawn per unit: 0.8 to 1.2 takes two steps of the same path."""
     coarse, fine = (free_paths(3, [0.5, 2.5], dt)[-1] for dt in (0.4, 0.25))
     np.testing.assert_allclose(coarse, fine, atol=1e-14)
 
@@ -167,7 +167,7 @@ def test_noise_paths_are_brownian(free_paths: Callable):
 
 
 def test_noise_on_quarter_units_is_independent(free_paths: Callable):
-    """Where the tree of midpoints halves each half with draws of its own."""
+    """The tree of midpoints halves each half with independent draws."""
     n = 5_000
     steps = np.diff(free_paths(n, [0.0, 0.25, 0.5, 0.75, 1.0]), axis=0) / 0.5
     columns = steps.transpose(0, 2, 1).reshape(8, n)
@@ -177,7 +177,7 @@ def test_noise_on_quarter_units_is_independent(free_paths: Callable):
 
 @pytest.fixture(scope="module")
 def attending_paths():
-    """Attention among few tokens, on one path, by the length of the steps."""
+    """Few tokens with attention, on one path, by the length of the steps."""
     x = 1.5 * jax.random.normal(jax.random.key(1), (16, 1))
 
     def run(dt: float, ts: tuple[float, ...] = (0.0, 1.0), start: Array = x) -> Array:
@@ -235,7 +235,7 @@ def test_a_batch_may_be_permuted():
 
 @pytest.mark.slow
 def test_batched_draws_have_the_noise_of_single_ones():
-    """Steps are coarse, so that another rounding of sums chooses no others."""
+    """Steps are coarse, so that rounding does not change them."""
     attention, noise = line("softmax", -1.0, 1.0), Isotropic(KAPPA)
     keys, x = jax.random.split(jax.random.key(5), 4), np.linspace(-1, 1, 48)
     clouds = [Points.uniform(part[:, None]) for part in np.split(x, 4)]

@@ -27,7 +27,7 @@ def gap(path: Trajectory, s: float) -> float:
 
 
 def assert_sound(path: Trajectory) -> None:
-    """No mass is negative, none is lost; what was symmetric is so."""
+    """Masses are nonnegative, conserved and symmetric."""
     masses, grid = np.asarray(path.final.masses), path.final
     assert masses.min() >= 0
     assert abs(float(grid.mass + grid.outflow) - 1) < 1e-13

@@ -1,4 +1,4 @@
-"""What one does in a notebook: runs opened, frames asked for, measures mistyped."""
+"""Use in a notebook: opening runs, indexing frames, mistyped arguments."""
 
 import subprocess
 import sys

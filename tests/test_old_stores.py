@@ -1,8 +1,8 @@
-"""Runs that version 0.2.0 stored and left unfinished open, plot, export and resume.
+"""Unfinished runs stored by version 0.2.0 open, plot, export and resume.
 
-`tests/data/0.2.0` holds three of them, as its own code wrote them, and in `said.json`
-what its `show` said of each, and its `resume` of a copy. `tests/data/0.1.0` holds the
-record of a run that version 0.1.0 stored, which is refused.
+`tests/data/0.2.0` holds three of them, written by that version, and in `said.json` the
+output of its `show` for each, and of its `resume` for a copy. `tests/data/0.1.0` holds
+the record of a run of version 0.1.0, which is rejected.
 """
 
 import json
@@ -38,7 +38,7 @@ of_each = pytest.mark.parametrize("name", NAMES)
 
 @pytest.fixture
 def store(name: str, tmp_path: Path) -> Path:
-    """A copy of an old run, to be gone on with."""
+    """A copy of an old run, to be resumed."""
     return Path(shutil.copytree(HOME / name, tmp_path / name))
 
 
@@ -48,7 +48,7 @@ def json_output(command: CommandResult) -> dict[str, Any]:
 
 
 def assert_runs_agree(name: str, path: Path, other_path: Path) -> None:
-    """All frames agree; the last of a blow-up is where it was told, and may not."""
+    """All frames agree; the last of a blow-up depends on the predicted time."""
     run, fresh = meanfield.open(path), meanfield.open(other_path)
     is_blow_up = SAID[name]["resume"]["said"]["ending"] == "blow-up"
     n = min(run.sizes["time"], fresh.sizes["time"]) - is_blow_up
@@ -61,7 +61,7 @@ def assert_runs_agree(name: str, path: Path, other_path: Path) -> None:
 
 @of_each
 def test_an_old_store_opens_with_its_frames(name: str):
-    """The numbers are read off the files, which zarr wrote."""
+    """The numbers come from the files, which zarr wrote."""
     data = meanfield.open(HOME / name)
     then = SAID[name]["show"]["said"]
     assert data.sizes["time"] == then["frames"] == 3

@@ -1,4 +1,4 @@
-"""How flows ended: of many as one, and as JSON values and back."""
+"""Outcomes of flows: combined, and as JSON values and back."""
 
 import json
 import math
@@ -39,7 +39,7 @@ def test_the_predicted_blow_up_of_fixed_steps_round_trips() -> None:
 
 
 def test_a_lapse_names_the_missed_tolerance():
-    """By how much, and after how many iterations; records of old have no numbers."""
+    """By how much, and after how many iterations; old records have no numbers."""
     lapse = (8.7e-11, 3.7e-11, 97)
     outcome = Outcome(Status.UNCONVERGED, 0.5, residual=8.7e-11, lapse=lapse)
     assert "8.7e-11 where 3.7e-11 was asked, after 97 iterations" in outcome.reason

@@ -1,4 +1,4 @@
-"""What `pyproject.toml` says of the package is true, and a wheel holds all it needs."""
+"""`pyproject.toml` describes the package correctly, and a wheel is complete."""
 
 import ast
 import os
@@ -32,7 +32,7 @@ PEERS = {"geomloss", "ott", "pykeops", "torch"}  # of the extra `bench`
 
 
 def names_of(requirements: list[str]) -> set[str]:
-    """The distributions that are required, without the package itself."""
+    """The required distributions, without the package itself."""
     actual = {
         re.split(r"[\[<>=; ]", requirement)[0].lower() for requirement in requirements
     }
@@ -110,7 +110,7 @@ def test_every_marker_is_used():
 def test_folders_of_an_installed_package_are_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What another package or the present folder calls `experiments` is not ours."""
+    """Another package or the working folder may have a folder `experiments`."""
     package = tmp_path / "site" / "meanfield"
     (package / BUNDLE_FOLDER / "experiments").mkdir(parents=True)
     (tmp_path / "site" / "experiments").mkdir()
@@ -132,7 +132,7 @@ def test_folders_of_a_checkout_stand_beside_the_package():
 
 
 def test_one_version_is_stated_everywhere():
-    """By the package, the citation and the changelog, which has its date, too."""
+    """In the package, the citation and the changelog, which also has its date."""
     citation = dict(re.findall(r"^([\w-]+): (\S+)$", text_of("CITATION.cff"), re.M))
     version, date = re.findall(r"^## \[(.+)\] - (.+)$", text_of("CHANGELOG.md"), re.M)[
         0
@@ -157,7 +157,7 @@ def test_the_workflow_runs_the_promised_versions():
 
 
 def test_the_workflow_finds_the_lowest_jax(tmp_path: Path):
-    """Its own line of shell, on `pyproject.toml` as it stands."""
+    """Its own line of shell, on the present `pyproject.toml`."""
     command = re.search(r"(sed -n .+) > lowest", text_of(".github/workflows/ci.yml"))
     assert command
     output = subprocess.run(
@@ -200,7 +200,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_a_wheel_holds_every_file_once(wheel: Path):
-    """Of the package and the folders that it carries; and nothing at the top."""
+    """Of the package and its bundled folders; nothing at the top level."""
     with zipfile.ZipFile(wheel) as archive:
         names = [n for n in archive.namelist() if ".dist-info/" not in n]
     bundle = f"meanfield/{BUNDLE_FOLDER}"
@@ -217,7 +217,7 @@ def test_a_wheel_holds_every_file_once(wheel: Path):
 def test_a_source_distribution_holds_the_tree_and_makes_the_wheel(
     wheel: Path, tmp_path: Path
 ):
-    """By `python -m build`, which makes its wheel of the source distribution."""
+    """`python -m build` makes the wheel from the source distribution."""
     venv.create(tmp_path / "venv", with_pip=True)
     python = str(tmp_path / "venv" / "bin" / "python")
     for command in (
@@ -238,7 +238,7 @@ def test_a_source_distribution_holds_the_tree_and_makes_the_wheel(
 
 @pytest.mark.slow
 def test_an_editable_installation_copies_nothing(tmp_path: Path):
-    """A copy would grow old beside the files that are edited."""
+    """A copy would become outdated when files are edited."""
     venv.create(tmp_path / "venv")
     where = str(tmp_path / "venv" / "bin" / "python")
     command = [sys.executable, "-m", "pip", "--python", where, "install", "--quiet"]
@@ -256,7 +256,7 @@ def test_an_editable_installation_copies_nothing(tmp_path: Path):
 
 @pytest.mark.slow
 def test_a_wheel_reproduces_and_measures(wheel: Path, tmp_path: Path):
-    """From a folder that holds nothing, with the files of the wheel alone."""
+    """From an empty folder, with the files of the wheel alone."""
     site, empty = tmp_path / "site", tmp_path / "empty"
     empty.mkdir()
     with zipfile.ZipFile(wheel) as archive:
@@ -293,7 +293,7 @@ COMMANDS = (
 def test_an_installed_wheel_runs_its_commands(
     wheel: Path, tmp_path: Path, versions: str
 ):
-    """In an empty environment, with what the bounds of `pyproject.toml` allow."""
+    """In an empty environment, with the oldest or newest versions allowed."""
     requirements = PROJECT["project"]["dependencies"]
     pins = [requirement.replace(">=", "==") for requirement in requirements]
     venv.create(tmp_path / "venv")

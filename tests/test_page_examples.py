@@ -1,4 +1,4 @@
-"""What a reader types from the README and the pages works, and prints what is shown."""
+"""Commands of the README and the pages work, and print what the pages show."""
 
 import re
 from pathlib import Path

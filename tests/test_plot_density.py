@@ -1,4 +1,4 @@
-"""Pictures and movies of densities: what is drawn, where, and what is refused."""
+"""Plots and movies of densities: contents, positions, errors."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -43,7 +43,7 @@ def colours(mesh: QuadMesh) -> np.ndarray:
 
 
 def corners_of(mesh: QuadMesh) -> np.ndarray:
-    """The corners of cells, as they are drawn, in the coordinates of the axes."""
+    """The corners of drawn cells, in the coordinates of the axes."""
     assert mesh.axes is not None
     corners = np.asarray(mesh.get_coordinates(), dtype=float)
     transform = mesh.get_transform() - mesh.axes.transData
@@ -51,7 +51,7 @@ def corners_of(mesh: QuadMesh) -> np.ndarray:
 
 
 def meshes(figure: Figure) -> list[QuadMesh]:
-    """The maps of a figure, without its colour bars."""
+    """The meshes of a figure, without its colour bars."""
     maps = [axes for axes in figure.axes if "density" not in axes.get_ylabel()]
     actual = [c for axes in maps for c in axes.collections]
     return [c for c in actual if isinstance(c, QuadMesh)]
@@ -132,7 +132,7 @@ def test_moments_match_the_density() -> None:
 
 @pytest.mark.parametrize("name", ["spectrum", "cone", "disc"])
 def test_panels_of_covariances_draw_those_of_a_density(name: str) -> None:
-    """As for the Gaussian that has them."""
+    """Like for the Gaussian with the same covariances."""
     actual = gaussian_in_plane()
     sigma = covariances(actual)
     gaussian = xr.Dataset(

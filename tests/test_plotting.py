@@ -1,4 +1,4 @@
-"""The panels: what is drawn, and how it is named, for every kind of run."""
+"""The panels: contents and labels, for every kind of run."""
 
 import warnings
 from itertools import pairwise
@@ -217,7 +217,7 @@ def test_cluster_counts_change_at_their_frame() -> None:
 
 
 def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
-    """Two cones of 20 degrees, whose tokens are of lengths over twelve decades."""
+    """Two cones of 20 degrees, with tokens of lengths over twelve decades."""
     angles = np.radians(np.repeat([0.0, 70.0], 20) + rng.uniform(-10, 10, 40))
     lengths = np.logspace(-6, 6, 40)[rng.permutation(40), None]
     x = lengths * np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -237,7 +237,7 @@ def test_clusters_of_directions_do_not_see_lengths(rng: Generator) -> None:
 
 
 def test_tokens_at_0_have_no_direction_and_link_nothing_else() -> None:
-    """Of opposite directions and zeros, with links up to 100 and 169 degrees."""
+    """Opposite directions and zeros, with links up to 100 and 169 degrees."""
     x = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
     for link, angle in ((1.18, "100°"), (1.98, "169°")):
         figure = panels["clusters"](points(x[None]), Look(metric="cosine", link=link))

@@ -1,4 +1,4 @@
-"""Pictures do not mislead: colours, legends, titles and small print say what is so."""
+"""Colours, legends, titles and small print of plots are correct."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ LINE = "l2: A = [[2, 0], [0.5, 1]], V = −1, ε = 0.5; "
 
 
 def add_energy(run: xr.Dataset, share: float = 1.0) -> xr.Dataset:
-    """With an energy that is lost at so much of the rate of its gradient flow."""
+    """Adds an energy that decreases at a multiple of its gradient flow's rate."""
     decay = np.exp(-run["time"].values)
     rates = {"energy": decay, "dissipation": -decay, "steepest": -decay / share}
     return run.assign({name: ("time", values) for name, values in rates.items()})
@@ -161,7 +161,7 @@ def test_every_picture_states_its_run(picture: Picture) -> None:
 
 @pytest.fixture
 def movie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Makes a movie, and gives the figure that its frames are of."""
+    """Makes a movie, and returns the figure of its frames."""
     figures: list[Figure] = []
 
     def keep_figure(dataset: xr.Dataset, size: tuple[float, float]) -> Figure:
@@ -303,7 +303,7 @@ def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
 
 
 def test_the_colours_of_a_sharp_head_reach_its_weights() -> None:
-    """Nearly all of a row is on one token, and nearly all weights are of the others."""
+    """Nearly all of a row is on one token, and nearly all weights are on the others."""
     n = 300
     maps = np.maximum(np.eye(n), 1e-9)[None, None]
     data = points(np.zeros((1, n, 2))).assign(

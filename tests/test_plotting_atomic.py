@@ -1,4 +1,4 @@
-"""Pictures that are written again are whole or unchanged, whatever stops the writer."""
+"""Pictures written again are complete or unchanged, however the writer stops."""
 
 import fcntl
 import os

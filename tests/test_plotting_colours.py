@@ -1,4 +1,4 @@
-"""Colours, links and labels of tokens are those that a look asks for."""
+"""Colours, links and labels of tokens follow the style."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ SCALES = {
 
 
 def ends(figure: Figure) -> np.ndarray:
-    """The colours of the tokens' ends, (n, 3)."""
+    """The colours of the final tokens, (n, 3)."""
     dots = [c for c in figure.axes[0].collections if isinstance(c, PathCollection)]
     return np.asarray(dots[1].get_facecolor())[:, :3]
 
@@ -162,7 +162,7 @@ def test_endings_are_distinguishable_in_the_dark_theme() -> None:
 
 
 def maps_in(figure: Figure) -> set[str]:
-    """The names of the colour maps by which numbers are drawn."""
+    """The names of the colour maps in use."""
     parts = [part for axes in figure.axes for part in (*axes.collections, *axes.images)]
     scaled = [part for part in parts if not isinstance(part, ContourSet)]
     return {part.get_cmap().name for part in scaled if part.get_array() is not None}

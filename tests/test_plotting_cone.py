@@ -1,4 +1,4 @@
-"""The cone and the disc: what is thinned, limits, escapes, sizes of files."""
+"""The cone and the disc: thinning, limits, escapes, sizes of files."""
 
 import time
 from io import BytesIO
@@ -29,7 +29,7 @@ FINISHED, STEADY, BLOW_UP = 0, 1, 2
 def softmax_starts(A: np.ndarray, n_side: int, stop: float, frames: int = 300):
     r"""$\Sigma(t) = (\Sigma_0^{-1} - 2tA)^{-1}$, from a grid of starts of trace one.
 
-    Runs whose blow-up comes before `stop` are held just before it.
+    Runs that blow up before `stop` are held just before it.
     """
     side = np.linspace(-1, 1, n_side)
     grid = np.array([(x, y) for x in side for y in side if x * x + y * y < 0.97])

@@ -1,4 +1,4 @@
-"""Pictures and animations as files, and what importing them loads."""
+"""Pictures and animations as files, and the imports of plotting."""
 
 import os
 import shutil
@@ -151,7 +151,7 @@ def test_without_ffmpeg_a_video_is_rejected_with_alternatives(
 def test_a_failed_video_reports_the_last_line_of_ffmpeg(
     rng: Generator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much it says, and though it reads no frame."""
+    """Whatever the length of its output, and though it reads no frame."""
     program = tmp_path / "ffmpeg"
     shell = "head -c 300000 /dev/zero >&2; echo >&2; echo no codec here >&2; exit 3"
     program.write_text(f"#!/bin/sh\n{shell}\n", encoding="utf-8")

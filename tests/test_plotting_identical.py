@@ -1,6 +1,6 @@
-"""Tokens that all lie in one place: panels, movies and pages draw them, or say why not.
+"""Tokens that all coincide: panels, movies and pages draw them, or explain.
 
-Pytest takes every warning for an error.
+Pytest turns warnings into errors.
 """
 
 import json
@@ -30,7 +30,7 @@ SHORT = Film(fps=5, seconds=0.4, size=(240, 250))
 
 
 def identical(n: int, d: int, places: list[float]) -> xr.Dataset:
-    """Tokens that are together at a place at each time, with all that panels draw."""
+    """Tokens that coincide at each time, with all data that panels draw."""
     frames = len(places)
     x = np.broadcast_to(np.array(places)[:, None, None], (frames, n, d))
     still = ("time", np.zeros(frames))
@@ -56,7 +56,7 @@ CASES = dict(cases())
 
 
 def refusal_of(panel: str, run: xr.Dataset) -> str:
-    """What a panel must say of a run, if it cannot draw it."""
+    """The expected error of a panel that cannot draw a run."""
     if panel in OF_SWEEPS:
         return "draws a sweep"
     if panel in OF_DENSITIES:
@@ -108,7 +108,7 @@ def test_a_report_of_identical_tokens_holds_numbers(name: str) -> None:
 
 
 def test_rounding_of_identical_tokens_breaks_no_line() -> None:
-    """Means of tokens at one place are off by a rounding in some frames."""
+    """Means of coinciding tokens are off by a rounding in some frames."""
     x = np.repeat(np.array([0.9, 1.0, 1.1, 1.2])[:, None, None], 5, axis=1)
     x[[1, 3], 0] += np.spacing(1.0)
     assert interpolable_steps(cloud(points(x))).all()

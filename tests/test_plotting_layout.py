@@ -1,4 +1,4 @@
-"""Room in a picture: its height, its small print, its characters, its colours."""
+"""Layout of a picture: height, small print, characters, colours."""
 
 from itertools import combinations
 from pathlib import Path
@@ -130,7 +130,7 @@ def test_a_movie_shows_all_tokens_but_for_outliers(
 
 
 def test_the_caption_mentions_a_drift(rng: Generator) -> None:
-    """It counts in planes that are pooled over time; a relative run has none."""
+    """Planes pooled over time include it; relative runs have none."""
     x = rng.normal(size=(1, 40, 5)) + np.linspace(0, 9, 4)[:, None, None]
     moving = points(x)
     note_of = lambda run: projection(cloud(run), 2).note

@@ -1,4 +1,4 @@
-"""Lines of a sweep are means over seeds, or medians where a flow has no number."""
+"""Lines of a sweep are means over seeds, or medians if some flow has no value."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ STOP = 3.0
 def cells(
     t_star: np.ndarray, trace: np.ndarray, alive: Status = Status.FINISHED
 ) -> xr.Dataset:
-    """A sweep over seeds, epsilon and V, whose flows without a blow-up end so."""
+    """A sweep over seeds, epsilon and V; flows without a blow-up end like this."""
     dims = ("seed", "epsilon", "V")
     is_blow_up = np.isfinite(t_star)
     codes = np.where(is_blow_up, Status.BLOW_UP, alive).astype(np.int8)
@@ -67,7 +67,7 @@ def test_lines_are_means_in_a_band_of_standard_errors(rng: Generator) -> None:
     [(Status.FINISHED, "no blow-up before t = 3"), (Status.STEADY, "steady")],
 )
 def test_a_flow_without_a_blow_up_counts_as_later(alive: Status, label: str) -> None:
-    """Of five seeds none, two and three have none before the end."""
+    """Of five seeds zero, two or three have none before the end."""
     t_star = np.tile([1.0, 1.2, 1.4, 1.6, 1.8], (3, 1)).T
     t_star[3:, 1], t_star[2:, 2] = np.nan, np.nan
     data = cells(t_star[..., None], np.ones((5, 3, 1)), alive).isel(V=0, drop=True)
@@ -98,7 +98,7 @@ def test_blow_up_curves_have_arrows_for_missing_blow_ups(alive: Status) -> None:
 
 
 def test_missing_times_raise_no_warning() -> None:
-    """A cell that failed has no time; pytest takes warnings for errors."""
+    """A failed cell has no time; pytest turns warnings into errors."""
     t_star = np.array([[[1.0], [1.2]], [[np.nan], [1.4]]])
     data = cells(t_star, np.ones((2, 2, 1)))
     data["stop_time"][:, 0] = np.nan
@@ -108,7 +108,7 @@ def test_missing_times_raise_no_warning() -> None:
 
 @pytest.mark.parametrize("n_seeds", [1, 2, 4, 5, 8])
 def test_quartiles_match_numpy(rng: Generator, n_seeds: int) -> None:
-    """A second row, with one infinite, asks for quartiles of both."""
+    """A second row, with one infinite value, also needs quartiles."""
     numbers = rng.normal(size=(2, n_seeds + 1))
     numbers[0, 2 % n_seeds], numbers[1, 0] = np.nan, np.inf
     over = average(numbers)

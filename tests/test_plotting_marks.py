@@ -1,4 +1,4 @@
-"""Colours, marks and crops of single panels mean what a reader takes them for."""
+"""Colours, marks and crops of single panels."""
 
 import re
 from functools import partial
@@ -38,7 +38,7 @@ from meanfield.storage import ENDING_FLAGS
 
 
 def test_final_clusters_match_all_dimensions(rng: Generator) -> None:
-    """Two squares, of 50 × 50 tokens each, hide one another in the main plane."""
+    """Two squares of 50 × 50 tokens each, which coincide in the main plane."""
     side = np.stack(np.meshgrid(*[np.linspace(0, 1, 50)] * 2), -1).reshape(-1, 2)
     x = np.zeros((5000, 4))
     x[:, :2], x[2500:, 3] = np.tile(side, (2, 1)), 0.5
@@ -80,7 +80,7 @@ def test_clusters_do_not_depend_on_the_size_to_which_a_cloud_grows(
 def test_clusters_of_a_growing_cloud_are_visible(
     rng: Generator,
 ) -> None:
-    """As in a transformer: far apart at first, then four heaps, twenty times as far."""
+    """As in a transformer: far apart at first, then four clusters, 20 times as far."""
     heap = np.repeat(rng.normal(size=(4, 300)), 10, axis=0)
     x = np.stack([rng.normal(size=(40, 300)), 20 * (heap + 0.05 * rng.normal())])
     noise = 0.05 * 20 * rng.normal(size=(40, 300))
@@ -217,7 +217,7 @@ def test_pairs_and_representations_have_different_colours() -> None:
 
 
 def test_coinciding_pairs_are_both_visible() -> None:
-    """A narrower line lies over a wider one."""
+    """A narrower line is drawn over a wider one."""
     for axes in comparison().subfigs[0].axes:
         widths = [line.get_linewidth() for line in axes.lines]
         assert widths == sorted(widths, reverse=True)

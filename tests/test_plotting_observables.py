@@ -1,4 +1,4 @@
-"""The numbers that pictures show: covariances, spectra, ranks, clusters."""
+"""The numbers that plots show: covariances, spectra, ranks, clusters."""
 
 import numpy as np
 import pytest
@@ -174,7 +174,7 @@ def test_a_path_is_cut_where_it_crosses_the_height() -> None:
 
 
 def test_a_variance_that_blows_up_is_drawn_on_its_pole() -> None:
-    """Between five frames, of which the last is a millionth before the end."""
+    """Between five frames, the last of them a millionth before the end."""
     t = np.linspace(0.0, 2.0, 5)
     t_star = 2.000001
     Y = np.sqrt(1 / (t_star - t))[:, None, None]

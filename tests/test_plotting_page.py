@@ -54,7 +54,7 @@ def decode(payload: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def turning_gaussians(n_runs: int, frames: int, rng: Generator) -> xr.Dataset:
-    """Gaussians that turn and grow, each in its way."""
+    """Gaussians that rotate and grow at different rates."""
     ts = np.linspace(0, 1, frames)
     start = rng.normal(size=(n_runs, 1, 2, 2))
     wave = np.sin(ts[None, :] * rng.uniform(1, 12, size=(n_runs, 1)))[..., None, None]

@@ -1,4 +1,4 @@
-"""A look is taken or refused by name, by every panel, and does what it says."""
+"""Every panel accepts a style option or rejects it by name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -116,7 +116,7 @@ def test_a_panel_applies_its_style_options(name: str, choice: str) -> None:
 
 
 def page_of(figure: Figure) -> tuple[np.ndarray, np.ndarray]:
-    """What is drawn, and the page, both in inches: lower left and upper right."""
+    """Extents of the drawing and of the page, both in inches."""
     figure.draw_without_rendering()
     box = figure.get_tightbbox()
     return np.array([box.min, box.max]), np.array([[0, 0], figure.get_size_inches()])
@@ -326,7 +326,7 @@ def test_a_relative_picture_is_labelled(rng: Generator) -> None:
 
 @pytest.mark.parametrize("style", ["dark", "talk"])
 def test_a_gaussian_in_space_is_drawn_in_every_style(style: str) -> None:
-    """Also where not all of its means are in view."""
+    """Also if some of its means are out of view."""
     run = moving_gaussian(np.random.default_rng(3), d=3)
     figure = panels["tokens"](run, Look(style=style))
     figure.draw_without_rendering()

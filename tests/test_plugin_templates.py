@@ -1,4 +1,4 @@
-"""The files to begin a plugin from work as they stand, and compute what they say."""
+"""The plugin templates work unchanged, and compute what they state."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("restore_registries")
 def even_weights(
     x: np.ndarray, w: np.ndarray, A: np.ndarray, share: float
 ) -> np.ndarray:
-    """What each token gives to each, by the formula."""
+    """The attention matrix by the formula."""
     rates = np.exp(x @ A.T @ x.T) * w
     return (1 - share) * rates / rates.sum(axis=1, keepdims=True) + share * w
 
@@ -88,7 +88,7 @@ def test_rows_not_summing_to_one_are_rejected_if_promised(
 
 
 def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Generator):
-    """Excluded tokens are nowhere, and sums that are not exact are not held against."""
+    """Excluded tokens have no place, and inexact sums are not compared."""
     x, w = rng.normal(size=(7, 2)), np.array([1.0, 0, 1, 1, 1, 1, 1])
     x[1] = 1e9
     mu = Points.weighted(jnp.asarray(x), jnp.asarray(w), reduction=Chebyshev(0.5))
@@ -96,7 +96,7 @@ def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Genera
 
 
 def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path):
-    """Of a plugin's attention, by a plugin's panel, at the time that is asked for."""
+    """By a plugin's panel, at the requested time."""
     simulate_command, plot_command, show_command, _ = commands("Files to begin from")
     run_command(page, simulate_command)
     run_command(page, plot_command)

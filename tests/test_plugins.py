@@ -1,4 +1,4 @@
-"""A plugin is code that is run: by the run that began with it, and by no other."""
+"""A plugin is run only by runs that were started with it."""
 
 import sys
 from collections.abc import Callable
@@ -28,7 +28,7 @@ OPTIONS = ("--attention", "uniform", "--n", "4", "--t", "0.1", "--frames", "3")
 
 @pytest.fixture
 def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
-    """An interrupted run with a plugin, as another process will find it."""
+    """An interrupted run with a plugin, as another process would find it."""
     (tmp_path / "mine.py").write_text(ATTENTION)
     result = cli("simulate", *OPTIONS, "--out", "run", "--plugin", "mine.py")
     assert result.code == 0, result.err
@@ -40,7 +40,7 @@ def run(cli: CLI, forget: Callable, tmp_path: Path) -> Path:
 
 
 def assert_refused(result: CommandResult, *words: str) -> None:
-    """One line that says why, and nothing of the plugin was run."""
+    """Asserts a one-line error, and that the plugin was not run."""
     assert result.code == 3
     assert result.err.count("\n") == 1
     assert [word for word in words if word not in result.err] == []
@@ -57,7 +57,7 @@ def test_a_run_records_the_path_of_its_plugin(run: Path, tmp_path: Path):
 def forget(
     restore_registries: None, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], None]:
-    """What was registered is gone, as it is from a new process."""
+    """Clears registrations, as in a new process."""
     before = dict(attentions.items())
 
     def forgetting() -> None:

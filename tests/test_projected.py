@@ -1,4 +1,4 @@
-"""The Gaussian closure: exact where it must be, and how it parts from the tokens."""
+"""The Gaussian closure: exact where it must be, and its departure from the tokens."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -52,7 +52,7 @@ from meanfield.theorems.reference.energies import standard_nodes
 
 
 class ByNodes(AbstractDynamics):
-    """A dynamics that is shown nodes alone, as one that knows no Gaussian is."""
+    """A dynamics without closed forms, which is evaluated on nodes."""
 
     dynamics: AbstractDynamics
 
@@ -77,7 +77,7 @@ def make_attention(name: str, p: Parameters, **options: object) -> Attention:
 
 
 def moments(mu: Gaussian) -> Rates:
-    """What moves of a Gaussian, as NumPy."""
+    """Mean and factor of a Gaussian, as NumPy."""
     return np.asarray(mu.mean), np.asarray(mu.factor)
 
 
@@ -95,7 +95,7 @@ def relative_gap(actual: tuple, expected: tuple) -> float:
 def test_closed_flows_are_unchanged_by_projection(
     name: str, rng: np.random.Generator
 ) -> None:
-    """Of lower rank, too; three nodes are exact for an affine field."""
+    """Also for lower rank; three nodes are exact for an affine field."""
     dynamics = make_attention(name, parameters(rng, 3, epsilon=2.0))
     mu = gaussian(rng, 3, 2, mean=name != "relu")
     expected = rates(dynamics, mu)
@@ -107,7 +107,7 @@ def test_closed_flows_are_unchanged_by_projection(
 def test_quadrature_nodes_recover_closed_flows(
     name: str, rng: np.random.Generator
 ) -> None:
-    """What a dynamics of no known closed form gets; Sinkhorn stops at 4e-11."""
+    """As for a dynamics without closed form; Sinkhorn stops at 4e-11."""
     mu = gaussian(rng, 2)
     dynamics = make_attention(name, small_scores(rng, 2, np.asarray(mu.factor)))
     actual = rates(Projected(ByNodes(dynamics), Tensor(14)), mu)
@@ -140,7 +140,7 @@ CASES = {  # dimension and rank, nodes along an axis of the library and the refe
 
 @dataclass(frozen=True)
 class Setting:
-    """One attention and one Gaussian, with the rates that they must have."""
+    """One attention and one Gaussian, with the expected rates."""
 
     projected: Projected
     mu: Gaussian
@@ -181,7 +181,7 @@ def test_flows_follow_dop853(
 
 
 def test_relu_with_a_mean_reports_its_error() -> None:
-    """Nodes meet a kink where the score changes sign: two or three digits."""
+    """Nodes resolve the kink of the score to two or three digits."""
     mu = Gaussian(jnp.array([0.7]), jnp.array([[0.8]]))
     expected = relu_rates(-0.9, 1.2, np.array([0.7]), np.array([[0.8]]))
     relu = attentions["relu"](-0.9 * np.eye(1), np.eye(1), 1.2 * np.eye(1))
@@ -248,11 +248,11 @@ def test_a_link_without_known_averages_uses_nodes(rng: np.random.Generator) -> N
 
 @pytest.fixture(scope="module")
 def parting() -> np.ndarray:
-    """What the closure of sigmoid attention has more than the true flow of N(0.5, 1).
+    """Differences between the closure of sigmoid attention and the true flow.
 
-    Mean and variance, at six times. The truth: tokens on a line, weighted by the normal
-    density, integrate against the density that flows as they did at the start, like
-    the trapezoidal rule: more of them change nothing that is seen here.
+    Mean and variance of N(0.5, 1), at six times. The truth: tokens on a line, weighted
+    by the normal density, integrate against the moving density like the trapezoidal
+    rule; more tokens change nothing that is visible here.
     """
     identity, z = np.eye(1), np.linspace(-9, 9, 300)
     sigmoid = attentions["sigmoid"](identity, identity, identity)
@@ -278,9 +278,9 @@ def test_the_closure_error_grows_quadratically(parting: np.ndarray) -> None:
 
 @pytest.mark.slow
 def test_the_closure_error_matches_the_measured_one(parting: np.ndarray) -> None:
-    """As 20 000 antithetic tokens did, too: -0.0037, -0.030 and -0.50 of the variance,
-    to their noise; with 300 to 1200 tokens on the line these digits are the same.
-    """
+    """20 000 antithetic tokens gave the same: -0.0037, -0.030 and -0.50 of the
+    variance, to their noise; with 300 to 1200 tokens on a line these digits do not
+    change."""
     variance = [-0.00440523, -0.0324807, -0.523788]
     np.testing.assert_allclose(parting[3:, 1], variance, rtol=1e-4)
     mean = [-0.000741508, -0.00496166, -0.0138793]

@@ -1,4 +1,4 @@
-"""Runs of the Gaussian closure: refused where it cannot be, labelled where it is."""
+"""Runs of the Gaussian closure: rejected where impossible, labelled otherwise."""
 
 import json
 from collections.abc import Callable

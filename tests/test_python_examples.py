@@ -1,4 +1,4 @@
-"""The examples in docstrings of what Python shows print what they say."""
+"""Docstring examples of the Python directive print their stated output."""
 
 import doctest
 

@@ -1,4 +1,4 @@
-"""Nodes of a Gaussian, and the fields that it makes of itself."""
+"""Quadrature nodes of a Gaussian, and its field."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -45,7 +45,7 @@ def test_rotated_nodes_have_the_moments_of_the_radius(r: int) -> None:
 
 @pytest.mark.parametrize("name", ["sigmoid", "exp", "relu"])
 def test_the_field_of_a_gaussian_is_the_integral(name: str) -> None:
-    """From scores that are all alike to scores over a hundred."""
+    """From nearly constant scores to scores over a hundred."""
     link = {"sigmoid": expit, "exp": np.exp, "relu": lambda s: max(s, 0.0)}[name]
     alpha, x, identity = 0.4, 1.3, np.eye(1)
     attention = attentions[name](identity, identity, identity)

@@ -1,4 +1,4 @@
-"""Names of version 0.2 still work, each with a warning that says the new one."""
+"""Names of version 0.2 still work, with a warning that gives the new name."""
 
 import inspect
 import pickle
@@ -33,7 +33,7 @@ def test_an_old_name_gives_the_new_object_and_a_warning(
 
 
 def test_the_warning_points_at_the_code_that_asks(tmp_path: Path):
-    """In a process of its own: type checks of the tests add frames here."""
+    """In a separate process: type checks of the tests add frames here."""
     script = tmp_path / "script.py"
     script.write_text(
         "from meanfield.errors import ProcessLost\n\nfrom meanfield import Moving\n"

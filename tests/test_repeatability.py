@@ -1,4 +1,4 @@
-"""The same bytes whatever memory held before, and whatever else the machine does."""
+"""The same bytes for any uninitialised memory and machine load."""
 
 import ctypes
 import sys

@@ -1,4 +1,4 @@
-"""Pages of reports: their numbers, as Node decodes them, are those of the dataset."""
+"""Pages of reports: numbers decoded by Node match the dataset."""
 
 import tomllib
 
@@ -26,11 +26,11 @@ STEPS = 2**16 - 1
 
 
 def quiet(count: int, total: int) -> None:
-    """No progress."""
+    """Ignores progress."""
 
 
 def collapsing(rng: Generator, d: int, n: int = 40, frames: int = 9) -> xr.Dataset:
-    """Tokens that shrink by six decades while they drift: each frame has its step."""
+    """Tokens that shrink by six decades while drifting: each frame has its scale."""
     t = np.linspace(0, 1, frames)[:, None, None]
     start = rng.normal(size=(1, n, d))
     return points(3.0 * t + start * np.exp(-14 * t) + 0.01 * np.sin(7 * t))
@@ -68,7 +68,7 @@ def test_counts_hold_until_the_next_frame() -> None:
 def test_values_between_frames_are_those_that_are_drawn(
     steps: bool, between: list[float]
 ) -> None:
-    """Curves that meet whole numbers by chance are no counts."""
+    """Curves that happen to be integers are no counts."""
     values = {"data": [5, 3, 1, 0.5], "shape": [1, 2, 2]}
     panel = {"names": ["a", "b"], "times": {"data": [0, 1]}, "values": values}
     code = "[0, 0.75, 1].map((t) => valuesAt(scene, 0, t))"
@@ -119,7 +119,7 @@ def test_ellipses_are_projections_of_covariances(rng: Generator) -> None:
 @needs_node
 @pytest.mark.parametrize("d", [2, 3])
 def test_a_following_camera_keeps_ellipses_in_view(rng: Generator, d: int) -> None:
-    """Whatever the side; and it follows at first where the start would be a dot."""
+    """On every side; and it follows from the start if that would be a dot."""
     t = np.linspace(0, 3, 5)[:, None, None]
     heavy = rng.normal(size=(1, 6, d)) ** 3 @ rng.normal(size=(d, d))
     growing = points(heavy * np.exp(t) + 5 * t)
@@ -199,7 +199,7 @@ def test_attention_lines_are_the_largest_of_each_row(rng: Generator) -> None:
 
 
 def model_run(rng: Generator, **keys: object) -> xr.Dataset:
-    """A run to t = 2 of a model, read with two heads of its attention."""
+    """A run of a model to t = 2, with two heads of its attention."""
     plans = rng.dirichlet(np.ones(9), size=(1, 2, 9))
     dims = ("snapshot", "head", "query", "token")
     data = points(rng.normal(size=(5, 9, 2))).assign(attention=(dims, plans))
@@ -266,7 +266,7 @@ def test_the_page_has_every_member_of_an_ensemble(rng: Generator) -> None:
 
 @needs_node
 def test_a_blow_up_has_its_line_and_direction(rng: Generator) -> None:
-    """Where `1/λ₁ = 3(2 - t)`, along a known axis; a run without one has neither."""
+    """`1/λ₁ = 3(2 - t)`, along a known axis; a run without one has neither."""
     t = np.linspace(0, 2 - 1e-9, 7)
     axis = np.array([-0.28, 0.96])
     long = axis / np.sqrt(3 * (2 - t))[:, None]
@@ -287,7 +287,7 @@ def test_a_blow_up_has_its_line_and_direction(rng: Generator) -> None:
 
 @needs_node
 def test_tokens_in_many_dimensions_have_clusters_by_cosine(rng: Generator) -> None:
-    """Two rays are two clusters by angle, and as many as tokens by distance."""
+    """Two rays are two clusters by angle, and single tokens by distance."""
     rays = np.linalg.qr(rng.normal(size=(5, 2)))[0].T
     lengths = 2.0 ** np.arange(12)
     x = lengths[:, None] * rays[np.arange(12) % 2]
@@ -337,7 +337,7 @@ def test_a_page_is_self_contained_and_escaped(rng: Generator) -> None:
 
 
 def test_a_packaged_model_is_not_listed_as_a_file() -> None:
-    """Where it is only a name; a folder is needed unchanged."""
+    """It is only a name; a folder must be kept unchanged."""
     recipe = lambda model: run_recipe({"model": model, "text": "a"}, [])
     assert recipe("minilm").needs == ()
     assert recipe("tiny").needs == ("tiny",)

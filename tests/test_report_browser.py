@@ -1,4 +1,4 @@
-"""Pages of reports in a real browser: they play, scrub, turn, choose and export."""
+"""Pages of reports in a real browser: playing, rotating, selecting, export."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -176,7 +176,7 @@ def test_the_picture_is_exported(run: Browser) -> None:
 
 @pytest.mark.slow
 def test_dots_are_at_the_token_positions(run: Browser) -> None:
-    """The picture has ink at every token, and paper where there is none."""
+    """The picture has ink at every token, and none elsewhere."""
     run.value("stage.token = -1, goTo(8)")
     ink = run.value(
         "(() => { const s = stage.screens.get(tokenLayer()); "

@@ -1,4 +1,4 @@
-"""The command `report`: what it writes, what it refuses, what it serves."""
+"""The command `report`: output, errors, server."""
 
 import base64
 import contextlib
@@ -44,7 +44,7 @@ def data_of(page: str) -> dict[str, Any]:
 
 
 def quiet(count: int, total: int) -> None:
-    """No progress."""
+    """Ignores progress."""
 
 
 def test_a_page_has_the_requested_title(
@@ -246,7 +246,7 @@ def test_unreadable_inputs_are_rejected_in_one_line(
 def server_of_run(
     tmp_path: Path, rng: Generator
 ) -> Iterator[tuple[Server, Callable[[], None]]]:
-    """A server of a run that has not ended, and what lets it end."""
+    """A server of an unfinished run, and a function that finishes the run."""
     x = report_store.moving_tokens(rng)
     store = report_store.unfinished_run(tmp_path / "run.zarr", x)
     subject = subject_of(tmp_path / "run.zarr")
@@ -316,7 +316,7 @@ def test_the_server_listens_on_loopback_only(
 
 
 def answer_to(server: Server, *parts: bytes, pause: float = 0.0) -> bytes:
-    """What a server sends to a client that says something, with pauses between."""
+    """The answer of a server to a client that pauses between its bytes."""
     with socket.create_connection((LOOPBACK, server.server_port), timeout=20) as client:
         for part in parts:
             with contextlib.suppress(ConnectionError):
@@ -332,7 +332,7 @@ def test_a_silent_client_is_disconnected(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Be it silent, or be it that it sends a byte now and then."""
+    """Whether it is silent, or sends a byte now and then."""
     server, _ = server_of_run
     monkeypatch.setattr("meanfield.pages.report._serving.PATIENCE", 0.3)
     before = threading.active_count()

@@ -1,4 +1,4 @@
-"""What a report says one can type: typed as it stands, it gives the same numbers."""
+"""Commands that a report shows give the same numbers when typed."""
 
 import html
 import os
@@ -25,7 +25,7 @@ COMPARE = "--A=-1 --V 1 --t 0.2 --n 20 --measures points,gaussian"
 
 
 def run_in_shell(command: str, folder: Path) -> None:
-    """Types lines into a shell in which `meanfield` is this tree."""
+    """Runs lines in a shell in which `meanfield` is this checkout."""
     folder.mkdir(exist_ok=True)
     root = Path(__file__).parent.parent
     name = folder / "meanfield"
@@ -51,7 +51,7 @@ def recipe_of(page: Page) -> str:
 
 
 def repeat_recipe(name: str, command: str, folder: Path) -> Page:
-    """The page of what a command stored as `name`, once its recipe has been typed."""
+    """The page of a stored result, after its recipe has been run."""
     run_in_shell(command, folder)
     page = page_of(subject_of(folder / name), lambda count, total: None)
     run_in_shell(recipe_of(page), folder)
@@ -66,7 +66,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
 
 
 def assert_same(first: xr.Dataset, second: xr.Dataset) -> None:
-    """All numbers, bit for bit; a machine takes its own time."""
+    """All numbers, bit for bit, except timings."""
     assert set(first.data_vars) == set(second.data_vars)
     for name in first.data_vars:
         np.testing.assert_array_equal(first[name].values, second[name].values)

@@ -1,4 +1,4 @@
-"""Figures from their files: names, captions, what is written, what is refused."""
+"""Figures from their files: names, captions, output, errors."""
 
 import json
 import shutil
@@ -51,7 +51,7 @@ EXPERIMENT = Experiment(
 def stand_in(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
-    """One experiment in place of all others."""
+    """Replaces all experiments by one."""
     idea = folder / "experiments" / f"idea_of_{name}"  # no module has it yet
     idea.mkdir(parents=True)
     (idea.parent / "__init__.py").touch()
@@ -128,7 +128,7 @@ def test_a_figure_is_written_with_its_numbers(tmp_path: Path):
 def test_figures_are_written_to_the_working_folder(
     cli: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A user's results never land in the checkout that is installed."""
+    """A user's results are never written into the installed checkout."""
     stand_in(tmp_path / "checkout", monkeypatch, "easy_fig1", EASY)
     result = cli("reproduce", "easy-fig1", "--size", "quick")
     folder = tmp_path / "figures" / "quick"

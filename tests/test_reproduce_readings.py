@@ -1,6 +1,6 @@
-"""Readings of a figure: their files, and those that claim something else.
+"""Readings of a figure: their files, and those with other claims.
 
-Apart from `test_reproduce.py`, since mutants are tried where no experiments are.
+Separate from `test_reproduce.py`, since mutants are tested without experiments.
 """
 
 import json

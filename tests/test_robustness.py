@@ -1,4 +1,4 @@
-"""Flows and couplings where scales, weights and segments are not ordinary."""
+"""Flows and couplings with unusual scales, weights and segments."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,9 +20,9 @@ ONE = np.eye(1)
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 5e3, 1e6])
 @pytest.mark.parametrize("a", [-1.0, 1.0])
 def test_a_flow_commutes_with_scaling(a: float, scale: float):
-    """Softmax in d = 1 is s' = 2 a s², so s(t) = s₀ / (1 - 2 a s₀ t), whatever s₀.
+    """Softmax in d = 1 is s' = 2 a s², so s(t) = s₀ / (1 - 2 a s₀ t), for any s₀.
 
-    A first trial step that overflows must be refused, not end the flow.
+    A first trial step that overflows must be rejected, and not end the flow.
     """
     attention = attentions["softmax"](a * ONE, ONE, ONE)
     start = Gaussian.from_moments(np.zeros(1), scale * ONE)
@@ -64,7 +64,7 @@ def test_an_excluded_token_is_moved_accurately():
 def test_sinkhorn_normalises_a_measure_of_any_mass(
     mass: float, rng: np.random.Generator
 ):
-    """The plan has marginals one against the measure, so velocities scale as 1."""
+    """The plan has marginals one against the measure, so velocities do not scale."""
     x = rng.normal(size=(8, 2))
     attention = attentions["sinkhorn"](np.eye(2), np.eye(2), np.eye(2))
     mu = Points.uniform(x)

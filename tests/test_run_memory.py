@@ -1,4 +1,4 @@
-"""What is left of a run when it is over."""
+"""Memory left after a run."""
 
 import gc
 from collections.abc import Callable
@@ -21,7 +21,7 @@ RUNS = {
     "name", ["points", pytest.param("grid", marks=pytest.mark.slow)]
 )
 def test_a_run_frees_its_compiled_programs(name: str):
-    """What a trace made must go with it: some tables of JAX are never cleared."""
+    """Objects of a trace must be freed with it: some tables are never cleared."""
     before = {id(tracer) for tracer in _tracers()}
     execute(parse(RUNS[name]))
     assert [tracer for tracer in _tracers() if id(tracer) not in before] == []

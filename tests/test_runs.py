@@ -98,7 +98,7 @@ def test_segments_do_not_change_the_times(tmp_path: Path) -> None:
 
 
 def test_each_flow_of_a_run_is_prepared_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The start refuses what the first flow would, and hands it what it prepared."""
+    """The start performs the checks of the first flow, and prepares it."""
     calls: list[object] = []
 
     def count_and_prepare(*arguments: Any, **options: Any) -> object:

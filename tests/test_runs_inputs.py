@@ -1,4 +1,4 @@
-"""A run, and a sweep, go on from the files that they began with, or not at all."""
+"""Runs and sweeps resume only with the files they began with."""
 
 import shutil
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_another_plugin_is_rejected_by_name(tmp_path: Path, plugin: Path) -> Non
 def test_plugins_of_one_name_are_rejected_at_the_start(
     tmp_path: Path, plugin: Path
 ) -> None:
-    """A run would know them by it, and could never go on."""
+    """A run identifies plugins by name, and could not resume."""
     other_plugin, path = tmp_path / "b" / "mine.py", tmp_path / "run"
     other_plugin.parent.mkdir()
     other_plugin.write_text("TWO = 2\n")

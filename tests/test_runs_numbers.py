@@ -1,4 +1,4 @@
-"""Numbers that a run adds up, plans and stores, against sums by hand."""
+"""Sums, estimates and stored numbers of runs, against sums by hand."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ K = [[-0.2, 0.3], [0.6, 0.1], [0.4, 0.5]]
 
 
 def segment(stop: float, steps: int, residual: float, code: Status) -> Trajectory:
-    """What a flow returns, as far as an outcome reads it."""
+    """The fields of a flow's result that an outcome reads."""
     last = jnp.zeros(1), jnp.eye(1)
     never = BlowUpTime(jnp.asarray(np.inf), jnp.zeros(()))
     return Trajectory(
@@ -74,7 +74,7 @@ def test_combined_outcomes_take_the_latest_time_and_the_worst_status() -> None:
 
 
 def test_large_growth_is_mentioned_after_a_resume(tmp_path: Path) -> None:
-    """A token alone moves as x' = x: exp(14) times as far, and so its size."""
+    """A single token moves as x' = x: its size grows by exp(14)."""
     keys = {"n": 1, "V": 1.0, "t": 14.0, "frames": 5, "segment": 2, "init": "sphere"}
     result = runs.execute(parse(keys), out=tmp_path / "run.zarr")
     assert abs(result.growth[0] / np.exp(14) - 1) < 1e-6
@@ -112,7 +112,7 @@ def test_effective_sample_size_counts_weighted_tokens() -> None:
 def test_a_flow_ending_at_a_segment_edge_stores_no_frame_twice(
     tmp_path: Path,
 ) -> None:
-    """x' = 1e61 x in Euler steps of 0.1: the third overflows, as a segment begins."""
+    """x' = 1e61 x in Euler steps of 0.1: the third overflows, at a segment edge."""
     keys = {"n": 1, "d": 1, "mean": 1.0, "cov": 0.0, "A": 0.0, "V": 1e61}
     steps = {"dt": 0.1, "t": 1.0, "frames": 11, "segment": 2}
     result = runs.execute(parse({**keys, **steps}), out=tmp_path / "run")
@@ -146,7 +146,7 @@ def test_an_observed_energy_uses_bandwidth_and_scale(name: str) -> None:
 def test_attention_matrices_match_the_layer_at_their_time(
     tmp_path: Path,
 ) -> None:
-    """Tokens that stand still, under scores of A, then of -2 A."""
+    """Tokens at rest, with scores of A, then of -2 A."""
     A = np.array([[1.0, 0.5], [0.0, -1.0]])
     layers = [{"t": 0.0, "A": A.tolist()}, {"t": 0.5, "A": (-2 * A).tolist()}]
     keys = {"n": 4, "d": 2, "V": 0.0, "t": 1.0, "dt": 0.25, "frames": 5}
@@ -171,7 +171,7 @@ def test_attention_matrices_match_the_layer_at_their_time(
 
 
 def test_draws_have_independent_noise(tmp_path: Path) -> None:
-    """Free tokens: what they move by is the noise."""
+    """Free tokens, which move by the noise alone."""
     still = {"n": 6, "d": 2, "A": 0.0, "V": 0.0, "noise": 0.5, "t": 0.5, "frames": 2}
     runs.execute(parse({**still, "draws": 2}), out=tmp_path / "run")
     x = runs.dataset(tmp_path / "run")["x"].values

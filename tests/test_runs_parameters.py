@@ -1,4 +1,4 @@
-"""The parameters of a spec move what it says, against sums and equations by hand."""
+"""Effects of a spec's parameters, against sums and equations by hand."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def velocities(dynamics: AbstractDynamics, mu: Points, t: float) -> Array:
 def start_velocities(
     values: dict, t: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens of a spec, their weights, and their velocities at a time."""
+    """Initial tokens of a spec, their weights, and their velocities at a time."""
     spec = {"n": 5, "weights": [0.1, 0.3, 0.2, 0.25, 0.15], "mean": [0.3, -0.2]}
     setup = runs.member(parse({**spec, **values}))
     assert isinstance(setup.measure, Points)
@@ -134,7 +134,7 @@ def test_a_gaussian_with_a_matrix_that_is_not_symmetric_follows_its_equations(
 
 
 def test_random_matrices_have_their_scale_and_independent_draws() -> None:
-    """Of 60² normal entries the deviation errs by 1/√7200: four of that are 5 %."""
+    """The deviation of 60² normal entries errs by 1/√7200: four of that are 5 %."""
     keys = {"Q": "normal:0.5", "K": "normal", "V": "normal:2", "d": 60, "n": 2}
     members = [runs.member(parse({**keys, "draws": 2}), i) for i in range(2)]
     parts = [
@@ -165,7 +165,7 @@ def test_few_tokens_of_unequal_weight_have_a_gaussian_of_their_moments() -> None
 
 
 def test_token_positions_are_fractions_of_the_sequence() -> None:
-    """The last at 1 and the first at 1/n, as the words of a text do."""
+    """The last at 1 and the first at 1/n, like the words of a text."""
     start = runs.member(parse({"n": 4, "d": 2, "mask": "window:0.25"})).measure
     assert isinstance(start, Points)
     np.testing.assert_array_equal(start.tokens.position, [0.25, 0.5, 0.75, 1.0])

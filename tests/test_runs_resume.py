@@ -1,4 +1,4 @@
-"""A run that was stopped anywhere, and resumed, has the bytes of one that was not."""
+"""An interrupted and resumed run has the bytes of an uninterrupted one."""
 
 from collections.abc import Callable
 from pathlib import Path

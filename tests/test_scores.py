@@ -1,4 +1,4 @@
-"""Scores: entrywise definitions, and the quadratic form they claim to be."""
+"""Scores: entrywise definitions, and their quadratic forms."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,7 +39,7 @@ def quadratic_scores(rng: np.random.Generator) -> dict[str, Dot | SquaredDistanc
 def test_a_balanced_score_matches_its_definition_and_quadratic_form(
     rng: np.random.Generator,
 ):
-    """Of any matrix; its parts sum to a squared distance, far from the origin, too."""
+    """For any matrix; its parts sum to a squared distance, also far from the origin."""
     p, origins = case(rng, k=2).p, rng.normal(size=(2, 3)) + 5
     score = balance_score(Dot(p.Q, p.K, 0.7), *map(jnp.asarray, origins[::-1]))
     x, y = pair(rng)
@@ -119,7 +119,7 @@ def test_centring_changes_rows_by_constants(kind: str, rng: np.random.Generator)
 
 
 def test_far_from_the_origin_the_weights_keep_their_digits(rng: np.random.Generator):
-    """At a distance of 1e6 raw scores are 1e12 with 1e-4 of rounding."""
+    """At a distance of 1e6 raw scores are 1e12 with rounding errors of 1e-4."""
     x, y = pair(rng)
     far = jnp.full(3, 1e6)
     at = Tokens(x.x + far[None, :]), Tokens(y.x + far[None, :])

@@ -1,4 +1,4 @@
-"""Sinkhorn potentials: both marginals, few evaluations, honest reports, derivatives."""
+"""Sinkhorn potentials: marginals, evaluations, reported errors, derivatives."""
 
 from collections.abc import Callable
 
@@ -39,14 +39,14 @@ def convergence(field: TiltedMean) -> Convergence:
 
 
 def doubly_centred(S: np.ndarray) -> np.ndarray:
-    """What is left of a score without functions of the query or of the key alone."""
+    """A score minus its functions of the query or of the key alone."""
     return S - S.mean(axis=0)[None, :] - S.mean(axis=1)[:, None] + S.mean()
 
 
 def marginal_errors(field: TiltedMean, S: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Sup of |log marginal| of rows and of columns, recomputed in NumPy.
 
-    The field may have changed the score by what the potentials absorb, and only by it.
+    The field may change the score only by what the potentials absorb.
     """
     g = np.asarray(field.potential, np.float64)
     scores = np.asarray(field.score(field.mu.tokens, field.mu.tokens), np.float64)
@@ -104,7 +104,7 @@ def test_symmetric_scores_take_at_most_thirty_evaluations(
 def test_the_reported_marginal_error_is_true(
     kind: str, epsilon: float, dtype: type, rng: np.random.Generator
 ):
-    """Whether it converges or not, and it need not at a tiny epsilon."""
+    """Whether it converges or not, as at a tiny epsilon."""
     c = case(rng, n=40, dtype=dtype)
     A = matrix(kind, rng, 3)
     score = Dot(jnp.asarray(A, dtype), jnp.eye(3, dtype=dtype), epsilon)
@@ -162,7 +162,7 @@ def test_one_sided_score_terms_do_not_change_the_plan(rng: np.random.Generator):
 
 
 class Unstructured(AbstractScore):
-    """A score of which nothing is known but its values."""
+    """A score that declares nothing but its values."""
 
     inner: Dot
 
@@ -176,7 +176,7 @@ class Unstructured(AbstractScore):
 def test_weights_below_the_smallest_float_count_as_zero(
     dtype: type, rng: np.random.Generator
 ):
-    """A token of weight e⁻²⁰⁰⁰ is moved, and moves none, like one that is excluded."""
+    """A token of weight e⁻²⁰⁰⁰ is moved, but moves no other, like an excluded one."""
     attention = attentions["sinkhorn"](*[jnp.eye(2, dtype=dtype)] * 3)
     x = jnp.asarray(rng.normal(size=(9, 2)), dtype)
 
@@ -222,7 +222,7 @@ def test_a_flow_that_misses_the_tolerance_ends_unconverged(rng: np.random.Genera
 
 @pytest.mark.slow
 def test_a_flow_reports_a_tolerance_lost_later(rng: np.random.Generator):
-    """Tokens that spread make harder plans: ten evaluations do at first."""
+    """Tokens that spread make harder plans: ten evaluations suffice only at first."""
     c = case(rng, n=9)
     mu = Points.uniform(c.x / 20)
     A = matrix("not symmetric", rng, 3)
@@ -243,7 +243,7 @@ def test_half_steps_are_counted_from_one(iterations: int):
 
 
 def objective(A: Array, x: Array, log_w: Array, size: int | None = None) -> Array:
-    """A number that sees the whole field, at the tokens and elsewhere."""
+    """A number that depends on the whole field, at the tokens and elsewhere."""
     mu = Points(Tokens(x), log_w, Blocked() if size is None else Blocked(size))
     attention = Attention(Dot(A, jnp.eye(2)), Sinkhorn(tolerance=1e-14), jnp.eye(2))
     field = attention.field(0.0, mu)

@@ -1,4 +1,4 @@
-"""Plans that alternation does not find: annealing, Newton's method, derivatives."""
+"""Plans beyond alternation: annealing, Newton's method, derivatives."""
 
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ def solve(A: ArrayLike, x: ArrayLike, log_w: ArrayLike, epsilon: ArrayLike) -> S
 
 
 def problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A matrix that is not symmetric, tokens, and weights that differ."""
+    """A non-symmetric matrix, tokens, and unequal weights."""
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(DIMENSION, DIMENSION)) / np.sqrt(DIMENSION)
     w = rng.uniform(0.2, 1.8, size=SIZE)
@@ -62,13 +62,13 @@ def plain_alternation(S: np.ndarray, w: np.ndarray, passes: int) -> np.ndarray:
 
 
 def log_columns(S: np.ndarray, w: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """Log column masses of the plan whose rows are normalised, less those of `w`."""
+    """Log column masses of the plan with normalised rows, minus those of `w`."""
     f = -log_sum(S + g[None, :], w)
     return g + log_sum(S.T + f[None, :], w)
 
 
 def dense_potential(S: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Newton's method with all of the matrix: 1 - m = (diag m - P*P) step."""
+    """Newton's method with the full matrix: 1 - m = (diag m - P*P) step."""
     g = plain_alternation(S, w, 500)
     for _ in range(60):
         f = -log_sum(S + g[None, :], w)
@@ -132,7 +132,7 @@ NEARLY_DECOUPLED = (
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.02, 1e-3])
 def test_nearly_decoupled_plans_converge(epsilon: float):
-    """There the dual is a ramp: alternation crawls, and Newton steps mean nothing."""
+    """The dual is a ramp: alternation is slow, and Newton steps are useless."""
     A, x, w = NEARLY_DECOUPLED
     actual = solve(A, x, np.log(w), epsilon)
     S = np.asarray(actual.scores)
@@ -152,7 +152,7 @@ def test_a_tiny_bandwidth_is_reported_unconverged():
 
 
 def test_excluded_tokens_have_no_influence():
-    """Far away: the same barycentres for the others, which are weakly bound."""
+    """Far away: the barycentres of the other, weakly coupled tokens are unchanged."""
     A, x, w = problem(2)
     far = np.concatenate([x[:-5], np.full((5, DIMENSION), 1e3)])
     weights = w[:-5] / w[:-5].sum()
@@ -178,7 +178,7 @@ def test_single_precision_ends_at_its_own_tolerance():
 
 
 def test_a_newton_pass_gives_the_derivative(rng: np.random.Generator):
-    """Against central differences of the alternation, written out in NumPy."""
+    """Against central differences of the alternation, written in NumPy."""
     A, x, w = problem(0)
     S = x @ A.T @ x.T / 0.3
     g, h = rng.normal(size=(2, SIZE))
@@ -194,7 +194,7 @@ def test_a_newton_pass_gives_the_derivative(rng: np.random.Generator):
 
 
 def test_newton_converges_without_alternation():
-    """From far off, at a bandwidth where steps have to be shortened."""
+    """From a distant start, at a bandwidth where steps must be shortened."""
     A, x, w = problem(3)
     score, mu = Dot(A, np.eye(DIMENSION), 0.3), Points.weighted(x, w)
     unknown = FixedPoint(jnp.zeros(SIZE), jnp.asarray(jnp.inf), jnp.asarray(0))
@@ -241,7 +241,7 @@ def test_a_scaled_score_scales_its_values(kind: type, rng: np.random.Generator):
 
 
 def test_a_hard_head_converges_batched_with_an_easy_one():
-    """Under `vmap`, blocked: one is done long before the other."""
+    """Under `vmap`, blocked: one finishes long before the other."""
     A, x, w = problem(5)
     mu = Points(Tokens(jnp.asarray(x)), jnp.log(w), Blocked(32))
     heads = [(A @ A.T, 1.0), (A, 0.05)]
@@ -296,7 +296,7 @@ def test_derivatives_match_a_dense_reference(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_gradients_keep_no_matrix_of_scores():
-    """Compiled, not run: what 4 000 tokens in blocks would need beside the arrays."""
+    """Compiled, not run: the memory of 4 000 tokens in blocks beyond the arrays."""
     n = 4000
     fn = lambda A, x: objective(A, x, jnp.full(n, -np.log(n)), Blocked())
     gradient = jax.jit(jax.grad(fn, argnums=(0, 1)))
@@ -307,7 +307,7 @@ def test_gradients_keep_no_matrix_of_scores():
 
 
 def test_plain_alternation_finishes_where_newton_stalls() -> None:
-    """Scores from -277 to 203: no step of Newton's is short enough to come closer."""
+    """Scores from -277 to 203: no shortened Newton step improves."""
     case = Case("castin2025:eq-2.4", "quick", 1009)
     p, at = _problems(case)["general A, small ε"]
     mu, w = Points.weighted(at.x, at.share), at.share

@@ -1,4 +1,4 @@
-"""Expected sliced transport attention: against POT, its laws, its steps, its limit."""
+"""Expected sliced transport attention: POT, laws, steps, limits."""
 
 from collections.abc import Callable
 
@@ -50,7 +50,7 @@ def directions_of(slices: object) -> np.ndarray:
 @pytest.mark.parametrize("tau", [0.0, 0.7])
 @pytest.mark.parametrize("is_even", [True, False])
 def test_the_plan_matches_pot(tau: float, is_even: bool, rng: np.random.Generator):
-    """Of plans of unequal weights POT 0.9.7 counts the pairs, not their masses."""
+    """For plans of unequal weights POT 0.9.7 counts pairs, not masses."""
     n, slices = 40, rng.normal(size=(6, 3))
     Q, K, V = matrices(rng)
     x = rng.normal(size=(n, 3))
@@ -71,7 +71,7 @@ def test_the_plan_matches_pot(tau: float, is_even: bool, rng: np.random.Generato
 
 
 def test_a_plan_is_doubly_stochastic_and_sparse(rng: np.random.Generator):
-    """Exactly: each of 8 slices gives each token one partner, and each partner one."""
+    """Exactly: each of 8 slices matches each token with one partner."""
     Q, K, V = matrices(rng)
     mu = Points.uniform(rng.normal(size=(64, 3)))
     attention = ESP(Q, K, V, slices="random:8")
@@ -83,7 +83,7 @@ def test_a_plan_is_doubly_stochastic_and_sparse(rng: np.random.Generator):
 
 
 def test_tokens_in_one_place_share_their_partners(rng: np.random.Generator):
-    """The lifted plan; any choice among them would move equal tokens apart."""
+    """The lifted plan; any other choice would separate equal tokens."""
     Q, K, V = (np.round(2 * M) for M in matrices(rng))
     x = rng.integers(0, 3, size=(50, 3)).astype(float)
     mu = Points.weighted(x, rng.dirichlet(np.ones(50)))
@@ -99,7 +99,7 @@ def test_tokens_in_one_place_share_their_partners(rng: np.random.Generator):
 
 
 def test_tokens_of_nearly_no_mass_move_no_others(rng: np.random.Generator):
-    """Their masses, between those of others, vanish in the sums of masses below."""
+    """Their masses vanish in cumulative sums between those of others."""
     n = 20
     attention = ESP(*matrices(rng), slices=4, tau=0.5)
     x, w = rng.normal(size=(n, 3)), rng.dirichlet(np.ones(n))
@@ -113,7 +113,7 @@ def test_tokens_of_nearly_no_mass_move_no_others(rng: np.random.Generator):
 
 
 def test_queries_equal_to_keys_are_matched_to_themselves(rng: np.random.Generator):
-    """ERRATA N2: for every n, and the closed form has another slope."""
+    """ERRATA N2: for every n; the closed form has another slope."""
     Q, _, V = matrices(rng)
     x = rng.normal(size=(500, 3))
     attention = ESP(Q, Q, V, slices="random:4")
@@ -126,7 +126,7 @@ def test_queries_equal_to_keys_are_matched_to_themselves(rng: np.random.Generato
 @pytest.mark.slow_cases("0.5")
 @pytest.mark.parametrize("tau", [0.0, 0.5])
 def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator):
-    """Cov(v, x) of many tokens, whose empirical covariance is exactly that."""
+    """Cov(v, x) of many tokens with exactly this empirical covariance."""
     n, d = 100_000, 3
     Q, K, V = matrices(rng, d)
     z = rng.normal(size=(n, d))
@@ -150,8 +150,8 @@ def test_the_closed_form_is_the_weak_limit(tau: float, rng: np.random.Generator)
 def test_gaussians_that_are_flat_on_a_slice_do_not_move_along_it():
     """Queries of N(0, [[9, 3], [3, 1]]) are all zero there, and match the mean.
 
-    Their lengths of rounding, divided by themselves, made a field of order one. Thin
-    ones, however thin, are matched: the increasing map is that between N(0, 1)s.
+    Lengths of rounding size, divided by themselves, gave a field of order one. Thin
+    laws, however thin, are matched: the increasing map is that between N(0, 1)s.
     """
     make = lambda Q, **options: ESP(Q, np.eye(2), np.eye(2), **options)
     flat = Gaussian.from_moments(np.ones(2), [[9.0, 3.0], [3.0, 1.0]])
@@ -189,9 +189,9 @@ def test_rank_attention_needs_fixed_steps(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_a_blow_up_with_rank_attention_is_predicted(rng: np.random.Generator):
-    """Before steps that land beyond it, and within its bar of small ones in NumPy.
+    """Before steps beyond it, and within its error bar of small steps in NumPy.
 
-    Steps as fine as usual ahead of them ended long before, and saw none.
+    A pilot integration with the usual fine steps ended early, and found none.
     """
     Q, K = np.array([[1, 0.2], [0, 1]]), np.array([[0, 1], [1, 0.3]])
     I, x = np.eye(2), rng.normal(size=(20, 2))
@@ -214,7 +214,7 @@ def test_a_blow_up_with_rank_attention_is_predicted(rng: np.random.Generator):
 
 @pytest.mark.slow
 def test_the_covariance_error_is_of_first_order(rng: np.random.Generator):
-    """To first order; beside it stands the chance of who meets whom."""
+    """To first order, besides the randomness of the matching."""
     Q, K = np.array([[1, 0], [0.3, 1]]), np.array([[0, 1], [1, 0.2]])
     attention = ESP(Q, K, -np.eye(2))
     z = rng.normal(size=(20_000, 2))
@@ -255,7 +255,7 @@ def test_invalid_slices_are_rejected(slices: object, message: str):
 
 
 def test_a_plan_of_many_slices_fits_in_memory(rng: np.random.Generator):
-    """All at once would take 72 MB, and more for what is gathered besides."""
+    """All at once would take 72 MB, plus gathered arrays."""
     Q, K, V = matrices(rng)
     attention, x = ESP(Q, K, V, slices=100), rng.normal(size=(300, 3))
     plan = lambda x: plans(attention, 0.0, Points.uniform(x))

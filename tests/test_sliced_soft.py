@@ -1,4 +1,4 @@
-"""Soft sorts along slices: against dense matrices, their limits, their gradients."""
+"""Soft sorts along slices: dense matrices, limits, gradients."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ each_power = pytest.mark.parametrize("power", [1, 2])
 
 
 def sort_operator(v: np.ndarray, t: float, power: int) -> np.ndarray:
-    """Rows of weights for what has each rank; shahbazi2025, eq. (7)."""
+    """Rows of weights for each rank; shahbazi2025, eq. (7)."""
     places = np.sort(v)[:, None]
     return softmax(-(np.abs(places - v[None, :]) ** power) / t, axis=1)
 
@@ -64,7 +64,7 @@ def test_the_plan_matches_two_sort_operators(
 
 
 def test_rows_sum_to_one_after_division(rng: np.random.Generator):
-    """ERRATA H4: a published plan is not doubly stochastic, its total mass aside."""
+    """ERRATA H4: a published plan is not doubly stochastic, even up to its mass."""
     mu = Points.uniform(rng.normal(size=(100, 2)))
     parameters = rng.normal(size=(3, 2, 2))
     soft = weights_of(SOFT(*parameters, temperature=0.5), mu)
@@ -180,7 +180,7 @@ def soft_velocities(attention: Attention, x: np.ndarray) -> np.ndarray:
 @pytest.mark.slow_cases("1.0")
 @pytest.mark.parametrize("t", [1.0, 0.3, 0.1])
 def test_the_closed_form_is_the_limit_of_quantiles(t: float):
-    """Each velocity, not their mean alone: on the line, of 3 000 quantiles."""
+    """Each velocity, not only their mean: on a line, of 3 000 quantiles."""
     n, k, v, mean, s = 3000, -0.7, 1.3, 0.4, 1.2
     x = mean + s * ndtri((np.arange(n) + 0.5) / n)
     attention = SOFT([[1.0]], [[k]], [[v]], temperature=t)

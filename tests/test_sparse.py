@@ -1,4 +1,4 @@
-"""Sparse Sinkhorn attention: against dense matrices, its order, its causality."""
+"""Sparse Sinkhorn attention: dense matrices, order, causality."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ CAUSAL = "sparse-sinkhorn-causal"
 
 
 def assert_same(actual: Numbers, expected: Numbers) -> None:
-    """To 1e-12 of the size of one."""
+    """Equality to 1e-12."""
     assert_allclose(np.asarray(actual), expected, rtol=1e-12, atol=1e-12)
 
 
@@ -63,7 +63,7 @@ def scores_of(options: dict, pooled_states: np.ndarray, tau: float) -> np.ndarra
 def expected_weights(
     name: str, c: Case, blocks: int, options: dict, tau: float
 ) -> np.ndarray:
-    """By dense matrices, three passes and a budget of one block."""
+    """Expected weights by dense matrices, three passes and a budget of one block."""
     sequence = Sequence(c.x, c.w, blocks)
     if name == CAUSAL:
         logits = scores_of(options, sequence.pooled_before(), tau)
@@ -82,7 +82,7 @@ def expected_weights(
 def test_every_variant_matches_dense_matrices(
     name: str, n: int, blocks: int, rng: np.random.Generator
 ):
-    """Weights and velocities, of unequal weights, also where blocks are not full."""
+    """Weights and velocities, for unequal weights, also with incomplete blocks."""
     c, options, tau = case(rng, n=n), networks(rng, blocks), 1.5
     attention = c.attention(name, **options, temperature=tau, passes=3)
     mu = c.points()
@@ -96,7 +96,7 @@ def test_every_variant_matches_dense_matrices(
 def test_without_passes_weights_are_normalised_by_row(
     name: str, rng: np.random.Generator
 ):
-    """By scores that nothing divides: the scale of a row is that of no weight."""
+    """Unscaled scores: the scale of a row cancels."""
     c, options = case(rng, n=7), networks(rng, 4)
     causal, sequence = name == CAUSAL, Sequence(c.x, c.w, 4)
     pooled_states = sequence.pooled_before() if causal else sequence.pooled()
@@ -121,7 +121,7 @@ def test_matrix_free_values_match_the_matrix(name: str, rng: np.random.Generator
 
 @every_ordered
 def test_tokens_are_ordered_by_position(name: str, rng: np.random.Generator):
-    """Stored in any order, and asked one at a time or twice."""
+    """Stored in any order, and evaluated one at a time or twice."""
     c, mix = case(rng, n=9), rng.permutation(9)
     attention, mu = c.attention(name, blocks=2), c.points(Blocked(4))
     v = velocities(attention, mu, mu.tokens)
@@ -141,7 +141,7 @@ def velocities_of_case(c: Case, name: str) -> np.ndarray:
 
 @every_ordered
 def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generator):
-    """As declared: it sees the order of tokens, and its network their coordinates."""
+    """It depends on the order of tokens, and its network on their coordinates."""
     assert symmetries[name] == frozenset()
     c = case(rng, n=8)
     c = Case(Parameters(c.p.Q, c.p.K, np.eye(3), c.p.epsilon), c.x, c.w, c.probes)
@@ -171,9 +171,9 @@ def causal_velocities(c: Case) -> Callable[[jax.Array], jax.Array]:
 
 @pytest.mark.parametrize("n", [9, 8])
 def test_causality_by_differences(n: int, rng: np.random.Generator):
-    """Not a bit of its velocity changes, whichever later token is moved, however far.
+    """Its velocity keeps every bit, whichever later token is moved, however far.
 
-    Tokens of its own block are among them.
+    Also for tokens of its own block.
     """
     c = case(rng, n=n)
     velocity, x = causal_velocities(c), jnp.asarray(c.x)
@@ -227,7 +227,7 @@ def test_a_permutation_and_all_blocks_are_softmax(
 
 @pytest.mark.parametrize("name", ["sparse-sinkhorn", "sortcut"])
 def test_an_order_is_a_matrix_of_zeros_and_ones(name: str, rng: np.random.Generator):
-    """Scores so far apart that balancing ends at the permutation."""
+    """Scores so far apart that balancing converges to the permutation."""
     c, order = case(rng, n=10), [2, 0, 3, 1]
     mu, P = c.points(), np.eye(4)[order]
     attention = c.attention(name, order=order)
@@ -264,7 +264,7 @@ def test_causal_balancing_is_division_by_sums_so_far(rng: np.random.Generator):
 
 @every_ordered
 def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
-    """Wherever they stand, and whatever they hold; derivatives see none of it."""
+    """Wherever they are, whatever their values; derivatives ignore them."""
     c = case(rng, n=8)
     attention, mu = c.attention(name, blocks=3), c.points()
     s = np.asarray(mu.tokens.position)
@@ -313,7 +313,7 @@ def test_derivatives_match_differences(name: str, rng: np.random.Generator):
 
 @every_ordered
 def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
-    """Each with its own network; the matrices of all are there to be drawn."""
+    """Each has its own network; all matrices can be plotted."""
     c = case(rng, n=8)
     mu = c.points()
     head_attentions = [c.attention(name, W_B=rng.normal(size=(3, 4))) for _ in range(2)]
@@ -328,7 +328,7 @@ def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
 
 
 def test_outer_masks_restrict_the_measure(rng: np.random.Generator):
-    """Token by token: the attention of what is seen, and of no other."""
+    """Token by token: the attention of the visible tokens alone."""
     c = case(rng, n=7)
     attention, mu = c.attention("sparse-sinkhorn", blocks=2), c.points()
     v = jax.jit(lambda mu: Prefix(attention).field(0.0, mu)(mu.tokens))(mu)

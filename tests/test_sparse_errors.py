@@ -1,4 +1,4 @@
-"""What sparse Sinkhorn attention refuses: measures, scores, options, budgets."""
+"""Errors of sparse Sinkhorn attention: measures, scores, options, budgets."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sparse Sinkhorn attention as runs and commands: seeds, heads, options, pictures."""
+"""Sparse Sinkhorn attention in runs and commands: seeds, heads, options, plots."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A spec is strict, and says the same in TOML, JSON and memory."""
+"""Specs are strict, and equal in TOML, JSON and memory."""
 
 import re
 import subprocess
@@ -74,7 +74,7 @@ def test_a_spec_is_frozen() -> None:
 
 
 def test_inapplicable_keys_are_not_suggested() -> None:
-    """A term has no time of its own; a layer has."""
+    """A term has no time; a layer has."""
     with pytest.raises(InvalidInputError, match=r"no key `terms\.0\.t`") as error_info:
         parse({"terms": [{"t": 1.0}]})
     assert "did you mean `t`" not in str(error_info.value)
@@ -143,7 +143,7 @@ def test_a_key_without_effect_is_rejected(values: dict, idle: str) -> None:
 
 
 def test_null_omits_optional_keys() -> None:
-    """As `--stop null` and the `null` of a JSON file say it."""
+    """By `--stop null`, and by `null` in a JSON file."""
     absent = [k for k, field in RunSpec.model_fields.items() if field.default is None]
     assert {"stop", "options", "drift", "observe", "model_layers"} < set(absent)
     assert parse(dict.fromkeys(absent)) == parse({})
@@ -153,7 +153,7 @@ def test_null_omits_optional_keys() -> None:
 
 
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
-    """As Windows editors write it, with their ends of lines."""
+    """Windows editors write it, with their line endings."""
     text = 'measure = "gaussian"\r\nA = -1.0\r\n'
     (tmp_path / "run.toml").write_bytes(text.encode("utf-8-sig"))
     assert read_toml(tmp_path / "run.toml") == {"measure": "gaussian", "A": -1.0}
@@ -207,7 +207,7 @@ def test_specs_load_no_jax() -> None:
 
 
 def test_every_key_has_its_rules() -> None:
-    """Its row names only keys and measures that there are, and no group but those."""
+    """Its row names only existing keys, measures and groups."""
     assert list(KEYS) == list(RunSpec.model_fields)
     for name, row in KEYS.items():
         assert {*row.replaces, *(row.brings or ("", ()))[1]} <= KEYS.keys() - {name}

@@ -1,4 +1,4 @@
-"""The file that `meanfield init` writes: every key, in a line that works."""
+"""The file that `meanfield init` writes: every key, in a valid line."""
 
 import re
 import tomllib
@@ -39,7 +39,7 @@ def test_the_template_is_the_default_run():
 
 @pytest.mark.parametrize("key", list(LINES))
 def test_each_template_line_is_valid_when_uncommented(key: str, tmp_path: Path):
-    """And the value is the default, where there is one."""
+    """The value is the default, where there is one."""
     (tmp_path / "run.toml").write_text(LINES[key], encoding="utf-8")
     value = read_toml(tmp_path / "run.toml")[key]
     only = KEYS[key].required_measure

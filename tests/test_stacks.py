@@ -61,7 +61,7 @@ MAKERS: dict[str, Callable[[np.random.Generator, int], AbstractMeasure]] = {
 
 
 def answers(mu: AbstractMeasure) -> dict[str, object]:
-    """All that a measure answers for without a field."""
+    """All properties of a measure that need no field."""
     kinds = inspect.getmembers_static(type(mu), lambda part: isinstance(part, property))
     names = {name for name, _ in kinds if name[0] != "_"} - STATIC
     actual = {name: getattr(mu, name) for name in names}
@@ -85,7 +85,7 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "d", "members"), CASES)
 def test_stack_properties_match_the_members(kind: str, d: int, members: int) -> None:
-    """One member, as many as dimensions, where axes are easily mistaken, and more."""
+    """One member, as many as dimensions (where axes are easily mixed up), and more."""
     rng = np.random.default_rng(members)
     single_measures = [MAKERS[kind](rng, d) for _ in range(members)]
     stack = stack_trees(single_measures)

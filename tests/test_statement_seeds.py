@@ -1,4 +1,4 @@
-"""Statements hold, and controls fail, whatever the seed."""
+"""Statements hold, and controls fail, at any seed."""
 
 import json
 import subprocess
@@ -11,7 +11,7 @@ SCRIPT = Path(__file__).parent / "seeds.py"
 
 
 def measure_seeds(folder: Path, name: str, seeds: str) -> list[dict]:
-    """What `seeds.py` writes of a statement; a process of its own checks no shapes."""
+    """The output of `seeds.py` for a statement; its own process skips shape checks."""
     results = folder / "results.jsonl"
     command = [sys.executable, str(SCRIPT), seeds, str(results), name]
     subprocess.run(command, check=False, cwd=SCRIPT.parent.parent)

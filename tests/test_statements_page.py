@@ -25,7 +25,7 @@ def page_of(*statements: Record, **changes: Any) -> str:
 
 
 def counts(page: str) -> list[tuple[int, int]]:
-    """How many of how many, by role."""
+    """The counts on the page, by role."""
     list_html = re.search(r'<ul class="counts">(.*?)</ul>', page, re.DOTALL)
     assert list_html is not None
     actual = re.findall(r"<b[^>]*>(\d+)</b> of (\d+)", list_html[1])

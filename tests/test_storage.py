@@ -1,4 +1,4 @@
-"""What was committed comes back bit for bit, whatever was killed or refused."""
+"""Committed data is read back bit for bit after kills and errors."""
 
 import random
 import resource

@@ -1,4 +1,4 @@
-"""What is stored of a run: every bit, frames, endings, its specification."""
+"""Stored contents of a run: every bit, frames, endings, the spec."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A damaged record or chunk is named and never read."""
+"""Damaged records and chunks are named and never read."""
 
 import json
 import os
@@ -91,7 +91,7 @@ def test_a_file_is_rejected_as_a_run(tmp_path: Path) -> None:
 
 
 def rewrite(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Another record, with the digest that belongs to it."""
+    """Changes the record, with a valid digest."""
     record = json.loads((run / "commit.json").read_text())
     record.pop("checksum")
     change(record)

@@ -1,4 +1,4 @@
-"""Drafts of killed writers go with the next; a store that is removed is missed."""
+"""Drafts of killed writers are removed by the next; removed stores are detected."""
 
 import os
 import shutil
@@ -63,7 +63,7 @@ def test_drafts_of_live_writers_are_kept(tmp_path: Path) -> None:
     ["notes.txt", "data/chapter1", "data/static/x/notes", "todo/x", "nothing", "link"],
 )
 def test_foreign_files_are_not_removed_as_drafts(tmp_path: Path, content: str) -> None:
-    """However old; what is empty may be a writer's that has just begun."""
+    """However old; an empty one may belong to a writer that has just begun."""
     place, home = tmp_path / "here" / NAME, tmp_path / "home"
     place.parent.mkdir()
     home.mkdir()
@@ -83,7 +83,7 @@ def test_foreign_files_are_not_removed_as_drafts(tmp_path: Path, content: str) -
 
 
 def test_user_files_named_like_drafts_are_kept(tmp_path: Path) -> None:
-    """A date has eight digits, which are hexadecimal ones, too."""
+    """A date has eight digits, which are also hexadecimal."""
     (tmp_path / ".report.draft-20240101").touch()
     (tmp_path / ".picture.png.draft-20240101").touch()
     thesis = tmp_path / ".thesis.draft-20231231"
@@ -99,7 +99,7 @@ def test_user_files_named_like_drafts_are_kept(tmp_path: Path) -> None:
 def test_storing_a_result_does_not_scan_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a sweep takes the square of its size; `recover` looks once."""
+    """Otherwise a sweep takes quadratic time; `recover` scans once."""
     create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 2)
     tasks = TaskFolder(tmp_path / "sweep", 2, "seal")
     left = tmp_path / "sweep" / "done" / ".00000.json.meanfield-draft-0123456789abcdef"
@@ -113,7 +113,7 @@ def test_storing_a_result_does_not_scan_the_others(
 
 
 def test_an_old_draft_without_a_lock_is_removed(tmp_path: Path) -> None:
-    """Versions before locks wrote such, and were killed too."""
+    """Versions before locks wrote such drafts, and were killed too."""
     (tmp_path / NAME / "data").mkdir(parents=True)
     os.utime(tmp_path / NAME, (0, 0))
     create_tasks(tmp_path / "sweep", {"schema": 2}, "sweep.json", 3)
@@ -124,7 +124,7 @@ def test_an_old_draft_without_a_lock_is_removed(tmp_path: Path) -> None:
 def test_the_second_of_two_creators_of_a_run_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not that the disk has no space."""
+    """The error must not be a full disk."""
 
     def come_first(folder: Path) -> None:
         monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Runs as files for other programs."""
+"""Runs exported to files."""
 
 import copy
 import csv
@@ -21,7 +21,7 @@ from meanfield.storage._stored_frames import StoredFrames
 
 @pytest.fixture
 def run(truth: Path, tmp_path: Path) -> Path:
-    """A copy of the run, to be damaged."""
+    """A copy of the run, to be changed."""
     return Path(shutil.copytree(truth, tmp_path / "run"))
 
 
@@ -53,7 +53,7 @@ def test_npz_holds_the_whole_dataset(run: Path, tmp_path: Path) -> None:
 
 
 def test_netcdf_round_trips_through_xarray(run: Path, tmp_path: Path) -> None:
-    """Its attributes are texts: `to_netcdf` refuses the dictionaries of a dataset."""
+    """Its attributes are texts: `to_netcdf` rejects the dictionaries of a dataset."""
     dataset = RunStore.open(run).dataset()
     with pytest.raises(TypeError, match="attr"):
         dataset.to_netcdf(tmp_path / "plain.nc", engine="scipy")
@@ -67,7 +67,7 @@ def test_netcdf_round_trips_through_xarray(run: Path, tmp_path: Path) -> None:
 
 
 def test_an_open_dataset_is_copied_and_closed(run: Path) -> None:
-    """By pickles, deep copies and tables; frames are read after `close` too."""
+    """By pickles, deep copies and tables; frames are readable after `close` too."""
     dataset = RunStore.open(run).dataset()
     for clone in (pickle.loads(pickle.dumps(dataset)), copy.deepcopy(dataset)):
         assert clone.identical(dataset)
@@ -122,7 +122,7 @@ def test_csv_of_many_runs_names_the_run(tmp_path: Path) -> None:
 def test_csv_of_many_runs_reads_each_segment_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read for each frame of each run took 20 s for a family of 32."""
+    """One read per frame and run took 20 s for a family of 32."""
     x = np.random.default_rng(2).normal(size=(9, 6, N, D))
     store = RunStore.create(tmp_path / "run", attrs={}, static={})
     for start in (0, 3):
@@ -235,7 +235,7 @@ def test_gaussian_covariances_are_exported_on_request(gaussian: RunStore) -> Non
 
 
 def test_tables_contain_the_words_of_tokens(tmp_path: Path) -> None:
-    """Quoted where they hold what parts columns."""
+    """Quoted where they contain a separator."""
     words = ['say "no"', "a,b", "bank"]
     data = xr.Dataset(
         {"x": (("time", "token", "coord"), np.arange(6.0).reshape(2, 3, 1))},

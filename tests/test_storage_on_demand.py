@@ -1,4 +1,4 @@
-"""A dataset of a store reads what is asked for: nothing else, and the right numbers."""
+"""Datasets of a store read lazily, and the right numbers."""
 
 import shutil
 import subprocess
@@ -36,7 +36,7 @@ KEYS: dict[str, Callable[[xr.DataArray], xr.DataArray]] = {
 
 @pytest.fixture
 def stored_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three segments of two runs, the longest cut into chunks of four frames."""
+    """Three segments of two runs, the longest split into chunks of four frames."""
     monkeypatch.setattr("meanfield.storage._segments._CHUNK", 4 * X[:, 0].nbytes)
     store = RunStore.create(tmp_path / "run", attrs={}, static={})
     for a, b in pairwise(SEGMENTS):
@@ -46,7 +46,7 @@ def stored_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_deleted_store_does_not_read_as_zeros(stored_run: Path):
-    """Nor does one of the same name, once numbers of the first were given out."""
+    """Nor does a new store of the same name, once the first was read."""
     data = RunStore.open(stored_run).dataset()
     assert data["x"].isel(time=6).values.any()
     stored_run.rename(stored_run.with_name("away"))
@@ -68,7 +68,7 @@ def test_slices_match_the_whole_dataset(
 
 
 def test_segments_are_read_lazily(stored_run: Path) -> None:
-    """What was not read is neither missed nor judged."""
+    """Damage elsewhere is not noticed."""
     shutil.rmtree(stored_run / "data/segments/00002/x")
     data = RunStore.open(stored_run).dataset()
     np.testing.assert_array_equal(data["x"].isel(time=[0, 4]), X[:, [0, 4]])
@@ -86,7 +86,7 @@ def test_derived_variables_keep_their_attributes(stored_run: Path):
 def test_densities_are_derived_for_requested_frames(
     tmp_path: Path, rng: np.random.Generator
 ) -> None:
-    """In boxes that turn and stretch: masses over the areas of cells."""
+    """In boxes that rotate and stretch: masses over the areas of cells."""
     e, f = np.sort(rng.normal(size=4)), np.sort(rng.normal(size=6))
     mass, axes = rng.uniform(size=(4, 3, 5)), rng.normal(size=(4, 2, 2))
     store = RunStore.create(
@@ -123,7 +123,7 @@ print(bytes_stored, 1024 * int(peak[1]))
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux")
 def test_a_run_need_not_fit_into_memory(tmp_path: Path) -> None:
-    """Of 640 MB, two frames and the path of a token take the room of a chunk."""
+    """Two frames and the path of a token, of 640 MB, need the memory of a chunk."""
     n, d, frames = 100_000, 2, 80
     keys = {"n": n, "d": d, "frames": 5 * frames, "A": -1.0}
     attrs = {"spec": parse(keys).as_json(), "kind": "points"}

@@ -1,4 +1,4 @@
-"""Sums block by block, and the power of two behind them, against NumPy."""
+"""Streamed sums, and their power of two, against NumPy."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ BLOCKS = (Blocked(), Blocked(64))
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_powers_of_two_are_accurate(dtype: type, rng: np.random.Generator):
-    """One unit in the last place at most, over all that a number can hold."""
+    """At most one unit in the last place, over the whole range."""
     info = np.finfo(dtype)
     x = rng.uniform(info.minexp, info.maxexp - 1, 100_000).astype(dtype)
     exact = np.exp2(x.astype(np.longdouble))
@@ -47,7 +47,7 @@ def test_powers_of_two_have_derivatives_of_any_order():
 
 @pytest.mark.parametrize(("dtype", "error"), [(np.float32, 2e-6), (np.float64, 1e-13)])
 def test_powers_of_two_have_second_derivatives_inside_loops(dtype: type, error: float):
-    """Where JAX has forgotten the rule for the first: the polynomial's own are good."""
+    """JAX drops the first derivative's rule there; the polynomial's own is used."""
     x = jnp.asarray([0.3, 0.7, -1.1, 2.5], dtype)
     mapped = lambda x: jnp.sum(jax.lax.map(exp2, x))
     slope = jax.grad(mapped)
@@ -89,7 +89,7 @@ def scores_of(kind: str, size: float, rng: np.random.Generator) -> AbstractScore
 def test_exponential_sums_match_numpy(
     kind: str, size: float, blocks: Blocked, rng: np.random.Generator
 ):
-    """Also where exponents span ten thousand and no stabiliser is known."""
+    """Also where exponents span ten thousand without a known stabiliser."""
     n = 130
     x, w = rng.normal(size=(n, 3)), rng.uniform(size=n)
     w[[0, 7, n - 1]] = 0
@@ -126,7 +126,7 @@ def test_linked_sums_match_numpy(kind: str, link: Link, rng: np.random.Generator
 def test_sums_of_distant_scores_do_not_overflow_or_underflow(
     dtype: type, rng: np.random.Generator
 ):
-    """Two tokens a million apart: one sum is all, or nothing."""
+    """Two tokens a million apart: one has the whole sum, or nothing."""
     x = np.array([[-1e3], [0.0], [1e3]], dtype)
     mu = Points.uniform(x, reduction=Blocked(2))
     score = Dot(np.eye(1, dtype=dtype), np.eye(1, dtype=dtype))
@@ -135,7 +135,7 @@ def test_sums_of_distant_scores_do_not_overflow_or_underflow(
 
 
 def peak(fn: Callable[[Array], Array], argument: Array) -> int:
-    """The bytes that a compiled function holds besides its arguments and results."""
+    """The temporary memory of a compiled function in bytes."""
     usage = jax.jit(fn).lower(argument).compile().memory_analysis()
     assert usage is not None
     return usage.temp_size_in_bytes
@@ -143,7 +143,7 @@ def peak(fn: Callable[[Array], Array], argument: Array) -> int:
 
 @pytest.mark.parametrize("kind", ["dot", "causal"])
 def test_memory_grows_like_the_number_of_tokens(kind: str, rng: np.random.Generator):
-    """Of sums, and of their derivatives in both modes; one score matrix is 3.2 GB."""
+    """For sums and their derivatives in both modes; one score matrix is 3.2 GB."""
     n = 20_000
     x = jnp.asarray(rng.normal(size=(n, 2)))
     dot = Dot(np.eye(2), np.eye(2))

@@ -1,7 +1,7 @@
-"""The library against NumPy and SciPy where numbers are hardest; most of it is slow.
+"""Hard cases of the library against NumPy and SciPy; most of it is slow.
 
-Flows may miss what their steps may, times how many there are; a flow's answer to a
-change of its start is near one in all of these.
+Flows may err by the tolerance of their steps times their number; the sensitivity to the
+start is near one in all of these.
 """
 
 import itertools
@@ -56,7 +56,7 @@ def attention(head: Head) -> Attention:
 def matrices(
     rng: np.random.Generator, d: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Q, K, V, and no two of them related."""
+    """Unrelated matrices Q, K, V."""
     Q, K, V = rng.normal(size=(3, d, d)) / np.sqrt(d)
     return Q, K, V
 
@@ -164,7 +164,7 @@ def test_tokens_under_heads_and_layers(name: str):
 
 
 def derivative(head: Head, x: np.ndarray, w: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Of $\\sum c \\sin v(x)$ in the tokens, by complex steps."""
+    r"""The derivative of $\sum c \sin v(x)$ in the tokens, by complex steps."""
     actual = np.empty_like(x)
     for at in np.ndindex(*x.shape):
         perturbed = x.astype(complex)
@@ -246,7 +246,7 @@ def test_gradients_of_energies_on_gaussians_in_three_dimensions(name: str, seed:
 @slow
 @pytest.mark.parametrize("name", ["softmax", "linear"])
 def test_plane_densities_with_noise_have_the_moments_of_gaussians(name: str):
-    """Second order in the cells, with a mean and matrices that do not commute."""
+    """Second order in the cells, with a mean and non-commuting matrices."""
     Q, K = np.array([[0.7, 0.2], [-0.1, 0.5]]), -np.array([[0.6, 0.1], [0.2, 0.8]])
     V, kappa, t = np.array([[0.9, 0.2], [0.0, 0.7]]), 0.2, 0.4
     m, S = np.array([0.3, -0.2]), np.array([[1.0, 0.3], [0.3, 0.7]])
@@ -279,7 +279,7 @@ def test_plane_densities_with_noise_have_the_moments_of_gaussians(name: str):
 
 @pytest.mark.slow
 def test_adam_has_the_iterates_of_optax():
-    """Those of the ascents: 200 steps down a curved valley, from many starts."""
+    """In ascents: 200 steps down a curved valley, from many starts."""
     slope = jax.vmap(jax.grad(lambda x: jnp.sum(x**4) - jnp.prod(jnp.cos(x))))
     x = y = jax.random.normal(jax.random.key(SEED), (12, 5))
     reference = optax.adam(0.05)

@@ -1,4 +1,4 @@
-"""Every energy's slope against differences of energies computed in NumPy."""
+"""Gradients of every energy against differences of energies in NumPy."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -45,7 +45,7 @@ def case(d: int, seed: int = 0) -> Case:
 
 
 def energy_of_atoms(name: str, c: Case, x: np.ndarray, w: np.ndarray) -> np.complex128:
-    """Of real or complex atoms and weights."""
+    """The energy of real or complex atoms and weights."""
     q, k = x @ c.Q.T, x @ c.K.T
     S = q @ k.T / c.epsilon
     if name == "second-moment":
@@ -79,19 +79,19 @@ def energy_of_moments(name: str, c: Case, alpha: np.ndarray, Y: np.ndarray) -> f
 
 
 def difference(along: Callable[[float], float], h: float = STEP) -> float:
-    """Of fourth order."""
+    """A fourth-order difference."""
     near, far = (along(k * h) - along(-k * h) for k in (1, 2))
     return (8 * near - far) / (12 * h)
 
 
 def tolerance(name: str, dtype: type) -> float:
-    """Rounding, and of potentials what they were solved to."""
+    """Rounding, plus the tolerance of potentials."""
     eps = float(np.finfo(dtype).eps)
     return 30 * eps ** (2 / 3) if name == "sinkhorn" else 1000 * eps
 
 
 def gradients(name: str, mu: AbstractMeasure, c: Case, at: np.ndarray) -> tuple:
-    """The steepest descent at tokens, and what an affine velocity dissipates."""
+    """The steepest descent at tokens, and the dissipation of an affine velocity."""
     dtype = at.dtype
 
     def field_and_dissipation(
@@ -111,7 +111,7 @@ def gradients(name: str, mu: AbstractMeasure, c: Case, at: np.ndarray) -> tuple:
 
 
 def mark_slow(names: list[str], dimensions: tuple[int, ...]) -> list:
-    """One quick instance; the others are slow."""
+    """The first instance is quick; the others are slow."""
     cases = [
         (name, d, dtype)
         for name in names
@@ -146,7 +146,7 @@ def test_energy_gradients_at_weighted_tokens(name: str, d: int, dtype: type):
 
 @pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL, (1, 2, 3)))
 def test_energy_gradients_at_gaussians(name: str, d: int, dtype: type):
-    """The descent is affine, and minus it is Riesz's vector of every slope."""
+    """The descent is affine, and minus the Riesz representative of the gradient."""
     c = case(d)
     mu = Gaussian(jnp.asarray(c.alpha, dtype), jnp.asarray(c.Y, dtype))
     frame = np.vstack([np.zeros(d), np.eye(d)]).astype(dtype)
@@ -192,7 +192,7 @@ def mixture(c: Case) -> tuple[np.ndarray, np.ndarray, Callable]:
 
 @pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL, (1, 2)))
 def test_energy_gradients_at_densities(name: str, d: int, dtype: type):
-    """The variation is what an atom of no mass adds."""
+    """The variation is the effect of an atom of infinitesimal mass."""
     c = case(d)
     x, w, density = mixture(c)
     # The entropy is read off cubics, whose slopes are of third order in the cells.

@@ -1,4 +1,4 @@
-"""Sums as functions of arrays: plans, refusals, Sinkhorn's potentials."""
+"""Sums as functions of arrays: plans, errors, Sinkhorn's potentials."""
 
 import jax
 import jax.numpy as jnp
@@ -95,7 +95,7 @@ def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
     np.testing.assert_allclose(plan.sum(axis=0), b, rtol=1e-9)
 
     def potential(q: ArrayLike) -> jax.Array:
-        """Of pairs: a constant may pass from one side to the other."""
+        """The potential of pairs: a constant may move between both sides."""
         f, g, *_ = sums.sinkhorn(q, k, logs, tolerance=1e-13)
         return jnp.sum(jnp.sin(f[:, None] + g[None]))
 
@@ -110,7 +110,7 @@ def test_sinkhorn_potentials_make_a_plan(rng: Generator) -> None:
 def test_sinkhorn_in_cells_makes_a_plan(
     kind: str, rng: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two clouds, by NumPy: within the tolerance, and by the sums it asked for."""
+    """For two clouds, by NumPy: within the tolerance, and with the planned sums."""
     monkeypatch.setattr(_transport, "COMPILE_SECONDS", -np.inf)
     monkeypatch.setattr(
         "meanfield.sums._potentials.fall_back_to_exact", None
@@ -138,7 +138,7 @@ def test_sinkhorn_in_cells_makes_a_plan(
 
 
 def test_slow_exact_sums_give_a_warning() -> None:
-    """In a jit, where no cells are laid out; shapes say how long it takes."""
+    """Inside `jit` no cells are planned; shapes determine the time."""
     x = jax.ShapeDtypeStruct((1_000_000, 2), jnp.float64)
     residual_of = lambda x: sums.sinkhorn(x, x, reduction=Cells(1e-6)).residual
     with pytest.warns(UserWarning, match="exact sums, of 1e.12 pairs each, take about"):
@@ -146,7 +146,7 @@ def test_slow_exact_sums_give_a_warning() -> None:
 
 
 def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
-    """Where no cells can be laid out, their tolerance is not asked for."""
+    """No cells can be planned there, so their tolerance is not needed."""
     q, k = rng.normal(size=(20, 1)), rng.normal(size=(30, 1))
     inside = jax.jit(lambda q: sums.sinkhorn(q, k, reduction=Cells(1e-3)))(q)
     assert float(inside.tolerance) < 1e-9
@@ -156,7 +156,7 @@ def test_sinkhorn_inside_a_jit_is_exact(rng: Generator) -> None:
 
 @pytest.mark.slow
 def test_sinkhorn_beyond_its_cells_is_exact(rng: Generator) -> None:
-    """Cells that were planned for other vectors are too wide: no pass takes them."""
+    """Cells planned for other vectors are too wide, so no pass uses them."""
     x = rng.normal(size=(60, 1))
     narrow = Cells(1e-6, layout=GaussLayout(6, (3,), 0.01, 1e-6))
     actual, exact = (

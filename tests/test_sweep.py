@@ -28,7 +28,7 @@ AXES = ("A=-2:2:9,cov=0.2:5:6:log", "t=0.5|1.0")
 def sweep_and_program_count(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[runs.SweepResult, int]:
-    """A sweep, and how many programs were compiled for it."""
+    """A sweep, and the number of compiled programs."""
     before = _count_programs()
     out = tmp_path_factory.mktemp("sweep") / "phase"
     result = runs.sweep(parse(BASE), parse_axes(*AXES), out=out)
@@ -91,7 +91,7 @@ def test_the_table_has_a_row_for_each_cell(sweep_and_program_count: Swept) -> No
 
 
 def test_without_scores_clouds_move_with_their_mean(tmp_path: Path) -> None:
-    """At A = 0 all weights are equal: the mean grows by e^{vt}, and nothing else."""
+    """At A = 0 all weights are equal: only the mean grows, by e^{vt}."""
     spec = parse({"n": 6, "d": 2, "A": 0, "t": 0.5})
     result = runs.sweep(spec, parse_axes("seed=3|4,V=-1|1"), out=tmp_path / "s")
     assert result.compilations == 1

@@ -1,4 +1,4 @@
-"""Axes of sweeps and the chunks that cells fall into."""
+"""Axes of sweeps, and chunks of cells."""
 
 import json
 
@@ -79,7 +79,7 @@ def test_bad_axes_are_rejected_in_one_line(text: str, message: str) -> None:
 
 
 def test_axes_without_options_are_stored_in_the_old_format() -> None:
-    """So that their sweeps go on with the same command."""
+    """So that existing sweeps resume with the same command."""
     (axis,) = parse_axes("A=1:2:2")
     assert set(axis.as_json()) == {"key", "values", "scale", "entry"}
     (axis,) = parse_axes("options.tau=1|2")

@@ -1,4 +1,4 @@
-"""The command `sweep`, and its mistakes, in one line."""
+"""The command `sweep`, and its errors, in one line."""
 
 import json
 from collections.abc import Callable

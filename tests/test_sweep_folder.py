@@ -1,4 +1,4 @@
-"""The folder of a sweep: claims, lost workers, damage, strange files."""
+"""The folder of a sweep: claims, lost workers, damage, foreign files."""
 
 import os
 import random
@@ -115,7 +115,7 @@ def test_a_damaged_sweep_gives_one_line(cli: Run, file: str, text: str, message:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sweep of two cells that is done."""
+    """A finished sweep of two cells."""
     path = tmp_path_factory.mktemp("small") / "s"
     axes = parse_axes("cov=1|2")
     runs.sweep(parse({**BASE, "A": -1.0, "t": 0.5}), axes, out=path, chunk=1)
@@ -126,7 +126,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_flipped_bit_of_a_sweep_is_detected(
     small: Path, tmp_path: Path, name: str
 ) -> None:
-    """A flip is refused, or changes nothing: blanks between two values."""
+    """A flip is rejected, or harmless: blanks between two values."""
     path = Path(shutil.copytree(small, tmp_path / "s"))
     table, content = (path / "table.csv").read_bytes(), (path / name).read_bytes()
     draw, errors = random.Random(5), []

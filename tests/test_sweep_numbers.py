@@ -1,4 +1,4 @@
-"""Cells of a sweep over seeds and variants, each against its own equations."""
+"""Sweeps over seeds and variants: each cell against its own equation."""
 
 import csv
 from pathlib import Path
@@ -19,7 +19,7 @@ SPEC = {"measure": "gaussian", "init": "mixture", "n": 40, "d": 2, "t": 0.2}
 
 
 def moments(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where SciPy carries the start of this seed, by the matrix of this seed."""
+    """Final moments by SciPy, from the start and the matrix of this seed."""
     values = {**SPEC, "attention": name, "A": "normal:0.4", "seed": seed}
     setup = runs.member(parse(values))
     assert isinstance(setup.measure, Gaussian)
@@ -38,7 +38,7 @@ def moments(name: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The variant varies fastest, and its cells are computed apart from each other."""
+    """The variant varies fastest, and its cells are in different chunks."""
     out = tmp_path_factory.mktemp("sweep") / "s"
     spec = parse({**SPEC, "A": "normal:0.4"})
     runs.sweep(spec, parse_axes("seed=3|5|8,attention=softmax|l2"), out=out)
@@ -74,7 +74,7 @@ def test_rows_of_the_table_are_in_the_order_of_the_cells(folder: Path) -> None:
 
 
 def test_clusters_of_cells_match_single_linkage(tmp_path: Path) -> None:
-    """Tokens that stay, under V = 0, linked within the radius of the panel."""
+    """Tokens at rest, V = 0, linked within the radius of the panel."""
     keys = {"init": "mixture", "n": 30, "d": 1, "V": 0.0, "t": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5"), out=tmp_path / "s")
     data = runs.sweep_dataset(tmp_path / "s")
@@ -94,7 +94,7 @@ def test_clusters_of_cells_match_single_linkage(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_noise_is_drawn_from_the_seed_of_each_cell(tmp_path: Path) -> None:
-    """However many cells are computed at once."""
+    """For any number of cells per chunk."""
     keys = {"n": 6, "d": 1, "t": 0.5, "noise": 0.3, "dt": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5|8"), out=tmp_path / "s", chunk=3)
     actual = runs.sweep_dataset(tmp_path / "s")["mean0"].values

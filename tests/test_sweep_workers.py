@@ -1,4 +1,4 @@
-"""Many processes on one sweep: killed, interrupted, side by side; the same bytes."""
+"""Several processes on one sweep: killed, interrupted, parallel; the same bytes."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ PATIENCE = 60.0
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The command in a process of its own, with a cache for all tests."""
+    """Starts the command in its own process, with a cache shared by all tests."""
     return subprocess.Popen(
         [sys.executable, "-c", MAIN, "sweep", *arguments],
         stdout=subprocess.PIPE,
@@ -35,7 +35,7 @@ def begin(folder: Path, name: str, *more: str) -> subprocess.Popen[str]:
 
 
 def helper_at_work(process: subprocess.Popen[str], sweep: Path) -> int:
-    """A further process of the command, once it has a chunk of its own."""
+    """A further process of the command, once it has claimed a chunk."""
     deadline = time.monotonic() + PATIENCE
     while True:
         owners = {int(name.split(".")[-2]) for name in claims(sweep)}
@@ -47,7 +47,7 @@ def helper_at_work(process: subprocess.Popen[str], sweep: Path) -> int:
 
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:
-    """What it said on stderr, once it has ended with `code`."""
+    """Waits for the exit code, and returns stderr."""
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, err
     return err
@@ -77,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def table(folder: Path) -> bytes:
-    """The table of a sweep that nobody disturbed."""
+    """The table of an undisturbed sweep."""
     finish(begin(folder, "calm"))
     return (folder / "calm" / "table.csv").read_bytes()
 

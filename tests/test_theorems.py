@@ -60,7 +60,7 @@ def long_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 @pytest.fixture
 def report(request: pytest.FixtureRequest, name: str) -> Report:
-    """The report that has the statement `name`."""
+    """The report with the statement `name`."""
     kind = "long_report" if name in LONG else "short_report"
     return request.getfixturevalue(kind)
 

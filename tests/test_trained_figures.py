@@ -1,4 +1,4 @@
-"""Figures of networks that are trained: their records, and a quick look at each."""
+"""Figures of trained networks: their records, and a quick version of each."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ OF_NETWORKS = [
 
 
 def assert_agree(actual: object, expected: object) -> None:
-    """Equal to 1e-12: last digits of distances are those of a processor's sums."""
+    """Equal to 1e-12: last digits of distances depend on the processor."""
     if isinstance(actual, dict) and isinstance(expected, dict):
         assert actual.keys() == expected.keys()
         actual, expected = list(actual.values()), list(expected.values())
@@ -107,7 +107,7 @@ def test_verdicts_on_untuned_attention_are_withheld(name: str, is_untuned: str):
 
 
 def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> list[Line]:
-    """As if networks had been trained that are right so often, one of each seed."""
+    """Synthetic records with these accuracies, one network for each seed."""
     records = []
     for seed, share in zip(spec.seeds, shares, strict=True):
         right = rng.permutation(np.arange(200) < round(200 * share))
@@ -120,7 +120,7 @@ def lines(rng: np.random.Generator, spec: TrainSpec, shares: list[float]) -> lis
 def compare_variants(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, campaign: Campaign
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Verdicts where the second variant has two items in a hundred more."""
+    """Verdicts where the second variant has two percent more correct samples."""
     first, *_ = campaign.variants.values()
 
     def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
@@ -134,7 +134,7 @@ def compare_variants(
 def test_verdicts_compare_equal_seeds(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
-    """Seeds differ by far more than variants do, and pairs see it all the same."""
+    """Seeds differ by far more than variants, but paired differences resolve them."""
     solids = CAMPAIGNS["solids"]
     eight = solids.protocols["paper"]._replace(seeds=tuple(range(8)))
     campaign = dataclasses.replace(solids, protocols={"paper": eight})
@@ -151,7 +151,7 @@ def test_verdicts_compare_equal_seeds(
 def test_the_best_learning_rate_is_chosen_by_validation(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """Of a measure that should be small the rate with the least, and of others not."""
+    """The smallest value wins for a loss, the largest for other metrics."""
 
     def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
         assert spec.rehearsal

@@ -1,4 +1,4 @@
-"""The insides of trained networks: heads, depths, more points; their figure."""
+"""Inside trained networks: heads, depths, more points; their figure."""
 
 import dataclasses
 from pathlib import Path
@@ -73,21 +73,21 @@ def encoder(key: PRNGKey) -> Encoder:
 
 
 def batch_of_clouds(rng: np.random.Generator) -> Points:
-    """Three clouds side by side."""
+    """Three clouds in a batch."""
     cloud = points(rng)
     x = jnp.asarray(rng.normal(size=(3, *cloud.tokens.x.shape)))
     return jax.vmap(cloud.replace_coordinates)(x)
 
 
 def matrices_of(part: Any) -> list[tuple[np.ndarray, ...]]:
-    """Queries, keys, readings and writings, head by head."""
+    """Queries, keys, input and output matrices, head by head."""
     heads = part.heads
     matrices = heads.score.Q, heads.score.K, heads.reading, heads.writing
     return list(zip(*map(np.asarray, matrices), strict=True))
 
 
 def softmax_heads_output(part: Any, x: np.ndarray) -> np.ndarray:
-    """What softmax heads add, by NumPy."""
+    """The output of softmax heads, in NumPy."""
     total = np.zeros_like(x)
     for Q, K, W, O in matrices_of(part):
         plan = softmax((x @ Q.T) @ (x @ K.T).T / np.sqrt(len(Q)), axis=1)
@@ -96,7 +96,7 @@ def softmax_heads_output(part: Any, x: np.ndarray) -> np.ndarray:
 
 
 def layer_norm(x: np.ndarray) -> np.ndarray:
-    """A layer norm as it is drawn."""
+    """A layer norm at initialisation."""
     y = x - x.mean(axis=1, keepdims=True)
     return y / np.sqrt(np.mean(y**2, axis=1, keepdims=True) + 1e-5)
 
@@ -249,7 +249,7 @@ def test_the_evaluated_network_is_reloaded(tmp_path: Path):
 
 
 def test_distances_of_clouds_match_translates(rng: np.random.Generator):
-    """The last solid is moved by 2, the others by nothing; the spread is 1 + 1 + 1."""
+    """The last solid is moved by 2, the others are not; the spread is 1 + 1 + 1."""
     y = rng.normal(size=(4, 9, 3))
     y -= y.mean(axis=1, keepdims=True)
     y /= np.sqrt(np.mean(y**2, axis=(0, 1)))
@@ -262,7 +262,7 @@ def test_distances_of_clouds_match_translates(rng: np.random.Generator):
 @pytest.mark.slow_cases("sinkhorn")
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_set_networks_depend_only_on_the_measure(name: str, key: PRNGKey):
-    """The same points four times each are the same measure."""
+    """Repeating every point four times gives the same measure."""
     taught = in_double(Solids().network(key, VARIANTS[name]))
     x = clouds(12, 0)[:2]
     tokens, pooled_state = through(taught, jnp.asarray(x))
@@ -286,7 +286,7 @@ def test_clouds_of_other_sizes_show_the_same_solids():
 
 
 def lines(rng: np.random.Generator, protocol: Protocol) -> dict[str, list[Line]]:
-    """Lines of both kinds as if they had been trained."""
+    """Synthetic records of both kinds."""
     epochs, n = [0, 1, 2, 4], protocol.layers
     random_list = lambda *shape: insides.listed(rng.uniform(0.1, 1, shape))
     names = [f"rank, {way}" for way in ("network", "no perceptrons")]
@@ -339,7 +339,7 @@ def test_the_quick_size_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 @pytest.mark.slow
 def test_exported_heads_move_tokens_that_can_be_plotted(tmp_path: Path):
-    """The model has no words: tokens are drawn in its dimension, or from a file."""
+    """The model has no words: tokens are sampled, or read from a file."""
     training = TrainSpec("patches", Variant("softmax"), ONE, (3,), {"patch": 28})
     train(training, tmp_path / "a")
     heads = str(export(tmp_path / "a", tmp_path / "heads", seed=3))

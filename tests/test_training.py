@@ -1,4 +1,4 @@
-"""Trainings: epochs, folders, what learns, the command."""
+"""Training: epochs, folders, parameters, the command."""
 
 import dataclasses
 import shutil
@@ -74,7 +74,7 @@ def test_frozen_slices_are_not_trained(tmp_path: Path):
 
 
 def test_losses_match_a_handwritten_network(tmp_path: Path):
-    """Softmax in a block with a norm before it, Adam as its authors have it."""
+    """Softmax in a block with pre-norm, and Adam as published."""
     train(spec(seeds=(3,)), tmp_path / "a")
     folder, task = TrainFolder(tmp_path / "a"), make_pairs_task()(count=200)
     w = {k: v[0] for k, v in folder.read("weights-0000.safetensors").items()}

@@ -1,4 +1,4 @@
-"""Numbers of attentions that fall, and other attentions in place of those taught."""
+"""Annealed parameters, and evaluation with other attentions."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ def annealed_spec(annealing: Annealing | None = COOLING) -> TrainSpec:
 
 
 def numbers(folder: Path, epoch: int, name: str) -> np.ndarray:
-    """The numbers of that name, of all seeds and heads."""
+    """The values of a parameter, of all seeds and heads."""
     arrays = TrainFolder(folder).read(f"weights-{epoch:04d}.safetensors")
     (actual,) = [array for place, array in arrays.items() if place.endswith(name)]
     return actual
@@ -112,7 +112,7 @@ def test_annealing_an_array_is_rejected(tmp_path: Path):
 
 
 def test_annealing_to_zero_is_rejected(tmp_path: Path):
-    """Before anything is taught: sorts of temperature zero are no numbers."""
+    """Before training starts: sorts at temperature zero are NaN."""
     with pytest.raises(InvalidInputError, match=r"fall to .*e-42.* nearer to 1"):
         train(annealed_spec(Annealing("temperature", 3e-21, after=1)), tmp_path / "a")
     assert not (tmp_path / "a").exists()
@@ -144,7 +144,7 @@ def test_softmax_equals_sinkhorn_of_one_half_step(tmp_path: Path):
 def test_hard_sorts_equal_soft_sorts_at_zero_temperature(
     frozen_names: tuple[str, ...], tmp_path: Path
 ):
-    """On the slices that were taught, or drawn and kept."""
+    """On trained slices, or on fixed random ones."""
     soft = Variant("esp-soft", {**SOFT, "temperature": 0.8}, given=frozen_names)
     train(spec(variant=soft), tmp_path / "a")
     losses = [

@@ -1,4 +1,4 @@
-"""The language model of characters: its text, its causality, what it learns."""
+"""The character language model: its text, causality, training."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -35,9 +35,9 @@ Written = Callable[[list[str]], Path]
 
 
 def database(path: Path, texts: list[str], edition: str = "k") -> Path:
-    """Chapters of one book, a verse for each word, stored from the last to the first.
+    """Chapters of one book, a verse for each word, stored in reverse order.
 
-    The other edition is to be left alone.
+    The other edition must be ignored.
     """
     rows = [
         (i, name, 1, chapter + 1, verse + 1, word + suffix)
@@ -64,7 +64,7 @@ def clear_cache() -> None:
 
 @pytest.fixture
 def write_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
-    """Puts a text of one's own in the place of the Bible."""
+    """Replaces the Bible by another text."""
 
     def write(texts: list[str]) -> Path:
         clear_cache()
@@ -79,7 +79,7 @@ def write_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wri
 
 @pytest.fixture
 def letters(write_texts: Written, rng: np.random.Generator) -> list[str]:
-    """Chapters of words of random letters, of different lengths."""
+    """Chapters of random words, of different lengths."""
     texts = [
         " ".join("".join(rng.choice(list("abcdeF"), 4)) for _ in range(20 + chapter))
         for chapter in range(CHAPTERS)
@@ -158,7 +158,7 @@ def test_invalid_text_options_are_rejected(letters: list[str]):
 def test_later_characters_do_not_change_scores(
     name: str, letters: list[str], key: PRNGKey, rng: np.random.Generator
 ):
-    """Each character in turn, of networks whose heads look sharply."""
+    """Each character in turn, in networks with sharp heads."""
     task = Characters(**SMALL)
     network = in_single(task.network(key, CAUSAL[name]))
     network = jax.tree.map(lambda a: 3 * a if eqx.is_inexact_array(a) else a, network)
@@ -206,7 +206,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
 
 @pytest.mark.slow
 def test_a_first_order_text_is_learned(write_texts: Written, tmp_path: Path):
-    """In abacabac… it takes two characters to tell the next."""
+    """In abacabac… two characters determine the next."""
     write_texts(["abac" * 30] * CHAPTERS)
     recipe = Recipe(epochs=2, batch=8, rate=3e-3)
     options = {"context": 9, "layers": 1, "windows": 320}

@@ -1,4 +1,4 @@
-"""Folders of trainings: what others changed is found, what was killed goes on."""
+"""Folders of training: changes are detected, killed training resumes."""
 
 import contextlib
 import dataclasses
@@ -48,7 +48,7 @@ def training_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(training_folder: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be harmed."""
+    """A copy of the folder, to be damaged."""
     return Path(shutil.copytree(training_folder, tmp_path / "a"))
 
 
@@ -61,7 +61,7 @@ def edit_record(place: Path, change: Callable[[dict[str, Any]], object]) -> None
 
 
 def forge_record(place: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Changes the record, and makes the digest that belongs to it."""
+    """Changes the record, with a valid digest."""
 
     def seal(body: dict[str, Any]) -> None:
         body.pop("checksum")
@@ -76,7 +76,7 @@ def digest_of(file: Path) -> str:
 
 
 def all_output(place: Path) -> dict[str, bytes | str]:
-    """All that a folder says of its training: numbers of the log, and arrays."""
+    """All data of a training: the numbers of its log, and its arrays."""
     folder = TrainFolder(place)
     record = folder.record()
     stacks = {
@@ -233,7 +233,7 @@ def test_one_of_two_writers_is_rejected(place: Path):
 def test_a_start_does_not_overwrite_a_concurrent_training(
     training_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Another process begins and ends the same training while this one compiles."""
+    """Another process starts and finishes the same training while this one compiles."""
     alone = TrainFolder.lock
 
     @contextlib.contextmanager
@@ -308,7 +308,7 @@ def test_a_missing_task_names_its_plugin(place: Path, cli: CLI):
 
 
 def test_a_non_finite_metric_stops_a_training(tmp_path: Path):
-    """The one step of an epoch has a finite loss, and ruins the weights."""
+    """The one step of an epoch has a finite loss, but ruins the weights."""
     recipe = Recipe(epochs=1, batch=160, rate=1e38)
     with pytest.raises(SimulationError, match="measure after epoch 1 is not finite"):
         train(spec(recipe=recipe), tmp_path / "a")

@@ -1,4 +1,4 @@
-"""A few of the kills and damages of `faults_training.py`: the end is the same."""
+"""A few of the kills and damages of `faults_training.py`: the result is the same."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Masked heads in networks: no leak in the last digit, no slope that is no number."""
+"""Masked heads in networks: no leak in the last digit, no NaN gradient."""
 
 import equinox as eqx
 import jax
@@ -35,7 +35,7 @@ def test_causal_masks_hide_later_tokens_bit_for_bit(
 def test_far_from_the_origin_masked_weights_keep_their_digits(
     rng: np.random.Generator,
 ):
-    """Raw squares at a distance of 1e6 are 1e12, with 1e-4 of rounding."""
+    """Raw squares at a distance of 1e6 are 1e12, with rounding errors of 1e-4."""
     score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
     mu = points(rng)
     far = mu.replace_coordinates(mu.tokens.x + 1e6)
@@ -49,7 +49,7 @@ def test_far_from_the_origin_masked_weights_keep_their_digits(
 
 
 def test_a_first_token_far_from_the_others_costs_no_digits(rng: np.random.Generator):
-    """Blocks hide nothing that is later, so keys are measured from their mean."""
+    """Blocks mask no later tokens, so keys are centred."""
     score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
     mu = points(rng)
     apart = mu.replace_coordinates((mu.tokens.x + 1e3).at[0].set(0.0))

@@ -1,4 +1,4 @@
-"""Sequences that networks sort: items, causality, padding, greedy writing, edits."""
+"""Sorting networks: samples, causality, padding, greedy decoding, edit distance."""
 
 import functools
 import itertools
@@ -107,7 +107,7 @@ def test_padding_symbols_have_no_effect(name: str, key: PRNGKey):
 @pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", ["local", "sparse"])
 def test_every_length_has_a_finite_gradient(name: str, key: PRNGKey):
-    """Blocks without tokens, and sortings so sharp that weights underflow."""
+    """Empty blocks, and sorts so sharp that weights underflow."""
     options = {"blocks": 4, "W_B": "normal:10"}
     sharp = Variant("sparse-sinkhorn", options)
     variant = sharp if name == "sparse" else VARIANTS[name]
@@ -127,7 +127,7 @@ def test_every_length_has_a_finite_gradient(name: str, key: PRNGKey):
 
 @functools.cache
 def trained_networks(epochs: int) -> tuple[Trainer, TrainState, np.ndarray]:
-    """Networks that sort two symbols and sometimes three, and the first losses."""
+    """Networks trained to sort two or three symbols, and the first losses."""
     with jax.enable_x64(False):
         trainer = Trainer(SHORT, "adam", SHORT.samples())
         state = trainer.start(VARIANTS["softmax"], SEEDS)
@@ -163,7 +163,7 @@ def test_networks_learn_to_sort_at_training_length():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_teacher_forced_accuracy_implies_greedy_accuracy(seed: int):
-    """A loop that asks the network for one symbol after another, and Python's edits."""
+    """A loop of greedy decoding, and an edit distance in Python."""
     _, state, _ = trained_networks(8)
     take = lambda leaf: leaf[seed] if eqx.is_array(leaf) else leaf
     network = jax.tree.map(take, state.networks)
@@ -192,7 +192,7 @@ def test_teacher_forced_accuracy_implies_greedy_accuracy(seed: int):
 
 
 def levenshtein(first: list[int], second: list[int]) -> int:
-    """By its definition, without a table."""
+    """The edit distance by its definition, without a table."""
     if not first or not second:
         return len(first) + len(second)
     (a, *rest), (b, *second_rest) = first, second

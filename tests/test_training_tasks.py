@@ -1,4 +1,4 @@
-"""The tasks that networks are trained on: digits, images, folds."""
+"""Training tasks: digits, images, folds."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_patches_fill_images_and_folds_fill_the_digits():
 
 @pytest.mark.parametrize(("name", "atol"), [("sinkhorn", 0.0), ("esp-soft", 1e-6)])
 def test_a_single_patch_attends_to_itself(name: str, atol: float, key: PRNGKey):
-    """Without a first token an image is one patch: all variants are one network."""
+    """Without a class token an image is one patch: all variants are one network."""
     task = Patches(patch=28, reading="mean")
     item = {name: jnp.asarray(array[3]) for name, array in task.samples().items()}
     plain = in_single(task.network(key, VARIANTS["softmax"]))
@@ -135,7 +135,7 @@ def test_points_are_uniform_on_the_surface(rng: np.random.Generator):
 
 
 def test_points_on_a_ball_lie_on_the_sphere(rng: np.random.Generator):
-    """By Archimedes each coordinate is uniform; in triangles of 48 steps nearly so."""
+    """By Archimedes each coordinate is uniform; nearly so in triangles of 48 steps."""
     u = np.linspace(-np.pi / 2, np.pi / 2, 48)[:, None]
     v = np.linspace(-np.pi, np.pi, 96)[None, :]
     ball = [np.cos(u) * np.cos(v), np.cos(u) * np.sin(v), np.sin(u) * np.ones_like(v)]
@@ -168,7 +168,7 @@ def test_clouds_are_centred_and_of_variance_one():
 
 
 def test_clouds_are_augmented_by_rotation_and_stretching(key: PRNGKey):
-    """The map is that of a matrix whose singular values are the scales of axes."""
+    """A linear map whose singular values are the scales of the axes."""
     frame = jnp.eye(3)
     for subkey in jax.random.split(key, 20):
         matrix = np.asarray(stretch_cloud(frame, subkey))

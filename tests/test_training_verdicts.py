@@ -1,4 +1,4 @@
-"""What paired differences say."""
+"""Verdicts from paired differences."""
 
 import numpy as np
 import pytest

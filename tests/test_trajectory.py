@@ -1,4 +1,4 @@
-"""A trajectory as a sequence of measures, as a dataset, as pictures."""
+"""Trajectories as sequences of measures, as datasets, and in plots."""
 
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,13 @@ def run() -> Trajectory[Gaussian]:
 
 @pytest.fixture(scope="module")
 def blow_up_trajectory() -> Trajectory[Gaussian]:
-    """From 2, for A = 1, 2/(1 - 4t): infinite at a quarter, after two frames."""
+    """From 2, for A = 1, 2/(1 - 4t): infinite at 1/4, after two frames."""
     return flow(*line(1.0), TIMES / 2)
 
 
 @pytest.fixture(scope="module")
 def family() -> Trajectory[Gaussian]:
-    """Variances 1 and 2 side by side."""
+    """An ensemble with initial variances 1 and 2."""
     attention, _ = line(-1.0)
     members = [Gaussian.from_moments([0.0], [[start]]) for start in (1.0, 2.0)]
     starts = stack_trees(members)

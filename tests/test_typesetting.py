@@ -1,4 +1,4 @@
-"""Formulas as MathML: what the literature writes, and what cannot be typeset."""
+"""Formulas as MathML: those of the literature, and unsupported ones."""
 
 import re
 

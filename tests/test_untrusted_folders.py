@@ -1,4 +1,4 @@
-"""Folders that a stranger made: nothing that lies in them is run."""
+"""Folders from untrusted sources: nothing in them is executed."""
 
 import hashlib
 import json
@@ -71,7 +71,7 @@ def digest(text: str) -> str:
 
 
 def stranger(folder: Path, place: str, keys: dict[str, Any]) -> Path:
-    """An interrupted run of two tokens that names a plugin which lies in it."""
+    """An interrupted run of two tokens that names a plugin in its folder."""
     x = report_store.moving_tokens(np.random.default_rng(0), n=2)
     path = str(folder / "run.zarr" / "payload.py") if place == "absolute" else place
     inputs = {
@@ -163,7 +163,7 @@ def test_a_variable_with_other_axes_is_damaged(
 
 
 def forge(run: str, lie: Callable[[dict[str, Any]], object]) -> None:
-    """Changes the record of a run, and gives it the digest of what it says now."""
+    """Changes the record of a run, with a valid digest."""
     file = Path(run) / "commit.json"
     body = json.loads(file.read_bytes())
     del body["checksum"]
@@ -203,7 +203,7 @@ def test_the_python_api_executes_no_stored_plugin(cli: CLI, tmp_path: Path):
 def test_the_users_plugin_is_executed_instead_of_the_stored_one(
     cli: CLI, restore_registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """One of the same bytes may find a stranger's files beside it."""
+    """A file with the same bytes may lie beside other foreign files."""
     monkeypatch.setattr("test_untrusted_folders.PAYLOAD", WHOSE)
     mine = tmp_path / "mine" / "payload.py"
     mine.parent.mkdir()
@@ -269,7 +269,7 @@ HOSTILE = "</script><script>alert(1)</script> {{data}} & <b>\u2028 \"'$(x)`y`\x0
 
 
 def test_foreign_text_is_escaped_on_pages(tmp_path: Path):
-    """Those of models, plugins, versions and devices, and of commands to be typed."""
+    """Names of models, plugins, versions and devices, and commands to be typed."""
     about = {
         "inputs": {
             "plugins": {HOSTILE: "ab"},

@@ -1,4 +1,4 @@
-"""The machinery of `verify`: what counts as holding, as failing, as found again."""
+"""The machinery of `verify`: passing, failing, replaying."""
 
 import inspect
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ def test_half_steps_are_the_same_in_logarithms_and_in_scalings(
 
 
 def bump(free: dict) -> jnp.ndarray:
-    r"""A log-ratio whose largest value, log 2, is at 0.3."""
+    """A log-ratio with maximum log 2 at 0.3."""
     return jnp.log(2.0) - jnp.sum((free["x"] - 0.3) ** 2)
 
 
@@ -179,7 +179,7 @@ def test_an_exception_counts_as_failure_not_refutation() -> None:
 
 @contextmanager
 def halving_statement() -> Iterator[Statement]:
-    """A statement with a keyword, registered for a while: half of two is one."""
+    """A temporarily registered statement with a keyword: half of two is one."""
 
     @registered_statement("test:halved", source="", claim="")
     def measure(case: Case, *, share: float = 0.5) -> tuple[Check, ...]:

@@ -54,7 +54,7 @@ statement("mine:{name}", source="here", claim="")(endless)
 
 
 def plugin(tmp_path: Path, **values: float) -> Path:
-    """A file of statements whose id no other test has."""
+    """A file of statements with an unused id."""
     text = PLUGIN
     for name, value in {
         "observed": 0.5,
@@ -106,7 +106,7 @@ def test_the_exit_code_is_6_unless_everything_is_as_expected(
 def test_violation_range_starts_where_a_check_is_violated(
     relation: Relation,
 ):
-    """The number in the words is read back."""
+    """The number in the text is parsed."""
     example = Check("a number", 0.0, relation, 1.0, 0.25, "chosen")
     words = example.violation_range.split()
     margin = float(words[2]) if relation == "=" else 0.0
@@ -206,7 +206,7 @@ def test_a_report_is_replayed_at_its_witnesses(
 
 @pytest.fixture
 def running_command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command with two processes, which are at statements that take for ever."""
+    """The command with two processes, at statements that never end."""
     options = ["mine:", "--jobs", "2"]
     for name in ("endless", "endless-too"):  # a process takes all of a file
         file = tmp_path / f"{name}.py"
@@ -233,12 +233,12 @@ def running_command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def pids(folder: Path) -> list[int]:
-    """Of the processes that have begun to measure."""
+    """The processes that have begun to measure."""
     return [int(file.suffix[1:]) for file in folder.glob("begun.*")]
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process has ended, within a while."""
+    """Whether a process ends within a while."""
     patience = time.monotonic() + 10
     while time.monotonic() < patience:
         result = subprocess.run(

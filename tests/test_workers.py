@@ -1,4 +1,4 @@
-"""Processes and threads at work: answers, losses, and how all of it ends."""
+"""Processes and threads at work: answers, losses, endings."""
 
 import os
 import signal
@@ -53,7 +53,7 @@ def path_and_value(name: str) -> tuple[list[str], str | None]:
 
 
 def work_forever(folder: str, name: str) -> None:
-    """Works for ever, and says when it stops."""
+    """Works forever, and notes when it is stopped."""
     try:
         Path(folder, f"{name}.{os.getpid()}").touch()
         time.sleep(600)
@@ -67,7 +67,7 @@ def ready(file: Path) -> None:
 
 
 def working_processes(folder: Path) -> list[int]:
-    """The processes that are at work."""
+    """The processes that are working."""
     suffixes = (file.suffix[1:] for file in folder.iterdir())
     return [int(suffix) for suffix in suffixes if suffix.isdigit()]
 

@@ -1,4 +1,4 @@
-"""Networks, specs and points that tests of training share."""
+"""Networks, specs and points shared by tests of training."""
 
 import functools
 import sys
@@ -36,7 +36,7 @@ RECIPE = Recipe(epochs=3, batch=20, rate=3e-3, drops=(3,))
 
 @functools.cache
 def make_pairs_task() -> type[Any]:
-    """The task of the template, under a name that no plugin of a test takes."""
+    """The task of the template, under a name that no plugin of a test uses."""
     text = templates()["task"].read_text().replace('"pairs"', f'"{PAIRS}"')
     module = ModuleType("pairs_of_tests")
     sys.modules[module.__name__] = module  # a dataclass asks for it

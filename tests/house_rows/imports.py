@@ -37,7 +37,7 @@ def upward(root: Path) -> list[str]:
 
 
 def imports(root: Path) -> Graph:
-    """The files of the package that each of them imports."""
+    """The files of the package that each file imports."""
     return {
         source.path: set(_targets(root, source)) - {source.path}
         for source in sources(root, "meanfield")
@@ -57,7 +57,7 @@ def _targets(root: Path, source: Source) -> Iterator[Path]:
 
 
 def _file(module: Path) -> list[Path]:
-    """The file of a module or package, if it is one of this checkout."""
+    """The file of a module or package in this checkout, if any."""
     files = (module.with_name(f"{module.name}.py"), module / "__init__.py")
     return [file for file in files if file.is_file()][:1]
 

@@ -23,7 +23,7 @@ def files(root: Path) -> list[str]:
 def helpers(root: Path) -> list[str]:
     """Private functions with at most three lines of body, called in one place.
 
-    A function that is also passed on, or that has a decorator, is none of them.
+    Functions that are also passed as arguments, or have a decorator, do not count.
     """
     return [
         f"{source.place}:{node.lineno}: {node.name}"
@@ -90,7 +90,7 @@ def _once_called(source: Source) -> Iterator[Function]:
 
 
 def _name(node: ast.AST) -> list[str]:
-    """The name that a node reads, by itself or of an object."""
+    """The name that a node reads, by itself or as an attribute."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
         return [node.id]
     return [node.attr] if isinstance(node, ast.Attribute) else []

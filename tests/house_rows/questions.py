@@ -1,4 +1,4 @@
-"""Where code asks which measure it has, and where lists of names must agree."""
+"""Code that asks for the kind of a measure, and lists of names that must agree."""
 
 import ast
 from collections.abc import Callable, Iterator, Set
@@ -18,7 +18,7 @@ Word = Callable[[ast.expr | None], str | None]
 
 
 def questions_by_class(root: Path) -> list[str]:
-    """Questions for a class of measures outside `measures/`.
+    """Checks for a class of measures outside `measures/`.
 
     `isinstance(…, Grid)`, `issubclass`, and patterns such as `case Grid():`.
     """
@@ -33,8 +33,8 @@ def questions_by_class(root: Path) -> list[str]:
 def questions_by_name(root: Path) -> list[str]:
     """Comparisons with the name of a measure outside `measures/`.
 
-    An initial law has names of its own, one of them `gaussian`: what is compared with
-    an `init` is no question about measures.
+    Initial laws have their own names, one of them `gaussian`: a comparison with an
+    `init` does not count.
     """
     return [
         source.at(node)
@@ -45,7 +45,7 @@ def questions_by_name(root: Path) -> list[str]:
 
 
 def questions_above_flows(places: list[str]) -> list[str]:
-    """Those of the questions that stand above `flows/`."""
+    """The checks that stand above `flows/`."""
     below = tuple(f"meanfield/{layer}" for layer in BELOW)
     return [place for place in places if not place.startswith(below)]
 
@@ -54,7 +54,7 @@ def lists_of_keys(root: Path) -> list[str]:
     """Literal lists of three keys of a spec or more, besides its table of rows.
 
     Rows (`Key(…)`), presets and `{**spec, …}`, which are specs, and statements, where
-    `Q`, `K`, `V` are matrices, are no such lists. A list inside another counts once.
+    `Q`, `K`, `V` are matrices, do not count. A nested list counts once.
     """
     places = []
     spec_keys = keys(root)
@@ -69,7 +69,7 @@ def lists_of_keys(root: Path) -> list[str]:
 def lists_of_endings(root: Path) -> list[str]:
     """Lists of three endings or more, by name or as `Status.STEADY`.
 
-    The class whose members they are is one of them.
+    The enumeration itself is one of them.
     """
     endings = _endings(root)
     places = []
@@ -84,7 +84,7 @@ def lists_of_endings(root: Path) -> list[str]:
 
 
 def keys(root: Path) -> set[str]:
-    """The keys of a spec: fields of `RunSpec` and of the classes that it extends."""
+    """The keys of a spec: fields of `RunSpec` and of its base classes."""
     known_keys: set[str] = set()
     classes = {
         node.name: node
@@ -130,7 +130,7 @@ def _is_call_of(node: ast.AST, name: str) -> bool:
 
 
 def _nodes_inside(source: Source, is_outer: Callable[[ast.AST], bool]) -> set[int]:
-    """The identities of all nodes inside others of one kind."""
+    """The ids of all nodes inside nodes of one kind."""
     outer = [node for node in source.nodes if is_outer(node)]
     return {id(part) for node in outer for part in ast.walk(node) if part is not node}
 
@@ -138,7 +138,7 @@ def _nodes_inside(source: Source, is_outer: Callable[[ast.AST], bool]) -> set[in
 def _literal_lists(
     source: Source, names: Set[str], word: Word, *, without: set[int]
 ) -> Iterator[str]:
-    """Literals all of whose elements are known names, at least three of them."""
+    """Literals with at least three elements, all of them known names."""
     lists = [
         node
         for node in source.nodes

@@ -1,4 +1,4 @@
-"""How many files a folder has, and how long files, functions and the package are."""
+"""Files per folder, and lengths of files, functions and the package."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ APART = (ast.Import, ast.ImportFrom, ast.Expr)
 
 
 def folders(root: Path, limit: int = MOST_FILES) -> list[str]:
-    """Folders with more files than a reader takes in, `__init__.py` among them."""
+    """Folders with too many files, counting `__init__.py`."""
     counts = [
         (len([file for file in folder.iterdir() if file.suffix == ".py"]), folder)
         for name in FOLDERS
@@ -73,9 +73,9 @@ def functions(root: Path, *names: str, limit: int = MOST_FUNCTION) -> list[str]:
 
 
 def modules(root: Path, *names: str, limit: int = MOST_MODULE) -> list[str]:
-    """Modules with more lines, of any kind but the examples that end a docstring.
+    """Modules with more than `limit` lines, without the examples that end a docstring.
 
-    These say what a name does, and a module of many names is no second idea for them.
+    Examples say what a name does, and do not make a module hold two ideas.
     """
     return [
         f"{source.place}: {count}"
@@ -94,7 +94,7 @@ def _length(node: Function, code: dict[int, str]) -> int:
 
 
 def _exemplary(node: ast.AST) -> int:
-    """The lines of examples in a string that stands alone, with that of their title."""
+    """The number of lines of examples in a docstring, with their title."""
     match node:
         case ast.Expr(ast.Constant(str(text))) if "Examples:\n" in text:
             return text.partition("Examples:\n")[2].count("\n") + 1
@@ -102,7 +102,7 @@ def _exemplary(node: ast.AST) -> int:
 
 
 def _apart(node: ast.AST, kinds: tuple[type, ...]) -> range:
-    """The lines of an import, or of a string that stands alone."""
+    """The lines of an import, or of a string statement."""
     if isinstance(node, kinds):
         match node:
             case ast.Import() | ast.ImportFrom() | ast.Expr(ast.Constant(str())):

@@ -1,4 +1,4 @@
-"""What statements write down more than once: alternations, and tuples of parameters."""
+"""Duplication in statements: alternations, and tuples of parameters."""
 
 import ast
 from pathlib import Path
@@ -18,8 +18,8 @@ def alternations(root: Path, *folders: str) -> list[str]:
 
     A `for` or `while` that assigns, to a name that it also reads, the reciprocal of a
     product with a matrix, the logarithm of one, a log-sum-exp along an axis, or a
-    quotient by sums or means along an axis; but a loop that solves equations is one of
-    Newton's method.
+    quotient by sums or means along an axis; a loop that solves equations is Newton's
+    method and does not count.
     """
     return [
         f"{source.place}:{node.lineno}"
@@ -30,7 +30,7 @@ def alternations(root: Path, *folders: str) -> list[str]:
 
 
 def tuples(root: Path) -> list[str]:
-    """Classes of statements that hold parameters, a law or tokens field by field.
+    """Classes of statements with separate fields for parameters, a law or tokens.
 
     `NamedTuple`s in `theorems/` with two fields or more of the same part of the
     vocabulary: (Q, K, V), (mean, factor or covariance), (x, w). The aim is the
@@ -87,7 +87,7 @@ def _is_half_step(node: ast.AST) -> bool:
 
 
 def _called_name(node: ast.AST) -> set[str]:
-    """The name of the function, if a node is a call."""
+    """The name of the called function, if a node is a call."""
     if not isinstance(node, ast.Call):
         return set()
     function = node.func

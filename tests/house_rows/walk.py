@@ -1,7 +1,6 @@
-"""Which files one run opens: `python tests/house_rows/walk.py` in a process of its own.
+"""The files that one run opens: `python tests/house_rows/walk.py`, as its own process.
 
-A profiler sees each call of a Python function; one on whose stack an import stands is
-no part of the run.
+A profiler sees each call of a Python function; calls during an import do not count.
 """
 
 import itertools
@@ -25,14 +24,14 @@ class Walk(NamedTuple):
     """The files of one run.
 
     Attributes:
-        command: in which a function ran, from first line to last.
-        run: those of them between spec and report, thus not of the command line or of
-            specs, nor modules at the top of the package that any layer may use.
-        returns: folders that the way from a spec to a velocity comes back to, in turn.
-            The way is that of the functions between spec and report, each where it is
+        command: files in which a function ran, in order.
+        run: those between spec and report, without the command line, specs and the
+            modules at the top of the package, which any layer may use.
+        returns: folders that the call path from spec to velocity returns to, in turn.
+            The path lists the functions between spec and report, each where it is
             called first, until a coupling computes its first velocity. A folder counts
-            each time the way enters it again.
-        imported: modules of the package, all of them.
+            each time the path enters it again.
+        imported: number of imported modules of the package.
     """
 
     command: tuple[str, ...]
@@ -42,10 +41,10 @@ class Walk(NamedTuple):
 
 
 def walk(root: Path) -> Walk:
-    """The files that one run of a Gaussian opens, in the package of a checkout.
+    """The files that one Gaussian run opens, in the package of a checkout.
 
     Raises:
-        CalledProcessError: unless the run ends well.
+        CalledProcessError: unless the run succeeds.
     """
     with tempfile.TemporaryDirectory() as folder:
         report = subprocess.run(
@@ -69,7 +68,7 @@ def _is_between(file: str) -> bool:
 
 
 def returns(way: list[str]) -> list[str]:
-    """The folders of a way that stand on it before, without those just passed."""
+    """The folders that a path returns to, without immediate repetitions."""
     folders = [folder for folder, _ in itertools.groupby(way)]
     return [folder for n, folder in enumerate(folders) if folder in folders[:n]]
 
@@ -83,7 +82,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _follow(package: Path) -> dict[str, object]:
-    """Runs the command under a profiler, and says which files of the package it met."""
+    """Runs the command under a profiler, and records the files of the package."""
     codes: dict[CodeType, None] = {}
     start = f"{package}{os.sep}"
 

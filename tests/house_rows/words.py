@@ -1,4 +1,4 @@
-"""Names that are no nouns: pronouns, and participles."""
+"""Counts of names that are pronouns, participles or prepositions."""
 
 import ast
 import re
@@ -44,10 +44,9 @@ NOUNS = frozenset(_NOUNS.split())
 
 
 def variable_names(root: Path, *folders: str) -> Counter[str]:
-    """How often a variable or parameter is called by a pronoun or a participle.
+    """Occurrences of variables or parameters named by a pronoun or a participle.
 
-    Each place counts where a name is bound: by an assignment, a loop, a comprehension
-    or a signature.
+    Each binding counts: an assignment, a loop, a comprehension or a signature.
     """
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
     names = [
@@ -60,13 +59,13 @@ def variable_names(root: Path, *folders: str) -> Counter[str]:
 
 
 def function_names(root: Path, *folders: str) -> Counter[str]:
-    """How often a function or method is called so."""
+    """Occurrences of functions or methods named by a pronoun or a participle."""
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
     return _count([node.name for node in nodes if isinstance(node, Function)])
 
 
 def leading_prepositions(root: Path, *folders: str) -> Counter[str]:
-    """How often a function's or method's name begins with a preposition."""
+    """Occurrences of functions or methods whose name begins with a preposition."""
     nodes = [node for source in sources(root, *folders) for node in source.nodes]
     first_words = [
         node.name.strip("_").split("_")[0]
@@ -77,7 +76,7 @@ def leading_prepositions(root: Path, *folders: str) -> Counter[str]:
 
 
 def replaced_words(root: Path, *folders: str) -> Counter[str]:
-    """How often code, docstrings and messages use a word that has a plainer one."""
+    """Occurrences of words that the dictionary replaces, in code and texts."""
     pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED.split())})(?![a-z])")
     skip = "_renamed.py"  # the table of old names
     texts = [
@@ -94,6 +93,6 @@ def _count(names: list[str]) -> Counter[str]:
 
 
 def _is_no_noun(word: str) -> bool:
-    """Whether a whole name is in the lists, or a participle in -ed."""
+    """Whether a name is in the lists, or a participle in -ed."""
     is_regular = word.endswith("ed") and "_" not in word and word not in NOUNS
     return is_regular or word in PRONOUNS | PARTICIPLES
