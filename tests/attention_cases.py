@@ -20,7 +20,7 @@ from meanfield.tokens import Tokens
 every_closed = pytest.mark.parametrize("name", gaussian_variants())
 
 ONE = np.eye(1)
-# Those that count tokens in order have tests of their own: `test_sparse.py`.
+# Variants that depend on the order of tokens are tested in `test_sparse.py`.
 ordered = [
     n for n, make in attentions.items() if make(ONE, ONE, ONE).coupling.reads_order
 ]
@@ -28,7 +28,7 @@ unordered = [name for name in attentions if name not in ordered]
 every_variant = pytest.mark.parametrize("name", unordered)
 CONTINUOUS = [n for n in unordered if attentions[n](ONE, ONE, ONE).is_continuous]
 every_continuous = pytest.mark.parametrize("name", CONTINUOUS)
-# Ranks among nodes are not those of the law: sums over nodes are exact without sorts.
+# Sums over nodes are exact for variants without sorts: ranks differ among nodes.
 SORTED = [name for name in attentions if name.startswith("esp")]
 CLOSED_AT_NODES = [name for name in gaussian_variants() if name not in SORTED]
 every_closed_at_nodes = pytest.mark.parametrize("name", CLOSED_AT_NODES)

@@ -37,7 +37,7 @@ os.dup2(high[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 PATIENCE = 60.0  # seconds for an answer on a busy machine
-# What a script on a page throws, or writes as an error.
+# Exceptions and error messages of scripts on a page.
 _COMPLAINTS = ("Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 # Compilation takes most of the time here: a quarter of that is LLVM's optimiser, and a
 # third the newer emitters of fused loops; JAX 0.10 can be asked for the older ones.
-# On two cores that both test, a program that is compiled in parts only costs more.
+# Two workers keep both cores busy, so compiling in parallel parts only costs more.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
@@ -44,7 +44,7 @@ from meanfield.training import tasks
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
-# Files of tests that take minutes: they begin before all others.
+# Test files that take minutes: they run first.
 LONGEST = {
     "test_theorems.py",
     "test_grid_coverage.py",
@@ -52,8 +52,8 @@ LONGEST = {
     "test_chebyshev_flows.py",
     "test_cli_usability.py",
 }
-# A module drops its programs at its end; the next, and the other worker, read from disk
-# what they share with it. The commands keep that folder small.
+# Compiled programs are dropped after each module; other modules and workers read them
+# from this folder on disk. The commands keep it small.
 if (PROGRAMS := cache_folder()) is not None:
     keep_programs(PROGRAMS)
 
@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(
         if item.callspec.id in mark.args:
             item.add_marker("slow")
     if any("::" in argument for argument in config.args):
-        return  # not all cases of a test are here
+        return  # only some cases of a test were collected
     for test, mark in marks.items():
         if unknown := set(mark.args) - ids[test]:
             raise pytest.UsageError(f"{test}: there are no slow cases {unknown}.")

@@ -14,7 +14,7 @@ from meanfield.measures import Gaussian, Points
 from meanfield.tokens import Tokens
 
 PAIRS = ["interaction", "interaction-l2", "sinkhorn"]
-POTENTIALS = 1e-9  # log marginals to eps^(2/3) = 4e-11, as sup norms of this size
+POTENTIALS = 1e-9  # log marginals err by eps^(2/3) = 4e-11, times a factor
 
 
 def make_energy(kind: str, p: Parameters) -> AbstractEnergy:

@@ -16,7 +16,7 @@ from meanfield.spec import parse
 
 FAMILIES = LINES + PLANES
 SEED = 20261122
-RESOLVED = 0.1  # beyond which a run does not end as `finished`
+RESOLVED = 0.1  # above it a run does not end as `finished`
 
 
 class Measurement(NamedTuple):

@@ -22,7 +22,7 @@ def load_example(name: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # A statement asks for the module that it stands in.
+    # A statement looks up its own module in `sys.modules`.
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module

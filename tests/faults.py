@@ -64,13 +64,13 @@ def absurd(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     where = harm(draw, place / target)
     result = run_in_process(arguments, place)
     actual = faults_of(result, DOCUMENTED)
-    if where.startswith(READ):  # what else a forged record says is another run
+    if where.startswith(READ):  # other forged values describe a different run
         actual += read_faults(result, place, truth, arguments)
     return f"{arguments[0]} {where}", result, actual
 
 
 _DRAWN = ["--out", "drawn"]
-READERS = [  # what is cheap comes more often
+READERS = [  # cheap commands are more frequent
     *[("run", ["export", "run", "read.npz"])] * 4,
     *[("half", ["export", "half", "read.npz"])] * 4,
     *[("sweep", ["sweep", "sweep"])] * 6,
@@ -126,7 +126,7 @@ def _halve(truth: Truth) -> None:
 
 
 KINDS: dict[str, tuple[Callable, float, Callable[[Path], Truth]]] = {
-    # with shares of all cases, and what makes the folders that nobody disturbs
+    # the kinds, their shares of all cases, and how their folders are prepared
     "pool": (kill_pool, 0.005, prepare_pools),
     "group": (kill_group, 0.005, prepare_groups),
     "kill": (kill, 0.12, prepare),
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, help="a folder to keep for another call")
     options = parser.parse_args()
     os.environ["MPLBACKEND"] = "Agg"
-    # In the background, or by `nohup`, this process and its commands ignore them.
+    # In the background, or under `nohup`, these signals would be ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     counts: Counter[str] = Counter()

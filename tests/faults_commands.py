@@ -21,16 +21,16 @@ from processes import is_at_work, processes_in, seconds_of
 
 from meanfield.cli import main as command
 
-PATIENCE = 20.0  # seconds of the processor after which a command hangs
-MOST = 200.0  # of them, after which nobody waits for its end
-BACKSTOP = 200.0  # of the clock, if it takes none: it waits for what never comes
-LOOK = 0.2  # seconds between two looks at whether it takes some
+PATIENCE = 20.0  # processor seconds after which a command counts as hung
+MOST = 200.0  # processor seconds after which it is killed
+BACKSTOP = 200.0  # wall seconds without processor time after which it counts as hung
+LOOK = 0.2  # seconds between two checks of its processor time
 SPEC = ["--n", "12", "--d", "2", "--A=-1", "--t", "2", "--dt", "0.05"]
 SPEC += ["--frames", "41", "--segment", "2"]
 SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
 SWEEP += ["--over", "A=-1:2:4,cov=1:2:3"]
 DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}
-ENDED = {  # by a signal: as documented, or before the command watches and after it
+ENDED = {  # exit codes after a signal, also before and after the handler is installed
     signal.SIGKILL: {-9},
     signal.SIGTERM: {143, -15},
     signal.SIGINT: {130, -2},
@@ -55,7 +55,7 @@ class CommandResult:
     out: str = ""
 
 
-# What a command does to a place, and the words it is called by.
+# The commands, by name.
 COMMANDS: dict[str, list[str]] = {
     "simulate": ["simulate", *SPEC, "--out", "new"],
     "resume": ["resume", "half"],
@@ -80,10 +80,12 @@ def start_command(
                 stderr=stderr,
                 preexec_fn=lambda: _limit(limit),
             ).pid
-    # An interrupt would have the copy clear away the folders of this process.
+    # On an interrupt the fork would remove the temporary folders of this process.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, list(ENDED))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of JAX, which has not computed anything
+        warnings.simplefilter(
+            "ignore"
+        )  # JAX warns about forks, but has not computed anything yet
         number = os.fork()
     if number == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # as a command begins
@@ -113,7 +115,7 @@ def _be_a_command(arguments: list[str], place: Path, limit: int | None) -> None:
     finally:
         try:
             sys.stderr.flush()
-        finally:  # never back into what this process is a copy of
+        finally:  # never return into the code of the parent
             os._exit(code)
 
 

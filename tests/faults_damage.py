@@ -13,7 +13,7 @@ from meanfield.storage.disk._files import json_digest
 
 Damage = Callable[[random.Random, Path, Path], None]
 
-# Values that no record holds, or not there.
+# Values that no valid record contains, at least not there.
 ABSURD: tuple[Any, ...] = (
     None,
     True,

@@ -24,10 +24,10 @@ def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float])
     moment = draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0)
     while seconds_of(process) < moment and not has_ended(process):
         time.sleep(0.002)
-    time.sleep(draw.uniform(0.0, 0.02))  # the system counts in hundredths
+    time.sleep(draw.uniform(0.0, 0.02))  # the system counts hundredths of a second
     os.kill(process, number)
     result = wait(process, place)
-    if result.code == 0 and not fresh:  # it was over before the signal
+    if result.code == 0 and not fresh:  # it ended before the signal
         pace[name] = 0.8 * pace.get(name, result.seconds) + 0.2 * result.seconds
     actual = faults_of(result, {0, *ENDED[number]})
     return f"{name} {number.name}", result, actual + aftermath(name, place, truth)

@@ -31,9 +31,9 @@ from processes import has_ended, is_at_work, processes_in, seconds_of
 from meanfield.errors import MeanfieldError
 from meanfield.storage.disk._locks import hold_lock
 
-PATIENCE = 90.0  # seconds of all processors after which a command hangs
-ORPHANED = 20.0  # seconds of the clock in which a process without parent does nothing
-FIRST_PACE = 12.0  # of them that a command is thought to take at first
+PATIENCE = 90.0  # processor seconds after which a command counts as hung
+ORPHANED = 20.0  # wall seconds without work after which an orphan is reported
+FIRST_PACE = 12.0  # first guess of a command's processor seconds
 LONG_SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
 LONG_SWEEP += ["--over", "A=-1:2:20,cov=1:2:10"]
 CHUNKS = 200
@@ -111,7 +111,9 @@ def prepare_pools(home: Path) -> Truth:
         assert result.code == 0, result.said
     table = (home / "new" / "table.csv").read_bytes()
     (home / "table.csv").write_bytes(table)
-    run_command(["sweep", "new"], home)  # nothing to do: it must not change the table
+    run_command(
+        ["sweep", "new"], home
+    )  # a finished sweep: it must not change the table
     assert (home / "new" / "table.csv").read_bytes() == table
     (home / "new").rename(home / "sweep")
     return Truth(home)

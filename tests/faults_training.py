@@ -38,7 +38,7 @@ from faults_damage import flip
 EPOCHS, FEW = 200, 4
 OPTIONS = "--batch 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
 OF_THE_MACHINE = "seconds.json", "lock"
-PATIENCE = 300.0  # seconds for an epoch, on a busy machine
+PATIENCE = 300.0  # seconds per epoch, on a busy machine
 Judged = tuple[str, CommandResult, list[str]]
 
 
@@ -127,7 +127,7 @@ def full_disk(draw: random.Random, place: Path) -> Judged:
 
 def damage(draw: random.Random, place: Path) -> Judged:
     """Flips a bit of a finished or unfinished training, and reads it in every way."""
-    jax.clear_caches()  # each command compiles anew, and maps are few
+    jax.clear_caches()  # each command compiles anew, and memory maps are limited
     name = draw.choice(["few", "half"])
     copy = shutil.copytree(place / name, place / "kept")
     flip(draw, place / name, place)
@@ -180,7 +180,7 @@ def prepare(place: Path) -> None:
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
-    for _ in range(20):  # in parts, each shorter than what counts as a hang
+    for _ in range(20):  # in parts, each shorter than the limit for a hang
         if files_are_done(place / "whole"):
             return
         has_started = (place / "whole" / "training.json").is_file()

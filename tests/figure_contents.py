@@ -18,7 +18,7 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 from meanfield.plotting import Look
 from meanfield.plotting._figure.picture import Picture
 
-COARSE = 40  # dots per inch: every artist is drawn, and a fifth of the time is spent
+COARSE = 40  # dots per inch: enough to draw every artist, in a fifth of the time
 
 
 def draw(figure: Figure) -> Figure:

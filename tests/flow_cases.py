@@ -12,7 +12,9 @@ from meanfield.attention import Attention, attentions
 from meanfield.flows import Trajectory
 from meanfield.measures import Gaussian
 
-RTOL = np.finfo(np.float64).eps ** 0.6  # of one default step, in double precision
+RTOL = (
+    np.finfo(np.float64).eps ** 0.6
+)  # default tolerance of a step in double precision
 
 
 def ensemble(fn: Callable, *batches: Numbers) -> Trajectory:

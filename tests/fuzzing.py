@@ -30,15 +30,13 @@ from memory_growth import MemoryUse, growth_per_round, memory_use, repeat_and_me
 
 from meanfield.cli import main
 
-DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}  # 1 is internal
-LONGEST = 20.0  # seconds of all processors for one case, however busy the machine is
+DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}  # 1 is an internal error
+LONGEST = 20.0  # processor seconds allowed for one case
 LARGEST = 8 << 30  # bytes that the process may allocate
-LINE = 4000  # characters of all that is said of a mistake
-EVERY = 250  # cases of a search, after which compiled programs are dropped
-SAME = 200  # cases that are run again, and at most a tenth of all
-LEAK = MemoryUse(
-    kilobytes=30, blocks=60
-)  # that a round of them may add: measured 2 and -9
+LINE = 4000  # longest error message in characters
+EVERY = 250  # cases per search, after which compiled programs are dropped
+SAME = 200  # cases to repeat, at most a tenth of all
+LEAK = MemoryUse(kilobytes=30, blocks=60)  # allowed growth per round: measured 2 and -9
 
 
 class CaseTimeout(BaseException):

@@ -22,7 +22,7 @@ from meanfield.measures import (
 from meanfield.reproduce import Experiment, Findings, caption_of
 from meanfield.tokens import Tokens
 
-# How sums are executed where a test does not care: `make test-reductions` has each.
+# The reduction of tests that accept any: `make test-reductions` runs all of them.
 REDUCTIONS = {
     "dense": Dense(),
     "blocked": Blocked(),
@@ -134,7 +134,7 @@ def _lopsided_weights(rng: np.random.Generator) -> Case:
     return Case(c.p, c.x, w / w.sum(), c.probes)
 
 
-# Each is a place where formulas of attention are known to break.
+# Cases where formulas of attention are known to break.
 CASES = {
     "unequal weights": case,
     "one token": lambda rng: case(rng, n=1),

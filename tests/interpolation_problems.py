@@ -95,7 +95,7 @@ class Problem(NamedTuple):
         x = np.asarray(x, float)
         centre, has_weight = x.mean(axis=0), self.w > 0
         keys, logs = (x - centre)[has_weight], np.log(self.w[has_weight])
-        if self.name == "l2":  # what is left of |Ax - y|² about the centre
+        if self.name == "l2":  # |Ax - y|² minus terms of one side, about the centre
             logs = logs - np.sum(keys**2, axis=1) - 2 * keys @ centre
         factor = 2 if self.name == "l2" else 1
         means = np.empty_like(x)

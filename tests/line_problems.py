@@ -58,7 +58,7 @@ LINES = (
     Family("linear", "fixed", 200, noisy=True, count=26),
 )
 
-HEAVY = ("sigmoid", "l2", "linear")  # whose averages are finite under heavy tails
+HEAVY = ("sigmoid", "l2", "linear")  # attentions with finite averages under heavy tails
 
 
 def log(rng: Generator, low: float, high: float) -> float:
@@ -120,7 +120,7 @@ def problem_on_line(family: Family, rng: Generator) -> Problem:
     if family.attention == "l2":
         A = float(rng.choice([-1, 1])) * log(rng, 0.2, 1.5)
     if family.noisy and law.name == "bumps" and family.attention == "softmax":
-        # Waves have rounding everywhere, which exp(Axy) must not lift.
+        # exp(Axy) must not amplify the rounding errors of Fourier modes.
         A = -np.sign(V) * min(strength, 0.4) / law.variance
     t = duration(family, A, V, law, rng)
     kappa = log(rng, 0.02, 0.5) * law.variance / t if family.noisy else 0.0

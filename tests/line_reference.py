@@ -10,7 +10,7 @@ from scipy.special import expit, gamma
 Density = Callable[[np.ndarray], np.ndarray]
 Nodes = tuple[np.ndarray, np.ndarray]
 Moments = tuple[np.ndarray, np.ndarray]
-LIFTED = 1e-9  # of the largest density, that rounding of waves may be lifted to
+LIFTED = 1e-9  # largest amplified rounding error, relative to the largest density
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from browser import Browser
 
 from meanfield.cli import main
 
-SECONDS = 6.0  # of playing
+SECONDS = 6.0  # seconds of playing
 PAGES = {
     "softmax, 400 tokens": ["--A=-1", "--d", "2", "--n", "400", "--t", "20"],
     "softmax, 2000 tokens": ["--A=-1", "--d", "2", "--n", "2000", "--t", "20"],

@@ -18,9 +18,9 @@ from meanfield.pages.live import law_of, setting_of
 from meanfield.spec import parse
 
 TABLE = Path(__file__).parent / "data" / "live" / "table.json"
-SHARE = 0.45  # of the time to a blow-up, at which flows are compared
-LATEST = 1.0  # where there is none
-RTOL = 1e-11  # of a step here, a hundredth of that of pages or less
+SHARE = 0.45  # share of the time to a blow-up at which flows are compared
+LATEST = 1.0  # end time without a blow-up
+RTOL = 1e-11  # tolerance of a step, at most a hundredth of that of pages
 FRAMES = np.append(0.0, np.geomspace(0.01, 10.0, 60))
 
 TURNED = [[0.8, 0.5], [-0.3, 0.6]]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-WARMING = 2  # rounds before the first that counts
+WARMING = 2  # warm-up rounds
 ROUNDS = 6
 
 

@@ -24,7 +24,7 @@ FOLDER = ROOT / "tests" / "mutants"
 FILES = (FOLDER / "mutants.toml", FOLDER / "tested.toml")
 MAIN = "from meanfield.cli import main; main()"
 TABLE = ROOT / "docs" / "mutants.md"
-CACHE = {  # of the compiler: most mistakes leave most programs as they are
+CACHE = {  # compilation cache: most mistakes change few programs
     "JAX_COMPILATION_CACHE_DIR": str(ROOT / ".cache" / "mutants"),
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -154,7 +154,10 @@ def _fails(mutant: Mutant, test: str) -> bool:
             text=True,
             check=False,
         )
-    if result.returncode not in (0, 1):  # else it found no test, or could not begin
+    if result.returncode not in (
+        0,
+        1,
+    ):  # otherwise no test was found, or pytest failed to start
         raise RuntimeError(f"`{test}` under `{mutant.name}`: {result.stdout[-2000:]}")
     return result.returncode == 1
 

@@ -14,7 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 GUIDE = sorted((ROOT / "docs" / "guide").glob("*.md"))
 GALLERY = sorted((ROOT / "docs" / "gallery").glob("*.py"))
-SETUP = ("make ", "pip ", "source ")  # what others call, and what needs a network
+SETUP = (
+    "make ",
+    "pip ",
+    "source ",
+)  # commands that set up an environment, and need a network
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LISTING = re.compile(r"^\.\. code-block:: sh\n\n((?: {4}.*\n)+)", re.MULTILINE)
 ALICE = "Alice was beginning to get very tired of sitting by her sister on the bank."
@@ -60,7 +64,7 @@ def run_script(script: str, folder: Path) -> str:
         "MPLBACKEND": "agg",
         "COLUMNS": "100",
     }
-    environment.pop("XLA_FLAGS", None)  # those of tests; a reader has none
+    environment.pop("XLA_FLAGS", None)  # the tests set it; a reader does not
     command = ["bash", "-euo", "pipefail", "-c", script]
     result = subprocess.run(
         command,

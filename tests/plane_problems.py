@@ -33,12 +33,20 @@ PLANES = (
 )
 
 COMPACT = ("disc", "dome")
-SEPARATE = ("softmax", "l2", "sinkhorn")  # whose axes decouple under diagonal matrices
-LEAST = {  # half-width of a box that moves, in deviations, where it is not 4.5
+SEPARATE = (
+    "softmax",
+    "l2",
+    "sinkhorn",
+)  # attentions whose axes decouple under diagonal matrices
+LEAST = {  # half-widths of moving boxes in deviations, if not 4.5
     **dict.fromkeys(("uniform", "parabola", "disc", "dome"), 3.0),
     **dict.fromkeys(("ring", "bumps"), 3.5),
 }
-LASTING = {"l2": 1.5, "sinkhorn": 3.0, "sigmoid": 4.0}  # times, for growth is bounded
+LASTING = {
+    "l2": 1.5,
+    "sinkhorn": 3.0,
+    "sigmoid": 4.0,
+}  # end times, since growth is bounded
 
 
 def problem_in_plane(family: Family, rng: Generator) -> Problem:
@@ -60,7 +68,7 @@ def plane_law(family: Family, rng: Generator) -> PlaneLaw:
     """A centred, shifted, bimodal, compact, hollow or heavy law, of ellipses or not."""
     place = _shear(rng)
     kinds = ["normal", "normal", "bumps", "bumps", "disc", "dome", "ring"]
-    if family.attention in ("sigmoid", "linear"):  # l2 asks what far nodes cannot say
+    if family.attention in ("sigmoid", "linear"):  # far nodes are inaccurate under l2
         kinds += 2 * ["cusp", "student"]
     if family.box == "fixed":  # the ends of a disc lie within cells
         kinds.remove("disc")
@@ -112,7 +120,7 @@ def _product(family: Family, rng: Generator) -> Problem:
     m = np.array([law.mean for law in laws])
     A = rng.choice([-1, 1], 2) * np.array([log(rng, 0.1, 1.0) for _ in laws]) / s
     V = rng.choice([-1, 1], 2) * np.array([log(rng, 0.3, 2) for _ in laws])
-    if family.noisy:  # Waves have rounding everywhere, which exp(Axy) must not lift.
+    if family.noisy:  # exp(Axy) must not amplify rounding errors of Fourier modes
         A = -np.sign(V) * np.minimum(np.abs(A) * s, 0.4) / s
     parts = list(zip(laws, A, V, strict=True))
     t = min(duration(line, a, v, law, rng) for law, a, v in parts)

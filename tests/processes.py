@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PATIENCE = 60.0  # seconds
-AT_WORK = "RD"  # states in which a thread computes, or waits for a core or a disk
+AT_WORK = "RD"  # states of a thread that runs, or waits for a core or a disk
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -32,7 +32,7 @@ def processes_in(folder: Path) -> list[int]:
     """
     pids = []
     for entry in Path("/proc").iterdir():
-        with suppress(OSError):  # it has ended, or is not ours to look at
+        with suppress(OSError):  # it has ended, or is not readable
             if entry.name.isdigit() and _has_thread_in(entry, folder):
                 pids.append(int(entry.name))
     return sorted(pids)

@@ -237,7 +237,7 @@ KERNELS: dict[str, Callable[[Parameters, Matrix, Matrix, Vector], Matrix]] = {
 }
 
 
-# Of those that look at both measures; the rest look at keys alone.
+# Kernels that depend on both measures; the others depend on the keys alone.
 ACROSS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
     "sinkhorn": sinkhorn_across,
     "esp": esp_across,

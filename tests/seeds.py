@@ -16,7 +16,7 @@ from typing import Any
 from meanfield._programs import forget_programs
 from meanfield.cli.process._session import compile_fast, open_session
 
-BLOCK = 8  # seeds of one statement before the next has its turn
+BLOCK = 8  # seeds of one statement before the next statement
 
 Row = dict[str, Any]
 

@@ -102,7 +102,7 @@ def assert_prefix(path: Path, truth: Path) -> None:
     store.check()
     expected = whole.isel(time=slice(store.frames))
     for name, variable in store.dataset().variables.items():
-        if variable.dims:  # the scalars tell of the ending
+        if variable.dims:  # the scalars depend on the ending
             assert has_same_bytes(variable.values, expected[name].values), name
 
 

@@ -194,7 +194,7 @@ def test_blocked_sums_equal_dense_sums(name: str, size: int, rng: np.random.Gene
 @pytest.mark.parametrize(
     "name",
     [
-        # `test_derivatives_under_vmap_and_blocked` asks the same of its potentials;
+        # `test_derivatives_under_vmap_and_blocked` checks this for potentials;
         # soft sorts have one kind of sum.
         pytest.param(name, marks=pytest.mark.slow)
         if name in ("sinkhorn", "esp-soft", "esp-soft-published")

@@ -74,7 +74,7 @@ def test_relu_rejects_a_mean():
 def test_relu_of_a_traced_mean_gives_nan():
     identity = np.eye(2)
     relu = attentions["relu"](identity, identity, identity)
-    at = Tokens(jnp.zeros((1, 2)))  # where an affine field shows its offset
+    at = Tokens(jnp.zeros((1, 2)))  # at zero an affine field gives its offset
     offset = lambda alpha: relu.field(0.0, Gaussian(alpha, jnp.eye(2)))(at)
     assert jnp.all(jnp.isnan(jax.jit(offset)(jnp.ones(2))))
     assert_close(jax.jit(offset)(jnp.zeros(2)), jnp.zeros((1, 2)))

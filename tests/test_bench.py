@@ -78,7 +78,7 @@ def test_matrices_that_exceed_memory_are_skipped():
 
 
 def test_a_failure_becomes_a_row_with_its_reason():
-    bad_trial = replace(TRIAL, settings={})  # its maker asks for epsilon
+    bad_trial = replace(TRIAL, settings={})  # its factory needs epsilon
     actual = _running.outcome(bad_trial)
     assert actual == {"status": "failed", "reason": "KeyError: 'epsilon'"}
 
@@ -91,7 +91,7 @@ def test_a_timeout_ends_the_job_and_its_children(
     (tmp_path / "sitecustomize.py").write_text(SLEEPERS.format(str(tmp_path / "pid")))
     assert _running.outcome(TRIAL)["reason"] == "took more than 2 s"
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: has_ended(pid))  # a signal takes its time to be heard
+    wait_for(lambda: has_ended(pid))  # signals are handled with a delay
 
 
 def test_times_are_medians_without_the_first_run():
@@ -197,7 +197,7 @@ def row(**values: Any) -> dict[str, Any]:
 def test_ratios_and_floors_follow_from_times():
     flops = row(case="floor", problem="matrix product", products=8e9, best_seconds=2.0)
     exps = row(case="floor", problem="exponentials in cache", exponentials=1e9)
-    late = {**exps, "cpu_seconds": 1e-3}  # counted after it was asked for
+    late = {**exps, "cpu_seconds": 1e-3}  # counted after the request
     best = _derived.peaks([flops, exps, late], cores=2)
     assert best == {"products": {"float64": 4e9}, "exponentials": {"float64": 2e9}}
     first = row(seconds=5.0, products=4e9, exponentials=2e9)

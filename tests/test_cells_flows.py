@@ -90,7 +90,7 @@ def test_the_velocity_bound_is_tight(rng: np.random.Generator) -> None:
     moves = attentions["softmax"](1e-9 * np.eye(2), np.eye(2), V)
     mu = Points.weighted(x, [1e-6] * 40 + [1.0, 1.0])
     w = np.asarray(mu.weights)
-    way = np.linalg.svd(V)[2][0] @ x.T  # what V lengthens most, and the least
+    way = np.linalg.svd(V)[2][0] @ x.T  # the directions that V stretches most and least
     off = w * (1 + b * np.sign(way))
     change = V @ (off @ x / off.sum() - w @ x)
     condition = moves.field(0.0, mu).condition

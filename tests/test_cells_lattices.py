@@ -28,7 +28,7 @@ from meanfield.measures import (
 from meanfield.measures.reductions.cells import AbstractLayout, GaussLayout, Layout
 from meanfield.scores import Dot, Masked, causal
 
-# Along the axes, odd and even: the middle is on an edge, or is not.
+# Odd and even numbers along the axes: the middle is on an edge, or not.
 CELLS = {Layout: (25, 8, 3), GaussLayout: (25, 16, 9)}
 ROUNDING = 1e-12
 Sums = tuple[Any, Any]  # means and logarithms, of NumPy or of JAX
@@ -145,7 +145,7 @@ def test_points_on_cell_edges_have_the_sums_of_numpy(
     layout, off = layout_of(kind, 1), []
     for lattice in lattices(layout, 12, 160, seed=1):
         actual = sums_of_values(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
-        if np.isfinite(actual[1]).all():  # else the queries are too lonely
+        if np.isfinite(actual[1]).all():  # otherwise queries see too few keys
             off.append(worst(layout, lattice, actual))
     assert len(off) >= 10
     assert 1e-8 < max(off) <= 1
@@ -159,7 +159,7 @@ def test_sums_of_forty_lattices_hold_their_bounds(
     kind: type[AbstractLayout], d: int, way: str
 ) -> None:
     layout, off = layout_of(kind, d), []
-    # Derivatives of Gaussians in cells are sums that are not checked as they are taken.
+    # Derivatives of Gaussians in cells are sums without an error check.
     slack = 20 if "grad" in way else 1
     for lattice in lattices(layout, 40, 160, seed=d):
         actual = WAYS[way](CheckedCells(layout=layout), *map(jnp.asarray, lattice))

@@ -66,7 +66,7 @@ class Case(NamedTuple):
             error = np.max(np.abs(np.asarray(v) - exact)) / largest
             # A velocity is a mean of V y, and rounded as these are, however small.
             rounding = 100 * np.finfo(self.dtype).eps * np.max(np.abs(x @ p.V.T))
-            # What is seen may decide wherever it is no rounding, and not hopeless.
+            # The estimate matters only above rounding, and below a hopeless error.
             if float(bound) <= 1e-2:
                 ratios.append(error / max(float(bound), rounding / largest))
             y = y + dt * p.velocities(y)
@@ -79,7 +79,7 @@ CASES = [
     Case("softmax", (32,), 2000, 60.0),
     Case("softmax", (48,), 2000, 100.0, np.float32),
     Case("l2", (24, 24), 2000, 60.0),
-    # At 200 what is seen of 187 of 352 states is beyond 1e-2: too few are judged.
+    # At 200 the estimates of 187 of 352 states exceed 1e-2: too few are left.
     Case("softmax", (48, 32), 2500, 150.0),
     Case("softmax", (32, 16), 2000, 100.0, np.float32),
     Case("softmax", (16, 16, 16), 4500, 40.0, seeds=4),

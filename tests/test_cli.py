@@ -61,7 +61,7 @@ def test_seconds_and_compile_seconds_add_up(cli: Command) -> None:
     report = json.loads(result.out)
     assert report["compile_seconds"] > 0
     assert report["seconds"] >= 0
-    # Options and imports, all loaded by now, are what is left, on a busy machine too.
+    # The rest is option parsing, since everything is imported by now.
     left = wall - report["seconds"] - report["compile_seconds"]
     assert abs(left) < 0.3 + 0.1 * wall
 

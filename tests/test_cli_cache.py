@@ -73,7 +73,7 @@ def test_a_cache_entry_of_another_key_is_ignored(tmp_path: Path) -> None:
     entry.unlink()
     entry.mkdir()
     assert programs.get("key") is None
-    programs.put("key", b"program")  # it cannot be, and nobody is told
+    programs.put("key", b"program")  # it cannot be stored, silently
     entry.rmdir()
     os.mkfifo(entry)
     assert programs.get("key") is None
@@ -122,7 +122,7 @@ def test_a_folder_that_others_can_write_to_holds_no_programs(
     (tmp_path / unsafe_folder).chmod(0o1777 if unsafe_folder != "." else 0o777)
     is_rejected = (
         unsafe_folder != "meanfield"
-    )  # there all may write, and remove but their own
+    )  # everybody may write there, and remove only their own files
     assert (cache_folder() is None) == is_rejected
     assert cache_folder() is None or not is_rejected
     stderr = capsys.readouterr().err
@@ -172,5 +172,5 @@ def test_least_recently_read_programs_are_evicted(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("*-cache")} == entries
     assert (tmp_path / "notes.txt").exists()
     (tmp_path / "jit_f-0-cache").write_bytes(b"x" * 5000)
-    prune(tmp_path, 500)  # it has just looked
+    prune(tmp_path, 500)  # it has just checked
     assert len(list(tmp_path.glob("*-cache"))) == 4

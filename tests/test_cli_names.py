@@ -23,7 +23,7 @@ Command = Callable[..., CommandResult]
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_every_listed_name_can_be_shown(cli: Command, kind: str) -> None:
     rows = json.loads(cli("list", kind, "--json").out)
-    if kind == "endings":  # `show` prefers what can be asked for
+    if kind == "endings":  # `show` prefers names that options accept
         rows = [row for row in rows if row["name"] not in presets]
     assert rows
     for row in rows:

@@ -157,7 +157,7 @@ def test_completion_is_installed_where_the_shell_finds_it(
     assert str(file) in (tmp_path / ".bashrc").read_text()
     assert str(file) in result.err
     assert cli("completion", "bash").out == file.read_text()
-    assert cli("completion", "bash", "--install").code == 0  # what is there already
+    assert cli("completion", "bash", "--install").code == 0  # existing files
 
 
 def test_an_existing_completion_file_is_kept(
@@ -219,7 +219,7 @@ def test_init_writes_every_template(cli: Command):
     assert {*choices[1].split(", ")} == {"run", *templates()}
 
 
-ADVICE = {  # what is wrong, and the next thing to try
+ADVICE = {  # the mistake, and the suggestion
     "simulate frist.toml": "did you mean `first.toml`?",
     "simulate none/first.toml": "there is no folder `none` either",
     "simulate xyz.toml": "has a name like it",

@@ -114,13 +114,13 @@ def test_batched_clouds_use_at_most_a_megabyte(
         assert MEGABYTE / 2 < 8 * numbers <= MEGABYTE
 
 
-@pytest.mark.parametrize("scale", [1.0, 30.0])  # beyond, bounds say too little
+@pytest.mark.parametrize("scale", [1.0, 30.0])  # larger scales make bounds useless
 def test_batched_sums_match_the_definition(
     scale: float, rng: np.random.Generator
 ) -> None:
     x = scale * rng.standard_normal((3, 9, 2))
     logs = np.log(rng.uniform(0.2, 1.0, (3, 9)))
-    logs[0, 4] = -np.inf  # a token that does not count
+    logs[0, 4] = -np.inf  # an excluded token
     score = Dot(np.array([[1.0, 0.2], [-0.5, 0.7]]), np.eye(2))
 
     def sums(cloud: Array, weights: Array) -> tuple[Array, Array]:
@@ -192,7 +192,7 @@ def test_batched_heads_sum_dense_velocities(
     cases = [case(rng, n=10, d=3) for _ in range(8)]
     c, heads = cases[0], heads_of(cases, "softmax")
     sees = np.tril(np.ones((10, 10), bool))
-    ways = [c.points(Blocked()), c.points(Blocked(4))]  # side by side, one by one
+    ways = [c.points(Blocked()), c.points(Blocked(4))]  # batched, one by one
     exact = np.zeros_like(c.x)
     for names in cases:
         if mask is None:

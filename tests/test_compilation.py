@@ -15,7 +15,7 @@ def test_memory_is_returned_after_each_new_program(monkeypatch: pytest.MonkeyPat
     for n in (2, 2, 3):
         assert double(jnp.ones(n)).tolist() == [2.0] * n
     assert (double.programs, len(calls)) == (2, 2)
-    jax.jit(double)(jnp.ones(4))  # part of a program that others compile
+    jax.jit(double)(jnp.ones(4))  # part of a program compiled elsewhere
     assert len(calls) == 2
 
 

@@ -292,7 +292,7 @@ def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path)
     parent.communicate(timeout=NAMED)
     assert parent.returncode in (-number, 128 + number)
     wait_for(lambda: all(map(has_ended, members)))
-    assert 1 < n_stored_frames(tmp_path / "run") < 11  # ended, and not by itself
+    assert 1 < n_stored_frames(tmp_path / "run") < 11  # killed
 
 
 @pytest.mark.parametrize("kind", [ValueError, jax.errors.JaxRuntimeError])
@@ -332,9 +332,9 @@ def test_the_lost_process_is_told_apart_from_its_followers():
     assert find_lost_process({0: killed_end, 1: aborted_end}, 2) == 0
     assert (
         find_lost_process({0: exit_end, 1: End(4, 0)}, 2) == 1
-    )  # for want of memory, say
+    )  # for lack of memory, for example
     assert find_lost_process({0: End(1, 0), 1: exit_end, 2: End(3, 0)}, 3) == 2
-    assert find_lost_process({0: aborted_end}, 2) == 1  # which is stuck
+    assert find_lost_process({0: aborted_end}, 2) == 1  # which waits forever
     assert (
         find_lost_process({0: End(5, 0), 1: End(5, 0)}, 2) is None
     )  # the flow itself failed

@@ -8,11 +8,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "meanfield"
 INDEX = ROOT / "docs" / "decisions" / "README.md"
-DECISIONS = sorted(INDEX.parent.glob("2*.md"))  # of their day: paths may have moved
+DECISIONS = sorted(INDEX.parent.glob("2*.md"))  # historical pages: paths may have moved
 FILES = ("README.md", "CONTRIBUTING.md", "docs/map.md", "docs/numerics.md")
 PAGES = [*(ROOT / name for name in FILES), INDEX]
 FOLDERS = (ROOT, PACKAGE, PACKAGE / "flows", PACKAGE / "runs", PACKAGE / "theorems")
-FOLDERS += (ROOT / "docs", ROOT / "tests")  # what a path may begin below
+FOLDERS += (ROOT / "docs", ROOT / "tests")  # folders that paths may start from
 STANDS_FOR_OTHERS = r"NAME|PART|IDEA|SOURCE|^figures/(demo|quick)/"
 MAP = (ROOT / "docs" / "map.md").read_text(encoding="utf-8")
 SOURCE = "\n".join(f.read_text(encoding="utf-8") for f in PACKAGE.rglob("*.py"))

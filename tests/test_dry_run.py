@@ -13,7 +13,7 @@ from conftest import CommandResult
 
 Command = Callable[..., CommandResult]
 
-LONGEST = 60  # times what the processor takes for two tokens: some 8 s of a quiet one
+LONGEST = 60  # times the processor time for two tokens: some 8 s on a quiet machine
 MILLION = ("--n=1000000", "--d=2", "--A=-1")
 KINDS = {
     "a million tokens": MILLION,
@@ -41,7 +41,7 @@ def dry(cli: Command, *options: str) -> dict:
 
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_dry_run_reports_memory_and_time_quickly(cli: Command, kind: str) -> None:
-    dry(cli, "--n=2")  # what the session and its imports take is not counted
+    dry(cli, "--n=2")  # without the time of the session and its imports
     begin = time.process_time()
     dry(cli, "--n=2")
     middle = time.process_time()
@@ -58,7 +58,7 @@ def test_dry_run_reports_memory_and_time_quickly(cli: Command, kind: str) -> Non
 def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
     """Each has rows of one matrix, and a full value matrix, in double precision."""
     small, large = (dry(cli, "--n=10", "--d=64", f"--heads={h}") for h in (1, 64))
-    more = 8 * 63 * 64**2  # of 64 values for one
+    more = 8 * 63 * 64**2  # 64 value matrices instead of one
     assert 2 * more <= large["memory"] - small["memory"] < 2.1 * more
 
 

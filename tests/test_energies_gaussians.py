@@ -28,7 +28,7 @@ class Quadratic(AbstractQuadraticScore):
 
     distance: SquaredDistance
 
-    # Eight properties in a line each would say no more.
+    # Tabulated, since eight properties would be longer.
     A, B, C, a, c, constant, bilinear, dimension = (  # pyright: ignore[reportIncompatibleMethodOverride]
         property(attrgetter(f"distance.{part}")) for part in PARTS
     )

@@ -42,7 +42,7 @@ def test_all_covariances_decay_like_one_over_t(panel: str) -> None:
     assert numbers["endings"] == {"finished": numbers["starts"]}
     assert numbers["converged"] == numbers["starts"]
     assert numbers["blow_ups"] == 0
-    # Not all have come to the power -1 yet; heads have two regimes, one after another.
+    # Not all have reached the power -1 yet; two heads have two successive regimes.
     assert -1.7 < numbers["power"]["min"] <= numbers["power"]["max"] < -0.75
     assert numbers["rise"] < 0
 
@@ -55,7 +55,9 @@ def test_the_corrected_value_matrix_is_definite(panel: str) -> None:
     np.testing.assert_array_equal(V, V.T)
     np.testing.assert_allclose(V, text @ text.T, rtol=1e-12)
     assert np.min(np.linalg.eigvalsh(V)) > 0
-    assert np.min(np.linalg.eigvalsh(text + text.T)) < 0  # as printed it is not
+    assert (
+        np.min(np.linalg.eigvalsh(text + text.T)) < 0
+    )  # the printed one is not definite
 
 
 @panels
@@ -131,7 +133,7 @@ def test_two_heads_come_to_rest_at_the_ray_and_go_to_zero_without() -> None:
 def test_one_head_has_no_such_rest() -> None:
     scales = findings_of("fig1a").numbers["others"]
     assert scales["with_rest"] == scales["to_rest"] == scales["blow_ups"] == 0
-    assert scales["to_zero"] >= 9  # the others are on their way yet
+    assert scales["to_zero"] >= 9  # the others have not converged yet
 
 
 @panels

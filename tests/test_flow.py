@@ -114,7 +114,9 @@ def test_parameters_that_change_with_time(rng: np.random.Generator):
 
 
 @pytest.mark.slow_cases("heun", "dopri8")
-@pytest.mark.parametrize("solver", sorted(set(solvers) - {"shark"}))  # it needs noise
+@pytest.mark.parametrize(
+    "solver", sorted(set(solvers) - {"shark"})
+)  # it needs a diffusivity
 def test_solvers_agree(solver: str, rng: np.random.Generator):
     c = case(rng, n=5, d=2)
     # Order one and two would need millions of steps for the default tolerance.
@@ -129,7 +131,7 @@ def test_solvers_agree(solver: str, rng: np.random.Generator):
     assert_close(trajectory.last, best.last, ulps=50 * loose / np.finfo(float).eps)
 
 
-# A velocity that is exact is moved alike: the slow run asks all variants.
+# The integrator treats exact velocities alike: the slow run has all variants.
 @pytest.mark.slow_cases("differential")
 @pytest.mark.parametrize(
     "name",
@@ -199,7 +201,7 @@ def test_random_tokens_converge_like_one_over_root_n(key: Array):
         for c in choose
     ]
     error = np.std(samples)
-    assert error < 0.1  # enough draws to tell -1/2 from 0 and from -1
+    assert error < 0.1  # enough draws to distinguish -1/2 from 0 and -1
     assert abs(slopes + 0.5) < 3 * error
 
 

@@ -40,8 +40,8 @@ def test_steady_stops_within_its_tolerance(rtol: float):
     trajectory = flow(drift, start, [0.0, 1e4], stop=Steady(rtol))
     distance = float(jnp.max(jnp.abs(trajectory.last)))  # of rest, which is 0
     assert trajectory.status == Status.STEADY
-    assert distance <= 5 * rtol  # five is the initial size
-    assert distance >= 1e-4 * 5 * rtol  # and it does not linger for long
+    assert distance <= 5 * rtol  # 5 is the initial size
+    assert distance >= 1e-4 * 5 * rtol  # and it stops soon
 
 
 def test_frames_before_an_early_end_are_states_at_their_times():

@@ -40,7 +40,7 @@ def test_odd_models_end_as_documented(tmp_path: Path) -> None:
 
 
 def test_growth_in_every_round_is_a_leak():
-    noise = [0, 70, -10, 80, 0, 90]  # of a median of 70, and a mean of 5
+    noise = [0, 70, -10, 80, 0, 90]  # growth with a median of 70, and a mean of 5
     steady = [MemoryUse(1000, 5000 + extra) for extra in noise]
     uses = [MemoryUse(1000, 5000 + 400 * (n > 3)) for n in range(6)]
     leaking = [MemoryUse(1000 + 31 * n, 5000 + 61 * n) for n in range(6)]

@@ -81,7 +81,7 @@ DESCENTS: dict[str, dict[str, Any]] = {
 }
 # Fast diffusion has tails of a power of the distance at once, which meet the walls.
 ENDINGS = {"fast": ("escape",)}
-# Those that take long to compile, above all.
+# Mostly those that compile slowly.
 SLOW = ("sinkhorn", "divergence", "heat", "porous", "fast", "keller-segel")
 
 

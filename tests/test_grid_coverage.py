@@ -7,7 +7,7 @@ import pytest
 from error_estimate_coverage import FAMILIES, measure
 from line_problems import LINES, Family, problem_on_line
 
-SEEN = 1e-4  # an error worth comparing bars with: below, all is well
+SEEN = 1e-4  # smallest error to compare with error bars
 PLACE = np.array([0.3, -0.2]), np.array([[0.7, 0.2], [-0.1, 0.5]])
 A, V = np.array([[0.5, 0.3], [-0.4, 0.2]]), np.array([[1.1, -0.2], [0.3, 0.8]])
 

@@ -113,7 +113,7 @@ def test_a_sweep_reports_error_estimates_and_endings(cli: Run, tmp_path: Path) -
     assert [actual["ending"] for actual in alone] == ["finished", "unresolved"]
     for row, actual in zip(rows, alone, strict=True):
         worst = max(actual["doubt"]["covariance"], actual["doubt"]["mean"])
-        # A run steps onto its frames, a sweep does not.
+        # A run ends steps at its frames, a sweep does not.
         assert float(row["doubt"]) == pytest.approx(worst, rel=1e-2)
 
 

@@ -87,7 +87,7 @@ def test_the_variance_matches_the_closed_form(
 
 
 ENDINGS = [
-    # The tilted mean looks beyond the box before a thousandth of anything has left.
+    # The tilted mean leaves the box before a thousandth of the mass does.
     pytest.param(
         "softmax", 1.0, FIXED, 6.0, 0.6, Status.ESCAPE, marks=pytest.mark.slow
     ),
@@ -109,7 +109,7 @@ def test_leaving_the_grid_has_its_own_ending(
     assert not status.is_failure
     end = float(actual.stop_time)
     error = float(actual.final.covariance[0, 0]) / variance(name, A, end) - 1
-    if status is Status.ESCAPE:  # it ended before the numbers were wrong
+    if status is Status.ESCAPE:  # it ended while the numbers were right
         assert abs(error) < 5e-3
 
 

@@ -129,7 +129,7 @@ def test_velocities_at_nodes_match_those_at_faces() -> None:
     )
     assert gap(fine) < 1e-5
     assert gap(fine) < 20 * float(fine.error)
-    assert gap(coarse) < 20 * float(coarse.error)  # and it says so itself
+    assert gap(coarse) < 20 * float(coarse.error)  # and the result reports it
 
 
 def layers() -> Grid:

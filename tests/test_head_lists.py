@@ -66,7 +66,7 @@ def test_queries_and_keys_are_listed_too(rng: np.random.Generator):
         assert_close(
             v, sum_of_heads(x, w, head, Parameters(Q[1], K[1], -2 * EYE, epsilon))
         )
-    # Beside a list a single matrix is cut as ever: here keys of three rows each.
+    # Beside a list, a single matrix is split as usual: here keys of three rows each.
     x, w, v = start_velocities({**keys, "K": K.reshape(6, 2).tolist()})
     head, two = (Parameters(Q[h], K[h], v, 0.7) for h, v in ((0, EYE), (1, -2 * EYE)))
     assert_close(v, sum_of_heads(x, w, head, two))
@@ -172,7 +172,7 @@ def test_the_command_line_lists_heads_with_commas(cli: Command):
         ("1,-1", [1, -1]),
         ("[1,0],[0,1]", [[1, 0], [0, 1]]),
         ("normal,normal:2", ["normal", "normal:2"]),
-        ("@/v,1.npy,-1", ["@/v,1.npy", -1]),  # a comma of a name is no cut
+        ("@/v,1.npy,-1", ["@/v,1.npy", -1]),  # a comma in a name does not split
         ("[[1,0],[0,1]], @/v.npy", [[[1, 0], [0, 1]], "@/v.npy"]),
         ("@/a,b.npy", "@/a,b.npy"),
     ],

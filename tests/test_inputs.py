@@ -75,7 +75,7 @@ def test_a_file_of_unrepresentable_values_is_rejected_in_seconds(
     (tmp_path / "spec.toml").write_text(FILES[name])
     begin = time.process_time()
     assert_one_line(cli("simulate", "spec.toml", "--dry-run"), 2, 3)
-    assert time.process_time() - begin < 10  # of the processor, whatever else runs
+    assert time.process_time() - begin < 10  # processor seconds
 
 
 @pytest.mark.parametrize(

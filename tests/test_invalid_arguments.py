@@ -37,7 +37,7 @@ COMPLEX = {
     "kappa": lambda value: Isotropic(value[0, 0]),
 }
 
-# Types are checked when tests run: what users see is seen in a process of its own.
+# Tests run with type checks: users' messages are seen in a separate process.
 SWAPPED = """
 import json, sys
 import jax, jax.numpy as jnp, numpy as np, pandas as pd, xarray as xr

@@ -238,7 +238,7 @@ def test_matrix_entries_swept_alone_have_one_slider(
     assert run_module(stand, {"law": law, "places": places}) == swept
 
 
-# A slider without a page: enough of a document for its three parts.
+# A slider without a page: a stub document for its three elements.
 BARE = """
     import { slider } from "./sliders.js";
     class Part {

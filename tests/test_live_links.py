@@ -54,8 +54,8 @@ def move_all(law: Law) -> None:
     law["start"]["x"] = (1.1 * X).tolist()
 
 
-# What a hand changes, and how many letters its link may have: a message of a telephone
-# holds 160; numbers as their bits take 11 letters each.
+# Changes by the user, and the longest link allowed: a text message holds 160
+# characters, and the bits of a number take 11.
 CHANGES = {
     "nothing": (lambda law: None, 0),
     "an entry": (entry, 15),

@@ -170,6 +170,6 @@ def test_measures_without_logarithmic_energy_are_rejected() -> None:
         energy(layers)
     with pytest.raises(NotClosedError, match="no closed form"):
         energy.variation(Gaussian(jnp.zeros(2), jnp.eye(2)))
-    # What cannot be read when it is compiled shows in the numbers.
+    # Traced values that cannot be checked give NaN.
     mu = Grid.from_density([axis, uneven], np.ones((8, 8)), box=FixedBox())
     assert np.isnan(jax.jit(lambda edges: energy(Grid(mu.state, edges)))(mu.edges))

@@ -246,7 +246,7 @@ def test_clouds_have_their_law(name: str, d: int, key: Array):
     x = np.asarray(clouds[name](N, d, key=key))
     second_result = np.asarray(clouds[name](N, d, key=key))
     assert x.shape == (N, d)
-    assert np.array_equal(x, second_result)  # a key, and nothing else, decides
+    assert np.array_equal(x, second_result)  # determined by the key alone
     radius = np.linalg.norm(x, axis=1)
     if name in ("ball", "sphere"):
         assert np.max(radius) <= 1 + 1e-12

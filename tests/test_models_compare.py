@@ -14,7 +14,7 @@ from meanfield import models
 from meanfield.errors import InputFileError
 
 Command = Callable[..., CommandResult]
-GENTLE = 0.25  # of the random weights: a flow of theirs grows by some powers of ten
+GENTLE = 0.25  # scale of the random weights: their flow grows by some powers of ten
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_an_unknown_activation_is_rejected_by_name(tmp_path: Path) -> None:
         InputFileError, match=r"activation `swish`; supported are gelu, gelu_new"
     ):
         models.hidden_states(models.load(folder), TEXT)
-    models.layers(models.load(folder))  # which needs none
+    models.layers(models.load(folder))  # the attention alone needs no activation
 
 
 def test_a_perceptron_of_another_size_is_rejected(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_cached_background_drawing_matches_the_full_figure(
             canvas = FigureCanvasAgg(figure)
             canvas.draw()
             whole = np.asarray(canvas.buffer_rgba(), dtype=float)[..., :3]
-            # Spines may stand over a dot in the one and under it in the other.
+            # Spines may be drawn over a dot in one, and under it in the other.
             assert (np.abs(picture - whole) > 8).mean() < 2e-3
 
 
@@ -241,7 +241,7 @@ def test_past_ellipses_and_leading_lines_take_a_style(
             for image in ImageSequence.Iterator(movie):
                 light = np.asarray(image.convert("L"), dtype=float)
                 assert np.median(light) == pytest.approx(paper, abs=3)
-                # Text and lines stand out from it, thin as they are.
+                # Text and lines have enough contrast.
                 assert (np.abs(light - paper) > 100).mean() > 5e-3
 
 

@@ -130,7 +130,7 @@ def test_between_near_frames_tokens_move_straight(rng: Generator) -> None:
 
 def test_paths_march_through_the_cone_and_leave_at_its_rim(pair: xr.Dataset) -> None:
     march = animate_paths(pair, Film(fps=10, seconds=4.1), "cone")
-    # All stand while the other goes far, until it has left at time 2.
+    # All are held while the other moves far, until it leaves at time 2.
     times = np.linspace(0.0, 4.0, 41)
     times[:20] = np.floor(times[:20])
     assert np.allclose(march.times, times)

@@ -124,7 +124,10 @@ def free_paths():
 
     def run(n: int, ts: list[float], dt: float = 0.25, start: float = 0.0) -> Array:
         still, x = Drift(jnp.zeros((2, 2))), jnp.full((n, 2), start)
-        noise, key = Isotropic(0.5), jax.random.key(7)  # so that tokens are W itself
+        noise, key = (
+            Isotropic(0.5),
+            jax.random.key(7),
+        )  # so that tokens are the Brownian motion itself
         stepping = fixed(dt, "shark")
         path = flow(
             still, Points.uniform(x), ts, stepping=stepping, noise=noise, key=key

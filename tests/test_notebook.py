@@ -17,7 +17,7 @@ from meanfield.spec import RunSpec
 
 TIMES = np.linspace(0.0, 1.0, 5)
 
-# Without the types that tests check: `python` itself checks none.
+# Without the runtime type checks of the tests.
 MISTYPED_MEASURES = """
 import numpy as np
 from meanfield import Gaussian, Points

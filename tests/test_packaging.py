@@ -27,7 +27,7 @@ CLI = Callable[..., CommandResult]
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-FOLDERS = ("experiments", "benchmarks", "docs/extending")  # that the wheel carries
+FOLDERS = ("experiments", "benchmarks", "docs/extending")  # bundled in the wheel
 PEERS = {"geomloss", "ott", "pykeops", "torch"}  # of the extra `bench`
 
 

@@ -18,9 +18,9 @@ from page_examples import (
 README = ROOT / "README.md"
 PAGES = [README, *GUIDE, *GALLERY]  # docs/extending.md has tests of its own
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|#.*")
-# Words in which a shell sees patterns, pipes or groups of its own; zsh ends there.
+# Words with shell patterns, pipes or groups, which are errors in zsh.
 SHELL_WORD = re.compile(r"\S*[][()*?^]\S*|\S+\|\S*|\S*\|\S+")
-# What takes minutes as written, and what is typed in its place.
+# Commands that take minutes, and their replacements.
 SMALLER = {
     "--n 1000000 --t 5 --frames 20": "--n 40000 --t 0.2 --frames 3",
     "--n 100000 --t 1 --reduction": "--n 30000 --t 0.1 --reduction",

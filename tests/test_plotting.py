@@ -90,7 +90,7 @@ def test_tokens_panel_draws_the_closure_over_the_tokens(rng: Generator) -> None:
     dataset = shrinking(rng)
     dataset["closure_mean"] = (("time", "coord"), np.zeros((5, 2)))
     factor = np.tile(np.eye(2), (5, 1, 1))
-    factor[3:] = np.nan  # the closure may end before the tokens
+    factor[3:] = np.nan  # the closure may end before the tokens do
     dataset["closure_factor"] = (("time", "coord", "rank"), factor)
     figure = draw(panels["tokens"](dataset))
     entries = legend_of(figure.axes[0])

@@ -297,7 +297,7 @@ def test_tokens_have_the_colours_of_positions_only_where_they_have_an_order(
         assert bars == (["position $s$"] if has_order else time_label)
         names = [name for name, _ in legend_entries(movie(run))]
         assert ("position $s$: 0 to 1" in names) is has_order
-        by_start = not has_order and d == 2  # on the line time has an axis
+        by_start = not has_order and d == 2  # in one dimension time has an axis
         start = "first axis at the start: "
         assert any(name.startswith(start) for name in names) is by_start
 

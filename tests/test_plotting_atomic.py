@@ -85,7 +85,9 @@ def test_a_killed_writer_keeps_the_old_picture(tmp_path: Path) -> None:
     assert all(name in WRITERS or name.startswith(".") for name in names_in(tmp_path))
     for name, write in WRITERS.items():
         write(tmp_path / name)
-    assert names_in(tmp_path) == sorted(WRITERS)  # what the killed left is gone, too
+    assert names_in(tmp_path) == sorted(
+        WRITERS
+    )  # drafts of the killed writer are removed, too
 
 
 def test_a_draft_that_is_being_written_is_left_alone(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_variance_that_blows_up_is_drawn_on_its_pole() -> None:
     Y = np.sqrt(1 / (t_star - t))[:, None, None]
     run = gaussian(np.zeros((5, 1)), Y, Status.BLOW_UP, t_star)
     figure = panels["spectrum"](run)
-    (axes,) = figure.axes  # the rank of a number says nothing
+    (axes,) = figure.axes  # the rank of a scalar is trivial
     curve = max(axes.lines, key=lambda line: np.size(line.get_xdata()))
     x, y = np.asarray(curve.get_data(), float)
     assert x.size > 100

@@ -39,7 +39,7 @@ def test_the_attention_has_the_weights_of_its_formula(rng: np.random.Generator):
     assert_close(plans(even, 0.0, mu)[0], expected)
 
 
-WRONG = {  # what is put in the place of the last line of a method, and what is said
+WRONG = {  # replacements for the last line of a method, and the error
     "__call__": {
         "near[:, :1]": r"of `(even|Even)`.*`EvenMean`.*\(7, 2\) .*shape \(7, 1\)",
         "near[:1]": r"at tokens of shape \(7, 2\) it returns shape \(1, 2\)",

@@ -175,7 +175,7 @@ def test_flows_follow_dop853(
     problem, ts = setting(name, case, rng), jnp.array([0.0, t])
     end = flow(problem.projected, problem.mu, ts, stepping=adaptive(rtol=1e-9))
     assert end.status == int(Status.FINISHED)
-    assert end.residual < 1e-6  # of the quadrature, as the flow itself saw it
+    assert end.residual < 1e-6  # quadrature error reported by the flow
     expected = integrate(problem.right, moments(problem.mu), t)
     assert relative_gap(end.final.coordinates, expected) < 1e-7
 
@@ -212,7 +212,7 @@ def test_rotated_sigma_points_are_near_tensor_nodes(
     assert field.convergence.residual < bound
 
 
-# Through all that dynamics are made of
+# Composite dynamics
 
 
 def test_heads_sums_and_layers_are_projected(rng: np.random.Generator) -> None:
@@ -243,7 +243,7 @@ def test_a_link_without_known_averages_uses_nodes(rng: np.random.Generator) -> N
     assert relative_gap(actual, expected) < 1e-12
 
 
-# How it parts from the flow
+# Departure from the flow
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,7 @@ def test_positions_are_within_half_a_step_of_their_frame(rng: Generator) -> None
         half = (exact.max(axis=1) - exact.min(axis=1)) / STEPS / 2
         rounding = 8 * np.finfo(float).eps * np.abs(exact).max()
         assert np.all(np.abs(states - exact) <= half[:, None] + rounding)
-        assert np.abs(states - exact).max() > 0.5 * half.max()  # it is no copy
+        assert np.abs(states - exact).max() > 0.5 * half.max()  # not a copy
 
 
 @needs_node
@@ -213,7 +213,7 @@ def model_run(rng: Generator, **keys: object) -> xr.Dataset:
     [
         ({"model_layers": [4, 1], "model_heads": [2, 0]}, {}, [4, 4, 1, 1], [2, 0]),
         ({}, {"n_layers": 6}, [0, 0, 1, 1], [0, 1]),
-        ({}, {"n_layers": 1}, [0, 0, 0, 0], [0, 1]),  # the last one acts for ever
+        ({}, {"n_layers": 1}, [0, 0, 0, 0], [0, 1]),  # the last one acts forever
     ],
     ids=["chosen", "all", "too few"],
 )

@@ -235,6 +235,6 @@ def test_every_kind_of_flow_is_drawn(
     assert pictures[0] != pictures[1]
     browser.value("stage.above.focus()")
     browser.key("ArrowRight")
-    assert browser.value(PICTURE) != pictures[1]  # it turned, or slid
+    assert browser.value(PICTURE) != pictures[1]  # it rotated, or moved
     assert browser.value("document.documentElement.scrollWidth <= innerWidth")
     assert browser.complaints == []

@@ -52,7 +52,7 @@ def stand_in(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     """Replaces all experiments by one."""
-    idea = folder / "experiments" / f"idea_of_{name}"  # no module has it yet
+    idea = folder / "experiments" / f"idea_of_{name}"  # no module has this name yet
     idea.mkdir(parents=True)
     (idea.parent / "__init__.py").touch()
     (idea / f"{name}.py").write_text(text)
@@ -95,7 +95,7 @@ def test_experiment_folders_are_small():
 @pytest.mark.parametrize("name", names())
 def test_every_figure_has_a_description(name: str):
     figure = load(name)
-    keys = ("castin2025", "sander2022")  # a limit is named by what it tends to
+    keys = ("castin2025", "sander2022")  # limits are named by their arrow
     is_of_one = "-fig" in name or "-table" in name
     assert figure.source.startswith(name.split("-")[0] if is_of_one else keys)
     assert figure.claim.endswith(".")
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written_is_rejected(tmp_path: Path):
     calls: list[Case] = []
     with pytest.raises(ResourceError, match="cannot be written"):
         reproduce({"a-fig1": experiment(calls)}, "quick", None, tmp_path / "file")
-    assert not calls  # refused before the work
+    assert not calls  # rejected before the work
 
 
 def test_unknown_names_and_readings_are_explained():

@@ -35,5 +35,5 @@ def test_the_compile_clock_is_reset_between_commands(cli: Callable[..., CommandR
 
 def _tracers() -> list[Tracer]:
     gc.collect()
-    # A weak proxy of what is gone raises where it is asked for its class.
+    # Asking a dead weak proxy for its class raises.
     return [part for part in gc.get_objects() if issubclass(type(part), Tracer)]

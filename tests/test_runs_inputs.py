@@ -70,7 +70,7 @@ def test_changed_weights_of_a_model_are_rejected(tmp_path: Path) -> None:
     text = next(w for w in bert_reference.WORDS if w.isalpha())
     values = {"model": str(model), "text": text, "t": 1.0, "frames": 3, "segment": 1}
     run_and_interrupt(values, tmp_path / "run")
-    (model / "tokenizer.json").unlink()  # its work is done
+    (model / "tokenizer.json").unlink()  # all of its cells are computed
     weights = model / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-3] ^= 1

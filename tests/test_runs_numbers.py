@@ -54,7 +54,7 @@ def test_outcomes_add_up_over_segments() -> None:
     assert (outcome.accepted, outcome.rejected) == (8, 16)
     assert (outcome.residual, outcome.missed) == (1e-3, 5e-4)
     exact, inexact = (segment(2.0, 1, r, Status.FINISHED) for r in (0.0, 1e-9))
-    end = outcome.add_segment(exact, 2.0, is_bound=False)  # it misses nothing
+    end = outcome.add_segment(exact, 2.0, is_bound=False)  # it meets the tolerance
     assert (end.name, end.accepted, end.time) == ("finished", 9, 2.0)
     assert end.missed_at_most
     assert not outcome.add_segment(inexact, 2.0, is_bound=False).missed_at_most
@@ -98,7 +98,7 @@ def test_a_plan_counts_segments_and_the_memory_of_all_members(
     assert single.segments == segments
     assert single.disk == 10 * 2 * 8 * frames
     assert three.disk == 3 * single.disk
-    # Of each member so many frames, and the stages of a step; sums are shared.
+    # Frames of each member, and stages of a step; sums are shared.
     n_numbers = min(frames, 6) + 16
     assert three.memory - single.memory == 2 * n_numbers * 10 * 2 * 8
 

@@ -33,7 +33,7 @@ class Solution(NamedTuple):
     g: Array
     f: Array
     residual: Array
-    scores: Array  # what was solved for
+    scores: Array  # the solver's tolerance
 
 
 @jax.jit

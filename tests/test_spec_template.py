@@ -13,7 +13,7 @@ TEXT = template()
 LINES = dict(re.findall(r"^#((\w+) = .+)$", TEXT.split("# ---- Tables")[0], re.M))
 LINES = {key: line for line, key in LINES.items()}
 TABLES = TEXT[TEXT.index("#[[layers]]") :]
-COMPANIONS: dict[str, dict[str, Any]] = {  # what a key asks for besides its measure
+COMPANIONS: dict[str, dict[str, Any]] = {  # other keys that a key needs
     "Q": {"K": [[1.0]]},
     "K": {"Q": [[1.0]]},
     "context_mean": {"context": "gaussian"},

@@ -18,7 +18,7 @@ def measure_seeds(folder: Path, name: str, seeds: str) -> list[dict]:
     return [json.loads(line) for line in results.read_text().splitlines()]
 
 
-# Where a tolerance was once a guess, or a control broke too little.
+# Statements with formerly guessed tolerances or weak controls.
 @pytest.mark.slow_cases("castin2025:sec-2.2-expansion-seeds0")
 @pytest.mark.parametrize(
     ("name", "seeds"),

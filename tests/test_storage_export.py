@@ -63,7 +63,7 @@ def test_netcdf_round_trips_through_xarray(run: Path, tmp_path: Path) -> None:
         for name, variable in dataset.variables.items():
             np.testing.assert_array_equal(restored[name].values, variable.values)
         assert json.loads(restored.attrs["spec"]) == ATTRS["spec"]
-    assert dataset.attrs["spec"] == ATTRS["spec"]  # as it was
+    assert dataset.attrs["spec"] == ATTRS["spec"]  # unchanged
 
 
 def test_an_open_dataset_is_copied_and_closed(run: Path) -> None:

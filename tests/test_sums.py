@@ -123,7 +123,7 @@ def test_sinkhorn_in_cells_makes_a_plan(
     m = 1500 if kind == "square" else 2500
     shear = np.array([[2.0, 0.5], [0.0, 1.0]])
     q, k = rng.normal(size=(m, 2)) @ shear, rng.normal(size=(1500, 2))
-    if kind == "lonely":  # far from all others, and neither asked nor an extreme
+    if kind == "lonely":  # far from all others, and neither probed nor an extreme
         q[[0, 1, 1003]] = np.array([[4.0, 0.0], [0.0, 4.0], [3.4, 3.4]]) @ shear
     a, b = rng.dirichlet(np.full(m, 5.0)), rng.dirichlet(np.full(1500, 5.0))
     actual = sums.sinkhorn(
@@ -134,7 +134,7 @@ def test_sinkhorn_in_cells_makes_a_plan(
     errors = [np.abs(plan.sum(axis=i) / w - 1).max() for i, w in ((1, a), (0, b))]
     assert 1e-12 < max(errors) < 1e-5
     assert residual <= max(tolerance, 1e-5)
-    assert len(layouts) == 2  # a rough one, and one that was never beyond its bound
+    assert len(layouts) == 2  # a rough layout, and one that never exceeded its bound
 
 
 def test_slow_exact_sums_give_a_warning() -> None:

@@ -20,7 +20,7 @@ def test_sweep_computes_plots_and_resumes(cli: Run, tmp_path: Path) -> None:
     report = json.loads(result.out)
     assert report["cells"] == 6
     assert sum(report["endings"].values()) == 6
-    assert set(report["endings"]) == {"finished", "max-steps"}  # and still code 0
+    assert set(report["endings"]) == {"finished", "max-steps"}  # still exit code 0
     assert report["compilations"] == 1
     assert report["axes"][1] == {"name": "cov", "scale": "log", "values": [1.0, 2.0]}
     assert report["sweep"] == "s"

@@ -43,7 +43,7 @@ def test_lost_claims_are_released_and_live_ones_kept(tasks: TaskFolder) -> None:
     host = os.uname().nodename
     old, todo, claims = time.time() - 3600, tasks.path / "todo", tasks.path / "claimed"
     dead = f"{host}.4194305.0a"  # above the largest process id
-    reborn = f"{host}.{os.getpid()}.0b"  # this process's number, in an earlier life
+    reborn = f"{host}.{os.getpid()}.0b"  # the pid of this process, started earlier
     for i, name in enumerate((dead, "far.away.1.0c", "far.away.2.0d", reborn)):
         (todo / f"{i:05d}").rename(claims / f"{i:05d}.{name}")
     os.utime(claims / "00001.far.away.1.0c", (old, old))
@@ -74,7 +74,7 @@ def test_finished_tasks_ignore_other_files(tasks: TaskFolder) -> None:
     tasks.finish(task, {"x": [1.0]})
     (tasks.path / "todo" / "00000").touch()
     (tasks.path / "claimed" / "00000.far.away.3.0e").touch()
-    (tasks.path / "todo" / "00007").unlink()  # by whatever hand
+    (tasks.path / "todo" / "00007").unlink()  # removed by somebody
     second = TaskFolder(tasks.path, tasks.n_tasks, tasks.seal)
     second.recover()
     assert list(iter(second.claim, None)) == list(range(1, 20))

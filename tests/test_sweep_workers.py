@@ -135,4 +135,4 @@ def test_helpers_end_with_the_command(folder: Path, number: str, code: int) -> N
         assert time.monotonic() < deadline
         time.sleep(0.01)
     if code > 0:
-        assert claims(sweep) == []  # both have put back what they had begun
+        assert claims(sweep) == []  # both have released their claims

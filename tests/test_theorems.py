@@ -17,7 +17,7 @@ MAIN = "from meanfield.cli import main; main()"
 PAPERS = ("castin2025", "sander2022", "uw2023", "tay2020", "shahbazi2025", "new")
 
 
-# These twelve take a third of the time of all, and are left to `make test-slow`.
+# These twelve take a third of the time, and run only with `make test-slow`.
 LONG = (
     "castin2025:lemma-B.5",
     "castin2025:thm-3.1-stability",
@@ -74,7 +74,7 @@ def _shared_report(
     try:
         folder.mkdir()
     except FileExistsError:
-        for _ in range(2400):  # another worker is at it
+        for _ in range(2400):  # another worker is running it
             if exit_code.exists():
                 break
             time.sleep(0.5)
@@ -187,9 +187,9 @@ def test_variants_named_in_statements_are_measured() -> None:
     """Variables and functions of SciPy called `linear` or `softmax` do not count."""
     marks = {name: [name] for name in ("softmax", "linear", "esp", "esp-soft")}
     about = statements_by_attention(marks)
-    assert "new:N2" in about["esp"]  # by functions that its file borrows
+    assert "new:N2" in about["esp"]  # by imported functions
     assert "new:N2" not in about["linear"]
     assert "new:N2-cost" not in about["softmax"]
-    assert "uw2023:prop-2-k1" in about["softmax"]  # by a compiled one
+    assert "uw2023:prop-2-k1" in about["softmax"]  # by a compiled function
     assert "new:N2-softsort" not in about["esp"]
     assert "new:N2-softsort" in about["esp-soft"]

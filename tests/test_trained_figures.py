@@ -85,7 +85,7 @@ def test_the_quick_size_gives_no_verdict(name: str):
         ("sander2022-fig6", "sliced"),
         ("sander2022-table1", "sliced"),
         ("shahbazi2025-table1", "sliced"),
-        ("shahbazi2025-table1-sorts", ""),  # all of it is sliced
+        ("shahbazi2025-table1-sorts", ""),  # all variants are sliced
         ("tay2020-table1", ""),
     ],
 )
@@ -144,7 +144,7 @@ def test_verdicts_compare_equal_seeds(
     np.testing.assert_allclose([more["mean"], more["deviation"]], [2, 0], atol=1e-9)
     assert more["pairs"] == 5  # of eight seeds, three share a fold with another
     low, high = more["bootstrap"]
-    assert low < 2 < high  # items are fewer than all there are
+    assert low < 2 < high  # a subset of the samples
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["64"]["mean"] == 0
 
 

@@ -315,7 +315,7 @@ def test_the_figure_is_drawn_from_its_records(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ):
     records = lines(rng, PROTOCOLS["paper"])
-    records["parity"][0]["depths"]["gap, flow 4"][-1][-1] = None  # it was lost
+    records["parity"][0]["depths"]["gap, flow 4"][-1][-1] = None  # the file was lost
     monkeypatch.setattr(Archive, "lines", lambda self, spec: records[spec.task])
     findings = compute(Case())
     assert_reportable(hypotheses.EXPERIMENT, findings)

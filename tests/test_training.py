@@ -189,7 +189,7 @@ def test_the_log_has_the_columns_of_the_matrices(tmp_path: Path):
     for i in test:
         item = {name: jnp.asarray(array[i]) for name, array in items.items()}
         sums.append(np.asarray(plans(network, item)).sum(axis=2)[0])
-    sums = np.stack(sums)  # items, heads, columns
+    sums = np.stack(sums)  # samples, heads, columns
     rms = np.sqrt(((sums - 1) ** 2).mean(axis=(0, 2)))
     np.testing.assert_allclose(entry["rms"][0][0], rms, rtol=1e-4)
     near = ((sums >= 0.5) & (sums <= 2)).mean(axis=(0, 2))

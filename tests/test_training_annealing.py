@@ -76,7 +76,7 @@ def test_interrupted_annealing_ends_with_the_same_bytes(tmp_path: Path):
 
 def test_annealing_round_trips_and_is_stored_only_if_set():
     assert TrainSpec.from_json(annealed_spec().as_json()) == annealed_spec()
-    assert "cooling" not in spec().as_json()  # records of before are found
+    assert "cooling" not in spec().as_json()  # earlier records are found
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
     surprises = [-np.log(chances[i, text[i + 1]]) for i in range(16)]
     assert abs(measures["loss"] - np.mean(surprises)) < 1e-5
     assert abs(measures["bits"] - np.mean(surprises) / np.log(2)) < 1e-5
-    assert abs(measures["loss"] - np.log(7)) < 1  # before it learns
+    assert abs(measures["loss"] - np.log(7)) < 1  # before training
 
 
 @pytest.mark.slow

@@ -63,9 +63,7 @@ def test_a_block_without_norms_is_one_euler_step(
     block = Residual(layer, eqx.nn.Identity(), eqx.nn.Identity())
     mu = points(rng)
     if name == "linear-expansion":
-        mu = mu.replace_coordinates(
-            mu.tokens.x / 10
-        )  # it is a series about small scores
+        mu = mu.replace_coordinates(mu.tokens.x / 10)  # it expands in small scores
     velocity = output(lambda mu: layer.dynamics().field(0.0, mu)(mu.tokens), mu)
     step = mu.tokens.x + velocity
     np.testing.assert_allclose(output(block, mu).tokens.x, step, rtol=0, atol=1e-12)

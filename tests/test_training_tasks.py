@@ -80,7 +80,7 @@ def test_image_rotation_matches_scipy(key: PRNGKey):
             rotate_image(jnp.asarray(image), subkey, 15.0, _mnist.BLACK)
         )
         angle = float(jax.random.uniform(subkey, (), minval=-15.0, maxval=15.0))
-        # Beyond the edge ours is black at once, theirs fades over a pixel.
+        # Beyond the edge our image is black at once, SciPy's fades over a pixel.
         theirs = ndimage.rotate(
             image, -angle, reshape=False, order=1, mode="nearest", cval=_mnist.BLACK
         )

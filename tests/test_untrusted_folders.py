@@ -25,7 +25,7 @@ CLI = Callable[..., CommandResult]
 PAYLOAD = 'from pathlib import Path\nPath("was-run").touch()\n'
 WHOSE = 'from pathlib import Path\nPath("whose").write_text(__file__)\n'
 PLACES = ("run.zarr/payload.py", "/proc/self/cwd/run.zarr/payload.py", "absolute")
-# What the keys name that only the plugin could have.
+# Names that only the plugin could define.
 LIES: dict[str, dict[str, Any]] = {
     "known": {},
     "attention": {"attention": "strange"},

@@ -36,7 +36,11 @@ def check(observed: float, **changes: object) -> Check:
     [
         (check(0.5), True, False),
         (check(1.005), True, False),
-        (check(1.05), False, False),  # neither: the margin is too small for a control
+        (
+            check(1.05),
+            False,
+            False,
+        ),  # neither: the violation is too small for a control
         (check(1.11), False, True),
         (check(np.nan), False, False),
         (check(np.inf), False, False),

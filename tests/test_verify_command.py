@@ -208,7 +208,10 @@ def test_a_report_is_replayed_at_its_witnesses(
 def running_command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The command with two processes, at statements that never end."""
     options = ["mine:", "--jobs", "2"]
-    for name in ("endless", "endless-too"):  # a process takes all of a file
+    for name in (
+        "endless",
+        "endless-too",
+    ):  # all statements of a file go to one process
         file = tmp_path / f"{name}.py"
         file.write_text(ENDLESS.format(name=name))
         options += ["--plugin", str(file)]
@@ -277,7 +280,7 @@ def test_processes_end_with_the_command_at_once(
 def test_a_process_that_is_killed_ends_the_command_in_a_line(
     running_command: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    *rest, last = sorted(pids(tmp_path))  # the pool learnt of the last one latest
+    *rest, last = sorted(pids(tmp_path))  # the last one joined the pool last
     os.kill(last, signal.SIGKILL)
     _, err = running_command.communicate(timeout=60)
     assert running_command.returncode == 4

@@ -15,7 +15,7 @@ from processes import has_ended, wait_for
 from meanfield.errors import InvalidInputError
 from meanfield.workers import Processes, WorkerLost, threads
 
-PROMPT = 5.0  # seconds, of which a busy machine may take most
+PROMPT = 5.0  # seconds, most of them for a busy machine
 PARENT = """
 import time
 from meanfield.workers import Processes

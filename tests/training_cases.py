@@ -39,7 +39,7 @@ def make_pairs_task() -> type[Any]:
     """The task of the template, under a name that no plugin of a test uses."""
     text = templates()["task"].read_text().replace('"pairs"', f'"{PAIRS}"')
     module = ModuleType("pairs_of_tests")
-    sys.modules[module.__name__] = module  # a dataclass asks for it
+    sys.modules[module.__name__] = module  # a dataclass needs it
     exec(text, module.__dict__)
     return module.Pairs
 

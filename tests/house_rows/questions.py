@@ -11,7 +11,9 @@ NAMES = {"points", "gaussian", "grid", "quadrature"}
 BELOW = ("attention", "dynamics", "energies", "fields", "flows", "linalg", "scores")
 """Layers up to `flows`, of those that know measures."""
 
-FEWEST = 3  # names that make a list: two are a pair, such as a key and its opposite
+FEWEST = (
+    3  # shortest list that counts: two names are a pair, such as a key and its opposite
+)
 
 LISTS = ast.Tuple | ast.List | ast.Set | ast.Dict
 Word = Callable[[ast.expr | None], str | None]

@@ -57,7 +57,7 @@ def _alternates(loop: ast.For | ast.While) -> bool:
     calls = {name for part in within for name in _called_name(part)}
     if calls & {"solve", "lstsq", "append"} or any(_is_of_jax(part) for part in within):
         return False
-    # A loop inside this one is asked for itself.
+    # Nested loops are examined separately.
     if any(isinstance(part, ast.For | ast.While) for part in within):
         return False
     read = {n for part in within if _is_read(part) for n in names(part)}

@@ -12,7 +12,7 @@ _PRONOUNS = """
 all any both each every few many most much none one other others own same some
 such that these this those what which who whose
 """
-# Nothing that is as often a noun, as a bound or a cut.
+# Without words that are often nouns, such as "bound" or "cut".
 _PARTICIPLES = """
 begun bent blown borne bought broken brought built chosen done drawn driven
 fallen felt foreseen foretold found frozen given gone grown held hidden kept known
@@ -28,7 +28,7 @@ about above across after against along among around at before behind below benea
 beside between beyond by during for in inside into near of off on onto out outside
 over past per since through under until up upon via with within without
 """
-# Of the dictionary in CONTRIBUTING.md, those with no other meaning in this field.
+# Words of the dictionary in CONTRIBUTING.md that have no other meaning in this field.
 _REPLACED = """
 abreast caveats? cooling doubts? examine[ds]? fenced foretold forerunner kicks onward
 refus(?:al|als|e|ed|es|ing) rehearsals? roomier taught told unfenced
