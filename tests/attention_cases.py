@@ -17,29 +17,37 @@ from meanfield.measures import Points
 from meanfield.scores import Dot
 from meanfield.tokens import Tokens
 
-every_closed = pytest.mark.parametrize("name", gaussian_variants())
+every_gaussian_variant = pytest.mark.parametrize("name", gaussian_variants())
 
-ONE = np.eye(1)
+IDENTITY = np.eye(1)
 # Variants that depend on the order of tokens are tested in `test_sparse.py`.
-ordered = [
-    n for n, make in attentions.items() if make(ONE, ONE, ONE).coupling.reads_order
+ordered_variants = [
+    n
+    for n, make in attentions.items()
+    if make(IDENTITY, IDENTITY, IDENTITY).coupling.reads_order
 ]
-unordered = [name for name in attentions if name not in ordered]
-every_variant = pytest.mark.parametrize("name", unordered)
-CONTINUOUS = [n for n in unordered if attentions[n](ONE, ONE, ONE).is_continuous]
-every_continuous = pytest.mark.parametrize("name", CONTINUOUS)
+unordered_variants = [name for name in attentions if name not in ordered_variants]
+every_variant = pytest.mark.parametrize("name", unordered_variants)
+CONTINUOUS = [
+    n
+    for n in unordered_variants
+    if attentions[n](IDENTITY, IDENTITY, IDENTITY).is_continuous
+]
+every_continuous_variant = pytest.mark.parametrize("name", CONTINUOUS)
 # Sums over nodes are exact for variants without sorts: ranks differ among nodes.
-SORTED = [name for name in attentions if name.startswith("esp")]
-CLOSED_AT_NODES = [name for name in gaussian_variants() if name not in SORTED]
-every_closed_at_nodes = pytest.mark.parametrize("name", CLOSED_AT_NODES)
+SORTING_VARIANTS = [name for name in attentions if name.startswith("esp")]
+VARIANTS_EXACT_AT_NODES = [
+    name for name in gaussian_variants() if name not in SORTING_VARIANTS
+]
+every_variant_exact_at_nodes = pytest.mark.parametrize("name", VARIANTS_EXACT_AT_NODES)
 
 # Sinkhorn stops at a marginal error of eps^(2/3): that, and not rounding, bounds it.
-SOLVED = {"sinkhorn": 3.0 * np.finfo(np.float64).eps ** (-1 / 3)}
+SOLVER_ULPS = {"sinkhorn": 3.0 * np.finfo(np.float64).eps ** (-1 / 3)}
 
 
 def ulps(name: str, at_least: float = 300) -> float:
     """Tolerance of a comparison of `name`, in units of eps."""
-    return max(at_least, SOLVED.get(name, 0))
+    return max(at_least, SOLVER_ULPS.get(name, 0))
 
 
 def eager_velocities(attention: Attention, mu: Points, at: Tokens) -> jax.Array:

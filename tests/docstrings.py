@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-DESCRIBED = ast.Module | ast.ClassDef | ast.FunctionDef
+DOCUMENTED_NODES = ast.Module | ast.ClassDef | ast.FunctionDef
 
 
 def examples(file: Path) -> Iterator[doctest.DocTest]:
@@ -25,7 +25,7 @@ def examples(file: Path) -> Iterator[doctest.DocTest]:
     parser, names = doctest.DocTestParser(), {"np": np, "jax": jax, "jnp": jnp}
     place = file.relative_to(ROOT).as_posix()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if not isinstance(node, DESCRIBED):
+        if not isinstance(node, DOCUMENTED_NODES):
             continue
         text, line = ast.get_docstring(node) or "", getattr(node, "lineno", 1)
         title = getattr(node, "name", "the module")

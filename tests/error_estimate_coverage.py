@@ -16,7 +16,7 @@ from meanfield.spec import parse
 
 FAMILIES = LINES + PLANES
 SEED = 20261122
-RESOLVED = 0.1  # above it a run does not end as `finished`
+RESOLUTION_LIMIT = 0.1  # above it a run does not end as `finished`
 
 
 class Measurement(NamedTuple):
@@ -32,7 +32,7 @@ class Measurement(NamedTuple):
 
     @property
     def is_resolved(self) -> bool:
-        return max(self.doubts) <= RESOLVED
+        return max(self.doubts) <= RESOLUTION_LIMIT
 
 
 def grid_of(problem: Problem) -> Grid:

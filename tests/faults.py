@@ -29,7 +29,7 @@ from pathlib import Path
 from faults_checks import Truth, faults_of, read_faults
 from faults_commands import (
     COMMANDS,
-    DOCUMENTED,
+    DOCUMENTED_CODES,
     SPEC,
     SWEEP,
     run_command,
@@ -48,7 +48,7 @@ def damage(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
         harm(draw, place / target, place / "outside")
     outside = tree(place / "outside")
     result = run_in_process(arguments, place)
-    actual = faults_of(result, DOCUMENTED)
+    actual = faults_of(result, DOCUMENTED_CODES)
     actual += [] if tree(place / "outside") == outside else ["lost"]
     return (
         f"{arguments[0]} {name}",
@@ -63,13 +63,13 @@ def absurd(draw: random.Random, place: Path, truth: Truth, _: dict[str, float]):
     harm = absurd_sweep if target == "sweep" else absurd_record
     where = harm(draw, place / target)
     result = run_in_process(arguments, place)
-    actual = faults_of(result, DOCUMENTED)
+    actual = faults_of(result, DOCUMENTED_CODES)
     if where.startswith(READ):  # other forged values describe a different run
         actual += read_faults(result, place, truth, arguments)
     return f"{arguments[0]} {where}", result, actual
 
 
-_DRAWN = ["--out", "drawn"]
+_OUTPUT = ["--out", "drawn"]
 READERS = [  # cheap commands are more frequent
     *[("run", ["export", "run", "read.npz"])] * 4,
     *[("half", ["export", "half", "read.npz"])] * 4,
@@ -78,8 +78,8 @@ READERS = [  # cheap commands are more frequent
     *[("run", ["resume", "run"])] * 2,
     *[("half", ["resume", "half"])] * 3,
     ("run", ["simulate", "--from", "run", "--t", "0.1", "--frames", "3"]),
-    ("run", ["plot", "run", *_DRAWN]),
-    ("sweep", ["plot", "sweep", *_DRAWN]),
+    ("run", ["plot", "run", *_OUTPUT]),
+    ("sweep", ["plot", "sweep", *_OUTPUT]),
 ]
 READ = ("segments", "variables", "static", "sizes", "dims", "frames", "schema", "chunk")
 
@@ -107,7 +107,7 @@ def prepare(home: Path) -> Truth:
         *(COMMANDS[name] for name in ("plot", "export", "csv", "animate")),
     ):
         result = run_command(arguments, home)
-        assert result.code == 0, result.said
+        assert result.code == 0, result.stderr
     _halve(truth)
     (home / "said").unlink()
     return truth
@@ -161,7 +161,7 @@ def run_cases(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[d
             )
             with place_for(truth) as place:
                 case, result, actual = harm(draw, place, truth, pace)
-            last = result.said.strip().splitlines()[-1:] or [""]
+            last = result.stderr.strip().splitlines()[-1:] or [""]
             yield {
                 "kind": kind,
                 "index": index,
@@ -169,7 +169,7 @@ def run_cases(count: int, seed: int, kinds: list[str], home: Path) -> Iterator[d
                 "code": result.code,
                 "seconds": round(result.seconds, 2),
                 "faults": actual,
-                "said": last[0] if not actual else result.said[-3000:],
+                "said": last[0] if not actual else result.stderr[-3000:],
             }
 
 

@@ -39,8 +39,8 @@ def faults_of(
     if result.code is None or result.seconds > patience:
         return ["hang"]
     if (
-        "Traceback" in result.said
-        or "internal error" in result.said
+        "Traceback" in result.stderr
+        or "internal error" in result.stderr
         or result.code == 1
     ):
         return ["internal"]

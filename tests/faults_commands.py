@@ -22,15 +22,16 @@ from processes import is_at_work, processes_in, seconds_of
 from meanfield.cli import main as command
 
 PATIENCE = 20.0  # processor seconds after which a command counts as hung
-MOST = 200.0  # processor seconds after which it is killed
+KILL_AFTER = 200.0  # processor seconds after which it is killed
 BACKSTOP = 200.0  # wall seconds without processor time after which it counts as hung
 LOOK = 0.2  # seconds between two checks of its processor time
 SPEC = ["--n", "12", "--d", "2", "--A=-1", "--t", "2", "--dt", "0.05"]
 SPEC += ["--frames", "41", "--segment", "2"]
 SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
 SWEEP += ["--over", "A=-1:2:4,cov=1:2:3"]
-DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}
-ENDED = {  # exit codes after a signal, also before and after the handler is installed
+DOCUMENTED_CODES = {0, 2, 3, 4, 5, 6, 7}
+# Exit codes after a signal, also before and after the handler is installed.
+SIGNAL_CODES = {
     signal.SIGKILL: {-9},
     signal.SIGTERM: {143, -15},
     signal.SIGINT: {130, -2},
@@ -44,13 +45,13 @@ class CommandResult:
 
     Attributes:
         code: its exit code, negative after a signal; `None` if it hung.
-        said: its stderr.
+        stderr: its stderr.
         seconds: processor time.
         out: its stdout, if it ran in this process.
     """
 
     code: int | None
-    said: str
+    stderr: str
     seconds: float
     out: str = ""
 
@@ -81,7 +82,7 @@ def start_command(
                 preexec_fn=lambda: _limit(limit),
             ).pid
     # On an interrupt the fork would remove the temporary folders of this process.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, list(ENDED))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, list(SIGNAL_CODES))
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore"
@@ -131,7 +132,7 @@ def wait(number: int, place: Path) -> CommandResult:
     process in its folder computed, or would have on a machine with an idle core.
     """
     idle, last_change = 0.0, time.monotonic()
-    while idle < BACKSTOP and seconds_of(number) < MOST:
+    while idle < BACKSTOP and seconds_of(number) < KILL_AFTER:
         result, status, usage = os.wait4(number, os.WNOHANG)
         if result:
             code, file = os.waitstatus_to_exitcode(status), place / "said"

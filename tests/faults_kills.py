@@ -11,14 +11,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 from faults_checks import Truth, aftermath, arrays, faults_of
-from faults_commands import COMMANDS, ENDED, PATIENCE, run_command, start_command, wait
+from faults_commands import (
+    COMMANDS,
+    PATIENCE,
+    SIGNAL_CODES,
+    run_command,
+    start_command,
+    wait,
+)
 from processes import has_ended, seconds_of
 
 
 def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float]):
     """Sends a signal to a random command after random processor time."""
     name = draw.choice(list(COMMANDS))
-    number = draw.choice(list(ENDED))
+    number = draw.choice(list(SIGNAL_CODES))
     fresh = draw.random() < 0.1
     process = start_command(COMMANDS[name], place, None, fresh)
     moment = draw.uniform(0.0, 1.1) * pace.get(name, 2.0) + (0.1 if fresh else 0.0)
@@ -29,7 +36,7 @@ def kill(draw: random.Random, place: Path, truth: Truth, pace: dict[str, float])
     result = wait(process, place)
     if result.code == 0 and not fresh:  # it ended before the signal
         pace[name] = 0.8 * pace.get(name, result.seconds) + 0.2 * result.seconds
-    actual = faults_of(result, {0, *ENDED[number]})
+    actual = faults_of(result, {0, *SIGNAL_CODES[number]})
     return f"{name} {number.name}", result, actual + aftermath(name, place, truth)
 
 

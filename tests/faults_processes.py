@@ -17,8 +17,8 @@ from pathlib import Path
 
 from faults_checks import Truth, arrays, faults_of, litter, prefix_faults
 from faults_commands import (
-    ENDED,
     LOOK,
+    SIGNAL_CODES,
     SPEC,
     CommandResult,
     run_command,
@@ -32,7 +32,7 @@ from meanfield.errors import MeanfieldError
 from meanfield.storage.disk._locks import hold_lock
 
 PATIENCE = 90.0  # processor seconds after which a command counts as hung
-ORPHANED = 20.0  # wall seconds without work after which an orphan is reported
+ORPHAN_AFTER = 20.0  # wall seconds without work after which an orphan is reported
 FIRST_PACE = 12.0  # first guess of a command's processor seconds
 LONG_SWEEP = ["--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1"]
 LONG_SWEEP += ["--over", "A=-1:2:20,cov=1:2:10"]
@@ -108,7 +108,7 @@ def prepare_pools(home: Path) -> Truth:
     alone = [option for option in POOLS["sweep"] if option not in ("--workers", "2")]
     for arguments in (alone, ["verify", *STATEMENTS, *PAGES]):
         result = run_command(arguments, home)
-        assert result.code == 0, result.said
+        assert result.code == 0, result.stderr
     table = (home / "new" / "table.csv").read_bytes()
     (home / "table.csv").write_bytes(table)
     run_command(
@@ -124,7 +124,7 @@ def prepare_groups(home: Path) -> Truth:
     home.mkdir()
     for name, arguments in GROUPS.items():
         result = run_command([*arguments[:-1], name], home)
-        assert result.code == 0, result.said
+        assert result.code == 0, result.stderr
     return Truth(home)
 
 
@@ -140,7 +140,11 @@ def _struck(
     The signal comes after random processor time or, in half of the cases with
     `progress`, when a random share of the work is committed.
     """
-    fresh, number, name = draw.random() < 0.1, draw.choice([*ENDED]), str(arguments)
+    fresh, number, name = (
+        draw.random() < 0.1,
+        draw.choice([*SIGNAL_CODES]),
+        str(arguments),
+    )
     strike = Strike(
         start_command(arguments, place, None, fresh), number, draw.choice(VICTIMS)
     )
@@ -183,16 +187,18 @@ def _send(draw: random.Random, strike: Strike, worker_pids: list[int]) -> None:
 def _codes_of_pool(name: str, strike: Strike) -> set[int]:
     """Exit codes allowed for a command if it or its worker got a signal."""
     if strike.victim != "another":
-        return {0, *ENDED[strike.number]}
+        return {0, *SIGNAL_CODES[strike.number]}
     return {0} if name == "sweep" else {0, 4}
 
 
 def _codes_of_group(strike: Strike) -> set[int]:
     """Exit codes allowed for a group: that of its first process."""
     if strike.victim != "another":
-        return {0, *ENDED[strike.number]}
+        return {0, *SIGNAL_CODES[strike.number]}
     first = any(strike.places.get(pid, (0, 1))[1] == 0 for pid in strike.struck)
-    return {0, 8} | ({code for code in ENDED[strike.number] if first and code > 0})
+    return {0, 8} | (
+        {code for code in SIGNAL_CODES[strike.number] if first and code > 0}
+    )
 
 
 def _name_faults(result: CommandResult, strike: Strike) -> list[str]:
@@ -200,13 +206,13 @@ def _name_faults(result: CommandResult, strike: Strike) -> list[str]:
     if result.code != 8:
         return []
     names = {f"Process {strike.places[p][1]} of 2 (pid {p})" for p in strike.struck}
-    return [] if any(name in result.said for name in names) else ["misnamed"]
+    return [] if any(name in result.stderr for name in names) else ["misnamed"]
 
 
 def _remains(place: Path, strike: Strike) -> list[str]:
     """Processes, ports, locks and drafts left after the end."""
     actual, idle = [], 0.0
-    while idle < ORPHANED and (left := processes_in(place)):
+    while idle < ORPHAN_AFTER and (left := processes_in(place)):
         time.sleep(LOOK)
         idle += 0.0 if any(map(is_at_work, left)) else LOOK
     for pid in processes_in(place):
@@ -234,7 +240,7 @@ def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
     more = draw.choice([[], [], [], ["--workers", "2"]])
     result = run_command(["sweep", "new", *more], place)
     actual = faults_of(result, {0}, PATIENCE)
-    actual += ["false"] if "ended early" in result.said else []
+    actual += ["false"] if "ended early" in result.stderr else []
     is_same = all(file.read_bytes() == content for file, content in before.items())
     finished = (sweep / "done").glob("*.json")
     actual += [] if is_same and len([*finished]) == CHUNKS else ["lost"]

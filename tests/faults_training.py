@@ -26,7 +26,7 @@ from typing import Any
 import jax
 from faults_checks import faults_of
 from faults_commands import (
-    DOCUMENTED,
+    DOCUMENTED_CODES,
     CommandResult,
     run_command,
     run_in_process,
@@ -35,11 +35,11 @@ from faults_commands import (
 )
 from faults_damage import flip
 
-EPOCHS, FEW = 200, 4
+EPOCHS, N_FLIP_EPOCHS = 200, 4
 OPTIONS = "--batch 20 --seeds 0:2 --task-options count=100 --plugin mine.py"
-OF_THE_MACHINE = "seconds.json", "lock"
+MACHINE_FILES = "seconds.json", "lock"
 PATIENCE = 300.0  # seconds per epoch, on a busy machine
-Judged = tuple[str, CommandResult, list[str]]
+CaseResult = tuple[str, CommandResult, list[str]]
 
 
 def start(out: str, epochs: int = EPOCHS) -> list[str]:
@@ -68,7 +68,7 @@ def epoch_of(place: Path) -> int:
 
 def files(folder: Path) -> dict[str, bytes]:
     """The files that must be equal to the byte."""
-    files = (file for file in folder.iterdir() if file.name not in OF_THE_MACHINE)
+    files = (file for file in folder.iterdir() if file.name not in MACHINE_FILES)
     return {file.name: file.read_bytes() for file in files}
 
 
@@ -79,7 +79,7 @@ def ending_faults(place: Path) -> list[str]:
     return actual + ([] if files(place / "new") == files(place / "whole") else ["lost"])
 
 
-def kill(draw: random.Random, place: Path) -> Judged:
+def kill(draw: random.Random, place: Path) -> CaseResult:
     """Kills a training between two epochs or, in a quarter of cases, at any moment."""
     before, begin = epoch_of(place), time.monotonic()
     process = start_command(next_command(place), place, None, fresh=False)
@@ -100,7 +100,7 @@ def kill(draw: random.Random, place: Path) -> Judged:
     return case, result, actual
 
 
-def writers(draw: random.Random, place: Path) -> Judged:
+def writers(draw: random.Random, place: Path) -> CaseResult:
     """Starts or resumes one training by two processes at once."""
     first = start_command(next_command(place), place, None, fresh=False)
     time.sleep(draw.choice([0, draw.uniform(0, 8)]))
@@ -114,7 +114,7 @@ def writers(draw: random.Random, place: Path) -> Judged:
     return f"two writers, codes {codes}", ends[1], actual
 
 
-def full_disk(draw: random.Random, place: Path) -> Judged:
+def full_disk(draw: random.Random, place: Path) -> CaseResult:
     """Limits files to a random length, then lifts the limit."""
     limit = int(2 ** draw.uniform(4, 18))
     result = run_command(next_command(place), place, limit=limit)
@@ -125,14 +125,16 @@ def full_disk(draw: random.Random, place: Path) -> Judged:
     return f"files end at {limit}", result, actual
 
 
-def damage(draw: random.Random, place: Path) -> Judged:
+def damage(draw: random.Random, place: Path) -> CaseResult:
     """Flips a bit of a finished or unfinished training, and reads it in every way."""
     jax.clear_caches()  # each command compiles anew, and memory maps are limited
     name = draw.choice(["few", "half"])
     copy = shutil.copytree(place / name, place / "kept")
     flip(draw, place / name, place)
     ends = {text: answer(place, text) for text in readers(name)}
-    actual = [f for result, _ in ends.values() for f in faults_of(result, DOCUMENTED)]
+    actual = [
+        f for result, _ in ends.values() for f in faults_of(result, DOCUMENTED_CODES)
+    ]
     for text, (result, text_output) in ends.items():
         if result.code == 0 and text_output != TRUTH[text]:
             actual.append("false")
@@ -171,7 +173,7 @@ def answer(place: Path, text: str) -> tuple[CommandResult, Any]:
 
 def news(folder: Path) -> dict[str, bytes]:
     """The files of the last epoch; `resume` reads no earlier weights."""
-    before = {f"weights-{epoch:04d}.safetensors" for epoch in range(FEW)}
+    before = {f"weights-{epoch:04d}.safetensors" for epoch in range(N_FLIP_EPOCHS)}
     return {name: data for name, data in files(folder).items() if name not in before}
 
 
@@ -200,14 +202,14 @@ def prepare_flips(place: Path) -> None:
     from meanfield._folders import templates
 
     shutil.copy(templates()["task"], place / "mine.py")
-    result = run_in_process([*start("few", FEW), "--debug"], place)
-    assert result.code == 0, result.said
+    result = run_in_process([*start("few", N_FLIP_EPOCHS), "--debug"], place)
+    assert result.code == 0, result.stderr
     from meanfield.training import TrainFolder, TrainSpec, train
 
     spec = TrainSpec.from_json(TrainFolder(place / "few").record().spec.as_json())
 
     def interrupt(step: Any) -> None:
-        if step.epoch == FEW - 1:
+        if step.epoch == N_FLIP_EPOCHS - 1:
             raise KeyboardInterrupt
 
     try:
@@ -217,12 +219,12 @@ def prepare_flips(place: Path) -> None:
     for name in ("few", "half"):
         for text in readers(name):
             result, TRUTH[text] = answer(place, text)
-            assert result.code == 0, result.said
+            assert result.code == 0, result.stderr
     shutil.rmtree(place / "half")
     (place / "saved").rename(place / "half")
 
 
-KINDS: dict[str, Callable[[random.Random, Path], Judged]] = {
+KINDS: dict[str, Callable[[random.Random, Path], CaseResult]] = {
     "kills": kill,
     "writers": writers,
     "disks": full_disk,
@@ -244,9 +246,9 @@ def run_cases(
                 random.Random(f"{seed} {kind} {index}"), place
             )
             message = (
-                result.said
+                result.stderr
                 if actual
-                else (result.said.strip().splitlines() or [""])[-1]
+                else (result.stderr.strip().splitlines() or [""])[-1]
             )
             line = {"kind": kind, "index": index, "case": case, "code": result.code}
             yield {**line, "faults": actual, "said": message[-2000:]}

@@ -30,12 +30,12 @@ from memory_growth import MemoryUse, growth_per_round, memory_use, repeat_and_me
 
 from meanfield.cli import main
 
-DOCUMENTED = {0, 2, 3, 4, 5, 6, 7}  # 1 is an internal error
+DOCUMENTED_CODES = {0, 2, 3, 4, 5, 6, 7}  # 1 is an internal error
 LONGEST = 20.0  # processor seconds allowed for one case
 LARGEST = 8 << 30  # bytes that the process may allocate
 LINE = 4000  # longest error message in characters
-EVERY = 250  # cases per search, after which compiled programs are dropped
-SAME = 200  # cases to repeat, at most a tenth of all
+SEARCH_SIZE = 250  # cases per search, after which compiled programs are dropped
+N_REPEATS = 200  # cases to repeat, at most a tenth of all
 LEAK = MemoryUse(kilobytes=30, blocks=60)  # allowed growth per round: measured 2 and -9
 
 
@@ -49,7 +49,7 @@ class Tally:
 
     codes: Counter[int] = field(default_factory=Counter)
     commands: Counter[str] = field(default_factory=Counter)
-    broken: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
     longest: float = 0.0
     slowest: str = ""
     first: list[Case] = field(default_factory=list)
@@ -81,7 +81,7 @@ def run_command(case: Case) -> tuple[object, str, float]:
 
 def violation(code: object, stderr: str, seconds: float) -> str:
     """The violation of the documented behaviour, or an empty string."""
-    if code not in DOCUMENTED:
+    if code not in DOCUMENTED_CODES:
         return f"not a documented code: {code}"
     if seconds > LONGEST:
         return f"{seconds:.1f} s"
@@ -98,8 +98,8 @@ def run(count: int, number: int, folder: Path) -> Tally:
     tally = Tally()
     folder.mkdir(parents=True, exist_ok=True)
     os.chdir(folder)
-    for begin in range(0, count, EVERY):
-        _search(min(EVERY, count - begin), f"{number} {begin}", tally)
+    for begin in range(0, count, SEARCH_SIZE):
+        _search(min(SEARCH_SIZE, count - begin), f"{number} {begin}", tally)
         memory_use()
         tally.resident.append(_megabytes())
         summary = f"{tally.codes.total()} {dict(tally.codes)} {tally.resident[-1]}\n"
@@ -107,7 +107,7 @@ def run(count: int, number: int, folder: Path) -> Tally:
     repeats = tally.first[: count // 10]
     tally.rounds = repeat_and_measure(lambda: [_run_case(case) for case in repeats])
     if any(a > b for a, b in zip(growth_per_round(tally.rounds), LEAK, strict=True)):
-        tally.broken.append(f"the same cases grow: {tally.rounds}")
+        tally.violations.append(f"the same cases grow: {tally.rounds}")
     return tally
 
 
@@ -131,14 +131,14 @@ def _record_case(case: Case, tally: Tally) -> None:
     code, stderr, seconds = _run_case(case)
     tally.commands[case.arguments[0] if case.arguments else ""] += 1
     tally.codes[code if isinstance(code, int) else -1] += 1
-    if len(tally.first) < SAME:
+    if len(tally.first) < N_REPEATS:
         tally.first.append(case)
     if seconds > tally.longest:
         tally.longest, tally.slowest = seconds, _describe(case)
     fault = violation(code, stderr, seconds)
     if fault:
-        tally.broken.append(f"{_describe(case)}\n  {fault}")
-        sys.stderr.write(f"{tally.broken[-1]}\n")
+        tally.violations.append(f"{_describe(case)}\n  {fault}")
+        sys.stderr.write(f"{tally.violations[-1]}\n")
 
 
 def _run_case(case: Case) -> tuple[object, str, float]:
@@ -175,18 +175,18 @@ def raise_hung(number: int, frame: FrameType | None) -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGPROF, raise_hung)
     resource.setrlimit(resource.RLIMIT_DATA, (LARGEST, LARGEST))
-    found = run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
+    tally = run(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
     report = {
-        "cases": found.codes.total(),
-        "codes": {str(code): n for code, n in sorted(found.codes.items())},
-        "commands": dict(found.commands),
-        "longest": round(found.longest, 2),
-        "slowest": found.slowest,
-        "resident": found.resident,
-        "growth of a round": growth_per_round(found.rounds),
-        "rounds": found.rounds,
+        "cases": tally.codes.total(),
+        "codes": {str(code): n for code, n in sorted(tally.codes.items())},
+        "commands": dict(tally.commands),
+        "longest": round(tally.longest, 2),
+        "slowest": tally.slowest,
+        "resident": tally.resident,
+        "growth of a round": growth_per_round(tally.rounds),
+        "rounds": tally.rounds,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
-        "broken": found.broken,
+        "broken": tally.violations,
     }
     sys.stdout.write(json.dumps(report, indent=1) + "\n")
-    sys.exit(bool(found.broken))
+    sys.exit(bool(tally.violations))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from meanfield.cli import COMMANDS
 from meanfield.spec import MATRICES, RunSpec
 
-MANY = 10_000  # digits of a number, or brackets around one
-HIDDEN = ("source", "layers", "terms")
-KEYS = [name for name in RunSpec.model_fields if name not in HIDDEN]
+LARGE_NUMBER = 10_000  # digits of a number, or brackets around one
+HIDDEN_KEYS = ("source", "layers", "terms")
+KEYS = [name for name in RunSpec.model_fields if name not in HIDDEN_KEYS]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,9 @@ NUMBERS = st.one_of(
     st.sampled_from(
         ["1e307", "1e308", "-1e308", "1e-320", "1e-323", "nan", "inf", "-0.0", "1e400"]
     ),
-    st.sampled_from(["9" * 19, "9" * 400, "9" * MANY, "1_000", "0x10", "٣", "1e9"]),
+    st.sampled_from(
+        ["9" * 19, "9" * 400, "9" * LARGE_NUMBER, "1_000", "0x10", "٣", "1e9"]
+    ),
     st.integers(-(2**70), 2**70).map(str),
     st.floats().map(repr),
 )
@@ -60,11 +62,11 @@ JSON = st.recursive(
 )
 DEEP = st.sampled_from(
     [
-        "[" * MANY + "1" + "]" * MANY,
+        "[" * LARGE_NUMBER + "1" + "]" * LARGE_NUMBER,
         "[" * 40 + "1" + "]" * 40,
-        '{"a":' * MANY + "1" + "}" * MANY,
-        "[" * MANY,
-        f"[[{'9' * MANY}]]",
+        '{"a":' * LARGE_NUMBER + "1" + "}" * LARGE_NUMBER,
+        "[" * LARGE_NUMBER,
+        f"[[{'9' * LARGE_NUMBER}]]",
     ]
 )
 LISTS = st.lists(st.lists(NUMBERS, max_size=3), max_size=3).map(
@@ -278,8 +280,10 @@ MAKERS = [
 
 @st.composite
 def _toml(draw: st.DrawFn) -> bytes:
-    value = st.one_of(ANYTHING, ANYTHING.map(json.dumps), st.just("0x" + "f" * MANY))
-    keys = draw(st.lists(st.sampled_from([*KEYS, *HIDDEN, "nothing"]), max_size=3))
+    value = st.one_of(
+        ANYTHING, ANYTHING.map(json.dumps), st.just("0x" + "f" * LARGE_NUMBER)
+    )
+    keys = draw(st.lists(st.sampled_from([*KEYS, *HIDDEN_KEYS, "nothing"]), max_size=3))
     lines = [f"{key} = {draw(value)}" for key in keys]
     table = draw(st.sampled_from(["", "[[layers]]\nt = 0\nA = 1\n", "[[terms]]\n"]))
     times = draw(st.sampled_from([1, 1, 1, 2, 5000]))

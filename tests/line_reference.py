@@ -10,7 +10,9 @@ from scipy.special import expit, gamma
 Density = Callable[[np.ndarray], np.ndarray]
 Nodes = tuple[np.ndarray, np.ndarray]
 Moments = tuple[np.ndarray, np.ndarray]
-LIFTED = 1e-9  # largest amplified rounding error, relative to the largest density
+AMPLIFICATION_LIMIT = (
+    1e-9  # largest amplified rounding error, relative to the largest density
+)
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ def moments_by_fourier(
 
     run = solve_ivp(rate, (0, t), law.density(x), rtol=1e-7, atol=1e-12, method="RK45")
     rho = run.y[:, -1] / run.y[:, -1].sum()
-    if not (run.success and rho.min() > -LIFTED * rho.max()):
+    if not (run.success and rho.min() > -AMPLIFICATION_LIMIT * rho.max()):
         return np.full(1, np.nan), np.full((1, 1), np.nan)
     mean = rho @ x
     return np.array([mean]), np.array([[rho @ (x - mean) ** 2]])

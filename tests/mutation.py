@@ -39,7 +39,7 @@ finds not as they must be. Others may, too; `python tests/mutation.py NAME` trie
 | mistake | where | caught by |
 |---|---|---|
 """
-TESTED = """
+TESTED_HEADING = """
 ## Mistakes that no statement looks for
 
 Each makes a test fail (`tests/mutants/tested.toml`).
@@ -188,7 +188,7 @@ def _run_all() -> int:
     statement_rows = [_row(*pair) for pair in pairs if not pair[0].tests]
     test_rows = [_row(*pair) for pair in pairs if pair[0].tests]
     TABLE.write_text(
-        "".join([HEAD, *statement_rows, TESTED, *test_rows]), encoding="utf-8"
+        "".join([HEAD, *statement_rows, TESTED_HEADING, *test_rows]), encoding="utf-8"
     )
     return _report(
         all_mutants, [bool(ids) and m.expected <= set(ids) for m, ids in pairs]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 PATIENCE = 60.0  # seconds
-AT_WORK = "RD"  # states of a thread that runs, or waits for a core or a disk
+RUNNING_STATES = "RD"  # states of a thread that runs, or waits for a core or a disk
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -50,7 +50,7 @@ def is_at_work(pid: int) -> bool:
     """Whether any thread of a process is running or runnable."""
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(OSError):  # the thread has ended
-            if stat.read_text().rpartition(") ")[2][0] in AT_WORK:
+            if stat.read_text().rpartition(") ")[2][0] in RUNNING_STATES:
                 return True
     return False
 

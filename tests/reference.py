@@ -238,7 +238,7 @@ KERNELS: dict[str, Callable[[Parameters, Matrix, Matrix, Vector], Matrix]] = {
 
 
 # Kernels that depend on both measures; the others depend on the keys alone.
-ACROSS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
+CROSS_KERNELS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
     "sinkhorn": sinkhorn_across,
     "esp": esp_across,
     "esp-soft": esp_soft_across,
@@ -248,8 +248,8 @@ ACROSS: dict[str, Callable[[Parameters, Matrix, Sides], Matrix]] = {
 
 def velocity_across(name: str, p: Parameters, x: Matrix, sides: Sides) -> Matrix:
     """Velocities at `x` of queries that attend to keys, under the variant `name`."""
-    if name in ACROSS:
-        kernel = ACROSS[name](p, x, sides)
+    if name in CROSS_KERNELS:
+        kernel = CROSS_KERNELS[name](p, x, sides)
     else:
         kernel = KERNELS[name](p, x, sides.y, sides.w)
     return (kernel * sides.w[None, :]) @ sides.y @ p.V.T

@@ -18,7 +18,7 @@ from plotting_data import points
 from meanfield.pages.report import Page
 from meanfield.pages.report._run import run_scene
 
-PLAYED = """new Promise((end) => {
+PLAYBACK_SCRIPT = """new Promise((end) => {
   const gaps = [];
   let last = performance.now();
   player.speed = 0.5;
@@ -31,7 +31,7 @@ PLAYED = """new Promise((end) => {
   };
   requestAnimationFrame(note);
 })"""
-PAINTED = """(() => {
+PAINT_SCRIPT = """(() => {
   const start = performance.now();
   for (let i = 0; i < 60; i++) goTo(((i + 0.5) * (frames() - 1)) / 60);
   return (performance.now() - start) / 60;
@@ -75,8 +75,8 @@ def playback_speed(page: str) -> list[str]:
         browser.size(1280, 900)
         browser.open(file.as_uri())
         mark = "performance.getEntriesByName('first picture')[0].startTime"
-        first, gaps = browser.value(mark), browser.value(PLAYED)
-        paints = browser.value(PAINTED)
+        first, gaps = browser.value(mark), browser.value(PLAYBACK_SCRIPT)
+        paints = browser.value(PAINT_SCRIPT)
     middle, worst = gaps[len(gaps) // 2], gaps[int(0.95 * len(gaps))]
     return [
         f"first picture after {first:.0f} ms",

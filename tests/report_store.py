@@ -11,8 +11,8 @@ from numpy.random import Generator
 from meanfield.storage import Ending, RunStore
 
 SPEC = {"attention": "softmax", "A": -1.0, "V": 1.0, "n": 30, "d": 2, "t": 2.0}
-NONE: Mapping[str, Any] = MappingProxyType({})
-FINISHED = Ending("finished", "the last time was reached", 2.0)
+NO_ATTRS: Mapping[str, Any] = MappingProxyType({})
+FINISHED_ENDING = Ending("finished", "the last time was reached", 2.0)
 
 
 def moving_tokens(
@@ -28,7 +28,7 @@ def unfinished_run(
     path: Path,
     x: np.ndarray,
     spec: Mapping[str, Any] | None = None,
-    more: Mapping[str, Any] = NONE,
+    more: Mapping[str, Any] = NO_ATTRS,
 ) -> RunStore:
     """An unfinished run without its last three frames."""
     n, d = x.shape[1:]
@@ -46,7 +46,7 @@ def finished_run(
     path: Path,
     x: np.ndarray,
     spec: Mapping[str, Any] | None = None,
-    more: Mapping[str, Any] = NONE,
+    more: Mapping[str, Any] = NO_ATTRS,
 ) -> Path:
     """A finished run."""
     store = unfinished_run(path, x, spec, more)
@@ -57,7 +57,7 @@ def finished_run(
 
 def finish_run(store: RunStore, x: np.ndarray) -> None:
     """Appends the last three frames and the ending."""
-    _append(store, x, slice(len(x) - 3, len(x)), FINISHED)
+    _append(store, x, slice(len(x) - 3, len(x)), FINISHED_ENDING)
 
 
 def _append(store: RunStore, x: np.ndarray, part: slice, end: Ending | None) -> None:

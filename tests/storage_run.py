@@ -12,7 +12,9 @@ from meanfield.storage import Ending, RunStore
 
 N, D = 5, 3
 SEGMENTS, LENGTH = 12, 4
-FINISHED = Ending("finished", "The last time was reached.", float(SEGMENTS * LENGTH))
+FINISHED_ENDING = Ending(
+    "finished", "The last time was reached.", float(SEGMENTS * LENGTH)
+)
 ATTRS = {"spec": {"attention": "softmax", "seed": 0}, "dtype": "float64"}
 Frames = dict[str, np.ndarray]
 
@@ -49,7 +51,7 @@ def write(path: Path) -> None:
         while store.frames < SEGMENTS * LENGTH:
             frame = store.last_frame() if store.frames else initial_frame()
             frames, result = segment_after(frame), store.frames + LENGTH
-            ending = FINISHED if result == SEGMENTS * LENGTH else None
+            ending = FINISHED_ENDING if result == SEGMENTS * LENGTH else None
             sys.stdout.write("appending\n")
             sys.stdout.flush()
             store.append(frames, {"next": result}, ending)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import every_closed, every_variant, ulps
+from attention_cases import every_gaussian_variant, every_variant, ulps
 
 from meanfield import Blocked, Dense, Gaussian, Grid, Points, attentions, flow, sums
 from meanfield.measures.edges import even_edges
@@ -75,7 +75,7 @@ def test_single_precision_keeps_its_digits(name: str) -> None:
     assert deviation(single, expected) < (3e-3 if name == "esp" else 5e-5)
 
 
-@every_closed
+@every_gaussian_variant
 def test_velocities_of_gaussians(name: str) -> None:
     def compute() -> Any:
         rng = np.random.default_rng(3)

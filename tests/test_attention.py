@@ -10,7 +10,7 @@ from attention_cases import (
     eager_velocities,
     every_variant,
     ulps,
-    unordered,
+    unordered_variants,
     velocities,
 )
 from helpers import (
@@ -156,7 +156,7 @@ def test_excluded_tokens_have_no_influence(
     "name",
     [
         pytest.param(name, marks=pytest.mark.slow) if name.startswith("esp-") else name
-        for name in unordered
+        for name in unordered_variants
     ],
 )
 def test_derivatives_ignore_excluded_tokens(name: str, rng: np.random.Generator):
@@ -199,7 +199,7 @@ def test_blocked_sums_equal_dense_sums(name: str, size: int, rng: np.random.Gene
         pytest.param(name, marks=pytest.mark.slow)
         if name in ("sinkhorn", "esp-soft", "esp-soft-published")
         else name
-        for name in unordered
+        for name in unordered_variants
     ],
 )
 def test_derivatives_of_blocked_sums_equal_dense_ones(

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from attention_cases import (
-    CLOSED_AT_NODES,
+    VARIANTS_EXACT_AT_NODES,
     biased_score,
-    every_closed,
-    every_closed_at_nodes,
+    every_gaussian_variant,
+    every_variant_exact_at_nodes,
     velocities,
 )
 from helpers import (
@@ -94,7 +94,7 @@ def tight(attention: Attention) -> Attention:
 
 
 @pytest.mark.slow_cases("d=3-sinkhorn")
-@every_closed_at_nodes
+@every_variant_exact_at_nodes
 @pytest.mark.parametrize("kind", list(GAUSSIANS))
 def test_closed_form_equals_the_barycentre_of_quadrature_nodes(
     name: str, kind: str, rng: np.random.Generator
@@ -151,7 +151,9 @@ def test_expansion_with_biases_has_a_closed_form(rng: np.random.Generator):
     assert_closed_form(Attention(score, plain.coupling, p.V), mu, rng)
 
 
-@pytest.mark.parametrize("name", [name for name in CLOSED_AT_NODES if name != "relu"])
+@pytest.mark.parametrize(
+    "name", [name for name in VARIANTS_EXACT_AT_NODES if name != "relu"]
+)
 def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator):
     mu = gaussian(rng, 2)
     members = []
@@ -167,7 +169,7 @@ def test_heads_and_layers_have_closed_forms(name: str, rng: np.random.Generator)
         assert float(jnp.max(jnp.abs(gap))) <= 2e-12  # two heads
 
 
-@every_closed
+@every_gaussian_variant
 def test_closed_form_matches_the_published_formula(name: str, rng: np.random.Generator):
     """In the form with inverses, which is less general than the library's."""
     mu, p = gaussian(rng, 3, mean=name != "relu"), parameters(rng, 3)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parent.parent / ".ci" / "chromium"
-NEEDED = ("env", "bash", "timeout")
+REQUIRED_PROGRAMS = ("env", "bash", "timeout")
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def programs(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs the script where only some programs exist, each a line of shell."""
 
     def run(**lines: str) -> subprocess.CompletedProcess[str]:
-        for name in NEEDED:
+        for name in REQUIRED_PROGRAMS:
             actual = next(p for p in os.get_exec_path() if (Path(p) / name).exists())
             (tmp_path / name).symlink_to(Path(actual) / name)
         for name, line in lines.items():

@@ -30,7 +30,7 @@ for command in {[[], *([name] for name in COMMANDS), ["models", "inspect"]]!r}:
         assert not ended.code
 sys.exit(", ".join({{"jax", "matplotlib", "xarray", "zarr"}} & set(sys.modules)) or 0)
 """
-COUNTED = """
+COUNTING_SCRIPT = """
 import collections, json, sys
 import jax
 from meanfield.cli import main
@@ -80,7 +80,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     simulate = ("simulate", *arguments, "--attention", "sinkhorn", "--steady", "1e-6")
     program_counts = []
     for _ in range(2):
-        result = python(COUNTED, *simulate, cache=cache)
+        result = python(COUNTING_SCRIPT, *simulate, cache=cache)
         assert result.stderr == "" or "compiling" in result.stderr
         last = json.loads(result.stdout.splitlines()[-1])
         assert last["heavy"] == []
@@ -147,7 +147,7 @@ def test_an_interrupt_in_the_collector_is_not_lost(tmp_path: Path, name: str) ->
     assert result.stderr == ""
 
 
-WRAPPED = """
+WRAPPING_SCRIPT = """
 import signal
 from meanfield.cli.process._signals import handle_signals
 class Part:
@@ -165,7 +165,7 @@ except KeyboardInterrupt as error:
 
 
 def test_a_signal_during_an_import_is_reported() -> None:
-    command = [sys.executable, "-c", WRAPPED]
+    command = [sys.executable, "-c", WRAPPING_SCRIPT]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (result.stdout.split(), result.stderr) == (["Termination"], "")
 

@@ -16,18 +16,18 @@ from meanfield.flows import compile_function
 from meanfield.measures import AbstractReduction, Cells, Layout
 from meanfield.scores import Dot
 
-COMPILED = "/jax/core/compile/backend_compile_duration"
+COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 compilations: list[float] = []
 
 
 def note(event: str, duration_secs: float, **_: str | int) -> None:
-    if event == COMPILED:
+    if event == COMPILE_EVENT:
         compilations.append(duration_secs)
 
 
 monitoring.register_event_duration_secs_listener(note)
 
-ONE = np.eye(1)
+IDENTITY = np.eye(1)
 X = np.linspace(-1, 1, 40)[:, None]
 HOW = Blocked(16)
 FAST, SLOW = ("softmax", "esp"), pytest.mark.slow
@@ -80,32 +80,35 @@ def test_potentials_are_compiled_once() -> None:
 )
 def test_fields_are_compiled_once(name: str) -> None:
     """Rebuilt and evaluated again, as in a hand-written loop over steps."""
-    attention = attentions[name](ONE, ONE, ONE)
+    attention = attentions[name](IDENTITY, IDENTITY, IDENTITY)
     assert programs_of_second_call(lambda: velocities(attention)) == 0
 
 
 def test_fields_of_heads_and_prefixes_are_compiled_once() -> None:
-    softmax = [attentions["softmax"](scale * ONE, ONE, ONE) for scale in (1.0, 2.0)]
+    softmax = [
+        attentions["softmax"](scale * IDENTITY, IDENTITY, IDENTITY)
+        for scale in (1.0, 2.0)
+    ]
     for moves in (Heads(stack_trees(softmax)), Prefix(softmax[0])):
         assert programs_of_second_call(lambda moves=moves: velocities(moves)) == 0
 
 
 def test_energies_are_compiled_once() -> None:
-    energy = Interaction(Dot(ONE, ONE))
+    energy = Interaction(Dot(IDENTITY, IDENTITY))
     mu = lambda: Points.uniform(X, reduction=HOW)
     assert programs_of_second_call(lambda: energy(mu())) == 0
 
 
 @pytest.mark.slow
 def test_flows_are_compiled_once() -> None:
-    softmax = attentions["softmax"](ONE, ONE, -ONE)
+    softmax = attentions["softmax"](IDENTITY, IDENTITY, -IDENTITY)
     run = lambda: flow(softmax, Points.uniform(X), [0.0, 0.1]).coordinates
     assert programs_of_second_call(run) == 0
 
 
 def test_a_flow_of_another_shape_compiles_two_programs() -> None:
     """Its own program, with hundreds of memory maps, and one for equal weights."""
-    softmax = attentions["softmax"](ONE, ONE, -ONE)
+    softmax = attentions["softmax"](IDENTITY, IDENTITY, -IDENTITY)
     run = lambda n: flow(softmax, Points.uniform(X[:n]), [0.0, 0.1]).coordinates
     run(3)
     counts = [programs_of_call(lambda n=n: run(n)) for n in (4, 5)]

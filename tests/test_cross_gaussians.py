@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import CONTINUOUS, SORTED, every_closed_at_nodes
+from attention_cases import CONTINUOUS, SORTING_VARIANTS, every_variant_exact_at_nodes
 from helpers import assert_close, gaussian, parameters
 from reference import (
     Matrix,
@@ -27,7 +27,7 @@ from meanfield.measures.sampling import gauss_hermite
 from meanfield.tokens import Tokens
 
 ORDER = 16
-BETWEEN = np.linspace(0.01, 1.99, 23)
+INNER_TIMES = np.linspace(0.01, 1.99, 23)
 
 
 def nodes(mu: Gaussian, order: int = ORDER) -> tuple[Matrix, Vector]:
@@ -57,7 +57,7 @@ def affine(cross: Cross, mu: Gaussian) -> Affine:
     return field
 
 
-@every_closed_at_nodes
+@every_variant_exact_at_nodes
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_closed_forms_are_sums_over_nodes(
     name: str, is_turned: bool, rng: np.random.Generator
@@ -141,10 +141,10 @@ def test_soft_sorts_of_two_gaussians_are_the_limit_of_quantiles():
     assert np.max(gaps) < 1e-3  # 1.1e-4 in fact
 
 
-ON_A_LINE = [n for n in CONTINUOUS if n not in ("sinkhorn", *SORTED)]
+LINE_VARIANTS = [n for n in CONTINUOUS if n not in ("sinkhorn", *SORTING_VARIANTS)]
 
 
-@pytest.mark.parametrize("name", ON_A_LINE)
+@pytest.mark.parametrize("name", LINE_VARIANTS)
 def test_tokens_attend_to_a_gaussian_context_exactly(
     name: str, rng: np.random.Generator
 ):
@@ -163,7 +163,7 @@ def test_tokens_attend_to_a_gaussian_context_exactly(
     np.testing.assert_allclose(v, expected, rtol=0, atol=kink)
 
 
-@pytest.mark.parametrize("name", ["sinkhorn", *SORTED])
+@pytest.mark.parametrize("name", ["sinkhorn", *SORTING_VARIANTS])
 def test_plans_between_tokens_and_a_gaussian_are_rejected(name: str):
     eye, nu = np.eye(2), Gaussian.from_moments(np.zeros(2), np.eye(2))
     with pytest.raises(UnsupportedError, match="give the context as tokens"):
@@ -266,7 +266,7 @@ def test_a_moving_context_interpolates_its_frames(rng: np.random.Generator):
         for t in ts:
             assert_close(context.measure_at(t).coordinates[1], frame(t).factor)
         deviations = [
-            context.measure_at(t).coordinates[0] - frame(t).mean for t in BETWEEN
+            context.measure_at(t).coordinates[0] - frame(t).mean for t in INNER_TIMES
         ]
         errors.append(float(jnp.max(jnp.abs(jnp.stack(deviations)))))
         assert_close(context.measure_at(5.0).coordinates[0], frame(2.0).mean)

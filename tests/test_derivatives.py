@@ -89,7 +89,7 @@ ROOTS = {
     ),
     "positive": (covariance_argument, psd_sqrt, numpy_root),
 }
-COMPILED: dict[tuple[str, str], Callable] = {}
+COMPILED_DERIVATIVES: dict[tuple[str, str], Callable] = {}
 
 
 def second_derivative_of_root(
@@ -105,7 +105,7 @@ def second_derivative_of_root(
     compute = lambda x, c, e: directional_second_derivatives(lambda M: loss(M, c))[
         mode
     ](x, e)
-    return COMPILED.setdefault((name, mode), jax.jit(compute))(x, c, e)
+    return COMPILED_DERIVATIVES.setdefault((name, mode), jax.jit(compute))(x, c, e)
 
 
 @pytest.mark.parametrize("kind", list(SINGULAR_VALUES))

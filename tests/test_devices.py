@@ -40,7 +40,7 @@ from meanfield.storage import RunStore
 SLURM = Path(__file__).parent.parent / "docs" / "slurm"
 COMMAND = [sys.executable, "-m", "meanfield"]
 LOOPBACK = "0100007F"  # 127.0.0.1, its bytes reversed; IPv6 writes more before it
-NAMED = 30.0  # seconds within which a lost process is named
+NAMING_LIMIT = 30.0  # seconds within which a lost process is named
 
 
 def words(text: str) -> list[str]:
@@ -124,14 +124,14 @@ def test_starts_of_gaussians_are_shared_to_the_bit(tmp_path: Path):
     )
 
 
-SHARED = {
+SHARED_RUNS = {
     "one blows up": "--measure gaussian --d 1 --A normal:2 --t 0.5 --draws 5",
     "unlike plans": "--measure grid --d 2 --A normal:0.5 --t 0.05 --draws 3 --cells 40",
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("keys", SHARED.values(), ids=SHARED)
+@pytest.mark.parametrize("keys", SHARED_RUNS.values(), ids=SHARED_RUNS)
 def test_draws_without_tokens_are_shared_to_the_bit(keys: str, tmp_path: Path):
     common = [*words(keys), *words("--seed 3 --frames 3 --segment 1 --out")]
     for name, more in {"one": [], "two": ["--processes", "2"]}.items():
@@ -217,7 +217,7 @@ def test_a_run_resumes_with_its_number_of_processes(tmp_path: Path):
     )
     wait_for(lambda: n_stored_frames(tmp_path / "run") > 1)
     parent.terminate()
-    parent.wait(NAMED)
+    parent.wait(NAMING_LIMIT)
     result = call("resume", "run", cwd=tmp_path)
     assert result.returncode == 0, result.stderr
     assert "2 processes: " in result.stderr
@@ -267,7 +267,7 @@ def test_a_lost_process_is_named_and_the_run_resumes(
     places = set.union(*map(listening, members))
     assert {place[-len(LOOPBACK) :] for place in places} == {LOOPBACK}
     os.kill(members[victim], signal.SIGKILL)
-    _, stderr = parent.communicate(timeout=NAMED)
+    _, stderr = parent.communicate(timeout=NAMING_LIMIT)
     assert parent.returncode == 8
     pid = members[victim]
     name = f"Process {victim} of {processes} (pid {pid}) was ended by SIGKILL"
@@ -289,7 +289,7 @@ def test_processes_end_with_their_parent(number: signal.Signals, tmp_path: Path)
     parent = start_run(tmp_path, 2)
     members = children(parent.pid)
     parent.send_signal(number)
-    parent.communicate(timeout=NAMED)
+    parent.communicate(timeout=NAMING_LIMIT)
     assert parent.returncode in (-number, 128 + number)
     wait_for(lambda: all(map(has_ended, members)))
     assert 1 < n_stored_frames(tmp_path / "run") < 11  # killed

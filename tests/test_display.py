@@ -20,14 +20,14 @@ from meanfield.flows._arguments import check_progress
 from meanfield.scores import Dot, Masked, causal
 
 X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 2.0], [0.0, -2.0]])
-ONE = np.eye(2)
+IDENTITY = np.eye(2)
 
 
 def normal(x: np.ndarray) -> np.ndarray:
     return np.exp(-np.sum(x**2, axis=1) / 2) / (2 * np.pi) ** (x.shape[1] / 2)
 
 
-SHOWN: dict[str, tuple[Any, list[str]]] = {
+REPRS: dict[str, tuple[Any, list[str]]] = {
     "tokens": (
         Points.uniform(X),
         ["Points", "n = 4", "d = 2", "equal", "[[0.5, 0], [0, 2]]", "float64"],
@@ -53,19 +53,19 @@ SHOWN: dict[str, tuple[Any, list[str]]] = {
         ["cells = 40 × 30", "covariance = [[1, 0], [0, 1]]"],
     ),
     "an attention": (
-        attentions["l2"](2 * ONE, ONE, -ONE, epsilon=0.5),
+        attentions["l2"](2 * IDENTITY, IDENTITY, -IDENTITY, epsilon=0.5),
         ["l2 attention", "epsilon = 0.5", "A = [[2, 0], [0, 2]]", "V = [[-1, 0]"],
     ),
     "options": (
-        attentions["sinkhorn"](ONE, ONE, ONE, iterations=3),
+        attentions["sinkhorn"](IDENTITY, IDENTITY, IDENTITY, iterations=3),
         ["sinkhorn attention", "iterations = 3"],
     ),
     "a mask": (
-        Attention(Masked(Dot(ONE, ONE), causal), Softmax(), ONE),
+        Attention(Masked(Dot(IDENTITY, IDENTITY), causal), Softmax(), IDENTITY),
         ["softmax attention", "mask = causal"],
     ),
     "an attention of one's own": (
-        Attention(Dot(ONE, ONE), Pointwise(jnp.tanh), ONE),
+        Attention(Dot(IDENTITY, IDENTITY), Pointwise(jnp.tanh), IDENTITY),
         ["Pointwise attention"],
     ),
 }
@@ -76,9 +76,9 @@ def card_of(thing: Any) -> str:
     return thing._repr_html_()
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", REPRS)
 def test_repr_describes_the_object(name: str):
-    thing, words = SHOWN[name]
+    thing, words = REPRS[name]
     line = repr(thing)
     assert "\n" not in line
     assert not [word for word in words if word not in line], line
@@ -91,7 +91,7 @@ def test_repr_describes_the_object(name: str):
 @pytest.mark.parametrize("name", ["tokens", "a Gaussian", "a density", "an attention"])
 def test_abstract_arrays_are_shown_by_their_shapes(name: str):
     """Tracers, stacks, outlines and filtered trees."""
-    thing, _ = SHOWN[name]
+    thing, _ = REPRS[name]
     shown_objects = []
     jax.jit(lambda t: (shown_objects.append(t), jnp.zeros(()))[1])(thing)
     outline = jax.eval_shape(lambda t: t, thing)
@@ -113,14 +113,18 @@ def test_tokens_that_are_not_finite_are_shown():
 
 
 def test_repr_of_a_trajectory_has_its_ending():
-    start = SHOWN["a Gaussian"][0]
-    trajectory = flow(attentions["softmax"](-ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
+    start = REPRS["a Gaussian"][0]
+    trajectory = flow(
+        attentions["softmax"](-IDENTITY, IDENTITY, IDENTITY), start, [0.0, 0.5, 1.0]
+    )
     line = repr(trajectory)
     words = ("Gaussian", "frames = 3", "t = 0 … 1", "finished at t = 1", "steps = ")
     assert not [word for word in words if word not in line], line
     # Paler ellipses of the three frames, and the last of them once more as the end.
     assert card_of(trajectory).count("<polyline") == 4
-    blown_up = flow(attentions["softmax"](ONE, ONE, ONE), start, [0.0, 0.5, 1.0])
+    blown_up = flow(
+        attentions["softmax"](IDENTITY, IDENTITY, IDENTITY), start, [0.0, 0.5, 1.0]
+    )
     assert "blow-up at t = 0.25, t* = 0.25 ± " in repr(blown_up)
     assert card_of(blown_up).count("<polyline") == 1
 
@@ -133,7 +137,7 @@ def test_repr_of_a_registry_lists_its_names():
     assert "Unnormalised attention" in table
 
 
-PRINTED = """
+PRINT_SCRIPT = """
 import sys
 from meanfield import Gaussian
 print(Gaussian.from_moments([0.0], [[1.0]]))
@@ -142,7 +146,7 @@ assert not {"matplotlib", "xarray", "PIL"} & set(sys.modules)
 
 
 def test_repr_does_not_import_plotting():
-    code = [sys.executable, "-c", PRINTED]
+    code = [sys.executable, "-c", PRINT_SCRIPT]
     result = subprocess.run(code, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "float32" in result.stdout
@@ -151,7 +155,10 @@ def test_repr_does_not_import_plotting():
 @pytest.mark.slow
 def test_progress_is_shown_only_on_request(capfd: pytest.CaptureFixture[str]):
     """It changes no number; without it nothing calls back to the host."""
-    attention, start = attentions["softmax"](-ONE, ONE, ONE), SHOWN["a Gaussian"][0]
+    attention, start = (
+        attentions["softmax"](-IDENTITY, IDENTITY, IDENTITY),
+        REPRS["a Gaussian"][0],
+    )
     silent = flow(attention, start, [0.0, 1.0])
     assert not capfd.readouterr().out
     trajectory = flow(

@@ -17,7 +17,7 @@ PARTS = sorted(
     if part.suffix == ".py" or (part / "__init__.py").exists()
 )
 LIGHT = ("cells.py", "spectrum.py", "endings.py", "spec")  # without a compiler
-WITHOUT_EXAMPLE = 0  # of public names; it does not grow
+N_WITHOUT_EXAMPLE = 0  # of public names; it does not grow
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def public_names() -> Iterator[ModuleType]:
 
 def test_every_public_name_has_an_example(public_names: ModuleType):
     names = public_names.without_examples()
-    assert len(names) <= WITHOUT_EXAMPLE, names
+    assert len(names) <= N_WITHOUT_EXAMPLE, names
 
 
 def test_every_name_that_a_package_offers_is_public(public_names: ModuleType):

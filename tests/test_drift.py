@@ -30,7 +30,7 @@ from meanfield.measures import (
 )
 
 T = 0.6  # covariances are compared up to here, or four fifths of a blow-up
-MANY = 6
+N_PROBLEMS = 6
 STEPS = adaptive(rtol=1e-12)
 
 
@@ -84,7 +84,7 @@ class Flown(NamedTuple):
 @functools.cache
 def flown(d: int) -> Flown:
     rng, problems = np.random.default_rng(d), []
-    for i in range(MANY):
+    for i in range(N_PROBLEMS):
         A, M = rng.normal(size=(2, d, d)) / np.sqrt(d)
         A += (-1) ** i * 1.5 * np.eye(d)
         b, mean = rng.normal(size=(2, d))
@@ -125,7 +125,7 @@ def test_blow_ups_with_a_drift_are_detected_on_time(d: int):
     """Within their error bars, and to the accuracy of the solver."""
     actual = flown(d)
     finite = np.isfinite(actual.stars)
-    assert 0 < np.sum(finite) < MANY
+    assert 0 < np.sum(finite) < N_PROBLEMS
     expected = np.where(finite, int(Status.BLOW_UP), int(Status.FINISHED))
     np.testing.assert_array_equal(np.asarray(actual.run.code), expected)
     off = np.abs(np.asarray(actual.run.t_star) - actual.stars)[finite]

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import every_variant, unordered
+from attention_cases import every_variant, unordered_variants
 from helpers import Case, assert_close, case, gaussian, parameters
 from jaxtyping import Array
 from reference import Parameters, masked_velocity, velocity
@@ -34,8 +34,8 @@ from meanfield.scores import Dot, Masked
 from meanfield.tokens import Tokens
 
 # A Sinkhorn solve stops at a marginal error of 4e-11: that, in units of eps.
-SOLVED = 3.0 * np.finfo(np.float64).eps ** (-1 / 3)
-ULPS = {"sinkhorn": SOLVED}
+SOLVER_ULPS = 3.0 * np.finfo(np.float64).eps ** (-1 / 3)
+ULPS = {"sinkhorn": SOLVER_ULPS}
 
 
 @eqx.filter_jit
@@ -161,7 +161,7 @@ def test_a_token_that_sees_nothing_has_no_offset_either(
     mu = Points.weighted(c.x, w, position=np.linspace(0, 1, 4))
     expected = masked_velocity(name, c.p, c.x, w, causal_mask(4))
     expected[2:] += offset
-    assert_close(velocities(Prefix(moves), mu), expected, ulps=SOLVED)
+    assert_close(velocities(Prefix(moves), mu), expected, ulps=SOLVER_ULPS)
 
     def nobody(query: Array, key: Array) -> Array:
         return (key < query) & (key > 0.5)
@@ -170,7 +170,7 @@ def test_a_token_that_sees_nothing_has_no_offset_either(
     sees[3, 2] = True
     expected = masked_velocity(name, c.p, c.x, w, sees)
     expected[3] += offset
-    assert_close(velocities(Prefix(moves, nobody), mu), expected, ulps=SOLVED)
+    assert_close(velocities(Prefix(moves, nobody), mu), expected, ulps=SOLVER_ULPS)
 
 
 def test_a_token_that_sees_nothing_gives_no_weight(rng: np.random.Generator):
@@ -210,7 +210,7 @@ def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Genera
         prefix = Prefix(c.attention(name))
         v = velocities(prefix, repeated_points)
         once = np.cumsum(copies) - 1
-        assert_close(v[once], velocities(prefix, weighted), ulps=SOLVED)
+        assert_close(v[once], velocities(prefix, weighted), ulps=SOLVER_ULPS)
 
 
 def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
@@ -236,7 +236,7 @@ def test_prefix_flows(rng: np.random.Generator):
         for _ in range(2):
             x = x + 0.1 * masked_velocity(name, c.p, x, w, causal_mask(3))
         assert whole.status == Status.FINISHED
-        assert_close(whole.last[:3], x, ulps=SOLVED)
+        assert_close(whole.last[:3], x, ulps=SOLVER_ULPS)
 
 
 def test_masks_need_positions_and_points(rng: np.random.Generator):
@@ -276,7 +276,7 @@ def test_heads_are_the_sum_of_their_members(name: str, rng: np.random.Generator)
 
 def test_heads_built_by_vmap_are_heads_built_by_stacking(rng: np.random.Generator):
     c = case(rng)
-    for name in unordered:
+    for name in unordered_variants:
         heads = members(rng, name)
         Q, K = (jnp.stack([getattr(head.score, m) for head in heads]) for m in "QK")
         carries = name in ("sinkhorn", "linear-expansion")  # 1 / epsilon in the value
@@ -284,7 +284,7 @@ def test_heads_built_by_vmap_are_heads_built_by_stacking(rng: np.random.Generato
         make = lambda Q, K, V, name=name: attentions[name](Q, K, V, epsilon=0.8)
         vmapped = Heads(eqx.filter_vmap(make)(Q, K, V))
         expected = velocities(Heads(stack_trees(heads)), c.points())
-        assert_close(velocities(vmapped, c.points()), expected, ulps=SOLVED)
+        assert_close(velocities(vmapped, c.points()), expected, ulps=SOLVER_ULPS)
 
 
 @pytest.mark.parametrize("name", ["softmax", "l2", "sinkhorn", "linear"])

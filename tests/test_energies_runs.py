@@ -23,7 +23,7 @@ A = [[-0.6, 0.2], [0.2, -0.3]]
 POINTS = {"n": 6, "d": 2, "A": A, "V": 0.7, "t": 0.6, "frames": 9, "segment": 3}
 GAUSSIAN = {"measure": "gaussian", "A": A, "t": 0.6, "frames": 9, "segment": 3}
 WEIGHTS = [0.1, 0.5, 0.0, 1.3, 0.7, 0.2]
-OBSERVED = {
+OBSERVED_SPECS = {
     "points": {**POINTS, "observe": ["energy", "second-moment"], "weights": WEIGHTS},
     "draws": {**POINTS, "A": "normal", "draws": 2, "observe": ["energy"]},
     "starts": {**GAUSSIAN, "starts": "random:3", "observe": ["energy", "entropy"]},
@@ -70,9 +70,9 @@ def stop_after_one(progress: runs.Progress) -> None:
 
 
 @pytest.mark.slow_cases("draws", "blow-up", "starts")
-@pytest.mark.parametrize("name", list(OBSERVED))
+@pytest.mark.parametrize("name", list(OBSERVED_SPECS))
 def test_a_resumed_run_has_observed_the_same_bytes(name: str, tmp_path: Path) -> None:
-    spec = parse(OBSERVED[name])
+    spec = parse(OBSERVED_SPECS[name])
     whole = runs.execute(spec, out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         runs.execute(spec, out=tmp_path / "cut", report=stop_after_one)
@@ -110,7 +110,7 @@ def test_a_resumed_run_without_a_stored_rate_continues(tmp_path: Path) -> None:
     assert len(panels["energy"](data).axes[1].lines) == 2
 
 
-REFUSED = {
+INVALID_SPECS = {
     "no energy": ({"attention": "sigmoid"}, InvalidInputError, "follows no energy"),
     "half-steps": (
         {"attention": "sinkhorn", "iterations": 3},
@@ -126,11 +126,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", list(REFUSED))
+@pytest.mark.parametrize("name", list(INVALID_SPECS))
 def test_unobservable_energies_are_rejected_before_the_start(
     name: str, tmp_path: Path
 ) -> None:
-    change, error, words = REFUSED[name]
+    change, error, words = INVALID_SPECS[name]
     with pytest.raises(error, match=words):
         runs.execute(
             parse({**POINTS, "observe": "energy", **change}), out=tmp_path / "run"
@@ -195,7 +195,7 @@ def test_observed_energies_are_reported_listed_and_plotted(
 
 def test_observed_energies_are_exported_and_drawn(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    runs.execute(parse(OBSERVED["starts"]), out=path)
+    runs.execute(parse(OBSERVED_SPECS["starts"]), out=path)
     data = runs.dataset(path)
     export(data, tmp_path / "run.csv")
     header = (tmp_path / "run.csv").read_text().splitlines()[0].split(",")

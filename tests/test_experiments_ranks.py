@@ -11,7 +11,7 @@ from meanfield.endings import Status
 from meanfield.reproduce import Case, Experiment, Findings, load
 from meanfield.theorems.covariances.clipped_euler import Rule
 
-both = pytest.mark.parametrize("attention", ["softmax", "l2"])
+both_attentions = pytest.mark.parametrize("attention", ["softmax", "l2"])
 
 
 def rate(attention: str, Q: np.ndarray, V: np.ndarray, S: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ def is_calm(draw: flows.Draw) -> np.ndarray:
     return np.flatnonzero(np.linalg.cond(draw.values) < 30)
 
 
-@both
+@both_attentions
 @pytest.mark.parametrize("d", [3, 4])
 def test_limit_matches_scipy(attention: str, d: int):
     """The remaining distance falls like 1 / t: four times the time, a quarter of it."""
@@ -68,7 +68,7 @@ def test_limit_matches_scipy(attention: str, d: int):
 
 
 @pytest.mark.slow_cases("l2")
-@both
+@both_attentions
 def test_solution_matches_scipy_and_conserves_the_inverse(
     attention: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -89,7 +89,7 @@ def test_solution_matches_scipy_and_conserves_the_inverse(
         np.testing.assert_allclose(inverse(S), inverse(S0), rtol=1e-5)
 
 
-@both
+@both_attentions
 def test_published_steps_match_a_plain_loop(attention: str):
     d, n, rule = 3, 4, Rule(dt=0.09, rest=5e-3, bound=1e3)
     draw = flows.drawn(d, n)
@@ -120,7 +120,7 @@ def test_slow_samples_step_like_single_ones():
     np.testing.assert_allclose(alone.final[0], whole.final[last], rtol=1e-9)
 
 
-@both
+@both_attentions
 def test_trace_against_the_value_falls(attention: str):
     draw = flows.drawn(3, 10)
     for i in range(10):

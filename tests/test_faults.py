@@ -30,7 +30,7 @@ def test_cpu_time_and_not_wall_time_is_judged(tmp_path: Path) -> None:
     assert result.seconds < 2
 
 
-AT_ONCE = """
+INTERRUPT_SCRIPT = """
 import os, signal, sys, tempfile
 from pathlib import Path
 
@@ -48,7 +48,7 @@ with tempfile.TemporaryDirectory() as name:
 
 def test_a_command_interrupted_at_once_removes_nothing() -> None:
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parent)}
-    command = [sys.executable, "-c", AT_ONCE]
+    command = [sys.executable, "-c", INTERRUPT_SCRIPT]
     result = subprocess.run(
         command, capture_output=True, text=True, check=False, env=environment
     )

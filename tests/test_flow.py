@@ -4,7 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import CLOSED_AT_NODES, every_closed, every_continuous
+from attention_cases import (
+    VARIANTS_EXACT_AT_NODES,
+    every_continuous_variant,
+    every_gaussian_variant,
+)
 from flow_cases import RTOL, centred_gaussian, ensemble, scalar_attention
 from helpers import Case, assert_close, case, gaussian, parameters, small_scores
 from jaxtyping import Array
@@ -38,7 +42,7 @@ def scipy_gaussian(
 
 
 @pytest.mark.slow_cases("differential", "l2", "linear", "linear-expansion", "relu")
-@every_closed
+@every_gaussian_variant
 def test_gaussians_follow_the_literature(name: str, rng: np.random.Generator):
     mu = gaussian(rng, 2, mean=name != "relu")
     p = parameters(rng, 2)
@@ -68,7 +72,7 @@ def mild(c: Case) -> Case:
     "relu",
     "sinkhorn",
 )
-@every_continuous
+@every_continuous_variant
 def test_points_follow_the_definition(name: str, rng: np.random.Generator):
     c = mild(case(rng, n=5, d=2))
     t = 0.25
@@ -139,7 +143,7 @@ def test_solvers_agree(solver: str, rng: np.random.Generator):
         name
         if name in ("softmax", "differential")
         else pytest.param(name, marks=pytest.mark.slow)
-        for name in CLOSED_AT_NODES
+        for name in VARIANTS_EXACT_AT_NODES
     ],
 )
 def test_nodes_follow_their_gaussian(name: str, rng: np.random.Generator):

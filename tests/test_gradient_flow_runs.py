@@ -175,7 +175,7 @@ def test_a_gaussian_relaxes_to_the_minimum_of_its_free_energy() -> None:
     assert "among Gaussians" in result.caveat
 
 
-REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
+INVALID_SPECS: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
     "entropy": ({"flow_of": "entropy"}, UnsupportedError, "no entropy"),
     "internal": ({"flow_of": "internal"}, UnsupportedError, "no internal energy"),
     "target": (
@@ -267,11 +267,11 @@ REFUSED: dict[str, tuple[dict[str, Any], type[MeanfieldError], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(REFUSED))
+@pytest.mark.parametrize("name", list(INVALID_SPECS))
 def test_energies_without_gradient_flow_are_rejected_before_the_start(
     name: str, tmp_path: Path
 ) -> None:
-    keys, error, words = REFUSED[name]
+    keys, error, words = INVALID_SPECS[name]
     with pytest.raises(error, match=words) as error_info:
         runs.execute(parse({**SHORT, **keys}), out=tmp_path / "run")
     assert "\n" not in str(error_info.value)

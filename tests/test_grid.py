@@ -25,7 +25,7 @@ from meanfield.measures import AbstractMeasure, FixedBox, Grid, Points
 from meanfield.measures.edges import averages, even_edges, graded_edges
 from meanfield.measures.grids._upwind import fluxes
 
-ONE = np.eye(1)
+IDENTITY = np.eye(1)
 
 
 def swing(t: jax.Array, x: jax.Array) -> jax.Array:
@@ -149,7 +149,9 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
     rho = (rho + rho[::-1]) / 2
     start = Grid.from_density([edges], rho)
     run = flow(
-        meanfield.attentions["softmax"](-ONE, ONE, ONE), start, np.array([0, 0.5, 1])
+        meanfield.attentions["softmax"](-IDENTITY, IDENTITY, IDENTITY),
+        start,
+        np.array([0, 0.5, 1]),
     )
     assert run.status is Status.FINISHED
     m = np.asarray(run.coordinates.masses)[:, 0]
@@ -162,7 +164,7 @@ def test_symmetry_mass_and_sign_survive_a_flow() -> None:
 def test_a_much_faster_layer_starts_with_shorter_steps() -> None:
     """1/s falls by 2AV per unit of time; the steps of the first layer are unstable."""
     softmax = meanfield.attentions["softmax"]
-    slow, fast = (softmax(a * ONE, ONE, -ONE) for a in (0.02, 2.0))
+    slow, fast = (softmax(a * IDENTITY, IDENTITY, -IDENTITY) for a in (0.02, 2.0))
     layers = Layers([0.0, 1.0, 2.0], stack_trees([slow, fast]))
     run = flow(layers, line(normal(), np.linspace(-9, 9, 102)), [0.0, 2.0])
     assert run.status == Status.FINISHED
@@ -204,7 +206,7 @@ BAD = {
 
 
 def _step(mu: AbstractMeasure, stepping: AbstractStepping) -> Trajectory:
-    attention = meanfield.attentions["softmax"](ONE, ONE, ONE)
+    attention = meanfield.attentions["softmax"](IDENTITY, IDENTITY, IDENTITY)
     return flow(attention, mu, np.array([0.0, 1.0]), stepping=stepping)
 
 

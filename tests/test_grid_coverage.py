@@ -7,7 +7,7 @@ import pytest
 from error_estimate_coverage import FAMILIES, measure
 from line_problems import LINES, Family, problem_on_line
 
-SEEN = 1e-4  # smallest error to compare with error bars
+SMALLEST_ERROR = 1e-4  # smallest error to compare with error bars
 PLACE = np.array([0.3, -0.2]), np.array([[0.7, 0.2], [-0.1, 0.5]])
 A, V = np.array([[0.5, 0.3], [-0.4, 0.2]]), np.array([[1.1, -0.2], [0.3, 0.8]])
 
@@ -73,5 +73,7 @@ def test_error_bars_cover_99_of_100_flows_of_every_kind() -> None:
     assert len(misses) <= 0.01 * len(rows), misses
     resolved_rows = [row for row in rows if row.is_resolved]
     assert max(max(row.errors) for row in resolved_rows) <= 0.1
-    ratios = [row.doubts[0] / row.errors[0] for row in rows if row.errors[0] > SEEN]
+    ratios = [
+        row.doubts[0] / row.errors[0] for row in rows if row.errors[0] > SMALLEST_ERROR
+    ]
     assert np.median(ratios) < 30

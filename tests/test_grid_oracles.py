@@ -52,19 +52,19 @@ def run(
     return flow(attention, start, np.array([0, t / 2, t]))
 
 
-FIXED, MOVING = FixedBox(), AffineBox()
+FIXED_BOX, MOVING_BOX = FixedBox(), AffineBox()
 CASES = [
-    ("softmax", -1.0, FIXED, 6.0, 1.0, 1e-4),
-    pytest.param("softmax", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    ("contracting", 1.0, MOVING, 8.0, 100.0, 1e-3),  # σ falls to a fourteenth
-    pytest.param("softmax", 1.0, FIXED, 20.0, 0.2, 1e-3, marks=pytest.mark.slow),
-    ("softmax", 1.0, MOVING, 20.0, 0.2, 1e-3),
-    pytest.param("l2", -1.0, FIXED, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    pytest.param("l2", 1.0, FIXED, 12.0, 1.0, 1e-3, marks=pytest.mark.slow),
-    ("esp", -1.0, FIXED, 6.0, 0.5, 1e-3),
-    pytest.param("esp-soft", -1.0, FIXED, 6.0, 0.5, 1e-3, marks=pytest.mark.slow),
-    pytest.param("sinkhorn", -1.0, MOVING, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
-    pytest.param("sinkhorn", 1.0, MOVING, 6.0, 1.0, 1e-3, marks=pytest.mark.slow),
+    ("softmax", -1.0, FIXED_BOX, 6.0, 1.0, 1e-4),
+    pytest.param("softmax", -1.0, MOVING_BOX, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
+    ("contracting", 1.0, MOVING_BOX, 8.0, 100.0, 1e-3),  # σ falls to a fourteenth
+    pytest.param("softmax", 1.0, FIXED_BOX, 20.0, 0.2, 1e-3, marks=pytest.mark.slow),
+    ("softmax", 1.0, MOVING_BOX, 20.0, 0.2, 1e-3),
+    pytest.param("l2", -1.0, FIXED_BOX, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
+    pytest.param("l2", 1.0, FIXED_BOX, 12.0, 1.0, 1e-3, marks=pytest.mark.slow),
+    ("esp", -1.0, FIXED_BOX, 6.0, 0.5, 1e-3),
+    pytest.param("esp-soft", -1.0, FIXED_BOX, 6.0, 0.5, 1e-3, marks=pytest.mark.slow),
+    pytest.param("sinkhorn", -1.0, MOVING_BOX, 6.0, 1.0, 1e-4, marks=pytest.mark.slow),
+    pytest.param("sinkhorn", 1.0, MOVING_BOX, 6.0, 1.0, 1e-3, marks=pytest.mark.slow),
 ]
 
 
@@ -89,12 +89,13 @@ def test_the_variance_matches_the_closed_form(
 ENDINGS = [
     # The tilted mean leaves the box before a thousandth of the mass does.
     pytest.param(
-        "softmax", 1.0, FIXED, 6.0, 0.6, Status.ESCAPE, marks=pytest.mark.slow
+        "softmax", 1.0, FIXED_BOX, 6.0, 0.6, Status.ESCAPE, marks=pytest.mark.slow
     ),
-    ("softmax", 1.0, MOVING, 6.0, 0.6, Status.ESCAPE),
-    ("l2", 1.0, FIXED, 6.0, 2.0, Status.ESCAPE),
+    ("softmax", 1.0, MOVING_BOX, 6.0, 0.6, Status.ESCAPE),
+    ("l2", 1.0, FIXED_BOX, 6.0, 2.0, Status.ESCAPE),
     pytest.param(  # a Dirac, to its cells
-        *("contracting", 1.0, FIXED, 6.0, 1e3, Status.COLLAPSE), marks=pytest.mark.slow
+        *("contracting", 1.0, FIXED_BOX, 6.0, 1e3, Status.COLLAPSE),
+        marks=pytest.mark.slow,
     ),
 ]
 
@@ -133,13 +134,13 @@ def test_two_bumps_follow_the_characteristics_to_second_order() -> None:
 def test_error_estimates_include_the_cut_tail() -> None:
     identity = np.eye(1)
     attention = meanfield.attentions["softmax"](identity, identity, identity)
-    cut = run("softmax", 1.0, MOVING, 10.0, 0.3)
+    cut = run("softmax", 1.0, MOVING_BOX, 10.0, 0.3)
     error = abs(float(cut.final.covariance[0, 0]) / variance("softmax", 1.0, 0.3) - 1)
     assert cut.status is Status.FINISHED
     assert error > 1e-3
     actual = error_estimate(attention, cut.start, cut.final, span=(0.0, 0.3))
     assert error < actual.box < 10 * error
-    fine = run("softmax", -1.0, MOVING, 8.0, 1.0)
+    fine = run("softmax", -1.0, MOVING_BOX, 8.0, 1.0)
     shrinks = meanfield.attentions["softmax"](-identity, identity, identity)
     calm = error_estimate(shrinks, fine.start, fine.final, span=(0.0, 1.0))
     assert calm.box < 1e-3

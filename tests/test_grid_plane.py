@@ -141,7 +141,7 @@ def layers() -> Grid:
     )
 
 
-MASKED: dict[str, AbstractDynamics] = {
+MASKED_DYNAMICS: dict[str, AbstractDynamics] = {
     "masked": Attention(
         Masked(Dot(np.eye(1), np.eye(1)), causal),
         meanfield.attentions["softmax"](np.eye(1), np.eye(1), np.eye(1)).coupling,
@@ -151,7 +151,7 @@ MASKED: dict[str, AbstractDynamics] = {
 }
 
 
-@pytest.mark.parametrize("name", MASKED)
+@pytest.mark.parametrize("name", MASKED_DYNAMICS)
 def test_a_layer_sees_itself_and_earlier_ones(name: str) -> None:
     mu = layers()
     cells = mu.points()
@@ -159,14 +159,14 @@ def test_a_layer_sees_itself_and_earlier_ones(name: str) -> None:
     w = np.asarray(cells.weights)
     E = np.exp(np.outer(x, x)) * (s[None] <= s[:, None]) * w
     brute = -(E @ x) / E.sum(axis=1)
-    actual = MASKED[name].field(0.0, mu)(cells.tokens)
+    actual = MASKED_DYNAMICS[name].field(0.0, mu)(cells.tokens)
     assert_close(actual[:, 0], brute, ulps=1000)
 
 
 @pytest.mark.slow
 def test_layers_keep_their_masses() -> None:
     mu = layers()
-    run = flow(MASKED["masked"], mu, np.array([0, 0.3]))
+    run = flow(MASKED_DYNAMICS["masked"], mu, np.array([0, 0.3]))
     assert run.status is Status.FINISHED
     before, after = (np.sum(np.asarray(m.masses), axis=1) for m in (mu, run.final))
     assert np.max(np.abs(after - before)) < 1e-14

@@ -38,7 +38,7 @@ COMPLEX = {
 }
 
 # Tests run with type checks: users' messages are seen in a separate process.
-SWAPPED = """
+SWAPPED_ARGUMENTS_SCRIPT = """
 import json, sys
 import jax, jax.numpy as jnp, numpy as np, pandas as pd, xarray as xr
 jax.config.update("jax_enable_x64", True)
@@ -134,7 +134,7 @@ for call in CALLS.replace("\\n", ";").split(";"):
             found[call] = f"{type(error).__name__}: {error}"
 print(json.dumps({call: said for call, said in found.items() if said}))
 """
-SAID_OTHERWISE = {
+OTHER_MESSAGES = {
     "flow(at, Points.uniform(X.astype(np.float32)), ts)": "float32 and its velocities",
     "flow(at, Gaussian(narrow, np.ones((2, 1), np.float32)), ts)": "float32 and its",
     "Heads(at)": "stacked",
@@ -144,11 +144,14 @@ SAID_OTHERWISE = {
 
 def test_an_argument_of_the_wrong_type_is_named() -> None:
     result = subprocess.run(
-        [sys.executable, "-c", SWAPPED], capture_output=True, text=True, check=False
+        [sys.executable, "-c", SWAPPED_ARGUMENTS_SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     messages = {call.strip(): line for call, line in json.loads(result.stdout).items()}
-    for call, words in SAID_OTHERWISE.items():
+    for call, words in OTHER_MESSAGES.items():
         assert words in messages.pop(call)
     assert messages == {}
 
@@ -213,7 +216,7 @@ def test_integers_are_not_wrapped_to_32_bits() -> None:
     assert_close(x, np.array([[2.0**40], [-(2.0**33)]], np.float32))
 
 
-OFF_CENTRE = {
+OFF_CENTRE_DYNAMICS = {
     "alone": lambda relu: relu,
     "heads": lambda relu: Heads(stack_trees([relu, relu])),
     "layers": lambda relu: Layers([0.0, 1.0, 2.0], stack_trees([relu, relu])),
@@ -222,9 +225,9 @@ OFF_CENTRE = {
 
 
 @pytest.mark.slow_cases("heads", "layers", "terms")
-@pytest.mark.parametrize("name", list(OFF_CENTRE))
+@pytest.mark.parametrize("name", list(OFF_CENTRE_DYNAMICS))
 def test_relu_rejects_a_gaussian_with_a_mean(name: str) -> None:
-    dynamics = OFF_CENTRE[name](RELU(I, I, I))
+    dynamics = OFF_CENTRE_DYNAMICS[name](RELU(I, I, I))
     with pytest.raises(NotClosedError, match="mean is zero"):
         flow(dynamics, Gaussian.from_moments(np.ones(2), I), TS)
 

@@ -176,7 +176,7 @@ def test_runs_unsupported_by_the_page_are_rejected_in_one_line(cli: Command, nam
     assert result.err.count("\n") == 1
 
 
-IN_FILES = {
+INVALID_FILES = {
     "drift": ("drift = {M = -1}", "has further terms, such as `drift`"),
     "projected": (
         'measure = "gaussian"\nattention = "sigmoid"\nprojected = true',
@@ -188,9 +188,9 @@ IN_FILES = {
 }
 
 
-@pytest.mark.parametrize("name", IN_FILES)
+@pytest.mark.parametrize("name", INVALID_FILES)
 def test_file_keys_that_would_change_the_flow_are_rejected(cli: Command, name: str):
-    text, words = IN_FILES[name]
+    text, words = INVALID_FILES[name]
     Path("run.toml").write_text(text)
     result = cli("live", "run.toml")
     assert result.code == 2

@@ -19,13 +19,13 @@ AXES = [
         ("V", [1, 0], [-1.0, 0.0, 2.0]),
     )
 ]
-OF_GAUSSIANS = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
+GAUSSIAN_AXES = [{"key": "cov", "entry": None, "values": [0.5, 2.0, 3.0]}]
 
 
 @needs_node
 @pytest.mark.parametrize(
     ("name", "axes"),
-    [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *OF_GAUSSIANS])],
+    [("tokens softmax", AXES), ("gaussian softmax", [*AXES, *GAUSSIAN_AXES])],
 )
 def test_a_slider_shows_the_value_it_has_set(name: str, axes: list[dict[str, Any]]):
     actual = run_module(
@@ -51,7 +51,7 @@ def test_the_slider_of_a_dragged_gaussian_shows_its_mean_variance():
         import { valueOf } from "./axes.js";
         export const answer = ({ law, axis }) => valueOf(axis, law);
         """,
-        {"law": law, "axis": OF_GAUSSIANS[0]},
+        {"law": law, "axis": GAUSSIAN_AXES[0]},
     )
     assert actual == pytest.approx(np.trace(factor @ factor.T) / 2)
 

@@ -93,7 +93,7 @@ def test_a_start_too_long_for_a_link_is_left_out():
 
 
 # As docs/guide/pages.md has them.
-TYPED: dict[str, tuple[list[str], Any]] = {
+TYPED_LINKS: dict[str, tuple[list[str], Any]] = {
     "epsilon=0.5": (["epsilon"], 0.5),
     "V=-1": (["heads", "V"], [[-1.0, 0.0], [0.0, -1.0]]),
     "Q=1,0.5,0,-1": (["heads", "Q"], [[1.0, 0.5], [0.0, -1.0]]),
@@ -101,9 +101,9 @@ TYPED: dict[str, tuple[list[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("text", TYPED)
+@pytest.mark.parametrize("text", TYPED_LINKS)
 def test_a_link_can_be_typed(text: str):
-    (key, *rest), expected = TYPED[text]
+    (key, *rest), expected = TYPED_LINKS[text]
     (link,) = links([{"typed": text}])
     read = link["law"][key]
     assert (read[0][rest[0]] if rest else read) == expected

@@ -17,7 +17,7 @@ from meanfield.scores import Masked
 from meanfield.spec import parse
 
 Sees = Callable[[int, int, int], bool]
-BY_INDEX: dict[str, Sees] = {
+INDEX_MASKS: dict[str, Sees] = {
     "window": lambda i, j, b: i - b <= j <= i,
     "block-local": lambda i, j, b: i // b == j // b,
     "block-causal": lambda i, j, b: i // b == j // b and j <= i,
@@ -28,7 +28,7 @@ every_pattern = pytest.mark.parametrize("name", list(patterns))
 
 
 def mask_by_index(name: str, n: int, b: int) -> np.ndarray:
-    return np.array([[BY_INDEX[name](i, j, b) for j in range(n)] for i in range(n)])
+    return np.array([[INDEX_MASKS[name](i, j, b) for j in range(n)] for i in range(n)])
 
 
 def mask_of_pattern(name: str, n: int, b: int, dtype: type = np.float64) -> np.ndarray:

@@ -97,12 +97,12 @@ def test_another_coupling_takes_the_place_of_softmax(folder: Path) -> None:
 
 # Cosines printed for all-MiniLM-L6-v2, to four decimals, at
 # https://sbert.net/docs/sentence_transformer/usage/semantic_textual_similarity.html
-PUBLISHED = {
+PUBLISHED_SIMILARITIES = {
     "The new movie is awesome": (0.0543, 0.8939, -0.0502),
     "The cat sits outside": (0.2838, -0.0029, 0.1310),
     "A man is playing guitar": (0.2277, -0.0136, -0.0327),
 }
-AGAINST = (
+COMPARED_TEXTS = (
     "The dog plays in the garden",
     "The new movie is so great",
     "A woman watches TV",
@@ -119,10 +119,12 @@ def test_the_reference_network_has_the_published_similarities() -> None:
         pooled_state = reference.hidden_states(ids)[-1].mean(0)
         return pooled_state / np.linalg.norm(pooled_state)
 
-    directions = np.stack([direction(text) for text in AGAINST])
-    cosines = [directions @ direction(text) for text in PUBLISHED]
+    directions = np.stack([direction(text) for text in COMPARED_TEXTS])
+    cosines = [directions @ direction(text) for text in PUBLISHED_SIMILARITIES]
     half_a_digit = 0.5e-4 + 1e-6  # they were computed in single precision
-    np.testing.assert_allclose(cosines, list(PUBLISHED.values()), 0, half_a_digit)
+    np.testing.assert_allclose(
+        cosines, list(PUBLISHED_SIMILARITIES.values()), 0, half_a_digit
+    )
 
 
 @pytest.mark.slow_cases("minilm")

@@ -128,7 +128,7 @@ def test_an_excluded_token_has_the_log_weight_of_zero() -> None:
     assert float(Points(Tokens(jnp.array([[1.0], [9.0]])), logs).mean[0]) == 1.0
 
 
-OPENED = """
+OPEN_SCRIPT = """
 import sys
 import meanfield
 data = meanfield.open(sys.argv[1])
@@ -142,7 +142,7 @@ print(float(data["covariance"].values[-1, 0, 0]))
 def test_a_stored_run_opens_as_a_dataset_without_jax(tmp_path: Path) -> None:
     keys = {"measure": "gaussian", "A": -1.0, "cov": 2.0, "times": [0.0, 0.5, 1.0]}
     execute(RunSpec.model_validate(keys), out=tmp_path / "run")
-    code = [sys.executable, "-c", OPENED, str(tmp_path / "run")]
+    code = [sys.executable, "-c", OPEN_SCRIPT, str(tmp_path / "run")]
     result = subprocess.run(code, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert float(result.stdout) == pytest.approx(variance(1.0), rel=1e-8)

@@ -24,8 +24,8 @@ from meanfield.storage import RunStore
 CLI = Callable[..., CommandResult]
 DATA = Path(__file__).resolve().parent / "data"
 HOME = DATA / "0.2.0"
-SAID = json.loads((HOME / "said.json").read_text(encoding="utf-8"))
-NAMES = tuple(SAID)
+OLD_OUTPUT = json.loads((HOME / "said.json").read_text(encoding="utf-8"))
+NAMES = tuple(OLD_OUTPUT)
 RTOL = 1e-6  # of the solver, by default
 VARIABLES = {
     "tokens": ("x", "energy", "dissipation"),
@@ -33,7 +33,7 @@ VARIABLES = {
     "grid": ("mass", "origin", "axes"),
 }
 
-of_each = pytest.mark.parametrize("name", NAMES)
+every_old_store = pytest.mark.parametrize("name", NAMES)
 
 
 @pytest.fixture
@@ -50,20 +50,20 @@ def json_output(command: CommandResult) -> dict[str, Any]:
 def assert_runs_agree(name: str, path: Path, other_path: Path) -> None:
     """All frames agree; the last of a blow-up depends on the predicted time."""
     run, fresh = meanfield.open(path), meanfield.open(other_path)
-    is_blow_up = SAID[name]["resume"]["said"]["ending"] == "blow-up"
+    is_blow_up = OLD_OUTPUT[name]["resume"]["said"]["ending"] == "blow-up"
     n = min(run.sizes["time"], fresh.sizes["time"]) - is_blow_up
-    assert n > SAID[name]["show"]["said"]["frames"]
+    assert n > OLD_OUTPUT[name]["show"]["said"]["frames"]
     for key in VARIABLES[name]:
         values, expected = run[key].values[:n], fresh[key].values[:n]
         scale = np.max(np.abs(expected), initial=1.0)
         np.testing.assert_allclose(values, expected, atol=100 * RTOL * scale, rtol=0)
 
 
-@of_each
+@every_old_store
 def test_an_old_store_opens_with_its_frames(name: str):
     """The numbers come from the files, which zarr wrote."""
     data = meanfield.open(HOME / name)
-    then = SAID[name]["show"]["said"]
+    then = OLD_OUTPUT[name]["show"]["said"]
     assert data.sizes["time"] == then["frames"] == 3
     assert float(data["time"][-1]) == then["t"]
     assert data.data_vars.keys() >= set(VARIABLES[name])
@@ -71,9 +71,9 @@ def test_an_old_store_opens_with_its_frames(name: str):
         assert np.all(np.isfinite(data[variable].values))
 
 
-@of_each
+@every_old_store
 def test_show_prints_an_old_store_as_before(name: str, cli: CLI):
-    then = SAID[name]["show"]["said"]
+    then = OLD_OUTPUT[name]["show"]["said"]
     now = json_output(cli("show", HOME / name, "--json"))
     assert now.keys() >= then.keys()
     assert {key: now[key] for key in then if key != "run"} == {
@@ -81,7 +81,7 @@ def test_show_prints_an_old_store_as_before(name: str, cli: CLI):
     }
 
 
-@of_each
+@every_old_store
 def test_an_old_store_is_plotted_and_exported(
     name: str, cli: CLI, store: Path, tmp_path: Path
 ):
@@ -94,12 +94,12 @@ def test_an_old_store_is_plotted_and_exported(
             np.testing.assert_array_equal(file[str(key)], variable.values)
 
 
-@of_each
+@every_old_store
 @pytest.mark.slow_cases("grid", "tokens")
 def test_an_old_store_resumes_to_the_result_of_a_new_run(
     name: str, cli: CLI, store: Path, tmp_path: Path
 ):
-    then = SAID[name]["resume"]["said"]
+    then = OLD_OUTPUT[name]["resume"]["said"]
     now = json_output(cli("resume", store, "--json"))
     spec = parse(RunStore.open(store).spec)
     runs.execute(spec, out=tmp_path / "fresh")

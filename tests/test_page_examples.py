@@ -17,7 +17,7 @@ from page_examples import (
 
 README = ROOT / "README.md"
 PAGES = [README, *GUIDE, *GALLERY]  # docs/extending.md has tests of its own
-QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|#.*")
+QUOTED_WORDS = re.compile(r"'[^']*'|\"[^\"]*\"|#.*")
 # Words with shell patterns, pipes or groups, which are errors in zsh.
 SHELL_WORD = re.compile(r"\S*[][()*?^]\S*|\S+\|\S*|\S*\|\S+")
 # Commands that take minutes, and their replacements.
@@ -53,7 +53,9 @@ def test_special_shell_characters_are_quoted(page: Path):
     scripts = [commands(b.text) for b in blocks(page) if b.language in ("sh", "bash")]
     lines = [line for script in scripts for line in script.splitlines()]
     ours = [line for line in lines if line.lstrip().startswith("meanfield ")]
-    words = [word for line in ours for word in SHELL_WORD.findall(QUOTED.sub("", line))]
+    words = [
+        word for line in ours for word in SHELL_WORD.findall(QUOTED_WORDS.sub("", line))
+    ]
     assert words == []
 
 

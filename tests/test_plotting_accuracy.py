@@ -57,7 +57,7 @@ def heaps() -> xr.Dataset:
     return points(np.stack([RNG.normal(size=(12, 2)), ends]))
 
 
-LOST = density_data.gaussian_on_line(np.ones(4)).assign(
+DENSITY_WITH_OUTFLOW = density_data.gaussian_on_line(np.ones(4)).assign(
     outflow=("time", [0, 1e-3, 2e-3, 5e-3])
 )
 TRACE = density_data.gaussian_on_line(np.ones(4)).assign(
@@ -85,9 +85,9 @@ PICTURES: Mapping[str, tuple[str, xr.Dataset]] = {
     "cone": ("cone", ensemble(RNG, "gaussian")),
     "disc": ("disc", ensemble(RNG, "gaussian")),
     "disc with rings": ("disc", escaping_to([np.pi] * 5, np.random.default_rng(1))),
-    "balance": ("balance", LOST),
+    "balance": ("balance", DENSITY_WITH_OUTFLOW),
     "balance without a loss": ("balance", TRACE),
-    "density on the line": ("density", density_data.add_tokens(LOST)),
+    "density on the line": ("density", density_data.add_tokens(DENSITY_WITH_OUTFLOW)),
     "density in the plane": ("density", density_data.gaussian_in_plane()),
     "density of positions": (
         "density",

@@ -28,7 +28,7 @@ WRITERS = {
     "a.md": lambda path: save_errata(REPORT, path),
 }
 LIMIT = 200  # bytes, fewer than any of these files has
-KILLED = """
+KILLED_WRITER_SCRIPT = """
 import os, resource, signal, sys
 from pathlib import Path
 from test_plotting_atomic import LIMIT, WRITERS
@@ -72,7 +72,7 @@ def test_a_killed_writer_keeps_the_old_picture(tmp_path: Path) -> None:
     for name in WRITERS:
         (tmp_path / name).write_bytes(b"old")
     result = subprocess.run(
-        [sys.executable, "-c", KILLED],
+        [sys.executable, "-c", KILLED_WRITER_SCRIPT],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path])},
         capture_output=True,

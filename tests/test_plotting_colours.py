@@ -22,7 +22,7 @@ from meanfield.plotting._figure.look import OPTIONS
 from meanfield.plotting._figure.options import options_of
 from meanfield.plotting.movies.plays import movies
 
-OF_HEADS = ("snapshot", "head", "query", "token")
+ATTENTION_DIMS = ("snapshot", "head", "query", "token")
 SHARES = np.random.default_rng(4).dirichlet(np.ones(4), (1, 2, 4))
 # A picture of each panel that has a scale of colours.
 SCALES = {
@@ -31,7 +31,7 @@ SCALES = {
     "density": lambda rng: density_data.gaussian_in_plane(),
     "phase": lambda rng: sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
     "attention": lambda rng: shrinking(rng, n=4).assign(
-        attention=(OF_HEADS, SHARES), snapshot=("snapshot", [0.0])
+        attention=(ATTENTION_DIMS, SHARES), snapshot=("snapshot", [0.0])
     ),
 }
 

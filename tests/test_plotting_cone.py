@@ -23,7 +23,7 @@ from meanfield.plotting.cone.limits import limit_outline
 from meanfield.plotting.cone.paths import clip_paths, cone_height, cone_paths
 from meanfield.plotting.cone.thinning import thin_paths
 
-FINISHED, STEADY, BLOW_UP = 0, 1, 2
+FINISHED_CODE, STEADY, BLOW_UP = 0, 1, 2
 
 
 def softmax_starts(A: np.ndarray, n_side: int, stop: float, frames: int = 300):

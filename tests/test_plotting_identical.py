@@ -23,8 +23,8 @@ from meanfield.plotting.reading.data import cloud
 from meanfield.plotting.reading.pace import interpolable_steps
 
 NO_NUMBER = re.compile(r"\b(nan|inf|infinity)\b", re.IGNORECASE)
-OF_SWEEPS = {"phase", "lines"}
-OF_DENSITIES = {"balance", "density"}
+SWEEP_PANELS = {"phase", "lines"}
+DENSITY_PANELS = {"balance", "density"}
 FRAMES = 3
 SHORT = Film(fps=5, seconds=0.4, size=(240, 250))
 
@@ -57,9 +57,9 @@ CASES = dict(cases())
 
 def refusal_of(panel: str, run: xr.Dataset) -> str:
     """The expected error of a panel that cannot draw a run."""
-    if panel in OF_SWEEPS:
+    if panel in SWEEP_PANELS:
         return "draws a sweep"
-    if panel in OF_DENSITIES:
+    if panel in DENSITY_PANELS:
         return "needs a density"
     if panel in ("cone", "disc") and run.sizes["coord"] != 2:
         return "of dimension 2"

@@ -54,7 +54,7 @@ DATA: Mapping[str, xr.Dataset] = {
     "attention": MAPS,
     "lines": sweep(["finished", "blow-up", "steady"], [2.0, 1.0, 1.5]),
 }
-OTHERS: Mapping[str, tuple[str, xr.Dataset]] = {
+OTHER_DATASETS: Mapping[str, tuple[str, xr.Dataset]] = {
     "tokens on the line": ("tokens", shrinking(RNG, d=1)),
     "tokens in space": ("tokens", shrinking(RNG, d=3)),
     "tokens in heaps": ("tokens", heaps()),
@@ -122,18 +122,18 @@ def page_of(figure: Figure) -> tuple[np.ndarray, np.ndarray]:
     return np.array([box.min, box.max]), np.array([[0, 0], figure.get_size_inches()])
 
 
-PICTURES = {name: (name, data) for name, data in DATA.items()} | OTHERS
+PICTURES = {name: (name, data) for name, data in DATA.items()} | OTHER_DATASETS
 
 
-SOME = {"tokens", "phase"}
-ALL = [
-    pytest.param(name, marks=[] if name in SOME else pytest.mark.slow)
+QUICK_PANELS = {"tokens", "phase"}
+ALL_PANELS = [
+    pytest.param(name, marks=[] if name in QUICK_PANELS else pytest.mark.slow)
     for name in PICTURES
 ]
 
 
 @pytest.mark.parametrize("style", ["paper", "talk"])
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ALL_PANELS)
 def test_a_one_column_picture_is_not_cut(name: str, style: str) -> None:
     panel, data = PICTURES[name]
     spec = {**SPEC, "mask": "causal"} if "layer" in data.dims else SPEC
@@ -242,7 +242,7 @@ def test_a_square_stands_with_its_scale_in_the_middle_of_a_slide(
     assert middle == pytest.approx(0.5, abs=0.02)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ALL_PANELS)
 def test_text_is_legible_in_the_dark_theme(name: str) -> None:
     panel, data = PICTURES[name]
     figure = panels[panel](data, Look(style="dark"))

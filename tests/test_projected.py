@@ -142,7 +142,7 @@ CASES = {  # dimension and rank, nodes along an axis of the library and the refe
 class Setting:
     """One attention and one Gaussian, with the expected rates."""
 
-    projected: Projected
+    dynamics: Projected
     mu: Gaussian
     right: Right
 
@@ -162,7 +162,7 @@ def setting(name: str, case: str, rng: np.random.Generator) -> Setting:
 def test_rates_match_numpy(name: str, case: str, rng: np.random.Generator) -> None:
     problem = setting(name, case, rng)
     expected = problem.right(*moments(problem.mu))
-    assert relative_gap(rates(problem.projected, problem.mu), expected) < 1e-7
+    assert relative_gap(rates(problem.dynamics, problem.mu), expected) < 1e-7
 
 
 @pytest.mark.slow_cases("exp-d = 3, rank 1-0.2")
@@ -173,7 +173,7 @@ def test_flows_follow_dop853(
     name: str, case: str, t: float, rng: np.random.Generator
 ) -> None:
     problem, ts = setting(name, case, rng), jnp.array([0.0, t])
-    end = flow(problem.projected, problem.mu, ts, stepping=adaptive(rtol=1e-9))
+    end = flow(problem.dynamics, problem.mu, ts, stepping=adaptive(rtol=1e-9))
     assert end.status == int(Status.FINISHED)
     assert end.residual < 1e-6  # quadrature error reported by the flow
     expected = integrate(problem.right, moments(problem.mu), t)

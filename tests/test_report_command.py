@@ -200,7 +200,7 @@ def _run(*options: str) -> Callable[[Path], list[str]]:
     return run_with_options
 
 
-REFUSED = {
+INVALID_INPUTS = {
     "nothing there": (lambda tmp: ["no.zarr"], 3, ["There is no file `no.zarr`"]),
     "no JSON": (_no_json, 3, ["`a.json` is not valid JSON"]),
     "a list": (_list, 3, ["`a.json` is not a JSON object"]),
@@ -228,7 +228,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+@pytest.mark.parametrize("case", INVALID_INPUTS.values(), ids=INVALID_INPUTS.keys())
 def test_unreadable_inputs_are_rejected_in_one_line(
     cli: Command,
     tmp_path: Path,

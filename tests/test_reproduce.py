@@ -31,7 +31,7 @@ from meanfield.reproduce import (
 )
 
 ROOT = FOLDER.parent
-OUTSIDE = "import meanfield.cli as c; c.main(['reproduce', 'all'])"
+OUTSIDE_SCRIPT = "import meanfield.cli as c; c.main(['reproduce', 'all'])"
 
 EASY = """
 from matplotlib.figure import Figure
@@ -240,7 +240,7 @@ def test_reproduce_outside_a_checkout_is_an_error(tmp_path: Path):
     package = Path(meanfield.__file__).parent
     shutil.copytree(package, tmp_path / "meanfield", symlinks=True)
     result = subprocess.run(
-        [sys.executable, "-c", OUTSIDE],
+        [sys.executable, "-c", OUTSIDE_SCRIPT],
         cwd=tmp_path,
         capture_output=True,
         text=True,

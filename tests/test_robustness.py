@@ -13,7 +13,7 @@ from meanfield.runs import execute
 from meanfield.spec import parse
 from meanfield.tokens import Tokens
 
-ONE = np.eye(1)
+IDENTITY = np.eye(1)
 
 
 @pytest.mark.slow_cases("-1.0-1e-06")
@@ -24,8 +24,8 @@ def test_a_flow_commutes_with_scaling(a: float, scale: float):
 
     A first trial step that overflows must be rejected, and not end the flow.
     """
-    attention = attentions["softmax"](a * ONE, ONE, ONE)
-    start = Gaussian.from_moments(np.zeros(1), scale * ONE)
+    attention = attentions["softmax"](a * IDENTITY, IDENTITY, IDENTITY)
+    start = Gaussian.from_moments(np.zeros(1), scale * IDENTITY)
     end = 10 / scale if a < 0 else 10.0 / scale
     run = flow(attention, start, np.array([0.0, end]))
     if a < 0:
@@ -51,7 +51,7 @@ def test_a_blow_up_is_found_wherever_segments_end(segment: int):
 
 def test_an_excluded_token_is_moved_accurately():
     """Exp attention, V = -1: x₁' = -x₁ e^{x₁²}, x₂' = -x₁ e^{x₁ x₂}, by SciPy."""
-    attention = attentions["exp"](ONE, ONE, -ONE)
+    attention = attentions["exp"](IDENTITY, IDENTITY, -IDENTITY)
     start = Points.weighted(np.array([[1.0], [5.0]]), np.array([1.0, 0.0]))
     run = flow(attention, start, np.array([0.0, 1.0]))
     velocity = lambda t, x: -x[0] * np.exp(x[0] * x)

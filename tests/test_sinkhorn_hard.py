@@ -26,7 +26,7 @@ from meanfield.tokens import Tokens
 
 TOLERANCE = np.finfo(np.float64).eps ** (2 / 3)  # the default, on log marginals
 SIZE, DIMENSION = 60, 3
-SOME_VALUE = np.array([[1.0, 0.3, 0.0], [-0.2, 0.8, 0.1], [0.0, 0.5, 1.2]])
+VALUE = np.array([[1.0, 0.3, 0.0], [-0.2, 0.8, 0.1], [0.0, 0.5, 1.2]])
 
 
 class Solution(NamedTuple):
@@ -268,15 +268,13 @@ def test_a_hard_head_converges_batched_with_an_easy_one():
 
 def objective(A: Array, x: Array, log_w: Array, reduction: AbstractReduction) -> Array:
     mu = Points(Tokens(x), log_w, reduction)
-    attention = Attention(Dot(A, jnp.eye(DIMENSION), 0.1), Sinkhorn(), SOME_VALUE)
+    attention = Attention(Dot(A, jnp.eye(DIMENSION), 0.1), Sinkhorn(), VALUE)
     return jnp.sum(attention.field(0.0, mu)(mu.tokens) ** 2)
 
 
 def reference_objective(A: np.ndarray, x: np.ndarray, w: np.ndarray) -> float:
     S = (x - w @ x) @ A.T @ (x - w @ x).T / 0.1
-    return float(
-        np.sum(barycentres(S, w, dense_potential(S, w), x @ SOME_VALUE.T) ** 2)
-    )
+    return float(np.sum(barycentres(S, w, dense_potential(S, w), x @ VALUE.T) ** 2))
 
 
 def test_derivatives_match_a_dense_reference(rng: np.random.Generator):

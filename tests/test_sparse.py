@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import ordered, velocities, weights_of
+from attention_cases import ordered_variants, velocities, weights_of
 from conftest import CommandResult
 from helpers import Case, assert_close, case, orthogonal
 from numpy.testing import assert_allclose
@@ -36,7 +36,7 @@ from meanfield.theorems.reference.sparse import balance_causally
 from meanfield.tokens import Tokens
 
 Run = Callable[..., CommandResult]
-every_ordered = pytest.mark.parametrize("name", ordered)
+every_ordered_variant = pytest.mark.parametrize("name", ordered_variants)
 SIZES = [(12, 4), (7, 4), (9, 2), (3, 5), (1, 4), (10, 1)]
 every_size = pytest.mark.parametrize(
     ("n", "blocks"),
@@ -77,7 +77,7 @@ def expected_weights(
     return local + softmax_weights(c.p, c.x, c.w)
 
 
-@every_ordered
+@every_ordered_variant
 @every_size
 def test_every_variant_matches_dense_matrices(
     name: str, n: int, blocks: int, rng: np.random.Generator
@@ -108,7 +108,7 @@ def test_without_passes_weights_are_normalised_by_row(
     assert np.all(np.isfinite(weights_of(cold, c.points())))
 
 
-@every_ordered
+@every_ordered_variant
 def test_matrix_free_values_match_the_matrix(name: str, rng: np.random.Generator):
     c = case(rng, n=7)
     attention = c.attention(name, blocks=3)
@@ -119,7 +119,7 @@ def test_matrix_free_values_match_the_matrix(name: str, rng: np.random.Generator
     assert_same(barycentre.means(jnp.asarray(values)), expected)
 
 
-@every_ordered
+@every_ordered_variant
 def test_tokens_are_ordered_by_position(name: str, rng: np.random.Generator):
     """Stored in any order, and evaluated one at a time or twice."""
     c, mix = case(rng, n=9), rng.permutation(9)
@@ -139,7 +139,7 @@ def velocities_of_case(c: Case, name: str) -> np.ndarray:
     return np.asarray(velocities(c.attention(name), mu, mu.tokens))
 
 
-@every_ordered
+@every_ordered_variant
 def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generator):
     """It depends on the order of tokens, and its network on their coordinates."""
     assert symmetries[name] == frozenset()
@@ -262,7 +262,7 @@ def test_causal_balancing_is_division_by_sums_so_far(rng: np.random.Generator):
     assert_same(S, balance_causally(np.exp(logits), 4))
 
 
-@every_ordered
+@every_ordered_variant
 def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
     """Wherever they are, whatever their values; derivatives ignore them."""
     c = case(rng, n=8)
@@ -293,7 +293,7 @@ def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
     assert_close(gradient, expected_gradient, ulps=1000)
 
 
-@every_ordered
+@every_ordered_variant
 def test_derivatives_match_differences(name: str, rng: np.random.Generator):
     c, h = case(rng, n=7), 1e-5
     attention, mu = c.attention(name, blocks=3, temperature=2.0), c.points()
@@ -311,7 +311,7 @@ def test_derivatives_match_differences(name: str, rng: np.random.Generator):
     assert slope == pytest.approx(quotient, rel=1e-6)
 
 
-@every_ordered
+@every_ordered_variant
 def test_heads_sort_by_themselves(name: str, rng: np.random.Generator):
     """Each has its own network; all matrices can be plotted."""
     c = case(rng, n=8)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from attention_cases import ordered
+from attention_cases import ordered_variants
 
 from meanfield.attention import Attention, attentions
 from meanfield.dynamics import Cross
@@ -11,10 +11,10 @@ from meanfield.errors import InvalidInputError, UnsupportedError
 from meanfield.measures import Gaussian, Points
 from meanfield.scores import Masked, SquaredDistance, causal
 
-every_ordered = pytest.mark.parametrize("name", ordered)
+every_ordered_variant = pytest.mark.parametrize("name", ordered_variants)
 
 
-@every_ordered
+@every_ordered_variant
 def test_measures_without_a_sequence_are_rejected_by_name(name: str):
     I, mu = np.eye(2), Gaussian(jnp.zeros(2), jnp.eye(2))
     attention, points = attentions[name](I, I, I), Points.uniform(I)
@@ -37,7 +37,7 @@ def test_measures_without_a_sequence_are_rejected_by_name(name: str):
         assert "\n" not in str(error_info.value)
 
 
-@every_ordered
+@every_ordered_variant
 def test_masked_scores_are_rejected(name: str):
     I = np.eye(2)
     attention, mu = attentions[name](I, I, I), Points.uniform(I, position=[0.5, 1.0])

@@ -35,7 +35,7 @@ EVERYTHING = {
     "layers": [{"t": 0.0, "attention": "softmax"}, {"t": 1.5, "epsilon": 1.0}],
 }
 MEASURES = tuple(measures)
-WITHOUT_TEXT = {key: value for key, value in EVERYTHING.items() if key != "text"}
+KEYS_WITHOUT_TEXT = {key: value for key, value in EVERYTHING.items() if key != "text"}
 
 
 def message(values: dict) -> str:
@@ -45,7 +45,7 @@ def message(values: dict) -> str:
 
 
 def test_a_spec_round_trips_through_toml() -> None:
-    spec = parse(WITHOUT_TEXT)
+    spec = parse(KEYS_WITHOUT_TEXT)
     restored = parse(tomllib.loads(spec.toml()))
     assert restored == spec
     assert restored.as_json() == spec.as_json()
@@ -58,7 +58,7 @@ def test_any_text_round_trips_through_toml() -> None:
 
 def test_explicit_defaults_stay_explicit() -> None:
     """A layer's explicit `softmax` must not become the `l2` of the run."""
-    spec = parse(tomllib.loads(parse(WITHOUT_TEXT).toml()))
+    spec = parse(tomllib.loads(parse(KEYS_WITHOUT_TEXT).toml()))
     assert spec.layers[0].model_fields_set == {"t", "attention"}
     assert spec.layers[1].model_fields_set == {"t", "epsilon"}
 
@@ -226,15 +226,15 @@ def test_a_key_without_a_row_is_rejected() -> None:
         keys_of(Silent)
 
 
-OF_ONE = [
+INAPPLICABLE_KEYS = [
     (name, m) for name, row in KEYS.items() for m in (*row.excluded_measures, *MEASURES)
 ]
-OF_ONE = [(name, m) for name, m in OF_ONE if not has_key(m, name)]
+INAPPLICABLE_KEYS = [(name, m) for name, m in INAPPLICABLE_KEYS if not has_key(m, name)]
 VALUES = {"box": "affine", "starts": "grid:2", "projected": True, "cfl": 0.5}
 VALUES |= {"domain": [0, 1], "solver": "tsit5", "reduction": "dense", "rtol": 0.1}
 
 
-@pytest.mark.parametrize(("name", "measure"), sorted(set(OF_ONE)))
+@pytest.mark.parametrize(("name", "measure"), sorted(set(INAPPLICABLE_KEYS)))
 def test_an_inapplicable_key_is_rejected(name: str, measure: str) -> None:
     row = KEYS[name]
     message = (

@@ -75,11 +75,11 @@ def answers(mu: AbstractMeasure) -> dict[str, object]:
     return actual
 
 
-EVERY, SOME = [(1, 1), (1, 5), (2, 2), (2, 5)], [(1, 1), (2, 2)]
+ALL_SIZES, FEW_SIZES = [(1, 1), (1, 5), (2, 2), (2, 5)], [(1, 1), (2, 2)]
 CASES = [
     (kind, *shape)
     for kind in MAKERS
-    for shape in (EVERY if kind in ("points", "gaussian") else SOME)
+    for shape in (ALL_SIZES if kind in ("points", "gaussian") else FEW_SIZES)
 ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from storage_run import (
-    FINISHED,
+    FINISHED_ENDING,
     initial_frame,
     new_store,
     segment_after,
@@ -158,7 +158,7 @@ def test_removal_under_a_writer_is_detected(
     last = store.last_frame()
     remove(tmp_path / "run")
     with pytest.raises(StoreError, match=r"removed or moved|no `commit.json`"):
-        store.append(segment_after(last), {}, FINISHED)
+        store.append(segment_after(last), {}, FINISHED_ENDING)
 
 
 def test_a_replaced_store_is_not_written_to(tmp_path: Path) -> None:

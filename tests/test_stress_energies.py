@@ -18,7 +18,7 @@ from meanfield.tokens import Tokens
 
 SEED = 20261122
 PAIRS = ["interaction", "interaction-l2", "sinkhorn"]
-ALL = [*PAIRS, "second-moment", "entropy"]
+ALL_ENERGIES = [*PAIRS, "second-moment", "entropy"]
 STEP = 1e-3
 
 
@@ -144,7 +144,7 @@ def test_energy_gradients_at_weighted_tokens(name: str, d: int, dtype: type):
     assert abs(power - derivative) <= tolerance(name, dtype) * work
 
 
-@pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL, (1, 2, 3)))
+@pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL_ENERGIES, (1, 2, 3)))
 def test_energy_gradients_at_gaussians(name: str, d: int, dtype: type):
     """The descent is affine, and minus the Riesz representative of the gradient."""
     c = case(d)
@@ -190,7 +190,7 @@ def mixture(c: Case) -> tuple[np.ndarray, np.ndarray, Callable]:
     return x, w, density
 
 
-@pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL, (1, 2)))
+@pytest.mark.parametrize(("name", "d", "dtype"), mark_slow(ALL_ENERGIES, (1, 2)))
 def test_energy_gradients_at_densities(name: str, d: int, dtype: type):
     """The variation is the effect of an atom of infinitesimal mass."""
     c = case(d)

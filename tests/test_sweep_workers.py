@@ -14,7 +14,7 @@ MAIN = "from meanfield.cli import main; main()"
 CHUNKS = 20
 SWEEP = ("--measure", "gaussian", "--d", "1", "--t", "0.5", "--chunk", "1")
 AXES = ("--over", "A=-1:2:5,cov=1:2:4")
-MANY, MANY_CHUNKS = ("--over", "epsilon=1:2:20"), 20 * 20
+LONG_AXIS, LONG_CHUNKS = ("--over", "epsilon=1:2:20"), 20 * 20
 PATIENCE = 60.0
 
 
@@ -115,10 +115,13 @@ def test_an_interrupted_sweep_goes_on_by_many_workers(
 def test_a_killed_worker_is_named_and_its_cells_recomputed(
     folder: Path,
 ) -> None:
-    process, sweep = begin(folder, "helped", *MANY, "--workers", "2"), folder / "helped"
+    process, sweep = (
+        begin(folder, "helped", *LONG_AXIS, "--workers", "2"),
+        folder / "helped",
+    )
     os.kill(helper_at_work(process, sweep), signal.SIGKILL)
     assert "a worker ended early (ended by signal 9); its cells go" in finish(process)
-    assert len(list((sweep / "done").iterdir())) == MANY_CHUNKS
+    assert len(list((sweep / "done").iterdir())) == LONG_CHUNKS
     assert claims(sweep) == []
 
 
@@ -126,7 +129,7 @@ def test_a_killed_worker_is_named_and_its_cells_recomputed(
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGKILL", -9)])
 def test_helpers_end_with_the_command(folder: Path, number: str, code: int) -> None:
     sweep = folder / number
-    process = begin(folder, number, *MANY, "--workers", "2")
+    process = begin(folder, number, *LONG_AXIS, "--workers", "2")
     helper = helper_at_work(process, sweep)
     process.send_signal(signal.Signals[number])
     finish(process, code)

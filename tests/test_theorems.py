@@ -133,13 +133,13 @@ def test_the_statement_holds_and_its_control_fails(report: Report, name: str) ->
     assert all(check["why"] for check in trials["statement"]["checks"])
 
 
-MISPRINTED = [
+MISPRINTED_STATEMENTS = [
     statement.id for statement in statements.values() if statement.misprint is not None
 ]
 
 
-@pytest.mark.slow_cases(*set(LONG).intersection(MISPRINTED))
-@pytest.mark.parametrize("name", MISPRINTED)
+@pytest.mark.slow_cases(*set(LONG).intersection(MISPRINTED_STATEMENTS))
+@pytest.mark.parametrize("name", MISPRINTED_STATEMENTS)
 def test_misprints_are_violated_and_corrections_hold(report: Report, name: str) -> None:
     trials = {trial["role"]: trial for trial in report.statements[name]["trials"]}
     assert trials["printed"]["passed"], trials["printed"]

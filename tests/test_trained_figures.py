@@ -22,7 +22,7 @@ from meanfield.reproduce import Case, load
 from meanfield.training import TrainSpec
 from meanfield.training.tasks._bible import PACKAGE
 
-OF_NETWORKS = [
+NETWORK_FIGURES = [
     "sander2022-fig2-trained",
     "sander2022-fig6",
     "sander2022-table1",
@@ -48,7 +48,7 @@ def assert_agree(actual: object, expected: object) -> None:
         assert actual == expected
 
 
-@pytest.mark.parametrize("name", OF_NETWORKS)
+@pytest.mark.parametrize("name", NETWORK_FIGURES)
 def test_a_figure_is_reproduced_from_its_records(
     name: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -63,7 +63,7 @@ def test_a_figure_is_reproduced_from_its_records(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OF_NETWORKS)
+@pytest.mark.parametrize("name", NETWORK_FIGURES)
 def test_the_quick_size_gives_no_verdict(name: str):
     try:
         actual = load(name).compute(Case("quick"))

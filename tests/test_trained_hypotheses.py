@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers import assert_reportable
 from scipy.special import softmax
-from training_cases import RECIPE, VARIANTS, WIDTH, D, in_double, points, spec
+from training_cases import RECIPE, VARIANTS, WIDTH, D, points, spec, to_double
 
 from experiments.trained.insides import lines as insides
 from experiments.trained.insides import trained_hypotheses as hypotheses
@@ -56,20 +56,20 @@ from meanfield.training.tasks import Solids
 from meanfield.training.tasks.patches import PatchNetwork
 
 LAYERS = 2
-ONE = Recipe(epochs=1, batch=1000, rate=1e-3)
+ONE_EPOCH = Recipe(epochs=1, batch=1000, rate=1e-3)
 
 
 def layer(key: PRNGKey, k: int = WIDTH) -> SelfAttention:
     part = self_attention(key, Variant("softmax"), d=D, k=k, n_heads=2)
-    return in_double(part)
+    return to_double(part)
 
 
 def encoder(key: PRNGKey) -> Encoder:
     blocks = []
     for first_key, second_key in jax.random.split(key, (LAYERS, 2)):
-        part = in_double(Perceptron(second_key, d=D, width=8))
+        part = to_double(Perceptron(second_key, d=D, width=8))
         blocks += [pre_norm_block(layer(first_key), D), pre_norm_block(part, D)]
-    return in_double(Encoder(tuple(blocks)))
+    return to_double(Encoder(tuple(blocks)))
 
 
 def batch_of_clouds(rng: np.random.Generator) -> Points:
@@ -263,7 +263,7 @@ def test_distances_of_clouds_match_translates(rng: np.random.Generator):
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_set_networks_depend_only_on_the_measure(name: str, key: PRNGKey):
     """Repeating every point four times gives the same measure."""
-    taught = in_double(Solids().network(key, VARIANTS[name]))
+    taught = to_double(Solids().network(key, VARIANTS[name]))
     x = clouds(12, 0)[:2]
     tokens, pooled_state = through(taught, jnp.asarray(x))
     doubled_tokens, doubled_pooled = through(
@@ -340,7 +340,7 @@ def test_the_quick_size_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 @pytest.mark.slow
 def test_exported_heads_move_tokens_that_can_be_plotted(tmp_path: Path):
     """The model has no words: tokens are sampled, or read from a file."""
-    training = TrainSpec("patches", Variant("softmax"), ONE, (3,), {"patch": 28})
+    training = TrainSpec("patches", Variant("softmax"), ONE_EPOCH, (3,), {"patch": 28})
     train(training, tmp_path / "a")
     heads = str(export(tmp_path / "a", tmp_path / "heads", seed=3))
     start = runs.member(parse({"model": heads, "n": 5}))
@@ -350,7 +350,7 @@ def test_exported_heads_move_tokens_that_can_be_plotted(tmp_path: Path):
     assert isinstance(taught, PatchNetwork)
     mu = start.measure
     velocities = eqx.filter_jit(lambda moves, mu: moves.field(0.0, mu)(mu.tokens))
-    expected = velocities(in_double(taught).encoder.dynamics(), mu)
+    expected = velocities(to_double(taught).encoder.dynamics(), mu)
     velocity = velocities(start.dynamics, mu)
     np.testing.assert_allclose(velocity, expected, atol=1e-6)
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import in_single
+from training_cases import to_single
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InputFileError, InvalidInputError, UnsupportedError
@@ -31,7 +31,7 @@ LEAKING = {
 }
 SMALL = {"context": 16, "layers": 2, "windows": 8}
 CHAPTERS = 40
-Written = Callable[[list[str]], Path]
+WriteTexts = Callable[[list[str]], Path]
 
 
 def database(path: Path, texts: list[str], edition: str = "k") -> Path:
@@ -63,7 +63,9 @@ def clear_cache() -> None:
 
 
 @pytest.fixture
-def write_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Written]:
+def write_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[WriteTexts]:
     """Replaces the Bible by another text."""
 
     def write(texts: list[str]) -> Path:
@@ -78,7 +80,7 @@ def write_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wri
 
 
 @pytest.fixture
-def letters(write_texts: Written, rng: np.random.Generator) -> list[str]:
+def letters(write_texts: WriteTexts, rng: np.random.Generator) -> list[str]:
     """Chapters of random words, of different lengths."""
     texts = [
         " ".join("".join(rng.choice(list("abcdeF"), 4)) for _ in range(20 + chapter))
@@ -106,7 +108,7 @@ def test_verses_are_read_from_an_installed_package_in_their_order(
 
 
 def test_a_missing_text_gives_the_install_command(
-    write_texts: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    write_texts: WriteTexts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = write_texts(["a b"])
     with pytest.raises(InputFileError, match="edition `z` has 0"):
@@ -160,7 +162,7 @@ def test_later_characters_do_not_change_scores(
 ):
     """Each character in turn, in networks with sharp heads."""
     task = Characters(**SMALL)
-    network = in_single(task.network(key, CAUSAL[name]))
+    network = to_single(task.network(key, CAUSAL[name]))
     network = jax.tree.map(lambda a: 3 * a if eqx.is_inexact_array(a) else a, network)
     text = rng.integers(0, 7, 16)
     scores_of = eqx.filter_jit(lambda network, text: network(text))
@@ -191,7 +193,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
     letters: list[str], key: PRNGKey
 ):
     task = Characters(**SMALL)
-    network = in_single(task.network(key, CAUSAL["dense"]))
+    network = to_single(task.network(key, CAUSAL["dense"]))
     text = task.samples()["text"][3]
     measures_of = eqx.filter_jit(task.measures)
     measures = measures_of(network, {"text": jnp.asarray(text)}, None)
@@ -205,7 +207,7 @@ def test_the_loss_is_the_mean_of_entropies_of_the_next_characters(
 
 
 @pytest.mark.slow
-def test_a_first_order_text_is_learned(write_texts: Written, tmp_path: Path):
+def test_a_first_order_text_is_learned(write_texts: WriteTexts, tmp_path: Path):
     """In abacabac… two characters determine the next."""
     write_texts(["abac" * 30] * CHAPTERS)
     recipe = Recipe(epochs=2, batch=8, rate=3e-3)

@@ -34,7 +34,7 @@ from meanfield.training import (
     train,
 )
 
-ONE = dataclasses.replace(RECIPE, epochs=1)
+ONE_EPOCH = dataclasses.replace(RECIPE, epochs=1)
 FLIPS = 80
 
 
@@ -42,7 +42,7 @@ FLIPS = 80
 def training_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training of two seeds and one epoch."""
     folder = tmp_path_factory.mktemp("trained") / "a"
-    train(spec(recipe=ONE), folder)
+    train(spec(recipe=ONE_EPOCH), folder)
     return folder
 
 
@@ -206,7 +206,7 @@ def test_a_training_killed_at_the_start_can_be_restarted(tmp_path: Path):
     draft.write_bytes(b"cut")
     plugin = tmp_path / "mine.py"
     plugin.write_text("pass")
-    record = train(spec(recipe=ONE), left, plugins=[plugin])
+    record = train(spec(recipe=ONE_EPOCH), left, plugins=[plugin])
     assert (record.epoch, TrainFolder(left).epochs) == (1, [0, 1])
     assert record.plugins == {"mine.py": digest_of(plugin)}
     assert not draft.exists()
@@ -244,7 +244,7 @@ def test_a_start_does_not_overwrite_a_concurrent_training(
 
     monkeypatch.setattr(TrainFolder, "lock", lock_after_another)
     with pytest.raises(InvalidInputError, match="is taken: resume it"):
-        train(spec(recipe=ONE), tmp_path / "a")
+        train(spec(recipe=ONE_EPOCH), tmp_path / "a")
     assert all_output(tmp_path / "a") == all_output(training_folder)
 
 
@@ -351,7 +351,7 @@ def test_plugins_of_one_name_are_rejected(tmp_path: Path):
         files.append(tmp_path / folder / "mine.py")
         files[-1].write_text(f"# {folder}")
     with pytest.raises(InvalidInputError, match=r"mine\.py` have the same name"):
-        train(spec(recipe=ONE), tmp_path / "c", plugins=files)
+        train(spec(recipe=ONE_EPOCH), tmp_path / "c", plugins=files)
     with pytest.raises(InputFileError, match=r"none\.py"):
-        train(spec(recipe=ONE), tmp_path / "d", plugins=[tmp_path / "none.py"])
+        train(spec(recipe=ONE_EPOCH), tmp_path / "d", plugins=[tmp_path / "none.py"])
     assert np.all([not (tmp_path / c / "training.json").exists() for c in "cd"])

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import VARIANTS, WIDTH, D, N, in_single, points
+from training_cases import VARIANTS, WIDTH, D, N, points, to_single
 
 from meanfield._typing import PRNGKey
 from meanfield.attention import Softmax
@@ -22,8 +22,8 @@ def test_causal_masks_hide_later_tokens_bit_for_bit(
     options = VARIANTS[name].options if name in VARIANTS else {}
     variant = Variant(name, options, mask="causal")
     layer = self_attention(key, variant, d=D, k=WIDTH, n_heads=2)
-    encoder = in_single(Encoder((pre_norm_block(layer, D), pre_norm_block(layer, D))))
-    mu = in_single(points(rng))
+    encoder = to_single(Encoder((pre_norm_block(layer, D), pre_norm_block(layer, D))))
+    mu = to_single(points(rng))
     logits = eqx.filter_jit(encoder)(mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
@@ -53,7 +53,7 @@ def test_a_first_token_far_from_the_others_costs_no_digits(rng: np.random.Genera
     score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
     mu = points(rng)
     apart = mu.replace_coordinates((mu.tokens.x + 1e3).at[0].set(0.0))
-    single = Softmax().barycentre(in_single(score), in_single(apart)).weights()
+    single = Softmax().barycentre(to_single(score), to_single(apart)).weights()
     assert single.dtype == np.float32
     double = Softmax().barycentre(score, apart).weights()
     np.testing.assert_allclose(single, double, rtol=0, atol=5e-3)
@@ -66,7 +66,7 @@ def test_rows_of_padding_are_zero_with_finite_gradient(
 ):
     options = VARIANTS[name].options
     variant = Variant(name, options, mask="block-local:1/4")
-    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    layer = to_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     x = jnp.asarray(rng.normal(size=(N, D)), jnp.float32)
     places = jnp.arange(1, N + 1, dtype=jnp.float32) / N
     logs = jnp.where(jnp.arange(N) < n_visible, -np.log(n_visible), -jnp.inf)

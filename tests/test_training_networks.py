@@ -16,10 +16,10 @@ from training_cases import (
     WIDTH,
     D,
     N,
-    in_double,
-    in_single,
     make_pairs_task,
     points,
+    to_double,
+    to_single,
 )
 
 from meanfield._typing import PRNGKey
@@ -59,7 +59,7 @@ def test_a_block_without_norms_is_one_euler_step(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS.get(name, Variant(name))
-    layer = in_double(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    layer = to_double(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     block = Residual(layer, eqx.nn.Identity(), eqx.nn.Identity())
     mu = points(rng)
     if name == "linear-expansion":
@@ -79,7 +79,7 @@ def test_padding_changes_nothing(
         self_attention(keys[0], VARIANTS[name], d=D, k=WIDTH, n_heads=2),
         Perceptron(keys[1], d=D, width=8),
     )
-    encoder = in_single(Encoder(tuple(norm(part, D) for part in parts)))
+    encoder = to_single(Encoder(tuple(norm(part, D) for part in parts)))
     mu = points(rng)
     x = jnp.concatenate([mu.tokens.x, 7.0 * jnp.ones((5, D))]).astype(jnp.float32)
     position = jnp.arange(1, N + 6, dtype=jnp.float32) / N
@@ -92,9 +92,9 @@ def test_padding_changes_nothing(
 
 def test_causal_layers_hide_later_tokens(rng: np.random.Generator, key: PRNGKey):
     variant = Variant("sparse-sinkhorn-causal", {"blocks": 4, "passes": 3})
-    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
+    layer = to_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=2))
     encoder = Encoder((pre_norm_block(layer, D), pre_norm_block(layer, D)))
-    mu = in_single(points(rng))
+    mu = to_single(points(rng))
     out = output(encoder, mu).tokens.x
     for t in (1, 4, 7):
         x = mu.tokens.x.at[t].set(5.0)
@@ -106,7 +106,7 @@ def test_causal_layers_hide_later_tokens(rng: np.random.Generator, key: PRNGKey)
 def test_heads_apply_the_attention_matrix_of_the_library(
     rng: np.random.Generator, key: PRNGKey
 ):
-    layer = in_double(self_attention(key, VARIANTS["softmax"], d=D, k=WIDTH, n_heads=1))
+    layer = to_double(self_attention(key, VARIANTS["softmax"], d=D, k=WIDTH, n_heads=1))
     head = jax.tree.map(lambda a: a[0], layer.heads)
     assert isinstance(head, Head)
     assert isinstance(head.score, Dot)
@@ -130,13 +130,13 @@ def test_discontinuous_attention_is_rejected_and_the_rest_has_gradients(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS.get(name, Variant(name))
-    layer = in_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=1))
+    layer = to_single(self_attention(key, variant, d=D, k=WIDTH, n_heads=1))
     if isinstance(layer.heads.coupling, Discontinuous):
         make_pairs_task()
         with pytest.raises(UnsupportedError, match="has no gradient"):
             train(TrainSpec(PAIRS, variant, RECIPE, (0,)), Path("unused"))
         return
-    mu = in_single(points(rng))
+    mu = to_single(points(rng))
     size = lambda layer: jnp.sum(layer(mu) ** 2)
     slope = eqx.filter_jit(eqx.filter_grad(size))(layer)
     assert np.isfinite(slope.heads.reading).all()
@@ -150,7 +150,7 @@ CROSSING = sorted(set(VARIANTS) - {"sparse-sinkhorn"})
 def test_cross_heads_match_cross_attention(
     name: str, rng: np.random.Generator, key: PRNGKey
 ):
-    layer = in_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
+    layer = to_double(cross_attention(key, VARIANTS[name], d=D, k=WIDTH, n_heads=2))
     queries, keys = points(rng, 5), points(rng, 9)
     heads = SelfAttention(layer.heads).dynamics()
     cross_attention_velocity = lambda mu, nu: Cross(heads, nu).field(0.0, mu)(mu.tokens)
@@ -167,7 +167,7 @@ def test_set_networks_ignore_order_and_padding(
     keys = jax.random.split(key)
     block = InducedBlock(keys[0], VARIANTS[name], m=3, d=D, k=WIDTH, n_heads=2)
     pooling = Pooling(keys[1], VARIANTS[name], m=2, d=D, k=WIDTH, n_heads=2)
-    block, pooling = in_double(block), in_double(pooling)
+    block, pooling = to_double(block), to_double(pooling)
     pooled_output = lambda mu: output(lambda mu: pooling(block(mu)), mu)
     mu = points(rng)
     order = rng.permutation(N)
@@ -187,6 +187,6 @@ def test_attention_without_cross_matrix_is_rejected(
     rng: np.random.Generator, key: PRNGKey
 ):
     variant = VARIANTS["sparse-sinkhorn"]
-    layer = in_double(cross_attention(key, variant, d=D, k=WIDTH, n_heads=1))
+    layer = to_double(cross_attention(key, variant, d=D, k=WIDTH, n_heads=1))
     with pytest.raises(UnsupportedError, match="attend to another measure"):
         layer(points(rng, 5), points(rng, 9))

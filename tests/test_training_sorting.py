@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from training_cases import in_single
+from training_cases import to_single
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import InvalidInputError, UnsupportedError
@@ -81,7 +81,7 @@ def test_the_encoder_layers_are_exported(
 
 def test_later_symbols_do_not_change_scores(key: PRNGKey):
     task = Sorting(length=4)
-    network = in_single(task.network(key, VARIANTS["softmax"]))
+    network = to_single(task.network(key, VARIANTS["softmax"]))
     source, target = jnp.array([3, 1, 7, 1, 5, 0, 8, 8]), jnp.array([0, 1, 1, 3, 5, 7])
     scores = eqx.filter_jit(lambda target: network(source, jnp.array(6), target))
     for t in range(len(target) - 1):
@@ -93,7 +93,7 @@ def test_later_symbols_do_not_change_scores(key: PRNGKey):
 @pytest.mark.slow_cases("local")
 @pytest.mark.parametrize("name", VARIANTS)
 def test_padding_symbols_have_no_effect(name: str, key: PRNGKey):
-    network = in_single(Sorting(length=4).network(key, VARIANTS[name]))
+    network = to_single(Sorting(length=4).network(key, VARIANTS[name]))
     source, target = jnp.array([3, 1, 7, 1, 5]), jnp.array([1, 1, 3, 5, 7, 8])
     longer = jnp.append(source, jnp.array([2, 8, 0]))
     scores = eqx.filter_jit(network)
@@ -112,7 +112,7 @@ def test_every_length_has_a_finite_gradient(name: str, key: PRNGKey):
     sharp = Variant("sparse-sinkhorn", options)
     variant = sharp if name == "sparse" else VARIANTS[name]
     task = Sorting(length=4, taught=80, examined=8)
-    network = in_single(task.network(key, variant))
+    network = to_single(task.network(key, variant))
     items = {k: jnp.asarray(array[-40:]) for k, array in task.samples().items()}
     assert set(items["length"].tolist()) == set(range(1, 9))
 

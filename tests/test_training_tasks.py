@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import ndimage, stats
-from training_cases import VARIANTS, in_single
+from training_cases import VARIANTS, to_single
 
 from meanfield._typing import PRNGKey
 from meanfield.errors import (
@@ -41,8 +41,8 @@ def test_a_single_patch_attends_to_itself(name: str, atol: float, key: PRNGKey):
     """Without a class token an image is one patch: all variants are one network."""
     task = Patches(patch=28, reading="mean")
     item = {name: jnp.asarray(array[3]) for name, array in task.samples().items()}
-    plain = in_single(task.network(key, VARIANTS["softmax"]))
-    network = in_single(task.network(key, VARIANTS[name]))
+    plain = to_single(task.network(key, VARIANTS["softmax"]))
+    network = to_single(task.network(key, VARIANTS[name]))
     where = lambda net: net.encoder.blocks[0].part.heads
     heads = lambda net: where(net).coupling
     mixed = eqx.tree_at(heads, plain, heads(network), is_leaf=lambda x: x is None)

@@ -23,7 +23,7 @@ from meanfield.storage.disk._files import json_digest
 
 CLI = Callable[..., CommandResult]
 PAYLOAD = 'from pathlib import Path\nPath("was-run").touch()\n'
-WHOSE = 'from pathlib import Path\nPath("whose").write_text(__file__)\n'
+WITNESS_PLUGIN = 'from pathlib import Path\nPath("whose").write_text(__file__)\n'
 PLACES = ("run.zarr/payload.py", "/proc/self/cwd/run.zarr/payload.py", "absolute")
 # Names that only the plugin could define.
 LIES: dict[str, dict[str, Any]] = {
@@ -204,10 +204,10 @@ def test_the_users_plugin_is_executed_instead_of_the_stored_one(
     cli: CLI, restore_registries: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     """A file with the same bytes may lie beside other foreign files."""
-    monkeypatch.setattr("test_untrusted_folders.PAYLOAD", WHOSE)
+    monkeypatch.setattr("test_untrusted_folders.PAYLOAD", WITNESS_PLUGIN)
     mine = tmp_path / "mine" / "payload.py"
     mine.parent.mkdir()
-    mine.write_text(WHOSE)
+    mine.write_text(WITNESS_PLUGIN)
     assert cli("list", "measures", "--plugin", mine).code == 0
     run = stranger(tmp_path, PLACES[0], {})
     for name in [name for name in sys.modules if name.startswith("meanfield_plugin_")]:

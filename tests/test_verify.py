@@ -219,10 +219,12 @@ def test_an_ineffective_control_is_reported() -> None:
         assert control.error == "LookupError: no check is labelled `z`"
 
 
-BROKEN = [s for s in statements.values() if s.control and s.control.changes]
+BROKEN_CONTROLS = [s for s in statements.values() if s.control and s.control.changes]
 
 
-@pytest.mark.parametrize("statement", BROKEN, ids=lambda statement: statement.id)
+@pytest.mark.parametrize(
+    "statement", BROKEN_CONTROLS, ids=lambda statement: statement.id
+)
 def test_controls_change_a_keyword_default(statement: Statement) -> None:
     assert statement.control is not None
     keywords = inspect.signature(statement.measure).parameters
@@ -234,7 +236,7 @@ def test_controls_change_a_keyword_default(statement: Statement) -> None:
 
 
 def test_controls_are_mostly_data() -> None:
-    assert len(BROKEN) >= 109
+    assert len(BROKEN_CONTROLS) >= 109
 
 
 def test_patterns_choose_by_id_part_alias_paper_and_wildcard() -> None:

@@ -38,7 +38,7 @@ def _(case):
 def _(case):
     return Counterexample(misprint=check({printed}), correction=check({observed}))
 '''
-LITTLE, NEEDED = "fails by too little", "1.1 or more would do"
+LITTLE, NEEDED_TOLERANCE = "fails by too little", "1.1 or more would do"
 ENDLESS = '''
 import os, pathlib, time
 from meanfield.theorems import statement
@@ -78,13 +78,19 @@ def plugin(tmp_path: Path, **values: float) -> Path:
         ({"observed": 1.5, "control": "case.no_such_name"}, "fails"),
         ({"control": "case.no_such_name"}, "error"),
         ({"control": 1.0}, "holds, and so does its control"),
-        ({"control": 1.02}, f"holds, but its control {LITTLE}: 1.02, where {NEEDED}"),
+        (
+            {"control": 1.02},
+            f"holds, but its control {LITTLE}: 1.02, where {NEEDED_TOLERANCE}",
+        ),
         (
             {"control": "float('nan')"},
             "holds, but its control gives nan, which refutes nothing",
         ),
         ({"printed": 1.0}, "holds, and so does its misprint"),
-        ({"printed": 1.09}, f"holds, but its misprint {LITTLE}: 1.09, where {NEEDED}"),
+        (
+            {"printed": 1.09},
+            f"holds, but its misprint {LITTLE}: 1.09, where {NEEDED_TOLERANCE}",
+        ),
     ],
 )
 def test_the_exit_code_is_6_unless_everything_is_as_expected(

@@ -59,5 +59,5 @@ def map_trained(part: Any, change: Callable[[Array], Array]) -> Any:
     return jax.tree.map(lambda a: change(a) if eqx.is_inexact_array(a) else a, part)
 
 
-in_double = lambda part: map_trained(part, lambda a: a.astype(jnp.float64))
-in_single = lambda part: map_trained(part, lambda a: a.astype(jnp.float32))
+to_double = lambda part: map_trained(part, lambda a: a.astype(jnp.float64))
+to_single = lambda part: map_trained(part, lambda a: a.astype(jnp.float32))

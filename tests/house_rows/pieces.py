@@ -8,7 +8,7 @@ from pathlib import Path
 from .sizes import Function, lines_of
 from .tree import Source, names, sources
 
-FEWEST_FILE, MOST_HELPER = 40, 3
+FEWEST_FILE, HELPER_LIMIT = 40, 3
 
 
 def files(root: Path) -> list[str]:
@@ -29,7 +29,7 @@ def helpers(root: Path) -> list[str]:
         f"{source.place}:{node.lineno}: {node.name}"
         for source in sources(root, "meanfield")
         for node in _once_called(source)
-        if _body_length(node, lines_of(source)) <= MOST_HELPER
+        if _body_length(node, lines_of(source)) <= HELPER_LIMIT
     ]
 
 

@@ -8,7 +8,15 @@ from .tree import Source, names, sources, texts
 
 MEASURES = {"Points", "Gaussian", "Grid", "Quadrature"}
 NAMES = {"points", "gaussian", "grid", "quadrature"}
-BELOW = ("attention", "dynamics", "energies", "fields", "flows", "linalg", "scores")
+LOWER_LAYERS = (
+    "attention",
+    "dynamics",
+    "energies",
+    "fields",
+    "flows",
+    "linalg",
+    "scores",
+)
 """Layers up to `flows`, of those that know measures."""
 
 FEWEST = (
@@ -48,7 +56,7 @@ def questions_by_name(root: Path) -> list[str]:
 
 def questions_above_flows(places: list[str]) -> list[str]:
     """The checks that stand above `flows/`."""
-    below = tuple(f"meanfield/{layer}" for layer in BELOW)
+    below = tuple(f"meanfield/{layer}" for layer in LOWER_LAYERS)
     return [place for place in places if not place.startswith(below)]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .tree import Source, sources
 
-MOST_FILES, MOST_FUNCTION, MOST_MODULE = 15, 30, 300
+FILE_LIMIT, FUNCTION_LIMIT, MODULE_LIMIT = 15, 30, 300
 FOLDERS = ("meanfield", "experiments", "benchmarks", "tests")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -14,7 +14,7 @@ APART = (ast.Import, ast.ImportFrom, ast.Expr)
 """What is no code of a function: imports, and strings that stand alone."""
 
 
-def folders(root: Path, limit: int = MOST_FILES) -> list[str]:
+def folders(root: Path, limit: int = FILE_LIMIT) -> list[str]:
     """Folders with too many files, counting `__init__.py`."""
     counts = [
         (len([file for file in folder.iterdir() if file.suffix == ".py"]), folder)
@@ -57,7 +57,7 @@ def lines_of(source: Source, apart: tuple[type, ...] = APART) -> dict[int, str]:
     return {n: line for n, line in plain.items() if line and n not in left_out}
 
 
-def functions(root: Path, *names: str, limit: int = MOST_FUNCTION) -> list[str]:
+def functions(root: Path, *names: str, limit: int = FUNCTION_LIMIT) -> list[str]:
     """Functions with more lines of code than fit on a screen.
 
     Lines are counted as those of a package are, from `def` on: with the signature, and
@@ -72,7 +72,7 @@ def functions(root: Path, *names: str, limit: int = MOST_FUNCTION) -> list[str]:
     ]
 
 
-def modules(root: Path, *names: str, limit: int = MOST_MODULE) -> list[str]:
+def modules(root: Path, *names: str, limit: int = MODULE_LIMIT) -> list[str]:
     """Modules with more than `limit` lines, without the examples that end a docstring.
 
     Examples say what a name does, and do not make a module hold two ideas.

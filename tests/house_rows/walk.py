@@ -31,13 +31,13 @@ class Walk(NamedTuple):
             The path lists the functions between spec and report, each where it is
             called first, until a coupling computes its first velocity. A folder counts
             each time the path enters it again.
-        imported: number of imported modules of the package.
+        n_imported: number of imported modules of the package.
     """
 
     command: tuple[str, ...]
     run: tuple[str, ...]
     returns: tuple[str, ...]
-    imported: int
+    n_imported: int
 
 
 def walk(root: Path) -> Walk:

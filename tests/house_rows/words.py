@@ -29,7 +29,7 @@ beside between beyond by during for in inside into near of off on onto out outsi
 over past per since through under until up upon via with within without
 """
 # Words of the dictionary in CONTRIBUTING.md that have no other meaning in this field.
-_REPLACED = """
+_REPLACED_WORDS = """
 abreast caveats? cooling doubts? examine[ds]? fenced foretold forerunner kicks onward
 refus(?:al|als|e|ed|es|ing) rehearsals? roomier taught told unfenced
 """
@@ -77,7 +77,7 @@ def leading_prepositions(root: Path, *folders: str) -> Counter[str]:
 
 def replaced_words(root: Path, *folders: str) -> Counter[str]:
     """Occurrences of words that the dictionary replaces, in code and texts."""
-    pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED.split())})(?![a-z])")
+    pattern = re.compile(rf"(?<![a-z])(?:{'|'.join(_REPLACED_WORDS.split())})(?![a-z])")
     skip = "_renamed.py"  # the table of old names
     texts = [
         "\n".join(source.lines).lower()
