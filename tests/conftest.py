@@ -131,7 +131,7 @@ def truth(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def limit_file_size() -> Iterator[Callable[[int], None]]:
-    """Makes the system refuse to write longer files, as a full disk would."""
+    """Limits the size of files that can be written, like a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -24,15 +24,15 @@ class Measurement(NamedTuple):
 
     name: str
     errors: tuple[float, float]
-    doubts: tuple[float, float]
+    estimates: tuple[float, float]
 
     @property
     def is_covered(self) -> bool:
-        return all(e <= d for e, d in zip(self.errors, self.doubts, strict=True))
+        return all(e <= d for e, d in zip(self.errors, self.estimates, strict=True))
 
     @property
     def is_resolved(self) -> bool:
-        return max(self.doubts) <= RESOLUTION_LIMIT
+        return max(self.estimates) <= RESOLUTION_LIMIT
 
 
 def grid_of(problem: Problem) -> Grid:

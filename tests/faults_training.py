@@ -141,7 +141,7 @@ def damage(draw: random.Random, place: Path) -> CaseResult:
     shutil.rmtree(place / name)
     copy.rename(place / name)
     failures = [result for result, _ in ends.values() if result.code]
-    case = f"a bit of {name}: refused by {len(failures)} of {len(ends)}"
+    case = f"a bit of {name}: rejected by {len(failures)} of {len(ends)}"
     return case, next(iter(failures), CommandResult(0, "", 0.0)), actual
 
 

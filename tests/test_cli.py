@@ -160,7 +160,7 @@ def test_plot_options_set_the_style(cli: Command, run: str, tmp_path: Path) -> N
         assert image.width == pytest.approx(220 * 85 / 25.4, abs=1)
     np.save(tmp_path / "short.npy", np.arange(5))
     (tmp_path / "text.npy").write_text("left right")
-    refusals = {
+    invalid_options = {
         ("--colour", "@short.npy"): (2, "one label for each token; it has the shape"),
         ("--colour", "@text.npy"): (3, "is no .npy file of labels"),
         ("--title", "a", "--no-title"): (2, "`--title` and `--no-title` exclude"),
@@ -169,7 +169,7 @@ def test_plot_options_set_the_style(cli: Command, run: str, tmp_path: Path) -> N
         ("--cmap", "virids"): (2, "no colour map `virids`; take one such as `viridi"),
         ("--width", "wide"): (2, "`width` must be 1 or 2, for columns of a journal"),
     }
-    for options, (code, message) in refusals.items():
+    for options, (code, message) in invalid_options.items():
         failure = cli("plot", run, *options)
         assert failure.code == code
         assert message in failure.err

@@ -55,7 +55,7 @@ def test_help_contains_the_whole_docstring(
         "options",
         "parallelism",
         *([] if name != "compare" else ["measure"]),
-    }  # it is refused
+    }  # it is rejected
     texts = [*paragraphs, *(v for k, v in arguments.items() if k not in hidden_names)]
     assert result.code == 0
     assert texts

@@ -279,7 +279,7 @@ class RowwiseOnly(AbstractCoupling):
 def test_a_coupling_without_cross_form_is_rejected_by_name():
     mu = Points.uniform(np.eye(2))
     attention = Attention(Dot(np.eye(2), np.eye(2)), RowwiseOnly(), np.eye(2))
-    with pytest.raises(UnsupportedError, match=r"`OwnRows` is not defined"):
+    with pytest.raises(UnsupportedError, match=r"`RowwiseOnly` is not defined"):
         Cross(attention, mu).field(0.0, mu)
     assert not Cross(attention, mu).is_linearly_bounded(0.0, mu)
 

@@ -174,7 +174,7 @@ def test_a_resumed_run_has_the_same_context_or_is_rejected(tokens: Path, encoder
     )
 
 
-REFUSALS = {
+INVALID_SPECS = {
     "a mean alone": ({"context_mean": 1.0}, "`context_mean` needs `context"),
     "a covariance of a run": (
         {"context": "RUN", "context_cov": 2.0},
@@ -208,9 +208,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", INVALID_SPECS)
 def test_incompatible_context_keys_are_rejected(name: str, encoder: Path):
-    values, message = REFUSALS[name]
+    values, message = INVALID_SPECS[name]
     context = str(values.get("context", "gaussian")).replace("RUN", str(encoder))
     values = {**values, **({"context": context} if "context" in values else {})}
     with pytest.raises(MeanfieldError, match=message):

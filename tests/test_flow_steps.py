@@ -155,7 +155,7 @@ def test_bad_times_are_rejected():
 
 def test_bad_starts_are_rejected():
     identity = np.eye(2)
-    refusals = [
+    invalid_calls = [
         lambda: Points.uniform([[0.0, np.nan]]),
         lambda: Points.uniform(np.zeros((0, 2))),
         lambda: Points.uniform([1.0, 2.0]),
@@ -168,7 +168,7 @@ def test_bad_starts_are_rejected():
         lambda: Gaussian.from_moments(np.zeros(3), identity),
         lambda: Gaussian.from_moments([0.0, np.inf], identity),
     ]
-    for call in refusals:
+    for call in invalid_calls:
         with pytest.raises(InvalidInputError) as error_info:
             call()
         assert "\n" not in str(error_info.value)

@@ -74,6 +74,8 @@ def test_error_bars_cover_99_of_100_flows_of_every_kind() -> None:
     resolved_rows = [row for row in rows if row.is_resolved]
     assert max(max(row.errors) for row in resolved_rows) <= 0.1
     ratios = [
-        row.doubts[0] / row.errors[0] for row in rows if row.errors[0] > SMALLEST_ERROR
+        row.estimates[0] / row.errors[0]
+        for row in rows
+        if row.errors[0] > SMALLEST_ERROR
     ]
     assert np.median(ratios) < 30

@@ -146,7 +146,7 @@ def test_axes_of_a_sweep_become_sliders(cli: Command):
         assert run_module(stand, data) == pytest.approx(firsts)
 
 
-REFUSALS = {
+INVALID_OPTIONS = {
     "measure": (["--measure", "grid"], "tokens and Gaussians"),
     "attention": (["--attention", "relu"], "integrates softmax, l2"),
     "closed": (["--measure", "gaussian", "--attention", "sigmoid"], "--measure points"),
@@ -167,9 +167,9 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@pytest.mark.parametrize("name", INVALID_OPTIONS)
 def test_runs_unsupported_by_the_page_are_rejected_in_one_line(cli: Command, name: str):
-    options, words = REFUSALS[name]
+    options, words = INVALID_OPTIONS[name]
     result = cli("live", *options)
     assert result.code == 2
     assert words in result.err

@@ -81,6 +81,6 @@ def test_floats_match_up_to_last_digits_and_integers_exactly():
     assert not outputs_agree("t star 0.25", "t star 0.26")
     assert outputs_agree("t star 0.2500000002", "t star 0.25000000413")
     assert not outputs_agree("t star 0.2500000002", "t star 0.2500004")
-    assert not outputs_agree("3 refused, 0.5", "4 refused, 0.5")
+    assert not outputs_agree("3 rejected, 0.5", "4 rejected, 0.5")
     assert not outputs_agree("float64", "float32")
     assert outputs_agree("54 taken in ... s", "55 taken in 0.1 s")

@@ -103,12 +103,12 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
 
 
 def test_invalid_colours_are_rejected(rng: Generator) -> None:
-    refusals = {
+    invalid_colours = {
         "label": "`colour label` needs tokens with labels",
         "position": "needs tokens in an order",
         "size": "no colouring of tokens `size`; known: start, norm",
     }
-    for colour, message in refusals.items():
+    for colour, message in invalid_colours.items():
         with pytest.raises((InvalidInputError, UnknownNameError), match=message):
             panels["tokens"](shrinking(rng), Look(colour=colour))
     for idle in (Look(colour="norm"), Look(link=0.2)):

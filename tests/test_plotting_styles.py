@@ -163,7 +163,7 @@ def test_widths_are_columns_or_lengths(text: str, inches: float) -> None:
 
 
 def test_invalid_style_options_are_rejected_in_one_line() -> None:
-    refusals = {
+    invalid_options = {
         "`width` must be 1 or 2, for columns": lambda: width("3"),
         "got `1.2.3cm`": lambda: width("1.2.3cm"),
         "`xlim` must be two numbers, as 0,2.5; got `1`": lambda: limits_of("xlim", "1"),
@@ -175,7 +175,7 @@ def test_invalid_style_options_are_rejected_in_one_line() -> None:
         "below 2 of 1 - cosine; got 2.5": lambda: Look(link=2.5, metric="cosine"),
         "no style `drak`; did you mean `dark`": lambda: Look(style="drak"),
     }
-    for message, arguments in refusals.items():
+    for message, arguments in invalid_options.items():
         with pytest.raises((InvalidInputError, UnknownNameError)) as error_info:
             arguments()
         assert message in str(error_info.value)

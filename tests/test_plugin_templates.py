@@ -116,8 +116,8 @@ def test_the_page_draws_the_matrices_of_the_attention(page: CLI, tmp_path: Path)
 
 
 def test_the_page_trains_networks_on_the_task(page: CLI):
-    *_, taught = commands("Files to begin from")
-    assert "2 of 2" in run_command(page, taught)
+    *_, train_command = commands("Files to begin from")
+    assert "2 of 2" in run_command(page, train_command)
 
 
 def test_the_panel_rejects_weights_without_an_entropy():

@@ -224,10 +224,10 @@ def test_the_evaluated_network_is_reloaded(tmp_path: Path):
     items = {name: jnp.asarray(array) for name, array in task.samples().items()}
     arrays = TrainFolder(tmp_path / "a").weights(1, 1)
     for epoch in (0, 1, 2):
-        taught = network(tmp_path / "a", seed=1, epoch=epoch)
+        trained_network = network(tmp_path / "a", seed=1, epoch=epoch)
         test = training.splits()[1].test
-        measures_of = lambda i, taught=taught: task.measures(
-            taught, {name: array[i] for name, array in items.items()}, None
+        measures_of = lambda i, trained_network=trained_network: task.measures(
+            trained_network, {name: array[i] for name, array in items.items()}, None
         )
         measures = jax.jit(jax.vmap(measures_of))(jnp.asarray(test))
         for name, values in measures.items():
@@ -263,11 +263,11 @@ def test_distances_of_clouds_match_translates(rng: np.random.Generator):
 @pytest.mark.parametrize("name", ["softmax", "sinkhorn"])
 def test_set_networks_depend_only_on_the_measure(name: str, key: PRNGKey):
     """Repeating every point four times gives the same measure."""
-    taught = to_double(Solids().network(key, VARIANTS[name]))
+    trained_network = to_double(Solids().network(key, VARIANTS[name]))
     x = clouds(12, 0)[:2]
-    tokens, pooled_state = through(taught, jnp.asarray(x))
+    tokens, pooled_state = through(trained_network, jnp.asarray(x))
     doubled_tokens, doubled_pooled = through(
-        taught, jnp.asarray(np.repeat(x, 4, axis=1))
+        trained_network, jnp.asarray(np.repeat(x, 4, axis=1))
     )
     np.testing.assert_allclose(doubled_tokens[:, ::4], tokens, atol=1e-8)
     np.testing.assert_allclose(doubled_pooled, pooled_state, atol=1e-8)
@@ -346,11 +346,11 @@ def test_exported_heads_move_tokens_that_can_be_plotted(tmp_path: Path):
     start = runs.member(parse({"model": heads, "n": 5}))
     assert isinstance(start.measure, Points)
     assert start.measure.tokens.x.shape == (5, 128)
-    taught = network(tmp_path / "a", seed=3)
-    assert isinstance(taught, PatchNetwork)
+    trained_network = network(tmp_path / "a", seed=3)
+    assert isinstance(trained_network, PatchNetwork)
     mu = start.measure
     velocities = eqx.filter_jit(lambda moves, mu: moves.field(0.0, mu)(mu.tokens))
-    expected = velocities(to_double(taught).encoder.dynamics(), mu)
+    expected = velocities(to_double(trained_network).encoder.dynamics(), mu)
     velocity = velocities(start.dynamics, mu)
     np.testing.assert_allclose(velocity, expected, atol=1e-6)
     np.save(tmp_path / "x.npy", np.zeros((4, 3)))

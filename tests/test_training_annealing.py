@@ -23,10 +23,10 @@ from meanfield.training import (
 )
 
 SOFT = {"slices": 3, "tau": 0.1, "power": 1}
-COOLING = Annealing("temperature", 0.5, after=1)
+ANNEALING = Annealing("temperature", 0.5, after=1)
 
 
-def annealed_spec(annealing: Annealing | None = COOLING) -> TrainSpec:
+def annealed_spec(annealing: Annealing | None = ANNEALING) -> TrainSpec:
     recipe = dataclasses.replace(RECIPE, cooling=annealing)
     return spec(
         variant=Variant("esp-soft", {**SOFT, "temperature": 0.8}), recipe=recipe
@@ -53,7 +53,7 @@ def test_a_parameter_is_annealed_at_its_milestones_only(tmp_path: Path):
 def test_before_the_first_milestone_annealing_changes_nothing(tmp_path: Path):
     logs = [
         train(annealed_spec(annealing), tmp_path / name).log
-        for name, annealing in (("falls", COOLING), ("stays", None))
+        for name, annealing in (("falls", ANNEALING), ("stays", None))
     ]
     assert logs[0][:2] == logs[1][:2]
     assert logs[0][2] != logs[1][2]

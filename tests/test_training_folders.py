@@ -288,8 +288,8 @@ def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
             with pytest.raises(InputFileError, match=r"needs its plugin `mine\.py`"):
                 read(files)
     mine.write_text(mine.read_text() + "  # otherwise")
-    examine = "examine a --attention l2"
-    for command in ("resume a", "show a", "show a a", "export a b", examine):
+    evaluate_command = "examine a --attention l2"
+    for command in ("resume a", "show a", "show a a", "export a b", evaluate_command):
         result = cli("train", *command.split(), "--plugin", "mine.py")
         assert "`mine.py` is not what it was when the training began" in result.err
         assert (result.code, result.err.count("\n")) == (3, 1)

@@ -19,10 +19,10 @@ PROMPT = 5.0  # seconds, most of them for a busy machine
 PARENT = """
 import time
 from meanfield.workers import Processes
-from tests.test_workers import at_work
+from tests.test_workers import work_forever
 with Processes(2) as pool:
     for name in ("one", "two"):
-        pool.submit(at_work, {folder!r}, name)
+        pool.submit(work_forever, {folder!r}, name)
     next(pool.answers())
 """
 
@@ -32,7 +32,7 @@ def double(x: int) -> int:
 
 
 def raise_error(x: int) -> int:
-    raise InvalidInputError(f"{x} is refused.")
+    raise InvalidInputError(f"{x} is rejected.")
 
 
 def die(number: int) -> None:
@@ -88,9 +88,9 @@ def test_exceptions_of_a_call_are_raised_and_other_calls_finish() -> None:
         pool.submit(raise_error, 3)
         pool.submit(double, 4)
         failure, doubled_answer = pool.answers()
-    with pytest.raises(InvalidInputError, match="3 is refused") as error_info:
+    with pytest.raises(InvalidInputError, match="3 is rejected") as error_info:
         _ = failure.result
-    assert "in refuse" in "".join(error_info.value.__notes__)
+    assert "in raise_error" in "".join(error_info.value.__notes__)
     assert doubled_answer.result == 8
 
 
