@@ -17,7 +17,12 @@ from matplotlib.text import Text
 from numpy.random import Generator
 from PIL import Image
 from plotting_data import SPEC, ensemble, moving_gaussian, points, shrinking, sweep
-from test_plotting_truth import LOST, heaps, with_closure, with_energy
+from test_plotting_accuracy import (
+    DENSITY_WITH_OUTFLOW,
+    add_closure,
+    add_energy,
+    heaps,
+)
 
 from meanfield.errors import InvalidInputError, UnknownNameError
 from meanfield.plotting import (
@@ -42,11 +47,11 @@ MAPS = shrinking(RNG, n=4).assign(
     snapshot=("snapshot", [0.0, 1.0]),
 )
 DATA: Mapping[str, xr.Dataset] = {
-    "tokens": with_closure(shrinking(RNG)),
+    "tokens": add_closure(shrinking(RNG)),
     "clusters": shrinking(RNG),
     "spectrum": shrinking(RNG, d=3),
-    "energy": with_energy(shrinking(RNG)),
-    "balance": LOST,
+    "energy": add_energy(shrinking(RNG)),
+    "balance": DENSITY_WITH_OUTFLOW,
     "density": density_data.gaussian_in_plane(),
     "cone": ensemble(RNG, "gaussian"),
     "disc": ensemble(RNG, "gaussian"),
@@ -60,7 +65,7 @@ OTHER_DATASETS: Mapping[str, tuple[str, xr.Dataset]] = {
     "tokens in heaps": ("tokens", heaps()),
     "gaussian": ("tokens", moving_gaussian(RNG)),
     "runs": ("tokens", ensemble(RNG, "points")),
-    "density on the line": ("density", density_data.add_tokens(LOST)),
+    "density on the line": ("density", density_data.add_tokens(DENSITY_WITH_OUTFLOW)),
     "curve": ("phase", sweep(["finished", "blow-up"]).isel(cov=0)),
 }
 CHOICES: Mapping[str, Any] = {

@@ -139,7 +139,7 @@ def test_softmax_equals_sinkhorn_of_one_half_step(tmp_path: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.slow_cases("given0")
+@pytest.mark.slow_cases("frozen_names0")
 @pytest.mark.parametrize("frozen_names", [(), ("directions",)])
 def test_hard_sorts_equal_soft_sorts_at_zero_temperature(
     frozen_names: tuple[str, ...], tmp_path: Path
