@@ -51,7 +51,7 @@ class Browser:
     def __init__(self, folder: Path) -> None:
         assert PROGRAM is not None
         read_end, self._out = os.pipe()
-        self._in, back = os.pipe()
+        self._in, write_end = os.pipe()
         command = [PROGRAM, *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
         self._process = subprocess.Popen(
             [
@@ -59,15 +59,15 @@ class Browser:
                 "-ISc",
                 BEGIN,
                 str(read_end),
-                str(back),
+                str(write_end),
                 *command,
                 "about:blank",
             ],
-            pass_fds=(read_end, back),
+            pass_fds=(read_end, write_end),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        for end in (read_end, back):
+        for end in (read_end, write_end):
             os.close(end)
         self._rest, self._number, self._session = b"", 0, ""
         self.complaints: list[str] = []

@@ -32,10 +32,10 @@ def velocity(law: AbstractDynamics, mu: Points) -> jax.Array:
     return eqx.filter_jit(lambda law, mu: law.field(0.0, mu)(mu.tokens))(law, mu)
 
 
-def relative_deviation(ours: Any, theirs: Any) -> float:
+def relative_deviation(ours: Any, reference: Any) -> float:
     """The largest difference, divided by the largest value."""
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+    ours, reference = np.asarray(ours), np.asarray(reference)
+    return float(np.abs(ours - reference).max() / np.abs(reference).max())
 
 
 def velocity_deviation(name: str, n: int) -> float:
@@ -102,9 +102,9 @@ def flow_deviation(name: str, counts: Sequence[int], **noise: Any) -> dict[str, 
         count: flow(law, spread(mu, count), [0.0, 1.0], **noise).last
         for count in counts
     }
-    alone = flow(law, mu, [0.0, 1.0], **noise).last
+    on_one_device = flow(law, mu, [0.0, 1.0], **noise).last
     return {
-        f"{name}, {count}": relative_deviation(end, alone)
+        f"{name}, {count}": relative_deviation(end, on_one_device)
         for count, end in ends.items()
     }
 

@@ -105,8 +105,10 @@ def kill_group(draw: random.Random, place: Path, truth: Truth, pace: dict[str, f
 def prepare_pools(home: Path) -> Truth:
     """Prepares an undisturbed table and pages, by one process."""
     home.mkdir()
-    alone = [option for option in POOLS["sweep"] if option not in ("--workers", "2")]
-    for arguments in (alone, ["verify", *STATEMENTS, *PAGES]):
+    sweep_arguments = [
+        option for option in POOLS["sweep"] if option not in ("--workers", "2")
+    ]
+    for arguments in (sweep_arguments, ["verify", *STATEMENTS, *PAGES]):
         result = run_command(arguments, home)
         assert result.code == 0, result.stderr
     table = (home / "new" / "table.csv").read_bytes()
@@ -237,8 +239,8 @@ def _sweep_faults(draw: random.Random, place: Path, truth: Truth) -> list[str]:
     if not sweep.exists():
         return []
     before = {file: file.read_bytes() for file in (sweep / "done").glob("*.json")}
-    more = draw.choice([[], [], [], ["--workers", "2"]])
-    result = run_command(["sweep", "new", *more], place)
+    options = draw.choice([[], [], [], ["--workers", "2"]])
+    result = run_command(["sweep", "new", *options], place)
     actual = faults_of(result, {0}, PATIENCE)
     actual += ["false"] if "ended early" in result.stderr else []
     is_same = all(file.read_bytes() == content for file, content in before.items())
@@ -270,9 +272,9 @@ def _run_faults(draw: random.Random, place: Path, truth: Path, name: str) -> lis
     except MeanfieldError:
         return ["lost"]
     # Draws are computed to the same bits by one process.
-    alone = name == "draws" and draw.random() < 0.75
+    by_one_process = name == "draws" and draw.random() < 0.75
     result = run_command(
-        ["resume", "new", *(["--devices", "1"] if alone else [])], place
+        ["resume", "new", *(["--devices", "1"] if by_one_process else [])], place
     )
     actual += faults_of(result, {0}, PATIENCE)
     return actual + ([] if arrays(run) == arrays(truth) else ["lost"])

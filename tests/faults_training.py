@@ -155,8 +155,8 @@ def readers(name: str) -> list[str]:
         f"export {name} heads --epoch {e} --seed {s}" for e in epochs for s in "01"
     ]
     last = f"resume {name} --json" if name == "half" else f"examine {name} --json"
-    more = " --attention softmax" if name == "few" else ""
-    return [f"show {name} --json", *exports, last + more]
+    options = " --attention softmax" if name == "few" else ""
+    return [f"show {name} --json", *exports, last + options]
 
 
 def answer(place: Path, text: str) -> tuple[CommandResult, Any]:

@@ -133,13 +133,13 @@ def _options(draw: st.DrawFn) -> list[str]:
 def _simulate(draw: st.DrawFn) -> list[str]:
     """`simulate` as a dry run only."""
     head = ["simulate", *draw(st.lists(PLACES, max_size=1))]
-    more = draw(
+    options = draw(
         st.sampled_from([[], ["--json"], ["--preset", "moons"], ["--from", ""]])
     )
-    if more[:1] == ["--from"]:
-        more = ["--from", draw(PLACES), "--at", draw(NUMBERS)]
+    if options[:1] == ["--from"]:
+        options = ["--from", draw(PLACES), "--at", draw(NUMBERS)]
     words = draw(st.lists(WORDS, max_size=1)) if draw(st.booleans()) else []
-    return [*head, *draw(_options()), *more, *words, "--dry-run"]
+    return [*head, *draw(_options()), *options, *words, "--dry-run"]
 
 
 @st.composite
@@ -161,8 +161,10 @@ def _sweep(draw: st.DrawFn) -> list[str]:
     )
     axis = draw(st.sampled_from(["", "A=", "cov=", "A[0,1]=", "mask="]))
     head = draw(st.lists(PLACES.filter(lambda p: p != "good"), max_size=1))
-    more = draw(st.lists(st.tuples(st.sampled_from(["--workers", "--chunk"]), NUMBERS)))
-    flat = [word for pair in more[:1] for word in pair]
+    options = draw(
+        st.lists(st.tuples(st.sampled_from(["--workers", "--chunk"]), NUMBERS))
+    )
+    flat = [word for pair in options[:1] for word in pair]
     return ["sweep", *head, "--over", axis + over, *draw(_options()), *flat]
 
 
@@ -179,7 +181,7 @@ def _compare(draw: st.DrawFn) -> list[str]:
 def _run_command(draw: st.DrawFn) -> list[str]:
     command = draw(st.sampled_from(["plot", "animate", "export", "resume", "show"]))
     run = draw(st.one_of(PLACES, PLACES, st.just("good")))
-    more = {
+    options = {
         "plot": [["--panel", draw(WORDS)], ["--at", draw(NUMBERS)], ["--html"]],
         "animate": [["--fps", draw(NUMBERS)], ["--out", "none/a.gif"]],
         "export": [[draw(PLACES)], ["out.csv"], ["out.npz"], ["file/x.csv"]],
@@ -187,10 +189,10 @@ def _run_command(draw: st.DrawFn) -> list[str]:
         "show": [["--toml"], ["--check"], ["--json"], [], ["--json", "--toml"]],
     }[command]
     if run == "good" and command == "plot":
-        more = more[:1]  # a picture takes a second, and there is no such panel
+        options = options[:1]  # a picture takes a second, and there is no such panel
     if run == "good" and command == "animate":
-        more = more[1:]  # a film takes minutes, and there is no such folder
-    return [command, run, *draw(st.sampled_from(more))]
+        options = options[1:]  # a film takes minutes, and there is no such folder
+    return [command, run, *draw(st.sampled_from(options))]
 
 
 @st.composite

@@ -98,5 +98,5 @@ def characteristics(law: Law, A: float, t: float, n: int = 400) -> Law:
     run = solve_ivp(
         lambda _, x: tilted_mean(x, x, w, A), (0, t), x0, rtol=1e-10, atol=1e-12
     )
-    back = CubicSpline(run.y[:, -1], x0)
-    return lambda x: law(back(np.clip(x, run.y[0, -1], run.y[-1, -1])))
+    inverse_map = CubicSpline(run.y[:, -1], x0)
+    return lambda x: law(inverse_map(np.clip(x, run.y[0, -1], run.y[-1, -1])))

@@ -43,5 +43,7 @@ def integrate(
 
 def total_moments(w: np.ndarray, m: np.ndarray, S: np.ndarray) -> Arrays:
     """Mean and covariance of a mixture."""
-    away = m - w @ m
-    return w @ m, np.einsum("k,kab->ab", w, S + np.einsum("ka,kb->kab", away, away))
+    deviations = m - w @ m
+    return w @ m, np.einsum(
+        "k,kab->ab", w, S + np.einsum("ka,kb->kab", deviations, deviations)
+    )

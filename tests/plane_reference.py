@@ -51,8 +51,8 @@ def bumps(
     """A mixture of round normal densities, sheared; nodes of the trapezoidal rule."""
 
     def density(z: np.ndarray) -> np.ndarray:
-        apart = np.sum((z[:, None, :] - centres) ** 2, axis=2) / deviations**2
-        return np.exp(-apart / 2) / deviations**2 @ shares
+        exponents = np.sum((z[:, None, :] - centres) ** 2, axis=2) / deviations**2
+        return np.exp(-exponents / 2) / deviations**2 @ shares
 
     ends = np.max(np.abs(centres) + reach * deviations[:, None], axis=0)
     step = 0.7 * deviations.min()

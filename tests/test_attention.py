@@ -144,11 +144,11 @@ def test_excluded_tokens_have_no_influence(
     mu = c.points() if reduction is None else c.points(reduction)
     x = jnp.concatenate([mu.tokens.x, jnp.full((2, c.d), garbage)])
     w = jnp.append(mu.log_weights, jnp.full(2, -jnp.inf))
-    more = Points(Tokens(x, jnp.linspace(0, 1, len(w))), w, mu.reduction)
-    v = velocities(attention, more, c.queries())
+    extended = Points(Tokens(x, jnp.linspace(0, 1, len(w))), w, mu.reduction)
+    v = velocities(attention, extended, c.queries())
     assert_close(v, velocities(attention, mu, c.queries()), ulps=ulps(name))
-    assert_close(more.mean, mu.mean)
-    assert_close(more.covariance, mu.covariance)
+    assert_close(extended.mean, mu.mean)
+    assert_close(extended.covariance, mu.covariance)
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -165,17 +165,17 @@ def test_derivatives_ignore_excluded_tokens(name: str, rng: np.random.Generator)
     w = jnp.append(mu.log_weights, -jnp.inf)
 
     def total(x: jax.Array, probes: jax.Array) -> jax.Array:
-        more = Points(Tokens(jnp.concatenate([x, jnp.full((1, c.d), jnp.nan)])), w)
-        return jnp.sum(velocities(attention, more, Tokens(probes)) ** 2)
+        extended = Points(Tokens(jnp.concatenate([x, jnp.full((1, c.d), jnp.nan)])), w)
+        return jnp.sum(velocities(attention, extended, Tokens(probes)) ** 2)
 
     def total_without(x: jax.Array, probes: jax.Array) -> jax.Array:
-        fewer = Points(Tokens(x), mu.log_weights)
-        return jnp.sum(velocities(attention, fewer, Tokens(probes)) ** 2)
+        without_token = Points(Tokens(x), mu.log_weights)
+        return jnp.sum(velocities(attention, without_token, Tokens(probes)) ** 2)
 
     at = (mu.tokens.x, c.queries().x)
     slopes = (jax.jit(jax.grad(fn, argnums=(0, 1))) for fn in (total, total_without))
-    got, expected = (slope(*at) for slope in slopes)
-    for derivative, reference in zip(got, expected, strict=True):
+    actual, expected = (slope(*at) for slope in slopes)
+    for derivative, reference in zip(actual, expected, strict=True):
         assert_close(derivative, reference, ulps=ulps(name, 1000))
 
 
@@ -264,5 +264,5 @@ def test_score_of_one_pair_matches_the_definition(rng: np.random.Generator):
     score = Dot(
         p.Q, p.K, p.epsilon, query_bias=jnp.asarray(p.q), key_bias=jnp.asarray(p.k)
     )
-    got = score(Tokens(jnp.asarray(c.probes[:1])), Tokens(jnp.asarray(c.x)))
-    assert_close(got, [[dot_score(p, c.probes[0], c.x[0])]])
+    actual = score(Tokens(jnp.asarray(c.probes[:1])), Tokens(jnp.asarray(c.x)))
+    assert_close(actual, [[dot_score(p, c.probes[0], c.x[0])]])

@@ -232,9 +232,9 @@ def test_a_case_is_measured_printed_and_written(
     result, report = quick
     assert result.code == 0
     assert "[2/2] softmax: n = 256, d = 2, float32, NumPy, dense" in result.err
-    ours, theirs = report["rows"]
-    assert theirs["ratio"] == theirs["seconds"] / ours["seconds"]
-    assert all(0 < entry["error"] < 1e-5 for entry in (ours, theirs))
+    ours, reference = report["rows"]
+    assert reference["ratio"] == reference["seconds"] / ours["seconds"]
+    assert all(0 < entry["error"] < 1e-5 for entry in (ours, reference))
     assert ours["compile_seconds"] > 0
     assert report["machine"]["versions"]["numpy"] == np.__version__
     assert json.loads((tmp_path / "r.json").read_text()) == report
@@ -242,7 +242,7 @@ def test_a_case_is_measured_printed_and_written(
     assert re.search(r"NumPy, dense .*×", second.out)
     text = (tmp_path / "s.md").read_text()
     assert text == page([report])
-    assert f"| {theirs['error']:.1e} |" in text
+    assert f"| {reference['error']:.1e} |" in text
 
 
 def as_report(rows: list[dict[str, Any]]) -> dict[str, Any]:

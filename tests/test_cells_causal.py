@@ -179,7 +179,7 @@ def test_concrete_positions_are_sorted_at_run_time(rng: Generator) -> None:
     how = Cells(layout=plan_layout(GaussLayout, np.asarray(x), np.asarray(x)))
     means = lambda x, at: causal_sums(how, Tokens(x, at), Tokens(x, at), w)[0]
     sorts = [
-        str(jax.jit(of).lower(*arrays).compile().as_text()).count(" sort(")
-        for of, arrays in ((means, (x, at)), (lambda x: means(x, at), (x,)))
+        str(jax.jit(compute).lower(*arrays).compile().as_text()).count(" sort(")
+        for compute, arrays in ((means, (x, at)), (lambda x: means(x, at), (x,)))
     ]
     assert sorts[0] == sorts[1] > 0

@@ -91,8 +91,8 @@ def test_the_velocity_bound_is_tight(rng: np.random.Generator) -> None:
     mu = Points.weighted(x, [1e-6] * 40 + [1.0, 1.0])
     w = np.asarray(mu.weights)
     way = np.linalg.svd(V)[2][0] @ x.T  # the directions that V stretches most and least
-    off = w * (1 + b * np.sign(way))
-    change = V @ (off @ x / off.sum() - w @ x)
+    perturbed_weights = w * (1 + b * np.sign(way))
+    change = V @ (perturbed_weights @ x / perturbed_weights.sum() - w @ x)
     condition = moves.field(0.0, mu).condition
     assert condition is not None
     share = np.linalg.norm(change) / (float(condition) * b / (1 - b))
@@ -123,11 +123,13 @@ def test_the_bound_of_field_errors_is_tight(name: str) -> None:
     b, identity = 1e-4, np.eye(2)
     softmax = attentions["softmax"](1e-12 * identity, identity, identity)
     tilted_measure = Points.weighted(TWO.tokens.x, [0.5 * (1 - b), 0.5 * (1 + b)])
-    exact, off = (
+    exact, perturbed_velocities = (
         FIELDS[name](softmax.coupling.barycentre(softmax.score, mu))
         for mu in (TWO, tilted_measure)
     )
-    gap = np.linalg.norm(off(TWO.tokens) - exact(TWO.tokens), axis=1).max()
+    gap = np.linalg.norm(
+        perturbed_velocities(TWO.tokens) - exact(TWO.tokens), axis=1
+    ).max()
     assert exact.condition is not None
     np.testing.assert_allclose(gap, b * float(exact.condition), rtol=1e-6)
 

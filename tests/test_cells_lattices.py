@@ -142,13 +142,13 @@ def test_points_on_cell_edges_have_the_sums_of_numpy(
     kind: type[AbstractLayout],
 ) -> None:
     """Outside of `jit`, where planning and sums round differently."""
-    layout, off = layout_of(kind, 1), []
+    layout, errors = layout_of(kind, 1), []
     for lattice in lattices(layout, 12, 160, seed=1):
         actual = sums_of_values(CheckedCells(layout=layout), *map(jnp.asarray, lattice))
         if np.isfinite(actual[1]).all():  # otherwise queries see too few keys
-            off.append(worst(layout, lattice, actual))
-    assert len(off) >= 10
-    assert 1e-8 < max(off) <= 1
+            errors.append(worst(layout, lattice, actual))
+    assert len(errors) >= 10
+    assert 1e-8 < max(errors) <= 1
 
 
 @pytest.mark.slow
@@ -158,15 +158,15 @@ def test_points_on_cell_edges_have_the_sums_of_numpy(
 def test_sums_of_forty_lattices_hold_their_bounds(
     kind: type[AbstractLayout], d: int, way: str
 ) -> None:
-    layout, off = layout_of(kind, d), []
+    layout, errors = layout_of(kind, d), []
     # Derivatives of Gaussians in cells are sums without an error check.
     slack = 20 if "grad" in way else 1
     for lattice in lattices(layout, 40, 160, seed=d):
         actual = WAYS[way](CheckedCells(layout=layout), *map(jnp.asarray, lattice))
         if np.isfinite(actual[1]).all():
-            off.append(worst(layout, lattice, actual))
-    assert len(off) >= 20
-    assert max(off) <= slack
+            errors.append(worst(layout, lattice, actual))
+    assert len(errors) >= 20
+    assert max(errors) <= slack
 
 
 @pytest.mark.slow
@@ -197,8 +197,8 @@ def test_causal_sums_of_forty_lattices_hold_their_bounds(
         if np.isfinite(actual[1]).all():
             n_held += 1
             bound, radius = layout.bound, np.linalg.norm(lattice.k, axis=1).max()
-            off = np.linalg.norm(actual[0] - exact[0], axis=1).max()
-            assert off <= bound / (1 - bound) * radius + ROUNDING
+            error = np.linalg.norm(actual[0] - exact[0], axis=1).max()
+            assert error <= bound / (1 - bound) * radius + ROUNDING
             assert np.abs(actual[1] - exact[1]).max() <= -math.log1p(-bound) + ROUNDING
     assert n_held >= 20
 
@@ -242,5 +242,5 @@ def test_velocities_of_a_lattice_in_planned_cells(name: str) -> None:
     exact = weights @ x / weights.sum(axis=1, keepdims=True)
     compute = lambda mu: attention.field(0.0, mu)(mu.tokens)
     for velocities in (compute(ready), jax.jit(compute)(ready)):
-        off = np.abs(np.asarray(velocities)[sample] - exact).max()
-        assert 0 < off <= 1e-4 * np.abs(exact).max()
+        error = np.abs(np.asarray(velocities)[sample] - exact).max()
+        assert 0 < error <= 1e-4 * np.abs(exact).max()

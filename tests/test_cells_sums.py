@@ -102,10 +102,10 @@ def test_gaussian_errors_are_bounded_by_a_wider_gaussian(
     kernel = lambda apart: np.exp(-(apart**2) / 2)
     worst = 0.0
     for middle in np.append(rng.uniform(0, 12, 300), 0.0):
-        apart = middle + width * (t[:, None] - t[None])
+        distances = middle + width * (t[:, None] - t[None])
         nodes_apart = middle + width * (places[:, None] - places[None])
-        errors = np.abs(basis @ kernel(nodes_apart) @ basis.T - kernel(apart))
-        worst = max(worst, float((errors * np.exp(apart**2 / 6)).max()))
+        errors = np.abs(basis @ kernel(nodes_apart) @ basis.T - kernel(distances))
+        worst = max(worst, float((errors * np.exp(distances**2 / 6)).max()))
     assert 0.1 * error_share(nodes, width) < worst <= error_share(nodes, width)
 
 
@@ -116,9 +116,11 @@ def test_a_sum_of_gaussians_is_checked_by_one_of_wider_ones(rng: Generator) -> N
     arrays = jnp.asarray(q), jnp.asarray(x), jnp.asarray(logs), jnp.zeros((200, 0))
     sides = frame_by_means(*arrays[:3])
     a, b = (np.asarray(side.x) for side in sides)
-    apart = ((a[:, None] - b[None]) ** 2).sum(axis=-1)
+    squared_distances = ((a[:, None] - b[None]) ** 2).sum(axis=-1)
     gauge = logs + b @ np.asarray(sides[0].middle) + (b**2).sum(axis=1) / 2
-    total = lambda variance: np.exp(gauge - apart / (2 * variance)).sum(axis=1)
+    total = lambda variance: np.exp(gauge - squared_distances / (2 * variance)).sum(
+        axis=1
+    )
     loneliest = float((total(3.0) / total(1.0)).max())
     assert 1 < extent(*arrays[:3]).nearness.wide_ratio <= loneliest
     (of_every_query,) = refined_extents([arrays[:3]], error=1e-6)
@@ -192,8 +194,8 @@ def worst_error(
         how, bound = Cells(layout=layout), layout.bound
         means = sums.tilted_mean(q, k, values, logs, reduction=how)
         actual = sums.log_sum_exp(q, k, logs, reduction=how)
-        off = np.linalg.norm(means - exact, axis=1).max()
-        of_means = off / ((bound / (1 - bound) + large) * radius)
+        errors = np.linalg.norm(means - exact, axis=1).max()
+        of_means = errors / ((bound / (1 - bound) + large) * radius)
         of_logs = np.abs(actual - total).max() / (-np.log1p(-bound) + large)
         worst = max(worst, float(of_means), float(of_logs))
         in_cells += bool(np.any(means != exact))
@@ -331,7 +333,7 @@ def test_derivatives_match_those_of_exact_sums(kind: type, rng: Generator) -> No
         np.testing.assert_allclose(ours, exact, atol=1e-6 * scale, rtol=0)
     forward = [jax.jvp(f, where, tangents)[1] for f in (cells, dense)]
     np.testing.assert_allclose(*forward, rtol=1e-6)
-    twice = [
+    second_derivatives = [
         jax.jvp(
             lambda x, f=f: jax.grad(f, 1)(where[0], x, *where[2:]),
             where[1:2],
@@ -339,7 +341,9 @@ def test_derivatives_match_those_of_exact_sums(kind: type, rng: Generator) -> No
         )[1]
         for f in (cells, dense)
     ]
-    np.testing.assert_allclose(*twice, atol=1e-5 * np.abs(twice[1]).max(), rtol=0)
+    np.testing.assert_allclose(
+        *second_derivatives, atol=1e-5 * np.abs(second_derivatives[1]).max(), rtol=0
+    )
 
 
 @pytest.mark.parametrize(

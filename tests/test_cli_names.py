@@ -109,8 +109,8 @@ def test_show_reports_a_passing_check(cli: Command, tmp_path: Path) -> None:
 def test_a_bare_file_name_error_suggests_the_at_sign(
     cli: Command, key: str, value: str
 ) -> None:
-    more = ("--model", "minilm") if key == "text" else ()
-    result = cli("simulate", f"--{key}", value, *more)
+    options = ("--model", "minilm") if key == "text" else ()
+    result = cli("simulate", f"--{key}", value, *options)
     assert result.code == 2
     assert f"`@{value}`" in result.err
     assert result.err.count("\n") == 1

@@ -65,12 +65,12 @@ def test_a_batched_cloud_matches_the_cloud_alone(name: str, steps: str) -> None:
     second = ensemble(attention, stack, TS, stepping=stepping)
     assert np.array_equal(block.coordinates, second.coordinates)
     for i, cloud in enumerate(x):
-        alone = flow(attention, Points.uniform(cloud), TS, stepping=stepping)
-        gap = np.max(np.abs(block.coordinates[i] - alone.coordinates))
+        single = flow(attention, Points.uniform(cloud), TS, stepping=stepping)
+        gap = np.max(np.abs(block.coordinates[i] - single.coordinates))
         assert gap <= 1e-12 * np.max(np.abs(cloud))
-        tries = alone.n_accepted, alone.n_rejected
+        tries = single.n_accepted, single.n_rejected
         assert (block.n_accepted[i], block.n_rejected[i]) == tries
-        assert block.code[i] == alone.code == Status.FINISHED
+        assert block.code[i] == single.code == Status.FINISHED
 
 
 def test_batched_clouds_follow_their_equation(rng: np.random.Generator) -> None:
@@ -156,9 +156,9 @@ def test_draws_match_the_flows_of_their_members(tmp_path: Path) -> None:
     runs.execute(spec, out=tmp_path / "run")
     data = runs.dataset(tmp_path / "run")
     for i, member in enumerate(Setup(spec).members()):
-        alone = flow(member.dynamics, member.measure, data["time"].values)
+        single = flow(member.dynamics, member.measure, data["time"].values)
         states = data["x"].values[i]
-        gap = np.max(np.abs(states - alone.coordinates))
+        gap = np.max(np.abs(states - single.coordinates))
         assert gap < 1e-8 * np.max(np.abs(states))  # segments begin new steps
 
 
@@ -223,11 +223,13 @@ def test_batched_sinkhorn_heads_match_single_ones(
 ) -> None:
     cases = [case(rng, n=10, d=3) for _ in range(4)]
     heads, c = heads_of(cases, "sinkhorn"), cases[0]
-    together, apart = (
+    batched_velocities, single_velocities = (
         velocities(heads, c.points(how)) for how in (Blocked(), Blocked(4))
     )
     # The iteration ends at an error of 4e-11 of the marginals.
-    assert np.max(np.abs(together - apart)) < 1e-9 * np.max(np.abs(apart))
+    assert np.max(np.abs(batched_velocities - single_velocities)) < 1e-9 * np.max(
+        np.abs(single_velocities)
+    )
     assert _loops(heads, c.points(Blocked())) < _loops(heads, c.points(Blocked(4)))
 
 

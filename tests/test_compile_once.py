@@ -123,13 +123,13 @@ def test_programs_of_many_shapes_are_dropped(
     double = compiler(lambda x: 2 * x)
     shapes = range(1, FEW_PROGRAMS + 2)
     total = lambda: [int(double(np.ones(n)).sum()) for n in shapes]
-    twice = [2 * n for n in shapes]
-    assert total() == twice
+    doubled_shapes = [2 * n for n in shapes]
+    assert total() == doubled_shapes
     assert programs_of_call(total) == 0
     monkeypatch.setattr(_programs, "MANY_MAPS", 0)
     assert programs_of_call(total) == 0  # no shape is new
     assert double(np.ones(99)).sum() == 198
-    assert programs_of_call(total) >= len(twice)
+    assert programs_of_call(total) >= len(doubled_shapes)
 
 
 def test_programs_are_kept_while_memory_maps_are_few(

@@ -170,9 +170,11 @@ def causal_velocities(s: Sides, name: str, p: Parameters) -> np.ndarray:
     )
     rows = []
     for x, at in zip(s.x, query_positions, strict=True):
-        mine, keys = query_positions <= at, key_positions <= at
-        u = s.u[mine] / np.sum(s.u[mine])
-        visible = Sides(s.x[mine], u, s.y[keys], s.w[keys] / np.sum(s.w[keys]))
+        visible_queries, keys = query_positions <= at, key_positions <= at
+        u = s.u[visible_queries] / np.sum(s.u[visible_queries])
+        visible = Sides(
+            s.x[visible_queries], u, s.y[keys], s.w[keys] / np.sum(s.w[keys])
+        )
         rows.append(velocity_across(name, p, x[None], visible)[0])
     return np.array(rows)
 
@@ -224,8 +226,8 @@ def test_heads_layers_and_terms_add_up(name: str, rng: np.random.Generator):
         Layers(np.array([0.0, 1.0, 2.0]), stack_trees(heads)), points_of_keys(s)
     )
     layer = Sum(make_attention(name, ps[0]), layers)
-    mu, alone = points_of_queries(s), Sides(s.x, s.u, s.x, s.u)
-    reference = velocity_across(name, ps[0], s.x, alone)
+    mu, self_sides = points_of_queries(s), Sides(s.x, s.u, s.x, s.u)
+    reference = velocity_across(name, ps[0], s.x, self_sides)
     velocity = eqx.filter_jit(lambda t: layer.field(t, mu)(mu.tokens))
     for t, pair in ((0.5, ps[:2]), (1.5, ps[2:])):
         expected = reference + sum(velocity_across(name, p, s.x, s) for p in pair)

@@ -53,9 +53,9 @@ def test_a_rule_holds_in_loops_under_vmap_and_for_integers():
         return jax.lax.scan(step, x, length=2)[0]  # x⁹
 
     x, n = jnp.array([0.7, 1.1]), jnp.array([1, 1])
-    twice = lambda d: jax.jit(jax.vmap(d(d(scan_twice))))(x, n)
-    np.testing.assert_allclose(twice(jax.grad), 72 * x**7, rtol=1e-14)
-    np.testing.assert_allclose(twice(jax.jacfwd), 72 * x**7, rtol=1e-14)
+    second_derivative = lambda d: jax.jit(jax.vmap(d(d(scan_twice))))(x, n)
+    np.testing.assert_allclose(second_derivative(jax.grad), 72 * x**7, rtol=1e-14)
+    np.testing.assert_allclose(second_derivative(jax.jacfwd), 72 * x**7, rtol=1e-14)
     mixed = jax.jit(jax.vmap(jax.jacfwd(jax.grad(scan_twice))))(x, n)
     np.testing.assert_allclose(mixed, 72 * x**7, rtol=1e-14)
 

@@ -83,8 +83,8 @@ def test_more_flows_match_one_device(part: str, slow_deviations: dict[str, Any])
 def test_a_blow_up_matches_one_device(deviations: dict[str, Any]):
     actual = deviations["blow_ups"]
     assert actual["status"] == ["blow-up", "blow-up"]
-    alone, shared = actual["t_star"]
-    assert abs(alone - shared) < 1e-12 < min(actual["bar"])
+    on_one_device, shared = actual["t_star"]
+    assert abs(on_one_device - shared) < 1e-12 < min(actual["bar"])
 
 
 def test_each_device_holds_its_share_and_keys_travel(deviations: dict[str, Any]):

@@ -107,8 +107,8 @@ def test_the_output_of_processes_is_one_object(tmp_path: Path):
 @pytest.mark.slow
 def test_draws_are_shared_to_the_bit(tmp_path: Path):
     keys = words("--n 9 --draws 5 --noise 0.1 --t 1 --frames 3")
-    for name, more in {"one": [], "three": ["--processes", "3"]}.items():
-        result = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
+    for name, options in {"one": [], "three": ["--processes", "3"]}.items():
+        result = call("simulate", *keys, "--out", name, *options, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
     np.testing.assert_array_equal(frames(tmp_path / "one"), frames(tmp_path / "three"))
 
@@ -116,8 +116,8 @@ def test_draws_are_shared_to_the_bit(tmp_path: Path):
 @pytest.mark.slow
 def test_starts_of_gaussians_are_shared_to_the_bit(tmp_path: Path):
     keys = words("--measure gaussian --d 2 --A 1 --t 1 --frames 3 --starts random:40 ")
-    for name, more in {"one": [], "two": ["--processes", "2"]}.items():
-        result = call("simulate", *keys, "--out", name, *more, cwd=tmp_path)
+    for name, options in {"one": [], "two": ["--processes", "2"]}.items():
+        result = call("simulate", *keys, "--out", name, *options, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
     np.testing.assert_array_equal(
         frames(tmp_path / "one", "covariance"), frames(tmp_path / "two", "covariance")
@@ -134,22 +134,22 @@ SHARED_RUNS = {
 @pytest.mark.parametrize("keys", SHARED_RUNS.values(), ids=SHARED_RUNS)
 def test_draws_without_tokens_are_shared_to_the_bit(keys: str, tmp_path: Path):
     common = [*words(keys), *words("--seed 3 --frames 3 --segment 1 --out")]
-    for name, more in {"one": [], "two": ["--processes", "2"]}.items():
-        result = call("simulate", *common, name, *more, cwd=tmp_path)
+    for name, options in {"one": [], "two": ["--processes", "2"]}.items():
+        result = call("simulate", *common, name, *options, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
-    alone, shared = (runs.dataset(tmp_path / name) for name in ("one", "two"))
-    assert alone.identical(shared.assign_attrs(alone.attrs))
-    endings = set(alone["status"].values)
+    on_one_process, shared = (runs.dataset(tmp_path / name) for name in ("one", "two"))
+    assert on_one_process.identical(shared.assign_attrs(on_one_process.attrs))
+    endings = set(on_one_process["status"].values)
     assert len(endings) == (2 if "gaussian" in keys else 1)
 
 
 def test_draws_of_gaussians_continue_on_one_process():
     spec = RunSpec(measure="gaussian", draws=3, t=0.5, A="normal")
-    alone, by_one = (
+    on_one_process, by_one = (
         runs.execute(spec, layout=layout).measures
         for layout in (None, Layout.from_count(1))
     )
-    for mu, nu in zip(alone, by_one, strict=True):
+    for mu, nu in zip(on_one_process, by_one, strict=True):
         assert isinstance(mu, Gaussian)
         assert isinstance(nu, Gaussian)
         np.testing.assert_array_equal(mu.covariance, nu.covariance)

@@ -127,9 +127,11 @@ def test_graded_cells_and_axes_that_point_backwards() -> None:
     right = Grid.from_function([graded_edges(-8.0, 8.0, 300)], pdf)
     mirrored_pdf = lambda x: pdf(-x)
     left = Grid.from_function([even_edges(-8.0, 8.0, 400)], mirrored_pdf)
-    back = right.replace_coordinates(right.state._replace(axes=-right.state.axes))
+    reversed_grid = right.replace_coordinates(
+        right.state._replace(axes=-right.state.axes)
+    )
     assert wasserstein(right, left).value > 0.3
-    assert wasserstein(back, left).value < 3e-4
+    assert wasserstein(reversed_grid, left).value < 3e-4
 
 
 def test_gaussians_in_the_plane(rng: np.random.Generator) -> None:
@@ -161,19 +163,19 @@ def test_distance_of_a_plane_density_to_translated_tokens(
     kind: str,
 ) -> None:
     """The distance to a translate is |a|, within the reported error."""
-    zero, away = np.zeros(2), np.array([0.9, -0.7])
+    zero, shift = np.zeros(2), np.array([0.9, -0.7])
     measures = {
         "gaussian": Gaussian.from_moments(zero, SQUARE),
         "grid": plane(zero, 96),
     }
     atoms = quantise(Gaussian.from_moments(zero, SQUARE), 900)
-    shifted_atoms = Points.weighted(atoms.x + away, atoms.w)
+    shifted_atoms = Points.weighted(atoms.x + shift, atoms.w)
     actual = wasserstein(measures[kind], shifted_atoms)
     assert actual.method == "linear programme"
-    assert abs(actual.value - np.hypot(*away)) <= actual.error + atoms.error
+    assert abs(actual.value - np.hypot(*shift)) <= actual.error + atoms.error
     assert actual.error < 0.2
     rays = sliced_wasserstein(measures[kind], shifted_atoms)
-    assert abs(rays.value - np.hypot(*away)) <= 4 * rays.error + 2 * atoms.error
+    assert abs(rays.value - np.hypot(*shift)) <= 4 * rays.error + 2 * atoms.error
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
@@ -212,9 +214,9 @@ def test_slices_of_a_translate_and_their_standard_error(
     rng: np.random.Generator,
 ) -> None:
     x, w = tokens(rng, 50, 5)
-    away = rng.normal(size=5)
-    mu, nu = Points.weighted(x, w), Points.weighted(x + away, w)
-    length = float(np.linalg.norm(away))
+    shift = rng.normal(size=5)
+    mu, nu = Points.weighted(x, w), Points.weighted(x + shift, w)
+    length = float(np.linalg.norm(shift))
     actual = [sliced_wasserstein(mu, nu, seed=s) for s in range(20)]
     values = np.array([f.value for f in actual])
     assert abs(values.mean() - length) < 4 * values.std() / np.sqrt(20) + 0.02 * length

@@ -259,8 +259,13 @@ def test_mean_shift_within_a_group(dtype: str, rng: np.random.Generator):
     far = np.asarray(run(x).final.tokens.x, float)
     for group in (slice(None, 10), slice(10, None)):
         near = x[group].astype(float) - x[group].astype(float).mean(axis=0)
-        alone = np.asarray(run(near.astype(dtype)).final.tokens.x, float)
-        gap = far[group] - far[group].mean(axis=0) - alone + alone.mean(axis=0)
+        group_alone = np.asarray(run(near.astype(dtype)).final.tokens.x, float)
+        gap = (
+            far[group]
+            - far[group].mean(axis=0)
+            - group_alone
+            + group_alone.mean(axis=0)
+        )
         assert np.abs(gap[:, 1]).max() <= tolerance
 
 

@@ -33,8 +33,8 @@ def transport(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> flo
 
 
 def divergence(x: np.ndarray, u: np.ndarray, y: np.ndarray, v: np.ndarray) -> float:
-    alone = transport(x, u, x, u) + transport(y, v, y, v)
-    return transport(x, u, y, v) - alone / 2
+    self_terms = transport(x, u, x, u) + transport(y, v, y, v)
+    return transport(x, u, y, v) - self_terms / 2
 
 
 def plan_of_pot(
@@ -80,8 +80,8 @@ def test_the_gradient_is_the_difference_of_pots_barycentres(
     x, u, y, v = clouds
     energy = SinkhornDivergence(Points.uniform(y), EPSILON)
     mu = Points.weighted(x, u)
-    alone, across = plan_of_pot(x, u, x, u), plan_of_pot(x, u, y, v)
-    expected = (alone @ x - across @ y) / u[:, None]
+    self_plan, across = plan_of_pot(x, u, x, u), plan_of_pot(x, u, y, v)
+    expected = (self_plan @ x - across @ y) / u[:, None]
     np.testing.assert_allclose(energy.gradient(mu, mu.tokens), expected, atol=1e-8)
 
 
@@ -130,10 +130,12 @@ def test_divergence_gradients_of_plane_gaussians_match_differences() -> None:
     )
     across = (weights * v[None]) @ y
     own_f, own_g = plan_potentials(-squares(x, x) / EPSILON, u)
-    alone = (np.exp(own_f[:, None] - squares(x, x) / EPSILON + own_g[None]) * u) @ x
+    self_barycentres = (
+        np.exp(own_f[:, None] - squares(x, x) / EPSILON + own_g[None]) * u
+    ) @ x
     at = Tokens(jnp.asarray(x))
     velocity = eqx.filter_jit(lambda mu: GradientFlow(energy).field(0.0, mu)(at))(mu)
-    gap = np.asarray(velocity) - (across - alone)
+    gap = np.asarray(velocity) - (across - self_barycentres)
     assert np.sqrt(u @ np.sum(gap**2, axis=1)) < 1e-4
     slope = eqx.filter_jit(energy.gradient)(mu, at)
     np.testing.assert_allclose(-slope, velocity, atol=1e-10)
@@ -177,18 +179,18 @@ def compiled_divergence(nu: Points, mu: Points, epsilon: Array) -> Array:
     return SinkhornDivergence(nu, epsilon)(mu)
 
 
-@pytest.mark.parametrize("away", [0.0, 1.0])
+@pytest.mark.parametrize("distance", [0.0, 1.0])
 @pytest.mark.parametrize("size", [1e-8, 1e-4, 1e-2])
 def test_collapsed_clouds_have_a_positive_divergence(
-    rng: np.random.Generator, size: float, away: float
+    rng: np.random.Generator, size: float, distance: float
 ) -> None:
     """Far below the bandwidth, where potentials are logarithms of nearly one."""
     x, y = rng.normal(size=(7, 2)), rng.normal(size=(5, 2))
-    x, y = size * (x - x.mean(axis=0)), size * (y - y.mean(axis=0) + away)
+    x, y = size * (x - x.mean(axis=0)), size * (y - y.mean(axis=0) + distance)
     with localcontext() as context:
         context.prec = 60
-        alone = transport_in_decimals(x, x) + transport_in_decimals(y, y)
-        expected = float(transport_in_decimals(x, y) - alone / 2)
+        self_terms = transport_in_decimals(x, x) + transport_in_decimals(y, y)
+        expected = float(transport_in_decimals(x, y) - self_terms / 2)
     actual = compiled_divergence(
         Points.uniform(y), Points.uniform(x), jnp.asarray(np.ones(()))
     )

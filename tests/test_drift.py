@@ -56,10 +56,10 @@ class Problem(NamedTuple):
         zero, S = 0 * self.A, (self.A + self.A.T) / self.epsilon
         block = expm(t * np.block([[-self.M.T, S], [zero, self.M]]))
         d = len(S)
-        back = np.linalg.inv(block[d:, d:])
+        inverse_block = np.linalg.inv(block[d:, d:])
         start = np.linalg.inv(self.factor @ self.factor.T)
         J = block[d:, d:].T @ block[:d, d:]
-        return back.T @ (start - J) @ back
+        return inverse_block.T @ (start - J) @ inverse_block
 
     def blow_up(self, end: float) -> float:
         """The first time when the precision is singular."""
@@ -128,9 +128,9 @@ def test_blow_ups_with_a_drift_are_detected_on_time(d: int):
     assert 0 < np.sum(finite) < N_PROBLEMS
     expected = np.where(finite, int(Status.BLOW_UP), int(Status.FINISHED))
     np.testing.assert_array_equal(np.asarray(actual.run.code), expected)
-    off = np.abs(np.asarray(actual.run.t_star) - actual.stars)[finite]
-    assert np.all(off <= np.asarray(actual.run.t_star_error)[finite])
-    assert np.all(off <= 1e-10 * actual.stars[finite])
+    errors = np.abs(np.asarray(actual.run.t_star) - actual.stars)[finite]
+    assert np.all(errors <= np.asarray(actual.run.t_star_error)[finite])
+    assert np.all(errors <= 1e-10 * actual.stars[finite])
 
 
 def parts(rng: Generator, d: int, width: int) -> dict[str, np.ndarray]:

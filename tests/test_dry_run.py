@@ -58,8 +58,8 @@ def test_dry_run_reports_memory_and_time_quickly(cli: Command, kind: str) -> Non
 def test_the_matrices_of_heads_are_part_of_the_memory(cli: Command) -> None:
     """Each has rows of one matrix, and a full value matrix, in double precision."""
     small, large = (dry(cli, "--n=10", "--d=64", f"--heads={h}") for h in (1, 64))
-    more = 8 * 63 * 64**2  # 64 value matrices instead of one
-    assert 2 * more <= large["memory"] - small["memory"] < 2.1 * more
+    extra_bytes = 8 * 63 * 64**2  # 64 value matrices instead of one
+    assert 2 * extra_bytes <= large["memory"] - small["memory"] < 2.1 * extra_bytes
 
 
 def test_dry_run_itemises_its_estimate(cli: Command) -> None:
@@ -90,8 +90,8 @@ def test_dry_run_counts_sorted_slices_and_their_steps(
     )
     cores = os.cpu_count() or 1
     assert 0.3 < one_slice["step"] * cores < 0.45
-    more = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["time"]
-    assert more["step"] == pytest.approx(10 * one_slice["step"], rel=0.01)
+    ten_times = dry(cli, "--attention=esp", "--n=1000000", "--d=8", slices)["time"]
+    assert ten_times["step"] == pytest.approx(10 * one_slice["step"], rel=0.01)
     heads = "--A=normal", "--V=normal", "--heads=2"
     pair = dry(cli, "--attention=esp", "--n=100000", "--d=8", slices, *heads)["time"]
     assert pair["step"] == pytest.approx(2 * one_slice["step"], rel=0.01)

@@ -209,8 +209,8 @@ def test_a_nonuniform_time_marginal_is_a_choice_of_weights(rng: np.random.Genera
     for name in ("softmax", "sinkhorn", "sigmoid"):
         prefix = Prefix(c.attention(name))
         v = velocities(prefix, repeated_points)
-        once = np.cumsum(copies) - 1
-        assert_close(v[once], velocities(prefix, weighted), ulps=SOLVER_ULPS)
+        last_copies = np.cumsum(copies) - 1
+        assert_close(v[last_copies], velocities(prefix, weighted), ulps=SOLVER_ULPS)
 
 
 def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
@@ -220,8 +220,10 @@ def test_prefix_reports_the_worst_of_its_solves(rng: np.random.Generator):
     actual = solves(c.points())
     assert actual.residual > actual.tolerance
     first = Points.uniform(c.x[:1], position=[0.0])
-    alone = solves(first)
-    assert alone.residual <= alone.tolerance  # one token: nothing to solve
+    first_convergence = solves(first)
+    assert (
+        first_convergence.residual <= first_convergence.tolerance
+    )  # one token: nothing to solve
     assert Prefix(c.attention("softmax")).field(0.0, c.points()).convergence is None
 
 
@@ -353,8 +355,8 @@ def test_each_layer_acts_on_its_interval(rng: np.random.Generator):
     c, single_layers, stack = make_layers(rng)
     layers = Layers([0.0, 1.0, 1.5, 4.0], stack)
     for t, index in [(-1, 0), (0, 0), (0.99, 0), (1, 1), (1.5, 2), (4, 2), (9, 2)]:
-        got = velocities(layers, c.points(), float(t))
-        assert_close(got, velocities(single_layers[index], c.points()), ulps=10)
+        actual = velocities(layers, c.points(), float(t))
+        assert_close(actual, velocities(single_layers[index], c.points()), ulps=10)
     assert_close(layers.jumps, [1.0, 1.5])
 
 
@@ -371,8 +373,8 @@ def test_interpolation_is_linear_in_the_parameters(rng: np.random.Generator):
     for t, i, j, s in blends:
         a, b = layers[i], layers[j]
         mixed = jax.tree.map(lambda u, v, s=s: (1 - s) * u + s * v, a, b)
-        got = velocities(between, c.points(), float(t))
-        assert_close(got, velocities(mixed, c.points()))
+        actual = velocities(between, c.points(), float(t))
+        assert_close(actual, velocities(mixed, c.points()))
 
 
 def test_depth_composes_with_everything(rng: np.random.Generator):

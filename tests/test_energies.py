@@ -88,8 +88,8 @@ def test_the_first_variation_is_the_derivative_in_the_weights(
     nu, h = rng.normal(size=6) * c.w, 1e-4
     nu -= nu.mean()
     ahead, behind = (expected(c.x, c.w + s * h * nu) for s in (1, -1))
-    got = variation(energy, c.points(), Tokens(jnp.asarray(c.x))) @ nu
-    assert abs(float(got) - (ahead - behind) / (2 * h)) < 1e-8  # h², and 1e-16/h
+    actual = variation(energy, c.points(), Tokens(jnp.asarray(c.x))) @ nu
+    assert abs(float(actual) - (ahead - behind) / (2 * h)) < 1e-8  # h², and 1e-16/h
 
 
 @pytest.mark.slow_cases("sinkhorn")
@@ -108,9 +108,9 @@ def test_variations_elsewhere_are_integrals_against_the_measure(
         expected = np.exp(scores) @ c.w + np.exp(seeing) @ c.w
     mu, _ = add_excluded_token(c)
     for measure in (c.points(), c.points(Blocked(4)), mu):
-        got = variation(energy, measure, c.queries())
-        constant = got[0] - expected[0] / 2 if kind == "sinkhorn" else 0.0
-        np.testing.assert_allclose(got - constant, expected / 2, rtol=POTENTIALS)
+        actual = variation(energy, measure, c.queries())
+        constant = actual[0] - expected[0] / 2 if kind == "sinkhorn" else 0.0
+        np.testing.assert_allclose(actual - constant, expected / 2, rtol=POTENTIALS)
 
 
 @pytest.mark.slow_cases("sinkhorn-reduction1")
@@ -128,8 +128,8 @@ def test_gradients_are_derivatives_in_the_places_of_atoms(
         step[i, j] = h
         change = expected(c.x + step, c.w) - expected(c.x - step, c.w)
         differences[i, j] = change / (2 * h) / c.w[i]
-    got = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
-    np.testing.assert_allclose(got, differences, atol=3e-9)  # h², and 1e-16/h
+    actual = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
+    np.testing.assert_allclose(actual, differences, atol=3e-9)  # h², and 1e-16/h
 
 
 def test_energies_are_differentiable_through_their_potentials(
@@ -140,8 +140,8 @@ def test_energies_are_differentiable_through_their_potentials(
     through = eqx.filter_jit(jax.grad(lambda x: energy(mu.replace_coordinates(x))))(
         jnp.asarray(c.x)
     )
-    got = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
-    np.testing.assert_allclose(through / c.w[:, None], got, atol=POTENTIALS)
+    actual = gradient(energy, mu, Tokens(jnp.asarray(c.x)))
+    np.testing.assert_allclose(through / c.w[:, None], actual, atol=POTENTIALS)
 
 
 def test_entropy_is_minus_scipy_entropy(rng: np.random.Generator) -> None:
@@ -150,8 +150,8 @@ def test_entropy_is_minus_scipy_entropy(rng: np.random.Generator) -> None:
     law = multivariate_normal(alpha, Sigma)  # pyright: ignore[reportArgumentType]
     assert_close(Entropy()(mu), -law.entropy(), scale=1.0)
     probes = rng.normal(size=(4, 3))
-    got = Entropy().first_variation(mu, Tokens(jnp.asarray(probes)))
-    assert_close(got, law.logpdf(probes), ulps=1000)
+    actual = Entropy().first_variation(mu, Tokens(jnp.asarray(probes)))
+    assert_close(actual, law.logpdf(probes), ulps=1000)
     by_mean, by_covariance = Entropy().moment_gradients(mu)
     assert_close(by_covariance, -np.linalg.inv(Sigma) / 2, ulps=1000)
     assert not np.any(by_mean)

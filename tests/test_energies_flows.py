@@ -68,9 +68,9 @@ def test_sinkhorn_attention_is_a_wasserstein_flow(rng: np.random.Generator) -> N
     A = symmetric(rng, 2)
     p = Parameters(A, np.eye(2), -A, 0.8)
     dynamics = GradientFlow(SinkhornEnergy(A, np.eye(2), 0.8))
-    got = velocities(dynamics, c.points(), c.queries())
+    actual = velocities(dynamics, c.points(), c.queries())
     expected = velocity("sinkhorn", p, c.probes, c.x, c.w)
-    np.testing.assert_allclose(got, expected, atol=POTENTIALS)
+    np.testing.assert_allclose(actual, expected, atol=POTENTIALS)
 
 
 @pytest.mark.parametrize("r", [1, 2])
@@ -78,10 +78,10 @@ def test_sinkhorn_attention_is_a_wasserstein_flow_on_gaussians(
     r: int, rng: np.random.Generator
 ) -> None:
     mu, A = gaussian(rng, 2, r), symmetric(rng, 2)
-    got = affine(GradientFlow(SinkhornEnergy(A, np.eye(2), 0.8)), mu)
+    actual = affine(GradientFlow(SinkhornEnergy(A, np.eye(2), 0.8)), mu)
     expected = affine(attentions["sinkhorn"](A, np.eye(2), -A, epsilon=0.8), mu)
-    assert_close(got.linear, expected.linear)
-    assert_close(got.offset, expected.offset, scale=1.0)
+    assert_close(actual.linear, expected.linear)
+    assert_close(actual.offset, expected.offset, scale=1.0)
 
 
 @pytest.mark.slow_cases("interaction-l2-1", "sinkhorn-1")
@@ -116,10 +116,10 @@ def test_softmax_attention_is_a_twisted_flow(rng: np.random.Generator) -> None:
     def gap(A: np.ndarray) -> float:
         score = Dot(A, np.eye(2), 0.8)
         dynamics = GradientFlow(Interaction(score), TwistedMetric(score, B))
-        got = velocities(dynamics, c.points(), c.queries())
+        actual = velocities(dynamics, c.points(), c.queries())
         p = Parameters(A, np.eye(2), -B @ A.T / 0.8, 0.8)
         expected = velocity("softmax", p, c.probes, c.x, c.w)
-        return float(np.max(np.abs(got - expected)))
+        return float(np.max(np.abs(actual - expected)))
 
     A = symmetric(rng, 2)
     assert gap(A) < 1e-13
@@ -249,8 +249,10 @@ def test_close_covariances_keep_their_digits(rng: np.random.Generator) -> None:
     inverse = 2 * (np.kron(identity, S) + np.kron(S, identity))
     expected = H.ravel() @ np.linalg.solve(inverse, H.ravel())
     h = 1e-5
-    got = float(bures_squared(S, S + h * H)) / h**2
-    assert abs(got / expected - 1) < 1e-3  # of first order in h over the smallest root
+    actual = float(bures_squared(S, S + h * H)) / h**2
+    assert (
+        abs(actual / expected - 1) < 1e-3
+    )  # of first order in h over the smallest root
 
 
 def test_implicit_steps_have_their_closed_forms() -> None:

@@ -73,9 +73,9 @@ def test_variations_on_gaussians_are_those_on_their_nodes(
     cloud = Points.weighted(jnp.asarray(x), jnp.asarray(w))
     probes = Tokens(mu.mean[None, :] + jnp.asarray(rng.normal(size=(4, 2))) / 2)
     energy = make_energy(kind, p)
-    got, expected = (variation(energy, m, probes) for m in (mu, cloud))
-    free = got[0] - expected[0] if kind == "sinkhorn" else 0.0
-    np.testing.assert_allclose(got - free, expected, atol=1e-9)
+    actual, expected = (variation(energy, m, probes) for m in (mu, cloud))
+    free = actual[0] - expected[0] if kind == "sinkhorn" else 0.0
+    np.testing.assert_allclose(actual - free, expected, atol=1e-9)
     np.testing.assert_allclose(
         gradient(energy, mu, probes), gradient(energy, cloud, probes), atol=1e-9
     )
@@ -92,8 +92,8 @@ def test_any_quadratic_score_has_its_variation(rng: np.random.Generator) -> None
         np.exp(-np.sum(f, axis=2)) for f in (far(probes, x), far(x, probes))
     )
     expected = (kernel @ w + seeing.T @ w) / 2
-    got = variation(energy, mu, Tokens(jnp.asarray(probes)))
-    np.testing.assert_allclose(got, expected, atol=1e-9)
+    actual = variation(energy, mu, Tokens(jnp.asarray(probes)))
+    np.testing.assert_allclose(actual, expected, atol=1e-9)
 
 
 def test_biases_and_constants_enter_the_energy(rng: np.random.Generator) -> None:

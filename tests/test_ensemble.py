@@ -26,12 +26,12 @@ def _starts(n: int):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("together", [1, 4, 7, 20])
-def test_each_member_ends_like_a_single_flow(together: int):
+@pytest.mark.parametrize("batch_size", [1, 4, 7, 20])
+def test_each_member_ends_like_a_single_flow(batch_size: int):
     """Commuting softmax, A = V = I: `t* = 1 / (2 largest eigenvalue)`."""
     attention = attentions["softmax"](np.eye(2), np.eye(2), np.eye(2))
     starts, covariances = _starts(10)
-    actual = ensemble(attention, starts, TS, batch_size=together)
+    actual = ensemble(attention, starts, TS, batch_size=batch_size)
     exact = 1 / (2 * np.linalg.eigvalsh(covariances)[:, -1])
     blows_up = exact < TS[-1]
     assert 0 < blows_up.sum() < len(exact)  # both fates
@@ -87,10 +87,10 @@ def test_clouds_and_stops():
     long = np.array([0.0, 1000.0])
     actual = ensemble(attention, clouds, long, stop=Steady(1e-6))
     np.testing.assert_array_equal(actual.code, int(Status.STEADY))
-    alone = flow(
+    single = flow(
         attention, jax.tree.map(lambda leaf: leaf[1], clouds), long, stop=Steady(1e-6)
     )
-    assert_close(actual.last[1], alone.last, ulps=1e6)
+    assert_close(actual.last[1], single.last, ulps=1e6)
 
 
 @pytest.mark.slow
@@ -98,13 +98,13 @@ def test_blow_ups_of_sorted_clouds_match_single_flows():
     """A pilot integration precedes the fixed steps, although velocities jump."""
     x = np.random.default_rng(1).standard_normal((8, 2))
     law = Sum(*(attentions[name](np.eye(2), np.eye(2), np.eye(2)) for name in BLOWS_UP))
-    alone = flow(law, Points.uniform(x), TS)
-    assert alone.status == Status.BLOW_UP
+    single = flow(law, Points.uniform(x), TS)
+    assert single.status == Status.BLOW_UP
     pair = stack_trees([Points.uniform(x), Points.uniform(x)])
     trajectories = ensemble(law, pair, TS)
     assert list(trajectories.code) == [int(Status.BLOW_UP)] * 2
-    np.testing.assert_allclose(trajectories.t_star, alone.t_star, rtol=1e-9)
-    np.testing.assert_array_equal(trajectories.n_accepted, alone.n_accepted)
+    np.testing.assert_allclose(trajectories.t_star, single.t_star, rtol=1e-9)
+    np.testing.assert_array_equal(trajectories.n_accepted, single.n_accepted)
 
 
 @pytest.mark.slow
@@ -112,9 +112,9 @@ def test_blow_ups_of_sorted_draws_match_single_flows():
     spec = {"n": 8, "d": 2, "frames": 3, "draws": 2, "dt": 0.01, "attention": "esp"}
     spec["terms"] = [{"attention": "linear"}]
     times = [outcome.t_star for outcome in runs.execute(parse(spec)).outcomes]
-    alone = runs.execute(parse({**spec, "draws": None})).outcomes[0]
-    assert alone.status == Status.BLOW_UP
-    np.testing.assert_allclose(times[0], alone.t_star, rtol=1e-9)
+    single = runs.execute(parse({**spec, "draws": None})).outcomes[0]
+    assert single.status == Status.BLOW_UP
+    np.testing.assert_allclose(times[0], single.t_star, rtol=1e-9)
     assert times[0] != times[1]
 
 

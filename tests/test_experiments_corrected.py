@@ -80,10 +80,10 @@ def test_softmax_stays_below_the_bound_that_follows_from_the_hypothesis() -> Non
     assert np.max(sizes * (1 / sizes[:, :1] + low * times / 2)) < 1 + 1e-9
     # The control: against -V the same trace grows at once.
     start = covariances(findings)[:1, 0]
-    later = integrate_covariances(
+    later_covariances = integrate_covariances(
         linear_of({**spec, "V": negative(spec["V"])}), start, 0.1
     )[0]
-    assert np.trace(V @ later) > sizes[0, 0]
+    assert np.trace(V @ later_covariances) > sizes[0, 0]
 
 
 def test_the_power_of_a_known_law() -> None:

@@ -204,8 +204,10 @@ def test_figure_6b_ends_as_a_loop_without_factors():
 
 @pytest.mark.parametrize(("panel", "original"), PRINTED_TWICE.items())
 def test_a_figure_printed_twice_is_computed_once(panel: str, original: str):
-    twice, once = (load(f"castin2025-{name}") for name in (panel, original))
-    assert twice.compute is once.compute
+    second_print, first_print = (
+        load(f"castin2025-{name}") for name in (panel, original)
+    )
+    assert second_print.compute is first_print.compute
 
 
 @pytest.mark.xdist_group("row")

@@ -82,8 +82,8 @@ def test_samples_converge_where_their_orbits_meet_the_kernel(
 
 
 def test_limits_have_the_rank_of_the_kernel(panel: samples.Panel) -> None:
-    calm = independent.settled(panel)
-    assert np.all(independent.ranks(panel)[calm] == 2)
+    is_settled = independent.settled(panel)
+    assert np.all(independent.ranks(panel)[is_settled] == 2)
 
 
 def test_softmax_blows_up_at_the_time_of_its_orbit() -> None:

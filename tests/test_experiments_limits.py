@@ -180,10 +180,10 @@ def test_the_constants_are_of_first_order(heat: Findings) -> None:
 def test_heat_of_the_half_is_nearest_and_mass_is_kept(heat: Findings) -> None:
     flow, T = heat.data["flow"].isel(epsilon=-1), heat.numbers["T"]
     edges, rho = flow["edges"].values, flow["density"].values
-    off = lambda c: np.sum(
+    distance_from = lambda c: np.sum(
         np.abs(rho * np.diff(edges) - TWO_PEAKS.heated(2 * c * T).masses(edges))
     )
-    assert off(0.5) < 0.1 * off(1)
+    assert distance_from(0.5) < 0.1 * distance_from(1)
     assert heat.numbers["mass"] < 1e-13
 
 

@@ -74,9 +74,9 @@ def test_solution_matches_scipy_and_conserves_the_inverse(
 ):
     monkeypatch.setattr(flows, "LAST", 100.0)
     draw = flows.drawn(4, 40)
-    calm = is_calm(draw)[:2]
-    assert len(calm) == 2
-    draw = flows.Draw(*(matrix[calm] for matrix in draw))
+    calm_draws = is_calm(draw)[:2]
+    assert len(calm_draws) == 2
+    draw = flows.Draw(*(matrix[calm_draws] for matrix in draw))
     actual = flows.solved(attention, draw, draw.values)
     assert actual.endings == ["finished", "finished"]
     for i in range(2):
@@ -115,9 +115,9 @@ def test_slow_samples_step_like_single_ones():
     whole = flows.published("softmax", draw, draw.values, rule)
     last = int(np.argmax(whole.n_steps))
     single = flows.Draw(*(matrix[last : last + 1] for matrix in draw))
-    alone = flows.published("softmax", single, single.values, rule)
-    assert int(alone.n_steps[0]) == int(whole.n_steps[last])
-    np.testing.assert_allclose(alone.final[0], whole.final[last], rtol=1e-9)
+    single_limit = flows.published("softmax", single, single.values, rule)
+    assert int(single_limit.n_steps[0]) == int(whole.n_steps[last])
+    np.testing.assert_allclose(single_limit.final[0], whole.final[last], rtol=1e-9)
 
 
 @both_attentions
@@ -185,8 +185,8 @@ def test_histograms_count_every_sample(
 ):
     ranks = experiment_and_findings[1].data["ranks"]
     assert np.all(ranks["exact"].sum("rank") == ranks["samples"])
-    theirs = ranks["kept"].sum("rank") + ranks["over"].sum("rank") + ranks["diverged"]
-    assert np.all(theirs == ranks["samples"])
+    counts = ranks["kept"].sum("rank") + ranks["over"].sum("rank") + ranks["diverged"]
+    assert np.all(counts == ranks["samples"])
 
 
 def test_findings_are_json(

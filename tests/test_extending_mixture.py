@@ -53,12 +53,12 @@ def test_one_component_has_the_rates_of_the_projected_gaussian(
     Q, K, V = rng.normal(size=(3, 2, 2)) / 2
     mean, Y = jnp.asarray(rng.normal(size=2)), jnp.asarray(rng.normal(size=(2, 2)) / 2)
     attention = attentions[name](*map(jnp.asarray, (Q, K, V)))
-    single, alone = (
+    single, gaussian = (
         Mixture(jnp.ones(1), mean[None], Y[None], Tensor(32)),
         Gaussian(mean, Y),
     )
     rates = single.transport(attention.field(0.0, single))
-    expected = alone.transport(Projected(attention).field(0.0, alone))
+    expected = gaussian.transport(Projected(attention).field(0.0, gaussian))
     for rate, expected_rate in zip(rates, expected, strict=True):
         np.testing.assert_allclose(rate[0], expected_rate, atol=1e-8)
 

@@ -43,8 +43,8 @@ def test_random_starts_have_their_trace_and_any_dimension(key: Array):
     np.testing.assert_allclose(np.trace(Sigma, axis1=1, axis2=2), 3)
     assert np.linalg.eigvalsh(Sigma).min() > 0
     # E[GGᵀ] / trace is isotropic: off-diagonal means within four standard errors of 0
-    off = Sigma[:, 0, 1]
-    assert abs(off.mean()) < 4 * off.std(ddof=1) / np.sqrt(50)
+    off_diagonal = Sigma[:, 0, 1]
+    assert abs(off_diagonal.mean()) < 4 * off_diagonal.std(ddof=1) / np.sqrt(50)
 
 
 @pytest.mark.parametrize(

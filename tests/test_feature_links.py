@@ -137,8 +137,8 @@ def test_linear_attention_of_twenty_thousand_tokens(rng: Generator) -> None:
         attention, mu = attentions[name](Q, K, W), Points.uniform(jnp.asarray(y))
         field = jax.jit(lambda mu, a=attention: a.field(0.0, mu)(mu.tokens))
         for where in (mu, spread(mu, 1)):
-            off = np.abs(np.asarray(field(where)) - exact).max()
-            assert off < 300 * float(np.finfo(dtype).eps) * np.abs(exact).max()
+            errors = np.abs(np.asarray(field(where)) - exact).max()
+            assert errors < 300 * float(np.finfo(dtype).eps) * np.abs(exact).max()
 
 
 def test_a_general_mask_leaves_pairs_to_be_summed(rng: Generator) -> None:

@@ -85,11 +85,11 @@ def test_members_of_a_batch_stop_on_their_own():
         fn = lambda x: rate * jnp.sin(x) + 1
         return anderson(fn, jnp.zeros(2), tolerance=1e-12, max_evaluations=100)
 
-    together = jax.jit(jax.vmap(run))(rates)
+    batched = jax.jit(jax.vmap(run))(rates)
     for i in range(3):
-        alone = jax.jit(run)(rates[i])
-        assert int(alone.evaluations) == int(together.evaluations[i])
-        assert np.max(np.abs(alone.point - together.point[i])) < 1e-11
+        single = jax.jit(run)(rates[i])
+        assert int(single.evaluations) == int(batched.evaluations[i])
+        assert np.max(np.abs(single.point - batched.point[i])) < 1e-11
 
 
 def test_a_residual_that_stops_falling_ends_the_iteration(rng: np.random.Generator):

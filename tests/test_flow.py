@@ -214,26 +214,26 @@ def test_members_of_an_ensemble_do_not_disturb_each_other():
     A = np.array([1.0, -1.0, 5.0, 0.0, -0.1])
     V = np.array([1.0, 1.0, 1.0, 1.0, -1.0])
     times = jnp.array([0.0, 0.05, 0.4, 2.0])
-    alone = lambda a, v: flow(
+    single_flow_of = lambda a, v: flow(
         scalar_attention(a, v),
         centred_gaussian(2.0),
         times,
         stepping=adaptive(max_steps=300),
     )
-    together = ensemble(alone, A, V)
-    single = jax.jit(alone)
-    assert len(set(together.code.tolist())) >= 2
+    batched = ensemble(single_flow_of, A, V)
+    single = jax.jit(single_flow_of)
+    assert len(set(batched.code.tolist())) >= 2
     for i in range(len(A)):
         single_flow = single(jnp.asarray(A[i]), jnp.asarray(V[i]))
-        assert int(single_flow.code) == int(together.code[i])
-        assert int(single_flow.n_saved) == int(together.n_saved[i])
-        assert int(single_flow.n_accepted) == int(together.n_accepted[i])
+        assert int(single_flow.code) == int(batched.code[i])
+        assert int(single_flow.n_saved) == int(batched.n_saved[i])
+        assert int(single_flow.n_accepted) == int(batched.n_accepted[i])
         # Near a blow-up y^2 grows like 1 / (t* - t), and so does rounding of the time.
         growth = float(jnp.max(jnp.abs(single_flow.coordinates[1]))) ** 2 / 2.0
-        for a, b in zip(single_flow.coordinates, together.coordinates, strict=True):
+        for a, b in zip(single_flow.coordinates, batched.coordinates, strict=True):
             assert_close(b[i], a, ulps=max(1e4, 10 * growth))
-        assert_close(together.stop_time[i], single_flow.stop_time, ulps=1e4)
-        assert np.isnan(single_flow.t_star) == np.isnan(together.t_star[i])
+        assert_close(batched.stop_time[i], single_flow.stop_time, ulps=1e4)
+        assert np.isnan(single_flow.t_star) == np.isnan(batched.t_star[i])
 
 
 def test_an_ensemble_of_clouds(key: Array):
@@ -241,7 +241,7 @@ def test_an_ensemble_of_clouds(key: Array):
     clouds = (
         jax.random.normal(key, (3, 6, 2)) * jnp.array([0.1, 1.0, 3.0])[:, None, None]
     )
-    alone = lambda x: flow(attention, Points.uniform(x), jnp.array([0.0, 1.0]))
-    together = ensemble(alone, clouds)
+    flow_of = lambda x: flow(attention, Points.uniform(x), jnp.array([0.0, 1.0]))
+    batched = ensemble(flow_of, clouds)
     for i in range(3):
-        assert_close(together.last[i], jax.jit(alone)(clouds[i]).last, ulps=1e4)
+        assert_close(batched.last[i], jax.jit(flow_of)(clouds[i]).last, ulps=1e4)

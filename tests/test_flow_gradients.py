@@ -33,8 +33,8 @@ def assert_gradient(fn: Callable, at: Array, *, h: float = 1e-4) -> None:
         along = jnp.asarray(rng.normal(size=at.shape))
         f = lambda s, along=along: float(value_and_grad(at + s * h * along)[0])
         slope = (8 * (f(1) - f(-1)) - (f(2) - f(-2))) / (12 * h)
-        got = float(jnp.sum(gradient * along))
-        assert abs(got - slope) <= 10 * RTOL / h * max(1, abs(slope))
+        actual = float(jnp.sum(gradient * along))
+        assert abs(actual - slope) <= 10 * RTOL / h * max(1, abs(slope))
 
 
 WEIGHTS = jnp.array([[0.3, -1.0], [0.7, 0.2]])
@@ -148,11 +148,11 @@ def test_derivatives_in_the_times_of_frames_are_velocities():
     mu = Gaussian(jnp.zeros(1), jnp.eye(1))
     times = jnp.array([0.0, 3.0, 7.0])
     sum_of_frames = lambda ts: times @ flow(softmax, mu, ts).covariance[:, 0, 0]
-    got = jax.jit(jax.grad(sum_of_frames))(jnp.array([0.0, 0.5, 1.0]))
+    actual = jax.jit(jax.grad(sum_of_frames))(jnp.array([0.0, 0.5, 1.0]))
     rate = lambda t: -2 / (1 + 2 * t) ** 2  # of 1/(1 + 2t)
     inner, last = 3 * rate(0.5), 7 * rate(1.0)
     # Frames are interpolated: the slope of the interpolant is off by a few rtol / dt.
-    np.testing.assert_allclose(got, [-inner - last, inner, last], atol=3e-6)
+    np.testing.assert_allclose(actual, [-inner - last, inner, last], atol=3e-6)
 
 
 def test_a_flow_without_nan_runs_under_debug_nans():

@@ -320,14 +320,14 @@ def test_blow_up_error_bars_cover_and_are_tight(
 def test_fixed_steps_do_not_pass_a_blow_up(solver: str):
     """Softmax in d = 1 from s₀ = 2 is infinite at t = 1/4, and finite at 0.24."""
     law, steps = scalar_attention(1.0, 1.0), fixed(0.01, solver)
-    past, before = (
+    past_blow_up, before = (
         flow(law, centred_gaussian(2.0), [0, t], stepping=steps) for t in (0.26, 0.24)
     )
     assert before.status is Status.FINISHED
     half = flow(law, centred_gaussian(2.0), [0, 0.15], stepping=steps, run_end=0.26)
     prediction = {"run_start": 0.0, "predicted_blow_up": half.predicted_blow_up}
-    later = flow(law, half.final, [0.15, 0.26], stepping=steps, **prediction)
-    for end in (past, later):
+    later_flow = flow(law, half.final, [0.15, 0.26], stepping=steps, **prediction)
+    for end in (past_blow_up, later_flow):
         assert end.status is Status.BLOW_UP
         assert 0.23 < end.stop_time <= 0.25
         assert abs(end.t_star - 0.25) <= min(float(end.t_star_error), 1e-6)

@@ -260,14 +260,14 @@ def test_a_flow_ending_at_a_layer_edge_ignores_the_next_layer(
     second = attentions["softmax"](0.2 * identity, identity, -3 * identity)
     layers = Layers([0.0, 1.0, 2.0], stack_trees([first, second]))
     start = Gaussian.from_moments([0.5], [[1.0]])
-    alone, among = (
+    first_layer_only, among = (
         flow(dynamics, start, [0.0, 1.0], stepping=stepping)
         for dynamics in (first, layers)
     )
-    assert int(among.n_accepted) == int(alone.n_accepted)
-    assert int(among.n_rejected) == int(alone.n_rejected)
+    assert int(among.n_accepted) == int(first_layer_only.n_accepted)
+    assert int(among.n_rejected) == int(first_layer_only.n_rejected)
     np.testing.assert_allclose(
-        among.final.covariance, alone.final.covariance, rtol=1e-14
+        among.final.covariance, first_layer_only.final.covariance, rtol=1e-14
     )
     continued = flow(layers, among.final, [1.0, 2.0], stepping=stepping).final
     whole = flow(layers, start, [0.0, 2.0], stepping=stepping).final

@@ -318,8 +318,8 @@ def test_a_sweep_varies_the_energy_and_its_options(tmp_path: Path) -> None:
 def test_a_run_continues_along_another_energy(cli: Command, tmp_path: Path) -> None:
     options = ("--measure", "gaussian", "--t", "0.1", "--frames", "3")
     assert cli("simulate", *options, "--V=-1", "--A", "1", "--out", "first").code == 0
-    more = ("--from", "first", "--flow-of", "interaction", "--t", "0.2")
-    result = cli("simulate", *more, "--out", "second", "--json")
+    more_options = ("--from", "first", "--flow-of", "interaction", "--t", "0.2")
+    result = cli("simulate", *more_options, "--out", "second", "--json")
     assert result.code == 0, result.err
-    back = cli("simulate", "--from", "second", "--attention", "l2", "--t", "0.3")
-    assert back.code == 0, back.err
+    continued = cli("simulate", "--from", "second", "--attention", "l2", "--t", "0.3")
+    assert continued.code == 0, continued.err

@@ -64,14 +64,16 @@ def rotation(t: jax.Array, x: jax.Array) -> jax.Array:
 def test_a_plane_flow_converges_at_second_order() -> None:
     t, gaps = 0.35, []
     cos, sin = np.cos(t), np.sin(t)
-    back = np.exp(0.3 * t) * np.array([[cos, sin], [-sin, cos]])
+    inverse_flow = np.exp(0.3 * t) * np.array([[cos, sin], [-sin, cos]])
     start = lambda x: np.exp(-np.sum((x - [0.8, 0]) ** 2 * [2, 5], axis=1))
     scale = np.sqrt(10) / np.pi
     for n in (64, 128):
         edges = [even_edges(-4, 4, n), graded_edges(-4, 4, n, ratio=2)]
         mu = Grid.from_function(edges, lambda x: scale * start(x), box=FixedBox())
         end = flow(PrescribedVelocity(rotation), mu, np.array([0, t])).final
-        expected_density = lambda x: scale * np.linalg.det(back) * start(x @ back.T)
+        expected_density = lambda x: (
+            scale * np.linalg.det(inverse_flow) * start(x @ inverse_flow.T)
+        )
         areas = np.multiply.outer(*(np.diff(e) for e in edges))
         exact = averages(expected_density, edges) * areas
         gaps.append(np.sum(np.abs(np.asarray(end.masses) - exact)))
@@ -112,9 +114,9 @@ def test_fluxes_of_the_mirror_image_are_mirrored(rng: np.random.Generator) -> No
     u = rng.normal(size=31)
     mirror = lambda a: jnp.asarray(a[::-1])
     there = fluxes(jnp.asarray(m), 0, jnp.asarray(h), jnp.asarray(u), FixedBox())
-    back = fluxes(mirror(m), 0, mirror(h), -mirror(u), FixedBox())
-    assert_close(back.flux[::-1], -np.asarray(there.flux), ulps=1000)
-    assert_close(back.emptying[::-1], np.asarray(there.emptying), ulps=1000)
+    mirrored_fluxes = fluxes(mirror(m), 0, mirror(h), -mirror(u), FixedBox())
+    assert_close(mirrored_fluxes.flux[::-1], -np.asarray(there.flux), ulps=1000)
+    assert_close(mirrored_fluxes.emptying[::-1], np.asarray(there.emptying), ulps=1000)
 
 
 @pytest.mark.slow

@@ -46,18 +46,18 @@ def test_joined_cells_keep_their_mass(n: int, m: int) -> None:
 def test_narrowed_boxes_keep_the_relative_room_around_the_mean() -> None:
     """In the coordinates of the box, from the mean nearest to each of its ends."""
     mu = skew_grid(40, 60)
-    later = mu.replace_coordinates(
+    later_grid = mu.replace_coordinates(
         mu.state._replace(masses=mu.state.masses[:, ::-1, :] ** 2)
     )
-    room = np.asarray(wall_mask(mu, (mu, later), 0.5))[0]
-    xi = [np.linalg.solve(AXES, np.asarray(grid.mean)) for grid in (mu, later)]
+    room = np.asarray(wall_mask(mu, (mu, later_grid), 0.5))[0]
+    xi = [np.linalg.solve(AXES, np.asarray(grid.mean)) for grid in (mu, later_grid)]
     inside = []
     for k, edges in enumerate(map(np.asarray, mu.edges)):
         low, high = min(x[k] for x in xi), max(x[k] for x in xi)
         first, last = (edges[0] + low) / 2, (edges[-1] + high) / 2
         inside.append((edges[:-1] >= first) & (edges[1:] <= last))
     np.testing.assert_array_equal(room, np.outer(*inside))
-    assert bool(jnp.all(wall_mask(mu, (mu, later), 0.0)))
+    assert bool(jnp.all(wall_mask(mu, (mu, later_grid), 0.0)))
 
 
 @pytest.mark.parametrize("bad", [0.1001, 3.0, math.inf, math.nan])

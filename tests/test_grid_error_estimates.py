@@ -108,10 +108,10 @@ def test_a_sweep_reports_error_estimates_and_endings(cli: Run, tmp_path: Path) -
     assert result.code == 0, result.err
     with (tmp_path / "sweep" / "table.csv").open() as table:
         rows = list(csv.DictReader(table))
-    alone = [report(cli, *args[2:], f"--A={A}") for A in (-1, 1)]
+    single_reports = [report(cli, *args[2:], f"--A={A}") for A in (-1, 1)]
     assert [row["ending"] for row in rows] == ["finished", "unresolved"]
-    assert [actual["ending"] for actual in alone] == ["finished", "unresolved"]
-    for row, actual in zip(rows, alone, strict=True):
+    assert [actual["ending"] for actual in single_reports] == ["finished", "unresolved"]
+    for row, actual in zip(rows, single_reports, strict=True):
         worst = max(actual["doubt"]["covariance"], actual["doubt"]["mean"])
         # A run ends steps at its frames, a sweep does not.
         assert float(row["doubt"]) == pytest.approx(worst, rel=1e-2)

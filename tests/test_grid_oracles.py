@@ -142,6 +142,8 @@ def test_error_estimates_include_the_cut_tail() -> None:
     assert error < actual.box < 10 * error
     fine = run("softmax", -1.0, MOVING_BOX, 8.0, 1.0)
     shrinks = meanfield.attentions["softmax"](-identity, identity, identity)
-    calm = error_estimate(shrinks, fine.start, fine.final, span=(0.0, 1.0))
-    assert calm.box < 1e-3
-    assert calm.cells < 1e-3
+    estimate_of_shrinking = error_estimate(
+        shrinks, fine.start, fine.final, span=(0.0, 1.0)
+    )
+    assert estimate_of_shrinking.box < 1e-3
+    assert estimate_of_shrinking.cells < 1e-3

@@ -129,11 +129,13 @@ def test_time_is_scrubbed_and_stepped(open_page: Callable[..., Browser]):
     window.wait("document.getElementById('clock').textContent === 't = 0.125'")
     press(window, "step")
     window.wait("document.getElementById('clock').textContent !== 't = 0.125'")
-    later = clock(window)
-    assert later > 0.125
+    later_clock = clock(window)
+    assert later_clock > 0.125
     press(window, "back")
-    window.wait(f"document.getElementById('clock').textContent !== 't = {later:g}'")
-    assert clock(window) < later
+    window.wait(
+        f"document.getElementById('clock').textContent !== 't = {later_clock:g}'"
+    )
+    assert clock(window) < later_clock
 
 
 def test_a_token_is_dragged(open_page: Callable[..., Browser], pages: dict[str, Path]):

@@ -38,8 +38,8 @@ def test_distances_at_the_start_match_order_statistics() -> None:
     rng = np.random.default_rng(3)
     x = np.sort(rng.normal(size=(4000, 9)), axis=1)
     z = np.sort(rng.normal(size=(9000,)))
-    apart = (x[:, :, None] - z.reshape(9, 1000)[None]) ** 2
-    order_statistics = np.mean(apart, axis=(1, 2))
+    squared_distances = (x[:, :, None] - z.reshape(9, 1000)[None]) ** 2
+    order_statistics = np.mean(squared_distances, axis=(1, 2))
     assert distance_at_start(9) ** 2 == pytest.approx(
         np.mean(order_statistics), rel=0.03
     )

@@ -35,12 +35,12 @@ def test_weights_sum_to_one_and_give_the_moments(rng: np.random.Generator):
 def test_traced_arguments_make_the_same_measures(rng: np.random.Generator):
     x, w, F = rng.normal(size=(6, 3)), rng.uniform(size=6), rng.normal(size=(3, 3))
     reference = Points.weighted(x, w).log_weights, Gaussian.from_moments(x[0], F @ F.T)
-    later = (
+    traced = (
         jax.jit(lambda w: Points.weighted(x, w).log_weights)(w),
         jax.jit(lambda S: Gaussian.from_moments(x[0], S))(F @ F.T),
     )
-    assert_close(reference[0], later[0])
-    assert_close(reference[1].factor, later[1].factor)
+    assert_close(reference[0], traced[0])
+    assert_close(reference[1].factor, traced[1].factor)
     assert_close(reference[1].factor @ reference[1].factor, F @ F.T)
 
 
@@ -96,9 +96,9 @@ def test_covariance_keeps_its_digits_far_from_the_origin(rng: np.random.Generato
 
 def test_the_norm_of_points_does_not_depend_on_their_number(rng: np.random.Generator):
     x, v = rng.normal(size=(2, 5, 3))
-    once, thrice = Points.uniform(x), Points.uniform(np.tile(x, (3, 1)))
-    assert_close(thrice.norm(jnp.tile(v, (3, 1))), once.norm(jnp.asarray(v)))
-    assert_close(once.norm(jnp.asarray(v)), np.sqrt(np.mean(np.sum(v**2, axis=1))))
+    single, tripled = Points.uniform(x), Points.uniform(np.tile(x, (3, 1)))
+    assert_close(tripled.norm(jnp.tile(v, (3, 1))), single.norm(jnp.asarray(v)))
+    assert_close(single.norm(jnp.asarray(v)), np.sqrt(np.mean(np.sum(v**2, axis=1))))
 
 
 def test_excluded_tokens_do_not_enter_norm_or_moments(rng: np.random.Generator):
@@ -318,5 +318,7 @@ def test_weights_of_zero_have_derivatives(name: str):
     x = np.array([[1.5, -1.0], [0.3, 0.5], [-0.8, 0.4], [0.2, -0.7]])
     w = np.array([0.0, 1.0, 2.0, 0.0])
     fn = jax.jit(lambda w: WEIGHTED_SUMS[name](Points.weighted(x, w)))
-    got = jax.jit(jax.grad(fn))(jnp.asarray(w))
-    np.testing.assert_allclose(got, one_sided_differences(fn, w), rtol=1e-5, atol=1e-6)
+    actual = jax.jit(jax.grad(fn))(jnp.asarray(w))
+    np.testing.assert_allclose(
+        actual, one_sided_differences(fn, w), rtol=1e-5, atol=1e-6
+    )

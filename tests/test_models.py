@@ -52,9 +52,9 @@ def _velocity(dynamics: Layers, mu: Points, t: Array) -> Array:
     return dynamics.field(t, mu)(mu.tokens)
 
 
-def relative_gap(got: ArrayLike, expected: ArrayLike) -> float:
-    got, expected = np.asarray(got), np.asarray(expected)
-    return float(np.abs(got - expected).max() / np.abs(expected).max())
+def relative_gap(actual: ArrayLike, expected: ArrayLike) -> float:
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    return float(np.abs(actual - expected).max() / np.abs(expected).max())
 
 
 # Scores are sums of d products and reach about ten: their rounding, some tens of eps,
@@ -70,9 +70,9 @@ def test_the_field_is_the_attention_of_the_network(
     ids = checkpoint.encode(TEXT, limit=16).ids
     dynamics = models.layers(checkpoint, dtype=dtype)
     for layer, x in enumerate(reference.hidden_states(ids)[:-1]):
-        got = velocity(dynamics, jnp.asarray(x, dtype), t=layer + 0.5)
-        assert got.dtype == dtype
-        assert relative_gap(got, reference.attention(layer, x)) < gap
+        actual = velocity(dynamics, jnp.asarray(x, dtype), t=layer + 0.5)
+        assert actual.dtype == dtype
+        assert relative_gap(actual, reference.attention(layer, x)) < gap
 
 
 def test_scores_match_the_network_with_both_biases(
@@ -149,8 +149,8 @@ def test_chosen_layers_act_in_the_order_given(folder: Path) -> None:
     dynamics = models.layers(checkpoint, layers=[1, 0, 1], times=[0, 1, 1.5, 4])
     np.testing.assert_array_equal(dynamics.times, [0, 1, 1.5, 4])
     for t, layer in ((0.5, 1), (1.2, 0), (3.0, 1)):
-        alone = velocity(models.layers(checkpoint, layers=layer), x)
-        np.testing.assert_array_equal(velocity(dynamics, x, t), alone)
+        single = velocity(models.layers(checkpoint, layers=layer), x)
+        np.testing.assert_array_equal(velocity(dynamics, x, t), single)
     whole = models.layers(checkpoint)
     np.testing.assert_array_equal(whole.times, [0, 1, 2])
     np.testing.assert_array_equal(whole.jumps, [1])
@@ -273,8 +273,11 @@ def test_names_of_other_berts_mean_the_same(folder: Path, tmp_path: Path) -> Non
     checkpoint = models.load(folder)
     x = models.embed(checkpoint, TEXT).tokens.x
     np.testing.assert_array_equal(models.embed(other_checkpoint, TEXT).tokens.x, x)
-    mine, theirs = models.layers(checkpoint), models.layers(other_checkpoint)
-    np.testing.assert_array_equal(velocity(theirs, x), velocity(mine, x))
+    own_layers, other_layers = (
+        models.layers(checkpoint),
+        models.layers(other_checkpoint),
+    )
+    np.testing.assert_array_equal(velocity(other_layers, x), velocity(own_layers, x))
 
 
 def test_half_precision_weights_are_read_as_they_are(tmp_path: Path) -> None:
@@ -368,8 +371,8 @@ def test_a_plugin_attention_moves_the_heads_of_a_model(
     (tmp_path / "averaging.py").write_text(text)
     plugin = ("--attention=averaging", "--plugin", "averaging.py")
     assert cli("simulate", *options, "--out", "s").code == 0
-    more = (*options, *plugin, "--options", "share=0", "--out", "p")
-    assert cli("simulate", *more).code == 0
+    plugin_options = (*options, *plugin, "--options", "share=0", "--out", "p")
+    assert cli("simulate", *plugin_options).code == 0
     plain, plugin_states = (runs.dataset(tmp_path / name)["x"].values for name in "sp")
     np.testing.assert_allclose(plugin_states, plain, rtol=1e-9, atol=1e-12)
     failure = cli("simulate", *options, "--attention=relu")

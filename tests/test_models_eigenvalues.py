@@ -29,14 +29,14 @@ def weights(rng: Generator, h: int, k: int, d: int) -> HeadWeights:
 def test_eigenvalues_match_dense_matrices(rng: Generator, k: int) -> None:
     d = 7
     w = weights(rng, 2, k, d)
-    got = eigenvalues(w)
+    actual = eigenvalues(w)
     for head in range(2):
         B = w.K[head].T @ w.Q[head] / np.sqrt(k)
         V = w.writing[head] @ w.reading[head]
         score = np.linalg.eigvalsh((B + B.T) / 2)
         largest = np.sort(score[np.argsort(-np.abs(score))[: min(2 * k, d)]])
-        np.testing.assert_allclose(got.score[head], largest, atol=1e-12)
-        for values, matrix in ((got.value, V), (got.product, V @ B)):
+        np.testing.assert_allclose(actual.score[head], largest, atol=1e-12)
+        for values, matrix in ((actual.value, V), (actual.product, V @ B)):
             dense = np.linalg.eigvals(matrix)
             nonzero = dense[np.argsort(-np.abs(dense))[:k]]
             order = lambda z: z[np.lexsort((np.round(z.imag, 8), np.round(z.real, 8)))]
@@ -53,8 +53,8 @@ def test_signs_of_real_parts_are_not_those_of_the_change_of_covariances() -> Non
     head = {"Q": M[None], "K": identity, "reading": identity, "writing": identity}
     zero = np.zeros((1, 2))
     biases = ("query_bias", "key_bias", "reading_bias", "writing_bias")
-    got = eigenvalues(HeadWeights(**head, **dict.fromkeys(biases, zero)))
-    product = np.real(got.product) * np.sqrt(2)  # of ε
+    actual = eigenvalues(HeadWeights(**head, **dict.fromkeys(biases, zero)))
+    product = np.real(actual.product) * np.sqrt(2)  # of ε
     np.testing.assert_allclose(product, -1.0, atol=1e-7)  # √ of rounding: defective
     mu = Gaussian.from_moments(np.zeros(2), np.eye(2))
     field = attentions["softmax"](M, np.eye(2), np.eye(2)).field(0.0, mu)

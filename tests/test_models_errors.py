@@ -269,7 +269,7 @@ def test_a_tokenizer_that_multiplies_a_text_is_not_run(
 ) -> None:
     """It would allocate terabytes, and abort the process without them."""
     pieces = [{"Sequence": {"id": "A", "type_id": 0}}] * 2
-    twice = {
+    doubling_normaliser = {
         "type": "TemplateProcessing",
         "single": pieces,
         "pair": [],
@@ -278,7 +278,7 @@ def test_a_tokenizer_that_multiplies_a_text_is_not_run(
     kinds = {
         "normalizer": ("normalizers", DOUBLE),
         "pre_tokenizer": ("pretokenizers", {**BYTES, "use_regex": True}),
-        "post_processor": ("processors", twice),
+        "post_processor": ("processors", doubling_normaliser),
     }
     children, rule = kinds[stage]
     path = folder / "tokenizer.json"

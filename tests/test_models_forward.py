@@ -213,9 +213,9 @@ def test_several_texts_give_one_row_each(folder: Path, cli: Command) -> None:
     report = json.loads(cli(*command, "--precision", "double", "--json").out)
     assert [row["text"] for row in report["texts"]] == texts
     for text, row in zip(texts, report["texts"], strict=True):
-        alone = models.compare(models.load(folder), text, rtol=1e-2)
+        single = models.compare(models.load(folder), text, rtol=1e-2)
         ranks = [depth["network_rank"] for depth in row["depths"]]
-        assert ranks == [depth.network_rank for depth in alone.depths]
+        assert ranks == [depth.network_rank for depth in single.depths]
     lines = cli(*command, "--precision", "double").out.splitlines()
     rows = [line for line in lines if line.startswith("“")]
     assert [row.split("”")[0][1:] for row in rows] == texts

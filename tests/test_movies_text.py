@@ -180,8 +180,8 @@ def test_labels_are_inside_and_do_not_overlap(rng: Generator) -> None:
         for index, (a, b) in enumerate(boxes):
             assert (a >= 0).all()
             assert (b <= room).all()
-            apart = [((b < c) | (d < a)).any() for c, d in boxes[:index]]
-            assert all(apart)
+            is_disjoint = [((b < c) | (d < a)).any() for c, d in boxes[:index]]
+            assert all(is_disjoint)
 
 
 def test_labels_of_resting_tokens_do_not_move(rng: Generator) -> None:

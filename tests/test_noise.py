@@ -105,9 +105,9 @@ def test_an_ensemble_of_diracs_matches_single_flows():
     zero = jnp.zeros((1, 1))
     mu0s = stack_trees([Gaussian(jnp.full(1, mean), zero) for mean in (0.0, 1.0, 2.0)])
     attention = line("softmax", -1.0, 1.0)
-    together = ensemble(attention, mu0s, [0.0, 1.0], noise=Isotropic(KAPPA))
+    batched = ensemble(attention, mu0s, [0.0, 1.0], noise=Isotropic(KAPPA))
     s = np.sqrt(KAPPA) * np.tanh(2 * np.sqrt(KAPPA))  # s' = 2 kappa - 2 s^2
-    np.testing.assert_allclose(together.last[1][:, 0, 0] ** 2, s, rtol=1e-7)
+    np.testing.assert_allclose(batched.last[1][:, 0, 0] ** 2, s, rtol=1e-7)
 
 
 def test_zero_diffusivity_gives_the_flow_without_noise():
@@ -145,8 +145,8 @@ def test_noise_of_a_token_does_not_depend_on_others_frames_or_steps(
     # Sums over other steps round otherwise.
     large = free_paths(5, [0.0, 2.0], 0.2)[-1, :3]
     np.testing.assert_allclose(small[-1], large, atol=1e-14)
-    later = free_paths(3, [0.7, 2.0])[-1]
-    np.testing.assert_allclose(later, small[2] - small[1], atol=1e-14)
+    later_path = free_paths(3, [0.7, 2.0])[-1]
+    np.testing.assert_allclose(later_path, small[2] - small[1], atol=1e-14)
 
 
 @pytest.mark.slow
@@ -242,13 +242,13 @@ def test_batched_draws_have_the_noise_of_single_ones():
     attention, noise = line("softmax", -1.0, 1.0), Isotropic(KAPPA)
     keys, x = jax.random.split(jax.random.key(5), 4), np.linspace(-1, 1, 48)
     clouds = [Points.uniform(part[:, None]) for part in np.split(x, 4)]
-    together = ensemble(
+    batched = ensemble(
         attention, stack_trees(clouds), [0.0, 2.0], noise=noise, key=keys
     )
     for row, (mu, key) in enumerate(zip(clouds, keys, strict=True)):
-        alone = flow(attention, mu, [0.0, 2.0], noise=noise, key=key)
-        assert together.n_accepted[row] == alone.n_accepted
-        np.testing.assert_allclose(together.last[row], alone.last, rtol=0, atol=1e-12)
+        single = flow(attention, mu, [0.0, 2.0], noise=noise, key=key)
+        assert batched.n_accepted[row] == single.n_accepted
+        np.testing.assert_allclose(batched.last[row], single.last, rtol=0, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -291,9 +291,9 @@ def test_combinations_without_noise_are_rejected_in_one_line():
     cloud, noise = Points.uniform(jnp.ones((3, 1))), Isotropic(1.0)
     frame = Gaussian(jnp.zeros(1), jnp.ones((1, 1)))
 
-    def assert_rejected(match: str, mu: AbstractMeasure, **more: Any):
+    def assert_rejected(match: str, mu: AbstractMeasure, **options: Any):
         with pytest.raises(InvalidInputError, match=match) as error_info:
-            flow(still, mu, [0.0, 1.0], **more)
+            flow(still, mu, [0.0, 1.0], **options)
         assert "\n" not in str(error_info.value)
 
     assert_rejected("`key`", cloud, noise=noise)

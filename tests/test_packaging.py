@@ -232,8 +232,8 @@ def test_a_source_distribution_holds_the_tree_and_makes_the_wheel(
     left_out = {n for n in tracked_files() if re.fullmatch(r"figures/.+\.pdf", n)}
     assert {*tracked_files()} - names == left_out
     (wheel_path,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel_path) as ours, zipfile.ZipFile(wheel) as theirs:
-        assert {*ours.namelist()} == {*theirs.namelist()}
+    with zipfile.ZipFile(wheel_path) as ours, zipfile.ZipFile(wheel) as rebuilt:
+        assert {*ours.namelist()} == {*rebuilt.namelist()}
 
 
 @pytest.mark.slow

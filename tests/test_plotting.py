@@ -280,11 +280,13 @@ def test_attention_panel_of_chosen_heads_or_one_query(rng: Generator) -> None:
         axes = panels["attention"](dataset, look).axes
         return [np.asarray(image.get_array()) for a in axes for image in a.get_images()]
 
-    for got, head in zip(draw_maps(Look(heads=(8, 2))), [8, 2, 8, 2], strict=True):
-        assert any(np.array_equal(got, snapshot) for snapshot in maps[:, head])
+    for drawn_map, head in zip(
+        draw_maps(Look(heads=(8, 2))), [8, 2, 8, 2], strict=True
+    ):
+        assert any(np.array_equal(drawn_map, snapshot) for snapshot in maps[:, head])
     for word, index in {"fox": 1, "7": 3, "2": 2}.items():
-        got = draw_maps(Look(heads=(0, 8), query=word))
-        np.testing.assert_array_equal(got, maps[:, [0, 8], index])
+        drawn_map = draw_maps(Look(heads=(0, 8), query=word))
+        np.testing.assert_array_equal(drawn_map, maps[:, [0, 8], index])
     for look, expected in {
         Look(heads=(3, 9)): "`heads` must be those of this run, 0 to 8; got 9",
         Look(query="the"): "`the` occurs at 0, 2. Use one of these numbers",

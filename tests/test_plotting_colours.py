@@ -90,12 +90,12 @@ def test_clusters_too_many_to_name_share_an_entry() -> None:
     states = np.concatenate([x, x[2:] + 30, x[2:] - 30])
     run = points(np.stack([states, states]))
     names = [name for name, _ in legend_entries(panels["tokens"](run, look))]
-    alone = ["cluster, 5.88 % of weight"] * 2
+    single_clusters = ["cluster, 5.88 % of weight"] * 2
     clusters = sorted(name for name in names if "weight" in name)
     assert clusters == [
         "13 more, 76.5 % of weight",
         "cluster, 11.8 % of weight",
-        *alone,
+        *single_clusters,
     ]
     words = run.assign_coords(word=("token", [f"w{i}" for i in range(17)]))
     names = [name for name, _ in legend_entries(panels["tokens"](words, look))]

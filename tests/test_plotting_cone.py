@@ -92,8 +92,10 @@ def test_thinning_keeps_the_ends_and_the_tolerance(rng: Generator) -> None:
         interpolated_path = [
             np.interp(path[:, 3], thin_path[:, 3], thin_path[:, k]) for k in range(3)
         ]
-        off = np.linalg.norm(np.stack(interpolated_path, axis=-1) - path[:, :3], axis=1)
-        assert off.max() <= 1e-3
+        errors = np.linalg.norm(
+            np.stack(interpolated_path, axis=-1) - path[:, :3], axis=1
+        )
+        assert errors.max() <= 1e-3
         assert len(thin_path) < max(0.3 * len(path), 2)
 
 
@@ -112,17 +114,19 @@ def test_drawn_paths_are_within_a_thousandth_of_the_height() -> None:
             np.interp(inside[:, 3], clipped_path.rows[:, 3], clipped_path.rows[:, k])
             for k in range(3)
         ]
-        off = np.linalg.norm(np.stack(visible_path, axis=-1) - inside[:, :3], axis=1)
-        assert off.max() <= 1e-3 * height * (1 + 1e-9)
+        errors = np.linalg.norm(np.stack(visible_path, axis=-1) - inside[:, :3], axis=1)
+        assert errors.max() <= 1e-3 * height * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("angle", [0.0, 1.3, -2.0])
 @pytest.mark.parametrize("tilt", [0.0, 0.4, 0.999])
 def test_a_limit_plane_is_cut_to_the_cone(angle: float, tilt: float) -> None:
     # the plane through the chord at distance `tilt` from the axis, in either order
-    away = np.array([np.cos(angle), np.sin(angle)])
-    half = np.sqrt(1 - tilt**2) * np.array([-away[1], away[0]])
-    ends = np.array([[*(tilt * away + half), 1.0], [*(tilt * away - half), 1.0]])
+    direction = np.array([np.cos(angle), np.sin(angle)])
+    half = np.sqrt(1 - tilt**2) * np.array([-direction[1], direction[0]])
+    ends = np.array(
+        [[*(tilt * direction + half), 1.0], [*(tilt * direction - half), 1.0]]
+    )
     mixed = np.array([[1.0, 0.3], [-2.0, 5.0]]) @ ends  # other vectors of the plane
     outline = limit_outline(xr.Dataset({"limit": (("limit", "cone"), mixed)}), 3.0)
     assert outline is not None

@@ -108,8 +108,8 @@ def test_censored_cells_are_not_labelled_finished() -> None:
             per_cell = 2 if dataset is data else 1
             alive = f"no blow-up before {expected} ({2 * per_cell})"
             assert actual == [alive, f"blow-up ({per_cell})"]
-    calm = panels["phase"](sweep(["finished", "steady"]))
-    assert [name for name, _ in legend_entries(calm)] == [
+    calm_panel = panels["phase"](sweep(["finished", "steady"]))
+    assert [name for name, _ in legend_entries(calm_panel)] == [
         "finished at t = 2 (2)",
         "steady (2)",
     ]

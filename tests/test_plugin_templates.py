@@ -82,9 +82,9 @@ def test_errors_in_a_plugin_name_it(rng: np.random.Generator, place: str, line: 
 def test_rows_not_summing_to_one_are_rejected_if_promised(
     rng: np.random.Generator,
 ):
-    twice = modified_template(__call__="2 * near", weights="2 * near")
+    doubled_weights = modified_template(__call__="2 * near", weights="2 * near")
     with pytest.raises(InvalidInputError, match=r"rows_sum_to_one.* sums to 2\."):
-        plans(twice, 0.0, cloud(rng))
+        plans(doubled_weights, 0.0, cloud(rng))
 
 
 def test_a_correct_matrix_is_accepted_with_excluded_tokens(rng: np.random.Generator):

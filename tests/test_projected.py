@@ -225,8 +225,8 @@ def test_heads_sums_and_layers_are_projected(rng: np.random.Generator) -> None:
         sum(parts) for parts in zip(*map(rates_of, heads), rates(soft, mu), strict=True)
     ]
     total = [a + b for a, b in zip(total, rates(drift, mu), strict=True)]
-    together = Projected(Sum(Heads(stack_trees(heads)), soft, drift), rule)
-    for a, b in zip(rates(together, mu), total, strict=True):
+    projected_sum = Projected(Sum(Heads(stack_trees(heads)), soft, drift), rule)
+    for a, b in zip(rates(projected_sum, mu), total, strict=True):
         assert_close(a, b)
     layers = Projected(Layers([0.0, 1.0, 2.0], stack_trees(heads)), rule)
     assert_close(layers.jumps, np.array([1.0]))

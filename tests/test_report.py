@@ -280,9 +280,9 @@ def test_a_blow_up_has_its_line_and_direction(rng: Generator) -> None:
     np.testing.assert_allclose(line, 3 * (2 - t), rtol=1e-6, atol=1e-12)
     assert not is_log
     assert "along (-0.28, 0.96), with 100 % of the trace" in endings_card(dataset)
-    calm = moving_gaussian(rng)
-    assert "escapes" not in endings_card(calm)
-    assert run_scene(calm, quiet)["panels"][1]["title"] == "effective rank of Σ"
+    calm_run = moving_gaussian(rng)
+    assert "escapes" not in endings_card(calm_run)
+    assert run_scene(calm_run, quiet)["panels"][1]["title"] == "effective rank of Σ"
 
 
 @needs_node

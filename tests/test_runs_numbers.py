@@ -81,8 +81,8 @@ def test_large_growth_is_mentioned_after_a_resume(tmp_path: Path) -> None:
     assert result.outcome.name == "finished"
     assert "the size grew 1.2e+06 times" in result.caveat
     assert runs.resume(tmp_path / "run.zarr").caveat == result.caveat
-    calm = runs.execute(parse({**keys, "t": 5.0}))
-    assert calm.caveat == ""
+    calm_run = runs.execute(parse({**keys, "t": 5.0}))
+    assert calm_run.caveat == ""
 
 
 @pytest.mark.parametrize(("frames", "segments"), [(2, 1), (11, 2), (12, 3), (16, 3)])

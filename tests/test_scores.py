@@ -125,10 +125,10 @@ def test_far_from_the_origin_the_weights_keep_their_digits(rng: np.random.Genera
     at = Tokens(x.x + far[None, :]), Tokens(y.x + far[None, :])
     eye = np.eye(3)
     near = np.asarray(SquaredDistance(eye, eye)(x, y))
-    got = np.asarray(recentre(SquaredDistance(eye, eye), far)(*at))
+    actual = np.asarray(recentre(SquaredDistance(eye, eye), far)(*at))
     differences = lambda S: S - S[:, :1]
     # The tokens themselves are rounded at 1e6: 1e-10, times a slope of order ten.
-    assert np.max(np.abs(differences(got) - differences(near))) < 1e-8
+    assert np.max(np.abs(differences(actual) - differences(near))) < 1e-8
 
 
 def test_masked_pairs_have_minus_infinite_scores(rng: np.random.Generator):

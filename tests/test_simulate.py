@@ -27,9 +27,9 @@ def test_simulate_keys_override_a_preset(cli: Callable[..., Any]):
     options = ("--A=-1", "--n", "7", "--t", "0.1", "--frames", "3")
     code = cli("simulate", "--preset", "two-heads", *options, "--out", "cli.zarr").code
     assert code == 0
-    theirs = meanfield.open("cli.zarr")
-    assert run.dataset.attrs["spec"] == theirs.attrs["spec"]
-    assert np.array_equal(run.dataset["x"], theirs["x"])
+    stored = meanfield.open("cli.zarr")
+    assert run.dataset.attrs["spec"] == stored.attrs["spec"]
+    assert np.array_equal(run.dataset["x"], stored["x"])
 
 
 def test_missing_frames_are_explained():

@@ -322,12 +322,12 @@ def test_derivatives_under_vmap_and_blocked(rng: np.random.Generator):
     A, x, log_w = leaves(rng, "not symmetric")
     batch = jnp.stack([x, 1.1 * x, x[::-1]])
     gradient = jax.grad(objective, argnums=1)
-    together = jax.jit(jax.vmap(lambda states: gradient(A, states, log_w)))(batch)
+    batched = jax.jit(jax.vmap(lambda states: gradient(A, states, log_w)))(batch)
     blocked = jax.jit(lambda states: jax.grad(objective, 1)(A, states, log_w, 3))
-    alone = jax.jit(lambda states: gradient(A, states, log_w))
+    gradient_of = jax.jit(lambda states: gradient(A, states, log_w))
     for i in range(3):
-        assert_close(together[i], alone(batch[i]), ulps=1e4)  # CG stops at 1e-12
-    assert_close(blocked(x), alone(x), ulps=1e4)
+        assert_close(batched[i], gradient_of(batch[i]), ulps=1e4)  # CG stops at 1e-12
+    assert_close(blocked(x), gradient_of(x), ulps=1e4)
 
 
 def test_excluded_tokens_do_not_change_derivatives(rng: np.random.Generator):

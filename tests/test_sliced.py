@@ -107,9 +107,9 @@ def test_tokens_of_nearly_no_mass_move_no_others(rng: np.random.Generator):
     heavy = Points.weighted(x[~is_light], w[~is_light])
     whole = Points.weighted(x, np.where(is_light, 1e-20, w))
     v = np.asarray(velocities(attention, whole, whole.tokens))
-    alone = velocities(attention, heavy, heavy.tokens)
+    heavy_velocities = velocities(attention, heavy, heavy.tokens)
     assert np.all(np.isfinite(v))
-    np.testing.assert_allclose(v[~is_light], alone, atol=1e-11)
+    np.testing.assert_allclose(v[~is_light], heavy_velocities, atol=1e-11)
 
 
 def test_queries_equal_to_keys_are_matched_to_themselves(rng: np.random.Generator):

@@ -129,9 +129,9 @@ def test_tokens_are_ordered_by_position(name: str, rng: np.random.Generator):
     assert s is not None
     permuted = Points.weighted(c.x[mix], c.w[mix], position=s[mix])
     assert_same(velocities(attention, permuted, permuted.tokens), v[mix])
-    twice = np.array([4, 0, 4, 8])
-    queries = Tokens(mu.tokens.x[twice], s[twice])
-    assert_same(velocities(attention, mu, queries), v[twice])
+    repeated_indices = np.array([4, 0, 4, 8])
+    queries = Tokens(mu.tokens.x[repeated_indices], s[repeated_indices])
+    assert_same(velocities(attention, mu, queries), v[repeated_indices])
 
 
 def velocities_of_case(c: Case, name: str) -> np.ndarray:
@@ -149,11 +149,11 @@ def test_sparse_sinkhorn_declares_no_symmetry(name: str, rng: np.random.Generato
     permuted = Case(c.p, c.x[mix], c.w[mix], c.probes)
     p = Parameters(c.p.Q @ R.T, c.p.K @ R.T, np.eye(3), c.p.epsilon)
     rotated, shift = Case(p, c.x @ R.T, c.w, c.probes), np.array([0.5, -1.0, 2.0])
-    apart = Case(c.p, c.x + shift, c.w, c.probes)
+    shifted_case = Case(c.p, c.x + shift, c.w, c.probes)
     for changed_case, expected in (
         (permuted, v[mix]),
         (rotated, v @ R.T),
-        (apart, v + shift),
+        (shifted_case, v + shift),
     ):
         assert np.max(
             np.abs(velocities_of_case(changed_case, name) - expected)
@@ -273,8 +273,8 @@ def test_excluded_tokens_are_padding(name: str, rng: np.random.Generator):
 
     def velocities_with_padding(x: jax.Array) -> jax.Array:
         y = jnp.concatenate([x, jnp.full((3, 3), jnp.nan)])
-        more = Points(Tokens(y, jnp.asarray(more_s)), more_logs)
-        return velocities(attention, more, Tokens(x, jnp.asarray(s)))
+        extended = Points(Tokens(y, jnp.asarray(more_s)), more_logs)
+        return velocities(attention, extended, Tokens(x, jnp.asarray(s)))
 
     def velocities_without_padding(x: jax.Array) -> jax.Array:
         return velocities(

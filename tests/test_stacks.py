@@ -92,8 +92,8 @@ def test_stack_properties_match_the_members(kind: str, d: int, members: int) -> 
     assert stack.batch_shape == (members,)
     assert stack.dimension == d
     ask = eqx.filter_jit(answers)
-    alone = [ask(mu) for mu in single_measures]
-    expected = jax.tree.map(lambda *leaves: np.stack(leaves), *alone)
+    single_answers = [ask(mu) for mu in single_measures]
+    expected = jax.tree.map(lambda *leaves: np.stack(leaves), *single_answers)
     actual = ask(stack)
     assert jax.tree.structure(actual) == jax.tree.structure(expected)
     for a, b in zip(*map(jax.tree.leaves, (actual, expected)), strict=True):

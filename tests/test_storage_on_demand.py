@@ -77,8 +77,8 @@ def test_segments_are_read_lazily(stored_run: Path) -> None:
 
 
 def test_derived_variables_keep_their_attributes(stored_run: Path):
-    twice = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
-    variable = RunStore.open(stored_run).dataset(twice)["twice"]
+    double_x = lambda data: {"twice": (2 * data["x"]).assign_attrs(units="1")}
+    variable = RunStore.open(stored_run).dataset(double_x)["twice"]
     assert variable.attrs == {"units": "1"}
     np.testing.assert_array_equal(variable, 2 * X)
 

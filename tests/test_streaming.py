@@ -52,9 +52,9 @@ def test_powers_of_two_have_second_derivatives_inside_loops(dtype: type, error: 
     mapped = lambda x: jnp.sum(jax.lax.map(exp2, x))
     slope = jax.grad(mapped)
     over = jax.jit(lambda x: jax.jvp(slope, (x,), (jnp.ones_like(x),))[1])
-    back = jax.jit(jax.grad(lambda x: jnp.sum(slope(x))))
+    second_derivative = jax.jit(jax.grad(lambda x: jnp.sum(slope(x))))
     expected = np.log(2) ** 2 * np.exp2(np.asarray(x, np.float64))
-    for second in (over, back):
+    for second in (over, second_derivative):
         np.testing.assert_allclose(second(x), expected, rtol=error)
 
 

@@ -88,9 +88,9 @@ def test_a_cell_takes_the_steps_of_simulate(cli: Run):
     """`max_steps` counts in each segment, in both."""
     keys = ("--measure", "gaussian", "--A=-1", "--t", "40", "--frames", "41")
     keys += ("--segment", "2", "--max-steps", "60", "--rtol", "1e-10")
-    alone = json.loads(cli("simulate", *keys, "--cov", "1", "--json").out)
+    single_report = json.loads(cli("simulate", *keys, "--cov", "1", "--json").out)
     result = json.loads(
         cli("sweep", *keys, "--over", "cov=1|2", "--out", "s", "--json").out
     )
-    assert alone["ending"] == "finished"
+    assert single_report["ending"] == "finished"
     assert result["endings"] == {"finished": 2}

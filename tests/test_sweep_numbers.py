@@ -98,8 +98,8 @@ def test_noise_is_drawn_from_the_seed_of_each_cell(tmp_path: Path) -> None:
     keys = {"n": 6, "d": 1, "t": 0.5, "noise": 0.3, "dt": 0.1}
     runs.sweep(parse(keys), parse_axes("seed=3|5|8"), out=tmp_path / "s", chunk=3)
     actual = runs.sweep_dataset(tmp_path / "s")["mean0"].values
-    alone = [
+    single_runs = [
         runs.moments_of(runs.execute(parse({**keys, "seed": seed})).measures[0])[0][0]
         for seed in SEEDS
     ]
-    np.testing.assert_allclose(actual, alone, rtol=1e-12)
+    np.testing.assert_allclose(actual, single_runs, rtol=1e-12)

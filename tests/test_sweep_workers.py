@@ -30,8 +30,8 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def begin(folder: Path, name: str, *more: str) -> subprocess.Popen[str]:
-    return start(folder, *SWEEP, *AXES, "--out", name, *more)
+def begin(folder: Path, name: str, *options: str) -> subprocess.Popen[str]:
+    return start(folder, *SWEEP, *AXES, "--out", name, *options)
 
 
 def helper_at_work(process: subprocess.Popen[str], sweep: Path) -> int:

@@ -124,8 +124,8 @@ def compare_variants(
     first, *_ = campaign.variants.values()
 
     def lines_of(self: Archive, spec: TrainSpec) -> list[Line]:
-        less = 0.02 * (spec.variant == first)
-        return lines(rng, spec, [0.8 + 0.01 * s - less for s in range(len(spec.seeds))])
+        drop = 0.02 * (spec.variant == first)
+        return lines(rng, spec, [0.8 + 0.01 * s - drop for s in range(len(spec.seeds))])
 
     monkeypatch.setattr(Archive, "lines", lines_of)
     return findings(campaign, Case("paper")).numbers["verdicts"]
@@ -139,11 +139,15 @@ def test_verdicts_compare_equal_seeds(
     eight = solids.protocols["paper"]._replace(seeds=tuple(range(8)))
     campaign = dataclasses.replace(solids, protocols={"paper": eight})
     verdicts = compare_variants(rng, monkeypatch, campaign)
-    more = verdicts["Sinkhorn 21 over softmax"]["64"]
-    assert more["word"] == "reproduced"
-    np.testing.assert_allclose([more["mean"], more["deviation"]], [2, 0], atol=1e-9)
-    assert more["pairs"] == 5  # of eight seeds, three share a fold with another
-    low, high = more["bootstrap"]
+    verdict_at_64 = verdicts["Sinkhorn 21 over softmax"]["64"]
+    assert verdict_at_64["word"] == "reproduced"
+    np.testing.assert_allclose(
+        [verdict_at_64["mean"], verdict_at_64["deviation"]], [2, 0], atol=1e-9
+    )
+    assert (
+        verdict_at_64["pairs"] == 5
+    )  # of eight seeds, three share a fold with another
+    low, high = verdict_at_64["bootstrap"]
     assert low < 2 < high  # a subset of the samples
     assert verdicts["Sinkhorn 21 over Sinkhorn 3"]["64"]["mean"] == 0
 

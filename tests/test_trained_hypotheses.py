@@ -202,12 +202,14 @@ def test_switched_off_parts_have_no_effect(rng: np.random.Generator, key: PRNGKe
     x = np.asarray(mus.tokens.x[1])
     full = np.asarray(jax.vmap(network.states)(mus))[:, ::2]
     np.testing.assert_allclose(actual["network"], full, atol=1e-12)
-    alone = skipless = x
+    residual_free = skipless = x
     for block, second in (network.blocks[:2], network.blocks[2:]):
-        alone = softmax_heads_output(block.part, layer_norm(alone))
+        residual_free = softmax_heads_output(block.part, layer_norm(residual_free))
         output = softmax_heads_output(block.part, layer_norm(skipless))
         skipless = np.asarray(second.part(mus_at(layer_norm(output))))
-    np.testing.assert_allclose(actual["attention alone"][1, -1], alone, atol=1e-10)
+    np.testing.assert_allclose(
+        actual["attention alone"][1, -1], residual_free, atol=1e-10
+    )
     np.testing.assert_allclose(actual["no skips"][1, -1], skipless, atol=1e-10)
     assert set(actual) == set(ways(network))
 

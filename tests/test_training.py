@@ -156,8 +156,8 @@ def test_an_interrupted_training_ends_with_the_same_bytes(tmp_path: Path):
 
 def test_batched_seeds_train_like_single_ones(tmp_path: Path):
     batch = train(spec(seeds=(4, 7)), tmp_path / "both").log[-1]
-    alone = train(spec(seeds=(7,)), tmp_path / "alone").log[-1]
-    assert abs(batch["train_loss"][1] - alone["train_loss"][0]) < 1e-4
+    single_log = train(spec(seeds=(7,)), tmp_path / "alone").log[-1]
+    assert abs(batch["train_loss"][1] - single_log["train_loss"][0]) < 1e-4
 
 
 @pytest.mark.slow
@@ -297,14 +297,14 @@ def test_train_runs_resumes_and_compares(cli: CLI, tmp_path: Path):
     (tmp_path / "mine.py").write_text(
         Path(plugin).read_text().replace('"pairs"', '"pairs2"')
     )
-    more = ("--task-options", "count=100", "--plugin", plugin)
-    first: CommandResult = cli(*start, "0:3", *more, "--out", "first")
+    options = ("--task-options", "count=100", "--plugin", plugin)
+    first: CommandResult = cli(*start, "0:3", *options, "--out", "first")
     assert first.code == 0, first.err
-    second = cli(*start, "0:3", "--rate", "0.01", *more, "--out", "second", "--json")
+    second = cli(*start, "0:3", "--rate", "0.01", *options, "--out", "second", "--json")
     assert second.code == 0, second.err
     output = cli("train", "show", "first", "second", "--plugin", plugin)
     assert "undecided" in output.out
-    third = cli(*start, "0,5,6", *more, "--out", "third")
+    third = cli(*start, "0,5,6", *options, "--out", "third")
     assert third.code == 0
     failure = cli("train", "show", "first", "third", "--plugin", plugin)
     assert failure.code == 2

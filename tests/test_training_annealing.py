@@ -133,9 +133,9 @@ def test_softmax_equals_sinkhorn_of_one_half_step(tmp_path: Path):
     train(spec("softmax"), tmp_path / "a")
     softmax_loss = evaluate(tmp_path / "a")
     sinkhorn_loss = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 1}))
-    more = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 5}))
+    more_iterations = evaluate(tmp_path / "a", Variant("sinkhorn", {"iterations": 5}))
     np.testing.assert_allclose(sinkhorn_loss["loss"], softmax_loss["loss"], atol=1e-5)
-    assert np.abs(more["loss"] - softmax_loss["loss"]).max() > 1e-3
+    assert np.abs(more_iterations["loss"] - softmax_loss["loss"]).max() > 1e-3
 
 
 @pytest.mark.slow

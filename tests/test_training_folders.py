@@ -234,12 +234,12 @@ def test_a_start_does_not_overwrite_a_concurrent_training(
     training_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Another process starts and finishes the same training while this one compiles."""
-    alone = TrainFolder.lock
+    original_lock = TrainFolder.lock
 
     @contextlib.contextmanager
     def lock_after_another(self: TrainFolder) -> Iterator[None]:
         shutil.copytree(training_folder, self.path)
-        with alone(self):
+        with original_lock(self):
             yield
 
     monkeypatch.setattr(TrainFolder, "lock", lock_after_another)
@@ -273,12 +273,15 @@ def test_a_folder_of_an_older_version_is_read_with_a_note(place: Path, cli: CLI)
 
 
 def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
-    mine, new = place.with_name("mine.py"), place.with_name("new.py")
-    for file in (mine, new):
+    own_plugin, new = place.with_name("mine.py"), place.with_name("new.py")
+    for file in (own_plugin, new):
         file.write_text(f"open('ran {file.name}', 'w')")
-    forge_record(place, lambda body: body.update(plugins={mine.name: digest_of(mine)}))
+    forge_record(
+        place,
+        lambda body: body.update(plugins={own_plugin.name: digest_of(own_plugin)}),
+    )
     with pytest.raises(InputFileError, match=r"began without the plugin `new\.py`"):
-        resume(place, plugins=[mine, new])
+        resume(place, plugins=[own_plugin, new])
     for read in (
         lambda files: resume(place, plugins=files),
         lambda files: evaluate(place, plugins=files),
@@ -287,7 +290,7 @@ def test_a_training_resumes_only_with_its_own_plugin(place: Path, cli: CLI):
         for files in ([], [new]):
             with pytest.raises(InputFileError, match=r"needs its plugin `mine\.py`"):
                 read(files)
-    mine.write_text(mine.read_text() + "  # otherwise")
+    own_plugin.write_text(own_plugin.read_text() + "  # otherwise")
     evaluate_command = "examine a --attention l2"
     for command in ("resume a", "show a", "show a a", "export a b", evaluate_command):
         result = cli("train", *command.split(), "--plugin", "mine.py")

@@ -52,10 +52,12 @@ def test_a_first_token_far_from_the_others_costs_no_digits(rng: np.random.Genera
     """Blocks mask no later tokens, so keys are centred."""
     score = Masked(SquaredDistance(np.eye(D), np.eye(D)), BlockLocal(0.5))
     mu = points(rng)
-    apart = mu.replace_coordinates((mu.tokens.x + 1e3).at[0].set(0.0))
-    single = Softmax().barycentre(to_single(score), to_single(apart)).weights()
+    shifted_measure = mu.replace_coordinates((mu.tokens.x + 1e3).at[0].set(0.0))
+    single = (
+        Softmax().barycentre(to_single(score), to_single(shifted_measure)).weights()
+    )
     assert single.dtype == np.float32
-    double = Softmax().barycentre(score, apart).weights()
+    double = Softmax().barycentre(score, shifted_measure).weights()
     np.testing.assert_allclose(single, double, rtol=0, atol=5e-3)
 
 

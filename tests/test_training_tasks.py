@@ -81,11 +81,11 @@ def test_image_rotation_matches_scipy(key: PRNGKey):
         )
         angle = float(jax.random.uniform(subkey, (), minval=-15.0, maxval=15.0))
         # Beyond the edge our image is black at once, SciPy's fades over a pixel.
-        theirs = ndimage.rotate(
+        reference = ndimage.rotate(
             image, -angle, reshape=False, order=1, mode="nearest", cval=_mnist.BLACK
         )
         np.testing.assert_allclose(
-            rotated_image[4:24, 4:24], theirs[4:24, 4:24], atol=1e-3
+            rotated_image[4:24, 4:24], reference[4:24, 4:24], atol=1e-3
         )
         turns.append(angle)
     assert min(turns) < -5

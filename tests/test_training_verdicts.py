@@ -15,8 +15,8 @@ from meanfield.training import (
 def test_verdict_intervals_match_scipy(rng: np.random.Generator):
     first, second = rng.normal(size=(2, 9))
     actual = verdict(first, second)
-    theirs = stats.ttest_rel(first, second).confidence_interval(0.95)
-    np.testing.assert_allclose(actual.interval, theirs, rtol=1e-12)
+    reference = stats.ttest_rel(first, second).confidence_interval(0.95)
+    np.testing.assert_allclose(actual.interval, reference, rtol=1e-12)
     assert actual.median == np.median(first - second)
 
 

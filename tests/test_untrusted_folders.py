@@ -205,16 +205,16 @@ def test_the_users_plugin_is_executed_instead_of_the_stored_one(
 ):
     """A file with the same bytes may lie beside other foreign files."""
     monkeypatch.setattr("test_untrusted_folders.PAYLOAD", WITNESS_PLUGIN)
-    mine = tmp_path / "mine" / "payload.py"
-    mine.parent.mkdir()
-    mine.write_text(WITNESS_PLUGIN)
-    assert cli("list", "measures", "--plugin", mine).code == 0
+    own_plugin = tmp_path / "mine" / "payload.py"
+    own_plugin.parent.mkdir()
+    own_plugin.write_text(WITNESS_PLUGIN)
+    assert cli("list", "measures", "--plugin", own_plugin).code == 0
     run = stranger(tmp_path, PLACES[0], {})
     for name in [name for name in sys.modules if name.startswith("meanfield_plugin_")]:
         del sys.modules[name]
     Path("whose").unlink()
-    assert load_plugins_of(run, None) == [mine]
-    assert Path("whose").read_text() == str(mine)
+    assert load_plugins_of(run, None) == [own_plugin]
+    assert Path("whose").read_text() == str(own_plugin)
 
 
 def test_bytecode_beside_a_plugin_is_not_executed(

@@ -98,13 +98,16 @@ def test_the_exit_code_is_6_unless_everything_is_as_expected(
 ) -> None:
     file = plugin(tmp_path, **values)
     result = cli("verify", "--plugin", file, "--json")
-    (mine,) = json.loads(result.out)["statements"]  # no other than the plugin's
-    statements._items.pop(mine["id"])  # pyright: ignore[reportPrivateUsage]
-    assert mine["id"].endswith(file.stem[7:])
-    assert mine["verdict"] == verdict
+    (statement,) = json.loads(result.out)["statements"]  # no other than the plugin's
+    statements._items.pop(statement["id"])  # pyright: ignore[reportPrivateUsage]
+    assert statement["id"].endswith(file.stem[7:])
+    assert statement["verdict"] == verdict
     assert result.code == (0 if verdict == "holds" else 6)
     if result.code:
-        assert f"`meanfield verify explain {mine['id']} --plugin {file}`" in result.err
+        assert (
+            f"`meanfield verify explain {statement['id']} --plugin {file}`"
+            in result.err
+        )
         assert result.err.count("\n") == 1
 
 
@@ -117,9 +120,9 @@ def test_violation_range_starts_where_a_check_is_violated(
     words = example.violation_range.split()
     margin = float(words[2]) if relation == "=" else 0.0
     edge = float(words[0]) + margin
-    away = -1e-9 if relation == ">=" else 1e-9
-    assert example._replace(observed=edge + away).violated
-    assert not example._replace(observed=edge - away).violated
+    offset = -1e-9 if relation == ">=" else 1e-9
+    assert example._replace(observed=edge + offset).violated
+    assert not example._replace(observed=edge - offset).violated
 
 
 def test_an_unknown_relation_is_rejected():

@@ -34,7 +34,7 @@ def lines(root: Path, *names: str) -> int:
     return sum(
         line[0] != "#"
         for source in sources(root, *names)
-        for line in lines_of(source, apart=(ast.Expr,)).values()
+        for line in lines_of(source, kinds=(ast.Expr,)).values()
     )
 
 
@@ -49,9 +49,9 @@ def javascript(root: Path) -> int:
     return sum(bool(line) and not line.startswith("//") for line in bare)
 
 
-def lines_of(source: Source, apart: tuple[type, ...] = APART) -> dict[int, str]:
+def lines_of(source: Source, kinds: tuple[type, ...] = APART) -> dict[int, str]:
     """The lines of a file by their number, without blanks, imports and docstrings."""
-    left_out = {number for node in source.nodes for number in _apart(node, apart)}
+    left_out = {number for node in source.nodes for number in _apart(node, kinds)}
     numbered_lines = enumerate(source.lines, 1)
     plain = {number: line.strip() for number, line in numbered_lines}
     return {n: line for n, line in plain.items() if line and n not in left_out}
