@@ -88,16 +88,16 @@ def symmetry_gap(
     v = compute(c)
     if symmetry == "permutation":
         order = rng.permutation(len(c.x))
-        permuted, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
+        transformed, expected = Case(c.p, c.x[order], c.w[order], c.probes), v
     elif symmetry == "orthogonal":
         R = orthogonal(rng, 3)
-        permuted, expected = rotate_case(c, R), v @ R.T
+        transformed, expected = rotate_case(c, R), v @ R.T
     else:
         by = np.array([0.5, -1.0, 2.0])
         # The value carries 1/epsilon where the literature puts it there.
         weight = c.attention(name).value[0, 0]
-        permuted, expected = shift_case(c, by), v + weight * by[None, :]
-    w = compute(permuted)
+        transformed, expected = shift_case(c, by), v + weight * by[None, :]
+    w = compute(transformed)
     return float(jnp.max(jnp.abs(w - expected)) / jnp.max(jnp.abs(v)))
 
 
